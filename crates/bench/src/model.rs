@@ -27,6 +27,9 @@ pub(crate) fn empty() -> Gateway {
         allowlists: Vec::new(),
         bindings: Vec::new(),
         nat: Vec::new(),
+        spds: Vec::new(),
+        sas: Vec::new(),
+        ipsec: Default::default(),
         workers: Workers::default(),
         buffers: Buffers { small: 4096, large: 1 },
         icmp: Default::default(),
@@ -54,6 +57,7 @@ pub(crate) fn interface(name: &str, port: PortSpec, net: IpNet) -> Interface {
         sav: PerFamily::default(),
         access: Access::default(),
         nat: None,
+        spd: None,
         origin: Origin(0),
     }
 }

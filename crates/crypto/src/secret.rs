@@ -23,6 +23,12 @@ impl Secret {
         Secret { cipher: Zeroizing::new(cipher.to_vec()), integrity: Zeroizing::new(integrity.to_vec()) }
     }
 
+    /// Returns a digest of the secret, by which equal secrets are recognised. It does not reveal the secret.
+    #[must_use]
+    pub fn fingerprint(&self) -> [u8; 16] {
+        crate::aws_lc::digest(&self.cipher, &self.integrity)
+    }
+
     /// Checks both lengths, and returns cipher key and integrity key.
     pub(crate) fn fit(&self, algorithm: Algorithm) -> Result<(&[u8], &[u8]), KeyError> {
         let check = |what, octets: &[u8], wanted: usize| {

@@ -11,6 +11,7 @@ mod source;
 pub use room::Cannot;
 use room::Room;
 pub use source::SourceFragmenter;
+pub(crate) use source::unfragmentable;
 
 use crate::checksum;
 use crate::wire::{self, ipv4};

@@ -5,6 +5,7 @@
 pub mod buffer;
 pub mod checksum;
 pub mod delivery;
+pub mod esp;
 pub mod fragment;
 pub mod icmp;
 pub mod offload;

@@ -106,6 +106,12 @@ impl State {
     pub const fn contains(self, other: State) -> bool {
         self.0 & other.0 == other.0
     }
+
+    /// Whether any of `other` is set.
+    #[inline(always)]
+    pub const fn intersects(self, other: State) -> bool {
+        self.0 & other.0 != 0
+    }
 }
 
 impl std::ops::BitOr for State {
@@ -578,6 +584,12 @@ impl Packet {
     #[inline(always)]
     pub fn add_state(&mut self, state: State) {
         self.state = self.state | state;
+    }
+
+    /// Replaces the flags of the graph.
+    #[inline(always)]
+    pub fn set_state(&mut self, state: State) {
+        self.state = state;
     }
 
     /// The MTU that the packet exceeds, in octets, for the error to its source; 0 if it exceeds none.

@@ -13,7 +13,7 @@ mod hash;
 pub mod martian;
 mod parsed;
 
-pub use hash::{Seed, flow_hash, quoted, symmetric_hash, symmetric_hash_v4, symmetric_hash_v6};
+pub use hash::{Seed, flow_hash, quoted, spi_hash, symmetric_hash, symmetric_hash_v4, symmetric_hash_v6};
 pub use parsed::{ParseFlags, Parsed};
 
 use crate::checksum;

@@ -35,4 +35,4 @@ pub mod stats;
 pub use compile::rib;
 pub use engine::{alarm, bench, harness};
 pub use graph::{record, sample, trace};
-pub use root::{acl, allow, bindings, ecmp, family, sav};
+pub use root::{acl, allow, bindings, ecmp, family, ipsec, sav};

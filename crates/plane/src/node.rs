@@ -31,6 +31,7 @@ nodes! {
     HandoverInput "handover-input" "Takes packets that other workers handed over.";
     FlowAge "flow-age" "Ends sessions whose time is over, and forgets decisions about idle flows.";
     EthernetInput "ethernet-input" "Parses and checks frames up to the transport header, and finds their interface.";
+    EspDecrypt "esp-decrypt" "Decrypts packets of ESP for the gateway, and checks their integrity and sequence numbers.";
     IpInput "ip-input" "Parses and checks packets that were taken out of tunnels or decrypted.";
     HostInput "host-input" "Passes packets from the host's punt devices to their interfaces.";
     ArpInput "arp-input" "Answers ARP requests for the gateway's addresses, and reports neighbour events.";
@@ -46,6 +47,8 @@ nodes! {
     Ip6AclIn "ip6-acl-in" "Applies ingress access lists to IPv6 packets.";
     Ip4Allow "ip4-allow" "Checks the sources of IPv4 packets against the allowlists.";
     Ip6Allow "ip6-allow" "Checks the sources of IPv6 packets against the allowlists.";
+    Ip4SpdIn "ip4-spd-in" "Matches IPv4 packets that come in against the SPD.";
+    Ip6SpdIn "ip6-spd-in" "Matches IPv6 packets that come in against the SPD.";
     Ip4NatIn "ip4-nat-in" "Translates destinations of IPv4 packets.";
     Ip6NatIn "ip6-nat-in" "Translates destinations of IPv6 packets.";
     Ip4Lookup "ip4-lookup" "Finds the route of IPv4 packets.";
@@ -55,6 +58,9 @@ nodes! {
     Ip6NatOut "ip6-nat-out" "Translates sources of IPv6 packets.";
     Ip4AclOut "ip4-acl-out" "Applies egress access lists to IPv4 packets.";
     Ip6AclOut "ip6-acl-out" "Applies egress access lists to IPv6 packets.";
+    Ip4SpdOut "ip4-spd-out" "Matches IPv4 packets that leave against the SPD.";
+    Ip6SpdOut "ip6-spd-out" "Matches IPv6 packets that leave against the SPD.";
+    EspEncrypt "esp-encrypt" "Encrypts packets for the peers of their SAs.";
     Ip4Rewrite "ip4-rewrite" "Decrements the TTL, checks the MTU and puts on the link-layer header.";
     Ip6Rewrite "ip6-rewrite" "Decrements the hop limit, checks the MTU and puts on the link-layer header.";
     Ip4Fragment "ip4-fragment" "Cuts IPv4 packets to the MTU of the next link.";

@@ -3,4 +3,5 @@
 pub mod classify;
 pub mod flow;
 pub mod lpm;
+pub mod recent;
 pub mod sav;

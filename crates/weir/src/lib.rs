@@ -12,6 +12,7 @@ pub mod notify;
 pub mod privilege;
 pub mod render;
 pub mod replay;
+mod reservation;
 pub mod rules;
 pub mod sampler;
 pub mod sav_preview;

@@ -1,5 +1,5 @@
-//! Scenarios of sessions and of translation, one in each file of `tests/sessions/` and `tests/nat/`: a configuration, packets with
-//! their times, and the verdict on each. Those in `read/` were written from the documentation and the RFCs, without the code.
+//! Scenarios of sessions, of translation and of SPDs, one in each file of `tests/sessions/`, `tests/nat/` and `tests/spd/`: a
+//! configuration, packets with their times, and the verdict on each. Those in `read/` were written from the documentation and the RFCs, without the code.
 //!
 //! ```text
 //! # a remark
@@ -13,6 +13,7 @@
 //! flows SESSIONS HALF-OPEN           how many there are now
 //! clear [RULE]                       sessions that a rule without its action matches end
 //! translations N                     how many translations there are now
+//! policies SPD OUT/IN …              packets that its rules matched, in the order in which they are matched
 //! check $a = 5 | check $a != $b | check $a in 1024-65535
 //! ```
 //!
@@ -34,6 +35,7 @@ use weir_packet::wire::MacAddress;
 use weir_plane::engine::{FlowFilter, FlowOrder};
 use weir_plane::harness::{Harness, Options, Verdict};
 use weir_plane::model::Gateway;
+use weir_plane::stats::SpdRuleRow;
 use weir_port::Transmitter;
 
 /// A gateway that runs a scenario.
@@ -146,7 +148,11 @@ impl Rig {
                 Some((expected, answer)) => (expected, Some(answer)),
                 None => (expected, None),
             };
-            assert_eq!(found, expected, "{}:{}: {:?} {:?}", self.file, sent.line, outcome.acl, outcome.nat);
+            assert_eq!(
+                found, expected,
+                "{}:{}: {:?} {:?} {:?}",
+                self.file, sent.line, outcome.acl, outcome.nat, outcome.spd
+            );
             if let Some(packet) = packet {
                 let interface = answer.unwrap_or(expected);
                 let numbers = if answer.is_some() { &outcome.answers } else { &outcome.out };
@@ -253,6 +259,14 @@ impl Rig {
                     let found = self.harness.translations(&FlowFilter::default(), usize::MAX);
                     assert_eq!(found.total.to_string(), rest.trim(), "{}:{number}: {:#?}", self.file, found.rows);
                 }
+                "policies" => {
+                    let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+                    let spds = self.harness.spds();
+                    let spd = spds.iter().find(|spd| spd.name == name).unwrap_or_else(|| panic!("no SPD {name}"));
+                    let counts = |row: &SpdRuleRow| format!("{}/{}", row.output.packets, row.input.packets);
+                    let found: Vec<String> = spd.rules.iter().map(counts).collect();
+                    assert_eq!(found.join(" "), rest.trim(), "{}:{number}: {:#?}", self.file, spd.rules);
+                }
                 "check" => self.check(rest),
                 "clear" => {
                     self.harness.clear_flows(&filter(rest));
@@ -346,6 +360,11 @@ fn scenarios() {
 #[test]
 fn scenarios_of_translation() {
     run_all("tests/nat");
+}
+
+#[test]
+fn scenarios_of_spds() {
+    run_all("tests/spd");
 }
 
 /// Runs the scenarios of a folder.

@@ -114,6 +114,7 @@ fn transport<K: Ip>(rule: &Rule<K>) -> Option<Transport> {
         _ if low != 0 => None,
         (None, Upper::Any) if mask == 0 => Some(Transport::Any),
         (Some(protocol), Upper::Any) if mask == 0 => Some(Transport::Protocol(protocol)),
+        (_, Upper::Bare) => None,
         (Some(protocol @ (TCP | UDP)), upper) if mask == 0 || protocol == protocol::TCP => {
             let (source, destination) = match upper {
                 Upper::Ports { source, destination } => (ports(source), ports(destination)),

@@ -11,7 +11,7 @@ mod key;
 
 use std::cell::RefCell;
 
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, Hmac};
 use crate::engine::Engine;
 use crate::job::{Failure, Job, Parts};
 use crate::key::{self as any, State};
@@ -19,6 +19,19 @@ use crate::secret::{KeyError, Secret};
 use ffi::Direction;
 use key::Kind;
 pub(crate) use key::{Key, NAME};
+
+/// Returns a digest of a secret's parts: the first 128 bits of a SHA-256, in which the length of the first part comes first.
+pub(crate) fn digest(cipher: &[u8], integrity: &[u8]) -> [u8; 16] {
+    let mut hash = ffi::Hash::new(Hmac::Sha256);
+    hash.update(b"weir: fingerprint of a secret of ESP");
+    hash.update(&(cipher.len() as u64).to_be_bytes());
+    hash.update(cipher);
+    hash.update(integrity);
+    let (octets, _) = hash.finish();
+    let mut digest = [0; 16];
+    digest.copy_from_slice(&octets[..16]);
+    digest
+}
 
 /// The engine.
 #[derive(Debug)]

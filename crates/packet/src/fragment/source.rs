@@ -100,7 +100,7 @@ impl<'a> SourceFragmenter<'a> {
 
 /// Octets of the headers that every fragment has, and where in them the next header behind them is named: the routing
 /// header is the last of them, or else the hop-by-hop options, or else the fixed header.
-fn unfragmentable(packet: &[u8]) -> Option<(usize, usize)> {
+pub(crate) fn unfragmentable(packet: &[u8]) -> Option<(usize, usize)> {
     let (mut length, mut named_at) = (ipv6::LENGTH, ipv6::NEXT_HEADER);
     let (mut at, mut next) = (ipv6::LENGTH, *packet.get(ipv6::NEXT_HEADER)?);
     while matches!(next, protocol::HOP_BY_HOP | protocol::ROUTING | protocol::DESTINATION_OPTIONS) {

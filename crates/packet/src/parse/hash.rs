@@ -117,6 +117,12 @@ pub fn symmetric_hash_v6(seed: &Seed, protocol: u8, a: (Ipv6Addr, u16), b: (Ipv6
     mix_v6(seed, protocol, first, second)
 }
 
+/// A hash of the SPI of ESP, for the worker that owns its SA.
+#[inline]
+pub const fn spi_hash(spi: u32, seed: &Seed) -> u32 {
+    finish(seed, fold(spi as u64 ^ seed.0[0], seed.0[1]))
+}
+
 /// The smaller one first.
 #[inline(always)]
 fn ordered<T: Ord>(a: T, b: T) -> (T, T) {

@@ -115,7 +115,7 @@ pub(super) fn differences(before: &Compared, now: &Compared, noted: &mut Noted) 
 }
 
 fn is_same_interface(before: &Interface, now: &Interface) -> bool {
-    let of = |of: &Interface| (of.present, of.down, of.vrf, of.zone, of.fast_path, of.nat);
+    let of = |of: &Interface| (of.present, of.down, of.vrf, of.zone, of.fast_path, of.nat, of.spd);
     of(before) == of(now)
         && before.addresses == now.addresses
         && before.tentative == now.tentative

@@ -14,6 +14,7 @@ use super::acl;
 use super::allow;
 use super::bindings;
 use super::concerns::Concerns;
+use super::ipsec;
 use super::map::{Map, Places, PortPlace, Settings};
 use super::nat;
 use super::noted::Noted;
@@ -22,6 +23,7 @@ use super::pass::{Pass, Routing};
 use super::prefix::{is_link_local, prefix_v4, prefix_v6};
 use super::rubbish::Rubbish;
 use super::sav;
+use super::spd;
 use super::stations::{Fixed, LearnedSet};
 use super::table_full::{TableFull, most_bytes};
 use crate::compile::rib::{Entry, Rib};
@@ -75,6 +77,8 @@ pub struct Compiler {
     pub(super) allow: allow::Store,
     pub(super) bindings: bindings::Store,
     pub(super) nat: nat::Store,
+    pub(super) spd: spd::Store,
+    pub(super) ipsec: ipsec::Store,
     /// Some interface of the model says which ethertypes may leave.
     pub(super) ethertypes_out: bool,
     pub(super) samplers: Arc<[Sampler]>,
@@ -101,6 +105,7 @@ pub struct Prepared {
     allow: allow::Prepared,
     bindings: bindings::Prepared,
     nat: nat::Prepared,
+    spd: spd::Prepared,
     tables: Vec<Tables>,
     /// The prefixes of routes that differ.
     differing: Noted,
@@ -135,6 +140,8 @@ impl Compiler {
             allow: allow::Store::default(),
             bindings: bindings::Store::default(),
             nat: nat::Store::default(),
+            spd: spd::Store::default(),
+            ipsec: ipsec::Store::default(),
             ethertypes_out: false,
             samplers: Arc::default(),
             generation: 0,
@@ -219,6 +226,7 @@ impl Compiler {
         let sav = self.sav.prepare(input)?;
         let bindings = self.bindings.prepare(&self.domain, self.settings.workers, gateway)?;
         let nat = self.nat.prepare(&self.domain, self.settings.workers, (gateway, &map), &interfaces)?;
+        let spd = self.spd.prepare(&self.domain, self.settings.workers, (gateway, &map))?;
         let allow = self.allow.prepare(&self.domain, gateway)?;
         let acl = self.acl.prepare(acl::Input { domain: &self.domain, gateway, map: &map })?;
         let written = write(&self.domain, self.limit, &mut self.writers(), &self.ribs, gateway, &map, &ribs);
@@ -248,6 +256,7 @@ impl Compiler {
             allow,
             bindings,
             nat,
+            spd,
             tables,
             differing,
         })
@@ -275,6 +284,8 @@ impl Compiler {
         self.allow.commit(prepared.allow, self.settings.workers, (gateway, &map), &mut interfaces, rubbish);
         self.bindings.commit(prepared.bindings, gateway, &map, &mut interfaces, rubbish);
         self.nat.commit(prepared.nat, (gateway, &map), &mut interfaces, rubbish);
+        self.spd.commit(prepared.spd, (gateway, &map), &mut interfaces, rubbish);
+        self.ipsec.commit(self.settings.workers, (gateway, &map), &interfaces);
         rubbish.push(std::mem::replace(&mut self.numbers, numbers));
         rubbish.push(std::mem::replace(&mut self.ribs, ribs));
         rubbish.push(std::mem::replace(&mut self.tables, prepared.tables));
@@ -337,6 +348,8 @@ impl Compiler {
             allow: self.allow.current().clone(),
             bindings: self.bindings.current().clone(),
             nat: self.nat.current().clone(),
+            spd: self.spd.current().clone(),
+            ipsec: self.ipsec.current().clone(),
             ethertypes_out: self.ethertypes_out,
             samplers: Arc::clone(&self.samplers),
             icmp: self.icmp,
@@ -355,6 +368,11 @@ impl Compiler {
             true => access,
             false => Access { reflecting: access.reflecting.iter().map(|_| true).collect(), ..access },
         }
+    }
+
+    /// The sequence numbers of each outbound key that was ever in force, by the digest of the key.
+    pub fn sequences(&self) -> Vec<([u8; 16], Arc<crate::root::ipsec::Sequence>)> {
+        self.ipsec.sequences()
     }
 
     /// The routes of each VRF number, as last compiled.
@@ -410,6 +428,7 @@ impl Compiler {
                 }
                 // A VLAN interface stands after its parent.
                 InterfaceKind::Vlan { parent, .. } => stands[parent.0 as usize],
+                InterfaceKind::Ipsec => PortPlace { number: NONE, ..PortPlace::default() },
             };
             let mac = interface.mac.map(|mac| mac.0).or(place.mac).unwrap_or(derived_mac(&interface.name).0);
             stands.push(PortPlace { mac: Some(mac), ..place });
@@ -446,6 +465,7 @@ impl Compiler {
                 allow: PerFamily { v4: crate::root::allow::NONE, v6: crate::root::allow::NONE },
                 bindings: crate::root::bindings::NONE,
                 nat: crate::root::nat::OfInterface::NONE,
+                spd: crate::root::spd::NONE,
                 ethertypes_in: interface.access.ethertypes_in.as_ref().map(|of| Arc::from(of.types.as_slice())),
                 ethertypes_out: interface.access.ethertypes_out.as_ref().map(|of| Arc::from(of.types.as_slice())),
                 broadcasts: Arc::default(),
@@ -566,6 +586,7 @@ fn demux(gateway: &Gateway, map: &Map, interfaces: &[Interface]) -> Vec<Demux> {
             InterfaceKind::Vlan { outer, inner, .. } => {
                 tagged[port].insert((outer.tpid, outer.vid, inner.unwrap_or(0)), number);
             }
+            InterfaceKind::Ipsec => {}
         }
     }
     let ports = untagged.into_iter().zip(hosts).zip(tagged);
@@ -593,6 +614,7 @@ fn map(numbers: &mut Numbers, gateway: &Gateway) -> Map {
             .collect(),
         nat_zones: nat::zones(&mut numbers.zones, gateway),
         samplers: gateway.samplers.iter().map(|sampler| assign(&mut numbers.samplers, &sampler.name)).collect(),
+        sas: gateway.sas.iter().map(|sa| assign(&mut numbers.sas, &sa.name)).collect(),
     }
 }
 

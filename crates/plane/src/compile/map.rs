@@ -45,6 +45,8 @@ pub struct Map {
     pub vrfs: Vec<u16>,
     /// By the model's index of a sampler: its number.
     pub samplers: Vec<u32>,
+    /// By the model's index of a pair of SAs: its number.
+    pub sas: Vec<u32>,
     /// By the model's index of an interface: the number of its zone.
     pub zones: Vec<u16>,
     /// By the model's index of a VRF: the number of the zone of its translations.

@@ -15,6 +15,7 @@ mod change;
 mod compared;
 mod compiler;
 mod concerns;
+mod ipsec;
 mod map;
 mod nat;
 mod noted;
@@ -26,6 +27,7 @@ mod prefix;
 pub mod rib;
 mod rubbish;
 mod sav;
+pub(crate) mod spd;
 mod stations;
 mod table_full;
 #[cfg(test)]

@@ -98,9 +98,13 @@ pub(super) fn interfaces(
             let counters = own.map(|port| port.counters());
             Some(stats::InterfaceStats {
                 name: interface.name.clone(),
-                kind: if is_port { own.map_or("closed", |port| port.kind()) } else { "vlan" },
+                kind: match interface.kind {
+                    InterfaceKind::Port { .. } => own.map_or("closed", |port| port.kind()),
+                    InterfaceKind::Vlan { .. } => "vlan",
+                    InterfaceKind::Ipsec => "ipsec",
+                },
                 capabilities: own.map_or_else(Vec::new, |port| port.capabilities().names()),
-                up: port.is_some_and(|port| port.port.link() == Link::Up),
+                up: interface.kind == InterfaceKind::Ipsec || port.is_some_and(|port| port.port.link() == Link::Up),
                 mac: weir_packet::wire::MacAddress(compiled.mac).to_string(),
                 mtu: compiled.mtu,
                 vrf: model.vrfs[usize::from(interface.vrf.0)].name.clone(),

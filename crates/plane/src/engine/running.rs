@@ -40,7 +40,7 @@ use super::report::{self, Baseline, Reloaded, count, difference, interfaces, oth
 use super::samples::Reader as SampleReader;
 use super::stuck::Rounds;
 use super::traced::TraceRow;
-use super::translations;
+use super::{policies, sas, translations};
 
 /// How a gateway is to run.
 pub struct Options {
@@ -668,10 +668,33 @@ impl Engine {
         Ok(self.root.with(|root| translations::rows(first, (&model, root), &model.flow_table, now)))
     }
 
+    /// The pairs of SAs, in the order of the configuration.
+    pub fn sas(&self) -> Vec<stats::SaStats> {
+        let (model, map) = self.control.in_force();
+        self.root.with(|root| sas::rows(&model, &map, root))
+    }
+
+    /// The sequence numbers of the outbound SAs in force, and the digests of their keys; and the directory in which numbers
+    /// are reserved, if there is one.
+    pub fn sequences(&self) -> (Option<std::path::PathBuf>, Vec<([u8; 16], Arc<crate::root::ipsec::Sequence>)>) {
+        let (model, _) = self.control.in_force();
+        let sequences = self.root.with(|root| {
+            let outbound = root.ipsec.sas.iter().flatten().filter_map(|sa| sa.outbound.as_ref());
+            outbound.map(|own| (own.fingerprint, Arc::clone(&own.sequence))).collect()
+        });
+        (model.ipsec.state.clone(), sequences)
+    }
+
     /// The lists of rules that translate.
     pub fn nat_lists(&self) -> Vec<stats::NatStats> {
         let (model, _) = self.control.in_force();
         self.root.with(|root| translations::lists(&model, root))
+    }
+
+    /// The SPDs.
+    pub fn spds(&self) -> Vec<stats::SpdStats> {
+        let (model, _) = self.control.in_force();
+        self.root.with(|root| policies::lists(&model, root))
     }
 
     /// The outside addresses of rules that translate sources.

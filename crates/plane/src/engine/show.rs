@@ -14,7 +14,7 @@ use crate::graph::record::Fate;
 use crate::graph::trace::{Decided, Step, Trace};
 use crate::model::{
     AllowedSources, Allowlist, AllowlistIndex, Bindings, BindingsIndex, Gateway, Interface, LinkCheck, Match,
-    Mechanism, NextHop, Order, PerFamily, SavLayout, SavPolicy,
+    Mechanism, NextHop, Order, PerFamily, SaIndex, SavLayout, SavPolicy,
 };
 use crate::neighbor::Known;
 use crate::neighbor::control::Keeper;
@@ -261,7 +261,12 @@ pub(crate) fn decision(
             })
         }
         Fate::Nat { list, place, effect } if is_same_model => Some(TraceDecision::Nat(list, place, effect)),
-        Fate::Validated { .. } | Fate::Nat { .. } => None,
+        Fate::Spd { spd, place, effect, .. } if is_same_model => Some(TraceDecision::Spd(spd, place, effect)),
+        Fate::Secured { sa, inbound } if is_same_model => {
+            let index = map.sas.iter().position(|&number| number == sa);
+            index.map(|index| TraceDecision::Sa(SaIndex(index as u32), inbound))
+        }
+        Fate::Validated { .. } | Fate::Nat { .. } | Fate::Spd { .. } | Fate::Secured { .. } => None,
         Fate::Flow { miss, .. } => Some(TraceDecision::Flow(miss)),
         Fate::Fragment { .. }
         | Fate::LookedUp { .. }

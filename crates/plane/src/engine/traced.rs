@@ -1,8 +1,8 @@
 //! Traced packets as values, with what decided about each.
 
 use crate::compile::{AclDecision, BindingDecision, Decision, Listed};
-use crate::graph::record::{Miss, NatEffect, Role};
-use crate::model::{NatIndex, Origin};
+use crate::graph::record::{Miss, NatEffect, Role, SpdEffect};
+use crate::model::{NatIndex, Origin, SaIndex, SpdIndex};
 
 /// A traced packet, as `show trace` shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +56,10 @@ pub enum TraceDecision {
     Flow(Option<Miss>),
     /// A rule that translates: its list, its place there, and its effect.
     Nat(NatIndex, u32, NatEffect),
+    /// An SPD: the place of the policy if one matched, and its effect.
+    Spd(SpdIndex, Option<u32>, SpdEffect),
+    /// The pair of SAs that encrypted it, or decrypted it (true).
+    Sa(SaIndex, bool),
     /// It is not in force any more.
     Gone,
 }

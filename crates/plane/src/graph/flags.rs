@@ -32,5 +32,12 @@ pub(crate) const NAT_NONE: State = State::from_bits(1 << 9);
 /// The packet counts for its translation already: it was held.
 pub(crate) const NAT_HELD: State = State::from_bits(1 << 10);
 
+/// The outer packet of ESP, made from a packet that the gateway forwards or made: its TTL is not decremented, it may be
+/// fragmented, and no error is sent about it.
+pub(crate) const ENCAPSULATED: State = State::from_bits(1 << 11);
+
+/// The packet was decrypted: until the lookup, its forwarding field holds the number of its SA.
+pub(crate) const DECRYPTED: State = State::from_bits(1 << 12);
+
 /// The fragment came from the worker that knows its first fragment.
 pub(crate) const HANDED: State = State::from_bits(1 << 5);

@@ -8,7 +8,7 @@ use weir_packet::wire::MacAddress;
 use weir_table::sav::Verdict;
 
 pub use crate::graph::fragments::Upper;
-use crate::model::{NatIndex, SpecialAction};
+use crate::model::{NatIndex, SpdIndex, SpecialAction};
 use crate::reason::Reason;
 use crate::root::acl::Found;
 use crate::root::sav::Class;
@@ -104,6 +104,25 @@ pub enum NatEffect {
     Dropped,
 }
 
+/// The effect of an SPD on a packet in clear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SpdEffect {
+    /// It passes in clear.
+    Bypassed,
+    /// It is protected by the SA of the policy.
+    Protected,
+    /// It is dropped.
+    Discarded,
+    /// It is dropped, as it matches no policy.
+    NoMatch,
+    /// It is dropped, as the policy wants it protected, and it came in clear.
+    Unprotected,
+    /// It was decrypted, and the policy protects by the SA that it came by.
+    Admitted,
+    /// It is dropped, as it was decrypted, and the policy that it matches, if any, does not protect by the SA that it came by.
+    Selector,
+}
+
 /// Something that happened to the packet with a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
@@ -187,6 +206,24 @@ pub enum Fate {
         /// The effect on the packet's endpoints.
         effect: NatEffect,
     },
+    /// It was matched against an SPD.
+    Spd {
+        /// The SPD.
+        spd: SpdIndex,
+        /// The place of the policy in the SPD; `None`: it matched none.
+        place: Option<u32>,
+        /// It was leaving, not coming in.
+        output: bool,
+        /// The effect of the policy.
+        effect: SpdEffect,
+    },
+    /// An SA encrypted or decrypted it, or tried to.
+    Secured {
+        /// The number of the pair of SAs.
+        sa: u32,
+        /// It came in.
+        inbound: bool,
+    },
     /// A route was looked up for it: in this VRF, for this destination.
     LookedUp {
         /// VRF number.
@@ -233,6 +270,26 @@ impl Fate {
                     | Reason::NatWorker
                     | Reason::SessionLimit
                     | Reason::SessionPickup
+            ),
+            Fate::Spd { effect, .. } => match effect {
+                SpdEffect::Bypassed | SpdEffect::Admitted => false,
+                SpdEffect::Selector => matches!(reason, Reason::EspSelector),
+                SpdEffect::Protected => matches!(
+                    reason,
+                    Reason::EspNoSa | Reason::EspTransport | Reason::EspExhausted | Reason::EspUnreserved
+                ),
+                SpdEffect::Discarded => matches!(reason, Reason::SpdDiscard),
+                SpdEffect::NoMatch => matches!(reason, Reason::SpdNoMatch),
+                SpdEffect::Unprotected => matches!(reason, Reason::SpdUnprotected),
+            },
+            Fate::Secured { .. } => matches!(
+                reason,
+                Reason::EspReplay
+                    | Reason::EspAuth
+                    | Reason::EspMalformed
+                    | Reason::EspDummy
+                    | Reason::EspEcn
+                    | Reason::EspSelector
             ),
             Fate::Bound { .. } => matches!(reason, Reason::MacIp),
             Fate::Allowed { .. } => matches!(reason, Reason::NotAllowed),

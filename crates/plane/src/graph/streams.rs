@@ -28,6 +28,8 @@ pub(crate) enum Stream {
     Sessions(usize),
     /// Keys of a worker's tables of learned decisions.
     Flows(usize),
+    /// Keys of a worker's caches of policies.
+    Policies(usize),
 }
 
 impl Stream {
@@ -45,6 +47,7 @@ impl Stream {
             Stream::UnknownSources => (8, 0),
             Stream::Sessions(worker) => (9, worker),
             Stream::Flows(worker) => (10, worker),
+            Stream::Policies(worker) => (11, worker),
         };
         entropy.stream(purpose << 32 | worker as u64)
     }
@@ -65,13 +68,14 @@ mod tests {
             Stream::Samples,
             Stream::Sessions,
             Stream::Flows,
+            Stream::Policies,
         ];
         let all = [Stream::FlowHash, Stream::SpoofedSources, Stream::UnknownSources, Stream::Neighbors]
             .into_iter()
             .chain(of_worker.into_iter().flat_map(|stream| (0..64).map(stream)));
         let first: Vec<u64> = all.map(|stream| stream.open(&entropy).next()).collect();
         let distinct: std::collections::HashSet<u64> = first.iter().copied().collect();
-        assert_eq!((first.len(), distinct.len()), (4 + 7 * 64, 4 + 7 * 64));
+        assert_eq!((first.len(), distinct.len()), (4 + 8 * 64, 4 + 8 * 64));
         assert_eq!(Stream::Worker(3).open(&entropy).next(), Stream::Worker(3).open(&entropy).next());
     }
 }

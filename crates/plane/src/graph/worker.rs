@@ -12,7 +12,7 @@ use weir_base::ring::Consumer;
 use weir_base::tsc;
 use weir_packet::buffer::Cache;
 use weir_packet::packet::Packet;
-use weir_packet::parse::{ParseFlags, Parsed, Seed};
+use weir_packet::parse::{self, ParseFlags, Parsed, Seed};
 use weir_packet::text;
 use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_port::{Burst, Readiness, Receiver, Transmitter};
@@ -20,15 +20,17 @@ use weir_port::{Burst, Readiness, Receiver, Transmitter};
 use crate::graph::counters::WorkerCounters;
 use crate::graph::events::Event;
 use crate::graph::events::Events;
-use crate::graph::flags::ORIGINATED;
+use crate::graph::flags::{DECRYPTED, ORIGINATED};
 use crate::graph::flow::{Learned, Notes};
 use crate::graph::fragments::Fragments;
 use crate::graph::hold::{Hold, Key};
 use crate::graph::nodes::{self, Context, Limits, Next, Stage};
 use crate::graph::outlet::{Books, Outlet};
 use crate::graph::peer::Peer;
+use crate::graph::policies::PolicyCaches;
 use crate::graph::reassembly::Reassembly;
 use crate::graph::record::{Fate, Recorder};
+use crate::graph::requeue::Requeue;
 use crate::graph::sample::Samples;
 use crate::graph::session::{Ended, Page, Sessions};
 use crate::graph::streams::Stream;
@@ -138,8 +140,10 @@ pub(crate) struct Worker {
     hold: Hold,
     reassembly: Reassembly,
     fragments: Fragments,
+    requeue: Requeue,
     sessions: Sessions,
     flows: Learned,
+    policies: PolicyCaches,
     notes: Box<Notes>,
     seed: Seed,
     random: SecureRandom,
@@ -185,6 +189,7 @@ impl Worker {
         let sessions = Sessions::new(|| secrets.next());
         let mut secrets = open(Stream::Flows(number));
         let flows = Learned::new(|| secrets.next());
+        let policies = PolicyCaches::new(open(Stream::Policies(number)));
         let samples = Samples::unread(number, Random::from_seed(open(Stream::Samples(number)).next()));
         let random = open(Stream::Worker(number));
         Worker {
@@ -209,8 +214,10 @@ impl Worker {
             hold,
             reassembly,
             fragments,
+            requeue: Requeue::new(),
             sessions,
             flows,
+            policies,
             notes: Box::default(),
             seed,
             random,
@@ -428,6 +435,23 @@ impl Worker {
         Ok(())
     }
 
+    /// Puts a packet into the next vector as if a policy had found an SA for it. Packets of ports come after it. Gives it back
+    /// when the vector is full, or it is no packet of IP.
+    pub(crate) fn inject_protected(&mut self, interface: u32, sa: u32, mut packet: Packet) -> Result<(), Packet> {
+        let parsed = match packet.data().first().map(|first| first >> 4) {
+            Some(4) => parse::ipv4(packet.data(), 0),
+            _ => parse::ipv6(packet.data(), 0),
+        };
+        let Ok(parsed) = parsed else { return Err(packet) };
+        packet.set_parsed(&parsed);
+        packet.set_interface(interface);
+        packet.set_forwarding(sa);
+        packet.set_resume(Stage::Encrypt as u8);
+        self.vector.push(packet)?;
+        self.shared.counters.received.add(1);
+        Ok(())
+    }
+
     /// Runs the graph over what was injected, the first `decapsulated` packets of which came out of tunnels, and over what
     /// need not wait for its neighbour any more.
     pub(crate) fn run_injected(&mut self, decapsulated: usize) {
@@ -450,8 +474,10 @@ impl Worker {
             hold,
             reassembly,
             fragments,
+            requeue,
             sessions,
             flows,
+            policies,
             notes,
             seed,
             random,
@@ -470,6 +496,7 @@ impl Worker {
         let root = shared.root.load(&guard);
         sessions.adopt(root, self.workers);
         flows.adopt(root, self.workers);
+        policies.adopt(root, self.number);
         let mut context = Context {
             root,
             guard: &guard,
@@ -483,8 +510,10 @@ impl Worker {
             hold,
             reassembly,
             fragments,
+            requeue,
             sessions,
             flows,
+            policies,
             notes,
             rules: root.acl.version(),
             random,
@@ -509,6 +538,9 @@ impl Worker {
         }
         if pass.context.fragments.deadline().is_some_and(|deadline| deadline <= now) {
             pass.release_fragments(released);
+        }
+        if !pass.context.requeue.is_empty() {
+            pass.go_round_again(released);
         }
         if pass.context.sessions.deadline().is_some_and(|deadline| deadline <= now) {
             pass.age();
@@ -699,6 +731,26 @@ impl Pass<'_, '_> {
         }
     }
 
+    /// Runs the graph over the packets that nodes have queued, until none is left.
+    #[cold]
+    fn go_round_again(&mut self, vector: &mut Vector) {
+        loop {
+            self.context.requeue.end_vector();
+            while vector.room() > 0
+                && let Some(packet) = self.context.requeue.pop()
+            {
+                // There is room.
+                let _ = vector.push(packet);
+            }
+            if vector.is_empty() {
+                break;
+            }
+            let packets = vector.len();
+            self.run(vector, packets, false);
+            self.kick();
+        }
+    }
+
     /// Lets go what ports were given so far.
     fn kick(&mut self) {
         let Context { root, counters, worker, transmitters, .. } = &mut *self.context;
@@ -884,6 +936,13 @@ fn note(context: &Context<'_>, packet: &Packet, node: Node) -> String {
             let adjacency = context.root.adjacencies.get(packet.forwarding() as usize);
             adjacency.map_or_else(String::new, |adjacency| context.root.describe(adjacency))
         }
+        Node::EspEncrypt => sa_name(context, packet),
+        Node::IpInput if packet.state().contains(DECRYPTED) => sa_name(context, packet),
         _ => String::new(),
     }
+}
+
+/// The SA that a packet is for, or was decrypted by.
+fn sa_name(context: &Context<'_>, packet: &Packet) -> String {
+    context.root.ipsec.sa(packet.forwarding()).map_or_else(String::new, |sa| format!("sa {}", sa.name))
 }

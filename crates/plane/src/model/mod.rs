@@ -5,12 +5,14 @@
 mod acl;
 mod flow_table;
 mod index;
+mod ipsec;
 mod nat;
 mod origin;
 mod rate;
 mod route;
 mod sample;
 mod sav;
+mod spd;
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -26,6 +28,7 @@ pub use acl::{
 };
 pub use flow_table::{FastPath, FlowTable, SessionState, Timeouts};
 pub use index::{InterfaceIndex, VrfIndex};
+pub use ipsec::{Encapsulation, Ipsec, OuterDf, OuterDscp, OuterLabel, Sa, SaIndex, SaKey, SaMode};
 pub use nat::{NatIndex, NatList, NatRule, NatTarget, NatVerb};
 pub use origin::{Origin, Origins, Place, SourceIndex};
 pub use rate::{RateLimit, RatePer, RateUnit};
@@ -35,6 +38,7 @@ pub use sav::{
     Alarm, LineCard, LinkCheck, Match, Mechanism, Mode, Order, PerFamily, SavAction, SavIndex, SavLayout, SavPolicy,
     SavRule, SavRules, Scope, SpecialAction, SpecialSources, Urpf, UrpfMode,
 };
+pub use spd::{Spd, SpdAction, SpdCache, SpdIndex, SpdRule};
 
 /// A whole gateway.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,6 +63,12 @@ pub struct Gateway {
     pub bindings: Vec<Bindings>,
     /// Lists of rules that translate addresses.
     pub nat: Vec<NatList>,
+    /// Security policy databases.
+    pub spds: Vec<Spd>,
+    /// Pairs of SAs.
+    pub sas: Vec<Sa>,
+    /// Settings of IPsec.
+    pub ipsec: Ipsec,
     /// Where samples of packets go.
     pub samplers: Vec<Sampler>,
     /// Line cards, for policies whose tables are laid out by them.
@@ -117,6 +127,8 @@ pub struct Interface {
     pub access: Access,
     /// The rules that translate packets between it, as the outside, and the other interfaces of its routing domain.
     pub nat: Option<NatIndex>,
+    /// The SPD that packets match which come in and leave here in clear; `None`: they match none.
+    pub spd: Option<SpdIndex>,
     /// Where it was declared.
     pub origin: Origin,
 }
@@ -197,6 +209,8 @@ pub enum InterfaceKind {
         /// Inner tag (QinQ), always 802.1Q.
         inner: Option<u16>,
     },
+    /// The way in of packets that SAs decrypted: no port, and no packet leaves by it.
+    Ipsec,
 }
 
 /// A VLAN tag to match and to put on.

@@ -56,6 +56,8 @@ pub struct Interface {
     pub bindings: u16,
     /// Its part in translation.
     pub nat: nat::OfInterface,
+    /// The SPD of its packets; [`crate::root::spd::NONE`] without one.
+    pub spd: u16,
     /// The ethertypes of what may come in, those behind VLAN tags; `None`: any.
     pub ethertypes_in: Option<Arc<[u16]>>,
     /// Those of what may leave.

@@ -14,10 +14,12 @@ pub mod ecmp;
 pub mod family;
 mod forwarding;
 mod interface;
+pub mod ipsec;
 pub mod nat;
 mod pending;
 pub mod sampler;
 pub mod sav;
+pub mod spd;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -68,6 +70,10 @@ pub struct Root {
     pub bindings: Bindings,
     /// Rules that translate addresses.
     pub nat: nat::Translators,
+    /// Security policy databases.
+    pub spd: spd::Spds,
+    /// SAs.
+    pub ipsec: ipsec::Ipsec,
     /// Some interface says which ethertypes may leave.
     pub ethertypes_out: bool,
     /// Who takes samples, by number.

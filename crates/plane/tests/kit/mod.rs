@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod acl;
+pub mod esp;
 pub mod link;
 
 use std::collections::BTreeMap;
@@ -86,6 +87,9 @@ impl Build {
             allowlists: Vec::new(),
             bindings: Vec::new(),
             nat: Vec::new(),
+            spds: Vec::new(),
+            sas: Vec::new(),
+            ipsec: Default::default(),
             workers: Workers::default(),
             buffers: Buffers { small: 2048, large: 16 },
             icmp: IcmpLimits::default(),
@@ -126,6 +130,7 @@ impl Build {
             sav: PerFamily::default(),
             access: Access::default(),
             nat: None,
+            spd: None,
             origin,
         });
         self
@@ -457,7 +462,7 @@ impl Rig {
         self.put_by(&[[0u8; 0]; 0], |_, _, _| true)
     }
 
-    fn put_by<F: AsRef<[u8]>>(
+    pub fn put_by<F: AsRef<[u8]>>(
         &mut self,
         frames: &[F],
         inject: impl Fn(&mut Harness, u32, &[u8]) -> bool,

@@ -48,7 +48,7 @@ impl Consulted {
     pub fn by<K>(rule: &Rule<K>) -> Consulted {
         let asks = [
             (rule.protocol.is_some(), Consulted::PROTOCOL),
-            (matches!(rule.upper, Upper::Ports { .. }), Consulted::PORTS),
+            (matches!(rule.upper, Upper::Ports { .. } | Upper::Bare), Consulted::PORTS),
             (matches!(rule.upper, Upper::Icmp { .. }), Consulted::ICMP),
             (rule.interfaces.is_some(), Consulted::INTERFACE),
             (rule.flags.mask() != 0, Consulted::FLAGS),

@@ -123,6 +123,9 @@ pub enum Upper {
         /// Its code.
         code: Span<u8>,
     },
+    /// No header with ports, or with type and code, in the packet: fields that are "opaque" (RFC 4301, 4.4.1.1). Later
+    /// fragments match, and packets of protocols without ports.
+    Bare,
 }
 
 /// A set of kinds of fragments.
@@ -202,6 +205,7 @@ impl<K: Key> Rule<K> {
             && self.protocol.is_none_or(|protocol| protocol == packet.protocol())
             && match self.upper {
                 Upper::Any => true,
+                Upper::Bare => packet.ports().is_none() && packet.icmp().is_none(),
                 Upper::Ports { source, destination } => {
                     packet.ports().is_some_and(|(from, to)| source.contains(from) && destination.contains(to))
                 }
@@ -264,7 +268,7 @@ impl<K: Key> Rule<K> {
     pub(super) fn words(&self) -> [Span<u16>; 2] {
         let widen = |span: Span<u8>| Span { low: u16::from(span.low), high: u16::from(span.high) };
         match self.upper {
-            Upper::Any => [Span::<u16>::ALL; 2],
+            Upper::Any | Upper::Bare => [Span::<u16>::ALL; 2],
             Upper::Ports { source, destination } => [source, destination],
             // The words of an ICMP packet are octets, so a full range is equivalent.
             Upper::Icmp { kind, code } => [kind, code].map(|span| match span == Span::<u8>::ALL {
@@ -278,6 +282,7 @@ impl<K: Key> Rule<K> {
     pub(super) fn forbidden(&self) -> u8 {
         let upper = match self.upper {
             Upper::Any => 0,
+            Upper::Bare => traits::PORTS | traits::ICMP,
             Upper::Ports { .. } => traits::ICMP | traits::BARE,
             Upper::Icmp { .. } => traits::PORTS | traits::BARE,
         };

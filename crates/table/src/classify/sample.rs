@@ -161,8 +161,9 @@ fn octets(random: &mut Random) -> Span<u8> {
 }
 
 fn rule<K: Packets>(bases: &[K], random: &mut Random) -> Rule<K> {
-    let upper = match random.below(6) {
+    let upper = match random.below(7) {
         0 | 1 => Upper::Any,
+        6 => Upper::Bare,
         2 => Upper::Icmp { kind: octets(random), code: octets(random) },
         _ => Upper::Ports { source: span(random), destination: span(random) },
     };
@@ -228,7 +229,7 @@ pub fn near<K: Packets>(rules: &[Rule<K>], random: &mut Random) -> Fields<K> {
         Upper::Icmp { kind, code } => packet
             .with_icmp(of_span(&kind, random.below(6) as u8, random), of_span(&code, random.below(6) as u8, random)),
         Upper::Any if random.chance(0.8) => packet.with_ports(random.next() as u16, pick(&PORTS, random)),
-        Upper::Any => packet,
+        Upper::Any | Upper::Bare => packet,
     };
     if rule.flags.mask() != 0 || random.chance(0.5) {
         packet = packet.with_flags(random.next() as u16 & !rule.flags.mask() | rule.flags.value());

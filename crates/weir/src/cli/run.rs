@@ -29,7 +29,7 @@ use crate::control::{Gateway as _, ReloadError, server};
 use crate::privilege::{self, Account, Dropped};
 use crate::render::Report as _;
 use crate::render::summary::{Ended, Summary};
-use crate::{config, demo, notify, render, sampler};
+use crate::{config, demo, notify, render, reservation, sampler};
 
 /// How often failures and the end of inputs are looked for.
 const TICK: Duration = Duration::from_millis(100);
@@ -135,16 +135,22 @@ impl Run {
         let give_up = || self.give_up_privileges(account.as_ref(), &socket, &samplers);
         let running = Running::start(gateway, self.config.as_deref(), service, give_up).map_err(failed)?;
         let running = Arc::new(running);
+        let reserving = reservation::Thread::start(&running).map_err(|error| {
+            Error::Failed(format!("cannot start the thread that reserves sequence numbers: {error}"))
+        })?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::Failed(format!("cannot start the control thread: {error}")))?;
         let ended = runtime.block_on(self.serve(&running, &socket, live));
         // Waits for requests that are still being worked on, which hold the gateway.
         drop(runtime);
         drop(socket);
+        let reservations = reserving.end();
         let Some(running) = Arc::into_inner(running) else {
             return Err(Error::Failed("the gateway is still in use".to_owned()));
         };
         let stopped = running.stop();
+        // No worker takes a number any more.
+        reservations.into_iter().for_each(reservation::Reservations::finish);
         let ended = ended?;
         let Stopped { snapshot, generation, uptime, rules, failures } = stopped;
         let summary = Summary { rules, ..Summary::new(&snapshot, ended, uptime, generation, failures) };

@@ -24,8 +24,10 @@ use crate::render::neighbors::Neighbors;
 use crate::render::routes::Routes;
 use crate::render::runtime::Runtime;
 use crate::render::samplers::Samplers;
+use crate::render::sas::Sas;
 use crate::render::sav::Sav;
 use crate::render::sav::entries::Entries;
+use crate::render::spd::Spds;
 use crate::render::tables::Tables;
 use crate::render::trace::Traces;
 use crate::render::version::Version;
@@ -113,6 +115,11 @@ enum What {
         #[arg(long, value_enum, default_value = "table", conflicts_with = "json")]
         format: Format,
     },
+    /// Pairs of SAs: algorithms, sequence numbers and counters
+    Sa {
+        /// Only this pair
+        name: Option<String>,
+    },
     /// Translation of addresses: rules and what they matched, translations, or the outside addresses in use
     Nat {
         /// The part to show
@@ -124,6 +131,11 @@ enum What {
         /// For translations: only the first so many; 1000 unless given
         #[arg(long, value_name = "N")]
         limit: Option<usize>,
+    },
+    /// Security policy databases: rules in the order in which they are matched, and what they matched
+    Spd {
+        /// Only this SPD
+        spd: Option<String>,
     },
     /// Samplers: samples taken, written and lost
     Samplers,
@@ -218,6 +230,7 @@ impl Show {
                     Format::Conntrack => print(&asker.client.show::<Flows>(&target)?.0.conntrack()),
                 }
             }
+            What::Sa { name } => asker.show::<Sas>(&target("/v1/show/sa", [("name", name.clone())])),
             What::Nat { what: Nat::Rules, .. } => asker.show::<NatRules>("/v1/show/nat/rules"),
             What::Nat { what: Nat::Pools, .. } => asker.show::<Pools>("/v1/show/nat/pools"),
             What::Nat { what: Nat::Translations, filter, limit } => {
@@ -225,6 +238,8 @@ impl Show {
                 let limit = limit.map(|limit| limit.to_string());
                 asker.show::<Translations>(&target("/v1/show/nat/translations", [("filter", filter), ("limit", limit)]))
             }
+            What::Spd { spd: None } => asker.show::<Spds>("/v1/show/spd"),
+            What::Spd { spd: Some(name) } => asker.show::<Spds>(&format!("/v1/show/spd/{}", escaped(name))),
             What::Samplers => asker.show::<Samplers>("/v1/show/samplers"),
             What::Alarms => asker.show::<Alarms>("/v1/show/alarms"),
             What::Trace => asker.show::<Traces>("/v1/show/trace"),

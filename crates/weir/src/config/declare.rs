@@ -4,6 +4,7 @@ pub(super) mod access;
 mod advertisement;
 mod device;
 mod interface;
+pub(super) mod ipsec;
 mod line_card;
 mod objects;
 mod port;
@@ -48,6 +49,9 @@ pub(super) const ROOT_KEYS: &[&str] = &[
     "allowlist",
     "mac-ip",
     "nat",
+    "spd",
+    "ipsec",
+    "sa",
 ];
 
 /// Everything that the files declare.
@@ -63,6 +67,10 @@ pub(super) struct Declared {
     pub(super) line_cards: Vec<LineCard>,
     pub(super) samplers: Vec<sampler::Sampler>,
     pub(super) access: access::Access,
+    /// Pairs of SAs.
+    pub(super) sas: Vec<ipsec::Sa>,
+    /// Some pair of SAs or its name could not be read.
+    pub(super) lost_sas: bool,
     /// Some interface or its name could not be read: names that seem unknown may be its own.
     pub(super) lost_interfaces: bool,
     /// The same of VRFs.
@@ -82,7 +90,8 @@ impl Declared {
         self.lost_vrfs |= lost("vrf");
         self.lost_sav |= lost("sav");
         self.lost_samplers |= lost("sampler");
-        self.settings.read(reader, root);
+        self.lost_sas |= lost("[sa.");
+        self.settings.read(reader, root, source);
         self.access.read(reader, root, lost);
         for value in reader.tables(root, "vrf") {
             let table = reader.table(value, "a VRF", &["name"]);
@@ -120,6 +129,14 @@ impl Declared {
             match sav::read(reader, name, value) {
                 Some(policy) => self.sav.push(policy),
                 None => self.lost_sav = true,
+            }
+        }
+        let sas = reader.named_tables(root, "sa");
+        self.lost_sas |= lost_some(root, "sa", sas.len());
+        for (name, value) in sas {
+            match ipsec::read(reader, name, value, source) {
+                Some(sa) => self.sas.push(sa),
+                None => self.lost_sas = true,
             }
         }
         for (name, value) in reader.named_tables(root, "line-card") {

@@ -117,6 +117,10 @@ codes! {
     UnknownNat = "unknown-nat",
     /// Warning: an outside address of a NAT rule that is on a link, where nobody answers for it.
     NatAddressUnanswered = "nat-address-unanswered",
+    /// A security policy database that is not declared.
+    UnknownSpd = "unknown-spd",
+    /// An SA that is not declared.
+    UnknownSa = "unknown-sa",
     /// A group that is in itself, directly or by others.
     GroupCycle = "group-cycle",
     /// A zone with interfaces of several VRFs.
@@ -143,6 +147,18 @@ codes! {
     TooFewBuffers = "too-few-buffers",
     /// More objects than `[limits]` allows, or than weir can hold.
     LimitExceeded = "limit-exceeded",
+    /// A key file that cannot be used.
+    KeyFile = "key-file",
+    /// Two inbound SAs with one SPI and destination.
+    DuplicateSpi = "duplicate-spi",
+    /// A key that two SAs have.
+    KeyReused = "key-reused",
+    /// Warning: an outbound SA without a directory to reserve sequence numbers in.
+    NoState = "no-state",
+    /// Warning: an SA whose address no interface has.
+    SaAddress = "sa-address",
+    /// Warning: keepalives that are not sent.
+    Keepalive = "keepalive",
     /// One file is written twice, or written and read.
     FileConflict = "file-conflict",
     /// Two ports or punts on one device of the kernel.
@@ -223,6 +239,10 @@ codes! {
     UnusedBindings = "unused-bindings",
     /// Warning: a list of NAT rules that no interface names.
     UnusedNat = "unused-nat",
+    /// Warning: a security policy database that no interface names.
+    UnusedSpd = "unused-spd",
+    /// Warning: an SA that no rule of a security policy database names.
+    UnusedSa = "unused-sa",
     /// Warning: a list that is never reached, because one before it decides about all packets.
     ShadowedList = "shadowed-list",
     /// Warning: an interface with addresses whose ethertypes leave out what neighbours are found by.

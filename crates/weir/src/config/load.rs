@@ -4,6 +4,8 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use weir_plane::model::SaKey;
+
 use super::declare::rules::diagnostic;
 use super::declare::{Declared, LineRoute, ROOT_KEYS, access};
 use super::diagnostic::{Code, Diagnostic, SHOWN, Severity};
@@ -121,6 +123,7 @@ impl<'f> Loader<'f> {
         self.rule_files();
         self.acl_files();
         self.prefix_files();
+        self.key_files();
         let gateway = resolve::resolve(&self.declared, &self.sources, self.files, self.thorough, &mut self.diagnostics);
         let mut diagnostics = self.diagnostics;
         let place = |diagnostic: &Diagnostic| diagnostic.primary.as_ref().map(|primary| primary.span);
@@ -308,6 +311,33 @@ impl<'f> Loader<'f> {
             }
         }
         self.declared.access.allowlists = lists;
+    }
+
+    /// Reads the keys of SAs.
+    fn key_files(&mut self) {
+        let mut sas = std::mem::take(&mut self.declared.sas);
+        for sa in &mut sas {
+            let algorithm = sa.algorithm.value;
+            for keyed in [&mut sa.outbound, &mut sa.inbound].into_iter().flatten() {
+                let path = &keyed.file.value;
+                match self.files.read_key(path, algorithm) {
+                    Ok(secret) => match SaKey::new(keyed.spi.value, algorithm, &secret) {
+                        Ok(key) => keyed.key = Some(key),
+                        Err(error) => {
+                            let found = Diagnostic::error(Code::KeyFile, keyed.file.span, error.to_string());
+                            self.diagnostics.push(found);
+                        }
+                    },
+                    Err(error) => {
+                        let message = format!("`{}` is no key file: {error}", path.display());
+                        let mut found = Diagnostic::error(Code::KeyFile, keyed.file.span, message);
+                        found.help = error.help(path);
+                        self.diagnostics.push(found);
+                    }
+                }
+            }
+        }
+        self.declared.sas = sas;
     }
 
     /// Reads the files of rules of policies. One with an error in it gives none.

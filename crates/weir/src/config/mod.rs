@@ -9,6 +9,7 @@
 mod declare;
 mod diagnostic;
 mod document;
+mod key_file;
 mod literal;
 mod load;
 mod loaded;

@@ -5,6 +5,7 @@ mod addresses;
 mod devices;
 mod files;
 mod interfaces;
+mod ipsec;
 mod known;
 mod neighbors;
 mod resolver;
@@ -14,7 +15,7 @@ mod sav;
 
 use std::collections::HashMap;
 
-use weir_plane::model::{Buffers, Gateway, Origin, Origins, Vrf, VrfIndex, Workers};
+use weir_plane::model::{Buffers, Gateway, Ipsec, Origin, Origins, Vrf, VrfIndex, Workers};
 
 use super::declare::{Declared, Interface, Kind};
 use super::diagnostic::{Code, Diagnostic, Severity};
@@ -51,6 +52,7 @@ pub(super) fn resolve(
         policies: Policies::default(),
         samplers: Samplers::default(),
         access: Access::default(),
+        sas: HashMap::new(),
         origins,
         origin_sources,
         thorough,
@@ -66,6 +68,8 @@ pub(super) fn resolve(
     let neighbors = resolver.neighbors(&routes);
     let groups = resolver.groups();
     let nat = resolver.nat_lists();
+    let sas = resolver.sas();
+    let spds = resolver.spds(&sas);
     let (acls, allowlists, bindings) = (resolver.lists(), resolver.allowlists(), resolver.bindings());
     resolver.chains(&acls, interfaces.as_deref().unwrap_or_default());
     resolver.needless_reflect(&acls, interfaces.as_deref().unwrap_or_default());
@@ -95,6 +99,9 @@ pub(super) fn resolve(
         allowlists,
         bindings,
         nat,
+        spds,
+        sas,
+        ipsec: Ipsec { state: settings.ipsec_state.clone(), reserves: true, unchecked: false },
         workers,
         buffers,
         icmp,

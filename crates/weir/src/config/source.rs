@@ -5,6 +5,10 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use weir_crypto::{Algorithm, Secret};
+
+use super::key_file::{self, KeyFileError};
+
 /// Index of a text in [`Sources`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceId(pub(super) u32);
@@ -140,6 +144,9 @@ pub(super) trait Files {
     /// Reads a file of at most `limit` octets.
     fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, ReadError>;
 
+    /// Reads the secret of an SA.
+    fn read_key(&self, path: &Path, algorithm: Algorithm) -> Result<Secret, KeyFileError>;
+
     /// What tells a file apart from others whatever it is called.
     fn identity(&self, path: &Path) -> PathBuf;
 
@@ -173,6 +180,10 @@ impl Files for Disk {
         if bytes.len() as u64 > limit { Err(ReadError::TooLarge(limit)) } else { Ok(bytes) }
     }
 
+    fn read_key(&self, path: &Path, algorithm: Algorithm) -> Result<Secret, KeyFileError> {
+        key_file::read(path, algorithm)
+    }
+
     fn identity(&self, path: &Path) -> PathBuf {
         std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
     }
@@ -202,6 +213,10 @@ pub(super) struct NoFiles;
 impl Files for NoFiles {
     fn read(&self, _: &Path, _: u64) -> Result<Vec<u8>, ReadError> {
         Err(ReadError::NoFiles)
+    }
+
+    fn read_key(&self, _: &Path, _: Algorithm) -> Result<Secret, KeyFileError> {
+        Err(KeyFileError::NoFiles)
     }
 
     fn identity(&self, path: &Path) -> PathBuf {

@@ -238,8 +238,16 @@ impl Gateway for Fake {
         Ok(2)
     }
 
+    fn sas(&self) -> Vec<stats::SaStats> {
+        sample::sas()
+    }
+
     fn nat_lists(&self) -> Vec<stats::NatStats> {
         sample::nat().0
+    }
+
+    fn spds(&self) -> Vec<stats::SpdStats> {
+        sample::spds()
     }
 
     fn nat_pools(&self) -> Vec<stats::NatPool> {

@@ -131,8 +131,12 @@ pub trait Gateway: Send + Sync + 'static {
     /// # Errors
     /// When the filter is not understood.
     fn clear_flows(&self, filter: Option<&str>) -> Result<usize, Box<Refusal>>;
+    /// The pairs of SAs.
+    fn sas(&self) -> Vec<stats::SaStats>;
     /// The lists of rules that translate.
     fn nat_lists(&self) -> Vec<stats::NatStats>;
+    /// The SPDs.
+    fn spds(&self) -> Vec<stats::SpdStats>;
     /// The outside addresses of rules that translate sources.
     fn nat_pools(&self) -> Vec<stats::NatPool>;
     /// The translations that a filter matches, `most` at most.

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use ipnet::IpNet;
@@ -130,6 +130,11 @@ impl Running {
     /// Workers that have not gone round since the last call, which was to be some seconds ago, and threads that failed.
     pub fn stuck(&self) -> Vec<engine::Stuck> {
         self.engine.stuck()
+    }
+
+    /// The directory in which sequence numbers are reserved, and those of the outbound SAs with the digests of their keys.
+    pub(crate) fn sequences(&self) -> (Option<PathBuf>, Vec<([u8; 16], Arc<weir_plane::ipsec::Sequence>)>) {
+        self.engine.sequences()
     }
 
     /// What the service manager shows of it.
@@ -337,8 +342,16 @@ impl Gateway for Running {
         Ok(ended)
     }
 
+    fn sas(&self) -> Vec<stats::SaStats> {
+        self.engine.sas()
+    }
+
     fn nat_lists(&self) -> Vec<stats::NatStats> {
         self.engine.nat_lists()
+    }
+
+    fn spds(&self) -> Vec<stats::SpdStats> {
+        self.engine.spds()
     }
 
     fn nat_pools(&self) -> Vec<stats::NatPool> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::{BytesRejection, QueryRejection};
-use axum::extract::{DefaultBodyLimit, Query, State};
+use axum::extract::{DefaultBodyLimit, Path, Query, State};
 use axum::http::{Response, StatusCode, header};
 use axum::routing::{get, post, put};
 use axum::{Extension, Router};
@@ -28,7 +28,9 @@ use crate::render::flows::{Cleared, Flows};
 use crate::render::nat::{NatRules, Pools, Translations};
 use crate::render::routes::Filter;
 use crate::render::samplers::Samplers;
+use crate::render::sas::Sas;
 use crate::render::sav::Sav;
+use crate::render::spd::Spds;
 use crate::render::{self, Report};
 use crate::render::{buffers, errors, interfaces, neighbors, routes, runtime, tables};
 
@@ -117,9 +119,12 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/show/bindings", get(|g| show(g, |g| Bindings::new(g.bindings()))))
         .route("/v1/show/ethertypes", get(|g| show(g, |g| Ethertypes::new(g.ethertypes()))))
         .route("/v1/show/flows", get(show_flows))
+        .route("/v1/show/sa", get(show_sas))
         .route("/v1/show/nat/rules", get(|g| show(g, |g| NatRules::new(g.nat_lists()))))
         .route("/v1/show/nat/pools", get(|g| show(g, |g| Pools::new(g.nat_pools()))))
         .route("/v1/show/nat/translations", get(show_translations))
+        .route("/v1/show/spd", get(|g| show(g, |g| Spds::new(g.spds()))))
+        .route("/v1/show/spd/{name}", get(show_spd))
         .route("/v1/show/alarms", get(|g| show(g, |g| Alarms::new(&g.alarms()))))
         .route("/v1/show/sav/{policy}", get(sav::show_entries))
         .route("/v1/sav/dry-run", get(sav::dry_run))
@@ -178,6 +183,25 @@ async fn show_routes(gateway: State<Shared>, query: Result<Query<Filter>, QueryR
             }
         }
         Ok(document(200, &routes::Routes::new(g.routes(), &filter)))
+    })
+    .await?
+}
+
+/// The query of pairs of SAs.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfSa {
+    name: Option<String>,
+}
+
+async fn show_sas(State(gateway): State<Shared>, query: Result<Query<OfSa>, QueryRejection>) -> Answer {
+    let OfSa { name } = asked(query)?;
+    apart(gateway, move |g| {
+        let sas = Sas::new(g.sas(), name.as_deref());
+        match name {
+            Some(name) if sas.sas.is_empty() => Err(Refused::new(Kind::NotFound, format!("there is no SA `{name}`"))),
+            _ => Ok(document(200, &sas)),
+        }
     })
     .await?
 }
@@ -256,6 +280,21 @@ async fn show<R: Report>(
     report: impl FnOnce(&dyn Gateway) -> R + Send + 'static,
 ) -> Answer {
     apart(gateway, move |g| document(200, &report(g))).await
+}
+
+/// An SPD.
+async fn show_spd(State(gateway): State<Shared>, Path(name): Path<String>) -> Answer {
+    apart(gateway, move |g| {
+        let spds = g.spds();
+        let names = spds.iter().map(|spd| spd.name.as_str()).collect::<Vec<_>>().join(", ");
+        let named: Vec<_> = spds.iter().filter(|spd| spd.name == name).cloned().collect();
+        if named.is_empty() {
+            let others = if names.is_empty() { "there are none".to_owned() } else { format!("there are {names}") };
+            return Err(Refused::new(Kind::NotFound, format!("there is no SPD `{name}`; {others}")));
+        }
+        Ok(document(200, &Spds::new(named)))
+    })
+    .await?
 }
 
 /// Asks the gateway on a thread apart, so that a long answer holds up neither signals nor other clients.

@@ -7,6 +7,7 @@ use weir_plane::model::{Gateway, Origin};
 
 use crate::replay::access::acl_rule;
 use crate::replay::nat::{effect_words, nat};
+use crate::replay::spd::{effect_words as policy_effect, spd};
 use crate::replay::validation::Rule;
 use crate::rules::binding::Binding;
 
@@ -67,6 +68,17 @@ pub(super) fn by(model: &Gateway, decision: &TraceDecision) -> String {
         .to_owned(),
         TraceDecision::Nat(list, place, effect) => match nat(model, *list, *place) {
             Some((list, named)) => format!("{}: {list}, {}", effect_words(effect), rule(&named)),
+            None => GONE.to_owned(),
+        },
+        TraceDecision::Spd(index, place, effect) => match spd(model, *index, *place) {
+            Some((name, named)) => format!("{}: {name}, {}", policy_effect(*effect), rule(&named)),
+            None => GONE.to_owned(),
+        },
+        TraceDecision::Sa(sa, inbound) => match model.sas.get(sa.0 as usize) {
+            Some(sa) => {
+                let effect = if *inbound { "decrypted by" } else { "encrypted for" };
+                at(&format!("{effect} the SA {}", sa.name), sa.origin)
+            }
             None => GONE.to_owned(),
         },
         TraceDecision::Gone => GONE.to_owned(),

@@ -45,6 +45,98 @@ pub(crate) fn flows() -> Flows {
     }
 }
 
+/// An SPD.
+pub(crate) fn spds() -> Vec<SpdStats> {
+    use weir_plane::model::{AclAction, AclRule, Addresses, IpFamily, SaIndex, SpdAction, SpdRule};
+    let any = AclRule::all(AclAction::Permit, Default::default());
+    let bypass = SpdRule {
+        action: SpdAction::Bypass,
+        matches: AclRule {
+            family: Some(IpFamily::V4),
+            from: Addresses::Net("10.0.0.0/8".parse().unwrap()),
+            ..any.clone()
+        },
+        names_family: true,
+        opaque: (false, false),
+        priority: 5,
+        comment: None,
+    };
+    let protect = SpdRule {
+        action: SpdAction::Protect(SaIndex(0)),
+        matches: any,
+        names_family: false,
+        priority: 0,
+        comment: Some("the rest".into()),
+        ..bypass
+    };
+    let traffic = |packets, bytes| Traffic { packets, bytes };
+    let row = |rule, (output, input), sa: Option<&str>, line: u32| SpdRuleRow {
+        rule,
+        sa: sa.map(Into::into),
+        output,
+        input,
+        origin: format!("edge.toml:{line}"),
+    };
+    vec![SpdStats {
+        name: "edge".into(),
+        interfaces: vec!["wan".into(), "dmz".into()],
+        rules: vec![
+            row(bypass, (traffic(12, 1200), traffic(3, 240)), None, 11),
+            row(protect, (traffic(0, 0), traffic(0, 0)), Some("east"), 10),
+        ],
+        caches: vec![SpdCacheRow {
+            output: true,
+            family: IpFamily::V4,
+            places: 4096,
+            entries: 5,
+            hits: 6,
+            misses: 7,
+            stale: 8,
+            overwritten: 9,
+        }],
+        origin: "edge.toml:9".into(),
+    }]
+}
+
+/// A pair of SAs, one direction of which has lost packets.
+pub(crate) fn sas() -> Vec<SaStats> {
+    vec![SaStats {
+        name: "east".to_owned(),
+        mode: weir_plane::model::SaMode::Tunnel,
+        local: "198.51.100.1".parse().unwrap(),
+        remote: "203.0.113.1".parse().unwrap(),
+        vrf: "default".to_owned(),
+        algorithm: "aes128gcm16".parse().unwrap(),
+        esn: true,
+        encapsulation: None,
+        interface: None,
+        outbound: Some(SaDirection {
+            spi: 0x1001,
+            engine: "aws-lc",
+            packets: 900,
+            bytes: 81_000,
+            next: 901,
+            reserved: Some(1_048_577),
+            exhausted: 0,
+        }),
+        inbound: Some(SaInbound {
+            spi: 0x2001,
+            engine: "aws-lc",
+            packets: 800,
+            bytes: 72_000,
+            highest: 810,
+            window: 64,
+            replayed: 3,
+            lost: 7,
+            auth_failed: 0,
+            malformed: 0,
+            dummies: 0,
+            selector: 0,
+        }),
+        origin: "edge.toml:20".to_owned(),
+    }]
+}
+
 /// A rule that translates, a translation of it, and its addresses.
 pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
     let rule = weir_plane::model::NatRule {

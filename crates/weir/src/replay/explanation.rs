@@ -11,15 +11,20 @@ use weir_packet::wire::MacAddress;
 use weir_packet::wire::ethernet::ethertype;
 use weir_plane::engine::TraceStep;
 use weir_plane::harness::{Harness, Outcome, RouteTaken, Verdict};
-use weir_plane::model::{Gateway, InterfaceIndex, Place};
+use weir_plane::model::{Gateway, InterfaceIndex};
 use weir_plane::node::Node;
 use weir_plane::reason::Reason;
 
 use super::access::{self, Allowed, Bound, Filter, Fragment};
 use super::nat::{self, Translated};
+use super::quoted::line;
+use super::sa::{self, Association};
 use super::sink::{self, Memory, Sent};
+use super::spd::{self, PolicyMatch};
 use super::validation::{Nearest, Rule, Validation};
 use super::{Options, ReplayError, by, harness, index_of, names, port};
+
+pub use super::quoted::Line;
 
 /// The neighbour that a packet comes from when its text names none.
 const NEIGHBOR: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
@@ -62,6 +67,12 @@ pub struct Explanation {
     /// The effects of rules that translate.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nat: Vec<Translated>,
+    /// The policies of SPDs that it matches.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub spd: Vec<PolicyMatch>,
+    /// The SAs that encrypt or decrypt it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sa: Vec<Association>,
     /// The route that is looked up for it.
     pub route: Option<Route>,
     /// Who it is sent to.
@@ -70,15 +81,6 @@ pub struct Explanation {
     pub mtu: Option<Mtu>,
     /// The packets that leave.
     pub out: Vec<Out>,
-}
-
-/// A line of the configuration.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Line {
-    /// `FILE:LINE`.
-    pub place: String,
-    /// What stands there.
-    pub text: String,
 }
 
 /// A node that the packet passes.
@@ -214,6 +216,8 @@ impl Teller<'_> {
             bindings: outcome.as_ref().and_then(|outcome| access::bound(self.harness, outcome)),
             fragments: outcome.as_ref().map_or_else(Vec::new, |outcome| access::fragments(&self.names, outcome)),
             nat: outcome.as_ref().map_or_else(Vec::new, |outcome| nat::translated(self.harness, outcome)),
+            spd: outcome.as_ref().map_or_else(Vec::new, |outcome| spd::secured(self.harness, outcome)),
+            sa: outcome.as_ref().map_or_else(Vec::new, |outcome| sa::associations(self.harness, outcome)),
             acl: outcome.as_ref().map_or_else(Vec::new, |outcome| access::filters(self.harness, &self.names, outcome)),
             allow: outcome.as_ref().map_or_else(Vec::new, |outcome| access::allowed(self.harness, outcome)),
             route: taken.map(|taken| self.route(taken)),
@@ -285,10 +289,6 @@ impl Teller<'_> {
     }
 }
 
-fn line(place: Place) -> Line {
-    Line { place: place.to_string(), text: place.text.to_string() }
-}
-
 /// Octets of the IP packet in a frame.
 fn length(frame: &[u8]) -> Option<u32> {
     let link = parse::ethernet(frame).ok()?;
@@ -306,6 +306,16 @@ impl Explanation {
         for nat in self.nat.iter().filter(|nat| which(nat)) {
             section(f, "nat", &nat.sentence(), None)?;
             nat.by.lines().iter().try_for_each(|line| writeln!(f, "{:MARGIN$}{line}", ""))?;
+        }
+        Ok(())
+    }
+}
+
+impl Explanation {
+    fn write_secured(&self, f: &mut fmt::Formatter<'_>, direction: &str) -> fmt::Result {
+        for secured in self.spd.iter().filter(|secured| secured.direction == direction) {
+            section(f, "spd", &secured.sentence(), None)?;
+            secured.by.lines().iter().try_for_each(|line| writeln!(f, "{:MARGIN$}{line}", ""))?;
         }
         Ok(())
     }
@@ -335,6 +345,7 @@ impl fmt::Display for Explanation {
             let lines = allowed.within.as_ref().map_or_else(|| allowed.by.iter().cloned().collect(), Rule::lines);
             lines.iter().try_for_each(|line| writeln!(f, "{:MARGIN$}{line}", ""))?;
         }
+        self.write_secured(f, "in")?;
         self.write_translated(f, |nat| nat.direction != Some("out"))?;
         if let Some(Route { destination, vrf, prefix, to, by }) = &self.route {
             let vrf = if vrf == "default" { String::new() } else { format!(" in vrf {vrf}") };
@@ -357,6 +368,8 @@ impl fmt::Display for Explanation {
         }
         self.write_translated(f, |nat| nat.direction == Some("out"))?;
         self.write_access(f, "out")?;
+        self.write_secured(f, "out")?;
+        self.sa.iter().try_for_each(|sa| section(f, "sa", &sa.sentence(), sa.by.as_ref()))?;
         let mut verdict = self.verdict.to_owned();
         if let (Some(reason), Some(description)) = (self.reason, self.description) {
             write!(verdict, " {reason}: {description}")?;

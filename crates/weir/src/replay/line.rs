@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::access::{Allowed, Bound, Filter, Fragment};
 use super::nat::Translated;
+use super::spd::PolicyMatch;
 use super::validation::Validation;
 
 /// A packet's fate, as text ([`fmt::Display`]) and as JSON ([`Serialize`]).
@@ -43,6 +44,9 @@ pub struct Line<'a> {
     /// The effects of rules that translate.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nat: Vec<Translated>,
+    /// The policies of SPDs that it matched.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub spd: Vec<PolicyMatch>,
     /// Its timestamp.
     pub time: String,
     /// The packet, as it came in.
@@ -116,6 +120,7 @@ mod tests {
             acl: Vec::new(),
             allow: Vec::new(),
             nat: Vec::new(),
+            spd: Vec::new(),
             time: "T".into(),
             packet: "P",
         };
@@ -159,6 +164,7 @@ mod tests {
             acl: Vec::new(),
             allow: Vec::new(),
             nat: Vec::new(),
+            spd: Vec::new(),
             time: "T".into(),
             packet: "P",
         };

@@ -16,7 +16,10 @@ mod input;
 mod line;
 pub(crate) mod merge;
 pub mod nat;
+mod quoted;
+pub mod sa;
 pub mod sink;
+pub mod spd;
 pub(crate) mod station;
 pub mod validation;
 
@@ -128,6 +131,12 @@ pub enum NotAnInput {
         /// Its parent.
         parent: String,
     },
+    /// The interface has no port: decrypted packets come in by it.
+    #[error("`{name}` has no port: packets come in by it once an SA has decrypted them")]
+    Ipsec {
+        /// The interface.
+        name: String,
+    },
 }
 
 fn known(ports: &[String], suggestion: Option<&str>) -> String {
@@ -151,6 +160,7 @@ pub fn port(gateway: &Gateway, name: &str) -> Result<u32, NotAnInput> {
                 let parent = gateway.interfaces[parent.0 as usize].name.clone();
                 Err(NotAnInput::Vlan { name: name.to_owned(), parent })
             }
+            InterfaceKind::Ipsec => Err(NotAnInput::Ipsec { name: name.to_owned() }),
         },
         None => {
             let ports = gateway.interfaces.iter().filter(|interface| is_port(&interface.kind));
@@ -378,6 +388,7 @@ impl Replay {
             bindings: outcome.and_then(|outcome| access::bound(&self.harness, outcome)),
             fragments: outcome.map_or_else(Vec::new, |outcome| access::fragments(&self.names, outcome)),
             nat: outcome.map_or_else(Vec::new, |outcome| nat::translated(&self.harness, outcome)),
+            spd: outcome.map_or_else(Vec::new, |outcome| spd::secured(&self.harness, outcome)),
             acl: outcome.map_or_else(Vec::new, |outcome| access::filters(&self.harness, &self.names, outcome)),
             allow: outcome.map_or_else(Vec::new, |outcome| access::allowed(&self.harness, outcome)),
             time: utc(pending.time),

@@ -34,6 +34,7 @@ pub mod nat;
 mod parser;
 pub(crate) mod prefix;
 pub(crate) mod quantity;
+pub mod spd;
 #[cfg(test)]
 mod tests;
 mod words;

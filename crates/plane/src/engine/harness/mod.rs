@@ -5,6 +5,6 @@ mod stepped;
 mod validation;
 
 pub use crate::engine::answers::Answer;
-pub use outcome::{Filtered, Outcome, Piece, RouteTaken, Unlisted, Verdict};
+pub use outcome::{Filtered, Outcome, Piece, RouteTaken, Secured, Unlisted, Verdict};
 pub use stepped::{Harness, HarnessError, Options};
 pub use validation::{Unvalidated, Validated};

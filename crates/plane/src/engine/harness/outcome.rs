@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use crate::compile::{AclDecision, BindingDecision, Decision, Listed};
-use crate::graph::record::{Fragmented, Miss, NatEffect, Role};
-use crate::model::{NatIndex, Origin};
+use crate::graph::record::{Fragmented, Miss, NatEffect, Role, SpdEffect};
+use crate::model::{NatIndex, Origin, SaIndex, SpdIndex};
 use crate::reason::Reason;
 
 /// What became of an input packet in the end.
@@ -59,7 +59,11 @@ pub struct Outcome {
     pub allow: Vec<Listed>,
     /// The rules that translate which matched it, or gave its translation: list, place there and effect.
     pub nat: Vec<(NatIndex, u32, NatEffect)>,
-    /// The route that was looked up for it first, if any was.
+    /// The policies of SPDs that it matched: SPD, place there if it matched one, whether it was leaving, and effect.
+    pub spd: Vec<(SpdIndex, Option<u32>, bool, SpdEffect)>,
+    /// The pairs of SAs that encrypted or decrypted it, in order.
+    pub sas: Vec<Secured>,
+    /// The route that was looked up for it first, if any was; of a decrypted packet, for what was inside.
     pub route: Option<RouteTaken>,
     /// It waits for the first fragment of its datagram. The run in which that comes, or in which time is up, has another
     /// outcome with its number.
@@ -78,6 +82,8 @@ impl Outcome {
         self.answers.extend(later.answers);
         self.acl.extend(later.acl);
         self.nat.extend(later.nat);
+        self.spd.extend(later.spd);
+        self.sas.extend(later.sas);
         let asked_again = |piece: &Piece| {
             later.fragments.iter().any(|other| (other.interface, other.output) == (piece.interface, piece.output))
         };
@@ -96,10 +102,21 @@ impl Outcome {
             bindings: later.bindings.or(self.bindings),
             allow: if later.allow.is_empty() { self.allow } else { later.allow },
             nat: self.nat,
+            spd: self.spd,
+            sas: self.sas,
             route: self.route.or(later.route),
             waits: later.waits,
         }
     }
+}
+
+/// A pair of SAs, and what it did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Secured {
+    /// The pair.
+    pub sa: SaIndex,
+    /// It decrypted, or refused to; else it encrypted.
+    pub inbound: bool,
 }
 
 /// An interface that does not let a frame pass for its ethertype.

@@ -26,7 +26,7 @@ use crate::graph::sample::{self, Sample};
 use crate::graph::streams::Stream;
 use crate::graph::trace::Tracer;
 use crate::graph::worker::{Command, Shared, UNASKED, Worker};
-use crate::model::{self, InterfaceKind, IpFamily, Origin, Place};
+use crate::model::{self, InterfaceKind, IpFamily, Origin, Place, SaIndex};
 use crate::neighbor::Known;
 use crate::neighbor::control::{self, Keeper, News, Work};
 use crate::node::Node;
@@ -34,10 +34,10 @@ use crate::reason::Reason;
 use crate::root::{Adjacency, Kind, NONE, Root};
 use crate::stats::{self, Conservation};
 
-use super::outcome::{Filtered, Outcome, Piece, RouteTaken, Unlisted, Verdict};
+use super::outcome::{Filtered, Outcome, Piece, RouteTaken, Secured, Unlisted, Verdict};
 use crate::engine::flows::{self, Compiled, First, FlowFilter, FlowOrder};
 use crate::engine::traced::TraceRow;
-use crate::engine::translations;
+use crate::engine::{policies, translations};
 
 /// How a harness is to behave.
 #[derive(Debug, Clone, Copy)]
@@ -98,7 +98,8 @@ impl Harness {
     ///
     /// # Errors
     /// When there is no room for buffers or routes.
-    pub fn new(model: model::Gateway, options: Options) -> Result<Harness, HarnessError> {
+    pub fn new(mut model: model::Gateway, options: Options) -> Result<Harness, HarnessError> {
+        model.ipsec.reserves = false;
         let entropy = Entropy::from_seed(options.seed);
         let domain = Domain::new();
         let settings = Settings { workers: 1, invent_neighbors: options.invent_neighbors };
@@ -147,7 +148,8 @@ impl Harness {
     ///
     /// # Errors
     /// When there is no room for its routes; then the old one stays.
-    pub fn reload(&mut self, model: model::Gateway) -> Result<(), HarnessError> {
+    pub fn reload(&mut self, mut model: model::Gateway) -> Result<(), HarnessError> {
+        model.ipsec.reserves = false;
         let mut places = places(&model);
         for (index, place) in &mut places.ports {
             place.down = self.places.ports.get(index).is_some_and(|before| before.down);
@@ -302,6 +304,21 @@ impl Harness {
     /// The lists of rules that translate.
     pub fn nat_lists(&self) -> Vec<stats::NatStats> {
         self.root.with(|root| translations::lists(&self.model, root))
+    }
+
+    /// The SPDs.
+    pub fn spds(&self) -> Vec<stats::SpdStats> {
+        self.root.with(|root| policies::lists(&self.model, root))
+    }
+
+    /// The pairs of SAs, in the order of the configuration.
+    pub fn sas(&self) -> Vec<stats::SaStats> {
+        self.root.with(|root| crate::engine::sas::rows(&self.model, &self.map, root))
+    }
+
+    /// The sequence numbers of each outbound key that was ever in force, by the digest of the key.
+    pub fn sequences(&self) -> Vec<([u8; 16], Arc<crate::root::ipsec::Sequence>)> {
+        self.compiler.sequences()
     }
 
     /// The outside addresses of rules that translate sources.
@@ -543,6 +560,20 @@ impl Harness {
         added
     }
 
+    /// Adds a packet without a link-layer header to the next vector, as if a policy had found that a pair of SAs protects it
+    /// on its way from an interface (its number). False as for [`Harness::inject_decapsulated`].
+    pub fn inject_protected(&mut self, interface: u32, sa: SaIndex, packet: &[u8], ordinal: u32) -> bool {
+        if self.frames {
+            return false;
+        }
+        let Some(&number) = self.map.sas.get(sa.0 as usize) else { return false };
+        let Some(mut packet) = self.worker.packet(packet) else { return false };
+        packet.set_ordinal(ordinal);
+        let added = self.worker.inject_protected(interface, number, packet).is_ok();
+        self.decapsulated += usize::from(added);
+        added
+    }
+
     /// Runs the graph over what was injected and returns what became of it, by ascending number.
     pub fn run(&mut self) -> Vec<Outcome> {
         self.frames = false;
@@ -565,6 +596,8 @@ impl Harness {
                     bindings: None,
                     allow: Vec::new(),
                     nat: Vec::new(),
+                    spd: Vec::new(),
+                    sas: Vec::new(),
                     route: None,
                     waits: false,
                 });
@@ -611,6 +644,15 @@ impl Harness {
                 outcome.allow = compiler.allow_decision(model, map, interface, source, refused_by);
             }
             Fate::Nat { list, place, effect } => outcome.nat.push((list, place, effect)),
+            Fate::Spd { spd, place, output, effect } => outcome.spd.push((spd, place, output, effect)),
+            Fate::Secured { sa, inbound } => {
+                let index = self.map.sas.iter().position(|&number| number == sa);
+                outcome.sas.extend(index.map(|index| Secured { sa: SaIndex(index as u32), inbound }));
+                if inbound {
+                    // What was inside has a route of its own.
+                    outcome.route = None;
+                }
+            }
             Fate::LookedUp { vrf, destination, adjacency } => {
                 let route = || self.route(vrf, destination, adjacency);
                 outcome.route.get_or_insert_with(route);
@@ -687,7 +729,7 @@ impl Harness {
     /// The index in the model of the port that carries an interface of the model.
     pub fn port_of(&self, index: u32) -> u32 {
         match self.model.interfaces[index as usize].kind {
-            InterfaceKind::Port { .. } => index,
+            InterfaceKind::Port { .. } | InterfaceKind::Ipsec => index,
             InterfaceKind::Vlan { parent, .. } => parent.0,
         }
     }

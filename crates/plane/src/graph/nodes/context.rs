@@ -16,8 +16,10 @@ use crate::graph::hold::Hold;
 use crate::graph::limiter::Limiter;
 use crate::graph::outlet::Outlet;
 use crate::graph::peer::Peer;
+use crate::graph::policies::PolicyCaches;
 use crate::graph::reassembly::Reassembly;
 use crate::graph::record::{Fate, Recorder, Subject};
+use crate::graph::requeue::Requeue;
 use crate::graph::sample::Samples;
 use crate::graph::session::Sessions;
 use crate::model::{IcmpLimits, NeighborDiscovery};
@@ -44,8 +46,10 @@ pub(crate) struct Context<'a> {
     pub(crate) hold: &'a mut Hold,
     pub(crate) reassembly: &'a mut Reassembly,
     pub(crate) fragments: &'a mut Fragments,
+    pub(crate) requeue: &'a mut Requeue,
     pub(crate) sessions: &'a mut Sessions,
     pub(crate) flows: &'a mut Learned,
+    pub(crate) policies: &'a mut PolicyCaches,
     pub(crate) notes: &'a mut Notes,
     /// The version of the access lists; see [`Access::version`](crate::root::acl::Access::version).
     pub(crate) rules: u64,

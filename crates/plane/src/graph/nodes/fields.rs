@@ -8,7 +8,7 @@ use weir_packet::parse::ParseFlags;
 use weir_packet::wire::{protocol, tcp};
 use weir_table::classify::{Address, Fields, Fragment};
 
-use crate::graph::flags::ORIGINATED;
+use crate::graph::flags::{ENCAPSULATED, ORIGINATED};
 use crate::root::NONE;
 use crate::root::family::{Family, Header};
 
@@ -25,7 +25,7 @@ pub(super) fn of<K: Family>(packet: &Packet, fields: &mut Fields<K>) {
 #[inline(always)]
 fn came_by(packet: &Packet) -> u32 {
     const { assert!(NONE == u32::MAX) };
-    let own = packet.state().contains(ORIGINATED);
+    let own = packet.state().intersects(ORIGINATED | ENCAPSULATED);
     packet.interface() | 0u32.wrapping_sub(own.into())
 }
 

@@ -15,7 +15,7 @@ use weir_packet::wire::ipv4;
 
 use super::rewrite;
 use super::{Context, output, session};
-use crate::graph::flags::ORIGINATED;
+use crate::graph::flags::{ENCAPSULATED, ORIGINATED};
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::Adjacency;
@@ -32,7 +32,7 @@ pub(super) fn run<K: Family>(context: &mut Context<'_>, pieces: &mut Vector, vec
         };
         // Its checksum covers all pieces: nobody could complete it later.
         checksum::complete(packet);
-        if packet.state().contains(ORIGINATED) {
+        if packet.state().intersects(ORIGINATED | ENCAPSULATED) {
             allow(packet, context.random);
         }
         let mtu = rewrite::mtu::<K>(packet, adjacency);
@@ -86,7 +86,7 @@ impl Fragments<'_> {
 
 /// What we made ourselves we may cut, whatever it said to others. A datagram that said so has no identification to speak
 /// of (RFC 6864, 4.1), so it gets one.
-fn allow(packet: &mut Packet, random: &mut SecureRandom) {
+pub(super) fn allow(packet: &mut Packet, random: &mut SecureRandom) {
     let Some(header) = packet.l3_header_mut::<{ ipv4::LENGTH }>() else { return };
     let word = u16::from_be_bytes([header[ipv4::FRAGMENT], header[ipv4::FRAGMENT + 1]]);
     if header[ipv4::VERSION_IHL] != 0x45 || word & ipv4::DONT_FRAGMENT == 0 {
@@ -155,6 +155,8 @@ fn finish<K: Family>(piece: &mut Packet, packet: &Packet, adjacency: &Adjacency)
     piece.inherit(packet);
     if packet.state().contains(ORIGINATED) {
         piece.add_state(ORIGINATED);
+    } else if packet.state().contains(ENCAPSULATED) {
+        piece.add_state(ENCAPSULATED);
     } else {
         checksum::decrement_ttl(piece.l3_mut());
     }

@@ -21,7 +21,15 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
     let mut handed = 0;
     for &place in frame.places() {
         let packet = &mut vector[place];
-        let hash = if context.root.nat.is_active() { translated_hash(context, packet) } else { None };
+        let esp = if context.root.ipsec.is_active() {
+            super::esp::owner_hash(context.root, packet, context.seed)
+        } else {
+            None
+        };
+        let hash = match esp {
+            None if context.root.nat.is_active() => translated_hash(context, packet),
+            esp => esp,
+        };
         let hash = hash.unwrap_or_else(|| parse::symmetric_hash(&packet.parsed(), packet.data(), context.seed));
         // The upper bits of the product: unbiased enough for a handful of workers, and no division.
         let owner = ((u64::from(hash) * workers) >> 32) as usize;

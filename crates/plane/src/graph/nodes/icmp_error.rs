@@ -14,7 +14,7 @@ use weir_packet::wire::{icmpv4, icmpv6, ipv4, protocol};
 
 use super::stage::Stage;
 use super::{Context, discard, lookup, nat};
-use crate::graph::flags::{ORIGINATED, RESET};
+use crate::graph::flags::{ENCAPSULATED, ORIGINATED, RESET};
 use crate::reason::Reason;
 use crate::root::{Forwarding, Interface, Kind, Root};
 
@@ -36,7 +36,7 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
 /// The error that is due about a packet, if one is and may be sent.
 fn answer(context: &mut Context<'_>, packet: &mut Packet, reason: Reason) -> Option<Packet> {
     // Whoever forged the source of a redirected packet learns nothing.
-    if packet.state().contains(ORIGINATED) || Stage::of(packet) == Stage::Redirect {
+    if packet.state().intersects(ORIGINATED | ENCAPSULATED) || Stage::of(packet) == Stage::Redirect {
         return None;
     }
     // What is quoted is what would have left, where we know it: the segments of a packet that is still to be cut into some

@@ -12,8 +12,9 @@ use weir_packet::wire::{icmpv6, ipv4, ipv6, protocol};
 
 use super::options::{Refusal, check_options};
 use super::sav::{self, Admission};
+use super::spd::Checked;
 use super::stage::{self, Stage};
-use super::{Context, nd_input};
+use super::{Context, esp, nd_input};
 use crate::graph::flags::FOR_HOST;
 use crate::node::Node;
 use crate::reason::Reason;
@@ -35,6 +36,21 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
             (_, Some(6)) => admit_ipv6(context, packet, packet.l3_offset(), ParseFlags::empty()),
             _ => Err(Reason::BadVersion.into()),
         };
+        let admitted = match admitted {
+            Err(refusal) => Err(refusal),
+            Ok(way) => match esp::admit(context, packet, place) {
+                Checked::Gone => continue,
+                Checked::Differs => Err(Reason::EspSelector.into()),
+                // What the policies of IPsec let in has no other source to be validated by, nor a hardware address.
+                Checked::Fits
+                    if matches!(way, Way::V4 | Way::V6 | Way::Validated)
+                        && !esp::has_own_interface(context, packet) =>
+                {
+                    Ok(Way::Protected)
+                }
+                Checked::Fits => Ok(way),
+            },
+        };
         conclude(context, packet, place, admitted);
     }
 }
@@ -47,6 +63,8 @@ pub(super) enum Way {
     V6,
     /// To the stage after validation: its source is decided about already.
     Validated,
+    /// To the stage behind source and hardware address: the policies of IPsec have decided about its source.
+    Protected,
     /// To the host, once policies have let it pass: it stays on its link.
     ToHost {
         /// Its source is decided about already.
@@ -62,6 +80,7 @@ pub(super) fn conclude(context: &mut Context<'_>, packet: &mut Packet, place: u8
     match admitted {
         Ok(Way::V4 | Way::V6) => enter(context, packet, place, Stage::Sav),
         Ok(Way::Validated) => enter(context, packet, place, Stage::Bindings),
+        Ok(Way::Protected) => enter(context, packet, place, Stage::Acl),
         Ok(Way::ToHost { checked }) => to_host(context, packet, place, checked),
         Ok(Way::To(node)) => context.next.push(node, place),
         Err(refusal) => refuse(context, packet, place, refusal),

@@ -7,7 +7,7 @@ use weir_packet::packet::Packet;
 use weir_packet::parse;
 
 use super::{Context, route};
-use crate::graph::flags::ORIGINATED;
+use crate::graph::flags::{ENCAPSULATED, ORIGINATED};
 use crate::graph::record::Fate;
 use crate::node::Node;
 use crate::reason::Reason;
@@ -49,7 +49,7 @@ fn settle_to(context: &mut Context<'_>, packet: &mut Packet, place: u8, destinat
     if interface.has(destination.into()) {
         note(context, packet, destination, Adjacency::NO_ROUTE);
         context.next.push(Node::Local, place);
-    } else if packet.state().contains(ORIGINATED) {
+    } else if packet.state().intersects(ORIGINATED | ENCAPSULATED) {
         let number = interface.neighbor(destination);
         packet.set_forwarding(number);
         let kind = context.root.adjacencies.get(number as usize).map_or(Kind::NoRoute, |adjacency| adjacency.kind);
@@ -75,7 +75,7 @@ fn settle_from(context: &mut Context<'_>, packet: &mut Packet, place: u8, destin
     if ours || kind == Kind::Local {
         note(context, packet, destination, number);
         context.next.push(Node::Local, place);
-    } else if packet.state().contains(ORIGINATED) && egress == packet.interface() {
+    } else if packet.state().intersects(ORIGINATED | ENCAPSULATED) && egress == packet.interface() {
         return false;
     } else {
         context.next.refuse_aloud(packet, place, Reason::LinkLocal);

@@ -13,7 +13,9 @@ use weir_packet::reassembly::Piece;
 use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::{icmpv4, icmpv6, ipv6, protocol};
 
+use super::esp::{self, Arrival};
 use super::fragment::Fragments;
+use super::stage::Stage;
 use super::{Context, discard, lookup, punt, session};
 use crate::graph::flags::{ORIGINATED, PIECEMEAL};
 use crate::graph::reassembly::{Begun, Taken, Whole};
@@ -35,11 +37,25 @@ pub(super) fn run(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut V
             context.next.push(Node::Punt, place); // an answer to ourselves
         } else if packet.flags().contains(ParseFlags::FRAGMENT) {
             take_in(context, pieces, packet, place);
-        } else {
+        } else if !take_esp(context, packet, place) {
             let served = serve(context, packet);
             conclude(context, packet, place, served);
         }
     }
+}
+
+/// Sends a packet of ESP to its SA, and takes in a keepalive (RFC 3948, 2.3); false for any other packet.
+#[inline]
+fn take_esp(context: &mut Context<'_>, packet: &mut Packet, place: u8) -> bool {
+    match esp::arrival(context.root, packet) {
+        Arrival::Other => return false,
+        Arrival::Esp(_) => context.next.push(Node::EspDecrypt, place),
+        Arrival::Keepalive => {
+            context.counters.absorbed.add(1);
+            context.record(packet, Fate::Local);
+        }
+    }
+    true
 }
 
 /// Sends on what a packet for us has become.
@@ -131,7 +147,14 @@ fn take_in(context: &mut Context<'_>, pieces: &mut Vector, packet: &mut Packet, 
     };
     // Only what we may have to answer is put together here. The host does that for itself.
     let ours = if piece.is_v4() { protocol::ICMP } else { protocol::ICMPV6 };
-    if piece.protocol != ours {
+    let ipsec = &context.root.ipsec;
+    let is_esp = match piece.protocol {
+        protocol::ESP => ipsec.is_active(),
+        // ESP in UDP, perhaps: only the first fragment has the ports.
+        protocol::UDP => !ipsec.ports.is_empty(),
+        _ => false,
+    };
+    if piece.protocol != ours && !is_esp {
         return match device(context, packet) {
             NONE => context.next.refuse(packet, place, Reason::LocalFragment),
             _ => context.next.push(Node::Punt, place),
@@ -150,6 +173,12 @@ fn take_in(context: &mut Context<'_>, pieces: &mut Vector, packet: &mut Packet, 
             last.add_state(PIECEMEAL);
             std::mem::swap(packet, &mut last);
             last.recycle(context.cache);
+            if is_esp && esp::arrival(context.root, packet) != Arrival::Other {
+                // Its fragments came to the worker of their addresses, and the window is with the worker of the SPI.
+                packet.set_resume(Stage::Lookup as u8);
+                let several = context.peers.len() > 1;
+                return context.next.push(if several { Node::Handover } else { lookup::node(packet) }, place);
+            }
             let served = serve(context, packet);
             if served == Err(Reason::LocalUnhandled) && device(context, packet) != NONE {
                 give_to_host(context, pieces, packet, place, identification, longest);

@@ -6,6 +6,7 @@ mod allow;
 mod arp_input;
 mod context;
 mod discard;
+mod esp;
 mod ethernet_input;
 mod fields;
 mod flow;
@@ -31,6 +32,7 @@ mod rewrite;
 mod route;
 mod sav;
 mod session;
+mod spd;
 mod stage;
 
 use weir_packet::vector::{Indices, Vector};
@@ -70,11 +72,17 @@ pub(crate) fn run(node: Node, context: &mut Context<'_>, pieces: &mut Vector, ve
         Node::Ip6MacIp => mac_ip::run::<u128>(context, vector, frame),
         Node::Ip4Allow => allow::run::<u32>(context, vector, frame),
         Node::Ip6Allow => allow::run::<u128>(context, vector, frame),
+        Node::Ip4SpdIn => spd::run::<u32, false>(context, vector, frame),
+        Node::Ip6SpdIn => spd::run::<u128, false>(context, vector, frame),
         Node::Ip4NatIn => nat::input::<u32>(context, vector, frame),
         Node::Ip6NatIn => nat::input::<u128>(context, vector, frame),
         Node::Ip4Lookup => lookup::ipv4(context, vector, frame),
         Node::Ip6Lookup => lookup::ipv6(context, vector, frame),
+        Node::EspDecrypt => esp::decrypt(context, vector, frame),
+        Node::EspEncrypt => esp::encrypt(context, vector, frame),
         Node::Neighbor => neighbor::run(context, vector, frame),
+        Node::Ip4SpdOut => spd::run::<u32, true>(context, vector, frame),
+        Node::Ip6SpdOut => spd::run::<u128, true>(context, vector, frame),
         Node::Ip4Rewrite => rewrite::run::<u32>(context, vector, frame),
         Node::Ip6Rewrite => rewrite::run::<u128>(context, vector, frame),
         Node::Ip4Fragment => fragment::run::<u32>(context, pieces, vector, frame),

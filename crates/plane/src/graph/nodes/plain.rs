@@ -3,7 +3,7 @@
 use weir_packet::packet::Packet;
 use weir_packet::wire::ethernet;
 
-use crate::graph::flags::ORIGINATED;
+use crate::graph::flags::{ENCAPSULATED, ORIGINATED};
 use crate::root::family::Family;
 use crate::root::{Adjacency, Kind};
 
@@ -15,7 +15,7 @@ pub(super) fn rewrite<K: Family>(packet: &mut Packet, adjacency: &Adjacency) -> 
         & (usize::from(adjacency.l2_len) == ethernet::LENGTH)
         & (adjacency.kind == Kind::Rewrite)
         & (length <= adjacency.mtu as usize)
-        & !packet.state().contains(ORIGINATED);
+        & !packet.state().intersects(ORIGINATED | ENCAPSULATED);
     if !plain || !K::decrement_above_one(packet) {
         return false;
     }

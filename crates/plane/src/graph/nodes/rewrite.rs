@@ -7,7 +7,7 @@ use weir_packet::wire::{ipv4, ipv6, udp};
 
 use super::{Context, flow, next_hop, plain};
 use crate::graph::events::Event;
-use crate::graph::flags::{ORIGINATED, PIECEMEAL};
+use crate::graph::flags::{ENCAPSULATED, ORIGINATED, PIECEMEAL};
 use crate::graph::hold::Key;
 use crate::node::Node;
 use crate::reason::Reason;
@@ -27,7 +27,7 @@ pub(super) fn mtu<K: Family>(packet: &Packet, adjacency: &Adjacency) -> u32 {
 /// Sends a packet that is too long for its link to be fragmented, if that is allowed; else reports it to its source.
 #[cold]
 fn too_long<K: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
-    let originated = packet.state().contains(ORIGINATED);
+    let originated = packet.state().intersects(ORIGINATED | ENCAPSULATED);
     let may_fragment = || ipv4::Header::new(packet.l3()).is_ok_and(|header| !header.dont_fragment());
     match K::IS_V4 {
         true if (originated || may_fragment()) && packet.offload().gso == Gso::None => {
@@ -71,7 +71,7 @@ fn tell_use(context: &mut Context<'_>, packet: &Packet) {
 #[cold]
 fn any<K: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8, adjacency: &Adjacency) -> bool {
     let length = packet.len() - packet.l3_offset();
-    let originated = packet.state().contains(ORIGINATED);
+    let originated = packet.state().intersects(ORIGINATED | ENCAPSULATED);
     // Errors are judged on the packet as it came; only what leaves is changed.
     if !originated && packet.l3().get(K::TTL).is_none_or(|&ttl| ttl <= 1) {
         context.next.refuse_aloud(packet, place, Reason::TtlExpired);

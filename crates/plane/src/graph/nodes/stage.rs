@@ -10,7 +10,7 @@ use crate::graph::flags::ORIGINATED;
 use crate::graph::flow::Notes;
 use crate::model::{FastPath, PerFamily};
 use crate::node::Node;
-use crate::root::{Interface, NONE, Root, acl, allow, bindings, nat, sav};
+use crate::root::{Interface, NONE, Root, acl, allow, bindings, nat, sav, spd};
 
 /// The stages between the input and the lookup, in their order; and where a packet goes on that was held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +24,8 @@ pub(crate) enum Stage {
     Acl,
     /// Allowlists.
     Allow,
+    /// Policies of an SPD.
+    Spd,
     /// Translation of destinations.
     Nat,
     /// The lookup itself.
@@ -32,18 +34,22 @@ pub(crate) enum Stage {
     Redirect,
     /// The checks of a packet that was taken out of a tunnel.
     IpInput,
+    /// The encryption, by the SA that its forwarding field names.
+    Encrypt,
 }
 
 impl Stage {
-    const ALL: [Stage; 8] = [
+    const ALL: [Stage; 10] = [
         Stage::Sav,
         Stage::Bindings,
         Stage::Acl,
         Stage::Allow,
+        Stage::Spd,
         Stage::Nat,
         Stage::Lookup,
         Stage::Redirect,
         Stage::IpInput,
+        Stage::Encrypt,
     ];
 
     /// The stage at which a packet goes on.
@@ -79,6 +85,8 @@ pub(super) fn node(interface: Option<&Interface>, from: Stage, v4: bool) -> Node
         of(v4, Node::Ip4AclIn, Node::Ip6AclIn)
     } else if from <= Stage::Allow && number(&interface.allow) != allow::NONE {
         of(v4, Node::Ip4Allow, Node::Ip6Allow)
+    } else if from <= Stage::Spd && interface.spd != spd::NONE {
+        of(v4, Node::Ip4SpdIn, Node::Ip6SpdIn)
     } else if from <= Stage::Nat && interface.nat.finds_in {
         of(v4, Node::Ip4NatIn, Node::Ip6NatIn)
     } else {
@@ -93,6 +101,7 @@ fn is_last(root: &Root, from: Stage, v4: bool) -> bool {
         && (from > Stage::Bindings || root.bindings.lists.is_empty())
         && (from > Stage::Acl || !root.acl.input)
         && (from > Stage::Allow || of(v4, root.allow.v4.is_empty(), root.allow.v6.is_empty()))
+        && (from > Stage::Spd || !root.spd.is_active())
         && (from > Stage::Nat || !root.nat.is_active())
 }
 
@@ -137,6 +146,9 @@ pub(crate) fn entry(root: &Root, notes: &mut Notes, packet: &Packet) -> Node {
 
 #[inline]
 fn entry_of(root: &Root, packet: &Packet) -> Node {
+    if Stage::of(packet) == Stage::Encrypt {
+        return Node::EspEncrypt;
+    }
     let stage = if packet.state().contains(ORIGINATED) { Stage::Lookup } else { Stage::of(packet) };
     if stage == Stage::IpInput {
         return Node::IpInput;
@@ -185,20 +197,32 @@ pub(super) fn egress(root: &Root, adjacency: u32, v4: bool) -> Node {
 }
 
 /// The node of a packet that leaves by this adjacency with the addresses that it has: egress lists where the interface has
-/// some, else the rewrite.
+/// some, else as [`secured`].
 #[inline]
 fn listed(root: &Root, adjacency: u32, v4: bool) -> Node {
-    let rewrite = of(v4, Node::Ip4Rewrite, Node::Ip6Rewrite);
     if !root.acl.output {
-        return rewrite;
+        return secured(root, adjacency, v4);
     }
     let number = root.adjacencies.get(adjacency as usize).map_or(NONE, |adjacency| adjacency.interface);
     let lists =
         root.interfaces.get(number as usize).map(|interface| of(v4, interface.acl_out.v4, interface.acl_out.v6));
     match lists {
-        None | Some(acl::NONE) => rewrite,
+        None | Some(acl::NONE) => secured(root, adjacency, v4),
         Some(_) => of(v4, Node::Ip4AclOut, Node::Ip6AclOut),
     }
+}
+
+/// The node of a packet that leaves by this adjacency and that egress lists permit: the SPD where the interface has one, else
+/// the rewrite.
+#[inline]
+fn secured(root: &Root, adjacency: u32, v4: bool) -> Node {
+    if root.spd.is_active() {
+        let number = root.adjacencies.get(adjacency as usize).map_or(NONE, |adjacency| adjacency.interface);
+        if root.interfaces.get(number as usize).is_some_and(|interface| interface.spd != spd::NONE) {
+            return of(v4, Node::Ip4SpdOut, Node::Ip6SpdOut);
+        }
+    }
+    of(v4, Node::Ip4Rewrite, Node::Ip6Rewrite)
 }
 
 /// Sends on packets that leave by the adjacencies that they were given.
@@ -214,9 +238,18 @@ pub(super) fn leave(context: &mut Context<'_>, vector: &Vector, frame: &Indices,
 #[inline]
 pub(super) fn leave_translated(context: &mut Context<'_>, vector: &Vector, frame: &Indices, v4: bool) {
     if !context.root.acl.output {
-        return context.next.extend(of(v4, Node::Ip4Rewrite, Node::Ip6Rewrite), frame);
+        return leave_permitted(context, vector, frame, v4);
     }
     leave_by(context, vector, frame, |root, adjacency| listed(root, adjacency, v4));
+}
+
+/// The same for packets that egress lists permit.
+#[inline]
+pub(super) fn leave_permitted(context: &mut Context<'_>, vector: &Vector, frame: &Indices, v4: bool) {
+    if !context.root.spd.is_active() {
+        return context.next.extend(of(v4, Node::Ip4Rewrite, Node::Ip6Rewrite), frame);
+    }
+    leave_by(context, vector, frame, |root, adjacency| secured(root, adjacency, v4));
 }
 
 #[inline]

@@ -113,7 +113,7 @@ impl<K: Address> Region<K> {
     /// Returns the packets of a shape that a rule matches, if any.
     pub(super) fn of(rule: &Rule<K>, shape: Shape) -> Option<Region<K>> {
         let words = match (rule.upper, shape) {
-            (Upper::Any, _) => shape.words(),
+            (Upper::Any, _) | (Upper::Bare, Shape::Bare) => shape.words(),
             (Upper::Ports { source, destination }, Shape::Ports | Shape::Flags) => [source, destination],
             (Upper::Icmp { kind, code }, Shape::Icmp) => [kind, code].map(widen),
             _ => return None,

@@ -1,4 +1,4 @@
-//! `[acl.NAME]`, `[group.NAME]`, `[allowlist.NAME]`, `[mac-ip.NAME]` and `[nat.NAME]`, and what interfaces say of them.
+//! `[acl.NAME]`, `[group.NAME]`, `[allowlist.NAME]`, `[mac-ip.NAME]`, `[nat.NAME]` and `[spd.NAME]`, and what interfaces say of them.
 
 mod allowlist;
 mod bindings;
@@ -6,6 +6,7 @@ mod group;
 mod list;
 mod nat;
 mod of_interface;
+mod spd;
 
 use super::super::table::{Reader, Table, Value};
 use super::{At, lost_some};
@@ -17,6 +18,7 @@ pub(in super::super) use list::List;
 pub(in super::super) use nat::Nat;
 pub(super) use of_interface::read as of_interface;
 pub(in super::super) use of_interface::{Ethertypes, OfInterface};
+pub(in super::super) use spd::Spd;
 
 /// All that is declared of access.
 #[derive(Default)]
@@ -26,6 +28,7 @@ pub(in super::super) struct Access {
     pub(in super::super) allowlists: Vec<Allowlist>,
     pub(in super::super) bindings: Vec<Bindings>,
     pub(in super::super) nat: Vec<Nat>,
+    pub(in super::super) spd: Vec<Spd>,
     /// Some group or its name could not be read: names that seem unknown may be its own.
     pub(in super::super) lost_groups: bool,
     /// The same of lists.
@@ -36,6 +39,8 @@ pub(in super::super) struct Access {
     pub(in super::super) lost_bindings: bool,
     /// The same of rules that translate.
     pub(in super::super) lost_nat: bool,
+    /// The same of SPDs.
+    pub(in super::super) lost_spd: bool,
 }
 
 impl Access {
@@ -46,6 +51,7 @@ impl Access {
         self.lost_allowlists = true;
         self.lost_bindings = true;
         self.lost_nat = true;
+        self.lost_spd = true;
     }
 
     pub(super) fn read(&mut self, reader: &mut Reader<'_>, root: &Table<'_>, lost: impl Fn(&str) -> bool) {
@@ -55,6 +61,7 @@ impl Access {
             lost("allowlist") | named(reader, root, "allowlist", allowlist::read, &mut self.allowlists);
         self.lost_bindings |= lost("mac-ip") | named(reader, root, "mac-ip", bindings::read, &mut self.bindings);
         self.lost_nat |= lost("nat") | named(reader, root, "nat", nat::read, &mut self.nat);
+        self.lost_spd |= lost("spd") | named(reader, root, "spd", spd::read, &mut self.spd);
     }
 }
 

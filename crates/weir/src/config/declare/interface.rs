@@ -1,5 +1,6 @@
 //! `[[interface]]`.
 
+use toml::de::DeValue;
 use weir_plane::model::PerFamily;
 use weir_port::spec::{FaultSpec, Middleware};
 
@@ -28,6 +29,7 @@ const KEYS: &[&str] = &[
     "ethertypes",
     "mac-ip",
     "nat",
+    "spd",
     "fault",
     "capture",
 ];
@@ -95,6 +97,7 @@ pub(super) fn read(reader: &mut Reader<'_>, value: Value<'_>, source: &Source) -
         sav,
         access: access::of_interface(reader, &table),
         nat: table.get("nat").and_then(|value| reader.reference(value, "the name of a list of NAT rules")),
+        spd: table.get("spd").and_then(|value| reader.reference(value, "the name of an SPD")),
     })
 }
 
@@ -106,6 +109,12 @@ fn kind(reader: &mut Reader<'_>, table: &Table<'_>, source: &Source) -> Option<K
             &["parent", "vlan"],
             "has no meaning beside `port`: an interface is a port or a VLAN of another",
         );
+        if matches!(value.get_ref(), DeValue::String(kind) if kind == "ipsec") {
+            const OF_PORTS: &[&str] =
+                &["queues", "fault", "capture", "mac", "mac-ip", "punt", "router-advertisement", "ethertypes"];
+            refuse(reader, table, OF_PORTS, "has no meaning for decrypted packets, which have no link layer");
+            return Some(Kind::Ipsec);
+        }
         let mut uses = Uses::default();
         let port = port::read(reader, value, source, &mut uses);
         let queues = table.get("queues").and_then(|value| reader.u16(value, "the number of queues", 1..=16));

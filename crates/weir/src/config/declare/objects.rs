@@ -31,6 +31,8 @@ pub(in super::super) struct Interface {
     pub(in super::super) access: OfInterface,
     /// The name of a list of rules that translate.
     pub(in super::super) nat: Option<At<String>>,
+    /// The name of an SPD.
+    pub(in super::super) spd: Option<At<String>>,
 }
 
 /// The device of the host that an interface punts to.
@@ -43,6 +45,7 @@ pub(in super::super) struct Punt {
 pub(in super::super) enum Kind {
     Port { port: Option<PortSpec>, middleware: Middleware, queues: u16, uses: Uses },
     Vlan { parent: At<String>, tags: Option<At<(Tag, Option<u16>)>> },
+    Ipsec,
 }
 
 /// What something uses of the system that nothing else may use at the same time.

@@ -11,7 +11,7 @@ use super::super::table::{Reader, Table, Value, list};
 use super::{FileUse, Uses, device, refuse};
 
 /// The kinds of ports.
-const KINDS: &[&str] = &["generator", "pcap", "null", "af-packet", "tap", "tun"];
+const KINDS: &[&str] = &["generator", "pcap", "null", "af-packet", "tap", "tun", "ipsec"];
 
 const PCAP_KEYS: &[&str] = &["input", "output", "repeat", "paced"];
 

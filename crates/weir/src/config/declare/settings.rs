@@ -1,5 +1,6 @@
 //! The tables that stand once: `[workers]`, `[buffers]`, `[icmp]`, `[limits]`, `[neighbor-discovery]`, `[service]`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use weir_plane::model::{FastPath, FlowTable, IcmpLimits, Limits, NeighborDiscovery, Timeouts};
@@ -7,7 +8,7 @@ use weir_plane::model::{FastPath, FlowTable, IcmpLimits, Limits, NeighborDiscove
 use super::super::Service;
 use super::super::diagnostic::{Code, Diagnostic};
 use super::super::plural;
-use super::super::source::{At, Span};
+use super::super::source::{At, Source, Span};
 use super::super::table::{Reader, Table, Value};
 use super::refuse;
 
@@ -28,6 +29,8 @@ pub(in super::super) struct Settings {
     /// The interfaces whose flows are learned; `None`: all.
     pub(in super::super) flow_interfaces: Option<Vec<At<String>>>,
     pub(in super::super) service: Service,
+    /// The directory in which sequence numbers of SAs are reserved.
+    pub(in super::super) ipsec_state: Option<PathBuf>,
     /// Where the limits are set, if they are.
     pub(in super::super) routes_span: Option<Span>,
     pub(in super::super) neighbors_span: Option<Span>,
@@ -55,7 +58,8 @@ const MINUTE: u64 = 60_000;
 const HOUR: u64 = 60 * MINUTE;
 
 impl Settings {
-    pub(super) fn read(&mut self, reader: &mut Reader<'_>, root: &Table<'_>) {
+    pub(super) fn read(&mut self, reader: &mut Reader<'_>, root: &Table<'_>, source: &Source) {
+        self.ipsec(reader, root, source);
         self.workers(reader, root);
         self.buffers(reader, root);
         self.icmp(reader, root);
@@ -63,6 +67,12 @@ impl Settings {
         self.neighbor_discovery(reader, root);
         self.flow_table(reader, root);
         self.service(reader, root);
+    }
+
+    fn ipsec(&mut self, reader: &mut Reader<'_>, root: &Table<'_>, source: &Source) {
+        let Some(table) = self.open(reader, root, "ipsec", "`[ipsec]`", &["state"]) else { return };
+        let state = table.get("state").and_then(|value| reader.path(value));
+        self.ipsec_state = state.map(|path| source.resolve(path.value));
     }
 
     /// Opens a table that may stand in one file only.

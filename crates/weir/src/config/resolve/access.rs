@@ -7,16 +7,18 @@ mod lists;
 mod nat;
 mod nat_addresses;
 mod needless;
+mod spd;
 mod twice;
 
 use std::collections::HashMap;
 
-use weir_plane::model::{AclIndex, AllowlistIndex, BindingsIndex, Ethertypes, NatIndex, PerFamily};
+use weir_plane::model::{AclIndex, AllowlistIndex, BindingsIndex, Ethertypes, NatIndex, PerFamily, SpdIndex};
 
 use super::super::declare::Interface;
 use super::super::declare::access::{self, OfInterface};
+use super::super::declare::rules::diagnostic;
 use super::super::diagnostic::{Code, Diagnostic};
-use super::super::source::At;
+use super::super::source::{At, Span};
 use super::Resolver;
 use super::known::Named;
 use crate::rules::acl::Wrong;
@@ -31,6 +33,7 @@ enum Kind {
     Bindings,
     Group,
     Nat,
+    Spd,
 }
 
 impl Kind {
@@ -42,6 +45,7 @@ impl Kind {
             Kind::Bindings => ("list of bindings", "lists of bindings", "mac-ip", Code::UnknownBindings),
             Kind::Group => ("group", "groups", "group", Code::UnknownGroup),
             Kind::Nat => ("list of NAT rules", "lists of NAT rules", "nat", Code::UnknownNat),
+            Kind::Spd => ("SPD", "SPDs", "spd", Code::UnknownSpd),
         }
     }
 }
@@ -58,6 +62,7 @@ impl<'a> Resolver<'a> {
         let groups = access.groups.iter().map(|group| &group.name).collect();
         self.access.groups = self.named(Kind::Group, groups);
         self.access.nat = self.named(Kind::Nat, access.nat.iter().map(|list| &list.name).collect());
+        self.access.spd = self.named(Kind::Spd, access.spd.iter().map(|spd| &spd.name).collect());
     }
 
     fn named(&mut self, kind: Kind, names: Vec<&'a At<String>>) -> Named<'a> {
@@ -117,6 +122,12 @@ impl<'a> Resolver<'a> {
         self.one_of(Kind::Nat, interface.nat.as_ref()?, lost).map(NatIndex)
     }
 
+    /// The SPD of an interface.
+    pub(super) fn spd_of(&mut self, interface: &'a Interface) -> Option<SpdIndex> {
+        let lost = self.declared.access.lost_spd;
+        self.one_of(Kind::Spd, interface.spd.as_ref()?, lost).map(SpdIndex)
+    }
+
     fn ethertypes(&mut self, declared: Option<&access::Ethertypes>) -> Option<Ethertypes> {
         let (types, span) = declared?;
         Some(Ethertypes { types: types.clone(), origin: self.origin(*span) })
@@ -146,6 +157,7 @@ impl<'a> Resolver<'a> {
             Kind::Bindings => &mut self.access.bindings,
             Kind::Group => &mut self.access.groups,
             Kind::Nat => &mut self.access.nat,
+            Kind::Spd => &mut self.access.spd,
         };
         if let Some(&index) = named.by_name.get(name.value.as_str()) {
             named.used[usize::from(index)] = true;
@@ -207,12 +219,42 @@ impl<'a> Resolver<'a> {
         let groups = groups.map(|it| (it, "no rule names the group", Code::UnusedGroup));
         let nat = access.nat.iter().map(|list| &list.name).zip(&self.access.nat.used);
         let nat = nat.map(|it| (it, "no interface names the NAT rules", Code::UnusedNat));
-        let all = lists.chain(allowlists).chain(bindings).chain(groups).chain(nat);
+        let spds = access.spd.iter().map(|spd| &spd.name).zip(&self.access.spd.used);
+        let spds = spds.map(|it| (it, "no interface names the SPD", Code::UnusedSpd));
+        let all = lists.chain(allowlists).chain(bindings).chain(groups).chain(nat).chain(spds);
         let unused = all.filter(|((_, used), ..)| !**used).map(|((name, _), message, code)| {
             Diagnostic::warning(code, name.span, format!("{message} `{}`", name.value))
         });
         let unused: Vec<_> = unused.collect();
         self.diagnostics.extend(unused);
+    }
+
+    /// Notes that rules name these groups.
+    fn uses_groups<'g>(&mut self, groups: impl Iterator<Item = &'g str>) {
+        for group in groups {
+            if let Some(&at) = self.access.groups.by_name.get(group) {
+                self.access.groups.used[usize::from(at)] = true;
+            }
+        }
+    }
+
+    /// The text of a rule without the quotes around it, and where it begins.
+    fn rule_text(&self, span: Span) -> (String, u32) {
+        let text = self.sources.source(span.source).text.get(span.range()).unwrap_or_default();
+        let quotes: &[char] = &['"', '\''];
+        let before = (text.len() - text.trim_start_matches(quotes).len()) as u32;
+        (text.trim_matches(quotes).to_owned(), span.start + before)
+    }
+
+    /// Reports names of a rule that stand for nothing. `span` is that of the rule's text, with its quotes.
+    fn report_wrong(&mut self, wrong: Vec<Wrong>, span: Span) {
+        let (text, start) = self.rule_text(span);
+        for wrong in wrong.into_iter().filter(|wrong| self.is_wrong(wrong)).collect::<Vec<_>>() {
+            let finding = wrong.finding(&text);
+            let place =
+                Span { start: start + finding.range.start as u32, end: start + finding.range.end as u32, ..span };
+            self.report(diagnostic(&finding, place));
+        }
     }
 
     /// Whether something wrong with a name is worth saying: where declarations were lost, it may be one of theirs.

@@ -146,6 +146,7 @@ impl<'a> Resolver<'a> {
             Kind::Port { port, middleware, queues, .. } => {
                 InterfaceKind::Port { port: port.clone()?, middleware: middleware.clone(), queues: *queues }
             }
+            Kind::Ipsec => InterfaceKind::Ipsec,
             Kind::Vlan { tags, .. } => {
                 let (outer, inner) = tags.as_ref()?.value;
                 InterfaceKind::Vlan { parent: self.index_of[parent?]?, outer, inner }
@@ -165,6 +166,7 @@ impl<'a> Resolver<'a> {
             sav: self.sav_of_interface(&interface.sav),
             access: self.access_of(interface),
             nat: self.nat_of(interface),
+            spd: self.spd_of(interface),
             origin,
         })
     }

@@ -17,6 +17,9 @@ pub(super) struct Access<'a> {
     pub(super) allowlists: Named<'a>,
     pub(super) bindings: Named<'a>,
     pub(super) nat: Named<'a>,
+    pub(super) spd: Named<'a>,
+    /// The names of SAs that rules name.
+    pub(super) sas_used: BTreeSet<String>,
     /// What rules may name.
     pub(super) vocabulary: Vocabulary,
     /// Groups by name, and whether something names them.

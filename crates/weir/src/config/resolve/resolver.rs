@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use weir_plane::model::{InterfaceIndex, Origins, SourceIndex, VrfIndex};
+use weir_plane::model::{InterfaceIndex, Origins, SaIndex, SourceIndex, VrfIndex};
 
 use super::super::declare::Declared;
 use super::super::diagnostic::Diagnostic;
@@ -25,6 +25,8 @@ pub(super) struct Resolver<'a> {
     pub(super) policies: Policies<'a>,
     pub(super) samplers: Samplers<'a>,
     pub(super) access: Access<'a>,
+    /// Pairs of SAs by name.
+    pub(super) sas: HashMap<&'a str, SaIndex>,
     pub(super) origins: Origins,
     pub(super) origin_sources: Vec<SourceIndex>,
     /// Rules are to be searched for such as could be left out, which takes a while.

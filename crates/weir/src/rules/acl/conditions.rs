@@ -192,7 +192,7 @@ fn limited(line: &mut Line<'_, '_, '_>) -> Result<Limit, Failure> {
     Ok(Limit { unit, rate, burst: Some(burst) })
 }
 
-fn icmp_type(line: &mut Line<'_, '_, '_>, protocol: u8) -> Result<RangeInclusive<u8>, Failure> {
+pub(in crate::rules) fn icmp_type(line: &mut Line<'_, '_, '_>, protocol: u8) -> Result<RangeInclusive<u8>, Failure> {
     let (word, range) = word(&mut line.lexer, "a type of ICMP or a range of them")?;
     line.one_of_them("type or range of types")?;
     if let Some(number) = words::icmp_type(protocol, word) {

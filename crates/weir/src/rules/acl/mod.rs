@@ -36,7 +36,7 @@
 //! The names of protocols, of ICMP types and of differentiated services code points are those of IANA's registries, in lower
 //! case, with hyphens for blanks, and `icmp6` for `IPv6-ICMP`.
 
-mod conditions;
+pub(in crate::rules) mod conditions;
 mod limit;
 pub(in crate::rules) mod parser;
 pub(in crate::rules) mod print;
@@ -65,11 +65,11 @@ pub(crate) use words::protocol_name;
 use super::findings::Sink;
 use super::{Findings, Names, lines};
 
-const ICMP: u8 = 1;
+pub(in crate::rules) const ICMP: u8 = 1;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const DCCP: u8 = 33;
-const ICMP6: u8 = 58;
+pub(in crate::rules) const ICMP6: u8 = 58;
 const SCTP: u8 = 132;
 
 /// Protocols with ports, as far as rules ask for them.

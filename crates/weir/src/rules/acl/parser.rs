@@ -53,6 +53,11 @@ impl<'l, 's, 't> Line<'l, 's, 't> {
         self.sink.warning(place.start + self.base..place.end + self.base, problem);
     }
 
+    /// A name, shared with the other rules.
+    pub(in crate::rules) fn shared(&mut self, name: &str) -> Arc<str> {
+        self.names.name(name)
+    }
+
     /// Lists have no place in a rule.
     pub(in crate::rules) fn one_of_them(&self, what: &str) -> Result<(), Failure> {
         let next = self.lexer.clone().next()?;

@@ -38,16 +38,7 @@ impl Rule {
     fn write_conditions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.transport {
             Transport::Icmp { protocol, icmp_type, code } => {
-                if let Some(icmp_type) = icmp_type {
-                    let (first, last) = (*icmp_type.start(), *icmp_type.end());
-                    match words::icmp_type_name(*protocol, first).filter(|_| first == last) {
-                        Some(name) => write!(f, " type {name}")?,
-                        None => write!(f, " type {}", Span(icmp_type))?,
-                    }
-                }
-                if let Some(code) = code {
-                    write!(f, " code {}", Span(code))?;
-                }
+                write_icmp(f, *protocol, icmp_type.as_ref(), code.as_ref())?;
             }
             Transport::Ports { flags: Some(flags), .. } => {
                 write!(f, " tcp-flags {}/{}", words::Flags(flags.value), words::Flags(flags.mask))?;
@@ -73,6 +64,26 @@ impl Rule {
             write!(f, " limit {limit}")?;
         }
         if self.log { f.write_str(" log") } else { Ok(()) }
+    }
+}
+
+/// Type and code of ICMP, as far as a rule names them.
+pub(in crate::rules) fn write_icmp(
+    f: &mut fmt::Formatter<'_>,
+    protocol: u8,
+    icmp_type: Option<&RangeInclusive<u8>>,
+    code: Option<&RangeInclusive<u8>>,
+) -> fmt::Result {
+    if let Some(icmp_type) = icmp_type {
+        let (first, last) = (*icmp_type.start(), *icmp_type.end());
+        match words::icmp_type_name(protocol, first).filter(|_| first == last) {
+            Some(name) => write!(f, " type {name}")?,
+            None => write!(f, " type {}", Span(icmp_type))?,
+        }
+    }
+    match code {
+        Some(code) => write!(f, " code {}", Span(code)),
+        None => Ok(()),
     }
 }
 

@@ -6,7 +6,6 @@ use weir_packet::vector::{Indices, Vector};
 use super::super::Context;
 use super::super::stage::{self, Stage};
 use crate::model::PerFamily;
-use crate::node::Node;
 use crate::root::{Interface, NONE, View};
 
 /// On which of its ways lists are asked about a packet.
@@ -59,7 +58,7 @@ impl Direction for Output {
     }
 
     #[inline]
-    fn onward(context: &mut Context<'_>, _: &Vector, frame: &Indices, _: Option<u32>, v4: bool) {
-        context.next.extend(if v4 { Node::Ip4Rewrite } else { Node::Ip6Rewrite }, frame);
+    fn onward(context: &mut Context<'_>, vector: &Vector, frame: &Indices, _: Option<u32>, v4: bool) {
+        stage::leave_permitted(context, vector, frame, v4);
     }
 }

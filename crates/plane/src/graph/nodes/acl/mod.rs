@@ -105,7 +105,10 @@ fn group<K: Family, D: Direction>(context: &mut Context<'_>, vector: &mut Vector
         if packet.flags().contains(ParseFlags::FRAGMENT)
             && let Some(chain) = chain
         {
-            let needs_transport = chain.needs_transport || zone_of.is_some();
+            let own = root.interfaces.get(by as usize);
+            // A fragment that would wait for the SPD waits before lists count it.
+            let for_spd = D::OUTPUT && root.spd.needs_transport::<K>(own);
+            let needs_transport = chain.needs_transport || zone_of.is_some() || for_spd;
             let fields = batch.fields[index];
             let stage = if D::OUTPUT { Stage::Lookup } else { Stage::Acl };
             let at = At { stage, output: D::OUTPUT, interface: by };

@@ -11,7 +11,7 @@ use super::super::acl::fragments::{self, At};
 use super::super::stage::Stage;
 use super::super::{Context, fields};
 use super::apply;
-use crate::graph::flags::{FOR_HOST, NAT_HELD, NAT_NONE, ORIGINATED};
+use crate::graph::flags::{ENCAPSULATED, FOR_HOST, NAT_HELD, NAT_NONE, ORIGINATED};
 use crate::graph::session::{self, Membership, Tuple, Way, nat, translated};
 use crate::root::NONE;
 use crate::root::family::Family;
@@ -67,7 +67,7 @@ pub(super) fn gather<K: Family>(
         let number = if output { egress(context, packet) } else { packet.interface() };
         let own = context.root.interfaces.get(number as usize).map_or(OfInterface::NONE, |own| own.nat);
         let index = batch.places.len();
-        let is_own = packet.state().contains(ORIGINATED) || packet.state().contains(FOR_HOST);
+        let is_own = packet.state().intersects(ORIGINATED | ENCAPSULATED) || packet.state().contains(FOR_HOST);
         fields::of::<K>(packet, &mut batch.fields[index]);
         if is_own || batch.fields[index].destination().is_group() || own.zone == crate::root::nat::NONE {
             onward.push(place);

@@ -3,7 +3,6 @@
 use weir_plane::model::{AclRule, NatList, NatRule, NatVerb};
 
 use super::super::super::declare::access::Nat;
-use super::super::super::declare::rules::diagnostic;
 use super::super::super::diagnostic::{Code, Diagnostic};
 use super::super::super::source::Span;
 use super::super::Resolver;
@@ -41,27 +40,13 @@ impl Resolver<'_> {
     }
 
     fn nat_rule(&mut self, rule: &Rule, span: Span) -> Option<NatRule> {
-        for group in rule.groups() {
-            if let Some(&at) = self.access.groups.by_name.get(group) {
-                self.access.groups.used[usize::from(at)] = true;
-            }
-        }
+        self.uses_groups(rule.groups());
         let origin = self.origin(span);
         let wrong = match rule.model(&self.access.vocabulary, origin) {
             Ok(rule) => return Some(rule),
             Err(wrong) => wrong,
         };
-        let text = self.sources.source(span.source).text.get(span.range()).unwrap_or_default();
-        let quotes: &[char] = &['"', '\''];
-        let before = (text.len() - text.trim_start_matches(quotes).len()) as u32;
-        let text = text.trim_matches(quotes).to_owned();
-        for wrong in wrong.into_iter().filter(|wrong| self.is_wrong(wrong)).collect::<Vec<_>>() {
-            let finding = wrong.finding(&text);
-            let start = span.start + before;
-            let place =
-                Span { start: start + finding.range.start as u32, end: start + finding.range.end as u32, ..span };
-            self.report(diagnostic(&finding, place));
-        }
+        self.report_wrong(wrong, span);
         None
     }
 

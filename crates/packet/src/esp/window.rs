@@ -1,0 +1,149 @@
+//! The anti-replay window (RFC 4303, 3.4.3), and the upper half of extended sequence numbers (RFC 4303, appendix A2).
+//!
+//! The window is a ring of bits, as in RFC 6479: nothing is shifted. Bit `n mod size` belongs to number `n`. The bits that the
+//! window leaves behind are those of numbers that come in, so each number that never came is counted once.
+//!
+//! Numbers up to 0 count as received: no packet has them, and none of them is lost.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The smallest window, in numbers.
+pub const SMALLEST_WINDOW: u32 = 32;
+/// The largest window, in numbers.
+pub const LARGEST_WINDOW: u32 = 131_072;
+
+/// The span in which the upper half of a number is guessed where there is no window: half of what 32 bits tell apart.
+const SPAN: u64 = 1 << 31;
+
+/// A window, or none. One thread at a time calls [`Window::accept`]; any may read.
+///
+/// The thread may be another one later on (the owner of the SA has failed). So the fields are atomic, without an order
+/// between them: two threads that accept at the same time may accept a number twice, and nothing worse.
+#[derive(Debug)]
+pub struct Window {
+    /// A power of two; 0: every number is accepted.
+    size: u32,
+    /// The greatest number that was accepted.
+    top: AtomicU64,
+    bits: Box<[AtomicU64]>,
+}
+
+impl Window {
+    /// Returns a window of so many numbers: 0 for none, or a power of two from 32 to 131,072. `None`: any other size.
+    #[must_use]
+    pub fn new(size: u32) -> Option<Window> {
+        let fits = size == 0 || size.is_power_of_two() && (SMALLEST_WINDOW..=LARGEST_WINDOW).contains(&size);
+        let bits = (0..size.div_ceil(64)).map(|_| AtomicU64::new(u64::MAX)).collect();
+        fits.then_some(Window { size, top: AtomicU64::new(0), bits })
+    }
+
+    /// Its size in numbers; 0 for none.
+    #[must_use]
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// The greatest number that was accepted.
+    #[inline]
+    #[must_use]
+    pub fn top(&self) -> u64 {
+        self.top.load(Ordering::Relaxed)
+    }
+
+    /// Returns the whole number of a packet that carries its lower half, with extended sequence numbers. `None`: the number
+    /// lies before the first.
+    #[inline]
+    #[must_use]
+    pub fn extended(&self, low: u32) -> Option<u64> {
+        let span = if self.size == 0 { SPAN } else { u64::from(self.size) };
+        let top = self.top();
+        let (high, bottom) = (top >> 32, (top as u32).wrapping_sub(span as u32 - 1));
+        let is_behind = low >= bottom;
+        // RFC 4303, appendix A2.1: case A, the window lies within one subspace; case B, it spans two.
+        let high = match (u64::from(top as u32) >= span - 1, is_behind) {
+            (true, true) | (false, false) => high,
+            (true, false) => high.checked_add(1).filter(|&high| high <= u64::from(u32::MAX))?,
+            (false, true) => high.checked_sub(1)?,
+        };
+        Some(high << 32 | u64::from(low))
+    }
+
+    /// A number was not accepted before, and does not lie behind the window.
+    #[inline]
+    #[must_use]
+    pub fn is_new(&self, number: u64) -> bool {
+        let top = self.top();
+        if self.size == 0 || number > top {
+            return number != 0;
+        }
+        top - number < u64::from(self.size) && self.word(number).load(Ordering::Relaxed) & self.bit(number) == 0
+    }
+
+    /// Accepts a number whose packet is authentic, and moves the window. Returns how many numbers the window has left behind
+    /// that never came; `None`, and changes nothing, if the number is not new.
+    #[inline]
+    pub fn accept(&self, number: u64) -> Option<u64> {
+        if !self.is_new(number) {
+            return None;
+        }
+        let top = self.top();
+        let mut lost = 0;
+        if number > top {
+            if self.size > 0 {
+                lost = self.leave_behind(top, number);
+            }
+            self.top.store(number, Ordering::Relaxed);
+        }
+        if self.size > 0 {
+            let word = self.word(number);
+            word.store(word.load(Ordering::Relaxed) | self.bit(number), Ordering::Relaxed);
+        }
+        Some(lost)
+    }
+
+    /// Clears the bits of the numbers behind `top` up to `number`, and counts those that were clear.
+    #[inline]
+    fn leave_behind(&self, top: u64, number: u64) -> u64 {
+        let size = u64::from(self.size);
+        let ahead = number - top;
+        if ahead == 1 {
+            let (word, bit) = (self.word(number), self.bit(number));
+            let before = word.load(Ordering::Relaxed);
+            word.store(before & !bit, Ordering::Relaxed);
+            return u64::from(before & bit == 0);
+        }
+        self.leave_many(top, ahead.min(size)) + ahead.saturating_sub(size)
+    }
+
+    fn leave_many(&self, top: u64, count: u64) -> u64 {
+        // Bits of a word that are used: all but in the smallest window.
+        let width = u64::from(self.size.min(64));
+        let (mut at, mut left, mut lost) = (top + 1, count, 0);
+        while left > 0 {
+            let first = at & (width - 1);
+            let these = left.min(width - first);
+            let mask = if these == 64 { u64::MAX } else { ((1 << these) - 1) << first };
+            let word = self.word(at);
+            let before = word.load(Ordering::Relaxed);
+            lost += u64::from((!before & mask).count_ones());
+            word.store(before & !mask, Ordering::Relaxed);
+            at += these;
+            left -= these;
+        }
+        lost
+    }
+
+    #[inline(always)]
+    fn word(&self, number: u64) -> &AtomicU64 {
+        let place = number & u64::from(self.size - 1);
+        &self.bits[(place / 64) as usize]
+    }
+
+    #[inline(always)]
+    fn bit(&self, number: u64) -> u64 {
+        1 << (number & u64::from(self.size - 1) & 63)
+    }
+}
+
+#[cfg(test)]
+mod tests;

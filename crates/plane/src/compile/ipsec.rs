@@ -1,0 +1,137 @@
+//! Pairs of SAs become those of the root. What outlives a version (sequence numbers, windows, counters) goes on where the SA
+//! does: sequence numbers with the key, whichever SA has it.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use weir_packet::esp::{Layout, Outer, Window};
+
+use super::map::Map;
+use crate::model::{self, Gateway, InterfaceKind, SaKey};
+use crate::root::ipsec::{Inbound, Ipsec, Outbound, Sa, SaCounters, Sequence, SpiTable};
+use crate::root::{Interface, NONE};
+
+/// A digest of a secret.
+type Fingerprint = [u8; 16];
+
+/// What a window belongs to: the SA of a key with these numbers.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct WindowOf {
+    vrf: u16,
+    local: IpAddr,
+    spi: u32,
+    fingerprint: Fingerprint,
+    esn: bool,
+    size: u32,
+}
+
+/// The SAs in force, and what outlives them.
+#[derive(Default)]
+pub(super) struct Store {
+    /// By key, for as long as the gateway runs: a key that comes back goes on where it was.
+    sequences: HashMap<Fingerprint, Arc<Sequence>>,
+    windows: HashMap<WindowOf, Arc<Window>>,
+    counters: HashMap<String, Arc<[SaCounters]>>,
+    current: Ipsec,
+}
+
+impl Store {
+    /// The SAs in force.
+    pub(super) fn current(&self) -> &Ipsec {
+        &self.current
+    }
+
+    /// The sequence numbers of each outbound key that was ever in force, by the digest of the key.
+    pub(super) fn sequences(&self) -> Vec<(Fingerprint, Arc<Sequence>)> {
+        self.sequences.iter().map(|(key, sequence)| (*key, Arc::clone(sequence))).collect()
+    }
+
+    /// Puts the SAs of a model into force.
+    pub(super) fn commit(&mut self, workers: usize, (gateway, map): (&Gateway, &Map), interfaces: &[Interface]) {
+        let before = std::mem::take(&mut self.windows);
+        let counted = std::mem::take(&mut self.counters);
+        let length = map.sas.iter().map(|&number| number as usize + 1).max().unwrap_or(0);
+        let mut sas: Vec<Option<Arc<Sa>>> = vec![None; length];
+        let mut spis = Vec::new();
+        let mut ports = Vec::new();
+        for (sa, &number) in gateway.sas.iter().zip(&map.sas) {
+            let vrf = map.vrfs[usize::from(sa.vrf.0)];
+            let udp = sa.encapsulation.map(|own| (own.local_port, own.remote_port));
+            // The configuration refuses addresses of two families.
+            let Some(outer) = Outer::new(sa.local, sa.remote, udp, sa.hop_limit) else { continue };
+            let inbound = sa.inbound.as_ref().and_then(|key| {
+                let of = WindowOf {
+                    vrf,
+                    local: sa.local,
+                    spi: key.spi,
+                    fingerprint: key.fingerprint(),
+                    esn: sa.esn,
+                    size: sa.window,
+                };
+                let window = match before.get(&of) {
+                    Some(window) => Arc::clone(window),
+                    None => Arc::new(Window::new(sa.window)?),
+                };
+                self.windows.insert(of, Arc::clone(&window));
+                spis.push((vrf, sa.local, key.spi, number));
+                Some(Inbound { spi: key.spi, key: Arc::clone(key.key()), window })
+            });
+            let outbound = sa.outbound.as_ref().map(|key| self.outbound(key, gateway.ipsec.reserves));
+            if inbound.is_some() {
+                ports.extend(sa.encapsulation.map(|own| own.local_port));
+            }
+            let counters = counted.get(&sa.name).cloned();
+            let counters = counters.unwrap_or_else(|| (0..workers).map(|_| SaCounters::default()).collect());
+            self.counters.insert(sa.name.clone(), Arc::clone(&counters));
+            sas[number as usize] = Some(Arc::new(Sa {
+                name: sa.name.as_str().into(),
+                mode: sa.mode,
+                vrf,
+                local: sa.local,
+                remote: sa.remote,
+                esn: sa.esn,
+                layout: layout(sa),
+                random_iv: sa.algorithm.needs_unpredictable_iv(),
+                outer,
+                encapsulation: sa.encapsulation,
+                dscp: sa.dscp,
+                ecn: sa.ecn,
+                df: sa.df,
+                flow_label: sa.flow_label,
+                interface: sa.interface.map_or(NONE, |interface| map.interfaces[interface.0 as usize]),
+                home: home(interfaces, vrf, sa.local),
+                outbound,
+                inbound,
+                counters,
+            }));
+        }
+        ports.sort_unstable();
+        ports.dedup();
+        let linked = gateway.interfaces.iter().filter(|own| own.kind != InterfaceKind::Ipsec);
+        self.current = Ipsec {
+            sas: sas.into(),
+            spis: Arc::new(SpiTable::new(&spis)),
+            ports: ports.into(),
+            least_mtu: linked.map(|own| own.mtu).min().unwrap_or(0),
+            unchecked: gateway.ipsec.unchecked,
+        };
+    }
+
+    fn outbound(&mut self, key: &SaKey, reserves: bool) -> Outbound {
+        let new = || Arc::new(if reserves { Sequence::closed() } else { Sequence::open() });
+        let sequence = Arc::clone(self.sequences.entry(key.fingerprint()).or_insert_with(new));
+        Outbound { spi: key.spi, key: Arc::clone(key.key()), fingerprint: key.fingerprint(), sequence }
+    }
+}
+
+fn layout(sa: &model::Sa) -> Layout {
+    Layout::new(sa.algorithm.iv_octets(), sa.algorithm.icv_octets(), sa.algorithm.block_octets())
+}
+
+/// The number of the interface that has an address, or of any in its routing domain.
+fn home(interfaces: &[Interface], vrf: u16, address: IpAddr) -> u32 {
+    let is = |own: &Interface| own.present && own.vrf == vrf;
+    let has = interfaces.iter().position(|own| is(own) && own.has(address));
+    has.or_else(|| interfaces.iter().position(is)).map_or(NONE, |number| number as u32)
+}

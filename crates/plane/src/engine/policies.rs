@@ -1,0 +1,76 @@
+//! SPDs as `show spd` shows them.
+
+use std::sync::Arc;
+
+use crate::model::{Gateway, SaIndex, Spd, SpdAction, SpdIndex, SpdRule};
+use crate::root::Root;
+use crate::root::counters::{Counter, TrafficCounter};
+use crate::root::family::Family;
+use crate::root::spd::{CacheCounters, Policy, PolicyCounters};
+use crate::stats::{SpdCacheRow, SpdRuleRow, SpdStats, Traffic};
+
+/// The name of an SA.
+pub fn sa_name(model: &Gateway, sa: SaIndex) -> Arc<str> {
+    model.sas.get(sa.0 as usize).map_or("", |own| own.name.as_str()).into()
+}
+
+/// The SPDs, in the order of the configuration, with the counters of each rule.
+pub(crate) fn lists(model: &Gateway, root: &Root) -> Vec<SpdStats> {
+    (0..).zip(&model.spds).map(|(index, spd)| list((model, root), SpdIndex(index), spd)).collect()
+}
+
+fn list((model, root): (&Gateway, &Root), index: SpdIndex, spd: &Spd) -> SpdStats {
+    let named = model.interfaces.iter().filter(|own| own.spd == Some(index));
+    let place = |origin| model.origins.place(origin).map_or_else(String::new, |place| place.to_string());
+    let own = root.spd.list.get(usize::from(index.0)).map(|own| &**own);
+    let policies = own.map_or(&[][..], |own| &own.policies);
+    let row = |place_in_list: u32| {
+        let rule: &SpdRule = &spd.rules[place_in_list as usize];
+        let sum = |of: fn(&PolicyCounters) -> &TrafficCounter| {
+            let counters = policies.get(place_in_list as usize).map_or(&[][..], |policy: &Policy| &policy.counters);
+            counters.iter().map(of).fold(Traffic::default(), |sum, own| Traffic {
+                packets: sum.packets + own.packets.value(),
+                bytes: sum.bytes + own.bytes.value(),
+            })
+        };
+        SpdRuleRow {
+            rule: rule.clone(),
+            sa: match rule.action {
+                SpdAction::Protect(sa) => Some(sa_name(model, sa)),
+                SpdAction::Bypass | SpdAction::Discard => None,
+            },
+            output: sum(|own| &own.output),
+            input: sum(|own| &own.input),
+            origin: place(rule.origin()),
+        }
+    };
+    SpdStats {
+        name: spd.name.clone(),
+        interfaces: named.map(|own| own.name.clone()).collect(),
+        rules: spd.order().into_iter().map(row).collect(),
+        caches: own.map_or_else(Vec::new, |own| {
+            [true, false]
+                .into_iter()
+                .flat_map(|output| [cache::<u32>(own, output), cache::<u128>(own, output)])
+                .flatten()
+                .collect()
+        }),
+        origin: place(spd.origin),
+    }
+}
+
+/// The cache of a direction and family.
+fn cache<K: Family>(spd: &crate::root::spd::Spd, output: bool) -> Option<SpdCacheRow> {
+    let cached = K::of(spd).cached[usize::from(output)].as_ref()?;
+    let sum = |of: fn(&CacheCounters) -> &Counter| cached.all().map(|own| of(own).value()).sum();
+    Some(SpdCacheRow {
+        output,
+        family: K::FAMILY,
+        places: cached.places as u64 * cached.all().count() as u64,
+        entries: sum(|own| &own.entries),
+        hits: sum(|own| &own.hits),
+        misses: sum(|own| &own.misses),
+        stale: sum(|own| &own.stale),
+        overwritten: sum(|own| &own.overwritten),
+    })
+}

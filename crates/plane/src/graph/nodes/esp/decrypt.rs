@@ -1,0 +1,264 @@
+//! `esp-decrypt`: packets of ESP for the gateway become the packets inside (RFC 4303, 3.4).
+//!
+//! A batch is opened at once. The window is looked at before and moved behind: two packets of a batch with one number are told
+//! apart then, and a forged packet moves nothing.
+
+use std::net::IpAddr;
+
+use weir_crypto::{Failure, Job};
+use weir_packet::delivery;
+use weir_packet::esp::{self, Trailer, ecn};
+use weir_packet::offload::Offload;
+use weir_packet::packet::{Packet, Shown};
+use weir_packet::parse::{ParseFlags, Parsed};
+use weir_packet::vector::{Indices, Vector};
+use weir_packet::wire::{ipv4, ipv6, protocol, udp};
+
+use super::super::Context;
+use super::{Arrival, BATCH, arrival, no_jobs};
+use crate::graph::flags::DECRYPTED;
+use crate::graph::record::Fate;
+use crate::model::SaMode;
+use crate::node::Node;
+use crate::reason::Reason;
+use crate::root::ipsec::{Inbound, Sa};
+use crate::root::{NONE, Root};
+
+/// A packet whose SA is known.
+#[derive(Clone, Copy)]
+struct Found<'a> {
+    place: u8,
+    number: u32,
+    sa: &'a Sa,
+    inbound: &'a Inbound,
+    sequence: u64,
+    /// The offset of the SPI.
+    at: usize,
+}
+
+pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
+    for places in frame.places().chunks(BATCH) {
+        run_batch(context, vector, places);
+    }
+}
+
+fn run_batch(context: &mut Context<'_>, vector: &mut Vector, places: &[u8]) {
+    let mut batch: [Option<Found<'_>>; BATCH] = [None; BATCH];
+    let mut count = 0;
+    for &place in places {
+        context.notes.forget(place);
+        let packet = &mut vector[place];
+        match find(context.root, packet) {
+            Ok(mut found) => {
+                found.place = place;
+                found.inbound.key.prefetch(packet.len());
+                let counters = &found.sa.counters[context.worker];
+                if !found.inbound.window.is_new(found.sequence) {
+                    counters.replayed.add(1);
+                    context.next.refuse(packet, place, Reason::EspReplay);
+                    continue;
+                }
+                batch[count] = Some(found);
+                count += 1;
+            }
+            Err((reason, sa)) => {
+                if let Some(sa) = sa {
+                    let counters = &sa.counters[context.worker];
+                    let counter = if reason == Reason::EspReplay { &counters.replayed } else { &counters.malformed };
+                    counter.add(1);
+                }
+                context.next.refuse(packet, place, reason);
+            }
+        }
+    }
+    let results = open(vector, &batch[..count]);
+    for (found, result) in batch[..count].iter().flatten().zip(results) {
+        conclude(context, &mut vector[found.place], found, result);
+    }
+}
+
+/// Finds the SA of a packet, and the number that the packet carries. An SA beside the reason counts it.
+#[inline(always)]
+fn find<'a>(root: &'a Root, packet: &Packet) -> Result<Found<'a>, (Reason, Option<&'a Sa>)> {
+    let Arrival::Esp(at) = arrival(root, packet) else { return Err((Reason::EspNoSa, None)) };
+    let Some(&[a, b, c, d, e, f, g, h]) = packet.data().get(at..).and_then(|esp| esp.first_chunk::<8>()) else {
+        return Err((Reason::EspMalformed, None));
+    };
+    let (spi, low) = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
+    let vrf = root.interfaces.get(packet.interface() as usize).map_or(0, |interface| interface.vrf);
+    let destination = if packet.flags().contains(ParseFlags::IP4) {
+        packet.l3_header::<{ ipv4::LENGTH }>().and_then(|header| super::super::next_hop::destination_v4(header))
+    } else {
+        packet.l3_header::<{ ipv6::LENGTH }>().and_then(|header| super::super::next_hop::destination_v6(header))
+    };
+    let destination = destination.unwrap_or(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED));
+    let (number, sa) = root.ipsec.inbound(vrf, destination, spi).ok_or((Reason::EspNoSa, None))?;
+    let inbound = sa.inbound.as_ref().filter(|_| is_encapsulated_so(packet, sa)).ok_or((Reason::EspNoSa, None))?;
+    let sequence = match sa.esn {
+        true => inbound.window.extended(low).ok_or((Reason::EspReplay, Some(sa)))?,
+        false => u64::from(low),
+    };
+    Ok(Found { place: 0, number, sa, inbound, sequence, at })
+}
+
+/// A packet came as its SA says: plain, or in UDP between the ports of the SA.
+#[inline(always)]
+fn is_encapsulated_so(packet: &Packet, sa: &Sa) -> bool {
+    match (packet.protocol() == protocol::UDP, sa.ports()) {
+        (false, None) => true,
+        (true, Some(ports)) => packet.l4_header::<{ udp::LENGTH }>().is_some_and(|header| {
+            let port = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+            (port(0), port(2)) == ports
+        }),
+        _ => false,
+    }
+}
+
+fn open(vector: &mut Vector, batch: &[Option<Found<'_>>]) -> [Result<(), Failure>; BATCH] {
+    let mut results = [Err(Failure::NotDone); BATCH];
+    let Some(Some(first)) = batch.first() else { return results };
+    let mut jobs = no_jobs(&first.inbound.key);
+    let mut count = 0;
+    // Places are in ascending order, so one walk over the packets finds them.
+    let mut wanted = batch.iter().flatten().peekable();
+    for (place, packet) in vector.filled().iter_mut().enumerate() {
+        let Some(one) = wanted.next_if(|one| usize::from(one.place) == place) else {
+            if wanted.peek().is_none() {
+                break;
+            }
+            continue;
+        };
+        let high = one.sa.esn.then_some((one.sequence >> 32) as u32);
+        jobs[count] = Job::esp(&one.inbound.key, packet.data_mut().get_mut(one.at..).unwrap_or_default(), high);
+        count += 1;
+    }
+    weir_crypto::open(&mut jobs[..count]);
+    results.iter_mut().zip(&jobs[..count]).for_each(|(result, job)| *result = job.result());
+    results
+}
+
+/// Moves the window and sends on what was inside of a packet.
+#[inline(always)]
+fn conclude(context: &mut Context<'_>, packet: &mut Packet, found: &Found<'_>, result: Result<(), Failure>) {
+    let counters = &found.sa.counters[context.worker];
+    let (reason, counter) = match result {
+        Ok(()) => match found.inbound.window.accept(found.sequence) {
+            Some(lost) => {
+                if lost > 0 {
+                    counters.lost.add(lost);
+                }
+                match take_out(packet, found) {
+                    Ok(octets) => {
+                        counters.inbound.add(1, octets as u64);
+                        return enter(context, packet, found);
+                    }
+                    Err(Reason::EspDummy) => (Reason::EspDummy, &counters.dummies),
+                    Err(reason) => (reason, &counters.malformed),
+                }
+            }
+            None => (Reason::EspReplay, &counters.replayed),
+        },
+        Err(Failure::Forged | Failure::NotDone) => (Reason::EspAuth, &counters.auth_failed),
+        Err(_) => (Reason::EspMalformed, &counters.malformed),
+    };
+    counter.add(1);
+    if context.recorder.is_on() {
+        context.record(packet, Fate::Secured { sa: found.number, inbound: true });
+    }
+    context.next.refuse(packet, found.place, reason);
+}
+
+/// Cuts a packet to what was inside; returns its octets.
+fn take_out(packet: &mut Packet, found: &Found<'_>) -> Result<usize, Reason> {
+    let layout = found.sa.layout;
+    // The engine has seen that there is room for all of these.
+    let text = found.at + layout.front();
+    let end = packet.len().checked_sub(layout.icv()).filter(|&end| end >= text).ok_or(Reason::EspMalformed)?;
+    let trailer = esp::read_trailer(&packet.data()[text..end]).map_err(|_| Reason::EspMalformed)?;
+    if trailer.next_header == protocol::NO_NEXT_HEADER {
+        return Err(Reason::EspDummy);
+    }
+    match found.sa.mode {
+        SaMode::Tunnel => {
+            packet.truncate(text + trailer.payload);
+            tunnel(packet, found.sa, text, trailer.next_header)
+        }
+        SaMode::Transport => transport(packet, (found.at, text), trailer),
+    }
+}
+
+#[inline(always)]
+fn tunnel(packet: &mut Packet, sa: &Sa, text: usize, next_header: u8) -> Result<usize, Reason> {
+    let version = packet.data().get(text).map_or(0, |first| first >> 4);
+    if !matches!((next_header, version), (protocol::IPIP, 4) | (protocol::IPV6, 6)) {
+        return Err(Reason::EspMalformed);
+    }
+    let outer = traffic_class(packet.l3()) & 3;
+    // No frame begins so far behind its buffer.
+    packet.pull(text).map_err(|_| Reason::EspMalformed)?;
+    let inner = traffic_class(packet.data()) & 3;
+    if sa.ecn {
+        let mark = ecn::decapsulate(inner, outer).ok_or(Reason::EspEcn)?;
+        if mark != inner {
+            ecn::write(packet.data_mut(), mark);
+        }
+    }
+    Ok(packet.len())
+}
+
+/// The octet with DSCP and ECN of an IP header; 0 of anything else.
+#[inline(always)]
+fn traffic_class(header: &[u8]) -> u8 {
+    match header {
+        [first, second, ..] if first >> 4 == 4 => *second,
+        [first, second, ..] => first << 4 | second >> 4,
+        _ => 0,
+    }
+}
+
+/// Takes ESP at `at`, whose text begins at `text`, out of a packet in transport mode.
+fn transport(packet: &mut Packet, (at, text): (usize, usize), trailer: Trailer) -> Result<usize, Reason> {
+    let l3 = packet.l3_offset();
+    let in_udp = packet.protocol() == protocol::UDP;
+    let v4 = packet.flags().contains(ParseFlags::IP4);
+    let headers = at - l3 - if in_udp { udp::LENGTH } else { 0 };
+    let named_at = if v4 {
+        ipv4::PROTOCOL
+    } else {
+        // Extension headers in front of ESP are processed in their order, and ESP is one of what they lead to.
+        delivery::payload(packet.l3()).map_err(|_| Reason::EspMalformed)?.named_at
+    };
+    packet.truncate(text + trailer.payload);
+    let bytes = packet.l3_mut();
+    let left = esp::remove(bytes, headers, text - l3).ok_or(Reason::EspMalformed)?;
+    let length = bytes.len() - left;
+    esp::rename(&mut bytes[left..], named_at, trailer.next_header, length).ok_or(Reason::EspMalformed)?;
+    packet.pull(l3 + left).map_err(|_| Reason::EspMalformed)?;
+    Ok(length)
+}
+
+/// Sends a decrypted packet to `ip-input`.
+#[inline(always)]
+fn enter(context: &mut Context<'_>, packet: &mut Packet, found: &Found<'_>) {
+    let sa = found.sa;
+    packet.set_parsed(&Parsed {
+        l3: 0,
+        l4: 0,
+        protocol: 0,
+        flags: ParseFlags::empty(),
+        l3_length: packet.len() as u32,
+    });
+    // Nobody has looked at the checksum inside.
+    packet.set_offload(Offload::default());
+    packet.set_shown(Shown::EMPTY);
+    packet.set_nesting(packet.nesting().saturating_add(1));
+    packet.set_state(DECRYPTED);
+    packet.set_forwarding(found.number);
+    if sa.interface != NONE {
+        packet.set_interface(sa.interface);
+    }
+    if context.recorder.is_on() {
+        context.record(packet, Fate::Secured { sa: found.number, inbound: true });
+    }
+    context.next.push(Node::IpInput, found.place);
+}

@@ -1,0 +1,339 @@
+//! `esp-encrypt`: packets that a policy protects, or a caller sends to an SA, become packets of ESP. The packet's forwarding
+//! field holds the number of the SA.
+
+use weir_crypto::Job;
+use weir_packet::checksum;
+use weir_packet::esp::UDP_CHECKSUM;
+use weir_packet::packet::Packet;
+use weir_packet::parse::{self, ParseFlags};
+use weir_packet::vector::{Indices, Vector};
+use weir_packet::wire::{ipv4, ipv6, protocol};
+
+use super::super::stage::Stage;
+use super::super::{Context, handover, session};
+use super::build::{self, Draw};
+use super::{BATCH, fragments, no_jobs, path};
+use crate::graph::flags::{ENCAPSULATED, ORIGINATED};
+use crate::graph::peer::Peer;
+use crate::graph::record::Fate;
+use crate::graph::session::Carried;
+use crate::model::SaMode;
+use crate::node::Node;
+use crate::reason::Reason;
+use crate::root::ipsec::{Outbound, Sa};
+use crate::root::{NONE, Root};
+
+/// A packet that is to be sealed.
+#[derive(Clone, Copy)]
+struct Ready<'a> {
+    place: u8,
+    number: u32,
+    sa: &'a Sa,
+    outbound: &'a Outbound,
+    sequence: u64,
+    /// Octets from the IP header on.
+    octets: u64,
+    /// The offset of the SPI.
+    at: usize,
+}
+
+/// The path of an SA that was looked at last.
+struct Path {
+    sa: u32,
+    mtu: usize,
+}
+
+pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
+    let mut path = Path { sa: NONE, mtu: 0 };
+    let mut places = frame.places();
+    let mut is_queueing = false;
+    while !places.is_empty() {
+        let (batch, rest) = places.split_at(places.len().min(BATCH));
+        places = rest;
+        is_queueing = run_batch(context, vector, batch, &mut path, is_queueing);
+    }
+}
+
+/// Seals a batch. Once a packet was cut into fragments, which go round again, the packets behind it do, too: `is_queueing`.
+fn run_batch(
+    context: &mut Context<'_>,
+    vector: &mut Vector,
+    places: &[u8],
+    path: &mut Path,
+    mut is_queueing: bool,
+) -> bool {
+    let mut ready: [Option<Ready<'_>>; BATCH] = [None; BATCH];
+    let mut count = 0;
+    for &place in places {
+        context.notes.forget(place);
+        if is_queueing {
+            fragments::queue(context, &mut vector[place], place);
+            continue;
+        }
+        match check(context, &mut vector[place], path) {
+            Ok(Some(mut found)) => {
+                found.place = place;
+                ready[count] = Some(found);
+                count += 1;
+            }
+            Ok(None) => handover_to_owner(context, &mut vector[place], place),
+            Err(Stop::Reason(reason)) => context.next.refuse(&mut vector[place], place, reason),
+            Err(Stop::Aloud(reason)) => context.next.refuse_aloud(&mut vector[place], place, reason),
+            Err(Stop::Fragment(room)) => {
+                fragments::cut(context, &mut vector[place], place, room);
+                is_queueing = true;
+            }
+        }
+    }
+    let count = number(context, vector, &mut ready, count);
+    let ready = &mut ready[..count];
+    let count = build_all(context, vector, ready);
+    seal(vector, &ready[..count]);
+    for one in ready[..count].iter().flatten() {
+        finish(context, &mut vector[one.place], one);
+    }
+    is_queueing
+}
+
+/// Why a packet is not sealed now.
+enum Stop {
+    Reason(Reason),
+    /// Its source is told.
+    Aloud(Reason),
+    /// It is cut first, into packets of at most so many octets.
+    Fragment(u32),
+}
+
+impl From<Reason> for Stop {
+    fn from(reason: Reason) -> Stop {
+        Stop::Reason(reason)
+    }
+}
+
+/// Checks a packet before anything is changed. `None`: another worker owns the SA.
+#[inline(always)]
+fn check<'a>(context: &mut Context<'a>, packet: &mut Packet, path: &mut Path) -> Result<Option<Ready<'a>>, Stop> {
+    let root: &'a Root = context.root;
+    let number = packet.forwarding();
+    let sa = root.ipsec.sa(number).ok_or(Reason::EspNoSa)?;
+    let outbound = sa.outbound.as_ref().ok_or(Reason::EspNoSa)?;
+    if context.peers.len() > 1 && !is_own(context, outbound) {
+        return Ok(None);
+    }
+    outbound.key.prefetch(packet.len());
+    if packet.is_to_be_segmented() {
+        // The kernel's segments are to be made before.
+        return Err(Reason::OffloadMismatch.into());
+    }
+    let v4 = packet.flags().contains(ParseFlags::IP4);
+    let originated = packet.state().contains(ORIGINATED);
+    let ttl = packet.l3().get(if v4 { ipv4::TTL } else { ipv6::HOP_LIMIT });
+    if !originated && ttl.is_none_or(|&ttl| ttl <= 1) {
+        return Err(Stop::Aloud(Reason::TtlExpired));
+    }
+    if sa.mode == SaMode::Transport && !fits_transport(packet, sa) {
+        return Err(Reason::EspTransport.into());
+    }
+    let octets = packet.len() - packet.l3_offset();
+    let most = sa.outer.length() + sa.layout.sealed(octets);
+    if most > root.ipsec.least_mtu as usize {
+        check_length(context, packet, (number, sa), octets, path)?;
+    }
+    Ok(Some(Ready { place: 0, number, sa, outbound, sequence: 0, octets: octets as u64, at: 0 }))
+}
+
+/// This worker seals for an SA: it owns it, or the owner has failed.
+fn is_own(context: &Context<'_>, outbound: &Outbound) -> bool {
+    let hash = parse::spi_hash(outbound.spi, context.seed);
+    let owner = ((u64::from(hash) * context.peers.len() as u64) >> 32) as usize;
+    owner == context.worker || context.peers[owner].as_ref().is_none_or(Peer::is_gone)
+}
+
+/// Gives a packet to the worker that owns its SA.
+#[cold]
+fn handover_to_owner(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
+    let spi = context.root.ipsec.sa(packet.forwarding()).and_then(|sa| Some(sa.outbound.as_ref()?.spi));
+    packet.set_resume(Stage::Encrypt as u8);
+    let hash = parse::spi_hash(spi.unwrap_or_default(), context.seed);
+    if !handover::give(context, packet, place, hash) {
+        // The owner has failed a moment ago.
+        context.next.refuse(packet, place, Reason::WorkerGone);
+    }
+}
+
+/// A packet may be sealed in transport mode: it is whole, and between the addresses of the SA.
+fn fits_transport(packet: &Packet, sa: &Sa) -> bool {
+    let ends = if packet.flags().contains(ParseFlags::IP4) {
+        ipv4::Header::new(packet.l3()).map(|header| (header.source().into(), header.destination().into()))
+    } else {
+        ipv6::Header::new(packet.l3()).map(|header| (header.source().into(), header.destination().into()))
+    };
+    !packet.flags().contains(ParseFlags::FRAGMENT) && ends == Ok((sa.local, sa.remote))
+}
+
+/// Checks that a packet fits the path once it is sealed. One that may be fragmented and does not fit is cut before (tunnel
+/// mode) or behind (transport mode).
+#[cold]
+fn check_length(
+    context: &Context<'_>,
+    packet: &mut Packet,
+    (number, sa): (u32, &Sa),
+    octets: usize,
+    path: &mut Path,
+) -> Result<(), Stop> {
+    if path.sa != number {
+        *path = Path { sa: number, mtu: path::mtu(context, sa) };
+    }
+    let headers = match sa.mode {
+        SaMode::Tunnel => sa.outer.length(),
+        // The packet's own IP header stays in front.
+        SaMode::Transport => sa.outer.length() - sa.outer.ip_length() + packet.l4_offset() - packet.l3_offset(),
+    };
+    let kept = if sa.mode == SaMode::Transport { packet.l4_offset() - packet.l3_offset() } else { 0 };
+    let room = sa.layout.longest(path.mtu.saturating_sub(headers)).unwrap_or(0) + kept;
+    if octets <= room {
+        return Ok(());
+    }
+    let originated = packet.state().contains(ORIGINATED);
+    if !packet.flags().contains(ParseFlags::IP4) {
+        // Every path takes 1,280 octets (RFC 8200, 5): the packet of ESP is cut then.
+        let room = room.max(ipv6::MIN_MTU);
+        if originated || octets <= room {
+            return Ok(());
+        }
+        packet.set_mtu(room.try_into().unwrap_or(u16::MAX));
+        return Err(Stop::Aloud(Reason::MtuExceeded));
+    }
+    if !originated && ipv4::Header::new(packet.l3()).is_ok_and(|header| header.dont_fragment()) {
+        packet.set_mtu(room.clamp(68, usize::from(u16::MAX)) as u16);
+        return Err(Stop::Aloud(Reason::MtuExceeded));
+    }
+    match sa.mode {
+        SaMode::Tunnel => Err(Stop::Fragment(room as u32)),
+        SaMode::Transport => Ok(()),
+    }
+}
+
+/// Gives packets their sequence numbers: those of one SA that follow each other take theirs at once. Returns how many
+/// packets got one; the others are dropped.
+fn number<'a>(
+    context: &mut Context<'_>,
+    vector: &mut Vector,
+    ready: &mut [Option<Ready<'a>>; BATCH],
+    count: usize,
+) -> usize {
+    let (mut start, mut kept) = (0, 0);
+    while start < count {
+        let Some(first) = ready[start] else { break };
+        let same = |one: &Option<Ready<'_>>| one.is_some_and(|one| one.number == first.number);
+        let run = ready[start..count].iter().take_while(|one| same(one)).count();
+        let taken = first.outbound.sequence.take(run as u64, first.sa.last());
+        for index in 0..run {
+            let Some(mut one) = ready[start + index] else { continue };
+            if (index as u64) < taken.count {
+                one.sequence = taken.first + index as u64;
+                ready[kept] = Some(one);
+                kept += 1;
+            } else {
+                one.sa.counters[context.worker].exhausted.add(1);
+                let is_over = taken.first.saturating_add(taken.count) > one.sa.last() || taken.first == u64::MAX;
+                let reason = if is_over { Reason::EspExhausted } else { Reason::EspUnreserved };
+                context.next.refuse(&mut vector[one.place], one.place, reason);
+            }
+        }
+        start += run;
+    }
+    kept
+}
+
+/// Builds the packets of ESP; returns how many there was room for.
+fn build_all(context: &mut Context<'_>, vector: &mut Vector, ready: &mut [Option<Ready<'_>>]) -> usize {
+    let mut kept = 0;
+    for index in 0..ready.len() {
+        let Some(mut one) = ready[index] else { continue };
+        let packet = &mut vector[one.place];
+        // The packet leaves for its session here: what goes on is another one.
+        session::pass(context, packet);
+        Carried::clear(packet);
+        packet.set_translation(0);
+        if context.recorder.is_on() {
+            context.record(packet, Fate::Secured { sa: one.number, inbound: false });
+        }
+        // Its checksum is sealed: nobody could complete it later.
+        checksum::complete(packet);
+        if !packet.state().contains(ORIGINATED) {
+            match packet.flags().contains(ParseFlags::IP4) {
+                true => checksum::decrement_ttl(packet.l3_mut()),
+                false => checksum::decrement_hop_limit(packet.l3_mut()),
+            };
+        }
+        let flow =
+            if one.sa.outer.is_v4() { 0 } else { parse::flow_hash(&packet.parsed(), packet.data(), context.seed) };
+        let draw = Draw { number: one.sequence, flow, random: context.random };
+        match build::build(packet, one.sa, one.outbound, draw) {
+            Ok(at) => {
+                one.at = at;
+                ready[kept] = Some(one);
+                kept += 1;
+            }
+            Err(_) => context.next.refuse(packet, one.place, Reason::NoHeadroom),
+        }
+    }
+    kept
+}
+
+fn seal(vector: &mut Vector, ready: &[Option<Ready<'_>>]) {
+    let Some(Some(first)) = ready.first() else { return };
+    let mut jobs = no_jobs(&first.outbound.key);
+    let mut count = 0;
+    // Places are in ascending order, so one walk over the packets finds them.
+    let mut wanted = ready.iter().flatten().peekable();
+    for (place, packet) in vector.filled().iter_mut().enumerate() {
+        let Some(one) = wanted.next_if(|one| usize::from(one.place) == place) else {
+            if wanted.peek().is_none() {
+                break;
+            }
+            continue;
+        };
+        let high = one.sa.esn.then_some((one.sequence >> 32) as u32);
+        jobs[count] = Job::esp(&one.outbound.key, packet.data_mut().get_mut(one.at..).unwrap_or_default(), high);
+        count += 1;
+    }
+    weir_crypto::seal(&mut jobs[..count]);
+    debug_assert!(jobs[..count].iter().all(|job| job.result().is_ok()), "the layout is that of the algorithm");
+}
+
+/// Sends a sealed packet to the lookup of its outer destination.
+#[inline(always)]
+fn finish(context: &mut Context<'_>, packet: &mut Packet, one: &Ready<'_>) {
+    let sa = one.sa;
+    sa.counters[context.worker].outbound.add(1, one.octets);
+    if sa.outer.needs_checksum() {
+        complete_udp(packet);
+    }
+    packet.add_state(ENCAPSULATED);
+    packet.set_resume(Stage::Lookup as u8);
+    let is_there = |own: &crate::root::Interface| own.vrf == sa.vrf;
+    if sa.home != NONE && !context.root.interfaces.get(packet.interface() as usize).is_some_and(is_there) {
+        packet.set_interface(sa.home);
+    }
+    let node = if packet.flags().contains(ParseFlags::IP4) { Node::Ip4Lookup } else { Node::Ip6Lookup };
+    context.next.push(node, one.place);
+}
+
+/// Completes the checksum of UDP over IPv6 around a sealed packet (RFC 8200, 8.1).
+#[cold]
+fn complete_udp(packet: &mut Packet) {
+    let l4 = packet.l4_offset();
+    let Some(header) = packet.l3_header::<{ ipv6::LENGTH }>() else { return };
+    let Ok(header) = ipv6::Header::new(header) else { return };
+    let (source, destination) = (header.source(), header.destination());
+    let Some(datagram) = packet.data().get(l4..) else { return };
+    let sum = checksum::pseudo_v6(source, destination, protocol::UDP, datagram.len() as u32).bytes(datagram).checksum();
+    // A sum of 0 is sent as 0xffff (RFC 768).
+    let sum = if sum == 0 { u16::MAX } else { sum };
+    let at = l4 + UDP_CHECKSUM - ipv6::LENGTH;
+    if let Some(field) = packet.data_mut().get_mut(at..at + 2) {
+        field.copy_from_slice(&sum.to_be_bytes());
+    }
+}

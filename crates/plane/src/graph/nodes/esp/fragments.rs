@@ -1,0 +1,66 @@
+//! Packets that are cut before they are encrypted, and the packets behind them: they go round again, in their order.
+
+use weir_packet::checksum;
+use weir_packet::fragment::{Cannot, Fragmenter};
+use weir_packet::packet::Packet;
+use weir_packet::parse::{self, Parsed};
+
+use super::super::Context;
+use super::super::fragment::Fragments;
+use super::super::session;
+use super::super::stage::Stage;
+use crate::graph::flags::ORIGINATED;
+use crate::reason::Reason;
+
+/// Has a packet come back to `esp-encrypt` behind those that were queued before.
+#[cold]
+pub(super) fn queue(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
+    packet.set_resume(Stage::Encrypt as u8);
+    if let Err(refused) = context.requeue.push(packet.take()) {
+        *packet = refused;
+        context.next.refuse(packet, place, Reason::NoBuffer);
+    }
+}
+
+/// Cuts an IPv4 packet into fragments of at most `room` octets, which come back to `esp-encrypt`.
+#[cold]
+pub(super) fn cut(context: &mut Context<'_>, packet: &mut Packet, place: u8, room: u32) {
+    checksum::complete(packet);
+    if packet.state().contains(ORIGINATED) {
+        super::super::fragment::allow(packet, context.random);
+    }
+    let packet = &mut *packet;
+    let outcome = match Fragmenter::new(packet.l3(), room) {
+        Ok(fragmenter) => send(context, packet, Fragments::V4(fragmenter)),
+        Err(Cannot::Option(_)) => return context.next.refuse_aloud(packet, place, Reason::BadOptions),
+        Err(_) => Err(Reason::FragmentFailed),
+    };
+    match outcome {
+        Ok(()) => {
+            session::pass(context, packet);
+            context.counters.absorbed.add(1);
+        }
+        Err(reason) => context.next.refuse(packet, place, reason),
+    }
+}
+
+/// Queues all fragments of a packet. If there is no room for one, those before it go on and the packet counts as dropped.
+fn send(context: &mut Context<'_>, packet: &Packet, mut fragments: Fragments<'_>) -> Result<(), Reason> {
+    while let Some(mut piece) = fragments.piece(context.cache)? {
+        piece.inherit(packet);
+        let parsed = parse::ipv4(piece.data(), 0).map_err(|_| Reason::FragmentFailed);
+        piece.set_parsed(&parsed.unwrap_or(Parsed { flags: packet.flags(), ..Parsed::default() }));
+        if packet.state().contains(ORIGINATED) {
+            piece.add_state(ORIGINATED);
+        }
+        piece.set_forwarding(packet.forwarding());
+        piece.set_resume(Stage::Encrypt as u8);
+        context.counters.created.add(1);
+        if let Err(mut refused) = context.requeue.push(piece) {
+            super::super::discard(context, &refused, Reason::NoBuffer);
+            refused.recycle(context.cache);
+            return Err(Reason::NoBuffer);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! Sends packets where the policies that they matched say.
+
+use weir_packet::packet::Packet;
+use weir_packet::vector::{Indices, Vector};
+use weir_table::classify::NO_RULE;
+
+use super::super::Context;
+use super::super::stage::{self, Stage};
+use super::Batch;
+use crate::graph::flags::ORIGINATED;
+use crate::graph::record::{Fate, SpdEffect};
+use crate::node::Node;
+use crate::reason::Reason;
+use crate::root::family::Family;
+use crate::root::spd::{Action, Policy, Spd};
+
+/// Sends on packets that pass in clear.
+#[inline]
+pub(super) fn onward<const OUTPUT: bool>(context: &mut Context<'_>, vector: &Vector, places: &Indices, v4: bool) {
+    match OUTPUT {
+        true => context.next.extend(if v4 { Node::Ip4Rewrite } else { Node::Ip6Rewrite }, places),
+        false => stage::onward(context, vector, places, None, Stage::Nat, v4),
+    }
+}
+
+/// Counts packets for the policies that they matched, and sends each where its policy says.
+#[inline(always)]
+pub(super) fn run<K: Family, const OUTPUT: bool>(
+    context: &mut Context<'_>,
+    vector: &mut Vector,
+    batch: &Batch<K>,
+    spd: &Spd,
+    found: &[u32],
+) {
+    let Some(&first) = found.first() else { return };
+    // In one look at a time, without a branch for each packet.
+    let (mut differ, mut sum) = (0, 0);
+    for (&found, &octets) in found.iter().zip(&batch.octets) {
+        differ |= found ^ first;
+        sum += u64::from(octets);
+    }
+    if differ == 0
+        && !context.recorder.is_on()
+        && let Some(policy) = spd.policies.get(first as usize)
+        && policy.action == Action::Bypass
+    {
+        count::<OUTPUT>(context, policy, found.len() as u64, sum);
+        return onward::<OUTPUT>(context, vector, &batch.places, K::IS_V4);
+    }
+    let mut passed = Indices::new();
+    for (index, (&place, &number)) in batch.places.places().iter().zip(found).enumerate() {
+        let policy = spd.policies.get(number as usize).filter(|_| number != NO_RULE);
+        if let Some(policy) = policy {
+            count::<OUTPUT>(context, policy, 1, batch.octets[index].into());
+        }
+        let packet = &mut vector[place];
+        let action = policy.map(|policy| policy.action);
+        let effect = effect::<OUTPUT>(action);
+        record::<OUTPUT>(context, packet, spd, number, effect);
+        let reason = match (action, effect) {
+            (Some(Action::Protect(sa)), SpdEffect::Protected) => {
+                // Until the lookup of the outer packet, the field holds the SA.
+                packet.set_forwarding(sa);
+                context.next.push(Node::EspEncrypt, place);
+                continue;
+            }
+            (Some(Action::Protect(_)), _) => Reason::SpdUnprotected,
+            (Some(Action::Discard), _) => Reason::SpdDiscard,
+            (None, _) => Reason::SpdNoMatch,
+            (Some(Action::Bypass), _) => {
+                passed.push(place);
+                continue;
+            }
+        };
+        context.next.refuse(packet, place, reason);
+    }
+    onward::<OUTPUT>(context, vector, &passed, K::IS_V4);
+}
+
+/// The effect of an action on a packet in clear: of that of no rule, too.
+#[inline(always)]
+fn effect<const OUTPUT: bool>(action: Option<Action>) -> SpdEffect {
+    match action {
+        Some(Action::Bypass) => SpdEffect::Bypassed,
+        Some(Action::Discard) => SpdEffect::Discarded,
+        Some(Action::Protect(_)) if OUTPUT => SpdEffect::Protected,
+        Some(Action::Protect(_)) => SpdEffect::Unprotected,
+        None => SpdEffect::NoMatch,
+    }
+}
+
+#[inline(always)]
+pub(super) fn count<const OUTPUT: bool>(context: &Context<'_>, policy: &Policy, packets: u64, octets: u64) {
+    if let Some(counters) = policy.counters.get(context.worker) {
+        counters.of(OUTPUT).add(packets, octets);
+    }
+}
+
+#[inline(always)]
+pub(super) fn record<const OUTPUT: bool>(
+    context: &mut Context<'_>,
+    packet: &Packet,
+    spd: &Spd,
+    number: u32,
+    effect: SpdEffect,
+) {
+    // The record of a packet does not go on with our answer to it.
+    if context.recorder.is_on() && !packet.state().contains(ORIGINATED) {
+        let place = (number != NO_RULE).then_some(number);
+        context.record(packet, Fate::Spd { spd: spd.index, place, output: OUTPUT, effect });
+    }
+}

@@ -1,0 +1,143 @@
+//! `ip4-spd-in`, `ip6-spd-in`, `ip4-spd-out`, `ip6-spd-out`: match packets that come in, and packets that leave, against the SPD
+//! of their interface (RFC 4301, 5.1 and 5.2).
+//!
+//! Packets of interfaces with one SPD are looked up together. Packets that were held by a neighbour are matched once: the
+//! lookup sends packets here behind the neighbour's queue. Flows that an SPD decided about are not learned.
+
+mod cache;
+mod dispose;
+mod selectors;
+
+use weir_packet::packet::Packet;
+use weir_packet::parse::ParseFlags;
+use weir_packet::vector::{Indices, VECTOR, Vector};
+use weir_table::classify::{Fields, Fragment, NO_RULE};
+
+use super::acl::fragments::{self, At};
+use super::stage::Stage;
+use super::{Context, esp, fields};
+use crate::graph::flags::{DECRYPTED, ENCAPSULATED};
+use crate::root::NONE;
+use crate::root::family::Family;
+use crate::root::spd::{self, Sides, Spd};
+
+pub(super) use selectors::{Checked, admit};
+
+/// Packets that match one SPD.
+struct Batch<K> {
+    places: Indices,
+    fields: [Fields<K>; VECTOR],
+    /// From the IP header on.
+    octets: [u32; VECTOR],
+}
+
+/// Matches packets. `OUTPUT`: they leave.
+pub(super) fn run<K: Family, const OUTPUT: bool>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
+    let mut others = group::<K, OUTPUT>(context, vector, frame);
+    while !others.is_empty() {
+        others = group::<K, OUTPUT>(context, vector, &others);
+    }
+}
+
+/// The interface whose SPD a packet matches.
+#[inline(always)]
+fn interface<const OUTPUT: bool>(context: &Context<'_>, packet: &Packet) -> u32 {
+    match OUTPUT {
+        true => context.root.adjacencies.get(packet.forwarding() as usize).map_or(NONE, |own| own.interface),
+        false => packet.interface(),
+    }
+}
+
+/// Matches the packets that have the SPD of the first packet; returns the others.
+#[inline(always)]
+fn group<K: Family, const OUTPUT: bool>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) -> Indices {
+    let root = context.root;
+    let mut others = Indices::new();
+    let Some(&first) = frame.places().first() else { return others };
+    let number = |interface: u32| root.interfaces.get(interface as usize).map_or(spd::NONE, |own| own.spd);
+    let mut by = interface::<OUTPUT>(context, &vector[first]);
+    let wanted = number(by);
+    let mut is_wanted = true;
+    let spd = root.spd.list.get(usize::from(wanted)).map(|spd| &**spd);
+    let mut beside = Indices::new();
+    let mut batch = Batch { places: Indices::new(), fields: [Fields::default(); VECTOR], octets: [0; VECTOR] };
+    for &place in frame.places() {
+        let packet = &mut vector[place];
+        let own = interface::<OUTPUT>(context, packet);
+        if own != by {
+            (by, is_wanted) = (own, number(own) == wanted);
+        }
+        if !is_wanted {
+            others.push(place);
+            continue;
+        }
+        context.notes.forget(place);
+        if is_beside::<OUTPUT>(context, packet) {
+            beside.push(place);
+            continue;
+        }
+        let index = batch.places.len();
+        fields::of::<K>(packet, &mut batch.fields[index]);
+        if packet.flags().contains(ParseFlags::FRAGMENT)
+            && let Some(spd) = spd
+        {
+            let stage = if OUTPUT { Stage::Lookup } else { Stage::Spd };
+            let at = At { stage, output: OUTPUT, interface: by };
+            match fragment(context, packet, place, K::of(spd), batch.fields[index], at) {
+                Some(fields) => batch.fields[index] = fields,
+                None => continue,
+            }
+        }
+        let packet = &vector[place];
+        batch.octets[index] = (packet.len() - packet.l3_offset()) as u32;
+        batch.places.push(place);
+    }
+    if !beside.is_empty() {
+        dispose::onward::<OUTPUT>(context, vector, &beside, K::IS_V4);
+    }
+    match spd {
+        Some(spd) => apply::<K, OUTPUT>(context, vector, &batch, spd),
+        None => dispose::onward::<OUTPUT>(context, vector, &batch.places, K::IS_V4),
+    }
+    others
+}
+
+/// The packet passes beside the SPD: it is the outer packet of ESP that leaves, a decrypted packet, which has matched a policy
+/// already, or a packet of ESP for the gateway (RFC 4301, 5.1 and 5.2).
+#[inline(always)]
+fn is_beside<const OUTPUT: bool>(context: &Context<'_>, packet: &Packet) -> bool {
+    match OUTPUT {
+        true => packet.state().contains(ENCAPSULATED),
+        false => packet.state().contains(DECRYPTED) || esp::is_for_gateway(context.root, packet),
+    }
+}
+
+/// The fields of a fragment that an SPD sees. `None`: the fragment waits for the first of its datagram, or was dropped.
+#[cold]
+fn fragment<K: Family>(
+    context: &mut Context<'_>,
+    packet: &mut Packet,
+    place: u8,
+    sides: &Sides<K>,
+    fields: Fields<K>,
+    at: At,
+) -> Option<Fields<K>> {
+    let seen = fragments::take(context, packet, place, sides.needs_transport, fields, at)?;
+    if !sides.is_opaque || seen.fragment() != Fragment::Later {
+        return Some(seen);
+    }
+    // An opaque rule matches what a later fragment itself has, whatever is known of the first one.
+    Some(Fields::new(seen.source(), seen.destination(), seen.protocol()).with_fragment(Fragment::Later))
+}
+
+#[inline(always)]
+fn apply<K: Family, const OUTPUT: bool>(context: &mut Context<'_>, vector: &mut Vector, batch: &Batch<K>, spd: &Spd) {
+    let count = batch.places.len();
+    let mut found = [NO_RULE; VECTOR];
+    let (sides, fields) = (K::of(spd), &batch.fields[..count]);
+    match &sides.cached[usize::from(OUTPUT)] {
+        None => sides.table(OUTPUT).lookup_each(context.guard, fields, &mut found[..count]),
+        Some(cached) => cache::look_up(context, spd, cached, OUTPUT, fields, &mut found[..count]),
+    }
+    dispose::run::<K, OUTPUT>(context, vector, batch, spd, &found[..count]);
+}

@@ -1,0 +1,60 @@
+//! The check of a decrypted packet: of the SPDs that name its SA, one has to have a policy that protects by it, and no policy of a
+//! higher priority there may match the packet (RFC 4301, 5.2, step 4).
+
+use weir_packet::packet::Packet;
+use weir_packet::parse::ParseFlags;
+use weir_table::classify::{Fields, NO_RULE};
+
+use super::super::acl::fragments::At;
+use super::super::stage::Stage;
+use super::super::{Context, fields};
+use super::{dispose, fragment};
+use crate::graph::record::SpdEffect;
+use crate::root::family::Family;
+use crate::root::spd::Action;
+
+/// The outcome of the check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Checked {
+    /// The packet fits its SA.
+    Fits,
+    /// It does not.
+    Differs,
+    /// It is a fragment that waits for the first one, or was dropped.
+    Gone,
+}
+
+/// Checks a parsed packet that came by the pair of SAs of a number.
+pub(in super::super) fn admit<K: Family>(
+    context: &mut Context<'_>,
+    packet: &mut Packet,
+    place: u8,
+    sa: u32,
+) -> Checked {
+    let root = context.root;
+    let mut own = Fields::default();
+    fields::of::<K>(packet, &mut own);
+    for spd in root.spd.protecting(sa) {
+        let sides = K::of(spd);
+        let mut seen = own;
+        if packet.flags().contains(ParseFlags::FRAGMENT) {
+            let at = At { stage: Stage::IpInput, output: false, interface: packet.interface() };
+            match fragment(context, packet, place, sides, own, at) {
+                Some(fields) => seen = fields,
+                None => return Checked::Gone,
+            }
+        }
+        let mut found = [NO_RULE];
+        sides.table(false).lookup_each(context.guard, &[seen], &mut found);
+        let [number] = found;
+        let policy = spd.policies.get(number as usize);
+        if let Some(policy) = policy.filter(|policy| policy.action == Action::Protect(sa)) {
+            let octets = packet.len() - packet.l3_offset();
+            dispose::count::<false>(context, policy, 1, octets as u64);
+            dispose::record::<false>(context, packet, spd, number, SpdEffect::Admitted);
+            return Checked::Fits;
+        }
+        dispose::record::<false>(context, packet, spd, number, SpdEffect::Selector);
+    }
+    Checked::Differs
+}

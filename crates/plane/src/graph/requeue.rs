@@ -1,0 +1,80 @@
+//! Packets that go round again: fragments that a node made and that have to pass other nodes, and the packets behind them, so
+//! that no flow is reordered. They are run as vectors of their own, before anything newer.
+
+use std::collections::VecDeque;
+
+use weir_packet::packet::Packet;
+
+/// Packets in the queue, at most.
+const MOST: usize = 2048;
+
+/// The packets of a worker that go round again. Empty between two rounds.
+pub(crate) struct Requeue {
+    waiting: VecDeque<Packet>,
+    /// Those that the vector under way added: they go before the waiting ones.
+    added: VecDeque<Packet>,
+}
+
+impl Requeue {
+    pub(crate) fn new() -> Requeue {
+        Requeue { waiting: VecDeque::with_capacity(MOST), added: VecDeque::with_capacity(MOST) }
+    }
+
+    /// Nothing is in it.
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.waiting.is_empty()
+    }
+
+    /// Adds a packet behind those that the vector under way has added; gives it back if there is no room.
+    pub(crate) fn push(&mut self, packet: Packet) -> Result<(), Packet> {
+        if self.added.len() + self.waiting.len() >= MOST {
+            return Err(packet);
+        }
+        self.added.push_back(packet);
+        Ok(())
+    }
+
+    /// Ends the vector under way: what it added comes next.
+    pub(crate) fn end_vector(&mut self) {
+        while let Some(packet) = self.added.pop_back() {
+            self.waiting.push_front(packet);
+        }
+    }
+
+    /// The next packet.
+    pub(crate) fn pop(&mut self) -> Option<Packet> {
+        self.waiting.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_packet::buffer::{Cache, Pool, PoolSize};
+
+    use super::*;
+
+    fn packet(cache: &mut Cache, number: u32) -> Packet {
+        let mut packet = Packet::new(cache, 60).unwrap();
+        packet.set_forwarding(number);
+        packet
+    }
+
+    #[test]
+    fn what_a_vector_adds_goes_before_what_waits() {
+        let mut cache = Pool::new(PoolSize { small: 64, large: 0 }).unwrap().cache();
+        let mut queue = Requeue::new();
+        for number in 1..=4 {
+            queue.push(packet(&mut cache, number)).unwrap();
+        }
+        queue.end_vector();
+        assert_eq!(queue.pop().unwrap().forwarding(), 1);
+        for number in 10..=11 {
+            queue.push(packet(&mut cache, number)).unwrap();
+        }
+        queue.end_vector();
+        let order: Vec<u32> = std::iter::from_fn(|| queue.pop()).map(|packet| packet.forwarding()).collect();
+        assert_eq!(order, [10, 11, 2, 3, 4]);
+        assert!(queue.is_empty());
+    }
+}

@@ -1,0 +1,180 @@
+//! Security associations (RFC 4301, 4.1), as they are wanted: pairs of one SA for each direction with one peer.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_crypto::{Algorithm, Key, KeyError, Secret, engines};
+
+use super::index::{InterfaceIndex, VrfIndex};
+use super::origin::Origin;
+
+/// Index of a pair of SAs in [`Gateway::sas`](super::Gateway::sas).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SaIndex(pub u32);
+
+/// Settings of IPsec that concern all SAs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ipsec {
+    /// The directory in which sequence numbers and IVs are reserved before they are used.
+    pub state: Option<PathBuf>,
+    /// Sequence numbers are used only once they are reserved. Else they begin with 1: for gateways that send nothing.
+    pub reserves: bool,
+    /// Decrypted packets are not checked against the policies: for tests and measurements of SAs alone.
+    pub unchecked: bool,
+}
+
+/// A pair of SAs with one peer: outbound, inbound or both.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sa {
+    /// Its name, unique.
+    pub name: String,
+    /// What ESP protects.
+    pub mode: SaMode,
+    /// The routing domain of the outer addresses.
+    pub vrf: VrfIndex,
+    /// The gateway's outer address.
+    pub local: IpAddr,
+    /// The peer's outer address, of the same family.
+    pub remote: IpAddr,
+    /// Cipher and integrity.
+    pub algorithm: Algorithm,
+    /// Extended sequence numbers (RFC 4303, 2.2.1).
+    pub esn: bool,
+    /// The SA from the gateway to the peer.
+    pub outbound: Option<SaKey>,
+    /// The SA from the peer to the gateway.
+    pub inbound: Option<SaKey>,
+    /// Numbers of the anti-replay window: 0 for none, or a power of two from 32 to 131,072.
+    pub window: u32,
+    /// ESP in UDP (RFC 3948).
+    pub encapsulation: Option<Encapsulation>,
+    /// The interface that decrypted packets come in by; `None`: that of the ESP packet.
+    pub interface: Option<InterfaceIndex>,
+    /// The DSCP of the outer header.
+    pub dscp: OuterDscp,
+    /// Congestion notification passes between inner and outer header (RFC 6040); false: the outer one is Not-ECT.
+    pub ecn: bool,
+    /// The DF bit of an outer IPv4 header.
+    pub df: OuterDf,
+    /// The flow label of an outer IPv6 header.
+    pub flow_label: OuterLabel,
+    /// The TTL or hop limit of the outer header, from 1.
+    pub hop_limit: u8,
+    /// Where it was declared.
+    pub origin: Origin,
+}
+
+/// What an SA protects (RFC 4303, 3.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SaMode {
+    /// A whole packet, behind an IP header of the SA.
+    Tunnel,
+    /// The payload of a packet between the SA's addresses.
+    Transport,
+}
+
+impl SaMode {
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            SaMode::Tunnel => "tunnel",
+            SaMode::Transport => "transport",
+        }
+    }
+}
+
+/// The ports of ESP in UDP (RFC 3948).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Encapsulation {
+    /// The gateway's port.
+    pub local_port: u16,
+    /// The peer's port.
+    pub remote_port: u16,
+    /// The time without outbound packets after which a keepalive is sent; `None`: never.
+    pub keepalive: Option<Duration>,
+}
+
+/// The DSCP of an outer header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum OuterDscp {
+    /// That of the inner packet.
+    #[default]
+    Copy,
+    /// This one, 0 to 63.
+    Fixed(u8),
+}
+
+/// The DF bit of an outer IPv4 header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum OuterDf {
+    /// That of the inner packet; set for IPv6.
+    #[default]
+    Copy,
+    /// Set.
+    Set,
+    /// Clear.
+    Clear,
+}
+
+/// The flow label of an outer IPv6 header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum OuterLabel {
+    /// A hash of the inner flow (RFC 6438).
+    #[default]
+    Flow,
+    /// That of an inner IPv6 packet; 0 for IPv4.
+    Copy,
+    /// 0.
+    Zero,
+}
+
+/// The SPI and the key of an SA.
+#[derive(Clone)]
+pub struct SaKey {
+    /// The security parameters index, from 256.
+    pub spi: u32,
+    key: Arc<Key>,
+    fingerprint: [u8; 16],
+}
+
+impl SaKey {
+    /// Expands a secret with the first engine that supports the algorithm.
+    ///
+    /// # Errors
+    /// If the secret has another length than the algorithm needs.
+    pub fn new(spi: u32, algorithm: Algorithm, secret: &Secret) -> Result<SaKey, KeyError> {
+        let key = Arc::new(engines::best(algorithm).key(algorithm, secret)?);
+        Ok(SaKey { spi, key, fingerprint: secret.fingerprint() })
+    }
+
+    /// The expanded key.
+    #[must_use]
+    pub fn key(&self) -> &Arc<Key> {
+        &self.key
+    }
+
+    /// A digest of the secret, which does not reveal it: equal secrets have equal ones.
+    #[must_use]
+    pub fn fingerprint(&self) -> [u8; 16] {
+        self.fingerprint
+    }
+}
+
+impl PartialEq for SaKey {
+    fn eq(&self, other: &SaKey) -> bool {
+        let of = |own: &SaKey| (own.spi, own.fingerprint, own.key.algorithm());
+        of(self) == of(other)
+    }
+}
+
+impl Eq for SaKey {}
+
+impl fmt::Debug for SaKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SaKey").field("spi", &self.spi).field("key", &self.key).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,62 @@
+//! Security associations, as workers read them.
+//!
+//! An SA has an immutable part, which belongs to a version of the root, and a part that outlives versions: the sequence
+//! numbers of the outbound SA, and the window of the inbound one. Packets carry the number of an SA between nodes and between
+//! workers, so numbers keep their meaning from version to version.
+
+mod counters;
+mod sa;
+mod sequence;
+mod spi;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+pub use counters::SaCounters;
+pub use sa::{Inbound, Outbound, Sa};
+pub use sequence::{Sequence, Taken};
+pub use spi::{Entry as SpiEntry, SpiTable};
+
+/// The SAs in force.
+#[derive(Clone, Default)]
+pub struct Ipsec {
+    /// Pairs of SAs by number; `None`: the pair is gone.
+    pub sas: Arc<[Option<Arc<Sa>>]>,
+    /// The numbers of pairs by inbound SPI.
+    pub spis: Arc<SpiTable>,
+    /// The gateway's UDP ports that ESP comes to, in their order (RFC 3948).
+    pub ports: Arc<[u16]>,
+    /// The least MTU of any interface, in octets: shorter packets fit whatever their route.
+    pub least_mtu: u32,
+    /// Decrypted packets are not checked against the policies: for tests and measurements of SAs alone.
+    pub unchecked: bool,
+}
+
+impl Ipsec {
+    /// There are SAs.
+    #[inline(always)]
+    pub fn is_active(&self) -> bool {
+        !self.sas.is_empty()
+    }
+
+    /// The pair of a number.
+    #[inline(always)]
+    pub fn sa(&self, number: u32) -> Option<&Sa> {
+        self.sas.get(number as usize)?.as_deref()
+    }
+
+    /// Finds the pair whose inbound SA has this SPI and destination, in a routing domain by number; returns its number, too.
+    #[inline]
+    pub fn inbound(&self, vrf: u16, destination: IpAddr, spi: u32) -> Option<(u32, &Sa)> {
+        let number = self.spis.find(vrf, destination, spi, |number| {
+            self.sa(number).is_some_and(|sa| sa.vrf == vrf && sa.local == destination)
+        })?;
+        Some((number, self.sa(number)?))
+    }
+
+    /// ESP comes to this UDP port of the gateway.
+    #[inline]
+    pub fn has_port(&self, port: u16) -> bool {
+        !self.ports.is_empty() && self.ports.binary_search(&port).is_ok()
+    }
+}

@@ -1,0 +1,90 @@
+//! A pair of SAs.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use weir_crypto::Key;
+use weir_packet::esp::{Layout, Outer, Window};
+
+use super::{SaCounters, Sequence};
+use crate::model::{Encapsulation, OuterDf, OuterDscp, OuterLabel, SaMode};
+
+/// A pair of SAs, immutable but for its counters, its sequence numbers and its window.
+pub struct Sa {
+    /// Its name.
+    pub name: Arc<str>,
+    /// What ESP protects.
+    pub mode: SaMode,
+    /// The number of the routing domain of the outer addresses.
+    pub vrf: u16,
+    /// The gateway's outer address.
+    pub local: IpAddr,
+    /// The peer's outer address.
+    pub remote: IpAddr,
+    /// Extended sequence numbers.
+    pub esn: bool,
+    /// Lengths of its packets.
+    pub layout: Layout,
+    /// The IV has to be unpredictable.
+    pub random_iv: bool,
+    /// The headers in front of its packets.
+    pub outer: Outer,
+    /// The ports of ESP in UDP.
+    pub encapsulation: Option<Encapsulation>,
+    /// The DSCP of the outer header.
+    pub dscp: OuterDscp,
+    /// Congestion notification passes.
+    pub ecn: bool,
+    /// The DF bit of an outer IPv4 header.
+    pub df: OuterDf,
+    /// The flow label of an outer IPv6 header.
+    pub flow_label: OuterLabel,
+    /// The number of the interface that decrypted packets come in by; [`NONE`](crate::root::NONE): that of the ESP packet.
+    pub interface: u32,
+    /// The number of an interface in the routing domain of the outer addresses; [`NONE`](crate::root::NONE) without one.
+    pub home: u32,
+    /// From the gateway to the peer.
+    pub outbound: Option<Outbound>,
+    /// From the peer to the gateway.
+    pub inbound: Option<Inbound>,
+    /// Its counters, by worker.
+    pub counters: Arc<[SaCounters]>,
+}
+
+/// An outbound SA.
+pub struct Outbound {
+    /// Its SPI.
+    pub spi: u32,
+    /// Its key.
+    pub key: Arc<Key>,
+    /// The digest of its secret.
+    pub fingerprint: [u8; 16],
+    /// Its sequence numbers.
+    pub sequence: Arc<Sequence>,
+}
+
+/// An inbound SA.
+pub struct Inbound {
+    /// Its SPI.
+    pub spi: u32,
+    /// Its key.
+    pub key: Arc<Key>,
+    /// Its anti-replay window.
+    pub window: Arc<Window>,
+}
+
+impl Sa {
+    /// The last sequence number of an outbound SA: none wraps (RFC 4303, 3.3.3).
+    #[inline(always)]
+    #[must_use]
+    pub fn last(&self) -> u64 {
+        if self.esn { u64::MAX } else { u32::MAX as u64 }
+    }
+
+    /// The ports of ESP in UDP, from the peer to the gateway.
+    #[inline(always)]
+    #[must_use]
+    pub fn ports(&self) -> Option<(u16, u16)> {
+        self.encapsulation.map(|own| (own.remote_port, own.local_port))
+    }
+}

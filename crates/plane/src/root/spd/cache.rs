@@ -1,0 +1,66 @@
+//! The caches of an SPD: a worker takes the memory of its own from here once, and counts here.
+
+use std::sync::{Mutex, PoisonError};
+
+use weir_table::recent::{Entries, entries};
+
+use crate::root::counters::Counter;
+use crate::root::family::Family;
+
+/// The cache of a direction and family.
+pub struct Cached<K: Family> {
+    /// Its number, which no other cache ever has.
+    pub id: u64,
+    /// Places of each worker's cache.
+    pub places: usize,
+    /// By worker.
+    workers: Box<[OfWorker<K>]>,
+}
+
+struct OfWorker<K: Family> {
+    /// The memory, until the worker takes it.
+    supply: Mutex<Option<Entries<K::FlowKey>>>,
+    counters: CacheCounters,
+}
+
+/// Counters of a worker's cache.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct CacheCounters {
+    /// Entries.
+    pub entries: Counter,
+    /// Packets whose policy was there.
+    pub hits: Counter,
+    /// Packets whose flow was not there.
+    pub misses: Counter,
+    /// Packets whose flow was there with the policy of an earlier version of the SPD.
+    pub stale: Counter,
+    /// Entries that were overwritten by those of other flows.
+    pub overwritten: Counter,
+}
+
+impl<K: Family> Cached<K> {
+    /// A cache for so many flows on each worker.
+    pub fn new(id: u64, flows: u32, workers: usize) -> Cached<K> {
+        let of_worker = |_| OfWorker { supply: Mutex::new(Some(entries(flows))), counters: CacheCounters::default() };
+        let workers: Box<[OfWorker<K>]> = (0..workers).map(of_worker).collect();
+        Cached { id, places: (flows.max(1) as usize).saturating_mul(4).next_power_of_two(), workers }
+    }
+
+    /// Takes the memory of a worker; `None` if it was taken before.
+    pub(crate) fn take(&self, worker: usize) -> Option<Entries<K::FlowKey>> {
+        let supply = &self.workers.get(worker)?.supply;
+        supply.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// The counters of a worker.
+    #[inline]
+    pub(crate) fn counters(&self, worker: usize) -> Option<&CacheCounters> {
+        self.workers.get(worker).map(|own| &own.counters)
+    }
+
+    /// The counters of all workers.
+    pub fn all(&self) -> impl Iterator<Item = &CacheCounters> {
+        self.workers.iter().map(|own| &own.counters)
+    }
+}

@@ -1,0 +1,144 @@
+//! Security policy databases, as workers read them.
+//!
+//! An SPD has a classifier for each family and direction. The answer of a classifier is the number of a policy, its place
+//! in the configuration.
+
+mod cache;
+
+use std::sync::Arc;
+
+use weir_table::classify::Table;
+
+use crate::model::SpdIndex;
+use crate::root::Interface;
+use crate::root::counters::TrafficCounter;
+use crate::root::family::{Both, Family};
+
+pub use cache::{CacheCounters, Cached};
+
+/// No SPD.
+pub const NONE: u16 = u16::MAX;
+
+/// The SPDs in force.
+#[derive(Clone, Default)]
+pub struct Spds {
+    /// By index.
+    pub list: Arc<[Arc<Spd>]>,
+    /// By the number of a pair of SAs: the indices of the SPDs whose rules protect by it.
+    pub by_sa: Arc<[Box<[u16]>]>,
+    /// Another number after each change.
+    pub version: u64,
+}
+
+impl Spds {
+    /// There is an SPD.
+    #[inline(always)]
+    pub fn is_active(&self) -> bool {
+        !self.list.is_empty()
+    }
+
+    /// The SPD of an interface.
+    #[inline]
+    pub fn of(&self, interface: Option<&Interface>) -> Option<&Arc<Spd>> {
+        self.list.get(usize::from(interface?.spd))
+    }
+
+    /// The SPDs whose rules protect by a pair of SAs, by its number.
+    #[inline]
+    pub(crate) fn protecting(&self, sa: u32) -> impl Iterator<Item = &Spd> {
+        let indices = self.by_sa.get(sa as usize).map_or(&[][..], |indices| indices);
+        indices.iter().filter_map(|&index| self.list.get(usize::from(index)).map(|spd| &**spd))
+    }
+
+    /// The SPD of an interface compares ports, or type and code, which later fragments get from the first one.
+    pub(crate) fn needs_transport<K: Family>(&self, interface: Option<&Interface>) -> bool {
+        self.is_active() && self.of(interface).is_some_and(|spd| K::of(&**spd).needs_transport)
+    }
+}
+
+/// An SPD.
+pub struct Spd {
+    /// Its index.
+    pub index: SpdIndex,
+    /// The classifiers of IPv4.
+    pub v4: Sides<u32>,
+    /// The classifiers of IPv6.
+    pub v6: Sides<u128>,
+    /// Another number after each change of the SPD; not 0.
+    pub version: u32,
+    /// Policies by number.
+    pub policies: Box<[Policy]>,
+}
+
+impl Both for Spd {
+    type Part<K: Family> = Sides<K>;
+
+    #[inline(always)]
+    fn v4(&self) -> &Sides<u32> {
+        &self.v4
+    }
+
+    #[inline(always)]
+    fn v6(&self) -> &Sides<u128> {
+        &self.v6
+    }
+}
+
+/// The classifiers of a family, and their caches.
+pub struct Sides<K: Family> {
+    /// Of packets that leave.
+    pub output: Arc<Table<K>>,
+    /// Of packets that come in, with source and destination of rules exchanged.
+    pub input: Arc<Table<K>>,
+    /// A rule compares ports, or type and code, and no rule is opaque: later fragments match with the fields of the first
+    /// one.
+    pub needs_transport: bool,
+    /// A rule is opaque: later fragments match without ports, type and code (RFC 4301, 7.2).
+    pub is_opaque: bool,
+    /// The caches of packets that come in, and of those that leave.
+    pub cached: [Option<Arc<Cached<K>>>; 2],
+}
+
+impl<K: Family> Sides<K> {
+    /// The classifier of a direction.
+    #[inline(always)]
+    pub fn table(&self, output: bool) -> &Table<K> {
+        if output { &self.output } else { &self.input }
+    }
+}
+
+/// The action of a policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Packets are protected by the pair of SAs of this number.
+    Protect(u32),
+    /// Packets pass in clear.
+    Bypass,
+    /// Packets are dropped.
+    Discard,
+}
+
+/// A rule of an SPD.
+pub struct Policy {
+    /// Its action.
+    pub action: Action,
+    /// Its counters, by worker. Versions share them as long as the rule stays.
+    pub counters: Arc<[PolicyCounters]>,
+}
+
+/// Counters of a policy, on one worker: packets, and octets from the IP header on.
+#[derive(Debug, Default)]
+pub struct PolicyCounters {
+    /// Of packets that left.
+    pub output: TrafficCounter,
+    /// Of packets that came in.
+    pub input: TrafficCounter,
+}
+
+impl PolicyCounters {
+    /// Those of a direction.
+    #[inline(always)]
+    pub fn of(&self, output: bool) -> &TrafficCounter {
+        if output { &self.output } else { &self.input }
+    }
+}

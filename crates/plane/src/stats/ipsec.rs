@@ -1,0 +1,84 @@
+//! Pairs of SAs, and their counters.
+
+use std::net::IpAddr;
+
+use weir_crypto::Algorithm;
+
+use crate::model::{Encapsulation, SaMode};
+
+/// A pair of SAs. Octets are those of inner packets from their IP header on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SaStats {
+    /// Its name.
+    pub name: String,
+    /// What ESP protects.
+    pub mode: SaMode,
+    /// The gateway's outer address.
+    pub local: IpAddr,
+    /// The peer's outer address.
+    pub remote: IpAddr,
+    /// The routing domain of the outer addresses.
+    pub vrf: String,
+    /// Cipher and integrity.
+    pub algorithm: Algorithm,
+    /// Extended sequence numbers.
+    pub esn: bool,
+    /// The ports of ESP in UDP.
+    pub encapsulation: Option<Encapsulation>,
+    /// The interface that decrypted packets come in by.
+    pub interface: Option<String>,
+    /// From the gateway to the peer.
+    pub outbound: Option<SaDirection>,
+    /// From the peer to the gateway.
+    pub inbound: Option<SaInbound>,
+    /// Where it was declared.
+    pub origin: String,
+}
+
+/// An outbound SA.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SaDirection {
+    /// Its SPI.
+    pub spi: u32,
+    /// The engine that encrypts.
+    pub engine: &'static str,
+    /// Packets that it encrypted.
+    pub packets: u64,
+    /// Their octets.
+    pub bytes: u64,
+    /// The next sequence number.
+    pub next: u64,
+    /// The first sequence number that is not reserved; `None`: none needs to be.
+    pub reserved: Option<u64>,
+    /// Packets for which there was no sequence number.
+    pub exhausted: u64,
+}
+
+/// An inbound SA.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SaInbound {
+    /// Its SPI.
+    pub spi: u32,
+    /// The engine that decrypts.
+    pub engine: &'static str,
+    /// Packets that it decrypted.
+    pub packets: u64,
+    /// Their octets.
+    pub bytes: u64,
+    /// The greatest sequence number that was accepted.
+    pub highest: u64,
+    /// Numbers of the anti-replay window; 0 for none.
+    pub window: u32,
+    /// Packets that were received before, or lay behind the window.
+    pub replayed: u64,
+    /// Sequence numbers that the window left behind and that never came.
+    pub lost: u64,
+    /// Packets whose integrity check value does not match.
+    pub auth_failed: u64,
+    /// Packets whose lengths, padding or protocol the SA does not allow.
+    pub malformed: u64,
+    /// Dummy packets.
+    pub dummies: u64,
+    /// Decrypted packets that fit no policy of the SA.
+    pub selector: u64,
+}

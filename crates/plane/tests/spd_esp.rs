@@ -1,0 +1,200 @@
+//! SPDs with SAs: packets that policies protect leave as ESP, and decrypted packets fit the policies of their SA (RFC 4301, 5).
+
+mod kit;
+
+use kit::esp::{bare, mirrored, sa, udp};
+use kit::*;
+use weir_plane::harness::Verdict;
+use weir_plane::model::{Origin, Sa, SaIndex, SaKey, Spd, SpdAction, SpdCache, SpdIndex, SpdRule};
+use weir_plane::reason::Reason;
+
+const V4: (&str, &str) = ("198.51.100.1", "198.51.100.2");
+const V6: (&str, &str) = ("2001:db8:ff::1", "2001:db8:ff::2");
+
+/// Rules as words: an action (`protect N` by index of the SA, `bypass`, `discard`), and a rule of the kit without its action.
+fn spd(mut build: Build, cache: SpdCache, rules: &[&str]) -> Build {
+    let rule = |text: &&str| {
+        let (action, rest) = text.split_once(' ').unwrap();
+        let (action, rest) = match action {
+            "protect" => {
+                let (sa, rest) = rest.split_once(' ').unwrap();
+                (SpdAction::Protect(SaIndex(sa.parse().unwrap())), rest)
+            }
+            "bypass" => (SpdAction::Bypass, rest),
+            _ => (SpdAction::Discard, rest),
+        };
+        let (priority, rest) = match rest.strip_prefix("first ") {
+            Some(rest) => (1, rest),
+            None => (0, rest),
+        };
+        let matches = build.acl_rule(&format!("permit {rest}"));
+        SpdRule { action, matches, names_family: false, opaque: (false, false), priority, comment: None }
+    };
+    let rules: Vec<SpdRule> = rules.iter().map(rule).collect();
+    let at = build.interface("wan").0 as usize;
+    build.0.spds.push(Spd { name: "edge".into(), rules: rules.into(), cache, origin: Origin::default() });
+    build.0.interfaces[at].spd = Some(SpdIndex(0));
+    build.0.ipsec.unchecked = false;
+    build
+}
+
+fn west(sas: &[Sa], rules: &[&str]) -> Rig {
+    spd(kit::esp::west(sas), SpdCache::default(), rules).rig()
+}
+
+fn east(sas: &[Sa], rules: &[&str]) -> Rig {
+    spd(kit::esp::east(sas), SpdCache::default(), rules).rig()
+}
+
+/// Packets out and in of each rule, in the order in which rules are matched.
+fn counted(rig: &Rig) -> Vec<(u64, u64)> {
+    rig.harness.spds()[0].rules.iter().map(|row| (row.output.packets, row.input.packets)).collect()
+}
+
+/// Sends a packet from the network of one gateway to that of the other; the frame that left, and the verdict of the other.
+fn across(from: &mut Rig, to: &mut Rig, text: &str) -> (Vec<u8>, Verdict) {
+    let passage = from.send("lan", text);
+    assert_eq!(passage.outcome.verdict, Verdict::Forward, "{text}");
+    let [(port, frame)] = &passage.out[..] else { panic!("one packet") };
+    assert_eq!(port, "wan");
+    (frame.clone(), to.put("wan", frame).outcome.verdict)
+}
+
+const BOTH: [(&str, &str); 2] = [
+    ("udp from 10.1.0.2 port 7 to 10.2.0.2 port 9", "udp from 10.2.0.2 port 9 to 10.1.0.2 port 7"),
+    ("udp from 2001:db8:1::2 port 7 to 2001:db8:2::2 port 9", "udp from 2001:db8:2::2 port 9 to 2001:db8:1::2 port 7"),
+];
+
+#[test]
+fn protected_packets_cross_and_clear_ones_do_not() {
+    for (outer, encapsulation) in [(V4, None), (V6, None), (V4, udp())] {
+        let own = Sa { encapsulation, ..sa("aes128gcm16", outer.0, outer.1) };
+        // The outer packet matches the last rule, if it matched any.
+        let of_west = ["protect 0 udp sport 7 port 9", "bypass tcp", "discard any"];
+        let of_east = ["protect 0 udp sport 9 port 7", "bypass tcp", "discard any"];
+        let (mut west, mut east) = (west(std::slice::from_ref(&own), &of_west), east(&[own], &of_east));
+        for (there, back) in BOTH {
+            let (frame, verdict) = across(&mut west, &mut east, there);
+            assert_eq!(verdict, Verdict::Forward);
+            let inner = bare(there);
+            let tail = &inner[inner.len() - 8..];
+            assert!(!frame.windows(8).any(|part| part == tail), "it left in clear");
+            assert_eq!(across(&mut east, &mut west, back).1, Verdict::Forward);
+            // In clear it is what the policy protects.
+            east.drops("wan", there, Reason::SpdUnprotected);
+            west.drops("wan", back, Reason::SpdUnprotected);
+            let other = there.replace("port 9", "port 10");
+            west.drops("lan", &other, Reason::SpdDiscard);
+            let bypassed = there.replace("udp", "tcp");
+            west.forwards("lan", &bypassed);
+            east.forwards("wan", &bypassed);
+        }
+        // Two protected each way, and two clear ones that count as well; two of TCP; two discarded.
+        assert_eq!(counted(&west), [(2, 4), (2, 0), (2, 0)]);
+        assert_eq!(counted(&east), [(2, 4), (0, 2), (0, 0)]);
+    }
+}
+
+#[test]
+fn a_decrypted_packet_has_to_match_a_policy_of_its_sa_first() {
+    let first = sa("aes128gcm16", V4.0, V4.1);
+    let keys = sa("aes256gcm16", V4.0, V4.1);
+    let spi = |key: &Option<SaKey>, spi: u32| {
+        let mut key = key.clone().unwrap();
+        key.spi = spi;
+        Some(key)
+    };
+    let second = Sa {
+        name: "second".into(),
+        outbound: spi(&keys.outbound, 0x1002),
+        inbound: spi(&keys.inbound, 0x2002),
+        ..keys
+    };
+    let sas = [first, second];
+    let packet = BOTH[0].0;
+    for (rules, expected) in [
+        (&["protect 0 udp"][..], None),
+        (&["protect 0 udp sport 9"], None),
+        (&["protect 0 udp sport 10"], Some(())),
+        (&["protect 0 tcp"], Some(())),
+        (&["protect 1 udp", "protect 0 udp"], Some(())),
+        (&["protect 0 udp", "protect 1 udp"], None),
+        (&["protect 1 udp", "protect 0 first udp"], None),
+        (&["protect 0 udp", "bypass first udp"], Some(())),
+        (&["discard tcp", "protect 0 udp", "discard any"], None),
+        (&["protect 0 any from 10.2.0.0/16 to 10.1.0.2/32"], None),
+        (&["protect 0 any from 10.1.0.0/16 to 10.2.0.2/32"], Some(())),
+        (&["protect 1 any"], Some(())),
+        (&["bypass any"], Some(())),
+    ] {
+        let (mut west, mut east) = (west(&sas, &["protect 0 any"]), east(&sas, rules));
+        let expected = expected.map_or(Verdict::Forward, |()| Verdict::Drop(Reason::EspSelector));
+        assert_eq!(across(&mut west, &mut east, packet).1, expected, "{rules:?}");
+        assert_eq!(east.conservation().imbalance(), 0);
+    }
+}
+
+#[test]
+fn esp_for_the_gateway_passes_beside_the_spd_and_no_other() {
+    let own = sa("aes128gcm16", V4.0, V4.1);
+    let mut west = west(std::slice::from_ref(&own), &["protect 0 any"]);
+    let mut east = east(&[own], &["protect 0 udp", "discard any"]);
+    let passage = west.send("lan", BOTH[0].0);
+    let mut unknown = passage.out[0].1.clone();
+    unknown[14 + 20] ^= 1;
+    east.drops_frame("wan", &unknown, Reason::EspNoSa);
+    // ESP that is forwarded is a packet as any other.
+    east.drops("wan", "esp from 198.51.100.1 to 10.2.0.2 spi 4097 length 80", Reason::SpdDiscard);
+    assert_eq!(east.put("wan", &passage.out[0].1).outcome.verdict, Verdict::Forward);
+}
+
+#[test]
+fn fragments_follow_the_first_on_both_sides() {
+    let own = sa("aes128gcm16", V4.0, V4.1);
+    let of_west = ["protect 0 udp port 9", "discard any"];
+    let of_east = ["protect 0 udp sport 9", "discard any"];
+    let mut west = west(std::slice::from_ref(&own), &of_west);
+    let mut east = east(&[own], &of_east);
+    let first = "udp from 10.1.0.2 port 7 to 10.2.0.2 port 9 fragment 0+ length 1300";
+    let later = "udp from 10.1.0.2 to 10.2.0.2 fragment 1280 length 500";
+    let mut frames = Vec::new();
+    for text in [first, later] {
+        let passage = west.send("lan", text);
+        assert_eq!(passage.outcome.verdict, Verdict::Forward, "{text}");
+        frames.push(passage.out[0].1.clone());
+    }
+    // The later one comes first, and waits.
+    assert_eq!(east.put("wan", &frames[1]).outcome.verdict, Verdict::Held);
+    let (outcomes, out) = east.put_all("wan", &frames[..1]);
+    assert!(outcomes.iter().all(|outcome| outcome.verdict == Verdict::Forward), "{outcomes:?}");
+    let (_, more) = east.idle();
+    assert_eq!(out.len() + more.len(), 2);
+    assert_eq!(counted(&east), [(0, 2), (0, 0)]);
+    assert_eq!(east.conservation().imbalance(), 0);
+}
+
+#[test]
+fn caches_and_reloads_change_no_verdict() {
+    let own = sa("aes128gcm16", V4.0, V4.1);
+    let cache = SpdCache { outbound: true, inbound: true, flows: 100 };
+    let of_east = |rules: &[&str]| spd(kit::esp::east(std::slice::from_ref(&own)), cache, rules);
+    let mut west = west(std::slice::from_ref(&own), &["protect 0 any"]);
+    let mut east = of_east(&["protect 0 udp"]).rig();
+    for _ in 0..3 {
+        assert_eq!(across(&mut west, &mut east, BOTH[0].0).1, Verdict::Forward);
+        assert_eq!(across(&mut east, &mut west, BOTH[0].1).1, Verdict::Forward);
+    }
+    // The pair of SAs moves behind another, and stays what it was.
+    let mut build = of_east(&["protect 1 udp"]);
+    let other = mirrored(&Sa { name: "other".into(), inbound: None, outbound: None, ..own.clone() });
+    build.0.sas.insert(0, other);
+    east.reload(build);
+    assert_eq!(across(&mut west, &mut east, BOTH[0].0).1, Verdict::Forward);
+    assert_eq!(across(&mut east, &mut west, BOTH[0].1).1, Verdict::Forward);
+    assert_eq!(counted(&east), [(4, 4)], "the rule is the same");
+    // Without the pair nothing leaves in clear.
+    let mut build = of_east(&["protect 0 udp"]);
+    build.0.sas = vec![mirrored(&Sa { name: "other".into(), inbound: None, outbound: None, ..own.clone() })];
+    east.reload(build);
+    east.drops("lan", BOTH[0].1, Reason::EspNoSa);
+}

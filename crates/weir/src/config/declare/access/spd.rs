@@ -1,0 +1,40 @@
+//! `[spd.NAME]`: rules that protect, bypass or discard packets.
+
+use weir_plane::model::SpdCache;
+
+use super::super::super::table::{Reader, Value};
+use super::super::At;
+use super::super::rules::understood;
+use crate::rules::{Names, spd};
+
+/// The most flows of a cache: their places take 4 GiB on each worker.
+const MOST_FLOWS: u32 = 16_000_000;
+
+/// An SPD.
+pub(in super::super::super) struct Spd {
+    pub(in super::super::super) name: At<String>,
+    pub(in super::super::super) rules: Vec<At<spd::Rule>>,
+    pub(in super::super::super) cache: SpdCache,
+}
+
+/// Reads an SPD that stands under this name.
+pub(super) fn read(reader: &mut Reader<'_>, name: At<String>, value: Value<'_>) -> Option<Spd> {
+    let table = reader.table(value, "a security policy database", &["rules", "cache"])?;
+    let mut names = Names::default();
+    let mut rules = Vec::new();
+    if let Some(value) = reader.require(&table, "rules") {
+        for value in reader.one_at_least(value, "rule") {
+            rules.extend(understood(reader, value, |text| spd::parse(text, &mut names)));
+        }
+    }
+    let cache = table.get("cache").and_then(|value| cache(reader, value)).unwrap_or_default();
+    Some(Spd { name, rules, cache })
+}
+
+fn cache(reader: &mut Reader<'_>, value: Value<'_>) -> Option<SpdCache> {
+    let table = reader.table(value, "`cache`", &["outbound", "inbound", "flows"])?;
+    let mut flag = |key: &str| table.get(key).and_then(|value| reader.boolean(value)).unwrap_or(false);
+    let (outbound, inbound) = (flag("outbound"), flag("inbound"));
+    let flows = table.get("flows").and_then(|value| reader.u32(value, "a number of flows", 1..=MOST_FLOWS));
+    Some(SpdCache { outbound, inbound, flows: flows.unwrap_or(SpdCache::default().flows) })
+}

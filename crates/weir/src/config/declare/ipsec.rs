@@ -1,0 +1,217 @@
+//! `[sa.NAME]`: a pair of SAs with one peer.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use toml::de::DeValue;
+use weir_crypto::Algorithm;
+use weir_plane::model::{Encapsulation, OuterDf, OuterDscp, OuterLabel, SaKey, SaMode};
+
+use super::super::diagnostic::{Code, Diagnostic};
+use super::super::source::Source;
+use super::super::table::{Reader, Table, Value, list};
+use super::{At, refuse};
+
+const KEYS: &[&str] = &[
+    "mode",
+    "vrf",
+    "local",
+    "remote",
+    "algorithm",
+    "esn",
+    "out",
+    "in",
+    "window",
+    "encapsulation",
+    "interface",
+    "dscp",
+    "ecn",
+    "df",
+    "flow-label",
+    "hop-limit",
+];
+
+/// Keys about the outer header of tunnel mode.
+const OF_TUNNELS: &[&str] = &["dscp", "ecn", "df", "flow-label", "hop-limit"];
+
+/// SPIs from 1 to 255 are reserved (RFC 4303, 2.1), and 0 means none.
+const LEAST_SPI: u32 = 256;
+
+/// The port of ESP in UDP (RFC 3948, 2.1).
+const PORT: u16 = 4500;
+
+/// Numbers of the anti-replay window, unless another size is given.
+const WINDOW: u32 = 64;
+
+/// The hop limit of the outer header, unless another is given.
+const HOP_LIMIT: u8 = 64;
+
+/// A pair of SAs.
+pub(in super::super) struct Sa {
+    pub(in super::super) name: At<String>,
+    pub(in super::super) mode: SaMode,
+    pub(in super::super) vrf: Option<At<String>>,
+    pub(in super::super) local: At<IpAddr>,
+    pub(in super::super) remote: At<IpAddr>,
+    pub(in super::super) algorithm: At<Algorithm>,
+    pub(in super::super) esn: bool,
+    pub(in super::super) outbound: Option<Keyed>,
+    pub(in super::super) inbound: Option<Keyed>,
+    pub(in super::super) window: u32,
+    pub(in super::super) encapsulation: Option<Encapsulation>,
+    pub(in super::super) interface: Option<At<String>>,
+    pub(in super::super) dscp: OuterDscp,
+    pub(in super::super) ecn: bool,
+    pub(in super::super) df: OuterDf,
+    pub(in super::super) flow_label: OuterLabel,
+    pub(in super::super) hop_limit: u8,
+}
+
+/// The SPI and the key of an SA.
+pub(in super::super) struct Keyed {
+    pub(in super::super) spi: At<u32>,
+    /// The file, as it is named and where it is.
+    pub(in super::super) file: At<PathBuf>,
+    /// The key, once the file was read.
+    pub(in super::super) key: Option<SaKey>,
+}
+
+/// Reads a pair that stands under this name.
+pub(super) fn read(reader: &mut Reader<'_>, name: At<String>, value: Value<'_>, source: &Source) -> Option<Sa> {
+    let table = reader.table(value, "a pair of SAs", KEYS)?;
+    let mode = match table.get("mode") {
+        Some(value) => {
+            let modes = [("tunnel", SaMode::Tunnel), ("transport", SaMode::Transport)];
+            reader.choice(value, "mode of an SA", &modes)
+        }
+        None => Some(SaMode::Tunnel),
+    };
+    if mode == Some(SaMode::Transport) {
+        refuse(reader, &table, OF_TUNNELS, "has no meaning in transport mode, which has no header of its own");
+    }
+    let local = reader.require(&table, "local").and_then(|value| reader.host_address(value));
+    let remote = reader.require(&table, "remote").and_then(|value| reader.host_address(value));
+    let algorithm = reader.require(&table, "algorithm").and_then(|value| algorithm(reader, value));
+    let outbound = table.get("out").map(|value| keyed(reader, value, source));
+    let inbound = table.get("in").map(|value| keyed(reader, value, source));
+    if outbound.is_none() && inbound.is_none() && !reader.is_excused(&table, "out") && !reader.is_excused(&table, "in")
+    {
+        let found = Diagnostic::error(Code::MissingKey, table.span, "a pair of SAs needs `out`, `in` or both");
+        reader.report(found.help("write `out = { spi = 0x1001, key-file = \"out.key\" }`"));
+    }
+    let window = table.get("window").map_or(Some(WINDOW), |value| window(reader, value));
+    let encapsulation = table.get("encapsulation").map(|value| encapsulation(reader, value));
+    let dscp = table.get("dscp").map_or(Some(OuterDscp::Copy), |value| dscp(reader, value));
+    let df = table.get("df").map_or(Some(OuterDf::Copy), |value| {
+        let choices = [("copy", OuterDf::Copy), ("set", OuterDf::Set), ("clear", OuterDf::Clear)];
+        reader.choice(value, "rule for the DF bit", &choices)
+    });
+    let flow_label = table.get("flow-label").map_or(Some(OuterLabel::Flow), |value| {
+        let choices = [("flow", OuterLabel::Flow), ("copy", OuterLabel::Copy), ("zero", OuterLabel::Zero)];
+        reader.choice(value, "rule for the flow label", &choices)
+    });
+    let hop_limit =
+        table.get("hop-limit").map_or(Some(HOP_LIMIT), |value| reader.u8(value, "the hop limit", 1..=u8::MAX));
+    Some(Sa {
+        name,
+        mode: mode?,
+        vrf: table.get("vrf").and_then(|value| reader.reference(value, "a VRF's name")),
+        local: local?,
+        remote: remote?,
+        algorithm: algorithm?,
+        esn: boolean(reader, &table, "esn", false),
+        outbound: optional(outbound)?,
+        inbound: optional(inbound)?,
+        window: window?,
+        encapsulation: optional(encapsulation)?,
+        interface: table.get("interface").and_then(|value| reader.reference(value, "an interface's name")),
+        dscp: dscp?,
+        ecn: boolean(reader, &table, "ecn", true),
+        df: df?,
+        flow_label: flow_label?,
+        hop_limit: hop_limit?,
+    })
+}
+
+/// What is there and could not be read is lost; what is not there is none.
+fn optional<T>(read: Option<Option<T>>) -> Option<Option<T>> {
+    match read {
+        Some(None) => None,
+        Some(some) => Some(some),
+        None => Some(None),
+    }
+}
+
+fn boolean(reader: &mut Reader<'_>, table: &Table<'_>, key: &str, default: bool) -> bool {
+    table.get(key).and_then(|value| reader.boolean(value)).unwrap_or(default)
+}
+
+fn algorithm(reader: &mut Reader<'_>, value: Value<'_>) -> Option<At<Algorithm>> {
+    let name = reader.string(value, "the name of an algorithm")?;
+    match name.value.parse() {
+        Ok(algorithm) => Some(At { value: algorithm, span: name.span }),
+        Err(_) => {
+            let names: Vec<String> = Algorithm::all().iter().map(Algorithm::to_string).collect();
+            let message = format!("there is no algorithm `{}`", name.value);
+            let found = Diagnostic::error(Code::InvalidValue, name.span, message);
+            let found = found.suggest(name.value, names.iter().map(String::as_str));
+            let help = found.help.clone();
+            let examples = ["aes128gcm16", "aes256gcm16", "chacha20poly1305", "aes256-sha256", "null-sha256"];
+            reader.report(found.help(help.unwrap_or_else(|| format!("such names are {}", list(&examples)))));
+            None
+        }
+    }
+}
+
+fn keyed(reader: &mut Reader<'_>, value: Value<'_>, source: &Source) -> Option<Keyed> {
+    let table = reader.table(value, "an SA", &["spi", "key-file"])?;
+    let spi = reader.require(&table, "spi").and_then(|value| {
+        let span = reader.span(value.span());
+        Some(At { value: reader.u32(value, "an SPI", LEAST_SPI..=u32::MAX)?, span })
+    });
+    let file = reader.require(&table, "key-file").and_then(|value| reader.path(value));
+    let file = file.map(|path| At { value: source.resolve(path.value), span: path.span });
+    Some(Keyed { spi: spi?, file: file?, key: None })
+}
+
+fn window(reader: &mut Reader<'_>, value: Value<'_>) -> Option<u32> {
+    use weir_packet::esp::{LARGEST_WINDOW, SMALLEST_WINDOW};
+    let window = reader.u32(value, "an anti-replay window", 0..=LARGEST_WINDOW)?;
+    if window == 0 || window >= SMALLEST_WINDOW && window.is_power_of_two() {
+        return Some(window);
+    }
+    let span = reader.span(value.span());
+    let message = format!("an anti-replay window of {window} numbers is not possible");
+    let found = Diagnostic::error(Code::InvalidValue, span, message);
+    let near = window.next_power_of_two().max(SMALLEST_WINDOW);
+    reader.report(found.help(format!(
+        "it is a power of two from {SMALLEST_WINDOW} to {LARGEST_WINDOW}, such as {near}, or 0 for none"
+    )));
+    None
+}
+
+fn dscp(reader: &mut Reader<'_>, value: Value<'_>) -> Option<OuterDscp> {
+    match value.get_ref() {
+        DeValue::String(_) => reader.choice(value, "rule for the DSCP", &[("copy", OuterDscp::Copy)]),
+        _ => reader.u8(value, "a DSCP", 0..=63).map(OuterDscp::Fixed),
+    }
+}
+
+fn encapsulation(reader: &mut Reader<'_>, value: Value<'_>) -> Option<Encapsulation> {
+    let table = reader.table(value, "`encapsulation`", &["local-port", "remote-port", "keepalive"])?;
+    let port = |reader: &mut Reader<'_>, key: &str| {
+        table.get(key).map_or(Some(PORT), |value| reader.u16(value, "a UDP port", 1..=u16::MAX))
+    };
+    let (local_port, remote_port) = (port(reader, "local-port"), port(reader, "remote-port"));
+    let range = Duration::from_secs(1)..=Duration::from_secs(3600);
+    let keepalive = table.get("keepalive").and_then(|value| {
+        let time = reader.duration(value, "the time between keepalives", range, Duration::from_millis(1))?;
+        let span = reader.span(value.span());
+        let message = "this version receives keepalives and sends none";
+        let found = Diagnostic::warning(Code::Keepalive, span, message);
+        reader.report(found.help("let the peer send them, or keep traffic going"));
+        Some(time)
+    });
+    Some(Encapsulation { local_port: local_port?, remote_port: remote_port?, keepalive })
+}

@@ -1,0 +1,157 @@
+//! Files with the keys of SAs: hexadecimal digits, readable by their owner alone. No message has anything of their contents.
+
+use std::io::Read as _;
+use std::path::Path;
+
+use weir_crypto::{Algorithm, Secret};
+use zeroize::Zeroizing;
+
+/// Octets of a key file, at most: no key has more digits, with all white space that anybody writes.
+const LARGEST: u64 = 4096;
+
+/// Why there is no key.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum KeyFileError {
+    /// The system says why.
+    #[error("cannot read it: {0}")]
+    Io(#[from] std::io::Error),
+    /// There are no files here.
+    #[error("a configuration that is not a file names no files")]
+    NoFiles,
+    /// It is a folder, a pipe or a device.
+    #[error("it is no regular file")]
+    NotRegular,
+    /// Its mode lets others than its owner in.
+    #[error("others than its owner may use it (mode {0:04o})")]
+    Open(u32),
+    /// It is longer than any key.
+    #[error("it is larger than {LARGEST} octets")]
+    TooLarge,
+    /// It has something else than digits.
+    #[error("line {0} has something that is no hexadecimal digit")]
+    NotHex(usize),
+    /// It has half an octet.
+    #[error("it has an odd number of hexadecimal digits")]
+    Odd,
+    /// It has a key for another algorithm.
+    #[error("it has {octets} octets, and {algorithm} needs {wanted}{parts}")]
+    Length {
+        /// The algorithm.
+        algorithm: Algorithm,
+        /// Octets that are there.
+        octets: usize,
+        /// Octets that are needed.
+        wanted: usize,
+        /// Of which parts.
+        parts: String,
+    },
+}
+
+impl KeyFileError {
+    /// What to do about it.
+    pub(super) fn help(&self, path: &Path) -> Option<String> {
+        match self {
+            KeyFileError::Open(_) => Some(format!("run `chmod 600 {}`", path.display())),
+            KeyFileError::NotHex(_) | KeyFileError::Odd => {
+                Some("the file has hexadecimal digits and white space, and nothing else".to_owned())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Reads a secret for an algorithm: the key of the cipher with its salt, then the key of the integrity algorithm.
+///
+/// # Errors
+/// See [`KeyFileError`].
+pub(super) fn read(path: &Path, algorithm: Algorithm) -> Result<Secret, KeyFileError> {
+    use std::os::unix::fs::MetadataExt as _;
+    let file = weir_base::file::open(path)?;
+    // Of the file that is open, whatever becomes of its name.
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(KeyFileError::NotRegular);
+    }
+    if metadata.mode() & 0o077 != 0 {
+        return Err(KeyFileError::Open(metadata.mode() & 0o7777));
+    }
+    // With room for all of it, so that no copy is left behind.
+    let mut text = Zeroizing::new(Vec::with_capacity(LARGEST as usize + 64));
+    file.take(LARGEST + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > LARGEST {
+        return Err(KeyFileError::TooLarge);
+    }
+    parse(&text, algorithm)
+}
+
+fn parse(text: &[u8], algorithm: Algorithm) -> Result<Secret, KeyFileError> {
+    let mut octets = Zeroizing::new(Vec::with_capacity(text.len() / 2 + 1));
+    let (mut upper, mut line) = (None, 1);
+    for &byte in text {
+        line += usize::from(byte == b'\n');
+        if byte.is_ascii_whitespace() {
+            continue;
+        }
+        let digit = char::from(byte).to_digit(16).ok_or(KeyFileError::NotHex(line))? as u8;
+        match upper.take() {
+            None => upper = Some(digit),
+            Some(high) => octets.push(high << 4 | digit),
+        }
+    }
+    if upper.is_some() {
+        return Err(KeyFileError::Odd);
+    }
+    let (cipher, integrity) = (algorithm.cipher_key_octets(), algorithm.integrity_key_octets());
+    if octets.len() != cipher + integrity {
+        let parts = match integrity {
+            0 => String::new(),
+            _ => format!(": {cipher} for the cipher, then {integrity} for integrity"),
+        };
+        return Err(KeyFileError::Length { algorithm, octets: octets.len(), wanted: cipher + integrity, parts });
+    }
+    let (cipher, integrity) = octets.split_at(cipher);
+    Ok(Secret::new(cipher, integrity))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn message(text: &str, algorithm: &str) -> String {
+        parse(text.as_bytes(), algorithm.parse().unwrap()).map(|_| ()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn digits_make_a_secret_whatever_stands_between() {
+        let (plain, spaced) =
+            ("00112233445566778899aabbccddeeff01020304", "0011 2233\n44556677\t8899AABBCCDDEEFF\r\n 01020304\n");
+        let algorithm = "aes128gcm16".parse().unwrap();
+        let of = |text: &str| parse(text.as_bytes(), algorithm).unwrap().fingerprint();
+        assert_eq!(of(plain), of(spaced));
+        assert_ne!(of(plain), of(&plain.replace("0304", "0305")));
+    }
+
+    #[test]
+    fn messages_name_what_is_wrong_and_nothing_of_the_key() {
+        assert_eq!(message("00\n0x1", "aes128gcm16"), "line 2 has something that is no hexadecimal digit");
+        assert_eq!(message("001", "aes128gcm16"), "it has an odd number of hexadecimal digits");
+        assert_eq!(message("ab", "aes128gcm16"), "it has 1 octets, and aes128gcm16 needs 20");
+        let parts = "it has 1 octets, and aes128-sha256 needs 48: 16 for the cipher, then 32 for integrity";
+        assert_eq!(message("ab", "aes128-sha256"), parts);
+    }
+
+    #[test]
+    fn files_of_others_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        std::fs::write(&path, "00".repeat(20)).unwrap();
+        let algorithm = "aes128gcm16".parse().unwrap();
+        for (mode, is_read) in [(0o600, true), (0o400, true), (0o640, false), (0o604, false), (0o610, false)] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(read(&path, algorithm).is_ok(), is_read, "{mode:o}");
+        }
+        assert!(matches!(read(folder.path(), algorithm), Err(KeyFileError::NotRegular | KeyFileError::Io(_))));
+    }
+}

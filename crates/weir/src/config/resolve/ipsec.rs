@@ -1,0 +1,174 @@
+//! Pairs of SAs: their names, addresses and interfaces, and which SPIs and keys they share.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use weir_plane::model::{self, InterfaceIndex, SaIndex, VrfIndex};
+
+use super::super::declare::Kind;
+use super::super::declare::ipsec::Sa;
+use super::super::diagnostic::{Code, Diagnostic};
+use super::super::source::{At, Span};
+use super::Resolver;
+
+impl Resolver<'_> {
+    /// Makes the pairs of the model. Of equal names, the first counts.
+    pub(super) fn sas(&mut self) -> Vec<model::Sa> {
+        let declared = self.declared;
+        let mut sas: Vec<model::Sa> = Vec::new();
+        let mut first: HashMap<&str, Span> = HashMap::new();
+        let mut spis: HashMap<(VrfIndex, IpAddr, u32), Span> = HashMap::new();
+        let mut keys: HashMap<[u8; 16], Span> = HashMap::new();
+        for sa in &declared.sas {
+            let name = &sa.name;
+            if let Some(&first) = first.get(name.value.as_str()) {
+                let message = format!("there are two pairs of SAs `{}`", name.value);
+                self.report(Diagnostic::error(Code::DuplicateName, name.span, message).related(first, "first here"));
+                continue;
+            }
+            first.insert(&name.value, name.span);
+            let Some(made) = self.sa(sa) else { continue };
+            self.unique(sa, &made, &mut spis, &mut keys);
+            self.sas.insert(&name.value, SaIndex(sas.len() as u32));
+            sas.push(made);
+        }
+        self.unused_ways_in();
+        sas
+    }
+
+    fn sa(&mut self, declared: &Sa) -> Option<model::Sa> {
+        let (local, remote) = (declared.local.value, declared.remote.value);
+        if local.is_ipv4() != remote.is_ipv4() {
+            let message = "the outer addresses of an SA are of one family";
+            let found = Diagnostic::error(Code::FamilyMismatch, declared.remote.span, message);
+            self.report(found.related(declared.local.span, "the other address"));
+            return None;
+        }
+        let vrf = match &declared.vrf {
+            Some(vrf) => self.vrf_named(vrf)?,
+            None => self.vrf_with(&declared.local),
+        };
+        let interface = match &declared.interface {
+            Some(name) => Some(self.way_in(name)?),
+            None => None,
+        };
+        let state = &self.declared.settings.ipsec_state;
+        if let Some(out) = &declared.outbound
+            && state.is_none()
+        {
+            let message = "the SA does not send: there is no directory in which sequence numbers are reserved";
+            let found = Diagnostic::warning(Code::NoState, out.spi.span, message);
+            self.report(found.help("write `[ipsec]` and `state = \"/var/lib/weir/ipsec\"`"));
+        }
+        let lost = |keyed: &Option<_>, key: Option<&model::SaKey>| keyed.is_some() && key.is_none();
+        let outbound = declared.outbound.as_ref().and_then(|own| own.key.clone());
+        let inbound = declared.inbound.as_ref().and_then(|own| own.key.clone());
+        if lost(&declared.outbound, outbound.as_ref()) || lost(&declared.inbound, inbound.as_ref()) {
+            // What is wrong with the file has been reported.
+            return None;
+        }
+        Some(model::Sa {
+            name: declared.name.value.clone(),
+            mode: declared.mode,
+            vrf,
+            local,
+            remote,
+            algorithm: declared.algorithm.value,
+            esn: declared.esn,
+            outbound,
+            inbound,
+            window: declared.window,
+            encapsulation: declared.encapsulation,
+            interface,
+            dscp: declared.dscp,
+            ecn: declared.ecn,
+            df: declared.df,
+            flow_label: declared.flow_label,
+            hop_limit: declared.hop_limit,
+            origin: self.origin(declared.name.span),
+        })
+    }
+
+    fn vrf_named(&mut self, name: &At<String>) -> Option<VrfIndex> {
+        let found = self.vrfs.get(name.value.as_str()).copied();
+        if found.is_none() && !self.declared.lost_vrfs {
+            let unknown = Diagnostic::error(Code::UnknownVrf, name.span, format!("there is no VRF `{}`", name.value));
+            let unknown = unknown.suggest(&name.value, self.vrfs.keys());
+            self.report(unknown);
+        }
+        found
+    }
+
+    /// The first VRF in which an address is the gateway's.
+    fn vrf_with(&mut self, local: &At<IpAddr>) -> VrfIndex {
+        let mut vrfs: Vec<VrfIndex> = self.vrfs.values().copied().collect();
+        vrfs.sort_unstable();
+        let found = vrfs.into_iter().find(|&vrf| self.connected.own(vrf, local.value).is_some());
+        if found.is_none() && !self.declared.lost_interfaces {
+            let message = format!("{} is no address of an interface: no packets of the SA come in", local.value);
+            let found = Diagnostic::warning(Code::SaAddress, local.span, message);
+            self.report(found.help("give an interface the address, or name one that an interface has"));
+        }
+        found.unwrap_or(VrfIndex(0))
+    }
+
+    /// The interface that decrypted packets come in by.
+    fn way_in(&mut self, name: &At<String>) -> Option<InterfaceIndex> {
+        let at = self.interface(name)?;
+        let interface = &self.declared.interfaces[at];
+        if !matches!(interface.kind, Some(Kind::Ipsec)) {
+            let message = format!("no decrypted packets come in by `{}`", name.value);
+            let found = Diagnostic::error(Code::InvalidValue, name.span, message);
+            let found = found.related(interface.name.span, "it has a port");
+            self.report(found.help("name an interface with `port = \"ipsec\"`"));
+            return None;
+        }
+        self.index_of[at]
+    }
+
+    /// Refuses inbound SPIs and outbound keys that two SAs have.
+    fn unique(
+        &mut self,
+        declared: &Sa,
+        sa: &model::Sa,
+        spis: &mut HashMap<(VrfIndex, IpAddr, u32), Span>,
+        keys: &mut HashMap<[u8; 16], Span>,
+    ) {
+        if let Some(own) = &declared.inbound
+            && let Some(first) = spis.insert((sa.vrf, sa.local, own.spi.value), own.spi.span)
+        {
+            let message = format!("two SAs to {} have the SPI {:#x}", sa.local, own.spi.value);
+            let found = Diagnostic::error(Code::DuplicateSpi, own.spi.span, message).related(first, "first here");
+            self.report(found.help("give each SA an SPI of its own"));
+        }
+        let (Some(own), Some(key)) = (&declared.outbound, &sa.outbound) else { return };
+        if let Some(first) = keys.insert(key.fingerprint(), own.file.span) {
+            let message = "two SAs send with this key, and would use its IVs twice";
+            let found = Diagnostic::error(Code::KeyReused, own.file.span, message).related(first, "the other SA");
+            self.report(found.help("give each SA a key of its own"));
+        }
+        if let (Some(other), Some(inbound)) = (&declared.inbound, &sa.inbound)
+            && inbound.fingerprint() == key.fingerprint()
+        {
+            let message = "the SAs of both directions have one key: the peer uses its IVs, too";
+            let found = Diagnostic::warning(Code::KeyReused, own.file.span, message);
+            self.report(found.related(other.file.span, "the same key").help("give each direction a key of its own"));
+        }
+    }
+
+    /// Warns of interfaces for decrypted packets that no SA names.
+    fn unused_ways_in(&mut self) {
+        let declared = self.declared;
+        if declared.lost_sas {
+            return;
+        }
+        for interface in &declared.interfaces {
+            let names = |sa: &Sa| sa.interface.as_ref().is_some_and(|name| name.value == interface.name.value);
+            if matches!(interface.kind, Some(Kind::Ipsec)) && !declared.sas.iter().any(names) {
+                let message = format!("no packets come in by `{}`: no SA names it", interface.name.value);
+                let found = Diagnostic::warning(Code::UnusedInterface, interface.name.span, message);
+                self.report(found.help("write `interface` in `[sa.NAME]`"));
+            }
+        }
+    }
+}
