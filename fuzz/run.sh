@@ -3,6 +3,8 @@
 #
 #   fuzz/run.sh [SECONDS] [TARGET…]      60 seconds each unless given; all targets unless named
 #
+# FUZZ_PROFILE=quick compiles in less time and runs slower.
+#
 # A target is a file in fuzz_targets/ with a [[bin]] entry in Cargo.toml. What a target learns stays in corpus/TARGET,
 # what makes it fail in artifacts/TARGET; seeds/TARGET, where there is one, is read too. Exits 1 if any target fails.
 set -euo pipefail
@@ -28,6 +30,7 @@ if ! command -v "${compiler%% *}" >/dev/null; then
     exit 1
 fi
 
+profile=${FUZZ_PROFILE:-release}
 host=$(rustc -vV | sed -n 's/^host: //p')
 # With a target of its own, RUSTFLAGS leave build scripts alone: they could not be linked with coverage.
 RUSTFLAGS="--cfg fuzzing \
@@ -37,8 +40,8 @@ RUSTFLAGS="--cfg fuzzing \
 -Cllvm-args=-sanitizer-coverage-pc-table \
 -Cllvm-args=-sanitizer-coverage-trace-compares \
 -Ccodegen-units=1 ${RUSTFLAGS:-}" \
-    cargo build --release --target "$host" "${targets[@]/#/--bin=}"
-built=${CARGO_TARGET_DIR:-target}/$host/release
+    cargo build --profile "$profile" --target "$host" "${targets[@]/#/--bin=}"
+built=${CARGO_TARGET_DIR:-target}/$host/$profile
 
 failed=()
 for target in "${targets[@]}"; do

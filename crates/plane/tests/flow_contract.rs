@@ -37,7 +37,7 @@ use weir_plane::model::FlowTable;
 use weir_plane::reason::Reason;
 
 /// Packets that the test sends unless `WEIR_CONTRACT_PACKETS` has another number.
-const PACKETS: u64 = 2_000_000;
+const PACKETS: u64 = 1_000_000;
 /// Vectors of a seed.
 const VECTORS: u64 = 400;
 /// Vectors between two comparisons of all counters.

@@ -1,5 +1,8 @@
 //! What must hold in each topology for reasons that anybody can follow, whatever the code says.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
 use super::case::{AS1, AS2, AS3, AS5, DUT};
 use super::world::{Announce, Tie, World};
 use super::*;
@@ -8,8 +11,19 @@ use crate::report::Report as _;
 const SIZE: u16 = 8;
 const PACKETS: usize = 100;
 
-/// The rows of a case.
+/// The rows of a case, which is run once for all tests.
 fn rows(name: &str) -> Vec<CaseRow> {
+    static RUN: Mutex<BTreeMap<String, Vec<CaseRow>>> = Mutex::new(BTreeMap::new());
+    if let Some(rows) = RUN.lock().unwrap_or_else(PoisonError::into_inner).get(name) {
+        return rows.clone();
+    }
+    // Another test may run it at the same time: the rows are equal.
+    let rows = run_rows(name);
+    RUN.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), rows.clone());
+    rows
+}
+
+fn run_rows(name: &str) -> Vec<CaseRow> {
     let cases = case::all(SIZE);
     let (number, case) = (0..).zip(&cases).find(|(_, case)| case.name == name).unwrap_or_else(|| panic!("no {name}"));
     let rows = run(case, number, PACKETS).unwrap();

@@ -3,9 +3,9 @@
 use weir_packet::packet::Packet;
 use weir_packet::vector::{Indices, Vector};
 
-use super::super::Context;
+use super::super::{Context, nat};
 use super::tuple::{key, of_interface};
-use crate::graph::session::{Carried, ZoneOf, translated};
+use crate::graph::session::{Carried, Membership, ZoneOf, translated};
 use crate::root::Root;
 use crate::root::family::Family;
 use crate::root::nat::NONE;
@@ -29,7 +29,7 @@ pub(in crate::graph::nodes) fn learn<K: Family>(context: &mut Context<'_>, vecto
         }
         let learned = match (translated(packet), Carried::of(packet, ZoneOf::Ingress)) {
             // The session has the tuple that the packet came in with.
-            (Some(member), Carried::Unknown) if !member.is_error && is_within_zone(context.root, packet) => {
+            (Some(member), Carried::Unknown) if is_whole::<K>(context, packet, member) => {
                 K::of_mut(context.sessions).learn(member, decision)
             }
             // Rules may translate later packets of its flow, or a translation of another flow may get its tuple.
@@ -52,8 +52,14 @@ fn nat_zone(root: &Root, interface: u32) -> u16 {
     root.interfaces.get(interface as usize).map_or(NONE, |interface| interface.nat.zone)
 }
 
-/// A packet leaves by an interface of the routing domain that it came in by: so it has passed both nodes that translate.
-fn is_within_zone(root: &Root, packet: &Packet) -> bool {
-    let egress = root.adjacencies.get(packet.forwarding() as usize).map(|adjacency| adjacency.interface);
-    egress.is_some_and(|egress| nat_zone(root, egress) == nat_zone(root, packet.interface()))
+/// A packet leaves with all that its translation gives it: by an interface of the routing domain that it came in by, where
+/// sources are translated if that has to be.
+fn is_whole<K: Family>(context: &Context<'_>, packet: &Packet, member: Membership) -> bool {
+    let root = context.root;
+    let adjacency = root.adjacencies.get(packet.forwarding() as usize);
+    let Some(egress) = adjacency.and_then(|own| root.interfaces.get(own.interface as usize)) else { return false };
+    let Some(session) = K::of(&*context.sessions).get(member.number) else { return false };
+    !member.is_error
+        && egress.nat.zone == nat_zone(root, packet.interface())
+        && (egress.nat.finds_out || nat::keeps_source(session, member.way))
 }

@@ -47,6 +47,11 @@ pub(in crate::graph::nodes) fn addresses<K: Family>(session: &Session<K>, way: W
     [after.source, after.destination]
 }
 
+/// Packets in a direction have got all that the translation gives them when they have got their destination.
+pub(in crate::graph::nodes) fn keeps_source<K: Family>(session: &Session<K>, way: Way) -> bool {
+    between(session, way) == ends(session, way).1
+}
+
 /// Gives a packet both endpoints at once.
 pub(in crate::graph::nodes) fn whole<K: Family>(packet: &mut Packet, session: &Session<K>, member: Membership) {
     if output(packet, session, member) {

@@ -26,7 +26,7 @@ use crate::model::NatVerb;
 use crate::reason::Reason;
 use crate::root::family::Family;
 
-pub(super) use apply::{addresses, undo, whole};
+pub(super) use apply::{addresses, keeps_source, undo, whole};
 use batch::{Batch, Member, gather};
 
 /// Translates the destinations of packets that have come in.
