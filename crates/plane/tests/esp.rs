@@ -4,8 +4,9 @@ mod kit;
 
 use kit::esp::*;
 use kit::*;
+use weir_base::clock::Time;
 use weir_crypto::Algorithm;
-use weir_plane::harness::{Outcome, Secured, Verdict};
+use weir_plane::harness::{Harness, Options, Outcome, Secured, Verdict};
 use weir_plane::model::{OuterDf, OuterDscp, Sa, SaIndex, SaKey, SaMode};
 use weir_plane::reason::Reason;
 
@@ -44,7 +45,7 @@ fn frames(out: Vec<(String, Vec<u8>)>) -> Vec<Vec<u8>> {
     out.into_iter().map(|(_, frame)| frame).collect()
 }
 
-/// Sends packets from west to east; gives what comes out of east's `lan`, without the link layer.
+/// Sends packets from west to east; gives the packets that leave by east's `lan`, without the link layer.
 fn through(west: &mut Rig, east: &mut Rig, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let (outcomes, out) = west.protect(0, packets);
     assert_eq!(reasons(&outcomes), vec![None; packets.len()]);
@@ -152,6 +153,25 @@ fn a_number_is_accepted_once_and_a_forged_packet_moves_nothing() {
 }
 
 #[test]
+fn a_window_outlives_reloads_and_its_size() {
+    let own = sa("aes128gcm16", V4.0, V4.1);
+    let (mut west, mut east) = (west(std::slice::from_ref(&own)).rig(), east(std::slice::from_ref(&own)).rig());
+    let all = frames(west.protect(0, &vec![inner(true, 80); 20]).1);
+    let accepts = |east: &mut Rig, at: usize| reasons(&east.put_all("wan", &all[at..=at]).0)[0].is_none();
+    assert!(accepts(&mut east, 9) && accepts(&mut east, 5));
+    let with = |window: u32| kit::esp::east(&[Sa { window, ..own.clone() }]);
+    east.reload(with(64).port("new", &["10.77.0.1/24"]));
+    assert!(accepts(&mut east, 4) && !accepts(&mut east, 5), "nothing about the SA has changed");
+    // A window of another size knows the greatest number alone; so does an SA that was gone.
+    east.reload(with(128));
+    assert!(!accepts(&mut east, 3) && !accepts(&mut east, 9) && accepts(&mut east, 10));
+    east.reload(kit::esp::east(&[]));
+    east.drops_frame("wan", &all[12], Reason::LocalUnhandled);
+    east.reload(with(128));
+    assert!(!accepts(&mut east, 10) && accepts(&mut east, 12));
+}
+
+#[test]
 fn what_is_no_packet_of_the_sa_is_dropped() {
     let own = sa("null-sha256", V4.0, V4.1);
     let (mut west, mut east) = (west(std::slice::from_ref(&own)).rig(), east(std::slice::from_ref(&own)).rig());
@@ -223,7 +243,7 @@ fn extended_numbers_go_on_beyond_32_bits() {
     let (mut west, mut east) = (west(std::slice::from_ref(&own)).rig(), east(&[own]).rig());
     let packets: Vec<_> = (0..100).map(|_| inner(true, 60)).collect();
     through(&mut west, &mut east, &packets[..1]);
-    // No gap is as long as half of what 32 bits tell apart.
+    // No gap is as long as half of all numbers of 32 bits.
     for first in [1 << 31, (1 << 32) - 50] {
         west.harness.sequences()[0].1.begin(first);
         through(&mut west, &mut east, &packets[..1]);
@@ -382,4 +402,32 @@ fn too_many_layers_are_not_taken_off() {
         let expected = if layers > 4 { Verdict::Drop(Reason::NestingLimit) } else { Verdict::Forward };
         assert_eq!(verdict, expected, "{layers}");
     }
+}
+
+#[test]
+fn nodes_allocate_nothing() {
+    let own = sa("aes128gcm16", V4.0, V4.1);
+    let options = Options { seed: 1, invent_neighbors: true };
+    let mut sender = west(std::slice::from_ref(&own)).rig();
+    let frames = frames(sender.protect(0, &vec![inner(true, 200); 200]).1);
+    let mut west = Harness::new(west(std::slice::from_ref(&own)).0, options).unwrap();
+    let mut east = Harness::new(east(&[own]).0, options).unwrap();
+    west.set_recording(false);
+    east.set_recording(false);
+    let packets = [inner(true, 200), inner(false, 300), inner(true, 3000)];
+    for (round, chunk) in frames.chunks(50).enumerate() {
+        for packet in packets.iter().cycle().take(30) {
+            assert!(west.inject_protected(0, SaIndex(0), packet, 0));
+        }
+        for frame in chunk {
+            assert!(east.inject(1, frame, Time(0), 0));
+        }
+        for harness in [&mut west, &mut east] {
+            let count = allocation_counter::measure(|| drop(harness.run())).count_total;
+            assert!(round == 0 || count == 0, "{count} allocations");
+        }
+    }
+    assert_eq!((west.conservation().imbalance(), east.conservation().imbalance()), (0, 0));
+    assert_eq!(west.sas()[0].outbound.as_ref().unwrap().packets, 4 * (10 + 10 + 30));
+    assert_eq!(east.sas()[0].inbound.as_ref().unwrap().packets, 200);
 }

@@ -16,15 +16,53 @@ use weir_packet::wire::nd::{self, Fields as Nd, RouterAdvertisement};
 use weir_plane::harness::{Harness, Options, Verdict};
 use weir_plane::model::{
     FlowTable, IcmpLimits, LinkCheck, Match, Mechanism, NeighborDiscovery, NextHop, PerFamily, RateLimit, RatePer,
-    RateUnit, RouteTarget, SavAction, SavLayout, SavPolicy, Urpf, UrpfMode,
+    RateUnit, RouteTarget, Sa, SaMode, SavAction, SavLayout, SavPolicy, Urpf, UrpfMode,
 };
 use weir_plane::reason::Reason;
 use weir_port::Transmitter;
 
 /// What no packet can force. Rings between workers are polled for room before ports are, and a test of the engine that
 /// fills one would need a worker that stands still; a worker that fails is a test of its own (`engine/workers`); buffers
-/// leave more headroom than any link-layer header takes. A harness has one worker, to which all replies come.
-const NOT_FORCED: [Reason; 4] = [Reason::HandoverFull, Reason::WorkerGone, Reason::NatWorker, Reason::NoHeadroom];
+/// leave more headroom than any link-layer header takes. A harness has one worker, to which all replies come, and needs no
+/// reservations of sequence numbers.
+const NOT_FORCED: [Reason; 5] =
+    [Reason::HandoverFull, Reason::WorkerGone, Reason::NatWorker, Reason::EspUnreserved, Reason::NoHeadroom];
+
+/// Packets of ESP that are none of their SA, and packets for SAs that do not take them.
+fn of_ipsec() -> Vec<Reason> {
+    use kit::esp::*;
+    let tunnel = sa("null-sha256", "198.51.100.1", "198.51.100.2");
+    let mut west =
+        west(&[Sa { mode: SaMode::Transport, ..tunnel.clone() }, Sa { name: "tunnel".into(), ..tunnel.clone() }]).rig();
+    let packet = bare("udp from 10.1.0.2 port 7 to 10.2.0.2 port 9 length 60");
+    west.protect(0, &[&packet]);
+    let marked = west.protect(1, &[&packet]).1.remove(0).1;
+    west.harness.sequences()[0].1.begin(u64::from(u32::MAX) + 1);
+    west.protect(1, &[&packet]);
+    let mut east = east(std::slice::from_ref(&tunnel)).rig();
+    let edit = |frame: &[u8], change: &dyn Fn(&mut Vec<u8>)| {
+        let mut new = frame.to_vec();
+        change(&mut new);
+        new
+    };
+    let congested = edit(&marked, &|frame| {
+        frame[l3(frame) + 1] |= 3;
+        mend(frame);
+    });
+    let forged = edit(&marked, &|frame| *frame.last_mut().unwrap() ^= 1);
+    let unknown = edit(&marked, &|frame| frame[l3(frame) + 20] ^= 1);
+    let dummy = sealed(&tunnel, 50, &[1, 2, 2, 59], 0x51, TO_EAST);
+    let malformed = sealed(&tunnel, 51, &[1, 2, 9, 4], 0x51, TO_EAST);
+    for frame in [forged, unknown, congested.clone(), congested, dummy, malformed] {
+        east.put("wan", &frame);
+    }
+    let mut checked = kit::esp::east(&[tunnel]);
+    checked.0.ipsec.unchecked = false;
+    let mut checked = checked.rig();
+    checked.put("wan", &marked);
+    let rigs = [&west, &east, &checked];
+    Reason::ALL.iter().copied().filter(|&reason| rigs.iter().any(|rig| rig.harness.drops(reason) > 0)).collect()
+}
 
 fn rig() -> Rig {
     let mut build = two_ports()
@@ -308,6 +346,7 @@ fn every_reason_is_produced() {
     seen.extend(listed());
     seen.extend(without_sessions());
     seen.extend(untranslated());
+    seen.extend(of_ipsec());
     seen.extend(on_the_link());
     seen.extend(fragments());
     seen.extend(not_admitted());

@@ -90,13 +90,13 @@ impl Store {
     }
 }
 
-/// What is known of the keys of outbound SAs.
+/// The keys of outbound SAs, and the directory in which their numbers are reserved.
 #[derive(Default)]
 pub(crate) struct Reservations {
     store: Option<Store>,
     /// Keys whose files were read in this run.
     known: HashMap<Fingerprint, Arc<Sequence>>,
-    /// What was logged last, so that it is logged once.
+    /// The trouble that was logged last: it is logged once.
     trouble: Option<String>,
 }
 

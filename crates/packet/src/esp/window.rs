@@ -12,7 +12,7 @@ pub const SMALLEST_WINDOW: u32 = 32;
 /// The largest window, in numbers.
 pub const LARGEST_WINDOW: u32 = 131_072;
 
-/// The span in which the upper half of a number is guessed where there is no window: half of what 32 bits tell apart.
+/// The span in which the upper half of a number is guessed where there is no window: half of all numbers of 32 bits.
 const SPAN: u64 = 1 << 31;
 
 /// A window, or none. One thread at a time calls [`Window::accept`]; any may read.
@@ -35,6 +35,12 @@ impl Window {
         let fits = size == 0 || size.is_power_of_two() && (SMALLEST_WINDOW..=LARGEST_WINDOW).contains(&size);
         let bits = (0..size.div_ceil(64)).map(|_| AtomicU64::new(u64::MAX)).collect();
         fits.then_some(Window { size, top: AtomicU64::new(0), bits })
+    }
+
+    /// Returns a window of so many numbers that takes none up to `top`: for an SA that another window has served so far.
+    #[must_use]
+    pub fn after(size: u32, top: u64) -> Option<Window> {
+        Some(Window { top: AtomicU64::new(top), ..Window::new(size)? })
     }
 
     /// Its size in numbers; 0 for none.
@@ -101,7 +107,7 @@ impl Window {
         Some(lost)
     }
 
-    /// Clears the bits of the numbers behind `top` up to `number`, and counts those that were clear.
+    /// Clears the bits of the numbers behind `top` up to `number`, and counts the bits that were clear.
     #[inline]
     fn leave_behind(&self, top: u64, number: u64) -> u64 {
         let size = u64::from(self.size);

@@ -15,15 +15,13 @@ use crate::root::{Interface, NONE};
 /// A digest of a secret.
 type Fingerprint = [u8; 16];
 
-/// What a window belongs to: the SA of a key with these numbers.
+/// The owner of a window: an inbound SA with its key.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct WindowOf {
     vrf: u16,
     local: IpAddr,
     spi: u32,
     fingerprint: Fingerprint,
-    esn: bool,
-    size: u32,
 }
 
 /// The SAs in force, and what outlives them.
@@ -32,6 +30,8 @@ pub(super) struct Store {
     /// By key, for as long as the gateway runs: a key that comes back goes on where it was.
     sequences: HashMap<Fingerprint, Arc<Sequence>>,
     windows: HashMap<WindowOf, Arc<Window>>,
+    /// The greatest numbers of SAs that are gone, for when they come back.
+    tops: HashMap<WindowOf, u64>,
     counters: HashMap<String, Arc<[SaCounters]>>,
     current: Ipsec,
 }
@@ -61,17 +61,11 @@ impl Store {
             // The configuration refuses addresses of two families.
             let Some(outer) = Outer::new(sa.local, sa.remote, udp, sa.hop_limit) else { continue };
             let inbound = sa.inbound.as_ref().and_then(|key| {
-                let of = WindowOf {
-                    vrf,
-                    local: sa.local,
-                    spi: key.spi,
-                    fingerprint: key.fingerprint(),
-                    esn: sa.esn,
-                    size: sa.window,
-                };
-                let window = match before.get(&of) {
+                let of = WindowOf { vrf, local: sa.local, spi: key.spi, fingerprint: key.fingerprint() };
+                let top = before.get(&of).map(|window| window.top()).or_else(|| self.tops.remove(&of));
+                let window = match before.get(&of).filter(|window| window.size() == sa.window) {
                     Some(window) => Arc::clone(window),
-                    None => Arc::new(Window::new(sa.window)?),
+                    None => Arc::new(Window::after(sa.window, top.unwrap_or(0))?),
                 };
                 self.windows.insert(of, Arc::clone(&window));
                 spis.push((vrf, sa.local, key.spi, number));
@@ -105,6 +99,11 @@ impl Store {
                 inbound,
                 counters,
             }));
+        }
+        for (of, window) in before {
+            if !self.windows.contains_key(&of) && window.top() > 0 {
+                self.tops.insert(of, window.top());
+            }
         }
         ports.sort_unstable();
         ports.dedup();

@@ -11,7 +11,7 @@ const MOST: usize = 2048;
 /// The packets of a worker that go round again. Empty between two rounds.
 pub(crate) struct Requeue {
     waiting: VecDeque<Packet>,
-    /// Those that the vector under way added: they go before the waiting ones.
+    /// Packets that the vector under way added: they go before the waiting ones.
     added: VecDeque<Packet>,
 }
 
@@ -26,7 +26,7 @@ impl Requeue {
         self.added.is_empty() && self.waiting.is_empty()
     }
 
-    /// Adds a packet behind those that the vector under way has added; gives it back if there is no room.
+    /// Adds a packet behind the packets that the vector under way has added; gives it back if there is no room.
     pub(crate) fn push(&mut self, packet: Packet) -> Result<(), Packet> {
         if self.added.len() + self.waiting.len() >= MOST {
             return Err(packet);

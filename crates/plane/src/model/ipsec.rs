@@ -31,7 +31,7 @@ pub struct Ipsec {
 pub struct Sa {
     /// Its name, unique.
     pub name: String,
-    /// What ESP protects.
+    /// The part of a packet that ESP protects.
     pub mode: SaMode,
     /// The routing domain of the outer addresses.
     pub vrf: VrfIndex,
@@ -67,7 +67,7 @@ pub struct Sa {
     pub origin: Origin,
 }
 
-/// What an SA protects (RFC 4303, 3.1).
+/// The part of a packet that an SA protects (RFC 4303, 3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SaMode {
     /// A whole packet, behind an IP header of the SA.

@@ -11,7 +11,7 @@ use crate::model::{Encapsulation, SaMode};
 pub struct SaStats {
     /// Its name.
     pub name: String,
-    /// What ESP protects.
+    /// The part of a packet that ESP protects.
     pub mode: SaMode,
     /// The gateway's outer address.
     pub local: IpAddr,

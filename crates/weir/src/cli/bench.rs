@@ -10,10 +10,10 @@ use weir_bench::acl::{self, Acl};
 use weir_bench::between::{self, PortKind};
 use weir_bench::crypto::{Algorithm, Crypto};
 use weir_bench::flow::Flow;
-use weir_bench::spd::Spd;
 use weir_bench::forward::Forward;
 use weir_bench::report::Report;
 use weir_bench::sav::{self, Sav, accuracy};
+use weir_bench::spd::Spd;
 
 /// Measures the cost of forwarding on this machine
 #[derive(Debug, Args)]

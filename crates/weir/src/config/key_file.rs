@@ -48,7 +48,12 @@ pub(super) enum KeyFileError {
 }
 
 impl KeyFileError {
-    /// What to do about it.
+    /// Nobody knows what the file has.
+    pub(super) fn is_unreadable(&self) -> bool {
+        matches!(self, KeyFileError::Io(_) | KeyFileError::NoFiles)
+    }
+
+    /// The remedy, if there is a simple one.
     pub(super) fn help(&self, path: &Path) -> Option<String> {
         match self {
             KeyFileError::Open(_) => Some(format!("run `chmod 600 {}`", path.display())),

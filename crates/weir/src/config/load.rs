@@ -330,7 +330,8 @@ impl<'f> Loader<'f> {
                     },
                     Err(error) => {
                         let message = format!("`{}` is no key file: {error}", path.display());
-                        let mut found = Diagnostic::error(Code::KeyFile, keyed.file.span, message);
+                        let code = if error.is_unreadable() { Code::FileUnreadable } else { Code::KeyFile };
+                        let mut found = Diagnostic::error(code, keyed.file.span, message);
                         found.help = error.help(path);
                         self.diagnostics.push(found);
                     }

@@ -8,7 +8,7 @@ use weir_plane::model::Place;
 pub struct Line {
     /// `FILE:LINE`.
     pub place: String,
-    /// What stands there.
+    /// Its text.
     pub text: String,
 }
 

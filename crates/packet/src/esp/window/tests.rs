@@ -85,6 +85,14 @@ fn sizes_are_powers_of_two_within_bounds() {
 }
 
 #[test]
+fn a_window_goes_on_behind_another() {
+    let window = Window::after(64, 1000).unwrap();
+    assert!((0..=1000).all(|number| !window.is_new(number)));
+    assert_eq!((window.accept(1003), window.accept(1001), window.accept(1000)), (Some(0), Some(0), None));
+    assert_eq!(window.accept(1067), Some(1), "1002 is lost, and nothing before 1001");
+}
+
+#[test]
 fn a_jump_counts_what_it_leaves_behind() {
     let window = Window::new(64).unwrap();
     assert_eq!(window.accept(1), Some(0));

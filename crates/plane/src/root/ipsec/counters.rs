@@ -2,7 +2,7 @@
 
 use crate::root::counters::{Counter, TrafficCounter};
 
-/// What a pair of SAs counts on one worker. Octets are those of inner packets from their IP header on.
+/// Counters of a pair of SAs on one worker. Octets are those of inner packets from their IP header on.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct SaCounters {

@@ -13,7 +13,7 @@ use crate::model::{Encapsulation, OuterDf, OuterDscp, OuterLabel, SaMode};
 pub struct Sa {
     /// Its name.
     pub name: Arc<str>,
-    /// What ESP protects.
+    /// The part of a packet that ESP protects.
     pub mode: SaMode,
     /// The number of the routing domain of the outer addresses.
     pub vrf: u16,

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The numbers of one key: given in ascending order, and only up to those that are reserved.
+/// The numbers of one key: given in ascending order, and none that is not reserved.
 #[derive(Debug)]
 pub struct Sequence {
     /// The next one.

@@ -134,7 +134,7 @@ pub(super) fn read(reader: &mut Reader<'_>, name: At<String>, value: Value<'_>, 
     })
 }
 
-/// What is there and could not be read is lost; what is not there is none.
+/// Returns `None` for a value that could not be read, and `Some(None)` for a value that is not there.
 fn optional<T>(read: Option<Option<T>>) -> Option<Option<T>> {
     match read {
         Some(None) => None,

@@ -4,10 +4,11 @@ use weir_packet::packet::Packet;
 use weir_packet::parse::{self, ParseFlags, Seed};
 use weir_packet::wire::{protocol, udp};
 
+use super::super::next_hop;
 use crate::root::Root;
 use crate::root::family::Family;
 
-/// What a packet for the gateway is to IPsec.
+/// The meaning of a packet for the gateway to IPsec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Arrival {
     /// ESP whose SPI lies at this offset of the frame.
@@ -18,7 +19,7 @@ pub(in super::super) enum Arrival {
     Other,
 }
 
-/// Says what a whole packet for the gateway is to IPsec.
+/// Classifies a whole packet for the gateway.
 #[inline]
 pub(in super::super) fn arrival(root: &Root, packet: &Packet) -> Arrival {
     if !root.ipsec.is_active() || packet.flags().contains(ParseFlags::FRAGMENT) {
@@ -46,13 +47,16 @@ fn in_udp(root: &Root, packet: &Packet) -> Arrival {
     }
 }
 
-/// The hash that names the owner of a packet of ESP: by the SPI alone, so that one worker has the window of an SA, whatever
-/// its packets come in by and whichever address a NAT gives them. `None`: the packet is none.
+/// The hash that names the owner of a packet of ESP for an SA of the gateway: by the SPI alone, so that one worker has the window
+/// of an SA, whatever its packets come in by and whichever address a NAT gives them. `None`: any other packet.
 #[inline]
 pub(in super::super) fn owner_hash(root: &Root, packet: &Packet, seed: &Seed) -> Option<u32> {
     let Arrival::Esp(at) = arrival(root, packet) else { return None };
-    let spi = packet.data().get(at..)?.first_chunk::<4>()?;
-    Some(parse::spi_hash(u32::from_be_bytes(*spi), seed))
+    let spi = u32::from_be_bytes(*packet.data().get(at..)?.first_chunk::<4>()?);
+    let vrf = root.interfaces.get(packet.interface() as usize)?.vrf;
+    // Packets of ESP that are forwarded have the owner of their flow.
+    root.ipsec.inbound(vrf, next_hop::destination(packet)?, spi)?;
+    Some(parse::spi_hash(spi, seed))
 }
 
 /// A packet that comes in is of ESP, or a keepalive, for an address of the interface, or for an SA: no policy about packets in

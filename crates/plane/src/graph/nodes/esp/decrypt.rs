@@ -1,9 +1,7 @@
 //! `esp-decrypt`: packets of ESP for the gateway become the packets inside (RFC 4303, 3.4).
 //!
-//! A batch is opened at once. The window is looked at before and moved behind: two packets of a batch with one number are told
-//! apart then, and a forged packet moves nothing.
-
-use std::net::IpAddr;
+//! A batch is opened at once. The window is looked at before and moved behind: of two packets of a batch with one
+//! number the first counts, and a forged packet moves nothing.
 
 use weir_crypto::{Failure, Job};
 use weir_packet::delivery;
@@ -12,9 +10,9 @@ use weir_packet::offload::Offload;
 use weir_packet::packet::{Packet, Shown};
 use weir_packet::parse::{ParseFlags, Parsed};
 use weir_packet::vector::{Indices, Vector};
-use weir_packet::wire::{ipv4, ipv6, protocol, udp};
+use weir_packet::wire::{ipv4, protocol, udp};
 
-use super::super::Context;
+use super::super::{Context, next_hop};
 use super::{Arrival, BATCH, arrival, no_jobs};
 use crate::graph::flags::DECRYPTED;
 use crate::graph::record::Fate;
@@ -55,6 +53,9 @@ fn run_batch(context: &mut Context<'_>, vector: &mut Vector, places: &[u8]) {
                 let counters = &found.sa.counters[context.worker];
                 if !found.inbound.window.is_new(found.sequence) {
                     counters.replayed.add(1);
+                    if context.recorder.is_on() {
+                        context.record(packet, Fate::Secured { sa: found.number, inbound: true });
+                    }
                     context.next.refuse(packet, place, Reason::EspReplay);
                     continue;
                 }
@@ -86,12 +87,7 @@ fn find<'a>(root: &'a Root, packet: &Packet) -> Result<Found<'a>, (Reason, Optio
     };
     let (spi, low) = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
     let vrf = root.interfaces.get(packet.interface() as usize).map_or(0, |interface| interface.vrf);
-    let destination = if packet.flags().contains(ParseFlags::IP4) {
-        packet.l3_header::<{ ipv4::LENGTH }>().and_then(|header| super::super::next_hop::destination_v4(header))
-    } else {
-        packet.l3_header::<{ ipv6::LENGTH }>().and_then(|header| super::super::next_hop::destination_v6(header))
-    };
-    let destination = destination.unwrap_or(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED));
+    let destination = next_hop::destination(packet).ok_or((Reason::EspNoSa, None))?;
     let (number, sa) = root.ipsec.inbound(vrf, destination, spi).ok_or((Reason::EspNoSa, None))?;
     let inbound = sa.inbound.as_ref().filter(|_| is_encapsulated_so(packet, sa)).ok_or((Reason::EspNoSa, None))?;
     let sequence = match sa.esn {

@@ -98,7 +98,7 @@ fn run_batch(
 /// Why a packet is not sealed now.
 enum Stop {
     Reason(Reason),
-    /// Its source is told.
+    /// An error goes to its source.
     Aloud(Reason),
     /// It is cut first, into packets of at most so many octets.
     Fragment(u32),
@@ -184,12 +184,15 @@ fn check_length(
     if path.sa != number {
         *path = Path { sa: number, mtu: path::mtu(context, sa) };
     }
+    // In transport mode the packet's own headers stay in front, with UDP behind them if there is some.
+    let kept = match sa.mode {
+        SaMode::Tunnel => 0,
+        SaMode::Transport => packet.l4_offset().saturating_sub(packet.l3_offset()),
+    };
     let headers = match sa.mode {
         SaMode::Tunnel => sa.outer.length(),
-        // The packet's own IP header stays in front.
-        SaMode::Transport => sa.outer.length() - sa.outer.ip_length() + packet.l4_offset() - packet.l3_offset(),
+        SaMode::Transport => kept + sa.outer.length() - sa.outer.ip_length(),
     };
-    let kept = if sa.mode == SaMode::Transport { packet.l4_offset() - packet.l3_offset() } else { 0 };
     let room = sa.layout.longest(path.mtu.saturating_sub(headers)).unwrap_or(0) + kept;
     if octets <= room {
         return Ok(());

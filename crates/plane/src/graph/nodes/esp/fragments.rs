@@ -12,7 +12,7 @@ use super::super::stage::Stage;
 use crate::graph::flags::ORIGINATED;
 use crate::reason::Reason;
 
-/// Has a packet come back to `esp-encrypt` behind those that were queued before.
+/// Has a packet come back to `esp-encrypt` behind the packets that were queued before.
 #[cold]
 pub(super) fn queue(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
     packet.set_resume(Stage::Encrypt as u8);
