@@ -46,11 +46,15 @@ fn of_ipsec() -> Vec<Reason> {
         new
     };
     let congested = edit(&marked, &|frame| {
-        frame[l3(frame) + 1] |= 3;
+        let at = l3(frame);
+        frame[at + 1] |= 3;
         mend(frame);
     });
     let forged = edit(&marked, &|frame| *frame.last_mut().unwrap() ^= 1);
-    let unknown = edit(&marked, &|frame| frame[l3(frame) + 20] ^= 1);
+    let unknown = edit(&marked, &|frame| {
+        let at = l3(frame);
+        frame[at + 20] ^= 1;
+    });
     let dummy = sealed(&tunnel, 50, &[1, 2, 2, 59], 0x51, TO_EAST);
     let malformed = sealed(&tunnel, 51, &[1, 2, 9, 4], 0x51, TO_EAST);
     for frame in [forged, unknown, congested.clone(), congested, dummy, malformed] {
@@ -159,6 +163,35 @@ fn untranslated() -> Vec<Reason> {
     rig.send("lan", "udp from 10.0.0.2 port 9 to 198.51.100.9 port 1");
     rig.send("lan", "udp from 10.0.0.2 port 8 to 198.51.100.9 port 1");
     rig.send("lan", "tcp from 10.0.0.2 port 9 to 198.51.100.9 port 2 flags rst");
+    Reason::ALL.iter().copied().filter(|&reason| rig.harness.drops(reason) > 0).collect()
+}
+
+/// Reasons of packets that an SPD does not let pass.
+fn policed() -> Vec<Reason> {
+    use weir_plane::model::{Origin, SaIndex, Spd, SpdAction, SpdCache, SpdIndex, SpdRule};
+    let tunnel = kit::esp::sa("aes128gcm16", "198.51.100.1", "198.51.100.2");
+    let mut build = kit::esp::west(&[tunnel]);
+    let mut rule = |action: SpdAction, text: &str| SpdRule {
+        action,
+        matches: build.acl_rule(text),
+        names_family: false,
+        opaque: (false, false),
+        priority: 0,
+        comment: None,
+    };
+    let rules = [rule(SpdAction::Protect(SaIndex(0)), "permit udp"), rule(SpdAction::Discard, "permit tcp")];
+    let cache = SpdCache::default();
+    build.0.spds.push(Spd { name: "edge".into(), rules: rules.into(), cache, origin: Origin::default() });
+    let wan = build.0.interfaces.iter().position(|interface| interface.name == "wan").unwrap();
+    build.0.interfaces[wan].spd = Some(SpdIndex(0));
+    let mut rig = build.rig();
+    for (interface, text) in [
+        ("lan", "tcp from 10.1.0.2 port 9 to 10.2.0.2 port 1"),
+        ("lan", "99 from 10.1.0.2 to 10.2.0.2"),
+        ("wan", "udp from 10.2.0.2 port 9 to 10.1.0.2 port 1"),
+    ] {
+        rig.send(interface, text);
+    }
     Reason::ALL.iter().copied().filter(|&reason| rig.harness.drops(reason) > 0).collect()
 }
 
@@ -347,6 +380,7 @@ fn every_reason_is_produced() {
     seen.extend(without_sessions());
     seen.extend(untranslated());
     seen.extend(of_ipsec());
+    seen.extend(policed());
     seen.extend(on_the_link());
     seen.extend(fragments());
     seen.extend(not_admitted());
