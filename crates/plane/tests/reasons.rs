@@ -46,11 +46,12 @@ fn of_ipsec() -> Vec<Reason> {
         new
     };
     let congested = edit(&marked, &|frame| {
-        frame[l3(frame) + 1] |= 3;
+        let at = l3(frame);
+        frame[at + 1] |= 3;
         mend(frame);
     });
     let forged = edit(&marked, &|frame| *frame.last_mut().unwrap() ^= 1);
-    let unknown = edit(&marked, &|frame| frame[l3(frame) + 20] ^= 1);
+    let unknown = edit(&marked, &|frame| frame[14 + 20] ^= 1);
     let dummy = sealed(&tunnel, 50, &[1, 2, 2, 59], 0x51, TO_EAST);
     let malformed = sealed(&tunnel, 51, &[1, 2, 9, 4], 0x51, TO_EAST);
     for frame in [forged, unknown, congested.clone(), congested, dummy, malformed] {
