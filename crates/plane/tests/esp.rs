@@ -166,7 +166,7 @@ fn a_window_outlives_reloads_and_its_size() {
     east.reload(with(128));
     assert!(!accepts(&mut east, 3) && !accepts(&mut east, 9) && accepts(&mut east, 10));
     east.reload(kit::esp::east(&[]));
-    east.drops_frame("wan", &all[12], Reason::LocalUnhandled);
+    assert_eq!(east.put("wan", &all[12]).outcome.verdict, Verdict::Drop(Reason::LocalUnhandled));
     east.reload(with(128));
     assert!(!accepts(&mut east, 10) && accepts(&mut east, 12));
 }

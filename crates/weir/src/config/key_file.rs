@@ -13,7 +13,7 @@ const LARGEST: u64 = 4096;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KeyFileError {
     /// The system says why.
-    #[error("cannot read it: {0}")]
+    #[error("{0}")]
     Io(#[from] std::io::Error),
     /// There are no files here.
     #[error("a configuration that is not a file names no files")]

@@ -329,10 +329,15 @@ impl<'f> Loader<'f> {
                         }
                     },
                     Err(error) => {
-                        let message = format!("`{}` is no key file: {error}", path.display());
+                        let path = path.display();
+                        let message = if error.is_unreadable() {
+                            format!("cannot read `{path}`: {error}")
+                        } else {
+                            format!("`{path}` is no key file: {error}")
+                        };
                         let code = if error.is_unreadable() { Code::FileUnreadable } else { Code::KeyFile };
                         let mut found = Diagnostic::error(code, keyed.file.span, message);
-                        found.help = error.help(path);
+                        found.help = error.help(&keyed.file.value);
                         self.diagnostics.push(found);
                     }
                 }

@@ -48,10 +48,6 @@ impl Resolver<'_> {
             Some(vrf) => self.vrf_named(vrf)?,
             None => self.vrf_with(&declared.local),
         };
-        let interface = match &declared.interface {
-            Some(name) => Some(self.way_in(name)?),
-            None => None,
-        };
         let state = &self.declared.settings.ipsec_state;
         if let Some(out) = &declared.outbound
             && state.is_none()
@@ -60,6 +56,10 @@ impl Resolver<'_> {
             let found = Diagnostic::warning(Code::NoState, out.spi.span, message);
             self.report(found.help("write `[ipsec]` and `state = \"/var/lib/weir/ipsec\"`"));
         }
+        let interface = match &declared.interface {
+            Some(name) => Some(self.way_in(name)?),
+            None => None,
+        };
         let lost = |keyed: &Option<_>, key: Option<&model::SaKey>| keyed.is_some() && key.is_none();
         let outbound = declared.outbound.as_ref().and_then(|own| own.key.clone());
         let inbound = declared.inbound.as_ref().and_then(|own| own.key.clone());
