@@ -10,9 +10,9 @@ use crate::algorithm::Algorithm;
 #[derive(Clone)]
 pub struct Secret {
     /// The cipher's key with its salt behind it.
-    cipher: Zeroizing<Vec<u8>>,
+    pub(crate) cipher: Zeroizing<Vec<u8>>,
     /// The integrity algorithm's key.
-    integrity: Zeroizing<Vec<u8>>,
+    pub(crate) integrity: Zeroizing<Vec<u8>>,
 }
 
 impl Secret {
@@ -21,12 +21,6 @@ impl Secret {
     #[must_use]
     pub fn new(cipher: &[u8], integrity: &[u8]) -> Secret {
         Secret { cipher: Zeroizing::new(cipher.to_vec()), integrity: Zeroizing::new(integrity.to_vec()) }
-    }
-
-    /// Returns a digest of the secret, by which equal secrets are recognised. It does not reveal the secret.
-    #[must_use]
-    pub fn fingerprint(&self) -> [u8; 16] {
-        crate::aws_lc::digest(&self.cipher, &self.integrity)
     }
 
     /// Checks both lengths, and returns cipher key and integrity key.
