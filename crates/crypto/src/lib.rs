@@ -16,6 +16,7 @@ pub mod algorithm;
 mod aws_lc;
 mod engine;
 pub mod engines;
+mod fingerprint;
 mod job;
 mod key;
 #[cfg(target_arch = "x86_64")]

@@ -23,10 +23,9 @@ impl Secret {
         Secret { cipher: Zeroizing::new(cipher.to_vec()), integrity: Zeroizing::new(integrity.to_vec()) }
     }
 
-    /// Returns a digest of the secret, by which equal secrets are recognised. It does not reveal the secret.
-    #[must_use]
-    pub fn fingerprint(&self) -> [u8; 16] {
-        crate::aws_lc::digest(&self.cipher, &self.integrity)
+    /// Returns cipher key and integrity key, whatever their lengths.
+    pub(crate) fn parts(&self) -> (&[u8], &[u8]) {
+        (&self.cipher, &self.integrity)
     }
 
     /// Checks both lengths, and returns cipher key and integrity key.

@@ -13,7 +13,8 @@ use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::{ipv4, protocol, udp};
 
 use super::super::{Context, next_hop};
-use super::{Arrival, BATCH, arrival, no_jobs};
+use super::arrival::{Arrival, arrival};
+use super::batch::{BATCH, no_jobs};
 use crate::graph::flags::DECRYPTED;
 use crate::graph::record::Fate;
 use crate::model::SaMode;

@@ -11,8 +11,9 @@ use weir_packet::wire::{ipv4, ipv6, protocol};
 
 use super::super::stage::Stage;
 use super::super::{Context, handover, session};
+use super::batch::{BATCH, no_jobs};
 use super::build::{self, Draw};
-use super::{BATCH, fragments, no_jobs, path};
+use super::{fragments, path};
 use crate::graph::flags::{ENCAPSULATED, ORIGINATED};
 use crate::graph::peer::Peer;
 use crate::graph::record::Fate;
