@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use weir_plane::ipsec::Sequence;
+use weir_plane::ipsec::{Sequence, Sequences};
 
 use crate::control::running::Running;
 
@@ -102,11 +102,7 @@ pub(crate) struct Reservations {
 
 impl Reservations {
     /// Reserves numbers for each key that has used half of its own. Returns trouble that was not there before.
-    pub(crate) fn step(
-        &mut self,
-        folder: Option<&Path>,
-        sequences: Vec<(Fingerprint, Arc<Sequence>)>,
-    ) -> Option<String> {
+    pub(crate) fn step(&mut self, folder: Option<&Path>, sequences: Sequences) -> Option<String> {
         if sequences.is_empty() {
             return None;
         }
@@ -116,7 +112,7 @@ impl Reservations {
         new
     }
 
-    fn reserve(&mut self, folder: &Path, sequences: Vec<(Fingerprint, Arc<Sequence>)>) -> Result<(), String> {
+    fn reserve(&mut self, folder: &Path, sequences: Sequences) -> Result<(), String> {
         let at =
             |what: &Path, error: io::Error| format!("cannot reserve sequence numbers in {}: {error}", what.display());
         if self.store.as_ref().is_none_or(|store| store.folder != folder) {
@@ -206,7 +202,7 @@ mod tests {
 
     const KEY: Fingerprint = [7; 16];
 
-    fn closed() -> Vec<(Fingerprint, Arc<Sequence>)> {
+    fn closed() -> Sequences {
         vec![(KEY, Arc::new(Sequence::closed()))]
     }
 

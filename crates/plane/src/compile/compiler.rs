@@ -371,7 +371,7 @@ impl Compiler {
     }
 
     /// The sequence numbers of each outbound key that was ever in force, by the digest of the key.
-    pub fn sequences(&self) -> Vec<([u8; 16], Arc<crate::root::ipsec::Sequence>)> {
+    pub fn sequences(&self) -> crate::root::ipsec::Sequences {
         self.ipsec.sequences()
     }
 

@@ -9,7 +9,7 @@ use weir_packet::esp::{Layout, Outer, Window};
 
 use super::map::Map;
 use crate::model::{self, Gateway, InterfaceKind, SaKey};
-use crate::root::ipsec::{Inbound, Ipsec, Outbound, Sa, SaCounters, Sequence, SpiTable};
+use crate::root::ipsec::{Inbound, Ipsec, Outbound, Sa, SaCounters, Sequence, Sequences, SpiTable};
 use crate::root::{Interface, NONE};
 
 /// A digest of a secret.
@@ -43,7 +43,7 @@ impl Store {
     }
 
     /// The sequence numbers of each outbound key that was ever in force, by the digest of the key.
-    pub(super) fn sequences(&self) -> Vec<(Fingerprint, Arc<Sequence>)> {
+    pub(super) fn sequences(&self) -> Sequences {
         self.sequences.iter().map(|(key, sequence)| (*key, Arc::clone(sequence))).collect()
     }
 

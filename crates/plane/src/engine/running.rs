@@ -27,6 +27,7 @@ use crate::neighbor::control::{self as keeping, Keeper, News, Work};
 use crate::node::Node;
 use crate::root::Root;
 use crate::root::counters::Counter;
+use crate::root::ipsec::Sequences;
 use crate::stats::{self, Snapshot};
 
 use super::control::{self, Control, State, look_at};
@@ -676,7 +677,7 @@ impl Engine {
 
     /// The sequence numbers of the outbound SAs in force, and the digests of their keys; and the directory in which numbers
     /// are reserved, if there is one.
-    pub fn sequences(&self) -> (Option<std::path::PathBuf>, Vec<([u8; 16], Arc<crate::root::ipsec::Sequence>)>) {
+    pub fn sequences(&self) -> (Option<std::path::PathBuf>, Sequences) {
         let (model, _) = self.control.in_force();
         let sequences = self.root.with(|root| {
             let outbound = root.ipsec.sas.iter().flatten().filter_map(|sa| sa.outbound.as_ref());

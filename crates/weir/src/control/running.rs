@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use ipnet::IpNet;
@@ -133,7 +133,7 @@ impl Running {
     }
 
     /// The directory in which sequence numbers are reserved, and those of the outbound SAs with the digests of their keys.
-    pub(crate) fn sequences(&self) -> (Option<PathBuf>, Vec<([u8; 16], Arc<weir_plane::ipsec::Sequence>)>) {
+    pub(crate) fn sequences(&self) -> (Option<PathBuf>, weir_plane::ipsec::Sequences) {
         self.engine.sequences()
     }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 pub use counters::SaCounters;
 pub use sa::{Inbound, Outbound, Sa};
-pub use sequence::{Sequence, Taken};
+pub use sequence::{Sequence, Sequences, Taken};
 pub use spi::{Entry as SpiEntry, SpiTable};
 
 /// The SAs in force.

@@ -1,5 +1,6 @@
 //! Sequence numbers of an outbound SA. They are the IVs of ciphers that need unique ones, so none is ever given twice.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The numbers of one key: given in ascending order, and none that is not reserved.
@@ -10,6 +11,9 @@ pub struct Sequence {
     /// The first one that is not reserved.
     reserved: AtomicU64,
 }
+
+/// Sequences by the digest of their key.
+pub type Sequences = Vec<([u8; 16], Arc<Sequence>)>;
 
 /// Numbers that were given: `count` from `first` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
