@@ -33,7 +33,8 @@ fn gateway() -> Gateway {
     "#;
     let mut gateway = parse_str("esp.toml", text).gateway.expect("a configuration without errors");
     gateway.ipsec.unchecked = true;
-    for (index, mode) in [SaMode::Tunnel, SaMode::Transport, SaMode::Tunnel, SaMode::Transport].into_iter().enumerate() {
+    for (index, mode) in [SaMode::Tunnel, SaMode::Transport, SaMode::Tunnel, SaMode::Transport].into_iter().enumerate()
+    {
         let (local, remote) = ADDRESSES[index / 2];
         let address = |text: &str| text.parse::<IpAddr>().expect("an address");
         gateway.sas.push(Sa {
