@@ -68,7 +68,8 @@ fn gateway(own: u8, other: u8) -> Build {
     let [v4, v6] = [format!("198.51.100.{other}"), format!("2001:db8:ff::{other}")];
     let [to_v4, to_v6] = nets(other);
     let lan = [format!("10.{own}.0.1/24"), format!("2001:db8:{own}::1/64")];
-    let build = Build::new()
+
+    Build::new()
         .port("lan", &[&lan[0], &lan[1]])
         .port("wan", &[&wan[0], &wan[1]])
         .neighbor("lan", &format!("10.{own}.0.2"), super::mac(own))
@@ -77,8 +78,7 @@ fn gateway(own: u8, other: u8) -> Build {
         .neighbor("wan", &v4, own_mac(1))
         .neighbor("wan", &v6, own_mac(1))
         .via(&to_v4, &[&format!("wan {v4}")])
-        .via(&to_v6, &[&format!("wan {v6}")]);
-    build
+        .via(&to_v6, &[&format!("wan {v6}")])
 }
 
 /// West with these SAs, whose decrypted packets are not checked.
