@@ -5,7 +5,7 @@ mod kit;
 use kit::esp::{bare, mirrored, sa, udp};
 use kit::*;
 use weir_plane::harness::Verdict;
-use weir_plane::model::{Origin, Sa, SaIndex, SaKey, Spd, SpdAction, SpdCache, SpdIndex, SpdRule};
+use weir_plane::model::{Origin, OuterDf, Sa, SaIndex, SaKey, Spd, SpdAction, SpdCache, SpdIndex, SpdRule};
 use weir_plane::reason::Reason;
 
 const V4: (&str, &str) = ("198.51.100.1", "198.51.100.2");
@@ -171,6 +171,62 @@ fn fragments_follow_the_first_on_both_sides() {
     assert_eq!(out.len() + more.len(), 2);
     assert_eq!(counted(&east), [(0, 2), (0, 0)]);
     assert_eq!(east.conservation().imbalance(), 0);
+}
+
+/// Fragments of an IPv4 frame without options, cut behind so many octets of its payload.
+fn cut(frame: &[u8], at: usize) -> [Vec<u8>; 2] {
+    let (head, end) = (14 + 20, 14 + 20 + at);
+    let mut pieces = [frame[..end].to_vec(), [&frame[..head], &frame[end..]].concat()];
+    for (piece, word) in pieces.iter_mut().zip([0x2000, (at / 8) as u16]) {
+        let length = (piece.len() - 14) as u16;
+        piece[14 + 2..14 + 4].copy_from_slice(&length.to_be_bytes());
+        piece[14 + 6..14 + 8].copy_from_slice(&word.to_be_bytes());
+        kit::mend(piece);
+    }
+    pieces
+}
+
+#[test]
+fn fragments_of_esp_in_udp_pass_beside_the_spd_in_any_order() {
+    let own = Sa { df: OuterDf::Clear, encapsulation: udp(), ..sa("aes128gcm16", V4.0, V4.1) };
+    for backwards in [false, true] {
+        let mut west = west(std::slice::from_ref(&own), &["protect 0 any"]);
+        let mut east = east(std::slice::from_ref(&own), &["protect 0 any"]);
+        let passage = west.send("lan", "udp from 10.1.0.2 port 7 to 10.2.0.2 port 9 length 1000");
+        let mut pieces = cut(&passage.out[0].1, 512);
+        if backwards {
+            pieces.reverse();
+        }
+        let (_, mut out) = east.put_all("wan", &pieces);
+        out.extend(east.idle().1);
+        assert_eq!((out.len(), counted(&east)), (1, vec![(0, 1)]), "backwards: {backwards}");
+        assert_eq!(east.conservation().imbalance(), 0);
+    }
+}
+
+#[test]
+fn fragments_of_ike_match_the_spd_once_they_are_whole() {
+    let own = Sa { encapsulation: udp(), ..sa("aes128gcm16", V4.0, V4.1) };
+    let message = |port: u16| {
+        let text = format!("udp from 198.51.100.1 port 4500 to 198.51.100.2 port {port} length 600");
+        let mut frame = kit::frame(&text, kit::own_mac(1));
+        frame[14 + 28..14 + 32].fill(0);
+        cut(&frame, 256)
+    };
+    let cases: [(&str, u16, Reason, (u64, u64)); 4] = [
+        ("bypass udp", 4501, Reason::LocalUnhandled, (0, 1)),
+        ("discard udp", 4501, Reason::SpdDiscard, (0, 1)),
+        ("protect 0 udp", 4501, Reason::SpdUnprotected, (0, 1)),
+        // A port to which no ESP comes: each fragment matches.
+        ("discard udp", 4502, Reason::SpdDiscard, (0, 2)),
+    ];
+    for (rule, port, reason, counts) in cases {
+        let mut east = east(std::slice::from_ref(&own), &[rule]);
+        let (outcomes, out) = east.put_all("wan", &message(port));
+        assert!(out.is_empty() && outcomes.iter().any(|own| own.verdict == Verdict::Drop(reason)), "{rule} {outcomes:?}");
+        assert_eq!(counted(&east), [counts], "{rule} {port}");
+        assert_eq!(east.conservation().imbalance(), 0);
+    }
 }
 
 #[test]

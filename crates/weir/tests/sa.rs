@@ -19,6 +19,9 @@ fn check(sas: &str) -> (TempDir, Loaded) {
     for (name, digit) in [("a", "1"), ("b", "2"), ("c", "3"), ("d", "1")] {
         write(folder.path(), name, &digit.repeat(40), 0o600);
     }
+    let names = sas.split("[sa.").skip(1).filter_map(|own| Some(own.split_once(']')?.0));
+    let rule = |(at, name): (usize, &str)| format!("\"protect ip from any to 10.{at}.0.0/16 sa {name}\"");
+    let rules = names.enumerate().map(rule).collect::<Vec<_>>().join(", ");
     let text = format!(
         r#"
         version = 1
@@ -28,10 +31,13 @@ fn check(sas: &str) -> (TempDir, Loaded) {
         name = "wan"
         port = "null"
         address = ["198.51.100.1/24", "198.51.100.7/32"]
+        spd = "edge"
         [[interface]]
         name = "east"
         port = "ipsec"
         {sas}
+        [spd.edge]
+        rules = [{rules}]
         "#
     );
     write(folder.path(), "weir.toml", &text, 0o644);
@@ -88,7 +94,8 @@ fn key_files_that_others_can_read_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), "key", &"1".repeat(40), 0o640);
     write(folder.path(), "short", "11 22", 0o600);
-    let pair = "[[interface]]\nname = \"wan\"\nport = \"null\"\naddress = \"198.51.100.1/24\"\n[sa.one]\n\
+    let pair = "[[interface]]\nname = \"wan\"\nport = \"null\"\naddress = \"198.51.100.1/24\"\nspd = \"edge\"\n\
+        [spd.edge]\nrules = [\"protect ip from any to any sa one\"]\n[sa.one]\n\
         local = \"198.51.100.1\"\nremote = \"198.51.100.2\"\nalgorithm = \"aes128gcm16\"\n\
         out = { spi = 300, key-file = \"key\" }\nin = { spi = 300, key-file = \"short\" }\n";
     write(folder.path(), "weir.toml", &format!("version = 1\n[ipsec]\nstate = \"s\"\n{pair}"), 0o644);

@@ -370,6 +370,11 @@ impl Compiler {
         }
     }
 
+    /// The sequence numbers of the outbound SAs of a model that is to come into force.
+    pub(crate) fn announced_sequences(&mut self, gateway: &model::Gateway) -> crate::root::ipsec::Sequences {
+        self.ipsec.announced(gateway)
+    }
+
     /// The sequence numbers of each outbound key that was ever in force, by the digest of the key.
     pub fn sequences(&self) -> crate::root::ipsec::Sequences {
         self.ipsec.sequences()

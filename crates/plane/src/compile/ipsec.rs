@@ -117,9 +117,19 @@ impl Store {
         };
     }
 
-    fn outbound(&mut self, key: &SaKey, reserves: bool) -> Outbound {
+    /// The sequence numbers of the outbound SAs of a model that is to come into force, for somebody who reserves some before.
+    pub(super) fn announced(&mut self, gateway: &Gateway) -> Sequences {
+        let outbound = gateway.sas.iter().filter_map(|sa| sa.outbound.as_ref());
+        outbound.map(|key| (key.fingerprint(), self.sequence(key, gateway.ipsec.reserves))).collect()
+    }
+
+    fn sequence(&mut self, key: &SaKey, reserves: bool) -> Arc<Sequence> {
         let new = || Arc::new(if reserves { Sequence::closed() } else { Sequence::open() });
-        let sequence = Arc::clone(self.sequences.entry(key.fingerprint()).or_insert_with(new));
+        Arc::clone(self.sequences.entry(key.fingerprint()).or_insert_with(new))
+    }
+
+    fn outbound(&mut self, key: &SaKey, reserves: bool) -> Outbound {
+        let sequence = self.sequence(key, reserves);
         Outbound { spi: key.spi, key: Arc::clone(key.key()), fingerprint: key.fingerprint(), sequence }
     }
 }

@@ -104,18 +104,19 @@ impl Engine {
     /// # Errors
     /// When a port can not be opened, or the system has no room; nothing is left behind.
     pub fn start(model: model::Gateway, options: Options) -> Result<Engine, EngineError> {
-        Engine::start_after(model, options, || Ok(()))
+        Engine::start_after(model, options, |_| Ok(()))
     }
 
     /// Starts as [`Engine::start`] does, and calls `before_threads` on the calling thread once all ports are open and before
-    /// any thread is started: what it gives up of the thread's privileges, no other thread has.
+    /// any thread is started: what it gives up of the thread's privileges, no other thread has. It gets the sequence numbers
+    /// of outbound SAs: those that it reserves serve the first packets.
     ///
     /// # Errors
     /// As for [`Engine::start`], and when `before_threads` fails.
     pub fn start_after(
         model: model::Gateway,
         options: Options,
-        before_threads: impl FnOnce() -> Result<(), Box<dyn Error + Send + Sync>>,
+        before_threads: impl FnOnce(Sequences) -> Result<(), Box<dyn Error + Send + Sync>>,
     ) -> Result<Engine, EngineError> {
         let Options { clock, random, invent_neighbors, pin } = options;
         let count = usize::from(model.workers.count.max(1));
@@ -151,7 +152,7 @@ impl Engine {
         let root = Arc::new(Published::new(compiled.clone(), &domain));
         let tracer = Arc::<Tracer>::default();
         let busy = Arc::new(AtomicUsize::new(count));
-        before_threads().map_err(EngineError::BeforeThreads)?;
+        before_threads(compiler.announced_sequences(&model)).map_err(EngineError::BeforeThreads)?;
 
         let (sleeper, waker) = wake::pair().map_err(EngineError::Keeper)?;
         let wakers = wake::pair().map_err(EngineError::Keeper)?;
@@ -214,6 +215,19 @@ impl Engine {
     /// # Errors
     /// As for [`Engine::start`], and when something changed that only a start can change.
     pub fn reload(&self, model: model::Gateway) -> Result<Reloaded, EngineError> {
+        self.reload_after(model, |_| ())
+    }
+
+    /// Reloads as [`Engine::reload`] does, and calls `before_force` with the sequence numbers of outbound SAs before the model comes
+    /// into force: those that it reserves serve the first packets of new SAs.
+    ///
+    /// # Errors
+    /// As for [`Engine::reload`].
+    pub fn reload_after(
+        &self,
+        model: model::Gateway,
+        before_force: impl FnOnce(Sequences),
+    ) -> Result<Reloaded, EngineError> {
         let control = &*self.control;
         let operation = control.operate();
         let (before, _) = control.in_force();
@@ -263,6 +277,8 @@ impl Engine {
             tell_of_mtus(&mut ports, &model, &places, &mut work);
         }
         let model = Arc::new(model);
+        let sequences = operation.write().announced_sequences(&model);
+        before_force(sequences);
         let mut compiler = operation.write();
         let (root, map) = compiler.commit(&model, prepared, true);
         report.generation = root.model;

@@ -19,6 +19,7 @@ pub(crate) fn rows(model: &Gateway, map: &Map, root: &Root) -> Vec<SaStats> {
             next: out.sequence.next(),
             reserved: Some(out.sequence.reserved()).filter(|&end| end != u64::MAX),
             exhausted: sum(&|own| own.exhausted.value()),
+            unreserved: sum(&|own| own.unreserved.value()),
         });
         let inbound = own.inbound.as_ref().map(|into| SaInbound {
             spi: into.spi,

@@ -50,8 +50,10 @@ pub struct SaDirection {
     pub next: u64,
     /// The first sequence number that is not reserved; `None`: none needs to be.
     pub reserved: Option<u64>,
-    /// Packets for which there was no sequence number.
+    /// Packets behind the last sequence number.
     pub exhausted: u64,
+    /// Packets for which no sequence number was reserved.
+    pub unreserved: u64,
 }
 
 /// An inbound SA.

@@ -144,13 +144,11 @@ impl Run {
         // Waits for requests that are still being worked on, which hold the gateway.
         drop(runtime);
         drop(socket);
-        let reservations = reserving.end();
+        reserving.end();
         let Some(running) = Arc::into_inner(running) else {
             return Err(Error::Failed("the gateway is still in use".to_owned()));
         };
         let stopped = running.stop();
-        // No worker takes a number any more.
-        reservations.into_iter().for_each(reservation::Reservations::finish);
         let ended = ended?;
         let Stopped { snapshot, generation, uptime, rules, failures } = stopped;
         let summary = Summary { rules, ..Summary::new(&snapshot, ended, uptime, generation, failures) };

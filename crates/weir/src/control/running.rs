@@ -34,6 +34,7 @@ use crate::render::sav::entries::overlap;
 use crate::render::sav::learned::Learned;
 use crate::render::trace::Traces;
 use crate::render::version::Version;
+use crate::reservation::Reservations;
 use crate::sampler;
 
 /// An engine, and where its configuration comes from.
@@ -50,6 +51,8 @@ pub struct Running {
     /// Writes samples. Behind the engine: it ends when nothing more is taken.
     sampler: sampler::Thread,
     alarms: Mutex<Alarms>,
+    /// Sequence numbers of outbound SAs.
+    reservations: Mutex<Reservations>,
 }
 
 /// Why a gateway did not start.
@@ -87,6 +90,14 @@ impl Running {
             let place = origins.place(error.origin).map_or_else(String::new, |place| format!("{place}: "));
             StartError::Sampler(format!("{place}{error}"))
         })?;
+        let state = gateway.ipsec.state.clone();
+        let mut reservations = Reservations::default();
+        let before_threads = |sequences| {
+            before_threads()?;
+            // As the user whom the directory belongs to.
+            reservations.step(state.as_deref(), sequences);
+            Ok(())
+        };
         let mut engine = Engine::start_after(gateway, options, before_threads)
             .map_err(|error| StartError::Engine(placed(&error, &origins)))?;
         let reader = engine.take_samples().expect("nobody has taken them from an engine that was just started");
@@ -100,6 +111,7 @@ impl Running {
             failures: Mutex::default(),
             sampler,
             alarms: Mutex::default(),
+            reservations: Mutex::new(reservations),
         })
     }
 
@@ -132,9 +144,15 @@ impl Running {
         self.engine.stuck()
     }
 
-    /// The directory in which sequence numbers are reserved, and those of the outbound SAs with the digests of their keys.
-    pub(crate) fn sequences(&self) -> (Option<PathBuf>, weir_plane::ipsec::Sequences) {
-        self.engine.sequences()
+    /// Reserves sequence numbers for the outbound SAs that have used half of theirs. To be called about 20 times a second.
+    pub(crate) fn reserve(&self) {
+        let (state, sequences) = self.engine.sequences();
+        self.reservations().step(state.as_deref(), sequences);
+    }
+
+    fn reservations(&self) -> MutexGuard<'_, Reservations> {
+        // Whatever is noted there is on disk: a panic in between noted too little.
+        self.reservations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What the service manager shows of it.
@@ -149,9 +167,11 @@ impl Running {
 
     /// Stops the workers once all that was received has been dealt with.
     pub fn stop(self) -> Stopped {
-        let Running { mut engine, started, failures, sampler, .. } = self;
+        let Running { mut engine, started, failures, sampler, reservations, .. } = self;
         let mut failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
         engine.halt();
+        // No worker takes a number any more.
+        reservations.into_inner().unwrap_or_else(PoisonError::into_inner).finish();
         // Writes what is left.
         drop(sampler);
         // Asked now: the last flush of a port may have failed.
@@ -438,13 +458,16 @@ impl Running {
             return Err(ReloadError::NeedsRestart(what.to_owned()));
         }
         let (origins, samplers) = (gateway.origins.clone(), gateway.samplers.clone());
+        let state = gateway.ipsec.state.clone();
         // What is told of lost changes names interfaces by it. Only reloads put another into force.
         let before = self.engine.model();
         let engine::Reloaded { generation, added, removed, changed, routes: (routes, routes_before), lost } =
-            self.engine.reload(gateway).map_err(|error| match &error {
-                EngineError::NeedsRestart { .. } => ReloadError::NeedsRestart(error.to_string()),
-                _ => ReloadError::Failed(placed(&error, &origins)),
-            })?;
+            self.engine.reload_after(gateway, |sequences| self.reservations().step(state.as_deref(), sequences)).map_err(
+                |error| match &error {
+                    EngineError::NeedsRestart { .. } => ReloadError::NeedsRestart(error.to_string()),
+                    _ => ReloadError::Failed(placed(&error, &origins)),
+                },
+            )?;
         self.sampler.follow(&samplers);
         let lists = differences(&before, &self.engine.model());
         let with = |names: Vec<String>, lists: Vec<String>| {

@@ -62,8 +62,10 @@ pub struct Outbound {
     pub next: u64,
     /// The first sequence number that is not reserved on disk; `None`: none is reserved.
     pub reserved: Option<u64>,
-    /// Packets for which there was no sequence number.
+    /// Packets behind the last sequence number.
     pub exhausted: u64,
+    /// Packets for which no sequence number was reserved on disk.
+    pub unreserved: u64,
 }
 
 /// An inbound SA.
@@ -117,6 +119,7 @@ impl Sas {
                 next: out.next,
                 reserved: out.reserved,
                 exhausted: out.exhausted,
+                unreserved: out.unreserved,
             }),
             into: sa.inbound.map(|into| Inbound {
                 spi: into.spi,
@@ -181,7 +184,7 @@ impl Sa {
             some.map(|(name, count)| format!("{count} {name}")).collect::<Vec<_>>().join(", ")
         };
         if let Some(out) = out {
-            let mut other = count(&[("without a sequence number", out.exhausted)]);
+            let mut other = count(&[("exhausted", out.exhausted), ("unreserved", out.unreserved)]);
             if out.reserved.is_some_and(|end| end <= out.next) {
                 let gap = if other.is_empty() { "" } else { ", " };
                 other.push_str(&format!("{gap}no sequence number is reserved"));

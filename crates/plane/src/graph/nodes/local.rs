@@ -11,12 +11,12 @@ use weir_packet::packet::Packet;
 use weir_packet::parse::{ParseFlags, Parsed};
 use weir_packet::reassembly::Piece;
 use weir_packet::vector::{Indices, Vector};
-use weir_packet::wire::{icmpv4, icmpv6, ipv6, protocol};
+use weir_packet::wire::{icmpv4, icmpv6, ipv6, protocol, udp};
 
 use super::esp::{self, Arrival};
 use super::fragment::Fragments;
 use super::stage::Stage;
-use super::{Context, discard, lookup, punt, session};
+use super::{Context, discard, lookup, punt, session, spd};
 use crate::graph::flags::{ORIGINATED, PIECEMEAL};
 use crate::graph::reassembly::{Begun, Taken, Whole};
 use crate::graph::record::Fate;
@@ -179,6 +179,9 @@ fn take_in(context: &mut Context<'_>, pieces: &mut Vector, packet: &mut Packet, 
                 let several = context.peers.len() > 1;
                 return context.next.push(if several { Node::Handover } else { lookup::node(packet) }, place);
             }
+            if is_esp && let Err(reason) = spd_after_all(context, packet) {
+                return context.next.refuse(packet, place, reason);
+            }
             let served = serve(context, packet);
             if served == Err(Reason::LocalUnhandled) && device(context, packet) != NONE {
                 give_to_host(context, pieces, packet, place, identification, longest);
@@ -187,6 +190,15 @@ fn take_in(context: &mut Context<'_>, pieces: &mut Vector, packet: &mut Packet, 
             }
         }
         Err(reason) => context.next.refuse(packet, place, reason),
+    }
+}
+
+/// Matches a datagram for a port of ESP against the SPD if it is not ESP: its fragments passed beside the SPD.
+fn spd_after_all(context: &mut Context<'_>, packet: &Packet) -> Result<(), Reason> {
+    let port = packet.l4_header::<{ udp::LENGTH }>().map(|header| u16::from_be_bytes([header[2], header[3]]));
+    match port.is_some_and(|port| packet.protocol() == protocol::UDP && context.root.ipsec.has_port(port)) {
+        true => spd::receive(context, packet),
+        false => Ok(()),
     }
 }
 

@@ -22,6 +22,8 @@ pub struct SaCounters {
     pub dummies: Counter,
     /// Decrypted packets that fit no policy of the SA.
     pub selector: Counter,
-    /// Outbound packets for which there was no sequence number.
+    /// Outbound packets behind the last sequence number.
     pub exhausted: Counter,
+    /// Outbound packets for which no sequence number was reserved.
+    pub unreserved: Counter,
 }

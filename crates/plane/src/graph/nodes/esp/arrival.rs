@@ -1,10 +1,13 @@
 //! Packets for the gateway that are ESP, plain or in UDP (RFC 3948, 2).
 
+use std::net::IpAddr;
+
 use weir_packet::packet::Packet;
 use weir_packet::parse::{self, ParseFlags, Seed};
 use weir_packet::wire::{protocol, udp};
 
 use super::super::next_hop;
+use crate::graph::flags::DECRYPTED;
 use crate::root::Root;
 use crate::root::family::Family;
 
@@ -60,7 +63,8 @@ pub(in super::super) fn owner_hash(root: &Root, packet: &Packet, seed: &Seed) ->
 }
 
 /// A packet that comes in is of ESP, or a keepalive, for an address of the interface, or for an SA: no policy about packets in
-/// clear is about it. Fragments of plain ESP are, too; those of ESP in UDP are not known before they are put together.
+/// clear is about it. Fragments of plain ESP are, too; those of ESP in UDP are not known before they are put together
+/// ([`awaits_ports`]).
 #[inline]
 pub(in super::super) fn is_for_gateway(root: &Root, packet: &Packet) -> bool {
     if !root.ipsec.is_active() {
@@ -73,13 +77,30 @@ pub(in super::super) fn is_for_gateway(root: &Root, packet: &Packet) -> bool {
         Arrival::Keepalive => None,
         Arrival::Esp(at) => Some(at),
     };
-    let destination = match packet.flags().contains(ParseFlags::IP4) {
-        true => u32::matched(packet).map(|header| header.destination.address()),
-        false => u128::matched(packet).map(|header| header.destination.address()),
-    };
-    let (Some(interface), Some(destination)) = (root.interfaces.get(packet.interface() as usize), destination) else {
+    let (Some(interface), Some(destination)) = (root.interfaces.get(packet.interface() as usize), destination(packet)) else {
         return false;
     };
     let spi = spi_at.and_then(|at| packet.data().get(at..)?.first_chunk::<4>().map(|spi| u32::from_be_bytes(*spi)));
     interface.has(destination) || spi.is_some_and(|spi| root.ipsec.inbound(interface.vrf, destination, spi).is_some())
+}
+
+/// A fragment of UDP for an address of the interface is a part of ESP, perhaps: its port decides.
+#[inline]
+pub(in super::super) fn awaits_ports(root: &Root, packet: &Packet) -> bool {
+    let has = || {
+        let interface = root.interfaces.get(packet.interface() as usize);
+        interface.zip(destination(packet)).is_some_and(|(interface, own)| interface.has(own))
+    };
+    !root.ipsec.ports.is_empty()
+        && packet.protocol() == protocol::UDP
+        && packet.flags().contains(ParseFlags::FRAGMENT)
+        && !packet.state().contains(DECRYPTED)
+        && has()
+}
+
+fn destination(packet: &Packet) -> Option<IpAddr> {
+    match packet.flags().contains(ParseFlags::IP4) {
+        true => u32::matched(packet).map(|header| header.destination.address()),
+        false => u128::matched(packet).map(|header| header.destination.address()),
+    }
 }

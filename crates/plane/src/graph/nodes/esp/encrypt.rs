@@ -239,9 +239,13 @@ fn number<'a>(
                 ready[kept] = Some(one);
                 kept += 1;
             } else {
-                one.sa.counters[context.worker].exhausted.add(1);
                 let is_over = taken.first.saturating_add(taken.count) > one.sa.last() || taken.first == u64::MAX;
-                let reason = if is_over { Reason::EspExhausted } else { Reason::EspUnreserved };
+                let counters = &one.sa.counters[context.worker];
+                let (counter, reason) = match is_over {
+                    true => (&counters.exhausted, Reason::EspExhausted),
+                    false => (&counters.unreserved, Reason::EspUnreserved),
+                };
+                counter.add(1);
                 context.next.refuse(&mut vector[one.place], one.place, reason);
             }
         }

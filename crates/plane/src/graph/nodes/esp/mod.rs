@@ -9,7 +9,7 @@ mod jobs;
 mod path;
 mod selectors;
 
-pub(super) use arrival::{Arrival, arrival, is_for_gateway, owner_hash};
+pub(super) use arrival::{Arrival, arrival, awaits_ports, is_for_gateway, owner_hash};
 pub(super) use decrypt::run as decrypt;
 pub(super) use encrypt::run as encrypt;
 pub(super) use selectors::has_own_interface;

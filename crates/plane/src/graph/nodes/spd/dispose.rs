@@ -1,10 +1,11 @@
 //! Sends packets where the policies that they matched say.
 
 use weir_packet::packet::Packet;
+use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Indices, Vector};
-use weir_table::classify::NO_RULE;
+use weir_table::classify::{Fields, NO_RULE};
 
-use super::super::Context;
+use super::super::{Context, fields};
 use super::super::stage::{self, Stage};
 use super::batch::Batch;
 use crate::graph::flags::ORIGINATED;
@@ -57,24 +58,60 @@ pub(super) fn run<K: Family, const OUTPUT: bool>(
         let action = policy.map(|policy| policy.action);
         let effect = effect::<OUTPUT>(action);
         record::<OUTPUT>(context, packet, spd, number, effect);
-        let reason = match (action, effect) {
-            (Some(Action::Protect(sa)), SpdEffect::Protected) => {
+        match (action, refusal(effect)) {
+            (Some(Action::Protect(sa)), None) => {
                 // Until the lookup of the outer packet, the field holds the SA.
                 packet.set_forwarding(sa);
                 context.next.push(Node::EspEncrypt, place);
-                continue;
             }
-            (Some(Action::Protect(_)), _) => Reason::SpdUnprotected,
-            (Some(Action::Discard), _) => Reason::SpdDiscard,
-            (None, _) => Reason::SpdNoMatch,
-            (Some(Action::Bypass), _) => {
-                passed.push(place);
-                continue;
-            }
-        };
-        context.next.refuse(packet, place, reason);
+            (_, None) => passed.push(place),
+            (_, Some(reason)) => context.next.refuse(packet, place, reason),
+        }
     }
     onward::<OUTPUT>(context, vector, &passed, K::IS_V4);
+}
+
+/// Matches a datagram for the gateway against the SPD of its interface: one whose fragments passed beside the SPD.
+///
+/// # Errors
+/// The reason to drop it.
+#[cold]
+pub(in super::super) fn receive(context: &mut Context<'_>, packet: &Packet) -> Result<(), Reason> {
+    match packet.flags().contains(ParseFlags::IP4) {
+        true => receive_of::<u32>(context, packet),
+        false => receive_of::<u128>(context, packet),
+    }
+}
+
+fn receive_of<K: Family>(context: &mut Context<'_>, packet: &Packet) -> Result<(), Reason> {
+    let root = context.root;
+    let Some(interface) = root.interfaces.get(packet.interface() as usize) else { return Ok(()) };
+    let Some(spd) = root.spd.list.get(usize::from(interface.spd)).map(|spd| &**spd) else { return Ok(()) };
+    let mut own = Fields::default();
+    fields::of::<K>(packet, &mut own);
+    let mut found = [NO_RULE];
+    K::of(spd).table(false).lookup_each(context.guard, &[own], &mut found);
+    let [number] = found;
+    let policy = spd.policies.get(number as usize);
+    if let Some(policy) = policy {
+        let octets = packet.len() - packet.l3_offset();
+        count::<false>(context, policy, 1, octets as u64);
+    }
+    let effect = effect::<false>(policy.map(|policy| policy.action));
+    record::<false>(context, packet, spd, number, effect);
+    refusal(effect).map_or(Ok(()), Err)
+}
+
+/// The reason to drop a packet, if an effect drops it.
+#[inline(always)]
+fn refusal(effect: SpdEffect) -> Option<Reason> {
+    match effect {
+        SpdEffect::Unprotected => Some(Reason::SpdUnprotected),
+        SpdEffect::Discarded => Some(Reason::SpdDiscard),
+        SpdEffect::NoMatch => Some(Reason::SpdNoMatch),
+        SpdEffect::Selector => Some(Reason::EspSelector),
+        SpdEffect::Protected | SpdEffect::Bypassed | SpdEffect::Admitted => None,
+    }
 }
 
 /// The effect of an action on a packet in clear: of that of no rule, too.

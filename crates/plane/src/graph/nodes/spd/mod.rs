@@ -24,7 +24,8 @@ use crate::root::family::Family;
 use crate::root::spd::{self, Spd};
 
 use batch::Batch;
-use fragment::fragment;
+use fragment::{Seen, fragment};
+pub(super) use dispose::receive;
 pub(super) use selectors::{Checked, admit};
 
 /// Matches packets. `OUTPUT`: they leave.
@@ -80,8 +81,12 @@ fn group<K: Family, const OUTPUT: bool>(context: &mut Context<'_>, vector: &mut 
             let stage = if OUTPUT { Stage::Lookup } else { Stage::Spd };
             let at = At { stage, output: OUTPUT, interface: by };
             match fragment(context, packet, place, K::of(spd), batch.fields[index], at) {
-                Some(fields) => batch.fields[index] = fields,
-                None => continue,
+                Seen::Fields(fields) => batch.fields[index] = fields,
+                Seen::Beside => {
+                    beside.push(place);
+                    continue;
+                }
+                Seen::Gone => continue,
             }
         }
         let packet = &vector[place];

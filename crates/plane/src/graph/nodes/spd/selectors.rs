@@ -9,7 +9,7 @@ use super::super::acl::fragments::At;
 use super::super::stage::Stage;
 use super::super::{Context, fields};
 use super::dispose;
-use super::fragment::fragment;
+use super::fragment::{Seen, fragment};
 use crate::graph::flags::DECRYPTED;
 use crate::graph::record::SpdEffect;
 use crate::root::family::Family;
@@ -56,8 +56,9 @@ fn check<K: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8, s
         if packet.flags().contains(ParseFlags::FRAGMENT) {
             let at = At { stage: Stage::IpInput, output: false, interface: packet.interface() };
             match fragment(context, packet, place, sides, own, at) {
-                Some(fields) => seen = fields,
-                None => return Checked::Gone,
+                Seen::Fields(fields) => seen = fields,
+                Seen::Beside => {}
+                Seen::Gone => return Checked::Gone,
             }
         }
         let mut found = [NO_RULE];
