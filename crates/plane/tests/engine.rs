@@ -14,7 +14,7 @@ use weir_base::clock::Clock;
 use weir_base::random::Entropy;
 use weir_plane::compile::{Edit, Names};
 use weir_plane::engine::{Clear, Engine, EngineError, Options};
-use weir_plane::model::{Buffers, Gateway, Limits, Match, Mechanism, NatVerb, SavLayout, SavRules, Workers};
+use weir_plane::model::{Buffers, Gateway, Limits, Match, Mechanism, NatVerb, SavLayout, SavRules, SpdCache, Workers};
 use weir_plane::node::Node;
 use weir_plane::stats::{Conservation, InterfaceStats, Snapshot};
 use weir_port::spec::{GeneratorSpec, PcapSpec, PortSpec, SizeSpec, StreamSource, StreamSpec, TemplateSpec, Transport};
@@ -511,6 +511,7 @@ fn every_node_can_be_traced() {
         .allow("lan", &["all"])
         .nat("lan", NatVerb::Keep, None)
         .nat("wan", NatVerb::Keep, None)
+        .spd(&["lan", "wan"], SpdCache::default(), &["bypass any"])
         .neighbor("wan", "192.0.2.2", mac(1))
         .neighbor("wan", "2001:db8:b::2", mac(1));
     let build = (2..=200u8).fold(build, |build, host| build.neighbor("narrow", &format!("10.7.0.{host}"), mac(host)));

@@ -5,35 +5,14 @@ mod kit;
 use kit::esp::{bare, mirrored, sa, udp};
 use kit::*;
 use weir_plane::harness::Verdict;
-use weir_plane::model::{Origin, OuterDf, Sa, SaIndex, SaKey, Spd, SpdAction, SpdCache, SpdIndex, SpdRule};
+use weir_plane::model::{OuterDf, Sa, SaKey, SpdCache};
 use weir_plane::reason::Reason;
 
 const V4: (&str, &str) = ("198.51.100.1", "198.51.100.2");
 const V6: (&str, &str) = ("2001:db8:ff::1", "2001:db8:ff::2");
 
-/// Rules as words: an action (`protect N` by index of the SA, `bypass`, `discard`), and a rule of the kit without its action.
-fn spd(mut build: Build, cache: SpdCache, rules: &[&str]) -> Build {
-    let rule = |text: &&str| {
-        let (action, rest) = text.split_once(' ').unwrap();
-        let (action, rest) = match action {
-            "protect" => {
-                let (sa, rest) = rest.split_once(' ').unwrap();
-                (SpdAction::Protect(SaIndex(sa.parse().unwrap())), rest)
-            }
-            "bypass" => (SpdAction::Bypass, rest),
-            _ => (SpdAction::Discard, rest),
-        };
-        let (priority, rest) = match rest.strip_prefix("first ") {
-            Some(rest) => (1, rest),
-            None => (0, rest),
-        };
-        let matches = build.acl_rule(&format!("permit {rest}"));
-        SpdRule { action, matches, names_family: false, opaque: (false, false), priority, comment: None }
-    };
-    let rules: Vec<SpdRule> = rules.iter().map(rule).collect();
-    let at = build.interface("wan").0 as usize;
-    build.0.spds.push(Spd { name: "edge".into(), rules: rules.into(), cache, origin: Origin::default() });
-    build.0.interfaces[at].spd = Some(SpdIndex(0));
+fn spd(build: Build, cache: SpdCache, rules: &[&str]) -> Build {
+    let mut build = build.spd(&["wan"], cache, rules);
     build.0.ipsec.unchecked = false;
     build
 }
@@ -223,7 +202,10 @@ fn fragments_of_ike_match_the_spd_once_they_are_whole() {
     for (rule, port, reason, counts) in cases {
         let mut east = east(std::slice::from_ref(&own), &[rule]);
         let (outcomes, out) = east.put_all("wan", &message(port));
-        assert!(out.is_empty() && outcomes.iter().any(|own| own.verdict == Verdict::Drop(reason)), "{rule} {outcomes:?}");
+        assert!(
+            out.is_empty() && outcomes.iter().any(|own| own.verdict == Verdict::Drop(reason)),
+            "{rule} {outcomes:?}"
+        );
         assert_eq!(counted(&east), [counts], "{rule} {port}");
         assert_eq!(east.conservation().imbalance(), 0);
     }

@@ -7,6 +7,7 @@ pub mod access;
 pub mod acl;
 pub mod esp;
 pub mod link;
+pub mod spd;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

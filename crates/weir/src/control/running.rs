@@ -461,13 +461,13 @@ impl Running {
         let state = gateway.ipsec.state.clone();
         // What is told of lost changes names interfaces by it. Only reloads put another into force.
         let before = self.engine.model();
-        let engine::Reloaded { generation, added, removed, changed, routes: (routes, routes_before), lost } =
-            self.engine.reload_after(gateway, |sequences| self.reservations().step(state.as_deref(), sequences)).map_err(
-                |error| match &error {
-                    EngineError::NeedsRestart { .. } => ReloadError::NeedsRestart(error.to_string()),
-                    _ => ReloadError::Failed(placed(&error, &origins)),
-                },
-            )?;
+        let engine::Reloaded { generation, added, removed, changed, routes: (routes, routes_before), lost } = self
+            .engine
+            .reload_after(gateway, |sequences| self.reservations().step(state.as_deref(), sequences))
+            .map_err(|error| match &error {
+                EngineError::NeedsRestart { .. } => ReloadError::NeedsRestart(error.to_string()),
+                _ => ReloadError::Failed(placed(&error, &origins)),
+            })?;
         self.sampler.follow(&samplers);
         let lists = differences(&before, &self.engine.model());
         let with = |names: Vec<String>, lists: Vec<String>| {

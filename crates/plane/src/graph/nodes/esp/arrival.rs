@@ -77,7 +77,8 @@ pub(in super::super) fn is_for_gateway(root: &Root, packet: &Packet) -> bool {
         Arrival::Keepalive => None,
         Arrival::Esp(at) => Some(at),
     };
-    let (Some(interface), Some(destination)) = (root.interfaces.get(packet.interface() as usize), destination(packet)) else {
+    let (Some(interface), Some(destination)) = (root.interfaces.get(packet.interface() as usize), destination(packet))
+    else {
         return false;
     };
     let spi = spi_at.and_then(|at| packet.data().get(at..)?.first_chunk::<4>().map(|spi| u32::from_be_bytes(*spi)));

@@ -5,8 +5,8 @@ use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Indices, Vector};
 use weir_table::classify::{Fields, NO_RULE};
 
-use super::super::{Context, fields};
 use super::super::stage::{self, Stage};
+use super::super::{Context, fields};
 use super::batch::Batch;
 use crate::graph::flags::ORIGINATED;
 use crate::graph::record::{Fate, SpdEffect};

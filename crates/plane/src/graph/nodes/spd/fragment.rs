@@ -6,8 +6,8 @@
 use weir_packet::packet::Packet;
 use weir_table::classify::{Fields, Fragment};
 
-use super::super::{Context, esp};
 use super::super::acl::fragments::{self, At};
+use super::super::{Context, esp};
 use crate::root::family::Family;
 use crate::root::spd::Sides;
 

@@ -24,8 +24,8 @@ use crate::root::family::Family;
 use crate::root::spd::{self, Spd};
 
 use batch::Batch;
-use fragment::{Seen, fragment};
 pub(super) use dispose::receive;
+use fragment::{Seen, fragment};
 pub(super) use selectors::{Checked, admit};
 
 /// Matches packets. `OUTPUT`: they leave.
