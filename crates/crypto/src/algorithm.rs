@@ -118,10 +118,12 @@ pub enum Algorithm {
     AesCtr(AesKey, Hmac),
     /// No encryption (RFC 2410), with an HMAC.
     Null(Hmac),
+    /// No encryption and no integrity: for measurements.
+    Unprotected,
 }
 
 impl Algorithm {
-    /// Returns all algorithms.
+    /// Returns all algorithms that have integrity.
     #[must_use]
     pub fn all() -> Vec<Algorithm> {
         let mut all = Vec::new();
@@ -148,7 +150,7 @@ impl Algorithm {
     pub const fn cipher_key_octets(self) -> usize {
         match self {
             Algorithm::AesCbc(key, _) => key.octets(),
-            Algorithm::Null(_) => 0,
+            Algorithm::Null(_) | Algorithm::Unprotected => 0,
             Algorithm::AesCcm(key, _) => key.octets() + 3,
             Algorithm::AesGcm(key, _) | Algorithm::AesGmac(key) | Algorithm::AesCtr(key, _) => key.octets() + 4,
             Algorithm::ChaCha20Poly1305 => 32 + 4,
@@ -177,7 +179,7 @@ impl Algorithm {
     #[must_use]
     pub const fn iv_octets(self) -> usize {
         match self {
-            Algorithm::Null(_) => 0,
+            Algorithm::Null(_) | Algorithm::Unprotected => 0,
             Algorithm::AesCbc(..) => 16,
             _ => 8,
         }
@@ -190,7 +192,14 @@ impl Algorithm {
             Algorithm::AesGcm(_, icv) | Algorithm::AesCcm(_, icv) => icv.octets(),
             Algorithm::ChaCha20Poly1305 | Algorithm::AesGmac(_) => 16,
             Algorithm::AesCbc(_, hmac) | Algorithm::AesCtr(_, hmac) | Algorithm::Null(hmac) => hmac.icv_octets(),
+            Algorithm::Unprotected => 0,
         }
+    }
+
+    /// Returns true if forged packets are recognised.
+    #[must_use]
+    pub const fn has_integrity(self) -> bool {
+        !matches!(self, Algorithm::Unprotected)
     }
 
     /// Returns the number of octets that the length of the text is a multiple of, as the cipher demands.
@@ -213,7 +222,7 @@ impl Algorithm {
     /// Returns true if the text is encrypted.
     #[must_use]
     pub const fn is_confidential(self) -> bool {
-        !matches!(self, Algorithm::AesGmac(_) | Algorithm::Null(_))
+        !matches!(self, Algorithm::AesGmac(_) | Algorithm::Null(_) | Algorithm::Unprotected)
     }
 }
 
@@ -244,6 +253,7 @@ impl fmt::Display for Algorithm {
             Algorithm::AesCbc(key, hmac) => write!(f, "{key}-{hmac}"),
             Algorithm::AesCtr(key, hmac) => write!(f, "{key}ctr-{hmac}"),
             Algorithm::Null(hmac) => write!(f, "null-{hmac}"),
+            Algorithm::Unprotected => f.write_str("null"),
         }
     }
 }
@@ -259,7 +269,7 @@ impl FromStr for Algorithm {
     type Err = UnknownAlgorithm;
 
     fn from_str(name: &str) -> Result<Algorithm, UnknownAlgorithm> {
-        let known = Algorithm::all().into_iter().find(|algorithm| algorithm.to_string() == name);
+        let known = Algorithm::all().into_iter().chain([Algorithm::Unprotected]).find(|algorithm| algorithm.to_string() == name);
         known.ok_or_else(|| UnknownAlgorithm(name.to_owned()))
     }
 }
@@ -272,7 +282,7 @@ mod tests {
     fn names_are_distinct_and_read_back() {
         let all = Algorithm::all();
         assert_eq!(all.len(), 50);
-        for algorithm in &all {
+        for algorithm in all.iter().chain([&Algorithm::Unprotected]) {
             assert_eq!(algorithm.to_string().parse(), Ok(*algorithm));
         }
         let error = "aes128gcm10".parse::<Algorithm>().unwrap_err();

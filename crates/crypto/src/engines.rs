@@ -10,18 +10,42 @@ use crate::key::{Key, State};
 #[cfg(target_arch = "x86_64")]
 use crate::native;
 
-/// Returns the engines of this CPU, the fastest first. The last one, `aws-lc`, supports all algorithms.
+/// An engine of weir, and why it is not offered.
+#[derive(Debug, Clone, Copy)]
+pub struct Known {
+    /// The engine.
+    pub engine: &'static dyn Engine,
+    /// `None`: it is offered.
+    pub missing: Option<Missing>,
+}
+
+/// Why an engine is not offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    /// The CPU lacks instructions.
+    Instructions,
+    /// The engine has sealed or opened a packet in another way than `aws-lc`.
+    Agreement,
+}
+
+/// Returns the engines of weir for this architecture, the fastest first. The last one, `aws-lc`, supports all algorithms.
 ///
 /// The first call detects the CPU's instructions, and checks each native engine against `aws-lc`.
+pub fn known() -> &'static [Known] {
+    static KNOWN: OnceLock<Vec<Known>> = OnceLock::new();
+    KNOWN.get_or_init(|| {
+        let mut known: Vec<Known> = Vec::new();
+        #[cfg(target_arch = "x86_64")]
+        known.extend(native::detected().map(|(engine, missing)| Known { engine, missing }));
+        known.push(Known { engine: &AwsLc, missing: None });
+        known
+    })
+}
+
+/// Returns the engines that are offered, the fastest first.
 pub fn all() -> &'static [&'static dyn Engine] {
     static ENGINES: OnceLock<Vec<&'static dyn Engine>> = OnceLock::new();
-    ENGINES.get_or_init(|| {
-        let mut engines: Vec<&'static dyn Engine> = Vec::new();
-        #[cfg(target_arch = "x86_64")]
-        engines.extend(native::detected().map(|native| native as &dyn Engine));
-        engines.push(&AwsLc);
-        engines
-    })
+    ENGINES.get_or_init(|| known().iter().filter(|own| own.missing.is_none()).map(|own| own.engine).collect())
 }
 
 /// Returns an engine by name. `native` is the fastest of the native ones.

@@ -52,20 +52,23 @@ fn a_list_of_the_most_rules_agrees() {
 /// Most samples are to match some rule, and not the same: else they would test little.
 #[test]
 fn samples_match_many_rules() {
-    let mut random = Random::from_seed(5);
-    let rules = sample::mixed::<u32>(200, &mut random);
-    let specification = specification(&rules);
-    let mut hits = vec![0; rules.len()];
-    let mut none = 0;
-    for _ in 0..20_000 {
-        match specification.lookup(&sample::near(&rules, &mut random)) {
-            NO_RULE => none += 1,
-            rule => hits[rule as usize] += 1,
+    let (mut hit, mut none) = (0, 0);
+    // A wide rule may come early in one of the lists.
+    for seed in 0..10 {
+        let mut random = Random::from_seed(seed);
+        let rules = sample::mixed::<u32>(200, &mut random);
+        let specification = specification(&rules);
+        let mut hits = vec![0; rules.len()];
+        for _ in 0..5000 {
+            match specification.lookup(&sample::near(&rules, &mut random)) {
+                NO_RULE => none += 1,
+                rule => hits[rule as usize] += 1,
+            }
         }
+        hit += hits.iter().filter(|hits| **hits > 0).count();
     }
-    assert!((1000..15_000).contains(&none), "{none}");
-    let hit = hits.iter().filter(|hits| **hits > 0).count();
-    assert!(hit > 100, "{hit}");
+    assert!((2500..37_500).contains(&none), "{none}");
+    assert!(hit > 800, "{hit}");
 }
 
 #[test]

@@ -78,18 +78,22 @@ proptest! {
 /// Samples are to have answers that depend on each field, and on none.
 #[test]
 fn samples_differ_in_what_they_depend_on() {
-    let mut random = Random::from_seed(3);
-    let rules = sample::mixed::<u32>(100, &mut random);
-    let mut specification = naive::Classifier::new();
-    for (place, rule) in rules.iter().enumerate() {
-        specification.insert(place as u64, rule.clone(), place as u32);
-    }
     let mut counts = [0; 4];
-    for _ in 0..10_000 {
-        let consulted = specification.consulted(&sample::near(&rules, &mut random));
-        let fields = [Consulted::FLAGS, Consulted::FRAGMENT, Consulted::DSCP].map(|field| consulted.contains(field));
-        counts.iter_mut().zip(fields).for_each(|(count, has)| *count += usize::from(has));
-        counts[3] += usize::from(consulted.is_empty());
+    // A wide rule may come early in one of the lists.
+    for seed in 0..10 {
+        let mut random = Random::from_seed(seed);
+        let rules = sample::mixed::<u32>(100, &mut random);
+        let mut specification = naive::Classifier::new();
+        for (place, rule) in rules.iter().enumerate() {
+            specification.insert(place as u64, rule.clone(), place as u32);
+        }
+        for _ in 0..2000 {
+            let consulted = specification.consulted(&sample::near(&rules, &mut random));
+            let fields =
+                [Consulted::FLAGS, Consulted::FRAGMENT, Consulted::DSCP].map(|field| consulted.contains(field));
+            counts.iter_mut().zip(fields).for_each(|(count, has)| *count += usize::from(has));
+            counts[3] += usize::from(consulted.is_empty());
+        }
     }
     assert!(counts.iter().all(|count| *count > 200), "{counts:?}");
 }

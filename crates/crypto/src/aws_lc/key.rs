@@ -22,6 +22,7 @@ pub(super) enum Kind {
     Cbc { encrypt: Aes, decrypt: Aes, hmac: hmac::Key },
     Counter { aes: Aes, salt: [u8; 4], hmac: hmac::Key },
     Null(hmac::Key),
+    Unprotected,
 }
 
 impl Kind {
@@ -56,6 +57,7 @@ impl Kind {
                 Kind::Counter { aes, salt: *salt, hmac: hmac::Key::new(hmac, integrity) }
             }
             Algorithm::Null(hmac) => Kind::Null(hmac::Key::new(hmac, integrity)),
+            Algorithm::Unprotected => Kind::Unprotected,
         })
     }
 
@@ -63,7 +65,7 @@ impl Kind {
     pub(super) fn hmac(&self) -> Option<&hmac::Key> {
         match self {
             Kind::Cbc { hmac, .. } | Kind::Counter { hmac, .. } | Kind::Null(hmac) => Some(hmac),
-            Kind::Aead { .. } | Kind::Gmac { .. } | Kind::Ccm(_) => None,
+            Kind::Aead { .. } | Kind::Gmac { .. } | Kind::Ccm(_) | Kind::Unprotected => None,
         }
     }
 }

@@ -24,6 +24,7 @@ use zeroize::{Zeroize as _, Zeroizing};
 use crate::algorithm::{AesKey, Algorithm, Icv};
 use crate::aws_lc::AwsLc;
 use crate::engine::Engine;
+use crate::engines::Missing;
 use crate::job::{Failure, Job};
 use crate::key::{self as any, State};
 use crate::secret::{KeyError, Secret};
@@ -46,9 +47,19 @@ pub(crate) fn engine(native: Native) -> &'static Native {
     }
 }
 
-/// Returns the widths that the CPU has, the wider first. Each has sealed and opened packets as `aws-lc` does.
-pub(crate) fn detected() -> impl Iterator<Item = &'static Native> {
-    [&AVX512, &AVX2].into_iter().filter(|native| native.has_instructions() && native.agrees())
+/// Returns the engines of both widths, the wider first, and why the CPU does not have one: a width counts once it has sealed and
+/// opened packets as `aws-lc` does.
+pub(crate) fn detected() -> [(&'static Native, Option<Missing>); 2] {
+    [&AVX512, &AVX2].map(|native| {
+        let missing = if !native.has_instructions() {
+            Some(Missing::Instructions)
+        } else if !native.agrees() {
+            Some(Missing::Agreement)
+        } else {
+            None
+        };
+        (native, missing)
+    })
 }
 
 impl Native {

@@ -148,7 +148,12 @@ impl SaKey {
     /// If the secret has another length than the algorithm needs.
     pub fn new(spi: u32, algorithm: Algorithm, secret: &Secret) -> Result<SaKey, KeyError> {
         let key = Arc::new(engines::best(algorithm).key(algorithm, secret)?);
-        Ok(SaKey { spi, key, fingerprint: secret.fingerprint() })
+        let fingerprint = match algorithm.has_integrity() {
+            true => secret.fingerprint(),
+            // There is no secret: SAs with different SPIs have sequence numbers of their own.
+            false => Secret::new(&spi.to_be_bytes(), &[]).fingerprint(),
+        };
+        Ok(SaKey { spi, key, fingerprint })
     }
 
     /// The expanded key.

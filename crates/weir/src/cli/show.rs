@@ -15,6 +15,7 @@ use crate::render::alarms::Alarms;
 use crate::render::allowlists::Allowlists;
 use crate::render::bindings::Bindings;
 use crate::render::buffers::Buffers;
+use crate::render::crypto::Crypto;
 use crate::render::errors::Errors;
 use crate::render::ethertypes::Ethertypes;
 use crate::render::flows::Flows;
@@ -120,6 +121,8 @@ enum What {
         /// Only this pair
         name: Option<String>,
     },
+    /// The engines of IPsec, and how many SAs use each
+    Crypto,
     /// Translation of addresses: rules and what they matched, translations, or the outside addresses in use
     Nat {
         /// The part to show
@@ -230,6 +233,7 @@ impl Show {
                     Format::Conntrack => print(&asker.client.show::<Flows>(&target)?.0.conntrack()),
                 }
             }
+            What::Crypto => asker.show::<Crypto>("/v1/show/crypto"),
             What::Sa { name } => asker.show::<Sas>(&target("/v1/show/sa", [("name", name.clone())])),
             What::Nat { what: Nat::Rules, .. } => asker.show::<NatRules>("/v1/show/nat/rules"),
             What::Nat { what: Nat::Pools, .. } => asker.show::<Pools>("/v1/show/nat/pools"),

@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use weir_crypto::Secret;
 use weir_plane::model::SaKey;
 
 use super::declare::rules::diagnostic;
@@ -319,12 +320,16 @@ impl<'f> Loader<'f> {
         for sa in &mut sas {
             let algorithm = sa.algorithm.value;
             for keyed in [&mut sa.outbound, &mut sa.inbound].into_iter().flatten() {
-                let path = &keyed.file.value;
+                let Some(file) = &keyed.file else {
+                    keyed.key = SaKey::new(keyed.spi.value, algorithm, &Secret::new(&[], &[])).ok();
+                    continue;
+                };
+                let path = &file.value;
                 match self.files.read_key(path, algorithm) {
                     Ok(secret) => match SaKey::new(keyed.spi.value, algorithm, &secret) {
                         Ok(key) => keyed.key = Some(key),
                         Err(error) => {
-                            let found = Diagnostic::error(Code::KeyFile, keyed.file.span, error.to_string());
+                            let found = Diagnostic::error(Code::KeyFile, file.span, error.to_string());
                             self.diagnostics.push(found);
                         }
                     },
@@ -336,8 +341,8 @@ impl<'f> Loader<'f> {
                             format!("`{path}` is no key file: {error}")
                         };
                         let code = if error.is_unreadable() { Code::FileUnreadable } else { Code::KeyFile };
-                        let mut found = Diagnostic::error(code, keyed.file.span, message);
-                        found.help = error.help(&keyed.file.value);
+                        let mut found = Diagnostic::error(code, file.span, message);
+                        found.help = error.help(&file.value);
                         self.diagnostics.push(found);
                     }
                 }

@@ -15,6 +15,7 @@ use crate::config;
 use crate::render::acl::changed::{Changed, Regrouped, Restored};
 use crate::render::acl::rules::Rules;
 use crate::render::acl::{Acls, Chain};
+use crate::render::crypto::Crypto;
 use crate::render::reloaded::{Findings, Reloaded};
 use crate::render::sample;
 use crate::render::sav::dry_run::{self, DryRun};
@@ -240,6 +241,12 @@ impl Gateway for Fake {
 
     fn sas(&self) -> Vec<stats::SaStats> {
         sample::sas()
+    }
+
+    fn crypto(&self) -> Crypto {
+        // Those of any CPU.
+        let engines = weir_crypto::engines::known();
+        Crypto::new(&engines[engines.len() - 1..], &sample::sas())
     }
 
     fn nat_lists(&self) -> Vec<stats::NatStats> {

@@ -31,6 +31,7 @@ use weir_plane::stats;
 use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::Rules;
 use crate::render::acl::{Acls, Chain};
+use crate::render::crypto::Crypto;
 use crate::render::reloaded::Reloaded;
 use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::learned::Learned;
@@ -133,6 +134,8 @@ pub trait Gateway: Send + Sync + 'static {
     fn clear_flows(&self, filter: Option<&str>) -> Result<usize, Box<Refusal>>;
     /// The pairs of SAs.
     fn sas(&self) -> Vec<stats::SaStats>;
+    /// The engines of IPsec.
+    fn crypto(&self) -> Crypto;
     /// The lists of rules that translate.
     fn nat_lists(&self) -> Vec<stats::NatStats>;
     /// The SPDs.

@@ -26,6 +26,7 @@ use crate::render::Report as _;
 use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::Rules;
 use crate::render::acl::{Acls, Chain};
+use crate::render::crypto::Crypto;
 use crate::render::matched::Matched;
 use crate::render::number::plural;
 use crate::render::reloaded::{Findings, Lost, Reloaded};
@@ -364,6 +365,10 @@ impl Gateway for Running {
 
     fn sas(&self) -> Vec<stats::SaStats> {
         self.engine.sas()
+    }
+
+    fn crypto(&self) -> Crypto {
+        Crypto::new(weir_crypto::engines::known(), &self.engine.sas())
     }
 
     fn nat_lists(&self) -> Vec<stats::NatStats> {

@@ -120,6 +120,7 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/show/ethertypes", get(|g| show(g, |g| Ethertypes::new(g.ethertypes()))))
         .route("/v1/show/flows", get(show_flows))
         .route("/v1/show/sa", get(show_sas))
+        .route("/v1/show/crypto", get(|g| show(g, |g| g.crypto())))
         .route("/v1/show/nat/rules", get(|g| show(g, |g| NatRules::new(g.nat_lists()))))
         .route("/v1/show/nat/pools", get(|g| show(g, |g| Pools::new(g.nat_pools()))))
         .route("/v1/show/nat/translations", get(show_translations))

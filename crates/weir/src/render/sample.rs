@@ -118,6 +118,7 @@ pub(crate) fn sas() -> Vec<SaStats> {
             next: 901,
             reserved: Some(1_048_577),
             exhausted: 0,
+            unreserved: 0,
         }),
         inbound: Some(SaInbound {
             spi: 0x2001,

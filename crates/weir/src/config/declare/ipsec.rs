@@ -71,8 +71,8 @@ pub(in super::super) struct Sa {
 /// The SPI and the key of an SA.
 pub(in super::super) struct Keyed {
     pub(in super::super) spi: At<u32>,
-    /// The file, as it is named and where it is.
-    pub(in super::super) file: At<PathBuf>,
+    /// The file, as it is named and where it is; `None` if the algorithm needs no key.
+    pub(in super::super) file: Option<At<PathBuf>>,
     /// The key, once the file was read.
     pub(in super::super) key: Option<SaKey>,
 }
@@ -93,14 +93,21 @@ pub(super) fn read(reader: &mut Reader<'_>, name: At<String>, value: Value<'_>, 
     let local = reader.require(&table, "local").and_then(|value| reader.host_address(value));
     let remote = reader.require(&table, "remote").and_then(|value| reader.host_address(value));
     let algorithm = reader.require(&table, "algorithm").and_then(|value| algorithm(reader, value));
-    let outbound = table.get("out").map(|value| keyed(reader, value, source));
-    let inbound = table.get("in").map(|value| keyed(reader, value, source));
+    let is_protected = algorithm.as_ref().is_none_or(|own| own.value.has_integrity());
+    let outbound = table.get("out").map(|value| keyed(reader, value, source, is_protected));
+    let inbound = table.get("in").map(|value| keyed(reader, value, source, is_protected));
     if outbound.is_none() && inbound.is_none() && !reader.is_excused(&table, "out") && !reader.is_excused(&table, "in")
     {
         let found = Diagnostic::error(Code::MissingKey, table.span, "a pair of SAs needs `out`, `in` or both");
         reader.report(found.help("write `out = { spi = 0x1001, key-file = \"out.key\" }`"));
     }
-    let window = table.get("window").map_or(Some(WINDOW), |value| window(reader, value));
+    if !is_protected {
+        refuse(reader, &table, &["window"], "has no meaning with `null`: a forged packet would move it (RFC 4303, 3.4.3)");
+    }
+    let window = match table.get("window") {
+        None => Some(if is_protected { WINDOW } else { 0 }),
+        Some(value) => window(reader, value),
+    };
     let encapsulation = table.get("encapsulation").map(|value| encapsulation(reader, value));
     let dscp = table.get("dscp").map_or(Some(OuterDscp::Copy), |value| dscp(reader, value));
     let df = table.get("df").map_or(Some(OuterDf::Copy), |value| {
@@ -164,15 +171,19 @@ fn algorithm(reader: &mut Reader<'_>, value: Value<'_>) -> Option<At<Algorithm>>
     }
 }
 
-fn keyed(reader: &mut Reader<'_>, value: Value<'_>, source: &Source) -> Option<Keyed> {
+fn keyed(reader: &mut Reader<'_>, value: Value<'_>, source: &Source, is_protected: bool) -> Option<Keyed> {
     let table = reader.table(value, "an SA", &["spi", "key-file"])?;
     let spi = reader.require(&table, "spi").and_then(|value| {
         let span = reader.span(value.span());
         Some(At { value: reader.u32(value, "an SPI", LEAST_SPI..=u32::MAX)?, span })
     });
+    if !is_protected {
+        refuse(reader, &table, &["key-file"], "has no meaning with `null`, which has no key");
+        return Some(Keyed { spi: spi?, file: None, key: None });
+    }
     let file = reader.require(&table, "key-file").and_then(|value| reader.path(value));
     let file = file.map(|path| At { value: source.resolve(path.value), span: path.span });
-    Some(Keyed { spi: spi?, file: file?, key: None })
+    Some(Keyed { spi: spi?, file: Some(file?), key: None })
 }
 
 fn window(reader: &mut Reader<'_>, value: Value<'_>) -> Option<u32> {

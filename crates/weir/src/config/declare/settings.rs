@@ -31,6 +31,8 @@ pub(in super::super) struct Settings {
     pub(in super::super) service: Service,
     /// The directory in which sequence numbers of SAs are reserved.
     pub(in super::super) ipsec_state: Option<PathBuf>,
+    /// SAs may have neither encryption nor integrity.
+    pub(in super::super) insecure: bool,
     /// Where the limits are set, if they are.
     pub(in super::super) routes_span: Option<Span>,
     pub(in super::super) neighbors_span: Option<Span>,
@@ -70,7 +72,8 @@ impl Settings {
     }
 
     fn ipsec(&mut self, reader: &mut Reader<'_>, root: &Table<'_>, source: &Source) {
-        let Some(table) = self.open(reader, root, "ipsec", "`[ipsec]`", &["state"]) else { return };
+        let Some(table) = self.open(reader, root, "ipsec", "`[ipsec]`", &["state", "insecure"]) else { return };
+        self.insecure = table.get("insecure").and_then(|value| reader.boolean(value)).unwrap_or(false);
         let state = table.get("state").and_then(|value| reader.path(value));
         self.ipsec_state = state.map(|path| source.resolve(path.value));
     }

@@ -44,6 +44,12 @@ impl Resolver<'_> {
             self.report(found.related(declared.local.span, "the other address"));
             return None;
         }
+        if !declared.algorithm.value.has_integrity() && !self.declared.settings.insecure {
+            let message = "`null` neither encrypts packets nor recognises forged ones";
+            let found = Diagnostic::error(Code::InvalidValue, declared.algorithm.span, message);
+            self.report(found.help("use `aes128gcm16`; or, for measurements, write `[ipsec]` and `insecure = true`"));
+            return None;
+        }
         let vrf = match &declared.vrf {
             Some(vrf) => self.vrf_named(vrf)?,
             None => self.vrf_with(&declared.local),
@@ -142,17 +148,19 @@ impl Resolver<'_> {
             self.report(found.help("give each SA an SPI of its own"));
         }
         let (Some(own), Some(key)) = (&declared.outbound, &sa.outbound) else { return };
-        if let Some(first) = keys.insert(key.fingerprint(), own.file.span) {
+        let Some(file) = &own.file else { return };
+        if let Some(first) = keys.insert(key.fingerprint(), file.span) {
             let message = "two SAs send with this key, and would use its IVs twice";
-            let found = Diagnostic::error(Code::KeyReused, own.file.span, message).related(first, "the other SA");
+            let found = Diagnostic::error(Code::KeyReused, file.span, message).related(first, "the other SA");
             self.report(found.help("give each SA a key of its own"));
         }
         if let (Some(other), Some(inbound)) = (&declared.inbound, &sa.inbound)
             && inbound.fingerprint() == key.fingerprint()
         {
             let message = "the SAs of both directions have one key: the peer uses its IVs, too";
-            let found = Diagnostic::warning(Code::KeyReused, own.file.span, message);
-            self.report(found.related(other.file.span, "the same key").help("give each direction a key of its own"));
+            let found = Diagnostic::warning(Code::KeyReused, file.span, message);
+            let found = other.file.iter().fold(found, |found, file| found.related(file.span, "the same key"));
+            self.report(found.help("give each direction a key of its own"));
         }
     }
 
