@@ -167,6 +167,18 @@ fn by_engine(algorithm: Algorithm, keys: usize, batches: usize) -> Result<Vec<Ca
     Ok(runs.into_iter().map(case).collect())
 }
 
+/// Measures the engine that SAs of an algorithm use: ticks to seal and to open a packet with so many octets of text.
+pub(crate) fn alone(
+    algorithm: Algorithm,
+    keys: usize,
+    octets: usize,
+    batches: usize,
+) -> Result<(Figure, Figure), Error> {
+    let mut runs = [Run::new(engines::best(algorithm), algorithm, keys)?];
+    let (seal, open) = sizes(&mut runs, algorithm, octets, batches)?.pop().unwrap_or_default();
+    Ok((Figure::of(seal), Figure::of(open)))
+}
+
 /// An engine with its keys, and the figures so far.
 struct Run {
     engine: &'static dyn Engine,

@@ -11,6 +11,7 @@ pub mod alike;
 pub mod between;
 pub mod crypto;
 mod error;
+pub mod esp;
 pub mod flow;
 pub mod forward;
 pub mod lpm;

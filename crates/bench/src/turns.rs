@@ -15,7 +15,7 @@ use crate::report::figure::Figure;
 pub(crate) const WINDOW: usize = 64;
 
 /// Nodes of policies: all packets pass such a node, or none.
-const POLICIES: [Node; 12] = [
+const POLICIES: [Node; 14] = [
     Node::Ip4Sav,
     Node::Ip6Sav,
     Node::Ip4AclIn,
@@ -28,6 +28,8 @@ const POLICIES: [Node; 12] = [
     Node::Ip6SpdIn,
     Node::Ip4SpdOut,
     Node::Ip6SpdOut,
+    Node::EspEncrypt,
+    Node::EspDecrypt,
 ];
 
 /// The end of all packets of a version.

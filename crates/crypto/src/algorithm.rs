@@ -269,7 +269,10 @@ impl FromStr for Algorithm {
     type Err = UnknownAlgorithm;
 
     fn from_str(name: &str) -> Result<Algorithm, UnknownAlgorithm> {
-        let known = Algorithm::all().into_iter().chain([Algorithm::Unprotected]).find(|algorithm| algorithm.to_string() == name);
+        let known = Algorithm::all()
+            .into_iter()
+            .chain([Algorithm::Unprotected])
+            .find(|algorithm| algorithm.to_string() == name);
         known.ok_or_else(|| UnknownAlgorithm(name.to_owned()))
     }
 }

@@ -9,6 +9,7 @@ use super::output::print;
 use weir_bench::acl::{self, Acl};
 use weir_bench::between::{self, PortKind};
 use weir_bench::crypto::{Algorithm, Crypto};
+use weir_bench::esp::Esp;
 use weir_bench::flow::Flow;
 use weir_bench::forward::Forward;
 use weir_bench::report::Report;
@@ -35,6 +36,8 @@ enum What {
     Flow(FlowArgs),
     /// Policies of SPDs: the last of 1 to 100,000 matches, with caches and without, and where no packet finds its flow
     Spd(FlowArgs),
+    /// ESP in tunnel mode: packets of three lengths, encrypted and decrypted, by every cipher, beside the engine alone
+    Esp(FlowArgs),
     /// The engines of IPsec, side by side: every cipher, with one key and with many
     Crypto(CryptoArgs),
 }
@@ -158,6 +161,7 @@ impl Bench {
             What::Acl(args) => args.run(),
             What::Flow(args) => show(Flow::measure(args.cpu, args.quick), args.json, None),
             What::Spd(args) => show(Spd::measure(args.cpu, args.quick), args.json, None),
+            What::Esp(args) => show(Esp::measure(args.cpu, args.quick), args.json, None),
             What::Crypto(args) => show(Crypto::measure(&args.algorithm, args.cpu, args.quick), args.json, None),
         }
     }

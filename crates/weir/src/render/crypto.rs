@@ -43,7 +43,11 @@ impl Crypto {
             name: known.engine.name().to_owned(),
             about: known.engine.about().to_owned(),
             missing: known.missing.map(|missing| reason(missing).to_owned()),
-            algorithms: Algorithm::all().iter().filter(|own| known.engine.supports(**own)).map(Algorithm::to_string).collect(),
+            algorithms: Algorithm::all()
+                .iter()
+                .filter(|own| known.engine.supports(**own))
+                .map(Algorithm::to_string)
+                .collect(),
             sas: used(known.engine.name()),
         };
         Crypto { engines: engines.iter().map(engine).collect() }

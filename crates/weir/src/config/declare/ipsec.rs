@@ -102,7 +102,12 @@ pub(super) fn read(reader: &mut Reader<'_>, name: At<String>, value: Value<'_>, 
         reader.report(found.help("write `out = { spi = 0x1001, key-file = \"out.key\" }`"));
     }
     if !is_protected {
-        refuse(reader, &table, &["window"], "has no meaning with `null`: a forged packet would move it (RFC 4303, 3.4.3)");
+        refuse(
+            reader,
+            &table,
+            &["window"],
+            "has no meaning with `null`: a forged packet would move it (RFC 4303, 3.4.3)",
+        );
     }
     let window = match table.get("window") {
         None => Some(if is_protected { WINDOW } else { 0 }),
