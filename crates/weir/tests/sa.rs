@@ -90,6 +90,23 @@ fn spis_and_keys_are_used_once() {
 }
 
 #[test]
+fn null_needs_no_key_and_the_word_insecure() {
+    let pair = "[[interface]]\nname = \"wan\"\nport = \"null\"\naddress = \"198.51.100.1/24\"\nspd = \"edge\"\n\
+        [spd.edge]\nrules = [\"protect ip from any to any sa one\"]\n[sa.one]\n\
+        local = \"198.51.100.1\"\nremote = \"198.51.100.2\"\nalgorithm = \"null\"\nout = { spi = 300 }\nin = { spi = 301 }\n";
+    for (insecure, expected) in [("insecure = true", vec![]), ("insecure = false", vec![Code::InvalidValue])] {
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!("version = 1\n[ipsec]\nstate = \"s\"\n{insecure}\n{pair}");
+        write(folder.path(), "weir.toml", &text, 0o644);
+        let loaded = config::check(&folder.path().join("weir.toml"));
+        assert_eq!(codes(&loaded), expected, "{}", loaded.text(false));
+        if let Some(gateway) = loaded.gateway {
+            assert_eq!((gateway.sas[0].window, gateway.sas[0].inbound.is_some()), (0, true));
+        }
+    }
+}
+
+#[test]
 fn key_files_that_others_can_read_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), "key", &"1".repeat(40), 0o640);
