@@ -132,6 +132,32 @@ encapsulation = { local-port = 4500, remote-port = 4500, keepalive = "20s" }
     for n, text in (("empty", ""), ("short", "00" * 19), ("long", "00" * 21), ("odd", "00" * 19 + "0"),
                     ("no-hex", "zz" * 20), ("prefix", "0x" + "00" * 20)):
         yield lambda n=n, t=text: CheckCase(f"key-{n}", whole, "error", 'key-file = "in.key"', keys={"in.key": t})
+    yield lambda: CheckCase("key-of-both-directions", whole, "either", keys={"in.key": KEYS["out.key"]})
+    yield lambda: CheckCase("esn-without-window", whole + "esn = true\nwindow = 0\n", "accepted")
+    yield lambda: CheckCase("no-direction", "\n".join(row for row in whole.splitlines() if "key-file" not in row),
+                            "error", "[sa.east]")
+    yield lambda: CheckCase("no-state", whole.replace('[ipsec]\nstate = "state"\n', ""), "warning")
+    yield lambda: CheckCase("address-of-no-interface", whole.replace('local = "198.51.100.1"',
+                                                                     'local = "198.51.100.2"'),
+                            "warning", 'local = "198.51.100.2"')
+    yield lambda: CheckCase("unknown-vrf", whole + 'vrf = "blue"\n', "error", 'vrf = "blue"')
+    yield lambda: CheckCase("spi-of-two-addresses", whole + WEST.replace('local = "198.51.100.1"', 'local = "10.0.0.1"')
+                            + SPD.replace("edge", "west").replace("sa east", "sa west").replace("port 500", "port 501"),
+                            "warning", "[spd.west]")
+    for n, row in (("dscp", "dscp = 5"), ("df", 'df = "set"'), ("hop-limit", "hop-limit = 9"), ("ecn", "ecn = false"),
+                   ("flow-label", 'flow-label = "zero"')):
+        yield lambda n=n, r=row: CheckCase(f"transport-{n}", whole.replace('"tunnel"', '"transport"') + r + "\n",
+                                           "either")
+    for n, old, new, line in (
+            ("port-without-protocol", "to 203.0.113.0/24", "to 203.0.113.0/24 port 5", "203.0.113.0/24 port 5"),
+            ("type-of-udp", "to any port 500", "to any port 500 type 3", "type 3"),
+            ("unknown-group", "to 203.0.113.0/24", "to @nowhere", "@nowhere"),
+            ("icmp-of-ip6", "discard ip from", "discard ip6 icmp from", "ip6 icmp")):
+        yield lambda n=n, o=old, w=new, r=line: CheckCase(n, whole.replace(o, w), "error", r)
+    for flows, expect in ((1, "valid"), (16000000, "valid"), (0, "error"), (16000001, "error"), (-1, "error")):
+        cache = f"cache = {{ outbound = true, flows = {flows} }}\n"
+        yield lambda f=flows, c=cache, e=expect: CheckCase(f"cache-{f}", whole.replace("]\n\n[sa", f"]\n{c}\n[sa"), e,
+                                                           c.strip())
     yield lambda: CheckCase("key-white-space", whole, "valid", keys={"in.key": " 00 11\n22\t33" + "AA" * 16 + "\n\n"})
     yield lambda: CheckCase("key-is-a-directory", whole.replace('"in.key"', '"state"'), "error", 'key-file = "state"')
     yield lambda: CheckCase("spi-twice", whole + WEST.replace("203.0.113.1", "203.0.113.2"), "error",

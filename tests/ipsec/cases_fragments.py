@@ -216,6 +216,34 @@ def congestion():
     return case
 
 
+def large(six):
+    """Datagrams of up to 65,000 octets in fragments of ESP. Decrypted IPv4 packets leave in fragments."""
+    sa, rules = tunnel(1, six=six, algorithm="aes256-sha512" if six else "aes128gcm16")
+    case = Case(f"esp-fragments-large-{6 if six else 4}", [sa], rules)
+    rng = random.Random(7)
+    for ident, size in enumerate((1500, 8000, 9300, 16384, 40000, 65000), 1):
+        p = wire.udp(R4, L4, 1, 2, data(rng, size), ident=ident)
+        parts = wire.fragments(sa.from_peer(p), 1400, ident)
+
+        def whole(c, frames, want=wire.forwarded(p)):
+            if any(interface != LAN or len(packet) > 1500 for interface, packet in frames):
+                return "a packet left by another interface, or is too long"
+            back = wire.reassemble([packet for _, packet in frames])
+            return None if back == want else f"{len(frames)} packets are not the datagram"
+        for x in parts[:-1]:
+            case.send(WAN, x, {"held", "local"}, Together(nothing), note=f"{size} octets")
+        case.send(WAN, parts[-1], "forward", Together(whole), note=f"{size} octets, last part")
+        case.tick(0.01)
+        p = wire.udp(R6, L6, 1, 2, data(rng, size))
+        parts = wire.fragments(sa.from_peer(p), 1400, 100 + ident)
+        for x in parts[:-1]:
+            case.send(WAN, x, {"held", "local"}, Together(nothing), note=f"{size} octets, IPv6")
+        # The error to the far host matches no rule: its source is the gateway.
+        case.drop(WAN, parts[-1], "mtu-exceeded", note=f"{size} octets, IPv6, last part")
+        case.tick(0.01)
+    return case
+
+
 def cases():
     for six in (False, True):
         yield lambda s=six: inner(s)
@@ -225,3 +253,5 @@ def cases():
     yield lambda: rollover(False)
     yield lambda: rollover(True)
     yield congestion
+    yield lambda: large(False)
+    yield lambda: large(True)

@@ -2,7 +2,7 @@
 import random
 
 import wire
-from case import LAN, WAN, Case, Clear, Esp, Together
+from case import LAN, WAN, Case, Check, Clear, Esp, Together
 from cases_alg import L4, L6, W4, data, echo_reply, transport, tunnel, tunnel_hosts
 from sa import Sa
 
@@ -384,6 +384,52 @@ def equal_in_two_vrfs():
     return case
 
 
+NAT = """
+[nat.outside]
+rules = ["keep ip4 from 10.0.0.0/8 to 192.168.1.0/24", "source ip4 from 10.0.0.0/8 to any as interface"]
+"""
+
+
+def behind_nat(udp):
+    """SPDs see addresses as they are on the wire in clear: behind the translation of sources, before that of
+    destinations. ESP itself is not translated."""
+    sa, rules = tunnel(1, encap=(4500, 4500) if udp else None)
+    b, _ = tunnel(2)
+    rules = rules + ["protect udp from 198.51.100.1 to 192.168.2.0/24 sa t2",
+                     "bypass udp from 198.51.100.1 to 8.8.8.0/24",
+                     "discard udp from 10.0.0.0/8 to 8.8.8.0/24 priority 5"]
+    case = Case(f"nat{'-udp' if udp else ''}", [sa, b], rules, more=NAT)
+    case.wan_extra = 'nat = "outside"\n'
+    rng = random.Random(13)
+    port = {}
+
+    def translated(packet, flow, far, dport):
+        p = wire.Ip(packet)
+        if (p.src, p.dst, int.from_bytes(p.payload[2:4], "big")) != (W4, far, dport):
+            return f"translated to {p.src} > {p.dst}"
+        port.setdefault(flow, int.from_bytes(p.payload[:2], "big"))
+        want = wire.Ip(wire.udp(W4, far, port[flow], dport, payloads[flow])).payload
+        return None if p.payload == want else "another port or payload"
+
+    payloads = {flow: data(rng, 30) for flow in range(6)}
+    for turn in range(2):
+        for flow in range(6):
+            near = wire.udp(L4, "192.168.1.9", 7000 + flow, 53, payloads[flow])
+            case.protect(near, sa, note="kept")
+            case.send(LAN, wire.udp(L4, "192.168.2.9", 7000 + flow, 53, payloads[flow]), "forward",
+                      [Esp(b, lambda p, f=flow: translated(p, f, "192.168.2.9", 53))], note="translated, protected",
+                      secret=payloads[flow][-12:])
+            case.send(LAN, wire.udp(L4, "8.8.8.8", 7000 + flow, 53, payloads[flow]), "forward",
+                      [Check(WAN, lambda p, f=flow: translated(p, f + 100, "8.8.8.8", 53))],
+                      note="translated, in clear")
+            payloads[flow + 100] = payloads[flow]
+            inner = wire.udp("192.168.1.9", L4, 53, 7000 + flow, data(rng, 30))
+            case.decrypt(sa.from_peer(inner), inner, note="kept, in")
+        case.tick()
+    case.drop(WAN, wire.udp("192.168.2.9", W4, 53, 7000, data(rng, 30)), "spd-unprotected", note="t2's, in clear")
+    return case
+
+
 def cases():
     yield lambda: port_4500(False)
     yield lambda: port_4500(True)
@@ -395,6 +441,8 @@ def cases():
         yield lambda d=depth: nested(d)
     for make in (sa_interface, sa_vrf, without_spd, sav_of_the_outer_interface, same_spi, lists, equal_in_two_vrfs):
         yield make
+    yield lambda: behind_nat(False)
+    yield lambda: behind_nat(True)
     for six1 in (False, True):
         for six2 in (False, True):
             yield lambda f=(six1, six2): hub(f)

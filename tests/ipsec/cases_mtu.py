@@ -26,7 +26,21 @@ def pieces(sa, whole, mtu):
     return check
 
 
+def outer_fragments(sa, inner, mtu=1500):
+    """The packets that left are fragments of one packet of ESP around `inner`."""
+    def check(case, frames):
+        packets = [packet for _, packet in frames]
+        if len(packets) < 2 or any(interface != WAN or len(packet) > mtu for interface, packet in frames):
+            return f"left: {[(interface, len(packet)) for interface, packet in frames]}"
+        whole = wire.reassemble(packets)
+        if whole is None:
+            return "no fragments of one packet: " + ", ".join(p[:40].hex() for p in packets[:2])
+        return Esp(sa, inner).wrong(case, WAN, whole)
+    return check
+
+
 def mtu(algorithm, six, udp, link=1500):
+    """IPv6 packets of up to 1280 octets always pass: if there is less room, ESP is fragmented (RFC 2473, 7.1)."""
     rng = random.Random(f"{algorithm}{six}{udp}")
     sa, rules = tunnel(1, six=six, algorithm=algorithm, encap=(4500, 4500) if udp else None)
     case = Case(f"mtu-{algorithm}-{6 if six else 4}{'-udp' if udp else ''}-{link}", [sa], rules, mtu=link, lan_mtu=9000)
@@ -38,11 +52,16 @@ def mtu(algorithm, six, udp, link=1500):
         case.protect(wire.udp(L4, r4, 1, 2, data(rng, n - 28), ident=3), sa, note=f"{n} fits")
         case.protect(wire.udp(L6, r6, 1, 2, data(rng, n - 48)), sa, note=f"IPv6 {n} fits")
     case.tick()
-    for n in (most + 1, most + 2, link, link + 1, 3000):
+    for n in (most + 1, most + 2, link, link + 1, max(3000, link + 2)):
         case.drop(LAN, wire.udp(L4, r4, 1, 2, data(rng, n - 28), df=True), "mtu-exceeded",
                   [icmp_error(LAN, 3, 4, mtu=most, dst=L4)], note=f"DF {n}", secret=True)
-        case.drop(LAN, wire.udp(L6, r6, 1, 2, data(rng, n - 48)), "mtu-exceeded",
-                  [icmp_error(LAN, 2, 0, mtu=most, dst=L6)], note=f"IPv6 {n}", secret=True)
+        p = wire.udp(L6, r6, 1, 2, data(rng, n - 48))
+        if n > 1280:
+            case.drop(LAN, p, "mtu-exceeded", [icmp_error(LAN, 2, 0, mtu=max(most, 1280), dst=L6)], note=f"IPv6 {n}",
+                      secret=True)
+        else:
+            case.send(LAN, p, "forward", Together(outer_fragments(sa, wire.forwarded(p), link)), note=f"IPv6 {n}",
+                      secret=True)
         case.tick()
         p = wire.udp(L4, r4, 1, 2, data(rng, n - 28), ident=n)
         case.send(LAN, p, "forward", Together(pieces(sa, wire.forwarded(p), link)), note=f"no DF {n}", secret=True)
@@ -87,20 +106,6 @@ def mtu_transport():
     case = Case("mtu-transport", [s for s, _ in made], [r for _, own in made for r in own], lan_mtu=9000)
     case.gaps = True
 
-    def outer_fragments(sa, check):
-        def f(c, frames):
-            packets = []
-            for interface, packet in frames:
-                if interface != WAN or len(packet) > 1500:
-                    return f"{len(packet)} octets by {interface}"
-                packets.append(packet)
-            if len(packets) < 2:
-                return f"{len(packets)} packets left"
-            whole = wire.reassemble(packets)
-            if whole is None or wire.Ip(whole).proto != 50:
-                return "no fragments of one ESP packet: " + ", ".join(p[:40].hex() for p in packets[:2])
-            return Esp(sa, check).wrong(c, WAN, whole)
-        return f
     for sa, _ in made:
         most = sa.a.overhead_fits(1500 - sa.header()) + sa.header()  # the IP packet before ESP
         for n in (most, most - 1):
@@ -129,7 +134,7 @@ def cases():
         for six in (False, True):
             for udp in (False, True):
                 yield lambda a=algorithm, s=six, u=udp: mtu(a, s, u)
-    for link in (1400, 1499, 1501, 2000):
+    for link in (1280, 1499, 1501, 8999):
         yield lambda link=link: mtu("aes128gcm16", False, False, link)
         yield lambda link=link: mtu("aes256-sha256", True, True, link)
     yield mtu_fragment_of_fragment

@@ -235,6 +235,20 @@ def off(algorithm):
     return p.case
 
 
+def off_with_esn():
+    """Without a window, the high half follows the numbers that came, and repeated ones pass."""
+    p = Player("replay-off-esn", 0, True)
+    p.rng = random.Random(6)
+    e = 2**32
+    for numbers in ((1, 2, 2, 1), (2**31,), (e - 3, e - 2, e - 2), (e - 1, e, e + 1, e - 1, e + 1), (e + 2**31,),
+                    (2 * e - 5,), (2 * e + 5, 2 * e - 6)):
+        for seq in numbers:
+            inner, packet = p.packet(seq)
+            p.case.decrypt(packet, inner, note=f"seq {seq}")
+        p.then()
+    return p.case
+
+
 def default_window():
     """The window is 64 if it is not configured."""
     p = Player("replay-default-window", 64, False, explicit=False)
@@ -296,6 +310,7 @@ def cases():
     yield last_number
     yield lambda: off("aes128gcm16")
     yield lambda: off("aes256-sha384")
+    yield off_with_esn
     yield default_window
     yield sas_apart
     yield bad_packets_move_nothing

@@ -55,7 +55,7 @@ class Live(Case):
             paced = ", paced = true" if self.paced else ""
             port = f'port = {{ pcap = {{ input = "{name}.pcap", output = "{name}-out.pcap"{paced} }} }}'
             text = text.replace(f'name = "{name}"\nport = "null"', f'name = "{name}"\n{port}')
-        return text + NEIGHBORS
+        return text + NEIGHBORS + ('\n[service]\nuser = "root"\n' if os.geteuid() == 0 else "")
 
     def start(self, weir, folder):
         self.socket = os.path.join(folder, "s")
@@ -203,7 +203,8 @@ def counters():
     # Out: 11 as ESP and 5 in clear. In: 7 decrypted and 7 clear.
     c.expected = 11 + 5 + 7 + 7
     c.sa_counts = {"replayed": 3, "auth-failed": 2, "selector": 1, "malformed": 1, "dummies": 0, "lost": 142,
-                   "highest": 211, "out.packets": 11, "out.bytes": 11 * 78, "out.next": 12, "out.exhausted": 0, "out.unreserved": 0}
+                   "highest": 211, "out.packets": 11, "out.bytes": 11 * 78, "out.next": 12,
+                   "out.exhausted": 0, "out.unreserved": 0}
     c.rule_counts = {rules[0]: (11, None), rules[1]: (5, 7), rules[2]: (4, 2)}
     c.rule_counts = {k: v for k, v in c.rule_counts.items() if v[1] is not None}
     return c
@@ -406,6 +407,61 @@ class Removed(Live):
                 yield f"{way}: packets passed, in order: {runs}, and not with the SA, without it, with it"
 
 
+class Rekeyed(Live):
+    """A rule moves from one SA to another and back while its packets pass. All leave protected, each by one SA."""
+
+    paced = True
+
+    def judge(self, weir, folder):
+        self.process = self.start(weir, folder)
+        path, whole = os.path.join(folder, "weir.toml"), self.config()
+        for sa in (2, 1, 2):
+            time.sleep(1)
+            if self.process.poll() is not None:
+                yield f"weir run ended with {self.process.returncode}: {self.log(folder).strip()[-300:]}"
+                return
+            with open(path + ".new", "w") as f:
+                f.write(whole.replace(self.rules[0], self.rules[0].replace("sa t1", f"sa t{sa}")))
+            os.rename(path + ".new", path)
+            done = subprocess.run([weir, "reload", "--socket", self.socket], capture_output=True, text=True, timeout=60)
+            if done.returncode:
+                yield f"reload ended with {done.returncode}: {(done.stdout + done.stderr).strip()[:300]}"
+        self.settle(folder, self.process, self.expected, 8)
+        time.sleep(0.2)
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(30)
+        order, numbers = [], {sa.name: [] for sa in self.sas}
+        for packet in self.output(folder, WAN):
+            for sa in self.sas:
+                try:
+                    _, x, inner = sa.from_gateway(packet)
+                except esp.EspError:
+                    continue
+                numbers[sa.name].append(x.seq)
+                order.append((sa.name, int.from_bytes(wire.Ip(inner).payload[8:12], "big")))
+        if [n for _, n in order] != list(range(self.expected)):
+            yield f"{len(order)} packets left as ESP, {self.expected} expected in their order"
+        turns = [name for i, (name, _) in enumerate(order) if i == 0 or order[i - 1][0] != name]
+        if turns != ["t1", "t2", "t1", "t2"]:
+            yield f"SAs in order: {turns}"
+        for name, used in numbers.items():
+            if used != list(range(1, len(used) + 1)):
+                yield f"{name} used the numbers {used[:5]}… of {len(used)}"
+
+
+def rekeyed():
+    (a, rules), (b, more) = tunnel(1), tunnel(2, algorithm="aes256-sha256", esn=True)
+    c = Rekeyed("live-rekeyed", [a, b], [rules[0], more[1], rules[1]])
+    rng = random.Random(7)
+    c.send(LAN, wire.udp(L4, "172.31.0.1", 1, 2, b""), "x")
+    c.tick(0.3)
+    c.expected = 1000
+    for i in range(c.expected):
+        c.send(LAN, wire.udp(L4, "192.168.1.9", 7, 8, i.to_bytes(4, "big") + data(rng, 40)), "x")
+        c.tick(0.004)
+    return c
+
+
 class Workers(Live):
     """Two workers: one of them has an SA, so the packets of each flow have their numbers in order, and the window drops
     each duplicate."""
@@ -509,6 +565,7 @@ def cases():
     yield lambda: workers(None)
     yield lambda: workers("{ outbound = true, inbound = true }")
     yield removed
+    yield rekeyed
     yield counters
     yield restart
     yield reload
