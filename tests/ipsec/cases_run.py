@@ -2,6 +2,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -10,6 +11,7 @@ import esp
 import wire
 from case import LAN, WAN, Case
 from cases_alg import L4, L6, data, tunnel, tunnel_hosts
+from sa import Sa
 
 # Neighbours of both interfaces, so that no packet waits for one.
 STATIC = (("lan", "10.0.0.254"), ("lan", L4), ("lan", L6), ("lan", "2001:db8:a::fe"), ("wan", "198.51.100.254"),
@@ -62,10 +64,28 @@ class Live(Case):
         for name in (LAN, WAN):  # of an earlier run
             if os.path.exists(os.path.join(folder, f"{name}-out.pcap")):
                 os.remove(os.path.join(folder, f"{name}-out.pcap"))
-        log = open(os.path.join(folder, "log"), "ab")
-        p = subprocess.Popen([weir, "run", os.path.join(folder, "weir.toml"), "--socket", self.socket], stdout=log,
-                             stderr=log)
-        return p
+        command = [weir, "run", os.path.join(folder, "weir.toml"), "--socket", self.socket, "--log-level", "debug"]
+        with open(os.path.join(folder, "log"), "ab") as log:
+            return subprocess.Popen(command, stdout=log, stderr=log)
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(30)
+
+    def reload(self, weir, folder, text):
+        """Reloads a configuration; returns the exit code and the output."""
+        path = os.path.join(folder, "weir.toml")
+        with open(path + ".new", "w") as f:
+            f.write(text)
+        os.rename(path + ".new", path)
+        done = subprocess.run([weir, "reload", "--socket", self.socket], capture_output=True, text=True, timeout=60)
+        return done.returncode, (done.stdout + done.stderr).strip()[:300]
+
+    def ended(self, folder):
+        """Returns the fault if the gateway has ended by itself, else None."""
+        if self.process.poll() is not None:
+            return f"weir run ended with {self.process.returncode}: {self.log(folder).strip()[-300:]}"
+        return None
 
     def show(self, weir, *what):
         done = subprocess.run([weir, "show", *what, "--socket", self.socket], capture_output=True, text=True,
@@ -117,8 +137,8 @@ class Counters(Live):
         self.process = self.start(weir, folder)
         self.settle(folder, self.process, self.expected)
         time.sleep(0.5)
-        if self.process.poll() is not None:
-            yield f"weir run ended with {self.process.returncode}: {self.log(folder).strip()[-300:]}"
+        if fault := self.ended(folder):
+            yield fault
             return
         texts = {}
         for what in ("sa", "spd", "crypto"):
@@ -137,8 +157,9 @@ class Counters(Live):
         code, text = self.show(weir, "spd", "nothing")
         if code == 0:
             yield "weir show spd nothing: exit code 0 for an SPD that does not exist"
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(30)
+        self.stop()
+        if self.leaks_key(self.log(folder)):
+            yield "the log shows a part of a key"
         if "aes128gcm16" not in texts["crypto", False] + texts["crypto", True] and "t1" not in texts["crypto", False]:
             yield "weir show crypto names neither algorithm nor SA"
         try:
@@ -266,15 +287,14 @@ class Reload(Live):
         self.process = self.start(weir, folder)
         for _ in range(3):
             time.sleep(1)
-            if self.process.poll() is not None:
-                yield f"weir run ended with {self.process.returncode}: {self.log(folder).strip()[-300:]}"
+            if fault := self.ended(folder):
+                yield fault
                 return
             self.process.send_signal(signal.SIGHUP)
         if not self.settle(folder, self.process, self.expected):
             yield f"{self.count(folder)} packets left, {self.expected} expected"
         time.sleep(0.3)
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(30)
+        self.stop()
         sa = self.sas[0]
         seqs = []
         for packet in self.output(folder, WAN):
@@ -315,19 +335,15 @@ class Rules(Live):
 
     def judge(self, weir, folder):
         self.process = self.start(weir, folder)
-        path = os.path.join(folder, "weir.toml")
         for phase in self.PHASES[1:]:
             time.sleep(1)
-            if self.process.poll() is not None:
-                yield f"weir run ended with {self.process.returncode}: {self.log(folder).strip()[-300:]}"
+            if fault := self.ended(folder):
+                yield fault
                 return
             self.rules = self.rule(phase)
-            with open(path + ".new", "w") as f:
-                f.write(self.config())
-            os.rename(path + ".new", path)
-            done = subprocess.run([weir, "reload", "--socket", self.socket], capture_output=True, text=True, timeout=60)
-            if done.returncode:
-                yield f"reload to {phase} ended with {done.returncode}: {(done.stdout + done.stderr).strip()[:300]}"
+            code, text = self.reload(weir, folder, self.config())
+            if code:
+                yield f"reload to {phase} ended with {code}: {text}"
         time.sleep(1.2)
         code, text = self.show(weir, "spd", "--json")
         with open(os.path.join(folder, "show-spd.json"), "w") as f:
@@ -335,8 +351,7 @@ class Rules(Live):
         for word in ("entries", "hits", "misses", "stale", "overwritten") if self.cache else ():
             if word not in text:
                 yield f"show spd --json does not have {word}"
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(30)
+        self.stop()
         fates = {}
         for at, frame in wire.read_pcap(os.path.join(folder, "wan-out.pcap")):
             if frame[12:14] == b"\x08\x00":
@@ -363,30 +378,25 @@ class Removed(Live):
         self.process = self.start(weir, folder)
         for name in (None, "renamed"):
             time.sleep(1)
-            if self.process.poll() is not None:
-                yield f"weir run ended with {self.process.returncode}: {self.log(folder).strip()[-300:]}"
+            if fault := self.ended(folder):
+                yield fault
                 return
             yield from self.change(weir, folder, name)
         time.sleep(2.5)
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(30)
+        self.stop()
         yield from self.compare(folder, sa)
 
     def change(self, weir, folder, name):
         """Reloads a configuration in which the SA has this name, or is missing."""
         whole = self.config()
         if name is None:
-            text = whole[:whole.index("\n[sa.")] if whole.index("\n[sa.") > whole.index("[spd.edge]") else whole
-            text = text.replace(self.rules[0], self.rules[0].replace("protect", "discard").replace(" sa t1", ""))
+            text = whole.replace(self.sas[0].toml(), "").replace(
+                self.rules[0], self.rules[0].replace("protect", "discard").replace(" sa t1", ""))
         else:
             text = whole.replace("[sa.t1]", f"[sa.{name}]").replace(" sa t1", f" sa {name}")
-        path = os.path.join(folder, "weir.toml")
-        with open(path + ".new", "w") as f:
-            f.write(text)
-        os.rename(path + ".new", path)
-        done = subprocess.run([weir, "reload", "--socket", self.socket], capture_output=True, text=True, timeout=60)
-        if done.returncode:
-            yield f"reload ended with {done.returncode}: {(done.stdout + done.stderr).strip()[:300]}"
+        code, text = self.reload(weir, folder, text)
+        if code:
+            yield f"reload ended with {code}: {text}"
 
     def compare(self, folder, sa):
         sent, numbers = {}, []
@@ -414,22 +424,19 @@ class Rekeyed(Live):
 
     def judge(self, weir, folder):
         self.process = self.start(weir, folder)
-        path, whole = os.path.join(folder, "weir.toml"), self.config()
+        whole = self.config()
         for sa in (2, 1, 2):
             time.sleep(1)
-            if self.process.poll() is not None:
-                yield f"weir run ended with {self.process.returncode}: {self.log(folder).strip()[-300:]}"
+            if fault := self.ended(folder):
+                yield fault
                 return
-            with open(path + ".new", "w") as f:
-                f.write(whole.replace(self.rules[0], self.rules[0].replace("sa t1", f"sa t{sa}")))
-            os.rename(path + ".new", path)
-            done = subprocess.run([weir, "reload", "--socket", self.socket], capture_output=True, text=True, timeout=60)
-            if done.returncode:
-                yield f"reload ended with {done.returncode}: {(done.stdout + done.stderr).strip()[:300]}"
+            rule = self.rules[0].replace("sa t1", f"sa t{sa}")
+            code, text = self.reload(weir, folder, whole.replace(self.rules[0], rule))
+            if code:
+                yield f"reload ended with {code}: {text}"
         self.settle(folder, self.process, self.expected, 8)
         time.sleep(0.2)
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(30)
+        self.stop()
         order, numbers = [], {sa.name: [] for sa in self.sas}
         for packet in self.output(folder, WAN):
             for sa in self.sas:
@@ -462,6 +469,140 @@ def rekeyed():
     return c
 
 
+class NewKey(Live):
+    """The key file of an SA changes: the new key has numbers from 1 on, and the numbers of the old one go on when it
+    comes back. A reload that is refused changes nothing."""
+
+    paced = True
+
+    def judge(self, weir, folder):
+        self.process = self.start(weir, folder)
+        path, whole = os.path.join(folder, "t1-out.key"), self.config()
+        old = self.sas[0].files["t1-out.key"][0]
+        for turn, text in enumerate((self.other.key_out.hex(), "no key", old)):
+            time.sleep(1)
+            if fault := self.ended(folder):
+                yield fault
+                return
+            with open(path, "w") as f:
+                f.write(text)
+            code, text = self.reload(weir, folder, whole)
+            if (code != 0) != (turn == 1):
+                yield f"reload {turn} ended with {code}: {text}"
+        self.settle(folder, self.process, self.expected, 8)
+        code, errors = self.show(weir, "errors")
+        self.stop()
+        order = []
+        for packet in self.output(folder, WAN):
+            for number, sa in enumerate((self.sas[0], self.other)):
+                try:
+                    order.append((number, sa.from_gateway(packet)[1].seq))
+                except esp.EspError:
+                    continue
+        if len(order) != self.expected:
+            yield f"{len(order)} packets left as ESP, {self.expected} expected: {errors[:500]}"
+        turns = [key for i, (key, _) in enumerate(order) if i == 0 or order[i - 1][0] != key]
+        if turns != [0, 1, 0]:
+            yield f"keys in order: {turns}"
+        for key in (0, 1):
+            used = [seq for number, seq in order if number == key]
+            if used != list(range(1, len(used) + 1)):
+                yield f"numbers of key {key}: {used[:5]}… of {len(used)}"
+
+
+def new_key():
+    sa, rules = tunnel(1)
+    c = NewKey("live-new-key", [sa], rules)
+    c.other = Sa("t1", spi_out=sa.spi_out, spi_in=sa.spi_in, key_seed="another key")
+    rng = random.Random(8)
+    c.send(LAN, wire.udp(L4, "172.31.0.1", 1, 2, b""), "x")
+    c.tick(0.3)
+    c.expected = 450
+    for _ in range(c.expected):
+        c.send(LAN, wire.udp(L4, "192.168.1.9", 7, 8, data(rng, 40)), "x")
+        c.tick(0.01)
+    return c
+
+
+class State(Live):
+    """The directory `state`: an orderly end gives numbers back, one gateway has it at a time, and an SA whose file is
+    damaged sends nothing."""
+
+    paced = True
+
+    def numbers(self, folder):
+        return [self.sas[0].from_gateway(packet)[1].seq for packet in self.output(folder, WAN)]
+
+    def judge(self, weir, folder):
+        last = 0
+        for _ in range(2):
+            self.process = self.start(weir, folder)
+            self.settle(folder, self.process, self.expected, 6)
+            if fault := self.ended(folder):
+                yield fault
+                return
+            self.stop()
+            used = self.numbers(folder)
+            if used != list(range(last + 1, last + 1 + self.expected)):
+                yield f"numbers {used[:4]}… of {len(used)}, {last + 1} to {last + self.expected} expected"
+            last = used[-1] if used else last
+        files = [os.path.join(root, name) for root, _, names in os.walk(os.path.join(folder, "state"))
+                 for name in names]
+        if not any(os.path.getsize(path) for path in files):
+            yield "the directory has no file with content"
+        whole = {path: open(path, "rb").read() for path in files}
+        for how, damage in (("cut", lambda b: b[:-1]), ("a bit changed", lambda b: bytes([b[0] ^ 1]) + b[1:]),
+                            ("another bit", lambda b: b[:-1] + bytes([b[-1] ^ 64])),
+                            ("zeros", lambda b: bytes(len(b)))):
+            for path, content in whole.items():
+                with open(path, "wb") as f:
+                    f.write(damage(content) if content else content)
+            self.process = self.start(weir, folder)
+            time.sleep(1.2)
+            if self.process.poll() is None:
+                self.stop()
+                if packets := self.output(folder, WAN):
+                    yield f"damaged file ({how}): {len(packets)} packets left: {packets[0][:40].hex()}"
+        for path, content in whole.items():
+            with open(path, "wb") as f:
+                f.write(content)
+        self.process = self.start(weir, folder)
+        time.sleep(0.5)
+        second = os.path.join(folder, "second")
+        os.makedirs(second)
+        for name in ("lan.pcap", "wan.pcap", "t1-in.key", "t1-out.key"):
+            shutil.copy(os.path.join(folder, name), second)
+        with open(os.path.join(second, "weir.toml"), "w") as f:
+            f.write(self.config().replace('state = "state"', 'state = "../state"'))
+        first, self.process = self.process, None
+        try:
+            self.process = self.start(weir, second)
+            time.sleep(1.2)
+            if self.process.poll() is None:
+                self.stop()
+                if packets := self.output(second, WAN):
+                    yield f"a second gateway with the directory sent {len(packets)} packets"
+        finally:
+            first.send_signal(signal.SIGTERM)
+            first.wait(30)
+        used = self.numbers(folder)
+        if len(used) != self.expected or used[0] <= last:
+            yield f"behind damaged files: numbers {used[:4]}… of {len(used)}, more than {last} expected"
+
+
+def state():
+    sa, rules = tunnel(1)
+    c = State("live-state", [sa], rules)
+    rng = random.Random(9)
+    c.send(LAN, wire.udp(L4, "172.31.0.1", 1, 2, b""), "x")
+    c.tick(0.3)
+    c.expected = 50
+    for _ in range(c.expected):
+        c.send(LAN, wire.udp(L4, "192.168.1.9", 7, 8, data(rng, 40)), "x")
+        c.tick(0.01)
+    return c
+
+
 class Workers(Live):
     """Two workers: one of them has an SA, so the packets of each flow have their numbers in order, and the window drops
     each duplicate."""
@@ -476,8 +617,7 @@ class Workers(Live):
         self.settle(folder, self.process, self.expected, 15)
         time.sleep(0.3)
         code, text = self.show(weir, "errors")
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(30)
+        self.stop()
         opened = {sa.name: [] for sa in self.sas}
         for packet in self.output(folder, WAN):
             for sa in self.sas:
@@ -566,6 +706,8 @@ def cases():
     yield lambda: workers("{ outbound = true, inbound = true }")
     yield removed
     yield rekeyed
+    yield new_key
+    yield state
     yield counters
     yield restart
     yield reload
