@@ -13,6 +13,7 @@ pub mod packet;
 pub mod parse;
 pub mod reassembly;
 pub mod reset;
+pub mod segment;
 pub mod text;
 pub mod translate;
 pub mod vector;

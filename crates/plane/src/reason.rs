@@ -71,7 +71,7 @@ reasons! {
     AclEthertype "acl-ethertype" Info "ethernet-input, output" "The interface does not let frames of this ethertype in, or does not let them out.";
     BadArp "bad-arp" Warning "arp-input" "The ARP packet is malformed, or claims an address that no station has (RFC 1812, 3.3.2).";
     ArpNotForUs "arp-not-for-us" Info "arp-input" "The ARP packet is about others.";
-    BadNd "bad-nd" Warning "nd-input" "The neighbour discovery message fails validation (RFC 4861, 6.1, 7.1 and 8.1).";
+    BadNd "bad-nd" Warning "nd-input" "The neighbour discovery message fails validation (RFC 4861, 6.1, 7.1 and 8.1), or came out of a tunnel.";
     NdNotForUs "nd-not-for-us" Info "nd-input" "The neighbour discovery message is about others.";
     RouterAdvertisement "router-advertisement" Info "nd-input" "A router does not configure itself by what other routers advertise.";
     Redirect "redirect" Info "nd-input" "A router does not follow redirects (RFC 4861, 8.2).";
