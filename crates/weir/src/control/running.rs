@@ -93,10 +93,10 @@ impl Running {
         })?;
         let state = gateway.ipsec.state.clone();
         let mut reservations = Reservations::default();
-        let before_threads = |sequences| {
+        let before_threads = |numbers| {
             before_threads()?;
             // As the user whom the directory belongs to.
-            reservations.step(state.as_deref(), sequences);
+            reservations.step(state.as_deref(), numbers);
             Ok(())
         };
         let mut engine = Engine::start_after(gateway, options, before_threads)
@@ -147,8 +147,8 @@ impl Running {
 
     /// Reserves sequence numbers for the outbound SAs that have used half of theirs. To be called about 20 times a second.
     pub(crate) fn reserve(&self) {
-        let (state, sequences) = self.engine.sequences();
-        self.reservations().step(state.as_deref(), sequences);
+        let (state, numbers) = self.engine.numbers();
+        self.reservations().step(state.as_deref(), numbers);
     }
 
     fn reservations(&self) -> MutexGuard<'_, Reservations> {
@@ -468,7 +468,7 @@ impl Running {
         let before = self.engine.model();
         let engine::Reloaded { generation, added, removed, changed, routes: (routes, routes_before), lost } = self
             .engine
-            .reload_after(gateway, |sequences| self.reservations().step(state.as_deref(), sequences))
+            .reload_after(gateway, |numbers| self.reservations().step(state.as_deref(), numbers))
             .map_err(|error| match &error {
                 EngineError::NeedsRestart { .. } => ReloadError::NeedsRestart(error.to_string()),
                 _ => ReloadError::Failed(placed(&error, &origins)),
