@@ -4,7 +4,7 @@ import struct
 
 import esp
 import wire
-from case import WAN, Case, Together
+from case import WAN, Case, Esp, Together
 from cases_alg import L4, L6, W4, data, ping, transport, tunnel, tunnel_hosts
 from sa import Sa
 
@@ -94,6 +94,11 @@ def inner_broken():
     sa, _ = tunnel(1)
     rules = ["protect ip from any to any sa t1"]
     case = Case("inner-malformed", [sa], rules)
+
+    def answer(c, frames):
+        """An ICMP error may go back through the tunnel."""
+        faults = (Esp(sa, None).wrong(c, *frame) for frame in frames)
+        return next((fault for fault in faults if fault), None)
     rng = random.Random(11)
     p = wire.udp(R4, L4, 1, 2, data(rng, 40))
     q = wire.udp(R6, L6, 1, 2, data(rng, 40))
@@ -112,6 +117,10 @@ def inner_broken():
                      (R4, "240.0.0.1"),
                      ("::1", L6), ("::", L6), ("ff02::1", L6), (R6, "::1"), ("::ffff:10.0.0.1", L6)):
         case.drop(WAN, sa.from_peer(wire.udp(src, dst, 1, 2, data(rng, 20))), None, note=f"{src} > {dst}")
+    for src, dst in (("fe80::1", L6), (R6, "fe80::1"), (R4, "10.0.0.255"), ("fe80::1", "ff02::1"),
+                     (R4, "255.255.255.255")):
+        case.send(WAN, sa.from_peer(wire.udp(src, dst, 1, 2, data(rng, 20))), "drop", Together(answer),
+                  note=f"not to be forwarded: {src} > {dst}")
     # Traffic flow confidentiality (RFC 4303, 2.7): octets behind the inner packet are no part of it.
     for n in (1, 7, 64, 500):
         inner = wire.udp(R4, L4, 1, 2, data(rng, 40))
