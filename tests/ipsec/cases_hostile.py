@@ -5,7 +5,7 @@ import struct
 import esp
 import wire
 from case import WAN, Case, Esp, Together
-from cases_alg import L4, L6, W4, data, ping, transport, tunnel, tunnel_hosts
+from cases_alg import L4, L6, W4, W6, data, ping, transport, tunnel, tunnel_hosts
 from sa import Sa
 
 R4, R6 = tunnel_hosts(1)
@@ -127,6 +127,26 @@ def inner_broken():
         case.decrypt(sa.wrap(sa.esp(inner + data(rng, n), 4)), inner, note=f"TFC padding of {n}")
         inner = wire.udp(R6, L6, 1, 2, data(rng, 40))
         case.decrypt(sa.wrap(sa.esp(inner + data(rng, n), 41)), inner, note=f"IPv6 TFC padding of {n}")
+    return case
+
+
+def neighbor_discovery(interface):
+    """Neighbour discovery out of a tunnel is not of the link, whatever its hop limit says (RFC 4861, 3.1 and 11.2): it
+    gets no answer, and the gateway learns nothing from it."""
+    sa, _ = tunnel(1, extra={"interface": '"east"'} if interface else {})
+    case = Case("inner-neighbor-discovery" + ("-interface" if interface else ""), [sa],
+                ["protect ip from any to any sa t1"],
+                more='\n[[interface]]\nname = "east"\nport = "ipsec"\n' if interface else "")
+    far, multicast = "2001:db8:1::fe", "ff02::1:ff00:1"
+    link = b"\1\2\x66\x66\x66\x66\x66"  # the length of the option in 8 octets, and the address
+    for kind, flags, src, dst, target, option in (
+            (135, 0, far, W6, W6, b"\1" + link), (135, 0, far, multicast, W6, b"\1" + link),
+            (135, 0, "::", multicast, W6, b""), (136, 0x60000000, far, W6, far, b"\2" + link),
+            (136, 0x20000000, far, "ff02::1", W6, b"\2" + link)):
+        part = wire.icmp_part(src, dst, kind, 0, flags, wire.addr(target) + option)
+        # An interface without a link has no neighbours: there a message to all nodes is absorbed.
+        case.send(WAN, sa.from_peer(wire.ip6(src, dst, 58, part, ttl=255)), {"drop", "local"} if interface else "drop",
+                  note=f"type {kind}, {src} > {dst}")
     return case
 
 
@@ -280,6 +300,8 @@ def cases():
     yield lambda: truncated("aes128gcm16", False, True)
     yield lambda: truncated("aes128-sha256", True, True)
     yield inner_broken
+    yield lambda: neighbor_discovery(False)
+    yield lambda: neighbor_discovery(True)
     yield wrong_sa
     yield selectors
     yield sums
