@@ -293,7 +293,7 @@ impl Plan {
             preserve: false,
             comment: None,
         };
-        NatList { name: ["a", "b"][number].to_owned(), rules: [rule].into(), origin: Origin(0) }
+        NatList { name: ["a", "b"][number].to_owned(), rules: [rule].into(), mss_clamp: None, origin: Origin(0) }
     }
 
     /// Rules for ports that no packet has, and behind them one for each network and each pool.

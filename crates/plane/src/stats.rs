@@ -377,6 +377,8 @@ pub struct NatStats {
     pub name: String,
     /// The interfaces that name it.
     pub interfaces: Vec<String>,
+    /// The greatest segment size in SYN segments of its translations.
+    pub mss_clamp: Option<crate::model::MssClamp>,
     /// Its rules, in order.
     pub rules: Vec<NatRuleRow>,
     /// Where it was declared.
@@ -396,6 +398,8 @@ pub struct NatRuleRow {
     pub opened: u64,
     /// Packets that found no free port or address.
     pub exhausted: u64,
+    /// SYN segments whose maximum segment size it lowered.
+    pub clamped: u64,
     /// Where it was declared.
     pub origin: String,
 }

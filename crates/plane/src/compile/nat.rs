@@ -18,8 +18,8 @@ use super::numbers::assign;
 use super::rubbish::Rubbish;
 use super::table_full::TableFull;
 use crate::model::{
-    self as model, AclRule, Addresses, Gateway, Group, NatIndex, NatRule, NatTarget, NatVerb, Origin, Ports, Transport,
-    Vrf,
+    self as model, AclRule, Addresses, Gateway, Group, MssClamp, NatIndex, NatRule, NatTarget, NatVerb, Origin, Ports,
+    Transport, Vrf,
 };
 use crate::root::Interface;
 use crate::root::nat::{NONE, OfInterface, Rule, RuleCounters, Spans, Spread, Target, Translators};
@@ -38,6 +38,7 @@ struct Instance {
     place: u32,
     name: String,
     rule: NatRule,
+    mss_clamp: Option<MssClamp>,
     inside: Spans,
     source: Option<Target>,
     destination: Option<Target>,
@@ -104,6 +105,7 @@ impl Store {
             destination: instance.destination.clone(),
             first_port: first_port(&instance.rule.matches.transport),
             preserve: instance.rule.preserve,
+            mss_clamp: instance.mss_clamp,
             counters: before.remove(&key).unwrap_or_else(|| (0..workers).map(|_| RuleCounters::default()).collect()),
         });
         let vrfs = map.vrfs.iter().map(|&vrf| usize::from(vrf) + 1).max().unwrap_or(0);
@@ -149,12 +151,14 @@ impl Store {
                     .instances
                     .iter()
                     .any(|own| own.vrf == vrf && own.matches_in.is_some() && own.rule.verb != NatVerb::Keep);
+                // Replies that come in by another interface are given their destination there, and leave by this one.
+                let clamps = self.instances.iter().any(|own| own.vrf == vrf && own.mss_clamp.is_some());
                 OfInterface {
                     zone,
                     input: if inwards { input } else { NONE },
                     output,
                     finds_in: is_outside || inwards,
-                    finds_out: is_outside || inwards,
+                    finds_out: is_outside || inwards || clamps,
                 }
             } else {
                 OfInterface::NONE
@@ -219,6 +223,7 @@ fn instances(gateway: &Gateway, map: &Map, interfaces: &[Interface]) -> Vec<Inst
                 name: list.name.clone(),
                 inside: if rule.verb == NatVerb::Map { spans(&rule.matches.from) } else { Spans::default() },
                 rule: rule.clone(),
+                mss_clamp: list.mss_clamp,
                 source,
                 destination,
                 matches_in,

@@ -13,7 +13,7 @@ use crate::graph::session::{AnySession, Session, Tuple};
 use crate::model::{FlowTable, Gateway, NatIndex, NatList, NatRule};
 use crate::root::Root;
 use crate::root::family::Family;
-use crate::root::nat::Rule;
+use crate::root::nat::{Rule, RuleCounters};
 use crate::stats::{NatEnds, NatPool, NatRuleRow, NatStats, TranslationRow, Translations};
 
 /// The translations that were gathered.
@@ -72,8 +72,8 @@ fn origin(model: &Gateway, list: &NatList, place: usize) -> Option<String> {
     Some(model.origins.place(list.rules.get(place)?.origin())?.to_string())
 }
 
-/// Sums of a rule's counters: packets, octets, translations, packets without a port.
-type Sums = [u64; 4];
+/// Sums of a rule's counters: packets, octets, translations, packets without a port, SYN segments that were clamped.
+type Sums = [u64; 5];
 
 /// The lists of rules, in the order of the configuration, with the counters of each rule at all interfaces that name its list.
 pub(crate) fn lists(model: &Gateway, root: &Root) -> Vec<NatStats> {
@@ -81,20 +81,23 @@ pub(crate) fn lists(model: &Gateway, root: &Root) -> Vec<NatStats> {
     for rule in root.nat.rules.iter() {
         let sums = counted.entry((rule.list.0, rule.place)).or_default();
         for counters in rule.counters.iter() {
-            let own = [&counters.packets, &counters.octets, &counters.opened, &counters.exhausted];
+            let RuleCounters { packets, octets, opened, exhausted, clamped } = counters;
+            let own = [packets, octets, opened, exhausted, clamped];
             sums.iter_mut().zip(own).for_each(|(sum, own)| *sum += own.value());
         }
     }
     let list = |(index, list): (u16, &NatList)| {
         let named = model.interfaces.iter().filter(|own| own.nat == Some(NatIndex(index)));
         let row = |(place, rule): (u32, &NatRule)| {
-            let [packets, bytes, opened, exhausted] = counted.get(&(index, place)).copied().unwrap_or_default();
+            let [packets, bytes, opened, exhausted, clamped] =
+                counted.get(&(index, place)).copied().unwrap_or_default();
             let origin = origin(model, list, place as usize).unwrap_or_default();
-            NatRuleRow { rule: rule.clone(), packets, bytes, opened, exhausted, origin }
+            NatRuleRow { rule: rule.clone(), packets, bytes, opened, exhausted, clamped, origin }
         };
         NatStats {
             name: list.name.clone(),
             interfaces: named.map(|own| own.name.clone()).collect(),
+            mss_clamp: list.mss_clamp,
             rules: (0..).zip(list.rules.iter()).map(row).collect(),
             origin: model.origins.place(list.origin).map_or_else(String::new, |place| place.to_string()),
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use weir_table::classify::Table;
 
-use crate::model::{NatIndex, NatVerb};
+use crate::model::{MssClamp, NatIndex, NatVerb};
 use crate::root::counters::Counter;
 use crate::root::family::{Both, Family};
 
@@ -181,6 +181,8 @@ pub struct Rule {
     pub first_port: u16,
     /// The source port stays if it can.
     pub preserve: bool,
+    /// The greatest segment size in SYN segments of its translations.
+    pub mss_clamp: Option<MssClamp>,
     /// Its counters, by worker.
     pub counters: Arc<[RuleCounters]>,
 }
@@ -196,6 +198,8 @@ pub struct RuleCounters {
     pub opened: Counter,
     /// Packets that found no free port or address.
     pub exhausted: Counter,
+    /// SYN segments whose maximum segment size it lowered.
+    pub clamped: Counter,
 }
 
 /// How the packets of a routing domain are spread over workers, so that both directions of a translation come to one.

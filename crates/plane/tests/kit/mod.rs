@@ -203,7 +203,12 @@ impl Build {
             comment: None,
         };
         let index = NatIndex(self.0.nat.len() as u16);
-        self.0.nat.push(NatList { name: interface.into(), rules: vec![rule].into(), origin: Origin::default() });
+        self.0.nat.push(NatList {
+            name: interface.into(),
+            rules: vec![rule].into(),
+            mss_clamp: None,
+            origin: Origin::default(),
+        });
         let at = self.interface(interface).0 as usize;
         self.0.interfaces[at].nat = Some(index);
         self

@@ -1,10 +1,12 @@
 //! `show nat`: rules that translate, what they have translated, and the outside addresses that they give.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use weir_packet::wire::protocol;
 use weir_plane::engine::endpoint;
+use weir_plane::model::MssClamp;
 use weir_plane::stats;
 
 use super::Report;
@@ -26,10 +28,41 @@ pub struct List {
     pub name: String,
     /// The interfaces that name it.
     pub interfaces: Vec<String>,
+    /// The greatest segment size in SYN segments of its translations: octets, or `mtu`.
+    #[serde(rename = "mss-clamp")]
+    pub mss_clamp: Option<Clamp>,
     /// Its rules, in order.
     pub rules: Vec<Rule>,
     /// Where it was declared.
     pub origin: String,
+}
+
+/// The greatest segment size in SYN segments.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Clamp {
+    /// In octets.
+    Octets(u16),
+    /// `mtu`: that of the interfaces.
+    Word(String),
+}
+
+impl Clamp {
+    fn new(of: MssClamp) -> Clamp {
+        match of {
+            MssClamp::Value(octets) => Clamp::Octets(octets),
+            MssClamp::Mtu => Clamp::Word("mtu".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Clamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Clamp::Octets(octets) => write!(f, "{octets}"),
+            Clamp::Word(word) => f.write_str(word),
+        }
+    }
 }
 
 /// A rule, and what it has done.
@@ -45,6 +78,8 @@ pub struct Rule {
     pub opened: u64,
     /// Packets that found no free port or address.
     pub exhausted: u64,
+    /// SYN segments whose maximum segment size it lowered.
+    pub clamped: u64,
     /// Where it was declared.
     pub origin: String,
 }
@@ -59,11 +94,13 @@ impl NatRules {
             bytes: row.bytes,
             opened: row.opened,
             exhausted: row.exhausted,
+            clamped: row.clamped,
             origin: row.origin,
         };
         let list = |list: stats::NatStats| List {
             name: list.name,
             interfaces: list.interfaces,
+            mss_clamp: list.mss_clamp.map(Clamp::new),
             rules: list.rules.into_iter().map(rule).collect(),
             origin: list.origin,
         };
@@ -79,24 +116,27 @@ impl Report for NatRules {
             return "no rules translate addresses\n".to_owned();
         }
         let mut text = String::new();
-        for List { name, interfaces, rules, origin } in &self.lists {
+        for List { name, interfaces, mss_clamp, rules, origin } in &self.lists {
             let outside = if interfaces.is_empty() { "no interface".to_owned() } else { interfaces.join(", ") };
-            text.push_str(&format!("{name} at {outside} ({origin})\n"));
+            let clamp = mss_clamp.as_ref().map_or_else(String::new, |own| format!(", mss-clamp {own}"));
+            text.push_str(&format!("{name} at {outside}{clamp} ({origin})\n"));
             let mut table = Table::new(&[
                 ("Packets", Align::Right),
                 ("Bytes", Align::Right),
                 ("Opened", Align::Right),
                 ("Exhausted", Align::Right),
+                ("Clamped", Align::Right),
                 ("Rule", Align::Left),
                 ("Origin", Align::Left),
             ]);
-            for Rule { rule, packets, bytes, opened, exhausted, origin } in rules {
+            for Rule { rule, packets, bytes, opened, exhausted, clamped, origin } in rules {
                 let count = |number: &u64| number.to_string();
                 table.row([
                     count(packets),
                     count(bytes),
                     count(opened),
                     count(exhausted),
+                    count(clamped),
                     rule.clone(),
                     origin.clone(),
                 ]);
@@ -356,9 +396,9 @@ mod tests {
         assert_eq!(
             rules.text(),
             "\
-edge at wan (edge.toml:9)
-Packets  Bytes  Opened  Exhausted  Rule                                               Origin
-     12   1200       3          1  source ip4 from 10.0.0.0/8 to any as 198.51.100.9  edge.toml:11
+edge at wan, mss-clamp 1400 (edge.toml:9)
+Packets  Bytes  Opened  Exhausted  Clamped  Rule                                               Origin
+     12   1200       3          1        2  source ip4 from 10.0.0.0/8 to any as 198.51.100.9  edge.toml:11
 "
         );
         assert_eq!(read::<NatRules>(&json(&rules)).unwrap(), rules);

@@ -156,10 +156,12 @@ pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
         comment: None,
     };
     let origin = "edge.toml:11".to_owned();
-    let row = NatRuleRow { rule, packets: 12, bytes: 1200, opened: 3, exhausted: 1, origin: origin.clone() };
+    let row =
+        NatRuleRow { rule, packets: 12, bytes: 1200, opened: 3, exhausted: 1, clamped: 2, origin: origin.clone() };
     let rules = NatStats {
         name: "edge".into(),
         interfaces: vec!["wan".into()],
+        mss_clamp: Some(weir_plane::model::MssClamp::Value(1400)),
         rules: vec![row],
         origin: "edge.toml:9".into(),
     };

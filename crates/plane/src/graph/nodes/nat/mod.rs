@@ -9,6 +9,7 @@
 mod apply;
 mod batch;
 mod decide;
+mod mss;
 mod open;
 mod owner;
 
@@ -112,6 +113,7 @@ pub(super) fn output<K: Family>(context: &mut Context<'_>, vector: &mut Vector, 
                     let session = *session;
                     record(context, packet, &session, member, true);
                 }
+                mss::clamp::<K>(context, packet, member);
                 onward.push(place);
             }
             Ok(None) => onward.push(place),

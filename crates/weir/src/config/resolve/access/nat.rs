@@ -36,7 +36,12 @@ impl Resolver<'_> {
             self.maps(&rules, &places);
             self.never(&rules, &places);
         }
-        NatList { name: declared.name.value.clone(), rules: rules.into(), origin: self.origin(declared.name.span) }
+        NatList {
+            name: declared.name.value.clone(),
+            rules: rules.into(),
+            mss_clamp: declared.mss_clamp,
+            origin: self.origin(declared.name.span),
+        }
     }
 
     fn nat_rule(&mut self, rule: &Rule, span: Span) -> Option<NatRule> {
