@@ -400,6 +400,8 @@ pub struct NatRuleRow {
     pub exhausted: u64,
     /// SYN segments whose maximum segment size it lowered.
     pub clamped: u64,
+    /// Packets whose source had as many translations as it may have.
+    pub limited: u64,
     /// Where it was declared.
     pub origin: String,
 }
@@ -452,6 +454,25 @@ pub struct SpdRuleRow {
     /// Packets that came in and matched it; octets from the IP header on.
     pub input: Traffic,
     /// Where it was declared.
+    pub origin: String,
+}
+
+/// An inside address, and its translations by a rule at an interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NatUser {
+    /// The rule's list.
+    pub list: String,
+    /// Its place there.
+    pub rule: usize,
+    /// The interface.
+    pub interface: String,
+    /// The address.
+    pub address: std::net::IpAddr,
+    /// Its translations now.
+    pub translations: usize,
+    /// How many it may have.
+    pub limit: Option<u32>,
+    /// Where the rule was declared.
     pub origin: String,
 }
 

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use weir_base::reclaim::Domain;
@@ -22,7 +23,7 @@ use crate::model::{
     Transport, Vrf,
 };
 use crate::root::Interface;
-use crate::root::nat::{NONE, OfInterface, Rule, RuleCounters, Spans, Spread, Target, Translators};
+use crate::root::nat::{Limit, NONE, OfInterface, Rule, RuleCounters, Spans, Spread, Target, Translators};
 
 /// Octets of lookups' memory that a rule may take on average, and the least there is for a chain.
 const OCTETS_PER_RULE: usize = 4096;
@@ -60,12 +61,15 @@ pub(super) struct Store {
     chains: Vec<Chain>,
     current: Translators,
     version: u64,
+    /// The number of the last limit.
+    limits: u32,
 }
 
 /// The chains of a model, for which there is room; `None`: they are those in force.
 pub(super) struct Prepared(Option<New>);
 
 struct New {
+    limits: u32,
     instances: Vec<Instance>,
     chains: Vec<Chain>,
     current: Translators,
@@ -91,11 +95,20 @@ impl Store {
         for (range, output) in ranges(&instances) {
             chains.push(chain(domain, gateway, &instances[range.clone()], range.start, output)?);
         }
-        let mut before: HashMap<(String, String, usize), Arc<[RuleCounters]>> = counted(&self.instances)
-            .into_iter()
-            .zip(self.current.rules.iter().map(|rule| rule.counters.clone()))
-            .collect();
-        let rules = instances.iter().zip(counted(&instances)).map(|(instance, key)| Rule {
+        let mut before: HashMap<(String, String, usize), (Arc<[RuleCounters]>, Option<Limit>)> =
+            counted(&self.instances)
+                .into_iter()
+                .zip(self.current.rules.iter().map(|rule| (rule.counters.clone(), rule.limit)))
+                .collect();
+        let mut limits = self.limits;
+        let mut limit = |most: u32| {
+            // After four billion limits, numbers are given again.
+            limits = limits.checked_add(1).unwrap_or(1);
+            NonZeroU32::new(limits).map(|number| Limit { number, most })
+        };
+        let mut kept = |key| before.remove(&key).unzip();
+        let rules = instances.iter().zip(counted(&instances)).map(|(instance, key)| (instance, kept(key)));
+        let rules = rules.map(|(instance, (counters, known))| Rule {
             list: instance.list,
             place: instance.place,
             interface: instance.interface,
@@ -105,18 +118,20 @@ impl Store {
             destination: instance.destination.clone(),
             first_port: first_port(&instance.rule.matches.transport),
             preserve: instance.rule.preserve,
+            limit: known.unwrap_or_else(|| instance.rule.limit_per_address.and_then(&mut limit)),
             mss_clamp: instance.mss_clamp,
-            counters: before.remove(&key).unwrap_or_else(|| (0..workers).map(|_| RuleCounters::default()).collect()),
+            counters: counters.unwrap_or_else(|| (0..workers).map(|_| RuleCounters::default()).collect()),
         });
+        let rules: Arc<[Rule]> = rules.collect();
         let vrfs = map.vrfs.iter().map(|&vrf| usize::from(vrf) + 1).max().unwrap_or(0);
         let current = Translators {
-            rules: rules.collect(),
+            rules,
             v4: chains.iter().map(|chain| chain.v4.table()).collect(),
             v6: chains.iter().map(|chain| chain.v6.table()).collect(),
             spread: (0..vrfs).map(|vrf| spread(&instances, vrf)).collect(),
             version: self.version + 1,
         };
-        Ok(Prepared(Some(New { instances, chains, current })))
+        Ok(Prepared(Some(New { limits, instances, chains, current })))
     }
 
     /// Takes the chains of a model over.
@@ -127,7 +142,8 @@ impl Store {
         interfaces: &mut [Interface],
         rubbish: &mut Rubbish,
     ) {
-        if let Some(New { instances, chains, current }) = new {
+        if let Some(New { limits, instances, chains, current }) = new {
+            self.limits = limits;
             rubbish.push(std::mem::replace(&mut self.chains, chains));
             self.version = current.version;
             self.instances = instances;
@@ -407,6 +423,8 @@ fn spread(instances: &[Instance], vrf: usize) -> Option<Spread> {
         if let Some(source) = &instance.source {
             add(&source.spans);
         }
+        // One worker counts all translations of an address.
+        is_single |= instance.rule.limit_per_address.is_some();
         if let (Some(rule), Some(_)) = (&instance.matches_in, &instance.destination) {
             add(&spans(&rule.to));
             is_single |= rule.to == Addresses::Any;

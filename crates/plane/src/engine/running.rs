@@ -705,6 +705,13 @@ impl Engine {
         self.root.with(|root| translations::pools(first, (&model, root)))
     }
 
+    /// The inside addresses with the most translations, `most` of them.
+    pub fn nat_users(&self, most: usize) -> Vec<stats::NatUser> {
+        let (model, map) = self.control.in_force();
+        let first = self.gathered(&FlowFilter::default(), &map, usize::MAX);
+        self.root.with(|root| translations::users(first, (&model, root), most))
+    }
+
     /// The translations that a filter matches.
     fn gathered(&self, filter: &FlowFilter, map: &crate::compile::Map, most: usize) -> First {
         let filter = Compiled::new(&FlowFilter { translations: true, ..filter.clone() }, map);

@@ -62,6 +62,8 @@ pub struct NatRule {
     pub destination: Option<NatTarget>,
     /// The source port stays if it is free and one of the target's.
     pub preserve: bool,
+    /// Translations that an inside address may have by it, for `Source`; `None`: as many as there may be sessions.
+    pub limit_per_address: Option<u32>,
     /// Remarks of people.
     pub comment: Option<Arc<str>>,
 }

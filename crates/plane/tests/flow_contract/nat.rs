@@ -103,7 +103,9 @@ fn rule(random: &mut Random, links: &Links) -> NatRule {
     let to = if to_interface { Addresses::Any } else { to };
     let matches = AclRule { family: Some(family), from, to, transport, ..AclRule::all(AclAction::Permit, Origin(0)) };
     let preserve = matches!(verb, NatVerb::Source | NatVerb::Both) && random.chance(0.5);
-    NatRule { verb, matches, to_interface, source, destination, preserve, comment: None }
+    let limited = verb == NatVerb::Source && random.chance(0.3);
+    let limit_per_address = limited.then(|| between(random, 1, 4) as u32);
+    NatRule { verb, matches, to_interface, source, destination, preserve, limit_per_address, comment: None }
 }
 
 /// Returns the reply to a frame that left: with the checksum as right as it was. `None`: it is no packet of TCP, UDP or echo.

@@ -250,6 +250,10 @@ impl Gateway for Fake {
         sample::spds()
     }
 
+    fn nat_users(&self, most: usize) -> Vec<stats::NatUser> {
+        sample::nat_users().into_iter().take(most).collect()
+    }
+
     fn nat_pools(&self) -> Vec<stats::NatPool> {
         sample::nat().2
     }

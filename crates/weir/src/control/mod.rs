@@ -139,6 +139,9 @@ pub trait Gateway: Send + Sync + 'static {
     fn spds(&self) -> Vec<stats::SpdStats>;
     /// The outside addresses of rules that translate sources.
     fn nat_pools(&self) -> Vec<stats::NatPool>;
+
+    /// The inside addresses with the most translations, `most` of them.
+    fn nat_users(&self, most: usize) -> Vec<stats::NatUser>;
     /// The translations that a filter matches, `most` at most.
     ///
     /// # Errors

@@ -358,6 +358,10 @@ impl Gateway for Running {
         self.engine.nat_pools()
     }
 
+    fn nat_users(&self, most: usize) -> Vec<stats::NatUser> {
+        self.engine.nat_users(most)
+    }
+
     fn translations(&self, filter: Option<&str>, most: usize) -> Result<stats::Translations, Box<Refusal>> {
         self.engine.translations(|model| flows::filter(model, filter), most)
     }

@@ -80,6 +80,8 @@ pub struct Rule {
     pub exhausted: u64,
     /// SYN segments whose maximum segment size it lowered.
     pub clamped: u64,
+    /// Packets whose source had as many translations as it may have.
+    pub limited: u64,
     /// Where it was declared.
     pub origin: String,
 }
@@ -95,6 +97,7 @@ impl NatRules {
             opened: row.opened,
             exhausted: row.exhausted,
             clamped: row.clamped,
+            limited: row.limited,
             origin: row.origin,
         };
         let list = |list: stats::NatStats| List {
@@ -125,17 +128,19 @@ impl Report for NatRules {
                 ("Bytes", Align::Right),
                 ("Opened", Align::Right),
                 ("Exhausted", Align::Right),
+                ("Limited", Align::Right),
                 ("Clamped", Align::Right),
                 ("Rule", Align::Left),
                 ("Origin", Align::Left),
             ]);
-            for Rule { rule, packets, bytes, opened, exhausted, clamped, origin } in rules {
+            for Rule { rule, packets, bytes, opened, exhausted, clamped, limited, origin } in rules {
                 let count = |number: &u64| number.to_string();
                 table.row([
                     count(packets),
                     count(bytes),
                     count(opened),
                     count(exhausted),
+                    count(limited),
                     count(clamped),
                     rule.clone(),
                     origin.clone(),
@@ -397,8 +402,8 @@ mod tests {
             rules.text(),
             "\
 edge at wan, mss-clamp 1400 (edge.toml:9)
-Packets  Bytes  Opened  Exhausted  Clamped  Rule                                               Origin
-     12   1200       3          1        2  source ip4 from 10.0.0.0/8 to any as 198.51.100.9  edge.toml:11
+Packets  Bytes  Opened  Exhausted  Limited  Clamped  Rule                                                                   Origin
+     12   1200       3          1        4        2  source ip4 from 10.0.0.0/8 to any as 198.51.100.9 limit-per-address 2  edge.toml:11
 "
         );
         assert_eq!(read::<NatRules>(&json(&rules)).unwrap(), rules);

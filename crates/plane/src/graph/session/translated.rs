@@ -76,6 +76,9 @@ impl<K: Family> OfFamily<K> {
         let Some(now) = again(root, guard, session) else { return false };
         session.version = root.nat.version;
         session.translation = Some(now);
+        let limit = now.source_rule().and_then(|rule| root.nat.rules.get(rule as usize)?.limit);
+        // Without room it counts for no limit.
+        self.count_for(number, limit.map(|limit| limit.number));
         true
     }
 }

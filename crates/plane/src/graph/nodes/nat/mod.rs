@@ -151,7 +151,7 @@ fn note<K: Family>(context: &mut Context<'_>, packet: &mut Packet, member: Membe
     }
 }
 
-/// Drops a packet, and counts it for its rule if no port is free.
+/// Drops a packet, and counts it for its rule if no port is free, or its source has as many translations as it may have.
 #[cold]
 fn refuse(context: &mut Context<'_>, packet: &mut Packet, place: u8, reason: Reason, rule: u32) {
     let of_session = translated(packet).and_then(|member| {
@@ -160,10 +160,12 @@ fn refuse(context: &mut Context<'_>, packet: &mut Packet, place: u8, reason: Rea
     });
     let rule = of_session.unwrap_or(rule);
     let own = context.root.nat.rules.get(rule as usize);
-    if reason == Reason::NatExhausted
-        && let Some(counters) = context.root.nat.counters(context.worker, rule)
-    {
-        counters.exhausted.add(1);
+    if let Some(counters) = context.root.nat.counters(context.worker, rule) {
+        match reason {
+            Reason::NatExhausted => counters.exhausted.add(1),
+            Reason::NatLimit => counters.limited.add(1),
+            _ => {}
+        }
     }
     if let Some(own) = own {
         context.record(packet, Fate::Nat { list: own.list, place: own.place, effect: NatEffect::Dropped });
