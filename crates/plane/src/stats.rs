@@ -388,6 +388,8 @@ pub struct NatStats {
 /// A rule that translates, and what it has done.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NatRuleRow {
+    /// Its id: its place from 1 until the list changes while the gateway runs.
+    pub id: u32,
     /// The rule.
     pub rule: crate::model::NatRule,
     /// Packets that it translated or kept.

@@ -93,7 +93,17 @@ pub(crate) fn lists(model: &Gateway, root: &Root) -> Vec<NatStats> {
             let [packets, bytes, opened, exhausted, clamped, limited] =
                 counted.get(&(index, place)).copied().unwrap_or_default();
             let origin = origin(model, list, place as usize).unwrap_or_default();
-            NatRuleRow { rule: rule.clone(), packets, bytes, opened, exhausted, clamped, limited, origin }
+            NatRuleRow {
+                id: place + 1,
+                rule: rule.clone(),
+                packets,
+                bytes,
+                opened,
+                exhausted,
+                clamped,
+                limited,
+                origin,
+            }
         };
         NatStats {
             name: list.name.clone(),

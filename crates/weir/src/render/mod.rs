@@ -13,6 +13,7 @@ pub mod interfaces;
 pub mod live;
 pub mod matched;
 pub mod nat;
+pub mod nat_changed;
 pub mod nat_users;
 pub mod neighbors;
 pub mod number;

@@ -68,6 +68,8 @@ impl fmt::Display for Clamp {
 /// A rule, and what it has done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
+    /// Its id, for `weir nat`.
+    pub id: u32,
     /// The rule.
     pub rule: String,
     /// Packets that it translated or kept, in both directions.
@@ -90,6 +92,7 @@ impl NatRules {
     /// Of the gateway's lists.
     pub fn new(lists: Vec<stats::NatStats>) -> NatRules {
         let rule = |row: stats::NatRuleRow| Rule {
+            id: row.id,
             // No rule of these names an interface.
             rule: Written::of(&row.rule, |_| "".into()).to_string(),
             packets: row.packets,
@@ -124,6 +127,7 @@ impl Report for NatRules {
             let clamp = mss_clamp.as_ref().map_or_else(String::new, |own| format!(", mss-clamp {own}"));
             text.push_str(&format!("{name} at {outside}{clamp} ({origin})\n"));
             let mut table = Table::new(&[
+                ("Id", Align::Right),
                 ("Packets", Align::Right),
                 ("Bytes", Align::Right),
                 ("Opened", Align::Right),
@@ -133,9 +137,10 @@ impl Report for NatRules {
                 ("Rule", Align::Left),
                 ("Origin", Align::Left),
             ]);
-            for Rule { rule, packets, bytes, opened, exhausted, clamped, limited, origin } in rules {
+            for Rule { id, rule, packets, bytes, opened, exhausted, clamped, limited, origin } in rules {
                 let count = |number: &u64| number.to_string();
                 table.row([
+                    id.to_string(),
                     count(packets),
                     count(bytes),
                     count(opened),
@@ -402,8 +407,8 @@ mod tests {
             rules.text(),
             "\
 edge at wan, mss-clamp 1400 (edge.toml:9)
-Packets  Bytes  Opened  Exhausted  Limited  Clamped  Rule                                                                   Origin
-     12   1200       3          1        4        2  source ip4 from 10.0.0.0/8 to any as 198.51.100.9 limit-per-address 2  edge.toml:11
+Id  Packets  Bytes  Opened  Exhausted  Limited  Clamped  Rule                                                                   Origin
+ 7       12   1200       3          1        4        2  source ip4 from 10.0.0.0/8 to any as 198.51.100.9 limit-per-address 2  edge.toml:11
 "
         );
         assert_eq!(read::<NatRules>(&json(&rules)).unwrap(), rules);

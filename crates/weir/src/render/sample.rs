@@ -158,6 +158,7 @@ pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
     };
     let origin = "edge.toml:11".to_owned();
     let row = NatRuleRow {
+        id: 7,
         rule,
         packets: 12,
         bytes: 1200,

@@ -19,10 +19,12 @@ mod print;
 mod rule;
 #[cfg(test)]
 mod tests;
+mod text;
 
 use std::str::FromStr;
 
 pub use rule::{Rule, Target, Verb};
+pub use text::{Line, read};
 
 use super::findings::Sink;
 use super::{Findings, Names};
