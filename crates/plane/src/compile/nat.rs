@@ -9,7 +9,9 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use ipnet::IpNet;
 use weir_base::reclaim::Domain;
+use weir_packet::npt::Prefixes;
 use weir_table::classify::{self, Limits, Writer};
 use weir_table::sav::NoRoom;
 
@@ -114,6 +116,7 @@ impl Store {
             interface: instance.interface,
             verb: instance.rule.verb,
             inside: instance.inside.clone(),
+            npt: npt(&instance.rule),
             source: instance.source.clone(),
             destination: instance.destination.clone(),
             first_port: first_port(&instance.rule.matches.transport),
@@ -335,6 +338,20 @@ fn spans(addresses: &Addresses) -> Spans {
         }
     }
     spans
+}
+
+/// The prefixes of a map of IPv6 that translates without sessions: it is about all packets, and its prefixes are short enough.
+fn npt(rule: &NatRule) -> Option<Prefixes> {
+    let target = rule.source.as_ref().filter(|_| rule.verb == NatVerb::Map)?;
+    let (Addresses::Net(IpNet::V6(inside)), Some(Addresses::Net(IpNet::V6(outside)))) =
+        (&rule.matches.from, &target.addresses)
+    else {
+        return None;
+    };
+    let is_whole = rule.matches.to == Addresses::Any && rule.matches.transport == Transport::Any;
+    let same = inside.prefix_len() == outside.prefix_len();
+    let pair = Prefixes::new(inside.network().to_bits(), outside.network().to_bits(), inside.prefix_len());
+    pair.filter(|_| is_whole && same)
 }
 
 /// The first destination port of a rule.

@@ -8,6 +8,7 @@ use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use weir_packet::npt::Prefixes;
 use weir_table::classify::Table;
 
 use crate::model::{MssClamp, NatIndex, NatVerb};
@@ -179,6 +180,8 @@ pub struct Rule {
     pub verb: NatVerb,
     /// The inside addresses of a map.
     pub inside: Spans,
+    /// The prefixes of a map that translates without sessions.
+    pub npt: Option<Prefixes>,
     /// The sources that packets get.
     pub source: Option<Target>,
     /// The destination that packets get.

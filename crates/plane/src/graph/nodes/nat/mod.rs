@@ -10,6 +10,7 @@ mod apply;
 mod batch;
 mod decide;
 mod mss;
+mod npt;
 mod open;
 mod owner;
 
@@ -27,7 +28,7 @@ use crate::model::NatVerb;
 use crate::reason::Reason;
 use crate::root::family::Family;
 
-pub(super) use apply::{addresses, keeps_source, undo, whole};
+pub(super) use apply::{addresses, keeps_source, whole};
 use batch::{Batch, Member, gather};
 
 /// Translates the destinations of packets that have come in.
@@ -44,6 +45,9 @@ pub(super) fn input<K: Family>(context: &mut Context<'_>, vector: &mut Vector, f
             (None, rule) if is_keep(context, rule) => {
                 keep(context, packet, rule);
                 Ok(None)
+            }
+            (None, rule) if let Some(pair) = npt::prefixes(context.root, rule) => {
+                npt::input(context, packet, rule, &pair).map(|()| None)
             }
             (None, rule) => {
                 open::input::<K>(context, packet, &batch.fields[index], batch.tuples[index], rule).map(Some)
@@ -91,6 +95,9 @@ pub(super) fn output<K: Family>(context: &mut Context<'_>, vector: &mut Vector, 
                 keep(context, packet, rule);
                 Ok(None)
             }
+            (None, rule) if let Some(pair) = npt::prefixes(context.root, rule) => {
+                npt::output(context, packet, rule, &pair).map(|()| None)
+            }
             (None, rule) => {
                 open::output::<K>(context, packet, &batch.fields[index], batch.tuples[index], rule, egress).map(Some)
             }
@@ -122,6 +129,13 @@ pub(super) fn output<K: Family>(context: &mut Context<'_>, vector: &mut Vector, 
     }
     onward.sort();
     stage::leave_translated(context, vector, &onward, K::IS_V4);
+}
+
+/// Gives a packet the addresses and ports back that it came in with, for an error about it.
+#[cold]
+pub(super) fn undo(context: &Context<'_>, packet: &mut Packet) {
+    npt::undo(context.root, packet);
+    apply::undo(context, packet);
 }
 
 fn is_keep(context: &Context<'_>, rule: u32) -> bool {
