@@ -152,6 +152,25 @@ fn a_limit_per_address_holds_over_several_workers() {
 }
 
 #[test]
+fn a_reload_reports_the_translations_that_it_ends() {
+    let build = |ports| {
+        let mut some = template(("10.0.0.2", "10.0.0.4"), ("198.51.100.1", "198.51.100.200"));
+        some.flows = 1_000;
+        forward(vec![stream(some, 3_000)], 2, 2).masquerade("wan", ports).0
+    };
+    let engine = start(build(1024..=9999));
+    wait("the end", || engine.finished());
+    let all = engine.nat_users(9).iter().map(|own| own.translations).sum::<usize>();
+    assert!(all > 512, "more than a page on each worker: {all}");
+    assert_eq!(engine.reload(build(1024..=9999)).unwrap().translations, 0);
+    // A wider range has the ports of all.
+    assert_eq!(engine.reload(build(1024..=65_535)).unwrap().translations, 0);
+    assert_eq!(engine.reload(build(20_000..=65_535)).unwrap().translations, all);
+    assert_eq!(engine.nat_users(9), []);
+    stop(engine);
+}
+
+#[test]
 fn finished_means_that_all_is_done() {
     // The workers have nothing to do before they get their queues: that is not the end.
     for round in 0..60 {

@@ -264,6 +264,7 @@ impl Engine {
         }
         let model = Arc::new(model);
         let mut compiler = operation.write();
+        let nat = self.root.with(|root| root.nat.version);
         let (root, map) = compiler.commit(&model, prepared, true);
         report.generation = root.model;
         report.routes = (count(&compiler), routes);
@@ -307,6 +308,9 @@ impl Engine {
         control.state().report(work.news);
         self.workers.wake();
         self.keeper.wake();
+        if self.root.with(|root| root.nat.version) != nat {
+            report.translations = self.workers.iter().map(|worker| worker.recheck()).sum();
+        }
         Ok(report)
     }
 

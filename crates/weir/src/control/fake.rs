@@ -303,6 +303,7 @@ fn nat_changed(list: &str, source: &str) -> NatChanged {
         deleted: 0,
         moved: 0,
         rules: 1,
+        translations: 0,
         warnings: Vec::new(),
         more_warnings: 0,
     }

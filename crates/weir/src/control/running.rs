@@ -469,9 +469,9 @@ impl Running {
                 let message = format!("{}; nothing was changed", placed(&error, &origins));
                 Box::new(Refusal::new(Kind::NoRoom, message))
             };
-            self.engine.reload(gateway).map_err(refused)?;
+            let reloaded = self.engine.reload(gateway).map_err(refused)?;
             *self.nat_so_far() = lists;
-            Ok(changed)
+            Ok(NatChanged { translations: reloaded.translations, ..changed })
         });
         match &result {
             Ok(changed) => tracing::info!("{}", nat::summary(changed)),
@@ -491,11 +491,18 @@ impl Running {
         // What is told of lost changes names interfaces by it. Only reloads put another into force.
         let before = self.engine.model();
         let (nat, lost_nat) = self.nat_so_far().carry(&mut gateway);
-        let engine::Reloaded { generation, added, removed, changed, routes: (routes, routes_before), lost } =
-            self.engine.reload(gateway).map_err(|error| match &error {
-                EngineError::NeedsRestart { .. } => ReloadError::NeedsRestart(error.to_string()),
-                _ => ReloadError::Failed(placed(&error, &origins)),
-            })?;
+        let engine::Reloaded {
+            generation,
+            added,
+            removed,
+            changed,
+            routes: (routes, routes_before),
+            lost,
+            translations,
+        } = self.engine.reload(gateway).map_err(|error| match &error {
+            EngineError::NeedsRestart { .. } => ReloadError::NeedsRestart(error.to_string()),
+            _ => ReloadError::Failed(placed(&error, &origins)),
+        })?;
         *self.nat_so_far() = nat;
         self.sampler.follow(&samplers);
         let lists = differences(&before, &self.engine.model());
@@ -514,6 +521,7 @@ impl Running {
             removed: with(removed, lists.removed),
             changed: with(changed, lists.changed),
             lost,
+            translations,
             routes,
             routes_before,
             warnings,

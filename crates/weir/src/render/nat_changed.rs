@@ -24,6 +24,9 @@ pub struct Changed {
     pub moved: usize,
     /// Rules of the list from now on.
     pub rules: usize,
+    /// Translations that ended, as the rules give them other addresses now, or none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub translations: usize,
     /// Warnings about the rules that were sent: the first ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Remark>,
@@ -37,7 +40,7 @@ impl Report for Changed {
 
     /// Without the warnings.
     fn text(&self) -> String {
-        let Changed { list, inserted, deleted, moved, rules, .. } = self;
+        let Changed { list, inserted, deleted, moved, rules, translations, .. } = self;
         let ids = match &**inserted {
             [] => String::new(),
             [id] => format!(" (id {id})"),
@@ -48,7 +51,11 @@ impl Report for Changed {
         };
         let moved = if *moved == 0 { String::new() } else { format!(", moved {moved}") };
         let rules = plural(*rules as u64, "rule");
-        format!("{list}: inserted {}{ids}, deleted {deleted}{moved}; {rules} now\n", inserted.len())
+        let ended = match translations {
+            0 => String::new(),
+            ended => format!(", {} ended", plural(*ended as u64, "translation")),
+        };
+        format!("{list}: inserted {}{ids}, deleted {deleted}{moved}; {rules} now{ended}\n", inserted.len())
     }
 }
 
@@ -66,10 +73,11 @@ mod tests {
             deleted: 1,
             moved: 0,
             rules: 4,
+            translations: 1,
             warnings: Vec::new(),
             more_warnings: 0,
         };
-        assert_eq!(changed.text(), "edge: inserted 2 (ids 4, 5), deleted 1; 4 rules now\n");
+        assert_eq!(changed.text(), "edge: inserted 2 (ids 4, 5), deleted 1; 4 rules now, 1 translation ended\n");
         assert_eq!(read::<Changed>(&json(&changed)).unwrap(), changed);
     }
 }

@@ -156,6 +156,7 @@ impl Lists {
             deleted,
             moved,
             rules,
+            translations: 0,
             warnings: warnings.shown,
             more_warnings: warnings.more,
         };
