@@ -55,7 +55,7 @@ pub(crate) fn write(segment: &mut [u8], mss: u16) {
     let [high, low] = mss.to_be_bytes();
     if let Some(option) = segment.get_mut(tcp::LENGTH..).and_then(<[u8]>::first_chunk_mut) {
         *option = [OPTION[0], OPTION[1], high, low];
-        segment[tcp::DATA_OFFSET] = ((tcp::LENGTH + LENGTH) / 4 << 4) as u8;
+        segment[tcp::DATA_OFFSET] = (((tcp::LENGTH + LENGTH) / 4) << 4) as u8;
     }
 }
 

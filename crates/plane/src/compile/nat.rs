@@ -97,11 +97,10 @@ impl Store {
         for (range, output) in ranges(&instances) {
             chains.push(chain(domain, gateway, &instances[range.clone()], range.start, output)?);
         }
-        let mut before: HashMap<(String, String, usize), (Arc<[RuleCounters]>, Option<Limit>)> =
-            counted(&self.instances)
-                .into_iter()
-                .zip(self.current.rules.iter().map(|rule| (rule.counters.clone(), rule.limit)))
-                .collect();
+        let mut before: HashMap<Key, (Arc<[RuleCounters]>, Option<Limit>)> = counted(&self.instances)
+            .into_iter()
+            .zip(self.current.rules.iter().map(|rule| (rule.counters.clone(), rule.limit)))
+            .collect();
         let mut limits = self.limits;
         let mut limit = |most: u32| {
             // After four billion limits, numbers are given again.
@@ -191,8 +190,11 @@ impl Store {
     }
 }
 
-/// Keys of counters: the interface, the rule, and how many before it are the same.
-fn counted(instances: &[Instance]) -> Vec<(String, String, usize)> {
+/// The key of a rule's counters: its interface and list, the rule, and how many before it are the same.
+type Key = (String, String, usize);
+
+/// Keys of counters.
+fn counted(instances: &[Instance]) -> Vec<Key> {
     let mut seen: HashMap<(String, String), usize> = HashMap::new();
     let of = |instance: &Instance| {
         let mut rule = instance.rule.clone();

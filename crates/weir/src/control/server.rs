@@ -2,7 +2,6 @@
 
 mod acl;
 mod body;
-mod nat;
 mod sav;
 mod stage;
 
@@ -137,8 +136,8 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/acl", get(|g| show(g, |g| g.acls())))
         .route("/v1/acl/{list}", get(acl::show).put(acl::put).delete(acl::remove))
         .route("/v1/acl/{list}/changes", post(acl::change))
-        .route("/v1/nat/{list}", put(nat::put))
-        .route("/v1/nat/{list}/changes", post(nat::change))
+        .route("/v1/nat/{list}", put(acl::put_nat))
+        .route("/v1/nat/{list}/changes", post(acl::change_nat))
         .route("/v1/group/{name}", put(acl::group).delete(acl::restore_group))
         .route("/v1/trace", post(add_trace))
         .route("/v1/clear", post(clear))

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use weir_plane::model::{NatList, NatRule};
 
 use super::super::acl::{Insert, Which};
-use super::Said;
+use super::said::Said;
 use crate::render::number::plural;
 use crate::rules::acl::Vocabulary;
 use crate::rules::nat::Rule as Written;

@@ -1,8 +1,9 @@
 //! A text of rules, one a line.
 
-use super::super::findings::{Finding, Findings};
+use super::super::findings::{Finding, Findings, Sink};
 use super::super::lines;
 use super::super::names::Names;
+use super::parser;
 use super::rule::Rule;
 
 /// A rule of a text, and its place there.
@@ -39,12 +40,13 @@ pub fn read(text: &str) -> Result<(Vec<Line>, Findings), Findings> {
             range: finding.range.start + base..finding.range.end + base,
             ..finding.clone()
         };
-        match super::parse(rule, &mut names) {
-            Ok((parsed, odd)) => {
-                warnings.extend(odd.shown().iter().map(placed));
+        let mut sink = Sink::new(rule);
+        match parser::parse(rule, &mut names, &mut sink) {
+            Some(parsed) if sink.errors.is_empty() => {
+                warnings.extend(sink.warnings.shown().iter().map(placed));
                 read.push(Line { rule: parsed, text: rule.trim_ascii_end().to_owned(), line, indent });
             }
-            Err(wrong) => errors.extend(wrong.shown().iter().map(placed)),
+            _ => errors.extend(sink.errors.shown().iter().map(placed)),
         }
     }
     if errors.is_empty() { Ok((read, warnings.into_iter().collect())) } else { Err(errors.into_iter().collect()) }

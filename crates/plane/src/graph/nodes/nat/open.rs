@@ -113,7 +113,7 @@ fn open<K: Family>(
     }
     let at = (root.nat.version, *now);
     match K::of_mut(*sessions).open_translation(tuple, translation, progress, opener, at) {
-        Admission::Opened(number) if number < MOST_NOTED && count::<K>(*sessions, root, number, rule) => {
+        Admission::Opened(number) if number < MOST_NOTED && count::<K>(sessions, root, number, rule) => {
             counters.sessions.opened.add(1);
             if let Some(counters) = root.nat.counters(context.worker, rule) {
                 counters.opened.add(1);
