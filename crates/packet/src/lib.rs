@@ -8,6 +8,8 @@ pub mod delivery;
 pub mod esp;
 pub mod fragment;
 pub mod icmp;
+pub mod mss;
+pub mod npt;
 pub mod offload;
 pub mod packet;
 pub mod parse;

@@ -115,7 +115,8 @@ reasons! {
     SessionLimit "session-limit" Warning "ip-acl, ip-nat" "A rule would open a session, and there are as many as there may be.";
     SessionPickup "session-pickup" Info "ip-acl, ip-nat" "A rule would open a TCP session in mid-stream, which is switched off.";
     NatExhausted "nat-exhausted" Warning "ip-nat" "A rule translates the packet, and no port or address is free.";
-    NatUntranslated "nat-untranslated" Info "ip-nat" "A rule translates the packet, and it belongs to no translation and opens none: a TCP RST, an ICMP error, another message without a reply.";
+    NatLimit "nat-limit" Warning "ip-nat" "A rule translates the packet, and its source has as many translations by the rule as it may have.";
+    NatUntranslated "nat-untranslated" Info "ip-nat" "A rule translates the packet, and it belongs to no translation and opens none (a TCP RST, an ICMP error, another message without a reply), or its address has no other (RFC 6296, 3.4 and 3.5).";
     NatWorker "nat-worker" Warning "ip-nat" "Replies to the packet would come to another worker than the one that translates it.";
     SpdDiscard "spd-discard" Info "ip-spd" "A rule of the interface's SPD discards the packet.";
     SpdNoMatch "spd-no-match" Info "ip-spd" "No rule of the interface's SPD matches the packet (RFC 4301, 5.1 and 5.2).";

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::mss;
 use crate::parse::{self, Malformed, ParseFlags, Parsed};
 use crate::wire::ethernet::ethertype;
 use crate::wire::{arp, icmpv4, icmpv6, ipv4, ipv6, protocol};
@@ -129,6 +130,9 @@ fn transport(f: &mut fmt::Formatter<'_>, frame: &[u8], parsed: &Parsed) -> fmt::
         write!(f, " {source} > {destination}")?;
         if let Some(flags) = parsed.tcp_flags(frame) {
             write!(f, " flags {flags}")?;
+        }
+        if let Some(mss) = mss::of(parsed, frame) {
+            write!(f, " mss {mss}")?;
         }
         return Ok(());
     }

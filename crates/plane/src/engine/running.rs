@@ -280,6 +280,7 @@ impl Engine {
         let sequences = operation.write().announced_sequences(&model);
         before_force(Numbers { sequences, windows: Vec::new() });
         let mut compiler = operation.write();
+        let nat = self.root.with(|root| root.nat.version);
         let (root, map) = compiler.commit(&model, prepared, true);
         report.generation = root.model;
         report.routes = (count(&compiler), routes);
@@ -323,6 +324,9 @@ impl Engine {
         control.state().report(work.news);
         self.workers.wake();
         self.keeper.wake();
+        if self.root.with(|root| root.nat.version) != nat {
+            report.translations = self.workers.iter().map(|worker| worker.recheck()).sum();
+        }
         Ok(report)
     }
 
@@ -715,6 +719,13 @@ impl Engine {
         let (model, map) = self.control.in_force();
         let first = self.gathered(&FlowFilter::default(), &map, usize::MAX);
         self.root.with(|root| translations::pools(first, (&model, root)))
+    }
+
+    /// The inside addresses with the most translations, `most` of them.
+    pub fn nat_users(&self, most: usize) -> Vec<stats::NatUser> {
+        let (model, map) = self.control.in_force();
+        let first = self.gathered(&FlowFilter::default(), &map, usize::MAX);
+        self.root.with(|root| translations::users(first, (&model, root), most))
     }
 
     /// The translations that a filter matches.

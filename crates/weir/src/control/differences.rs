@@ -40,7 +40,7 @@ fn printed(gateway: &Gateway) -> Printed {
     });
     let nats = gateway.nat.iter().map(|list| {
         let rules = list.rules.iter().map(|rule| nat::Rule::of(rule, name).to_string());
-        (format!("nat {}", list.name), rules.collect())
+        (format!("nat {}", list.name), rules.chain([format!("{:?}", list.mss_clamp)]).collect())
     });
     let groups = &gateway.groups;
     let addresses = groups.addresses.iter().map(|group| (&group.name, format!("{:?}", group.members)));

@@ -36,7 +36,12 @@ impl Resolver<'_> {
             self.maps(&rules, &places);
             self.never(&rules, &places);
         }
-        NatList { name: declared.name.value.clone(), rules: rules.into(), origin: self.origin(declared.name.span) }
+        NatList {
+            name: declared.name.value.clone(),
+            rules: rules.into(),
+            mss_clamp: declared.mss_clamp,
+            origin: self.origin(declared.name.span),
+        }
     }
 
     fn nat_rule(&mut self, rule: &Rule, span: Span) -> Option<NatRule> {
@@ -63,11 +68,12 @@ impl Resolver<'_> {
                 if !about(&rules[at]) {
                     continue;
                 }
-                let found = Diagnostic::warning(
-                    Code::ShadowedRule,
-                    places[at],
-                    "the rule never matches: earlier rules match its packets",
-                );
+                let message = match rules[at].verb {
+                    // Packets to its outside addresses are matched apart.
+                    NatVerb::Map => "the map never translates a source: earlier rules match its packets from inside",
+                    _ => "the rule never matches: earlier rules match its packets",
+                };
+                let found = Diagnostic::warning(Code::ShadowedRule, places[at], message);
                 let found =
                     finding.by.iter().take(3).fold(found, |found, &by| found.related(places[among[by]], "this one"));
                 self.report(found.help("move it before them, or leave it out"));
