@@ -122,13 +122,9 @@ enum What {
         /// Only this pair
         name: Option<String>,
     },
-<<<<<<< HEAD
     /// The engines of IPsec, and how many SAs use each
     Crypto,
-    /// Translation of addresses: rules and what they matched, translations, or the outside addresses in use
-=======
     /// Translation of addresses: rules and what they matched, translations, outside addresses in use, or inside addresses
->>>>>>> nat2
     Nat {
         /// The part to show
         #[arg(value_enum, default_value = "rules")]

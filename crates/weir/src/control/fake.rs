@@ -16,11 +16,8 @@ use crate::config;
 use crate::render::acl::changed::{Changed, Regrouped, Restored};
 use crate::render::acl::rules::Rules;
 use crate::render::acl::{Acls, Chain};
-<<<<<<< HEAD
 use crate::render::crypto::Crypto;
-=======
 use crate::render::nat_changed::Changed as NatChanged;
->>>>>>> nat2
 use crate::render::reloaded::{Findings, Reloaded};
 use crate::render::sample;
 use crate::render::sav::dry_run::{self, DryRun};

@@ -32,11 +32,8 @@ use weir_plane::stats;
 use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::Rules;
 use crate::render::acl::{Acls, Chain};
-<<<<<<< HEAD
 use crate::render::crypto::Crypto;
-=======
 use crate::render::nat_changed::Changed as NatChanged;
->>>>>>> nat2
 use crate::render::reloaded::Reloaded;
 use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::learned::Learned;

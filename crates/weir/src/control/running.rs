@@ -53,13 +53,10 @@ pub struct Running {
     /// Writes samples. Behind the engine: it ends when nothing more is taken.
     sampler: sampler::Thread,
     alarms: Mutex<Alarms>,
-<<<<<<< HEAD
     /// Sequence numbers of outbound SAs.
     reservations: Mutex<Reservations>,
-=======
     /// Live changes of NAT rules. Changed by who holds `reloading` alone.
     nat: Mutex<nat::Lists>,
->>>>>>> nat2
 }
 
 /// Why a gateway did not start.
@@ -118,11 +115,8 @@ impl Running {
             failures: Mutex::default(),
             sampler,
             alarms: Mutex::default(),
-<<<<<<< HEAD
             reservations: Mutex::new(reservations),
-=======
             nat: Mutex::default(),
->>>>>>> nat2
         })
     }
 
@@ -522,15 +516,6 @@ impl Running {
         let state = gateway.ipsec.state.clone();
         // What is told of lost changes names interfaces by it. Only reloads put another into force.
         let before = self.engine.model();
-<<<<<<< HEAD
-        let engine::Reloaded { generation, added, removed, changed, routes: (routes, routes_before), lost } = self
-            .engine
-            .reload_after(gateway, |numbers| self.reservations().step(state.as_deref(), numbers))
-            .map_err(|error| match &error {
-                EngineError::NeedsRestart { .. } => ReloadError::NeedsRestart(error.to_string()),
-                _ => ReloadError::Failed(placed(&error, &origins)),
-            })?;
-=======
         let (nat, lost_nat) = self.nat_so_far().carry(&mut gateway);
         let engine::Reloaded {
             generation,
@@ -540,12 +525,13 @@ impl Running {
             routes: (routes, routes_before),
             lost,
             translations,
-        } = self.engine.reload(gateway).map_err(|error| match &error {
-            EngineError::NeedsRestart { .. } => ReloadError::NeedsRestart(error.to_string()),
-            _ => ReloadError::Failed(placed(&error, &origins)),
-        })?;
+        } = self.engine.reload_after(gateway, |numbers| self.reservations().step(state.as_deref(), numbers)).map_err(
+            |error| match &error {
+                EngineError::NeedsRestart { .. } => ReloadError::NeedsRestart(error.to_string()),
+                _ => ReloadError::Failed(placed(&error, &origins)),
+            },
+        )?;
         *self.nat_so_far() = nat;
->>>>>>> nat2
         self.sampler.follow(&samplers);
         let lists = differences(&before, &self.engine.model());
         let with = |names: Vec<String>, lists: Vec<String>| {
