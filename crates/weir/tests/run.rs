@@ -319,8 +319,12 @@ fn reloads_all_or_nothing() {
     let first = gateway.generation();
 
     let more = format!("{CONFIG}\n[[interface]]\nname = \"dmz\"\naddress = \"10.0.2.1/24\"\nport = \"null\"\n");
+    gateway.folder.config(&format!("{more}spd = \"edge\"\n[spd.edge]\nrules = [\"discard ip from any to any\"]\n"));
+    assert!(gateway.ok(&["reload"]).contains("+ interface dmz\n+ spd edge\n"));
     gateway.folder.config(&more);
-    assert!(gateway.ok(&["reload"]).contains("+ interface dmz"));
+    let reloaded = gateway.ok(&["reload"]);
+    assert!(reloaded.ends_with("\n- spd edge\n~ interface dmz\n"), "{reloaded}");
+    let first = first + 1;
     assert_eq!(gateway.generation(), first + 1);
 
     let path = gateway.folder.config("version = 1\n[[interface]]\nname = \"in\"\nprot = \"null\"\n");
