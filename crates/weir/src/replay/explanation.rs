@@ -10,10 +10,11 @@ use weir_packet::text::{self, Macs, PacketText};
 use weir_packet::wire::MacAddress;
 use weir_packet::wire::ethernet::ethertype;
 use weir_plane::engine::TraceStep;
-use weir_plane::harness::{Harness, Outcome, RouteTaken, Verdict};
-use weir_plane::model::{Gateway, InterfaceIndex};
+use weir_plane::harness::{Harness, Outcome, Protection, RouteTaken, Verdict};
+use weir_plane::model::{Gateway, InterfaceIndex, SpdAction, SpdIndex};
 use weir_plane::node::Node;
 use weir_plane::reason::Reason;
+use weir_plane::record::SpdEffect;
 
 use super::access::{self, Allowed, Bound, Filter, Fragment};
 use super::nat::{self, Translated};
@@ -73,6 +74,9 @@ pub struct Explanation {
     /// The SAs that encrypt or decrypt it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sa: Vec<Association>,
+    /// The packet of ESP that a policy has an SA make of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub esp: Option<Esp>,
     /// The route that is looked up for it.
     pub route: Option<Route>,
     /// Who it is sent to.
@@ -111,6 +115,19 @@ pub struct Route {
     pub to: String,
     /// The line that it stands in.
     pub by: Option<Line>,
+}
+
+/// The packet of ESP that an SA makes of a packet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Esp {
+    /// The pair of SAs.
+    pub sa: String,
+    /// The route to the peer.
+    pub route: Route,
+    /// The MTU of the link to the peer; `length` is that of the packet of ESP.
+    pub mtu: Option<Mtu>,
+    /// The longest packet that the link carries once it is encrypted, in octets: the MTU that is reported to sources.
+    pub longest: Option<u32>,
 }
 
 /// Who a packet is sent to.
@@ -220,6 +237,7 @@ impl Teller<'_> {
             sa: outcome.as_ref().map_or_else(Vec::new, |outcome| sa::associations(self.harness, outcome)),
             acl: outcome.as_ref().map_or_else(Vec::new, |outcome| access::filters(self.harness, &self.names, outcome)),
             allow: outcome.as_ref().map_or_else(Vec::new, |outcome| access::allowed(self.harness, outcome)),
+            esp: outcome.as_ref().and_then(|outcome| self.esp(outcome)),
             route: taken.map(|taken| self.route(taken)),
             next_hop: taken.and_then(|taken| self.next_hop(taken)),
             mtu: taken.and_then(|taken| self.mtu(taken)),
@@ -274,9 +292,36 @@ impl Teller<'_> {
         Some(Mtu {
             interface: interface.name.clone(),
             mtu: interface.mtu,
-            length: length(self.frame)?,
+            length: lengths(self.frame)?.0,
             by: self.harness.place(interface.origin).map(line),
         })
+    }
+
+    /// The packet of ESP, unless the packet came in by an SA itself: then its length is another one.
+    fn esp(&self, outcome: &Outcome) -> Option<Esp> {
+        if outcome.sas.iter().any(|secured| secured.inbound) {
+            return None;
+        }
+        let model = self.harness.model();
+        let of = |&(spd, place, output, _): &(SpdIndex, Option<u32>, bool, SpdEffect)| {
+            let rule = model.spds.get(usize::from(spd.0))?.rules.get(place? as usize)?;
+            match rule.action {
+                SpdAction::Protect(sa) if output => Some(sa),
+                _ => None,
+            }
+        };
+        let index = outcome.spd.iter().rev().find_map(of)?;
+        let sa = model.sas.get(index.0 as usize)?;
+        let (length, headers) = lengths(self.frame)?;
+        let Protection { route, mtu, length, longest } = self.harness.protection(index, length, headers)?;
+        let link = route.interface.zip(mtu).and_then(|(number, mtu)| {
+            let interface = &model.interfaces[index_of(self.harness, number)? as usize];
+            let by = self.harness.place(interface.origin).map(line);
+            Some(Mtu { interface: interface.name.clone(), mtu, length, by })
+        });
+        // Every path takes IPv6 packets of 1,280 octets.
+        let longest = longest.map(|longest| if taken_is_v6(outcome) { longest.max(1280) } else { longest });
+        Some(Esp { sa: sa.name.clone(), route: self.route(&route), mtu: link, longest })
     }
 
     fn out(&self, sent: &Sent, answer: bool) -> Out {
@@ -289,8 +334,13 @@ impl Teller<'_> {
     }
 }
 
-/// Octets of the IP packet in a frame.
-fn length(frame: &[u8]) -> Option<u32> {
+/// The packet's route is one of IPv6.
+fn taken_is_v6(outcome: &Outcome) -> bool {
+    outcome.route.as_ref().is_some_and(|taken| taken.destination.is_ipv6())
+}
+
+/// Octets of the IP packet in a frame, and of its headers up to the transport header.
+fn lengths(frame: &[u8]) -> Option<(u32, u32)> {
     let link = parse::ethernet(frame).ok()?;
     let l3 = usize::from(link.l3);
     let parsed = match link.ethertype {
@@ -298,7 +348,7 @@ fn length(frame: &[u8]) -> Option<u32> {
         ethertype::IPV6 => parse::ipv6(frame, l3),
         _ => return None,
     };
-    parsed.ok().map(|parsed| parsed.l3_length)
+    parsed.ok().map(|parsed| (parsed.l3_length, u32::from(parsed.l4).saturating_sub(u32::from(link.l3))))
 }
 
 impl Explanation {
@@ -311,7 +361,32 @@ impl Explanation {
     }
 }
 
+impl Route {
+    fn sentence(&self) -> String {
+        let Route { destination, vrf, prefix, to, .. } = self;
+        let vrf = if vrf == "default" { String::new() } else { format!(" in vrf {vrf}") };
+        match prefix {
+            Some(prefix) => format!("{destination} matches {prefix}{vrf}: {to}"),
+            None => format!("{destination} matches nothing{vrf}: {to}"),
+        }
+    }
+}
+
 impl Explanation {
+    /// The packet of ESP: its route, its length, and the longest packet that fits.
+    fn write_esp(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(Esp { sa, route, mtu, longest }) = &self.esp else { return Ok(()) };
+        section(f, "esp", &format!("the peer of {sa}, {}", route.sentence()), route.by.as_ref())?;
+        let Some(Mtu { interface, mtu, length, by }) = mtu else { return Ok(()) };
+        let fits = if length <= mtu { "fits" } else { "does not fit" };
+        let own = self.mtu.as_ref().map_or_else(String::new, |own| format!(" of {} octets", own.length));
+        let mut text = format!("{interface} carries {mtu} octets: the packet{own} {fits}, as it has {length} with ESP");
+        if let Some(longest) = longest {
+            write!(text, "; the greatest that fits, and is reported, has {longest}")?;
+        }
+        section(f, "mtu", &text, by.as_ref())
+    }
+
     fn write_secured(&self, f: &mut fmt::Formatter<'_>, direction: &str) -> fmt::Result {
         for secured in self.spd.iter().filter(|secured| secured.direction == direction) {
             section(f, "spd", &secured.sentence(), None)?;
@@ -347,13 +422,8 @@ impl fmt::Display for Explanation {
         }
         self.write_secured(f, "in")?;
         self.write_translated(f, |nat| nat.direction != Some("out"))?;
-        if let Some(Route { destination, vrf, prefix, to, by }) = &self.route {
-            let vrf = if vrf == "default" { String::new() } else { format!(" in vrf {vrf}") };
-            let text = match prefix {
-                Some(prefix) => format!("{destination} matches {prefix}{vrf}: {to}"),
-                None => format!("{destination} matches nothing{vrf}: {to}"),
-            };
-            section(f, "route", &text, by.as_ref())?;
+        if let Some(route) = &self.route {
+            section(f, "route", &route.sentence(), route.by.as_ref())?;
         }
         if let Some(NextHop { interface, address, mac, by }) = &self.next_hop {
             let known = mac.as_ref().map_or_else(
@@ -362,7 +432,7 @@ impl fmt::Display for Explanation {
             );
             section(f, "next hop", &format!("{address} on {interface} {known}"), by.as_ref())?;
         }
-        if let Some(Mtu { interface, mtu, length, by }) = &self.mtu {
+        if let Some(Mtu { interface, mtu, length, by }) = self.mtu.as_ref().filter(|_| self.esp.is_none()) {
             let fits = if length <= mtu { "fit" } else { "do not fit" };
             section(f, "mtu", &format!("{interface} carries {mtu} octets: the packet's {length} {fits}"), by.as_ref())?;
         }
@@ -370,6 +440,7 @@ impl fmt::Display for Explanation {
         self.write_access(f, "out")?;
         self.write_secured(f, "out")?;
         self.sa.iter().try_for_each(|sa| section(f, "sa", &sa.sentence(), sa.by.as_ref()))?;
+        self.write_esp(f)?;
         let mut verdict = self.verdict.to_owned();
         if let (Some(reason), Some(description)) = (self.reason, self.description) {
             write!(verdict, " {reason}: {description}")?;

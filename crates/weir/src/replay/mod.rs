@@ -389,6 +389,7 @@ impl Replay {
             fragments: outcome.map_or_else(Vec::new, |outcome| access::fragments(&self.names, outcome)),
             nat: outcome.map_or_else(Vec::new, |outcome| nat::translated(&self.harness, outcome)),
             spd: outcome.map_or_else(Vec::new, |outcome| spd::secured(&self.harness, outcome)),
+            sa: outcome.map_or_else(Vec::new, |outcome| sa::associations(&self.harness, outcome)),
             acl: outcome.map_or_else(Vec::new, |outcome| access::filters(&self.harness, &self.names, outcome)),
             allow: outcome.map_or_else(Vec::new, |outcome| access::allowed(&self.harness, outcome)),
             time: utc(pending.time),
