@@ -167,6 +167,9 @@ impl<'f> Loader<'f> {
             Code::UnusedGroup,
             Code::UnusedAllowlist,
             Code::UnusedBindings,
+            Code::UnusedNat,
+            Code::UnusedSpd,
+            Code::UnusedSa,
             Code::NothingValid,
             Code::NoInterfaces,
         ];
@@ -334,14 +337,8 @@ impl<'f> Loader<'f> {
                         }
                     },
                     Err(error) => {
-                        let path = path.display();
-                        let message = if error.is_unreadable() {
-                            format!("cannot read `{path}`: {error}")
-                        } else {
-                            format!("`{path}` is no key file: {error}")
-                        };
                         let code = if error.is_unreadable() { Code::FileUnreadable } else { Code::KeyFile };
-                        let mut found = Diagnostic::error(code, file.span, message);
+                        let mut found = Diagnostic::error(code, file.span, error.message(path));
                         found.help = error.help(&file.value);
                         self.diagnostics.push(found);
                     }
