@@ -118,6 +118,7 @@ impl<'f> Loader<'f> {
                 cores: None,
                 diagnostics: self.diagnostics,
                 sources: self.sources,
+                key_files: Vec::new(),
             };
         }
         self.route_files();
@@ -176,7 +177,10 @@ impl<'f> Loader<'f> {
         diagnostics.retain(|diagnostic| !errors || !unused.contains(&diagnostic.code));
         let service = self.declared.settings.service;
         let cores = self.declared.settings.cores.as_ref().map(|cores| self.sources.position(cores.span));
-        Loaded { gateway: gateway.filter(|_| !errors), service, cores, diagnostics, sources: self.sources }
+        let keyed = self.declared.sas.iter().flat_map(|sa| [&sa.outbound, &sa.inbound]).flatten();
+        let key_files = keyed.filter_map(|keyed| Some(keyed.file.as_ref()?.value.clone())).collect();
+        let sources = self.sources;
+        Loaded { gateway: gateway.filter(|_| !errors), service, cores, diagnostics, sources, key_files }
     }
 
     /// Text of octets that may not be UTF-8, with an error if they are not.
