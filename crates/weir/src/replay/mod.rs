@@ -22,6 +22,7 @@ pub mod sink;
 pub mod spd;
 pub(crate) mod station;
 pub mod validation;
+mod way;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;

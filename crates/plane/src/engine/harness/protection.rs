@@ -30,7 +30,7 @@ impl Harness {
             number.and_then(|number| Some((number, *root.adjacencies.get(number as usize)?)))
         });
         let is_link = |adjacency: &Adjacency| adjacency.interface != NONE && adjacency.mtu > 0;
-        let mtu = adjacency.as_ref().filter(|(_, own)| is_link(own)).map(|(_, own)| u32::from(own.mtu));
+        let mtu = adjacency.as_ref().filter(|(_, own)| is_link(own)).map(|(_, own)| own.mtu);
         self.root.with(|root| {
             let sa = root.ipsec.sa(number).filter(|sa| sa.outbound.is_some())?;
             let kept = if sa.mode == SaMode::Transport { headers as usize } else { 0 };
