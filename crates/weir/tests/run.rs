@@ -321,6 +321,8 @@ fn reloads_all_or_nothing() {
     let more = format!("{CONFIG}\n[[interface]]\nname = \"dmz\"\naddress = \"10.0.2.1/24\"\nport = \"null\"\n");
     gateway.folder.config(&format!("{more}spd = \"edge\"\n[spd.edge]\nrules = [\"discard ip from any to any\"]\n"));
     assert!(gateway.ok(&["reload"]).contains("+ interface dmz\n+ spd edge\n"));
+    let unknown = text(&gateway.folder.output(&["show", "spd", "nosuch"]).stderr);
+    assert!(unknown.contains("there is no SPD `nosuch`; the SPDs are: edge"), "{unknown}");
     gateway.folder.config(&more);
     let reloaded = gateway.ok(&["reload"]);
     assert!(reloaded.ends_with("\n- spd edge\n~ interface dmz\n"), "{reloaded}");

@@ -95,3 +95,35 @@ pub(super) fn by(model: &Gateway, decision: &TraceDecision) -> String {
 }
 
 const GONE: &str = "the deciding rule, list or SA is not in force any more";
+
+#[cfg(test)]
+mod tests {
+    use weir_plane::model::{SaIndex, SpdIndex};
+    use weir_plane::record::SpdEffect;
+
+    use super::*;
+
+    #[test]
+    fn an_sa_is_named_once_and_with_its_spi() {
+        let text = "version = 1
+[ipsec]
+insecure = true
+[sa.east]
+local = '198.51.100.1'
+remote = '198.51.100.2'
+algorithm = 'null'
+out = { spi = 0x1001 }
+in = { spi = 0x2001 }
+[spd.edge]
+rules = ['protect ip from any to any sa east']
+";
+        let model = crate::config::parse_str("test.toml", text).gateway.expect("a valid configuration");
+        let sa = |inbound| by(&model, &TraceDecision::Sa(SaIndex(0), inbound));
+        assert_eq!(
+            (sa(true), sa(false)),
+            ("test.toml:4: of the SA east, SPI 0x2001".into(), "test.toml:4: encrypted, SPI 0x1001".into())
+        );
+        let none = TraceDecision::Spd(SpdIndex(0), None, SpdEffect::NoMatch);
+        assert_eq!(by(&model, &none), "matches no rule: edge, test.toml:10");
+    }
+}
