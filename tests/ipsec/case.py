@@ -95,8 +95,8 @@ class Together:
 
 
 class Sent:
-    def __init__(self, time, interface, packet, verdict, reason, frames, note, secret):
-        self.time, self.interface, self.packet, self.verdict = time, interface, packet, verdict
+    def __init__(self, time, interface, packet, verdict, reason, frames, note, secret, datagram):
+        self.time, self.interface, self.packet, self.verdict, self.datagram = time, interface, packet, verdict, datagram
         self.reason, self.frames, self.note, self.secret = reason, frames, note, secret
 
 
@@ -198,15 +198,16 @@ class Case:
         """Lets time pass: packets before and behind are in different vectors."""
         self.now += int(seconds * 1e9)
 
-    def send(self, interface, packet, verdict, frames=(), reason=None, note="", secret=None):
+    def send(self, interface, packet, verdict, frames=(), reason=None, note="", secret=None, datagram=None):
         """Adds a packet. `verdict`: a word or a set. `secret`: octets that must not leave in clear by wan, or True for
-        the last ones of the packet."""
+        the last ones of the packet. `datagram`: a name that the fragments of a datagram share whose last one has the
+        verdict of the whole. If fragments wait for the first one, another one may complete the datagram."""
         verdict = {verdict} if isinstance(verdict, str) else set(verdict)
         if isinstance(reason, str):
             reason = {reason}
         if secret is True:
             secret = packet[-12:]
-        self.packets.append(Sent(self.now, interface, packet, verdict, reason, frames, note, secret))
+        self.packets.append(Sent(self.now, interface, packet, verdict, reason, frames, note, secret, datagram))
         self.now += self.step
 
     def drop(self, interface, packet, reason=None, frames=(), note="", secret=None):
@@ -295,7 +296,7 @@ class Case:
         with open(os.path.join(folder, "lines")) as f:
             lines = [json.loads(row) for row in f if row.strip()]
         by_number = {line["n"]: line for line in lines}
-        left = {}
+        left, datagrams = {}, {}
         for name in self.macs:
             for time, data in wire.read_pcap(os.path.join(folder, "out", f"{name}.pcap")):
                 if data[12:14] in (b"\x08\x00", b"\x86\xdd"):
@@ -309,17 +310,38 @@ class Case:
                 yield f"{where}: no line"
                 continue
             frames = left.pop(p.time, [])
-            if line["verdict"] not in p.verdict:
-                want = "/".join(sorted(p.verdict)) + " " + "/".join(sorted(p.reason or []))
-                yield f"{where}: verdict {line['verdict']} {line['reason'] or ''} instead of {want}: {line['packet']}"
-            elif p.reason and line["reason"] not in p.reason:
-                yield f"{where}: reason {line['reason']} instead of {'/'.join(sorted(p.reason))}: {line['packet']}"
+            if p.datagram is not None:
+                datagrams.setdefault(p.datagram, []).append((p, where, line, frames))
+                continue
+            yield from self.line_faults(p, where, line)
             yield from self.frame_faults(p, where, frames)
+        for parts in datagrams.values():
+            yield from self.datagram_faults(parts)
         for time, frames in left.items():
             yield f"at {time}: {len(frames)} packets left without one that came in"
         if "every packet is accounted for" not in summary:
             yield "the sum of packets does not hold"
         yield from self.seal_faults()
+
+    def line_faults(self, p, where, line):
+        if line["verdict"] not in p.verdict:
+            want = "/".join(sorted(p.verdict)) + " " + "/".join(sorted(p.reason or []))
+            yield f"{where}: verdict {line['verdict']} {line['reason'] or ''} instead of {want}: {line['packet']}"
+        elif p.reason and line["reason"] not in p.reason:
+            yield f"{where}: reason {line['reason']} instead of {'/'.join(sorted(p.reason))}: {line['packet']}"
+
+    def datagram_faults(self, parts):
+        """The parts of a datagram: one of them ends as the last one was to end, and the others leave nothing."""
+        whole, last, _, _ = parts[-1]
+        ends = [part for part in parts if not list(self.line_faults(whole, last, part[2]))]
+        if len(ends) != 1:
+            got = ", ".join(f"{line['verdict']} {line['reason'] or ''}" for _, _, line, _ in parts)
+            yield f"{last}: {len(ends)} parts end as the datagram: {got}"
+            return
+        yield from self.frame_faults(whole, last, ends[0][3])
+        for _, where, line, frames in parts:
+            if line is not ends[0][2] and (frames or line["verdict"] not in ("held", "local", "drop")):
+                yield f"{where}: verdict {line['verdict']}, {len(frames)} packets left"
 
     def is_esp(self, data):
         """Returns whether a packet is ESP: with some algorithms its text is readable."""

@@ -162,12 +162,13 @@ def rollover(udp):
         return out
 
     def part(p, packet, last, reason=None):
+        whole = p if udp else None
         if not last:
-            case.send(WAN, packet, {"held", "local"}, Together(nothing), note="first part")
+            case.send(WAN, packet, {"held", "local"}, Together(nothing), note="first part", datagram=whole)
         elif reason:
-            case.drop(WAN, packet, reason, note="complete")
+            case.send(WAN, packet, "drop", reason=reason, note="complete", datagram=whole)
         else:
-            case.send(WAN, packet, "forward", [Clear(LAN, wire.forwarded(p))], note="complete")
+            case.send(WAN, packet, "forward", [Clear(LAN, wire.forwarded(p))], note="complete", datagram=whole)
     for seq in (2**31, e - 2):
         (p, (x, y)), = packets(seq)
         part(p, x, False)

@@ -4,8 +4,8 @@ import struct
 
 import esp
 import wire
-from case import WAN, Case, Together
-from cases_alg import L4, L6, W4, data, ping, transport, tunnel, tunnel_hosts
+from case import WAN, Case, Esp, Together
+from cases_alg import L4, L6, W4, W6, data, ping, transport, tunnel, tunnel_hosts
 from sa import Sa
 
 R4, R6 = tunnel_hosts(1)
@@ -94,6 +94,11 @@ def inner_broken():
     sa, _ = tunnel(1)
     rules = ["protect ip from any to any sa t1"]
     case = Case("inner-malformed", [sa], rules)
+
+    def answer(c, frames):
+        """An ICMP error may go back through the tunnel."""
+        faults = (Esp(sa, None).wrong(c, *frame) for frame in frames)
+        return next((fault for fault in faults if fault), None)
     rng = random.Random(11)
     p = wire.udp(R4, L4, 1, 2, data(rng, 40))
     q = wire.udp(R6, L6, 1, 2, data(rng, 40))
@@ -112,12 +117,36 @@ def inner_broken():
                      (R4, "240.0.0.1"),
                      ("::1", L6), ("::", L6), ("ff02::1", L6), (R6, "::1"), ("::ffff:10.0.0.1", L6)):
         case.drop(WAN, sa.from_peer(wire.udp(src, dst, 1, 2, data(rng, 20))), None, note=f"{src} > {dst}")
+    for src, dst in (("fe80::1", L6), (R6, "fe80::1"), (R4, "10.0.0.255"), ("fe80::1", "ff02::1"),
+                     (R4, "255.255.255.255")):
+        case.send(WAN, sa.from_peer(wire.udp(src, dst, 1, 2, data(rng, 20))), "drop", Together(answer),
+                  note=f"not to be forwarded: {src} > {dst}")
     # Traffic flow confidentiality (RFC 4303, 2.7): octets behind the inner packet are no part of it.
     for n in (1, 7, 64, 500):
         inner = wire.udp(R4, L4, 1, 2, data(rng, 40))
         case.decrypt(sa.wrap(sa.esp(inner + data(rng, n), 4)), inner, note=f"TFC padding of {n}")
         inner = wire.udp(R6, L6, 1, 2, data(rng, 40))
         case.decrypt(sa.wrap(sa.esp(inner + data(rng, n), 41)), inner, note=f"IPv6 TFC padding of {n}")
+    return case
+
+
+def neighbor_discovery(interface):
+    """Neighbour discovery out of a tunnel is not of the link, whatever its hop limit says (RFC 4861, 3.1 and 11.2): it
+    gets no answer, and the gateway learns nothing from it."""
+    sa, _ = tunnel(1, extra={"interface": '"east"'} if interface else {})
+    case = Case("inner-neighbor-discovery" + ("-interface" if interface else ""), [sa],
+                ["protect ip from any to any sa t1"],
+                more='\n[[interface]]\nname = "east"\nport = "ipsec"\n' if interface else "")
+    far, multicast = "2001:db8:1::fe", "ff02::1:ff00:1"
+    link = b"\1\2\x66\x66\x66\x66\x66"  # the length of the option in 8 octets, and the address
+    for kind, flags, src, dst, target, option in (
+            (135, 0, far, W6, W6, b"\1" + link), (135, 0, far, multicast, W6, b"\1" + link),
+            (135, 0, "::", multicast, W6, b""), (136, 0x60000000, far, W6, far, b"\2" + link),
+            (136, 0x20000000, far, "ff02::1", W6, b"\2" + link)):
+        part = wire.icmp_part(src, dst, kind, 0, flags, wire.addr(target) + option)
+        # An interface without a link has no neighbours: there a message to all nodes is absorbed.
+        case.send(WAN, sa.from_peer(wire.ip6(src, dst, 58, part, ttl=255)), {"drop", "local"} if interface else "drop",
+                  note=f"type {kind}, {src} > {dst}")
     return case
 
 
@@ -271,6 +300,8 @@ def cases():
     yield lambda: truncated("aes128gcm16", False, True)
     yield lambda: truncated("aes128-sha256", True, True)
     yield inner_broken
+    yield lambda: neighbor_discovery(False)
+    yield lambda: neighbor_discovery(True)
     yield wrong_sa
     yield selectors
     yield sums

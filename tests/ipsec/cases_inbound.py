@@ -73,17 +73,17 @@ def fragments(six, udp):
             last = i == len(order) - 1
             case.send(WAN, parts[int(k)], {"forward"} if last else {"held", "drop", "local", "forward"},
                       [Clear(LAN, wire.forwarded(inner))] if last else Together(nothing),
-                      note=f"order {order}, fragment {k}")
+                      note=f"order {order}, fragment {k}", datagram=ident if udp else None)
         if order == "210":
             case.tick()
     # Two packets whose fragments are mixed, and a third one that is never complete.
     pairs = [wire.udp(R4, L4, 1, 2, data(rng, 900)) for _ in range(2)]
     a, b = (wire.fragments(sa.from_peer(p), 504, 200 + i) for i, p in enumerate(pairs))
     lost = wire.fragments(sa.from_peer(wire.udp(R4, L4, 1, 2, data(rng, 900))), 504, 300)
-    for p, done in ((a[0], 0), (lost[0], 0), (b[1], 0), (a[1], 1), (b[0], 2)):
+    for p, done, name in ((a[0], 0, "a"), (lost[0], 0, None), (b[1], 0, "b"), (a[1], 1, "a"), (b[0], 2, "b")):
         case.send(WAN, p, {"forward"} if done else {"held", "local", "drop"},
                   [Clear(LAN, wire.forwarded(pairs[done - 1]))] if done else Together(nothing),
-                  note="two packets mixed")
+                  note="two packets mixed", datagram=name if udp else None)
     # Forged in a fragment.
     bad = bytearray(sa.from_peer(wire.udp(R4, L4, 1, 2, data(rng, 900))))
     bad[-3] ^= 4

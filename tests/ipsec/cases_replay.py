@@ -299,12 +299,13 @@ def cases():
         for esn in (False, True):
             yield lambda w=w, e=esn: edges(w, e)
             yield lambda w=w, e=esn: one_vector(w, e)
-            for seed, algorithm in ((1, "aes128gcm16"), (2, "aes128-sha256"), (3, "chacha20poly1305")):
+            for seed, algorithm in ((1, "aes128gcm16"), (2, "aes128-sha256")):
                 yield lambda w=w, e=esn, s=seed, a=algorithm: wander(w, e, a, s)
     yield lambda: edges(64, True, udp=True)
+    algorithms = ("aes256gcm16", "aes128-sha1", "aes128ccm16", "aes128gmac", "aes128ctr-sha256", "null-sha512",
+                  "chacha20poly1305")
     for w in (32, 64, 4096, 131072):
-        for algorithm in ("aes256gcm16", "aes128-sha1", "aes128ccm16", "aes128gmac", "aes128ctr-sha256", "null-sha512",
-                          "chacha20poly1305"):
+        for algorithm in algorithms if w == 64 else algorithms[:2]:
             yield lambda w=w, a=algorithm: rollover(w, a)
         yield lambda w=w: rollover_by_guess(w)
     yield last_number

@@ -10,7 +10,7 @@ import time
 import esp
 import wire
 from case import LAN, WAN, Case
-from cases_alg import L4, L6, data, tunnel, tunnel_hosts
+from cases_alg import L4, L6, data, tunnel, tunnel_hosts, tunnel_nets
 from sa import Sa
 
 # Neighbours of both interfaces, so that no packet waits for one.
@@ -58,6 +58,12 @@ class Live(Case):
             port = f'port = {{ pcap = {{ input = "{name}.pcap", output = "{name}-out.pcap"{paced} }} }}'
             text = text.replace(f'name = "{name}"\nport = "null"', f'name = "{name}"\n{port}')
         return text + NEIGHBORS + ('\n[service]\nuser = "root"\n' if os.geteuid() == 0 else "")
+
+    def warm_up(self):
+        """Adds a packet for each port that no rule matches, and a pause. A port paces packets from its first one on."""
+        self.send(LAN, wire.udp(L4, "172.31.0.1", 1, 2, b""), "x", note="first")
+        self.send(WAN, wire.udp("172.31.0.1", L4, 1, 2, b""), "x", note="first")
+        self.tick(0.3)
 
     def start(self, weir, folder):
         self.socket = os.path.join(folder, "s")
@@ -460,8 +466,7 @@ def rekeyed():
     (a, rules), (b, more) = tunnel(1), tunnel(2, algorithm="aes256-sha256", esn=True)
     c = Rekeyed("live-rekeyed", [a, b], [rules[0], more[1], rules[1]])
     rng = random.Random(7)
-    c.send(LAN, wire.udp(L4, "172.31.0.1", 1, 2, b""), "x")
-    c.tick(0.3)
+    c.warm_up()
     c.expected = 1000
     for i in range(c.expected):
         c.send(LAN, wire.udp(L4, "192.168.1.9", 7, 8, i.to_bytes(4, "big") + data(rng, 40)), "x")
@@ -515,8 +520,7 @@ def new_key():
     c = NewKey("live-new-key", [sa], rules)
     c.other = Sa("t1", spi_out=sa.spi_out, spi_in=sa.spi_in, key_seed="another key")
     rng = random.Random(8)
-    c.send(LAN, wire.udp(L4, "172.31.0.1", 1, 2, b""), "x")
-    c.tick(0.3)
+    c.warm_up()
     c.expected = 450
     for _ in range(c.expected):
         c.send(LAN, wire.udp(L4, "192.168.1.9", 7, 8, data(rng, 40)), "x")
@@ -594,8 +598,7 @@ def state():
     sa, rules = tunnel(1)
     c = State("live-state", [sa], rules)
     rng = random.Random(9)
-    c.send(LAN, wire.udp(L4, "172.31.0.1", 1, 2, b""), "x")
-    c.tick(0.3)
+    c.warm_up()
     c.expected = 50
     for _ in range(c.expected):
         c.send(LAN, wire.udp(L4, "192.168.1.9", 7, 8, data(rng, 40)), "x")
@@ -617,6 +620,8 @@ class Workers(Live):
         self.settle(folder, self.process, self.expected, 15)
         time.sleep(0.3)
         code, text = self.show(weir, "errors")
+        with open(os.path.join(folder, "errors"), "w") as f:
+            f.write(text)
         self.stop()
         opened = {sa.name: [] for sa in self.sas}
         for packet in self.output(folder, WAN):
@@ -632,7 +637,7 @@ class Workers(Live):
         for name, packets in opened.items():
             numbers = [seq for seq, _ in packets]
             if sorted(numbers) != list(range(1, self.outward + 1)):
-                yield f"{name}: {len(numbers)} packets left, {self.outward} expected: {text.strip()[:300]}"
+                yield f"{name}: {len(numbers)} packets left, {self.outward} expected"
             flows = {}
             for seq, p in packets:
                 ordinal = int.from_bytes(p.payload[8:12], "big")
@@ -640,23 +645,23 @@ class Workers(Live):
             for flow, sent in flows.items():
                 if sent != sorted(sent) or sent != sorted(sent, key=lambda pair: pair[1]):
                     yield f"{name}: packets of {flow[:2]} overtook each other: {sent[:8]}"
-        inner = [(p.src, p.dst, p.payload[8:12]) for p in map(wire.Ip, self.output(folder, LAN))]
+        inner = [(p.src, p.dst, p.payload[:4], p.payload[8:12]) for p in map(wire.Ip, self.output(folder, LAN))]
         if len(set(inner)) != len(inner):
             yield f"{len(inner) - len(set(inner))} duplicates passed"
         if len(set(inner)) != self.inward:
-            yield f"{len(set(inner))} packets left by lan, {self.inward} expected: {text.strip()[:300]}"
+            yield f"{len(set(inner))} packets left by lan, {self.inward} expected"
 
 
 def workers(cache):
-    """12 SAs in both families, with and without UDP; 8 flows for each, and each inbound packet comes twice."""
+    """12 SAs in both families, with and without UDP, of 8 flows each. Inbound packets come twice. Packets go from each
+    tunnel to the next one, and some packets of ESP come in fragments."""
     made = [tunnel(i, algorithm="aes128gcm16" if i % 2 else "aes128-sha256", six=i % 3 == 0, esn=i % 4 == 1,
                    window=1024, encap=(4500, 4500 + i) if i % 4 == 2 else None) for i in range(1, 13)]
-    c = Workers("live-workers" + ("-cache" if cache else ""), [s for s, _ in made], [r for _, own in made for r in own],
-                cache=cache)
+    c = Workers("live-workers" + ("-cache" if cache else ""), [s for s, _ in made],
+                [f"protect ip from any to {net} sa t{i}" for i in range(1, 13) for net in tunnel_nets(i)], cache=cache)
     rng = random.Random(5)
     c.step = 2000
-    c.send(LAN, wire.udp(L4, "172.31.0.1", 1, 2, b""), "x")
-    c.tick(1)
+    c.warm_up()
     flows, rounds = 8, 25
     for turn in range(rounds):
         for i, (sa, _) in enumerate(made, 1):
@@ -668,10 +673,16 @@ def workers(cache):
                 p = sa.from_peer(wire.udp(far, near, 53, 1000 + flow, number + data(rng, 40)))
                 c.send(WAN, p, "x")
                 c.send(WAN, p, "x")
+            number = turn.to_bytes(4, "big")
+            c.send(WAN, sa.from_peer(wire.udp(r4, tunnel_hosts(i % 12 + 1)[0], 2000, 53, number + data(rng, 40))), "x")
+            if not sa.encap:
+                for part in wire.fragments(sa.from_peer(wire.udp(r4, L4, 3000, 53, number + data(rng, 900))), 504,
+                                           turn):
+                    c.send(WAN, part, "x")
         c.tick(0.02)
-    c.outward = flows * rounds
-    c.inward = flows * rounds * len(made)
-    c.expected = 2 * c.inward
+    c.outward = (flows + 1) * rounds
+    c.inward = flows * rounds * 12 + rounds * sum(not sa.encap for sa, _ in made)
+    c.expected = c.outward * 12 + c.inward
     return c
 
 
@@ -679,8 +690,7 @@ def removed():
     sa, rules = tunnel(1, window=1024)
     c = Removed("live-removed", [sa], [rules[0]])
     rng = random.Random(6)
-    c.send(LAN, wire.udp(L4, "172.31.0.1", 1, 2, b""), "x", note="first")
-    c.tick(0.3)
+    c.warm_up()
     for i in range(350):
         c.send(LAN, wire.udp(L4, "192.168.1.9", 7, 8, data(rng, 40)), "x")
         c.send(WAN, sa.from_peer(wire.udp("192.168.1.9", L4, 8, 7, data(rng, 40))), "x")

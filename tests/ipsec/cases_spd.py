@@ -584,9 +584,31 @@ ports = ["20000-20001"]
     return t.case
 
 
+def everything(cache):
+    """A rule that protects all packets does not apply to ESP of the gateway, nor to neighbour discovery."""
+    a, _ = tunnel(1)
+    t = Table("spd-everything", ["protect ip from any to any sa t1"], [a], cache)
+    for _ in range(3):
+        t.out("t1", 17, L4, "192.168.1.9")
+        t.out("t1", 50, L4, "203.0.113.9")  # ESP of a host behind the gateway
+        t.out("t1", 17, L4, a.remote, 4500, 4500)
+        t.out("t1", 17, L6, "2001:db8:b:1::9")
+        for src, own in (("192.168.1.9", W4), ("192.168.1.9", "10.0.0.1"), (a.remote, W4)):
+            q = wire.echo(src, own, 1, 1, b"x" * 30)
+            t.case.send(WAN, a.from_peer(q), "local", [Esp(a, echo_reply(q))], note=f"ping of {own} in the tunnel")
+            t.case.drop(WAN, q, "spd-unprotected", note=f"ping of {own} in clear")
+        inner = t.packet(17, "192.168.1.9", L4)
+        t.case.decrypt(a.from_peer(inner), inner)
+    ns = wire.icmp_part("2001:db8:1::9", W6, 135, 0, 0, wire.addr(W6) + b"\x01\x01\x02\0\0\0\0\x99")
+    t.case.send(WAN, wire.ip6("2001:db8:1::9", W6, 58, ns, ttl=255), {"local", "forward"},
+                [Check(WAN, neighbor_advertisement, "an advertisement")], note="neighbour solicitation")
+    t.case.ordered = False  # replies and forwarded packets of a vector may change places
+    return t.case
+
+
 ALL = (orders, ranges, protocols, opaque, fragments_with_ports, defaults, unprotected, own_packets, several, two_ends,
        flows, transport_only, super_rules, fast_path,
-       overlapping, group_selectors)
+       overlapping, group_selectors, everything)
 
 
 def cases():

@@ -28,6 +28,9 @@ class Sa:
                 f'algorithm = "{self.a.name}"', f"esn = {str(self.esn).lower()}"]
         for way, spi, key in (("out", self.spi_out, self.key_out), ("in", self.spi_in, self.key_in)):
             if spi:
+                if self.a.name == "null":
+                    rows.append(f"{way} = {{ spi = {spi:#x} }}")
+                    continue
                 rows.append(f'{way} = {{ spi = {spi:#x}, key-file = "{self.name}-{way}.key" }}')
                 self.files[f"{self.name}-{way}.key"] = (key.hex() + "\n", 0o600)
         if self.window is not None:

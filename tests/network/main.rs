@@ -23,6 +23,7 @@ mod flood;
 mod host;
 mod idle;
 mod iperf;
+mod ipsec;
 mod lab;
 mod links;
 mod mtu;

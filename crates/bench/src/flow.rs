@@ -291,9 +291,10 @@ impl Plan {
             source: Some(NatTarget { addresses: Some(Addresses::Net(self.pools()[number])), ports: None }),
             destination: None,
             preserve: false,
+            limit_per_address: None,
             comment: None,
         };
-        NatList { name: ["a", "b"][number].to_owned(), rules: [rule].into(), origin: Origin(0) }
+        NatList { name: ["a", "b"][number].to_owned(), rules: [rule].into(), mss_clamp: None, origin: Origin(0) }
     }
 
     /// Rules for ports that no packet has, and behind them one for each network and each pool.

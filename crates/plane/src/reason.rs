@@ -71,7 +71,7 @@ reasons! {
     AclEthertype "acl-ethertype" Info "ethernet-input, output" "The interface does not let frames of this ethertype in, or does not let them out.";
     BadArp "bad-arp" Warning "arp-input" "The ARP packet is malformed, or claims an address that no station has (RFC 1812, 3.3.2).";
     ArpNotForUs "arp-not-for-us" Info "arp-input" "The ARP packet is about others.";
-    BadNd "bad-nd" Warning "nd-input" "The neighbour discovery message fails validation (RFC 4861, 6.1, 7.1 and 8.1).";
+    BadNd "bad-nd" Warning "nd-input" "The neighbour discovery message fails validation (RFC 4861, 6.1, 7.1 and 8.1), or came out of a tunnel.";
     NdNotForUs "nd-not-for-us" Info "nd-input" "The neighbour discovery message is about others.";
     RouterAdvertisement "router-advertisement" Info "nd-input" "A router does not configure itself by what other routers advertise.";
     Redirect "redirect" Info "nd-input" "A router does not follow redirects (RFC 4861, 8.2).";
@@ -115,7 +115,8 @@ reasons! {
     SessionLimit "session-limit" Warning "ip-acl, ip-nat" "A rule would open a session, and there are as many as there may be.";
     SessionPickup "session-pickup" Info "ip-acl, ip-nat" "A rule would open a TCP session in mid-stream, which is switched off.";
     NatExhausted "nat-exhausted" Warning "ip-nat" "A rule translates the packet, and no port or address is free.";
-    NatUntranslated "nat-untranslated" Info "ip-nat" "A rule translates the packet, and it belongs to no translation and opens none: a TCP RST, an ICMP error, another message without a reply.";
+    NatLimit "nat-limit" Warning "ip-nat" "A rule translates the packet, and its source has as many translations by the rule as it may have.";
+    NatUntranslated "nat-untranslated" Info "ip-nat" "A rule translates the packet, and it belongs to no translation and opens none (a TCP RST, an ICMP error, another message without a reply), or its address has no other (RFC 6296, 3.4 and 3.5).";
     NatWorker "nat-worker" Warning "ip-nat" "Replies to the packet would come to another worker than the one that translates it.";
     SpdDiscard "spd-discard" Info "ip-spd" "A rule of the interface's SPD discards the packet.";
     SpdNoMatch "spd-no-match" Info "ip-spd" "No rule of the interface's SPD matches the packet (RFC 4301, 5.1 and 5.2).";

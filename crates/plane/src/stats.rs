@@ -377,6 +377,8 @@ pub struct NatStats {
     pub name: String,
     /// The interfaces that name it.
     pub interfaces: Vec<String>,
+    /// The greatest segment size in SYN segments of its translations.
+    pub mss_clamp: Option<crate::model::MssClamp>,
     /// Its rules, in order.
     pub rules: Vec<NatRuleRow>,
     /// Where it was declared.
@@ -386,6 +388,8 @@ pub struct NatStats {
 /// A rule that translates, and what it has done.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NatRuleRow {
+    /// Its id: its place from 1 until the list changes while the gateway runs.
+    pub id: u32,
     /// The rule.
     pub rule: crate::model::NatRule,
     /// Packets that it translated or kept.
@@ -396,6 +400,10 @@ pub struct NatRuleRow {
     pub opened: u64,
     /// Packets that found no free port or address.
     pub exhausted: u64,
+    /// SYN segments whose maximum segment size it lowered.
+    pub clamped: u64,
+    /// Packets whose source had as many translations as it may have.
+    pub limited: u64,
     /// Where it was declared.
     pub origin: String,
 }
@@ -448,6 +456,25 @@ pub struct SpdRuleRow {
     /// Packets that came in and matched it; octets from the IP header on.
     pub input: Traffic,
     /// Where it was declared.
+    pub origin: String,
+}
+
+/// An inside address, and its translations by a rule at an interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NatUser {
+    /// The rule's list.
+    pub list: String,
+    /// Its place there.
+    pub rule: usize,
+    /// The interface.
+    pub interface: String,
+    /// The address.
+    pub address: std::net::IpAddr,
+    /// Its translations now.
+    pub translations: usize,
+    /// How many it may have.
+    pub limit: Option<u32>,
+    /// Where the rule was declared.
     pub origin: String,
 }
 

@@ -138,6 +138,39 @@ fn all_that_is_sent_arrives() {
 }
 
 #[test]
+fn a_limit_per_address_holds_over_several_workers() {
+    let some = template(("10.0.0.2", "10.0.0.4"), ("198.51.100.1", "198.51.100.200"));
+    let build = forward(vec![stream(some, 6_000)], 3, 3).masquerade("wan", 1024..=65_535).limit_per_address(7);
+    let engine = start(build.0);
+    wait("the end", || engine.finished());
+    let users = engine.nat_users(9);
+    assert_eq!(users.iter().map(|own| (own.translations, own.limit)).collect::<Vec<_>>(), [(7, Some(7)); 3]);
+    let rule = &engine.nat_lists()[0].rules[0];
+    let snapshot = stop(engine);
+    assert_eq!((rule.opened, rule.limited), (21, drops(&snapshot, "nat-limit")));
+    assert_eq!(drops(&snapshot, "nat-limit") + snapshot.conservation.transmitted, 6_000);
+}
+
+#[test]
+fn a_reload_reports_the_translations_that_it_ends() {
+    let build = |ports| {
+        let mut some = template(("10.0.0.2", "10.0.0.4"), ("198.51.100.1", "198.51.100.200"));
+        some.flows = 1_000;
+        forward(vec![stream(some, 3_000)], 2, 2).masquerade("wan", ports).0
+    };
+    let engine = start(build(1024..=9999));
+    wait("the end", || engine.finished());
+    let all = engine.nat_users(9).iter().map(|own| own.translations).sum::<usize>();
+    assert!(all > 512, "more than a page on each worker: {all}");
+    assert_eq!(engine.reload(build(1024..=9999)).unwrap().translations, 0);
+    // A wider range has the ports of all.
+    assert_eq!(engine.reload(build(1024..=65_535)).unwrap().translations, 0);
+    assert_eq!(engine.reload(build(20_000..=65_535)).unwrap().translations, all);
+    assert_eq!(engine.nat_users(9), []);
+    stop(engine);
+}
+
+#[test]
 fn finished_means_that_all_is_done() {
     // The workers have nothing to do before they get their queues: that is not the end.
     for round in 0..60 {
@@ -516,8 +549,9 @@ fn every_node_can_be_traced() {
         .neighbor("wan", "2001:db8:b::2", mac(1));
     let build = (2..=200u8).fold(build, |build, host| build.neighbor("narrow", &format!("10.7.0.{host}"), mac(host)));
     let engine = Engine::start(build.0, Options { invent_neighbors: false, ..options(1) }).unwrap();
-    // What a host sends needs a device of the kernel: see the test of punts. No tunnel leads here, and no SA.
-    let none = [Node::HostInput, Node::IpInput, Node::EspDecrypt, Node::EspEncrypt];
+    // What a host sends needs a device of the kernel: see the test of punts. No tunnel leads here, and there is no SPD.
+    let spd = [Node::Ip4SpdIn, Node::Ip6SpdIn, Node::Ip4SpdOut, Node::Ip6SpdOut];
+    let none = [&[Node::HostInput, Node::IpInput, Node::EspDecrypt, Node::EspEncrypt][..], &spd].concat();
     for traced in Node::ALL.iter().filter(|&&node| node.has_packets() && !none.contains(&node)) {
         engine.clear(Clear::Trace);
         engine.trace_add(traced.name(), 5).unwrap();

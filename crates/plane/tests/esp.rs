@@ -391,6 +391,19 @@ fn decrypted_packets_enter_by_the_interface_of_the_sa() {
 }
 
 #[test]
+fn neighbour_discovery_does_not_come_out_of_a_tunnel() {
+    let own = sa("aes128gcm16", V4.0, V4.1);
+    let mut east = east(std::slice::from_ref(&own)).rig();
+    // A peer leaves the hop limit at 255.
+    let mut text = kit::link::ask(&[], "2001:db8:ff::77", "2001:db8:ff::2", Some(kit::mac(0x66)))[14..].to_vec();
+    let pad = (4 - (text.len() + 2) % 4) % 4;
+    text.extend((1..=pad as u8).chain([pad as u8, 41]));
+    let frame = kit::esp::sealed(&own, 1, &text, 0x51, TO_EAST);
+    east.drops_frame("wan", &frame, Reason::BadNd);
+    assert!(east.idle().1.is_empty(), "no answer");
+}
+
+#[test]
 fn too_many_layers_are_not_taken_off() {
     let own = sa("aes128gcm16", V4.0, V4.1);
     let mut west = west(std::slice::from_ref(&own)).rig();

@@ -266,3 +266,67 @@ fn segments_that_would_have_to_be_fragmented_are_refused_aloud() {
         Seen::new("lan", &sent[0].0).assert_icmp("10.0.0.1", 3, 4, 1400);
     }
 }
+
+#[test]
+fn packets_to_be_segmented_are_cut_before_they_are_encrypted() {
+    use kit::esp::{east, sa, west};
+    for (outer, texts) in [
+        (
+            ("198.51.100.1", "198.51.100.2"),
+            ["from 10.1.0.2 port 1 to 10.2.0.2 port 2 df", "from 2001:db8:1::2 port 1 to 2001:db8:2::2 port 2"],
+        ),
+        (
+            ("2001:db8:ff::1", "2001:db8:ff::2"),
+            ["from 10.1.0.2 port 1 to 10.2.0.2 port 2 df", "from 2001:db8:1::2 port 1 to 2001:db8:2::2 port 2"],
+        ),
+    ] {
+        let own = sa("aes128gcm16", outer.0, outer.1);
+        let sas = std::slice::from_ref(&own);
+        let rules = ["protect 0 any"];
+        let mut rig = Offloading::new(west(sas).spd(&["wan"], Default::default(), &rules).buffers(8192, 256));
+        let mut peer = east(sas).rig();
+        for (v4, text) in [(true, texts[0]), (false, texts[1])] {
+            let l4 = if v4 { 20 } else { 40 };
+            for (protocol, headers) in [("tcp", l4 + 20), ("udp", l4 + 8)] {
+                let gso = match (protocol, v4) {
+                    ("udp", _) => Gso::Udp,
+                    (_, true) => Gso::Tcp4,
+                    (_, false) => Gso::Tcp6,
+                };
+                let (frame, offload) = super_packet(&rig, &format!("{protocol} {text}"), headers, gso, 1300);
+                let (_, sent) = rig.put(&frame, offload);
+                assert_eq!(sent.len(), 20, "{protocol} {text}");
+                let frames: Vec<&[u8]> = sent.iter().map(|(frame, _)| &frame[..]).collect();
+                let (_, inner) = peer.put_all("wan", &frames);
+                assert_eq!(inner.len(), 20, "every segment is authentic and new");
+                let data: Vec<u8> = inner.iter().flat_map(|(_, frame)| frame[14 + headers..].to_vec()).collect();
+                assert_eq!(data, frame[14 + headers..], "in their order");
+                // Another reader verifies each checksum.
+                inner.iter().for_each(|(port, frame)| drop(Seen::new(port, frame)));
+            }
+        }
+        // What does not fit once it is encrypted is reported to its source, segment by segment.
+        let (frame, offload) =
+            super_packet(&rig, "tcp from 10.1.0.2 port 1 to 10.2.0.2 port 2 df", 40, Gso::Tcp4, 1460);
+        let (_, sent) = rig.put(&frame, offload);
+        let mtu = if outer.0.contains(':') { 1426 } else { 1446 };
+        Seen::new("lan", &sent[0].0).assert_icmp("10.1.0.1", 3, 4, mtu);
+        // More than the queue has room for: all leave, in their order.
+        let (frame, offload) =
+            super_packet(&rig, "tcp from 10.1.0.2 port 1 to 10.2.0.2 port 2 df", 40, Gso::Tcp4, 1300);
+        let index = |text: &[u8]| u32::from_be_bytes([text[0], text[1], text[2], text[3]]);
+        for number in 0..200u32 {
+            let mut frame = frame.clone();
+            frame[14 + 20 + 4..14 + 20 + 8].copy_from_slice(&(number * 26_000).to_be_bytes());
+            assert!(rig.harness.inject_offloaded(0, &frame, offload, Time(1), number + 1));
+        }
+        rig.harness.run();
+        let sent = std::mem::take(&mut *rig.sent.lock().unwrap());
+        assert_eq!((sent.len(), rig.harness.conservation().imbalance()), (4000, 0));
+        let mut peer = east(sas).rig();
+        let frames: Vec<&[u8]> = sent.iter().map(|(frame, _)| &frame[..]).collect();
+        let inner: Vec<_> = frames.chunks(200).flat_map(|frames| peer.put_all("wan", frames).1).collect();
+        let sequences: Vec<u32> = inner.iter().map(|(_, frame)| index(&frame[14 + 20 + 4..])).collect();
+        assert_eq!(sequences, (0..4000).map(|number| number * 1300).collect::<Vec<_>>());
+    }
+}

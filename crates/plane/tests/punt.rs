@@ -138,6 +138,44 @@ fn the_host_hears_answers_to_its_own_questions() {
 }
 
 #[test]
+fn what_the_host_sends_matches_the_spd() {
+    use weir_plane::model::{Sa, SaMode};
+    let tunnel = kit::esp::sa("aes128gcm16", "198.51.100.1", "198.51.100.2");
+    let transport = Sa { mode: SaMode::Transport, ..tunnel.clone() };
+    let rules = ["bypass udp port 500", "discard 1", "protect 0 any"];
+    for sa in [tunnel, transport] {
+        let sas = std::slice::from_ref(&sa);
+        let mut rig = kit::esp::west(sas).punt().spd(&["wan"], Default::default(), &rules).rig();
+        let mut peer = kit::esp::east(sas).punt().rig();
+        let mut sends = |text: &str| {
+            let packet = frame(text, own_mac(1));
+            let mut out = rig.host_sends("wan", &[&packet]);
+            assert_eq!(rig.conservation().imbalance(), 0, "{text}");
+            assert!(out.len() <= 1);
+            (packet, out.pop())
+        };
+        let (ike, out) = sends("udp from 198.51.100.1 port 500 to 198.51.100.2 port 500 ttl 3");
+        assert_eq!(out, Some(("wan".into(), ike)), "a policy lets it pass as it is");
+        assert_eq!(sends("icmp from 198.51.100.1 to 198.51.100.2 type 8 code 0").1, None);
+        let (reply, out) = sends("tcp from 198.51.100.1 port 22 to 198.51.100.2 port 40000 ttl 7");
+        let (port, esp) = out.unwrap();
+        assert_eq!((port.as_str(), esp[14 + 9]), ("wan", 50), "{:?}", sa.mode);
+        let arrived = peer.put("wan", &esp);
+        assert_eq!(arrived.out[0].1[14 + 20..], reply[14 + 20..], "the peer's host gets it");
+        assert_eq!(arrived.out[0].1[14 + 8], 7, "its TTL is the host's");
+        // Neighbour discovery and ARP match nothing; a tag does not hide a packet.
+        let question = link::ask(&[], "2001:db8:ff::1", "2001:db8:ff::2", Some(HOST));
+        assert_eq!(rig.host_sends("wan", &[&question]), [("wan".into(), question)]);
+        let question = arp(ALL, &[], request("198.51.100.1", "198.51.100.2"));
+        assert_eq!(rig.host_sends("wan", &[&question]), [("wan".into(), question)]);
+        let tagged = [&reply[..12], &[0x81, 0, 0, 5], &reply[12..]].concat();
+        assert!(rig.host_sends("wan", &[&tagged]).is_empty());
+        let counted: Vec<u64> = rig.harness.spds()[0].rules.iter().map(|row| row.output.packets).collect();
+        assert_eq!(counted, [1, 1, 1]);
+    }
+}
+
+#[test]
 fn what_the_host_sends_leaves_as_it_is() {
     let mut rig = rig();
     // Neither a route nor a neighbour is needed, nor is a hop counted.

@@ -163,7 +163,11 @@ fn untranslated() -> Vec<Reason> {
     rig.send("lan", "udp from 10.0.0.2 port 9 to 198.51.100.9 port 1");
     rig.send("lan", "udp from 10.0.0.2 port 8 to 198.51.100.9 port 1");
     rig.send("lan", "tcp from 10.0.0.2 port 9 to 198.51.100.9 port 2 flags rst");
-    Reason::ALL.iter().copied().filter(|&reason| rig.harness.drops(reason) > 0).collect()
+    let mut limited = two_ports().masquerade("wan", 5000..=5999).limit_per_address(1).rig();
+    limited.send("lan", "udp from 10.0.0.2 port 9 to 198.51.100.9 port 1");
+    limited.send("lan", "udp from 10.0.0.2 port 8 to 198.51.100.9 port 1");
+    let drops = |reason| rig.harness.drops(reason) + limited.harness.drops(reason);
+    Reason::ALL.iter().copied().filter(|&reason| drops(reason) > 0).collect()
 }
 
 /// Reasons of packets that an SPD does not let pass.

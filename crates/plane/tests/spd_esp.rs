@@ -96,7 +96,8 @@ fn a_decrypted_packet_has_to_match_a_policy_of_its_sa_first() {
         (&["protect 0 udp sport 9"], None),
         (&["protect 0 udp sport 10"], Some(())),
         (&["protect 0 tcp"], Some(())),
-        (&["protect 1 udp", "protect 0 udp"], Some(())),
+        (&["protect 1 udp", "protect 0 udp"], None),
+        (&["protect 1 any", "protect 0 udp"], Some(())),
         (&["protect 0 udp", "protect 1 udp"], None),
         (&["protect 1 udp", "protect 0 first udp"], None),
         (&["protect 0 udp", "bypass first udp"], Some(())),
@@ -150,6 +151,36 @@ fn fragments_follow_the_first_on_both_sides() {
     assert_eq!(out.len() + more.len(), 2);
     assert_eq!(counted(&east), [(0, 2), (0, 0)]);
     assert_eq!(east.conservation().imbalance(), 0);
+}
+
+#[test]
+fn a_pair_takes_the_place_of_another_without_a_loss() {
+    let old = Sa { name: "old".into(), ..sa("aes128gcm16", V4.0, V4.1) };
+    let key = |spi: u32, direction: u8| {
+        Some(SaKey::new(spi, old.algorithm, &kit::esp::secret(old.algorithm, direction)).unwrap())
+    };
+    let new = Sa { name: "new".into(), outbound: key(0x1002, 0x61), inbound: key(0x2002, 0x62), ..old.clone() };
+    let both = [old, new];
+    let (before, after) = (["protect 0 udp", "protect 1 udp"], ["protect 1 udp", "protect 0 udp"]);
+    let (mut west, mut east) = (west(&both, &before), east(&both, &before));
+    let passes = |west: &mut Rig, east: &mut Rig, spi: u32| {
+        for (packet, back) in BOTH {
+            let (frame, verdict) = across(west, east, packet);
+            assert_eq!((verdict, frame[14 + 20..14 + 24].to_vec()), (Verdict::Forward, spi.to_be_bytes().to_vec()));
+            assert_eq!(across(east, west, back).1, Verdict::Forward);
+        }
+    };
+    passes(&mut west, &mut east, 0x1001);
+    // One end changes, then the other.
+    west.reload(spd(kit::esp::west(&both), SpdCache::default(), &after));
+    passes(&mut west, &mut east, 0x1002);
+    east.reload(spd(kit::esp::east(&both), SpdCache::default(), &after));
+    passes(&mut west, &mut east, 0x1002);
+    assert_eq!(counted(&east), [(2, 4), (4, 2)], "each pair counts for its own rule");
+    // A rule with other selectors in front does not stand for the same packets.
+    west.reload(spd(kit::esp::west(&both), SpdCache::default(), &["protect 0 udp", "protect 1 udp"]));
+    east.reload(spd(kit::esp::east(&both), SpdCache::default(), &["protect 1 udp sport 9", "protect 0 udp"]));
+    assert_eq!(across(&mut west, &mut east, BOTH[0].0).1, Verdict::Drop(Reason::EspSelector));
 }
 
 /// Fragments of an IPv4 frame without options, cut behind so many octets of its payload.

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bystander;
 pub mod cli;
 pub mod config;
 pub mod control;

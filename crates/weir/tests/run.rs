@@ -229,6 +229,7 @@ fn a_gateway_that_does_not_answer_is_waited_for_within_bounds() {
         (&["sav", "dry-run"], false),
         (&["acl", "list", "edge"], false),
         (&["acl", "replace", "edge", rules], true),
+        (&["nat", "delete", "edge", "1"], true),
         (&["sav", "import", "edge", rules], true),
         (&["trace", "add", "drop", "1"], true),
         (&["clear", "trace"], true),
@@ -311,6 +312,43 @@ fn lists_and_tables_are_replaced_by_whole_texts_only() {
     assert!(log.contains("acl edge: nothing changed: invalid rules, the first: line 1, column 1\n"), "{log}");
     assert!(!log.contains("secret"), "{log}");
     assert!(!log.contains("nothing was changed"), "{log}");
+}
+
+#[test]
+fn nat_rules_change_while_the_gateway_runs() {
+    let outside = "[[interface]]\nname = \"wan\"\nport = \"null\"\naddress = \"198.51.100.80/32\"\nnat = \"edge\"\n";
+    let rules = "[nat.edge]\nrules = [\"keep ip4 from 10.0.0.0/8 to 10.0.0.0/8\"]\n";
+    let gateway = Gateway::start("nat", &format!("{CONFIG}\n{outside}{rules}"));
+    let map = "map ip4 from 10.0.0.80/32 to any as 198.51.100.80";
+    assert_eq!(
+        gateway.ok(&["nat", "insert", "edge", map, "--at", "1", "--source", "noc"]),
+        "edge: inserted 1 (id 2), deleted 0; 2 rules now\n"
+    );
+    assert_eq!(gateway.ok(&["nat", "list", "edge"]), format!("{map}\nkeep ip4 from 10.0.0.0/8 to 10.0.0.0/8\n"));
+    // Rules are in force where they are shown, and stay after a reload of the same declaration.
+    let shown = || gateway.json(&["show", "nat", "--json"])["lists"][0]["rules"].clone();
+    assert_eq!((&shown()[0]["id"], &shown()[1]["id"]), (&2.into(), &1.into()));
+    assert!(shown()[0]["origin"].as_str().unwrap().starts_with("noc "));
+    gateway.ok(&["reload"]);
+    assert_eq!(shown()[0]["rule"], map);
+    let wrong = gateway.folder.output(&["nat", "insert", "edge", "map ip4 from any to any as 198.51.100.80"]);
+    assert_eq!(wrong.status.code(), Some(3), "{}", text(&wrong.stderr));
+    assert!(text(&wrong.stderr).contains("a map is from one prefix or address"), "{}", text(&wrong.stderr));
+    let file = gateway.folder.0.join("edge.rules");
+    fs::write(&file, "keep ip from any to any\n").unwrap();
+    assert_eq!(
+        gateway.ok(&["nat", "replace", "edge", file.to_str().unwrap()]),
+        "edge: inserted 1 (id 3), deleted 2; 1 rule now\n"
+    );
+    // Another declaration: the reload reports the rules that it ends.
+    let other = rules.replace("10.0.0.0/8\"", "10.0.0.0/9\"");
+    gateway.folder.config(&format!("{CONFIG}\n{outside}{other}"));
+    let reloaded = gateway.ok(&["reload"]);
+    let lost = "! nat edge: the configuration declares it anew; its live edits are lost, among them 1 rule\n";
+    assert!(reloaded.contains(lost), "{reloaded}");
+    assert_eq!(gateway.ok(&["nat", "list", "edge"]), "keep ip4 from 10.0.0.0/8 to 10.0.0.0/9\n");
+    assert_eq!(gateway.ok(&["nat", "delete", "edge", "--at", "1"]), "edge: inserted 0, deleted 1; 0 rules now\n");
+    assert_eq!(gateway.end(Signal::TERM).status.code(), Some(0));
 }
 
 #[test]

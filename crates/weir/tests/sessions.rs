@@ -12,6 +12,7 @@
 //! together … end                     the packets between are in one vector
 //! flows SESSIONS HALF-OPEN           how many there are now
 //! clear [RULE]                       sessions that a rule without its action matches end
+//! clear-nat [RULE]                   translations likewise
 //! translations N                     how many translations there are now
 //! policies SPD OUT/IN …              packets that its rules matched, in the order in which they are matched
 //! check $a = 5 | check $a != $b | check $a in 1024-65535
@@ -270,6 +271,9 @@ impl Rig {
                 "check" => self.check(rest),
                 "clear" => {
                     self.harness.clear_flows(&filter(rest));
+                }
+                "clear-nat" => {
+                    self.harness.clear_flows(&FlowFilter { translations: true, ..filter(rest) });
                 }
                 "reload" => {
                     let block = lines.by_ref().take_while(|(_, line)| line.trim() != "end");

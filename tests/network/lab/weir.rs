@@ -153,6 +153,13 @@ impl Weir {
         self.stop()
     }
 
+    /// Kills it, as a machine does that has no memory left.
+    pub(crate) fn kill(mut self) {
+        let mut child = self.child.take().expect("it runs");
+        child.kill().expect("it is our child");
+        child.wait().expect("it is our child");
+    }
+
     #[track_caller]
     fn stop(&mut self) -> Value {
         let mut child = self.child.take().expect("it runs");

@@ -146,7 +146,8 @@ fn widths_agree() {
 #[test]
 #[cfg_attr(miri, ignore = "Miri cannot call AWS-LC")]
 fn widths_with_instructions_are_offered() {
-    assert!(detected().eq(widths()));
+    let offered = detected().into_iter().filter(|(_, missing)| missing.is_none()).map(|(native, _)| native);
+    assert!(offered.eq(widths()));
 }
 
 #[test]

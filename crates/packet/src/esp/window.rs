@@ -43,6 +43,12 @@ impl Window {
         Some(Window { top: AtomicU64::new(top), ..Window::new(size)? })
     }
 
+    /// Takes no number up to `top` any more, if it has accepted none so far: for an SA of an earlier run of the gateway.
+    pub fn begin(&self, top: u64) {
+        // Somebody who has accepted a number meanwhile knows better.
+        let _ = self.top.compare_exchange(0, top, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
     /// Its size in numbers; 0 for none.
     #[must_use]
     pub fn size(&self) -> u32 {
@@ -86,7 +92,7 @@ impl Window {
     }
 
     /// Accepts a number whose packet is authentic, and moves the window. Returns how many numbers the window has left behind
-    /// that never came; `None`, and changes nothing, if the number is not new.
+    /// that never came, counted from the first one accepted; `None`, and changes nothing, if the number is not new.
     #[inline]
     pub fn accept(&self, number: u64) -> Option<u64> {
         if !self.is_new(number) {
@@ -96,7 +102,9 @@ impl Window {
         let mut lost = 0;
         if number > top {
             if self.size > 0 {
-                lost = self.leave_behind(top, number);
+                let behind = self.leave_behind(top, number);
+                // Before the first number, the gateway may not have been there.
+                lost = if top == 0 { 0 } else { behind };
             }
             self.top.store(number, Ordering::Relaxed);
         }

@@ -49,7 +49,10 @@ pub(crate) fn texts() -> impl Strategy<Value = String> {
             add("fragment", part.map(|(offset, more)| format!("{offset}{}", if more { "+" } else { "" })));
             if !later {
                 match protocol {
-                    "tcp" => add("flags", first.map(|n| tcp::Flags(n).to_string())),
+                    "tcp" => {
+                        add("flags", first.map(|n| tcp::Flags(n).to_string()));
+                        add("mss", second.map(|n| (u16::from(n) * 251).to_string()));
+                    }
                     "icmp" | "icmp6" => {
                         let name = if v4 { icmpv4::name } else { icmpv6::name };
                         add("type", first.map(|n| name(n).map_or(n.to_string(), str::to_owned)));

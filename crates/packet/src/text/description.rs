@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use crate::checksum::{self, Sum};
+use crate::mss;
 use crate::wire::ethernet::ethertype;
 use crate::wire::vlan::Tag;
 use crate::wire::{MacAddress, VlanId, icmpv4, icmpv6, ipv4, ipv6, protocol, tcp, udp};
@@ -30,6 +31,7 @@ pub(super) struct Description {
     pub(super) dont_fragment: bool,
     pub(super) fragment: Option<Fragment>,
     pub(super) flags: Option<tcp::Flags>,
+    pub(super) mss: Option<u16>,
     pub(super) kind: Option<u8>,
     pub(super) code: Option<u8>,
     pub(super) identifier: Option<u16>,
@@ -74,6 +76,7 @@ impl fmt::Display for Description {
         }
         option(f, "fragment", self.fragment)?;
         option(f, "flags", self.flags)?;
+        option(f, "mss", self.mss)?;
         if let Some(kind) = self.kind {
             let (name, _) = self.icmp_names();
             match name(kind) {
@@ -134,7 +137,7 @@ impl Description {
     /// Length of the transport header in octets.
     fn transport_length(&self) -> u32 {
         match self.protocol {
-            protocol::TCP => tcp::LENGTH as u32,
+            protocol::TCP => (tcp::LENGTH + if self.mss.is_some() { mss::LENGTH } else { 0 }) as u32,
             protocol::UDP | protocol::UDP_LITE => udp::LENGTH as u32,
             protocol::SCTP | protocol::DCCP | protocol::AH => 12,
             protocol::ESP => 8,
@@ -177,6 +180,9 @@ impl Description {
                 let (sequence, acknowledgment, window, checksum) = (0, 0, u16::MAX, 0);
                 let fields = tcp::Fields { source, destination, sequence, acknowledgment, flags, window, checksum };
                 header(bytes, &fields.emit());
+                if let Some(mss) = self.mss {
+                    mss::write(bytes, mss);
+                }
                 tcp::CHECKSUM
             }
             protocol::UDP | protocol::UDP_LITE => {

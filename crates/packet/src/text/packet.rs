@@ -11,8 +11,8 @@ use super::reader::{Reader, hex};
 ///
 /// ```text
 /// PACKET   = PROTOCOL from ADDRESS [port N] to ADDRESS [port N] OPTION*  |  0xHEX
-/// OPTION   = ttl N | length N | dscp N | df | fragment OFFSET[+] | flags LIST | type NAME | code N | id N | spi N
-///          | vlan N | inner N | mac-from MAC | mac-to MAC
+/// OPTION   = ttl N | length N | dscp N | df | fragment OFFSET[+] | flags LIST | mss N | type NAME | code N | id N
+///          | spi N | vlan N | inner N | mac-from MAC | mac-to MAC
 /// ```
 ///
 /// - `PROTOCOL` is a name (`tcp`, `udp`, `icmp` with IPv4, `icmp6` with IPv6, `esp`, …) or a number. Those that have
@@ -22,8 +22,8 @@ use super::reader::{Reader, hex};
 /// - `length` is that of the IP packet in octets, header included; unless given, the least that holds the headers. The
 ///   payload is zeros.
 /// - `fragment OFFSET+` is a fragment that is not the last, at an offset in octets; without `+` it is the last.
-/// - `flags` is a list such as `syn,ack`, or `none`; `syn` unless given. `type` and `code` are ICMP's: `echo-request`
-///   and 0 unless given. `id` is the identifier of an echo request, or the octets in its place.
+/// - `flags` is a list such as `syn,ack`, or `none`; `syn` unless given. `mss` adds the option of the maximum segment
+///   size to a TCP header. `type` and `code` are ICMP's: `echo-request` and 0 unless given. `id` is the identifier of an echo request, or the octets in its place.
 /// - `vlan` alone is an 802.1Q tag; with `inner`, an 802.1ad tag around an 802.1Q one.
 /// - `0xHEX` is a whole Ethernet frame, taken as it is. Spaces between digits do not count.
 ///
@@ -111,6 +111,10 @@ mod tests {
                 "vlan 7 inner 9 IP4 10.0.0.1 > 192.0.2.9 tcp 1234 > 80 flags syn,ack ttl 64 length 100 dscp 46 df",
             ),
             (
+                "tcp from 2001:db8::1 port 7 to 2001:db8::2 port 8 mss 1440",
+                "IP6 2001:db8::1 > 2001:db8::2 tcp 7 > 8 flags syn mss 1440 ttl 64 length 64",
+            ),
+            (
                 "icmp from 10.0.0.1 to 192.0.2.9 ttl 1 type destination-unreachable code 3",
                 "IP4 10.0.0.1 > 192.0.2.9 icmp destination-unreachable code 3 ttl 1 length 28",
             ),
@@ -178,6 +182,7 @@ mod tests {
             ("udp from 10.0.0.1 port 1 to 10.0.0.2 port 2 dscp 64", "64", "0 to 63", None),
             ("udp from 10.0.0.1 port 1 to 10.0.0.2 port 2 ttl 1 ttl 2", "ttl", "`ttl` once", None),
             ("udp from 10.0.0.1 port 1 to 10.0.0.2 port 2 flags syn", "syn", "tcp", None),
+            ("udp from 10.0.0.1 port 1 to 10.0.0.2 port 2 mss 9", "9", "tcp", None),
             ("tcp from 10.0.0.1 port 1 to 10.0.0.2 port 2 flags syn,akc", "akc", "TCP flags", Some("ack")),
             ("udp from 10.0.0.1 port 1 to 10.0.0.2 port 2 fragment 1481", "1481", "multiple of 8", Some("1480")),
             ("udp from 10.0.0.1 port 1 to 10.0.0.2 port 2 fragment 0", "0", "more follow", Some("0+")),

@@ -51,9 +51,9 @@ fn shortened(text: &str) -> String {
     }
 }
 
-const OPTIONS: [&str; 14] = [
-    "ttl", "length", "dscp", "df", "fragment", "flags", "type", "code", "id", "spi", "vlan", "inner", "mac-from",
-    "mac-to",
+const OPTIONS: [&str; 15] = [
+    "ttl", "length", "dscp", "df", "fragment", "flags", "mss", "type", "code", "id", "spi", "vlan", "inner",
+    "mac-from", "mac-to",
 ];
 
 /// Reads words from left to right.
@@ -173,6 +173,7 @@ impl<'a> Reader<'a> {
             dont_fragment: false,
             fragment: None,
             flags: None,
+            mss: None,
             kind: None,
             code: None,
             identifier: None,
@@ -241,6 +242,7 @@ impl<'a> Reader<'a> {
                 "df" => packet.dont_fragment = true,
                 "fragment" => packet.fragment = Some(self.fragment()?),
                 "flags" => packet.flags = Some(self.flags()?),
+                "mss" => packet.mss = Some(self.value("a maximum segment size, 0 to 65535", number)?),
                 "type" => packet.kind = Some(self.kind(packet)?),
                 "code" => packet.code = Some(self.value("an ICMP code, 0 to 255", number)?),
                 "id" => packet.identifier = Some(self.value("an identifier, 0 to 65535", number)?),
@@ -326,6 +328,7 @@ impl<'a> Reader<'a> {
         let later = packet.is_later_fragment();
         let belongs = [
             ("flags", packet.flags.is_some(), packet.protocol == protocol::TCP, "tcp"),
+            ("mss", packet.mss.is_some(), packet.protocol == protocol::TCP, "tcp"),
             ("type", packet.kind.is_some(), packet.protocol == packet.icmp(), "ICMP"),
             ("code", packet.code.is_some(), packet.protocol == packet.icmp(), "ICMP"),
             ("id", packet.identifier.is_some(), packet.protocol == packet.icmp(), "ICMP"),

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::mss;
 use crate::parse::{self, Malformed, ParseFlags, Parsed};
 use crate::wire::ethernet::ethertype;
 use crate::wire::{arp, icmpv4, icmpv6, ipv4, ipv6, protocol, udp};
@@ -141,6 +142,9 @@ fn transport(f: &mut fmt::Formatter<'_>, frame: &[u8], parsed: &Parsed) -> fmt::
         write!(f, " {source} > {destination}")?;
         if let Some(flags) = parsed.tcp_flags(frame) {
             write!(f, " flags {flags}")?;
+        }
+        if let Some(mss) = mss::of(parsed, frame) {
+            write!(f, " mss {mss}")?;
         }
         return match esp_in_udp(frame, parsed, (source, destination)) {
             Some(spi) => write!(f, " spi 0x{spi:x}"),

@@ -69,7 +69,7 @@ impl Store {
                 };
                 self.windows.insert(of, Arc::clone(&window));
                 spis.push((vrf, sa.local, key.spi, number));
-                Some(Inbound { spi: key.spi, key: Arc::clone(key.key()), window })
+                Some(Inbound { fingerprint: key.fingerprint(), spi: key.spi, key: Arc::clone(key.key()), window })
             });
             let outbound = sa.outbound.as_ref().map(|key| self.outbound(key, gateway.ipsec.reserves));
             if inbound.is_some() {

@@ -6,9 +6,12 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use ipnet::IpNet;
 use weir_base::reclaim::Domain;
+use weir_packet::npt::Prefixes;
 use weir_table::classify::{self, Limits, Writer};
 use weir_table::sav::NoRoom;
 
@@ -18,11 +21,11 @@ use super::numbers::assign;
 use super::rubbish::Rubbish;
 use super::table_full::TableFull;
 use crate::model::{
-    self as model, AclRule, Addresses, Gateway, Group, NatIndex, NatRule, NatTarget, NatVerb, Origin, Ports, Transport,
-    Vrf,
+    self as model, AclRule, Addresses, Gateway, Group, MssClamp, NatIndex, NatRule, NatTarget, NatVerb, Origin, Ports,
+    Transport, Vrf,
 };
 use crate::root::Interface;
-use crate::root::nat::{NONE, OfInterface, Rule, RuleCounters, Spans, Spread, Target, Translators};
+use crate::root::nat::{Limit, NONE, OfInterface, Rule, RuleCounters, Spans, Spread, Target, Translators};
 
 /// Octets of lookups' memory that a rule may take on average, and the least there is for a chain.
 const OCTETS_PER_RULE: usize = 4096;
@@ -38,6 +41,7 @@ struct Instance {
     place: u32,
     name: String,
     rule: NatRule,
+    mss_clamp: Option<MssClamp>,
     inside: Spans,
     source: Option<Target>,
     destination: Option<Target>,
@@ -59,12 +63,15 @@ pub(super) struct Store {
     chains: Vec<Chain>,
     current: Translators,
     version: u64,
+    /// The number of the last limit.
+    limits: u32,
 }
 
 /// The chains of a model, for which there is room; `None`: they are those in force.
 pub(super) struct Prepared(Option<New>);
 
 struct New {
+    limits: u32,
     instances: Vec<Instance>,
     chains: Vec<Chain>,
     current: Translators,
@@ -90,31 +97,43 @@ impl Store {
         for (range, output) in ranges(&instances) {
             chains.push(chain(domain, gateway, &instances[range.clone()], range.start, output)?);
         }
-        let mut before: HashMap<(String, String, usize), Arc<[RuleCounters]>> = counted(&self.instances)
+        let mut before: HashMap<Key, (Arc<[RuleCounters]>, Option<Limit>)> = counted(&self.instances)
             .into_iter()
-            .zip(self.current.rules.iter().map(|rule| rule.counters.clone()))
+            .zip(self.current.rules.iter().map(|rule| (rule.counters.clone(), rule.limit)))
             .collect();
-        let rules = instances.iter().zip(counted(&instances)).map(|(instance, key)| Rule {
+        let mut limits = self.limits;
+        let mut limit = |most: u32| {
+            // After four billion limits, numbers are given again.
+            limits = limits.checked_add(1).unwrap_or(1);
+            NonZeroU32::new(limits).map(|number| Limit { number, most })
+        };
+        let mut kept = |key| before.remove(&key).unzip();
+        let rules = instances.iter().zip(counted(&instances)).map(|(instance, key)| (instance, kept(key)));
+        let rules = rules.map(|(instance, (counters, known))| Rule {
             list: instance.list,
             place: instance.place,
             interface: instance.interface,
             verb: instance.rule.verb,
             inside: instance.inside.clone(),
+            npt: npt(&instance.rule),
             source: instance.source.clone(),
             destination: instance.destination.clone(),
             first_port: first_port(&instance.rule.matches.transport),
             preserve: instance.rule.preserve,
-            counters: before.remove(&key).unwrap_or_else(|| (0..workers).map(|_| RuleCounters::default()).collect()),
+            limit: known.unwrap_or_else(|| instance.rule.limit_per_address.and_then(&mut limit)),
+            mss_clamp: instance.mss_clamp,
+            counters: counters.unwrap_or_else(|| (0..workers).map(|_| RuleCounters::default()).collect()),
         });
+        let rules: Arc<[Rule]> = rules.collect();
         let vrfs = map.vrfs.iter().map(|&vrf| usize::from(vrf) + 1).max().unwrap_or(0);
         let current = Translators {
-            rules: rules.collect(),
+            rules,
             v4: chains.iter().map(|chain| chain.v4.table()).collect(),
             v6: chains.iter().map(|chain| chain.v6.table()).collect(),
             spread: (0..vrfs).map(|vrf| spread(&instances, vrf)).collect(),
             version: self.version + 1,
         };
-        Ok(Prepared(Some(New { instances, chains, current })))
+        Ok(Prepared(Some(New { limits, instances, chains, current })))
     }
 
     /// Takes the chains of a model over.
@@ -125,7 +144,8 @@ impl Store {
         interfaces: &mut [Interface],
         rubbish: &mut Rubbish,
     ) {
-        if let Some(New { instances, chains, current }) = new {
+        if let Some(New { limits, instances, chains, current }) = new {
+            self.limits = limits;
             rubbish.push(std::mem::replace(&mut self.chains, chains));
             self.version = current.version;
             self.instances = instances;
@@ -149,12 +169,14 @@ impl Store {
                     .instances
                     .iter()
                     .any(|own| own.vrf == vrf && own.matches_in.is_some() && own.rule.verb != NatVerb::Keep);
+                // Replies that come in by another interface are given their destination there, and leave by this one.
+                let clamps = self.instances.iter().any(|own| own.vrf == vrf && own.mss_clamp.is_some());
                 OfInterface {
                     zone,
                     input: if inwards { input } else { NONE },
                     output,
                     finds_in: is_outside || inwards,
-                    finds_out: is_outside || inwards,
+                    finds_out: is_outside || inwards || clamps,
                 }
             } else {
                 OfInterface::NONE
@@ -168,8 +190,11 @@ impl Store {
     }
 }
 
-/// Keys of counters: the interface, the rule, and how many before it are the same.
-fn counted(instances: &[Instance]) -> Vec<(String, String, usize)> {
+/// The key of a rule's counters: its interface and list, the rule, and how many before it are the same.
+type Key = (String, String, usize);
+
+/// Keys of counters.
+fn counted(instances: &[Instance]) -> Vec<Key> {
     let mut seen: HashMap<(String, String), usize> = HashMap::new();
     let of = |instance: &Instance| {
         let mut rule = instance.rule.clone();
@@ -219,6 +244,7 @@ fn instances(gateway: &Gateway, map: &Map, interfaces: &[Interface]) -> Vec<Inst
                 name: list.name.clone(),
                 inside: if rule.verb == NatVerb::Map { spans(&rule.matches.from) } else { Spans::default() },
                 rule: rule.clone(),
+                mss_clamp: list.mss_clamp,
                 source,
                 destination,
                 matches_in,
@@ -316,6 +342,20 @@ fn spans(addresses: &Addresses) -> Spans {
     spans
 }
 
+/// The prefixes of a map of IPv6 that translates without sessions: it is about all packets, and its prefixes are short enough.
+fn npt(rule: &NatRule) -> Option<Prefixes> {
+    let target = rule.source.as_ref().filter(|_| rule.verb == NatVerb::Map)?;
+    let (Addresses::Net(IpNet::V6(inside)), Some(Addresses::Net(IpNet::V6(outside)))) =
+        (&rule.matches.from, &target.addresses)
+    else {
+        return None;
+    };
+    let is_whole = rule.matches.to == Addresses::Any && rule.matches.transport == Transport::Any;
+    let same = inside.prefix_len() == outside.prefix_len();
+    let pair = Prefixes::new(inside.network().to_bits(), outside.network().to_bits(), inside.prefix_len());
+    pair.filter(|_| is_whole && same)
+}
+
 /// The first destination port of a rule.
 fn first_port(transport: &Transport) -> u16 {
     match transport {
@@ -402,6 +442,8 @@ fn spread(instances: &[Instance], vrf: usize) -> Option<Spread> {
         if let Some(source) = &instance.source {
             add(&source.spans);
         }
+        // One worker counts all translations of an address.
+        is_single |= instance.rule.limit_per_address.is_some();
         if let (Some(rule), Some(_)) = (&instance.matches_in, &instance.destination) {
             add(&spans(&rule.to));
             is_single |= rule.to == Addresses::Any;

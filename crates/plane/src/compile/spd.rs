@@ -102,15 +102,18 @@ impl Store {
         (model, sas): (&Spd, Vec<u32>),
     ) -> Result<Compiled, TableFull> {
         let mut before = self.counters(&model.name);
-        let policy = |((rule, &sa), key): ((&SpdRule, &u32), Key)| Policy {
+        let mut alike = alike(&model.rules, &sas);
+        let policy = |(at, ((rule, &sa), key)): (usize, ((&SpdRule, &u32), Key))| Policy {
             action: match rule.action {
                 SpdAction::Protect(_) => Action::Protect(sa),
                 SpdAction::Bypass => Action::Bypass,
                 SpdAction::Discard => Action::Discard,
             },
+            alike: std::mem::take(&mut alike[at]).into(),
             counters: before.remove(&key).unwrap_or_else(|| (0..workers).map(|_| PolicyCounters::default()).collect()),
         };
-        let policies = model.rules.iter().zip(&sas).zip(keys(&model.rules, &sas)).map(policy).collect();
+        let rules = model.rules.iter().zip(&sas).zip(keys(&model.rules, &sas));
+        let policies = rules.enumerate().map(policy).collect();
         let (mut v4, of_v4) = sides::<u32>(domain, model)?;
         let (mut v6, of_v6) = sides::<u128>(domain, model)?;
         let before = self.named(&model.name);
@@ -226,6 +229,30 @@ fn keys(rules: &[SpdRule], sas: &[u32]) -> Vec<Key> {
         (rule, *times)
     };
     rules.iter().zip(sas).map(of).collect()
+}
+
+/// For each rule that protects: the other ones that protect the same packets with other SAs, each with its place.
+fn alike(rules: &[SpdRule], sas: &[u32]) -> Vec<Vec<(u32, u32)>> {
+    let mut groups: HashMap<SpdRule, Vec<u32>> = HashMap::new();
+    let group = |rule: &SpdRule| SpdRule {
+        action: SpdAction::Bypass,
+        matches: AclRule { origin: Origin::default(), ..rule.matches.clone() },
+        priority: 0,
+        comment: None,
+        ..rule.clone()
+    };
+    let protects = |rule: &SpdRule| matches!(rule.action, SpdAction::Protect(_));
+    for (place, rule) in (0..).zip(rules).filter(|(_, rule)| protects(rule)) {
+        groups.entry(group(rule)).or_default().push(place);
+    }
+    let mut alike = vec![Vec::new(); rules.len()];
+    for places in groups.into_values().filter(|places| places.len() > 1) {
+        for &place in &places {
+            let others = places.iter().filter(|&&other| sas[other as usize] != sas[place as usize]);
+            alike[place as usize] = others.map(|&other| (sas[other as usize], other)).collect();
+        }
+    }
+    alike
 }
 
 /// The packets that come in and match a rule: source and destination are exchanged.

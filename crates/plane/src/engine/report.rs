@@ -34,6 +34,8 @@ pub struct Reloaded {
     /// Changes to access lists and their groups that were made while the gateway ran, and ended: these are declared
     /// otherwise now.
     pub lost: Vec<LostEdits>,
+    /// Translations that ended, as the rules give them other addresses now, or none.
+    pub translations: usize,
 }
 
 /// What was counted when counters were last cleared: subtracted from then on, so that workers never have to reset.

@@ -27,7 +27,7 @@ use crate::neighbor::control::{self as keeping, Keeper, News, Work};
 use crate::node::Node;
 use crate::root::Root;
 use crate::root::counters::Counter;
-use crate::root::ipsec::Sequences;
+use crate::root::ipsec::Numbers;
 use crate::stats::{self, Snapshot};
 
 use super::control::{self, Control, State, look_at};
@@ -116,7 +116,7 @@ impl Engine {
     pub fn start_after(
         model: model::Gateway,
         options: Options,
-        before_threads: impl FnOnce(Sequences) -> Result<(), Box<dyn Error + Send + Sync>>,
+        before_threads: impl FnOnce(Numbers) -> Result<(), Box<dyn Error + Send + Sync>>,
     ) -> Result<Engine, EngineError> {
         let Options { clock, random, invent_neighbors, pin } = options;
         let count = usize::from(model.workers.count.max(1));
@@ -152,7 +152,7 @@ impl Engine {
         let root = Arc::new(Published::new(compiled.clone(), &domain));
         let tracer = Arc::<Tracer>::default();
         let busy = Arc::new(AtomicUsize::new(count));
-        before_threads(compiler.announced_sequences(&model)).map_err(EngineError::BeforeThreads)?;
+        before_threads(root_numbers(&compiled)).map_err(EngineError::BeforeThreads)?;
 
         let (sleeper, waker) = wake::pair().map_err(EngineError::Keeper)?;
         let wakers = wake::pair().map_err(EngineError::Keeper)?;
@@ -226,7 +226,7 @@ impl Engine {
     pub fn reload_after(
         &self,
         model: model::Gateway,
-        before_force: impl FnOnce(Sequences),
+        before_force: impl FnOnce(Numbers),
     ) -> Result<Reloaded, EngineError> {
         let control = &*self.control;
         let operation = control.operate();
@@ -278,8 +278,9 @@ impl Engine {
         }
         let model = Arc::new(model);
         let sequences = operation.write().announced_sequences(&model);
-        before_force(sequences);
+        before_force(Numbers { sequences, windows: Vec::new() });
         let mut compiler = operation.write();
+        let nat = self.root.with(|root| root.nat.version);
         let (root, map) = compiler.commit(&model, prepared, true);
         report.generation = root.model;
         report.routes = (count(&compiler), routes);
@@ -323,6 +324,9 @@ impl Engine {
         control.state().report(work.news);
         self.workers.wake();
         self.keeper.wake();
+        if self.root.with(|root| root.nat.version) != nat {
+            report.translations = self.workers.iter().map(|worker| worker.recheck()).sum();
+        }
         Ok(report)
     }
 
@@ -691,15 +695,11 @@ impl Engine {
         self.root.with(|root| sas::rows(&model, &map, root))
     }
 
-    /// The sequence numbers of the outbound SAs in force, and the digests of their keys; and the directory in which numbers
+    /// The sequence numbers and the windows of the SAs in force, and the digests of their keys; and the directory in which numbers
     /// are reserved, if there is one.
-    pub fn sequences(&self) -> (Option<std::path::PathBuf>, Sequences) {
+    pub fn numbers(&self) -> (Option<std::path::PathBuf>, Numbers) {
         let (model, _) = self.control.in_force();
-        let sequences = self.root.with(|root| {
-            let outbound = root.ipsec.sas.iter().flatten().filter_map(|sa| sa.outbound.as_ref());
-            outbound.map(|own| (own.fingerprint, Arc::clone(&own.sequence))).collect()
-        });
-        (model.ipsec.state.clone(), sequences)
+        (model.ipsec.state.clone(), self.root.with(root_numbers))
     }
 
     /// The lists of rules that translate.
@@ -719,6 +719,13 @@ impl Engine {
         let (model, map) = self.control.in_force();
         let first = self.gathered(&FlowFilter::default(), &map, usize::MAX);
         self.root.with(|root| translations::pools(first, (&model, root)))
+    }
+
+    /// The inside addresses with the most translations, `most` of them.
+    pub fn nat_users(&self, most: usize) -> Vec<stats::NatUser> {
+        let (model, map) = self.control.in_force();
+        let first = self.gathered(&FlowFilter::default(), &map, usize::MAX);
+        self.root.with(|root| translations::users(first, (&model, root), most))
     }
 
     /// The translations that a filter matches.
@@ -948,5 +955,16 @@ fn receive(workers: &Workers, numbers: &[u32], ports: &mut [Option<OpenPort>]) {
         for (index, receiver) in port.port.receivers().into_iter().enumerate() {
             workers[(number as usize + index) % workers.len()].command(Command::Receive(number, receiver));
         }
+    }
+}
+
+/// The sequence numbers and windows of the SAs of a root.
+fn root_numbers(root: &Root) -> Numbers {
+    let sas = || root.ipsec.sas.iter().flatten();
+    let outbound = sas().filter_map(|sa| sa.outbound.as_ref());
+    let inbound = sas().filter_map(|sa| sa.inbound.as_ref());
+    Numbers {
+        sequences: outbound.map(|own| (own.fingerprint, Arc::clone(&own.sequence))).collect(),
+        windows: inbound.map(|own| (own.identity(), Arc::clone(&own.window))).collect(),
     }
 }

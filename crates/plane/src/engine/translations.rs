@@ -13,8 +13,8 @@ use crate::graph::session::{AnySession, Session, Tuple};
 use crate::model::{FlowTable, Gateway, NatIndex, NatList, NatRule};
 use crate::root::Root;
 use crate::root::family::Family;
-use crate::root::nat::Rule;
-use crate::stats::{NatEnds, NatPool, NatRuleRow, NatStats, TranslationRow, Translations};
+use crate::root::nat::{Rule, RuleCounters};
+use crate::stats::{NatEnds, NatPool, NatRuleRow, NatStats, NatUser, TranslationRow, Translations};
 
 /// The translations that were gathered.
 pub(super) fn rows(first: First, (model, root): (&Gateway, &Root), settings: &FlowTable, now: Time) -> Translations {
@@ -72,8 +72,9 @@ fn origin(model: &Gateway, list: &NatList, place: usize) -> Option<String> {
     Some(model.origins.place(list.rules.get(place)?.origin())?.to_string())
 }
 
-/// Sums of a rule's counters: packets, octets, translations, packets without a port.
-type Sums = [u64; 4];
+/// Sums of a rule's counters: packets, octets, translations, packets without a port, SYN segments that were clamped,
+/// packets beyond a limit.
+type Sums = [u64; 6];
 
 /// The lists of rules, in the order of the configuration, with the counters of each rule at all interfaces that name its list.
 pub(crate) fn lists(model: &Gateway, root: &Root) -> Vec<NatStats> {
@@ -81,20 +82,33 @@ pub(crate) fn lists(model: &Gateway, root: &Root) -> Vec<NatStats> {
     for rule in root.nat.rules.iter() {
         let sums = counted.entry((rule.list.0, rule.place)).or_default();
         for counters in rule.counters.iter() {
-            let own = [&counters.packets, &counters.octets, &counters.opened, &counters.exhausted];
+            let RuleCounters { packets, octets, opened, exhausted, clamped, limited } = counters;
+            let own = [packets, octets, opened, exhausted, clamped, limited];
             sums.iter_mut().zip(own).for_each(|(sum, own)| *sum += own.value());
         }
     }
     let list = |(index, list): (u16, &NatList)| {
         let named = model.interfaces.iter().filter(|own| own.nat == Some(NatIndex(index)));
         let row = |(place, rule): (u32, &NatRule)| {
-            let [packets, bytes, opened, exhausted] = counted.get(&(index, place)).copied().unwrap_or_default();
+            let [packets, bytes, opened, exhausted, clamped, limited] =
+                counted.get(&(index, place)).copied().unwrap_or_default();
             let origin = origin(model, list, place as usize).unwrap_or_default();
-            NatRuleRow { rule: rule.clone(), packets, bytes, opened, exhausted, origin }
+            NatRuleRow {
+                id: place + 1,
+                rule: rule.clone(),
+                packets,
+                bytes,
+                opened,
+                exhausted,
+                clamped,
+                limited,
+                origin,
+            }
         };
         NatStats {
             name: list.name.clone(),
             interfaces: named.map(|own| own.name.clone()).collect(),
+            mss_clamp: list.mss_clamp,
             rules: (0..).zip(list.rules.iter()).map(row).collect(),
             origin: model.origins.place(list.origin).map_or_else(String::new, |place| place.to_string()),
         }
@@ -127,6 +141,37 @@ pub(super) fn pools(first: First, (model, root): (&Gateway, &Root)) -> Vec<NatPo
     root.nat.rules.iter().zip(used).filter_map(|(rule, used)| pool(rule, used, (model, root))).collect()
 }
 
+/// The inside addresses with the most translations, `most` of them, by the rules that gave these their sources.
+pub(super) fn users(first: First, (model, root): (&Gateway, &Root), most: usize) -> Vec<NatUser> {
+    let mut counts: HashMap<(u32, IpAddr), usize> = HashMap::new();
+    for (_, session) in first.sessions() {
+        let (version, found, inside) = match session {
+            AnySession::V4(own) => (own.version, by_source(&own), own.tuple.source.address()),
+            AnySession::V6(own) => (own.version, by_source(&own), own.tuple.source.address()),
+        };
+        if let Some((rule, _)) = found.filter(|_| version == root.nat.version) {
+            *counts.entry((rule, inside)).or_default() += 1;
+        }
+    }
+    let mut counts: Vec<((u32, IpAddr), usize)> = counts.into_iter().collect();
+    counts.sort_by_key(|&((rule, address), count)| (Reverse(count), address, rule));
+    let user = |((number, address), translations): ((u32, IpAddr), usize)| {
+        let rule = root.nat.rules.get(number as usize)?;
+        let list = model.nat.get(usize::from(rule.list.0))?;
+        let interface = root.interfaces.get(rule.interface as usize);
+        Some(NatUser {
+            list: list.name.clone(),
+            rule: rule.place as usize,
+            interface: interface.map_or_else(String::new, |own| own.name.to_string()),
+            address,
+            translations,
+            limit: rule.limit.map(|limit| limit.most),
+            origin: origin(model, list, rule.place as usize).unwrap_or_default(),
+        })
+    };
+    counts.into_iter().filter_map(user).take(most).collect()
+}
+
 fn pool(rule: &Rule, used: Used, (model, root): (&Gateway, &Root)) -> Option<NatPool> {
     let target = rule.source.as_ref()?;
     let list = model.nat.get(usize::from(rule.list.0))?;
@@ -152,10 +197,7 @@ fn pool(rule: &Rule, used: Used, (model, root): (&Gateway, &Root)) -> Option<Nat
 /// The rule that gave a translation its source, and the source.
 fn by_source<K: Family>(session: &Session<K>) -> Option<(u32, IpAddr)> {
     let translation = session.translation?;
-    let rule = match translation.source_by {
-        Some(by) => by.rule?,
-        None => translation.rule,
-    };
+    let rule = translation.source_rule()?;
     (translation.out().source != session.tuple.source || translation.source_by.is_some())
         .then(|| (rule, translation.out().source.address()))
 }

@@ -252,6 +252,19 @@ impl WorkerHandle {
         count.recv().unwrap_or(0)
     }
 
+    /// Matches its translations by the rules in force; gives how many ended.
+    pub(super) fn recheck(&self) -> usize {
+        let (mut ended, mut from) = (0, Some(0));
+        while let Some(at) = from {
+            let (to, page) = mpsc::channel();
+            self.command(Command::Recheck(at, to));
+            let Ok((count, next)) = page.recv() else { break };
+            ended += count;
+            from = next;
+        }
+        ended
+    }
+
     /// Nothing that it was told is still to be done.
     pub(super) fn is_up_to_date(&self) -> bool {
         self.handled.load(Ordering::Acquire) == self.sender.sent.load(Ordering::Relaxed)

@@ -39,5 +39,11 @@ pub(crate) const ENCAPSULATED: State = State::from_bits(1 << 11);
 /// The packet was decrypted: until the lookup, its forwarding field holds the number of its SA.
 pub(crate) const DECRYPTED: State = State::from_bits(1 << 12);
 
+/// The source of the packet has another prefix than it came in with (NPTv6).
+pub(crate) const NPT_SOURCE: State = State::from_bits(1 << 13);
+
+/// The destination of the packet has another prefix than it came in with (NPTv6).
+pub(crate) const NPT_DESTINATION: State = State::from_bits(1 << 14);
+
 /// The fragment came from the worker that knows its first fragment.
 pub(crate) const HANDED: State = State::from_bits(1 << 5);

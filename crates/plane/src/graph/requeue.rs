@@ -26,9 +26,15 @@ impl Requeue {
         self.added.is_empty() && self.waiting.is_empty()
     }
 
+    /// Packets that there is room for.
+    #[inline]
+    pub(crate) fn room(&self) -> usize {
+        MOST - self.added.len() - self.waiting.len()
+    }
+
     /// Adds a packet behind the packets that the vector under way has added; gives it back if there is no room.
     pub(crate) fn push(&mut self, packet: Packet) -> Result<(), Packet> {
-        if self.added.len() + self.waiting.len() >= MOST {
+        if self.room() == 0 {
             return Err(packet);
         }
         self.added.push_back(packet);

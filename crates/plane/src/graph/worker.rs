@@ -64,6 +64,8 @@ pub(crate) enum Command {
     Flows(u64, mpsc::Sender<Page>),
     /// End sessions, and say how many there were.
     EndFlows(Vec<Ended>, mpsc::Sender<usize>),
+    /// Match translations from this place on by the rules in force, and say how many ended and where the next page begins.
+    Recheck(u64, mpsc::Sender<(usize, Option<u64>)>),
     /// Take nothing more from ports, but go on with what other workers hand over.
     Drain,
     /// End once nothing is left.
@@ -308,6 +310,7 @@ impl Worker {
             // The command that waits for it may have ended.
             Command::Flows(from, to) => drop(to.send(self.flows(from, self.shared.clock.now()))),
             Command::EndFlows(ended, to) => drop(to.send(self.end_flows(&ended))),
+            Command::Recheck(from, to) => drop(to.send(self.recheck(from))),
             Command::Drain => self.draining = true,
             Command::End => self.ending = true,
         }
@@ -323,6 +326,18 @@ impl Worker {
         let count = self.sessions.end_all(ended);
         self.sessions.end_vector(&self.shared.counters.sessions);
         count
+    }
+
+    /// Matches a page of translations by the rules in force; gives how many ended, and where the next page begins.
+    fn recheck(&mut self, from: u64) -> (usize, Option<u64>) {
+        let guard = self.reader.pin();
+        let root = self.shared.root.load(&guard);
+        let (now, counters) = (self.shared.clock.now(), &self.shared.counters.sessions);
+        self.sessions.adopt(root, self.workers);
+        self.sessions.prepare();
+        let done = self.sessions.recheck((root, &guard), from, now, counters);
+        self.sessions.end_vector(counters);
+        done
     }
 
     /// When this worker has something to do that no packet brings; `None`: never.

@@ -17,8 +17,19 @@ pub struct NatList {
     pub name: String,
     /// In the order of the configuration.
     pub rules: Arc<[NatRule]>,
+    /// The greatest segment size in SYN segments of its translations; `None`: they leave with theirs.
+    pub mss_clamp: Option<MssClamp>,
     /// Where it was declared.
     pub origin: Origin,
+}
+
+/// The greatest segment size that SYN segments of TCP leave with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MssClamp {
+    /// This one, in octets.
+    Value(u16),
+    /// The one that fits the MTU of the interface that the segment came in by, and of the one that it leaves by.
+    Mtu,
 }
 
 /// The effect of a rule.
@@ -51,6 +62,8 @@ pub struct NatRule {
     pub destination: Option<NatTarget>,
     /// The source port stays if it is free and one of the target's.
     pub preserve: bool,
+    /// Translations that an inside address may have by it, for `Source`; `None`: as many as there may be sessions.
+    pub limit_per_address: Option<u32>,
     /// Remarks of people.
     pub comment: Option<Arc<str>>,
 }

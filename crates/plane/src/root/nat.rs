@@ -4,12 +4,14 @@
 //! that leave by an outside interface. A chain gives the number of a rule. Sessions remember that number, and the version of
 //! the rules that it is of.
 
+use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use weir_packet::npt::Prefixes;
 use weir_table::classify::Table;
 
-use crate::model::{NatIndex, NatVerb};
+use crate::model::{MssClamp, NatIndex, NatVerb};
 use crate::root::counters::Counter;
 use crate::root::family::{Both, Family};
 
@@ -36,6 +38,11 @@ impl Translators {
     #[inline(always)]
     pub fn is_active(&self) -> bool {
         !self.rules.is_empty()
+    }
+
+    /// Some rule limits the translations of inside addresses.
+    pub(crate) fn has_limits(&self) -> bool {
+        self.rules.iter().any(|rule| rule.limit.is_some())
     }
 
     /// Adds a packet to the counters of a rule.
@@ -173,6 +180,8 @@ pub struct Rule {
     pub verb: NatVerb,
     /// The inside addresses of a map.
     pub inside: Spans,
+    /// The prefixes of a map that translates without sessions.
+    pub npt: Option<Prefixes>,
     /// The sources that packets get.
     pub source: Option<Target>,
     /// The destination that packets get.
@@ -181,8 +190,21 @@ pub struct Rule {
     pub first_port: u16,
     /// The source port stays if it can.
     pub preserve: bool,
+    /// How many translations an inside address may have by it.
+    pub limit: Option<Limit>,
+    /// The greatest segment size in SYN segments of its translations.
+    pub mss_clamp: Option<MssClamp>,
     /// Its counters, by worker.
     pub counters: Arc<[RuleCounters]>,
+}
+
+/// A limit on the translations of each inside address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// The number of the limit: the same for the rule as long as it stays, and of no other rule.
+    pub number: NonZeroU32,
+    /// Translations of an address.
+    pub most: u32,
 }
 
 /// Counters of a rule, on one worker.
@@ -196,6 +218,10 @@ pub struct RuleCounters {
     pub opened: Counter,
     /// Packets that found no free port or address.
     pub exhausted: Counter,
+    /// SYN segments whose maximum segment size it lowered.
+    pub clamped: Counter,
+    /// Packets whose source had as many translations as it may have.
+    pub limited: Counter,
 }
 
 /// How the packets of a routing domain are spread over workers, so that both directions of a translation come to one.
@@ -203,7 +229,8 @@ pub struct RuleCounters {
 pub struct Spread {
     /// Outside addresses of the gateway that stand for inside ones, merged.
     pub own: Spans,
-    /// All packets go to one worker: a rule translates destinations whatever they are.
+    /// All packets go to one worker: a rule translates destinations whatever they are, or limits the translations of each
+    /// inside address.
     pub is_single: bool,
 }
 

@@ -192,6 +192,14 @@ impl Build {
         self.nat(interface, NatVerb::Source, Some(NatTarget { addresses: None, ports: Some(ports) }))
     }
 
+    /// Limits the translations of each inside address by the last rule that was added.
+    pub fn limit_per_address(mut self, most: u32) -> Build {
+        let list = self.0.nat.last_mut().expect("a list of rules");
+        let limited = list.rules.iter().cloned().map(|rule| NatRule { limit_per_address: Some(most), ..rule });
+        list.rules = limited.collect();
+        self
+    }
+
     /// A rule about all packets, named by an interface.
     pub fn nat(mut self, interface: &str, verb: NatVerb, source: Option<NatTarget>) -> Build {
         let rule = NatRule {
@@ -201,10 +209,16 @@ impl Build {
             source,
             destination: None,
             preserve: false,
+            limit_per_address: None,
             comment: None,
         };
         let index = NatIndex(self.0.nat.len() as u16);
-        self.0.nat.push(NatList { name: interface.into(), rules: vec![rule].into(), origin: Origin::default() });
+        self.0.nat.push(NatList {
+            name: interface.into(),
+            rules: vec![rule].into(),
+            mss_clamp: None,
+            origin: Origin::default(),
+        });
         let at = self.interface(interface).0 as usize;
         self.0.interfaces[at].nat = Some(index);
         self

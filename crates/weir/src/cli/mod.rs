@@ -13,6 +13,7 @@ mod explain;
 mod live;
 mod log;
 mod man;
+mod nat;
 mod output;
 mod query;
 mod reload;
@@ -73,6 +74,8 @@ pub enum Command {
     Sav(sav::Sav),
     /// Changes the access lists of a running gateway
     Acl(acl::Acl),
+    /// Changes the NAT rules of a running gateway
+    Nat(nat::Nat),
     /// Traces packets through the graph of a running gateway
     Trace(trace::Trace),
     /// Clears the counters of a running gateway, or ends sessions
@@ -97,6 +100,7 @@ pub fn main() -> ExitCode {
         Command::Show(show) => show.run(),
         Command::Sav(sav) => sav.run(),
         Command::Acl(acl) => acl.run(),
+        Command::Nat(nat) => nat.run(),
         Command::Trace(trace) => trace.run(),
         Command::Clear(clear) => clear.run(),
         Command::Bench(bench) => bench.run(),

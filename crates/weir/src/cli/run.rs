@@ -1,7 +1,7 @@
 //! `weir run`: the gateway itself.
 
 use std::io::{IsTerminal as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ use crate::render::Report as _;
 use crate::render::sas::Sas;
 use crate::render::spd::Spds;
 use crate::render::summary::{Ended, Summary};
-use crate::{config, demo, notify, render, reservation, sampler};
+use crate::{bystander, config, demo, notify, render, reservation, sampler};
 
 /// How often failures and the end of inputs are looked for.
 const TICK: Duration = Duration::from_millis(100);
@@ -125,6 +125,9 @@ impl Run {
                 let Position { file, line, .. } = cores;
                 Error::Failed(format!("{file}:{line}: {wrong}"))
             })?;
+        }
+        for line in bystander::warnings(&gateway, Path::new(bystander::SETTINGS)) {
+            tracing::warn!("{line}");
         }
         let root = rustix::process::geteuid().is_root();
         let account = if root { Account::of(&service).map_err(failed)? } else { None };

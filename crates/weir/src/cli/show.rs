@@ -21,6 +21,7 @@ use crate::render::ethertypes::Ethertypes;
 use crate::render::flows::Flows;
 use crate::render::interfaces::Interfaces;
 use crate::render::nat::{NatRules, Pools, Translations};
+use crate::render::nat_users::Users;
 use crate::render::neighbors::Neighbors;
 use crate::render::routes::Routes;
 use crate::render::runtime::Runtime;
@@ -123,7 +124,7 @@ enum What {
     },
     /// The engines of IPsec, and how many SAs use each
     Crypto,
-    /// Translation of addresses: rules and what they matched, translations, or the outside addresses in use
+    /// Translation of addresses: rules and what they matched, translations, outside addresses in use, or inside addresses
     Nat {
         /// The part to show
         #[arg(value_enum, default_value = "rules")]
@@ -131,7 +132,7 @@ enum What {
         /// For translations: a rule of an access list without its action, which matches their first packets
         #[arg(value_name = "FILTER")]
         filter: Vec<String>,
-        /// For translations: only the first so many; 1000 unless given
+        /// For translations and users: only the first so many; 1000 translations or 20 users unless given
         #[arg(long, value_name = "N")]
         limit: Option<usize>,
     },
@@ -163,6 +164,8 @@ enum Nat {
     Translations,
     /// Outside addresses, and how many translations have them
     Pools,
+    /// Inside addresses, those with the most translations first
+    Users,
 }
 
 /// An order of sessions.
@@ -237,6 +240,13 @@ impl Show {
             What::Sa { name } => asker.show::<Sas>(&target("/v1/show/sa", [("name", name.clone())])),
             What::Nat { what: Nat::Rules, .. } => asker.show::<NatRules>("/v1/show/nat/rules"),
             What::Nat { what: Nat::Pools, .. } => asker.show::<Pools>("/v1/show/nat/pools"),
+            What::Nat { what: Nat::Users, filter, limit } => {
+                if !filter.is_empty() {
+                    return Err(Error::Usage("`users` has no filter".to_owned()));
+                }
+                let limit = limit.map(|limit| limit.to_string());
+                asker.show::<Users>(&target("/v1/show/nat/users", [("limit", limit)]))
+            }
             What::Nat { what: Nat::Translations, filter, limit } => {
                 let filter = query::filter(filter)?;
                 let limit = limit.map(|limit| limit.to_string());

@@ -56,6 +56,12 @@ impl Changed for crate::render::acl::changed::Changed {
     }
 }
 
+impl Changed for crate::render::nat_changed::Changed {
+    fn warnings(&self) -> (&[Remark], usize) {
+        (&self.warnings, self.more_warnings)
+    }
+}
+
 impl Changed for crate::render::acl::changed::Regrouped {
     fn warnings(&self) -> (&[Remark], usize) {
         (&self.warnings, self.more_warnings)

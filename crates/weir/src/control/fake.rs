@@ -9,6 +9,7 @@ use weir_plane::model::{IpFamily, SavAction};
 use weir_plane::stats;
 
 use super::acl::live::Put;
+use super::nat;
 use super::refusal::{Kind, Refusal};
 use super::{Clear, Gateway, ReloadError, UnknownNode, acl};
 use crate::config;
@@ -16,6 +17,7 @@ use crate::render::acl::changed::{Changed, Regrouped, Restored};
 use crate::render::acl::rules::Rules;
 use crate::render::acl::{Acls, Chain};
 use crate::render::crypto::Crypto;
+use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::reloaded::{Findings, Reloaded};
 use crate::render::sample;
 use crate::render::sav::dry_run::{self, DryRun};
@@ -257,6 +259,18 @@ impl Gateway for Fake {
         sample::spds()
     }
 
+    fn change_nat(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<NatChanged, Box<Refusal>> {
+        Ok(NatChanged { inserted: vec![2], deleted: changes.len(), ..nat_changed(list, source) })
+    }
+
+    fn put_nat(&self, list: &str, source: &str, put: &nat::Put<'_>) -> Result<NatChanged, Box<Refusal>> {
+        Ok(NatChanged { rules: put.text.lines().count(), ..nat_changed(list, source) })
+    }
+
+    fn nat_users(&self, most: usize) -> Vec<stats::NatUser> {
+        sample::nat_users().into_iter().take(most).collect()
+    }
+
     fn nat_pools(&self) -> Vec<stats::NatPool> {
         sample::nat().2
     }
@@ -285,5 +299,19 @@ impl Gateway for Fake {
             return Err(ReloadError::Invalid(Box::new(loaded)));
         }
         Ok(Reloaded { generation: 2, warnings: Findings::of(&loaded), ..Default::default() })
+    }
+}
+
+fn nat_changed(list: &str, source: &str) -> NatChanged {
+    NatChanged {
+        list: list.to_owned(),
+        source: source.to_owned(),
+        inserted: Vec::new(),
+        deleted: 0,
+        moved: 0,
+        rules: 1,
+        translations: 0,
+        warnings: Vec::new(),
+        more_warnings: 0,
     }
 }

@@ -6,6 +6,7 @@ pub mod client;
 mod differences;
 mod error;
 mod flows;
+pub(crate) mod nat;
 pub mod path;
 pub mod refusal;
 pub mod remarks;
@@ -32,6 +33,7 @@ use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::Rules;
 use crate::render::acl::{Acls, Chain};
 use crate::render::crypto::Crypto;
+use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::reloaded::Reloaded;
 use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::learned::Learned;
@@ -142,6 +144,21 @@ pub trait Gateway: Send + Sync + 'static {
     fn spds(&self) -> Vec<stats::SpdStats>;
     /// The outside addresses of rules that translate sources.
     fn nat_pools(&self) -> Vec<stats::NatPool>;
+
+    /// Carries out a batch of changes of a list of NAT rules: all of it, or nothing.
+    ///
+    /// # Errors
+    /// When there is no such list or rule, or a rule is wrong.
+    fn change_nat(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<NatChanged, Box<Refusal>>;
+
+    /// Replaces all rules of a list of NAT rules.
+    ///
+    /// # Errors
+    /// As there.
+    fn put_nat(&self, list: &str, source: &str, put: &nat::Put<'_>) -> Result<NatChanged, Box<Refusal>>;
+
+    /// The inside addresses with the most translations, `most` of them.
+    fn nat_users(&self, most: usize) -> Vec<stats::NatUser>;
     /// The translations that a filter matches, `most` at most.
     ///
     /// # Errors

@@ -18,8 +18,8 @@ use weir_plane::stats;
 use super::acl::live::Put;
 use super::differences::differences;
 use super::flows;
-use super::refusal::Refusal;
-use super::{Clear, Gateway, ReloadError, UnknownNode, acl, traced};
+use super::refusal::{Kind, Refusal};
+use super::{Clear, Gateway, ReloadError, UnknownNode, acl, nat, traced};
 use crate::config::{self, Service};
 use crate::notify;
 use crate::render::Report as _;
@@ -28,6 +28,7 @@ use crate::render::acl::rules::Rules;
 use crate::render::acl::{Acls, Chain};
 use crate::render::crypto::Crypto;
 use crate::render::matched::Matched;
+use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::number::plural;
 use crate::render::reloaded::{Findings, Lost, Reloaded};
 use crate::render::sav::dry_run::DryRun;
@@ -54,6 +55,8 @@ pub struct Running {
     alarms: Mutex<Alarms>,
     /// Sequence numbers of outbound SAs.
     reservations: Mutex<Reservations>,
+    /// Live changes of NAT rules. Changed by who holds `reloading` alone.
+    nat: Mutex<nat::Lists>,
 }
 
 /// Why a gateway did not start.
@@ -93,10 +96,10 @@ impl Running {
         })?;
         let state = gateway.ipsec.state.clone();
         let mut reservations = Reservations::default();
-        let before_threads = |sequences| {
+        let before_threads = |numbers| {
             before_threads()?;
             // As the user whom the directory belongs to.
-            reservations.step(state.as_deref(), sequences);
+            reservations.step(state.as_deref(), numbers);
             Ok(())
         };
         let mut engine = Engine::start_after(gateway, options, before_threads)
@@ -113,6 +116,7 @@ impl Running {
             sampler,
             alarms: Mutex::default(),
             reservations: Mutex::new(reservations),
+            nat: Mutex::default(),
         })
     }
 
@@ -147,8 +151,8 @@ impl Running {
 
     /// Reserves sequence numbers for the outbound SAs that have used half of theirs. To be called about 20 times a second.
     pub(crate) fn reserve(&self) {
-        let (state, sequences) = self.engine.sequences();
-        self.reservations().step(state.as_deref(), sequences);
+        let (state, numbers) = self.engine.numbers();
+        self.reservations().step(state.as_deref(), numbers);
     }
 
     fn reservations(&self) -> MutexGuard<'_, Reservations> {
@@ -378,7 +382,19 @@ impl Gateway for Running {
     }
 
     fn nat_lists(&self) -> Vec<stats::NatStats> {
-        self.engine.nat_lists()
+        let mut lists = self.engine.nat_lists();
+        self.nat_so_far().name(&mut lists);
+        lists
+    }
+
+    fn change_nat(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<NatChanged, Box<Refusal>> {
+        let said = nat::Said { source: source.to_owned(), time: unix_time() };
+        self.edit_nat(list, |lists, gateway| lists.change(gateway, list, &said, changes))
+    }
+
+    fn put_nat(&self, list: &str, source: &str, put: &nat::Put<'_>) -> Result<NatChanged, Box<Refusal>> {
+        let said = nat::Said { source: source.to_owned(), time: unix_time() };
+        self.edit_nat(list, |lists, gateway| lists.put(gateway, list, &said, put))
     }
 
     fn spds(&self) -> Vec<stats::SpdStats> {
@@ -387,6 +403,10 @@ impl Gateway for Running {
 
     fn nat_pools(&self) -> Vec<stats::NatPool> {
         self.engine.nat_pools()
+    }
+
+    fn nat_users(&self, most: usize) -> Vec<stats::NatUser> {
+        self.engine.nat_users(most)
     }
 
     fn translations(&self, filter: Option<&str>, most: usize) -> Result<stats::Translations, Box<Refusal>> {
@@ -461,9 +481,39 @@ impl Gateway for Running {
 }
 
 impl Running {
+    fn nat_so_far(&self) -> MutexGuard<'_, nat::Lists> {
+        // It is replaced as a whole.
+        self.nat.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts changes of NAT rules into force: the model with them is compiled as at a reload.
+    fn edit_nat(
+        &self,
+        list: &str,
+        edit: impl FnOnce(&nat::Lists, &model::Gateway) -> Result<(model::Gateway, nat::Lists, NatChanged), Box<Refusal>>,
+    ) -> Result<NatChanged, Box<Refusal>> {
+        let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        let (lists, before) = (self.nat_so_far().clone(), self.engine.model());
+        let result = edit(&lists, &before).and_then(|(gateway, lists, changed)| {
+            let origins = gateway.origins.clone();
+            let refused = |error: EngineError| {
+                let message = format!("{}; nothing was changed", placed(&error, &origins));
+                Box::new(Refusal::new(Kind::NoRoom, message))
+            };
+            let reloaded = self.engine.reload(gateway).map_err(refused)?;
+            *self.nat_so_far() = lists;
+            Ok(NatChanged { translations: reloaded.translations, ..changed })
+        });
+        match &result {
+            Ok(changed) => tracing::info!("{}", nat::summary(changed)),
+            Err(refusal) => tracing::warn!("nat {list}: nothing changed: {}", refusal.for_log()),
+        }
+        result
+    }
+
     fn reload_from(&self, file: &Path) -> Result<Reloaded, ReloadError> {
         let mut loaded = config::load(file);
-        let Some(gateway) = loaded.gateway.take() else { return Err(ReloadError::Invalid(Box::new(loaded))) };
+        let Some(mut gateway) = loaded.gateway.take() else { return Err(ReloadError::Invalid(Box::new(loaded))) };
         if loaded.service != self.service {
             let what = "the user or group of `[service]` cannot change while the gateway runs: restart it";
             return Err(ReloadError::NeedsRestart(what.to_owned()));
@@ -472,20 +522,30 @@ impl Running {
         let state = gateway.ipsec.state.clone();
         // What is told of lost changes names interfaces by it. Only reloads put another into force.
         let before = self.engine.model();
-        let engine::Reloaded { generation, added, removed, changed, routes: (routes, routes_before), lost } = self
-            .engine
-            .reload_after(gateway, |sequences| self.reservations().step(state.as_deref(), sequences))
-            .map_err(|error| match &error {
+        let (nat, lost_nat) = self.nat_so_far().carry(&mut gateway);
+        let engine::Reloaded {
+            generation,
+            added,
+            removed,
+            changed,
+            routes: (routes, routes_before),
+            lost,
+            translations,
+        } = self.engine.reload_after(gateway, |numbers| self.reservations().step(state.as_deref(), numbers)).map_err(
+            |error| match &error {
                 EngineError::NeedsRestart { .. } => ReloadError::NeedsRestart(error.to_string()),
                 _ => ReloadError::Failed(placed(&error, &origins)),
-            })?;
+            },
+        )?;
+        *self.nat_so_far() = nat;
         self.sampler.follow(&samplers);
         let lists = differences(&before, &self.engine.model());
         let with = |names: Vec<String>, lists: Vec<String>| {
             names.into_iter().map(|name| format!("interface {name}")).chain(lists).collect()
         };
         let warnings = Findings::of(&loaded);
-        let lost: Vec<Lost> = lost.into_iter().map(|edits| acl::live::lost(&before, edits)).collect();
+        let lost = lost.into_iter().map(|edits| acl::live::lost(&before, edits));
+        let lost: Vec<Lost> = lost.chain(lost_nat).collect();
         for line in lost.iter().flat_map(Lost::lines) {
             tracing::warn!("{line}");
         }
@@ -495,6 +555,7 @@ impl Running {
             removed: with(removed, lists.removed),
             changed: with(changed, lists.changed),
             lost,
+            translations,
             routes,
             routes_before,
             warnings,

@@ -26,6 +26,7 @@ use crate::render::bindings::Bindings;
 use crate::render::ethertypes::Ethertypes;
 use crate::render::flows::{Cleared, Flows};
 use crate::render::nat::{NatRules, Pools, Translations};
+use crate::render::nat_users::Users;
 use crate::render::routes::Filter;
 use crate::render::samplers::Samplers;
 use crate::render::sas::Sas;
@@ -124,6 +125,7 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/show/nat/rules", get(|g| show(g, |g| NatRules::new(g.nat_lists()))))
         .route("/v1/show/nat/pools", get(|g| show(g, |g| Pools::new(g.nat_pools()))))
         .route("/v1/show/nat/translations", get(show_translations))
+        .route("/v1/show/nat/users", get(show_nat_users))
         .route("/v1/show/spd", get(|g| show(g, |g| Spds::new(g.spds()))))
         .route("/v1/show/spd/{name}", get(show_spd))
         .route("/v1/show/alarms", get(|g| show(g, |g| Alarms::new(&g.alarms()))))
@@ -135,6 +137,8 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/acl", get(|g| show(g, |g| g.acls())))
         .route("/v1/acl/{list}", get(acl::show).put(acl::put).delete(acl::remove))
         .route("/v1/acl/{list}/changes", post(acl::change))
+        .route("/v1/nat/{list}", put(acl::put_nat))
+        .route("/v1/nat/{list}/changes", post(acl::change_nat))
         .route("/v1/group/{name}", put(acl::group).delete(acl::restore_group))
         .route("/v1/trace", post(add_trace))
         .route("/v1/clear", post(clear))
@@ -221,6 +225,9 @@ struct Wanted {
     limit: Option<usize>,
 }
 
+/// Inside addresses that are shown without a limit in the query.
+const NAT_USERS: usize = 20;
+
 /// Sessions that are shown without a limit in the query: a million of them is a long answer.
 const FLOWS: usize = 1000;
 
@@ -239,6 +246,15 @@ async fn show_translations(State(gateway): State<Shared>, query: Result<Query<Wa
     let most = limit.unwrap_or(FLOWS);
     let translations = apart(gateway, move |g| g.translations(filter.as_deref(), most)).await??;
     Ok(document(200, &Translations::new(translations)))
+}
+
+async fn show_nat_users(State(gateway): State<Shared>, query: Result<Query<Wanted>, QueryRejection>) -> Answer {
+    let Wanted { filter, limit, sort } = asked(query)?;
+    if filter.is_some() || sort.is_some() {
+        return Err(Refused::new(Kind::BadRequest, "inside addresses have no filter and no other order"));
+    }
+    let users = apart(gateway, move |g| g.nat_users(limit.unwrap_or(NAT_USERS))).await?;
+    Ok(document(200, &Users::new(users)))
 }
 
 async fn add_trace(State(gateway): State<Shared>, body: Result<Bytes, BytesRejection>) -> Answer {

@@ -14,6 +14,8 @@ pub mod interfaces;
 pub mod live;
 pub mod matched;
 pub mod nat;
+pub mod nat_changed;
+pub mod nat_users;
 pub mod neighbors;
 pub mod number;
 pub mod reloaded;

@@ -1,10 +1,12 @@
 //! `show nat`: rules that translate, what they have translated, and the outside addresses that they give.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use weir_packet::wire::protocol;
 use weir_plane::engine::endpoint;
+use weir_plane::model::MssClamp;
 use weir_plane::stats;
 
 use super::Report;
@@ -26,15 +28,48 @@ pub struct List {
     pub name: String,
     /// The interfaces that name it.
     pub interfaces: Vec<String>,
+    /// The greatest segment size in SYN segments of its translations: octets, or `mtu`.
+    #[serde(rename = "mss-clamp")]
+    pub mss_clamp: Option<Clamp>,
     /// Its rules, in order.
     pub rules: Vec<Rule>,
     /// Where it was declared.
     pub origin: String,
 }
 
+/// The greatest segment size in SYN segments.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Clamp {
+    /// In octets.
+    Octets(u16),
+    /// `mtu`: that of the interfaces.
+    Word(String),
+}
+
+impl Clamp {
+    fn new(of: MssClamp) -> Clamp {
+        match of {
+            MssClamp::Value(octets) => Clamp::Octets(octets),
+            MssClamp::Mtu => Clamp::Word("mtu".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Clamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Clamp::Octets(octets) => write!(f, "{octets}"),
+            Clamp::Word(word) => f.write_str(word),
+        }
+    }
+}
+
 /// A rule, and what it has done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
+    /// Its id, for `weir nat`.
+    pub id: u32,
     /// The rule.
     pub rule: String,
     /// Packets that it translated or kept, in both directions.
@@ -45,6 +80,10 @@ pub struct Rule {
     pub opened: u64,
     /// Packets that found no free port or address.
     pub exhausted: u64,
+    /// SYN segments whose maximum segment size it lowered.
+    pub clamped: u64,
+    /// Packets whose source had as many translations as it may have.
+    pub limited: u64,
     /// Where it was declared.
     pub origin: String,
 }
@@ -53,17 +92,21 @@ impl NatRules {
     /// Of the gateway's lists.
     pub fn new(lists: Vec<stats::NatStats>) -> NatRules {
         let rule = |row: stats::NatRuleRow| Rule {
+            id: row.id,
             // No rule of these names an interface.
             rule: Written::of(&row.rule, |_| "".into()).to_string(),
             packets: row.packets,
             bytes: row.bytes,
             opened: row.opened,
             exhausted: row.exhausted,
+            clamped: row.clamped,
+            limited: row.limited,
             origin: row.origin,
         };
         let list = |list: stats::NatStats| List {
             name: list.name,
             interfaces: list.interfaces,
+            mss_clamp: list.mss_clamp.map(Clamp::new),
             rules: list.rules.into_iter().map(rule).collect(),
             origin: list.origin,
         };
@@ -79,24 +122,31 @@ impl Report for NatRules {
             return "no rules translate addresses\n".to_owned();
         }
         let mut text = String::new();
-        for List { name, interfaces, rules, origin } in &self.lists {
+        for List { name, interfaces, mss_clamp, rules, origin } in &self.lists {
             let outside = if interfaces.is_empty() { "no interface".to_owned() } else { interfaces.join(", ") };
-            text.push_str(&format!("{name} at {outside} ({origin})\n"));
+            let clamp = mss_clamp.as_ref().map_or_else(String::new, |own| format!(", mss-clamp {own}"));
+            text.push_str(&format!("{name} at {outside}{clamp} ({origin})\n"));
             let mut table = Table::new(&[
+                ("Id", Align::Right),
                 ("Packets", Align::Right),
                 ("Bytes", Align::Right),
                 ("Opened", Align::Right),
                 ("Exhausted", Align::Right),
+                ("Limited", Align::Right),
+                ("Clamped", Align::Right),
                 ("Rule", Align::Left),
                 ("Origin", Align::Left),
             ]);
-            for Rule { rule, packets, bytes, opened, exhausted, origin } in rules {
+            for Rule { id, rule, packets, bytes, opened, exhausted, clamped, limited, origin } in rules {
                 let count = |number: &u64| number.to_string();
                 table.row([
+                    id.to_string(),
                     count(packets),
                     count(bytes),
                     count(opened),
                     count(exhausted),
+                    count(limited),
+                    count(clamped),
                     rule.clone(),
                     origin.clone(),
                 ]);
@@ -356,9 +406,9 @@ mod tests {
         assert_eq!(
             rules.text(),
             "\
-edge at wan (edge.toml:9)
-Packets  Bytes  Opened  Exhausted  Rule                                               Origin
-     12   1200       3          1  source ip4 from 10.0.0.0/8 to any as 198.51.100.9  edge.toml:11
+edge at wan, mss-clamp 1400 (edge.toml:9)
+Id  Packets  Bytes  Opened  Exhausted  Limited  Clamped  Rule                                                                   Origin
+ 7       12   1200       3          1        4        2  source ip4 from 10.0.0.0/8 to any as 198.51.100.9 limit-per-address 2  edge.toml:11
 "
         );
         assert_eq!(read::<NatRules>(&json(&rules)).unwrap(), rules);

@@ -24,6 +24,9 @@ pub struct Reloaded {
     /// Changes that were made while the gateway ran, and that ended because the configuration says something else now.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<Lost>,
+    /// Translations that ended, as the rules give them other addresses now, or none.
+    #[serde(default, skip_serializing_if = "super::acl::changed::is_zero")]
+    pub translations: usize,
     /// Routes now.
     pub routes: usize,
     /// Routes before.
@@ -85,6 +88,9 @@ impl Report for Reloaded {
         for line in self.lost.iter().flat_map(Lost::lines) {
             let _ = writeln!(text, "! {line}");
         }
+        if self.translations > 0 {
+            let _ = writeln!(text, "! {} ended", plural(self.translations as u64, "translation"));
+        }
         text
     }
 }
@@ -119,6 +125,7 @@ mod tests {
             added: vec!["interface lan".into()],
             removed: vec!["interface dmz".into()],
             changed: vec!["interface wan".into()],
+            translations: 2,
             lost: vec![
                 Lost { of: "acl edge-in".into(), rules: 3, ..Lost::default() },
                 Lost { of: "group web".into(), ..Lost::default() },
@@ -135,6 +142,7 @@ generation 3, routes 0 (before: 0)
 ! group web: the configuration declares it anew; its live edits are lost
 ! acl spare: rule 7 is gone
 ! acl spare: and 1 more rule
+! 2 translations ended
 ";
         assert_eq!(reloaded.text(), text);
         assert_eq!(read::<Reloaded>(&json(&reloaded)).unwrap().text(), text);

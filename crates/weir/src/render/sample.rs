@@ -154,13 +154,25 @@ pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
         }),
         destination: None,
         preserve: false,
+        limit_per_address: Some(2),
         comment: None,
     };
     let origin = "edge.toml:11".to_owned();
-    let row = NatRuleRow { rule, packets: 12, bytes: 1200, opened: 3, exhausted: 1, origin: origin.clone() };
+    let row = NatRuleRow {
+        id: 7,
+        rule,
+        packets: 12,
+        bytes: 1200,
+        opened: 3,
+        exhausted: 1,
+        clamped: 2,
+        limited: 4,
+        origin: origin.clone(),
+    };
     let rules = NatStats {
         name: "edge".into(),
         interfaces: vec!["wan".into()],
+        mss_clamp: Some(weir_plane::model::MssClamp::Value(1400)),
         rules: vec![row],
         origin: "edge.toml:9".into(),
     };
@@ -201,6 +213,19 @@ pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
         origin,
     };
     (vec![rules], Translations { rows: vec![translation], total: 2 }, vec![pool])
+}
+
+pub(crate) fn nat_users() -> Vec<NatUser> {
+    let user = NatUser {
+        list: "edge".into(),
+        rule: 0,
+        interface: "wan".into(),
+        address: "10.0.0.5".parse().unwrap(),
+        translations: 2,
+        limit: Some(2),
+        origin: "edge.toml:11".into(),
+    };
+    vec![user.clone(), NatUser { address: "fd00::5".parse().unwrap(), translations: 1, limit: None, ..user }]
 }
 
 pub(crate) fn allowlists() -> Vec<AllowlistStats> {

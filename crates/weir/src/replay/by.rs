@@ -22,6 +22,7 @@ pub(super) fn place(harness: &Harness, outcome: &Outcome) -> Option<Place> {
             matches!(
                 reason,
                 Reason::NatExhausted
+                    | Reason::NatLimit
                     | Reason::NatUntranslated
                     | Reason::NatWorker
                     | Reason::SessionLimit

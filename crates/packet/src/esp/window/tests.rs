@@ -30,7 +30,8 @@ impl Naive {
         let (before, after) = (bottom(self.top), bottom(self.top.max(number)));
         self.accepted.insert(number);
         let mut lost = 0;
-        if self.size > 0 {
+        // What came before the first number is not known.
+        if self.size > 0 && self.top > 0 {
             // Numbers before 1 are none.
             let behind = (before.max(1)..after).take(1 << 20);
             lost = behind.filter(|number| !self.accepted.contains(number)).count() as u64;

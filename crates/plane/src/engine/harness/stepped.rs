@@ -327,6 +327,12 @@ impl Harness {
         self.root.with(|root| translations::pools(first, (&self.model, root)))
     }
 
+    /// The inside addresses with the most translations, `most` of them.
+    pub fn nat_users(&self, most: usize) -> Vec<stats::NatUser> {
+        let first = self.gathered(&FlowFilter::default(), usize::MAX);
+        self.root.with(|root| translations::users(first, (&self.model, root), most))
+    }
+
     /// The translations that a filter matches.
     fn gathered(&self, filter: &FlowFilter, most: usize) -> First {
         let filter = FlowFilter { translations: true, ..filter.clone() };

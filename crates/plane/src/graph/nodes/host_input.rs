@@ -1,23 +1,60 @@
 //! `host-input`: what the host sends by a punt device leaves by the interface that the device stands for. The kernel has
 //! routed it and knows its neighbours: nothing is looked up, and nothing changed but for the tags of a VLAN interface.
+//!
+//! If the interface has an SPD, packets of IP match it as all packets that leave do (RFC 4301, 5.1).
 
 use weir_packet::packet::Packet;
+use weir_packet::parse;
 use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::ethernet;
 
 use super::Context;
+use super::ip_input::set_parsed;
+use super::spd::Sent;
+use crate::graph::flags::ORIGINATED;
 use crate::node::Node;
 use crate::reason::Reason;
-use crate::root::Root;
+use crate::root::{Root, spd};
 
 pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     for &place in frame.places() {
         let packet = &mut vector[place];
-        match ready(context.root, packet) {
-            Ok(()) => context.next.push(Node::Output, place),
+        let sent = secure(context, packet, place).and_then(|sent| match sent {
+            Sent::Clear => ready(context.root, packet).map(|()| Some(Node::Output)),
+            Sent::Protected(sa) => {
+                packet.set_forwarding(sa);
+                packet.add_state(ORIGINATED);
+                Ok(Some(Node::EspEncrypt))
+            }
+            Sent::Gone => Ok(None),
+        });
+        match sent {
+            Ok(Some(node)) => context.next.push(node, place),
+            Ok(None) => {}
             Err(reason) => context.next.refuse(packet, place, reason),
         }
     }
+}
+
+/// Matches a packet against the SPD of the interface, if there is one.
+fn secure(context: &mut Context<'_>, packet: &mut Packet, place: u8) -> Result<Sent, Reason> {
+    let interface = context.root.interfaces.get(packet.interface() as usize);
+    if interface.is_none_or(|interface| interface.spd == spd::NONE) {
+        return Ok(Sent::Clear);
+    }
+    let ethertype = packet.data().get(ethernet::ETHERTYPE..ethernet::LENGTH).unwrap_or_default();
+    let parsed = match *ethertype {
+        [0x08, 0x00] => parse::ipv4(packet.data(), ethernet::LENGTH),
+        [0x86, 0xdd] => parse::ipv6(packet.data(), ethernet::LENGTH),
+        // Tags would hide a packet of IP.
+        [0x81, 0x00] | [0x88, 0xa8] | [0x91, 0x00] => return Err(Reason::SpdNoMatch),
+        // ARP, and whatever else is not of IP.
+        _ => return Ok(Sent::Clear),
+    };
+    // A packet that no policy can be held against does not leave.
+    let parsed = parsed.map_err(|_| Reason::SpdNoMatch)?;
+    set_parsed(packet, &parsed);
+    super::spd::send(context, packet, place)
 }
 
 fn ready(root: &Root, packet: &mut Packet) -> Result<(), Reason> {

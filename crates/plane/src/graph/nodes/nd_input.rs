@@ -13,7 +13,7 @@ use weir_packet::wire::{MacAddress, icmpv6, ipv6, protocol};
 
 use super::{Answer, Context, link, mac_ip, punt};
 use crate::graph::events::Event;
-use crate::graph::flags::ORIGINATED;
+use crate::graph::flags::{DECRYPTED, ORIGINATED};
 use crate::reason::Reason;
 use crate::root::{Interface, NONE, Root};
 
@@ -47,8 +47,9 @@ fn receive(context: &mut Context<'_>, copies: &mut Vector, packet: &mut Packet) 
     let root = context.root;
     let number = packet.interface();
     let interface = root.interfaces.get(number as usize).ok_or(Reason::InterfaceGone)?;
-    // RFC 6980, 5: none of these is ever fragmented.
-    if packet.flags().intersects(ParseFlags::FRAGMENT) {
+    // RFC 6980, 5: none of these is ever fragmented. And what comes out of a tunnel does not come from the link, whatever its
+    // hop limit is (RFC 4861, 3.1 and 11.2).
+    if packet.flags().intersects(ParseFlags::FRAGMENT) || packet.state().contains(DECRYPTED) {
         return Err(Reason::BadNd);
     }
     let header = *packet.l3_header::<{ ipv6::LENGTH }>().ok_or(Reason::BadNd)?;

@@ -21,6 +21,7 @@ mod state;
 mod translated;
 mod translation;
 mod tuple;
+mod users;
 
 pub(crate) use membership::{Carried, MOST_NOTED, Membership, ZoneOf, set_translated, translated};
 pub(crate) use of_family::{Admission, OfFamily, reflected};

@@ -41,6 +41,8 @@ pub(crate) enum Admission {
 pub(crate) struct OfFamily<K: Family> {
     pub(super) table: Table<K::FlowKey, u32>,
     pub(super) sessions: Slab<Session<K>>,
+    /// How many translations an inside address has that count for a limit.
+    pub(super) users: Table<K::FlowKey, u32>,
     half_open: usize,
     oldest: u32,
     newest: u32,
@@ -58,6 +60,7 @@ impl<K: Family> OfFamily<K> {
         OfFamily {
             table: Table::new(0, secret),
             sessions: Slab::new(),
+            users: Table::new(0, secret),
             half_open: 0,
             oldest: NONE,
             newest: NONE,
@@ -67,6 +70,7 @@ impl<K: Family> OfFamily<K> {
 
     pub(super) fn set_most(&mut self, entries: usize) {
         self.table.set_most(entries);
+        self.users.set_most(entries);
     }
 
     pub(super) fn prepare(&mut self, room: usize) {
@@ -75,6 +79,11 @@ impl<K: Family> OfFamily<K> {
         self.sessions.prepare(VECTOR);
         self.opened.reserve(VECTOR);
         (0..STEPS).any(|_| self.table.prepare(2 * more));
+    }
+
+    /// Allocates memory for the inside addresses that one vector, and the hand, may count.
+    pub(super) fn prepare_users(&mut self) {
+        (0..STEPS).any(|_| self.users.prepare(3 * VECTOR));
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -86,7 +95,7 @@ impl<K: Family> OfFamily<K> {
     }
 
     pub(super) fn octets(&self) -> usize {
-        self.table.octets() + self.sessions.octets()
+        self.table.octets() + self.sessions.octets() + self.users.octets()
     }
 
     /// Numbers below this one may be sessions.
@@ -310,6 +319,8 @@ impl<K: Family> OfFamily<K> {
     pub(crate) fn end(&mut self, number: u32) {
         let Some(session) = self.sessions.get(number) else { return };
         let (key, reply, half_open) = (session.tuple.key(), session.reply().key(), session.progress.is_half_open());
+        let (counted, inside) = (session.translation.and_then(|own| own.counted), session.tuple.source);
+        self.uncount(counted, inside);
         if half_open {
             self.unlink(number);
         }

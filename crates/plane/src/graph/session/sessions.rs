@@ -24,6 +24,8 @@ pub(crate) struct Sessions {
     generation: u64,
     /// Some rule of the root opens sessions.
     opens: bool,
+    /// Some rule of the root limits the translations of inside addresses.
+    limits: bool,
     hand: Hand,
 }
 
@@ -59,6 +61,7 @@ impl Sessions {
             bounds: Bounds { settings: FlowTable::default(), sessions: 0, half_open: 0 },
             generation: 0,
             opens: false,
+            limits: false,
             hand: Hand::default(),
         }
     }
@@ -73,6 +76,7 @@ impl Sessions {
         // Sessions are not spread evenly, and bounds are no promise: each worker has its share, rounded up.
         let share = |all: u32| (all as usize).div_ceil(workers.max(1));
         self.bounds = Bounds { settings, sessions: share(settings.sessions), half_open: share(settings.half_open) };
+        self.limits = root.nat.has_limits();
         self.opens = root.acl.reflecting.contains(&true) || root.nat.is_active();
         // Two entries each; the table bounds nothing that the sessions do not.
         let entries = 2 * (self.bounds.sessions + 1);
@@ -91,6 +95,10 @@ impl Sessions {
             let room = self.bounds.sessions.saturating_sub(self.len());
             self.v4.prepare(room);
             self.v6.prepare(room);
+            if self.limits {
+                self.v4.prepare_users();
+                self.v6.prepare_users();
+            }
         }
     }
 

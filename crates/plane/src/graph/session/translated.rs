@@ -67,6 +67,16 @@ impl<K: Family> OfFamily<K> {
         true
     }
 
+    /// Ends a translation whose time is not over, if the rules in force give it other addresses or none; gives whether it did.
+    pub(super) fn ends_now(&mut self, at: (&Root, &Guard<'_>), bounds: &Bounds, number: u32, now: Time) -> bool {
+        let is_live = |own: &Session<K>| own.translation.is_some() && own.left(bounds, now) > 0;
+        if !self.get(number).is_some_and(is_live) || self.is_current(at, number) {
+            return false;
+        }
+        self.end(number);
+        true
+    }
+
     /// Whether the rules in force give a translation as they did; its version is the current one then.
     pub(crate) fn is_current(&mut self, (root, guard): (&Root, &Guard<'_>), number: u32) -> bool {
         let Some(session) = self.sessions.get_mut(number) else { return false };
@@ -76,6 +86,9 @@ impl<K: Family> OfFamily<K> {
         let Some(now) = again(root, guard, session) else { return false };
         session.version = root.nat.version;
         session.translation = Some(now);
+        let limit = now.source_rule().and_then(|rule| root.nat.rules.get(rule as usize)?.limit);
+        // Without room it counts for no limit.
+        self.count_for(number, limit.map(|limit| limit.number));
         true
     }
 }

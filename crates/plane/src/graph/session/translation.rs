@@ -1,5 +1,7 @@
 //! Translation, as a session has it: the tuple of its replies is not the reverse of its own.
 
+use std::num::NonZeroU32;
+
 use super::tuple::Tuple;
 use crate::root::family::Family;
 
@@ -14,6 +16,8 @@ pub(crate) struct Translation<K> {
     pub(crate) source_by: Option<SourceBy>,
     /// The interface whose chain has the rule: the one that the first packet came in by, or left by.
     pub(crate) interface: u32,
+    /// The number of the limit on its inside address that it counts for.
+    pub(crate) counted: Option<NonZeroU32>,
     /// The rule matched what came in.
     pub(crate) input: bool,
     /// The source of its first packet has not been decided about.
@@ -32,6 +36,14 @@ pub(crate) struct SourceBy {
 }
 
 impl<K: Family> Translation<K> {
+    /// The number of the rule that gave its source, or let the source be.
+    pub(crate) fn source_rule(&self) -> Option<u32> {
+        match self.source_by {
+            Some(by) => by.rule,
+            None => Some(self.rule),
+        }
+    }
+
     /// The tuple of packets in the direction of the first one, as they leave.
     #[inline]
     pub(crate) fn out(&self) -> Tuple<K> {

@@ -14,8 +14,9 @@ use std::sync::Arc;
 
 pub use counters::SaCounters;
 pub use sa::{Inbound, Outbound, Sa};
-pub use sequence::{Sequence, Sequences, Taken};
+pub use sequence::{Numbers, Sequence, Sequences, Taken, Windows};
 pub use spi::{Entry as SpiEntry, SpiTable};
+pub use weir_packet::esp::Window;
 
 /// The SAs in force.
 #[derive(Clone, Default)]

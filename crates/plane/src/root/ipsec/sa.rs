@@ -65,12 +65,22 @@ pub struct Outbound {
 
 /// An inbound SA.
 pub struct Inbound {
+    /// A digest of the key.
+    pub fingerprint: [u8; 16],
     /// Its SPI.
     pub spi: u32,
     /// Its key.
     pub key: Arc<Key>,
     /// Its anti-replay window.
     pub window: Arc<Window>,
+}
+
+impl Inbound {
+    /// Tells this SA apart from any other in the files of a gateway: a digest of the key, with the SPI.
+    #[must_use]
+    pub fn identity(&self) -> [u8; 16] {
+        (u128::from_be_bytes(self.fingerprint) ^ u128::from(self.spi)).to_be_bytes()
+    }
 }
 
 impl Sa {

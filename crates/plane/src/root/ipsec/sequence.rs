@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use weir_packet::esp::Window;
+
 /// The numbers of one key: given in ascending order, and none that is not reserved.
 #[derive(Debug)]
 pub struct Sequence {
@@ -14,6 +16,18 @@ pub struct Sequence {
 
 /// Sequences by the digest of their key.
 pub type Sequences = Vec<([u8; 16], Arc<Sequence>)>;
+
+/// Windows by the identity of their inbound SA.
+pub type Windows = Vec<([u8; 16], Arc<Window>)>;
+
+/// What outlives a gateway: the numbers that its SAs have sent and received.
+#[derive(Debug, Default, Clone)]
+pub struct Numbers {
+    /// Of outbound SAs.
+    pub sequences: Sequences,
+    /// Of inbound SAs.
+    pub windows: Windows,
+}
 
 /// Numbers that were given: `count` from `first` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -122,8 +122,22 @@ pub enum Action {
 pub struct Policy {
     /// Its action.
     pub action: Action,
+    /// Other rules that protect the same packets, by their pairs of SAs: each with its place. Such a pair may decrypt the packets,
+    /// too, so that one pair can take the place of another without a loss.
+    pub alike: Box<[(u32, u32)]>,
     /// Its counters, by worker. Versions share them as long as the rule stays.
     pub counters: Arc<[PolicyCounters]>,
+}
+
+impl Policy {
+    /// The place of the policy that lets a pair of SAs decrypt packets that match this one, whose place is given.
+    #[inline]
+    pub fn admits(&self, sa: u32, place: u32) -> Option<u32> {
+        if self.action == Action::Protect(sa) {
+            return Some(place);
+        }
+        self.alike.iter().find(|alike| alike.0 == sa).map(|alike| alike.1)
+    }
 }
 
 /// Counters of a policy, on one worker: packets, and octets from the IP header on.

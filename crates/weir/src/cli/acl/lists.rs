@@ -110,7 +110,7 @@ pub(super) enum Lists {
 /// Where in a list.
 #[derive(Debug, Clone, Copy, Args)]
 #[group(multiple = false)]
-pub(super) struct Place {
+pub(in super::super) struct Place {
     /// So that the first of them is the Nth rule of the list
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     at: Option<u32>,
@@ -120,6 +120,14 @@ pub(super) struct Place {
     /// Behind the rule with this id
     #[arg(long, value_name = "ID")]
     after: Option<u32>,
+}
+
+impl Place {
+    /// Rules that are to come there.
+    pub(in super::super) fn insert(&self, rules: &[String]) -> Insert {
+        let Place { at, before, after } = *self;
+        Insert { rules: text(rules), at: at.map(|at| at as usize), before, after }
+    }
 }
 
 /// What there is to a list beside its rules.
@@ -166,9 +174,7 @@ impl Lists {
                 if teller.json { print(&json) } else { print(&rules.file()) }
             }
             Lists::Insert { list, rules, place, source } => {
-                let Place { at, before, after } = *place;
-                let at = at.map(|at| at as usize);
-                batch(&teller, list, source, vec![Change::Insert(Insert { rules: text(rules), at, before, after })])
+                batch(&teller, list, source, vec![Change::Insert(place.insert(rules))])
             }
             Lists::Delete { list, ids, at, source } => batch(&teller, list, source, deletions(ids, at)),
             Lists::Change { list, id, rules, source } => {
@@ -205,7 +211,7 @@ fn text(rules: &[String]) -> String {
 }
 
 /// Places are those of the list as it is: the last ones go first.
-fn deletions(ids: &[u32], at: &[u32]) -> Vec<Change> {
+pub(in super::super) fn deletions(ids: &[u32], at: &[u32]) -> Vec<Change> {
     let mut places = at.to_vec();
     places.sort_unstable_by_key(|&place| std::cmp::Reverse(place));
     places.dedup();

@@ -5,6 +5,8 @@ mod lists;
 
 use clap::{Args, Subcommand};
 
+pub(super) use lists::{Place, deletions};
+
 use super::connection::Connection;
 use super::error::Error;
 

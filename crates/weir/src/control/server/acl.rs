@@ -1,4 +1,5 @@
-//! Access lists: shown, changed by batches, replaced as a whole, made and removed; and the members of groups.
+//! Access lists: shown, changed by batches, replaced as a whole, made and removed; and the members of groups. NAT rules:
+//! changed and replaced likewise.
 
 use axum::Extension;
 use axum::body::Bytes;
@@ -9,6 +10,7 @@ use serde::Deserialize;
 use super::super::Gateway;
 use super::super::acl::live::{self, Put};
 use super::super::acl::{BatchRequest, Expect, GroupRequest};
+use super::super::nat;
 use super::super::refusal::{Kind, Refusal};
 use super::super::source;
 use super::body::Room;
@@ -123,6 +125,52 @@ pub(super) async fn restore_group(State(gateway): State<Shared>, Path(name): Pat
     apart(gateway, move |g| {
         let regrouped = g.restore_acl_group(&name).map_err(Refused::from)?;
         Ok(document(200, &regrouped))
+    })
+    .await?
+}
+
+/// `POST`: a batch of changes of NAT rules.
+pub(super) async fn change_nat(
+    State(gateway): State<Shared>,
+    Extension(room): Extension<Room>,
+    Path(list): Path<String>,
+    request: Request,
+) -> Answer {
+    let long = room.take(request.into_body()).await?;
+    apart(gateway, move |g| {
+        let BatchRequest { source, changes } = parsed(&long.octets)?;
+        of_source(&source)?;
+        let changed = g.change_nat(&list, &source, &changes).map_err(Refused::from)?;
+        Ok(document(200, &changed))
+    })
+    .await?
+}
+
+/// The query of a list of NAT rules that is put.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WholeNat {
+    source: Option<String>,
+    #[serde(default, rename = "allow-empty")]
+    allow_empty: bool,
+}
+
+/// `PUT`: all NAT rules of a list.
+pub(super) async fn put_nat(
+    State(gateway): State<Shared>,
+    Extension(room): Extension<Room>,
+    Path(list): Path<String>,
+    query: Result<Query<WholeNat>, QueryRejection>,
+    request: Request,
+) -> Answer {
+    let WholeNat { source, allow_empty } = asked(query)?;
+    let source = source.unwrap_or_else(source::usual);
+    of_source(&source)?;
+    let long = room.take(request.into_body()).await?;
+    apart(gateway, move |g| {
+        let text = text(&long.octets)?;
+        let changed = g.put_nat(&list, &source, &nat::Put { text, allow_empty }).map_err(Refused::from)?;
+        Ok(document(200, &changed))
     })
     .await?
 }

@@ -1,7 +1,7 @@
 //! Rules that translate addresses and ports: the first of a list that matches decides.
 //!
 //! ```text
-//! rule   = "source" what "from" end "to" end "as" target [ "preserve" ] [ "comment" text ]
+//! rule   = "source" what "from" end "to" end "as" target [ "preserve" ] [ "limit-per-address" n ] [ "comment" text ]
 //!        | "destination" what "from" end "to" own "as" target [ "comment" text ]
 //!        | "both" what "from" end "to" own "as" "source" target "destination" target [ "preserve" ] [ "comment" text ]
 //!        | "map" what "from" end "to" end "as" prefix [ "comment" text ]
@@ -19,10 +19,12 @@ mod print;
 mod rule;
 #[cfg(test)]
 mod tests;
+mod text;
 
 use std::str::FromStr;
 
 pub use rule::{Rule, Target, Verb};
+pub use text::{Line, read};
 
 use super::findings::Sink;
 use super::{Findings, Names};

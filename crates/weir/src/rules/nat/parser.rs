@@ -95,7 +95,7 @@ fn rule<'l>(text: &'l str, line: &mut Line<'l, '_, '_>) -> Result<Rule, Failure>
     if let (Verb::Map, Some((target, place))) = (verb, &source) {
         check_map((&from, &from_at), target, place)?;
     }
-    let (preserve, comment) = options(line, verb)?;
+    let Options { preserve, limit_per_address, comment } = options(line, verb)?;
     let transport = match (protocol, &source_ports, &destination_ports) {
         (None, ..) => Transport::Any,
         (Some(protocol), Ports::Any, Ports::Any) => Transport::Protocol(protocol),
@@ -117,7 +117,7 @@ fn rule<'l>(text: &'l str, line: &mut Line<'l, '_, '_>) -> Result<Rule, Failure>
         comment: None,
     };
     let (source, destination) = (source.map(|(target, _)| target), destination.map(|(target, _)| target));
-    Ok(Rule { verb, matches, to_interface, source, destination, preserve, comment })
+    Ok(Rule { verb, matches, to_interface, source, destination, preserve, limit_per_address, comment })
 }
 
 /// Reads behind `as` the source and the destination that packets get.
@@ -256,25 +256,61 @@ fn check_map(
     }
 }
 
+/// The options behind the targets.
+#[derive(Default)]
+struct Options {
+    preserve: bool,
+    limit_per_address: Option<u32>,
+    comment: Option<Box<str>>,
+}
+
+const PRESERVE: &str = "preserve";
+const LIMIT: &str = "limit-per-address";
+/// Translations that an inside address may be limited to: as many as `sessions` of the flow table may be.
+const LIMITS: std::ops::RangeInclusive<u64> = 1..=16_000_000;
+
 /// Reads the options behind the targets, to the end.
-fn options(line: &mut Line<'_, '_, '_>, verb: Verb) -> Result<(bool, Option<Box<str>>), Failure> {
-    let mut preserve = false;
+fn options(line: &mut Line<'_, '_, '_>, verb: Verb) -> Result<Options, Failure> {
+    const WHAT: &str = "`preserve`, `limit-per-address`, `comment` or the end of the rule";
+    let mut own = Options::default();
     loop {
         let token = line.lexer.next()?;
         match token.what {
-            What::End => return Ok((preserve, None)),
-            What::Word("comment") => return Ok((preserve, Some(comment(&mut line.lexer)?))),
-            What::Word("preserve") if preserve => return wrong(&token.range, "`preserve` stands here twice", ""),
-            What::Word("preserve") if matches!(verb, Verb::Source | Verb::Both) => preserve = true,
-            What::Word("preserve") => {
+            What::End => return Ok(own),
+            What::Word("comment") => {
+                own.comment = Some(comment(&mut line.lexer)?);
+                return Ok(own);
+            }
+            What::Word(word @ PRESERVE) if own.preserve => return twice(&token.range, word),
+            What::Word(word @ LIMIT) if own.limit_per_address.is_some() => return twice(&token.range, word),
+            What::Word(PRESERVE) if matches!(verb, Verb::Source | Verb::Both) => own.preserve = true,
+            What::Word(PRESERVE) => {
                 let message = format!("a `{}` rule draws no ports: there is none to preserve", print::verb(verb));
                 return wrong(&token.range, message, "leave it out");
             }
-            What::Word(word) => {
-                let (range, problem) = expected("`preserve`, `comment` or the end of the rule", &token);
-                return Err((range, problem.suggest(word, &["preserve", "comment"])));
+            What::Word(LIMIT) if verb == Verb::Source => {
+                let (text, range) = word(&mut line.lexer, "the most translations of an address")?;
+                let most = text.parse::<u64>().ok().filter(|most| LIMITS.contains(most));
+                let Some(most) = most.and_then(|most| u32::try_from(most).ok()) else {
+                    let (least, greatest) = (LIMITS.start(), LIMITS.end());
+                    let message = format!("`{}` is no limit: it is a number from {least} to {greatest}", shown(text));
+                    return wrong(&range, message, "");
+                };
+                own.limit_per_address = Some(most);
             }
-            _ => return Err(expected("`preserve`, `comment` or the end of the rule", &token)),
+            What::Word(LIMIT) => {
+                let message = format!("a `{}` rule has no limit for each address", print::verb(verb));
+                return wrong(&token.range, message, "leave it out: `source` rules have one");
+            }
+            What::Word(word) => {
+                let (range, problem) = expected(WHAT, &token);
+                return Err((range, problem.suggest(word, &[PRESERVE, LIMIT, "comment"])));
+            }
+            _ => return Err(expected(WHAT, &token)),
         }
     }
+}
+
+fn twice<T>(place: &Range<usize>, word: &str) -> Result<T, Failure> {
+    wrong(place, format!("`{word}` stands here twice"), "")
 }

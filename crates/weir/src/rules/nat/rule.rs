@@ -27,6 +27,8 @@ pub struct Rule {
     pub destination: Option<Target>,
     /// The source port stays if it can.
     pub preserve: bool,
+    /// Translations that an inside address may have by it.
+    pub limit_per_address: Option<u32>,
     /// Remarks of people: up to [`LONGEST_COMMENT`](super::super::LONGEST_COMMENT) octets without control characters.
     pub comment: Option<Box<str>>,
 }
@@ -82,6 +84,7 @@ impl Rule {
             source,
             destination,
             preserve: self.preserve,
+            limit_per_address: self.limit_per_address,
             comment: self.comment.as_deref().map(Arc::from),
         })
     }
@@ -109,6 +112,7 @@ impl Rule {
             source: rule.source.as_ref().map(target),
             destination: rule.destination.as_ref().map(target),
             preserve: rule.preserve,
+            limit_per_address: rule.limit_per_address,
             comment: rule.comment.as_deref().map(Box::from),
         }
     }

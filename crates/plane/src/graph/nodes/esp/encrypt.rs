@@ -13,7 +13,7 @@ use super::super::stage::Stage;
 use super::super::{Context, handover, session};
 use super::build::{self, Draw};
 use super::jobs::{BATCH, no_jobs};
-use super::{fragments, path};
+use super::{fragments, path, segments};
 use crate::graph::flags::{ENCAPSULATED, ORIGINATED};
 use crate::graph::peer::Peer;
 use crate::graph::record::Fate;
@@ -55,7 +55,7 @@ pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, fram
     }
 }
 
-/// Seals a batch. Once a packet was cut into fragments, which go round again, the packets behind it do, too: `is_queueing`.
+/// Seals a batch. Once a packet was cut into pieces, which go round again, the packets behind it do, too: `is_queueing`.
 fn run_batch(
     context: &mut Context<'_>,
     vector: &mut Vector,
@@ -84,6 +84,10 @@ fn run_batch(
                 fragments::cut(context, &mut vector[place], place, room);
                 is_queueing = true;
             }
+            Err(Stop::Segment) => {
+                segments::cut(context, &mut vector[place], place);
+                is_queueing = true;
+            }
         }
     }
     let count = number(context, vector, &mut ready, count);
@@ -103,6 +107,8 @@ enum Stop {
     Aloud(Reason),
     /// It is cut first, into packets of at most so many octets.
     Fragment(u32),
+    /// It is cut first, into the segments that the kernel left uncut.
+    Segment,
 }
 
 impl From<Reason> for Stop {
@@ -123,8 +129,7 @@ fn check<'a>(context: &mut Context<'a>, packet: &mut Packet, path: &mut Path) ->
     }
     outbound.key.prefetch(packet.len());
     if packet.is_to_be_segmented() {
-        // The kernel's segments are to be made before.
-        return Err(Reason::OffloadMismatch.into());
+        return Err(Stop::Segment);
     }
     let v4 = packet.flags().contains(ParseFlags::IP4);
     let originated = packet.state().contains(ORIGINATED);

@@ -7,6 +7,7 @@ mod encrypt;
 mod fragments;
 mod jobs;
 mod path;
+mod segments;
 mod selectors;
 
 pub(super) use arrival::{Arrival, arrival, awaits_ports, is_for_gateway, owner_hash};

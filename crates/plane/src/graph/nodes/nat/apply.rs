@@ -99,7 +99,7 @@ fn error<K: Family>(packet: &mut Packet, session: &Session<K>, member: Membershi
 
 /// Gives a translated packet the endpoints back that it came in with, for an error about it.
 #[cold]
-pub(in crate::graph::nodes) fn undo(context: &Context<'_>, packet: &mut Packet) {
+pub(super) fn undo(context: &Context<'_>, packet: &mut Packet) {
     fn of_family<K: Family>(context: &Context<'_>, packet: &mut Packet, member: Membership) {
         if let Some(session) = K::of(&*context.sessions).get(member.number) {
             translate(packet, &of(&ends(session, member.way).0));

@@ -46,6 +46,11 @@ pub(super) fn source<K: Family>(
     if !K::of_mut(context.sessions).set_reply(member.number, reply, source_by) {
         return Err(Reason::SessionLimit);
     }
+    if let Some(number) = source_by.and_then(|by| by.rule)
+        && !open::count::<K>(context.sessions, context.root, member.number, number)
+    {
+        return Err(Reason::SessionLimit);
+    }
     let own = K::of(&*context.sessions).get(member.number).is_some_and(|session| is_own(context, session, egress));
     if own { Ok(()) } else { Err(Reason::NatWorker) }
 }

@@ -9,6 +9,8 @@
 mod apply;
 mod batch;
 mod decide;
+mod mss;
+mod npt;
 mod open;
 mod owner;
 
@@ -26,7 +28,7 @@ use crate::model::NatVerb;
 use crate::reason::Reason;
 use crate::root::family::Family;
 
-pub(super) use apply::{addresses, keeps_source, undo, whole};
+pub(super) use apply::{addresses, keeps_source, whole};
 use batch::{Batch, Member, gather};
 
 /// Translates the destinations of packets that have come in.
@@ -43,6 +45,9 @@ pub(super) fn input<K: Family>(context: &mut Context<'_>, vector: &mut Vector, f
             (None, rule) if is_keep(context, rule) => {
                 keep(context, packet, rule);
                 Ok(None)
+            }
+            (None, rule) if let Some(pair) = npt::prefixes(context.root, rule) => {
+                npt::input(context, packet, rule, &pair).map(|()| None)
             }
             (None, rule) => {
                 open::input::<K>(context, packet, &batch.fields[index], batch.tuples[index], rule).map(Some)
@@ -90,6 +95,9 @@ pub(super) fn output<K: Family>(context: &mut Context<'_>, vector: &mut Vector, 
                 keep(context, packet, rule);
                 Ok(None)
             }
+            (None, rule) if let Some(pair) = npt::prefixes(context.root, rule) => {
+                npt::output(context, packet, rule, &pair).map(|()| None)
+            }
             (None, rule) => {
                 open::output::<K>(context, packet, &batch.fields[index], batch.tuples[index], rule, egress).map(Some)
             }
@@ -112,6 +120,7 @@ pub(super) fn output<K: Family>(context: &mut Context<'_>, vector: &mut Vector, 
                     let session = *session;
                     record(context, packet, &session, member, true);
                 }
+                mss::clamp::<K>(context, packet, member);
                 onward.push(place);
             }
             Ok(None) => onward.push(place),
@@ -120,6 +129,13 @@ pub(super) fn output<K: Family>(context: &mut Context<'_>, vector: &mut Vector, 
     }
     onward.sort();
     stage::leave_translated(context, vector, &onward, K::IS_V4);
+}
+
+/// Gives a packet the addresses and ports back that it came in with, for an error about it.
+#[cold]
+pub(super) fn undo(context: &Context<'_>, packet: &mut Packet) {
+    npt::undo(context.root, packet);
+    apply::undo(context, packet);
 }
 
 fn is_keep(context: &Context<'_>, rule: u32) -> bool {
@@ -149,7 +165,7 @@ fn note<K: Family>(context: &mut Context<'_>, packet: &mut Packet, member: Membe
     }
 }
 
-/// Drops a packet, and counts it for its rule if no port is free.
+/// Drops a packet, and counts it for its rule if no port is free, or its source has as many translations as it may have.
 #[cold]
 fn refuse(context: &mut Context<'_>, packet: &mut Packet, place: u8, reason: Reason, rule: u32) {
     let of_session = translated(packet).and_then(|member| {
@@ -158,10 +174,12 @@ fn refuse(context: &mut Context<'_>, packet: &mut Packet, place: u8, reason: Rea
     });
     let rule = of_session.unwrap_or(rule);
     let own = context.root.nat.rules.get(rule as usize);
-    if reason == Reason::NatExhausted
-        && let Some(counters) = context.root.nat.counters(context.worker, rule)
-    {
-        counters.exhausted.add(1);
+    if let Some(counters) = context.root.nat.counters(context.worker, rule) {
+        match reason {
+            Reason::NatExhausted => counters.exhausted.add(1),
+            Reason::NatLimit => counters.limited.add(1),
+            _ => {}
+        }
     }
     if let Some(own) = own {
         context.record(packet, Fate::Nat { list: own.list, place: own.place, effect: NatEffect::Dropped });

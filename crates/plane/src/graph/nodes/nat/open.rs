@@ -6,9 +6,12 @@ use weir_table::classify::Fields;
 
 use super::super::Context;
 use crate::graph::session::nat::{self, Draw};
-use crate::graph::session::{Admission, MOST_NOTED, Membership, OfFamily, Opener, Progress, Translation, Tuple, Way};
+use crate::graph::session::{
+    Admission, MOST_NOTED, Membership, OfFamily, Opener, Progress, Sessions, Translation, Tuple, Way,
+};
 use crate::model::NatVerb;
 use crate::reason::Reason;
+use crate::root::Root;
 use crate::root::family::Family;
 
 /// Opens the translation that a rule gives a packet which has come in.
@@ -31,6 +34,7 @@ pub(super) fn input<K: Family>(
         reply: out.reversed(),
         rule: number,
         source_by: None,
+        counted: None,
         interface: packet.interface(),
         input: true,
         is_undecided: true,
@@ -53,6 +57,7 @@ pub(super) fn output<K: Family>(
         reply: out.reversed(),
         rule: number,
         source_by: None,
+        counted: None,
         interface: egress,
         input: false,
         is_undecided: true,
@@ -63,7 +68,11 @@ pub(super) fn output<K: Family>(
 /// The tuple with a source that a rule gives.
 pub(super) fn drawn<K: Family>(context: &mut Context<'_>, number: u32, tuple: &Tuple<K>) -> Result<Tuple<K>, Reason> {
     let rule = context.root.nat.rules.get(number as usize).ok_or(Reason::NatUntranslated)?;
-    let sessions = (K::of(&*context.sessions), context.sessions.bounds(), context.now);
+    let own = K::of(&*context.sessions);
+    if rule.limit.as_ref().is_some_and(|limit| own.is_at_limit(limit, tuple.source)) {
+        return Err(Reason::NatLimit);
+    }
+    let sessions = (own, context.sessions.bounds(), context.now);
     match nat::draw(sessions, (context.seed, context.random), rule, tuple) {
         Draw::Found(tuple) => Ok(tuple),
         Draw::Exhausted => Err(Reason::NatExhausted),
@@ -104,7 +113,7 @@ fn open<K: Family>(
     }
     let at = (root.nat.version, *now);
     match K::of_mut(*sessions).open_translation(tuple, translation, progress, opener, at) {
-        Admission::Opened(number) if number < MOST_NOTED => {
+        Admission::Opened(number) if number < MOST_NOTED && count::<K>(sessions, root, number, rule) => {
             counters.sessions.opened.add(1);
             if let Some(counters) = root.nat.counters(context.worker, rule) {
                 counters.opened.add(1);
@@ -117,4 +126,10 @@ fn open<K: Family>(
         }
         Admission::Passes | Admission::MidStream | Admission::Full => Err(Reason::SessionLimit),
     }
+}
+
+/// Counts a translation for the limit of a rule, if it has one. False if there is no room.
+pub(super) fn count<K: Family>(sessions: &mut Sessions, root: &Root, number: u32, rule: u32) -> bool {
+    let limit = root.nat.rules.get(rule as usize).and_then(|rule| rule.limit);
+    limit.is_none_or(|limit| K::of_mut(sessions).count_for(number, Some(limit.number)))
 }

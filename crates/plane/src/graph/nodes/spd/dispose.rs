@@ -1,12 +1,11 @@
 //! Sends packets where the policies that they matched say.
 
 use weir_packet::packet::Packet;
-use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Indices, Vector};
-use weir_table::classify::{Fields, NO_RULE};
+use weir_table::classify::NO_RULE;
 
+use super::super::Context;
 use super::super::stage::{self, Stage};
-use super::super::{Context, fields};
 use super::batch::Batch;
 use crate::graph::flags::ORIGINATED;
 use crate::graph::record::{Fate, SpdEffect};
@@ -71,40 +70,9 @@ pub(super) fn run<K: Family, const OUTPUT: bool>(
     onward::<OUTPUT>(context, vector, &passed, K::IS_V4);
 }
 
-/// Matches a datagram for the gateway against the SPD of its interface: one whose fragments passed beside the SPD.
-///
-/// # Errors
-/// The reason to drop it.
-#[cold]
-pub(in super::super) fn receive(context: &mut Context<'_>, packet: &Packet) -> Result<(), Reason> {
-    match packet.flags().contains(ParseFlags::IP4) {
-        true => receive_of::<u32>(context, packet),
-        false => receive_of::<u128>(context, packet),
-    }
-}
-
-fn receive_of<K: Family>(context: &mut Context<'_>, packet: &Packet) -> Result<(), Reason> {
-    let root = context.root;
-    let Some(interface) = root.interfaces.get(packet.interface() as usize) else { return Ok(()) };
-    let Some(spd) = root.spd.list.get(usize::from(interface.spd)).map(|spd| &**spd) else { return Ok(()) };
-    let mut own = Fields::default();
-    fields::of::<K>(packet, &mut own);
-    let mut found = [NO_RULE];
-    K::of(spd).table(false).lookup_each(context.guard, &[own], &mut found);
-    let [number] = found;
-    let policy = spd.policies.get(number as usize);
-    if let Some(policy) = policy {
-        let octets = packet.len() - packet.l3_offset();
-        count::<false>(context, policy, 1, octets as u64);
-    }
-    let effect = effect::<false>(policy.map(|policy| policy.action));
-    record::<false>(context, packet, spd, number, effect);
-    refusal(effect).map_or(Ok(()), Err)
-}
-
 /// The reason to drop a packet, if an effect drops it.
 #[inline(always)]
-fn refusal(effect: SpdEffect) -> Option<Reason> {
+pub(super) fn refusal(effect: SpdEffect) -> Option<Reason> {
     match effect {
         SpdEffect::Unprotected => Some(Reason::SpdUnprotected),
         SpdEffect::Discarded => Some(Reason::SpdDiscard),
@@ -116,7 +84,7 @@ fn refusal(effect: SpdEffect) -> Option<Reason> {
 
 /// The effect of an action on a packet in clear: of that of no rule, too.
 #[inline(always)]
-fn effect<const OUTPUT: bool>(action: Option<Action>) -> SpdEffect {
+pub(super) fn effect<const OUTPUT: bool>(action: Option<Action>) -> SpdEffect {
     match action {
         Some(Action::Bypass) => SpdEffect::Bypassed,
         Some(Action::Discard) => SpdEffect::Discarded,

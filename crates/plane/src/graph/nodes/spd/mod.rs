@@ -9,6 +9,7 @@ mod cache;
 mod dispose;
 mod fragment;
 mod selectors;
+mod single;
 
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
@@ -24,9 +25,9 @@ use crate::root::family::Family;
 use crate::root::spd::{self, Spd};
 
 use batch::Batch;
-pub(super) use dispose::receive;
 use fragment::{Seen, fragment};
 pub(super) use selectors::{Checked, admit};
+pub(super) use single::{Sent, receive, send};
 
 /// Matches packets. `OUTPUT`: they leave.
 pub(super) fn run<K: Family, const OUTPUT: bool>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {

@@ -1,5 +1,5 @@
 //! The check of a decrypted packet: of the SPDs that name its SA, one has to have a policy that protects by it, and no policy of a
-//! higher priority there may match the packet (RFC 4301, 5.2, step 4).
+//! higher priority there may match the packet (RFC 4301, 5.2, step 4), but for policies with the same selectors.
 
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
@@ -13,7 +13,6 @@ use super::fragment::{Seen, fragment};
 use crate::graph::flags::DECRYPTED;
 use crate::graph::record::SpdEffect;
 use crate::root::family::Family;
-use crate::root::spd::Action;
 
 /// The outcome of the check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,8 +63,8 @@ fn check<K: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8, s
         let mut found = [NO_RULE];
         sides.table(false).lookup_each(context.guard, &[seen], &mut found);
         let [number] = found;
-        let policy = spd.policies.get(number as usize);
-        if let Some(policy) = policy.filter(|policy| policy.action == Action::Protect(sa)) {
+        let own = spd.policies.get(number as usize).and_then(|policy| policy.admits(sa, number));
+        if let Some((number, policy)) = own.and_then(|own| Some((own, spd.policies.get(own as usize)?))) {
             let octets = packet.len() - packet.l3_offset();
             dispose::count::<false>(context, policy, 1, octets as u64);
             dispose::record::<false>(context, packet, spd, number, SpdEffect::Admitted);

@@ -64,7 +64,7 @@ fn find<'r, K: Family>(
 ) -> Option<(u32, &'r Rule)> {
     let number = look_up(root, guard, chain, &session.fields_with(tuple))?;
     let rule = root.nat.rules.get(number as usize)?;
-    (rule.verb != NatVerb::Keep).then_some((number, rule))
+    (rule.verb != NatVerb::Keep && rule.npt.is_none()).then_some((number, rule))
 }
 
 /// Whether a rule may give this source to packets of a tuple.

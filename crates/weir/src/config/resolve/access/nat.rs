@@ -37,7 +37,12 @@ impl Resolver<'_> {
             self.never(&rules, &places);
         }
         self.access.nat_places.push(places);
-        NatList { name: declared.name.value.clone(), rules: rules.into(), origin: self.origin(declared.name.span) }
+        NatList {
+            name: declared.name.value.clone(),
+            rules: rules.into(),
+            mss_clamp: declared.mss_clamp,
+            origin: self.origin(declared.name.span),
+        }
     }
 
     fn nat_rule(&mut self, rule: &Rule, span: Span) -> Option<NatRule> {
@@ -64,11 +69,12 @@ impl Resolver<'_> {
                 if !about(&rules[at]) {
                     continue;
                 }
-                let found = Diagnostic::warning(
-                    Code::ShadowedRule,
-                    places[at],
-                    "the rule never matches: earlier rules match its packets",
-                );
+                let message = match rules[at].verb {
+                    // Packets to its outside addresses are matched apart.
+                    NatVerb::Map => "the map never translates a source: earlier rules match its packets from inside",
+                    _ => "the rule never matches: earlier rules match its packets",
+                };
+                let found = Diagnostic::warning(Code::ShadowedRule, places[at], message);
                 let found = finding
                     .by
                     .iter()

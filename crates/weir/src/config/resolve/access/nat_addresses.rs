@@ -2,6 +2,7 @@
 //! to the gateway.
 
 use std::net::IpAddr;
+use std::ops::Range;
 
 use weir_plane::model::{Addresses, IpFamily, NatRule, NatTarget, NatVerb, VrfIndex};
 
@@ -16,11 +17,49 @@ use crate::rules::acl::has;
 /// Both families, in the order of messages.
 const FAMILIES: [IpFamily; 2] = [IpFamily::V4, IpFamily::V6];
 
+/// A word of a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Word {
+    /// The destination that it matches.
+    To,
+    /// The target of sources.
+    Source,
+    /// The target of destinations.
+    Destination,
+}
+
+/// Finds a word in the text of a rule, in octets.
+fn place_of(text: &str, verb: NatVerb, word: Word) -> Option<Range<usize>> {
+    let start = |word: &str| word.as_ptr() as usize - text.as_ptr() as usize;
+    let words = text.split([' ', '\t']).filter(|word| !word.is_empty());
+    let marks: &[&str] = match (word, verb) {
+        (Word::To, _) => &["to"],
+        (Word::Source, NatVerb::Both) => &["as", "source"],
+        (Word::Destination, NatVerb::Both) => &["as", "destination"],
+        _ => &["as"],
+    };
+    let mut words = words;
+    for mark in marks {
+        words.find(|word| word == mark)?;
+    }
+    let word = words.next()?.trim_end_matches(['"', '\'']);
+    Some(start(word)..start(word) + word.len())
+}
+
 impl Resolver<'_> {
+    /// The place of a word of a rule; that of the whole rule, if the word is not found.
+    fn word_of(&self, rule: &NatRule, word: Word, span: Span) -> Span {
+        let (text, start) = self.rule_text(span);
+        let Some(range) = place_of(&text, rule.verb, word) else { return span };
+        Span { start: start + range.start as u32, end: start + range.end as u32, ..span }
+    }
+
     /// Holds a rule against the interfaces that name its list.
     pub(super) fn targets(&mut self, list: usize, rule: &NatRule, span: Span) {
-        for target in [&rule.source, &rule.destination].into_iter().flatten() {
-            self.hosts(target, span);
+        for (target, word) in [(&rule.source, Word::Source), (&rule.destination, Word::Destination)] {
+            if let Some(target) = target {
+                self.hosts(target, self.word_of(rule, word, span));
+            }
         }
         let declared = self.declared;
         let name = &declared.access.nat[list].name.value;
@@ -66,7 +105,13 @@ impl Resolver<'_> {
             _ => "address",
         };
         let message = format!("the interface `{}` has no {family} for `interface`", interface.name.value);
-        let found = Diagnostic::error(Code::InvalidRule, span, message);
+        let is_missing = |target: &Option<NatTarget>| target.as_ref().is_some_and(|target| target.addresses.is_none());
+        let word = match rule {
+            _ if is_missing(&rule.source) => Word::Source,
+            _ if is_missing(&rule.destination) => Word::Destination,
+            _ => Word::To,
+        };
+        let found = Diagnostic::error(Code::InvalidRule, self.word_of(rule, word, span), message);
         let found = found.related(interface.name.span, "the interface");
         self.report(found.help("give it one, or name addresses in the rule"));
     }
@@ -77,7 +122,8 @@ impl Resolver<'_> {
         let Some(to) = rule.destination.as_ref().and_then(single) else { return };
         if let Some(own) = self.connected.own(vrf, to) {
             let message = format!("{to} is an address of the gateway itself, whose answers are not translated");
-            let found = Diagnostic::error(Code::InvalidRule, span, message).related(own.span, "here");
+            let place = self.word_of(rule, Word::Destination, span);
+            let found = Diagnostic::error(Code::InvalidRule, place, message).related(own.span, "here");
             self.report(found.help("name the address of a host"));
         }
     }
@@ -96,7 +142,9 @@ impl Resolver<'_> {
             let on = &self.declared(link.interface).name.value;
             let message =
                 format!("{address} is on the link of `{on}`, where nobody answers for it: no packets to it come");
-            let found = Diagnostic::warning(Code::NatAddressUnanswered, span, message).related(link.span, "the link");
+            let word = if rule.verb == NatVerb::Destination { Word::To } else { Word::Source };
+            let place = self.word_of(rule, word, span);
+            let found = Diagnostic::warning(Code::NatAddressUnanswered, place, message).related(link.span, "the link");
             self.report(found.help("add it to the addresses of the interface, or use one that is routed here"));
             return;
         }
@@ -140,7 +188,9 @@ impl Resolver<'_> {
             {
                 let message =
                     format!("another map has the outside address {first}, too: packets to it are for one of them");
-                let found = Diagnostic::error(Code::InvalidRule, places[at.max(before)], message);
+                let later = at.max(before);
+                let place = self.word_of(&rules[later], Word::Source, places[later]);
+                let found = Diagnostic::error(Code::InvalidRule, place, message);
                 self.report(found.related(places[at.min(before)], "the other map").help("map to different addresses"));
             }
             if reach.is_none_or(|(end, _)| end.is_ipv4() != last.is_ipv4() || last > end) {
@@ -175,5 +225,21 @@ pub(super) fn ranges(addresses: &Addresses) -> Vec<(IpAddr, IpAddr)> {
         Addresses::Net(net) => vec![(net.network(), net.broadcast())],
         Addresses::Range(first, last) => vec![(*first, *last)],
         Addresses::Group(group) => group.members.iter().flat_map(ranges).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_found_by_what_is_before_them() {
+        let both = "both tcp from any to interface port 80 as source interface destination 10.0.0.9 comment \"as to\"";
+        let found = |text: &'static str, verb, word| place_of(text, verb, word).map(|range| &text[range]);
+        assert_eq!(found(both, NatVerb::Both, Word::To), Some("interface"));
+        assert_eq!(place_of(both, NatVerb::Both, Word::Source).map(|range| range.start), Some(49));
+        assert_eq!(found(both, NatVerb::Both, Word::Destination), Some("10.0.0.9"));
+        assert_eq!(found("map ip4 from 10.0.0.1 to any as 192.0.2.1", NatVerb::Map, Word::Source), Some("192.0.2.1"));
+        assert_eq!(found("keep ip from any", NatVerb::Keep, Word::To), None);
     }
 }

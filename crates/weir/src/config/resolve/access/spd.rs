@@ -1,6 +1,6 @@
 //! Security policy databases: the names in their rules, and rules that never match.
 
-use weir_plane::model::{AclRule, IpFamily, Sa, SaIndex, SaMode, Spd, SpdAction, SpdRule};
+use weir_plane::model::{AclRule, IpFamily, Origin, Sa, SaIndex, SaMode, Spd, SpdAction, SpdRule};
 
 use super::super::super::declare::access;
 use super::super::super::diagnostic::{Code, Diagnostic};
@@ -8,6 +8,11 @@ use super::super::super::source::Span;
 use super::super::Resolver;
 use super::needless::shadowed;
 use crate::rules::spd::{self, Rule};
+
+/// Two rules match the same packets by the same words.
+fn same_selectors(one: &AclRule, other: &AclRule) -> bool {
+    AclRule { origin: Origin::default(), ..one.clone() } == AclRule { origin: Origin::default(), ..other.clone() }
+}
 
 impl Resolver<'_> {
     /// Makes the SPDs of the model.
@@ -131,7 +136,13 @@ impl Resolver<'_> {
         let order = spd.order().into_iter().map(|place| place as usize);
         let among: Vec<usize> = order.filter(|&place| !spd.rules[place].is_opaque()).collect();
         let matches: Vec<&AclRule> = among.iter().map(|&place| &spd.rules[place].matches).collect();
+        let protects = |place: usize| matches!(spd.rules[place].action, SpdAction::Protect(_));
         for finding in shadowed(&matches).findings {
+            // A pair of SAs that is about to take the place of another one decrypts already.
+            let is_successor = |by: &usize| protects(among[*by]) && same_selectors(matches[*by], matches[finding.rule]);
+            if protects(among[finding.rule]) && finding.by.iter().all(is_successor) {
+                continue;
+            }
             let place = places[among[finding.rule]];
             let message = "the rule never matches: rules that are matched before it match its packets";
             let found = Diagnostic::warning(Code::ShadowedRule, place, message);

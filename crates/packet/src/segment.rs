@@ -1,0 +1,331 @@
+//! Segmentation of TCP segments and UDP datagrams that the kernel or a card has left uncut: what the sender's stack would have
+//! sent without that offload.
+//!
+//! Each piece has the headers of the whole packet. TCP: sequence numbers count on, FIN and PSH stand in the last piece, CWR in the
+//! first one (RFC 3168, 6.1.2). IPv4: identifications count on. Checksums are complete.
+
+use crate::checksum::{self, Sum};
+use crate::offload::{Checksum, Gso, Offload};
+use crate::packet::Packet;
+use crate::parse::ParseFlags;
+use crate::wire::{ipv4, ipv6, protocol, tcp, udp};
+
+/// A packet that has not the headers that its offload state names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mismatch;
+
+/// Cuts one packet.
+#[derive(Debug, Clone)]
+pub struct Segmenter<'a> {
+    /// From the IP header to the end of the transport header.
+    headers: &'a [u8],
+    /// Where the transport header starts in `headers`.
+    l4: usize,
+    is_v4: bool,
+    is_tcp: bool,
+    payload: &'a [u8],
+    /// Octets of payload of each piece but the last.
+    segment: usize,
+    /// Octets of payload that are cut off so far.
+    done: usize,
+    /// Pieces so far.
+    count: u16,
+    /// The sum of the pseudo-header without the length.
+    pseudo: Sum,
+}
+
+impl<'a> Segmenter<'a> {
+    /// Prepares to cut a packet whose parsed layout is known.
+    ///
+    /// # Errors
+    /// If its headers are not what its offload state says.
+    pub fn new(packet: &'a Packet) -> Result<Segmenter<'a>, Mismatch> {
+        let offload = packet.offload();
+        let l3 = packet.l3();
+        let l4 = packet.l4_offset().checked_sub(packet.l3_offset()).ok_or(Mismatch)?;
+        let is_v4 = packet.flags().contains(ParseFlags::IP4);
+        let is_tcp = packet.protocol() == protocol::TCP;
+        let fits = match offload.gso {
+            Gso::Tcp4 => is_tcp && is_v4,
+            Gso::Tcp6 => is_tcp && !is_v4,
+            Gso::Udp => packet.protocol() == protocol::UDP,
+            Gso::None => false,
+        };
+        let transport = l3.get(l4..).ok_or(Mismatch)?;
+        let length = match is_tcp {
+            true => usize::from(transport.get(tcp::DATA_OFFSET).ok_or(Mismatch)? >> 4) * 4,
+            false => udp::LENGTH,
+        };
+        let least = if is_tcp { tcp::LENGTH } else { udp::LENGTH };
+        let network = if is_v4 { ipv4::LENGTH } else { ipv6::LENGTH };
+        if !fits || offload.segment == 0 || length < least || l4 < network || transport.len() < length {
+            return Err(Mismatch);
+        }
+        let (headers, payload) = l3.split_at(l4 + length);
+        let pseudo = pseudo(headers, l4, is_tcp, &offload, transport.len()).ok_or(Mismatch)?;
+        let segment = usize::from(offload.segment);
+        Ok(Segmenter { headers, l4, is_v4, is_tcp, payload, segment, done: 0, count: 0, pseudo })
+    }
+
+    /// Returns how many pieces are still to come.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        let rest = self.payload.len() - self.done;
+        if self.count == 0 { rest.div_ceil(self.segment).max(1) } else { rest.div_ceil(self.segment) }
+    }
+
+    /// Returns the length of the next piece from its IP header on, in octets; `None` after the last.
+    #[must_use]
+    pub fn next_length(&self) -> Option<usize> {
+        (self.count() > 0).then(|| self.headers.len() + self.segment.min(self.payload.len() - self.done))
+    }
+
+    /// Writes the next piece to the start of `out`, and returns its length in octets; `None` after the last. Also `None`, and the
+    /// piece is still to come, if `out` is shorter than [`next_length`](Self::next_length).
+    pub fn next(&mut self, out: &mut [u8]) -> Option<usize> {
+        let length = self.next_length()?;
+        let out = out.get_mut(..length)?;
+        let (headers, payload) = out.split_at_mut(self.headers.len());
+        headers.copy_from_slice(self.headers);
+        payload.copy_from_slice(&self.payload[self.done..self.done + payload.len()]);
+        self.finish_network(headers, length);
+        let transport = &mut headers[self.l4..];
+        match self.is_tcp {
+            true => self.finish_tcp(transport, payload.len()),
+            // The packet fits its own length, which has 16 bits.
+            false => transport[4..6].copy_from_slice(&((udp::LENGTH + payload.len()) as u16).to_be_bytes()),
+        }
+        let at = if self.is_tcp { tcp::CHECKSUM } else { udp::CHECKSUM };
+        transport[at..at + 2].fill(0);
+        let octets = (transport.len() + payload.len()) as u32;
+        // Transport headers have an even length, so the payload's sum follows.
+        let sum = self.pseudo.long(octets).bytes(transport).bytes(payload).checksum();
+        let sum = if self.is_tcp { sum } else { checksum::udp(sum) };
+        transport[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+        self.done += payload.len();
+        self.count += 1;
+        Some(length)
+    }
+
+    fn finish_network(&self, headers: &mut [u8], length: usize) {
+        if !self.is_v4 {
+            let payload = (length - ipv6::LENGTH) as u16;
+            headers[ipv6::PAYLOAD_LENGTH..][..2].copy_from_slice(&payload.to_be_bytes());
+            return;
+        }
+        headers[ipv4::TOTAL_LENGTH..][..2].copy_from_slice(&(length as u16).to_be_bytes());
+        let first = u16::from_be_bytes([headers[ipv4::IDENTIFICATION], headers[ipv4::IDENTIFICATION + 1]]);
+        headers[ipv4::IDENTIFICATION..][..2].copy_from_slice(&first.wrapping_add(self.count).to_be_bytes());
+        headers[ipv4::CHECKSUM..][..2].fill(0);
+        let checksum = checksum::of(&headers[..self.l4]);
+        headers[ipv4::CHECKSUM..][..2].copy_from_slice(&checksum.to_be_bytes());
+    }
+
+    fn finish_tcp(&self, header: &mut [u8], payload: usize) {
+        let sequence = &self.headers[self.l4 + tcp::SEQUENCE..][..4];
+        let sequence = u32::from_be_bytes([sequence[0], sequence[1], sequence[2], sequence[3]]);
+        let sequence = sequence.wrapping_add(self.done as u32);
+        header[tcp::SEQUENCE..][..4].copy_from_slice(&sequence.to_be_bytes());
+        let is_last = self.done + payload == self.payload.len();
+        let mut left_out = 0;
+        if !is_last {
+            left_out |= tcp::Flags::FIN.0 | tcp::Flags::PSH.0;
+        }
+        if self.count > 0 {
+            left_out |= tcp::Flags::CWR.0;
+        }
+        header[tcp::FLAGS] &= !left_out;
+    }
+}
+
+/// The sum of the pseudo-header without the length. A checksum that is still to be completed holds it already, whatever the routing
+/// header of IPv6 says of the destination.
+fn pseudo(headers: &[u8], l4: usize, is_tcp: bool, offload: &Offload, octets: usize) -> Option<Sum> {
+    if offload.checksum == Checksum::Partial {
+        let at = l4 + if is_tcp { tcp::CHECKSUM } else { udp::CHECKSUM };
+        let sum = Sum::new().word(u16::from_be_bytes([*headers.get(at)?, *headers.get(at + 1)?]));
+        // Subtraction in ones' complement.
+        return Some(sum.word(!Sum::new().long(octets as u32).folded()));
+    }
+    let protocol = if is_tcp { protocol::TCP } else { protocol::UDP };
+    if headers.first()? >> 4 == 4 {
+        let header = ipv4::Header::new(headers).ok()?;
+        return Some(checksum::pseudo_v4(header.source(), header.destination(), protocol, 0));
+    }
+    let header = ipv6::Header::new(headers).ok()?;
+    Some(checksum::pseudo_v6(header.source(), header.destination(), protocol, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::buffer::{Cache, Pool, PoolSize};
+    use crate::parse;
+
+    /// A packet with this transport header and payload, as the kernel gives it: the checksum is to be completed, or was verified.
+    fn whole(
+        cache: &mut Cache,
+        v4: bool,
+        transport: &[u8],
+        payload: &[u8],
+        gso: Gso,
+        segment: u16,
+        partial: bool,
+    ) -> Packet {
+        let (from, to) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
+        let (from6, to6): (Ipv6Addr, Ipv6Addr) = ("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap());
+        let protocol = if gso == Gso::Udp { protocol::UDP } else { protocol::TCP };
+        let behind = transport.len() + payload.len();
+        let mut octets = match v4 {
+            true => ipv4::Fields {
+                tos: 0,
+                total_length: (20 + behind) as u16,
+                identification: 0xffff,
+                dont_fragment: true,
+                more_fragments: false,
+                fragment_offset: 0,
+                ttl: 64,
+                protocol,
+                source: from,
+                destination: to,
+            }
+            .emit()
+            .to_vec(),
+            false => ipv6::Fields {
+                traffic_class: 0,
+                flow_label: 5,
+                payload_length: behind as u16,
+                next_header: protocol,
+                hop_limit: 64,
+                source: from6,
+                destination: to6,
+            }
+            .emit()
+            .to_vec(),
+        };
+        let l4 = octets.len();
+        octets.extend_from_slice(transport);
+        octets.extend_from_slice(payload);
+        let sum = match v4 {
+            true => checksum::pseudo_v4(from, to, protocol, behind as u16),
+            false => checksum::pseudo_v6(from6, to6, protocol, behind as u32),
+        };
+        let offset = if protocol == protocol::TCP { tcp::CHECKSUM } else { udp::CHECKSUM };
+        octets[l4 + offset..l4 + offset + 2].copy_from_slice(&sum.folded().to_be_bytes());
+        let mut packet = Packet::copy_of(cache, &octets).unwrap();
+        let parsed = if v4 { parse::ipv4(&octets, 0) } else { parse::ipv6(&octets, 0) };
+        packet.set_parsed(&parsed.unwrap());
+        let state = if partial { Checksum::Partial } else { Checksum::Valid };
+        packet.set_offload(Offload { checksum: state, gso, segment, start: l4 as u16, offset: offset as u16 });
+        packet
+    }
+
+    fn pieces(packet: &Packet) -> Vec<Vec<u8>> {
+        let mut segmenter = Segmenter::new(packet).unwrap();
+        let mut pieces = Vec::new();
+        while let Some(length) = segmenter.next_length() {
+            let left = segmenter.count();
+            let mut piece = vec![0; length];
+            assert_eq!(segmenter.next(&mut piece[..length - 1]), None, "too short");
+            assert_eq!(segmenter.next(&mut piece), Some(length));
+            assert_eq!(segmenter.count(), left - 1);
+            pieces.push(piece);
+        }
+        pieces
+    }
+
+    /// The transport checksum of a packet is right.
+    fn is_right(packet: &[u8], v4: bool, protocol: u8) -> bool {
+        let l4 = if v4 { 20 } else { 40 };
+        let behind = packet.len() - l4;
+        let sum = match v4 {
+            true => {
+                let header = ipv4::Header::new(packet).unwrap();
+                assert!(checksum::is_valid(&packet[..20]) && usize::from(header.total_length()) == packet.len());
+                checksum::pseudo_v4(header.source(), header.destination(), protocol, behind as u16)
+            }
+            false => {
+                let header = ipv6::Header::new(packet).unwrap();
+                assert_eq!(usize::from(header.payload_length()), behind);
+                checksum::pseudo_v6(header.source(), header.destination(), protocol, behind as u32)
+            }
+        };
+        sum.bytes(&packet[l4..]).is_valid()
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_of_tcp_are_what_the_sender_would_have_sent(
+            (v4, partial) in any::<(bool, bool)>(),
+            options in 0usize..=10,
+            sequence: u32,
+            segment in 1u16..1500,
+            payload in proptest::collection::vec(any::<u8>(), 0..9000),
+        ) {
+            let mut cache = Pool::new(PoolSize { small: 8, large: 8 }).unwrap().cache();
+            let mut header = vec![0; 20 + 4 * options];
+            header[..4].copy_from_slice(&[1, 2, 3, 4]);
+            header[tcp::SEQUENCE..][..4].copy_from_slice(&sequence.to_be_bytes());
+            header[tcp::DATA_OFFSET] = ((5 + options) as u8) << 4;
+            header[tcp::FLAGS] = 0xff & !tcp::Flags::SYN.0 & !tcp::Flags::RST.0;
+            let gso = if v4 { Gso::Tcp4 } else { Gso::Tcp6 };
+            let packet = whole(&mut cache, v4, &header, &payload, gso, segment, partial);
+            let pieces = pieces(&packet);
+            prop_assert_eq!(pieces.len(), payload.len().div_ceil(segment.into()).max(1));
+            let l4 = if v4 { 20 } else { 40 };
+            let mut joined = Vec::new();
+            for (index, piece) in pieces.iter().enumerate() {
+                prop_assert!(is_right(piece, v4, protocol::TCP));
+                let tcp = &piece[l4..];
+                let own = u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]);
+                prop_assert_eq!(own, sequence.wrapping_add(joined.len() as u32));
+                let (first, last) = (index == 0, index + 1 == pieces.len());
+                let flags = tcp::Flags(tcp[tcp::FLAGS]);
+                prop_assert_eq!(flags.contains(tcp::Flags::CWR), first);
+                prop_assert_eq!(flags.contains(tcp::Flags::FIN), last);
+                prop_assert_eq!(flags.contains(tcp::Flags::PSH), last);
+                prop_assert!(flags.contains(tcp::Flags::ACK) && flags.contains(tcp::Flags::ECE));
+                if v4 {
+                    prop_assert_eq!(u16::from_be_bytes([piece[4], piece[5]]), 0xffffu16.wrapping_add(index as u16));
+                }
+                let octets = &piece[l4 + header.len()..];
+                prop_assert!(octets.len() == usize::from(segment) || last && octets.len() <= segment.into());
+                joined.extend_from_slice(octets);
+            }
+            prop_assert_eq!(joined, payload);
+        }
+
+        #[test]
+        fn pieces_of_udp_are_datagrams(v4: bool, segment in 1u16..1500, payload in proptest::collection::vec(any::<u8>(), 1..9000)) {
+            let mut cache = Pool::new(PoolSize { small: 8, large: 8 }).unwrap().cache();
+            let header = [0, 53, 0, 54, 0, 0, 0, 0];
+            let packet = whole(&mut cache, v4, &header, &payload, Gso::Udp, segment, true);
+            let l4 = if v4 { 20 } else { 40 };
+            let mut joined = Vec::new();
+            for piece in pieces(&packet) {
+                prop_assert!(is_right(&piece, v4, protocol::UDP));
+                prop_assert_eq!(usize::from(u16::from_be_bytes([piece[l4 + 4], piece[l4 + 5]])), piece.len() - l4);
+                joined.extend_from_slice(&piece[l4 + 8..]);
+            }
+            prop_assert_eq!(joined, payload);
+        }
+    }
+
+    #[test]
+    fn what_is_not_what_its_state_says_is_refused() {
+        let mut cache = Pool::new(PoolSize { small: 8, large: 8 }).unwrap().cache();
+        let mut header = [0; 20];
+        header[tcp::DATA_OFFSET] = 0x50;
+        for (v4, gso, segment) in [(true, Gso::Tcp6, 100), (false, Gso::Tcp4, 100), (true, Gso::Tcp4, 0)] {
+            let packet = whole(&mut cache, v4, &header, &[0; 500], gso, segment, true);
+            assert_eq!(Segmenter::new(&packet).err(), Some(Mismatch));
+        }
+        header[tcp::DATA_OFFSET] = 0x40;
+        let packet = whole(&mut cache, true, &header, &[0; 500], Gso::Tcp4, 100, true);
+        assert_eq!(Segmenter::new(&packet).err(), Some(Mismatch));
+    }
+}

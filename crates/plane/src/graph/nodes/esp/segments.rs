@@ -1,0 +1,59 @@
+//! Packets that the kernel left to be segmented: they are cut before they are encrypted, as nobody can cut them later. The segments
+//! come back to `esp-encrypt` in their order.
+
+use weir_packet::packet::Packet;
+use weir_packet::parse::{self, ParseFlags};
+use weir_packet::segment::Segmenter;
+
+use super::super::stage::Stage;
+use super::super::{Context, discard, session};
+use super::fragments;
+use crate::graph::flags::ORIGINATED;
+use crate::reason::Reason;
+
+/// Cuts a packet into segments, which come back to `esp-encrypt`. If the queue has no room for all of them now, the packet comes
+/// back as it is, behind those that are in the queue.
+#[cold]
+pub(super) fn cut(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
+    let Ok(segmenter) = Segmenter::new(packet) else {
+        return context.next.refuse(packet, place, Reason::OffloadMismatch);
+    };
+    if segmenter.count() > context.requeue.room() && !context.requeue.is_empty() {
+        return fragments::queue(context, packet, place);
+    }
+    match send(context, packet, segmenter) {
+        Ok(()) => {
+            session::pass(context, packet);
+            context.counters.absorbed.add(1);
+        }
+        Err(reason) => context.next.refuse(packet, place, reason),
+    }
+}
+
+/// Queues all segments of a packet. If there is no room for one, those before it go on and the packet counts as dropped.
+fn send(context: &mut Context<'_>, packet: &Packet, mut segmenter: Segmenter<'_>) -> Result<(), Reason> {
+    let v4 = packet.flags().contains(ParseFlags::IP4);
+    while let Some(length) = segmenter.next_length() {
+        let mut piece = Packet::new(context.cache, length).ok_or(Reason::NoBuffer)?;
+        segmenter.next(piece.data_mut());
+        let parsed = if v4 { parse::ipv4(piece.data(), 0) } else { parse::ipv6(piece.data(), 0) };
+        let Ok(parsed) = parsed else {
+            piece.recycle(context.cache);
+            return Err(Reason::OffloadMismatch);
+        };
+        piece.set_parsed(&parsed);
+        piece.inherit(packet);
+        if packet.state().contains(ORIGINATED) {
+            piece.add_state(ORIGINATED);
+        }
+        piece.set_forwarding(packet.forwarding());
+        piece.set_resume(Stage::Encrypt as u8);
+        context.counters.created.add(1);
+        if let Err(mut refused) = context.requeue.push(piece) {
+            discard(context, &refused, Reason::NoBuffer);
+            refused.recycle(context.cache);
+            return Err(Reason::NoBuffer);
+        }
+    }
+    Ok(())
+}
