@@ -357,8 +357,14 @@ fn reloads_all_or_nothing() {
     let first = gateway.generation();
 
     let more = format!("{CONFIG}\n[[interface]]\nname = \"dmz\"\naddress = \"10.0.2.1/24\"\nport = \"null\"\n");
+    gateway.folder.config(&format!("{more}spd = \"edge\"\n[spd.edge]\nrules = [\"discard ip from any to any\"]\n"));
+    assert!(gateway.ok(&["reload"]).contains("+ interface dmz\n+ spd edge\n"));
+    let unknown = text(&gateway.folder.output(&["show", "spd", "nosuch"]).stderr);
+    assert!(unknown.contains("there is no SPD `nosuch`; the SPDs are: edge"), "{unknown}");
     gateway.folder.config(&more);
-    assert!(gateway.ok(&["reload"]).contains("+ interface dmz"));
+    let reloaded = gateway.ok(&["reload"]);
+    assert!(reloaded.ends_with("\n- spd edge\n~ interface dmz\n"), "{reloaded}");
+    let first = first + 1;
     assert_eq!(gateway.generation(), first + 1);
 
     let path = gateway.folder.config("version = 1\n[[interface]]\nname = \"in\"\nprot = \"null\"\n");
@@ -963,7 +969,7 @@ fn traces_name_the_rule_that_drops_a_packet() {
     gateway.ok(&["acl", "delete", "edge-in", "--at", "2"]);
     assert_eq!(traced(&gateway, "acl-deny"), "edge-in, api: deny ip from 10.0.0.10-10.0.0.14 to any");
     gateway.ok(&["acl", "delete", "edge-in", "--at", "1"]);
-    assert!(gateway.ok(&["show", "trace"]).contains("the rule or list is not in force any more"));
+    assert!(gateway.ok(&["show", "trace"]).contains("the deciding rule, list or SA is not in force any more"));
     let output = gateway.end(Signal::TERM);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
 }

@@ -6,6 +6,8 @@ use std::path::Path;
 
 use tempfile::TempDir;
 use weir::config::{self, Code, Loaded};
+use weir::replay::Options;
+use weir::replay::explanation::{Explanation, explain};
 
 fn write(folder: &Path, name: &str, text: &str, mode: u32) {
     let path = folder.join(name);
@@ -77,7 +79,8 @@ fn whole_pairs_have_nothing_wrong() {
 fn spis_and_keys_are_used_once() {
     let one = sa("one", "198.51.100.1", "in = { spi = 300, key-file = \"a\" }");
     let two = sa("two", "198.51.100.1", "in = { spi = 0x12c, key-file = \"b\" }");
-    assert_eq!(codes(&check(&(one + &two)).1), [Code::DuplicateSpi]);
+    let found = codes(&check(&(one + &two)).1);
+    assert_eq!(found, [Code::DuplicateSpi, Code::NoOutbound, Code::NoOutbound]);
     let one = sa("one", "198.51.100.1", "out = { spi = 300, key-file = \"a\" }");
     let two = sa("two", "198.51.100.1", "out = { spi = 301, key-file = \"d\" }");
     let (_folder, loaded) = check(&(one + &two));
@@ -86,7 +89,9 @@ fn spis_and_keys_are_used_once() {
     let both = "out = { spi = 300, key-file = \"a\" }\nin = { spi = 300, key-file = \"d\" }";
     let (_folder, loaded) = check(&sa("one", "198.51.100.1", both));
     assert_eq!(codes(&loaded), [Code::KeyReused]);
-    assert!(loaded.gateway.is_some(), "it is a warning, as the peer decides");
+    assert!(loaded.gateway.is_none(), "{}", loaded.text(false));
+    let other = "out = { spi = 300, key-file = \"a\" }\nin = { spi = 300, key-file = \"b\" }";
+    assert_eq!(codes(&check(&sa("one", "198.51.100.1", other)).1), []);
 }
 
 #[test]
@@ -119,7 +124,80 @@ fn key_files_that_others_can_read_are_refused() {
     let loaded = config::load(&folder.path().join("weir.toml"));
     assert_eq!(codes(&loaded), [Code::KeyFile; 2]);
     let text = loaded.text(false);
-    assert!(text.contains("others than its owner may use it (mode 0640)") && text.contains("chmod 600"), "{text}");
-    assert!(text.contains("it has 2 octets, and aes128gcm16 needs 20"), "{text}");
+    assert!(
+        text.contains("key` can be used by others than its owner (mode 0640)") && text.contains("chmod 600"),
+        "{text}"
+    );
+    assert!(text.contains("short` has 2 octets; aes128gcm16 needs 20"), "{text}");
     assert!(!text.contains("1111"), "{text}");
+}
+
+/// Explains a packet that comes in by `lan` or `wan` of a gateway with a pair in tunnel mode, one with UDP and one whose peer
+/// no route leads to.
+fn explained(input: &str, packet: &str) -> Explanation {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, digit) in [("a", "1"), ("b", "2"), ("c", "3")] {
+        write(folder.path(), name, &digit.repeat(40), 0o600);
+    }
+    let pair = |name: &str, remote: &str, number: u32, key: &str, more: &str| {
+        format!(
+            "[sa.{name}]\nlocal = \"198.51.100.1\"\nremote = \"{remote}\"\nalgorithm = \"aes128gcm16\"\n{more}\
+             out = {{ spi = 0x100{number}, key-file = \"{key}\" }}\nin = {{ spi = 0x200{number}, key-file = \"b\" }}\n"
+        )
+    };
+    let text = format!(
+        "version = 1\n[ipsec]\nstate = \"state\"\n\
+         [[interface]]\nname = \"wan\"\nport = \"null\"\naddress = \"198.51.100.1/24\"\nspd = \"edge\"\n\
+         [[interface]]\nname = \"lan\"\nport = \"null\"\naddress = \"10.1.0.1/24\"\n\
+         [[route]]\nprefix = \"10.0.0.0/8\"\nvia = {{ address = \"198.51.100.2\" }}\n\
+         {}{}\
+         [spd.edge]\nrules = [\n\"protect ip from 10.1.0.0/24 to 10.2.0.0/24 sa near\",\n\
+         \"protect ip from 10.1.0.0/24 to 10.3.0.0/24 sa far\",\n]\n",
+        pair("near", "198.51.100.2", 1, "a", ""),
+        pair("far", "203.0.113.9", 2, "c", "encapsulation = {}\n"),
+    );
+    write(folder.path(), "weir.toml", &text, 0o644);
+    let loaded = config::load(&folder.path().join("weir.toml"));
+    let findings = loaded.text(false);
+    let gateway = loaded.gateway.unwrap_or_else(|| panic!("{findings}"));
+    explain(gateway, &[], (input, &packet.parse().unwrap()), Options::default()).unwrap()
+}
+
+#[test]
+fn an_explanation_has_the_length_and_the_route_of_esp() {
+    let fits = explained("lan", "udp from 10.1.0.2 port 7 to 10.2.0.2 port 7 length 1400");
+    let text = fits.to_string();
+    assert_eq!(fits.verdict, "forward", "{text}");
+    // An outer header of 20 octets, SPI and number, an IV of 8, padding to 4, two octets behind it and 16 of ICV.
+    let esp = fits.esp.unwrap();
+    assert_eq!(
+        (esp.mtu.as_ref().map(|own| own.length), esp.longest),
+        (Some(20 + 8 + 8 + 1400 + 2 + 2 + 16), Some(1446))
+    );
+    assert_eq!(esp.route.prefix.as_deref(), Some("198.51.100.0/24"));
+    assert!(text.contains("sa        near encrypts it, SPI 0x1001\n"), "{text}");
+    assert!(!text.contains("octets: the packet's"), "{text}");
+
+    let text = explained("lan", "udp from 10.1.0.2 port 7 to 10.2.0.2 port 7 length 1480 df").to_string();
+    let mtu = "wan carries 1500 octets: the packet of 1480 octets does not fit, as it has 1536 with ESP; \
+               the greatest that fits, and is reported, has 1446\n";
+    assert!(text.contains(mtu) && text.contains("drop mtu-exceeded"), "{text}");
+
+    let far = explained("lan", "udp from 10.1.0.2 port 7 to 10.3.0.2 port 7");
+    let text = far.to_string();
+    assert_eq!(far.reason, Some("no-route"), "{text}");
+    assert!(text.contains("esp       the peer of far, 203.0.113.9 matches nothing: no route"), "{text}");
+    assert!(text.contains("udp 4500 > 4500 spi 0x1002"), "{text}");
+}
+
+#[test]
+fn a_packet_that_an_sa_refuses_is_not_said_to_be_decrypted() {
+    let forged = explained("wan", "esp from 198.51.100.2 to 198.51.100.1 spi 0x2001 length 100");
+    let text = forged.to_string();
+    assert_eq!(forged.reason, Some("esp-replay"), "number 0: {text}");
+    assert!(text.contains("sa        near does not decrypt it, SPI 0x2001\n"), "{text}");
+    assert!(!text.contains("near decrypts"), "{text}");
+    let unknown = explained("wan", "esp from 198.51.100.2 to 198.51.100.1 spi 0x2002 length 100");
+    assert_eq!(unknown.reason, Some("esp-no-sa"), "the SA expects UDP: {unknown}");
+    assert!(unknown.description.is_some_and(|text| text.contains("in UDP")));
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::mss;
 use crate::parse::{self, Malformed, ParseFlags, Parsed};
 use crate::wire::ethernet::ethertype;
-use crate::wire::{arp, icmpv4, icmpv6, ipv4, ipv6, protocol};
+use crate::wire::{arp, icmpv4, icmpv6, ipv4, ipv6, protocol, udp};
 
 /// A frame in one line, to be printed: `vlan 7 IP4 10.0.0.1 > 192.0.2.9 tcp 1000 > 443 flags syn ttl 64 length 40`.
 ///
@@ -118,6 +118,18 @@ fn fragment(f: &mut fmt::Formatter<'_>, offset: u16, more: bool, id: u32) -> fmt
     write!(f, " fragment {offset}{} id {id}", if more { "+" } else { "" })
 }
 
+/// The SPI of a packet of ESP in UDP, on the port that RFC 3948 gives it. 0 marks a message of IKE.
+fn esp_in_udp(frame: &[u8], parsed: &Parsed, (source, destination): (u16, u16)) -> Option<u32> {
+    const PORT: u16 = 4500;
+    if parsed.protocol != protocol::UDP || source != PORT && destination != PORT {
+        return None;
+    }
+    // The SPI and the sequence number are there.
+    let esp: &[u8; 8] = parsed.transport(frame).get(udp::LENGTH..)?.first_chunk()?;
+    let [a, b, c, d, ..] = *esp;
+    Some(u32::from_be_bytes([a, b, c, d])).filter(|&spi| spi != 0)
+}
+
 fn transport(f: &mut fmt::Formatter<'_>, frame: &[u8], parsed: &Parsed) -> fmt::Result {
     match protocol::name(parsed.protocol) {
         Some(name) => write!(f, " {name}")?,
@@ -134,7 +146,10 @@ fn transport(f: &mut fmt::Formatter<'_>, frame: &[u8], parsed: &Parsed) -> fmt::
         if let Some(mss) = mss::of(parsed, frame) {
             write!(f, " mss {mss}")?;
         }
-        return Ok(());
+        return match esp_in_udp(frame, parsed, (source, destination)) {
+            Some(spi) => write!(f, " spi 0x{spi:x}"),
+            None => Ok(()),
+        };
     }
     if let Some((kind, code)) = parsed.icmp(frame) {
         let name = if parsed.protocol == protocol::ICMP { icmpv4::name(kind) } else { icmpv6::name(kind) };

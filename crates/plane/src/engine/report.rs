@@ -61,14 +61,9 @@ pub(super) fn difference(old: &model::Gateway, new: &model::Gateway) -> Reloaded
     let meaning = |model: &model::Gateway, name: &str| {
         let interface = model.interfaces.iter().find(|interface| interface.name == name)?;
         let addresses: Vec<_> = interface.addresses.iter().map(|address| address.net).collect();
-        Some((
-            interface.kind.clone(),
-            interface.mac,
-            interface.mtu,
-            addresses,
-            model.vrfs[usize::from(interface.vrf.0)].name.clone(),
-            interface.zone.clone(),
-        ))
+        let vrf = model.vrfs[usize::from(interface.vrf.0)].name.clone();
+        let own = (interface.kind.clone(), interface.mac, interface.mtu, addresses, vrf, interface.zone.clone());
+        Some((own, policies(model, interface)))
     };
     Reloaded {
         added: after.iter().filter(|name| !before.contains(name)).cloned().collect(),
@@ -80,6 +75,27 @@ pub(super) fn difference(old: &model::Gateway, new: &model::Gateway) -> Reloaded
             .collect(),
         ..Reloaded::default()
     }
+}
+
+/// The names of the policies of an interface, each with the key that names it.
+fn policies(model: &model::Gateway, interface: &model::Interface) -> Vec<(&'static str, String)> {
+    let access = &interface.access;
+    let lists = |key, lists: &[model::AclIndex]| {
+        lists.iter().map(|list| (key, model.acls[usize::from(list.0)].name.clone())).collect::<Vec<_>>()
+    };
+    let allow = |key, lists: &[model::AllowlistIndex]| {
+        lists.iter().map(|list| (key, model.allowlists[usize::from(list.0)].name.clone())).collect::<Vec<_>>()
+    };
+    let sav = |key, policy: Option<model::SavIndex>| {
+        policy.map(|policy| (key, model.sav[usize::from(policy.0)].name.clone()))
+    };
+    let mut all = [lists("acl.in", &access.acl_in), lists("acl.out", &access.acl_out)].concat();
+    all.extend(allow("allow.ip4", &access.allow.v4).into_iter().chain(allow("allow.ip6", &access.allow.v6)));
+    all.extend(sav("sav.ip4", interface.sav.v4).into_iter().chain(sav("sav.ip6", interface.sav.v6)));
+    all.extend(access.bindings.map(|list| ("mac-ip", model.bindings[usize::from(list.0)].name.clone())));
+    all.extend(interface.nat.map(|list| ("nat", model.nat[usize::from(list.0)].name.clone())));
+    all.extend(interface.spd.map(|spd| ("spd", model.spds[usize::from(spd.0)].name.clone())));
+    all
 }
 
 pub(super) fn interfaces(

@@ -225,8 +225,8 @@ pub(crate) fn allowlists(model: &Gateway, compiler: &Compiler) -> Vec<AllowlistS
     (0..).zip(&model.allowlists).map(row).collect()
 }
 
-/// A decision about a traced packet, in the words of the model in force; `None` if it is no policy's. Numbers of rules mean
-/// the same for long, places in the model do so in one model, and entries of policies may change with each version.
+/// A decision about a traced packet, in the words of the model in force; `None` if it is no policy's. Numbers of rules and SAs
+/// mean the same for long, places in the model do so in one model, and entries of policies may change with each version.
 pub(crate) fn decision(
     decided: &Decided,
     compiler: &Compiler,
@@ -262,11 +262,11 @@ pub(crate) fn decision(
         }
         Fate::Nat { list, place, effect } if is_same_model => Some(TraceDecision::Nat(list, place, effect)),
         Fate::Spd { spd, place, effect, .. } if is_same_model => Some(TraceDecision::Spd(spd, place, effect)),
-        Fate::Secured { sa, inbound } if is_same_model => {
+        Fate::Secured { sa, inbound } => {
             let index = map.sas.iter().position(|&number| number == sa);
             index.map(|index| TraceDecision::Sa(SaIndex(index as u32), inbound))
         }
-        Fate::Validated { .. } | Fate::Nat { .. } | Fate::Spd { .. } | Fate::Secured { .. } => None,
+        Fate::Validated { .. } | Fate::Nat { .. } | Fate::Spd { .. } => None,
         Fate::Flow { miss, .. } => Some(TraceDecision::Flow(miss)),
         Fate::Fragment { .. }
         | Fate::LookedUp { .. }

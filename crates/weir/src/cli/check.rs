@@ -39,7 +39,7 @@ impl Check {
     }
 }
 
-/// `valid: 2 interfaces, 1 VRF, 3 routes, 1 neighbour, 1 worker`, and what there is of validation and of access lists.
+/// `valid: 2 interfaces, 1 VRF, 3 routes, 1 neighbour, 1 worker`, and what there is of policies and SAs.
 fn summary(gateway: &Gateway) -> String {
     let mut parts = vec![
         plural(gateway.interfaces.len(), "interface"),
@@ -58,6 +58,18 @@ fn summary(gateway: &Gateway) -> String {
     if !gateway.acls.is_empty() {
         let rules = gateway.acls.iter().map(|list| list.rules.len()).sum();
         parts.push(format!("{} with {}", plural(gateway.acls.len(), "access list"), plural(rules, "rule")));
+    }
+    if !gateway.nat.is_empty() {
+        let rules = gateway.nat.iter().map(|list| list.rules.len()).sum();
+        parts.push(format!("{} with {}", plural(gateway.nat.len(), "NAT list"), plural(rules, "rule")));
+    }
+    if !gateway.spds.is_empty() {
+        let rules = gateway.spds.iter().map(|spd| spd.rules.len()).sum();
+        parts.push(format!("{} with {}", plural(gateway.spds.len(), "SPD"), plural(rules, "rule")));
+    }
+    if !gateway.sas.is_empty() {
+        let pairs = if gateway.sas.len() == 1 { "pair" } else { "pairs" };
+        parts.push(format!("{} {pairs} of SAs", gateway.sas.len()));
     }
     if !gateway.allowlists.is_empty() {
         parts.push(plural(gateway.allowlists.len(), "allowlist"));

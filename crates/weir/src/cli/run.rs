@@ -28,6 +28,8 @@ use crate::control::socket::Socket;
 use crate::control::{Gateway as _, ReloadError, server};
 use crate::privilege::{self, Account, Dropped};
 use crate::render::Report as _;
+use crate::render::sas::Sas;
+use crate::render::spd::Spds;
 use crate::render::summary::{Ended, Summary};
 use crate::{bystander, config, demo, notify, render, reservation, sampler};
 
@@ -111,7 +113,7 @@ impl Run {
         let level = if live.is_some() { LevelFilter::WARN } else { LevelFilter::INFO };
         log::start(self.log_level.clone().unwrap_or_else(|| Targets::new().with_default(level)), self.log)?;
         let loaded = self.config.as_deref().map_or_else(demo::load, config::load);
-        let (service, cores) = (loaded.service.clone(), loaded.cores.clone());
+        let (service, cores, files) = (loaded.service.clone(), loaded.cores.clone(), loaded.files());
         let gateway = configuration::valid(loaded, self.json)?;
         // All that can be known to fail does so before anything is opened.
         if let Some(missing) = privilege::missing(&gateway).map_err(failed)? {
@@ -135,7 +137,7 @@ impl Run {
         // Before any port is opened: a second gateway must not touch what the first one uses.
         let socket = Socket::take(&self.place.path(), account.as_ref().map(|account| account.user)).map_err(failed)?;
         let samplers = gateway.samplers.clone();
-        let give_up = || self.give_up_privileges(account.as_ref(), &socket, &samplers);
+        let give_up = || self.give_up_privileges(account.as_ref(), &socket, (&files, &samplers));
         let running = Running::start(gateway, self.config.as_deref(), service, give_up).map_err(failed)?;
         let running = Arc::new(running);
         let reserving = reservation::Thread::start(&running).map_err(|error| {
@@ -153,8 +155,9 @@ impl Run {
         };
         let stopped = running.stop();
         let ended = ended?;
-        let Stopped { snapshot, generation, uptime, rules, failures } = stopped;
-        let summary = Summary { rules, ..Summary::new(&snapshot, ended, uptime, generation, failures) };
+        let Stopped { snapshot, generation, uptime, rules, spds, sas, failures } = stopped;
+        let (spds, sas) = (Spds::new(spds).spds, Sas::new(sas, None).sas);
+        let summary = Summary { rules, spds, sas, ..Summary::new(&snapshot, ended, uptime, generation, failures) };
         print(&if self.json { render::json(&summary) + "\n" } else { summary.text() })?;
         match summary.failures.len() as u64 {
             0 => Ok(()),
@@ -167,7 +170,7 @@ impl Run {
         &self,
         account: Option<&Account>,
         socket: &Socket,
-        samplers: &[Sampler],
+        (files, samplers): (&[PathBuf], &[Sampler]),
     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         if let Some(account) = account {
             socket.give_to(account.user, account.group)?;
@@ -181,10 +184,10 @@ impl Run {
             }
             _ => {}
         }
-        if let Some(path) = &self.config
-            && let Err(error) = rustix::fs::accessat(CWD, path, Access::READ_OK, AtFlags::EACCESS)
-        {
-            tracing::warn!("a reload cannot read {}: {error}", path.display());
+        for path in files.iter().filter(|_| self.config.is_some()) {
+            if let Err(error) = rustix::fs::accessat(CWD, path, Access::READ_OK, AtFlags::EACCESS) {
+                tracing::warn!("a reload cannot read {}: {error}", path.display());
+            }
         }
         for trouble in sampler::unwritable(samplers) {
             tracing::warn!("{trouble}");

@@ -117,6 +117,8 @@ codes! {
     UnknownNat = "unknown-nat",
     /// Warning: an outside address of a NAT rule that is on a link, where nobody answers for it.
     NatAddressUnanswered = "nat-address-unanswered",
+    /// Warning: a NAT rule that changes addresses by which a security policy would protect packets.
+    NatBeforeSpd = "nat-before-spd",
     /// A security policy database that is not declared.
     UnknownSpd = "unknown-spd",
     /// An SA that is not declared.
@@ -151,10 +153,12 @@ codes! {
     KeyFile = "key-file",
     /// Two inbound SAs with one SPI and destination.
     DuplicateSpi = "duplicate-spi",
-    /// A key that two SAs have.
+    /// A key that two outbound SAs have, or both SAs of a pair.
     KeyReused = "key-reused",
     /// Warning: an outbound SA without a directory to reserve sequence numbers in.
     NoState = "no-state",
+    /// Warning: a rule that protects packets by a pair of SAs of which none sends.
+    NoOutbound = "no-outbound",
     /// Warning: an SA whose address no interface has.
     SaAddress = "sa-address",
     /// Warning: keepalives that are not sent.

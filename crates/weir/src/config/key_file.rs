@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 /// Octets of a key file, at most: no key has more digits, with all white space that anybody writes.
 const LARGEST: u64 = 4096;
 
-/// Why there is no key.
+/// Why there is no key: the end of a sentence about the file or its key.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KeyFileError {
     /// The system says why.
@@ -19,22 +19,22 @@ pub(super) enum KeyFileError {
     #[error("a configuration that is not a file names no files")]
     NoFiles,
     /// It is a folder, a pipe or a device.
-    #[error("it is no regular file")]
+    #[error("is not a regular file")]
     NotRegular,
     /// Its mode lets others than its owner in.
-    #[error("others than its owner may use it (mode {0:04o})")]
+    #[error("can be used by others than its owner (mode {0:04o})")]
     Open(u32),
     /// It is longer than any key.
-    #[error("it is larger than {LARGEST} octets")]
+    #[error("is larger than {LARGEST} octets")]
     TooLarge,
     /// It has something else than digits.
-    #[error("line {0} has something that is no hexadecimal digit")]
+    #[error("has something in line {0} that is not a hexadecimal digit")]
     NotHex(usize),
     /// It has half an octet.
-    #[error("it has an odd number of hexadecimal digits")]
+    #[error("has an odd number of hexadecimal digits")]
     Odd,
     /// It has a key for another algorithm.
-    #[error("it has {octets} octets, and {algorithm} needs {wanted}{parts}")]
+    #[error("has {octets} octets; {algorithm} needs {wanted}{parts}")]
     Length {
         /// The algorithm.
         algorithm: Algorithm,
@@ -53,9 +53,23 @@ impl KeyFileError {
         matches!(self, KeyFileError::Io(_) | KeyFileError::NoFiles)
     }
 
+    /// The sentence about the file at this path.
+    pub(super) fn message(&self, path: &Path) -> String {
+        let path = path.display();
+        match self {
+            KeyFileError::Io(_) | KeyFileError::NoFiles => format!("cannot read `{path}`: {self}"),
+            KeyFileError::Odd | KeyFileError::Length { .. } => format!("the key in `{path}` {self}"),
+            _ => format!("`{path}` {self}"),
+        }
+    }
+
     /// The remedy, if there is a simple one.
     pub(super) fn help(&self, path: &Path) -> Option<String> {
         match self {
+            KeyFileError::Io(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                let user = rustix::process::geteuid().as_raw();
+                Some(format!("weir runs as user {user}: run `chown {user} {}`", path.display()))
+            }
             KeyFileError::Open(_) => Some(format!("run `chmod 600 {}`", path.display())),
             KeyFileError::NotHex(_) | KeyFileError::Odd => {
                 Some("the file has hexadecimal digits and white space, and nothing else".to_owned())
@@ -140,10 +154,10 @@ mod tests {
 
     #[test]
     fn messages_name_what_is_wrong_and_nothing_of_the_key() {
-        assert_eq!(message("00\n0x1", "aes128gcm16"), "line 2 has something that is no hexadecimal digit");
-        assert_eq!(message("001", "aes128gcm16"), "it has an odd number of hexadecimal digits");
-        assert_eq!(message("ab", "aes128gcm16"), "it has 1 octets, and aes128gcm16 needs 20");
-        let parts = "it has 1 octets, and aes128-sha256 needs 48: 16 for the cipher, then 32 for integrity";
+        assert_eq!(message("00\n0x1", "aes128gcm16"), "has something in line 2 that is not a hexadecimal digit");
+        assert_eq!(message("001", "aes128gcm16"), "has an odd number of hexadecimal digits");
+        assert_eq!(message("ab", "aes128gcm16"), "has 1 octets; aes128gcm16 needs 20");
+        let parts = "has 1 octets; aes128-sha256 needs 48: 16 for the cipher, then 32 for integrity";
         assert_eq!(message("ab", "aes128-sha256"), parts);
     }
 

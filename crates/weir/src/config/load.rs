@@ -118,6 +118,7 @@ impl<'f> Loader<'f> {
                 cores: None,
                 diagnostics: self.diagnostics,
                 sources: self.sources,
+                key_files: Vec::new(),
             };
         }
         self.route_files();
@@ -167,13 +168,19 @@ impl<'f> Loader<'f> {
             Code::UnusedGroup,
             Code::UnusedAllowlist,
             Code::UnusedBindings,
+            Code::UnusedNat,
+            Code::UnusedSpd,
+            Code::UnusedSa,
             Code::NothingValid,
             Code::NoInterfaces,
         ];
         diagnostics.retain(|diagnostic| !errors || !unused.contains(&diagnostic.code));
         let service = self.declared.settings.service;
         let cores = self.declared.settings.cores.as_ref().map(|cores| self.sources.position(cores.span));
-        Loaded { gateway: gateway.filter(|_| !errors), service, cores, diagnostics, sources: self.sources }
+        let keyed = self.declared.sas.iter().flat_map(|sa| [&sa.outbound, &sa.inbound]).flatten();
+        let key_files = keyed.filter_map(|keyed| Some(keyed.file.as_ref()?.value.clone())).collect();
+        let sources = self.sources;
+        Loaded { gateway: gateway.filter(|_| !errors), service, cores, diagnostics, sources, key_files }
     }
 
     /// Text of octets that may not be UTF-8, with an error if they are not.
@@ -334,14 +341,8 @@ impl<'f> Loader<'f> {
                         }
                     },
                     Err(error) => {
-                        let path = path.display();
-                        let message = if error.is_unreadable() {
-                            format!("cannot read `{path}`: {error}")
-                        } else {
-                            format!("`{path}` is no key file: {error}")
-                        };
                         let code = if error.is_unreadable() { Code::FileUnreadable } else { Code::KeyFile };
-                        let mut found = Diagnostic::error(code, file.span, message);
+                        let mut found = Diagnostic::error(code, file.span, error.message(path));
                         found.help = error.help(&file.value);
                         self.diagnostics.push(found);
                     }

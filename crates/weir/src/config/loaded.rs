@@ -1,5 +1,7 @@
 //! A configuration that was read.
 
+use std::path::PathBuf;
+
 use weir_plane::model::Gateway;
 
 use super::diagnostic::{Diagnostic, Severity};
@@ -28,9 +30,17 @@ pub struct Loaded {
     pub diagnostics: Vec<Diagnostic>,
     /// The texts that the diagnostics point into.
     pub sources: Sources,
+    /// The files with keys of SAs, as they were read.
+    pub key_files: Vec<PathBuf>,
 }
 
 impl Loaded {
+    /// All files that were read: the configuration, what it includes and names, and key files.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let texts = self.sources.iter().map(|source| PathBuf::from(&*source.name));
+        texts.chain(self.key_files.iter().cloned()).collect()
+    }
+
     /// How many diagnostics are of a severity.
     pub fn count(&self, severity: Severity) -> usize {
         self.diagnostics.iter().filter(|diagnostic| diagnostic.severity == severity).count()

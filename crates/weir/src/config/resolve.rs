@@ -70,6 +70,7 @@ pub(super) fn resolve(
     let nat = resolver.nat_lists();
     let sas = resolver.sas();
     let spds = resolver.spds(&sas);
+    resolver.nat_before_spd(&nat, &spds, interfaces.as_deref().unwrap_or_default());
     let (acls, allowlists, bindings) = (resolver.lists(), resolver.allowlists(), resolver.bindings());
     resolver.chains(&acls, interfaces.as_deref().unwrap_or_default());
     resolver.needless_reflect(&acls, interfaces.as_deref().unwrap_or_default());

@@ -166,7 +166,19 @@ impl<'r> Reader<'r> {
             self.wrong_type::<()>(value, &format!("tables with names, each under `[{key}.NAME]`"));
             return Vec::new();
         };
-        let mut named: Vec<_> = (entries.iter())
+        // Keys without a name's table, among which inline tables stand.
+        let is_key =
+            |value: Value<'_>| value.get_ref().as_table().is_none() || self.text[value.span()].starts_with('{');
+        let stray = entries.iter().filter(|(_, value)| value.get_ref().as_table().is_none());
+        let stray = stray.min_by_key(|(name, _)| name.span().start);
+        let stray = stray.map(|(name, _)| (self.span(name.span()), name.get_ref()));
+        let entries: Vec<_> = entries.iter().filter(|(_, value)| stray.is_none() || !is_key(value)).collect();
+        if let Some((span, name)) = stray {
+            let message = format!("`{name}` stands in `[{key}]`: each table of `{key}` has a name");
+            let found = Diagnostic::error(Code::WrongType, span, message);
+            self.report(found.help(format!("write `[{key}.NAME]`, with a name of your own for NAME")));
+        }
+        let mut named: Vec<_> = (entries.into_iter())
             .filter_map(|(name, value)| {
                 let span = self.span(name.span());
                 Some((self.declared_name(At { value: name.get_ref().as_ref(), span })?, value))
@@ -187,7 +199,7 @@ impl<'r> Reader<'r> {
     /// The values of an array that must not be empty, or the value itself.
     pub(super) fn one_at_least<'d>(&mut self, value: Value<'d>, what: &str) -> &'d [Spanned<DeValue<'d>>] {
         let values = self.one_or_more(value);
-        if values.is_empty() {
+        if values.is_empty() && !self.is_damaged(self.span(value.span())) {
             self.error(Code::EmptyList, value, format!("at least one {what} is needed"));
         }
         values
@@ -221,7 +233,15 @@ impl<'r> Reader<'r> {
     /// An integer within a range.
     pub(super) fn integer(&mut self, value: Value<'_>, what: &str, range: RangeInclusive<u64>) -> Option<u64> {
         let DeValue::Integer(integer) = value.get_ref() else {
-            return self.wrong_type(value, &format!("an integer ({what})"));
+            let span = self.span(value.span());
+            let message = format!("expected an integer ({what}), found {}", type_name(value.get_ref()));
+            let found = Diagnostic::error(Code::WrongType, span, message);
+            let number = value.get_ref().as_str().filter(|text| is_number(text));
+            self.report(match number {
+                Some(number) => found.help(format!("write {number} without quotes")),
+                None => found,
+            });
+            return None;
         };
         let number =
             u64::from_str_radix(integer.as_str(), integer.radix()).ok().filter(|number| range.contains(number));
@@ -279,6 +299,12 @@ impl<'r> Reader<'r> {
         self.error(Code::WrongType, value, format!("expected {expected}, found {found}"));
         None
     }
+}
+
+/// A text is an integer as TOML writes it: decimal or hexadecimal digits.
+fn is_number(text: &str) -> bool {
+    let (digits, radix) = text.strip_prefix("0x").map_or((text, 10), |digits| (digits, 16));
+    !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(radix))
 }
 
 fn type_name(value: &DeValue<'_>) -> &'static str {

@@ -1,12 +1,14 @@
-//! Lists of rules that a reload changed, by their names.
+//! Lists of rules, SPDs and SAs that a reload changed, by their names.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use weir_plane::model::{Gateway, InterfaceIndex};
+use weir_plane::engine::sa_name;
+use weir_plane::model::{Gateway, InterfaceIndex, Origin, Sa, SaKey, VrfIndex};
 
-use crate::rules::{acl, nat};
+use crate::rules::{acl, nat, spd};
 
-/// Lists that a reload added, removed and changed, in words: `acl edge`, `nat edge`.
+/// Lists that a reload added, removed and changed, in words: `acl edge`, `nat edge`, `spd edge`, `sa east`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Differences {
     pub(super) added: Vec<String>,
@@ -17,19 +19,38 @@ pub(super) struct Differences {
 /// The rules of each list as they print, wherever they stand in files. Members of groups count as rules.
 type Printed = BTreeMap<String, Vec<String>>;
 
+/// A pair of SAs whose indices and place do not count, and the names of its VRF and its interface.
+type Pair = (Sa, String, Option<String>);
+
 /// Compares two models. Comments count; the place of a rule in its file does not.
 pub(super) fn differences(before: &Gateway, after: &Gateway) -> Differences {
-    let (before, after) = (printed(before), printed(after));
     let mut found = Differences::default();
-    for (name, rules) in &after {
-        match before.get(name) {
-            None => found.added.push(name.clone()),
-            Some(old) if old != rules => found.changed.push(name.clone()),
-            Some(_) => {}
-        }
-    }
-    found.removed = before.into_keys().filter(|name| !after.contains_key(name)).collect();
+    found.compare(printed(before), &printed(after), |_, _| "");
+    found.compare(
+        pairs(before),
+        &pairs(after),
+        |before, after| if has_new_key(before, after) { " (new key)" } else { "" },
+    );
     found
+}
+
+impl Differences {
+    /// Compares objects of equal names. `remark` returns what the name of a changed one is followed by.
+    fn compare<T: PartialEq>(
+        &mut self,
+        before: BTreeMap<String, T>,
+        after: &BTreeMap<String, T>,
+        remark: impl Fn(&T, &T) -> &'static str,
+    ) {
+        for (name, new) in after {
+            match before.get(name) {
+                None => self.added.push(name.clone()),
+                Some(old) if old != new => self.changed.push(format!("{name}{}", remark(old, new))),
+                Some(_) => {}
+            }
+        }
+        self.removed.extend(before.into_keys().filter(|name| !after.contains_key(name)));
+    }
 }
 
 fn printed(gateway: &Gateway) -> Printed {
@@ -42,16 +63,38 @@ fn printed(gateway: &Gateway) -> Printed {
         let rules = list.rules.iter().map(|rule| nat::Rule::of(rule, name).to_string());
         (format!("nat {}", list.name), rules.chain([format!("{:?}", list.mss_clamp)]).collect())
     });
+    let spds = gateway.spds.iter().map(|spd| {
+        let rules = spd.rules.iter().map(|rule| spd::Rule::of(rule, |sa| sa_name(gateway, sa)).to_string());
+        (format!("spd {}", spd.name), rules.chain([format!("{:?}", spd.cache)]).collect())
+    });
     let groups = &gateway.groups;
     let addresses = groups.addresses.iter().map(|group| (&group.name, format!("{:?}", group.members)));
     let ports = groups.ports.iter().map(|group| (&group.name, format!("{:?}", group.members)));
     let interfaces = groups.interfaces.iter().map(|group| {
-        let names: Vec<_> = group.members.iter().map(|&index| name(index)).collect();
+        let names: Vec<Arc<str>> = group.members.iter().map(|&index| name(index)).collect();
         (&group.name, format!("{names:?}"))
     });
     let groups = addresses.chain(ports).chain(interfaces);
     let groups = groups.map(|(name, members)| (format!("group {name}"), vec![members]));
-    acls.chain(nats).chain(groups).collect()
+    acls.chain(nats).chain(spds).chain(groups).collect()
+}
+
+fn pairs(gateway: &Gateway) -> BTreeMap<String, Pair> {
+    let of = |sa: &Sa| {
+        let vrf = gateway.vrfs[usize::from(sa.vrf.0)].name.clone();
+        let interface = sa.interface.map(|index| gateway.interfaces[index.0 as usize].name.clone());
+        let bare = Sa { vrf: VrfIndex(0), interface: None, origin: Origin::default(), ..sa.clone() };
+        (format!("sa {}", sa.name), (bare, vrf, interface))
+    };
+    gateway.sas.iter().map(of).collect()
+}
+
+/// An SA of the pair has another key than before.
+fn has_new_key((before, ..): &Pair, (after, ..): &Pair) -> bool {
+    let differs = |before: &Option<SaKey>, after: &Option<SaKey>| {
+        before.as_ref().zip(after.as_ref()).is_some_and(|(before, after)| before.fingerprint() != after.fingerprint())
+    };
+    differs(&before.outbound, &after.outbound) || differs(&before.inbound, &after.inbound)
 }
 
 #[cfg(test)]
@@ -96,5 +139,66 @@ mod tests {
         assert_eq!(found.removed, ["acl b"]);
         assert_eq!(found.changed, ["group web", "nat edge"]);
         assert_eq!(differences(&after, &after), Differences::default());
+    }
+
+    #[test]
+    fn spds_that_come_go_and_differ_are_named() {
+        let before = gateway(
+            r#"
+            [spd.edge]
+            rules = ["bypass udp from any to any", "discard ip from any to any"]
+            [spd.cached]
+            rules = ["bypass ip from any to any"]
+            [spd.old]
+            rules = ["bypass ip from any to any"]
+            "#,
+        );
+        let after = gateway(
+            r#"
+            [spd.cached]
+            rules = ["bypass ip from any to any"]
+            cache = { outbound = true }
+            [spd.edge]
+            rules = ["discard ip from any to any", "bypass udp from any to any"]
+            [spd.new]
+            rules = ["bypass ip from any to any"]
+            "#,
+        );
+        let found = differences(&before, &after);
+        assert_eq!((found.added, found.removed), (vec!["spd new".to_owned()], vec!["spd old".to_owned()]));
+        assert_eq!(found.changed, ["spd cached", "spd edge"]);
+    }
+
+    #[test]
+    fn sas_that_come_go_and_differ_are_named_and_new_keys_are_said() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        for (name, digit) in [("a", "1"), ("b", "2")] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, digit.repeat(40)).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        let gateway = |text: &str| {
+            let path = folder.path().join("weir.toml");
+            std::fs::write(&path, format!("version = 1\n{text}")).unwrap();
+            let loaded = crate::config::load(&path);
+            let findings = loaded.text(false);
+            loaded.gateway.unwrap_or_else(|| panic!("{findings}"))
+        };
+        let sa = |name: &str, number: u8, key: &str, more: &str| {
+            format!(
+                "[sa.{name}]\nlocal = \"198.51.100.1\"\nremote = \"198.51.100.{number}\"\nalgorithm = \"aes128gcm16\"\n\
+                 in = {{ spi = 0x100{number}, key-file = \"{key}\" }}\n{more}\n"
+            )
+        };
+        let before =
+            sa("key", 2, "a", "") + &sa("old", 3, "a", "") + &sa("same", 4, "a", "") + &sa("window", 5, "a", "");
+        let after = sa("new", 3, "a", "")
+            + &sa("window", 5, "a", "window = 1024")
+            + &sa("same", 4, "a", "")
+            + &sa("key", 2, "b", "");
+        let found = differences(&gateway(&before), &gateway(&after));
+        assert_eq!((found.added, found.removed), (vec!["sa new".to_owned()], vec!["sa old".to_owned()]));
+        assert_eq!(found.changed, ["sa key (new key)", "sa window"]);
     }
 }

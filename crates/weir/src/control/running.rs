@@ -186,6 +186,8 @@ impl Running {
             generation: engine.generation(),
             uptime: started.elapsed().as_secs_f64(),
             rules: acl::live::matched(&engine),
+            spds: engine.spds(),
+            sas: engine.sas(),
             failures,
         }
     }
@@ -212,6 +214,10 @@ pub struct Stopped {
     pub uptime: f64,
     /// Every rule of an access list that matched packets.
     pub rules: Vec<Matched>,
+    /// The SPDs, with what their rules matched.
+    pub spds: Vec<stats::SpdStats>,
+    /// The pairs of SAs, with their counters.
+    pub sas: Vec<stats::SaStats>,
     /// Ports that failed.
     pub failures: Vec<String>,
 }

@@ -204,7 +204,12 @@ async fn show_sas(State(gateway): State<Shared>, query: Result<Query<OfSa>, Quer
     apart(gateway, move |g| {
         let sas = Sas::new(g.sas(), name.as_deref());
         match name {
-            Some(name) if sas.sas.is_empty() => Err(Refused::new(Kind::NotFound, format!("there is no SA `{name}`"))),
+            Some(name) if sas.sas.is_empty() => {
+                let names = g.sas().into_iter().map(|sa| sa.name).collect::<Vec<_>>().join(", ");
+                let others =
+                    if names.is_empty() { "there are none".to_owned() } else { format!("the SAs are: {names}") };
+                Err(Refused::new(Kind::NotFound, format!("there is no SA `{name}`; {others}")))
+            }
             _ => Ok(document(200, &sas)),
         }
     })
@@ -306,7 +311,7 @@ async fn show_spd(State(gateway): State<Shared>, Path(name): Path<String>) -> An
         let names = spds.iter().map(|spd| spd.name.as_str()).collect::<Vec<_>>().join(", ");
         let named: Vec<_> = spds.iter().filter(|spd| spd.name == name).cloned().collect();
         if named.is_empty() {
-            let others = if names.is_empty() { "there are none".to_owned() } else { format!("there are {names}") };
+            let others = if names.is_empty() { "there are none".to_owned() } else { format!("the SPDs are: {names}") };
             return Err(Refused::new(Kind::NotFound, format!("there is no SPD `{name}`; {others}")));
         }
         Ok(document(200, &Spds::new(named)))

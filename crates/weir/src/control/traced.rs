@@ -70,14 +70,23 @@ pub(super) fn by(model: &Gateway, decision: &TraceDecision) -> String {
             Some((list, named)) => format!("{}: {list}, {}", effect_words(effect), rule(&named)),
             None => GONE.to_owned(),
         },
+        TraceDecision::Spd(index, None, effect) => match spd(model, *index, None) {
+            Some((name, named)) => {
+                let place = Rule::at(&named, model.origins.place(named.origin));
+                format!("{}: {name}, {}", policy_effect(*effect), place.whence())
+            }
+            None => GONE.to_owned(),
+        },
         TraceDecision::Spd(index, place, effect) => match spd(model, *index, *place) {
             Some((name, named)) => format!("{}: {name}, {}", policy_effect(*effect), rule(&named)),
             None => GONE.to_owned(),
         },
         TraceDecision::Sa(sa, inbound) => match model.sas.get(sa.0 as usize) {
             Some(sa) => {
-                let effect = if *inbound { "decrypted by" } else { "encrypted for" };
-                at(&format!("{effect} the SA {}", sa.name), sa.origin)
+                let spi = if *inbound { &sa.inbound } else { &sa.outbound };
+                let spi = spi.as_ref().map_or_else(String::new, |own| format!(", SPI {:#x}", own.spi));
+                // The node of packets that leave names the SA itself.
+                at(&if *inbound { format!("of the SA {}{spi}", sa.name) } else { format!("encrypted{spi}") }, sa.origin)
             }
             None => GONE.to_owned(),
         },
@@ -85,4 +94,36 @@ pub(super) fn by(model: &Gateway, decision: &TraceDecision) -> String {
     }
 }
 
-const GONE: &str = "the rule or list is not in force any more";
+const GONE: &str = "the deciding rule, list or SA is not in force any more";
+
+#[cfg(test)]
+mod tests {
+    use weir_plane::model::{SaIndex, SpdIndex};
+    use weir_plane::record::SpdEffect;
+
+    use super::*;
+
+    #[test]
+    fn an_sa_is_named_once_and_with_its_spi() {
+        let text = "version = 1
+[ipsec]
+insecure = true
+[sa.east]
+local = '198.51.100.1'
+remote = '198.51.100.2'
+algorithm = 'null'
+out = { spi = 0x1001 }
+in = { spi = 0x2001 }
+[spd.edge]
+rules = ['protect ip from any to any sa east']
+";
+        let model = crate::config::parse_str("test.toml", text).gateway.expect("a valid configuration");
+        let sa = |inbound| by(&model, &TraceDecision::Sa(SaIndex(0), inbound));
+        assert_eq!(
+            (sa(true), sa(false)),
+            ("test.toml:4: of the SA east, SPI 0x2001".into(), "test.toml:4: encrypted, SPI 0x1001".into())
+        );
+        let none = TraceDecision::Spd(SpdIndex(0), None, SpdEffect::NoMatch);
+        assert_eq!(by(&model, &none), "matches no rule: edge, test.toml:10");
+    }
+}

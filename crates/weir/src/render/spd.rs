@@ -128,9 +128,9 @@ impl Report for Spds {
             text.push_str(&format!("{name} at {at} ({origin})\n"));
             let mut table = Table::new(&[
                 ("Out", Align::Right),
-                ("Bytes", Align::Right),
+                ("Out bytes", Align::Right),
                 ("In", Align::Right),
-                ("Bytes", Align::Right),
+                ("In bytes", Align::Right),
                 ("Rule", Align::Left),
                 ("Origin", Align::Left),
             ]);
@@ -178,9 +178,9 @@ mod tests {
             spds.text(),
             "\
 edge at wan, dmz (edge.toml:9)
-Out  Bytes  In  Bytes  Rule                                                   Origin
- 12   1200   3    240  bypass ip4 from 10.0.0.0/8 to any priority 5           edge.toml:11
-  0      0   0      0  protect ip from any to any sa east comment \"the rest\"  edge.toml:10
+Out  Out bytes  In  In bytes  Rule                                                   Origin
+ 12       1200   3       240  bypass ip4 from 10.0.0.0/8 to any priority 5           edge.toml:11
+  0          0   0         0  protect ip from any to any sa east comment \"the rest\"  edge.toml:10
 Cache    Places  Entries  Hits  Misses  Stale  Overwritten
 out ip4    4096        5     6       7      8            9
 "

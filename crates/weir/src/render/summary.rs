@@ -11,7 +11,9 @@ use super::interfaces::{self, Interface, Interfaces};
 use super::matched::{self, Matched};
 use super::number::{plural, ratio, short};
 use super::runtime::{self, Node, Rates};
+use super::sas::{Sa, Sas};
 use super::sav;
+use super::spd::{Spd, Spds};
 use super::sum::Sum;
 
 /// A run, from its start to its end.
@@ -41,6 +43,12 @@ pub struct Summary {
     /// Every rule of an access list that matched packets.
     #[serde(default)]
     pub rules: Vec<Matched>,
+    /// The SPDs, with what their rules matched.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spds: Vec<Spd>,
+    /// The pairs of SAs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sas: Vec<Sa>,
     /// Where all packets went.
     pub conservation: Sum,
     /// Ports that failed.
@@ -70,7 +78,7 @@ impl Ended {
 }
 
 impl Summary {
-    /// Summarises the last snapshot. The rules of access lists are not in it: the caller adds them.
+    /// Summarises the last snapshot. The rules of access lists, SPDs and SAs are not in it: the caller adds them.
     pub fn new(snapshot: &stats::Snapshot, ended: Ended, uptime: f64, generation: u64, failures: Vec<String>) -> Self {
         let per_second = |of: fn(&stats::WorkerStats) -> u64| {
             ratio(snapshot.workers.iter().map(of).sum::<u64>() as f64, snapshot.elapsed)
@@ -92,6 +100,8 @@ impl Summary {
             errors: errors::Errors::new(snapshot, false).errors,
             sav: sav::interfaces(snapshot).into_iter().filter(|interface| interface.checked > 0).collect(),
             rules: Vec::new(),
+            spds: Vec::new(),
+            sas: Vec::new(),
             conservation: Sum::new(&snapshot.conservation),
             failures,
         }
@@ -144,8 +154,13 @@ impl Report for Summary {
             text.push('\n');
             text.push_str(&errors::table(&self.errors));
         }
-        let policies =
-            [sav::tables(&self.sav), if self.rules.is_empty() { String::new() } else { matched::table(&self.rules) }];
+        let text_of = |is_empty: bool, text: &dyn Fn() -> String| if is_empty { String::new() } else { text() };
+        let policies = [
+            sav::tables(&self.sav),
+            text_of(self.rules.is_empty(), &|| matched::table(&self.rules)),
+            text_of(self.spds.is_empty(), &|| Spds { spds: self.spds.clone() }.text()),
+            text_of(self.sas.is_empty(), &|| Sas { sas: self.sas.clone() }.text()),
+        ];
         for part in policies.iter().filter(|part| !part.is_empty()) {
             text.push('\n');
             text.push_str(part);
@@ -164,6 +179,17 @@ mod tests {
     use super::super::acl::Hits;
     use super::super::{json, read, sample};
     use super::*;
+
+    #[test]
+    fn spds_and_sas_are_shown_if_there_are_any() {
+        let summary = Summary::new(&sample::snapshot(), Ended::Signal, 1.0, 1, Vec::new());
+        let without = summary.text();
+        let spds = Spds::new(sample::spds());
+        let with = Summary { spds: spds.spds.clone(), ..summary };
+        assert!(with.text().contains(&format!("\n\n{}\n", spds.text())), "{}", with.text());
+        assert!(!without.contains("protect"), "{without}");
+        assert_eq!(read::<Summary>(&json(&with)).unwrap(), with);
+    }
 
     #[test]
     fn all_of_it_on_one_page() {

@@ -1,19 +1,17 @@
 //! One packet through the graph, and everything that is to be said of it.
 
 use std::fmt::{self, Write as _};
-use std::net::IpAddr;
 
 use serde::Serialize;
 use weir_base::clock::Time;
-use weir_packet::parse;
 use weir_packet::text::{self, Macs, PacketText};
 use weir_packet::wire::MacAddress;
-use weir_packet::wire::ethernet::ethertype;
 use weir_plane::engine::TraceStep;
-use weir_plane::harness::{Harness, Outcome, RouteTaken, Verdict};
-use weir_plane::model::{Gateway, InterfaceIndex};
+use weir_plane::harness::{Harness, Outcome, Protection, RouteTaken, Verdict};
+use weir_plane::model::{Gateway, InterfaceIndex, SpdAction, SpdIndex};
 use weir_plane::node::Node;
 use weir_plane::reason::Reason;
+use weir_plane::record::SpdEffect;
 
 use super::access::{self, Allowed, Bound, Filter, Fragment};
 use super::nat::{self, Translated};
@@ -22,9 +20,11 @@ use super::sa::{self, Association};
 use super::sink::{self, Memory, Sent};
 use super::spd::{self, PolicyMatch};
 use super::validation::{Nearest, Rule, Validation};
+use super::way::lengths;
 use super::{Options, ReplayError, by, harness, index_of, names, port};
 
 pub use super::quoted::Line;
+pub use super::way::{Esp, Mtu, NextHop, Route};
 
 /// The neighbour that a packet comes from when its text names none.
 const NEIGHBOR: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
@@ -73,6 +73,9 @@ pub struct Explanation {
     /// The SAs that encrypt or decrypt it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sa: Vec<Association>,
+    /// The packet of ESP that a policy has an SA make of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub esp: Option<Esp>,
     /// The route that is looked up for it.
     pub route: Option<Route>,
     /// Who it is sent to.
@@ -96,47 +99,6 @@ pub struct Step {
     pub packet: String,
     /// What has been found for it; may be empty.
     pub note: String,
-}
-
-/// A route.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Route {
-    /// The destination that was looked up.
-    pub destination: IpAddr,
-    /// The routing domain.
-    pub vrf: String,
-    /// The prefix that matched; `None`: no route.
-    pub prefix: Option<String>,
-    /// Where it leads, in words.
-    pub to: String,
-    /// The line that it stands in.
-    pub by: Option<Line>,
-}
-
-/// Who a packet is sent to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct NextHop {
-    /// The interface.
-    pub interface: String,
-    /// The address on that link.
-    pub address: IpAddr,
-    /// Its hardware address, if it is configured.
-    pub mac: Option<String>,
-    /// The line that says so.
-    pub by: Option<Line>,
-}
-
-/// What a link carries.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Mtu {
-    /// The interface.
-    pub interface: String,
-    /// The longest IP packet, in octets.
-    pub mtu: u32,
-    /// The packet's length, in octets.
-    pub length: u32,
-    /// The line that declares the interface.
-    pub by: Option<Line>,
 }
 
 /// A packet that leaves.
@@ -220,6 +182,7 @@ impl Teller<'_> {
             sa: outcome.as_ref().map_or_else(Vec::new, |outcome| sa::associations(self.harness, outcome)),
             acl: outcome.as_ref().map_or_else(Vec::new, |outcome| access::filters(self.harness, &self.names, outcome)),
             allow: outcome.as_ref().map_or_else(Vec::new, |outcome| access::allowed(self.harness, outcome)),
+            esp: outcome.as_ref().and_then(|outcome| self.esp(outcome)),
             route: taken.map(|taken| self.route(taken)),
             next_hop: taken.and_then(|taken| self.next_hop(taken)),
             mtu: taken.and_then(|taken| self.mtu(taken)),
@@ -274,9 +237,36 @@ impl Teller<'_> {
         Some(Mtu {
             interface: interface.name.clone(),
             mtu: interface.mtu,
-            length: length(self.frame)?,
+            length: lengths(self.frame)?.0,
             by: self.harness.place(interface.origin).map(line),
         })
+    }
+
+    /// The packet of ESP, unless the packet came in by an SA itself: then its length is another one.
+    fn esp(&self, outcome: &Outcome) -> Option<Esp> {
+        if outcome.sas.iter().any(|secured| secured.inbound) {
+            return None;
+        }
+        let model = self.harness.model();
+        let of = |&(spd, place, output, _): &(SpdIndex, Option<u32>, bool, SpdEffect)| {
+            let rule = model.spds.get(usize::from(spd.0))?.rules.get(place? as usize)?;
+            match rule.action {
+                SpdAction::Protect(sa) if output => Some(sa),
+                _ => None,
+            }
+        };
+        let index = outcome.spd.iter().rev().find_map(of)?;
+        let sa = model.sas.get(index.0 as usize)?;
+        let (length, headers) = lengths(self.frame)?;
+        let Protection { route, mtu, length, longest } = self.harness.protection(index, length, headers)?;
+        let link = route.interface.zip(mtu).and_then(|(number, mtu)| {
+            let interface = &model.interfaces[index_of(self.harness, number)? as usize];
+            let by = self.harness.place(interface.origin).map(line);
+            Some(Mtu { interface: interface.name.clone(), mtu, length, by })
+        });
+        // Every path takes IPv6 packets of 1,280 octets.
+        let longest = longest.map(|longest| if taken_is_v6(outcome) { longest.max(1280) } else { longest });
+        Some(Esp { sa: sa.name.clone(), route: self.route(&route), mtu: link, longest })
     }
 
     fn out(&self, sent: &Sent, answer: bool) -> Out {
@@ -289,16 +279,9 @@ impl Teller<'_> {
     }
 }
 
-/// Octets of the IP packet in a frame.
-fn length(frame: &[u8]) -> Option<u32> {
-    let link = parse::ethernet(frame).ok()?;
-    let l3 = usize::from(link.l3);
-    let parsed = match link.ethertype {
-        ethertype::IPV4 => parse::ipv4(frame, l3),
-        ethertype::IPV6 => parse::ipv6(frame, l3),
-        _ => return None,
-    };
-    parsed.ok().map(|parsed| parsed.l3_length)
+/// The packet's route is one of IPv6.
+fn taken_is_v6(outcome: &Outcome) -> bool {
+    outcome.route.as_ref().is_some_and(|taken| taken.destination.is_ipv6())
 }
 
 impl Explanation {
@@ -312,6 +295,20 @@ impl Explanation {
 }
 
 impl Explanation {
+    /// The packet of ESP: its route, its length, and the longest packet that fits.
+    fn write_esp(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(Esp { sa, route, mtu, longest }) = &self.esp else { return Ok(()) };
+        section(f, "esp", &format!("the peer of {sa}, {}", route.sentence()), route.by.as_ref())?;
+        let Some(Mtu { interface, mtu, length, by }) = mtu else { return Ok(()) };
+        let fits = if length <= mtu { "fits" } else { "does not fit" };
+        let own = self.mtu.as_ref().map_or_else(String::new, |own| format!(" of {} octets", own.length));
+        let mut text = format!("{interface} carries {mtu} octets: the packet{own} {fits}, as it has {length} with ESP");
+        if let Some(longest) = longest {
+            write!(text, "; the greatest that fits, and is reported, has {longest}")?;
+        }
+        section(f, "mtu", &text, by.as_ref())
+    }
+
     fn write_secured(&self, f: &mut fmt::Formatter<'_>, direction: &str) -> fmt::Result {
         for secured in self.spd.iter().filter(|secured| secured.direction == direction) {
             section(f, "spd", &secured.sentence(), None)?;
@@ -347,13 +344,8 @@ impl fmt::Display for Explanation {
         }
         self.write_secured(f, "in")?;
         self.write_translated(f, |nat| nat.direction != Some("out"))?;
-        if let Some(Route { destination, vrf, prefix, to, by }) = &self.route {
-            let vrf = if vrf == "default" { String::new() } else { format!(" in vrf {vrf}") };
-            let text = match prefix {
-                Some(prefix) => format!("{destination} matches {prefix}{vrf}: {to}"),
-                None => format!("{destination} matches nothing{vrf}: {to}"),
-            };
-            section(f, "route", &text, by.as_ref())?;
+        if let Some(route) = &self.route {
+            section(f, "route", &route.sentence(), route.by.as_ref())?;
         }
         if let Some(NextHop { interface, address, mac, by }) = &self.next_hop {
             let known = mac.as_ref().map_or_else(
@@ -362,7 +354,7 @@ impl fmt::Display for Explanation {
             );
             section(f, "next hop", &format!("{address} on {interface} {known}"), by.as_ref())?;
         }
-        if let Some(Mtu { interface, mtu, length, by }) = &self.mtu {
+        if let Some(Mtu { interface, mtu, length, by }) = self.mtu.as_ref().filter(|_| self.esp.is_none()) {
             let fits = if length <= mtu { "fit" } else { "do not fit" };
             section(f, "mtu", &format!("{interface} carries {mtu} octets: the packet's {length} {fits}"), by.as_ref())?;
         }
@@ -370,6 +362,7 @@ impl fmt::Display for Explanation {
         self.write_access(f, "out")?;
         self.write_secured(f, "out")?;
         self.sa.iter().try_for_each(|sa| section(f, "sa", &sa.sentence(), sa.by.as_ref()))?;
+        self.write_esp(f)?;
         let mut verdict = self.verdict.to_owned();
         if let (Some(reason), Some(description)) = (self.reason, self.description) {
             write!(verdict, " {reason}: {description}")?;

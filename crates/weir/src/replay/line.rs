@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::access::{Allowed, Bound, Filter, Fragment};
 use super::nat::Translated;
+use super::sa::Association;
 use super::spd::PolicyMatch;
 use super::validation::Validation;
 
@@ -47,6 +48,9 @@ pub struct Line<'a> {
     /// The policies of SPDs that it matched.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub spd: Vec<PolicyMatch>,
+    /// The SAs that encrypted or decrypted it, or refused to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sa: Vec<Association>,
     /// Its timestamp.
     pub time: String,
     /// The packet, as it came in.
@@ -67,6 +71,12 @@ impl fmt::Display for Line<'_> {
         }
         for nat in &self.nat {
             write!(f, "  nat {nat}")?;
+        }
+        for spd in &self.spd {
+            write!(f, "  spd {spd}")?;
+        }
+        for sa in &self.sa {
+            write!(f, "  sa {sa}")?;
         }
         let Some(sav) = &self.sav else { return Ok(()) };
         let refused = self.reason.is_some_and(|reason| reason.starts_with("sav-"));
@@ -121,6 +131,7 @@ mod tests {
             allow: Vec::new(),
             nat: Vec::new(),
             spd: Vec::new(),
+            sa: Vec::new(),
             time: "T".into(),
             packet: "P",
         };
@@ -132,6 +143,47 @@ mod tests {
         line =
             Line { verdict: "drop", reason: Some("ttl-expired"), by: None, out: vec![], answer: vec!["wan"], ..line };
         assert_eq!(line.to_string(), "7 wan T P -> drop ttl-expired  answer wan");
+    }
+
+    #[test]
+    fn policies_and_sas_are_named() {
+        let rule =
+            |place: &str| Rule { rule: "R".into(), place: Some(place.into()), text: None, said_by: None, time: None };
+        let secured = |direction, effect| PolicyMatch { spd: "edge".into(), direction, effect, by: rule("a:7") };
+        let sa =
+            |direction, effect| Association { name: "east".into(), direction, effect, spi: Some(0x1001), by: None };
+        let mut line = Line {
+            n: 1,
+            input: "lan",
+            verdict: "forward",
+            out: vec!["wan"],
+            reason: None,
+            by: Some("r:9".into()),
+            answer: Vec::new(),
+            sav: None,
+            bindings: None,
+            fragments: Vec::new(),
+            acl: Vec::new(),
+            allow: Vec::new(),
+            nat: Vec::new(),
+            spd: vec![secured("out", "protected")],
+            sa: vec![sa("out", "encrypted")],
+            time: "T".into(),
+            packet: "P",
+        };
+        let text = "1 lan T P -> forward wan  by r:9  spd edge out protected by a:7  sa east encrypted spi 0x1001";
+        assert_eq!(line.to_string(), text);
+        let json = serde_json::to_value(&line).unwrap();
+        assert_eq!((&json["sa"][0]["name"], &json["sa"][0]["spi"]), (&"east".into(), &4097.into()));
+        line = Line {
+            verdict: "drop",
+            reason: Some("esp-auth"),
+            out: vec![],
+            spd: vec![],
+            sa: vec![sa("in", "refused")],
+            ..line
+        };
+        assert_eq!(line.to_string(), "1 lan T P -> drop esp-auth  by r:9  sa east refused spi 0x1001");
     }
 
     #[test]
@@ -165,6 +217,7 @@ mod tests {
             allow: Vec::new(),
             nat: Vec::new(),
             spd: Vec::new(),
+            sa: Vec::new(),
             time: "T".into(),
             packet: "P",
         };

@@ -22,6 +22,7 @@ pub mod sink;
 pub mod spd;
 pub(crate) mod station;
 pub mod validation;
+mod way;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -389,6 +390,7 @@ impl Replay {
             fragments: outcome.map_or_else(Vec::new, |outcome| access::fragments(&self.names, outcome)),
             nat: outcome.map_or_else(Vec::new, |outcome| nat::translated(&self.harness, outcome)),
             spd: outcome.map_or_else(Vec::new, |outcome| spd::secured(&self.harness, outcome)),
+            sa: outcome.map_or_else(Vec::new, |outcome| sa::associations(&self.harness, outcome)),
             acl: outcome.map_or_else(Vec::new, |outcome| access::filters(&self.harness, &self.names, outcome)),
             allow: outcome.map_or_else(Vec::new, |outcome| access::allowed(&self.harness, outcome)),
             time: utc(pending.time),

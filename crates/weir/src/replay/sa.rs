@@ -1,8 +1,11 @@
 //! SAs that encrypted or decrypted a packet.
 
+use std::fmt;
+
 use serde::Serialize;
-use weir_plane::harness::{Harness, Outcome, Secured};
+use weir_plane::harness::{Harness, Outcome, Secured, Verdict};
 use weir_plane::model::Place;
+use weir_plane::reason::Reason;
 
 use super::quoted::{Line, line};
 
@@ -12,8 +15,12 @@ use super::quoted::{Line, line};
 pub struct Association {
     /// Its name.
     pub name: String,
-    /// `out`: it encrypted the packet; `in`: it decrypted the packet, or refused to.
+    /// `out`: from the gateway to the peer; `in`: from the peer.
     pub direction: &'static str,
+    /// `encrypted`, `decrypted`, or `refused`: the packet belongs to the SA and was not decrypted, or had nothing inside.
+    pub effect: &'static str,
+    /// The SPI.
+    pub spi: Option<u32>,
     /// The line that declares it.
     pub by: Option<Line>,
 }
@@ -21,19 +28,44 @@ pub struct Association {
 impl Association {
     /// The effect in words.
     pub(super) fn sentence(&self) -> String {
-        let Association { name, direction, .. } = self;
-        if *direction == "out" { format!("{name} encrypts it") } else { format!("{name} decrypts it") }
+        let Association { name, effect, spi, .. } = self;
+        let effect = match *effect {
+            "encrypted" => "encrypts it",
+            "decrypted" => "decrypts it",
+            _ => "does not decrypt it",
+        };
+        let spi = spi.map_or_else(String::new, |spi| format!(", SPI {spi:#x}"));
+        format!("{name} {effect}{spi}")
+    }
+}
+
+impl fmt::Display for Association {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Association { name, effect, spi, .. } = self;
+        write!(f, "{name} {effect}")?;
+        spi.map_or(Ok(()), |spi| write!(f, " spi {spi:#x}"))
     }
 }
 
 /// The SAs of a packet, in order.
 pub(super) fn associations(harness: &Harness, outcome: &Outcome) -> Vec<Association> {
-    let of = |&Secured { sa, inbound }: &Secured| {
+    let of = |(at, &Secured { sa, inbound }): (usize, &Secured)| {
         let sa = harness.model().sas.get(sa.0 as usize)?;
-        let direction = if inbound { "in" } else { "out" };
-        Some(Association { name: sa.name.clone(), direction, by: harness.place(sa.origin).map(line) })
+        let (direction, effect, key) = match inbound {
+            true if at + 1 == outcome.sas.len() && is_refused(outcome.verdict) => ("in", "refused", &sa.inbound),
+            true => ("in", "decrypted", &sa.inbound),
+            false => ("out", "encrypted", &sa.outbound),
+        };
+        let (spi, by) = (key.as_ref().map(|key| key.spi), harness.place(sa.origin).map(line));
+        Some(Association { name: sa.name.clone(), direction, effect, spi, by })
     };
-    outcome.sas.iter().filter_map(of).collect()
+    outcome.sas.iter().enumerate().filter_map(of).collect()
+}
+
+/// The SA that a packet came to last did not decrypt it.
+fn is_refused(verdict: Verdict) -> bool {
+    use Reason::{EspAuth, EspDummy, EspEcn, EspMalformed, EspReplay};
+    matches!(verdict, Verdict::Drop(EspReplay | EspAuth | EspMalformed | EspDummy | EspEcn))
 }
 
 /// The place of the SA that a packet came to last.

@@ -1,5 +1,7 @@
 //! Policies that a packet matched, and their effects.
 
+use std::fmt;
+
 use serde::Serialize;
 use weir_plane::compile::Named;
 use weir_plane::engine::sa_name;
@@ -31,12 +33,19 @@ impl PolicyMatch {
             "bypassed" => "lets it pass in clear",
             "protected" => "protects it",
             "discarded" => "discards it",
-            "admitted" => "protects what it is with the SA that it came by",
-            "selector" => "does not protect what it is with the SA that it came by",
+            "admitted" => "protects such packets with the SA that decrypted it",
+            "selector" => "does not protect such packets with the SA that decrypted it",
             "unprotected" => "protects such packets, and it came in clear",
             _ => "has no rule that matches it",
         };
         format!("{} {effect}", self.spd)
+    }
+}
+
+impl fmt::Display for PolicyMatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PolicyMatch { spd, direction, effect, by } = self;
+        write!(f, "{spd} {direction} {effect} by {}", by.whence())
     }
 }
 

@@ -180,8 +180,13 @@ fn what_a_reload_will_miss_is_said_at_the_start() {
         return;
     }
     let (space, folder) = (Space::new(), Folder::new());
-    folder.config(&QUIET.replace("'root'", &format!("'{USER}'\ngroup = '{GROUP}'")));
-    fs::set_permissions(folder.path("weir.toml"), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let pair = "[sa.peer]\nlocal = '198.51.100.1'\nremote = '198.51.100.2'\nalgorithm = 'aes128gcm16'\n\
+        in = { spi = 300, key-file = 'in.key' }\n";
+    folder.config(&(QUIET.replace("'root'", &format!("'{USER}'\ngroup = '{GROUP}'")) + pair));
+    fs::write(folder.path("in.key"), "1".repeat(40)).unwrap();
+    for name in ["weir.toml", "in.key"] {
+        fs::set_permissions(folder.path(name), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    }
     let prefix = space.prefix();
     let closed = OPEN_TUN.replace("666", "600");
     let mut command = folder.command(prefix[0]);
@@ -190,6 +195,7 @@ fn what_a_reload_will_miss_is_said_at_the_start() {
     let log = gateway.log();
     let denied = "Permission denied (os error 13)";
     assert!(log.contains(&format!("a reload cannot read weir.toml: {denied}")), "{log}");
+    assert!(log.contains("a reload cannot read in.key: "), "{log}");
     let devices = "a reload cannot add taps, tuns or punt devices: /dev/net/tun:";
     assert!(log.contains(&format!("{devices} {denied}")), "{log}");
     gateway.end();

@@ -1,10 +1,12 @@
 //! The graph on the calling thread, without ports.
 
 mod outcome;
+mod protection;
 mod stepped;
 mod validation;
 
 pub use crate::engine::answers::Answer;
 pub use outcome::{Filtered, Outcome, Piece, RouteTaken, Secured, Unlisted, Verdict};
+pub use protection::Protection;
 pub use stepped::{Harness, HarnessError, Options};
 pub use validation::{Unvalidated, Validated};

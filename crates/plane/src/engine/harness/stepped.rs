@@ -682,7 +682,7 @@ impl Harness {
         Some(Unlisted { interface, output, origin: declared.as_ref()?.origin })
     }
 
-    fn route(&self, vrf: u16, destination: IpAddr, adjacency: u32) -> RouteTaken {
+    pub(super) fn route(&self, vrf: u16, destination: IpAddr, adjacency: u32) -> RouteTaken {
         if let IpAddr::V6(address) = destination
             && address.is_unicast_link_local()
         {

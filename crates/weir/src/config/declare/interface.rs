@@ -81,6 +81,14 @@ pub(super) fn read(reader: &mut Reader<'_>, value: Value<'_>, source: &Source) -
         let span = reader.span(value.span());
         Some(super::At { value: advertisement::read(reader, value)?, span })
     });
+    let access = access::of_interface(reader, &table);
+    if matches!(kind, Some(Kind::Ipsec))
+        && let Some(list) = access.acl_out.first()
+    {
+        let message = "`out` has no meaning here: no packets leave by an interface for decrypted packets";
+        let found = Diagnostic::error(Code::ConflictingKeys, list.span, message);
+        reader.report(found.help("name the list at the interface by which the packets of ESP leave"));
+    }
     let sav = table.get("sav").map_or_else(PerFamily::default, |value| sav::of_interface(reader, value));
     Some(Interface {
         name: name?,
@@ -95,7 +103,7 @@ pub(super) fn read(reader: &mut Reader<'_>, value: Value<'_>, source: &Source) -
         punt,
         router_advertisement,
         sav,
-        access: access::of_interface(reader, &table),
+        access,
         nat: table.get("nat").and_then(|value| reader.reference(value, "the name of a list of NAT rules")),
         spd: table.get("spd").and_then(|value| reader.reference(value, "the name of an SPD")),
     })
@@ -113,6 +121,8 @@ fn kind(reader: &mut Reader<'_>, table: &Table<'_>, source: &Source) -> Option<K
             const OF_PORTS: &[&str] =
                 &["queues", "fault", "capture", "mac", "mac-ip", "punt", "router-advertisement", "ethertypes"];
             refuse(reader, table, OF_PORTS, "has no meaning for decrypted packets, which have no link layer");
+            let why = "has no meaning here: rules of the SPDs that name the SA decide about decrypted packets";
+            refuse(reader, table, &["spd"], why);
             return Some(Kind::Ipsec);
         }
         let mut uses = Uses::default();

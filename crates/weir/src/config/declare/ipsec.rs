@@ -167,7 +167,16 @@ fn algorithm(reader: &mut Reader<'_>, value: Value<'_>) -> Option<At<Algorithm>>
             let names: Vec<String> = Algorithm::all().iter().map(Algorithm::to_string).collect();
             let message = format!("there is no algorithm `{}`", name.value);
             let found = Diagnostic::error(Code::InvalidValue, name.span, message);
-            let found = found.suggest(name.value, names.iter().map(String::as_str));
+            // Of names that go on with digits, the one with the longest ICV.
+            let goes_on = |full: &&String| {
+                let rest = full.strip_prefix(name.value).unwrap_or_default();
+                !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit())
+            };
+            let longer = names.iter().filter(goes_on).max_by_key(|full| (full.len(), full.as_str()));
+            let found = match longer {
+                Some(longer) => found.help(format!("did you mean `{longer}`?")),
+                None => found.suggest(name.value, names.iter().map(String::as_str)),
+            };
             let help = found.help.clone();
             let examples = ["aes128gcm16", "aes256gcm16", "chacha20poly1305", "aes256-sha256", "null-sha256"];
             reader.report(found.help(help.unwrap_or_else(|| format!("such names are {}", list(&examples)))));

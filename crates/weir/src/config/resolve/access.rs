@@ -6,6 +6,7 @@ mod groups;
 mod lists;
 mod nat;
 mod nat_addresses;
+mod nat_spd;
 mod needless;
 mod spd;
 mod twice;
@@ -220,13 +221,27 @@ impl<'a> Resolver<'a> {
         let nat = access.nat.iter().map(|list| &list.name).zip(&self.access.nat.used);
         let nat = nat.map(|it| (it, "no interface names the NAT rules", Code::UnusedNat));
         let spds = access.spd.iter().map(|spd| &spd.name).zip(&self.access.spd.used);
-        let spds = spds.map(|it| (it, "no interface names the SPD", Code::UnusedSpd));
-        let all = lists.chain(allowlists).chain(bindings).chain(groups).chain(nat).chain(spds);
+        let (protecting, other): (Vec<_>, Vec<_>) = spds.partition(|(name, _)| self.protects(&name.value));
+        let other = other.into_iter().map(|it| (it, "no interface names the SPD", Code::UnusedSpd));
+        let all = lists.chain(allowlists).chain(bindings).chain(groups).chain(nat).chain(other);
         let unused = all.filter(|((_, used), ..)| !**used).map(|((name, _), message, code)| {
             Diagnostic::warning(code, name.span, format!("{message} `{}`", name.value))
         });
-        let unused: Vec<_> = unused.collect();
+        let unprotected = protecting.into_iter().filter(|(_, used)| !**used).map(|(At { value: name, span }, _)| {
+            let message =
+                format!("no interface names the SPD `{name}`: traffic that it should protect leaves in clear");
+            Diagnostic::warning(Code::UnusedSpd, *span, message)
+                .help(format!("write `spd = \"{name}\"` in the `[[interface]]` by which the traffic leaves"))
+        });
+        let unused: Vec<_> = unused.chain(unprotected).collect();
         self.diagnostics.extend(unused);
+    }
+
+    /// An SPD has a rule that protects packets.
+    fn protects(&self, name: &str) -> bool {
+        let is_protect = |rule: &At<crate::rules::spd::Rule>| rule.value.action == crate::rules::spd::Action::Protect;
+        let mut spds = self.declared.access.spd.iter();
+        spds.any(|spd| spd.name.value == name && spd.rules.iter().any(is_protect))
     }
 
     /// Notes that rules name these groups.

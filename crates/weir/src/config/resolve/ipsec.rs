@@ -44,6 +44,12 @@ impl Resolver<'_> {
             self.report(found.related(declared.local.span, "the other address"));
             return None;
         }
+        if local == remote {
+            let message = format!("`remote` is {local}, the address of the gateway itself");
+            let found = Diagnostic::error(Code::InvalidValue, declared.remote.span, message);
+            self.report(found.related(declared.local.span, "`local`").help("name the outer address of the peer"));
+            return None;
+        }
         if !declared.algorithm.value.has_integrity() && !self.declared.settings.insecure {
             let message = "`null` neither encrypts packets nor recognises forged ones";
             let found = Diagnostic::error(Code::InvalidValue, declared.algorithm.span, message);
@@ -100,7 +106,8 @@ impl Resolver<'_> {
         if found.is_none() && !self.declared.lost_vrfs {
             let unknown = Diagnostic::error(Code::UnknownVrf, name.span, format!("there is no VRF `{}`", name.value));
             let unknown = unknown.suggest(&name.value, self.vrfs.keys());
-            self.report(unknown);
+            let help = unknown.help.clone().unwrap_or_else(|| "declare it under `[[vrf]]`".to_owned());
+            self.report(unknown.help(help));
         }
         found
     }
@@ -132,7 +139,7 @@ impl Resolver<'_> {
         self.index_of[at]
     }
 
-    /// Refuses inbound SPIs and outbound keys that two SAs have.
+    /// Refuses inbound SPIs and outbound keys that two SAs have, and a key that both SAs of a pair have.
     fn unique(
         &mut self,
         declared: &Sa,
@@ -157,10 +164,10 @@ impl Resolver<'_> {
         if let (Some(other), Some(inbound)) = (&declared.inbound, &sa.inbound)
             && inbound.fingerprint() == key.fingerprint()
         {
-            let message = "the SAs of both directions have one key: the peer uses its IVs, too";
-            let found = Diagnostic::warning(Code::KeyReused, file.span, message);
+            let message = "the SAs of both directions have one key: the gateway and the peer would use the same IVs";
+            let found = Diagnostic::error(Code::KeyReused, file.span, message);
             let found = other.file.iter().fold(found, |found, file| found.related(file.span, "the same key"));
-            self.report(found.help("give each direction a key of its own"));
+            self.report(found.help("make a second key: the key of `out` here is the key of `in` at the peer"));
         }
     }
 

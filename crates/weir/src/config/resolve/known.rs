@@ -26,6 +26,10 @@ pub(super) struct Access<'a> {
     pub(super) groups: Named<'a>,
     /// Where the rules of each list stand.
     pub(super) places: Vec<Vec<Span>>,
+    /// Where the rules of each list of NAT rules stand.
+    pub(super) nat_places: Vec<Vec<Span>>,
+    /// Where the rules of each SPD stand.
+    pub(super) spd_places: Vec<Vec<Span>>,
 }
 
 /// Objects of a kind by their names. What is declared first under a name counts; its index is that of the declaration.

@@ -3,8 +3,8 @@
 use weir_plane::model::SpdCache;
 
 use super::super::super::table::{Reader, Value};
-use super::super::At;
 use super::super::rules::understood;
+use super::super::{At, refuse};
 use crate::rules::{Names, spd};
 
 /// The most flows of a cache: their places take 4 GiB on each worker.
@@ -35,6 +35,12 @@ fn cache(reader: &mut Reader<'_>, value: Value<'_>) -> Option<SpdCache> {
     let table = reader.table(value, "`cache`", &["outbound", "inbound", "flows"])?;
     let mut flag = |key: &str| table.get(key).and_then(|value| reader.boolean(value)).unwrap_or(false);
     let (outbound, inbound) = (flag("outbound"), flag("inbound"));
+    let is_off = |key: &str| table.get(key).is_none_or(|value| value.get_ref().as_bool() == Some(false));
+    let is_meant = |key: &str| reader.is_excused(&table, key);
+    if ["outbound", "inbound"].into_iter().all(|key| is_off(key) && !is_meant(key)) {
+        let why = "has no meaning without a cache: write `outbound = true`, `inbound = true` or both";
+        refuse(reader, &table, &["flows"], why);
+    }
     let flows = table.get("flows").and_then(|value| reader.u32(value, "a number of flows", 1..=MOST_FLOWS));
     Some(SpdCache { outbound, inbound, flows: flows.unwrap_or(SpdCache::default().flows) })
 }

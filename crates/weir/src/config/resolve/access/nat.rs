@@ -36,6 +36,7 @@ impl Resolver<'_> {
             self.maps(&rules, &places);
             self.never(&rules, &places);
         }
+        self.access.nat_places.push(places);
         NatList {
             name: declared.name.value.clone(),
             rules: rules.into(),
@@ -74,8 +75,11 @@ impl Resolver<'_> {
                     _ => "the rule never matches: earlier rules match its packets",
                 };
                 let found = Diagnostic::warning(Code::ShadowedRule, places[at], message);
-                let found =
-                    finding.by.iter().take(3).fold(found, |found, &by| found.related(places[among[by]], "this one"));
+                let found = finding
+                    .by
+                    .iter()
+                    .take(3)
+                    .fold(found, |found, &by| found.related(places[among[by]], "matches first"));
                 self.report(found.help("move it before them, or leave it out"));
             }
         }

@@ -219,7 +219,7 @@ fn addresses(target: &NatTarget) -> Option<&Addresses> {
 }
 
 /// Addresses as ranges; nothing for all of them.
-fn ranges(addresses: &Addresses) -> Vec<(IpAddr, IpAddr)> {
+pub(super) fn ranges(addresses: &Addresses) -> Vec<(IpAddr, IpAddr)> {
     match addresses {
         Addresses::Any => Vec::new(),
         Addresses::Net(net) => vec![(net.network(), net.broadcast())],

@@ -29,6 +29,7 @@ impl Resolver<'_> {
         for rule in &declared.rules {
             if let Some(made) = self.spd_rule(&rule.value, rule.span) {
                 self.check_transport(&made, rule.span, sas);
+                self.check_outbound(&made, rule.span, sas);
                 rules.push(made);
                 places.push(rule.span);
             }
@@ -44,6 +45,7 @@ impl Resolver<'_> {
         if self.thorough {
             self.never_matched(&spd, &places);
         }
+        self.access.spd_places.push(places);
         spd
     }
 
@@ -100,6 +102,16 @@ impl Resolver<'_> {
         }
     }
 
+    /// Warns of a rule that protects packets by a pair without an outbound SA.
+    fn check_outbound(&mut self, rule: &SpdRule, span: Span, sas: &[Sa]) {
+        let SpdAction::Protect(sa) = rule.action else { return };
+        let Some(sa) = sas.get(sa.0 as usize).filter(|sa| sa.outbound.is_none()) else { return };
+        let place = self.place_of_sa(span);
+        let message = format!("the SA `{}` has no `out`: packets that leave and match the rule are dropped", sa.name);
+        let found = Diagnostic::warning(Code::NoOutbound, place, message);
+        self.report(found.help(format!("write `out = {{ spi = …, key-file = … }}` in `[sa.{}]`", sa.name)));
+    }
+
     /// Warns of SAs that no rule names: they protect nothing, and what they decrypt is dropped.
     fn unused_sas(&mut self) {
         let declared = self.declared;
@@ -111,7 +123,8 @@ impl Resolver<'_> {
                 let message = format!("no rule of an SPD names the SA `{}`", sa.name.value);
                 let found = Diagnostic::warning(Code::UnusedSa, sa.name.span, message);
                 self.report(
-                    found.help("write `protect … sa NAME` in `[spd.NAME]`: what it decrypts is dropped without"),
+                    found
+                        .help("write `protect … sa NAME` in `[spd.NAME]`: without a rule, all its packets are dropped"),
                 );
             }
         }
@@ -134,7 +147,7 @@ impl Resolver<'_> {
             let message = "the rule never matches: rules that are matched before it match its packets";
             let found = Diagnostic::warning(Code::ShadowedRule, place, message);
             let found =
-                finding.by.iter().take(3).fold(found, |found, &by| found.related(places[among[by]], "this one"));
+                finding.by.iter().take(3).fold(found, |found, &by| found.related(places[among[by]], "matches first"));
             self.report(found.help("give it a higher priority, move it before them, or leave it out"));
         }
     }

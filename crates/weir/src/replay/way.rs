@@ -1,0 +1,87 @@
+//! The way of a packet: its route, its next hop, the MTU of its link, and the packet of ESP that an SA makes of it.
+
+use std::net::IpAddr;
+
+use serde::Serialize;
+use weir_packet::parse;
+use weir_packet::wire::ethernet::ethertype;
+
+use super::quoted::Line;
+
+/// A route.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Route {
+    /// The destination that was looked up.
+    pub destination: IpAddr,
+    /// The routing domain.
+    pub vrf: String,
+    /// The prefix that matched; `None`: no route.
+    pub prefix: Option<String>,
+    /// Where it leads, in words.
+    pub to: String,
+    /// The line that it stands in.
+    pub by: Option<Line>,
+}
+
+/// The packet of ESP that an SA makes of a packet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Esp {
+    /// The pair of SAs.
+    pub sa: String,
+    /// The route to the peer.
+    pub route: Route,
+    /// The MTU of the link to the peer; `length` is that of the packet of ESP.
+    pub mtu: Option<Mtu>,
+    /// The longest packet that the link carries once it is encrypted, in octets: the MTU that is reported to sources.
+    pub longest: Option<u32>,
+}
+
+/// Who a packet is sent to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NextHop {
+    /// The interface.
+    pub interface: String,
+    /// The address on that link.
+    pub address: IpAddr,
+    /// Its hardware address, if it is configured.
+    pub mac: Option<String>,
+    /// The line that says so.
+    pub by: Option<Line>,
+}
+
+/// What a link carries.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Mtu {
+    /// The interface.
+    pub interface: String,
+    /// The longest IP packet, in octets.
+    pub mtu: u32,
+    /// The packet's length, in octets.
+    pub length: u32,
+    /// The line that declares the interface.
+    pub by: Option<Line>,
+}
+
+impl Route {
+    /// The route in words.
+    pub(super) fn sentence(&self) -> String {
+        let Route { destination, vrf, prefix, to, .. } = self;
+        let vrf = if vrf == "default" { String::new() } else { format!(" in vrf {vrf}") };
+        match prefix {
+            Some(prefix) => format!("{destination} matches {prefix}{vrf}: {to}"),
+            None => format!("{destination} matches nothing{vrf}: {to}"),
+        }
+    }
+}
+
+/// Octets of the IP packet in a frame, and of its headers up to the transport header.
+pub(super) fn lengths(frame: &[u8]) -> Option<(u32, u32)> {
+    let link = parse::ethernet(frame).ok()?;
+    let l3 = usize::from(link.l3);
+    let parsed = match link.ethertype {
+        ethertype::IPV4 => parse::ipv4(frame, l3),
+        ethertype::IPV6 => parse::ipv6(frame, l3),
+        _ => return None,
+    };
+    parsed.ok().map(|parsed| (parsed.l3_length, u32::from(parsed.l4).saturating_sub(u32::from(link.l3))))
+}
