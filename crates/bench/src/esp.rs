@@ -160,7 +160,7 @@ impl Esp {
     /// If there is no room, or packets do not go where they should.
     pub fn measure(cpu: Option<usize>, quick: bool) -> Result<Esp, Error> {
         cpu::pin(cpu)?;
-        let (turns, windows, many) = if quick { (2, 2, 100) } else { (11, 20, MANY) };
+        let (turns, windows, many) = if quick { (2, 2, 100) } else { (7, 5, MANY) };
         let mut cases = Vec::new();
         for plan in Plan::all(many) {
             cases.extend(measure(plan, FLOWS * many, turns, windows)?);
@@ -280,7 +280,7 @@ impl Networks {
                 origin: Origin(0),
             }],
             sas: (0..plan.sas).map(|number| self.sa(plan, number)).collect::<Result<_, _>>()?,
-            // The SAs that decrypt are those that encrypt: no policy protects the way back.
+            // Each SA both encrypts and decrypts: no policy protects the way back.
             ipsec: Ipsec { unchecked: true, ..Ipsec::default() },
             ..plain
         })

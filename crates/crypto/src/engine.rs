@@ -37,3 +37,12 @@ pub trait Engine: fmt::Debug + Send + Sync {
     /// No plaintext of a job that failed is left in its packet. A job whose key belongs to another engine fails.
     fn open(&self, jobs: &mut [Job<'_>]);
 }
+
+/// Why an engine is not offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    /// The CPU lacks instructions.
+    Instructions,
+    /// The engine has sealed or opened a packet in another way than `aws-lc`.
+    Agreement,
+}

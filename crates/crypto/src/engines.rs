@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use crate::algorithm::Algorithm;
 use crate::aws_lc::AwsLc;
 use crate::engine::Engine;
+pub use crate::engine::Missing;
 use crate::job::Job;
 use crate::key::{Key, State};
 #[cfg(target_arch = "x86_64")]
@@ -17,15 +18,6 @@ pub struct Known {
     pub engine: &'static dyn Engine,
     /// `None`: it is offered.
     pub missing: Option<Missing>,
-}
-
-/// Why an engine is not offered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Missing {
-    /// The CPU lacks instructions.
-    Instructions,
-    /// The engine has sealed or opened a packet in another way than `aws-lc`.
-    Agreement,
 }
 
 /// Returns the engines of weir for this architecture, the fastest first. The last one, `aws-lc`, supports all algorithms.

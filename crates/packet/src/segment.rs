@@ -271,7 +271,7 @@ mod tests {
             header[..4].copy_from_slice(&[1, 2, 3, 4]);
             header[tcp::SEQUENCE..][..4].copy_from_slice(&sequence.to_be_bytes());
             header[tcp::DATA_OFFSET] = ((5 + options) as u8) << 4;
-            header[tcp::FLAGS] = 0xff & !tcp::Flags::SYN.0 & !tcp::Flags::RST.0;
+            header[tcp::FLAGS] = !tcp::Flags::SYN.0 & !tcp::Flags::RST.0;
             let gso = if v4 { Gso::Tcp4 } else { Gso::Tcp6 };
             let packet = whole(&mut cache, v4, &header, &payload, gso, segment, partial);
             let pieces = pieces(&packet);

@@ -23,8 +23,7 @@ use zeroize::{Zeroize as _, Zeroizing};
 
 use crate::algorithm::{AesKey, Algorithm, Icv};
 use crate::aws_lc::AwsLc;
-use crate::engine::Engine;
-use crate::engines::Missing;
+use crate::engine::{Engine, Missing};
 use crate::job::{Failure, Job};
 use crate::key::{self as any, State};
 use crate::secret::{KeyError, Secret};

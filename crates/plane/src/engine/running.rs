@@ -109,7 +109,7 @@ impl Engine {
 
     /// Starts as [`Engine::start`] does, and calls `before_threads` on the calling thread once all ports are open and before
     /// any thread is started: what it gives up of the thread's privileges, no other thread has. It gets the sequence numbers
-    /// of outbound SAs: those that it reserves serve the first packets.
+    /// of outbound SAs. The numbers that it reserves serve the first packets.
     ///
     /// # Errors
     /// As for [`Engine::start`], and when `before_threads` fails.
@@ -219,7 +219,7 @@ impl Engine {
     }
 
     /// Reloads as [`Engine::reload`] does, and calls `before_force` with the sequence numbers of outbound SAs before the model comes
-    /// into force: those that it reserves serve the first packets of new SAs.
+    /// into force. The numbers that it reserves serve the first packets of new SAs.
     ///
     /// # Errors
     /// As for [`Engine::reload`].

@@ -140,9 +140,11 @@ impl Run {
         let give_up = || self.give_up_privileges(account.as_ref(), &socket, (&files, &samplers));
         let running = Running::start(gateway, self.config.as_deref(), service, give_up).map_err(failed)?;
         let running = Arc::new(running);
-        let reserving = reservation::Thread::start(&running).map_err(|error| {
-            Error::Failed(format!("cannot start the thread that reserves sequence numbers: {error}"))
-        })?;
+        let reserving = reservation::Thread::start({
+            let running = Arc::clone(&running);
+            move || running.reserve()
+        })
+        .map_err(|error| Error::Failed(format!("cannot start the thread that reserves sequence numbers: {error}")))?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::Failed(format!("cannot start the control thread: {error}")))?;
         let ended = runtime.block_on(self.serve(&running, &socket, live));

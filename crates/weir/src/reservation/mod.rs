@@ -19,7 +19,6 @@ use std::time::Duration;
 
 use weir_plane::ipsec::{Numbers, Sequence, Sequences, Window, Windows};
 
-use crate::control::running::Running;
 use store::{Fingerprint, Store};
 
 /// Numbers that are reserved at once. A worker uses half of them in 50 ms at 10 million packets per second.
@@ -184,16 +183,16 @@ pub(crate) struct Thread {
 }
 
 impl Thread {
-    /// Starts the thread.
+    /// Starts the thread, which calls `reserve` again and again.
     ///
     /// # Errors
     /// When the system has no room for it.
-    pub(crate) fn start(running: &Arc<Running>) -> io::Result<Thread> {
+    pub(crate) fn start(reserve: impl Fn() + Send + 'static) -> io::Result<Thread> {
         let ends = Arc::new(AtomicBool::new(false));
-        let (own, running) = (Arc::clone(&ends), Arc::clone(running));
+        let own = Arc::clone(&ends);
         let work = move || {
             while !own.load(Ordering::Relaxed) {
-                running.reserve();
+                reserve();
                 std::thread::park_timeout(PAUSE);
             }
         };
