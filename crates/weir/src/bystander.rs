@@ -24,7 +24,7 @@ pub(crate) fn warnings(gateway: &Gateway, settings: &Path) -> Vec<String> {
         }
         let device = &spec.interface;
         let filter = |name: &str| number(&format!("ipv4/conf/{name}/rp_filter"));
-        // No such file: there is no such device, which the port says. The greater of both counts; 2 asks for any way back.
+        // No such file: there is no such device, which the port says. The greater of both counts; with 2, any way back will do.
         let is_strict = filter(device).is_none_or(|own| own.max(filter("all").unwrap_or(0)) == 1);
         // No such file: the kernel has no IPv6.
         let is_off = number(&format!("ipv6/conf/{device}/disable_ipv6")).is_none_or(|value| value == 1);

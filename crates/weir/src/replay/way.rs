@@ -36,7 +36,7 @@ pub struct Esp {
     pub longest: Option<u32>,
 }
 
-/// Who a packet is sent to.
+/// The neighbour that a packet is sent to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NextHop {
     /// The interface.
@@ -49,7 +49,7 @@ pub struct NextHop {
     pub by: Option<Line>,
 }
 
-/// What a link carries.
+/// The MTU of a link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Mtu {
     /// The interface.

@@ -27,7 +27,7 @@ const WINDOW: &str = "weir window 1 ";
 /// The list of outbound keys.
 const KEYS: &str = "keys";
 
-/// What helps if numbers are lost.
+/// The remedy for lost numbers.
 const NEW_KEY: &str = "replace the key at both ends";
 
 /// The directory, held by this process alone.

@@ -47,8 +47,8 @@ fn receive(context: &mut Context<'_>, copies: &mut Vector, packet: &mut Packet) 
     let root = context.root;
     let number = packet.interface();
     let interface = root.interfaces.get(number as usize).ok_or(Reason::InterfaceGone)?;
-    // RFC 6980, 5: none of these is ever fragmented. And what comes out of a tunnel does not come from the link, whatever its
-    // hop limit is (RFC 4861, 3.1 and 11.2).
+    // RFC 6980, 5: none of these is ever fragmented. And a message out of a tunnel is not from the link, whatever its hop limit
+    // is (RFC 4861, 3.1 and 11.2).
     if packet.flags().intersects(ParseFlags::FRAGMENT) || packet.state().contains(DECRYPTED) {
         return Err(Reason::BadNd);
     }

@@ -76,7 +76,7 @@ pub struct Inbound {
 }
 
 impl Inbound {
-    /// Tells this SA apart from any other in the files of a gateway: a digest of the key, with the SPI.
+    /// Returns the identity of this SA in the files of a gateway: a digest of the key, with the SPI.
     #[must_use]
     pub fn identity(&self) -> [u8; 16] {
         (u128::from_be_bytes(self.fingerprint) ^ u128::from(self.spi)).to_be_bytes()

@@ -20,7 +20,7 @@ pub type Sequences = Vec<([u8; 16], Arc<Sequence>)>;
 /// Windows by the identity of their inbound SA.
 pub type Windows = Vec<([u8; 16], Arc<Window>)>;
 
-/// What outlives a gateway: the numbers that its SAs have sent and received.
+/// Numbers that outlive a gateway: those of packets that its SAs have sent and received.
 #[derive(Debug, Default, Clone)]
 pub struct Numbers {
     /// Of outbound SAs.

@@ -12,7 +12,7 @@ use crate::graph::flags::ORIGINATED;
 use crate::reason::Reason;
 
 /// Cuts a packet into segments, which come back to `esp-encrypt`. If the queue has no room for all of them now, the packet comes
-/// back as it is, behind those that are in the queue.
+/// back as it is, behind the packets in the queue.
 #[cold]
 pub(super) fn cut(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
     let Ok(segmenter) = Segmenter::new(packet) else {

@@ -21,7 +21,7 @@ pub(super) enum Seen<K> {
     Gone,
 }
 
-/// What an SPD sees of a fragment.
+/// Returns the part of a fragment that an SPD sees.
 #[cold]
 pub(super) fn fragment<K: Family>(
     context: &mut Context<'_>,

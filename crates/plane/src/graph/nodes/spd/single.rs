@@ -29,7 +29,7 @@ pub(in super::super) fn receive(context: &mut Context<'_>, packet: &Packet) -> R
     .map(|_| ())
 }
 
-/// What becomes of a packet that the host sends.
+/// The fate of a packet that the host sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Sent {
     /// It leaves as it is.
