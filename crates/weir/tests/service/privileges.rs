@@ -97,7 +97,10 @@ punt = 'host'
     let command = by_setpriv(&folder, &gate, &given);
     let gateway = Gateway::start_by(folder, command);
     assert!(gateway.log().contains(&format!("running as the user {USER}")), "{}", gateway.log());
-    assert!(!gateway.log().contains("WARN"), "{}", gateway.log());
+    // The kernel of the namespace takes packets beside the gateway; nothing else is wrong.
+    let log = gateway.log();
+    let warnings: Vec<&str> = log.lines().filter(|line| line.contains("WARN")).collect();
+    assert!(matches!(warnings[..], [one] if one.contains("the kernel takes packets")), "{log}");
     holds_two_capabilities(gateway.pid(), USER, GROUP, "", KEPT);
     let socket = fs::metadata(gateway.folder.path("control.sock")).unwrap();
     assert_eq!((socket.uid(), socket.gid(), socket.mode() & 0o7777), (USER, GROUP, 0o600));
