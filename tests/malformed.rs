@@ -210,6 +210,7 @@ fn ten_million_malformed_packets_are_accounted_for() {
         "not-allowed",
         "nat-exhausted",
         "nat-untranslated",
+        "nat-limit",
         "nat-worker",
         "spd-discard",
         "spd-no-match",

@@ -15,6 +15,7 @@ use weir_packet::wire::{icmpv4, icmpv6, ipv6, protocol, udp};
 
 use super::esp::{self, Arrival};
 use super::fragment::Fragments;
+use super::scope::scoped;
 use super::stage::Stage;
 use super::{Context, discard, lookup, punt, session, spd};
 use crate::graph::flags::{ORIGINATED, PIECEMEAL};
@@ -205,14 +206,6 @@ fn spd_after_all(context: &mut Context<'_>, packet: &Packet) -> Result<(), Reaso
 /// The port of the punt device of the interface that a packet came in by.
 fn device(context: &Context<'_>, packet: &Packet) -> u32 {
     context.root.interfaces.get(packet.interface() as usize).map_or(NONE, |interface| interface.punt)
-}
-
-/// Equal addresses are not the same in another routing domain, and link-local ones not on another link.
-pub(super) fn scoped(context: &Context<'_>, packet: &Packet, mut piece: Piece) -> Piece {
-    let on_link = piece.key.source.is_unicast_link_local() || piece.key.destination.is_unicast_link_local();
-    let vrf = context.root.interfaces.get(packet.interface() as usize).map_or(0, |interface| interface.vrf);
-    piece.key.scope = if on_link { 1 << 31 | packet.interface() } else { u32::from(vrf) };
-    piece
 }
 
 /// Adds a fragment to its datagram, which comes out when it is whole.

@@ -31,6 +31,7 @@ mod punt;
 mod rewrite;
 mod route;
 mod sav;
+mod scope;
 mod session;
 mod spd;
 mod stage;

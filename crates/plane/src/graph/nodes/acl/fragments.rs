@@ -7,8 +7,9 @@ use weir_packet::reassembly::Piece;
 use weir_packet::wire::{protocol, tcp};
 use weir_table::classify::{Address, Fields, Fragment};
 
+use super::super::Context;
+use super::super::scope::scoped;
 use super::super::stage::Stage;
-use super::super::{Context, local};
 use crate::graph::flags::ORIGINATED;
 use crate::graph::fragments::{First, Later, Upper};
 use crate::graph::record::{Fate, Fragmented};
@@ -106,7 +107,7 @@ fn way<K: Address>(context: &mut Context<'_>, packet: &Packet, needs_transport: 
         return Way::Ask;
     }
     let Ok(piece) = piece else { return Way::Refuse };
-    let piece = local::scoped(context, packet, piece);
+    let piece = scoped(context, packet, piece);
     if !is_later {
         let first = first(packet, &piece, fields);
         let taken = first.and_then(|first| context.fragments.first(piece.key, first, context.now).ok());
