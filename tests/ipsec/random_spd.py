@@ -208,14 +208,21 @@ def inbound(c, rng, policies, src, dst, proto, sport, dport):
                else "spd-unprotected", note=note)
 
 
+def selectors(policy):
+    """The words of a rule that protects, but for its SA and priority."""
+    return policy.text().split(" sa ")[0]
+
+
 def protected(c, rng, policies, sas, src, dst, proto, sport, dport):
-    """A packet of ESP passes if the first rule that matches names its SA."""
+    """A packet of ESP passes if the first rule that matches names its SA, or a rule with the same selectors does."""
     sa = rng.choice(sas)
     p = wire.ports(proto, src, dst, sport, dport, data(rng, 40))
     f = Fields(src, dst, proto, sport, dport)
     first = search(policies, f, False)
     note = f"esp {sa.name} {proto} {src}:{sport} > {dst}:{dport} by {first and first.text()!r}"
-    if first is not None and first.sa is sa:
+    alike = [first] if first is None or first.action != "protect" else \
+        [q for q in policies if q.action == "protect" and selectors(q) == selectors(first)]
+    if any(q is not None and q.sa is sa for q in alike):
         c.decrypt(sa.from_peer(p), p, note=note)
     else:
         c.drop(WAN, sa.from_peer(p), "esp-selector", note=note)

@@ -162,7 +162,9 @@ impl Esp {
         cpu::pin(cpu)?;
         let (turns, windows, many) = if quick { (2, 2, 100) } else { (7, 5, MANY) };
         let mut cases = Vec::new();
-        for plan in Plan::all(many) {
+        // The first four show that it works.
+        let plans = Plan::all(many).into_iter().take(if quick { 4 } else { usize::MAX });
+        for plan in plans {
             cases.extend(measure(plan, FLOWS * many, turns, windows)?);
         }
         let (tick_frequency, cpu) = (tsc::frequency(), cpu::cpu_name());
