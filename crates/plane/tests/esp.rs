@@ -293,15 +293,7 @@ fn fragments_of_esp_are_put_together() {
         let mut east = east(&[own]).rig();
         let packet = inner(true, 1000);
         let frame = frames(west.protect(0, std::slice::from_ref(&packet)).1).remove(0);
-        let (first, second) = (14 + 20, 14 + 20 + 512);
-        let mut pieces = [frame[..second].to_vec(), [&frame[..first], &frame[second..]].concat()];
-        for (piece, word) in pieces.iter_mut().zip([0x2000u16, 64]) {
-            let length = (piece.len() - 14) as u16;
-            piece[14 + 2..14 + 4].copy_from_slice(&length.to_be_bytes());
-            piece[14 + 6..14 + 8].copy_from_slice(&word.to_be_bytes());
-            mend(piece);
-        }
-        let (_, out) = east.put_all("wan", &pieces);
+        let (_, out) = east.put_all("wan", &cut(&frame, 512));
         assert_eq!(out.len(), 1);
         assert_eq!(out[0].1[14..], after(&packet, 2));
     }

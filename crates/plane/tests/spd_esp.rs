@@ -183,19 +183,6 @@ fn a_pair_takes_the_place_of_another_without_a_loss() {
     assert_eq!(across(&mut west, &mut east, BOTH[0].0).1, Verdict::Drop(Reason::EspSelector));
 }
 
-/// Fragments of an IPv4 frame without options, cut behind so many octets of its payload.
-fn cut(frame: &[u8], at: usize) -> [Vec<u8>; 2] {
-    let (head, end) = (14 + 20, 14 + 20 + at);
-    let mut pieces = [frame[..end].to_vec(), [&frame[..head], &frame[end..]].concat()];
-    for (piece, word) in pieces.iter_mut().zip([0x2000, (at / 8) as u16]) {
-        let length = (piece.len() - 14) as u16;
-        piece[14 + 2..14 + 4].copy_from_slice(&length.to_be_bytes());
-        piece[14 + 6..14 + 8].copy_from_slice(&word.to_be_bytes());
-        kit::mend(piece);
-    }
-    pieces
-}
-
 #[test]
 fn fragments_of_esp_in_udp_pass_beside_the_spd_in_any_order() {
     let own = Sa { df: OuterDf::Clear, encapsulation: udp(), ..sa("aes128gcm16", V4.0, V4.1) };

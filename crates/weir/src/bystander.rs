@@ -51,7 +51,7 @@ mod tests {
     use crate::config;
 
     #[test]
-    fn each_setting_is_asked_for_until_it_is_there() {
+    fn each_setting_has_its_command_until_it_is_there() {
         let folder = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = folder.path().join(path);
@@ -64,7 +64,7 @@ mod tests {
                  port = {{ af-packet = {{ interface = \"eth0\", shared = {shared} }} }}\n"
             )
         };
-        let asked = |punt: &str, shared: bool| {
+        let lines = |punt: &str, shared: bool| {
             let gateway = config::parse_str("weir.toml", &text(punt, shared)).gateway.unwrap();
             warnings(&gateway, folder.path())
         };
@@ -73,19 +73,19 @@ mod tests {
         write("ipv4/conf/eth0/rp_filter", "2\n");
         write("ipv6/conf/eth0/disable_ipv6", "0\n");
         assert_eq!(
-            asked(PUNT, false),
+            lines(PUNT, false),
             [
                 "interface wan: the kernel takes packets to the gateway's addresses from eth0, too, past all policies: run \
               `sysctl -w net.ipv4.conf.eth0.rp_filter=1 net.ipv6.conf.eth0.disable_ipv6=1`"
             ]
         );
-        assert!(asked("", false).is_empty() && asked(PUNT, true).is_empty());
+        assert!(lines("", false).is_empty() && lines(PUNT, true).is_empty());
         write("ipv4/conf/eth0/rp_filter", "1\n");
-        let [line] = &asked(PUNT, false)[..] else { panic!() };
+        let [line] = &lines(PUNT, false)[..] else { panic!() };
         assert!(line.ends_with("`sysctl -w net.ipv6.conf.eth0.disable_ipv6=1`"));
         write("ipv6/conf/eth0/disable_ipv6", "1\n");
-        assert!(asked(PUNT, false).is_empty());
+        assert!(lines(PUNT, false).is_empty());
         write("ipv4/conf/all/rp_filter", "2\n");
-        assert_eq!(asked(PUNT, false).len(), 1, "the greater one counts");
+        assert_eq!(lines(PUNT, false).len(), 1, "the greater one counts");
     }
 }

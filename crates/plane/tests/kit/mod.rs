@@ -603,6 +603,19 @@ pub fn mend(frame: &mut [u8]) {
     frame[at + 10..at + 12].copy_from_slice(&sum.to_be_bytes());
 }
 
+/// Fragments of an IPv4 frame without options, cut behind so many octets of its payload.
+pub fn cut(frame: &[u8], at: usize) -> [Vec<u8>; 2] {
+    let (head, end) = (14 + 20, 14 + 20 + at);
+    let mut pieces = [frame[..end].to_vec(), [&frame[..head], &frame[end..]].concat()];
+    for (piece, word) in pieces.iter_mut().zip([0x2000, (at / 8) as u16]) {
+        let length = (piece.len() - 14) as u16;
+        piece[14 + 2..14 + 4].copy_from_slice(&length.to_be_bytes());
+        piece[14 + 6..14 + 8].copy_from_slice(&word.to_be_bytes());
+        mend(piece);
+    }
+    pieces
+}
+
 /// Puts options (padded) into a frame with an IPv4 header of 20 octets.
 pub fn with_options(frame: &[u8], options: &[u8]) -> Vec<u8> {
     let at = l3(frame);

@@ -47,20 +47,28 @@ pub(super) fn cut(context: &mut Context<'_>, packet: &mut Packet, place: u8, roo
 /// Queues all fragments of a packet. If there is no room for one, those before it go on and the packet counts as dropped.
 fn send(context: &mut Context<'_>, packet: &Packet, mut fragments: Fragments<'_>) -> Result<(), Reason> {
     while let Some(mut piece) = fragments.piece(context.cache)? {
-        piece.inherit(packet);
         let parsed = parse::ipv4(piece.data(), 0).map_err(|_| Reason::FragmentFailed);
         piece.set_parsed(&parsed.unwrap_or(Parsed { flags: packet.flags(), ..Parsed::default() }));
-        if packet.state().contains(ORIGINATED) {
-            piece.add_state(ORIGINATED);
-        }
-        piece.set_forwarding(packet.forwarding());
-        piece.set_resume(Stage::Encrypt as u8);
-        context.counters.created.add(1);
-        if let Err(mut refused) = context.requeue.push(piece) {
-            super::super::discard(context, &refused, Reason::NoBuffer);
-            refused.recycle(context.cache);
-            return Err(Reason::NoBuffer);
-        }
+        send_piece(context, packet, piece)?;
     }
     Ok(())
+}
+
+/// Queues a parsed piece of a packet, for the SA of the packet.
+///
+/// # Errors
+/// If there is no room; the piece counts as dropped.
+pub(super) fn send_piece(context: &mut Context<'_>, packet: &Packet, mut piece: Packet) -> Result<(), Reason> {
+    piece.inherit(packet);
+    if packet.state().contains(ORIGINATED) {
+        piece.add_state(ORIGINATED);
+    }
+    piece.set_forwarding(packet.forwarding());
+    piece.set_resume(Stage::Encrypt as u8);
+    context.counters.created.add(1);
+    context.requeue.push(piece).map_err(|mut refused| {
+        super::super::discard(context, &refused, Reason::NoBuffer);
+        refused.recycle(context.cache);
+        Reason::NoBuffer
+    })
 }

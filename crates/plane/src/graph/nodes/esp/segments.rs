@@ -5,10 +5,8 @@ use weir_packet::packet::Packet;
 use weir_packet::parse::{self, ParseFlags};
 use weir_packet::segment::Segmenter;
 
-use super::super::stage::Stage;
-use super::super::{Context, discard, session};
+use super::super::{Context, session};
 use super::fragments;
-use crate::graph::flags::ORIGINATED;
 use crate::reason::Reason;
 
 /// Cuts a packet into segments, which come back to `esp-encrypt`. If the queue has no room for all of them now, the packet comes
@@ -42,18 +40,7 @@ fn send(context: &mut Context<'_>, packet: &Packet, mut segmenter: Segmenter<'_>
             return Err(Reason::OffloadMismatch);
         };
         piece.set_parsed(&parsed);
-        piece.inherit(packet);
-        if packet.state().contains(ORIGINATED) {
-            piece.add_state(ORIGINATED);
-        }
-        piece.set_forwarding(packet.forwarding());
-        piece.set_resume(Stage::Encrypt as u8);
-        context.counters.created.add(1);
-        if let Err(mut refused) = context.requeue.push(piece) {
-            discard(context, &refused, Reason::NoBuffer);
-            refused.recycle(context.cache);
-            return Err(Reason::NoBuffer);
-        }
+        fragments::send_piece(context, packet, piece)?;
     }
     Ok(())
 }
