@@ -11,3 +11,13 @@ pub fn read<T>(address: *const T) {
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;
 }
+
+/// Prefetches the cache lines of a value. One that is not aligned to lines may have one more than its size says, which is left
+/// out.
+#[inline(always)]
+pub fn value<T>(value: &T) {
+    let first = (&raw const *value).cast::<u8>();
+    for line in 0..size_of::<T>().div_ceil(64) {
+        read(first.wrapping_add(64 * line));
+    }
+}

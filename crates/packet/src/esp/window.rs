@@ -49,6 +49,14 @@ impl Window {
         let _ = self.top.compare_exchange(0, top, Ordering::Relaxed, Ordering::Relaxed);
     }
 
+    /// Prefetches the bit of a number, by its lower half.
+    #[inline]
+    pub fn prefetch(&self, low: u32) {
+        // The size divides 2^32, so the upper half says nothing about the place.
+        let place = (low & self.size.wrapping_sub(1)) / 64;
+        weir_base::prefetch::read(self.bits.as_ptr().wrapping_add(place as usize));
+    }
+
     /// Its size in numbers; 0 for none.
     #[must_use]
     pub fn size(&self) -> u32 {

@@ -10,6 +10,8 @@ use super::{SaCounters, Sequence};
 use crate::model::{Encapsulation, OuterDf, OuterDscp, OuterLabel, SaMode};
 
 /// A pair of SAs, immutable but for its counters, its sequence numbers and its window.
+// Its lines are prefetched together.
+#[repr(align(64))]
 pub struct Sa {
     /// Its name.
     pub name: Arc<str>,

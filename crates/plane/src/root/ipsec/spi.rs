@@ -6,6 +6,8 @@
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 
+use weir_base::prefetch;
+
 use crate::root::NONE;
 
 /// Numbers of pairs of SAs by inbound SPI, destination and routing domain.
@@ -66,6 +68,12 @@ impl SpiTable {
             }
             at = (at + 1) & self.mask;
         }
+    }
+
+    /// Prefetches the first cell that may have the number of an SA.
+    #[inline(always)]
+    pub fn prefetch(&self, vrf: u16, destination: IpAddr, spi: u32) {
+        prefetch::read(self.cells.as_ptr().wrapping_add(self.home(vrf, destination, spi) as usize));
     }
 
     #[inline(always)]

@@ -15,6 +15,7 @@ use weir_packet::wire::{ipv4, protocol, udp};
 use super::super::{Context, next_hop};
 use super::arrival::{Arrival, arrival};
 use super::jobs::{BATCH, no_jobs};
+use super::warm;
 use crate::graph::flags::DECRYPTED;
 use crate::graph::record::Fate;
 use crate::model::SaMode;
@@ -42,6 +43,7 @@ pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, fram
 }
 
 fn run_batch(context: &mut Context<'_>, vector: &mut Vector, places: &[u8]) {
+    warm::inbound(context, vector, places);
     let mut batch: [Option<Found<'_>>; BATCH] = [None; BATCH];
     let mut count = 0;
     for &place in places {

@@ -13,7 +13,7 @@ use super::super::stage::Stage;
 use super::super::{Context, handover, session};
 use super::build::{self, Draw};
 use super::jobs::{BATCH, no_jobs};
-use super::{fragments, path, segments};
+use super::{fragments, path, segments, warm};
 use crate::graph::flags::{ENCAPSULATED, ORIGINATED};
 use crate::graph::peer::Peer;
 use crate::graph::record::Fate;
@@ -63,6 +63,7 @@ fn run_batch(
     path: &mut Path,
     mut is_queueing: bool,
 ) -> bool {
+    warm::outbound(context, vector, places);
     let mut ready: [Option<Ready<'_>>; BATCH] = [None; BATCH];
     let mut count = 0;
     for &place in places {

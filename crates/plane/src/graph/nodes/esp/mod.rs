@@ -9,6 +9,7 @@ mod jobs;
 mod path;
 mod segments;
 mod selectors;
+mod warm;
 
 pub(super) use arrival::{Arrival, arrival, awaits_ports, is_for_gateway, owner_hash};
 pub(super) use decrypt::run as decrypt;
