@@ -64,7 +64,7 @@ pub(super) fn inbound(context: &Context<'_>, vector: &Vector, places: &[u8]) {
     }
 }
 
-/// What a packet of ESP says about its SA.
+/// The fields of a packet of ESP that name its SA.
 #[derive(Clone, Copy)]
 struct Seen {
     vrf: u16,
