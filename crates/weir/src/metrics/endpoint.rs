@@ -17,6 +17,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
 
+use super::scrape::scrape;
 use crate::config::{Detail, Listen, Metrics};
 use crate::control::Gateway;
 
@@ -191,7 +192,7 @@ async fn answer(request: &Request<Incoming>, gateway: Arc<dyn Gateway>, detail: 
         return refused;
     }
     // A thread of its own: a reading of many rules takes its time.
-    match tokio::task::spawn_blocking(move || super::scrape(&*gateway, detail)).await {
+    match tokio::task::spawn_blocking(move || scrape(&*gateway, detail)).await {
         Ok(document) => {
             let mut response = Response::new(Full::new(Bytes::from(document)));
             response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(OPEN_METRICS));

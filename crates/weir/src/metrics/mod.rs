@@ -7,27 +7,10 @@
 mod endpoint;
 mod families;
 mod family;
+mod scrape;
 mod text;
 
 pub(crate) use endpoint::Endpoint;
-
-use crate::config::Detail;
-use crate::control::Gateway;
-
-/// Reads all metrics of a gateway, in the format of OpenMetrics.
-pub(crate) fn scrape(gateway: &dyn Gateway, detail: Detail) -> String {
-    text::write(families::read(gateway, detail))
-}
-
-/// The names of all metrics with their types and descriptions, as the documentation lists them. Counters have the suffix
-/// `_total`.
-#[cfg(test)]
-pub(crate) fn names() -> Vec<(String, &'static str, &'static str, &'static str)> {
-    families::read(&crate::control::fake::Fake::default(), Detail { rules: true, sas: true, prefixes: true })
-        .into_iter()
-        .map(|family| (family.full_name(), family.kind.name(), family.labels(), family.help))
-        .collect()
-}
 
 #[cfg(test)]
 mod tests;

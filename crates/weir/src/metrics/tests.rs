@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::*;
-use crate::config::{Listen, Metrics};
+use super::scrape::scrape;
+use super::{Endpoint, families};
+use crate::config::{Detail, Listen, Metrics};
 use crate::control::fake::Fake;
 
 const ALL: Detail = Detail { rules: true, sas: true, prefixes: true };
@@ -50,6 +51,14 @@ fn families_keep_the_rules_of_open_metrics() {
         let samples: HashSet<_> = family.samples.iter().map(|(labels, _)| format!("{labels:?}")).collect();
         assert_eq!(samples.len(), family.samples.len(), "{}: equal labels", family.name);
     }
+}
+
+/// The names of all metrics with their types, labels and descriptions. Counters have the suffix `_total`.
+fn names() -> Vec<(String, &'static str, &'static str, &'static str)> {
+    families::read(&Fake::default(), ALL)
+        .into_iter()
+        .map(|family| (family.full_name(), family.kind.name(), family.labels(), family.help))
+        .collect()
 }
 
 /// The list of the documentation is that of the code.
