@@ -30,7 +30,7 @@ fn power(number: u64) -> u32 {
     u64::BITS - number.saturating_sub(1).leading_zeros()
 }
 
-/// What a node counts on one worker.
+/// The counters of a node on one worker.
 #[derive(Debug, Default)]
 pub struct NodeCounters {
     /// Vectors.
@@ -111,7 +111,7 @@ pub struct FlowCounters {
     pub expired: Counter,
 }
 
-/// What a worker counts.
+/// The counters of a worker.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct WorkerCounters {
@@ -139,17 +139,17 @@ pub struct WorkerCounters {
     pub dequeued: Counter,
     /// Taken by ports that send later.
     pub entrusted: Counter,
-    /// Of these, those that were sent or lost.
+    /// Held packets that were sent or lost.
     pub settled: Counter,
     /// Fragments that were set aside until the first of their datagram comes.
     pub set_aside: Counter,
-    /// Of these, those that went on, or were given up.
+    /// Held packets that were released or timed out.
     pub taken_up: Counter,
     /// Datagrams whose fragments are remembered for rules.
     pub remembered: Counter,
     /// Datagrams of which a fragment for us has come.
     pub begun: Counter,
-    /// Of these, those that are whole, or given up.
+    /// Reassemblies that are complete or timed out.
     pub ended: Counter,
     /// Where packets come from that are not valid.
     pub spoofed: Sources,

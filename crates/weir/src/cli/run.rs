@@ -37,7 +37,7 @@ use crate::{bystander, config, demo, metrics, notify, render, reservation, sampl
 const TICK: Duration = Duration::from_millis(100);
 /// How often alarms are looked at, in ticks.
 const ALARMS: u32 = 10;
-/// What taps, tuns and punt devices are made with.
+/// The device that creates taps, tuns and punt devices.
 const TUN: &str = "/dev/net/tun";
 
 /// Runs the gateway until SIGTERM or SIGINT, then prints a summary; SIGHUP reloads
@@ -61,8 +61,8 @@ pub struct Run {
     /// Write the summary, or what is wrong with the configuration, as JSON
     #[arg(long)]
     json: bool,
-    /// What to log: a level (error, warn, info, debug, trace, off), or levels of modules as in
-    /// `warn,weir::control=debug` [default: info; warn beside a live table]
+    /// Log level (error, warn, info, debug, trace, off), or levels of modules as in `warn,weir::control=debug`
+    /// [default: info; warn with a live table]
     #[arg(long, value_name = "FILTER", env = "WEIR_LOG", hide_env_values = true, value_parser = log::filter)]
     log_level: Option<Targets>,
     /// Where to log
@@ -196,7 +196,7 @@ impl Run {
         for trouble in sampler::unwritable(samplers) {
             tracing::warn!("{trouble}");
         }
-        // Each queue of such a device opens it anew. udev lets everybody; capabilities decide what comes of it.
+        // Each queue of such a device opens it again. udev permits every user; capabilities decide about the operation.
         if account.is_some()
             && let Err(error @ (Errno::ACCESS | Errno::PERM)) = access(TUN, Access::READ_OK | Access::WRITE_OK)
         {
@@ -304,7 +304,7 @@ fn failed(error: impl std::error::Error) -> Error {
     Error::Failed(error.to_string())
 }
 
-/// What SIGHUP does. Nobody waits for an answer: findings go to standard error, where those of the start went.
+/// Handles SIGHUP. No client waits for an answer: findings go to standard error, as those of the start did.
 fn reload(gateway: &Running) {
     let findings = match gateway.reload() {
         Ok(reloaded) => reloaded.warnings.map(|warnings| warnings.text),

@@ -1,4 +1,4 @@
-//! What the files declare, object by object, before the objects are held against each other.
+//! The declarations of the files, object by object, before references between objects are checked.
 
 pub(super) mod access;
 mod advertisement;

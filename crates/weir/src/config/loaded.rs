@@ -18,7 +18,7 @@ pub struct Service {
     pub group: Option<String>,
 }
 
-/// What became of a configuration.
+/// A configuration after loading.
 #[derive(Debug)]
 pub struct Loaded {
     /// The gateway it describes; `None` if there are errors.
@@ -29,7 +29,7 @@ pub struct Loaded {
     pub metrics: Option<Metrics>,
     /// Where the cores of workers stand, if the configuration names any.
     pub cores: Option<Position>,
-    /// What was found, in the order of the files and their lines.
+    /// The findings, in the order of the files and their lines.
     pub diagnostics: Vec<Diagnostic>,
     /// The texts that the diagnostics point into.
     pub sources: Sources,

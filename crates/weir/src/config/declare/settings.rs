@@ -13,7 +13,7 @@ use super::super::source::{At, Source, Span};
 use super::super::table::{Reader, Table, Value};
 use super::{metrics, refuse};
 
-/// What the tables say.
+/// The settings of the tables.
 #[derive(Default)]
 pub(in super::super) struct Settings {
     pub(in super::super) workers: Option<At<u16>>,
