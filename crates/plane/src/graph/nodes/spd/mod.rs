@@ -105,12 +105,16 @@ fn group<K: Family, const OUTPUT: bool>(context: &mut Context<'_>, vector: &mut 
 }
 
 /// The packet passes beside the SPD: it is the outer packet of ESP that leaves, a decrypted packet, which has matched a policy
-/// already, or a packet of ESP for the gateway (RFC 4301, 5.1 and 5.2).
+/// already, a packet of ESP for the gateway, or an error about the MTU of an SA's path (RFC 4301, 5.1, 5.2 and 8.2).
 #[inline(always)]
 fn is_beside<const OUTPUT: bool>(context: &Context<'_>, packet: &Packet) -> bool {
     match OUTPUT {
         true => packet.state().contains(ENCAPSULATED),
-        false => packet.state().contains(DECRYPTED) || esp::is_for_gateway(context.root, packet),
+        false => {
+            packet.state().contains(DECRYPTED)
+                || esp::is_for_gateway(context.root, packet)
+                || esp::is_report(context.root, packet)
+        }
     }
 }
 
