@@ -9,7 +9,7 @@ use weir_packet::esp::{Layout, Outer, Window};
 
 use super::map::Map;
 use crate::model::{self, Gateway, InterfaceKind, SaKey};
-use crate::root::ipsec::{Inbound, Ipsec, Outbound, Sa, SaCounters, Sequence, Sequences, SpiTable};
+use crate::root::ipsec::{Inbound, Ipsec, Outbound, PathMtu, Paths, Sa, SaCounters, Sequence, Sequences, SpiTable};
 use crate::root::{Interface, NONE};
 
 /// A digest of a secret.
@@ -24,6 +24,15 @@ struct WindowOf {
     fingerprint: Fingerprint,
 }
 
+/// The owner of a learned MTU: an outbound SA.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct PathOf {
+    vrf: u16,
+    local: IpAddr,
+    remote: IpAddr,
+    spi: u32,
+}
+
 /// The SAs in force, and what outlives them.
 #[derive(Default)]
 pub(super) struct Store {
@@ -33,6 +42,8 @@ pub(super) struct Store {
     /// The greatest numbers of SAs that are gone, for when they come back.
     tops: HashMap<WindowOf, u64>,
     counters: HashMap<String, Arc<[SaCounters]>>,
+    paths: HashMap<PathOf, Arc<PathMtu>>,
+    learned: Arc<Paths>,
     current: Ipsec,
 }
 
@@ -54,6 +65,8 @@ impl Store {
         let length = map.sas.iter().map(|&number| number as usize + 1).max().unwrap_or(0);
         let mut sas: Vec<Option<Arc<Sa>>> = vec![None; length];
         let mut spis = Vec::new();
+        let mut peers = Vec::new();
+        let paths = std::mem::take(&mut self.paths);
         let mut ports = Vec::new();
         for (sa, &number) in gateway.sas.iter().zip(&map.sas) {
             let vrf = map.vrfs[usize::from(sa.vrf.0)];
@@ -71,7 +84,13 @@ impl Store {
                 spis.push((vrf, sa.local, key.spi, number));
                 Some(Inbound { fingerprint: key.fingerprint(), spi: key.spi, key: Arc::clone(key.key()), window })
             });
-            let outbound = sa.outbound.as_ref().map(|key| self.outbound(key, gateway.ipsec.reserves));
+            let outbound = sa.outbound.as_ref().map(|key| {
+                let of = PathOf { vrf, local: sa.local, remote: sa.remote, spi: key.spi };
+                let path =
+                    Arc::clone(self.paths.entry(of).or_insert_with(|| paths.get(&of).cloned().unwrap_or_default()));
+                peers.push((vrf, sa.remote, key.spi, number));
+                self.outbound(key, gateway.ipsec.reserves, path)
+            });
             if inbound.is_some() {
                 ports.extend(sa.encapsulation.map(|own| own.local_port));
             }
@@ -111,6 +130,8 @@ impl Store {
         self.current = Ipsec {
             sas: sas.into(),
             spis: Arc::new(SpiTable::new(&spis)),
+            peers: Arc::new(SpiTable::new(&peers)),
+            paths: Arc::clone(&self.learned),
             ports: ports.into(),
             least_mtu: linked.map(|own| own.mtu).min().unwrap_or(0),
             unchecked: gateway.ipsec.unchecked,
@@ -128,9 +149,9 @@ impl Store {
         Arc::clone(self.sequences.entry(key.fingerprint()).or_insert_with(new))
     }
 
-    fn outbound(&mut self, key: &SaKey, reserves: bool) -> Outbound {
+    fn outbound(&mut self, key: &SaKey, reserves: bool, path: Arc<PathMtu>) -> Outbound {
         let sequence = self.sequence(key, reserves);
-        Outbound { spi: key.spi, key: Arc::clone(key.key()), fingerprint: key.fingerprint(), sequence }
+        Outbound { spi: key.spi, key: Arc::clone(key.key()), fingerprint: key.fingerprint(), sequence, path }
     }
 }
 

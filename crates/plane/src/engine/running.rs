@@ -692,7 +692,7 @@ impl Engine {
     /// The pairs of SAs, in the order of the configuration.
     pub fn sas(&self) -> Vec<stats::SaStats> {
         let (model, map) = self.control.in_force();
-        self.root.with(|root| sas::rows(&model, &map, root))
+        self.root.with(|root| sas::rows(&model, &map, root, self.clock.now()))
     }
 
     /// The sequence numbers and the windows of the SAs in force, and the digests of their keys; and the directory in which numbers

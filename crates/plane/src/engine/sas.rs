@@ -1,13 +1,15 @@
 //! Pairs of SAs as people want to see them.
 
+use weir_base::clock::Time;
+
 use crate::compile::Map;
 use crate::model::Gateway;
 use crate::root::Root;
 use crate::root::ipsec::SaCounters;
-use crate::stats::{SaDirection, SaInbound, SaStats};
+use crate::stats::{PathMtu, SaDirection, SaInbound, SaStats};
 
 /// The pairs of SAs, in the order of the configuration.
-pub(crate) fn rows(model: &Gateway, map: &Map, root: &Root) -> Vec<SaStats> {
+pub(crate) fn rows(model: &Gateway, map: &Map, root: &Root, now: Time) -> Vec<SaStats> {
     let row = |(sa, &number): (&crate::model::Sa, &u32)| {
         let own = root.ipsec.sa(number)?;
         let sum = |of: &dyn Fn(&SaCounters) -> u64| own.counters.iter().map(of).sum::<u64>();
@@ -20,6 +22,7 @@ pub(crate) fn rows(model: &Gateway, map: &Map, root: &Root) -> Vec<SaStats> {
             reserved: Some(out.sequence.reserved()).filter(|&end| end != u64::MAX),
             exhausted: sum(&|own| own.exhausted.value()),
             unreserved: sum(&|own| own.unreserved.value()),
+            path_mtu: out.path.get(now).map(|own| PathMtu { mtu: own.mtu, left: own.left }),
         });
         let inbound = own.inbound.as_ref().map(|into| SaInbound {
             spi: into.spi,

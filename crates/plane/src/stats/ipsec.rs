@@ -1,6 +1,7 @@
 //! Pairs of SAs, and their counters.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use weir_crypto::Algorithm;
 
@@ -54,6 +55,17 @@ pub struct SaDirection {
     pub exhausted: u64,
     /// Packets for which no sequence number was reserved.
     pub unreserved: u64,
+    /// The MTU of its path, if errors about its packets told one.
+    pub path_mtu: Option<PathMtu>,
+}
+
+/// The MTU of a path, as ICMP errors told it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PathMtu {
+    /// The MTU, in octets.
+    pub mtu: u16,
+    /// The time for which it still counts.
+    pub left: Duration,
 }
 
 /// An inbound SA.

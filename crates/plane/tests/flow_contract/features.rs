@@ -34,6 +34,7 @@ pub const REASONS: &[Reason] = &[
     Reason::SpdNoMatch,
     Reason::SpdUnprotected,
     Reason::EspNoSa,
+    Reason::EspReplay,
     Reason::MacIp,
     Reason::NotAllowed,
     Reason::NoRoute,
@@ -116,6 +117,9 @@ features! { model, found:
     "acl log" rules(model, |rule| rule.log);
     "spd" model.interfaces.iter().any(|own| own.spd.is_some());
     "spd cache" model.spds.iter().any(|own| own.cache.outbound || own.cache.inbound);
+    "sa" model.sas.iter().any(|own| own.interface.is_none() && own.outbound.is_some());
+    "sa interface" model.sas.iter().any(|own| own.interface.is_some());
+    "sa inbound alone" model.sas.iter().any(|own| own.outbound.is_none());
     "spd opaque" model.spds.iter().any(|own| own.rules.iter().any(weir_plane::model::SpdRule::is_opaque));
     "allowlist" model.interfaces.iter().any(|own| !own.access.allow.v4.is_empty());
     "bindings" model.interfaces.iter().any(|own| own.access.bindings.is_some());

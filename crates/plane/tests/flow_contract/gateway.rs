@@ -139,7 +139,8 @@ parts! {
     Routes "reload-routes", Neighbors "reload-neighbors", Policies "reload-sav", Validated "reload-sav-interfaces",
     Samplers "reload-samplers", Groups "reload-groups", Lists "reload-acls", Filtered "reload-acl-interfaces",
     Sources "reload-allowlists", Bindings "reload-bindings", Ethertypes "reload-ethertypes",
-    Sessions "reload-flow-table", Icmp "reload-icmp", Nat "reload-nat", Spd "reload-spd"
+    Sessions "reload-flow-table", Icmp "reload-icmp", Nat "reload-nat", Spd "reload-spd",
+    Sas "reload-sas"
 }
 
 /// The seeds of a model's parts.
@@ -176,6 +177,7 @@ impl Seeds {
         ethertypes(&mut self.of(Part::Ethertypes), &mut build.0);
         translators(&mut self.of(Part::Nat), links, &mut build.0);
         spd::policies(&mut self.of(Part::Spd), links, &mut build.0);
+        spd::sas(&mut self.of(Part::Sas), links, &mut build.0);
         build.0.flow_table = flow_table(&mut self.of(Part::Sessions));
         build.0.icmp = icmp(&mut self.of(Part::Icmp));
         build.0.limits =

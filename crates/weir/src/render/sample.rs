@@ -119,6 +119,7 @@ pub(crate) fn sas() -> Vec<SaStats> {
             reserved: Some(1_048_577),
             exhausted: 0,
             unreserved: 0,
+            path_mtu: Some(weir_plane::stats::PathMtu { mtu: 1400, left: std::time::Duration::from_secs(540) }),
         }),
         inbound: Some(SaInbound {
             spi: 0x2001,

@@ -66,6 +66,19 @@ pub struct Outbound {
     pub exhausted: u64,
     /// Packets for which no sequence number was reserved on disk.
     pub unreserved: u64,
+    /// The MTU of its path, if ICMP errors about its packets told one.
+    #[serde(default)]
+    pub path_mtu: Option<PathMtu>,
+}
+
+/// The MTU of a path, as ICMP errors told it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct PathMtu {
+    /// The MTU in octets.
+    pub mtu: u16,
+    /// Seconds for which it still counts.
+    pub seconds_left: u64,
 }
 
 /// An inbound SA.
@@ -120,6 +133,7 @@ impl Sas {
                 reserved: out.reserved,
                 exhausted: out.exhausted,
                 unreserved: out.unreserved,
+                path_mtu: out.path_mtu.map(|own| PathMtu { mtu: own.mtu, seconds_left: own.left.as_secs() }),
             }),
             into: sa.inbound.map(|into| Inbound {
                 spi: into.spi,
@@ -188,6 +202,10 @@ impl Sa {
             if out.reserved.is_some_and(|end| end <= out.next) {
                 let gap = if other.is_empty() { "" } else { ", " };
                 other.push_str(&format!("{gap}no sequence number is reserved"));
+            }
+            if let Some(PathMtu { mtu, seconds_left }) = &out.path_mtu {
+                let gap = if other.is_empty() { "" } else { ", " };
+                other.push_str(&format!("{gap}path MTU {mtu} for {seconds_left} s"));
             }
             table.row([
                 "out".to_owned(),

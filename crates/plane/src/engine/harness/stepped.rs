@@ -313,7 +313,7 @@ impl Harness {
 
     /// The pairs of SAs, in the order of the configuration.
     pub fn sas(&self) -> Vec<stats::SaStats> {
-        self.root.with(|root| crate::engine::sas::rows(&self.model, &self.map, root))
+        self.root.with(|root| crate::engine::sas::rows(&self.model, &self.map, root, self.now()))
     }
 
     /// The sequence numbers of each outbound key that was ever in force, by the digest of the key.

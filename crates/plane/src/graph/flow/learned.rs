@@ -30,7 +30,7 @@ pub(crate) struct Kept {
 }
 
 // With a key of IPv4, an entry is one cache line; with one of IPv6, the first line has what a usual hit reads.
-const _: () = assert!(size_of::<Kept>() == 44);
+const _: () = assert!(size_of::<Kept>() == 48);
 
 impl Kept {
     /// The decision, which is not idle.

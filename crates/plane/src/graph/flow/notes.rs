@@ -4,7 +4,7 @@ use weir_packet::vector::VECTOR;
 use weir_table::classify::Consulted;
 use weir_table::flow::Place;
 
-use super::decision::{Decision, Mask, Varying};
+use super::decision::{Decision, Mask, UNMATCHED, Varying};
 
 /// Decisions of nodes, by place of the packet. Only packets that missed are noted; nodes look at [`Notes::is_on`] once for a frame.
 pub(crate) struct Notes {
@@ -109,6 +109,18 @@ impl Notes {
     /// The row of a validator's table.
     pub(crate) fn validated(&mut self, place: u8, row: u32) {
         self.decisions[usize::from(place)].row = row;
+    }
+
+    /// The policy of an SPD that matched, by its number. A number too great for a decision has the packet's flow not learned.
+    pub(crate) fn matched(&mut self, place: u8, output: bool, policy: u32) {
+        let at = usize::from(place);
+        let decision = &mut self.decisions[at];
+        match u16::try_from(policy) {
+            Ok(number) if number != UNMATCHED => {
+                *(if output { &mut decision.spd_out } else { &mut decision.spd_in }) = number;
+            }
+            _ => self.wanted[at] = false,
+        }
     }
 
     /// The decision about a packet and the place of the older one, if it is one for its flow; it is given once.

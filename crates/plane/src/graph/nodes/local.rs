@@ -38,7 +38,7 @@ pub(super) fn run(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut V
             context.next.push(Node::Punt, place); // an answer to ourselves
         } else if packet.flags().contains(ParseFlags::FRAGMENT) {
             take_in(context, pieces, packet, place);
-        } else if !take_esp(context, packet, place) {
+        } else if !take_esp(context, packet, place) && !esp::take_report(context, packet) {
             let served = serve(context, packet);
             conclude(context, packet, place, served);
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir_crypto::Key;
 use weir_packet::esp::{Layout, Outer, Window};
 
-use super::{SaCounters, Sequence};
+use super::{PathMtu, SaCounters, Sequence};
 use crate::model::{Encapsulation, OuterDf, OuterDscp, OuterLabel, SaMode};
 
 /// A pair of SAs, immutable but for its counters, its sequence numbers and its window.
@@ -63,6 +63,8 @@ pub struct Outbound {
     pub fingerprint: [u8; 16],
     /// Its sequence numbers.
     pub sequence: Arc<Sequence>,
+    /// The MTU of its path, as far as errors told it.
+    pub path: Arc<PathMtu>,
 }
 
 /// An inbound SA.

@@ -13,7 +13,8 @@ use super::super::stage::Stage;
 use super::super::{Context, handover, session};
 use super::build::{self, Draw};
 use super::jobs::{BATCH, no_jobs};
-use super::{fragments, path, segments, warm};
+use super::path::{self, Path};
+use super::{fragments, segments, warm};
 use crate::graph::flags::{ENCAPSULATED, ORIGINATED};
 use crate::graph::peer::Peer;
 use crate::graph::record::Fate;
@@ -36,16 +37,12 @@ struct Ready<'a> {
     octets: u64,
     /// The offset of the SPI.
     at: usize,
-}
-
-/// The path of an SA that was looked at last.
-struct Path {
-    sa: u32,
-    mtu: usize,
+    /// The MTU by which the packet of ESP is cut, if that of the path was told and the packet exceeds it; else 0.
+    limit: u16,
 }
 
 pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
-    let mut path = Path { sa: NONE, mtu: 0 };
+    let mut path = Path { sa: NONE, mtu: 0, told: 0 };
     let mut places = frame.places();
     let mut is_queueing = false;
     while !places.is_empty() {
@@ -143,10 +140,17 @@ fn check<'a>(context: &mut Context<'a>, packet: &mut Packet, path: &mut Path) ->
     }
     let octets = packet.len() - packet.l3_offset();
     let most = sa.outer.length() + sa.layout.sealed(octets);
-    if most > root.ipsec.least_mtu as usize {
-        check_length(context, packet, (number, sa), octets, path)?;
+    let mut limit = 0;
+    if most > root.ipsec.least_mtu as usize || root.ipsec.paths.is_any() && exceeds_told(context, outbound, most) {
+        limit = check_length(context, packet, (number, sa, outbound), octets, path)?;
     }
-    Ok(Some(Ready { place: 0, number, sa, outbound, sequence: 0, octets: octets as u64, at: 0 }))
+    Ok(Some(Ready { place: 0, number, sa, outbound, sequence: 0, octets: octets as u64, at: 0, limit }))
+}
+
+/// A packet of ESP of so many octets exceeds the MTU that errors about the SA's path told.
+#[cold]
+fn exceeds_told(context: &Context<'_>, outbound: &Outbound, octets: usize) -> bool {
+    outbound.path.get(context.now).is_some_and(|learned| octets > learned.mtu.into())
 }
 
 /// This worker seals for an SA: it owns it, or the owner has failed.
@@ -179,17 +183,17 @@ fn fits_transport(packet: &Packet, sa: &Sa) -> bool {
 }
 
 /// Checks that a packet fits the path once it is sealed. One that may be fragmented and does not fit is cut before (tunnel
-/// mode) or behind (transport mode).
+/// mode) or behind (transport mode). Returns the MTU by which it is cut behind, 0 for that of the link.
 #[cold]
 fn check_length(
     context: &Context<'_>,
     packet: &mut Packet,
-    (number, sa): (u32, &Sa),
+    (number, sa, outbound): (u32, &Sa, &Outbound),
     octets: usize,
     path: &mut Path,
-) -> Result<(), Stop> {
+) -> Result<u16, Stop> {
     if path.sa != number {
-        *path = Path { sa: number, mtu: path::mtu(context, sa) };
+        *path = path::of(context, number, sa, outbound);
     }
     // In transport mode the packet's own headers stay in front, with UDP behind them if there is some.
     let kept = match sa.mode {
@@ -202,14 +206,14 @@ fn check_length(
     };
     let room = sa.layout.longest(path.mtu.saturating_sub(headers)).unwrap_or(0) + kept;
     if octets <= room {
-        return Ok(());
+        return Ok(0);
     }
     let originated = packet.state().contains(ORIGINATED);
     if !packet.flags().contains(ParseFlags::IP4) {
         // Every path takes 1,280 octets (RFC 8200, 5): the packet of ESP is cut then.
         let room = room.max(ipv6::MIN_MTU);
         if originated || octets <= room {
-            return Ok(());
+            return Ok(path.told);
         }
         packet.set_mtu(room.try_into().unwrap_or(u16::MAX));
         return Err(Stop::Aloud(Reason::MtuExceeded));
@@ -220,7 +224,7 @@ fn check_length(
     }
     match sa.mode {
         SaMode::Tunnel => Err(Stop::Fragment(room as u32)),
-        SaMode::Transport => Ok(()),
+        SaMode::Transport => Ok(path.told),
     }
 }
 
@@ -326,6 +330,7 @@ fn finish(context: &mut Context<'_>, packet: &mut Packet, one: &Ready<'_>) {
         complete_udp(packet);
     }
     packet.add_state(ENCAPSULATED);
+    packet.set_mtu(one.limit);
     packet.set_resume(Stage::Lookup as u8);
     let is_there = |own: &crate::root::Interface| own.vrf == sa.vrf;
     if sa.home != NONE && !context.root.interfaces.get(packet.interface() as usize).is_some_and(is_there) {

@@ -5,6 +5,7 @@ use weir_packet::vector::{Indices, Vector};
 
 use super::super::{Context, nat};
 use super::tuple::{key, of_interface};
+use crate::graph::flags::DECRYPTED;
 use crate::graph::session::{Carried, Membership, ZoneOf, translated};
 use crate::root::Root;
 use crate::root::family::Family;
@@ -25,6 +26,12 @@ pub(in crate::graph::nodes) fn learn<K: Family>(context: &mut Context<'_>, vecto
         // Sessions of another zone than that of the ingress decide about each packet. Of a packet that came to its
         // session on its way, not all was decided as for a packet of the session.
         if packet.flow_out() != 0 || packet.flow() != context.notes.flow(place) {
+            continue;
+        }
+        // Decisions with a session are about packets that were in clear.
+        let has_session =
+            translated(packet).is_some() || matches!(Carried::of(packet, ZoneOf::Ingress), Carried::Session(_));
+        if has_session && packet.state().contains(DECRYPTED) {
             continue;
         }
         let learned = match (translated(packet), Carried::of(packet, ZoneOf::Ingress)) {

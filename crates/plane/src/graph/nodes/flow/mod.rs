@@ -11,6 +11,7 @@
 mod candidates;
 mod learn;
 mod own;
+mod policies;
 mod tally;
 mod translations;
 mod tuple;
@@ -24,16 +25,18 @@ use weir_table::flow::{BATCH, Place};
 
 use super::stage::{self, Stage};
 use super::{Context, plain};
+use crate::graph::flags::DECRYPTED;
 use crate::graph::flow::Decision;
 use crate::graph::record::{Fate, Miss};
 use crate::graph::session::{Carried, Tuple, ZoneOf};
 use crate::node::Node;
 use crate::root::family::Family;
-use crate::root::{Adjacency, Decided, Kind, Root, View};
+use crate::root::{Adjacency, Decided, Kind, NONE, Root, View};
 
 use candidates::Candidates;
 pub(super) use learn::learn;
 use own::Own;
+use policies::protection;
 use tally::{Rules, Sum, Tally, octets};
 use translations::Translations;
 use tuple::{any_tuple, key, of_interface, varying};
@@ -54,8 +57,9 @@ fn take_each<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &
     let epoch = root.changes.count();
     let adjacencies = root.adjacencies.view();
     let (mut out, mut unusual, mut walk) = (Indices::new(), Indices::new(), Indices::new());
+    let mut encrypt = Indices::new();
     let mut excluded = 0;
-    let mut own = Own::<K>::of(root, crate::root::NONE);
+    let mut own = Own::<K>::of(root, NONE);
     let mut tally = Tally::<K>::new(context);
     let (mut rules, mut sum) = (Rules::NONE, Sum::default());
     let mut lookup = K::of_mut(context.flows).lookup();
@@ -85,11 +89,11 @@ fn take_each<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &
                 None => Miss::New,
                 Some(decision) => {
                     let checked = match decision.is_plain(epoch, packet.interface()) {
-                        true => adjacencies.get(decision.adjacency).ok_or(Miss::Changed),
+                        true => adjacencies.get(decision.adjacency).ok_or(Miss::Changed).map(|own| (own, None)),
                         false => check::<K>(root, guard, adjacencies, decision, packet, None),
                     };
                     match checked {
-                        Ok(adjacency) if plain::rewrite::<K>(packet, adjacency) => {
+                        Ok((adjacency, None)) if plain::rewrite::<K>(packet, adjacency) => {
                             packet.set_forwarding(decision.adjacency);
                             let own = Rules::of(decision, packet);
                             if !own.is(&rules) {
@@ -103,15 +107,23 @@ fn take_each<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &
                             out.push(place);
                             continue;
                         }
-                        Ok(adjacency) if may_leave(root, adjacency) => {
-                            packet.set_forwarding(decision.adjacency);
-                            let mut one = Sum::default();
-                            one.add(octets(packet));
-                            tally.add(Rules::of(decision, packet), one);
+                        Ok((adjacency, sa)) if may_leave(root, adjacency) => {
+                            packet.set_forwarding(sa.unwrap_or(decision.adjacency));
+                            if is_behind_validation(packet) {
+                                tally.add_inside(packet, decision);
+                            } else {
+                                let mut one = Sum::default();
+                                one.add(octets(packet));
+                                tally.add(Rules::of(decision, packet), one);
+                            }
                             if decision.has_more() {
                                 tally.add_others(packet, decision);
                             }
-                            unusual.push(place);
+                            if sa.is_some() {
+                                encrypt.push(place)
+                            } else {
+                                unusual.push(place)
+                            }
                             continue;
                         }
                         Ok(_) => Miss::Changed,
@@ -127,17 +139,40 @@ fn take_each<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &
     }
     tally.add(rules, sum);
     context.counters.flows.excluded.add(excluded);
-    tally.end(context, out.len() + unusual.len());
-    leave::<K>(context, &out, &unusual);
+    tally.end(context, out.len() + unusual.len() + encrypt.len());
+    leave::<K>(context, &out, &unusual, &encrypt);
     if !walk.is_empty() {
         walk.sort();
-        stage::onward(context, vector, &walk, None, Stage::Sav, K::IS_V4);
+        walk_on(context, vector, &walk, K::IS_V4);
     }
 }
 
-/// Sends on the packets that took decisions: rewritten ones, and others.
+/// A packet came in behind validation: it was decrypted, and its SA has no interface.
 #[inline(always)]
-fn leave<K: Family>(context: &mut Context<'_>, out: &Indices, unusual: &Indices) {
+fn is_behind_validation(packet: &Packet) -> bool {
+    Stage::of(packet) == Stage::Acl
+}
+
+/// Sends on packets that walk, each to the first stage of its way in.
+fn walk_on(context: &mut Context<'_>, vector: &Vector, walk: &Indices, v4: bool) {
+    if !walk.places().iter().any(|&place| is_behind_validation(&vector[place])) {
+        return stage::onward(context, vector, walk, None, Stage::Sav, v4);
+    }
+    for run in walk
+        .places()
+        .chunk_by(|&one, &other| is_behind_validation(&vector[one]) == is_behind_validation(&vector[other]))
+    {
+        let mut some = Indices::new();
+        run.iter().for_each(|&place| some.push(place));
+        let stage = if is_behind_validation(&vector[run[0]]) { Stage::Acl } else { Stage::Sav };
+        stage::onward(context, vector, &some, None, stage, v4);
+    }
+}
+
+/// Sends on the packets that took decisions: rewritten ones, others, and those to be protected.
+#[inline(always)]
+fn leave<K: Family>(context: &mut Context<'_>, out: &Indices, unusual: &Indices, encrypt: &Indices) {
+    context.next.extend(Node::EspEncrypt, encrypt);
     context.next.extend(Node::Output, out);
     context.next.extend(if K::IS_V4 { Node::Ip4Rewrite } else { Node::Ip6Rewrite }, unusual);
 }
@@ -153,7 +188,7 @@ fn gather<K: Family>(
     walk: &mut Indices,
 ) -> u64 {
     let mut excluded = 0;
-    let mut own = Own::<K>::of(root, crate::root::NONE);
+    let mut own = Own::<K>::of(root, NONE);
     for &place in frame.places() {
         let packet = &vector[place];
         if packet.interface() != own.number {
@@ -182,7 +217,7 @@ fn find_sessions<K: Family>(
 ) -> u64 {
     let (root, now, bounds) = (context.root, context.now, *context.sessions.bounds());
     let mut excluded = 0;
-    let mut own = Own::<K>::of(root, crate::root::NONE);
+    let mut own = Own::<K>::of(root, NONE);
     let mut sessions = K::of_mut(context.sessions).lookup();
     for some in frame.places().chunks(BATCH) {
         let (mut places, mut may_take, mut count) = ([0; BATCH], [false; BATCH], 0);
@@ -194,7 +229,9 @@ fn find_sessions<K: Family>(
             }
             let zone = own.zone.or(own.nat);
             let in_place_of_zone = zone.unwrap_or(of_interface(own.number));
-            match (key::<K>(packet, in_place_of_zone).filter(|_| own.is_learned), zone) {
+            // Decisions with a session are about packets that came in clear.
+            let may_have = own.is_learned && (zone.is_none() || !packet.state().contains(DECRYPTED));
+            match (key::<K>(packet, in_place_of_zone).filter(|_| may_have), zone) {
                 (Some(key), Some(_)) => {
                     (places[count], may_take[count], translates[count]) = (place, true, own.nat.is_some());
                     count += 1;
@@ -236,7 +273,7 @@ fn find_sessions<K: Family>(
     excluded
 }
 
-/// Whether a packet may take a decision: gives the adjacency that it leaves by.
+/// Whether a packet may take a decision: gives the adjacency that it leaves by, and the pair of SAs that protects it, if one does.
 #[inline(always)]
 fn check<'r, K: Family>(
     root: &Root,
@@ -245,13 +282,15 @@ fn check<'r, K: Family>(
     decision: &mut Decision,
     packet: &Packet,
     translated: Option<[K; 2]>,
-) -> Result<&'r Adjacency, Miss> {
+) -> Result<(&'r Adjacency, Option<u32>), Miss> {
     let epoch = root.changes.count();
     match decision.check(epoch, packet.interface(), || varying::<K>(packet)) {
         Err(Miss::Changed) if holds_on::<K>(root, guard, decision, packet, translated) => decision.hold_on(epoch),
         checked => checked?,
     }
-    adjacencies.get(decision.adjacency).filter(|adjacency| may_leave(root, adjacency)).ok_or(Miss::Changed)
+    let adjacency = adjacencies.get(decision.adjacency).filter(|adjacency| may_leave(root, adjacency));
+    let adjacency = adjacency.ok_or(Miss::Changed)?;
+    protection(root, decision, packet, adjacency).map(|sa| (adjacency, sa))
 }
 
 /// Whether packets that take decisions leave by an adjacency.
@@ -372,7 +411,7 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
     let mut tally = Tally::<K>::new(context);
     tally.misses = misses;
     let (mut rules, mut sum) = (Rules::NONE, Sum::default());
-    let (mut out, mut unusual) = (Indices::new(), Indices::new());
+    let (mut out, mut unusual, mut encrypt) = (Indices::new(), Indices::new(), Indices::new());
     for &place in hits.places() {
         let (packet, index) = (&mut vector[place], usize::from(place));
         let member = translations.of(place);
@@ -381,29 +420,37 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
             None => decision_of::<K>(context, packet, at[index]),
         };
         let Some(decision) = decision else { continue };
-        packet.set_forwarding(decision.adjacency);
-        let own = Rules::of(decision, packet);
-        if !own.is(&rules) {
-            tally.add(rules, std::mem::take(&mut sum));
-            rules = own;
+        let adjacency = adjacencies.get(decision.adjacency);
+        // It was found a moment ago.
+        let sa = adjacency.and_then(|own| protection(root, decision, packet, own).ok()?);
+        packet.set_forwarding(sa.unwrap_or(decision.adjacency));
+        if is_behind_validation(packet) {
+            tally.add_inside(packet, decision);
+        } else {
+            let own = Rules::of(decision, packet);
+            if !own.is(&rules) {
+                tally.add(rules, std::mem::take(&mut sum));
+                rules = own;
+            }
+            sum.add(octets(packet));
         }
-        sum.add(octets(packet));
         if decision.has_more() {
             tally.add_others(packet, decision);
         }
         if let Some(member) = member {
             translations::take::<K>(context, packet, member, octets(packet));
         }
-        let is_done = adjacencies.get(packet.forwarding()).is_some_and(|own| plain::rewrite::<K>(packet, own));
-        if is_done {
-            out.push(place)
+        if sa.is_some() {
+            encrypt.push(place);
+        } else if adjacency.is_some_and(|own| plain::rewrite::<K>(packet, own)) {
+            out.push(place);
         } else {
-            unusual.push(place)
+            unusual.push(place);
         }
         K::of_mut(context.flows).touch(at[index], context.now);
     }
     tally.add(rules, sum);
     tally.end(context, hits.len());
-    leave::<K>(context, &out, &unusual);
-    stage::onward(context, vector, &walk, None, Stage::Sav, K::IS_V4);
+    leave::<K>(context, &out, &unusual, &encrypt);
+    walk_on(context, vector, &walk, K::IS_V4);
 }
