@@ -37,7 +37,16 @@ fn policy(random: &mut Random, links: &Links, model: &Gateway) -> SpdRule {
         other => other,
     };
     let is_opaque = matches!(transport, Transport::Any | Transport::Protocol(_)) && random.chance(0.1);
-    let matches = AclRule { transport, fragment: None, dscp: None, received_on: None, log: false, limit: None, ..own };
+    let matches = AclRule {
+        transport,
+        fragment: None,
+        dscp: None,
+        received_on: None,
+        log: false,
+        limit: None,
+        flow: None,
+        ..own
+    };
     SpdRule {
         action: match random.below(10) {
             0 => SpdAction::Protect(SaIndex(0)),

@@ -15,6 +15,7 @@ use super::build::{self, Draw};
 use super::jobs::{BATCH, no_jobs};
 use super::{fragments, path, segments, warm};
 use crate::graph::flags::{ENCAPSULATED, ORIGINATED};
+use crate::graph::flow::Unlearned;
 use crate::graph::peer::Peer;
 use crate::graph::record::Fate;
 use crate::graph::session::Carried;
@@ -67,7 +68,7 @@ fn run_batch(
     let mut ready: [Option<Ready<'_>>; BATCH] = [None; BATCH];
     let mut count = 0;
     for &place in places {
-        context.notes.forget(place);
+        context.notes.forget(place, Unlearned::Spd);
         if is_queueing {
             fragments::queue(context, &mut vector[place], place);
             continue;

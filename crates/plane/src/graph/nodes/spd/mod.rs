@@ -20,6 +20,7 @@ use super::acl::fragments::At;
 use super::stage::Stage;
 use super::{Context, esp, fields};
 use crate::graph::flags::{DECRYPTED, ENCAPSULATED};
+use crate::graph::flow::Unlearned;
 use crate::root::NONE;
 use crate::root::family::Family;
 use crate::root::spd::{self, Spd};
@@ -69,7 +70,7 @@ fn group<K: Family, const OUTPUT: bool>(context: &mut Context<'_>, vector: &mut 
             others.push(place);
             continue;
         }
-        context.notes.forget(place);
+        context.notes.forget(place, Unlearned::Spd);
         if is_beside::<OUTPUT>(context, packet) {
             beside.push(place);
             continue;
