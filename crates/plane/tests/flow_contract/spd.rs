@@ -14,7 +14,8 @@ pub fn policies(random: &mut Random, links: &Links, model: &mut Gateway) {
         let mut rules: Vec<SpdRule> = (0..between(random, 1, 5)).map(|_| policy(random, links, model)).collect();
         if random.chance(0.8) {
             let all = AclRule::all(weir_plane::model::AclAction::Permit, Origin::default());
-            rules.push(SpdRule { action: SpdAction::Bypass, matches: all, opaque: (false, false), ..rules[0].clone() });
+            let action = if random.chance(0.25) { SpdAction::Discard } else { SpdAction::Bypass };
+            rules.push(SpdRule { action, matches: all, opaque: (false, false), ..rules[0].clone() });
         }
         let cache = SpdCache {
             outbound: random.chance(0.3),
