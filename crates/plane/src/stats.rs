@@ -301,6 +301,8 @@ pub struct FlowRow {
     pub packets: [u64; 2],
     /// Octets from the IP header on, likewise.
     pub bytes: [u64; 2],
+    /// Why packets of each direction walk; `None`: they take a learned decision.
+    pub slow: [Option<&'static str>; 2],
 }
 
 /// The rule that opened a session.

@@ -34,6 +34,7 @@ pub(crate) fn flows() -> Flows {
         expires: Duration::from_secs(86_400),
         packets: [100, 99],
         bytes: [5200, 148_000],
+        slow: [None, Some("new")],
     };
     let fast_path =
         FastPath { learned: 3, octets: 4096, hits: 1200, new: 5, changed: 2, excluded: 7, ..FastPath::default() };

@@ -17,6 +17,7 @@ use super::arrival::{Arrival, arrival};
 use super::jobs::{BATCH, no_jobs};
 use super::warm;
 use crate::graph::flags::DECRYPTED;
+use crate::graph::flow::Unlearned;
 use crate::graph::record::Fate;
 use crate::model::SaMode;
 use crate::node::Node;
@@ -47,7 +48,7 @@ fn run_batch(context: &mut Context<'_>, vector: &mut Vector, places: &[u8]) {
     let mut batch: [Option<Found<'_>>; BATCH] = [None; BATCH];
     let mut count = 0;
     for &place in places {
-        context.notes.forget(place);
+        context.notes.forget(place, Unlearned::Spd);
         let packet = &mut vector[place];
         match find(context.root, packet) {
             Ok(mut found) => {

@@ -16,6 +16,7 @@ use super::jobs::{BATCH, no_jobs};
 use super::path::{self, Path};
 use super::{fragments, segments, warm};
 use crate::graph::flags::{ENCAPSULATED, ORIGINATED};
+use crate::graph::flow::Unlearned;
 use crate::graph::peer::Peer;
 use crate::graph::record::Fate;
 use crate::graph::session::Carried;
@@ -64,7 +65,7 @@ fn run_batch(
     let mut ready: [Option<Ready<'_>>; BATCH] = [None; BATCH];
     let mut count = 0;
     for &place in places {
-        context.notes.forget(place);
+        context.notes.forget(place, Unlearned::Spd);
         if is_queueing {
             fragments::queue(context, &mut vector[place], place);
             continue;
