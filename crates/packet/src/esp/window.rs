@@ -42,7 +42,13 @@ impl Window {
     pub fn new(size: u32) -> Option<Window> {
         let fits = size == 0 || size.is_power_of_two() && (SMALLEST_WINDOW..=LARGEST_WINDOW).contains(&size);
         let bits = (0..size.div_ceil(64)).map(|_| AtomicU64::new(u64::MAX)).collect();
-        fits.then_some(Window { size, closed: AtomicBool::new(false), top: AtomicU64::new(0), gap: AtomicU64::new(0), bits })
+        fits.then_some(Window {
+            size,
+            closed: AtomicBool::new(false),
+            top: AtomicU64::new(0),
+            gap: AtomicU64::new(0),
+            bits,
+        })
     }
 
     /// Returns a window of so many numbers that takes none up to `top`: for an SA that another window has served so far.

@@ -33,7 +33,7 @@ pub const REASONS: &[Reason] = &[
     Reason::SpdDiscard,
     Reason::SpdNoMatch,
     Reason::SpdUnprotected,
-    Reason::EspNoSa,
+    Reason::EspNoOutbound,
     Reason::MacIp,
     Reason::NotAllowed,
     Reason::NoRoute,

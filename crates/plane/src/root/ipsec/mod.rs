@@ -8,6 +8,7 @@ mod counters;
 mod sa;
 mod sequence;
 mod spi;
+mod upkeep;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ pub use counters::SaCounters;
 pub use sa::{Inbound, Outbound, Sa};
 pub use sequence::{Numbers, Sequence, Sequences, Taken, Windows};
 pub use spi::{Entry as SpiEntry, SpiTable};
+pub use upkeep::Upkeep;
 pub use weir_packet::esp::Window;
 
 /// The SAs in force.
