@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use ipsec::{PathMtu, SaDirection, SaInbound, SaStats};
+pub use ipsec::{PathMtu, SaDirection, SaInbound, SaLife, SaPhase, SaStats};
 
 /// A word of the program's own, or one that was read from JSON.
 pub type Name = Cow<'static, str>;

@@ -35,6 +35,7 @@ pub const REASONS: &[Reason] = &[
     Reason::SpdUnprotected,
     Reason::EspNoSa,
     Reason::EspReplay,
+    Reason::EspNoOutbound,
     Reason::MacIp,
     Reason::NotAllowed,
     Reason::NoRoute,

@@ -56,11 +56,15 @@ fn run_batch(context: &mut Context<'_>, vector: &mut Vector, places: &[u8]) {
                 found.inbound.key.prefetch(packet.len());
                 let counters = &found.sa.counters[context.worker];
                 if !found.inbound.window.is_new(found.sequence) {
-                    counters.replayed.add(1);
+                    let (reason, counter) = match found.inbound.window.is_closed() {
+                        true => (Reason::EspExpired, &counters.expired),
+                        false => (Reason::EspReplay, &counters.replayed),
+                    };
+                    counter.add(1);
                     if context.recorder.is_on() {
                         context.record(packet, Fate::Secured { sa: found.number, inbound: true });
                     }
-                    context.next.refuse(packet, place, Reason::EspReplay);
+                    context.next.refuse(packet, place, reason);
                     continue;
                 }
                 batch[count] = Some(found);

@@ -6,6 +6,7 @@ mod decrypt;
 mod encrypt;
 mod fragments;
 mod jobs;
+mod originate;
 mod path;
 mod reported;
 mod segments;
@@ -16,4 +17,5 @@ pub(super) use arrival::{Arrival, arrival, awaits_ports, is_for_gateway, owner_h
 pub(super) use decrypt::run as decrypt;
 pub(super) use encrypt::run as encrypt;
 pub(super) use reported::{is_report, take_report};
+pub(crate) use originate::originate;
 pub(super) use selectors::has_own_interface;
