@@ -22,6 +22,7 @@ mod noted;
 mod numbers;
 mod operations;
 mod pass;
+pub mod patch;
 pub(crate) mod pending;
 mod prefix;
 pub mod rib;

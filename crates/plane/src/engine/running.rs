@@ -55,6 +55,15 @@ pub struct Options {
     pub pin: bool,
 }
 
+/// What becomes of live edits that do not apply to a new model, and without which more packets might pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LostEdit {
+    /// The model is refused.
+    Refuse,
+    /// They end, and are reported.
+    Drop,
+}
+
 /// What to clear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clear {
@@ -215,10 +224,10 @@ impl Engine {
     /// # Errors
     /// As for [`Engine::start`], and when something changed that only a start can change.
     pub fn reload(&self, model: model::Gateway) -> Result<Reloaded, EngineError> {
-        self.reload_after(model, |_| ())
+        self.reload_after(model, LostEdit::Refuse, |_| ())
     }
 
-    /// Reloads as [`Engine::reload`] does, and calls `before_force` with the sequence numbers of outbound SAs before the model comes
+    /// Reloads as [`Engine::reload`] does; `lost` says what becomes of edits that do not apply. Calls `before_force` with the sequence numbers of outbound SAs before the model comes
     /// into force. The numbers that it reserves serve the first packets of new SAs.
     ///
     /// # Errors
@@ -226,6 +235,7 @@ impl Engine {
     pub fn reload_after(
         &self,
         model: model::Gateway,
+        lost: LostEdit,
         before_force: impl FnOnce(Numbers),
     ) -> Result<Reloaded, EngineError> {
         let control = &*self.control;
@@ -240,6 +250,12 @@ impl Engine {
         }
         if model.limits != before.limits {
             return Err(EngineError::NeedsRestart { what: "the limits of tables" });
+        }
+        if lost == LostEdit::Refuse {
+            let refused = operation.read().refused_acl_edits(&model)?;
+            if !refused.is_empty() {
+                return Err(EngineError::EditsLost(refused));
+            }
         }
         let mut opened = open_ports(&model, &before.interfaces, &self.pool, control.all_ports())?;
         let announcing = announcing(&control.ports(), &opened.places);

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use ipnet::IpNet;
 use weir_plane::alarm;
 use weir_plane::compile::{Edit, Edited, EntryKey, Names, Problem, SavError, StageError};
+use weir_plane::engine::LostEdit;
 use weir_plane::model::{IpFamily, SavAction};
 use weir_plane::stats;
 
@@ -289,7 +290,7 @@ impl Gateway for Fake {
         self.note(format!("clear {what:?}"));
     }
 
-    fn reload(&self) -> Result<Reloaded, ReloadError> {
+    fn reload(&self, _: LostEdit) -> Result<Reloaded, ReloadError> {
         let text = self.configuration.lock().unwrap().clone();
         if text == "panic" {
             panic!("asked for");

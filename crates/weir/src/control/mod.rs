@@ -26,6 +26,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use weir_plane::alarm;
 use weir_plane::compile::{Edit, Edited, EntryKey, Names, SavError, StageError};
+use weir_plane::engine::LostEdit;
 use weir_plane::model::SavAction;
 use weir_plane::stats;
 
@@ -186,7 +187,7 @@ pub trait Gateway: Send + Sync + 'static {
     ///
     /// # Errors
     /// When the configuration is invalid or cannot be run; the old one goes on.
-    fn reload(&self) -> Result<Reloaded, ReloadError>;
+    fn reload(&self, lost: LostEdit) -> Result<Reloaded, ReloadError>;
 }
 
 /// What can be cleared.
@@ -244,9 +245,12 @@ pub struct ClearRequest {
 
 /// The body of `POST /v1/reload`; may be left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ReloadRequest {
     /// Colour the findings' text.
     #[serde(default)]
     pub colour: bool,
+    /// Live edits that do not apply end, though more packets may pass without them.
+    #[serde(default)]
+    pub drop_changes: bool,
 }

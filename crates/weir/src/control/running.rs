@@ -10,7 +10,7 @@ use weir_base::clock::{Clock, Time};
 use weir_base::random::Entropy;
 use weir_plane::alarm::{self, Alarms};
 use weir_plane::compile::{Edit, Edited, EntryKey, Names, SavError, StageError, TableFull};
-use weir_plane::engine::{self, Engine, EngineError};
+use weir_plane::engine::{self, Engine, EngineError, LostEdit};
 use weir_plane::model::{self, Origins, SavAction};
 use weir_plane::node::Node;
 use weir_plane::stats;
@@ -460,12 +460,12 @@ impl Gateway for Running {
         });
     }
 
-    fn reload(&self) -> Result<Reloaded, ReloadError> {
+    fn reload(&self, lost: LostEdit) -> Result<Reloaded, ReloadError> {
         let file = self.file.as_deref().ok_or(ReloadError::NoFile)?;
         // It guards no value that a panic could have left half-written.
         let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         let mut told = Told::of_a_reload(self);
-        let result = self.reload_from(file);
+        let result = self.reload_from(file, lost);
         match &result {
             Ok(reloaded) => {
                 let routes = plural(reloaded.routes as u64, "route");
@@ -511,7 +511,7 @@ impl Running {
         result
     }
 
-    fn reload_from(&self, file: &Path) -> Result<Reloaded, ReloadError> {
+    fn reload_from(&self, file: &Path, lost_edits: LostEdit) -> Result<Reloaded, ReloadError> {
         let mut loaded = config::load(file);
         let Some(mut gateway) = loaded.gateway.take() else { return Err(ReloadError::Invalid(Box::new(loaded))) };
         if loaded.service != self.service {
@@ -531,12 +531,17 @@ impl Running {
             routes: (routes, routes_before),
             lost,
             translations,
-        } = self.engine.reload_after(gateway, |numbers| self.reservations().step(state.as_deref(), numbers)).map_err(
-            |error| match &error {
+        } = self
+            .engine
+            .reload_after(gateway, lost_edits, |numbers| self.reservations().step(state.as_deref(), numbers))
+            .map_err(|error| match error {
                 EngineError::NeedsRestart { .. } => ReloadError::NeedsRestart(error.to_string()),
+                EngineError::EditsLost(edits) => {
+                    let lost = edits.into_iter().map(|edits| acl::lost::lost(&before, edits));
+                    ReloadError::EditsLost(lost.flat_map(|lost| lost.lines()).collect())
+                }
                 _ => ReloadError::Failed(placed(&error, &origins)),
-            },
-        )?;
+            })?;
         *self.nat_so_far() = nat;
         self.sampler.follow(&samplers);
         let lists = differences(&before, &self.engine.model());
@@ -544,7 +549,7 @@ impl Running {
             names.into_iter().map(|name| format!("interface {name}")).chain(lists).collect()
         };
         let warnings = Findings::of(&loaded);
-        let lost = lost.into_iter().map(|edits| acl::live::lost(&before, edits));
+        let lost = lost.into_iter().map(|edits| acl::lost::lost(&before, edits));
         let lost: Vec<Lost> = lost.chain(lost_nat).collect();
         for line in lost.iter().flat_map(Lost::lines) {
             tracing::warn!("{line}");

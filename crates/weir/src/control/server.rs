@@ -16,6 +16,7 @@ use axum::routing::{get, post, put};
 use axum::{Extension, Router};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use weir_plane::engine::LostEdit;
 
 use super::refusal::{Kind, Refusal};
 use super::{Clear, ClearRequest, Gateway, ReloadRequest, TraceRequest};
@@ -288,8 +289,10 @@ async fn clear(State(gateway): State<Shared>, body: Result<Bytes, BytesRejection
 
 async fn reload(State(gateway): State<Shared>, body: Result<Bytes, BytesRejection>) -> Answer {
     let body = received(body)?;
-    let ReloadRequest { colour } = if body.is_empty() { ReloadRequest::default() } else { parsed(&body)? };
-    apart(gateway, move |g| match g.reload() {
+    let ReloadRequest { colour, drop_changes } =
+        if body.is_empty() { ReloadRequest::default() } else { parsed(&body)? };
+    let lost = if drop_changes { LostEdit::Drop } else { LostEdit::Refuse };
+    apart(gateway, move |g| match g.reload(lost) {
         Ok(reloaded) => Ok(document(200, &reloaded)),
         Err(error) => Err(Refused::from(Refusal::of_reload(&error, colour))),
     })

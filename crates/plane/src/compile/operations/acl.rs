@@ -6,6 +6,7 @@ use crate::compile::acl::{
 };
 use crate::compile::compiler::Compiler;
 use crate::compile::map::Map;
+use crate::compile::table_full::TableFull;
 use crate::model::{AclDefault, AclList, AclRule, Gateway, IpFamily, Origin};
 use crate::root::Root;
 use crate::root::acl::Found;
@@ -177,6 +178,18 @@ impl Compiler {
     pub fn delete_acl(&mut self, (gateway, map): (&Gateway, &Map), list: &str) -> Result<AclEdited, AclError> {
         let domain = self.domain.clone();
         self.acl.delete(Input { domain: &domain, gateway, map }, list)
+    }
+
+    /// Returns the edits of access lists and groups that would end with a model, and without which more packets might pass.
+    ///
+    /// # Errors
+    /// When a list of the model has no room.
+    pub fn refused_acl_edits(&self, gateway: &Gateway) -> Result<Vec<LostEdits>, TableFull> {
+        if !self.acl.has_edits() {
+            return Ok(Vec::new());
+        }
+        let map = self.map_of(gateway);
+        self.acl.refused(Input { domain: &self.domain, gateway, map: &map })
     }
 
     /// Changes to access lists and groups that ended with the last models; once.
