@@ -250,7 +250,7 @@ fn changed() -> impl Strategy<Value = (Vec<Text>, Vec<Text>)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60000))]
+    #![proptest_config(ProptestConfig::with_cases(4000))]
 
     #[test]
     fn a_reload_of_the_same_file_changes_nothing(declared in texts(), edits in edits()) {
@@ -266,11 +266,11 @@ proptest! {
         let rebased = list.rebase(&after);
         let now = list.by(&rebased, &after);
         now.check();
-        if list.texts() == after {
-            prop_assert_eq!(now, List::new(&after));
+        if before == after {
             return Ok(());
         }
-        if before == after {
+        if list.texts() == after {
+            prop_assert_eq!(now, List::new(&after));
             return Ok(());
         }
         let is_passed = |(_, why): &(Edit, Why)| matches!(why, Why::Passed(_));

@@ -216,8 +216,8 @@ pub fn rebase<T: Eq + Hash>(before: &[T], items: &[(T, Spot)], after: &[T], effe
     let mut rebase = Rebase::new(before, items, after);
     let removed = rebase.removals();
     let mut slots = rebase.merge(&removed);
-    rebase.leave_out_saved(&mut slots);
     rebase.leave_out_passed(&mut slots, effect);
+    rebase.leave_out_saved(&mut slots);
     rebase.lost.sort_by_key(|(edit, _)| match edit {
         Edit::Added(item) => (0, *item),
         Edit::Removed(index) => (1, *index as usize),

@@ -15,8 +15,8 @@ use weir_port::links::Monitor;
 use super::alarm;
 use super::collect;
 use crate::compile::{
-    AclEdit, AclEdited, AclError, AclGroup, AclMembers, AclRestored, AclSaid, Compiler, Edit, Edited, EntryKey, Names,
-    SavError, Settings, StageError,
+    AclEdit, AclEditRow, AclEdited, AclError, AclGroup, AclMembers, AclRestored, AclSaid, Compiler, Edit, Edited,
+    EntryKey, LostEdits, Names, SavError, Settings, StageError,
 };
 use crate::graph::counters::{SessionCounters, WorkerCounters};
 use crate::graph::streams::Stream;
@@ -630,6 +630,21 @@ impl Engine {
         let groups = compiler.acl_groups(&model);
         drop(compiler);
         groups.into_iter().map(|(group, said)| row(&model, group, said)).collect()
+    }
+
+    /// Returns the live edits of access lists and groups, each as `row` shows it.
+    pub fn acl_edits<T>(&self, row: impl Fn(&model::Gateway, AclEditRow) -> T) -> Vec<T> {
+        let (compiler, model, _) = self.control.look();
+        compiler.acl_edits(&model).into_iter().map(|edit| row(&model, edit)).collect()
+    }
+
+    /// Returns the live edits of access lists and groups that would end with a model, and without which more packets might
+    /// pass.
+    ///
+    /// # Errors
+    /// When a list of the model has no room.
+    pub fn refused_acl_edits(&self, model: &model::Gateway) -> Result<Vec<LostEdits>, EngineError> {
+        Ok(self.control.look().0.refused_acl_edits(model)?)
     }
 
     /// What an access list does with packets that no rule of it matches; `None`: there is no such list.

@@ -14,9 +14,11 @@ use super::nat;
 use super::refusal::{Kind, Refusal};
 use super::{Clear, Gateway, ReloadError, UnknownNode, acl};
 use crate::config;
+use crate::render::acl::attached::Attached;
 use crate::render::acl::changed::{Changed, Regrouped, Restored};
 use crate::render::acl::rules::Rules;
 use crate::render::acl::{Acls, Chain};
+use crate::render::changes::Changes;
 use crate::render::crypto::Crypto;
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::reloaded::{Findings, Reloaded};
@@ -178,6 +180,21 @@ impl Gateway for Fake {
         let empty = if *allow_empty { " empty" } else { "" };
         self.note(format!("put {list} {source} {default:?} {expect:?} {text:?}{empty}"));
         Ok(changed(list, source, text.lines().count()))
+    }
+
+    fn attach_acl(
+        &self,
+        list: &str,
+        request: &acl::attached::AttachRequest,
+        attach: bool,
+    ) -> Result<Attached, Box<Refusal>> {
+        self.note(format!("attach {list} {attach} {request:?}"));
+        let (interface, direction) = (request.interface.clone(), request.direction.name().to_owned());
+        Ok(Attached { interface, direction, list: list.to_owned(), attached: attach, lists: vec![list.to_owned()] })
+    }
+
+    fn changes(&self, _: usize) -> Changes {
+        Changes::default()
     }
 
     fn remove_acl(&self, list: &str) -> Result<(), Box<Refusal>> {

@@ -1,8 +1,8 @@
 //! Access lists: edits, decisions and reports.
 
 use crate::compile::acl::{
-    AclDecision, AclEdit, AclEdited, AclError, AclGroup, AclMembers, AclPlan, AclRestored, Input, LostEdits, Plan,
-    Said, Step,
+    AclDecision, AclEdit, AclEditRow, AclEdited, AclError, AclGroup, AclMembers, AclPlan, AclRestored, Input,
+    LostEdits, Plan, Said, Step,
 };
 use crate::compile::compiler::Compiler;
 use crate::compile::map::Map;
@@ -240,6 +240,11 @@ impl Compiler {
     /// those that came while the gateway ran, by name; with who changed them, if they are not as they were declared.
     pub fn acl_groups(&self, gateway: &Gateway) -> Vec<(AclGroup, Option<Said>)> {
         self.acl.group_rows(gateway)
+    }
+
+    /// Returns the live edits of access lists and groups.
+    pub fn acl_edits(&self, gateway: &Gateway) -> Vec<AclEditRow> {
+        self.acl.edit_rows(gateway)
     }
 
     /// The sections that lists are compiled to.

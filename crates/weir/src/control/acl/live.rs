@@ -62,7 +62,8 @@ pub(crate) fn written(gateway: &model::Gateway, rule: &AclRule) -> String {
     Written::of(rule, name).to_string()
 }
 
-fn member(gateway: &model::Gateway, group: &AclGroup) -> Vec<String> {
+/// Returns the members of a group as the configuration writes them.
+pub(super) fn member(gateway: &model::Gateway, group: &AclGroup) -> Vec<String> {
     match group {
         AclGroup::Addresses(group) => {
             let text = |addresses: &model::Addresses| match addresses {
