@@ -178,7 +178,9 @@ impl List {
     }
 
     fn rebase(&self, after: &[Text]) -> Rebased {
-        rebase(&self.declared, &self.items, after, |&(_, opens)| Effect { opens, closes: !opens })
+        let effect = |&(_, opens): &Text| Effect { opens, closes: !opens };
+        let may_meet = |a: usize, b: usize| self.items[a].0.0 & self.items[b].0.0 != 0;
+        rebase(&self.declared, &self.items, after, effect, may_meet)
     }
 
     fn by(&self, rebased: &Rebased, after: &[Text]) -> List {
@@ -392,7 +394,7 @@ proptest! {
 
 #[test]
 fn why_edits_do_not_apply() {
-    let (a, b, c, deny) = ((1, true), (2, true), (4, true), (8, false));
+    let (a, b, c, deny) = ((1, true), (2, true), (4, true), (2, false));
     let mut list = List::new(&[a, b]);
     list.insert(1, false, deny);
     assert_eq!(list.items[1].1, Spot::Added(Anchor::Before(1)));
@@ -405,6 +407,10 @@ fn why_edits_do_not_apply() {
     let mut list = List::new(&[a, b]);
     list.insert(1, true, deny);
     assert_eq!(list.rebase(&[b, a]).lost, [(Edit::Added(1), Why::Passed(2))]);
+    // No packet matches both.
+    let mut apart = List::new(&[a, c]);
+    apart.insert(1, true, deny);
+    assert_eq!(apart.by(&apart.rebase(&[c, a]), &[c, a]).texts(), [c, a, deny]);
     let mut list = List::new(&[a, a]);
     list.items.remove(0);
     assert_eq!(list.rebase(&[a, a, a]).lost, [(Edit::Removed(0), Why::RuleAmbiguous)]);

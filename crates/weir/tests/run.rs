@@ -1033,7 +1033,7 @@ fn live_edits_apply_to_a_changed_file() {
         gateway.ok(&["acl", "attach", "block", "in", "in", "--before", "edge-in"]),
         "interface in, in: attached block; lists now: block, edge-in\n"
     );
-    assert!(gateway.ok(&["show", "interfaces"]).contains("access lists on in: in block,edge-in\n"));
+    assert!(gateway.ok(&["show", "interfaces"]).contains("access lists on in: in block, edge-in\n"));
     assert!(gateway.refused(1, &["acl", "attach", "block", "in", "in"]).contains("has the list `block` already"));
     assert!(gateway.refused(1, &["acl", "attach", "blcok", "in", "in"]).contains("did you mean `block`?"));
     assert!(gateway.refused(1, &["acl", "remove", "block"]).contains("interface in uses it"));
@@ -1045,7 +1045,7 @@ fn live_edits_apply_to_a_changed_file() {
     let changes = gateway.ok(&["show", "changes"]);
     assert!(changes.contains("attached") && changes.contains("before edge-in"), "{changes}");
     // Without the list beside which it stands, the reload fails.
-    let bare = list(&saved.join(", ")).replacen("acl = { in = \"edge-in\" }", "", 1);
+    let bare = list(&saved.join(", ")).replacen("acl = { in = [\"edge-in\"] }", "", 1);
     gateway.folder.config(&bare);
     let refused = gateway.refused(3, &["reload"]);
     assert!(refused.contains("! interface in, in: list `block` is no longer attached"), "{refused}");

@@ -216,7 +216,7 @@ pub fn rebase<T: Eq + Hash>(before: &[T], items: &[(T, Spot)], after: &[T], effe
     let mut rebase = Rebase::new(before, items, after);
     let removed = rebase.removals();
     let mut slots = rebase.merge(&removed);
-    rebase.leave_out_passed(&mut slots, effect);
+    rebase.leave_out_passed(&mut slots, effect, may_meet);
     rebase.leave_out_saved(&mut slots);
     rebase.lost.sort_by_key(|(edit, _)| match edit {
         Edit::Added(item) => (0, *item),
@@ -359,8 +359,50 @@ impl<'a, T: Eq + Hash> Rebase<'a, T> {
 
     /// Leaves out added rules that stand on the other side of a rule than before, if that lets more packets pass: a rule that
     /// opens must not come before one that closes, where it stood behind it.
-    fn leave_out_passed(&mut self, slots: &mut Vec<Slot>, effect: impl Fn(&T) -> Effect) {
-        // By item: its place in the new list.
+    fn leave_out_passed(
+        &mut self,
+        slots: &mut Vec<Slot>,
+        effect: impl Fn(&T) -> Effect,
+        may_meet: impl Fn(usize, usize) -> bool,
+    ) {
+        let places = self.places(slots);
+        let effects: Vec<Effect> = self.items.iter().map(|(text, _)| effect(text)).collect();
+        let added = |item: usize| matches!(self.items[item].1, Spot::Added(_)).then(|| places[item]).flatten();
+        let mut passed: HashMap<usize, usize> = HashMap::new();
+        let mut left = COMPARED;
+        // The last place of a rule that closes, of those in front; and the first of one that opens, of those behind.
+        let mut last = vec![0; self.items.len() + 1];
+        for item in 0..self.items.len() {
+            let place = places[item].filter(|_| effects[item].closes).map_or(0, |place| place + 1);
+            last[item + 1] = last[item].max(place);
+        }
+        for item in (0..self.items.len()).filter(|&item| effects[item].opens) {
+            let Some(place) = added(item).filter(|place| last[item] > place + 1) else { continue };
+            let closes = |&other: &usize| effects[other].closes && places[other].is_some_and(|other| other > place);
+            let mut others = (0..item).rev().filter(closes);
+            let found = others.find(|&other| meet(&mut left, || may_meet(item, other)));
+            passed.extend(found.map(|other| (item, other)));
+        }
+        let mut first = vec![usize::MAX; self.items.len() + 1];
+        for item in (0..self.items.len()).rev() {
+            let opens = effects[item].opens && !passed.contains_key(&item);
+            let place = places[item].filter(|_| opens).unwrap_or(usize::MAX);
+            first[item] = first[item + 1].min(place);
+        }
+        for item in (0..self.items.len()).filter(|&item| effects[item].closes) {
+            let Some(place) = added(item).filter(|&place| first[item + 1] < place) else { continue };
+            let opens = |other: &usize| effects[*other].opens && places[*other].is_some_and(|other| other < place);
+            let mut others = (item + 1..self.items.len()).filter(opens).filter(|other| !passed.contains_key(other));
+            let found = others.find(|&other| meet(&mut left, || may_meet(item, other)));
+            drop(others);
+            passed.extend(found.map(|other| (item, other)));
+        }
+        self.lost.extend(passed.iter().map(|(&item, &other)| (Edit::Added(item), Why::Passed(other))));
+        slots.retain(|slot| !matches!(slot, Slot::Added(item, _) if passed.contains_key(item)));
+    }
+
+    /// Returns the place of each item in the new list.
+    fn places(&self, slots: &[Slot]) -> Vec<Option<usize>> {
         let mut places: Vec<Option<usize>> = vec![None; self.items.len()];
         let mut of_declared: Vec<Option<usize>> = vec![None; self.after.len()];
         for (place, slot) in slots.iter().enumerate() {
@@ -374,35 +416,13 @@ impl<'a, T: Eq + Hash> Rebase<'a, T> {
                 places[item] = self.index[*index as usize].and_then(|new| of_declared[new as usize]);
             }
         }
-        let is_added = |item: usize| matches!(self.items[item].1, Spot::Added(_));
-        let effects: Vec<Effect> = self.items.iter().map(|(text, _)| effect(text)).collect();
-        let mut passed: HashMap<usize, usize> = HashMap::new();
-        let mut last: Option<(usize, usize)> = None;
-        for item in 0..self.items.len() {
-            let Some(place) = places[item] else { continue };
-            if let Some((_, other)) = last.filter(|(other, _)| effects[item].opens && is_added(item) && *other > place)
-            {
-                passed.insert(item, other);
-                continue;
-            }
-            if effects[item].closes {
-                last = last.max(Some((place, item)));
-            }
-        }
-        let mut first: Option<(usize, usize)> = None;
-        for item in (0..self.items.len()).rev().filter(|item| !passed.contains_key(item)).collect::<Vec<_>>() {
-            let Some(place) = places[item] else { continue };
-            if let Some((_, other)) =
-                first.filter(|(other, _)| effects[item].closes && is_added(item) && *other < place)
-            {
-                passed.insert(item, other);
-                continue;
-            }
-            if effects[item].opens {
-                first = Some(first.map_or((place, item), |first| first.min((place, item))));
-            }
-        }
-        self.lost.extend(passed.iter().map(|(&item, &other)| (Edit::Added(item), Why::Passed(other))));
-        slots.retain(|slot| !matches!(slot, Slot::Added(item, _) if passed.contains_key(item)));
+        places
     }
+}
+
+/// Whether two rules may meet, as long as the effort lasts.
+fn meet(left: &mut usize, may_meet: impl FnOnce() -> bool) -> bool {
+    let Some(less) = left.checked_sub(1) else { return true };
+    *left = less;
+    may_meet()
 }

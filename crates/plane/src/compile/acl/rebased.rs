@@ -1,6 +1,7 @@
 //! Applies the edits of a list to another declaration of it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::compare::{Known, seen};
@@ -9,7 +10,7 @@ use super::list::{List, table, width};
 use super::order::{Entry, Own, Said, Text};
 use super::reapply::Carry;
 use crate::compile::patch::{Edit, Effect, Slot, Spot, Why, rebase};
-use crate::model::{AclDefault, AclList, AclRule};
+use crate::model::{AclDefault, AclList, AclRule, Addresses, IpFamily, Ports, Transport};
 
 /// The rules and the default of a list by another declaration.
 pub(super) struct Rebased {
@@ -52,7 +53,8 @@ impl Carry<'_> {
                 spot @ Spot::Added(_) => (texts.number(list.rule(entry), self.old), spot),
             })
             .collect();
-        let rebased = rebase(&before, &items, &after, |&text| texts.effects[text as usize]);
+        let may_meet = |a: usize, b: usize| may_meet(list.rule(had[a]), list.rule(had[b]));
+        let rebased = rebase(&before, &items, &after, |&text| texts.effects[text as usize], may_meet);
         let mut lost: Vec<LostRule> =
             rebased.lost.iter().map(|&(edit, why)| self.lost(list, &had, edit, why)).collect();
 
@@ -116,6 +118,52 @@ impl Carry<'_> {
                 LostRule { number: None, protects: opens(rule.action), rule, lost }
             }
         }
+    }
+}
+
+/// Whether some packet may match both rules. Groups count as if they had all members.
+fn may_meet(a: &AclRule, b: &AclRule) -> bool {
+    let families = || {
+        let family = |rule: &AclRule| {
+            let of = |addresses: &Addresses| bounds(addresses).map(|(first, _)| first.is_ipv4());
+            let own = rule.family.map(|family| family == IpFamily::V4);
+            own.or_else(|| of(&rule.from)).or_else(|| of(&rule.to))
+        };
+        family(a).zip(family(b)).is_none_or(|(a, b)| a == b)
+    };
+    let addresses = |a: &Addresses, b: &Addresses| {
+        bounds(a).zip(bounds(b)).is_none_or(|((first, last), (low, high))| first <= high && low <= last)
+    };
+    let ports = |a: &Ports, b: &Ports| match (a, b) {
+        (Ports::Range(a), Ports::Range(b)) => a.start() <= b.end() && b.start() <= a.end(),
+        _ => true,
+    };
+    let protocol = |rule: &AclRule| match &rule.transport {
+        Transport::Any => None,
+        Transport::Protocol(protocol) | Transport::Ports { protocol, .. } | Transport::Icmp { protocol, .. } => {
+            Some(*protocol)
+        }
+    };
+    let transports = || match (&a.transport, &b.transport) {
+        (
+            Transport::Ports { source, destination, .. },
+            Transport::Ports { source: other_source, destination: other_destination, .. },
+        ) => ports(source, other_source) && ports(destination, other_destination),
+        _ => true,
+    };
+    families()
+        && addresses(&a.from, &b.from)
+        && addresses(&a.to, &b.to)
+        && protocol(a).zip(protocol(b)).is_none_or(|(a, b)| a == b)
+        && transports()
+}
+
+/// The first and the last of some addresses; `None`: those of a group, or all.
+fn bounds(addresses: &Addresses) -> Option<(IpAddr, IpAddr)> {
+    match addresses {
+        Addresses::Any | Addresses::Group(_) => None,
+        Addresses::Net(net) => Some((net.network(), net.broadcast())),
+        Addresses::Range(first, last) => Some((*first, *last)),
     }
 }
 

@@ -118,7 +118,7 @@ impl Edited {
         };
         let lists: Vec<&(String, Spot, Option<Said>)> = self.lists.iter().filter(stays).collect();
         let items: Vec<(String, Spot)> = lists.iter().map(|(name, spot, _)| (name.clone(), *spot)).collect();
-        let rebased = rebase(&self.declared, &items, &declared, |_| Effect { opens: true, closes: true });
+        let rebased = rebase(&self.declared, &items, &declared, |_| Effect { opens: true, closes: true }, |_, _| true);
         for (edit, why) in rebased.lost {
             let why = match why {
                 Why::AnchorGone(index) | Why::AnchorAmbiguous(index) => {

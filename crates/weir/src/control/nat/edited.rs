@@ -206,7 +206,7 @@ impl Edited {
         let items: Vec<(String, Spot)> = self.rules.iter().map(|entry| (text(&entry.rule), entry.spot)).collect();
         let after = declared(list);
         // A rule on the other side of another one gives packets other addresses, whatever both do.
-        let rebased = rebase(&self.declared, &items, &after, |_| Effect { opens: true, closes: true });
+        let rebased = rebase(&self.declared, &items, &after, |_| Effect { opens: true, closes: true }, |_, _| true);
         let mut gone: Vec<String> = rebased.lost.iter().map(|&(edit, why)| self.lost(edit, why)).collect();
         let mut count = rebased.lost.iter().filter(|(edit, _)| matches!(edit, Edit::Added(_))).count();
         // Rules that stay keep their ids.
