@@ -15,8 +15,8 @@ use weir_port::links::Monitor;
 use super::alarm;
 use super::collect;
 use crate::compile::{
-    AclEdit, AclEdited, AclError, AclGroup, AclMembers, AclRestored, AclSaid, Compiler, Edit, Edited, EntryKey, Names,
-    SavError, Settings, StageError,
+    AclEdit, AclEditRow, AclEdited, AclError, AclGroup, AclMembers, AclRestored, AclSaid, Compiler, Edit, Edited,
+    EntryKey, LostEdits, Names, SavError, Settings, StageError,
 };
 use crate::graph::counters::{SessionCounters, WorkerCounters};
 use crate::graph::made::Made;
@@ -55,6 +55,15 @@ pub struct Options {
     pub invent_neighbors: bool,
     /// Pin workers to CPUs.
     pub pin: bool,
+}
+
+/// What becomes of live edits that do not apply to a new model, and without which more packets might pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LostEdit {
+    /// The model is refused.
+    Refuse,
+    /// They end, and are reported.
+    Drop,
 }
 
 /// The counters or entries to clear.
@@ -219,10 +228,10 @@ impl Engine {
     /// # Errors
     /// As for [`Engine::start`], and when something changed that only a start can change.
     pub fn reload(&self, model: model::Gateway) -> Result<Reloaded, EngineError> {
-        self.reload_after(model, |_| ())
+        self.reload_after(model, LostEdit::Refuse, |_| ())
     }
 
-    /// Reloads as [`Engine::reload`] does, and calls `before_force` with the sequence numbers of outbound SAs before the model comes
+    /// Reloads as [`Engine::reload`] does; `lost` says what becomes of edits that do not apply. Calls `before_force` with the sequence numbers of outbound SAs before the model comes
     /// into force. The numbers that it reserves serve the first packets of new SAs.
     ///
     /// # Errors
@@ -230,6 +239,7 @@ impl Engine {
     pub fn reload_after(
         &self,
         model: model::Gateway,
+        lost: LostEdit,
         before_force: impl FnOnce(Numbers),
     ) -> Result<Reloaded, EngineError> {
         let control = &*self.control;
@@ -244,6 +254,12 @@ impl Engine {
         }
         if model.limits != before.limits {
             return Err(EngineError::NeedsRestart { what: "the limits of tables" });
+        }
+        if lost == LostEdit::Refuse {
+            let refused = operation.read().refused_acl_edits(&model)?;
+            if !refused.is_empty() {
+                return Err(EngineError::EditsLost(refused));
+            }
         }
         let mut opened = open_ports(&model, &before.interfaces, &self.pool, control.all_ports())?;
         let announcing = announcing(&control.ports(), &opened.places);
@@ -618,6 +634,21 @@ impl Engine {
         let groups = compiler.acl_groups(&model);
         drop(compiler);
         groups.into_iter().map(|(group, said)| row(&model, group, said)).collect()
+    }
+
+    /// Returns the live edits of access lists and groups, each as `row` shows it.
+    pub fn acl_edits<T>(&self, row: impl Fn(&model::Gateway, AclEditRow) -> T) -> Vec<T> {
+        let (compiler, model, _) = self.control.look();
+        compiler.acl_edits(&model).into_iter().map(|edit| row(&model, edit)).collect()
+    }
+
+    /// Returns the live edits of access lists and groups that would end with a model, and without which more packets might
+    /// pass.
+    ///
+    /// # Errors
+    /// When a list of the model has no room.
+    pub fn refused_acl_edits(&self, model: &model::Gateway) -> Result<Vec<LostEdits>, EngineError> {
+        Ok(self.control.look().0.refused_acl_edits(model)?)
     }
 
     /// Returns the default of an access list; `None` if there is no such list.
