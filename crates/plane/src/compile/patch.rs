@@ -197,11 +197,20 @@ pub struct Rebased {
     pub lost: Vec<(Edit, Why)>,
 }
 
+/// Pairs of rules of which a rebase finds out whether both match some packet, at most. Further ones count as if they did.
+const COMPARED: usize = 10_000_000;
+
 /// Applies the edits of a list to a new declaration.
 ///
 /// `before` has the rules of the declaration that the edits were made to, `items` the list with its edits, and `after` the new
-/// declaration. Equal rules have equal texts.
-pub fn rebase<T: Eq + Hash>(before: &[T], items: &[(T, Spot)], after: &[T], effect: impl Fn(&T) -> Effect) -> Rebased {
+/// declaration. Equal rules have equal texts. `may_meet` says whether some packet may match both of two items.
+pub fn rebase<T: Eq + Hash>(
+    before: &[T],
+    items: &[(T, Spot)],
+    after: &[T],
+    effect: impl Fn(&T) -> Effect,
+    may_meet: impl Fn(usize, usize) -> bool,
+) -> Rebased {
     if before == after {
         let slot = |(item, (_, spot)): (usize, &(T, Spot))| match *spot {
             Spot::Declared(index) => Slot::Declared(index),

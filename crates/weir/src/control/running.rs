@@ -22,7 +22,7 @@ use super::acl::live::Put;
 use super::flows;
 use super::refusal::Refusal;
 use super::{Clear, Gateway, ReloadError, UnknownNode, acl, nat, traced};
-use crate::config::Service;
+use crate::config::{Metrics, Service};
 use crate::notify;
 use crate::render::Report as _;
 use crate::render::acl::attached::Attached;
@@ -50,6 +50,8 @@ pub struct Running {
     file: Option<PathBuf>,
     /// As whom it was started.
     service: Service,
+    /// Where metrics are served, if they are.
+    metrics: Option<Metrics>,
     started: Instant,
     /// Held by a reload, so that two do not overtake each other between reading the file and publishing it.
     reloading: Mutex<()>,
@@ -90,7 +92,7 @@ impl Running {
     pub fn start(
         gateway: model::Gateway,
         file: Option<&Path>,
-        service: Service,
+        (service, metrics): (Service, Option<Metrics>),
         before_threads: impl FnOnce() -> Result<(), Box<dyn Error + Send + Sync>>,
     ) -> Result<Running, StartError> {
         let random = Entropy::from_system().map_err(StartError::Random)?;
@@ -116,6 +118,7 @@ impl Running {
             engine,
             file: file.map(Path::to_owned),
             service,
+            metrics,
             started: Instant::now(),
             reloading: Mutex::default(),
             failures: Mutex::default(),

@@ -56,6 +56,10 @@ impl Running {
             let what = "the user or group of `[service]` cannot change while the gateway runs: restart it";
             return Err(ReloadError::NeedsRestart(what.to_owned()));
         }
+        if loaded.metrics != self.metrics {
+            let what = "`[metrics]` cannot change while the gateway runs: restart it";
+            return Err(ReloadError::NeedsRestart(what.to_owned()));
+        }
         let (origins, samplers) = (gateway.origins.clone(), gateway.samplers.clone());
         let state = gateway.ipsec.state.clone();
         // What is told of lost changes names interfaces by it. Only reloads put another into force.
