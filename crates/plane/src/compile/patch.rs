@@ -287,7 +287,7 @@ impl<'a, T: Eq + Hash> Rebase<'a, T> {
             match (self.index[index as usize], kept[&self.before[index as usize]]) {
                 (Some(new), _) => out[new as usize] = true,
                 (None, _) if copies.is_empty() => {}
-                // All copies were removed, and so are those that are left.
+                // All copies were removed: the copies that are left are removed, too.
                 (None, (before, 0)) if copies.len() < before => {
                     copies.iter().for_each(|&new| out[new as usize] = true);
                 }
