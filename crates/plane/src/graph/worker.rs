@@ -355,7 +355,7 @@ impl Worker {
     }
 
     /// Packets wait for neighbours or for other fragments of their datagram, and something may be done about it now.
-    fn is_due(&mut self, now: Time) -> bool {
+    pub(crate) fn is_due(&mut self, now: Time) -> bool {
         if self.deadline().is_some_and(|deadline| deadline <= now) {
             return true;
         }

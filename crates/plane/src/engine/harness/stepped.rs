@@ -536,6 +536,12 @@ impl Harness {
         self.clock.set(time);
     }
 
+    /// Whether the worker has work without packets: sessions to visit, held packets whose time is over.
+    pub fn is_due(&mut self) -> bool {
+        let now = self.now();
+        self.worker.is_due(now)
+    }
+
     /// Adds a frame to the next vector, as received by the port of an interface (the model's index). False when the
     /// vector is full or no buffer is left: run it first. A frame that no buffer can hold is dropped at once.
     pub fn inject(&mut self, interface: u32, frame: &[u8], time: Time, ordinal: u32) -> bool {

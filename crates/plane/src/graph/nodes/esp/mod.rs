@@ -16,6 +16,6 @@ mod warm;
 pub(super) use arrival::{Arrival, arrival, awaits_ports, is_for_gateway, owner_hash};
 pub(super) use decrypt::run as decrypt;
 pub(super) use encrypt::run as encrypt;
-pub(super) use reported::{is_report, take_report};
 pub(crate) use originate::originate;
+pub(super) use reported::{is_report, take_report};
 pub(super) use selectors::has_own_interface;

@@ -1,7 +1,8 @@
 //! The choice of an outside address and port: at random among the free ones (RFC 6056, 3.3.1), so that nobody guesses it.
 //!
-//! An inside address always gets the same outside address of a rule (RFC 4787, REQ-2: paired). A port is free if no session
-//! has the tuple that replies would have: one port serves many destinations.
+//! An inside address always gets the same outside address of a rule (RFC 4787, REQ-2: paired). Protocols without ports take the
+//! next free address if the peer has a translation with that one. A port is free if no session has the tuple that replies
+//! would have: one port serves many destinations.
 
 use std::ops::RangeInclusive;
 
