@@ -8,6 +8,7 @@ mod fragments;
 mod jobs;
 mod path;
 mod reported;
+mod seen;
 mod segments;
 mod selectors;
 mod warm;
