@@ -2,12 +2,12 @@
 
 use weir_packet::parse::Malformed;
 
-/// What an operator should think of a reason.
+/// The severity of a drop reason for an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
     /// The gateway is short of something, or wrong.
     Error,
-    /// Somebody sends what can not be forwarded.
+    /// A sender sends packets that cannot be forwarded.
     Warning,
     /// Policy, as configured.
     Info,
@@ -43,12 +43,12 @@ macro_rules! reasons {
                 match self { $(Reason::$variant => $name,)* }
             }
 
-            /// What it means.
+            /// Returns the description of the reason.
             pub const fn description(self) -> &'static str {
                 match self { $(Reason::$variant => $description,)* }
             }
 
-            /// What an operator should think of it.
+            /// Returns the severity of the reason.
             pub const fn severity(self) -> Severity {
                 match self { $(Reason::$variant => Severity::$severity,)* }
             }

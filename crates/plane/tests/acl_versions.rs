@@ -46,7 +46,7 @@ fn insert(at: At, rules: &[AclRule]) -> AclEdit {
     AclEdit::Insert { at, rules: rules.to_vec() }
 }
 
-/// Three ports, the first of which has lists for what comes in, and the second for what leaves.
+/// Three ports: the first has ingress lists, the second egress lists.
 fn model(lists: &[AclList], input: &[u16], output: &[u16]) -> Gateway {
     let mut build = Build::new().port("a", &["10.0.0.1/24"]).port("b", &["10.0.1.1/24"]).port("c", &[]);
     build.0.acls = lists.to_vec();
@@ -64,7 +64,7 @@ struct Packet {
     interface: u32,
 }
 
-/// What a rule says, read from the model.
+/// Returns whether a rule of the model matches a packet.
 fn matches(rule: &AclRule, packet: &Packet) -> bool {
     fn in_addresses(addresses: &Addresses, address: IpAddr) -> bool {
         match addresses {
@@ -92,7 +92,7 @@ fn matches(rule: &AclRule, packet: &Packet) -> bool {
 /// Numbers of rules with the rules, in their order.
 type Rows = Vec<(u32, AclRule)>;
 
-/// What becomes of a packet by lists, and by which rule; `None`: by the last list's default.
+/// Returns the action of lists for a packet, and the rule; `None`: the default of the last list.
 fn verdict<'l>(lists: impl IntoIterator<Item = &'l Rows>, packet: &Packet) -> (Action, Option<u32>) {
     let mut rules = lists.into_iter().flatten();
     match rules.find(|(_, rule)| matches(rule, packet)) {
@@ -178,7 +178,8 @@ impl Rig {
         self.rows(list).into_iter().map(|(number, _)| number).collect()
     }
 
-    /// What the lists of an interface say of packets: of the first those for what comes in, of the second the others.
+    /// Returns the results of an interface's lists for packets: of the first interface at ingress, of the second at
+    /// egress.
     fn ask(&mut self, interface: usize, packets: &[Packet]) -> Vec<Found> {
         let guard = self.reader.pin();
         ask(self.root.load(&guard), &guard, &self.map, interface, packets)
@@ -227,7 +228,7 @@ fn ask(
             _ => unreachable!("addresses of one family"),
         }
         let found = Found::of(found[0]);
-        // Whoever finds a rule finds what is kept for it.
+        // Each rule that is found has its counter.
         assert!(root.acl.pages.counter(0, found.number()).is_some(), "no counter of {found:?}");
         assert_eq!(root.acl.pages.special(found).is_some(), found.is_special(), "{found:?}");
         found
@@ -374,7 +375,7 @@ impl Naive {
         Change::List(at, edit)
     }
 
-    /// What is to be once it has happened. New rules have these numbers.
+    /// Applies a change to the expected lists. New rules have these numbers.
     fn apply(&mut self, change: &Change, added: &[u32]) {
         match change {
             Change::Group(AclGroup::Addresses(group)) => self.hosts = group.clone(),
@@ -433,7 +434,8 @@ impl Naive {
         }
     }
 
-    /// What both interfaces are to say: the first asks both lists, the second the second list alone.
+    /// Returns the expected results of both interfaces: both lists apply on the first, the second list alone on the
+    /// second.
     fn verdicts(&self, interface: usize, packets: &[Packet]) -> Vec<(Action, Option<u32>)> {
         let lists = &self.lists[interface..];
         packets.iter().map(|packet| verdict(lists, packet)).collect()
@@ -492,7 +494,7 @@ fn random_changes_do_what_they_say() {
     }
 }
 
-/// What a lookup finds is what was there before a change, or what is there after it, packet by packet.
+/// A lookup finds the state before a change, or the state after it, packet by packet.
 #[test]
 fn readers_see_lists_of_before_or_after() {
     readers_see(None);
@@ -584,7 +586,7 @@ fn a_rule_of_one_box_goes_in_and_out_in_place() {
     rig.edit("x", insert(At::End, &[AclRule { limit, ..from(PERMIT, "10.2.0.0/16") }])).unwrap();
     assert_eq!(rig.published, 6);
     assert!(rig.from("10.2.0.1").is_special());
-    // The last that asks about ports goes.
+    // The last rule that matches ports is removed.
     let second = rig.numbers("x")[0];
     for (number, published) in [(second, 7), (asked, 8), (added.added[0], 9)] {
         let edited = rig.edit("x", AclEdit::Delete { rules: vec![number] }).unwrap();
@@ -851,8 +853,8 @@ fn live_rules_lose_the_interfaces_that_are_gone_and_no_packet_fares_otherwise() 
     let before = rig.rows("x");
     let fared = rig.ask(0, &from_all([0, 2]));
 
-    let mut told = rig.reload(perhaps_without_c(false, &[0]));
-    told.sort_unstable_by(|a, b| a.of.cmp(&b.of));
+    let mut reports = rig.reload(perhaps_without_c(false, &[0]));
+    reports.sort_unstable_by(|a, b| a.of.cmp(&b.of));
     let lost = |place: usize, lost| LostRule { number: added[place], rule: before[place].1.clone(), lost };
     let rules = vec![
         lost(0, RuleLost::Interfaces(vec![InterfaceIndex(1)])),
@@ -865,15 +867,15 @@ fn live_rules_lose_the_interfaces_that_are_gone_and_no_packet_fares_otherwise() 
         interfaces: interfaces.iter().copied().map(InterfaceIndex).collect(),
         groups: groups.iter().map(|&group| group.into()).collect(),
     };
-    assert_eq!(told.len(), 6, "{told:?}");
+    assert_eq!(reports.len(), 6, "{reports:?}");
     assert!(
-        matches!(&told[0], LostEdits { of, rules: 1, lost: Lost::Rules(rules) } if of == "acl new" && rules.len() == 1)
+        matches!(&reports[0], LostEdits { of, rules: 1, lost: Lost::Rules(rules) } if of == "acl new" && rules.len() == 1)
     );
-    assert_eq!(told[1], of("acl x", 3, Lost::Rules(rules)));
-    assert_eq!(told[2], of("group both", 0, members(&[], &["only"])));
-    assert_eq!(told[3], of("group nest", 0, Lost::NothingLeft));
-    assert_eq!(told[4], of("group only", 0, Lost::NothingLeft));
-    assert_eq!(told[5], of("group pair", 0, members(&[1], &[])));
+    assert_eq!(reports[1], of("acl x", 3, Lost::Rules(rules)));
+    assert_eq!(reports[2], of("group both", 0, members(&[], &["only"])));
+    assert_eq!(reports[3], of("group nest", 0, Lost::NothingLeft));
+    assert_eq!(reports[4], of("group only", 0, Lost::NothingLeft));
+    assert_eq!(reports[5], of("group pair", 0, members(&[1], &[])));
 
     // The rules that stay are the same, with their counters; the one that was deleted is not back.
     let stays = [added[0], added[2], added[3], added[5], added[7], before[8].0, before[9].0];
@@ -1001,12 +1003,12 @@ fn live_rules_do_not_get_wider_where_a_group_that_theirs_names_is_gone() {
         assert_eq!((number(&mut rig, "10.1.0.1"), number(&mut rig, "10.2.0.1")), (Some(added[0]), None));
         assert_eq!(number(&mut rig, "192.0.2.1"), Some(added[1]));
 
-        let told = rig.reload(after);
-        let of: Vec<(&str, usize)> = told.iter().map(|lost| (lost.of.as_str(), lost.rules)).collect();
+        let lost = rig.reload(after);
+        let of: Vec<(&str, usize)> = lost.iter().map(|lost| (lost.of.as_str(), lost.rules)).collect();
         assert_eq!(of, [("group bad", 0), ("group servers", 0), ("acl x", 1)]);
-        assert_eq!(told[0].lost, Lost::Members { interfaces: vec![], groups: vec!["web".into()] });
-        assert_eq!(told[1].lost, Lost::NothingLeft);
-        let Lost::Rules(rules) = &told[2].lost else { panic!("{told:?}") };
+        assert_eq!(lost[0].lost, Lost::Members { interfaces: vec![], groups: vec!["web".into()] });
+        assert_eq!(lost[1].lost, Lost::NothingLeft);
+        let Lost::Rules(rules) = &lost[2].lost else { panic!("{lost:?}") };
         let rules: Vec<_> = rules.iter().map(|rule| (rule.number, &rule.lost)).collect();
         assert_eq!(rules, [(added[0], &RuleLost::NoGroup("servers".into()))]);
         for source in ["10.1.0.1", "10.2.0.1"] {
@@ -1215,7 +1217,7 @@ fn groups_that_name_others_follow_them() {
     is(rig.regroup(nesting("new", &[], &["none"])).unwrap_err(), "no group `none`");
     assert!(is_in(&mut rig, "10.5.0.1") && !is_in(&mut rig, "10.8.0.1"));
 
-    // All of it stays with the same declarations; one that can not be beside others goes.
+    // All of it stays with the same declarations; a rule that cannot stand with others is removed.
     let same = rig.gateway.clone();
     assert_eq!(rig.reload(same), []);
     assert!(is_in(&mut rig, "10.5.0.1") && is_in(&mut rig, "10.3.0.1"));
@@ -1364,8 +1366,8 @@ fn a_model_is_held_against_the_members_that_groups_have() {
         assert_eq!(rig.from("10.9.0.1").action(), Action::Deny, "it goes on");
     };
 
-    // The file has one member each; those that the groups have now are meant. The list could have
-    // 1.44 million boxes if they were of both families; the others, of half a terabyte, nobody can make.
+    // The file has one member each; the present members of the groups count. The list could have 1.44 million boxes if
+    // they were of both families. The other lists, of half a terabyte, cannot be built.
     for (count, boxes) in [(1_200, 1_440_001), (60_000, 3_600_000_001)] {
         let mut rig = Rig::new(small.clone());
         rig.regroup(AclGroup::Addresses(group("a", &many(count, 1)))).unwrap();
@@ -1483,7 +1485,7 @@ fn rules_that_come_and_go_leave_sections_as_they_are_until_there_are_more() {
     }
     let numbers: Vec<u32> = (0..5).map(|net| one(&mut rig, net)).collect();
     assert!(is_kept(&rig, &before), "no more than fifteen at any time");
-    // The sixteenth has it kept once; those that follow go in as it is.
+    // With the sixteenth, sequences share it; the following ones use it as it is.
     let last = one(&mut rig, 99);
     let lists = |rig: &Rig| -> Vec<String> {
         rig.compiler.acl_sections(&rig.gateway).into_iter().map(|section| section.lists.join(",")).collect()

@@ -21,10 +21,10 @@ use weir_plane::model::{
 use weir_plane::reason::Reason;
 use weir_port::Transmitter;
 
-/// What no packet can force. Rings between workers are polled for room before ports are, and a test of the engine that
-/// fills one would need a worker that stands still; a worker that fails is a test of its own (`engine/workers`); buffers
-/// leave more headroom than any link-layer header takes. A harness has one worker, to which all replies come, and needs no
-/// reservations of sequence numbers.
+/// Reasons that no packet can cause. Rings between workers are polled for room before ports are; filling one in a test
+/// of the engine would take a worker that stands still. A worker that fails has a test of its own (`engine/workers`).
+/// Buffers leave more headroom than any link-layer header takes. A harness has one worker, to which all replies come,
+/// and needs no reservations of sequence numbers.
 const NOT_FORCED: [Reason; 5] =
     [Reason::HandoverFull, Reason::WorkerGone, Reason::NatWorker, Reason::EspUnreserved, Reason::NoHeadroom];
 
@@ -83,7 +83,7 @@ fn rig() -> Rig {
     build.rig()
 }
 
-/// What no mechanism of source address validation takes for valid.
+/// Returns the reasons for sources that a mechanism of source address validation finds invalid.
 fn spoofed() -> Vec<Reason> {
     let urpf = |mode| Mechanism::Urpf(Urpf { mode, default_route: false, vrf: None });
     let mut build = two_ports();
@@ -106,7 +106,7 @@ fn spoofed() -> Vec<Reason> {
     seen
 }
 
-/// What becomes of packets that are not valid and not just discarded, and of those that strangers send.
+/// Returns the reasons for invalid packets with other actions than `discard`, and for packets of unexpected stations.
 fn not_discarded() -> Vec<Reason> {
     let build = two_ports().table("p", &["permit from 10.0.0.0/24 on lan"]).validate(&["lan"], "p");
     let with = |change: &dyn Fn(&mut SavPolicy)| {
@@ -134,7 +134,7 @@ fn not_discarded() -> Vec<Reason> {
     Reason::ALL.iter().copied().filter(dropped).collect()
 }
 
-/// What access lists do not let pass.
+/// Returns the reasons of access lists.
 fn listed() -> Vec<Reason> {
     let rules = ["deny udp port 1", "reject udp port 2", "permit udp port 3 limit 1"];
     let mut rig = two_ports().acl("list", &rules).acl_in("lan", &["list"]).rig();
@@ -199,7 +199,7 @@ fn policed() -> Vec<Reason> {
     Reason::ALL.iter().copied().filter(|&reason| rig.harness.drops(reason) > 0).collect()
 }
 
-/// What neighbours and the host give rise to.
+/// Returns the reasons of neighbours and the host.
 fn on_the_link() -> BTreeSet<Reason> {
     let mut build =
         Build::new().port("lan", &["10.0.0.1/24", "2001:db8:a::1/64", "fe80::1/64"]).port("wan", &["192.0.2.1/24"]);
@@ -244,7 +244,7 @@ fn on_the_link() -> BTreeSet<Reason> {
     Reason::ALL.iter().copied().filter(dropped).collect()
 }
 
-/// What fragments for ourselves come to.
+/// Returns the reasons of fragments for the gateway.
 fn fragments() -> Vec<Reason> {
     let mut rig = two_ports().rig();
     for fragment in ["fragment 8+ length 36", "fragment 16+ length 36"] {
@@ -265,7 +265,7 @@ fn fragments() -> Vec<Reason> {
     Reason::ALL.iter().copied().filter(|&reason| rig.harness.drops(reason) > 0).collect()
 }
 
-/// What interfaces do not let in or out.
+/// Returns the reasons of interfaces that refuse frames.
 fn not_admitted() -> Vec<Reason> {
     let build = two_ports().allowlist("list", &["10.5.0.0/24"]).allow("lan", &["list"]);
     let build = build.port("bound", &["10.3.0.1/24"]).bindings("list", &[]).bind("bound", "list");

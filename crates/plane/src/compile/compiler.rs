@@ -53,7 +53,7 @@ pub struct Compiler {
     pub(super) writers: Mutex<Vec<Writers>>,
     /// How full their tables are.
     pub(super) occupancy: Vec<(lpm::Stats, lpm::Stats)>,
-    /// What was written into the tables.
+    /// The routes that were written into the tables.
     pub(super) ribs: Vec<Rib>,
     pub(super) tables: Vec<Tables>,
     pub(super) routing: Routing,
@@ -69,7 +69,7 @@ pub struct Compiler {
     pub(super) addresses: Vec<Vec<Address>>,
     /// Whether `interfaces` differ from those of the last root.
     pub(super) changed: bool,
-    /// What the last root has of them, and of buckets.
+    /// The interfaces and buckets of the last root.
     pub(super) shown: Arc<[Interface]>,
     pub(super) buckets: Arc<[u32]>,
     pub(super) sav: sav::Store,
@@ -151,7 +151,7 @@ impl Compiler {
         }
     }
 
-    /// What the interfaces of a model will be, and their numbers, once it is compiled: nothing is changed.
+    /// Returns the interfaces of a model and their numbers as a compilation would give them. Changes nothing.
     pub fn outline(&self, gateway: &Gateway, places: &Places) -> (Map, Vec<Interface>) {
         let mut numbers = self.numbers.clone();
         let map = map(&mut numbers, gateway);
@@ -320,7 +320,7 @@ impl Compiler {
         self.occupancy = occupancy;
     }
 
-    /// What was replaced so far: dropping it takes its time.
+    /// Returns the replaced parts: dropping them takes time.
     pub fn take_rubbish(&mut self) -> Rubbish {
         let mut all = std::mem::take(&mut self.rubbish);
         all.append(&mut self.acl.rubbish);
@@ -406,7 +406,7 @@ impl Compiler {
         self.occupancy.iter().copied()
     }
 
-    /// Samplers by number. Those that the model no longer has stay as holes.
+    /// Returns the samplers by number. A sampler that the model no longer has leaves a hole.
     fn samplers(&self, gateway: &Gateway, map: &Map) -> Vec<Sampler> {
         let mut samplers: Vec<Sampler> = self.samplers.iter().map(Sampler::gone).collect();
         for (sampler, &number) in gateway.samplers.iter().zip(&map.samplers) {
@@ -420,7 +420,7 @@ impl Compiler {
         samplers
     }
 
-    /// Interfaces by number. Those that the model no longer has stay as holes.
+    /// Returns the interfaces by number. An interface that the model no longer has leaves a hole.
     fn interfaces(&self, gateway: &Gateway, places: &Places, map: &Map) -> Vec<Interface> {
         let mut interfaces = self.interfaces.clone();
         interfaces.iter_mut().for_each(|interface| interface.present = false);
@@ -572,7 +572,7 @@ fn change<'w, K: lpm::Key, N: Copy + Eq + std::hash::Hash + std::fmt::Display + 
     Ok(draft)
 }
 
-/// What the ports' frames belong to.
+/// Returns the interfaces of the ports' frames.
 fn demux(gateway: &Gateway, map: &Map, interfaces: &[Interface]) -> Vec<Demux> {
     let numbers = interfaces.iter().flat_map(|interface| [interface.port, interface.punt]);
     let count = numbers.filter(|&number| number != NONE).map(|number| number + 1).max();

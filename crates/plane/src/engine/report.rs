@@ -1,4 +1,4 @@
-//! What the control thread tells of interfaces, tables and reloads.
+//! Reports of the control thread about interfaces, tables and reloads.
 
 use weir_port::Link;
 use weir_table::classify::MOST_RULES;
@@ -18,7 +18,7 @@ use crate::root::counters::Counter;
 use crate::root::sav::{PLACES, Sources};
 use crate::stats::{self, Snapshot};
 
-/// What a reload changed.
+/// The changes of a reload.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reloaded {
     /// The version now in force.
@@ -38,7 +38,7 @@ pub struct Reloaded {
     pub translations: usize,
 }
 
-/// What was counted when counters were last cleared: subtracted from then on, so that workers never have to reset.
+/// The counters at the last clearing. Reports subtract them, so that workers never reset counters.
 #[derive(Clone, Default)]
 pub(super) struct Baseline {
     pub(super) runtime: Snapshot,
@@ -53,7 +53,7 @@ pub(super) fn count(compiler: &Compiler) -> usize {
     compiler.ribs().iter().map(Rib::len).sum()
 }
 
-/// What differs between two models, interface by interface.
+/// Compares two models, interface by interface.
 pub(super) fn difference(old: &model::Gateway, new: &model::Gateway) -> Reloaded {
     let names =
         |model: &model::Gateway| model.interfaces.iter().map(|interface| interface.name.clone()).collect::<Vec<_>>();
@@ -150,7 +150,7 @@ fn has_faults(interface: &model::Interface) -> bool {
     matches!(&interface.kind, InterfaceKind::Port { middleware, .. } if middleware.fault.is_some())
 }
 
-/// What is in workers, all of them together.
+/// The held packets and reassemblies of all workers.
 pub(super) struct Waiting {
     /// Packets, for neighbours.
     pub(super) packets: u64,
@@ -306,8 +306,7 @@ pub(super) fn other_tables(
         used: model.neighbors.len() as u64 + learned,
         limit: u64::from(model.limits.neighbors),
         bytes: learned * Table::BYTES as u64,
-        when_full: "those that never answered make room, then those that nobody uses; else the new one is refused"
-            .into(),
+        when_full: "neighbours that never answered are evicted, then unused ones; else the new one is refused".into(),
     });
     if waiting.sessions.used > 0 || waiting.sessions.wanted {
         let FlowTable { sessions, half_open, .. } = model.flow_table;

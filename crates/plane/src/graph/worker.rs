@@ -46,7 +46,7 @@ pub(crate) const UNASKED: u32 = u32::MAX;
 /// Nanoseconds until a port is kicked again that has no room for what was sent by it.
 const RETRY: u64 = 1_000_000;
 
-/// What a worker is told while it runs.
+/// A command to a worker.
 pub(crate) enum Command {
     /// Poll this queue of a port.
     Receive(u32, Box<dyn Receiver>),
@@ -72,7 +72,7 @@ pub(crate) enum Command {
     End,
 }
 
-/// What a worker shares with the control thread and the other workers.
+/// The state that a worker shares with the control thread and the other workers.
 pub(crate) struct Shared {
     pub(crate) root: Arc<Published<Root>>,
     pub(crate) tracer: Arc<Tracer>,
@@ -92,18 +92,18 @@ pub(crate) enum Round {
     Blocked,
     /// Nothing to do now, and every receive queue has ended.
     Done,
-    /// The worker was told to end, and nothing is left.
+    /// The worker got the command to end, and nothing is left.
     Ended,
 }
 
 struct Queue {
     port: u32,
     receiver: Box<dyn Receiver>,
-    /// What it said last.
+    /// Its last burst.
     state: Burst,
 }
 
-/// What a worker with nothing to do waits for, beside its waker.
+/// The events that an idle worker waits for, beside its waker.
 pub(crate) struct Wait<'a> {
     /// Descriptors, one of which is to become readable.
     pub(crate) descriptors: Vec<BorrowedFd<'a>>,
@@ -364,14 +364,15 @@ impl Worker {
             return 0;
         }
         let start = tsc::ticks();
-        // Half of the vector is left to our own ports, and each source is the first in turn: whoever is fast starves nobody.
+        // Half of the vector is left to the worker's own ports, and each source is the first in turn, so that a fast
+        // source cannot starve the others.
         let own = !self.draining && self.queues.iter().any(|queue| queue.state != Burst::Ended);
         let most = if own { VECTOR / 2 } else { VECTOR };
         let sources = self.sources.len();
         for index in 0..sources {
             let vector = &mut self.vector;
             self.sources[(self.source_turn + index) % sources].pop(most - vector.len(), |packet| {
-                // There is room: no more was asked for.
+                // There is room: no more packets were requested.
                 let _ = vector.push(packet);
             });
         }
@@ -573,10 +574,7 @@ impl Worker {
     }
 
     fn charge(&self, node: Node, packets: usize, start: u64) {
-        let counters = &self.shared.counters.nodes[node as usize];
-        counters.calls.add(1);
-        counters.packets.add(packets as u64);
-        counters.ticks.add(tsc::ticks().wrapping_sub(start));
+        self.shared.counters.nodes[node as usize].charge(packets, tsc::ticks().wrapping_sub(start));
     }
 
     /// Gives away the receive queues, with the numbers of their ports, after a failure: all but one that failed itself.
@@ -695,7 +693,7 @@ impl Pass<'_, '_> {
         });
     }
 
-    /// Releases fragments whose first fragment has arrived, and drops those that have waited for it too long.
+    /// Releases fragments whose first fragment has arrived, and drops fragments that were held too long.
     #[cold]
     fn release_fragments(&mut self, vector: &mut Vector) {
         self.context.fragments.expire(self.context.now);
@@ -837,10 +835,7 @@ impl Pass<'_, '_> {
             }
             nodes::run(node, context, pieces, vector, spare);
             let end = tsc::ticks();
-            let counters = &context.counters.nodes[node as usize];
-            counters.calls.add(1);
-            counters.packets.add(spare.len() as u64);
-            counters.ticks.add(end.wrapping_sub(start));
+            context.counters.nodes[node as usize].charge(spare.len(), end.wrapping_sub(start));
             start = end;
         }
         if tracing {
@@ -866,10 +861,7 @@ impl Pass<'_, '_> {
 
 /// Charges a visit of the flow table to `flow-age`.
 fn charge_age(counters: &WorkerCounters, visited: usize, start: u64) {
-    let node = &counters.nodes[Node::FlowAge as usize];
-    node.calls.add(1);
-    node.packets.add(visited as u64);
-    node.ticks.add(tsc::ticks().wrapping_sub(start));
+    counters.nodes[Node::FlowAge as usize].charge(visited, tsc::ticks().wrapping_sub(start));
 }
 
 /// Where a packet goes on that has been parsed before: by another worker, or before it had to wait.
@@ -881,7 +873,7 @@ fn resume(context: &mut Context<'_>, packet: &mut Packet) -> Node {
     match Reason::of(packet.reason()) {
         None if Stage::of(packet) == Stage::Redirect => nodes::redirect_again(root, context.guard, packet),
         None => nodes::entry(root, context.notes, packet),
-        // Nobody is told whose interface is gone, nor that a worker has failed.
+        // No error is sent if the interface is gone or a worker has failed.
         Some(Reason::InterfaceGone | Reason::WorkerGone) => Node::Drop,
         Some(_) => Node::IcmpError,
     }
@@ -898,7 +890,7 @@ fn decided(root: &Root, fate: Fate) -> Decided {
     Decided { model: root.model, version: root.generation, fate }
 }
 
-/// Opens traces at the node where they were asked for, and adds a step to each that passes.
+/// Opens traces at the requested node, and adds a step to each trace that passes.
 #[cold]
 fn trace(
     context: &mut Context<'_>,
@@ -941,7 +933,7 @@ fn trace(
     }
 }
 
-/// What is known of a packet's fate on its way into a node.
+/// Describes the fate of a packet, as far as it is known, on its way into a node.
 fn note(context: &Context<'_>, packet: &Packet, node: Node) -> String {
     match node {
         Node::Drop | Node::IcmpError => {

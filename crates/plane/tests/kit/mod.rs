@@ -1,5 +1,5 @@
-//! What the tests of the plane are written with: a builder of models, a gateway whose ports keep what is sent to them,
-//! and a reading of frames by another parser than our own.
+//! The tools of the plane's tests: a builder of models, a gateway whose ports keep the frames that they send, and a
+//! reader of frames with another parser than weir's.
 
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "every test file uses its own part of the kit")]
 
@@ -33,7 +33,7 @@ use weir_plane::stats::Conservation;
 use weir_port::Transmitter;
 use weir_port::spec::{Middleware, PortSpec, SizeSpec, TapSpec, TemplateSpec, Transport};
 
-/// The hardware address of whoever sends to us.
+/// The hardware address of the stations that send to the gateway.
 pub const HOST: MacAddress = MacAddress([2, 0, 0, 0, 0xaa, 1]);
 
 /// The hardware address of the kit's n-th port.
@@ -383,7 +383,7 @@ pub struct Rig {
     now: u64,
 }
 
-/// What became of a packet.
+/// The outcome of a packet.
 pub struct Passage {
     pub outcome: Outcome,
     /// The names of ports, and the frames that left by them.
@@ -472,7 +472,7 @@ impl Rig {
         self.put_by(frames, |harness, number, frame| harness.inject(port, frame, now, number)).1
     }
 
-    /// Lets time do what it does: what comes out of what waited, and what became of it.
+    /// Runs the graph for due timers: returns the outcomes of held packets, and the frames that left.
     pub fn idle(&mut self) -> (Vec<Outcome>, Vec<(String, Vec<u8>)>) {
         self.put_by(&[[0u8; 0]; 0], |_, _, _| true)
     }
@@ -508,7 +508,7 @@ impl Rig {
         self.harness.conservation()
     }
 
-    /// Sends, and wants a drop for this reason that nobody is told of.
+    /// Sends a packet, and checks that it is dropped for this reason without an error.
     #[track_caller]
     pub fn drops(&mut self, interface: &str, text: &str, reason: Reason) {
         let frame = self.frame(interface, text);
@@ -630,7 +630,8 @@ pub fn with_options(frame: &[u8], options: &[u8]) -> Vec<u8> {
     new
 }
 
-/// Puts extension headers (their octets; the first has this number, the last names what comes next) behind an IPv6 header.
+/// Inserts extension headers behind an IPv6 header: their octets, the number of the first, and the next header of the
+/// last.
 pub fn with_extensions(frame: &[u8], first: u8, headers: &[u8]) -> Vec<u8> {
     let at = l3(frame);
     let mut new = frame.to_vec();

@@ -1,4 +1,4 @@
-//! `weir show`: what a running gateway tells of itself.
+//! `weir show`: reports about a running gateway.
 
 use std::time::{Duration, Instant};
 

@@ -240,8 +240,8 @@ fn end(context: &mut Context<'_>, mut packet: Packet) {
     packet.recycle(context.cache);
 }
 
-/// Gives a datagram that was put together to the host in pieces as long as those that it came in: the punt device takes
-/// what its link takes.
+/// Gives a reassembled datagram to the host in fragments of the size in which it arrived: the punt device has the MTU
+/// of its link.
 fn give_to_host(
     context: &mut Context<'_>,
     pieces: &mut Vector,

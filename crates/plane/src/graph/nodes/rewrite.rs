@@ -58,7 +58,7 @@ pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, fra
     context.next.extend(Node::Output, &out);
 }
 
-/// Tells the control side that a neighbour is in use that was not confirmed lately.
+/// Reports to the control side that a neighbour is in use that was not confirmed lately.
 #[cold]
 fn tell_use(context: &mut Context<'_>, packet: &Packet) {
     if let Some(Key { interface, address }) = next_hop::key(context.root, packet)
@@ -130,7 +130,7 @@ pub(super) fn put_link_layer<K: Family>(packet: &mut Packet, adjacency: &Adjacen
     Ok(())
 }
 
-/// Replays have nobody to ask for the next hop's hardware address.
+/// Invents a next hop's hardware address for replays, which cannot resolve it.
 #[cold]
 fn invent(packet: &mut Packet, adjacency: &Adjacency) {
     if let Some(address) = adjacency.next_hop.or_else(|| next_hop::destination(packet))

@@ -1,5 +1,5 @@
-//! The stages of a packet's way: policies on its way in, and lists on its way out. A packet visits the stages that its
-//! interface asks for, and no others.
+//! The stages of a packet: policies at ingress, and lists at egress. A packet visits only the stages that its interface
+//! has.
 
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
@@ -65,13 +65,13 @@ impl Stage {
     }
 }
 
-/// What is of the family.
+/// Selects by family.
 #[inline(always)]
 fn of<T>(v4: bool, of_v4: T, of_v6: T) -> T {
     if v4 { of_v4 } else { of_v6 }
 }
 
-/// The node of the first stage from this one on that an interface asks for.
+/// Returns the node of an interface's first stage from this one on.
 #[inline]
 pub(super) fn node(interface: Option<&Interface>, from: Stage, v4: bool) -> Node {
     let lookup = of(v4, Node::Ip4Lookup, Node::Ip6Lookup);
@@ -94,7 +94,7 @@ pub(super) fn node(interface: Option<&Interface>, from: Stage, v4: bool) -> Node
     }
 }
 
-/// No interface asks for a stage from this one on.
+/// Returns whether no interface has a stage from this one on.
 #[inline]
 fn is_last(root: &Root, from: Stage, v4: bool) -> bool {
     (from > Stage::Sav || root.sav.is_empty())
@@ -175,8 +175,8 @@ fn entry_of(root: &Root, packet: &Packet) -> Node {
     }
 }
 
-/// Sends packets to the first stage from this one on that their interfaces ask for. `all`: the interface of all of them,
-/// where it is known to be the same.
+/// Sends packets to the first stage from this one on of their interfaces. `all`: the interface of all of them, where it
+/// is known to be the same.
 #[inline]
 pub(super) fn onward(
     context: &mut Context<'_>,

@@ -16,7 +16,7 @@ use crate::control::source;
 use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::Rules;
 
-/// What is done to lists.
+/// The operations on lists.
 #[derive(Debug, Subcommand)]
 pub(super) enum Lists {
     /// Prints the rules of a list, one a line, as they can be read again
@@ -61,7 +61,7 @@ pub(super) enum Lists {
         #[command(flatten)]
         source: Source,
     },
-    /// Replaces all rules of a list by those of a file; those that stay go on counting
+    /// Replaces all rules of a list by the rules of a file; rules in both keep their counters
     Replace {
         /// The list
         list: String,
@@ -99,7 +99,7 @@ pub(super) enum Lists {
         /// other is as configured again
         #[arg(long, conflicts_with_all = ["members", "kind", "name"])]
         remove: bool,
-        /// What is in it; needed for a group that is new
+        /// Kind of members; needed for a new group
         #[arg(long, value_enum)]
         kind: Option<GroupKind>,
         #[command(flatten)]
@@ -130,7 +130,7 @@ impl Place {
     }
 }
 
-/// What there is to a list beside its rules.
+/// The properties of a list beside its rules.
 #[derive(Debug, Args)]
 pub(super) struct More {
     /// The action for packets that no rule matches [default: unchanged; `next` for a new list]

@@ -131,9 +131,9 @@ fn what_is_wrong_is_named_with_its_place() {
         ("permit icmp from any to ::/0", "column 25: `::/0` is of another family than `icmp`"),
         (
             "permit ip from any port 80 to any",
-            "column 20: only rules on tcp, udp, sctp and dccp ask for ports (name one of them instead of `ip`, or behind `ip4` or `ip6`)",
+            "column 20: only rules on tcp, udp, sctp and dccp match ports (name one of them instead of `ip`, or behind `ip4` or `ip6`)",
         ),
-        ("permit gre from any to any port 80", "column 28: only rules on tcp, udp, sctp and dccp ask for ports"),
+        ("permit gre from any to any port 80", "column 28: only rules on tcp, udp, sctp and dccp match ports"),
         (
             "permit tcp from any prot 80 to any",
             "column 21: expected `port` or `to`, found `prot` (did you mean `port`?)",
@@ -146,7 +146,7 @@ fn what_is_wrong_is_named_with_its_place() {
             "column 35: a rule has one port or range of ports (write a rule for each, or name a group: `@NAME`)",
         ),
         ("permit tcp from any to any port 1 port 2", "column 35: `port` stands here twice"),
-        ("permit tcp from any to any type 3", "column 28: only rules on icmp and icmp6 ask for a type"),
+        ("permit tcp from any to any type 3", "column 28: only rules on icmp and icmp6 match a type"),
         (
             "permit icmp from any to any type port-scan",
             "column 34: `port-scan` is no type of ICMP (types without a name here are written as their numbers)",
@@ -164,14 +164,14 @@ fn what_is_wrong_is_named_with_its_place() {
             "column 35: `echo` is no type of ICMP (did you mean `echo-request`?)",
         ),
         ("permit icmp6 from any to any type 256", "column 35: `256` is not a type of ICMP: it is at most 255"),
-        ("permit udp from any to any tcp-flags syn/syn", "column 28: only rules on tcp ask for its flags"),
+        ("permit udp from any to any tcp-flags syn/syn", "column 28: only rules on tcp match its flags"),
         (
             "permit tcp from any to any tcp-flags syn",
-            "column 38: `syn` does not say which flags are asked about (they look like `syn/syn,ack`: those that are set, and those that are asked about)",
+            "column 38: `syn` does not say which flags are compared (write them like `syn/syn,ack`: the flags that are set, then the flags that are compared)",
         ),
         ("permit tcp from any to any tcp-flags sny/syn", "column 38: `sny` is no flag of TCP (did you mean `syn`?)"),
-        ("permit tcp from any to any tcp-flags none/none", "column 38: no flag is asked about"),
-        ("permit tcp from any to any tcp-flags syn,rst/syn", "column 38: `rst` is to be set, but not asked about"),
+        ("permit tcp from any to any tcp-flags none/none", "column 38: no flag is compared"),
+        ("permit tcp from any to any tcp-flags syn,rst/syn", "column 38: `rst` is to be set, but not compared"),
         (
             "permit tcp from any to any port 80 fragment",
             "column 36: fragments that are not the first of their packet have no ports, types or flags",
@@ -579,7 +579,7 @@ fn transport(family: Option<IpFamily>) -> BoxedStrategy<Transport> {
         }),
     ]
     // These two are other ways to write `Protocol`.
-    .prop_filter("something is asked of the header", |transport| {
+    .prop_filter("the header is matched", |transport| {
         !matches!(
             transport,
             Transport::Ports { source: Ports::Any, destination: Ports::Any, flags: None, .. }

@@ -134,7 +134,7 @@ fn group<K: Family, D: Direction>(context: &mut Context<'_>, vector: &mut Vector
     others
 }
 
-/// Asks a chain about packets, counts what its rules matched, and sends each packet where it goes.
+/// Looks up packets in a chain, counts the matches of its rules, and sends each packet on.
 #[inline(always)]
 fn apply<K: Family, D: Direction>(
     context: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! Packets that are not validated, by rules on their fields that are asked before anything else.
+//! Packets that are not validated, by rules on their fields that apply before all other checks.
 
 use weir_packet::packet::Packet;
 use weir_packet::vector::{Indices, VECTOR, Vector};

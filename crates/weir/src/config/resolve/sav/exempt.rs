@@ -27,7 +27,7 @@ impl Resolver<'_> {
         let before = self.diagnostics.len();
         let rules: Vec<AclRule> = declared.iter().filter_map(|rule| self.exemption(rule)).collect();
         let boxes = rules.iter().map(boxes::count).fold(0, usize::saturating_add);
-        // What could not be made has been told of, here or where its names are declared.
+        // Rules that could not be resolved were reported, here or where their names are declared.
         if self.diagnostics.len() > before || rules.len() < declared.len() {
             return Arc::new([]);
         }
@@ -59,7 +59,7 @@ impl Resolver<'_> {
             _ if *log => Some("exemptions do not log: `sample` of the policy is about what is not valid"),
             _ if limit.is_some() => Some("exemptions have no limit"),
             _ if received_on.is_some() => {
-                Some("exemptions do not ask where packets came in: each interface has a policy of its own")
+                Some("exemptions cannot match the ingress interface: each interface has a policy of its own")
             }
             _ => None,
         };
