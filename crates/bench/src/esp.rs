@@ -339,6 +339,7 @@ impl Networks {
             df: OuterDf::Copy,
             flow_label: OuterLabel::Flow,
             hop_limit: 64,
+            lifetimes: weir_plane::model::Lifetimes::default(),
             origin: Origin(0),
         })
     }

@@ -9,11 +9,16 @@ use weir_packet::esp::{Layout, Outer, Window};
 
 use super::map::Map;
 use crate::model::{self, Gateway, InterfaceKind, SaKey};
-use crate::root::ipsec::{Inbound, Ipsec, Outbound, PathMtu, Paths, Sa, SaCounters, Sequence, Sequences, SpiTable};
+use crate::root::ipsec::{
+    Inbound, Ipsec, Outbound, PathMtu, Paths, Sa, SaCounters, Sequence, Sequences, SpiTable, Upkeep,
+};
 use crate::root::{Interface, NONE};
 
 /// A digest of a secret.
 type Fingerprint = [u8; 16];
+
+/// The SPIs and keys of a pair.
+type Keys = [Option<(u32, Fingerprint)>; 2];
 
 /// The owner of a window: an inbound SA with its key.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -41,7 +46,8 @@ pub(super) struct Store {
     windows: HashMap<WindowOf, Arc<Window>>,
     /// The greatest numbers of SAs that are gone, for when they come back.
     tops: HashMap<WindowOf, u64>,
-    counters: HashMap<String, Arc<[SaCounters]>>,
+    /// By name, with the digests of both keys: a new key begins with new counters.
+    counters: HashMap<String, (Keys, Arc<[SaCounters]>)>,
     paths: HashMap<PathOf, Arc<PathMtu>>,
     learned: Arc<Paths>,
     current: Ipsec,
@@ -94,9 +100,10 @@ impl Store {
             if inbound.is_some() {
                 ports.extend(sa.encapsulation.map(|own| own.local_port));
             }
-            let counters = counted.get(&sa.name).cloned();
+            let keys = [&sa.outbound, &sa.inbound].map(|key| key.as_ref().map(|key| (key.spi, key.fingerprint())));
+            let counters = counted.get(&sa.name).filter(|(own, _)| *own == keys).map(|(_, own)| Arc::clone(own));
             let counters = counters.unwrap_or_else(|| (0..workers).map(|_| SaCounters::default()).collect());
-            self.counters.insert(sa.name.clone(), Arc::clone(&counters));
+            self.counters.insert(sa.name.clone(), (keys, Arc::clone(&counters)));
             sas[number as usize] = Some(Arc::new(Sa {
                 name: sa.name.as_str().into(),
                 mode: sa.mode,
@@ -117,6 +124,7 @@ impl Store {
                 home: home(interfaces, vrf, sa.local),
                 outbound,
                 inbound,
+                upkeep: Box::new(Upkeep { lifetimes: sa.lifetimes }),
                 counters,
             }));
         }

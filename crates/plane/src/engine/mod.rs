@@ -22,6 +22,7 @@ mod show;
 mod stuck;
 mod traced;
 mod translations;
+mod upkeep;
 mod why;
 mod workers;
 

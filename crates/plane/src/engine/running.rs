@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ipnet::IpNet;
 use weir_base::clock::Clock;
@@ -19,6 +19,7 @@ use crate::compile::{
     SavError, Settings, StageError,
 };
 use crate::graph::counters::{SessionCounters, WorkerCounters};
+use crate::graph::made::Made;
 use crate::graph::streams::Stream;
 use crate::graph::trace::Tracer;
 use crate::graph::worker::Command;
@@ -41,6 +42,7 @@ use super::report::{self, Baseline, Reloaded, count, difference, interfaces, oth
 use super::samples::Reader as SampleReader;
 use super::stuck::Rounds;
 use super::traced::TraceRow;
+use super::upkeep::Upkeep;
 use super::{policies, sas, translations};
 
 /// How a gateway is to run.
@@ -96,6 +98,7 @@ pub struct Engine {
     pub(super) busy: Arc<AtomicUsize>,
     pub(super) rounds: Rounds,
     pub(super) samples: Option<SampleReader>,
+    pub(super) upkeep: Mutex<Upkeep>,
 }
 
 impl Engine {
@@ -206,6 +209,7 @@ impl Engine {
             busy,
             rounds: Rounds::default(),
             samples: Some(samples),
+            upkeep: Mutex::default(),
         })
     }
 
@@ -692,7 +696,33 @@ impl Engine {
     /// The pairs of SAs, in the order of the configuration.
     pub fn sas(&self) -> Vec<stats::SaStats> {
         let (model, map) = self.control.in_force();
-        self.root.with(|root| sas::rows(&model, &map, root, self.clock.now()))
+        let upkeep = self.upkeep();
+        self.root.with(|root| sas::rows(&model, &map, root, (&upkeep, self.clock.now())))
+    }
+
+    /// Sends keepalives of SAs, and ends those whose lifetime is over. To be called about 20 times a second.
+    pub fn tend_sas(&self) {
+        let now = self.clock.now();
+        let due = {
+            let mut upkeep = self.upkeep();
+            self.root.with(|root| upkeep.step(now, &root.ipsec))
+        };
+        let mut packets: Vec<Vec<(u32, Made)>> = vec![Vec::new(); self.workers.len()];
+        for (number, made) in due.packets {
+            // Any worker may: numbers of a sequence are given to one at a time.
+            packets[number as usize % self.workers.len()].push((number, made));
+        }
+        for (worker, packets) in self.workers.iter().zip(packets).filter(|(_, packets)| !packets.is_empty()) {
+            worker.command(Command::Make(packets));
+        }
+        if !due.news.is_empty() {
+            self.control.state().report(due.news);
+        }
+    }
+
+    fn upkeep(&self) -> MutexGuard<'_, Upkeep> {
+        // A step that panicked has left out the rest of the SAs, which the next step looks at.
+        self.upkeep.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The sequence numbers and the windows of the SAs in force, and the digests of their keys; and the directory in which numbers

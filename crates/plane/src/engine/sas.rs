@@ -2,6 +2,7 @@
 
 use weir_base::clock::Time;
 
+use super::upkeep::Upkeep;
 use crate::compile::Map;
 use crate::model::Gateway;
 use crate::root::Root;
@@ -9,10 +10,11 @@ use crate::root::ipsec::SaCounters;
 use crate::stats::{PathMtu, SaDirection, SaInbound, SaStats};
 
 /// The pairs of SAs, in the order of the configuration.
-pub(crate) fn rows(model: &Gateway, map: &Map, root: &Root, now: Time) -> Vec<SaStats> {
+pub(crate) fn rows(model: &Gateway, map: &Map, root: &Root, (upkeep, now): (&Upkeep, Time)) -> Vec<SaStats> {
     let row = |(sa, &number): (&crate::model::Sa, &u32)| {
         let own = root.ipsec.sa(number)?;
         let sum = |of: &dyn Fn(&SaCounters) -> u64| own.counters.iter().map(of).sum::<u64>();
+        let [outbound_life, inbound_life] = upkeep.lives(now, number);
         let outbound = own.outbound.as_ref().map(|out| SaDirection {
             spi: out.spi,
             engine: out.key.engine_name(),
@@ -23,6 +25,7 @@ pub(crate) fn rows(model: &Gateway, map: &Map, root: &Root, now: Time) -> Vec<Sa
             exhausted: sum(&|own| own.exhausted.value()),
             unreserved: sum(&|own| own.unreserved.value()),
             path_mtu: out.path.get(now).map(|own| PathMtu { mtu: own.mtu, left: own.left }),
+            life: outbound_life,
         });
         let inbound = own.inbound.as_ref().map(|into| SaInbound {
             spi: into.spi,
@@ -37,6 +40,7 @@ pub(crate) fn rows(model: &Gateway, map: &Map, root: &Root, now: Time) -> Vec<Sa
             malformed: sum(&|own| own.malformed.value()),
             dummies: sum(&|own| own.dummies.value()),
             selector: sum(&|own| own.selector.value()),
+            life: inbound_life,
         });
         Some(SaStats {
             name: sa.name.clone(),
@@ -50,6 +54,9 @@ pub(crate) fn rows(model: &Gateway, map: &Map, root: &Root, now: Time) -> Vec<Sa
             interface: sa.interface.map(|index| model.interfaces[index.0 as usize].name.clone()),
             outbound,
             inbound,
+            keepalives: sum(&|own| own.keepalives.value()),
+            lifetimes: sa.lifetimes,
+            expired: sum(&|own| own.expired.value()),
             origin: model.origins.place(sa.origin).map_or_else(String::new, |place| place.to_string()),
         })
     };

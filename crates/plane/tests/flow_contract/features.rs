@@ -35,6 +35,7 @@ pub const REASONS: &[Reason] = &[
     Reason::SpdUnprotected,
     Reason::EspNoSa,
     Reason::EspReplay,
+    Reason::EspNoOutbound,
     Reason::MacIp,
     Reason::NotAllowed,
     Reason::NoRoute,
@@ -115,6 +116,11 @@ features! { model, found:
     "acl limit" rules(model, |rule| rule.limit.is_some());
     "acl limit of a session" rules(model, |rule| rule.limit.is_some() && rule.action == AclAction::Reflect);
     "acl log" rules(model, |rule| rule.log);
+    "acl flow" rules(model, |rule| rule.flow == Some(true));
+    "acl flow of a session" rules(model, |rule| rule.flow == Some(true) && rule.action == AclAction::Reflect);
+    "acl no-flow" rules(model, |rule| rule.flow == Some(false));
+    "learned at the second packet" model.flow_table.packets == 2;
+    "learned at the fifth packet" model.flow_table.packets == 5;
     "spd" model.interfaces.iter().any(|own| own.spd.is_some());
     "spd cache" model.spds.iter().any(|own| own.cache.outbound || own.cache.inbound);
     "sa" model.sas.iter().any(|own| own.interface.is_none() && own.outbound.is_some());

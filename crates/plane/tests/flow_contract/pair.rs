@@ -400,9 +400,10 @@ fn policies(harness: &Harness) -> Vec<stats::SavPolicyStats> {
     policies
 }
 
-/// Returns the sessions in an order that does not depend on the table's.
+/// Returns the sessions in an order that does not depend on the table's, without what is said of their learned decisions.
 fn sessions(harness: &Harness) -> Vec<FlowRow> {
     let mut rows = harness.flows(&FlowFilter::default(), FlowOrder::Age, usize::MAX).rows;
+    rows.iter_mut().for_each(|row| row.slow = [None; 2]);
     rows.sort_by_key(|row| {
         let FlowRow { protocol, source, destination, ports, request, .. } = row;
         (*protocol, *source, *destination, *ports, *request, row.received_on.clone(), row.age)

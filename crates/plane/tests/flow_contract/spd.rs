@@ -17,10 +17,10 @@ pub fn policies(random: &mut Random, links: &Links, model: &mut Gateway) {
         let mut rules: Vec<SpdRule> = (0..between(random, 1, 5)).map(|_| policy(random, links, model)).collect();
         if random.chance(0.8) {
             let all = AclRule::all(weir_plane::model::AclAction::Permit, Origin::default());
-            let action = if random.chance(0.4) {
-                SpdAction::Bypass
-            } else {
-                SpdAction::Protect(SaIndex(random.below(2) as u32))
+            let action = match random.below(20) {
+                0..=4 => SpdAction::Discard,
+                5..=12 => SpdAction::Bypass,
+                _ => SpdAction::Protect(SaIndex(random.below(2) as u32)),
             };
             rules.push(SpdRule { action, matches: all, opaque: (false, false), ..rules[0].clone() });
         }
@@ -45,7 +45,16 @@ fn policy(random: &mut Random, links: &Links, model: &Gateway) -> SpdRule {
         other => other,
     };
     let is_opaque = matches!(transport, Transport::Any | Transport::Protocol(_)) && random.chance(0.1);
-    let matches = AclRule { transport, fragment: None, dscp: None, received_on: None, log: false, limit: None, ..own };
+    let matches = AclRule {
+        transport,
+        fragment: None,
+        dscp: None,
+        received_on: None,
+        log: false,
+        limit: None,
+        flow: None,
+        ..own
+    };
     SpdRule {
         action: match random.below(10) {
             0..=2 => SpdAction::Protect(SaIndex(random.below(2) as u32)),

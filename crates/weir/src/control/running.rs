@@ -152,10 +152,12 @@ impl Running {
         self.engine.stuck()
     }
 
-    /// Reserves sequence numbers for the outbound SAs that have used half of theirs. To be called about 20 times a second.
+    /// Reserves sequence numbers for the outbound SAs that have used half of theirs, sends keepalives, and ends SAs whose
+    /// lifetime is over. To be called about 20 times a second.
     pub(crate) fn reserve(&self) {
         let (state, numbers) = self.engine.numbers();
         self.reservations().step(state.as_deref(), numbers);
+        self.engine.tend_sas();
     }
 
     fn reservations(&self) -> MutexGuard<'_, Reservations> {

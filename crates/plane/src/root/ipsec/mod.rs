@@ -9,6 +9,7 @@ mod path;
 mod sa;
 mod sequence;
 mod spi;
+mod upkeep;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ pub use path::{Learned as LearnedMtu, PathMtu, Paths};
 pub use sa::{Inbound, Outbound, Sa};
 pub use sequence::{Numbers, Sequence, Sequences, Taken, Windows};
 pub use spi::{Entry as SpiEntry, SpiTable};
+pub use upkeep::Upkeep;
 pub use weir_packet::esp::Window;
 
 /// The SAs in force.

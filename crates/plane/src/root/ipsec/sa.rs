@@ -8,7 +8,7 @@ use weir_base::prefetch;
 use weir_crypto::Key;
 use weir_packet::esp::{Layout, Outer, Window};
 
-use super::{PathMtu, SaCounters, Sequence};
+use super::{PathMtu, SaCounters, Sequence, Upkeep};
 use crate::model::{Encapsulation, OuterDf, OuterDscp, OuterLabel, SaMode};
 
 /// A pair of SAs, immutable but for its counters, its sequence numbers and its window.
@@ -56,6 +56,8 @@ pub struct Sa {
     pub encapsulation: Option<Encapsulation>,
     /// Its name.
     pub name: Arc<str>,
+    /// What the control side does for it.
+    pub upkeep: Box<Upkeep>,
 }
 
 /// Octets of a cache line.
@@ -94,6 +96,14 @@ pub struct Inbound {
     pub spi: u32,
     /// A digest of the key.
     pub fingerprint: [u8; 16],
+}
+
+impl Outbound {
+    /// Returns the identity of this SA: a digest of the key, with the SPI.
+    #[must_use]
+    pub fn identity(&self) -> [u8; 16] {
+        (u128::from_be_bytes(self.fingerprint) ^ u128::from(self.spi)).to_be_bytes()
+    }
 }
 
 impl Inbound {

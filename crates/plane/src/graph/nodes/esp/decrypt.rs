@@ -17,6 +17,7 @@ use super::jobs::{BATCH, no_jobs};
 use super::seen::{AllSeen, Seen, numbers, see_all};
 use super::warm::Sas;
 use crate::graph::flags::DECRYPTED;
+use crate::graph::flow::Unlearned;
 use crate::graph::record::Fate;
 use crate::model::SaMode;
 use crate::node::Node;
@@ -62,7 +63,7 @@ fn run_batch(
     let mut batch: [Option<Found<'_>>; BATCH] = [None; BATCH];
     let mut count = 0;
     for (index, &place) in places[from..end].iter().enumerate() {
-        context.notes.forget(place);
+        context.notes.forget(place, Unlearned::Spd);
         let packet = &mut vector[place];
         let known = seen[from + index].map(|seen| (seen, sas.number(from + index)));
         match find(context.root, packet, known) {
@@ -70,11 +71,15 @@ fn run_batch(
                 found.place = place;
                 let counters = &found.sa.counters[context.worker];
                 if !found.inbound.window.is_new(found.sequence) {
-                    counters.replayed.add(1);
+                    let (reason, counter) = match found.inbound.window.is_closed() {
+                        true => (Reason::EspExpired, &counters.expired),
+                        false => (Reason::EspReplay, &counters.replayed),
+                    };
+                    counter.add(1);
                     if context.recorder.is_on() {
                         context.record(packet, Fate::Secured { sa: found.number, inbound: true });
                     }
-                    context.next.refuse(packet, place, Reason::EspReplay);
+                    context.next.refuse(packet, place, reason);
                     continue;
                 }
                 batch[count] = Some(found);

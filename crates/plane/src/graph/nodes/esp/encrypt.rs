@@ -17,6 +17,7 @@ use super::path::{self, Path};
 use super::warm::Sas;
 use super::{fragments, segments};
 use crate::graph::flags::{ENCAPSULATED, ORIGINATED};
+use crate::graph::flow::Unlearned;
 use crate::graph::peer::Peer;
 use crate::graph::record::Fate;
 use crate::graph::session::Carried;
@@ -68,7 +69,7 @@ fn run_batch(
     let mut ready: [Option<Ready<'_>>; BATCH] = [None; BATCH];
     let mut count = 0;
     for &place in &places[from..places.len().min(from + BATCH)] {
-        context.notes.forget(place);
+        context.notes.forget(place, Unlearned::Spd);
         if is_queueing {
             fragments::queue(context, &mut vector[place], place);
             continue;
@@ -125,8 +126,8 @@ impl From<Reason> for Stop {
 fn check<'a>(context: &mut Context<'a>, packet: &mut Packet, path: &mut Path) -> Result<Option<Ready<'a>>, Stop> {
     let root: &'a Root = context.root;
     let number = packet.forwarding();
-    let sa = root.ipsec.sa(number).ok_or(Reason::EspNoSa)?;
-    let outbound = sa.outbound.as_ref().ok_or(Reason::EspNoSa)?;
+    let sa = root.ipsec.sa(number).ok_or(Reason::EspNoOutbound)?;
+    let outbound = sa.outbound.as_ref().ok_or(Reason::EspNoOutbound)?;
     if context.peers.len() > 1 && !is_own(context, outbound) {
         return Ok(None);
     }
@@ -255,9 +256,12 @@ fn number<'a>(
             } else {
                 let is_over = taken.first.saturating_add(taken.count) > one.sa.last() || taken.first == u64::MAX;
                 let counters = &one.sa.counters[context.worker];
-                let (counter, reason) = match is_over {
-                    true => (&counters.exhausted, Reason::EspExhausted),
-                    false => (&counters.unreserved, Reason::EspUnreserved),
+                let (counter, reason) = if first.outbound.sequence.is_expired() {
+                    (&counters.expired, Reason::EspExpired)
+                } else if is_over {
+                    (&counters.exhausted, Reason::EspExhausted)
+                } else {
+                    (&counters.unreserved, Reason::EspUnreserved)
                 };
                 counter.add(1);
                 context.next.refuse(&mut vector[one.place], one.place, reason);
@@ -346,7 +350,7 @@ fn finish(context: &mut Context<'_>, packet: &mut Packet, one: &Ready<'_>) {
 
 /// Completes the checksum of UDP over IPv6 around a sealed packet (RFC 8200, 8.1).
 #[cold]
-fn complete_udp(packet: &mut Packet) {
+pub(super) fn complete_udp(packet: &mut Packet) {
     let l4 = packet.l4_offset();
     let Some(header) = packet.l3_header::<{ ipv6::LENGTH }>() else { return };
     let Ok(header) = ipv6::Header::new(header) else { return };

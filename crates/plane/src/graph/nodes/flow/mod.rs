@@ -21,14 +21,14 @@ use weir_base::reclaim::Guard;
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Indices, VECTOR, Vector};
-use weir_table::flow::{BATCH, Place};
+use weir_table::flow::{BATCH, Place, Slot};
 
 use super::stage::{self, Stage};
 use super::{Context, plain};
 use crate::graph::flags::DECRYPTED;
-use crate::graph::flow::Decision;
+use crate::graph::flow::{Decision, NotLearned, Notes};
 use crate::graph::record::{Fate, Miss};
-use crate::graph::session::{Carried, Tuple, ZoneOf};
+use crate::graph::session::{Carried, Membership, Tuple, ZoneOf};
 use crate::node::Node;
 use crate::root::family::Family;
 use crate::root::{Adjacency, Decided, Kind, NONE, Root, View};
@@ -62,7 +62,8 @@ fn take_each<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &
     let mut own = Own::<K>::of(root, NONE);
     let mut tally = Tally::<K>::new(context);
     let (mut rules, mut sum) = (Rules::NONE, Sum::default());
-    let mut lookup = K::of_mut(context.flows).lookup();
+    let (mut lookup, mut not_learned) = K::of_mut(context.flows).lookup();
+    let mut fresh = Fresh::new(root.acl.hastens);
     for some in frame.places().chunks(BATCH) {
         let (mut places, mut count) = ([0; BATCH], 0);
         for &place in some {
@@ -132,10 +133,16 @@ fn take_each<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &
                 }
             };
             tally.misses[missed as usize] += 1;
-            let at = if missed == Miss::New { Place::NONE } else { lookup.place(slot) };
-            context.notes.begin(place, varying::<K>(packet), packet.flow(), at);
             walk.push(place);
+            match (missed, lookup.key(slot)) {
+                (Miss::New, Some(key)) => fresh.push(place, not_learned.find(key)),
+                _ => {
+                    let at = lookup.place(slot);
+                    context.notes.begin(place, varying::<K>(packet), (packet.flow(), at), true);
+                }
+            }
         }
+        fresh.begin::<K>(context.notes, vector, &mut not_learned);
     }
     tally.add(rules, sum);
     context.counters.flows.excluded.add(excluded);
@@ -144,6 +151,58 @@ fn take_each<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &
     if !walk.is_empty() {
         walk.sort();
         walk_on(context, vector, &walk, K::IS_V4);
+    }
+}
+
+/// Packets of flows without a decision.
+struct Fresh {
+    places: [(u8, Slot); BATCH],
+    count: usize,
+    /// A rule may have a flow learned that is not due.
+    hastens: bool,
+}
+
+impl Fresh {
+    fn new(hastens: bool) -> Fresh {
+        Fresh { places: [Default::default(); BATCH], count: 0, hastens }
+    }
+
+    #[inline(always)]
+    fn push(&mut self, place: u8, slot: Slot) {
+        if let Some(own) = self.places.get_mut(self.count) {
+            *own = (place, slot);
+            self.count += 1;
+        }
+    }
+
+    /// Begins the notes of those whose flow is to be learned.
+    #[inline(always)]
+    fn begin<K: Family>(&mut self, notes: &mut Notes, vector: &Vector, not_learned: &mut NotLearned<'_>) {
+        for &(place, slot) in &self.places[..std::mem::take(&mut self.count)] {
+            let (packet, is_due) = (&vector[place], not_learned.is_due(slot));
+            if is_due || self.hastens {
+                notes.begin(place, varying::<K>(packet), (packet.flow(), Place::NONE), is_due);
+            }
+        }
+    }
+}
+
+/// Whether the flow of a packet that found no decision is to be learned.
+#[cold]
+fn is_due<K: Family>(context: &mut Context<'_>, packet: &Packet, translation: Option<Membership>) -> bool {
+    let packets = context.root.flow_table.packets;
+    let member = translation.or(match Carried::of(packet, ZoneOf::Ingress) {
+        Carried::Session(member) => Some(member),
+        _ => None,
+    });
+    match member {
+        Some(member) => {
+            K::of(&*context.sessions).get(member.number).is_some_and(|session| session.is_due(member.way, packets))
+        }
+        None => match key::<K>(packet, of_interface(packet.interface())) {
+            Some(key) => K::of_mut(context.flows).is_due(&key),
+            None => false,
+        },
     }
 }
 
@@ -398,7 +457,10 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
                 Ok(()) => {}
                 Err(miss) => {
                     misses[miss as usize] += 1;
-                    context.notes.begin(place, varying::<K>(packet), packet.flow(), at[index]);
+                    let is_due = miss != Miss::New || is_due::<K>(context, packet, translations.of(place));
+                    if is_due || root.acl.hastens {
+                        context.notes.begin(place, varying::<K>(packet), (packet.flow(), at[index]), is_due);
+                    }
                 }
             }
         }

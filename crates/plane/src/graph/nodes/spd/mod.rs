@@ -20,6 +20,7 @@ use super::acl::fragments::At;
 use super::stage::Stage;
 use super::{Context, esp, fields};
 use crate::graph::flags::{DECRYPTED, ENCAPSULATED};
+use crate::graph::flow::Unlearned;
 use crate::root::NONE;
 use crate::root::family::Family;
 use crate::root::spd::{self, Spd};
@@ -72,7 +73,7 @@ fn group<K: Family, const OUTPUT: bool>(context: &mut Context<'_>, vector: &mut 
         if is_beside::<OUTPUT>(context, packet) {
             // Of a flow of these, only packets that were decrypted take decisions.
             if !packet.state().contains(DECRYPTED) {
-                context.notes.forget(place);
+                context.notes.forget(place, Unlearned::Spd);
             }
             beside.push(place);
             continue;
@@ -82,7 +83,7 @@ fn group<K: Family, const OUTPUT: bool>(context: &mut Context<'_>, vector: &mut 
         if packet.flags().contains(ParseFlags::FRAGMENT)
             && let Some(spd) = spd
         {
-            context.notes.forget(place);
+            context.notes.forget(place, Unlearned::Spd);
             let stage = if OUTPUT { Stage::Lookup } else { Stage::Spd };
             let at = At { stage, output: OUTPUT, interface: by };
             match fragment(context, packet, place, K::of(spd), batch.fields[index], at) {
