@@ -88,7 +88,7 @@ impl Store {
                 };
                 self.windows.insert(of, Arc::clone(&window));
                 spis.push((vrf, sa.local, key.spi, number));
-                Some(Inbound { fingerprint: key.fingerprint(), spi: key.spi, key: Arc::clone(key.key()), window })
+                Some(Inbound { fingerprint: key.fingerprint(), spi: key.spi, key: key.key().clone(), window })
             });
             let outbound = sa.outbound.as_ref().map(|key| {
                 let of = PathOf { vrf, local: sa.local, remote: sa.remote, spi: key.spi };
@@ -115,6 +115,7 @@ impl Store {
                 random_iv: sa.algorithm.needs_unpredictable_iv(),
                 outer,
                 encapsulation: sa.encapsulation,
+                udp,
                 dscp: sa.dscp,
                 ecn: sa.ecn,
                 df: sa.df,
@@ -159,7 +160,7 @@ impl Store {
 
     fn outbound(&mut self, key: &SaKey, reserves: bool, path: Arc<PathMtu>) -> Outbound {
         let sequence = self.sequence(key, reserves);
-        Outbound { spi: key.spi, key: Arc::clone(key.key()), fingerprint: key.fingerprint(), sequence, path }
+        Outbound { spi: key.spi, key: key.key().clone(), fingerprint: key.fingerprint(), sequence, path }
     }
 }
 

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use weir_crypto::{Algorithm, Key, KeyError, Secret, engines};
@@ -167,7 +166,7 @@ pub enum OuterLabel {
 pub struct SaKey {
     /// The security parameters index, from 256.
     pub spi: u32,
-    key: Arc<Key>,
+    key: Key,
     fingerprint: [u8; 16],
 }
 
@@ -177,7 +176,7 @@ impl SaKey {
     /// # Errors
     /// If the secret has another length than the algorithm needs.
     pub fn new(spi: u32, algorithm: Algorithm, secret: &Secret) -> Result<SaKey, KeyError> {
-        let key = Arc::new(engines::best(algorithm).key(algorithm, secret)?);
+        let key = engines::best(algorithm).key(algorithm, secret)?;
         let fingerprint = match algorithm.has_integrity() {
             true => secret.fingerprint(),
             // There is no secret: SAs with different SPIs have sequence numbers of their own.
@@ -188,7 +187,7 @@ impl SaKey {
 
     /// The expanded key.
     #[must_use]
-    pub fn key(&self) -> &Arc<Key> {
+    pub fn key(&self) -> &Key {
         &self.key
     }
 
