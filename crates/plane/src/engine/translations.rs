@@ -109,6 +109,7 @@ pub(crate) fn lists(model: &Gateway, root: &Root) -> Vec<NatStats> {
             name: list.name.clone(),
             interfaces: named.map(|own| own.name.clone()).collect(),
             mss_clamp: list.mss_clamp,
+            mapping: list.mapping,
             rules: (0..).zip(list.rules.iter()).map(row).collect(),
             origin: model.origins.place(list.origin).map_or_else(String::new, |place| place.to_string()),
         }

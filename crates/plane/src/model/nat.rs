@@ -19,6 +19,8 @@ pub struct NatList {
     pub rules: Arc<[NatRule]>,
     /// The greatest segment size in SYN segments of its translations; `None`: they leave with theirs.
     pub mss_clamp: Option<MssClamp>,
+    /// Whether inside endpoints keep their outside endpoints.
+    pub mapping: NatMapping,
     /// Where it was declared.
     pub origin: Origin,
 }
@@ -30,6 +32,26 @@ pub enum MssClamp {
     Value(u16),
     /// The one that fits the MTU of the interface that the segment came in by, and of the one that it leaves by.
     Mtu,
+}
+
+/// The outside endpoint (address and port) that a `source` rule gives to an inside endpoint (RFC 4787, 4.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum NatMapping {
+    /// One for each destination.
+    #[default]
+    EndpointDependent,
+    /// The same for all destinations.
+    EndpointIndependent(NatFiltering),
+}
+
+/// The outside hosts whose packets reach the inside endpoint of a mapping (RFC 4787, 5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum NatFiltering {
+    /// Those that the inside endpoint has sent to, by address and port.
+    #[default]
+    EndpointDependent,
+    /// All.
+    EndpointIndependent,
 }
 
 /// The effect of a rule.
@@ -62,6 +84,8 @@ pub struct NatRule {
     pub destination: Option<NatTarget>,
     /// The source port stays if it is free and one of the target's.
     pub preserve: bool,
+    /// The port that is drawn is even if the source port is, and odd if that is.
+    pub parity: bool,
     /// Translations that an inside address may have by it, for `Source`; `None`: as many as there may be sessions.
     pub limit_per_address: Option<u32>,
     /// Remarks of people.

@@ -40,6 +40,11 @@ impl Translators {
         !self.rules.is_empty()
     }
 
+    /// Some rule has mappings that do not depend on destinations.
+    pub(crate) fn has_mappings(&self) -> bool {
+        self.rules.iter().any(|rule| rule.mapping.is_some())
+    }
+
     /// Some rule limits the translations of inside addresses.
     pub(crate) fn has_limits(&self) -> bool {
         self.rules.iter().any(|rule| rule.limit.is_some())
@@ -102,7 +107,7 @@ impl OfInterface {
 }
 
 /// Addresses, from the first to the last, of each family.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Spans {
     /// Spans of IPv4.
     pub v4: Vec<(u32, u32)>,
@@ -159,7 +164,7 @@ impl Spans {
 }
 
 /// Addresses and ports that packets get.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Target {
     /// The addresses.
     pub spans: Spans,
@@ -190,12 +195,25 @@ pub struct Rule {
     pub first_port: u16,
     /// The source port stays if it can.
     pub preserve: bool,
+    /// The drawn port has the parity of the source port.
+    pub parity: bool,
+    /// Inside endpoints keep the outside endpoints that it gives; `None`: a port serves many destinations.
+    pub mapping: Option<Mapping>,
     /// How many translations an inside address may have by it.
     pub limit: Option<Limit>,
     /// The greatest segment size in SYN segments of its translations.
     pub mss_clamp: Option<MssClamp>,
     /// Its counters, by worker.
     pub counters: Arc<[RuleCounters]>,
+}
+
+/// Mappings of inside endpoints to outside endpoints (RFC 4787, 4.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mapping {
+    /// The number of the mappings: the same for the rules of an interface that have the same target, and of no others.
+    pub number: NonZeroU32,
+    /// Packets from all outside endpoints reach the inside endpoint.
+    pub is_open: bool,
 }
 
 /// A limit on the translations of each inside address.
@@ -229,8 +247,8 @@ pub struct RuleCounters {
 pub struct Spread {
     /// Outside addresses of the gateway that stand for inside ones, merged.
     pub own: Spans,
-    /// All packets go to one worker: a rule translates destinations whatever they are, or limits the translations of each
-    /// inside address.
+    /// All packets go to one worker: a rule translates destinations whatever they are, limits the translations of each
+    /// inside address, or has mappings that do not depend on destinations.
     pub is_single: bool,
 }
 

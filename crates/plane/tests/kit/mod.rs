@@ -24,9 +24,9 @@ use weir_packet::wire::ethernet::ethertype;
 use weir_plane::harness::{Harness, Options, Outcome, Verdict};
 use weir_plane::model::{
     Access, AclAction, AclRule, Address, Buffers, Gateway, IcmpLimits, Interface, InterfaceIndex, InterfaceKind,
-    Limits, LineCard, Match, Mechanism, NatIndex, NatList, NatRule, NatTarget, NatVerb, Neighbor, NextHop, Origin,
-    Origins, PerFamily, Place, Route, RouteTarget, SavIndex, SavLayout, SavPolicy, SavRule, SavRules, Scope, Tag, Vrf,
-    VrfIndex, Workers,
+    Limits, LineCard, Match, Mechanism, NatFiltering, NatIndex, NatList, NatMapping, NatRule, NatTarget, NatVerb,
+    Neighbor, NextHop, Origin, Origins, PerFamily, Place, Route, RouteTarget, SavIndex, SavLayout, SavPolicy, SavRule,
+    SavRules, Scope, Tag, Vrf, VrfIndex, Workers,
 };
 use weir_plane::reason::Reason;
 use weir_plane::stats::Conservation;
@@ -200,6 +200,12 @@ impl Build {
         self
     }
 
+    /// Has inside endpoints keep their outside endpoints by the last list that was added.
+    pub fn endpoint_independent(mut self, filtering: NatFiltering) -> Build {
+        self.0.nat.last_mut().expect("a list of rules").mapping = NatMapping::EndpointIndependent(filtering);
+        self
+    }
+
     /// A rule about all packets, named by an interface.
     pub fn nat(mut self, interface: &str, verb: NatVerb, source: Option<NatTarget>) -> Build {
         let rule = NatRule {
@@ -209,6 +215,7 @@ impl Build {
             source,
             destination: None,
             preserve: false,
+            parity: false,
             limit_per_address: None,
             comment: None,
         };
@@ -217,6 +224,7 @@ impl Build {
             name: interface.into(),
             rules: vec![rule].into(),
             mss_clamp: None,
+            mapping: NatMapping::default(),
             origin: Origin::default(),
         });
         let at = self.interface(interface).0 as usize;

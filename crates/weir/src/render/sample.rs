@@ -154,6 +154,7 @@ pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
         }),
         destination: None,
         preserve: false,
+        parity: false,
         limit_per_address: Some(2),
         comment: None,
     };
@@ -173,6 +174,7 @@ pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
         name: "edge".into(),
         interfaces: vec!["wan".into()],
         mss_clamp: Some(weir_plane::model::MssClamp::Value(1400)),
+        mapping: weir_plane::model::NatMapping::EndpointIndependent(Default::default()),
         rules: vec![row],
         origin: "edge.toml:9".into(),
     };

@@ -9,6 +9,7 @@
 
 mod bounds;
 mod hand;
+mod mappings;
 mod membership;
 pub(crate) mod nat;
 mod of_family;
@@ -23,6 +24,7 @@ mod translation;
 mod tuple;
 mod users;
 
+pub(crate) use mappings::Mapping;
 pub(crate) use membership::{Carried, MOST_NOTED, Membership, ZoneOf, set_translated, translated};
 pub(crate) use of_family::{Admission, OfFamily, reflected};
 pub(crate) use page::{AnySession, Ended, Page, SessionRef};

@@ -10,6 +10,7 @@ use weir_table::classify::NO_RULE;
 use weir_table::flow::{self, BATCH, Packed, Place, Secret, Table};
 
 use super::bounds::Bounds;
+use super::mappings::Mappings;
 use super::membership::Membership;
 use super::record::{NONE, ORIGINAL, OpenedBy, Opener, REPLY, Session};
 use super::slab::Slab;
@@ -43,6 +44,8 @@ pub(crate) struct OfFamily<K: Family> {
     pub(super) sessions: Slab<Session<K>>,
     /// How many translations an inside address has that count for a limit.
     pub(super) users: Table<K::FlowKey, u32>,
+    /// The mappings that translations hold.
+    pub(super) mappings: Mappings<K>,
     half_open: usize,
     oldest: u32,
     newest: u32,
@@ -61,6 +64,7 @@ impl<K: Family> OfFamily<K> {
             table: Table::new(0, secret),
             sessions: Slab::new(),
             users: Table::new(0, secret),
+            mappings: Mappings::new(secret),
             half_open: 0,
             oldest: NONE,
             newest: NONE,
@@ -71,6 +75,7 @@ impl<K: Family> OfFamily<K> {
     pub(super) fn set_most(&mut self, entries: usize) {
         self.table.set_most(entries);
         self.users.set_most(entries);
+        self.mappings.set_most(entries);
     }
 
     pub(super) fn prepare(&mut self, room: usize) {
@@ -86,6 +91,11 @@ impl<K: Family> OfFamily<K> {
         (0..STEPS).any(|_| self.users.prepare(3 * VECTOR));
     }
 
+    /// Allocates memory for the mappings that one vector, and the hand, may add: two for each translation.
+    pub(super) fn prepare_mappings(&mut self) {
+        (0..STEPS).any(|_| self.mappings.prepare(6 * VECTOR));
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.sessions.len()
     }
@@ -95,7 +105,7 @@ impl<K: Family> OfFamily<K> {
     }
 
     pub(super) fn octets(&self) -> usize {
-        self.table.octets() + self.sessions.octets() + self.users.octets()
+        self.table.octets() + self.sessions.octets() + self.users.octets() + self.mappings.octets()
     }
 
     /// Numbers below this one may be sessions.
@@ -321,6 +331,7 @@ impl<K: Family> OfFamily<K> {
         let (key, reply, half_open) = (session.tuple.key(), session.reply().key(), session.progress.is_half_open());
         let (counted, inside) = (session.translation.and_then(|own| own.counted), session.tuple.source);
         self.uncount(counted, inside);
+        self.release_mappings(number);
         if half_open {
             self.unlink(number);
         }

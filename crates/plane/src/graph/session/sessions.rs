@@ -26,6 +26,8 @@ pub(crate) struct Sessions {
     opens: bool,
     /// Some rule of the root limits the translations of inside addresses.
     limits: bool,
+    /// Some rule of the root has mappings that do not depend on destinations.
+    maps: bool,
     hand: Hand,
 }
 
@@ -62,6 +64,7 @@ impl Sessions {
             generation: 0,
             opens: false,
             limits: false,
+            maps: false,
             hand: Hand::default(),
         }
     }
@@ -77,6 +80,7 @@ impl Sessions {
         let share = |all: u32| (all as usize).div_ceil(workers.max(1));
         self.bounds = Bounds { settings, sessions: share(settings.sessions), half_open: share(settings.half_open) };
         self.limits = root.nat.has_limits();
+        self.maps = root.nat.has_mappings();
         self.opens = root.acl.reflecting.contains(&true) || root.nat.is_active();
         // Two entries each; the table bounds nothing that the sessions do not.
         let entries = 2 * (self.bounds.sessions + 1);
@@ -98,6 +102,10 @@ impl Sessions {
             if self.limits {
                 self.v4.prepare_users();
                 self.v6.prepare_users();
+            }
+            if self.maps {
+                self.v4.prepare_mappings();
+                self.v6.prepare_mappings();
             }
         }
     }

@@ -6,6 +6,7 @@ use weir_base::clock::Time;
 use weir_base::reclaim::Guard;
 
 use super::bounds::Bounds;
+use super::mappings::{Endpoint, MappedBy, Mapping};
 use super::nat::again;
 use super::of_family::{Admission, OfFamily, value};
 use super::record::{Opener, Session};
@@ -42,6 +43,67 @@ impl<K: Family> OfFamily<K> {
         match self.table.find(&tuple.key()) {
             None => true,
             Some(place) => self.membership(place, bounds, now).is_none(),
+        }
+    }
+
+    /// The mapping that packets like those of a tuple come in for.
+    pub(crate) fn mapping_of(&self, tuple: &Tuple<K>) -> Option<&Mapping<K>> {
+        if self.mappings.is_empty() {
+            return None;
+        }
+        self.mappings.of_outside(tuple, Endpoint::destination(tuple))
+    }
+
+    /// The outside endpoint that the source of a tuple's packets has by mappings of a number.
+    pub(crate) fn mapped(&self, tuple: &Tuple<K>, number: u32) -> Option<Endpoint<K>> {
+        self.mappings.of_inside(tuple, Endpoint::source(tuple), number)
+    }
+
+    /// The source of a tuple's packets is the outside endpoint of a mapping.
+    #[inline]
+    pub(crate) fn is_mapped(&self, tuple: &Tuple<K>) -> bool {
+        !self.mappings.is_empty() && self.mappings.of_outside(tuple, Endpoint::source(tuple)).is_some()
+    }
+
+    /// Holds the mappings of a translation that are to be held: that of its source, and the one that its first packet came in
+    /// for. Releases others. False if a mapping cannot be held: then the translation has to end.
+    pub(crate) fn hold_mappings(&mut self, number: u32, by: [Option<MappedBy>; 2]) -> bool {
+        let Some(session) = self.sessions.get(number) else { return false };
+        let Some(translation) = session.translation else { return false };
+        if by == [None; 2] && translation.holds == [false; 2] {
+            return true;
+        }
+        let (tuple, out) = (session.tuple, translation.out());
+        let mut holds = [false; 2];
+        let ends = [
+            (Endpoint::source(&tuple), Endpoint::source(&out)),
+            (Endpoint::destination(&out), Endpoint::destination(&tuple)),
+        ];
+        let mut is_held = true;
+        for ((holds, by), (inside, outside)) in holds.iter_mut().zip(by).zip(ends) {
+            if let Some(by) = by {
+                *holds = self.mappings.hold(&tuple, inside, outside, by);
+                is_held &= *holds;
+            }
+        }
+        self.release_mappings(number);
+        if let Some(own) = self.sessions.get_mut(number).and_then(|own| own.translation.as_mut()) {
+            own.holds = holds;
+        }
+        is_held
+    }
+
+    /// Releases the mappings that a translation holds.
+    pub(super) fn release_mappings(&mut self, number: u32) {
+        let Some(session) = self.sessions.get_mut(number) else { return };
+        let tuple = session.tuple;
+        let Some(translation) = session.translation.as_mut() else { return };
+        let out = translation.out();
+        let ends = [Endpoint::source(&out), Endpoint::destination(&tuple)];
+        for (is_held, outside) in std::mem::take(&mut translation.holds).into_iter().zip(ends) {
+            if is_held {
+                self.mappings.release(&tuple, outside);
+            }
         }
     }
 
@@ -86,6 +148,10 @@ impl<K: Family> OfFamily<K> {
         let Some(now) = again(root, guard, session) else { return false };
         session.version = root.nat.version;
         session.translation = Some(now);
+        let by = now.mapped_by(root);
+        if !self.hold_mappings(number, by) {
+            return false;
+        }
         let limit = now.source_rule().and_then(|rule| root.nat.rules.get(rule as usize)?.limit);
         // Without room it counts for no limit.
         self.count_for(number, limit.map(|limit| limit.number));

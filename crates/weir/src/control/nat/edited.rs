@@ -36,7 +36,7 @@ pub(super) fn written(rule: &NatRule) -> String {
 }
 
 fn declared(list: &NatList) -> Vec<String> {
-    list.rules.iter().map(written).chain([format!("{:?}", list.mss_clamp)]).collect()
+    list.rules.iter().map(written).chain([format!("{:?} {:?}", list.mss_clamp, list.mapping)]).collect()
 }
 
 impl Edited {

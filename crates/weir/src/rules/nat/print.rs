@@ -49,6 +49,9 @@ impl fmt::Display for Rule {
         if self.preserve {
             f.write_str(" preserve")?;
         }
+        if self.parity {
+            f.write_str(" parity")?;
+        }
         if let Some(limit) = self.limit_per_address {
             write!(f, " limit-per-address {limit}")?;
         }

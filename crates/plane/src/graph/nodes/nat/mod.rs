@@ -41,7 +41,7 @@ pub(super) fn input<K: Family>(context: &mut Context<'_>, vector: &mut Vector, f
         let packet = &mut vector[place];
         let member = batch.member(context, index).or_else(|reason| match (reason, found[index]) {
             (Some(reason), _) => Err(reason),
-            (None, NO_RULE) => Ok(None),
+            (None, NO_RULE) => open::through::<K>(context, packet, &batch.fields[index], batch.tuples[index]),
             (None, rule) if is_keep(context, rule) => {
                 keep(context, packet, rule);
                 Ok(None)

@@ -41,6 +41,7 @@ impl Resolver<'_> {
             name: declared.name.value.clone(),
             rules: rules.into(),
             mss_clamp: declared.mss_clamp,
+            mapping: declared.mapping,
             origin: self.origin(declared.name.span),
         }
     }

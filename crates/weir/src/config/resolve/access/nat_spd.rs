@@ -56,6 +56,7 @@ fn keep(policy: &SpdRule) -> nat::Rule {
         source: None,
         destination: None,
         preserve: false,
+        parity: false,
         limit_per_address: None,
         comment: None,
     };
