@@ -292,6 +292,7 @@ impl Plan {
             destination: None,
             preserve: false,
             parity: false,
+            log: false,
             limit_per_address: None,
             comment: None,
         };
@@ -300,6 +301,8 @@ impl Plan {
             rules: [rule].into(),
             mss_clamp: None,
             mapping: NatMapping::default(),
+            log: false,
+            ipfix: None,
             origin: Origin(0),
         }
     }

@@ -21,11 +21,13 @@ use super::numbers::assign;
 use super::rubbish::Rubbish;
 use super::table_full::TableFull;
 use crate::model::{
-    self as model, AclRule, Addresses, Gateway, Group, MssClamp, NatFiltering, NatIndex, NatMapping, NatRule,
+    self as model, AclRule, Addresses, Gateway, Group, MssClamp, NatFiltering, NatIndex, NatList, NatMapping, NatRule,
     NatTarget, NatVerb, Origin, Ports, Transport, Vrf,
 };
 use crate::root::Interface;
-use crate::root::nat::{Limit, Mapping, NONE, OfInterface, Rule, RuleCounters, Spans, Spread, Target, Translators};
+use crate::root::nat::{
+    Limit, LogTo, Mapping, NONE, OfInterface, Rule, RuleCounters, Spans, Spread, Target, Translators,
+};
 
 /// Octets of lookups' memory that a rule may take on average, and the least there is for a chain.
 const OCTETS_PER_RULE: usize = 4096;
@@ -43,6 +45,7 @@ struct Instance {
     rule: NatRule,
     mss_clamp: Option<MssClamp>,
     mapping: NatMapping,
+    log: Option<LogTo>,
     inside: Spans,
     source: Option<Target>,
     destination: Option<Target>,
@@ -165,6 +168,8 @@ impl Store {
             preserve: instance.rule.preserve,
             parity: instance.rule.parity,
             mapping: mapping(instance, &numbers),
+            log: instance.log,
+            name: instance.name.as_str().into(),
             limit: known.unwrap_or_else(|| instance.rule.limit_per_address.and_then(&mut limit)),
             mss_clamp: instance.mss_clamp,
             counters: counters.unwrap_or_else(|| (0..workers).map(|_| RuleCounters::default()).collect()),
@@ -172,6 +177,7 @@ impl Store {
         let rules: Arc<[Rule]> = rules.collect();
         let vrfs = map.vrfs.iter().map(|&vrf| usize::from(vrf) + 1).max().unwrap_or(0);
         let current = Translators {
+            has_log: rules.iter().any(|rule| rule.log.is_some()),
             rules,
             v4: chains.iter().map(|chain| chain.v4.table()).collect(),
             v6: chains.iter().map(|chain| chain.v6.table()).collect(),
@@ -293,6 +299,7 @@ fn instances(gateway: &Gateway, map: &Map, interfaces: &[Interface]) -> Vec<Inst
                 rule: rule.clone(),
                 mss_clamp: list.mss_clamp,
                 mapping: list.mapping,
+                log: log(list, rule, map),
                 source,
                 destination,
                 matches_in,
@@ -303,6 +310,13 @@ fn instances(gateway: &Gateway, map: &Map, interfaces: &[Interface]) -> Vec<Inst
     // In the order of the configuration within a routing domain.
     all.sort_by_key(|instance| instance.vrf);
     all
+}
+
+/// Where the translations of a rule are logged.
+fn log(list: &NatList, rule: &NatRule, map: &Map) -> Option<LogTo> {
+    let is_lines = list.log || rule.log;
+    let sampler = list.ipfix.map_or(LogTo::NOBODY, |index| map.samplers[usize::from(index.0)]);
+    (is_lines || sampler != LogTo::NOBODY).then_some(LogTo { is_lines, sampler })
 }
 
 /// The packets that a rule matches, as they come in and as they leave.

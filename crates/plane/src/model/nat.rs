@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::acl::{AclRule, Addresses};
 use super::origin::Origin;
+use super::sample::SamplerIndex;
 
 /// Index of a list in [`Gateway::nat`](super::Gateway::nat).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -21,6 +22,10 @@ pub struct NatList {
     pub mss_clamp: Option<MssClamp>,
     /// Whether inside endpoints keep their outside endpoints.
     pub mapping: NatMapping,
+    /// Its translations are lines of the log.
+    pub log: bool,
+    /// The sampler whose collector gets its translations (RFC 8158).
+    pub ipfix: Option<SamplerIndex>,
     /// Where it was declared.
     pub origin: Origin,
 }
@@ -86,6 +91,8 @@ pub struct NatRule {
     pub preserve: bool,
     /// The port that is drawn is even if the source port is, and odd if that is.
     pub parity: bool,
+    /// Its translations are lines of the log.
+    pub log: bool,
     /// Translations that an inside address may have by it, for `Source`; `None`: as many as there may be sessions.
     pub limit_per_address: Option<u32>,
     /// Remarks of people.

@@ -216,6 +216,7 @@ impl Build {
             destination: None,
             preserve: false,
             parity: false,
+            log: false,
             limit_per_address: None,
             comment: None,
         };
@@ -225,6 +226,8 @@ impl Build {
             rules: vec![rule].into(),
             mss_clamp: None,
             mapping: NatMapping::default(),
+            log: false,
+            ipfix: None,
             origin: Origin::default(),
         });
         let at = self.interface(interface).0 as usize;
@@ -339,12 +342,17 @@ impl Build {
 
     /// The gateway, strict about neighbours.
     pub fn rig(self) -> Rig {
-        Rig::new(self.0, false)
+        self.rig_of_seed(7)
+    }
+
+    /// The gateway, whose random numbers are of a seed.
+    pub fn rig_of_seed(self, seed: u64) -> Rig {
+        Rig::new(self.0, Options { seed, invent_neighbors: false })
     }
 
     /// The gateway, making up the hardware addresses of neighbours.
     pub fn inventive(self) -> Rig {
-        Rig::new(self.0, true)
+        Rig::new(self.0, Options { seed: 7, invent_neighbors: true })
     }
 }
 
@@ -399,8 +407,8 @@ pub struct Passage {
 }
 
 impl Rig {
-    pub fn new(model: Gateway, invent_neighbors: bool) -> Rig {
-        let harness = Harness::new(model, Options { seed: 7, invent_neighbors }).unwrap();
+    pub fn new(model: Gateway, options: Options) -> Rig {
+        let harness = Harness::new(model, options).unwrap();
         let mut rig = Rig { harness, sent: Sent::default(), room: Arc::new(Mutex::new(usize::MAX)), now: 0 };
         rig.advance(1);
         rig.connect();

@@ -155,6 +155,7 @@ pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
         destination: None,
         preserve: false,
         parity: false,
+        log: false,
         limit_per_address: Some(2),
         comment: None,
     };

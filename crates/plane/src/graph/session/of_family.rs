@@ -10,6 +10,7 @@ use weir_table::classify::NO_RULE;
 use weir_table::flow::{self, BATCH, Packed, Place, Secret, Table};
 
 use super::bounds::Bounds;
+use super::log::Waiting;
 use super::mappings::Mappings;
 use super::membership::Membership;
 use super::record::{NONE, ORIGINAL, OpenedBy, Opener, REPLY, Session};
@@ -46,6 +47,8 @@ pub(crate) struct OfFamily<K: Family> {
     pub(super) users: Table<K::FlowKey, u32>,
     /// The mappings that translations hold.
     pub(super) mappings: Mappings<K>,
+    /// Events of translations that wait for the end of the vector.
+    pub(super) log: Waiting,
     half_open: usize,
     oldest: u32,
     newest: u32,
@@ -65,6 +68,7 @@ impl<K: Family> OfFamily<K> {
             sessions: Slab::new(),
             users: Table::new(0, secret),
             mappings: Mappings::new(secret),
+            log: Waiting::new(),
             half_open: 0,
             oldest: NONE,
             newest: NONE,
@@ -332,6 +336,7 @@ impl<K: Family> OfFamily<K> {
         let (counted, inside) = (session.translation.and_then(|own| own.counted), session.tuple.source);
         self.uncount(counted, inside);
         self.release_mappings(number);
+        self.log_end(number);
         if half_open {
             self.unlink(number);
         }
@@ -349,10 +354,13 @@ impl<K: Family> OfFamily<K> {
         is_that
     }
 
-    pub(super) fn end_vector(&mut self) {
+    /// Ends the sessions that no packet of the vector confirmed, and logs the beginning of translations that go on.
+    pub(super) fn end_vector(&mut self, root: &Root) {
         while let Some(number) = self.opened.pop() {
             if self.sessions.get(number).is_some_and(|session| !session.confirmed) {
                 self.end(number);
+            } else if root.nat.has_log {
+                self.log_beginning(root, number);
             }
         }
         self.sessions.recycle();

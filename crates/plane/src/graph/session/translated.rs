@@ -6,6 +6,7 @@ use weir_base::clock::Time;
 use weir_base::reclaim::Guard;
 
 use super::bounds::Bounds;
+use super::log::{Kind, NatEvent};
 use super::mappings::{Endpoint, MappedBy, Mapping};
 use super::nat::again;
 use super::of_family::{Admission, OfFamily, value};
@@ -15,6 +16,7 @@ use super::translation::{SourceBy, Translation};
 use super::tuple::Tuple;
 use crate::root::Root;
 use crate::root::family::Family;
+use crate::root::nat::LogTo;
 
 impl<K: Family> OfFamily<K> {
     /// Opens a translation, for which there is room, and whose tuples are free.
@@ -107,6 +109,36 @@ impl<K: Family> OfFamily<K> {
         }
     }
 
+    /// Logs the beginning of a translation, if its rule says so.
+    pub(super) fn log_beginning(&mut self, root: &Root, number: u32) {
+        let now = self.log.now;
+        let Some(session) = self.sessions.get_mut(number).filter(|own| own.version == root.nat.version) else { return };
+        let Some(translation) = session.translation.as_mut() else { return };
+        let rule = translation.source_rule().unwrap_or(translation.rule);
+        let Some(to) = root.nat.rules.get(rule as usize).and_then(|rule| rule.log) else { return };
+        translation.logged = Some(to);
+        if let Some(event) = NatEvent::of(session, to, Kind::Created, now) {
+            self.log.push(event);
+        }
+    }
+
+    /// Logs the end of a translation, if its beginning was logged.
+    pub(super) fn log_end(&mut self, number: u32) {
+        let Some(session) = self.sessions.get(number) else { return };
+        let Some(to) = session.translation.and_then(|own| own.logged) else { return };
+        if let Some(event) = NatEvent::of(session, to, Kind::Ended, self.log.now) {
+            self.log.push(event);
+        }
+    }
+
+    /// Logs a packet that a rule refuses.
+    #[cold]
+    pub(crate) fn log_refusal(&mut self, root: &Root, tuple: &Tuple<K>, kind: Kind, number: u32) {
+        let to = root.nat.rules.get(number as usize).and_then(|rule| rule.log).unwrap_or(LogTo::LINES);
+        let event = NatEvent::refused(tuple, to, kind, self.log.now, (number, root.nat.version));
+        self.log.push(event);
+    }
+
     /// Gives a translation another tuple of replies, which is free. False, with nothing changed, if there is no room.
     pub(crate) fn set_reply(&mut self, number: u32, reply: Tuple<K>, source_by: Option<SourceBy>) -> bool {
         let Some(session) = self.sessions.get_mut(number) else { return false };
@@ -116,6 +148,9 @@ impl<K: Family> OfFamily<K> {
         if reply == before {
             return true;
         }
+        // A held packet is translated further: its translation is logged as it was, and again.
+        let logged = self.sessions.get(number).and_then(|own| own.translation).and_then(|own| own.logged);
+        self.log_end(number);
         if before.key() != tuple.key() {
             self.table.remove(&before.key());
         }
@@ -125,6 +160,11 @@ impl<K: Family> OfFamily<K> {
         }
         if let Some(translation) = self.sessions.get_mut(number).and_then(|own| own.translation.as_mut()) {
             translation.reply = reply;
+        }
+        if let (Some(to), Some(session)) = (logged, self.sessions.get(number))
+            && let Some(event) = NatEvent::of(session, to, Kind::Created, self.log.now)
+        {
+            self.log.push(event);
         }
         true
     }

@@ -8,6 +8,7 @@ use super::mappings::MappedBy;
 use super::tuple::Tuple;
 use crate::root::Root;
 use crate::root::family::Family;
+use crate::root::nat::LogTo;
 
 /// The part of a session that translates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub(crate) struct Translation<K> {
     pub(crate) through: bool,
     /// It holds the mapping of its source, and the one that its first packet came in for.
     pub(crate) holds: [bool; 2],
+    /// Where its beginning was logged, and its end is to be.
+    pub(crate) logged: Option<LogTo>,
     /// The source of its first packet has not been decided about.
     pub(crate) is_undecided: bool,
 }

@@ -36,7 +36,11 @@ pub(super) fn written(rule: &NatRule) -> String {
 }
 
 fn declared(list: &NatList) -> Vec<String> {
-    list.rules.iter().map(written).chain([format!("{:?} {:?}", list.mss_clamp, list.mapping)]).collect()
+    list.rules
+        .iter()
+        .map(written)
+        .chain([format!("{:?}", (list.mss_clamp, list.mapping, list.log, list.ipfix))])
+        .collect()
 }
 
 impl Edited {

@@ -55,6 +55,9 @@ impl fmt::Display for Rule {
         if let Some(limit) = self.limit_per_address {
             write!(f, " limit-per-address {limit}")?;
         }
+        if self.log {
+            f.write_str(" log")?;
+        }
         write_comment(f, self.comment.as_deref())
     }
 }

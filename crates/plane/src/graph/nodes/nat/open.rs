@@ -39,6 +39,7 @@ pub(super) fn input<K: Family>(
         input: true,
         through: false,
         holds: [false; 2],
+        logged: None,
         is_undecided: true,
     };
     open(context, tuple, translation, progress, opener)
@@ -73,6 +74,7 @@ pub(super) fn through<K: Family>(
         input: true,
         through: true,
         holds: [false; 2],
+        logged: None,
         is_undecided: true,
     };
     open(context, tuple, translation, progress, opener).map(Some)
@@ -98,6 +100,7 @@ pub(super) fn output<K: Family>(
         input: false,
         through: false,
         holds: [false; 2],
+        logged: None,
         is_undecided: true,
     };
     open(context, tuple, translation, progress, opener)

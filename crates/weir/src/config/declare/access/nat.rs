@@ -19,12 +19,17 @@ pub(in super::super::super) struct Nat {
     pub(in super::super::super) rules: Vec<At<nat::Rule>>,
     pub(in super::super::super) mss_clamp: Option<MssClamp>,
     pub(in super::super::super) mapping: NatMapping,
+    pub(in super::super::super) log: bool,
+    pub(in super::super::super) ipfix: Option<At<String>>,
 }
 
 /// Reads a list that stands under this name.
 pub(super) fn read(reader: &mut Reader<'_>, name: At<String>, value: Value<'_>) -> Option<Nat> {
-    let table =
-        reader.table(value, "a list of rules that translate", &["rules", "mss-clamp", "mapping", "filtering"])?;
+    let table = reader.table(
+        value,
+        "a list of rules that translate",
+        &["rules", "mss-clamp", "mapping", "filtering", "log", "ipfix"],
+    )?;
     let mut names = Names::default();
     let mut rules = Vec::new();
     if let Some(value) = reader.require(&table, "rules") {
@@ -34,7 +39,9 @@ pub(super) fn read(reader: &mut Reader<'_>, name: At<String>, value: Value<'_>) 
     }
     let mss_clamp = table.get("mss-clamp").and_then(|value| mss_clamp(reader, value));
     let mapping = mapping(reader, &table);
-    Some(Nat { name, rules, mss_clamp, mapping })
+    let log = table.get("log").and_then(|value| reader.boolean(value)).unwrap_or_default();
+    let ipfix = table.get("ipfix").and_then(|value| reader.reference(value, "a sampler's name"));
+    Some(Nat { name, rules, mss_clamp, mapping, log, ipfix })
 }
 
 /// Reads whether outside endpoints depend on destinations, and which packets they let in.

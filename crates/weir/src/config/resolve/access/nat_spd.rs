@@ -57,6 +57,7 @@ fn keep(policy: &SpdRule) -> nat::Rule {
         destination: None,
         preserve: false,
         parity: false,
+        log: false,
         limit_per_address: None,
         comment: None,
     };
