@@ -204,7 +204,7 @@ impl Engine {
             waker: waker.clone(),
         }));
         control.carry_out(&mut control.state(), None, work);
-        let samples = SampleReader::new(rings.samples, wakers, Arc::clone(&root), clock.clone());
+        let samples = SampleReader::new((rings.samples, rings.log), wakers, Arc::clone(&root), clock.clone());
         let parts = keeper::Parts { control: Arc::clone(&control), rings: rings.events, monitor };
         Ok(Engine {
             control,

@@ -164,6 +164,8 @@ pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
         }),
         destination: None,
         preserve: false,
+        parity: false,
+        log: false,
         limit_per_address: Some(2),
         comment: None,
     };
@@ -183,6 +185,7 @@ pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
         name: "edge".into(),
         interfaces: vec!["wan".into()],
         mss_clamp: Some(weir_plane::model::MssClamp::Value(1400)),
+        mapping: weir_plane::model::NatMapping::EndpointIndependent(Default::default()),
         rules: vec![row],
         origin: "edge.toml:9".into(),
     };

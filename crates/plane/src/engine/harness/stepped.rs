@@ -23,6 +23,7 @@ use crate::graph::events;
 use crate::graph::events::Event;
 use crate::graph::record::{Fate, Fragmented, Recorder};
 use crate::graph::sample::{self, Sample};
+use crate::graph::session::{LOG_RING, NatEvent};
 use crate::graph::streams::Stream;
 use crate::graph::trace::Tracer;
 use crate::graph::worker::{Command, Shared, UNASKED, Worker};
@@ -74,6 +75,7 @@ pub struct Harness {
     tracer: Arc<Tracer>,
     events: Option<Consumer<Event>>,
     samples: Option<Consumer<Sample>>,
+    log: Option<Consumer<NatEvent>>,
     discovery: Option<Discovery>,
     places: Places,
     entropy: Entropy,
@@ -135,6 +137,7 @@ impl Harness {
             tracer,
             events: None,
             samples: None,
+            log: None,
             discovery: None,
             places,
             entropy,
@@ -386,6 +389,22 @@ impl Harness {
         self.worker.events.connect(producer, None);
         self.events = Some(events);
         self.limit();
+    }
+
+    /// Logs translations from now on, for the caller ([`Harness::nat_events`]).
+    pub fn log_translations(&mut self) {
+        let (producer, events) = ring(LOG_RING);
+        self.worker.sessions.log.connect(producer, None, Arc::default());
+        self.log = Some(events);
+    }
+
+    /// The events of translations since the last call.
+    pub fn nat_events(&mut self) -> Vec<NatEvent> {
+        let mut taken = Vec::new();
+        if let Some(events) = &mut self.log {
+            events.pop(LOG_RING, |event| taken.push(event));
+        }
+        taken
     }
 
     /// Takes samples from now on, for the caller ([`Harness::samples`]).
