@@ -13,6 +13,7 @@ use weir_packet::buffer::{Pool, PoolSize};
 use weir_port::links::Monitor;
 
 use super::alarm;
+use super::cleared::Cleared;
 use super::collect;
 use crate::compile::{
     AclEdit, AclEdited, AclError, AclGroup, AclMembers, AclRestored, AclSaid, Compiler, Edit, Edited, EntryKey, Names,
@@ -80,6 +81,10 @@ pub enum Clear {
     Trace,
     /// Learned neighbours: they are resolved again when a packet needs them.
     Neighbors,
+    /// Counters of SAs.
+    Sa,
+    /// Counters of SPDs and of their caches.
+    Spd,
     /// All of these but neighbours, whose loss traffic would feel.
     All,
 }
@@ -99,6 +104,7 @@ pub struct Engine {
     pub(super) rounds: Rounds,
     pub(super) samples: Option<SampleReader>,
     pub(super) upkeep: Mutex<Upkeep>,
+    pub(super) cleared: Mutex<Cleared>,
 }
 
 impl Engine {
@@ -210,6 +216,7 @@ impl Engine {
             rounds: Rounds::default(),
             samples: Some(samples),
             upkeep: Mutex::default(),
+            cleared: Mutex::default(),
         })
     }
 
@@ -697,7 +704,7 @@ impl Engine {
     pub fn sas(&self) -> Vec<stats::SaStats> {
         let (model, map) = self.control.in_force();
         let upkeep = self.upkeep();
-        self.root.with(|root| sas::rows(&model, &map, root, (&upkeep, self.clock.now())))
+        self.root.with(|root| sas::rows(&model, &map, root, (&upkeep, &self.cleared(), self.clock.now())))
     }
 
     /// Sends keepalives of SAs, and ends those whose lifetime is over. To be called about 20 times a second.
@@ -718,6 +725,11 @@ impl Engine {
         if !due.news.is_empty() {
             self.control.state().report(due.news);
         }
+    }
+
+    fn cleared(&self) -> MutexGuard<'_, Cleared> {
+        // Each part of it is replaced as a whole.
+        self.cleared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn upkeep(&self) -> MutexGuard<'_, Upkeep> {
@@ -741,7 +753,7 @@ impl Engine {
     /// The SPDs.
     pub fn spds(&self) -> Vec<stats::SpdStats> {
         let (model, _) = self.control.in_force();
-        self.root.with(|root| policies::lists(&model, root))
+        self.root.with(|root| policies::lists(&model, root, &self.cleared()))
     }
 
     /// The outside addresses of rules that translate sources.
@@ -909,6 +921,15 @@ impl Engine {
             if all || what == Clear::Bindings {
                 compiler.clear_bindings();
             }
+        }
+        if all || what == Clear::Sa {
+            let ((model, map), now) = (self.control.in_force(), self.clock.now());
+            let upkeep = self.upkeep();
+            let mut cleared = self.cleared();
+            self.root.with(|root| cleared.clear_sas(sas::counted(&model, &map, root, (&upkeep, now))));
+        }
+        if all || what == Clear::Spd {
+            self.root.with(|root| policies::clear(root, &mut self.cleared()));
         }
         if all || what == Clear::Trace {
             self.tracer.clear();

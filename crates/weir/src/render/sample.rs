@@ -119,6 +119,7 @@ pub(crate) fn sas() -> Vec<SaStats> {
             reserved: Some(1_048_577),
             exhausted: 0,
             unreserved: 0,
+            dummies: 0,
             life: Some(SaLife { age: Duration::from_secs(3700), phase: SaPhase::Soft("time") }),
         }),
         inbound: Some(SaInbound {

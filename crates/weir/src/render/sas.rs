@@ -97,6 +97,9 @@ pub struct Outbound {
     pub exhausted: u64,
     /// Packets for which no sequence number was reserved on disk.
     pub unreserved: u64,
+    /// Dummy packets that were sent.
+    #[serde(default)]
+    pub dummies: u64,
     /// Its life so far.
     #[serde(flatten)]
     pub life: Life,
@@ -210,6 +213,7 @@ impl Sas {
                 reserved: out.reserved,
                 exhausted: out.exhausted,
                 unreserved: out.unreserved,
+                dummies: out.dummies,
                 life: Life::new(out.life),
             }),
             into: sa.inbound.map(|into| Inbound {
@@ -302,6 +306,7 @@ impl Outbound {
         let mut other = self.life.words().into_iter().collect::<Vec<_>>();
         other.extend(counted(&[
             ("keepalives", keepalives),
+            ("dummies", self.dummies),
             ("exhausted", self.exhausted),
             ("unreserved", self.unreserved),
         ]));

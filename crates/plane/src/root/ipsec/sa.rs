@@ -29,6 +29,8 @@ pub struct Sa {
     pub layout: Layout,
     /// The IV has to be unpredictable.
     pub random_iv: bool,
+    /// Octets that shorter inner packets are padded to, in tunnel mode; 0: they are not.
+    pub tfc: u16,
     /// The headers in front of its packets.
     pub outer: Outer,
     /// The ports of ESP in UDP.
