@@ -121,6 +121,7 @@ pub(crate) fn sas() -> Vec<SaStats> {
             exhausted: 0,
             unreserved: 0,
             path_mtu: Some(weir_plane::stats::PathMtu { mtu: 1400, left: std::time::Duration::from_secs(540) }),
+            dummies: 0,
             life: Some(SaLife { age: Duration::from_secs(3700), phase: SaPhase::Soft("time") }),
         }),
         inbound: Some(SaInbound {

@@ -36,6 +36,7 @@ use crate::root::{Adjacency, Kind, NONE, Root};
 use crate::stats::{self, Conservation};
 
 use super::outcome::{Filtered, Outcome, Piece, RouteTaken, Secured, Unlisted, Verdict};
+use crate::engine::cleared::Cleared;
 use crate::engine::flows::{self, Compiled, First, FlowFilter, FlowOrder};
 use crate::engine::traced::TraceRow;
 use crate::engine::upkeep::Upkeep;
@@ -82,6 +83,7 @@ pub struct Harness {
     /// Packets out of tunnels in the next vector, before all frames.
     decapsulated: usize,
     upkeep: Upkeep,
+    cleared: Cleared,
     /// The next vector has frames.
     frames: bool,
     // Keeps the worker's mailbox open.
@@ -143,6 +145,7 @@ impl Harness {
             entropy,
             decapsulated: 0,
             upkeep: Upkeep::default(),
+            cleared: Cleared::default(),
             frames: false,
             _commands: commands,
         };
@@ -314,12 +317,14 @@ impl Harness {
 
     /// The SPDs.
     pub fn spds(&self) -> Vec<stats::SpdStats> {
-        self.root.with(|root| policies::lists(&self.model, root))
+        self.root.with(|root| policies::lists(&self.model, root, &self.cleared))
     }
 
     /// The pairs of SAs, in the order of the configuration.
     pub fn sas(&self) -> Vec<stats::SaStats> {
-        self.root.with(|root| crate::engine::sas::rows(&self.model, &self.map, root, (&self.upkeep, self.now())))
+        self.root.with(|root| {
+            crate::engine::sas::rows(&self.model, &self.map, root, (&self.upkeep, &self.cleared, self.now()))
+        })
     }
 
     /// The sequence numbers of each outbound key that was ever in force, by the digest of the key.
@@ -495,6 +500,16 @@ impl Harness {
         discovery.keeper.step(now, &mut work);
         self.carry_out(work);
         self.discovery.as_ref()?.keeper.table.next()
+    }
+
+    /// Begins the counters of SAs and SPDs with 0.
+    pub fn clear_ipsec(&mut self) {
+        let (upkeep, now) = (&self.upkeep, self.now());
+        let Harness { model, map, root, cleared, .. } = self;
+        root.with(|root| {
+            cleared.clear_sas(crate::engine::sas::counted(model, map, root, (upkeep, now)));
+            policies::clear(root, cleared);
+        });
     }
 
     /// Has the control side look at SAs: the worker makes the packets that are due in the next run. Returns what there is to

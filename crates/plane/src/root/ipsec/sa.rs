@@ -34,6 +34,8 @@ pub struct Sa {
     pub esn: bool,
     /// The IV has to be unpredictable.
     pub random_iv: bool,
+    /// Octets that shorter inner packets are padded to, in tunnel mode; 0: they are not.
+    pub tfc: u16,
     /// The DSCP of the outer header.
     pub dscp: OuterDscp,
     /// Congestion notification passes.
