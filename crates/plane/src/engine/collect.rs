@@ -31,9 +31,9 @@ pub(crate) fn conservation<'a>(workers: impl Iterator<Item = &'a WorkerCounters>
     let mut sum = Conservation::default();
     let (mut out, mut taken) = (0, 0);
     for worker in workers {
-        taken += worker.handed_in.value() + worker.dequeued.value() + worker.ended.value() + worker.taken_up.value();
+        taken += worker.handed_in.value() + worker.dequeued.value() + worker.ended.value() + worker.released.value();
         taken += worker.settled.value();
-        out += worker.handed_out.value() + worker.queued.value() + worker.begun.value() + worker.set_aside.value();
+        out += worker.handed_out.value() + worker.queued.value() + worker.begun.value() + worker.held_fragments.value();
         out += worker.entrusted.value();
         sum.transmitted += worker.transmitted.value();
         sum.local += worker.local.value();

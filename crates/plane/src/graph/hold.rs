@@ -229,8 +229,8 @@ impl Hold {
         }
     }
 
-    /// Holds every queue against a new version of the root: `judge` sees its first packet.
-    pub(crate) fn judge(&mut self, generation: u64, mut judge: impl FnMut(Key, &Packet) -> Disposition) {
+    /// Decides about every queue under a new version of the root, by its first packet.
+    pub(crate) fn decide(&mut self, generation: u64, mut decide: impl FnMut(Key, &Packet) -> Disposition) {
         self.generation = generation;
         let mut number = self.oldest;
         while number != NONE {
@@ -238,7 +238,7 @@ impl Hold {
             let next = queue.next;
             // A queue has a packet as long as it waits.
             let Some(first) = self.slots.first(queue.packets) else { break };
-            match judge(queue.key, first) {
+            match decide(queue.key, first) {
                 Disposition::Wait => {}
                 Disposition::Release => self.part(number, None),
                 Disposition::Refuse(reason) => self.part(number, Some(reason)),
@@ -454,7 +454,7 @@ mod tests {
                     }
                     1 => {
                         let chosen = random.below(4) as u8;
-                        hold.judge(1, |key, _| match key.address {
+                        hold.decide(1, |key, _| match key.address {
                             IpAddr::V4(address) if address.octets()[3] % 4 == chosen => Disposition::Release,
                             _ => Disposition::Wait,
                         });

@@ -674,7 +674,7 @@ impl Pass<'_, '_> {
     fn release(&mut self, vector: &mut Vector) {
         let Context { root, guard, seed, hold, events, counters, now, .. } = &mut *self.context;
         if hold.generation != root.generation {
-            hold.judge(root.generation, |key, packet| nodes::judge(root, guard, seed, key, packet));
+            hold.decide(root.generation, |key, packet| nodes::decide(root, guard, seed, key, packet));
         }
         hold.look_after(*now, |Key { interface, address }| {
             events.tell(Event::Wanted { interface, address }, &counters.events_lost)
@@ -702,7 +702,7 @@ impl Pass<'_, '_> {
         self.context.fragments.expire(self.context.now);
         self.send_on(vector, |context| {
             let packet = context.fragments.pop()?;
-            context.counters.taken_up.add(1);
+            context.counters.released.add(1);
             Some(packet)
         });
     }
