@@ -83,6 +83,10 @@ pub struct NodeStats {
     pub suspends: u64,
     /// Ticks spent in it.
     pub ticks: u64,
+    /// Vectors by the number of their packets, by [class](crate::graph::counters::VECTOR_CLASSES).
+    pub by_packets: Vec<u64>,
+    /// Vectors by their ticks per packet, by [class](crate::graph::counters::TICK_CLASSES).
+    pub by_ticks: Vec<u64>,
 }
 
 /// A drop reason and how often it occurred.

@@ -18,7 +18,7 @@ use crate::model::{Gateway, PerFamily, SavIndex};
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::InterfaceCounters;
-use crate::root::counters::TrafficCounter;
+use crate::root::counters::{Counter, TrafficCounter};
 use crate::root::sav::{By, PLACES, SavCounters, Sources, Spoofed};
 use crate::root::{Interface, Root};
 use crate::stats::{
@@ -62,6 +62,8 @@ pub(crate) fn worker(number: usize, core: Option<usize>, asleep: bool, counters:
                 // A worker is suspended as a whole, where it takes its packets.
                 suspends: if *node == Node::Rx { sleeps } else { 0 },
                 ticks: counters.ticks.value(),
+                by_packets: counters.by_packets.iter().map(Counter::value).collect(),
+                by_ticks: counters.by_ticks.iter().map(Counter::value).collect(),
             })
             .collect(),
         received: counters.received.value(),
@@ -296,6 +298,10 @@ pub(crate) fn since(
             node.packets -= before.packets;
             node.suspends -= before.suspends;
             node.ticks -= before.ticks;
+            let classes = node.by_packets.iter_mut().chain(&mut node.by_ticks);
+            for (class, before) in classes.zip(before.by_packets.iter().chain(&before.by_ticks)) {
+                *class -= before;
+            }
         }
         worker.received -= before.received;
         worker.transmitted -= before.transmitted;

@@ -574,10 +574,7 @@ impl Worker {
     }
 
     fn charge(&self, node: Node, packets: usize, start: u64) {
-        let counters = &self.shared.counters.nodes[node as usize];
-        counters.calls.add(1);
-        counters.packets.add(packets as u64);
-        counters.ticks.add(tsc::ticks().wrapping_sub(start));
+        self.shared.counters.nodes[node as usize].charge(packets, tsc::ticks().wrapping_sub(start));
     }
 
     /// Gives away the receive queues, with the numbers of their ports, after a failure: all but one that failed itself.
@@ -838,10 +835,7 @@ impl Pass<'_, '_> {
             }
             nodes::run(node, context, pieces, vector, spare);
             let end = tsc::ticks();
-            let counters = &context.counters.nodes[node as usize];
-            counters.calls.add(1);
-            counters.packets.add(spare.len() as u64);
-            counters.ticks.add(end.wrapping_sub(start));
+            context.counters.nodes[node as usize].charge(spare.len(), end.wrapping_sub(start));
             start = end;
         }
         if tracing {
@@ -867,10 +861,7 @@ impl Pass<'_, '_> {
 
 /// Charges a visit of the flow table to `flow-age`.
 fn charge_age(counters: &WorkerCounters, visited: usize, start: u64) {
-    let node = &counters.nodes[Node::FlowAge as usize];
-    node.calls.add(1);
-    node.packets.add(visited as u64);
-    node.ticks.add(tsc::ticks().wrapping_sub(start));
+    counters.nodes[Node::FlowAge as usize].charge(visited, tsc::ticks().wrapping_sub(start));
 }
 
 /// Where a packet goes on that has been parsed before: by another worker, or before it had to wait.

@@ -31,7 +31,7 @@ use crate::render::Report as _;
 use crate::render::sas::Sas;
 use crate::render::spd::Spds;
 use crate::render::summary::{Ended, Summary};
-use crate::{bystander, config, demo, notify, render, reservation, sampler};
+use crate::{bystander, config, demo, metrics, notify, render, reservation, sampler};
 
 /// How often failures and the end of inputs are looked for.
 const TICK: Duration = Duration::from_millis(100);
@@ -114,6 +114,7 @@ impl Run {
         log::start(self.log_level.clone().unwrap_or_else(|| Targets::new().with_default(level)), self.log)?;
         let loaded = self.config.as_deref().map_or_else(demo::load, config::load);
         let (service, cores, files) = (loaded.service.clone(), loaded.cores.clone(), loaded.files());
+        let settings = loaded.metrics.clone();
         let gateway = configuration::valid(loaded, self.json)?;
         // All that can be known to fail does so before anything is opened.
         if let Some(missing) = privilege::missing(&gateway).map_err(failed)? {
@@ -136,9 +137,10 @@ impl Run {
         }
         // Before any port is opened: a second gateway must not touch what the first one uses.
         let socket = Socket::take(&self.place.path(), account.as_ref().map(|account| account.user)).map_err(failed)?;
+        let endpoint = settings.as_ref().map(metrics::Endpoint::open).transpose().map_err(failed)?;
         let samplers = gateway.samplers.clone();
         let give_up = || self.give_up_privileges(account.as_ref(), &socket, (&files, &samplers));
-        let running = Running::start(gateway, self.config.as_deref(), service, give_up).map_err(failed)?;
+        let running = Running::start(gateway, self.config.as_deref(), (service, settings), give_up).map_err(failed)?;
         let running = Arc::new(running);
         let reserving = reservation::Thread::start({
             let running = Arc::clone(&running);
@@ -147,7 +149,7 @@ impl Run {
         .map_err(|error| Error::Failed(format!("cannot start the thread that reserves sequence numbers: {error}")))?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::Failed(format!("cannot start the control thread: {error}")))?;
-        let ended = runtime.block_on(self.serve(&running, &socket, live));
+        let ended = runtime.block_on(self.serve(&running, &socket, endpoint, live));
         // Waits for requests that are still being worked on, which hold the gateway.
         drop(runtime);
         drop(socket);
@@ -204,7 +206,13 @@ impl Run {
     }
 
     /// The control thread's work, until there is a reason to end.
-    async fn serve(&self, running: &Arc<Running>, socket: &Socket, mut live: Option<Live>) -> Result<Ended, Error> {
+    async fn serve(
+        &self,
+        running: &Arc<Running>,
+        socket: &Socket,
+        endpoint: Option<metrics::Endpoint>,
+        mut live: Option<Live>,
+    ) -> Result<Ended, Error> {
         let failed_signal = |error: std::io::Error| Error::Failed(format!("cannot wait for signals: {error}"));
         let listen = |kind: SignalKind| -> Result<Signal, Error> { signal(kind).map_err(failed_signal) };
         let mut terminate = listen(SignalKind::terminate())?;
@@ -219,6 +227,12 @@ impl Run {
             let _ = stopped.await;
         };
         let mut server = tokio::spawn(server::serve(listener, gateway, until));
+        let scraped = Arc::clone(running);
+        let serving = tokio::spawn(async move {
+            let Some(endpoint) = endpoint else { return };
+            let Err(error) = endpoint.serve(scraped).await;
+            tracing::error!("metrics are not served any more: {error}");
+        });
         let generation = running.version().generation;
         tracing::info!("running generation {generation}, control socket {}", socket.path().display());
         notify::ready(&running.status());
@@ -277,6 +291,8 @@ impl Run {
         }
         tracing::info!("ending");
         notify::stopping();
+        serving.abort();
+        let _ = serving.await;
         let _ = stop.send(());
         // However serving ended, the run has.
         let _ = server.await;

@@ -6,6 +6,7 @@ mod device;
 mod interface;
 pub(super) mod ipsec;
 mod line_card;
+mod metrics;
 mod objects;
 mod port;
 mod refuse;
@@ -36,6 +37,7 @@ pub(super) const ROOT_KEYS: &[&str] = &[
     "neighbor-discovery",
     "flow-table",
     "service",
+    "metrics",
     "vrf",
     "interface",
     "route",

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use weir_plane::model::Gateway;
 
 use super::diagnostic::{Diagnostic, Severity};
+use super::metrics::Metrics;
 use super::render;
 use super::source::{Position, Sources};
 
@@ -24,6 +25,8 @@ pub struct Loaded {
     pub gateway: Option<Gateway>,
     /// As whom it is to run; nothing the gateway itself knows of.
     pub service: Service,
+    /// Where metrics are served, if they are.
+    pub metrics: Option<Metrics>,
     /// Where the cores of workers stand, if the configuration names any.
     pub cores: Option<Position>,
     /// The findings, in the order of the files and their lines.

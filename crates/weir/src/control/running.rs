@@ -20,7 +20,7 @@ use super::differences::differences;
 use super::flows;
 use super::refusal::{Kind, Refusal};
 use super::{Clear, Gateway, ReloadError, UnknownNode, acl, nat, traced};
-use crate::config::{self, Service};
+use crate::config::{self, Metrics, Service};
 use crate::notify;
 use crate::render::Report as _;
 use crate::render::acl::changed::{Changed, Regrouped};
@@ -46,6 +46,8 @@ pub struct Running {
     file: Option<PathBuf>,
     /// As whom it was started.
     service: Service,
+    /// Where metrics are served, if they are.
+    metrics: Option<Metrics>,
     started: Instant,
     /// Held by a reload, so that two do not overtake each other between reading the file and publishing it.
     reloading: Mutex<()>,
@@ -84,7 +86,7 @@ impl Running {
     pub fn start(
         gateway: model::Gateway,
         file: Option<&Path>,
-        service: Service,
+        (service, metrics): (Service, Option<Metrics>),
         before_threads: impl FnOnce() -> Result<(), Box<dyn Error + Send + Sync>>,
     ) -> Result<Running, StartError> {
         let random = Entropy::from_system().map_err(StartError::Random)?;
@@ -110,6 +112,7 @@ impl Running {
             engine,
             file: file.map(Path::to_owned),
             service,
+            metrics,
             started: Instant::now(),
             reloading: Mutex::default(),
             failures: Mutex::default(),
@@ -516,6 +519,10 @@ impl Running {
         let Some(mut gateway) = loaded.gateway.take() else { return Err(ReloadError::Invalid(Box::new(loaded))) };
         if loaded.service != self.service {
             let what = "the user or group of `[service]` cannot change while the gateway runs: restart it";
+            return Err(ReloadError::NeedsRestart(what.to_owned()));
+        }
+        if loaded.metrics != self.metrics {
+            let what = "`[metrics]` cannot change while the gateway runs: restart it";
             return Err(ReloadError::NeedsRestart(what.to_owned()));
         }
         let (origins, samplers) = (gateway.origins.clone(), gateway.samplers.clone());

@@ -320,7 +320,16 @@ pub(crate) fn acls() -> Acls {
 }
 
 pub(crate) fn snapshot() -> Snapshot {
-    let node = |name, state, calls, packets, ticks| NodeStats { name, state, calls, packets, suspends: 0, ticks };
+    let node = |name, state, calls, packets, ticks| NodeStats {
+        name,
+        state,
+        calls,
+        packets,
+        ticks,
+        by_packets: vec![0, 0, 0, 0, 0, 0, 0, 0, calls],
+        by_ticks: [vec![0, calls], vec![0; 14]].concat(),
+        ..NodeStats::default()
+    };
     let drop =
         |reason: &'static str, description: &'static str, severity: &'static str, node: &'static str, packets| {
             let [reason, description, severity, node] = [reason, description, severity, node].map(Into::into);

@@ -1,4 +1,4 @@
-//! The tables that stand once: `[workers]`, `[buffers]`, `[icmp]`, `[limits]`, `[neighbor-discovery]`, `[service]`.
+//! The tables that stand once: `[workers]`, `[buffers]`, `[icmp]`, `[limits]`, `[neighbor-discovery]`, `[service]`, `[metrics]`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,10 +7,11 @@ use weir_plane::model::{FastPath, FlowTable, IcmpLimits, Limits, NeighborDiscove
 
 use super::super::Service;
 use super::super::diagnostic::{Code, Diagnostic};
+use super::super::metrics::Metrics;
 use super::super::plural;
 use super::super::source::{At, Source, Span};
 use super::super::table::{Reader, Table, Value};
-use super::refuse;
+use super::{metrics, refuse};
 
 /// The settings of the tables.
 #[derive(Default)]
@@ -29,6 +30,7 @@ pub(in super::super) struct Settings {
     /// The interfaces whose flows are learned; `None`: all.
     pub(in super::super) flow_interfaces: Option<Vec<At<String>>>,
     pub(in super::super) service: Service,
+    pub(in super::super) metrics: Option<Metrics>,
     /// The directory in which sequence numbers of SAs are reserved.
     pub(in super::super) ipsec_state: Option<PathBuf>,
     /// SAs may have neither encryption nor integrity.
@@ -69,6 +71,9 @@ impl Settings {
         self.neighbor_discovery(reader, root);
         self.flow_table(reader, root);
         self.service(reader, root);
+        if let Some(table) = self.open(reader, root, "metrics", "`[metrics]`", metrics::KEYS) {
+            self.metrics = metrics::read(reader, &table, source);
+        }
     }
 
     fn ipsec(&mut self, reader: &mut Reader<'_>, root: &Table<'_>, source: &Source) {
