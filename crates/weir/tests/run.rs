@@ -913,7 +913,7 @@ fn access_lists_change_while_packets_flow() {
 
     // Edits live on while the list is declared as it was, and end when it is another.
     gateway.folder.config(&format!("{}\n# Nothing else\n", filtering()));
-    // What nobody uses is warned of.
+    // Unused objects cause a warning.
     let reload = |gateway: &Gateway| text(&gateway.folder.output(&["reload"]).stdout);
     let same = reload(&gateway);
     assert!(same.starts_with("generation ") && !same.contains("! acl"), "{same}");

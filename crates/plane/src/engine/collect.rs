@@ -203,8 +203,8 @@ pub(crate) fn ethertypes(model: &Gateway, map: &Map, root: &Root, cleared: &Refu
 /// Frames that interfaces refused for their ethertypes, by the name of the interface: in, and out.
 pub(crate) type RefusedEthertypes = HashMap<Arc<str>, (u64, u64)>;
 
-/// Returns the EtherTypes that all interfaces have refused. Interfaces that were removed are included: they may return,
-/// and their counters with them.
+/// Returns the refused EtherTypes by interface. Interfaces that were removed are included: they may return, and their
+/// counters with them.
 pub(crate) fn all_refused_ethertypes(root: &Root) -> RefusedEthertypes {
     root.interfaces.iter().map(|interface| (Arc::clone(&interface.name), refused_ethertypes(interface))).collect()
 }

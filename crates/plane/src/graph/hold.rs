@@ -1,7 +1,7 @@
 //! Packets that wait for the hardware address of their next hop (RFC 1122, 2.3.2.2; RFC 4861, 7.2.2).
 //!
-//! A worker has one store. It holds a queue for each neighbour that somebody waits for, found by a keyed hash of interface
-//! and address, and a list of these queues from the one that waits longest. All memory is taken when the bounds are set.
+//! A worker has one store. It holds a queue for each neighbour with held packets, found by a keyed hash of interface
+//! and address, and a list of these queues in order of age. All memory is taken when the bounds are set.
 //!
 //! Packets leave a queue in four ways. If the neighbour is resolved, or the route has changed, the whole queue moves to
 //! the list of released packets, to be looked up again. If the neighbour does not answer in time, the queue moves there
@@ -28,7 +28,7 @@ const ASK_AGAIN: u64 = 1_000_000_000;
 /// Nanoseconds after which a report is repeated if the ring to the control side had no room.
 const TELL_AGAIN: u64 = 100_000_000;
 
-/// Whom packets wait for.
+/// The neighbour that packets are held for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key {
     /// Number of the interface.

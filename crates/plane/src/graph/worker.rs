@@ -614,7 +614,7 @@ impl Worker {
         (self.taken, self.queues.iter().any(|queue| queue.state == Burst::More))
     }
 
-    /// Somebody has brought something, or something is due.
+    /// Returns whether another thread has brought work, or a time is due.
     pub(crate) fn is_called(&mut self) -> bool {
         let before = self.handled;
         self.read_mail();
