@@ -775,7 +775,7 @@ impl Seen {
         assert_eq!(self.ttl, 64);
     }
 
-    /// From whom, type, code, the rest of the header.
+    /// Checks the source, type, code and the rest of the header.
     #[track_caller]
     pub fn assert_icmp(&self, from: &str, kind: u8, code: u8, rest: u32) {
         assert_eq!((self.source, self.icmp), (ip(from), Some((kind, code, rest))));
