@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use ipsec::{SaDirection, SaInbound, SaStats};
+pub use ipsec::{PathMtu, SaDirection, SaInbound, SaLife, SaPhase, SaStats};
 
 /// A word of the program's own, or one that was read from JSON.
 pub type Name = Cow<'static, str>;
@@ -301,6 +301,8 @@ pub struct FlowRow {
     pub packets: [u64; 2],
     /// Octets from the IP header on, likewise.
     pub bytes: [u64; 2],
+    /// Why packets of each direction walk; `None`: they take a learned decision.
+    pub slow: [Option<&'static str>; 2],
 }
 
 /// The rule that opened a session.

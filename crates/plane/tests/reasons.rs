@@ -15,8 +15,8 @@ use weir_packet::wire::arp::Fields as Arp;
 use weir_packet::wire::nd::{self, Fields as Nd, RouterAdvertisement};
 use weir_plane::harness::{Harness, Options, Verdict};
 use weir_plane::model::{
-    FlowTable, IcmpLimits, LinkCheck, Match, Mechanism, NeighborDiscovery, NextHop, PerFamily, RateLimit, RatePer,
-    RateUnit, RouteTarget, Sa, SaMode, SavAction, SavLayout, SavPolicy, Urpf, UrpfMode,
+    FlowTable, IcmpLimits, Lifetime, Lifetimes, LinkCheck, Match, Mechanism, NeighborDiscovery, NextHop, PerFamily,
+    RateLimit, RatePer, RateUnit, RouteTarget, Sa, SaMode, SavAction, SavLayout, SavPolicy, Urpf, UrpfMode,
 };
 use weir_plane::reason::Reason;
 use weir_port::Transmitter;
@@ -60,11 +60,23 @@ fn of_ipsec() -> Vec<Reason> {
     for frame in [forged, unknown, congested.clone(), congested, dummy, malformed] {
         east.put("wan", &frame);
     }
+    let encapsulation = udp();
+    let lifetimes = Lifetimes { hard: Lifetime { packets: Some(1), ..Lifetime::default() }, ..Lifetimes::default() };
+    let mut mortal = kit::esp::east(&[Sa { encapsulation, lifetimes, ..tunnel.clone() }]).rig();
+    mortal.protect(0, &[&packet]);
+    mortal.harness.tend_sas();
+    mortal.protect(0, &[&packet]);
+    let text = "udp from 198.51.100.1 port 4500 to 198.51.100.2 port 4501 length 29";
+    let mut keepalive = frame(text, own_mac(1));
+    *keepalive.last_mut().unwrap() = 0xff;
+    mortal.put("wan", &keepalive);
+    let mut deaf = kit::esp::east(&[Sa { inbound: None, ..tunnel.clone() }]).rig();
+    deaf.protect(0, &[&packet]);
     let mut checked = kit::esp::east(&[tunnel]);
     checked.0.ipsec.unchecked = false;
     let mut checked = checked.rig();
     checked.put("wan", &marked);
-    let rigs = [&west, &east, &checked];
+    let rigs = [&west, &east, &checked, &mortal, &deaf];
     Reason::ALL.iter().copied().filter(|&reason| rigs.iter().any(|rig| rig.harness.drops(reason) > 0)).collect()
 }
 

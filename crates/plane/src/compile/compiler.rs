@@ -159,6 +159,11 @@ impl Compiler {
         (map, interfaces)
     }
 
+    /// Returns the numbers of a model, once it is compiled: nothing is changed.
+    pub(super) fn map_of(&self, gateway: &Gateway) -> Map {
+        map(&mut self.numbers.clone(), gateway)
+    }
+
     /// Compiles a model whose interfaces stand at `places`. What was learned of neighbours goes on where their interface
     /// does.
     ///

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ipnet::IpNet;
 use weir_base::clock::Clock;
@@ -15,10 +15,11 @@ use weir_port::links::Monitor;
 use super::alarm;
 use super::collect;
 use crate::compile::{
-    AclEdit, AclEdited, AclError, AclGroup, AclMembers, AclRestored, AclSaid, Compiler, Edit, Edited, EntryKey, Names,
-    SavError, Settings, StageError,
+    AclEdit, AclEditRow, AclEdited, AclError, AclGroup, AclMembers, AclRestored, AclSaid, Compiler, Edit, Edited,
+    EntryKey, LostEdits, Names, SavError, Settings, StageError,
 };
 use crate::graph::counters::{SessionCounters, WorkerCounters};
+use crate::graph::made::Made;
 use crate::graph::streams::Stream;
 use crate::graph::trace::Tracer;
 use crate::graph::worker::Command;
@@ -41,6 +42,7 @@ use super::report::{self, Baseline, Reloaded, count, difference, interfaces, oth
 use super::samples::Reader as SampleReader;
 use super::stuck::Rounds;
 use super::traced::TraceRow;
+use super::upkeep::Upkeep;
 use super::{policies, sas, translations};
 
 /// How a gateway is to run.
@@ -53,6 +55,15 @@ pub struct Options {
     pub invent_neighbors: bool,
     /// Pin workers to CPUs.
     pub pin: bool,
+}
+
+/// The treatment of live edits that do not apply to a new model, and without which more packets might pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LostEdit {
+    /// The model is refused.
+    Refuse,
+    /// They end, and are reported.
+    Drop,
 }
 
 /// The counters or entries to clear.
@@ -96,6 +107,7 @@ pub struct Engine {
     pub(super) busy: Arc<AtomicUsize>,
     pub(super) rounds: Rounds,
     pub(super) samples: Option<SampleReader>,
+    pub(super) upkeep: Mutex<Upkeep>,
 }
 
 impl Engine {
@@ -206,6 +218,7 @@ impl Engine {
             busy,
             rounds: Rounds::default(),
             samples: Some(samples),
+            upkeep: Mutex::default(),
         })
     }
 
@@ -215,17 +228,19 @@ impl Engine {
     /// # Errors
     /// As for [`Engine::start`], and when something changed that only a start can change.
     pub fn reload(&self, model: model::Gateway) -> Result<Reloaded, EngineError> {
-        self.reload_after(model, |_| ())
+        self.reload_after(model, LostEdit::Refuse, |_| ())
     }
 
-    /// Reloads as [`Engine::reload`] does, and calls `before_force` with the sequence numbers of outbound SAs before the model comes
-    /// into force. The numbers that it reserves serve the first packets of new SAs.
+    /// Reloads as [`Engine::reload`] does; `lost` is the treatment of edits that do not apply. Calls `before_force`
+    /// with the sequence numbers of outbound SAs before the model comes into force. The numbers that it reserves serve
+    /// the first packets of new SAs.
     ///
     /// # Errors
     /// As for [`Engine::reload`].
     pub fn reload_after(
         &self,
         model: model::Gateway,
+        lost: LostEdit,
         before_force: impl FnOnce(Numbers),
     ) -> Result<Reloaded, EngineError> {
         let control = &*self.control;
@@ -240,6 +255,12 @@ impl Engine {
         }
         if model.limits != before.limits {
             return Err(EngineError::NeedsRestart { what: "the limits of tables" });
+        }
+        if lost == LostEdit::Refuse {
+            let refused = operation.read().refused_acl_edits(&model)?;
+            if !refused.is_empty() {
+                return Err(EngineError::EditsLost(refused));
+            }
         }
         let mut opened = open_ports(&model, &before.interfaces, &self.pool, control.all_ports())?;
         let announcing = announcing(&control.ports(), &opened.places);
@@ -616,6 +637,21 @@ impl Engine {
         groups.into_iter().map(|(group, said)| row(&model, group, said)).collect()
     }
 
+    /// Returns the live edits of access lists and groups, each as `row` shows it.
+    pub fn acl_edits<T>(&self, row: impl Fn(&model::Gateway, AclEditRow) -> T) -> Vec<T> {
+        let (compiler, model, _) = self.control.look();
+        compiler.acl_edits(&model).into_iter().map(|edit| row(&model, edit)).collect()
+    }
+
+    /// Returns the live edits of access lists and groups that would end with a model, and without which more packets might
+    /// pass.
+    ///
+    /// # Errors
+    /// When a list of the model has no room.
+    pub fn refused_acl_edits(&self, model: &model::Gateway) -> Result<Vec<LostEdits>, EngineError> {
+        Ok(self.control.look().0.refused_acl_edits(model)?)
+    }
+
     /// Returns the default of an access list; `None` if there is no such list.
     pub fn acl_default(&self, list: &str) -> Option<model::AclDefault> {
         self.control.look().0.acl_default(list)
@@ -692,7 +728,33 @@ impl Engine {
     /// The pairs of SAs, in the order of the configuration.
     pub fn sas(&self) -> Vec<stats::SaStats> {
         let (model, map) = self.control.in_force();
-        self.root.with(|root| sas::rows(&model, &map, root))
+        let upkeep = self.upkeep();
+        self.root.with(|root| sas::rows(&model, &map, root, (&upkeep, self.clock.now())))
+    }
+
+    /// Sends keepalives of SAs, and ends those whose lifetime is over. To be called about 20 times a second.
+    pub fn tend_sas(&self) {
+        let now = self.clock.now();
+        let due = {
+            let mut upkeep = self.upkeep();
+            self.root.with(|root| upkeep.step(now, &root.ipsec))
+        };
+        let mut packets: Vec<Vec<(u32, Made)>> = vec![Vec::new(); self.workers.len()];
+        for (number, made) in due.packets {
+            // Any worker may: numbers of a sequence are given to one at a time.
+            packets[number as usize % self.workers.len()].push((number, made));
+        }
+        for (worker, packets) in self.workers.iter().zip(packets).filter(|(_, packets)| !packets.is_empty()) {
+            worker.command(Command::Make(packets));
+        }
+        if !due.news.is_empty() {
+            self.control.state().report(due.news);
+        }
+    }
+
+    fn upkeep(&self) -> MutexGuard<'_, Upkeep> {
+        // A step that panicked has left out the rest of the SAs, which the next step looks at.
+        self.upkeep.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The sequence numbers and the windows of the SAs in force, and the digests of their keys; and the directory in which numbers

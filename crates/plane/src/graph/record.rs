@@ -276,7 +276,11 @@ impl Fate {
                 SpdEffect::Selector => matches!(reason, Reason::EspSelector),
                 SpdEffect::Protected => matches!(
                     reason,
-                    Reason::EspNoSa | Reason::EspTransport | Reason::EspExhausted | Reason::EspUnreserved
+                    Reason::EspNoOutbound
+                        | Reason::EspTransport
+                        | Reason::EspExpired
+                        | Reason::EspExhausted
+                        | Reason::EspUnreserved
                 ),
                 SpdEffect::Discarded => matches!(reason, Reason::SpdDiscard),
                 SpdEffect::NoMatch => matches!(reason, Reason::SpdNoMatch),
@@ -285,6 +289,7 @@ impl Fate {
             Fate::Secured { .. } => matches!(
                 reason,
                 Reason::EspReplay
+                    | Reason::EspExpired
                     | Reason::EspAuth
                     | Reason::EspMalformed
                     | Reason::EspDummy

@@ -1,5 +1,6 @@
 //! A worker: one thread that takes vectors from its receive queues and runs the graph over them to completion.
 
+use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver as Mailbox};
@@ -24,6 +25,7 @@ use crate::graph::flags::{DECRYPTED, ORIGINATED};
 use crate::graph::flow::{Learned, Notes};
 use crate::graph::fragments::Fragments;
 use crate::graph::hold::{Hold, Key};
+use crate::graph::made::Made;
 use crate::graph::nodes::{self, Context, Limits, Next, Stage};
 use crate::graph::outlet::{Books, Outlet};
 use crate::graph::peer::Peer;
@@ -60,6 +62,8 @@ pub(crate) enum Command {
     Pace(Duration),
     /// Send this frame, link-layer header included, by the interface of this number.
     Send(u32, Box<[u8]>),
+    /// Make these packets for pairs of SAs by number.
+    Make(Vec<(u32, Made)>),
     /// Give sessions from this place on.
     Flows(u64, mpsc::Sender<Page>),
     /// End sessions, and say how many there were.
@@ -153,6 +157,8 @@ pub(crate) struct Worker {
     pub(crate) samples: Samples,
     /// Frames to send, with the numbers of their interfaces.
     outgoing: Vec<(u32, Box<[u8]>)>,
+    /// Packets to make for pairs of SAs.
+    wanted: VecDeque<(u32, Made)>,
     next: Next,
     spare: Indices,
     limits: Limits,
@@ -226,6 +232,7 @@ impl Worker {
             events: Events::unheard(),
             samples,
             outgoing: Vec::new(),
+            wanted: VecDeque::new(),
             next: Next::new(),
             spare: Indices::new(),
             limits,
@@ -253,7 +260,7 @@ impl Worker {
             self.reassembly.give_up();
             self.fragments.give_up();
         }
-        if self.vector.is_empty() && self.outgoing.is_empty() && !self.is_due(now) {
+        if self.vector.is_empty() && self.outgoing.is_empty() && self.wanted.is_empty() && !self.is_due(now) {
             self.shared.counters.idle_loops.add(1);
             // Those in which something still waits.
             if self.transmitters.iter().flatten().any(Outlet::is_pending) {
@@ -307,6 +314,7 @@ impl Worker {
             }
             Command::Pace(max_latency) => self.max_latency = max_latency,
             Command::Send(interface, frame) => self.outgoing.push((interface, frame)),
+            Command::Make(packets) => self.wanted.extend(packets),
             // The command that waits for it may have ended.
             Command::Flows(from, to) => drop(to.send(self.flows(from, self.shared.clock.now()))),
             Command::EndFlows(ended, to) => drop(to.send(self.end_flows(&ended))),
@@ -472,7 +480,8 @@ impl Worker {
     /// need not wait for its neighbour any more.
     pub(crate) fn run_injected(&mut self, decapsulated: usize) {
         let now = self.shared.clock.now();
-        if !self.vector.is_empty() || !self.outgoing.is_empty() || self.is_due(now) {
+        let is_told = !self.outgoing.is_empty() || !self.wanted.is_empty();
+        if !self.vector.is_empty() || is_told || self.is_due(now) {
             self.run(decapsulated, now);
         }
     }
@@ -500,6 +509,7 @@ impl Worker {
             events,
             samples,
             outgoing,
+            wanted,
             spare,
             cache,
             limits,
@@ -542,6 +552,9 @@ impl Worker {
         let mut pass = Pass { context: &mut context, tracer: &shared.tracer, pieces, spare };
         if !outgoing.is_empty() {
             pass.send(outgoing, released);
+        }
+        if !wanted.is_empty() {
+            pass.originate(wanted, released);
         }
         if !pass.context.hold.is_empty() {
             pass.release(released);
@@ -797,6 +810,20 @@ impl Pass<'_, '_> {
             }
             self.walk(vector, self.tracer.wanted(), false);
         }
+    }
+
+    /// Sends packets that the control side wants for pairs of SAs.
+    #[cold]
+    fn originate(&mut self, wanted: &mut VecDeque<(u32, Made)>, vector: &mut Vector) {
+        self.send_on(vector, |context| {
+            while let Some((sa, made)) = wanted.pop_front() {
+                if let Some(mut packet) = nodes::originate(context, sa, made) {
+                    packet.set_ordinal(UNASKED);
+                    return Some(packet);
+                }
+            }
+            None
+        });
     }
 
     /// Runs the graph over a vector, whose first `parsed` packets have been parsed before. `fresh`: they come from the inputs.

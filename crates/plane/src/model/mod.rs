@@ -15,6 +15,7 @@ mod sav;
 mod spd;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -28,7 +29,9 @@ pub use acl::{
 };
 pub use flow_table::{FastPath, FlowTable, SessionState, Timeouts};
 pub use index::{InterfaceIndex, VrfIndex};
-pub use ipsec::{Encapsulation, Ipsec, OuterDf, OuterDscp, OuterLabel, Sa, SaIndex, SaKey, SaMode};
+pub use ipsec::{
+    Encapsulation, Ipsec, Lifetime, Lifetimes, OuterDf, OuterDscp, OuterLabel, Sa, SaIndex, SaKey, SaMode,
+};
 pub use nat::{MssClamp, NatIndex, NatList, NatRule, NatTarget, NatVerb};
 pub use origin::{Origin, Origins, Place, SourceIndex};
 pub use rate::{RateLimit, RatePer, RateUnit};
@@ -89,6 +92,20 @@ pub struct Gateway {
     pub origins: Origins,
 }
 
+impl Gateway {
+    /// Returns the names of the access lists of an interface and direction, in their order.
+    pub fn lists_of<'g>(&'g self, interface: &'g Interface, output: bool) -> Vec<&'g str> {
+        let Access { acl_in, acl_out, live_lists, .. } = &interface.access;
+        match &live_lists[usize::from(output)] {
+            Some(names) => names.iter().map(|name| &**name).collect(),
+            None => {
+                let lists = if output { acl_out } else { acl_in };
+                lists.iter().map(|list| self.acls[usize::from(list.0)].name.as_str()).collect()
+            }
+        }
+    }
+}
+
 /// A routing domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vrf {
@@ -141,6 +158,9 @@ pub struct Access {
     pub acl_in: Vec<AclIndex>,
     /// Lists for what leaves, in their order; empty: all may.
     pub acl_out: Vec<AclIndex>,
+    /// The names of the ingress and egress lists, by live edits; `None`: the lists above. They may name lists that
+    /// commands created.
+    pub live_lists: [Option<Arc<[Arc<str>]>>; 2],
     /// Allowlists that each source has to be in; empty: any may come.
     pub allow: PerFamily<Vec<AllowlistIndex>>,
     /// Which hardware addresses may use which addresses of IP.

@@ -23,10 +23,10 @@ use weir_packet::wire::MacAddress;
 use weir_packet::wire::ethernet::ethertype;
 use weir_plane::harness::{Harness, Options, Outcome, Verdict};
 use weir_plane::model::{
-    Access, AclAction, AclRule, Address, Buffers, Gateway, IcmpLimits, Interface, InterfaceIndex, InterfaceKind,
-    Limits, LineCard, Match, Mechanism, NatIndex, NatList, NatRule, NatTarget, NatVerb, Neighbor, NextHop, Origin,
-    Origins, PerFamily, Place, Route, RouteTarget, SavIndex, SavLayout, SavPolicy, SavRule, SavRules, Scope, Tag, Vrf,
-    VrfIndex, Workers,
+    Access, AclAction, AclRule, Address, Buffers, FlowTable, Gateway, IcmpLimits, Interface, InterfaceIndex,
+    InterfaceKind, Limits, LineCard, Match, Mechanism, NatIndex, NatList, NatRule, NatTarget, NatVerb, Neighbor,
+    NextHop, Origin, Origins, PerFamily, Place, Route, RouteTarget, SavIndex, SavLayout, SavPolicy, SavRule, SavRules,
+    Scope, Tag, Vrf, VrfIndex, Workers,
 };
 use weir_plane::reason::Reason;
 use weir_plane::stats::Conservation;
@@ -96,7 +96,8 @@ impl Build {
             icmp: IcmpLimits::default(),
             neighbor_discovery: Default::default(),
             limits: Limits::default(),
-            flow_table: Default::default(),
+            // Tests of the fast path have the first packet of a flow learned.
+            flow_table: FlowTable { packets: 1, ..FlowTable::default() },
             origins: Origins::default(),
         })
     }

@@ -161,8 +161,6 @@ codes! {
     NoOutbound = "no-outbound",
     /// Warning: an SA whose address no interface has.
     SaAddress = "sa-address",
-    /// Warning: keepalives that are not sent.
-    Keepalive = "keepalive",
     /// One file is written twice, or written and read.
     FileConflict = "file-conflict",
     /// Two ports or punts on one device of the kernel.

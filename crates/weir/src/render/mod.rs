@@ -6,6 +6,7 @@ pub mod alarms;
 pub mod allowlists;
 pub mod bindings;
 pub mod buffers;
+pub mod changes;
 pub mod crypto;
 pub mod errors;
 pub mod ethertypes;

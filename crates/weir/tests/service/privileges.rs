@@ -186,7 +186,7 @@ fn what_a_reload_will_miss_is_said_at_the_start() {
     let pair = "[sa.peer]\nlocal = '198.51.100.1'\nremote = '198.51.100.2'\nalgorithm = 'aes128gcm16'\n\
         in = { spi = 300, key-file = 'in.key' }\n";
     folder.config(&(QUIET.replace("'root'", &format!("'{USER}'\ngroup = '{GROUP}'")) + pair));
-    fs::write(folder.path("in.key"), "1".repeat(40)).unwrap();
+    fs::write(folder.path("in.key"), "1011".repeat(10)).unwrap();
     for name in ["weir.toml", "in.key"] {
         fs::set_permissions(folder.path(name), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     }

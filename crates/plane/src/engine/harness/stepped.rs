@@ -37,6 +37,7 @@ use crate::stats::{self, Conservation};
 use super::outcome::{Filtered, Outcome, Piece, RouteTaken, Secured, Unlisted, Verdict};
 use crate::engine::flows::{self, Compiled, First, FlowFilter, FlowOrder};
 use crate::engine::traced::TraceRow;
+use crate::engine::upkeep::Upkeep;
 use crate::engine::{policies, translations};
 
 /// How a harness is to behave.
@@ -78,6 +79,7 @@ pub struct Harness {
     entropy: Entropy,
     /// Packets out of tunnels in the next vector, before all frames.
     decapsulated: usize,
+    upkeep: Upkeep,
     /// The next vector has frames.
     frames: bool,
     // Keeps the worker's mailbox open.
@@ -137,6 +139,7 @@ impl Harness {
             places,
             entropy,
             decapsulated: 0,
+            upkeep: Upkeep::default(),
             frames: false,
             _commands: commands,
         };
@@ -313,7 +316,7 @@ impl Harness {
 
     /// The pairs of SAs, in the order of the configuration.
     pub fn sas(&self) -> Vec<stats::SaStats> {
-        self.root.with(|root| crate::engine::sas::rows(&self.model, &self.map, root))
+        self.root.with(|root| crate::engine::sas::rows(&self.model, &self.map, root, (&self.upkeep, self.now())))
     }
 
     /// The sequence numbers of each outbound key that was ever in force, by the digest of the key.
@@ -473,6 +476,15 @@ impl Harness {
         discovery.keeper.step(now, &mut work);
         self.carry_out(work);
         self.discovery.as_ref()?.keeper.table.next()
+    }
+
+    /// Runs the control side's checks of SAs: the worker makes the packets that are due in the next run. Returns the
+    /// news.
+    pub fn tend_sas(&mut self) -> Vec<News> {
+        let now = self.now();
+        let due = self.root.with(|root| self.upkeep.step(now, &root.ipsec));
+        self.worker.handle(Command::Make(due.packets));
+        due.news
     }
 
     fn carry_out(&mut self, mut work: Work) {
