@@ -52,7 +52,7 @@ pub enum NatMapping {
 /// The outside hosts whose packets reach the inside endpoint of a mapping (RFC 4787, 5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum NatFiltering {
-    /// Packets of the remote endpoints, by address and port, that the inside endpoint has sent to.
+    /// Hosts that the inside endpoint has sent to, by address and port.
     #[default]
     EndpointDependent,
     /// All.
