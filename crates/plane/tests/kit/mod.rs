@@ -23,10 +23,10 @@ use weir_packet::wire::MacAddress;
 use weir_packet::wire::ethernet::ethertype;
 use weir_plane::harness::{Harness, Options, Outcome, Verdict};
 use weir_plane::model::{
-    Access, AclAction, AclRule, Address, Buffers, FlowTable, Gateway, IcmpLimits, Interface, InterfaceIndex, InterfaceKind,
-    Limits, LineCard, Match, Mechanism, NatFiltering, NatIndex, NatList, NatMapping, NatRule, NatTarget, NatVerb,
-    Neighbor, NextHop, Origin, Origins, PerFamily, Place, Route, RouteTarget, SavIndex, SavLayout, SavPolicy, SavRule,
-    SavRules, Scope, Tag, Vrf, VrfIndex, Workers,
+    Access, AclAction, AclRule, Address, Buffers, FlowTable, Gateway, IcmpLimits, Interface, InterfaceIndex,
+    InterfaceKind, Limits, LineCard, Match, Mechanism, NatFiltering, NatIndex, NatList, NatMapping, NatRule, NatTarget,
+    NatVerb, Neighbor, NextHop, Origin, Origins, PerFamily, Place, Route, RouteTarget, SavIndex, SavLayout, SavPolicy,
+    SavRule, SavRules, Scope, Tag, Vrf, VrfIndex, Workers,
 };
 use weir_plane::reason::Reason;
 use weir_plane::stats::Conservation;
