@@ -139,6 +139,13 @@ reasons! {
     EspTransport "esp-transport" Warning "esp-encrypt" "The SA is in transport mode, and the packet is a fragment or is not between the SA's addresses.";
     EspExhausted "esp-exhausted" Error "esp-encrypt" "The SA has used its last sequence number.";
     EspUnreserved "esp-unreserved" Error "esp-encrypt" "The SA has no sequence number that is reserved on disk: the log says why the directory `state` cannot be written, or it is too slow.";
+    TunnelUnknown "tunnel-unknown" Warning "tunnel-decap" "A packet between the addresses of a tunnel, with another identifier.";
+    TunnelMalformed "tunnel-malformed" Warning "tunnel-decap" "The header of the tunnel's protocol is malformed, or names a protocol that is not taken out.";
+    TunnelOption "tunnel-option" Warning "tunnel-decap" "The packet has a critical option of Geneve, or a flag of GUE, that weir does not know.";
+    TunnelControl "tunnel-control" Info "tunnel-decap" "A control packet of Geneve or GUE, which weir does not serve.";
+    TunnelChecksum "tunnel-checksum" Warning "tunnel-decap" "The checksum of UDP or GRE around the inner packet is wrong.";
+    TunnelEcn "tunnel-ecn" Warning "tunnel-decap" "The outer header has a congestion mark that the sender of the inner packet does not understand (RFC 6040, 4.2).";
+    TunnelLoop "tunnel-loop" Warning "tunnel-encap" "The packet is in more tunnels than the gateway nests: the route to the other end of a tunnel leads into the tunnel, perhaps.";
     TtlExpired "ttl-expired" Info "ip-rewrite" "The time to live or hop limit is used up.";
     MtuExceeded "mtu-exceeded" Info "ip-rewrite" "The packet is longer than the next link's MTU and may not be fragmented.";
     NoHeadroom "no-headroom" Error "ip-rewrite" "There is no room for the link-layer header.";

@@ -2,6 +2,7 @@
 //! stopping them. Rendering (tables, JSON) is the command line's business.
 
 mod ipsec;
+mod tunnel;
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use ipsec::{SaDirection, SaInbound, SaStats};
+pub use tunnel::TunnelStats;
 
 /// A word of the program's own, or one that was read from JSON.
 pub type Name = Cow<'static, str>;

@@ -32,6 +32,7 @@ mod stations;
 mod table_full;
 #[cfg(test)]
 mod tests;
+mod tunnel;
 
 pub use acl::{
     AclChange, AclDecision, AclEdit, AclEdited, AclError, AclGroup, AclMembers, AclPlan, AclRestored, At, Lost,

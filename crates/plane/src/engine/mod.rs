@@ -22,6 +22,7 @@ mod show;
 mod stuck;
 mod traced;
 mod translations;
+mod tunnels;
 mod why;
 mod workers;
 

@@ -41,7 +41,7 @@ use super::report::{self, Baseline, Reloaded, count, difference, interfaces, oth
 use super::samples::Reader as SampleReader;
 use super::stuck::Rounds;
 use super::traced::TraceRow;
-use super::{policies, sas, translations};
+use super::{policies, sas, translations, tunnels};
 
 /// How a gateway is to run.
 pub struct Options {
@@ -693,6 +693,13 @@ impl Engine {
     pub fn sas(&self) -> Vec<stats::SaStats> {
         let (model, map) = self.control.in_force();
         self.root.with(|root| sas::rows(&model, &map, root))
+    }
+
+    /// The tunnels, in the order of the configuration.
+    pub fn tunnels(&self) -> Vec<stats::TunnelStats> {
+        let (model, map) = self.control.in_force();
+        let now = self.clock.now();
+        self.root.with(|root| tunnels::rows(&model, &map, root, now))
     }
 
     /// The sequence numbers and the windows of the SAs in force, and the digests of their keys; and the directory in which numbers
