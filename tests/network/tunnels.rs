@@ -95,6 +95,8 @@ const KINDS: [(&str, &str); 5] =
 
 /// A gateway of two; `mode`: the mode of the SA that protects the tunnel, if one does.
 fn config(own: u8, v4: bool, (kind, more): (&str, &str), mode: Option<&str>, folder: &str) -> String {
+    // The owner of an inner flow is another worker than that of the outer packets.
+    let workers = if v4 { 1 } else { 2 };
     let other = 3 - own;
     let net = if v4 { "198.51.100." } else { "2001:db8:ff::" };
     let (out, into) = if own == 1 { ("eastward", "westward") } else { ("westward", "eastward") };
@@ -122,14 +124,18 @@ rules = ["protect ip from {net}{own} to {net}{other} sa peer"]
     format!(
         r#"
 version = 1
+[workers]
+count = {workers}
 {ipsec}
 [[interface]]
 name = "lan"
 port = {{ af-packet = "lan" }}
+queues = {workers}
 address = ["10.{own}.0.1/24", "2001:db8:{own}::1/64"]
 [[interface]]
 name = "wan"
 port = {{ af-packet = "wan" }}
+queues = {workers}
 address = ["198.51.100.{own}/24", "2001:db8:ff::{own}/64"]
 {spd}
 [[interface]]

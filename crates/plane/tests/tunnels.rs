@@ -104,7 +104,7 @@ fn outer_headers_say_what_the_tunnel_says() {
         }
         assert_eq!(seen.packet[at + 8..at + 16], [8, 0, 0, 0, 0, 0, 100, 0]);
         assert_eq!(seen.packet[at + 2..at + 4], 4789u16.to_be_bytes());
-        assert_eq!(seen.packet[at + 16..at + 28], [own_mac(2).0, own_mac(2).0].concat());
+        assert_eq!(seen.packet[at + 16..at + 28], [end_mac(2).0, end_mac(1).0].concat());
     }
     // Copies of DSCP and DF follow the inner packet.
     let mut west = west(tunnel(Carrier::Ip, V4), &[]).rig();
@@ -159,7 +159,7 @@ fn datagram(port: u16, octets: &[u8]) -> Vec<u8> {
 #[test]
 fn what_is_no_packet_of_the_tunnel_is_dropped() {
     let inner = kit::esp::bare(TO_EAST[0]);
-    let framed = [&own_mac(2).0[..], &[2, 0, 0, 0, 0, 9], &[8, 0], &inner].concat();
+    let framed = [&end_mac(2).0[..], &[2, 0, 0, 0, 0, 9], &[8, 0], &inner].concat();
     let vxlan = |vni: u8, octets: &[u8]| [&[8, 0, 0, 0, 0, 0, vni, 0][..], octets].concat();
     let geneve = |words: u8, flags: u8, octets: &[u8]| [&[words, flags, 0x65, 0x58, 0, 0, 100, 0][..], octets].concat();
     let mut wrong_mac = framed.clone();
@@ -401,7 +401,7 @@ fn stations_of_a_network_are_asked_through_the_tunnel() {
     out.extend(step(&mut west));
     let waited: Vec<_> = out.iter().map(|(port, frame)| Seen::new(port, frame)).collect();
     assert_eq!(waited.len(), 1);
-    assert_eq!(waited[0].packet[28 + 8..28 + 14], own_mac(2).0);
+    assert_eq!(waited[0].packet[28 + 8..28 + 14], end_mac(2).0);
 }
 
 #[test]

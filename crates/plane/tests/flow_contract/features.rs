@@ -117,6 +117,7 @@ features! { model, found:
     "spd" model.interfaces.iter().any(|own| own.spd.is_some());
     "spd cache" model.spds.iter().any(|own| own.cache.outbound || own.cache.inbound);
     "spd opaque" model.spds.iter().any(|own| own.rules.iter().any(weir_plane::model::SpdRule::is_opaque));
+    "tunnel" model.interfaces.iter().any(|own| matches!(own.kind, weir_plane::model::InterfaceKind::Tunnel(_)));
     "allowlist" model.interfaces.iter().any(|own| !own.access.allow.v4.is_empty());
     "bindings" model.interfaces.iter().any(|own| own.access.bindings.is_some());
     "ethertypes in" model.interfaces.iter().any(|own| own.access.ethertypes_in.is_some());

@@ -1,6 +1,7 @@
 //! Two gateways, `west` and `east`, with a tunnel between them.
 
 use weir_packet::tunnel::{Carrier, Id};
+use weir_packet::wire::MacAddress;
 use weir_plane::model::{OuterDf, OuterDscp, OuterTtl, Sa, Tunnel, VrfIndex};
 
 use super::{Build, ip, own_mac};
@@ -28,6 +29,11 @@ pub fn tunnel(carrier: Carrier, ends: (&str, &str)) -> Tunnel {
     }
 }
 
+/// The hardware address of the end of west, 1, or of east, 2.
+pub fn end_mac(own: u8) -> MacAddress {
+    own_mac(20 + usize::from(own))
+}
+
 /// The same as east has it.
 pub fn far_end(tunnel: Tunnel) -> Tunnel {
     Tunnel { local: tunnel.remote, remote: tunnel.local, ..tunnel }
@@ -39,11 +45,11 @@ fn with(build: Build, tunnel: Tunnel, own: u8, other: u8) -> Build {
     let peers = [format!("172.16.0.{other}"), format!("2001:db8:77::{other}")];
     let build = build
         .tunnel("tun", tunnel, &[&addresses[0], &addresses[1]])
+        .with(|interface| interface.mac = Some(end_mac(own)))
         .via(&format!("10.{other}.0.0/24"), &[&format!("tun {}", peers[0])])
         .via(&format!("2001:db8:{other}::/64"), &[&format!("tun {}", peers[1])]);
     match tunnel.carrier.is_ethernet() {
-        // The kit gives the third interface of each gateway this address.
-        true => build.neighbor("tun", &peers[0], own_mac(2)).neighbor("tun", &peers[1], own_mac(2)),
+        true => build.neighbor("tun", &peers[0], end_mac(other)).neighbor("tun", &peers[1], end_mac(other)),
         false => build,
     }
 }

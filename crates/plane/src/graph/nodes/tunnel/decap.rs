@@ -78,6 +78,11 @@ fn take_out(packet: &mut Packet, tunnel: &Tunnel, at: usize, opened: Opened) -> 
         return Err(Reason::TunnelChecksum);
     }
     let outer = traffic_class(packet.l3()) & 3;
+    let offload = packet.offload();
+    if offload.checksum == Checksum::Partial && usize::from(offload.start) < at + opened.header {
+        // It is that of the outer UDP header, which goes; those inside are complete.
+        packet.set_offload(Offload { checksum: Checksum::Unknown, start: 0, offset: 0, ..offload });
+    }
     // No frame begins so far behind its buffer.
     packet.pull(at + opened.header).map_err(|_| Reason::TunnelMalformed)?;
     if tunnel.wanted.ecn && outer != ecn::NOT_ECT {
