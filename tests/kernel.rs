@@ -4,19 +4,19 @@
 //! routes, gets what it received, and must send what it sent. Every packet that both forward is equal in every octet:
 //! TTL, checksums, tags, fragments and their order. What differs otherwise is listed here in full:
 //!
-//! - **Class E sources** (240.0.0.0/4): the kernel forwards them; weir does not, as RFC 1812, 5.3.7 asks of martians.
+//! - **Class E sources** (240.0.0.0/4): the kernel forwards them; weir drops them as martians (RFC 1812, 5.3.7).
 //! - **Identification, "don't fragment"** of ICMP messages: the kernel counts the one and clears the other; weir sets
-//!   "don't fragment", so that the first means nothing (RFC 6864). **Flow labels** of ICMPv6 errors: the kernel makes
-//!   some up, weir sends 0.
-//! - **Unreachable routes** in IPv6: the kernel says "no route" (code 0), weir "reject route" (code 6, RFC 4443).
-//! - **How often**: errors about destinations without a route are limited per host by the kernel; weir's limits, for
-//!   all hosts together, are not met here.
-//! - **Ports of the gateway itself**: the kernel answers "port unreachable"; weir serves none and says nothing.
+//! "don't fragment", so that the first means nothing (RFC 6864). **Flow labels** of ICMPv6 errors: the kernel chooses
+//! some, weir sends 0.
+//! - **Unreachable routes** in IPv6: the kernel reports "no route" (code 0), weir "reject route" (code 6, RFC 4443).
+//! - **Rates**: errors about destinations without a route are limited per host by the kernel; weir's limits, for all
+//! hosts together, are not reached here.
+//! - **Ports of the gateway itself**: the kernel answers "port unreachable"; weir serves none and does not answer.
 //! - **Pointers** of parameter problems: of an option that runs past the header the kernel names the type, weir the
-//!   length; a record route too short to record anything is an error to the kernel, while weir goes on to the next option
-//!   and names the error that it finds there.
-//! - **IPv6 destinations that cannot be** (unspecified, loopback, link-local): the kernel says that there is no route;
-//!   weir drops them as martians, in silence.
+//! length; a record route too short to record anything is an error to the kernel, while weir goes on to the next option
+//! and names the error that it finds there.
+//! - **IPv6 destinations that cannot be** (unspecified, loopback, link-local): the kernel reports that there is no
+//! route; weir drops them as martians, without an error.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -51,7 +51,7 @@ fn addresses(frame: &[u8]) -> Option<(IpAddr, IpAddr)> {
     }
 }
 
-/// What was sent by an interface.
+/// The packets that left by an interface.
 #[derive(Debug, Default, PartialEq)]
 struct Sent {
     /// From others.
@@ -135,7 +135,7 @@ fn comparable(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// What the first list has and the second has not, as lines; each is counted once.
+/// Returns the lines of the first list that the second has not; each is counted once.
 fn beyond(these: &[Vec<u8>], those: &[Vec<u8>]) -> Vec<String> {
     let mut rest: Vec<_> = those.iter().cloned().map(comparable).collect();
     let mut beyond = Vec::new();
@@ -177,7 +177,7 @@ fn what_the_gateway_says_itself_equals_what_the_kernel_said() {
     assert_eq!(
         only_weir,
         [
-            // The kernel had told this host of another destination just before.
+            // The kernel had reported another destination to this host just before.
             "plain: IP4 10.1.0.1 > 10.1.0.2 icmp destination-unreachable ttl 64 length 156 dscp 48 df",
             "plain: IP4 10.1.0.1 > 10.1.0.2 icmp destination-unreachable ttl 64 length 256 dscp 48 df",
             "plain: IP4 10.1.0.1 > 10.1.0.2 icmp destination-unreachable code 1 ttl 64 length 56 dscp 48 df",

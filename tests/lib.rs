@@ -1,4 +1,5 @@
-//! What the tests of weir as a whole share: the recorded captures, replays of them, and the program under test.
+//! The common parts of the tests of weir as a whole: the recorded captures, replays of them, and the program under
+//! test.
 
 #![forbid(unsafe_code)]
 
@@ -36,7 +37,7 @@ pub fn gateway(scenario: &str) -> Gateway {
     loaded.gateway.unwrap_or_else(|| panic!("{text}"))
 }
 
-/// What the recorded gateway received.
+/// Returns the packets that the recorded gateway received.
 pub fn inputs(scenario: &str) -> Vec<Input> {
     let input = |link: &str| Input {
         interface: link.to_owned(),
@@ -107,7 +108,7 @@ impl fmt::Display for Fate {
     }
 }
 
-/// What a replay came to.
+/// The result of a replay.
 #[derive(Debug)]
 pub struct Replayed {
     /// Each packet's fate.
@@ -121,7 +122,7 @@ pub struct Replayed {
 }
 
 impl Replayed {
-    /// What left by an interface.
+    /// Returns the packets that left by an interface.
     pub fn sent(&self, interface: &str) -> Vec<Packet> {
         packets(&self.folder.path().join(format!("{interface}.pcap")))
     }

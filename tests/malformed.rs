@@ -229,6 +229,9 @@ fn ten_million_malformed_packets_are_accounted_for() {
         "nesting-limit",
         // There are no SAs.
         "esp-no-sa",
+        "esp-no-outbound",
+        "esp-expired",
+        "esp-keepalive",
         "esp-replay",
         "esp-auth",
         "esp-malformed",

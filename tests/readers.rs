@@ -7,7 +7,7 @@ use std::process::Command;
 use weir::replay::Options;
 use weir_tests::{LINKS, SCENARIOS, captures, gateway, packets, replay};
 
-/// What tcpdump says where something is wrong with a packet.
+/// Words of tcpdump about broken packets.
 const COMPLAINTS: [&str; 9] =
     ["bad ", "wrong", "incorrect", "invalid", "truncated", "missing", "[|", "error:", "bogus"];
 

@@ -20,7 +20,7 @@ fuzz_target!(|data: &[u8]| {
     let read = |bytes| Message::parse(source, destination, hop_limit, bytes);
     let trusted = Message::parse_trusted(source, destination, hop_limit, bytes);
     assert!(read(bytes) == trusted || (trusted.is_ok() && read(bytes) == Err(Refused::Checksum)));
-    // The checksum is the last thing that is asked for; fuzzing would hardly find it.
+    // The checksum is the last check; fuzzing would hardly find a right one.
     let mended = mend(source, destination, bytes);
     match Message::parse_trusted(source, destination, hop_limit, &mended) {
         Ok(message) => {

@@ -1,5 +1,5 @@
-//! What the kernel left undone (virtio_net_hdr): whatever header comes with whatever frame, what is believed lies within
-//! the frame, survives being told on, and can be completed.
+//! The kernel's offloads (virtio_net_hdr). With any header and any frame, accepted fields lie within the frame, survive
+//! being passed on, and can be completed.
 
 #![no_main]
 

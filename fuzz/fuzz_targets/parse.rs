@@ -81,7 +81,7 @@ fn check(frame: &[u8], l3: usize, parsed: &Parsed) {
         assert_eq!(packet[walk.pointer], walk.protocol);
     }
 
-    // The other direction has the same symmetric hash, unless an SPI tells the directions apart.
+    // The other direction has the same symmetric hash, unless an SPI distinguishes the directions.
     let seed = Seed::new([1, 2]);
     flow_hash(parsed, frame, &seed);
     let (at, length) = if has(ParseFlags::IP4) { (l3 + 12, 4) } else { (l3 + 8, 16) };

@@ -58,14 +58,14 @@ fn address(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-/// What becomes of an attempt to connect, and how long it took.
+/// Returns the result of an attempt to connect, and its duration.
 fn connect(line: &Line, to: SocketAddr) -> (io::Result<()>, Duration) {
     let start = Instant::now();
     let result = line.left.enter(|| TcpStream::connect_timeout(&to, Duration::from_secs(5)).map(drop));
     (result, start.elapsed())
 }
 
-/// What the sender of a datagram is told of it within a time.
+/// Returns the error that the sender of a datagram gets within a time.
 fn told(line: &Line, to: SocketAddr, within: Duration) -> Option<io::Error> {
     line.left.enter(|| {
         let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
@@ -95,7 +95,7 @@ fn what_may_pass_passes_and_refusals_are_understood() {
         // Someone listens on each of these, so that it is weir who refuses.
         let _listeners =
             line.right.enter(|| [22, 23].map(|port| TcpListener::bind(at(port)).expect("the port is free")));
-        // A reset is at once, and not when the question is asked again after a second; but a busy machine may be late.
+        // A reset arrives at once, not after the SYN is repeated a second later; but a busy machine may be late.
         let mut times = std::iter::repeat_with(|| {
             let (rejected, time) = connect(&line, at(22));
             assert_eq!(rejected.expect_err("it is rejected").kind(), ErrorKind::ConnectionRefused, "{to}");
@@ -106,7 +106,7 @@ fn what_may_pass_passes_and_refusals_are_understood() {
         assert_eq!(denied.expect_err("nobody answers").kind(), ErrorKind::TimedOut, "{to}");
 
         // ICMP: administratively prohibited, which Linux has as "no route to host", and for IPv6 as "permission denied".
-        let error = told(&line, at(7001), Duration::from_secs(20)).expect("the sender is told");
+        let error = told(&line, at(7001), Duration::from_secs(20)).expect("the sender gets an error");
         let expected = if to.is_ipv4() { ErrorKind::HostUnreachable } else { ErrorKind::PermissionDenied };
         assert_eq!(error.kind(), expected, "{to}: {error}");
         assert!(told(&line, at(7002), Duration::from_secs(1)).is_none(), "{to}: what is denied is denied in silence");
@@ -123,7 +123,7 @@ fn fragments_share_the_fate_of_their_first() {
     let weir = Weir::start(&line.gate, &config(&line));
     for family in 0..2 {
         let at = |port| SocketAddr::new(address(RIGHT[family]), port);
-        // Hardware addresses are asked for before anything counts.
+        // Hardware addresses are resolved before anything counts.
         echo(&line.left, RIGHT[family], [56]);
         let sink = Sink::start(&line.right, at(7000));
         // Of one socket: the kernel numbers the datagrams of each for itself, from anywhere on, and two of one number would be

@@ -15,10 +15,10 @@ use crate::lab::{Echo, Lab, Line, LineOptions, Weir, wait};
 /// Rules, unless the environment says otherwise.
 const RULES: u32 = 60_000;
 
-/// How long an answer may take on a machine that has much else to do. Who is asked for in vain is told after three seconds.
+/// The time for an answer on a busy machine. A host that does not answer is given up after three seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Hosts on the right that nobody has heard of, one for each round.
+/// Unknown hosts on the right, one for each round.
 const HOSTS: usize = 240;
 
 /// Times that were measured.
@@ -39,16 +39,16 @@ impl Times {
     }
 }
 
-/// What goes on beside an operation.
+/// The load beside an operation.
 struct Beside<'a> {
     line: &'a Line,
     weir: &'a Weir,
-    /// Hosts that were not asked for yet.
+    /// Hosts that were not used yet.
     hosts: std::vec::IntoIter<IpAddr>,
 }
 
 impl Beside<'_> {
-    /// Runs a command while new hosts appear, a link goes up and down, and `show` is asked.
+    /// Runs a command while new hosts appear, a link goes up and down, and `show` runs.
     fn run(&mut self, what: &str, command: &[&str]) {
         let Beside { line, weir, hosts } = self;
         let ended = AtomicBool::new(false);
@@ -84,7 +84,7 @@ impl Beside<'_> {
                 }
                 times
             });
-            // Hosts are asked for as long as the operation lasts, and one at least.
+            // New hosts are used as long as the operation lasts, and one at least.
             for host in hosts.by_ref() {
                 let time = line.left.enter(|| Echo::new(host).and_then(|mut echo| echo.exchange(56, PATIENCE)));
                 found.0.push(time.unwrap_or_else(|error| panic!("{what}: {host}: {error}")));

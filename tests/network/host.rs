@@ -65,7 +65,7 @@ fn over_a_tun_of_two_queues() {
     over("tun", 2);
 }
 
-/// Asks an echo server by TCP, and expects what was said.
+/// Sends a request to a TCP echo server, and expects its echo.
 fn ask(line: &Line, server: SocketAddr) {
     line.left.enter(|| {
         let mut stream = TcpStream::connect_timeout(&server, std::time::Duration::from_secs(5))
@@ -92,7 +92,7 @@ fn a_server_of_the_host_is_reached_at_our_address() {
         let server = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().expect("someone connects");
             let mut question = [0; 12];
-            stream.read_exact(&mut question).expect("someone asks");
+            stream.read_exact(&mut question).expect("a client sends a request");
             stream.write_all(&question).expect("someone listens");
         });
         ask(&line, address);

@@ -21,8 +21,8 @@ fn iperf(line: &Line, target: &str, options: &[&str]) -> Value {
     report
 }
 
-/// Packets that the hosts had no room for, nor the rings between kernel and weir: on a busy machine, whoever is to take them
-/// may have no CPU. iperf3 has room for a few milliseconds.
+/// Returns the packets that the hosts, or the rings between kernel and weir, had no room for. On a busy machine the
+/// receiver may have no CPU. iperf3 has room for a few milliseconds.
 fn overrun(line: &Line, weir: &Weir) -> i64 {
     let host = |space: &Space| {
         let v4 = space.run("cat", &["/proc/net/snmp"]);

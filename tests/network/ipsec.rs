@@ -41,7 +41,7 @@ impl Site {
         let folder = Scratch::new();
         for (name, digit) in [("eastward", '1'), ("westward", '2')] {
             let path = folder.path().join(name);
-            fs::write(&path, digit.to_string().repeat(40)).expect("the folder can be written to");
+            fs::write(&path, format!("{digit}0{digit}1").repeat(10)).expect("the folder can be written to");
             fs::set_permissions(path, Permissions::from_mode(0o600)).expect("the file is ours");
         }
         for state in ["state1", "state2"] {

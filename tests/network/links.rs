@@ -54,7 +54,7 @@ via = [{ address = "10.2.0.2" }, { address = "10.3.0.2" }]
 
         away();
         weir.wait_for_state("right", "down");
-        // The host is told, not left to wait.
+        // The host gets an error, and does not have to wait.
         for target in ["10.2.0.2", "10.8.0.1", "2001:db8:2::2"] {
             let output = line.left.output("ping", &["-n", "-c", "2", "-i", "0.2", "-W", "1", target]);
             let text = String::from_utf8_lossy(&output.stdout);
@@ -144,7 +144,7 @@ fn a_device_comes_back_with_another_address() {
     weir.wait_for_state("right", "down");
     line.make_right();
     line.dress_right();
-    // Others keep what they knew of us, but are told.
+    // Other hosts keep their entries for the gateway, but get an announcement.
     for address in ["10.2.0.1", "2001:db8:2::1"] {
         line.right.ip(&format!("neighbor replace {address} lladdr 02:00:00:00:02:02 dev e0 nud reachable"));
     }

@@ -5,12 +5,13 @@ use crate::lab::{Capture, Lab, Line, LineOptions, Space, Weir, echo, ping, trans
 /// The octets of the small link.
 const SMALL: u32 = 1300;
 
-/// An answer that tells of a small link: ICMP "fragmentation needed" or ICMPv6 "packet too big".
+/// The report of a small link: ICMP "fragmentation needed" or ICMPv6 "packet too big".
 const TOO_BIG: &str = "(icmp and icmp[0] = 3 and icmp[1] = 4) or (icmp6 and ip6[40] = 2)";
 
 /// Both families send TCP over the small link, with segmentation left to the device and not; each has to learn what fits.
 ///
-/// `far` is the host and its addresses beyond the small link, `teller` who tells of it.
+/// Checks path MTU discovery. `far` is the host and its addresses behind the small link; `teller` are the addresses
+/// that report it.
 fn discover(left: &Space, far: (&Space, [&str; 2]), teller: [&str; 2]) {
     for offload in ["on", "off"] {
         left.run("ethtool", &["-K", "e0", "tso", offload, "gso", offload]);
@@ -32,7 +33,7 @@ fn discover(left: &Space, far: (&Space, [&str; 2]), teller: [&str; 2]) {
     }
 }
 
-/// Who says that a packet was too big, and what fits.
+/// Returns the sender of a "packet too big", and the MTU in it.
 fn told(frame: &[u8]) -> (String, u32) {
     let ip = &frame[14..];
     if ip[0] >> 4 == 4 {
@@ -49,7 +50,8 @@ fn told(frame: &[u8]) -> (String, u32) {
 fn our_own_small_link() {
     let Some(mut lab) = Lab::open() else { return };
     let line = Line::new(&mut lab, LineOptions::default());
-    // The hosts' devices carry 1,500 octets, so that neither announces a small segment size; ours is told to send less.
+    // The hosts' devices have an MTU of 1,500 octets, so that neither announces a small segment size; the gateway's
+    // device has a smaller one.
     let config = line.config().replacen("mtu = 1500", "mtu = 9999", 1);
     let config = config.replacen("mtu = 1500", &format!("mtu = {SMALL}"), 1).replacen("mtu = 9999", "mtu = 1500", 1);
     let weir = Weir::start(&line.gate, &config);

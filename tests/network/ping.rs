@@ -19,7 +19,7 @@ fn sizes(unit: usize) -> BTreeSet<usize> {
     sizes
 }
 
-/// The usual line, with echo replies enough for someone who asks as fast as possible.
+/// The usual line, with enough echo replies for a client that sends as fast as possible.
 fn start(line: &Line) -> Weir {
     Weir::start(&line.gate, &(line.config() + "[icmp]\necho-rate = 1_000_000\n"))
 }
@@ -82,7 +82,7 @@ fn fragments_are_fragmented_again() {
     let Some(mut lab) = Lab::open() else { return };
     let line = Line::new(&mut lab, LineOptions { left_mtu: 9000, right_mtu: 1500, ..LineOptions::default() });
     let weir = start(&line);
-    // ping lets fragments be made on the way; a ping socket of ours would ask for the path's MTU first.
+    // ping permits fragmentation on the path; a ping socket would discover the path MTU first.
     for size in ["1472", "1473", "8972", "8973", "65507"] {
         ping(&line.left, &["-M", "dont", "-s", size, "10.2.0.2"]);
     }

@@ -7,7 +7,7 @@ use crate::lab::{Lab, Line, LineOptions, Sender, Sink, StreamSpec, Weir, echo};
 /// Datagrams per second, over all flows: what is sent is more than the 50,000 that are wanted.
 const RATE: u32 = 60_000;
 
-/// What each reload adds or changes, one kind of object after the other. The traffic's own way stays what it is.
+/// The changes of each reload, one kind of object after the other. The path of the traffic stays as it is.
 const CHANGES: [(&str, &str); 10] = [
     ("routes", "[[route]]\nprefix = \"10.50.0.0/16\"\nvia = { address = \"10.2.0.2\" }\n"),
     (
@@ -33,8 +33,8 @@ const CHANGES: [(&str, &str); 10] = [
     ("nothing more than there was", ""),
 ];
 
-/// How often a test is tried. On a machine that has much else to do, the sender may be too slow, or weir have no CPU for as
-/// long as a ring holds what comes: then nothing is learned of what is to be shown.
+/// The number of tries of a test. On a busy machine the sender may be too slow, or weir without a CPU for longer than a
+/// ring holds packets: then a try proves nothing.
 const TRIES: usize = 10;
 
 /// Ten reloads under traffic from the left to the right; whether there was as much of it as is wanted, and weir saw it all.
@@ -108,7 +108,7 @@ fn other_ports(workers: u16) -> bool {
         receipt.gap
     );
     assert_eq!((receipt.misplaced, receipt.changed), (0, 0), "twice, or overtaken");
-    // What comes between the last round with the old port and the first with the new one.
+    // Packets between the last round with the old port and the first with the new one.
     let bound = u64::from(RATE) * others.len() as u64 / 20;
     weir.end();
     lost <= bound

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::lab::{Capture, Lab, Line, LineOptions, Sender, Sink, Space, StreamSpec, Weir, echo};
 
-/// Sources that the customer on the left has no right to: those of the other customer, who is not asked.
+/// Sources that the customer on the left may not use: addresses of the other customer.
 const FORGED: [&str; 2] = ["198.18.0.66", "2001:db8:18::66"];
 
 /// Sources of the other customer.
@@ -38,7 +38,7 @@ fn stream(from: &str, to: &str, port: u16, rate: u32) -> StreamSpec {
     StreamSpec { from: address(from), to: SocketAddr::new(address(to), port), flows: 4, rate, size: 64 }
 }
 
-/// What a stage is to do with what is not valid.
+/// The action of a stage for invalid packets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Fate {
     Passes,
@@ -57,8 +57,8 @@ struct Hosts {
 impl Hosts {
     /// Sends forged packets in both families for a while, and holds what arrives where against what is to become of them.
     ///
-    /// Who has to wait for a CPU longer than a burst lasts sends or lets pass less than the rate, and more afterwards: one of
-    /// several tries has to be undisturbed.
+    /// Checks the limit of a stage. A process that waits for a CPU for longer than a burst lasts sends or passes less
+    /// than the rate, and more afterwards: one of several tries has to be undisturbed.
     fn forge(&self, weir: &Weir, stage: &str, fate: Fate, port: u16) {
         assert!((0..10).any(|_| self.look(weir, stage, fate, port)), "{stage}: others pass than the rate allows");
     }
@@ -181,7 +181,7 @@ fn forged_sources_meet_each_stage_and_an_asymmetric_customer_none() {
         echo(&line.left, target, [56]);
         echo(&other, target, [56]);
     }
-    // The scrubber's hardware addresses are asked for before it counts.
+    // The scrubber's hardware addresses are resolved before it counts.
     for target in ["10.5.0.1", "2001:db8:5::1"] {
         echo(&scrub, target, [56]);
     }

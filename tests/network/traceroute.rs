@@ -1,4 +1,4 @@
-//! traceroute sees weir as a hop, by its address on the side that is asked from.
+//! traceroute sees weir as a hop, with its address on the side of the sender.
 
 use crate::lab::{Lab, Line, LineOptions, Space, Weir};
 

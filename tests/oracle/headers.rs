@@ -95,7 +95,7 @@ fn config(lists: &[&List]) -> (String, Vec<usize>) {
     (text, lines)
 }
 
-/// What `weir check` says of a rule.
+/// The finding of `weir check` about a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Said {
     Refused,

@@ -48,7 +48,7 @@ const PREFIXES: [&str; 10] = [
     "2001:db8:1:2::/64",
 ];
 
-/// One source of each class that the prefixes tell apart.
+/// One source of each class that the prefixes distinguish.
 const SOURCES: [&str; 9] = [
     "172.16.0.1",
     "10.2.0.1",
@@ -196,7 +196,7 @@ fn config(policies: &[Policy]) -> (String, Vec<usize>) {
 
 /// Whether a finding says that a rule can be left out, at least where it is about.
 fn says_useless(finding: &Finding) -> bool {
-    let words = ["never decides", "never match", "left out", "not asked on", "never asked"];
+    let words = ["never decides", "never match", "left out", "does not apply on", "never applies"];
     ["duplicate-rule", "shadowed-rule", "redundant-rule"].contains(&finding.code.as_str())
         || words.iter().any(|words| finding.message.contains(words))
 }

@@ -51,7 +51,7 @@ const EVERYWHERE: [&str; 2] = ["0.0.0.0/0", "::/0"];
 struct Policy {
     mechanism: &'static str,
     action: &'static str,
-    /// What each class of `special` says; `None`: the defaults.
+    /// The action of each class of `special`; `None`: the defaults.
     special: Option<&'static str>,
     /// Whether the mechanism takes any source for valid on this interface.
     takes: bool,

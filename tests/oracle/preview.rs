@@ -58,7 +58,7 @@ struct Seen {
     source: IpAddr,
 }
 
-/// What becomes of a source.
+/// The verdict on a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Valid,
@@ -386,7 +386,7 @@ fn nothing_judged_is_a_failure() {
     }
 }
 
-/// What `tcpdump -i any` writes.
+/// The format of `tcpdump -i any`.
 #[test]
 fn captures_of_any_interface_are_read() {
     let mut random = Random::new(5);

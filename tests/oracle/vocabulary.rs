@@ -153,7 +153,7 @@ fn rules_and_explain_take_the_same_words_and_packets_are_printed_with_them() {
     let mut wrong = Vec::new();
     for family in [Family::V4, Family::V6] {
         let printed_types = printed_types(family);
-        // Words of the documentation's own text, of IANA, and those that packets are printed with.
+        // Words of the documentation's text, of IANA, and of printed packets.
         let mut words: BTreeSet<String> = WORDS.iter().map(|&word| word.to_owned()).collect();
         let first_words = printed_types.values().filter_map(|text| text.split(' ').next());
         words.extend(

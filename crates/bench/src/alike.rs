@@ -1,4 +1,4 @@
-//! Sets of rules like those that are used, drawn from a seed.
+//! Realistic sets of rules, drawn from a seed.
 //!
 //! ClassBench (Taylor and Turner, "ClassBench: A Packet Classification Benchmark", IEEE/ACM ToN 15(3), 2007) makes sets like
 //! access lists, firewalls and chains of Linux. The shares here are those of its sets acl1, fw1 and ipc1: of pairs of prefix
@@ -22,7 +22,7 @@ pub enum Alike {
     Chain,
 }
 
-/// What rules of a kind ask for, each with its share, in thousandths.
+/// The shares of the conditions of a kind of rule, in thousandths.
 struct Shares {
     /// The shortest lengths of both prefixes; from 8 to 24, up to seven bits are added.
     lengths: &'static [(u32, (u8, u8))],
@@ -319,7 +319,7 @@ mod tests {
         }
     }
 
-    /// The shares are those that were asked for, and the same seed draws the same set.
+    /// The shares are as requested, and the same seed draws the same set.
     #[test]
     fn sets_have_their_shares() {
         let rules = Alike::Firewall.rules(20_000, &mut Random::from_seed(3));

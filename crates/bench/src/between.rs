@@ -123,7 +123,8 @@ pub struct Load {
     pub weir: Cost,
     /// weir's packets per second to the kernel's, by window.
     pub rate_ratio: Figure,
-    /// Ticks per packet that weir adds to the straight way, to those that the kernel adds, by window.
+    /// Ratio of two costs, by window: the ticks per packet that weir adds to the direct path, and the ticks that the
+    /// kernel adds.
     pub added_ratio: Figure,
     /// Ticks per packet in each of weir's nodes. Taps call the system in them; the rings of packet sockets are emptied between
     /// vectors, which no node counts.
@@ -136,7 +137,7 @@ pub struct Load {
 pub struct Cost {
     /// Packets per second that arrived.
     pub rate: Figure,
-    /// Of the packets that were sent, those that did not arrive.
+    /// Sent packets that did not arrive.
     pub lost: Figure,
     /// Busy ticks of all CPUs per packet that arrived.
     pub ticks: Figure,
@@ -331,7 +332,7 @@ impl Sample {
         self.arrived as f64 / self.seconds
     }
 
-    /// What was sent just before a window may arrive in it.
+    /// Packets sent just before a window may arrive in it.
     fn lost(&self) -> f64 {
         (1.0 - self.arrived as f64 / self.sent.max(1) as f64).max(0.0)
     }

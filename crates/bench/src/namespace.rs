@@ -25,7 +25,7 @@ impl Namespace {
         Ok(Namespace { name })
     }
 
-    /// What `ip netns` calls it.
+    /// Returns the name for `ip netns`.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -58,7 +58,7 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // Nobody is left to be told.
+        // A failure cannot be reported any more.
         let _ = ip(&format!("netns delete {}", self.name));
     }
 }

@@ -16,7 +16,7 @@ pub struct Prefixes {
     pub v4: Vec<Prefix<u32>>,
     /// IPv6.
     pub v6: Vec<Prefix<u128>>,
-    /// What they are, in words.
+    /// The origin of the prefixes, in words.
     pub origin: String,
 }
 
@@ -59,7 +59,7 @@ impl Prefixes {
     /// Reads `ADDRESS/LENGTH` lines; a name that ends in `.gz` is decompressed. Empty lines and `#` comments are passed over.
     ///
     /// # Errors
-    /// When the file can not be read, or a line is no prefix: the error names the line.
+    /// If the file cannot be read, or a line is no prefix: the error names the line.
     pub fn read(path: &Path) -> io::Result<Prefixes> {
         let file = File::open(path)?;
         let zipped = path.extension().is_some_and(|extension| extension == "gz");

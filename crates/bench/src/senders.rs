@@ -1,4 +1,5 @@
-//! What sends through the gateway, and what counts at the other end: packet sockets, frames of XDP, and sockets of TCP and UDP.
+//! The senders of traffic through the gateway, and the receivers: packet sockets, frames of XDP, and sockets of TCP and
+//! UDP.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
@@ -22,7 +23,7 @@ use crate::error::system;
 /// Distinct flows.
 const FLOWS: u16 = 10_000;
 
-/// Frames that XDP is told to send at once: a tenth to a fifth of a second's.
+/// The number of frames that one XDP call sends: a tenth to a fifth of a second's.
 const COPIES: u32 = 150_000;
 
 /// Octets of TCP that count as a packet: those of a segment on a link of 1,500 octets.
@@ -51,7 +52,7 @@ pub(super) enum Sender {
 }
 
 impl Sender {
-    /// What the report calls it: the frames, and who sends them.
+    /// Returns the names for the report: of the frames, and of their sender.
     pub(super) fn names(self) -> (&'static str, &'static str) {
         match self {
             Sender::PacketSocket(SizeSpec::Imix) => ("imix", "packet socket"),
@@ -68,7 +69,7 @@ impl Sender {
     }
 }
 
-/// What both ends of a load count, and what ends them.
+/// The counters of both ends of a load, and the signal that ends them.
 #[derive(Debug, Default)]
 pub(super) struct Gauge {
     pub(super) stop: AtomicBool,
@@ -84,7 +85,7 @@ impl Gauge {
     }
 }
 
-/// Sends frames from memory out by a device until told to stop, on one CPU.
+/// Sends frames from memory by a device until stopped, on one CPU.
 pub(super) fn frames(device: &str, to: [u8; 6], sender: Sender, cpu: usize, gauge: &Gauge) -> Result<(), Error> {
     affinity::pin(cpu).map_err(system("the sender's CPU"))?;
     match sender {
@@ -226,7 +227,7 @@ impl Listener {
     }
 }
 
-/// Sends to a socket until told to stop.
+/// Sends to a socket until stopped.
 pub(super) fn sockets(sender: Sender, to: SocketAddrV4, gauge: &Gauge) -> io::Result<()> {
     if sender == Sender::Tcp {
         let mut stream = TcpStream::connect_timeout(&to.into(), PATIENCE)?;

@@ -55,7 +55,7 @@ pub struct Occupancy {
     pub small: (usize, usize),
     /// Large chunks in all, and in the pool.
     pub large: (usize, usize),
-    /// What the pages are.
+    /// The kind of its pages.
     pub pages: Pages,
 }
 

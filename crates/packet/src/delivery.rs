@@ -1,8 +1,8 @@
 //! Delivery of IPv6 packets to the node that they are for: its walk over their extension headers (RFC 8200 section 4).
 //!
-//! [`ipv6::walk`] finds the transport header of any packet, for the sake of policies. A
-//! destination does more. It processes the headers in their order, discards what they ask to have discarded, and reports
-//! what it does not recognise. It walks over no header that it does not implement, such as AH.
+//! [`ipv6::walk`] finds the transport header of any packet, for policies. A destination does more. It processes the
+//! headers in their order, discards packets if a header requires it, and reports unrecognised headers. It walks over no
+//! header that it does not implement, such as AH.
 
 use crate::wire::icmpv6::parameter_problem;
 use crate::wire::{be16, ipv6, protocol};
@@ -21,7 +21,7 @@ pub struct Payload {
 /// Why the headers of a packet end its delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Undeliverable {
-    /// Its source is told of a parameter problem.
+    /// Its source gets a parameter problem.
     #[error("parameter problem, code {code}, at octet {pointer}")]
     Problem {
         /// See [`parameter_problem`].

@@ -1,9 +1,9 @@
 //! Fragmentation of IPv4 datagrams (RFC 791 section 3.2, RFC 1812 section 4.2.2.7), and of IPv6 packets at their source.
 //!
-//! A router cuts a datagram, or a fragment of one, into fragments that the next link takes. All but the last are as long
-//! as the link allows, in multiples of 8 octets. The last takes whatever fits the link, so that there are as few fragments
-//! as possible. The order is that of the data. IPv6 routers do not fragment;
-//! whoever sends may ([`SourceFragmenter`]).
+//! A router cuts a datagram, or a fragment of one, into fragments that the next link takes. All but the last are as
+//! long as the link allows, in multiples of 8 octets. The last takes whatever fits the link, so that there are as few
+//! fragments as possible. The order is that of the data. IPv6 routers do not fragment; the source may
+//! ([`SourceFragmenter`]).
 
 mod room;
 mod source;
@@ -24,7 +24,7 @@ pub struct Fragmenter<'a> {
     /// The header of later fragments: only the options that are copied.
     later: [u8; ipv4::MAX_LENGTH],
     later_length: usize,
-    /// What is still to be sent.
+    /// The remaining data.
     rest: &'a [u8],
     first_room: Room,
     later_room: Room,

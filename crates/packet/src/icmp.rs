@@ -37,7 +37,7 @@ pub enum ErrorV4 {
     },
     /// Destination unreachable because the packet is longer than the next link takes (RFC 1191).
     FragmentationNeeded {
-        /// What that link takes, in octets; told as 65,535 from there on.
+        /// The MTU of that link in octets; larger values are sent as 65,535.
         mtu: u32,
     },
     /// A field is wrong.
@@ -77,7 +77,7 @@ pub enum ErrorV6 {
     },
     /// The packet is longer than the next link takes.
     PacketTooBig {
-        /// What that link takes, in octets.
+        /// The MTU of that link in octets.
         mtu: u32,
     },
     /// A field, a next header or an option is wrong: see [`icmpv6::parameter_problem`].
@@ -90,10 +90,10 @@ pub enum ErrorV6 {
 }
 
 impl ErrorV6 {
-    /// The error that tells the sender of a packet for this node that nothing here serves it (RFC 8200 section 4, RFC 4443
-    /// section 3): a parameter problem of its extension headers, an unrecognised next header, a port without a listener.
-    /// `packet` starts with an IPv6 header that has passed [`crate::parse::ipv6`]. `None` where silence is due: TCP is
-    /// refused by resets, unknown ICMPv6 messages and packets without a payload are ignored.
+    /// Returns the error for the sender of a packet to this node that nothing here serves (RFC 8200 section 4, RFC 4443
+    /// section 3): a parameter problem of its extension headers, an unrecognised next header, a port without a
+    /// listener. `packet` starts with an IPv6 header that has passed [`crate::parse::ipv6`]. Returns `None` where no
+    /// error is due: TCP is refused by resets, unknown ICMPv6 messages and packets without a payload are ignored.
     pub fn of_unserved(packet: &[u8]) -> Option<ErrorV6> {
         match delivery::payload(packet) {
             Err(Undeliverable::Problem { code, pointer }) => Some(ErrorV6::ParameterProblem { code, pointer }),
@@ -110,7 +110,7 @@ impl ErrorV6 {
         }
     }
 
-    /// The parameter problem that tells the sender of a malformed packet; `None` where silence is due.
+    /// Returns the parameter problem for the sender of a malformed packet; `None` where no error is due.
     pub fn of_malformed(malformed: Malformed) -> Option<ErrorV6> {
         malformed.parameter_problem().map(|(code, pointer)| ErrorV6::ParameterProblem { code, pointer })
     }

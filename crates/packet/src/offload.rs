@@ -1,7 +1,7 @@
-//! What a network card or the kernel left undone in a packet, and how it is told (`struct virtio_net_hdr`,
+//! The offloads that a network card or the kernel left to be completed, and their header (`struct virtio_net_hdr`,
 //! Virtual I/O Device 1.2, section 5.1.6).
 
-/// What is known of the transport checksum.
+/// The state of the transport checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum Checksum {
@@ -14,7 +14,7 @@ pub enum Checksum {
     Partial,
 }
 
-/// What a packet longer than the link's is to be cut into.
+/// The kind of segments that a super-packet stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum Gso {
@@ -149,7 +149,7 @@ impl VirtioHeader {
         Ok(Offload { checksum, gso, segment, start, offset })
     }
 
-    /// The header that tells the kernel of this state; `header_len` counts all headers in front of the payload.
+    /// Builds the header of this state for the kernel; `header_len` counts all headers in front of the payload.
     pub fn of(offload: &Offload, header_len: u16) -> Self {
         let (flags, csum_start, csum_offset) = match offload.checksum {
             Checksum::Unknown => (0, 0, 0),

@@ -34,7 +34,7 @@ pub struct Packet {
     flow_out: u32,
     /// Its `start` counts from the start of the chunk, modulo 2^16, so that no change of the headers in front moves it.
     offload: Offload,
-    /// What the chunk's scratch holds, and the chunk's class.
+    /// The contents of the chunk's scratch, and the chunk's class.
     kept: u8,
     /// The note about its translation, 24 bits.
     translation: [u8; 3],
@@ -437,7 +437,7 @@ impl Packet {
         self.flags = parsed.flags;
     }
 
-    /// What the parser found, of the frame as it is now.
+    /// Returns the parser's result for the frame as it is now.
     #[inline(always)]
     pub fn parsed(&self) -> Parsed {
         let l3_length = self.len.saturating_sub(u32::from(self.l3));
@@ -474,7 +474,7 @@ impl Packet {
         self.interface = interface;
     }
 
-    /// What the forwarding lookup found: an index into the gateway's forwarding objects.
+    /// Returns the result of the forwarding lookup: an index into the gateway's forwarding objects.
     #[inline(always)]
     pub fn forwarding(&self) -> u32 {
         self.forwarding
@@ -680,8 +680,8 @@ impl Packet {
         }
     }
 
-    /// What is still to be done to it. [`Offload::start`] counts from the start of the frame as it is now, whatever was
-    /// put in front or taken away since it was set.
+    /// Returns the offloads that are to be completed. [`Offload::start`] counts from the start of the frame as it is
+    /// now, whatever was added or removed in front since it was set.
     #[inline(always)]
     pub fn offload(&self) -> Offload {
         let partial = self.offload.checksum == Checksum::Partial;
@@ -715,7 +715,7 @@ impl Packet {
         }
     }
 
-    /// Asks for the first line of the frame.
+    /// Prefetches the first line of the frame.
     #[inline(always)]
     pub fn prefetch(&self) {
         weir_base::prefetch::read(self.first().as_ptr());

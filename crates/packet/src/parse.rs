@@ -1,9 +1,9 @@
-//! The one pass over a header stack: what every packet is checked for, and what later steps ask it.
+//! The one pass over a header stack: the checks of every packet, and the results that later steps read.
 //!
 //! [`ethernet()`] reads addresses, tags and the type; [`ipv4()`] and [`ipv6()`] check an IP header and find the
 //! transport header. A packet that passes has a [`Parsed`]: where its headers start, its protocol, and [`ParseFlags`].
-//! What the flags say is present is present, wholly, within both the bytes and the length that the IP header gives: no
-//! later step has to ask again, and none can read what is not there.
+//! A part that the flags report as present is present, wholly, within both the bytes and the length that the IP header
+//! gives: no later step has to check again, and none can read past the end.
 //!
 //! Nothing here allocates or panics, whatever the bytes. The three functions are always inlined: a [`Parsed`] that went
 //! through memory would be written field by field and read as a whole, which stalls the CPU for longer than the
@@ -109,11 +109,12 @@ impl Malformed {
         }
     }
 
-    /// Code and pointer of the ICMPv6 parameter problem that may tell the sender; `None`: dropped in silence, as
-    /// RFC 1812 section 5.2.2 wants for all of IPv4, and as befits a header whose addresses are in doubt.
+    /// Returns code and pointer of the ICMPv6 parameter problem for the sender; `None`: the packet is dropped without
+    /// an error. RFC 1812 section 5.2.2 wants this for all of IPv4; it also suits a header whose addresses are in
+    /// doubt.
     pub const fn parameter_problem(self) -> Option<(u8, u32)> {
         match self {
-            // RFC 7112 section 5 asks for pointer 0.
+            // RFC 7112 section 5 requires pointer 0.
             Malformed::TruncatedExtensionHeader { first_fragment: true, .. } => {
                 Some((parameter_problem::INCOMPLETE_CHAIN, 0))
             }
@@ -132,12 +133,12 @@ impl Malformed {
     }
 }
 
-/// What the link layer says of a frame.
+/// The link-layer fields of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct L2 {
-    /// Who it is for.
+    /// The destination.
     pub destination: MacAddress,
-    /// Who sent it.
+    /// The source.
     pub source: MacAddress,
     /// The type behind at most two tags. Behind a third tag nobody looks: the type is then that of a tag.
     pub ethertype: u16,
@@ -195,8 +196,8 @@ fn tags(frame: &[u8], l2: &mut L2) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// What a transport protocol needs to be present for [`ParseFlags::L4`] and [`ParseFlags::L4_HEADER`], in octets; 255
-/// where it has neither. One load answers for all protocols, without a branch.
+/// The octets of a transport header that have to be present for [`ParseFlags::L4`] and [`ParseFlags::L4_HEADER`]; 255
+/// if the protocol has neither. One load serves all protocols, without a branch.
 type Needs = [[u8; 2]; 256];
 
 const NEEDS_V4: Needs = needs(protocol::ICMP);
@@ -263,8 +264,9 @@ pub fn ipv4(frame: &[u8], l3: usize) -> Result<Parsed, Malformed> {
     })
 }
 
-/// What [`ipv4()`] says of the usual packet: TCP or UDP, whole and with its header, no options, behind an Ethernet header
-/// without tags. `None` of any other, good or bad: ask [`ipv4()`]. A third of the work, most of the time.
+/// Returns the result of [`ipv4()`] for the usual packet: TCP or UDP, whole and with its header, no options, behind an
+/// Ethernet header without tags. Returns `None` for any other packet, good or bad: call [`ipv4()`]. It takes a third of
+/// the work, most of the time.
 #[inline(always)]
 pub fn usual_ipv4(frame: &[u8]) -> Option<Parsed> {
     const L4: usize = ethernet::LENGTH + ipv4::LENGTH;
@@ -282,7 +284,7 @@ pub fn usual_ipv4(frame: &[u8]) -> Option<Parsed> {
     usual.then_some(Parsed { l3: ethernet::LENGTH as u16, l4: L4 as u16, protocol, flags, l3_length: total as u32 })
 }
 
-/// What [`ipv6()`] says of the usual packet, as [`usual_ipv4`] does.
+/// Returns the result of [`ipv6()`] for the usual packet, as [`usual_ipv4`] does.
 #[inline(always)]
 pub fn usual_ipv6(frame: &[u8]) -> Option<Parsed> {
     const L4: usize = ethernet::LENGTH + ipv6::LENGTH;
@@ -325,7 +327,7 @@ fn long_header(packet: &[u8], header: &[u8; ipv4::LENGTH]) -> Result<usize, Malf
 /// starts, in octets from the start of `frame`; bytes after the packet are padding.
 ///
 /// # Errors
-/// The first check that fails; [`Malformed::parameter_problem`] says what to tell the sender of it.
+/// The first check that fails; [`Malformed::parameter_problem`] gives the error for the sender.
 #[inline(always)]
 pub fn ipv6(frame: &[u8], l3: usize) -> Result<Parsed, Malformed> {
     let packet = frame.get(l3..).unwrap_or(&[]);
@@ -598,7 +600,7 @@ mod tests {
         );
     }
 
-    /// What every successful parse promises.
+    /// Checks the guarantees of every successful parse.
     fn promises(frame: &[u8], parsed: &Parsed) -> Result<(), TestCaseError> {
         let (start, end) = (usize::from(parsed.l3), usize::from(parsed.l3) + parsed.l3_length as usize);
         prop_assert!(end <= frame.len());

@@ -10,18 +10,18 @@
 //! its offset from there, whatever comes first; the headers of the first fragment stand right in front of the data. So
 //! every octet is copied once, and the packet is whole when the last has come.
 //!
-//! # What has come
-//! All offsets count in units of 8 octets, of which a datagram has 8192 at most: a bit for each unit says whether it has
-//! come, and another whether a fragment starts there. That takes 2 KiB a datagram, however many fragments it comes in
-//! and in whatever order, and each fragment costs a walk over its own bits. (RFC 815 keeps a list of holes in the holes
-//! themselves: less memory, but its length is up to whoever sends, and it does not tell a repeated fragment from an
+//! # Received units
+//! All offsets count in units of 8 octets, of which a datagram has 8192 at most. One bit for each unit says whether it
+//! has arrived, and another whether a fragment starts there. That takes 2 KiB a datagram, whatever the number and order
+//! of its fragments, and each fragment costs a walk over its own bits. (RFC 815 keeps a list of holes in the holes
+//! themselves: less memory, but its length is up to the sender, and it cannot distinguish a repeated fragment from an
 //! overlapping one.)
 //!
 //! # Overlaps
 //! A fragment that overlaps another ends the whole datagram, in both families: RFC 5722 wants that for IPv6, and the
-//! attacks that it prevents are no better in IPv4. A fragment that comes again exactly as it was is ignored, as RFC 8200
-//! allows, since networks do repeat packets. A datagram that ended like this stays known until its time is over, so that
-//! what comes of it later is discarded, too, and does not begin another.
+//! attacks that it prevents are no better in IPv4. An exact duplicate of a fragment is ignored, as RFC 8200 allows,
+//! since networks do repeat packets. A datagram that ended like this stays known until its time is over, so that later
+//! fragments of it are discarded, too, and do not begin another.
 
 mod datagram;
 mod piece;

@@ -53,7 +53,7 @@ impl Vector {
         Ok((self.len - 1) as u8)
     }
 
-    /// One of the packets that were pushed since it was last cleared was still to be segmented: told without looking at each.
+    /// Returns whether a super-packet was pushed since the vector was last cleared, without a look at each packet.
     #[inline(always)]
     pub fn has_segments(&self) -> bool {
         self.segments

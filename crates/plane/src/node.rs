@@ -18,7 +18,7 @@ macro_rules! nodes {
                 match self { $(Node::$variant => $name,)* }
             }
 
-            /// What it does.
+            /// Returns the description of the node.
             pub const fn description(self) -> &'static str {
                 match self { $(Node::$variant => $description,)* }
             }

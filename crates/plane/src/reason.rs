@@ -2,12 +2,12 @@
 
 use weir_packet::parse::Malformed;
 
-/// What an operator should think of a reason.
+/// The severity of a drop reason for an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
     /// The gateway is short of something, or wrong.
     Error,
-    /// Somebody sends what can not be forwarded.
+    /// A sender sends packets that cannot be forwarded.
     Warning,
     /// Policy, as configured.
     Info,
@@ -43,12 +43,12 @@ macro_rules! reasons {
                 match self { $(Reason::$variant => $name,)* }
             }
 
-            /// What it means.
+            /// Returns the description of the reason.
             pub const fn description(self) -> &'static str {
                 match self { $(Reason::$variant => $description,)* }
             }
 
-            /// What an operator should think of it.
+            /// Returns the severity of the reason.
             pub const fn severity(self) -> Severity {
                 match self { $(Reason::$variant => Severity::$severity,)* }
             }
@@ -129,7 +129,8 @@ reasons! {
     Unreachable "unreachable" Info "ip-lookup" "An unreachable route covers the destination.";
     NoNeighbor "no-neighbor" Warning "neighbor" "The next hop did not resolve in time.";
     NeighborQueueFull "neighbor-queue-full" Warning "neighbor" "More packets wait for hardware addresses than may: the oldest made room.";
-    EspNoSa "esp-no-sa" Warning "esp-encrypt, esp-decrypt" "Outbound: the SAs of the policy have no `out`. Inbound: no SA has the packet's destination and SPI, plain or in UDP and with the ports as it came.";
+    EspNoSa "esp-no-sa" Warning "esp-decrypt" "Inbound: no SA has the packet's destination and SPI, plain or in UDP and with the ports as it came.";
+    EspNoOutbound "esp-no-outbound" Warning "esp-encrypt" "Outbound: the pair of SAs of the policy has no `out`, or is gone.";
     EspReplay "esp-replay" Warning "esp-decrypt" "The sequence number was received before, or lies behind the anti-replay window (RFC 4303, 3.4.3).";
     EspAuth "esp-auth" Warning "esp-decrypt" "The integrity check value does not match: the packet is not the peer's, or it was changed on its way.";
     EspMalformed "esp-malformed" Warning "esp-decrypt" "The ESP packet is too short, its padding or its protocol is not what its SA allows.";
@@ -138,6 +139,8 @@ reasons! {
     EspSelector "esp-selector" Warning "ip-input" "The decrypted packet fits no policy that protects with its SA (RFC 4301, 5.2).";
     EspTransport "esp-transport" Warning "esp-encrypt" "The SA is in transport mode, and the packet is a fragment or is not between the SA's addresses.";
     EspExhausted "esp-exhausted" Error "esp-encrypt" "The SA has used its last sequence number.";
+    EspExpired "esp-expired" Error "esp-encrypt, esp-decrypt" "A hard lifetime of the SA is over (RFC 4301, 4.4.2.1).";
+    EspKeepalive "esp-keepalive" Info "local" "A keepalive of ESP in UDP (RFC 3948, 2.3).";
     EspUnreserved "esp-unreserved" Error "esp-encrypt" "The SA has no sequence number that is reserved on disk: the log says why the directory `state` cannot be written, or it is too slow.";
     TunnelUnknown "tunnel-unknown" Warning "tunnel-decap" "A packet between the addresses of a tunnel, with another identifier.";
     TunnelMalformed "tunnel-malformed" Warning "tunnel-decap" "The header of the tunnel's protocol is malformed, or names a protocol that is not taken out.";

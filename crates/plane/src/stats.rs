@@ -1,5 +1,5 @@
-//! What a running gateway tells of itself: plain values, taken by the control thread from the workers' counters without
-//! stopping them. Rendering (tables, JSON) is the command line's business.
+//! The statistics of a running gateway: plain values that the control thread takes from the workers' counters without
+//! stopping them. The command line renders them as tables and JSON.
 
 mod ipsec;
 mod tunnel;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use ipsec::{SaDirection, SaInbound, SaStats};
+pub use ipsec::{PathMtu, SaDirection, SaInbound, SaLife, SaPhase, SaStats};
 pub use tunnel::TunnelStats;
 
 /// A word of the program's own, or one that was read from JSON.
@@ -48,7 +48,7 @@ pub struct WorkerStats {
     pub worker: usize,
     /// The CPU it is pinned to.
     pub core: Option<usize>,
-    /// Its nodes, in the order of the graph; those that never ran included.
+    /// Its nodes in the order of the graph, including nodes that never ran.
     pub nodes: Vec<NodeStats>,
     /// Packets received from ports.
     pub received: u64,
@@ -58,7 +58,7 @@ pub struct WorkerStats {
     pub dropped: u64,
     /// Packets delivered to the gateway itself.
     pub local: u64,
-    /// What it saw of neighbours and could not tell, the control side being behind.
+    /// Neighbour events that were lost because the ring to the control thread was full.
     pub events_lost: u64,
     /// Main-loop rounds, and how many of them found nothing to do.
     pub loops: u64,
@@ -85,6 +85,10 @@ pub struct NodeStats {
     pub suspends: u64,
     /// Ticks spent in it.
     pub ticks: u64,
+    /// Vectors by the number of their packets, by [class](crate::graph::counters::VECTOR_CLASSES).
+    pub by_packets: Vec<u64>,
+    /// Vectors by their ticks per packet, by [class](crate::graph::counters::TICK_CLASSES).
+    pub by_ticks: Vec<u64>,
 }
 
 /// A drop reason and how often it occurred.
@@ -122,9 +126,9 @@ pub struct InterfaceStats {
     pub vrf: String,
     /// Addresses, `address/length`.
     pub addresses: Vec<String>,
-    /// Those of them that follow from the hardware address and not from the configuration.
+    /// The addresses that follow from the hardware address, not from the configuration.
     pub automatic: Vec<String>,
-    /// Those of them that are not used: nobody has been asked yet whether he has them, or somebody has.
+    /// The tentative addresses: duplicate address detection has not ended, or has found another station.
     pub tentative: Vec<String>,
     /// Received, in packets and octets of frames.
     pub rx: Traffic,
@@ -142,7 +146,8 @@ pub struct InterfaceStats {
     pub receive_errors: u64,
     /// Frames the port refused to send.
     pub transmit_errors: u64,
-    /// What fault injection did: (`dropped` | `duplicated` | `reordered` | `corrupted` | `truncated`, packets); empty without it.
+    /// Effects of fault injection: (`dropped` | `duplicated` | `reordered` | `corrupted` | `truncated`, packets); empty
+    /// without it.
     pub faults: Vec<(&'static str, u64)>,
     /// Where it was declared, `file:line`.
     pub origin: String,
@@ -177,7 +182,7 @@ pub struct Conservation {
 }
 
 impl Conservation {
-    /// What is unaccounted for: 0 unless packets are in the middle of the graph (or weir is wrong).
+    /// Returns the number of packets that the equation lacks: 0 unless packets are in the graph or weir has an error.
     pub fn imbalance(&self) -> i64 {
         let into = self.received + self.created;
         let out = self.transmitted + self.local + self.held + self.dropped + self.absorbed;
@@ -208,7 +213,7 @@ pub struct TableStats {
     pub limit: u64,
     /// Octets of memory.
     pub bytes: u64,
-    /// What happens when it is full.
+    /// The behaviour of a full table.
     pub when_full: Name,
 }
 
@@ -298,6 +303,8 @@ pub struct FlowRow {
     pub packets: [u64; 2],
     /// Octets from the IP header on, likewise.
     pub bytes: [u64; 2],
+    /// Why packets of each direction walk; `None`: they take a learned decision.
+    pub slow: [Option<&'static str>; 2],
 }
 
 /// The rule that opened a session.
@@ -544,15 +551,15 @@ pub struct NeighborStats {
     pub entries: u64,
     /// How many there may be.
     pub limit: u64,
-    /// Those that were asked and have never answered.
+    /// Neighbours that were solicited and have never answered.
     pub incomplete: u64,
-    /// Those that made room for others.
+    /// Neighbours that were evicted.
     pub evicted: u64,
-    /// Those for whom nobody made room.
+    /// Neighbours that were refused because none could be evicted.
     pub refused: u64,
     /// Questions and announcements that the rate did not allow.
     pub unsent: u64,
-    /// What workers saw and could not tell, the control side being behind.
+    /// Neighbour events that were lost because the ring to the control thread was full.
     pub events_lost: u64,
 }
 
@@ -575,22 +582,22 @@ pub struct NeighborRow {
     pub origin: String,
 }
 
-/// What a sampler took of packets. Counted from its first start on, whatever is cleared.
+/// The counters of a sampler. They count from its first start; `clear` does not reset them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SamplerStats {
     /// Its name.
     pub name: String,
     /// Packets of which some were to be taken.
     pub offered: u64,
-    /// Those that were.
+    /// Packets that were sampled.
     pub taken: u64,
-    /// Those that would have been, but were too many for a second.
+    /// Packets that were not sampled because of the rate limit.
     pub over_rate: u64,
-    /// Those that would have been, but for which a worker's ring had no room.
+    /// Packets that were not sampled because the ring of a worker had no room.
     pub ring_full: u64,
 }
 
-/// What an interface counted of source address validation, of one family.
+/// The counters of source address validation on an interface, of one family.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SavInterfaceStats {
     /// The interface.
@@ -601,15 +608,15 @@ pub struct SavInterfaceStats {
     pub policy: String,
     /// Packets that were validated.
     pub checked: u64,
-    /// Of these, those that no rule knows the source of and that went on for it.
+    /// Valid packets whose source is unknown and that went on for it.
     pub unknown: u64,
     /// Packets that were not validated, being exempt.
     pub exempt: u64,
-    /// Those of the following that were dropped because more of them came than may pass.
+    /// Invalid packets that were dropped by a limit.
     pub limited: u64,
-    /// Those of the following that were sent elsewhere.
+    /// Invalid packets that were redirected.
     pub redirected: u64,
-    /// Those that were not valid, by what found them so: every mechanism, in order.
+    /// Invalid packets by the check that found them, for every mechanism in order.
     pub invalid: Vec<(&'static str, Traffic)>,
 }
 
@@ -622,11 +629,11 @@ pub struct InvalidSources {
     pub limit: usize,
     /// Octets of memory, over all workers.
     pub octets: usize,
-    /// What was counted for prefixes that had to make room for others: how many had to, and the traffic of these.
+    /// The number of evicted prefixes, and their traffic.
     pub lost: (u64, Traffic),
 }
 
-/// What came from a prefix by an interface and was not valid for one cause.
+/// The invalid packets of one prefix, interface and cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidSourceRow {
     /// The interface.
@@ -639,7 +646,7 @@ pub struct InvalidSourceRow {
     pub source: std::net::IpAddr,
     /// Packets and octets of frames.
     pub traffic: Traffic,
-    /// What found them so.
+    /// The check that found the packets invalid.
     pub by: &'static str,
     /// How long ago the last of them came.
     pub age: Duration,
@@ -673,23 +680,23 @@ pub struct AclListStats {
     pub name: String,
     /// Where it was declared; empty where it was not.
     pub origin: String,
-    /// Who made it, and when in seconds of the Unix epoch, if it was not declared.
+    /// The creator of the list and the time in seconds of the Unix epoch, if a command created it.
     pub created: Option<(String, u64)>,
     /// Rules of it were changed since it was declared.
     pub edited: bool,
     /// Rules.
     pub rules: usize,
-    /// Those of them that came while the gateway ran.
+    /// The number of rules that live edits added.
     pub live: usize,
-    /// What becomes of packets that no rule matches.
+    /// The action for packets that no rule matches.
     pub default: crate::model::AclDefault,
     /// The number of the default.
     pub default_number: u32,
     /// Packets that it decided about, and their octets from the IP header on.
     pub default_matched: Traffic,
-    /// Those that rules decided about.
+    /// Packets that rules decided about.
     pub matched: Traffic,
-    /// The interfaces that name it for what comes in.
+    /// The interfaces with this ingress list.
     pub input: Vec<String>,
     /// The interfaces that name it for what leaves.
     pub output: Vec<String>,
@@ -710,7 +717,7 @@ pub struct AclRuleRow {
     pub rule: crate::model::AclRule,
     /// Packets that it matched, and their octets from the IP header on.
     pub matched: Traffic,
-    /// Of these, those that its limit dropped; `None`: it has no limit.
+    /// Packets that the rule's limit dropped; `None` without a limit.
     pub limited: Option<u64>,
     /// `file`, or who said so while the gateway ran.
     pub source: String,
@@ -720,16 +727,16 @@ pub struct AclRuleRow {
     pub time: Option<u64>,
 }
 
-/// What access lists that are asked one behind the other are compiled to.
+/// Access lists that are compiled together into one section of a chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AclSectionStats {
     /// The lists, in their order.
     pub lists: Vec<String>,
-    /// Nothing is asked after them about packets that they do not decide about.
+    /// No section follows for packets that no rule matches.
     pub is_last: bool,
-    /// The interfaces that ask them about what comes in.
+    /// The interfaces with this section at ingress.
     pub input: Vec<String>,
-    /// The interfaces that ask them about what leaves.
+    /// The interfaces with this section at egress.
     pub output: Vec<String>,
     /// For IPv4.
     pub v4: AclTableStats,
@@ -746,7 +753,7 @@ pub struct AclTableStats {
     pub lookup_octets: usize,
     /// Octets of what the control side keeps beside it.
     pub control_octets: usize,
-    /// Rules ask for ports, types or flags, which later fragments do not have.
+    /// Rules match ports, types or flags, which later fragments do not have.
     pub needs_transport: bool,
     /// How a lookup fares at worst.
     pub worst: weir_table::classify::Shape,
@@ -779,13 +786,13 @@ pub struct SavPolicyStats {
     pub sample: Option<(u32, String)>,
     /// Rules that say which packets are not validated.
     pub exempt: usize,
-    /// `off`, `known` or `strict`: what is asked of source hardware addresses.
+    /// The check of source hardware addresses: `off`, `known` or `strict`.
     pub link_check: &'static str,
-    /// When somebody is told.
+    /// The threshold of its alarm.
     pub alarm: Option<crate::model::Alarm>,
     /// Where it was declared.
     pub origin: String,
-    /// Its tables, IPv4 and IPv6; none for those that ask routes.
+    /// Its tables, IPv4 and IPv6; empty for mechanisms that use routes.
     pub tables: Vec<SavTableStats>,
     /// Entries by who says so: `file`, then the others.
     pub sources: Vec<(String, usize)>,
@@ -874,7 +881,7 @@ pub struct AllowlistStats {
     pub octets: usize,
     /// Interfaces that name it, in the order of the configuration, by family.
     pub interfaces: crate::model::PerFamily<Vec<String>>,
-    /// Packets whose sources it contains, of those that it was asked about.
+    /// Packets that were looked up in the list and whose sources it contains.
     pub passed: u64,
     /// Packets whose sources it does not contain: they were dropped.
     pub refused: u64,

@@ -11,7 +11,7 @@ use weir_plane::sample::{Cause, Treatment};
 /// From a host on `lan` to one behind `wan`, in each family.
 const WAYS: [&str; 2] = [" from 10.0.0.2PORT to 198.51.100.9", " from 2001:db8:a::2PORT to 2001:db8:ffff::9"];
 
-/// What a list says about packets that a gateway forwards, on their way in and on their way out.
+/// Returns the verdicts of a list on packets that a gateway forwards, as ingress list and as egress list.
 #[track_caller]
 fn verdicts(rules: &[&str], packets: &[(&str, bool)]) {
     for output in [false, true] {
@@ -352,7 +352,7 @@ fn interfaces_of_one_port_have_lists_of_their_own() {
         .acl_in("red", &["b"]);
     let mut rig = build.rig();
     let text = |port: u16, tags: &str| format!("udp from 10.0.0.2 port 9 to 198.51.100.9 port {port}{tags}");
-    // In one vector, alternating: packets of one chain are asked together, and none is forgotten.
+    // In one vector, alternating: packets of one chain are looked up together, and none is forgotten.
     let tags = ["", " vlan 7", " vlan 8 inner 9"];
     let frames: Vec<_> = (0..252).map(|n| rig.frame("lan", &text(1 + n / 3 % 2, tags[usize::from(n) % 3]))).collect();
     let (outcomes, out) = rig.put_all("lan", &frames);

@@ -47,7 +47,7 @@ impl Asked {
         let protocol = [6, 17, if v6 { 58 } else { 1 }, 99][random.below(4) as usize];
         let words = match protocol {
             6 | 17 => (random.below(6) as u16, random.below(6) as u16),
-            // No errors, whose rejection nobody would be told of, and nothing of neighbour discovery.
+            // No errors, whose rejection would not be reported, and no neighbour discovery.
             1 => (8 + random.below(3) as u16 * 5, random.below(2) as u16),
             58 => (128 + random.below(2) as u16, random.below(2) as u16),
             _ => (0, 0),
@@ -110,7 +110,7 @@ impl Asked {
         frame
     }
 
-    /// What the words of a rule say.
+    /// Returns whether the words of a rule match the packet.
     fn matches(&self, rule: &AclRule) -> bool {
         let has = |addresses: &Addresses, address: IpAddr| match addresses {
             Addresses::Any => true,
@@ -226,7 +226,7 @@ fn the_graph_does_what_the_words_say() {
         let transport = round % 4 != 0;
         let mut build = two_ports().vlan("one", "lan", &[1], &[]).vlan("two", "lan", &[2], &[]);
         build = build.via("10.7.0.0/16", &["lan 10.0.0.2"]).via("2001:db8:77::/48", &["lan 2001:db8:a::2"]);
-        // Who is rejected is told each time, and by nobody else's limit.
+        // Each rejection is reported, without the limit on ICMP errors.
         build = build.icmp(IcmpLimits { error_rate: u32::MAX, error_burst: u32::MAX, ..IcmpLimits::default() });
         let lists = 1 + (random.below(3) as usize).max(usize::from(round % 3 == 2));
         for number in 0..lists {
@@ -241,7 +241,8 @@ fn the_graph_does_what_the_words_say() {
             build.0.acls.push(AclList { name, rules, default, sample: None, origin: Origin::default() });
         }
         let all: Vec<AclIndex> = (0..lists as u16).map(AclIndex).collect();
-        // By the packet's tag: what it is asked by. In every third round, large lists that are in several are kept once.
+        // By the packet's tag, which selects the interface and so its lists. In every third round, large lists that are
+        // in several sequences are shared.
         let shared = round % 3 == 2 && !output;
         let mut asked_by = [all.clone(), all.clone(), all];
         if shared {

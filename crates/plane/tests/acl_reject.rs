@@ -1,4 +1,4 @@
-//! How sources are told that a packet was rejected: by a reset (RFC 9293, 3.10.7.1), or by ICMP (RFC 1812, 5.2.7.1; RFC
+//! The report of a rejection to the source: a TCP reset (RFC 9293, 3.10.7.1), or an ICMP error (RFC 1812, 5.2.7.1; RFC
 //! 4443, 3.1).
 
 mod kit;
@@ -82,7 +82,7 @@ fn what_no_reset_is_sent_about() {
                 assert_eq!(passage.out.len(), usize::from(action == "reject+icmp"));
             }
         }
-        // Of fragments the source is told by ICMP, unless the rule has resets alone.
+        // The sources of fragments get an ICMP error, unless the rule has resets alone.
         let passage = rig.send("lan", &format!("{} fragment 0+", SYN[0]));
         assert_eq!(passage.outcome.verdict, Verdict::Drop(Reason::AclReject));
         assert_eq!(passage.out.len(), usize::from(action != "reject+reset"));

@@ -57,7 +57,7 @@ fn no_node_allocates() {
     if let StreamSource::Template(template) = &mut spoofed.source {
         template.source = (ip("11.0.2.9"), ip("11.0.2.99"));
     }
-    // Questions on the link, what the host is to get, and what it hears beside us.
+    // Solicitations on the link, packets for the host, and multicast for it.
     let group = MacAddress::of_ipv6_multicast(nd::ALL_NODES);
     let answer = Nd::NeighborAdvertisement {
         target: "fe80::9".parse().unwrap(),
@@ -119,7 +119,7 @@ fn no_node_allocates() {
             measure(&build.policy("p", mechanism).validate(&["in"], "p"));
         }
     }
-    // With access lists, on both ways: rules that pass, drop, tell and limit, and fragments.
+    // With access lists in both directions: rules that pass, drop, reject and limit, and fragments.
     let rules = [
         "deny udp from 11.0.0.0/8",
         "permit udp port 53 limit 100000",

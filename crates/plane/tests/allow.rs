@@ -23,7 +23,7 @@ fn v6(from: &str) -> String {
     udp(from, "2001:db8:ffff::9")
 }
 
-/// What each list has passed and refused.
+/// Returns the packets that each list has passed and refused.
 fn counts(rig: &Rig) -> Vec<(u64, u64)> {
     rig.harness.allowlists().iter().map(|list| (list.passed, list.refused)).collect()
 }
@@ -37,7 +37,7 @@ fn sources_in_the_list_pass_and_others_are_dropped() {
     rig.forwards("lan", &v6("2001:db8:a:9::1"));
     rig.drops("lan", &v4("10.2.0.8"), REFUSED);
     rig.drops("lan", &v6("2001:db8:b::1"), REFUSED);
-    // Other interfaces are not asked.
+    // The list does not apply to other interfaces.
     rig.forwards("wan", &udp("203.0.113.1", "10.0.0.2"));
     assert_eq!(counts(&rig), [(3, 2)]);
     let list = &rig.harness.allowlists()[0];
@@ -55,7 +55,7 @@ fn every_list_of_the_family_has_to_contain_the_source() {
     rig.drops("lan", &v4("10.3.0.1"), REFUSED);
     rig.drops("lan", &v4("172.16.0.1"), REFUSED);
     rig.forwards("lan", &v6("2001:db8:5::1"));
-    // The second list is asked only about what the first contains.
+    // The second list is looked up only for sources that the first contains.
     assert_eq!(counts(&rig), [(3, 1), (1, 1)]);
 }
 

@@ -72,7 +72,7 @@ fn entries(count: u32) -> Vec<(EntryKey, Names)> {
     (0..count).map(entry).collect()
 }
 
-/// What took how long.
+/// The duration of each operation.
 struct Took {
     operation: Duration,
     /// In order.

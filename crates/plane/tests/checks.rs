@@ -1,4 +1,5 @@
-//! What is refused at the door: RFC 1812, 5.2.2 and 5.3, and RFC 8200, reason by reason, and who is told.
+//! Packets that are refused at the entrance (RFC 1812, 5.2.2 and 5.3; RFC 8200), reason by reason, and the sources that
+//! get an error.
 
 mod kit;
 
@@ -187,7 +188,8 @@ fn link_local_addresses_stay_on_their_link() {
     rig.drops("lan", "udp from fe80::77 port 1 to fe80::78 port 2", Reason::LinkLocal);
     // To an address of ours on another link.
     rig.drops("lan", "icmp6 from fe80::77 to fe80::2", Reason::LinkLocal);
-    // From a link-local address to beyond: the source is told, by our address on that link.
+    // From a link-local address to a destination off the link: the source gets an error from the gateway's address on
+    // that link.
     rig.told("lan", "udp from fe80::77 port 1 to 2001:db8:ffff::1 port 2", Reason::LinkLocal)
         .assert_icmp("fe80::1", 1, 2, 0);
 }

@@ -47,7 +47,7 @@ fn text(destination: &str) -> String {
     format!("udp from {source} port 7 to {destination} port 9 length 100")
 }
 
-/// What an ARP or neighbour discovery frame asks for, and to whom it goes.
+/// Returns the address that an ARP or neighbour discovery frame solicits, and its destination.
 fn question(frame: &[u8]) -> (IpAddr, MacAddress) {
     let to = MacAddress(*frame.first_chunk().unwrap());
     if frame[12..14] == [8, 6] {
@@ -66,7 +66,7 @@ fn message(frame: &[u8]) -> nd::Fields {
     nd::Message::parse(header.source(), header.destination(), header.hop_limit(), &frame[54..]).unwrap().fields()
 }
 
-/// The answer of whoever has an address on the link of `far`.
+/// Builds the answer of the station with an address on the link of `far`.
 fn answer(rig: &Rig, address: &str, mac: MacAddress) -> Vec<u8> {
     let ours = MacAddress(rig.harness.interface_mac(rig.index("far")).unwrap());
     let mut frame: Vec<u8> = [ours.0, mac.0].concat();
@@ -138,7 +138,7 @@ fn a_packet_in_a_question_out_an_answer_in_the_packet_out() {
         let seen = Seen::new(&out[0].0, &out[0].1);
         seen.assert_link("far", own_mac(2), THEIRS, &[]);
         seen.assert_forwarded(&sent);
-        // From now on at once, as long as somebody confirms it when asked.
+        // From now on at once, as long as a station answers solicitations.
         rig.forwards("lan", &text(destination)).assert_link("far", own_mac(2), THEIRS, &[]);
         assert_eq!(state(&rig, next_hop), Some(State::Reachable));
         pass(&mut rig, 460);
@@ -148,7 +148,7 @@ fn a_packet_in_a_question_out_an_answer_in_the_packet_out() {
         assert_eq!(state(&rig, next_hop), Some(State::Delay));
         let probes = pass(&mut rig, 51);
         assert_eq!((probes.len(), question(&probes[0].1)), (1, (ip(next_hop), THEIRS)));
-        // He has moved to another station, and says so when he is asked.
+        // The address has moved to another station, which answers the solicitation.
         let reply = answer(&rig, next_hop, MacAddress([2, 0, 0, 0, 0, 0x78]));
         rig.put("far", &reply);
         step(&mut rig);
@@ -161,7 +161,7 @@ fn a_packet_in_a_question_out_an_answer_in_the_packet_out() {
         assert_eq!(rig.send("lan", &text(destination)).outcome.verdict, Verdict::Held);
         let out = pass(&mut rig, 40);
         assert_eq!(out.iter().filter(|(port, _)| port == "far").count(), 3);
-        assert_eq!(out.iter().filter(|(port, _)| port == "lan").count(), 1, "the source is told");
+        assert_eq!(out.iter().filter(|(port, _)| port == "lan").count(), 1, "the source gets an error");
         assert_eq!(rig.conservation().held, 0);
     }
 }
@@ -214,7 +214,7 @@ fn who_asked_us_is_reached_at_once() {
     assert_eq!(rig.send("lan", &text("2001:db8:9::77")).outcome.verdict, Verdict::Held);
     let out = step(&mut rig);
     Seen::new(&out[0].0, &out[0].1).assert_link("far", own_mac(2), THEIRS, &[]);
-    // And asked, by a question to him alone, whether what he said holds.
+    // And a unicast solicitation confirms the stated address.
     assert_eq!((out.len(), state(&rig, "2001:db8:9::77")), (2, Some(State::Probe)));
 }
 

@@ -556,7 +556,7 @@ fn every_node_can_be_traced() {
         engine.clear(Clear::Trace);
         engine.trace_add(traced.name(), 5).unwrap();
         wait(traced.name(), || engine.traces().len() == 5);
-        // Each begins where it was asked for.
+        // Each begins at the requested node.
         for (number, trace) in (1..).zip(engine.traces()) {
             assert_eq!(trace.number, number);
             wait("a step", || !engine.traces()[number as usize - 1].steps.is_empty());
@@ -567,7 +567,7 @@ fn every_node_can_be_traced() {
     }
     let error = engine.trace_add("ip5-lookup", 5).unwrap_err();
     assert!(error.to_string().contains("ip5-lookup") && error.to_string().contains("ip4-lookup"));
-    // Bounded, whatever is asked for.
+    // Bounded, whatever the request.
     engine.clear(Clear::Trace);
     engine.trace_add("rx", u32::MAX).unwrap();
     wait("traces", || engine.traces().len() == weir_plane::trace::MAX_TRACES);
@@ -696,7 +696,7 @@ fn a_truncated_capture_is_reported_once() {
     let engine = start(Build::new().port_of("a", spec, &["10.0.0.1/24"]).0);
     wait("the end", || engine.finished());
     let mut faults = Vec::new();
-    // None is told while another thread has the state of the control side: then it is told next time.
+    // No fault is reported while another thread has the state of the control side: it is reported in the next round.
     wait("the fault", || {
         faults.extend(engine.faults());
         !faults.is_empty()

@@ -78,7 +78,7 @@ fn lists_with_both_families_still_refuse_the_rest() {
     let mut arp = arp_request();
     arp[..6].copy_from_slice(&own_mac(0).0);
     rig.drops_frame("lan", &arp, REFUSED);
-    // Before it is asked whose address it is.
+    // Before the destination address is compared.
     let mut strange = of_type(&rig, LLDP);
     strange[5] ^= 0x40;
     rig.drops_frame("lan", &strange, REFUSED);
@@ -103,7 +103,7 @@ fn behind_tags_the_inner_type_counts_on_the_interface_of_the_vlan() {
     };
     let mut rig = build().rig();
     let text = |tags: &str, from: &str| format!("udp from {from} port 1 to 198.51.100.9 port 2 {tags}");
-    // The parent's list is not asked for its VLANs.
+    // The parent's list does not apply to its VLANs.
     rig.forwards("one", &text("vlan 7", "10.7.0.2"));
     rig.forwards("two", &text("vlan 8 inner 9", "10.8.0.2"));
     rig.drops("lan", V4, REFUSED);
@@ -142,7 +142,7 @@ fn the_list_that_refuses_is_named() {
     let outgoing = rig.send("lan", V6).outcome;
     assert_eq!(place(&rig, &outgoing), ("wan".to_owned(), true, "out".to_owned()));
     assert_eq!(rig.send("lan", V4).outcome.unlisted, None);
-    // An answer of ours that may not leave says nothing of what was asked.
+    // An answer that may not leave gives no reason to its requester.
     let mut rig = two_ports().ethertypes("lan", None, Some(&[IPV6])).rig();
     assert_eq!(rig.put("lan", &arp_request()).outcome.unlisted, None);
 }

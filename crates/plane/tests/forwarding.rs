@@ -36,7 +36,7 @@ fn a_packet_is_sent_on_with_one_hop_less_to_live() {
 
 #[test]
 fn every_ttl_and_checksum_comes_out_right() {
-    // The checksum is updated, not made anew: all its carries must come out as those of a full sum.
+    // The checksum is updated incrementally: all carries must come out as those of a full sum.
     let mut rig = two_ports().rig();
     for number in 0..4000u32 {
         let (ttl, identification) = (2 + number % 254, number.wrapping_mul(48_271));

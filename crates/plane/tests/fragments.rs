@@ -1,4 +1,4 @@
-//! Fragmentation: what comes out fits, and is what went in.
+//! Fragmentation: the fragments fit, and contain the original packet.
 
 mod kit;
 
@@ -163,7 +163,7 @@ fn what_may_not_be_fragmented_is_not() {
 #[test]
 fn an_echo_reply_may_need_fragments_too() {
     let mut rig = narrow(576).rig();
-    // Asked by way of `lan`, answered by way of `wan`.
+    // The request enters by `lan`, the answer leaves by `wan`.
     let frame = rig.frame("lan", "icmp from 198.51.100.9 to 10.0.0.1 length 1400");
     let result = rig.put("lan", &frame);
     assert_eq!(result.outcome.verdict, Verdict::Local);

@@ -91,7 +91,7 @@ fn who_does_not_answer_in_time_is_unreachable() {
     let v6 = rig.frame("lan", &to("2001:db8:9::77", 1));
     rig.put_all("lan", &[&v4, &v6]);
     assert_eq!(rig.harness.events(), [wanted(2, "10.9.0.77"), wanted(2, "2001:db8:9::77")]);
-    // Asked for again each second.
+    // A solicitation follows each second.
     for _ in 0..2 {
         rig.advance(SECOND);
         assert!(rig.idle().1.is_empty());
@@ -153,7 +153,7 @@ fn what_waits_goes_where_the_routes_lead_by_then() {
     let (_, out) = rig.idle();
     assert_eq!(out[0].0, "wan", "by the default route");
 
-    // Its interface is gone: nobody is told.
+    // Its interface is gone: no error is sent.
     rig.reload(build(32, 1024));
     rig.send("lan", &to("172.16.0.1", 1));
     rig.reload(two_ports());
@@ -184,7 +184,7 @@ fn answers_of_ours_wait_too() {
         assert_eq!((reply.destination, reply.to), (ip(asker), mac(9)));
         rig.reload(Build::new().port("lan", &["10.0.0.1/24", "fe80::1/64"]));
     }
-    // An answer that waits in vain is dropped, and nobody is told of it.
+    // An answer of the gateway that times out is dropped without an error.
     rig.send("lan", "icmp from 10.0.0.9 to 10.0.0.1");
     rig.advance(3 * SECOND);
     assert!(rig.idle().1.is_empty());

@@ -1,4 +1,5 @@
-//! What we say ourselves: ICMP errors and echo replies. When, from which address, quoting what, and when not.
+//! Originated packets: ICMP errors and echo replies. Their conditions, source address and quotation, and the cases
+//! without any.
 
 mod kit;
 
@@ -134,7 +135,7 @@ fn a_link_local_address_is_the_source_only_for_link_local_ones() {
         .via("2001:db8:77::/48", &["ll fe80::9"])
         .rig();
     rig.told("lan", &format!("{UDP6} ttl 1"), Reason::NoRoute).assert_icmp("2001:db8:a::1", 1, 0, 0);
-    // `ll` has no address for whoever is not on its link: that of the ingress.
+    // `ll` has no address for destinations off its link: that of the ingress interface is used.
     let seen = rig.told("lan", "udp from 2001:db8:77::1 port 1 to 2001:db8:99::1 port 2", Reason::NoRoute);
     assert_eq!((seen.port.as_str(), seen.to, seen.source), ("ll", mac(8), ip("2001:db8:a::1")));
     let seen = rig.told("lan", "udp from fe80::9 port 1 to 2001:db8:99::1 port 2", Reason::LinkLocal);
@@ -176,7 +177,7 @@ fn silence() {
 
 #[test]
 fn errors_about_our_own_messages_are_none() {
-    // The reply to an echo cannot go back: nobody is told, nothing loops.
+    // The echo reply cannot go back: no error is sent, nothing loops.
     let mut rig = Build::new().port("lan", &["10.0.0.1/24", "2001:db8:a::1/64", "fe80::1/64"]).rig();
     for (text, reason) in [
         ("icmp from 172.16.0.1 to 10.0.0.1", Reason::NoRoute),

@@ -1,5 +1,5 @@
-//! Questions on the link: ARP requests and neighbour solicitations are answered for our own addresses and no others, by
-//! the interface that they came by, within a rate; what matters is told.
+//! Solicitations on the link: ARP requests and neighbour solicitations are answered for the gateway's addresses only,
+//! by their ingress interface, within a rate; important observations are reported.
 
 mod kit;
 
@@ -16,7 +16,7 @@ use weir_plane::model::NeighborDiscovery;
 use weir_plane::neighbor::Event;
 use weir_plane::reason::Reason;
 
-/// What an advertisement that came out says: where to, and the rest.
+/// Returns the destination, the source and the contents of an advertisement that left.
 #[track_caller]
 fn advertisement(frame: &[u8]) -> (Ipv6Addr, Ipv6Addr, Nd) {
     let packet = &frame[l3(frame)..];
@@ -74,7 +74,7 @@ fn what_is_told_of_arp_is_what_can_matter() {
         target_mac,
         ..request(sender, target)
     };
-    // (what it says, whether it is told)
+    // (contents, whether it is reported)
     for (fields, told) in [
         (reply("10.0.0.9", "10.0.0.1", own_mac(0)), true),
         (reply("172.16.0.9", "10.0.0.1", own_mac(0)), true), // a neighbour by a route over the link
@@ -94,11 +94,12 @@ fn what_is_told_of_arp_is_what_can_matter() {
         assert_eq!(passage.outcome.verdict, verdict, "{fields:?}");
         let events = rig.harness.events();
         assert_eq!(events, if told { vec![Event::Arp { interface: 0, packet: fields }] } else { vec![] });
-        // Our own address in somebody's hands is nothing that a worker settles; asked for it, it answers.
+        // Another station with the gateway's address is a matter of the control side; a request for the address is
+        // answered.
         let asked = fields.operation == Operation::Request && fields.target == v4("10.0.0.1") && told;
         assert_eq!(passage.out.len(), usize::from(asked), "{fields:?}");
     }
-    // Asked from beyond the link, we answer and remember nothing of it.
+    // A request from off the link is answered, and its sender is not remembered.
     assert_eq!(rig.put("lan", &arp(ALL, &[], request("172.16.0.9", "10.0.0.1"))).out.len(), 1);
     assert_eq!(rig.harness.events(), []);
     // The address of another interface is no business of this link.
@@ -144,7 +145,7 @@ fn a_solicitation_becomes_its_advertisement() {
         ("lan", ask(&[], "2001:db8:a::9", global, Some(stranger)), global, "2001:db8:a::9", stranger),
         ("lan", ask(&[], "fe80::9", local, Some(HOST)), local, "fe80::9", HOST),
         ("deep", ask(tags, "fe80::9", deep, Some(HOST)), deep, "fe80::9", HOST),
-        // Who asks one station need not tell his hardware address.
+        // A unicast solicitation need not contain the hardware address.
         (
             "lan",
             discovery(
@@ -158,7 +159,7 @@ fn a_solicitation_becomes_its_advertisement() {
             "fe80::9",
             HOST,
         ),
-        // Duplicate address detection: everybody is told.
+        // Duplicate address detection is answered by multicast.
         ("lan", ask(&[], "::", global, None), global, "ff02::1", MacAddress([0x33, 0x33, 0, 0, 0, 1])),
     ] {
         let passage = rig.put(name, &frame);
@@ -220,7 +221,7 @@ fn discovery_that_is_not_ours_or_not_right_is_dropped() {
     redirect[14 + 40] = 137;
     rig.drops_frame("lan", &redirect, Reason::Redirect);
     assert_eq!(rig.harness.events(), []);
-    // What is for others is forwarded as any other packet, with a hop limit that tells.
+    // A packet for other hosts is forwarded, with its hop limit decremented.
     let to = v6("2001:db8:b::2");
     let far =
         discovery(own_mac(0), &[], "2001:db8:a::2", to, Nd::NeighborSolicitation { target: to, source_mac: None });
@@ -259,7 +260,7 @@ fn a_flood_of_questions_costs_little_and_grows_nothing() {
     build.0.neighbor_discovery = NeighborDiscovery { rate: 1000, ..NeighborDiscovery::default() };
     let mut rig = build.rig();
     rig.harness.listen();
-    let (mut answered, mut told) = (0, 0);
+    let (mut answered, mut reports) = (0, 0);
     // A million from as many sources, half of them each, in half a second of the gateway's time.
     for round in 0..5000u32 {
         let frames: Vec<Vec<u8>> = (0..200u32)
@@ -277,12 +278,12 @@ fn a_flood_of_questions_costs_little_and_grows_nothing() {
         answered += rig.put_all("lan", &frames).1.len();
         rig.advance(100_000);
         if round % 1000 == 999 {
-            told += rig.harness.events().len();
+            reports += rig.harness.events().len();
         }
     }
     assert!((550..=650).contains(&answered), "{answered} answers: a burst of 100, and 1000 in a second");
-    // Nothing is told that is not answered, so the ring was never full.
-    assert!((500..=answered).contains(&told), "{told} told of {answered}");
+    // Each report has an answer, so the ring was never full.
+    assert!((500..=answered).contains(&reports), "{reports} reports, {answered} answers");
     let sum = rig.conservation();
     assert_eq!((sum.received, sum.held, sum.imbalance()), (1_000_000, 0, 0));
     // ARP from addresses that are no host's is refused, or not on the link; all else is limited.
@@ -309,6 +310,6 @@ fn a_flood_on_one_link_takes_nothing_from_another() {
     let asked = request("192.0.2.9", "192.0.2.1");
     let wan = rig.put("wan", &arp(ALL, &[], asked));
     assert_eq!((wan.outcome.verdict, wan.out.len()), (Verdict::Local, 1));
-    let told = rig.harness.events();
-    assert!(matches!(told[..], [Event::Arp { packet, .. }] if packet == asked), "{told:?}");
+    let events = rig.harness.events();
+    assert!(matches!(events[..], [Event::Arp { packet, .. }] if packet == asked), "{events:?}");
 }

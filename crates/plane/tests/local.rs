@@ -1,4 +1,4 @@
-//! Echo requests of any size, whole and in fragments, and what becomes of fragments that make no datagram.
+//! Echo requests of any size, whole and in fragments, and fragments that make no datagram.
 
 mod kit;
 
@@ -60,7 +60,7 @@ fn cut(frame: &[u8], mtu: u32, identification: u32) -> Vec<Vec<u8>> {
     fragments
 }
 
-/// What came out, as one packet; and the longest of what it came in, and how many that were.
+/// Reassembles the frames that left; returns the packet, the longest fragment and the number of fragments.
 #[track_caller]
 fn together(out: &[(String, Vec<u8>)]) -> (Vec<u8>, usize, usize) {
     let longest = out.iter().map(|(_, frame)| frame.len() - 14).max().unwrap();
@@ -134,7 +134,7 @@ fn fragments_in_any_order_over_many_vectors() {
         for index in (1..fragments.len()).rev() {
             fragments.swap(index, random.below(index as u64 + 1) as usize);
         }
-        // What comes twice at once changes nothing.
+        // Duplicates change nothing.
         let fragments: Vec<_> = fragments.into_iter().flat_map(|one| [one.clone(), one]).collect();
         let mut replied = Vec::new();
         for both in fragments.chunks(2) {
@@ -176,7 +176,7 @@ fn the_source_is_told_of_what_did_not_become_whole() {
         // The rest comes too late, and is the beginning of nothing.
         rig.put_all("lan", &fragments[2..]);
         rig.advance(seconds * SECOND);
-        assert!(rig.idle().1.is_empty(), "without the first fragment, nobody is told");
+        assert!(rig.idle().1.is_empty(), "without the first fragment, no error is sent");
         assert_eq!((rig.harness.drops(Reason::ReassemblyTimeout), rig.conservation().held), (2, 0));
     }
 }
@@ -214,7 +214,7 @@ fn the_oldest_makes_room() {
         for fragments in &all {
             rig.advance(1);
             let (_, out) = rig.put_all("lan", &fragments[..2]);
-            assert!(out.is_empty(), "nobody is told");
+            assert!(out.is_empty(), "no error is sent");
         }
         assert_eq!((rig.harness.drops(Reason::ReassemblyFull), rig.conservation().held), (1, 4));
         for fragments in &all[1..] {
@@ -285,7 +285,7 @@ fn a_wrong_checksum_is_seen_when_the_datagram_is_whole() {
 
 #[test]
 fn an_answer_that_is_too_long_for_its_way_is_cut() {
-    // Asked by `lan`, answered by `wan`, which takes less.
+    // The request enters by `lan`, the answer leaves by `wan`, whose MTU is smaller.
     for (from, to, mtu) in [("198.51.100.9", "10.0.0.1", 576), ("2001:db8:ffff::9", "2001:db8:a::1", 1280)] {
         let mut build = two_ports();
         build.0.interfaces[0].mtu = 9000;

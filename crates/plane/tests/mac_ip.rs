@@ -31,7 +31,7 @@ fn station(text: &str) -> MacAddress {
     text.parse().unwrap()
 }
 
-/// What the rules of a list have matched, and what none has.
+/// Returns the packets that the rules of a list have matched, and the packets that no rule matched.
 fn hits(rig: &Rig) -> (Vec<u64>, u64) {
     let list = &rig.harness.bindings()[0];
     (list.rules.iter().map(|rule| rule.matched.packets).collect(), list.unmatched.packets)
@@ -102,12 +102,12 @@ fn the_first_rule_that_matches_decides_in_both_families() {
     let verdicts: Vec<Verdict> = outcomes.iter().map(|one| one.verdict).collect();
     assert_eq!(verdicts, [drop, pass, pass, drop, drop, drop]);
     assert_eq!(hits(&rig), (vec![1, 1, 1, 1, 0], 2));
-    // Which rule it was is told.
+    // The outcome names the rule.
     let said: Vec<_> = outcomes.iter().map(|one| one.bindings.map(|said| (said.rule, said.permit))).collect();
     let rule = |at: usize, permit| Some((Some(at), permit));
     let none = Some((None, false));
     assert_eq!(said, [rule(0, false), rule(1, true), rule(2, true), none, rule(3, false), none]);
-    // Other interfaces are not asked.
+    // The list does not apply to other interfaces.
     rig.forwards("wan", "udp from 203.0.113.1 port 1 to 10.0.0.2 port 2");
 }
 
@@ -141,7 +141,7 @@ fn who_claims_an_address_by_arp_has_to_be_bound_to_it() {
     // In the name of another station than the frame's: what counts is who is said to have the address.
     let lie = Arp { sender_mac: station("02:00:00:00:aa:02"), ..request("10.0.0.9", "10.0.0.1") };
     rig.drops_frame("lan", &arp(ALL, &[], lie), REFUSED);
-    // Who has no address yet asks whether one is taken.
+    // A host without an address probes whether one is in use.
     assert_eq!(rig.put("lan", &arp(ALL, &[], request("0.0.0.0", "10.0.0.1"))).outcome.verdict, Verdict::Local);
 }
 
@@ -190,7 +190,7 @@ fn a_message_counts_once_for_the_rule_that_decides() {
     rig.put("lan", &ask(&[], "fe80::8", "2001:db8:a::1", Some(HOST)));
     rig.put("lan", &ask(&[], "fe80::9", "2001:db8:a::1", Some(mac(3))));
     assert_eq!(hits(&rig), (vec![2, 1, 0], 1));
-    // Nothing is asked of what names no source.
+    // The list does not apply to packets without a source.
     rig.put("lan", &ask(&[], "::", "2001:db8:a::1", None));
     rig.put("lan", &arp(ALL, &[], request("10.0.0.9", "10.0.0.1")));
     assert_eq!(hits(&rig), (vec![2, 1, 1], 1));

@@ -1,4 +1,4 @@
-//! What cards and the kernel leave undone: checksums that are to be completed, packets that are to be segmented.
+//! Offloads of cards and the kernel: partial checksums and super-packets.
 
 mod kit;
 
@@ -100,7 +100,7 @@ fn the_place_of_a_checksum_moves_with_the_headers_in_front_of_it() {
             let [(out, left)] = &sent[..] else { panic!("{} frames", sent.len()) };
             assert_eq!(verdict, Verdict::Forward);
             assert_eq!(*left, Offload { start: offload.start - 14 + link, ..offload });
-            // Whoever completes it there gets what it was to be.
+            // Completing the checksum there gives the right one.
             let at = usize::from(left.start);
             let place = at + usize::from(left.offset);
             let sum = checksum::udp(checksum::of(&out[at..])).to_be_bytes();
@@ -182,7 +182,7 @@ fn segments_count_against_the_mtu_not_the_packet() {
         let (frame, offload) = super_packet(&rig, &text, headers, gso, fits + 1);
         let (verdict, sent) = rig.put(&frame, offload);
         assert_eq!((verdict, sent.len()), (Verdict::Drop(Reason::MtuExceeded), 1), "{text}");
-        // The error tells the MTU of the link, and quotes the packet as it came.
+        // The error contains the MTU of the link, and quotes the packet as it arrived.
         let (error, state) = &sent[0];
         let seen = Seen::new("lan", error);
         if headers == 40 || headers == 28 {

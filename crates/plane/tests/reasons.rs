@@ -15,16 +15,16 @@ use weir_packet::wire::arp::Fields as Arp;
 use weir_packet::wire::nd::{self, Fields as Nd, RouterAdvertisement};
 use weir_plane::harness::{Harness, Options, Verdict};
 use weir_plane::model::{
-    FlowTable, IcmpLimits, LinkCheck, Match, Mechanism, NeighborDiscovery, NextHop, PerFamily, RateLimit, RatePer,
-    RateUnit, RouteTarget, Sa, SaMode, SavAction, SavLayout, SavPolicy, Urpf, UrpfMode,
+    FlowTable, IcmpLimits, Lifetime, Lifetimes, LinkCheck, Match, Mechanism, NeighborDiscovery, NextHop, PerFamily,
+    RateLimit, RatePer, RateUnit, RouteTarget, Sa, SaMode, SavAction, SavLayout, SavPolicy, Urpf, UrpfMode,
 };
 use weir_plane::reason::Reason;
 use weir_port::Transmitter;
 
-/// What no packet can force. Rings between workers are polled for room before ports are, and a test of the engine that
-/// fills one would need a worker that stands still; a worker that fails is a test of its own (`engine/workers`); buffers
-/// leave more headroom than any link-layer header takes. A harness has one worker, to which all replies come, and needs no
-/// reservations of sequence numbers.
+/// Reasons that no packet can cause. Rings between workers are polled for room before ports are; filling one in a test
+/// of the engine would take a worker that stands still. A worker that fails has a test of its own (`engine/workers`).
+/// Buffers leave more headroom than any link-layer header takes. A harness has one worker, to which all replies come,
+/// and needs no reservations of sequence numbers.
 const NOT_FORCED: [Reason; 5] =
     [Reason::HandoverFull, Reason::WorkerGone, Reason::NatWorker, Reason::EspUnreserved, Reason::NoHeadroom];
 
@@ -60,11 +60,23 @@ fn of_ipsec() -> Vec<Reason> {
     for frame in [forged, unknown, congested.clone(), congested, dummy, malformed] {
         east.put("wan", &frame);
     }
+    let encapsulation = udp();
+    let lifetimes = Lifetimes { hard: Lifetime { packets: Some(1), ..Lifetime::default() }, ..Lifetimes::default() };
+    let mut mortal = kit::esp::east(&[Sa { encapsulation, lifetimes, ..tunnel.clone() }]).rig();
+    mortal.protect(0, &[&packet]);
+    mortal.harness.tend_sas();
+    mortal.protect(0, &[&packet]);
+    let text = "udp from 198.51.100.1 port 4500 to 198.51.100.2 port 4501 length 29";
+    let mut keepalive = frame(text, own_mac(1));
+    *keepalive.last_mut().unwrap() = 0xff;
+    mortal.put("wan", &keepalive);
+    let mut deaf = kit::esp::east(&[Sa { inbound: None, ..tunnel.clone() }]).rig();
+    deaf.protect(0, &[&packet]);
     let mut checked = kit::esp::east(&[tunnel]);
     checked.0.ipsec.unchecked = false;
     let mut checked = checked.rig();
     checked.put("wan", &marked);
-    let rigs = [&west, &east, &checked];
+    let rigs = [&west, &east, &checked, &mortal, &deaf];
     Reason::ALL.iter().copied().filter(|&reason| rigs.iter().any(|rig| rig.harness.drops(reason) > 0)).collect()
 }
 
@@ -117,7 +129,7 @@ fn rig() -> Rig {
     build.rig()
 }
 
-/// What no mechanism of source address validation takes for valid.
+/// Returns the reasons for sources that a mechanism of source address validation finds invalid.
 fn spoofed() -> Vec<Reason> {
     let urpf = |mode| Mechanism::Urpf(Urpf { mode, default_route: false, vrf: None });
     let mut build = two_ports();
@@ -140,7 +152,7 @@ fn spoofed() -> Vec<Reason> {
     seen
 }
 
-/// What becomes of packets that are not valid and not just discarded, and of those that strangers send.
+/// Returns the reasons for invalid packets with other actions than `discard`, and for packets of unexpected stations.
 fn not_discarded() -> Vec<Reason> {
     let build = two_ports().table("p", &["permit from 10.0.0.0/24 on lan"]).validate(&["lan"], "p");
     let with = |change: &dyn Fn(&mut SavPolicy)| {
@@ -168,7 +180,7 @@ fn not_discarded() -> Vec<Reason> {
     Reason::ALL.iter().copied().filter(dropped).collect()
 }
 
-/// What access lists do not let pass.
+/// Returns the reasons of access lists.
 fn listed() -> Vec<Reason> {
     let rules = ["deny udp port 1", "reject udp port 2", "permit udp port 3 limit 1"];
     let mut rig = two_ports().acl("list", &rules).acl_in("lan", &["list"]).rig();
@@ -233,7 +245,7 @@ fn policed() -> Vec<Reason> {
     Reason::ALL.iter().copied().filter(|&reason| rig.harness.drops(reason) > 0).collect()
 }
 
-/// What neighbours and the host give rise to.
+/// Returns the reasons of neighbours and the host.
 fn on_the_link() -> BTreeSet<Reason> {
     let mut build =
         Build::new().port("lan", &["10.0.0.1/24", "2001:db8:a::1/64", "fe80::1/64"]).port("wan", &["192.0.2.1/24"]);
@@ -278,7 +290,7 @@ fn on_the_link() -> BTreeSet<Reason> {
     Reason::ALL.iter().copied().filter(dropped).collect()
 }
 
-/// What fragments for ourselves come to.
+/// Returns the reasons of fragments for the gateway.
 fn fragments() -> Vec<Reason> {
     let mut rig = two_ports().rig();
     for fragment in ["fragment 8+ length 36", "fragment 16+ length 36"] {
@@ -299,7 +311,7 @@ fn fragments() -> Vec<Reason> {
     Reason::ALL.iter().copied().filter(|&reason| rig.harness.drops(reason) > 0).collect()
 }
 
-/// What interfaces do not let in or out.
+/// Returns the reasons of interfaces that refuse frames.
 fn not_admitted() -> Vec<Reason> {
     let build = two_ports().allowlist("list", &["10.5.0.0/24"]).allow("lan", &["list"]);
     let build = build.port("bound", &["10.3.0.1/24"]).bindings("list", &[]).bind("bound", "list");

@@ -370,7 +370,7 @@ fn model(plan: &Plan) -> Build {
     build
 }
 
-/// What may become of a packet: a reason, or (port, tags, station).
+/// A possible end of a packet: a reason, or (port, tags, station).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum End {
     Reason(Reason),
@@ -378,7 +378,7 @@ enum End {
     Sent(String, Vec<(u16, u16)>, [u8; 6]),
 }
 
-/// Every end that the model allows for a destination: told from the model alone, by looking at everything.
+/// Returns every end that the model allows for a destination, by a search through the whole model.
 fn oracle(model: &Gateway, destination: IpAddr) -> BTreeSet<End> {
     let macs: HashMap<_, _> =
         model.neighbors.iter().map(|neighbor| ((neighbor.interface, neighbor.address), neighbor.mac.0)).collect();

@@ -46,7 +46,7 @@ fn gateway(action: SavAction, one_in: u32) -> Build {
 const FORGED: [&str; 3] = [
     "udp from 198.51.100.1 port 7 to 203.0.113.1 port 9 length 500",
     "udp from 2001:db8:66::1 port 7 to 2001:db8:dddd::1 port 9 length 500",
-    // A special source, which no mechanism is asked about.
+    // A special source, for which the mechanism is not used.
     "udp from 127.0.0.1 port 7 to 203.0.113.1 port 9 length 500",
 ];
 const HONEST: [&str; 2] =

@@ -392,7 +392,7 @@ fn what_is_let_pass_is_counted_once_and_not_called_incremental() {
     assert_eq!(counted("ipv4"), (1, vec![("table", 1)]));
 }
 
-/// What becomes of a special source under each action, with a list that permits all of 0.0.0.0/0 and ::/0.
+/// The treatment of a special source under each action, with a list that permits all of 0.0.0.0/0 and ::/0.
 #[test]
 fn special_sources_are_as_configured() {
     let build = |change: &dyn Fn(&mut weir_plane::model::SpecialSources)| {
@@ -411,7 +411,7 @@ fn special_sources_are_as_configured() {
         ("255.255.255.255", to4, |special, action| special.broadcast = action, Verdict::Forward),
         ("10.0.1.255", to4, |special, action| special.broadcast = action, Verdict::Forward),
         ("10.0.1.0", to4, |special, action| special.broadcast = action, Verdict::Forward),
-        // Whoever is there or not, link-local packets go nowhere else.
+        // With or without a neighbour, link-local packets go nowhere else.
         ("169.254.3.4", to4, |special, action| special.link_local = action, Verdict::Drop(Reason::LinkLocal)),
         ("::1", "2001:db8:dddd::1", |special, action| special.loopback = action, Verdict::Forward),
     ];
@@ -711,7 +711,7 @@ fn vectors_may_mix_interfaces() {
     assert!(alone.contains(&Verdict::Drop(Reason::SavAcl)) && alone.contains(&Verdict::Drop(Reason::SavTable)));
     let checked: u64 = rig.harness.sav().iter().map(|row| row.checked).sum();
     assert_eq!(checked, 2 * (0..256).filter(|number| 1 + number * 7 % 6 < 6).count() as u64);
-    // Any two, too: numbers of interfaces that have no bit in common, and those that have.
+    // Any two, too: interface numbers with and without common bits.
     let mut few = frames[..12].to_vec();
     let own = packet("198.18.4.1");
     few.extend(["", " vlan 1", " vlan 2"].map(|tag| rig.frame("trunk", &format!("{own}{tag}"))));

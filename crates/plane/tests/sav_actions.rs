@@ -1,4 +1,4 @@
-//! What becomes of packets that are not valid: every action, whatever found them so, with counters and conservation.
+//! The actions for invalid packets: every action, for every cause, with counters and conservation.
 
 mod kit;
 
@@ -166,7 +166,7 @@ fn what_is_redirected_goes_as_if_it_were_forwarded_and_nobody_is_told() {
     rig.drops("lan", &long(FORGED[1], ""), Reason::MtuExceeded);
     let cut = rig.send("lan", &long(FORGED[0], ""));
     assert_eq!(cut.seen().iter().map(|seen| &*seen.port).collect::<Vec<_>>(), ["scrub"; 2]);
-    // The same of what is honest is told, and so is that nobody knows the next hop of a route.
+    // Valid packets of this kind get an error, also if the next hop of a route is unresolved.
     let told = long(HONEST[0], " df");
     let mut wan = simple(SavAction::Redirect);
     wan.0.interfaces[1].mtu = 1280;
@@ -221,7 +221,7 @@ fn what_no_gateway_forwards_is_not_redirected_either() {
     build.0.sav[0].special.link_local = SpecialAction::Check;
     let mut rig = build.rig();
     rig.drops("lan", "udp from fe80::9 port 1 to 2001:db8:a::1 port 2", Reason::SavTable);
-    // What is malformed in itself, of which a valid source would be told.
+    // Malformed packets, for which a valid source would get an error.
     let options = |rig: &Rig, source| with_options(&rig.frame("lan", &packet(source)), &[7, 0]);
     let (forged, honest) = (options(&rig, FORGED[0]), options(&rig, HONEST[0]));
     rig.drops_frame("lan", &forged, Reason::SavTable);
@@ -379,7 +379,7 @@ fn what_waits_for_the_next_hop_is_redirected_when_it_leaves() {
 #[test]
 fn nobody_is_told_of_a_next_hop_that_does_not_answer() {
     let mut rig = stranger(SavAction::Redirect).rig();
-    // Nobody listens, so nobody can be asked for.
+    // No caller resolves neighbours, so none can be solicited.
     for source in FORGED {
         rig.drops("lan", &packet(source), Reason::NoNeighbor);
     }
@@ -424,7 +424,7 @@ fn an_interface_alone_may_be_where_packets_go() {
     let only = NextHop { interface: build.interface("scrub"), address: None, weight: 1 };
     build.0.sav[0].redirect = PerFamily { v4: Some(only), v6: Some(only) };
     let mut rig = build.clone().rig();
-    // Whoever is known on its link is sent to himself, anybody else is asked for there.
+    // A neighbour that is known on its link gets the packet itself; any other is solicited there.
     let seen = rig.forwards("lan", "udp from 198.51.100.1 port 1 to 192.0.3.77 port 2");
     seen.assert_link("scrub", own_mac(2), mac(77), &[]);
     rig.harness.listen();
@@ -620,7 +620,7 @@ fn stages_take_the_place_of_the_action_until_they_can_not() {
     );
     rig.harness.stage_sav("p", None, 400).unwrap();
     assert_eq!((way(&mut rig, FORGED[0]), shown(&rig)), (Ok("wan".into()), ("rate-limit", None)));
-    // What the policy does not say can not be done; nothing changes then.
+    // A stage that the policy has no parts for is refused; nothing changes then.
     let bare = |action| {
         let mut build = simple(action);
         (build.0.sav[0].rate_limit, build.0.sav[0].redirect.v6) = (None, None);
@@ -642,7 +642,7 @@ fn stages_take_the_place_of_the_action_until_they_can_not() {
     rig.reload(only_v4);
     rig.harness.stage_sav("p", Some(SavAction::Redirect), 500).unwrap();
     assert_eq!(way(&mut rig, FORGED[0]), Ok("scrub".into()));
-    // A stage that can not go on ends, and one whose policy is gone.
+    // A stage that cannot continue ends, and so does a stage whose policy is gone.
     rig.reload(bare(SavAction::Discard));
     assert_eq!((way(&mut rig, FORGED[0]), shown(&rig).1), (Err(Reason::SavTable), None));
     rig.harness.stage_sav("p", Some(SavAction::Permit), 600).unwrap();

@@ -1,5 +1,5 @@
-//! What is said of a source without a packet (`Harness::answers`), and of many packets without words
-//! (`Harness::run_validated`), is what the graph does with packets.
+//! The verdict on a source without a packet (`Harness::answers`), and on many packets without words
+//! (`Harness::run_validated`), equals that of the graph.
 
 mod kit;
 

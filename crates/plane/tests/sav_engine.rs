@@ -1,4 +1,4 @@
-//! What is not valid, in a running gateway: limits that workers share, and stages under traffic.
+//! Invalid packets in a running gateway: limits that workers share, and stages under traffic.
 
 mod kit;
 

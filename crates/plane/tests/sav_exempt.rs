@@ -103,7 +103,7 @@ fn it_is_asked_before_anything_else() {
     let mut checking = checking.rig();
     checking.drops("lan", "udp from 127.0.0.1 port 7 to 203.0.113.1 port 9", Reason::MartianSource);
     checking.drops("lan", "udp from 127.0.0.1 port 7 to 203.0.114.1 port 9", Reason::SavTable);
-    // Whom a policy does not ask is told what is wrong.
+    // An exempt source gets the error about a malformed packet.
     let options = with_options(&rig.frame("lan", "udp from 172.16.0.1 port 7 to 203.0.113.1 port 9"), &[7, 0]);
     let answer = rig.put("lan", &options);
     assert_eq!(answer.outcome.verdict, Verdict::Drop(Reason::BadOptions));
@@ -160,7 +160,7 @@ fn reloads_change_the_rules() {
     assert!(passes(&mut rig, text));
 }
 
-/// What a packet is asked for, in the test's own words.
+/// The fields of a packet that exemptions match, in the test's own words.
 #[derive(Clone)]
 struct Asked {
     v6: bool,

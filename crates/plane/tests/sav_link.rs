@@ -45,7 +45,7 @@ fn packet(source: &str) -> String {
     format!("udp from {source} port 7 to {to} port 9")
 }
 
-/// What becomes of packets of a source that come from these stations.
+/// Returns the verdicts on packets of a source from these stations.
 fn ways(rig: &mut Rig, source: &str, stations: &[MacAddress]) -> Vec<Verdict> {
     let each = stations.iter().map(|station| {
         let mut frame = rig.frame("lan", &packet(source));

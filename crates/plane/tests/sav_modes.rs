@@ -1,5 +1,5 @@
-//! Tables with the four kinds of lists of draft-ietf-savnet-general-sav-capabilities: each mode, what comes before what, in
-//! either family and match, of the configuration and of entries that come later, with what is counted and explained.
+//! Tables with the four kinds of lists of draft-ietf-savnet-general-sav-capabilities: each mode and their precedence,
+//! in either family and match, for the configuration and for live edits, with counters and explanations.
 
 mod kit;
 
@@ -33,7 +33,7 @@ const CASES: [Case; 12] = [
     (&["interface deny from NET on if1"], ["iuu iuu uuu uuu"; 2]),
     (&["permit from WIDE on if1, if2", "permit from SUB on if2, if3"], ["ivv vvi vvi uuu", "vvv vvi vvi uuu"]),
     (&["deny from WIDE on if1", "deny from SUB on if2"], ["viv ivv ivv uuu", "iiv ivv ivv uuu"]),
-    // Mode 1 alone is asked where it is.
+    // Mode 1 alone decides where it applies.
     (
         &[
             "interface permit from NET on if1",
@@ -106,7 +106,8 @@ fn edits(rules: &[String]) -> Vec<(EntryKey, Names)> {
     rules.iter().map(one).collect()
 }
 
-/// What is decided about each source of a family on each interface, in letters, and that packets go accordingly.
+/// Returns the verdict on each source of a family on each interface, in letters; checks that packets are treated
+/// accordingly.
 fn verdicts(rig: &mut Rig, sources: &[&str; 4], unknown_is_valid: bool) -> String {
     let mut letter = |source: &str, interface: &str| {
         let outcome = rig.send(interface, &packet(source)).outcome;
@@ -316,7 +317,7 @@ fn prefixes_of_lists_count_their_hits_and_are_shown() {
     assert_eq!(said[2..], [(net, Scope::Prefix, false, Some(3)), (sub, Scope::Interface, false, Some(0))]);
 }
 
-/// What stood at the prefix of no bits before there were entries of it has not counted for them.
+/// Packets that matched the prefix of no bits before it had entries do not count for the entries.
 #[test]
 fn the_prefix_of_no_bits_counts_from_its_first_entry_on() {
     let rules = of_families(&["interface permit from NET on if1"], &[0]);
@@ -374,8 +375,8 @@ fn what_another_list_does_not_become_changes_nothing() {
     }
 }
 
-/// Line cards have tables of router-wide allowlists. Entries of other lists are refused, and those that are there already
-/// when a reload wants cards stay, in one table.
+/// Line cards have tables of router-wide allowlists. Entries of other lists are refused. If such entries exist when a
+/// reload introduces cards, they stay in one table.
 #[test]
 fn tables_of_line_cards_take_no_other_lists() {
     let cards = |layout| {

@@ -173,7 +173,7 @@ fn build(rules: &[Rule], ways: &[Way], policies: &[Wanted], by: &[Option<usize>]
 /// An entry of a table or list.
 type Entry = (Mode, IpNet, Set);
 
-/// What the model says, entry by entry; with those that came later.
+/// Decides by the model, entry by entry, with the live edits.
 fn passes(model: &Gateway, policy: &Mechanism, later: &[Entry], interface: InterfaceIndex, source: IpAddr) -> bool {
     match policy {
         Mechanism::Acl(rules) | Mechanism::Table { rules, .. } => {
@@ -299,7 +299,7 @@ fn index(model: &Gateway, interface: usize) -> InterfaceIndex {
 /// Rules, routes, policies, and which of these each interface has.
 type Case = (Vec<Rule>, Vec<Way>, Vec<Wanted>, Vec<Option<usize>>);
 
-/// What a source says of one rule's prefix and list from then on: these interfaces, or nothing.
+/// The statement of a source about one rule's prefix and list from then on: these interfaces, or none.
 type Change = (usize, Mode, IpNet, Option<Vec<usize>>);
 
 fn change() -> impl Strategy<Value = Change> {
@@ -343,7 +343,7 @@ proptest! {
         batches in vec((vec(change(), 1..6), 0..6usize), 1..6),
     ) {
         let matching = if any_covering { Match::AnyCovering } else { Match::MostSpecific };
-        // Some tables become such of lists by what comes later, others are so from the start.
+        // Some tables become tables of lists by live edits; others are so from the start.
         let modes = if configured { Mode::ALL.to_vec() } else { vec![Mode::PrefixAllow] };
         let policies = [Wanted::Table(incremental, matching, SavLayout::Merged, modes)];
         let make = |rules: &[Rule]| build(rules, &[], &policies, &[Some(0); 4]);

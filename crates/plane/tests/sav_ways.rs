@@ -1,5 +1,4 @@
-//! Source address validation, whatever way a packet takes: nothing that is not valid comes past it, and nobody is told of
-//! what others sent in his name.
+//! Source address validation on every path of a packet: no invalid packet passes, and no error goes to a forged source.
 
 mod kit;
 
@@ -77,7 +76,7 @@ fn errors_about_what_is_malformed_go_to_valid_sources_only() {
     // All of it has been counted, once each.
     let rows = rig.harness.sav();
     assert_eq!(rows.iter().map(|row| row.checked).sum::<u64>(), 1);
-    // Without a policy everybody is told.
+    // Without a policy all sources get errors.
     let mut rig = two_ports().rig();
     let frame = options(&rig, "192.0.2.2");
     rig.told_frame("lan", &frame, Reason::BadOptions);

@@ -1,4 +1,4 @@
-//! Files and bodies that are to be UTF-8, and what is said of those that are not.
+//! Files and bodies that have to be UTF-8, and the errors about others.
 
 use std::fmt;
 

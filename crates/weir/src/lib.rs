@@ -9,6 +9,7 @@ pub mod control;
 pub mod demo;
 mod encoding;
 pub mod ethertype;
+mod metrics;
 pub mod notify;
 pub mod privilege;
 pub mod render;

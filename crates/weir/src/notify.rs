@@ -1,7 +1,6 @@
-//! What the service manager is told, if there is one: sd_notify(3), `Type=notify-reload` and the watchdog.
+//! Notifications to the service manager, if there is one: sd_notify(3), `Type=notify-reload` and the watchdog.
 //!
-//! Whatever goes wrong in telling it is logged and else without consequence: a gateway does not stop forwarding because
-//! nobody listens.
+//! A failed notification is logged and has no other effect: a gateway does not stop forwarding because nobody listens.
 
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ pub fn ready(status: &str) {
 pub fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => tell(&[NotifyState::Reloading, now, NotifyState::Status("reloading")]),
-        Err(error) => tracing::warn!("cannot tell the service manager of a reload: {error}"),
+        Err(error) => tracing::warn!("cannot notify the service manager of a reload: {error}"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What was probably meant.
+//! Suggestions for misspelt words.
 
 /// The candidate within a third of the word's length in edits, the closest; of equally close ones the first by name.
 pub(crate) fn closest(written: &str, candidates: impl IntoIterator<Item = impl AsRef<str>>) -> Option<String> {

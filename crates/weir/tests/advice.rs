@@ -21,7 +21,7 @@ use weir_plane::model::{
 use weir_plane::reason::Reason;
 use weir_port::Transmitter;
 
-/// What rules see of a transport header.
+/// The transport header as rules see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Upper {
     /// Nothing: it is cut off, it is in the first fragment, or the protocol has nothing that rules look at.
@@ -31,7 +31,7 @@ enum Upper {
     Icmp(u8, u8),
 }
 
-/// What rules see of a packet.
+/// The packet as rules see it.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     from: IpAddr,
@@ -183,9 +183,9 @@ struct View {
     hidden: bool,
     /// Rules about its family that look at ports, types or flags.
     looking: u32,
-    /// Those that match it by itself.
+    /// Packets that match it by themselves.
     own: u32,
-    /// Those that match it with what the first fragment says.
+    /// Packets that match it with the fields of the first fragment.
     given: u32,
 }
 
@@ -390,7 +390,7 @@ interfaces = ["a"]
     }
 }
 
-/// What `weir check` says of a configuration.
+/// The findings of `weir check` about a configuration.
 struct Checked {
     gateway: Gateway,
     /// By list: rules that could be left out.
@@ -453,7 +453,7 @@ fn packets(random: &mut Random, came_by: u32) -> Vec<Sent> {
     }
 }
 
-/// What the test has seen, so that it cannot pass by seeing nothing.
+/// The cases that the test has seen, so that it cannot pass without any.
 #[derive(Debug, Default)]
 struct Tally {
     lists: usize,

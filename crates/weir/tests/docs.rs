@@ -42,7 +42,7 @@ fn writing() -> bool {
     std::env::var_os("WEIR_WRITE_DOCS").is_some()
 }
 
-/// What is wrong with a configuration of the documentation.
+/// Returns the errors of a configuration of the documentation.
 fn wrong(loaded: &Loaded) -> Option<String> {
     // A fragment has neither the files it names nor interfaces.
     let missing = [Code::FileUnreadable, Code::NoInterfaces];
@@ -103,7 +103,7 @@ fn the_readme_shows_its_examples_as_they_are() {
     }
 }
 
-/// What a document points to is there: files of the project, and headings of its documents.
+/// Every link leads to a file of the project, or to a heading of its documents.
 #[test]
 fn links_lead_somewhere() {
     let mut seen = 0;
@@ -141,8 +141,8 @@ fn links(text: &str) -> Vec<&str> {
     prose.flat_map(|line| line.split("](").skip(1).filter_map(move |rest| Some(&rest[..link(rest)?]))).collect()
 }
 
-/// What the headings of a text are called in links: lower case, hyphens for spaces, nothing but letters, digits, hyphens
-/// and underscores.
+/// Returns the anchors of a text's headings: lower case, hyphens for spaces, only letters, digits, hyphens and
+/// underscores.
 fn headings(text: &str) -> Vec<String> {
     let mut code = false;
     let headings = text.lines().filter(|line| {

@@ -169,7 +169,7 @@ fn a_dry_run_tells_what_monitored_policies_would_drop_and_by_which_rule() {
     let bytes: u64 = sources.iter().map(|row| row["bytes"].as_u64().unwrap()).sum();
     let totals = report["interfaces"].as_array().unwrap();
     let sum = |key: &str| totals.iter().map(|row| row[key].as_u64().unwrap()).sum::<u64>();
-    assert_eq!((packets, bytes), (sum("invalid"), sum("invalid-bytes")), "all of it is told by source");
+    assert_eq!((packets, bytes), (sum("invalid"), sum("invalid-bytes")), "every packet is in the report by source");
 
     let of = |prefix: &str| sources.iter().find(|row| row["prefix"] == prefix).unwrap();
     let (elsewhere, here) = (place("permit from 10.1.7.64/26"), place("permit from 10.1.0.0/16"));
@@ -203,7 +203,7 @@ fn what_a_dry_run_cannot_do_is_said() {
     fails(&bench.weir(&["sav", "dry-run", "gate.toml", "--in", "one=one.pcap", "--csv", "--json"]), 2, "--json");
     bench.write("bad.toml", "[sav.edge]\nmechanism = \"tabel\"\n");
     fails(&bench.weir(&["sav", "dry-run", "bad.toml", "--in", "one=one.pcap"]), 3, "did you mean `table`");
-    // What was read of a capture that ends too early is told.
+    // The packets of a truncated capture up to the error are reported.
     let whole = std::fs::read(bench.path("one.pcap")).unwrap();
     std::fs::write(bench.path("cut.pcap"), &whole[..whole.len() - 1]).unwrap();
     let output = run("one=cut.pcap");
@@ -248,7 +248,7 @@ fn what_a_dry_run_cannot_do_is_said() {
     fails(&learn(&out), 1, "some.rules: is there already");
     let replayed = text(&bench.weir(&["replay", "gate.toml", "--any-mac", "--in", "one=two.pcap"]));
     assert!(replayed.lines().all(|line| !line.contains("not-our-mac")), "{replayed}");
-    // Of some that are judged, the rest is told beside.
+    // If only some captures are validated, the others are reported apart.
     bench.capture("both.pcap", 1, &["10.1.7.1"]);
     let both = text(&bench.weir(&["sav", "dry-run", "gate.toml", "--in", "one=both.pcap", "one=two.pcap"]));
     assert!(both.contains("\nof 1 packet validated, none would be dropped\n"), "{both}");
@@ -506,10 +506,10 @@ fn a_running_gateway_tells_what_it_would_drop() {
     assert!((11..=14).contains(&example.octets()[3]), "{row}");
     let seen: IpNet = row["seen"].as_str().unwrap().parse().unwrap();
     assert!(seen.contains(&IpAddr::V4(example)) && seen.prefix_len() >= 29, "{row}");
-    let told = text(&ask(&["--top", "0"]));
+    let printed = text(&ask(&["--top", "0"]));
     assert!(
-        told.starts_with("found by the running gateway since ") && told.contains("\nand 1 more prefix, of "),
-        "{told}"
+        printed.starts_with("found by the running gateway since ") && printed.contains("\nand 1 more prefix, of "),
+        "{printed}"
     );
     assert_eq!(text(&ask(&["--csv"])).lines().count(), 2);
     // What it lacks is proposed as rules.

@@ -1,6 +1,7 @@
 //! `weir replay` and `weir explain` as their users call them: exit codes, messages, and what stands where.
 //!
-//! What they print of packets is held by the documentation's examples and by the tests over recorded traffic (`tests/`).
+//! Their text about packets is tested by the documentation's examples and by the tests over recorded traffic
+//! (`tests/`).
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -330,7 +331,7 @@ fn validating(policies: &str) -> String {
     CONFIG.replacen(named, &format!("{named}sav = {{ ipv4 = \"four\", ipv6 = \"six\" }}\n"), 1) + policies
 }
 
-/// What is explained of an IPv4 packet from a source that comes in by `wan`.
+/// Returns the explanation of an IPv4 packet from a source that enters by `wan`.
 fn explained(bench: &Bench, source: &str) -> (Value, String) {
     let packet = format!("udp from {source} port 1 to 10.0.0.9 port 2");
     let run = |more: &[&str]| {
@@ -485,8 +486,11 @@ fn the_ethertypes_that_refuse_a_frame_are_named() {
     let places = ["gate.toml:12", "gate.toml:5", "gate.toml:23"].map(Value::from);
     assert_eq!(said, [(&refused, &places[0]), (&refused, &places[1]), (&hole, &places[2])]);
     let output = bench.weir(&["explain", "gate.toml", "--in", "wan", six]);
-    let told = stdout(&output);
-    assert!(told.contains("drop acl-ethertype") && told.contains("gate.toml:5: ethertypes = { in ="), "{told}");
+    let printed = stdout(&output);
+    assert!(
+        printed.contains("drop acl-ethertype") && printed.contains("gate.toml:5: ethertypes = { in ="),
+        "{printed}"
+    );
 }
 
 #[test]
@@ -507,10 +511,9 @@ fn it_is_said_where_the_ports_of_a_fragment_come_from() {
     assert_eq!((&piece["fragment"], &piece["first"]), (&"given".into(), &"udp port 1000 to port 53".into()));
     assert_eq!((&piece["interface"], &piece["direction"]), (&"wan".into(), &"in".into()));
     // Nothing came before that which is explained.
-    let told = stdout(&bench.weir(&["explain", "gate.toml", "--in", "wan", later]));
-    let waits =
-        "\nfragment  waits for the first fragment of its packet: the lists on wan ask for what only that says\n";
-    assert!(told.contains(waits) && told.contains("\nverdict   held\n"), "{told}");
+    let printed = stdout(&bench.weir(&["explain", "gate.toml", "--in", "wan", later]));
+    let waits = "\nfragment  waits for the first fragment of its packet: lists on wan match fields that only it has\n";
+    assert!(printed.contains(waits) && printed.contains("\nverdict   held\n"), "{printed}");
 }
 
 #[test]
@@ -543,19 +546,19 @@ rules = ["deny udp from any to any port 53"]
     std::fs::write(bench.path("gate.toml"), &config).unwrap();
     let number = config.lines().position(|line| line.contains("tcp-flags")).unwrap() + 1;
     let by = format!("gate.toml:{number}: \"deny tcp from any to any tcp-flags syn/syn\",\n");
-    // The header is cut; so nobody knows the flags. No rule of IPv4 before this one asks for anything like it.
-    let told = stdout(&bench.weir(&["explain", "gate.toml", "--in", "wan", tiny]));
-    assert!(told.contains("\nverdict   drop acl-fragment: ") && told.contains(&by), "{told}");
-    let told = stdout(&bench.weir(&["explain", "gate.toml", "--in", "wan", later]));
-    assert!(told.contains("\nverdict   held\n") && told.contains(&by), "{told}");
+    // The header is truncated, so its flags are unknown. No IPv4 rule before this one matches a field like it.
+    let printed = stdout(&bench.weir(&["explain", "gate.toml", "--in", "wan", tiny]));
+    assert!(printed.contains("\nverdict   drop acl-fragment: ") && printed.contains(&by), "{printed}");
+    let printed = stdout(&bench.weir(&["explain", "gate.toml", "--in", "wan", later]));
+    assert!(printed.contains("\nverdict   held\n") && printed.contains(&by), "{printed}");
 }
 
 #[test]
 fn the_rule_of_a_list_that_decides_is_named_or_its_default() {
     let bench = Bench::new();
     let (wan, lan) = ("name = \"wan\"\n", "name = \"lan\"\n");
-    let asks = "acl = { in = [\"base\", \"edge\"] }\nallow = [\"customers\"]\n";
-    let config = CONFIG.replacen(wan, &format!("{wan}{asks}"), 1);
+    let lists = "acl = { in = [\"base\", \"edge\"] }\nallow = [\"customers\"]\n";
+    let config = CONFIG.replacen(wan, &format!("{wan}{lists}"), 1);
     let config = config.replacen(lan, &format!("{lan}acl = {{ out = [\"leaving\"] }}\n"), 1) + ACCESS;
     std::fs::write(bench.path("gate.toml"), &config).unwrap();
     let line = |text: &str| {
@@ -662,9 +665,9 @@ fn a_fragment_that_waited_is_told_of_when_its_fate_is_known() {
         (&format!("gate.toml:{number}").into(), &"ports".into())
     );
     // Nobody decided about those without a first fragment: this rule has them wait, though it might not match them.
-    let asks = config.lines().position(|line| line.contains("port 53")).unwrap() + 1;
-    let asks = Value::from(format!("gate.toml:{asks}"));
-    assert_eq!((&lines[4]["by"], &lines[5]["by"], &lines[4]["acl"]), (&asks, &asks, &Value::Null));
+    let place = config.lines().position(|line| line.contains("port 53")).unwrap() + 1;
+    let place = Value::from(format!("gate.toml:{place}"));
+    assert_eq!((&lines[4]["by"], &lines[5]["by"], &lines[4]["acl"]), (&place, &place, &Value::Null));
     let summary = String::from_utf8_lossy(&output.stderr);
     assert!(summary.contains("forward 2, drop 3, local 0, held 1"), "{summary}");
     assert!(summary.contains("received 6 + created 0 = transmitted 2 + local 0 + held 1 + dropped 3"), "{summary}");

@@ -1,4 +1,4 @@
-//! What holds of any text of rules.
+//! Properties of any text of rules.
 
 use weir::rules::{Format, Rule, read};
 

@@ -1,4 +1,4 @@
-//! What passes a device, as tcpdump sees it.
+//! The traffic of a device, as tcpdump sees it.
 
 use std::fs;
 use std::process::{Child, Stdio};

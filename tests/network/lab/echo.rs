@@ -44,7 +44,7 @@ impl Echo {
     /// Sends one request with so many octets of payload and waits for its answer; returns the time it took.
     ///
     /// # Errors
-    /// When there is none in time, or it is not what was sent. Errors that the network tells of are the kernel's:
+    /// If there is no answer in time, or it differs from the request. Errors that the network reports are the kernel's:
     /// `EMSGSIZE` and so on.
     pub(crate) fn exchange(&mut self, size: usize, patience: Duration) -> io::Result<Duration> {
         self.sequence = self.sequence.wrapping_add(1);
@@ -97,9 +97,9 @@ pub(crate) fn echo(space: &Space, target: &str, sizes: impl IntoIterator<Item = 
     assert!(failed.is_empty(), "echo requests from {space:?} to {target}: {failed:#?}");
 }
 
-/// Runs `ping` on a host with these arguments: requests that are all answered, three of them. It asks again when an answer
-/// takes longer than what lies between two requests, as it may on a busy machine, and counts as lost what is under way in the
-/// end: so it has some tries, in which it takes its time.
+/// Runs `ping` on a host with these arguments: three requests, all of which are answered. If an answer takes longer
+/// than the interval of requests, as it may on a busy machine, `ping` sends another request and counts the unanswered
+/// one as lost. So it has some tries.
 ///
 /// # Panics
 /// When it is content at none of them.

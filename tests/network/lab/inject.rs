@@ -10,7 +10,7 @@ use weir_port::{Context, open};
 
 use super::Space;
 
-/// Sends frames by a device of a host, no more than `rate` of them a second; returns when all are sent. Those that the
+/// Sends frames by a device of a host, no more than `rate` of them a second; returns when all are sent. Frames that the
 /// device does not take are lost, as on any link.
 ///
 /// # Panics

@@ -8,7 +8,7 @@
 
 use super::{Lab, Link, Space};
 
-/// What can differ.
+/// The options of a line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LineOptions {
     /// Largest packet on the left.
@@ -17,7 +17,7 @@ pub(crate) struct LineOptions {
     pub(crate) right_mtu: u32,
     /// Workers, and receive queues of each port.
     pub(crate) workers: u16,
-    /// Everyone knows everyone's hardware address, and nobody asks.
+    /// All hosts have static neighbours, and send no solicitations.
     pub(crate) fixed_neighbors: bool,
 }
 

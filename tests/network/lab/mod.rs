@@ -63,7 +63,7 @@ impl Lab {
             eprintln!("not run: needs root (WEIR_TEST_UNPRIVILEGED=1)");
             return None;
         }
-        // A test that failed has told of it.
+        // A test that failed has reported it.
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         ONCE.call_once(|| {
             for (tool, package) in TOOLS {
@@ -90,8 +90,8 @@ impl Lab {
     }
 }
 
-/// What a link is: its devices' MAC addresses are `02:00:00:00:N:01` and `02:00:00:00:N:02`, it being number N of its lab
-/// from 1 on.
+/// A link. The MAC addresses of its devices are `02:00:00:00:N:01` and `02:00:00:00:N:02`, where N is its number in its
+/// lab, from 1 on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Link {
     number: u8,

@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// How the names of our namespaces begin; the process follows, so that leftovers can be told from another run's.
+/// The first characters of namespaces' names. The process follows, so that leftovers of other runs can be recognised.
 const PREFIX: &str = "wn-";
 
-/// What every namespace is told. Links are quiet: no duplicate address detection, no router solicitations, no
-/// multicast reports. Nothing limits the kernel's own control messages, and everyone may send echo requests.
+/// The settings of every namespace. Links are quiet: no duplicate address detection, no router solicitations, no
+/// multicast reports. Nothing limits the kernel's ICMP errors, and every user may send echo requests.
 const SETTINGS: [&str; 13] = [
     "net.ipv6.conf.all.accept_dad=0",
     "net.ipv6.conf.default.accept_dad=0",

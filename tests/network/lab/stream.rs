@@ -14,7 +14,7 @@ use super::Space;
 /// Octets of the numbers before the filling: flow and sequence number.
 const HEAD: usize = 12;
 
-/// What a sender sends.
+/// The traffic of a sender.
 #[derive(Debug, Clone)]
 pub(crate) struct StreamSpec {
     /// Its own address.
@@ -29,13 +29,13 @@ pub(crate) struct StreamSpec {
     pub(crate) size: usize,
 }
 
-/// Someone who sends until told to stop.
+/// A sender that sends until it is stopped.
 pub(crate) struct Sender {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Sent>,
 }
 
-/// What was sent.
+/// The counts of a sender.
 #[derive(Debug, Clone)]
 pub(crate) struct Sent {
     /// Datagrams of each flow.
@@ -100,13 +100,13 @@ fn send(spec: &StreamSpec, stop: &AtomicBool) -> Sent {
     Sent { flows, time: start.elapsed() }
 }
 
-/// Someone who receives until told that no more is sent.
+/// A receiver that runs until no more is sent.
 pub(crate) struct Sink {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Receipt>,
 }
 
-/// What arrived.
+/// The counts of a receiver.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Receipt {
     /// Datagrams of each flow that arrived.

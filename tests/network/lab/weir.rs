@@ -46,7 +46,7 @@ impl Weir {
             assert!(start.elapsed() < PATIENCE, "weir does not answer:\n{}", weir.log());
             std::thread::sleep(Duration::from_millis(10));
         }
-        // Others are asked for a second whether they have them (RFC 4862, 5.4).
+        // Duplicate address detection takes a second (RFC 4862, 5.4).
         wait("weir's addresses are used", PATIENCE, || {
             let interfaces = weir.show("interfaces");
             let list = interfaces["interfaces"].as_array().expect("a list");
@@ -63,7 +63,7 @@ impl Weir {
         command.stdin(Stdio::null()).output().expect("weir can be started")
     }
 
-    /// What `weir show WHAT --json` prints.
+    /// Returns the output of `weir show WHAT --json`.
     ///
     /// # Panics
     /// When it fails.
@@ -118,7 +118,7 @@ impl Weir {
         String::from_utf8_lossy(&output.stderr).into_owned()
     }
 
-    /// What it has logged.
+    /// Returns its log.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("weir.log")).unwrap_or_default()
     }

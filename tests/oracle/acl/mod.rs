@@ -1,9 +1,9 @@
 //! The advice of `weir check` on access lists: a rule that it says could be left out can be left out.
 //!
-//! Random lists over few prefixes and ports overlap often. A linear evaluator goes through one packet of each class that the
-//! rules of a list can tell apart; so its answers are exact. It holds for each rule alone that `weir check` names, and for
-//! all of them together. Then `weir replay` sends packets of these classes, fragments and truncated ones, through the lists
-//! with and without the rules.
+//! Random lists over few prefixes and ports overlap often. A linear evaluator goes through one packet of each class
+//! that the rules of a list can distinguish; so its answers are exact. They are compared with `weir check` for each
+//! rule that it names, and for all of them together. Then `weir replay` sends packets of these classes, fragments and
+//! truncated ones, through the lists with and without the rules.
 
 mod exempt;
 mod rule;
@@ -31,7 +31,7 @@ type Place = (usize, usize);
 /// Packets of a family and part that the same set of rules matches.
 type Class = (Part, Family, u64);
 
-/// What becomes of a packet.
+/// The fate of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {
     By(Action),
@@ -61,9 +61,9 @@ struct Sequence {
     lists: Vec<usize>,
     /// All rules in order; defaults are rules without a place.
     rules: Vec<(Option<Place>, Rule)>,
-    /// What first fragments say is remembered for later ones.
+    /// The fields of first fragments are remembered for later ones.
     remembers: bool,
-    /// A packet of each class that the rules tell apart, by family, part and the set of rules that match it.
+    /// A packet of each class that the rules distinguish, by family, part and the set of rules that match it.
     classes: BTreeMap<Class, Packet>,
 }
 
@@ -168,7 +168,7 @@ impl Sequence {
         if sets.any(|class| decides(class.2)) { Waits::Always } else { Waits::Open }
     }
 
-    /// Returns what becomes of packets of a class, and the rule that decides, without some rules.
+    /// Returns the fate of packets of a class, and the rule that decides, without some rules.
     fn fate(&self, class: Class, without: &BTreeSet<Place>) -> (Fate, Option<Place>) {
         let (part, family, set) = class;
         if part == Part::Orphan && self.remembers {
@@ -207,7 +207,7 @@ impl Sequence {
     }
 }
 
-/// Returns packets with all that the rules can tell apart in transport headers; addresses do not matter.
+/// Returns packets with all values that the rules can distinguish in transport headers; addresses do not matter.
 fn transports(rules: &[&Rule], family: Family) -> Vec<Packet> {
     let protocols: BTreeSet<u8> = rules.iter().filter_map(|rule| rule.protocol()).chain([TCP, UDP, 253]).collect();
     let ports = |from: bool| {
@@ -454,7 +454,7 @@ fn rules_that_check_says_never_match_are_those_that_never_decide() {
                 wrong
                     .push(format!("seed {seed}, v{number}: `{rule}` decides\n{}", lists.show(sequence, &advice.named)));
             }
-            // What stands behind a list with a default is told of the list.
+            // Rules behind a list with a default are reported with the list.
             let end = sequence.lists.iter().position(|&list| lists.lists[list].default.is_some());
             let asked = &sequence.lists[..end.map_or(sequence.lists.len(), |end| end + 1)];
             for &list in &sequence.lists {

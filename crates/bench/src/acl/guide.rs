@@ -22,7 +22,7 @@ use crate::turns::{Outcome, Run};
 /// Flows, half of them each way.
 const FLOWS: u32 = 10_000;
 
-/// What the guide gives for a case, in cycles of its machine.
+/// The figures of the guide for a case, in cycles of its machine.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Theirs {
     /// Cycles of forwarding alone, in the same table.
@@ -33,7 +33,7 @@ pub struct Theirs {
     pub node: f64,
 }
 
-/// What forwarding of a family costs, alone and with what the guide has.
+/// The cost of forwarding of a family, alone and with the guide's cases.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Guide {
     /// `ipv4` or `ipv6`.
@@ -48,20 +48,20 @@ pub struct Guide {
     pub base_rate: f64,
     /// The cases.
     pub rows: Vec<GuideRow>,
-    /// What nodes took, case by case.
+    /// The ticks of nodes, case by case.
     pub nodes: Vec<GuideNode>,
 }
 
 /// A case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GuideRow {
-    /// What is asked of packets.
+    /// The policies of the case.
     pub case: String,
-    /// What the guide gives for it.
+    /// The figures of the guide for it.
     pub theirs: Option<Theirs>,
     /// Ticks per packet.
     pub with: Figure,
-    /// What is added to forwarding alone.
+    /// The ticks added to forwarding alone.
     pub added: Figure,
     /// Packets per second of one worker, the ports' work included.
     pub rate: f64,
@@ -69,13 +69,13 @@ pub struct GuideRow {
     pub node: String,
     /// Its ticks, per packet that passes it.
     pub ticks: Figure,
-    /// What VPP's node takes on a machine of our kind, where that is known.
+    /// The cycles of VPP's node on a machine of this kind, if known.
     pub vpp: Option<u32>,
     /// The target for the node's ticks.
     pub target: Option<Target>,
 }
 
-/// What a node took in a case.
+/// The ticks of a node in a case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GuideNode {
     /// The case.
@@ -90,7 +90,7 @@ pub struct GuideNode {
     pub theirs: Option<f64>,
 }
 
-/// Where interfaces ask.
+/// The direction in which interfaces have lists.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Where {
     Input,
@@ -170,7 +170,8 @@ const CASES: [Case; 7] = [
     },
 ];
 
-/// What the guide's forwarding alone gives: cycles and millions of packets per second, beside lists and beside allowlists.
+/// The guide's figures for forwarding alone: cycles and millions of packets per second, beside lists and beside
+/// allowlists.
 pub(super) const THEIR_BASES: [(u32, f64); 2] = [(136, 18.26), (132, 18.81)];
 
 /// Measures the table for a family.
@@ -185,7 +186,7 @@ pub(super) fn measure<K: Ip>(effort: &Effort) -> Result<Guide, Error> {
         run.add(&model, &[nodes.policy(case.place)], Outcome::Forwarded)?;
     }
     let samples = run.turns(effort.turns, effort.windows, FLOWS as usize)?;
-    let (base, others) = samples.split_first().expect("the first asks for nothing");
+    let (base, others) = samples.split_first().expect("the first has no policy");
     let v4 = K::BITS == 32;
     let mut rows = Vec::new();
     let mut each = Vec::new();
@@ -229,7 +230,7 @@ pub(super) fn measure<K: Ip>(effort: &Effort) -> Result<Guide, Error> {
     })
 }
 
-/// The nodes of a family that ask.
+/// The policy nodes of a family.
 struct Nodes {
     input: Node,
     output: Node,
@@ -254,7 +255,7 @@ impl Nodes {
     }
 }
 
-/// What the guide's `show runtime` of the case has for the work of a node of ours: the mean where there are two.
+/// Returns the guide's `show runtime` figure for the work of a node of weir: the mean where VPP has two nodes.
 fn their_node(case: &Case, node: Node) -> (&'static str, Option<f64>) {
     let own = case.theirs.map(|theirs| theirs.node);
     let (input, lookup, rewrite, output) = match case.place {
@@ -289,8 +290,8 @@ fn enable(model: &mut Gateway, case: &Case) {
     }
 }
 
-/// What a family's gateway has: the two networks, of which packets come and to which they go; a source and a destination that
-/// no packet has; each interface's own address and a neighbour behind it.
+/// The plan of a family's gateway: the source and the destination network of packets; a source and a destination that
+/// no packet has; each interface's address and a neighbour behind it.
 struct Plan {
     networks: [IpNet; 2],
     absent: [IpAddr; 2],
@@ -346,7 +347,7 @@ fn reflecting(rules: Arc<[AclRule]>) -> Arc<[AclRule]> {
     rules.iter().map(|rule| AclRule { action: AclAction::Reflect, ..rule.clone() }).collect()
 }
 
-/// Two interfaces that each send to the other's network. None asks for anything yet.
+/// Builds two interfaces that each send to the other's network, without policies.
 fn gateway<K: Ip>() -> Gateway {
     let plan = Plan::of::<K>();
     let interface = |number: usize| -> Interface {

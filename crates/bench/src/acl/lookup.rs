@@ -58,11 +58,11 @@ pub struct SetCost {
     pub load_target: Option<Target>,
     /// Milliseconds that the peer takes to build its tables, if there is one.
     pub peer_load_ms: Option<f64>,
-    /// What lookups cost, by traffic.
+    /// The cost of lookups, by traffic.
     pub traffic: Vec<TrafficCost>,
 }
 
-/// What lookups of one kind of traffic cost.
+/// The cost of lookups of one kind of traffic.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrafficCost {
     /// `spread` or `local`.
@@ -86,7 +86,7 @@ pub struct TrafficCost {
     pub node: Figure,
     /// The target for them.
     pub node_target: Option<Target>,
-    /// What the list adds to the ticks of the graph.
+    /// The ticks that the list adds to the graph.
     pub added: Figure,
 }
 
@@ -97,7 +97,7 @@ impl TrafficCost {
     }
 }
 
-/// What a function of the peer takes for the same packets.
+/// The cost of a function of the peer for the same packets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PeerCost {
     /// Library and function.
@@ -167,7 +167,7 @@ pub(super) fn load<K: Ip>(domain: &Domain, rules: &[Rule<K>]) -> Result<Writer<K
 /// Distance of places, so that rules can be put between.
 pub(super) const GAP: u64 = 1 << 32;
 
-/// Ticks per packet of the second of two rounds: whoever ran before has left other things in the caches.
+/// Returns ticks per packet of the second of two rounds: the measurement before left other data in the caches.
 pub(super) fn time<K: Ip>(table: &Table<K>, guard: &Guard<'_>, packets: &[Fields<K>], found: &mut [u32]) -> f64 {
     let mut start = 0;
     for _ in 0..2 {
@@ -180,7 +180,7 @@ pub(super) fn time<K: Ip>(table: &Table<K>, guard: &Guard<'_>, packets: &[Fields
     (tsc::ticks() - start) as f64 / packets.len() as f64
 }
 
-/// What lookups of these packets cost, and how long the peer took to build its tables.
+/// Measures lookups of these packets, and the time that the peer took to build its tables.
 fn with_traffic<K: Ip>(
     set: &Set<K>,
     name: &str,
@@ -201,7 +201,7 @@ fn with_traffic<K: Ip>(
             return Err(Error::Wrong { set: set.name.clone(), found, first });
         }
     }
-    // A peer that fails, as it has no room for the rules, is told of beside what the others take.
+    // A peer that fails, as it has no room for the rules, is reported beside the results of the others.
     let mut peer = match &effort.peers {
         Some(directory) => start_peer(&directory.join(PEER), &set.rules, packets)?,
         None => Ok(None),
@@ -254,11 +254,11 @@ fn build_ms(json: &str) -> Option<f64> {
     serde_json::from_str::<serde_json::Value>(json).ok()?.get("build_ms")?.as_f64()
 }
 
-/// Starts the peer on the same rules and packets, which it reads from files; there is none for IPv6. What it fails with
-/// itself is told within.
+/// Starts the peer on the same rules and packets, which it reads from files; there is none for IPv6. The inner result
+/// has the peer's own error.
 ///
 /// # Errors
-/// When there is no such program, or its files can not be written.
+/// If there is no such program, or its files cannot be written.
 fn start_peer<K: Ip>(program: &Path, rules: &[Rule<K>], packets: &[Packet<K>]) -> io::Result<io::Result<Option<Peer>>> {
     let Some((text, keys)) = K::for_peers(rules, packets) else { return Ok(Ok(None)) };
     let directory = tempfile::tempdir()?;

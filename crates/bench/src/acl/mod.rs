@@ -78,7 +78,8 @@ pub fn guides(effort: &Effort) -> Result<Vec<Guide>, Error> {
 /// of these.
 ///
 /// # Errors
-/// When files can not be read, there is no room, packets do not go where they should, or a peer can not be run or disagrees.
+/// If files cannot be read, there is no room, packets do not go where they should, or a peer cannot be run or
+/// disagrees.
 pub fn rule_sets(classbench: Option<&Path>, effort: &Effort) -> Result<Vec<SetCost>, Error> {
     fn family<K: Ip>(effort: &Effort) -> Result<Vec<SetCost>, Error> {
         let sizes = [1_000, 10_000, 50_000, 100_000].into_iter().filter(|&rules| rules <= effort.rules);
@@ -110,7 +111,7 @@ pub fn worst_cases(effort: &Effort) -> Result<Vec<Worst>, Error> {
 /// and in made ones.
 ///
 /// # Errors
-/// When files can not be read, or there is no room.
+/// If files cannot be read, or there is no room.
 pub fn updates(classbench: Option<&Path>, effort: &Effort, cpus: &[usize]) -> Result<Vec<Updates>, Error> {
     fn family<K: Ip>(effort: &Effort, cpus: &[usize]) -> Result<Vec<Updates>, Error> {
         let sizes = [1_000, 10_000, 50_000].into_iter().filter(|&rules| rules <= effort.rules);

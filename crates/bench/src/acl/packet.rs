@@ -1,4 +1,4 @@
-//! Packets by the fields that rules ask for: as classifiers get them, as the peer reads them, and as frames.
+//! Packets by the fields that rules match: for classifiers, for the peer, and as frames.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -12,7 +12,7 @@ use weir_table::classify::{Fields, Rule};
 use super::text::text;
 use crate::alike;
 
-/// Who sends the frames: nobody asks.
+/// The sender of the frames, which is not resolved.
 const SENDER: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
 
 /// A family.
@@ -35,7 +35,7 @@ pub(super) trait Ip: Packets + Family {
     fn pseudo(packet: &Packet<Self>, payload: usize) -> Sum;
 }
 
-/// What rules ask of a packet that is no fragment.
+/// The fields that rules match of a packet that is no fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Packet<K> {
     pub(super) source: K,

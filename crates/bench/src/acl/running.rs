@@ -22,7 +22,7 @@ use crate::report::figure::{Figure, Target};
 /// Seconds of the Unix epoch that rules bear.
 const TIME: u64 = 1_700_000_000;
 
-/// What changes of a list cost in a gateway that runs.
+/// The cost of changes to a list in a running gateway.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Running {
     /// `ipv4` or `ipv6`.
@@ -45,7 +45,8 @@ pub struct Running {
     pub changing: Figure,
 }
 
-/// Changes a list that a worker asks for each packet; it runs on the last of `cpus`, the changes where the caller is.
+/// Changes a list that applies to each packet of a worker. The worker runs on the last of `cpus`, the changes on the
+/// caller's CPU.
 pub(super) fn measure<K: Ip>(set: &Set<K>, effort: &Effort, cpus: &[usize]) -> Result<Running, Error> {
     let mut random = Random::from_seed(set.rules.len() as u64);
     let scratch = tempfile::tempdir().map_err(Error::Scratch)?;
@@ -112,7 +113,7 @@ struct Changes<'a> {
     /// How many the list has.
     rules: usize,
     absent: Vec<AclRule>,
-    /// Those that came, which go in a random order.
+    /// Added rules, which are removed in random order.
     numbers: Vec<(u32, AclRule)>,
     adding: bool,
     added: Vec<f64>,

@@ -1,7 +1,7 @@
 //! Rule sets: those of ClassBench's files, and made ones of the same kinds; and packets that match them.
 //!
-//! Rules ask for prefixes of both addresses, the protocol, ranges of ports, and 16 bits of "flags" as ClassBench has them: the
-//! upper octet is that of the flags of TCP, or the type of ICMP.
+//! Rules match prefixes of both addresses, the protocol, ranges of ports, and 16 bits of "flags" as ClassBench has
+//! them: the upper octet is that of the flags of TCP, or the type of ICMP.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ pub(super) fn read(directory: &Path) -> Result<Vec<Set<u32>>, Error> {
     if sets.is_empty() { Err(Error::SetEmpty(directory.to_owned())) } else { Ok(sets) }
 }
 
-/// A set of so many rules like those that are used.
+/// Draws a set of so many realistic rules.
 pub(super) fn made<K: Ip>(kind: Alike, count: usize, seed: u64) -> Set<K> {
     let rules = kind.rules(count, &mut Random::from_seed(seed)).into_iter().map(|rule| match rule.upper {
         // As ClassBench has it.
@@ -92,7 +92,8 @@ pub(super) fn made<K: Ip>(kind: Alike, count: usize, seed: u64) -> Set<K> {
     Set { name: format!("made-{name}"), rules: K::like(&rules.collect::<Vec<_>>()) }
 }
 
-/// What a rule asks of the header behind that of IP, as configurations have it; none if they can not say it.
+/// Returns the conditions of a rule on the header behind that of IP, as configurations have them; `None` if they cannot
+/// express it.
 fn transport<K: Ip>(rule: &Rule<K>) -> Option<Transport> {
     let (mask, value) = (rule.flags.mask(), rule.flags.value());
     let [mask, low] = mask.to_be_bytes();

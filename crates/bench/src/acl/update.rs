@@ -24,7 +24,7 @@ use crate::report::figure::{Figure, Target};
 /// One of so many rules is not there at the beginning, and comes in first.
 pub(super) const ABSENT: usize = 8;
 
-/// What changing a set costs.
+/// The cost of changes to a set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Updates {
     /// `ipv4` or `ipv6`.
@@ -89,7 +89,7 @@ impl Times {
     }
 }
 
-/// What the writer does, as the reader sees it.
+/// The phases of the writer, for the reader.
 const IDLE: u8 = 0;
 const BUSY: u8 = 1;
 const CHANGING: u8 = 2;
@@ -98,7 +98,7 @@ const ENDED: u8 = 3;
 /// Where writer and reader are.
 #[derive(Default)]
 struct Progress {
-    /// What the writer does.
+    /// The phase of the writer.
     phase: AtomicU8,
     /// Windows of the reader within a phase, all in all.
     windows: AtomicU64,
@@ -179,7 +179,7 @@ struct Changes<'a, K: Ip> {
     writer: Writer<K>,
     there: Vec<usize>,
     absent: VecDeque<usize>,
-    /// What is absent comes in; else as many go.
+    /// Absent rules are added; else as many are removed.
     adding: bool,
     added: Vec<f64>,
     removed: Vec<f64>,

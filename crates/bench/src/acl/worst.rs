@@ -21,7 +21,7 @@ const CANDIDATES: usize = 4096;
 /// Most times that a lookup may take, of what it usually takes.
 const MOST: f64 = 4.0;
 
-/// What hard sets and slow packets of a family cost, with so many rules.
+/// The cost of hard sets and slow packets of a family, with so many rules.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Worst {
     /// `ipv4` or `ipv6`.
@@ -45,7 +45,7 @@ pub struct WorstRow {
     pub matching: f64,
     /// Of any packets.
     pub any: f64,
-    /// Of those that took longest by themselves, of many.
+    /// The slowest packets of many, each measured by itself.
     pub slowest: f64,
     /// The most of these, to the usual ticks.
     pub times: f64,
@@ -173,8 +173,8 @@ fn any<K: Ip>(random: &mut Random) -> Packet<K> {
     }
 }
 
-/// What somebody would send who knows which packets take longest: a vector of the slowest, by the least time that a vector of
-/// each alone took.
+/// Returns a vector of the slowest packets, as an attacker would send who knows them. The measure is the least time of
+/// a vector of one packet.
 fn slowest<K: Ip>(table: &Table<K>, reader: &mut Reader, candidates: &[Fields<K>], effort: &Effort) -> Vec<Fields<K>> {
     let guard = reader.pin();
     let mut found = [0; VECTOR];

@@ -1,4 +1,4 @@
-//! What the tables of source address validation cost: ticks per lookup, updates per second, octets per entry.
+//! The cost of the tables of source address validation: ticks per lookup, updates per second, octets per entry.
 //!
 //!     cargo run --release -p weir-bench --bin sav-figures -- [--prefixes N] [--repeats R] [--real FILE]
 //!
@@ -84,7 +84,7 @@ trait Made: Meaning {
     /// Some entry.
     fn entry(set: Set, random: &mut Random) -> Self::Entry;
 
-    /// What always stands at the prefix of no bits.
+    /// Returns the fixed entry at the prefix of no bits.
     fn default_entry() -> Option<Self::Entry> {
         None
     }

@@ -1,4 +1,4 @@
-//! What is asked beside the source, and what becomes of packets that are not valid: what each costs a packet.
+//! The cost per packet of conditions beside the source, and of the actions for invalid packets.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ const PREFIXES: usize = 10_000;
 /// Rules of the list of exemptions.
 const EXEMPTIONS: u8 = 100;
 
-/// What `weir bench sav --actions` found.
+/// The results of `weir bench sav --actions`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Actions {
     /// The CPU, as it names itself.
@@ -40,7 +40,7 @@ pub struct Actions {
     pub families: Vec<OfFamily>,
 }
 
-/// What was found of a family.
+/// The results of a family.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OfFamily {
     /// `ipv4` or `ipv6`.
@@ -49,7 +49,7 @@ pub struct OfFamily {
     pub prefixes: usize,
     /// Ticks of a packet in the graph without validation.
     pub plain: Figure,
-    /// What is done beside it.
+    /// The costs of conditions and actions.
     pub rows: Vec<ActionRow>,
 }
 
@@ -66,8 +66,8 @@ pub struct ActionRow {
     pub node: Figure,
 }
 
-/// An arm of the measurement: what it is, whether packets are valid, what the policy has beside its table, and what becomes of
-/// packets.
+/// An arm of the measurement: its name, whether packets are valid, the settings of the policy beside its table, and the
+/// fate of packets.
 struct Arm {
     what: &'static str,
     valid: bool,
@@ -127,7 +127,7 @@ fn udp(from: Addresses, destination: std::ops::RangeInclusive<u16>) -> AclRule {
     AclRule { from, transport, ..AclRule::all(AclAction::Permit, Origin(0)) }
 }
 
-/// Rules that ask for prefixes and ports of both families, and that no packet of the bench has.
+/// Returns rules on prefixes and ports of both families that match no packet of the bench.
 fn exemptions() -> Arc<[AclRule]> {
     let rules = (0..EXEMPTIONS).map(|number| {
         let text = match number % 2 {
@@ -170,7 +170,7 @@ fn family<K: Ip>(effort: &Effort) -> Result<OfFamily, Error> {
         })
         .collect();
     let prepare = |model: &mut Gateway| {
-        // Whoever sends is a neighbour that routes lead back to.
+        // The senders are neighbours to which routes lead back.
         model.neighbors.iter_mut().filter(|neighbor| INPUTS.contains(&neighbor.interface.0)).for_each(|neighbor| {
             neighbor.mac = SENDER;
         });

@@ -26,7 +26,7 @@ const RULES: usize = 1_000;
 /// The draft's two mechanisms, with its ratios to forwarding without validation, in percent.
 const WAYS: [(Way, f64); 2] = [(Way::UrpfStrict, 94.4), (Way::TableMostSpecific, 94.5)];
 
-/// What validation costs where there is a list beside it.
+/// The cost of validation beside a list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Background {
     /// `ipv4` or `ipv6`.
@@ -43,15 +43,15 @@ pub struct Background {
     pub plain: Figure,
     /// Ticks of the graph with the list, and without validation.
     pub with_rules: Figure,
-    /// Ticks of the node that asks the list.
+    /// Ticks of the node of the list.
     pub node: Figure,
     /// Ticks of the graph without list to those with it, neither with validation, in percent.
     pub rules_ratio: Figure,
-    /// What validation costs beside.
+    /// The additional cost of validation.
     pub rows: Vec<BackgroundRow>,
 }
 
-/// What a mechanism costs beside the list.
+/// The additional cost of a mechanism.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BackgroundRow {
     /// The mechanism.
@@ -138,9 +138,9 @@ fn family<K: Ip>(effort: &Effort) -> Result<Background, Error> {
 /// Rules of the list that packets match: each permits an equal share of the ports that they go to.
 const PORTED: usize = RULES / 2;
 
-/// Rules that classify traffic by other things than its source: half of them are about ranges of ports that UDP goes to,
-/// without gaps, so that each packet matches one of these, any as often as another; the others ask for what no packet has:
-/// TCP, or a code point, some of them of a destination.
+/// Returns rules that classify traffic by other fields than its source. Half of them match ranges of UDP destination
+/// ports without gaps, so that each packet matches one of them, all with equal frequency. The others match no packet of
+/// the bench: they match TCP, or a code point, some of them with a destination.
 fn rules<K: Ip>(random: &mut Random) -> Arc<[AclRule]> {
     let ported = |protocol: u8, destination: std::ops::RangeInclusive<u16>| Transport::Ports {
         protocol,

@@ -1,4 +1,4 @@
-//! What validation adds to a packet: Figures 8 and 10 of the draft.
+//! The cost that validation adds to a packet: Figures 8 and 10 of the draft.
 
 use std::path::Path;
 
@@ -91,9 +91,9 @@ pub struct Row {
 /// Octets per prefix of a policy's tables.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Memory {
-    /// What lookups touch: of all line cards, where these have tables of their own.
+    /// The memory that lookups touch: of all line cards, where these have tables of their own.
     pub lookup: f64,
-    /// What the control side keeps beside it, to change it.
+    /// The memory that the control side has beside it for changes.
     pub control: f64,
     /// The rules of the configuration, with their origins.
     pub rules: f64,

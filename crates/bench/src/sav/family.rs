@@ -1,4 +1,4 @@
-//! What differs between the families: addresses of the gateway under test, and the frames that it is given.
+//! The differences of the families: addresses of the gateway under test, and its input frames.
 
 use std::net::IpAddr;
 
@@ -15,8 +15,7 @@ pub(super) const NEIGHBORS: u32 = 64;
 /// Prefixes that packets go to.
 pub(super) const DESTINATIONS: u32 = 1000;
 
-/// Who sends the frames: nobody asks.
-/// Whoever sends.
+/// The sender of the frames, which is not resolved.
 pub(super) const SENDER: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
 
 /// A family.

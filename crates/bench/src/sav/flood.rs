@@ -1,4 +1,4 @@
-//! What an attacker may try: floods of sources that are not valid, and prefixes nested as deep as they go.
+//! Attacks: floods of invalid sources, and prefixes nested as deep as possible.
 
 use serde::{Deserialize, Serialize};
 use weir_base::random::Random;
@@ -29,7 +29,7 @@ pub struct Floods {
 pub struct Flood {
     /// `ipv4` or `ipv6`.
     pub family: String,
-    /// What the sources are: `random` or `known-prefixes`, which are valid elsewhere.
+    /// The kind of sources: `random` or `known-prefixes`, which are valid elsewhere.
     pub sources: String,
     /// Source prefixes.
     pub prefixes: usize,

@@ -19,9 +19,9 @@ use crate::model;
 
 /// The interfaces, by number.
 pub(super) const NAMES: [&str; 4] = ["a", "b", "c", "d"];
-/// Those that packets come in by.
+/// The ingress interfaces.
 pub(super) const INPUTS: [u32; 2] = [0, 1];
-/// Those that they leave by.
+/// The egress interfaces.
 pub(super) const OUTPUTS: [u32; 2] = [2, 3];
 
 /// How sources are validated.
@@ -42,9 +42,9 @@ pub enum Way {
     TableHits,
     /// The table in one, any prefix that covers the source is enough.
     TableAnyCovering,
-    /// A table for each line card and a global one that is asked after it, any covering prefix: as the draft did.
+    /// A table for each line card and a global one that is looked up after it, any covering prefix: as the draft did.
     CardsSerial,
-    /// The same, both asked at once.
+    /// The same, with both looked up at once.
     CardsParallel,
 }
 

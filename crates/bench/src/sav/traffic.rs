@@ -1,4 +1,4 @@
-//! What is sent: sources, the prefixes that cover them, and captures of frames that A and B repeat.
+//! The traffic: sources, the prefixes that cover them, and captures of frames that A and B repeat.
 
 use std::path::{Path, PathBuf};
 
@@ -58,7 +58,7 @@ pub(super) fn chains<K: Ip>(count: usize, least: u8, most: u8, random: &mut Rand
 
 /// The share of prefixes that lie inside of another one.
 pub(super) fn nested<K: Ip>(prefixes: &[Prefix<K>]) -> f64 {
-    // In order, a prefix follows those that cover it.
+    // In order, a prefix follows the prefixes that cover it.
     let mut around: Vec<Prefix<K>> = Vec::new();
     let mut inner = 0;
     for prefix in prefixes {

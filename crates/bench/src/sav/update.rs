@@ -1,5 +1,5 @@
-//! What it takes to change a table while a worker reads it: a running gateway, its worker on a CPU of its own, and entries
-//! that come as they do by the control socket.
+//! The cost of changing a table while a worker reads it: a running gateway, its worker on a CPU of its own, and entries
+//! as the control socket delivers them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ const TIME: u64 = 1_700_000_000;
 /// How long a change may take to be seen before something is wrong.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What changes of a family's table take.
+/// The cost of changes to a family's table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Updates {
     /// `ipv4` or `ipv6`.
@@ -58,7 +58,7 @@ pub struct Updates {
     pub busy: Figure,
     /// Packets per second while batch follows upon batch.
     pub changing: Figure,
-    /// What the changes take of the worker's packets, in percent: of those while nothing is changed.
+    /// The loss of packets of the worker during changes, in percent of the packets without changes.
     pub loss: Figure,
     /// The same, of those while the other thread computes.
     pub loss_to_busy: Figure,

@@ -4,12 +4,12 @@
 //! its own, which it keeps as far as the writer has got. While a change is under way, an answer has to be right either
 //! before or after it; else it has to be right.
 //!
-//! The reader keeps a pool of packets, and for each the place of the first rule that matches: a rule that comes changes it
-//! only for packets that it matches, one that goes only for those whose first it was. So after each change all packets are
-//! looked up again, and an answer is held against what is known without going through the rules. Some packets are drawn
-//! anew after each change, for which an *indexed* oracle is asked: rules by the first bits of either address that they
-//! decide. One packet of the pool after each change is held against the specification, with the fields that had a part in
-//! its answer.
+//! The reader keeps a pool of packets, with the place of the first matching rule for each. An added rule changes it
+//! only for packets that match the rule, a removed rule only for packets whose first it was. So after each change all
+//! packets are looked up again, and a result is compared without a pass over the rules. Some packets are drawn again
+//! after each change; an *indexed* oracle decides them, with rules by the first bits of either address. After each
+//! change, one packet of the pool is compared with the specification, including the fields that contributed to its
+//! result.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -33,7 +33,7 @@ const CHANGES: usize = 200;
 /// Of so many packets, one is drawn anew after each change.
 const DRAWN_ANEW: usize = 64;
 
-/// What a run did.
+/// The report of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Answers held against the oracle.
@@ -77,7 +77,7 @@ pub fn run<K: Packets>(lookups: u64, rules: usize, seed: u64, sets: &[Vec<Rule<K
     report
 }
 
-/// What a run of hard lists did.
+/// The report of a run with hard lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hard {
     /// Answers held against the specification.
@@ -162,7 +162,7 @@ enum Change {
     Remove(u64),
 }
 
-/// What the reader is told.
+/// A message to the reader.
 enum Told {
     /// This is about to be done.
     Begun(Change),

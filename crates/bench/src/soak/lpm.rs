@@ -20,14 +20,14 @@ const KEYS_PER_STEP: usize = 4096;
 /// Steps in one table before the next shape gets a fresh one.
 const STEPS: usize = 400;
 
-/// What a run did.
+/// The report of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Lookups held against the oracle.
     pub lookups: u64,
     /// Routes added, changed or removed.
     pub updates: u64,
-    /// Transactions, those that were dropped included.
+    /// Transactions, including dropped ones.
     pub transactions: u64,
     /// Routes that there was no room for.
     pub refusals: u64,

@@ -4,11 +4,11 @@
 //! Each *shape* is a pool of prefixes of some character. A writer sets entries of it and takes them out, one by one, in
 //! batches, and by building all tables anew. Readers look up vectors of sources at the same time, each in all tables.
 //!
-//! A reader has an oracle of its own. It knows which version of the rules was complete when it got what it reads, and
-//! which had begun when its vector was done: each verdict must be right in one of these versions. The tables must agree
-//! with each other by the same measure: a merged table, one with a row for each prefix, and tables per line card, asked in
-//! either order. Beside them are tables of lists of all modes. What was replaced is kept for a while, and must go on giving its old verdicts, although its rows have
-//! become free in the newer table.
+//! A reader has an oracle of its own. It knows the version of the rules that was complete when it began to read, and
+//! the version that had begun when its vector was done: each verdict must be right in one of these versions. The tables
+//! must agree with each other by the same measure: a merged table, one with a row for each prefix, and tables per line
+//! card, looked up in either order. Beside them are tables of lists of all modes. Replaced tables are kept for a while,
+//! and must still give their old verdicts, although their rows have become free in the newer table.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -34,7 +34,7 @@ const VECTOR: usize = 256;
 /// Readers of each family.
 const READERS: usize = 2;
 
-/// Vectors that a reader asks of a version: then it waits for the next one.
+/// The number of vectors that a reader looks up in a version, before it waits for the next one.
 const VECTORS: u32 = 8;
 
 /// Versions that a reader may lag behind.
@@ -43,7 +43,7 @@ const LAG: usize = 16;
 /// The interfaces of each line card.
 const CARDS: [&[u32]; 3] = [&[0, 1, 2], &[3, 64], &[5, 127, 128]];
 
-/// What a run did.
+/// The report of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Verdicts held against the oracle.
@@ -119,14 +119,14 @@ pub fn shapes<K: Draw>(random: &mut Random) -> Vec<Vec<Prefix<K>>> {
 
 type Changes<K, E> = Vec<(Prefix<K>, Option<E>)>;
 
-/// What makes a version from the one before.
+/// The changes between a version and the one before.
 struct Step<K> {
     sets: Changes<K, Set>,
     rules: Changes<K, Vec<Rule>>,
     lists: Changes<K, Lists>,
 }
 
-/// What is right in a version.
+/// The expected verdicts of a version.
 #[derive(Clone)]
 struct Oracle<K> {
     sets: Indexed<K, Set>,
@@ -281,7 +281,7 @@ impl<K: Draw> Tables<K> {
     }
 }
 
-/// What readers see of all tables.
+/// The readers' views of all tables.
 #[derive(Clone)]
 struct Readings<K: Draw> {
     merged: [Reading<K>; 4],
@@ -312,7 +312,7 @@ impl<K: Draw> Vector<K> {
         }
     }
 
-    /// Asks all tables.
+    /// Looks up a vector in all tables.
     fn ask(&mut self, readings: &Readings<K>, reader: &mut Reader, pool: &[Prefix<K>], random: &mut Random) {
         let any = |random: &mut Random| pool[random.below(pool.len() as u64) as usize];
         self.sources.clear();
@@ -376,7 +376,7 @@ impl<K: Draw> Vector<K> {
     }
 }
 
-/// What the writer tells the readers.
+/// The state that the writer shares with the readers.
 struct Shared<K: Draw> {
     /// The readings of the last complete version, and its number.
     current: Mutex<(u64, Arc<Readings<K>>)>,
@@ -431,7 +431,7 @@ fn run_shape<K: Draw>(pool: &[Prefix<K>], seed: u64, lookups: u64, report: &mut 
     report.lookups += shared.lookups.load(Ordering::Relaxed);
 }
 
-/// A reader: asks vectors, and holds the verdicts against the versions that were in force.
+/// Runs a reader: looks up vectors, and compares the verdicts with the versions that were in force.
 fn read<K: Draw>(
     pool: &[Prefix<K>],
     shared: &Shared<K>,
@@ -488,7 +488,7 @@ fn read<K: Draw>(
     }
 }
 
-/// What was replaced, and what it must go on saying.
+/// A replaced table, and the verdicts that it must still give.
 struct Kept<K: Draw> {
     readings: Readings<K>,
     oracle: Oracle<K>,
@@ -641,7 +641,7 @@ impl<K: Draw> Writing<'_, K> {
     }
 }
 
-/// Lists of some modes. Some interfaces never have allowlists, so that the other lists are asked, too.
+/// Draws lists of some modes. Some interfaces never have allowlists, so that the other lists decide, too.
 fn lists(random: &mut Random) -> Lists {
     let mut lists = Lists::default();
     for _ in 0..1 + random.below(2) {

@@ -4,15 +4,14 @@ use super::sum::{of, udp};
 use crate::offload::{Checksum, Gso, Offload};
 use crate::packet::Packet;
 
-/// Completes the transport checksum that a network card or the kernel left undone ([`Checksum::Partial`]): the field
-/// holds the pseudo-header's sum, and what is from [`Offload::start`] to the end of the frame is added to it. The state is
-/// then [`Checksum::Unknown`]: whoever receives the packet verifies it as any other. A sum of zero goes as 0xffff, which
-/// UDP needs and which is the same to all others. SCTP's is a CRC32c, which no pseudo-header goes into
+/// Completes a partial transport checksum of a network card or the kernel ([`Checksum::Partial`]): the field holds the
+/// pseudo-header's sum, and the octets from [`Offload::start`] to the end of the frame are added to it. The state is
+/// then [`Checksum::Unknown`]: the receiver of the packet verifies it as any other. A sum of zero is written as 0xffff,
+/// which UDP needs and which is equal for all others. The checksum of SCTP is a CRC32c without a pseudo-header
 /// ([`Offload::is_crc`]).
 ///
-/// Packets in any other state stay as they are, and so do those that are still to be segmented: each segment gets a
-/// checksum of its own when it is cut. A field that is not in the frame is one that nobody can complete: such a packet
-/// only changes its state.
+/// Packets in any other state stay as they are, and so do super-packets: each segment gets a checksum of its own when
+/// it is cut. If the field is not in the frame, the checksum cannot be completed: only the state of the packet changes.
 pub fn complete(packet: &mut Packet) {
     let offload = packet.offload();
     if offload.checksum != Checksum::Partial || offload.gso != Gso::None {

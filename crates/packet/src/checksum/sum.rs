@@ -107,7 +107,8 @@ pub fn pseudo_v6(source: Ipv6Addr, destination: Ipv6Addr, protocol: u8, length: 
     Sum::new().bytes(&source.octets()).bytes(&destination.octets()).long(length).word(u16::from(protocol))
 }
 
-/// What a UDP sender stores for a checksum: zero says that there is none, so a sum of zero goes as 0xffff (RFC 768).
+/// Returns the checksum that a UDP sender stores: zero means that there is none, so a sum of zero becomes 0xffff (RFC
+/// 768).
 #[inline]
 pub const fn udp(checksum: u16) -> u16 {
     if checksum == 0 { 0xffff } else { checksum }
@@ -158,7 +159,7 @@ impl Delta {
         if sum == 0 { 0 } else { !sum }
     }
 
-    /// The UDP checksum after the change: absent stays absent, and what comes out as zero goes as 0xffff.
+    /// Returns the UDP checksum after the change: absent stays absent, and a result of zero becomes 0xffff.
     #[inline]
     pub const fn apply_udp(self, checksum: u16) -> u16 {
         if checksum == 0 { 0 } else { udp(self.apply(checksum)) }

@@ -4,14 +4,14 @@ use crate::wire::{ipv6, protocol};
 
 use super::room::{Cannot, Room};
 
-/// Cuts one IPv6 packet, at its source: nobody on the way may. Nothing is copied before a fragment is asked for.
+/// Cuts one IPv6 packet at its source, as routers may not. No octet is copied before a fragment is requested.
 #[derive(Debug, Clone)]
 pub struct SourceFragmenter<'a> {
     /// The fixed header and the extension headers that nodes on the way look at: they begin every fragment.
     headers: &'a [u8],
     /// Where, in these headers, the next header of the last of them is named.
     named_at: usize,
-    /// What is still to be sent.
+    /// The remaining data.
     rest: &'a [u8],
     /// All of `rest` when the packet fits.
     room: Room,

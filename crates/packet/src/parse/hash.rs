@@ -9,14 +9,14 @@
 //! The hash is keyed so that nobody can aim flows at one path or worker without knowing the keys. It is no
 //! cryptographic hash: use it to spread load, not to authenticate.
 //!
-//! What takes part:
+//! The inputs:
 //! - for protocols with ports, the ports; for ICMP echo requests and replies, the identifier on both sides; for ESP,
 //!   the SPI (RFC 4303), in place of the two ports;
 //! - for ICMP errors, where a worker is chosen: the packet that they quote;
 //! - for every fragment, the first included, the addresses alone: all fragments of a packet hash alike. (Behind the
 //!   extension headers of a first IPv6 fragment may be another protocol than the one that later fragments name.)
 //! - never the IPv6 flow label. Hosts change it within a flow (to move away from a bad path), which would reorder the
-//!   flow and take it away from its worker. RFC 6438 wants it for tunnels only; there the inner flow decides our hash.
+//! flow and move it to another worker. RFC 6438 recommends it for tunnels only; there the inner flow decides the hash.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -102,8 +102,8 @@ pub fn quoted(parsed: &Parsed, frame: &[u8]) -> Option<Parsed> {
     Some(Parsed { l3, l4, protocol, flags, l3_length: inner.len() as u32 })
 }
 
-/// What [`symmetric_hash`] returns for packets of `protocol` between two endpoints: how to find ports whose flow has a
-/// given worker. Without ports both are 0.
+/// Returns [`symmetric_hash`] for packets of `protocol` between two endpoints, to find ports whose flow has a given
+/// worker. Without ports both are 0.
 #[inline]
 pub fn symmetric_hash_v4(seed: &Seed, protocol: u8, a: (Ipv4Addr, u16), b: (Ipv4Addr, u16)) -> u32 {
     let (first, second) = ordered(endpoint_v4(a.0.to_bits(), a.1), endpoint_v4(b.0.to_bits(), b.1));
@@ -164,7 +164,7 @@ fn hash(
     }
 }
 
-/// What tells flows between the same addresses apart, as a pair of ports; zeros if nothing does.
+/// Returns the fields that distinguish flows between the same addresses, as a pair of ports; zeros if there are none.
 #[inline(always)]
 fn ports(parsed: &Parsed, frame: &[u8]) -> (u16, u16) {
     if parsed.flags.intersects(ParseFlags::FRAGMENT) {

@@ -4,7 +4,7 @@ use std::ops::{BitOr, BitOrAssign};
 
 use crate::wire::{be16, protocol, tcp};
 
-/// What is known of a packet after parsing.
+/// The properties of a packet after parsing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(transparent)]
 pub struct ParseFlags(pub(super) u16);
@@ -29,7 +29,7 @@ impl ParseFlags {
     pub const L2_MULTICAST: ParseFlags = ParseFlags(1 << 7);
     /// The frame was sent to all stations.
     pub const L2_BROADCAST: ParseFlags = ParseFlags(1 << 8);
-    /// The frame was not sent to a single station: to ask with [`intersects`](Self::intersects).
+    /// The frame was not sent to a single station: for [`intersects`](Self::intersects).
     pub const L2_GROUP: ParseFlags = ParseFlags(Self::L2_MULTICAST.0 | Self::L2_BROADCAST.0);
 
     /// No flag.
@@ -102,7 +102,8 @@ pub struct Parsed {
     /// The protocol behind the IP header and, in IPv6, behind its extension headers. In a later IPv6 fragment, what
     /// the fragment header names, which may be an extension header.
     pub protocol: u8,
-    /// What the packet is and has. The link-layer flags come from [`ethernet()`](super::ethernet()): join them with `|=`.
+    /// The properties of the packet. The link-layer flags come from [`ethernet()`](super::ethernet()): join them with
+    /// `|=`.
     pub flags: ParseFlags,
     /// Length of the packet from the IP header on, in octets, as that header says; never more than there are.
     pub l3_length: u32,

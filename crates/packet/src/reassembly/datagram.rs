@@ -19,7 +19,7 @@ const UNIT: usize = 8;
 const UNITS: usize = 65_536 / UNIT;
 const WORDS: usize = UNITS / 64;
 
-/// What adding a fragment came to.
+/// The result of adding a fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     /// There is more to come.
@@ -98,8 +98,8 @@ impl Datagram {
             _ if self.has_fragment(units, piece) && place == data => return Progress::Repeated,
             _ => return Progress::Spoilt,
         }
-        // One end, and nothing behind it. What comes before a last fragment ends on a whole unit, so no octets of one
-        // unit are in two fragments.
+        // One end, and no data behind it. Fragments before the last end on a whole unit, so no octets of one unit are
+        // in two fragments.
         let contradicted = match self.end {
             Some(known) => !piece.more || end > known,
             None => !piece.more && self.reach > end,
@@ -152,7 +152,7 @@ impl Datagram {
             0 => headers + end,
             _ => headers - ipv6::FRAGMENT_LENGTH - ipv6::LENGTH + end,
         };
-        // RFC 3168, 5.3: congestion told of a part that could not have been told of another.
+        // RFC 3168, 5.3: one fragment reports congestion and another cannot.
         let (not_capable, congested) = (self.ecn & 1 != 0, self.ecn & 1 << 3 != 0);
         if payload > usize::from(u16::MAX) || not_capable && congested { Progress::Spoilt } else { Progress::Complete }
     }
@@ -216,7 +216,7 @@ fn finish_v6(packet: &mut [u8], first: &First, congested: bool) -> Option<()> {
     Some(())
 }
 
-/// The words that hold a range of bits, each with a mask of those that are in it.
+/// Returns the words that hold a range of bits, each with a mask of the bits in the range.
 fn masks(bits: Range<usize>) -> impl Iterator<Item = (usize, u64)> {
     (bits.start / 64..bits.end.div_ceil(64)).map(move |word| {
         let from = bits.start.saturating_sub(word * 64).min(63);

@@ -1,4 +1,4 @@
-//! What a fragment says of itself.
+//! The reassembly fields of a fragment.
 
 use std::net::Ipv6Addr;
 
@@ -9,19 +9,19 @@ use crate::wire::{ipv4, ipv6, protocol};
 /// Where the data of a datagram starts in its room, in octets: room for the headers of the first fragment.
 pub const DATA: usize = 3072;
 
-/// What the fragments of one datagram share (RFC 791 section 3.2, RFC 8200 section 4.5), and no two datagrams that are
-/// under way at the same time.
+/// The key that the fragments of one datagram share (RFC 791 section 3.2, RFC 8200 section 4.5). No two datagrams that
+/// are under way at the same time have equal keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// Who sent it; an IPv4 address as an IPv4-mapped one (RFC 4291 section 2.5.5.2).
+    /// The source; an IPv4 address as an IPv4-mapped one (RFC 4291 section 2.5.5.2).
     pub source: Ipv6Addr,
-    /// Who it is for.
+    /// The destination.
     pub destination: Ipv6Addr,
     /// Its identification: 16 bits in IPv4.
     pub identification: u32,
     /// IPv4's protocol; 0 in IPv6, where it takes no part.
     pub protocol: u8,
-    /// What tells equal addresses apart: the routing domain, or for link-local addresses the link. The caller's choice.
+    /// The scope of the addresses: the VRF, or for link-local addresses the link. The caller's choice.
     pub scope: u32,
 }
 
@@ -53,7 +53,7 @@ pub enum Bad {
 }
 
 impl Bad {
-    /// Code and pointer of the ICMPv6 parameter problem that tells the sender; `None` where silence is due.
+    /// Returns code and pointer of the ICMPv6 parameter problem for the sender; `None` where no error is due.
     pub const fn parameter_problem(self) -> Option<(u8, u32)> {
         match self {
             // RFC 8200 section 4.5: at the payload length, and at the fragment offset.
@@ -81,7 +81,7 @@ pub struct Piece {
     pub length: u16,
     /// Others follow behind it.
     pub more: bool,
-    /// What it is a fragment of: IPv4's protocol, or what the fragment header names.
+    /// The protocol of the datagram: IPv4's protocol, or the one that the fragment header names.
     pub protocol: u8,
     /// The explicit congestion notification of its IP header (RFC 3168), 0 ..= 3.
     pub ecn: u8,
@@ -149,7 +149,8 @@ fn v4(packet: &[u8]) -> Result<Piece, Bad> {
     })
 }
 
-/// Octets of the upper-layer header that a first fragment must hold (RFC 7112 section 3), of protocols that tell.
+/// Checks that a first fragment holds its upper-layer header (RFC 7112 section 3), for protocols of known header
+/// length.
 fn chain_is_complete(parsed: &Parsed) -> bool {
     let known = protocol::has_ports(parsed.protocol) || parsed.protocol == protocol::ICMPV6;
     !known || parsed.flags.contains(ParseFlags::L4_HEADER)

@@ -1,4 +1,4 @@
-//! What is kept for datagrams that are under way, each for a while.
+//! A table of values for datagrams that are under way, each with a time-out.
 
 use weir_base::clock::Time;
 
@@ -11,8 +11,8 @@ const NONE: u32 = u32::MAX;
 /// A bounded table of values by [`Key`]. All memory is taken when it is made. Each value stays for the same time, so the
 /// oldest is always the first whose time is over; when the table is full, it also is the one that makes room.
 ///
-/// Slots are found through chains that start at a keyed hash, of which there are twice as many as slots; those in use hang
-/// together by age, those that are free in a list.
+/// Slots are found through chains that start at a keyed hash, of which there are twice as many as slots. Slots in use
+/// are linked by age, free slots in a list.
 #[derive(Debug)]
 pub struct Table<T> {
     seed: Seed,
@@ -41,7 +41,7 @@ struct Slot<T> {
 /// A value that had to go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evicted<T> {
-    /// What it was kept for.
+    /// The key of the datagram.
     pub key: Key,
     /// The value.
     pub value: T,
@@ -85,7 +85,7 @@ impl<T> Table<T> {
         self.slots.len()
     }
 
-    /// What is kept for a datagram, whether its time is over or not.
+    /// Returns the value of a datagram, whether its time is over or not.
     pub fn find(&mut self, key: &Key) -> Option<&mut T> {
         let number = self.number(key)?;
         self.slots[number as usize].content.as_mut().map(|(_, value)| value)

@@ -1,4 +1,4 @@
-//! What a packet that a user describes is, and how it becomes bytes.
+//! The description of a packet by a user, and its encoding.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ pub struct Macs {
     pub to: MacAddress,
 }
 
-/// What a description says. Checked as a whole: [`Description::frame`] cannot fail.
+/// The parts of a description. They are checked together: [`Description::frame`] cannot fail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Description {
     pub(super) protocol: u8,

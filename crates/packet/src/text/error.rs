@@ -1,4 +1,4 @@
-//! What is wrong with a text, where, and what may have been meant.
+//! The error of a text: the problem, the place, and a suggestion.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,11 +8,11 @@ use std::ops::Range;
 pub struct TextError {
     /// The bytes of the text that are at fault; empty, at its end, where something is missing.
     pub span: Range<usize>,
-    /// What stands there.
+    /// The word that was found.
     pub found: String,
-    /// What should, as in `a port, 0 to 65535`.
+    /// The expected word, as in `a port, 0 to 65535`.
     pub expected: String,
-    /// What to write instead, where that can be guessed.
+    /// The suggested word, if there is one.
     pub suggestion: Option<String>,
 }
 

@@ -8,10 +8,10 @@ use super::{MacAddress, Truncated, array, be16, chunk};
 /// Length of a packet in octets.
 pub const LENGTH: usize = 28;
 
-/// What a packet says.
+/// The operation of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// Who has the target address?
+    /// A request for the target's hardware address.
     Request,
     /// The sender has the sender's address.
     Reply,
@@ -20,7 +20,7 @@ pub enum Operation {
 /// A packet as a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fields {
-    /// What it says.
+    /// The operation.
     pub operation: Operation,
     /// Hardware address of the sender.
     pub sender_mac: MacAddress,
@@ -28,7 +28,7 @@ pub struct Fields {
     pub sender: Ipv4Addr,
     /// Hardware address of the target; zero in a request.
     pub target_mac: MacAddress,
-    /// Protocol address that is asked for.
+    /// The requested protocol address.
     pub target: Ipv4Addr,
 }
 

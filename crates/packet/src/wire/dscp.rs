@@ -1,6 +1,6 @@
 //! Differentiated services code points (RFC 2474): the words for them, in rules and in packets' text.
 
-/// Those of IANA's registry "Differentiated Services Field Codepoints (DSCP)", lower case and with hyphens.
+/// The names of IANA's registry "Differentiated Services Field Codepoints (DSCP)", lower case and with hyphens.
 const NAMES: &[(u8, &str)] = &[
     (0, "cs0"),
     (1, "le"),

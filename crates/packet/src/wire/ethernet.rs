@@ -123,19 +123,19 @@ impl<'a> Header<'a> {
         chunk(bytes, "ethernet").map(Header)
     }
 
-    /// Who it is for.
+    /// Returns the destination.
     #[inline]
     pub fn destination(self) -> MacAddress {
         MacAddress(array(self.0, DESTINATION))
     }
 
-    /// Who sent it.
+    /// Returns the source.
     #[inline]
     pub fn source(self) -> MacAddress {
         MacAddress(array(self.0, SOURCE))
     }
 
-    /// What follows: see [`ethertype`].
+    /// Returns the type of the payload: see [`ethertype`].
     #[inline]
     pub fn ethertype(self) -> u16 {
         be16(self.0, ETHERTYPE)
@@ -145,11 +145,11 @@ impl<'a> Header<'a> {
 /// The header as a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fields {
-    /// Who it is for.
+    /// The destination.
     pub destination: MacAddress,
-    /// Who sent it.
+    /// The source.
     pub source: MacAddress,
-    /// What follows: see [`ethertype`].
+    /// The type of the payload: see [`ethertype`].
     pub ethertype: u16,
 }
 

@@ -86,7 +86,7 @@ impl<'a> Header<'a> {
         be16(self.0, TOTAL_LENGTH)
     }
 
-    /// What the fragments of one datagram share.
+    /// Returns the identification, which the fragments of one datagram share.
     #[inline]
     pub fn identification(self) -> u16 {
         be16(self.0, IDENTIFICATION)
@@ -122,7 +122,7 @@ impl<'a> Header<'a> {
         self.0[TTL]
     }
 
-    /// What follows: see [`super::protocol`].
+    /// Returns the protocol of the payload: see [`super::protocol`].
     #[inline]
     pub fn protocol(self) -> u8 {
         self.0[PROTOCOL]
@@ -134,13 +134,13 @@ impl<'a> Header<'a> {
         be16(self.0, CHECKSUM)
     }
 
-    /// Who sent it.
+    /// Returns the source.
     #[inline]
     pub fn source(self) -> Ipv4Addr {
         Ipv4Addr::from(array(self.0, SOURCE))
     }
 
-    /// Who it is for.
+    /// Returns the destination.
     #[inline]
     pub fn destination(self) -> Ipv4Addr {
         Ipv4Addr::from(array(self.0, DESTINATION))
@@ -154,7 +154,7 @@ pub struct Fields {
     pub tos: u8,
     /// Length of header and payload in octets.
     pub total_length: u16,
-    /// What the fragments of one datagram share.
+    /// The identification, which the fragments of one datagram share.
     pub identification: u16,
     /// Whether the datagram must not be fragmented.
     pub dont_fragment: bool,
@@ -164,11 +164,11 @@ pub struct Fields {
     pub fragment_offset: u16,
     /// Time to live, in hops.
     pub ttl: u8,
-    /// What follows: see [`super::protocol`].
+    /// The protocol of the payload: see [`super::protocol`].
     pub protocol: u8,
-    /// Who sent it.
+    /// The source.
     pub source: Ipv4Addr,
-    /// Who it is for.
+    /// The destination.
     pub destination: Ipv4Addr,
 }
 
@@ -258,8 +258,8 @@ impl OptionView<'_> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("IPv4 option with a bad length, at octet {pointer} of the header")]
 pub struct BadOption {
-    /// Where the offending octet lies, from the start of the IP header, 20 ..= 60, as a Parameter Problem (RFC 792)
-    /// tells it: at the length, or one past the header where the length is missing.
+    /// The offset of the offending octet from the start of the IP header, 20 ..= 60, as a Parameter Problem (RFC 792)
+    /// has it: at the length, or one past the header where the length is missing.
     pub pointer: u8,
 }
 

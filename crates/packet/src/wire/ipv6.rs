@@ -75,7 +75,7 @@ impl<'a> Header<'a> {
         be16(self.0, PAYLOAD_LENGTH)
     }
 
-    /// What follows: an extension header or a protocol, see [`super::protocol`].
+    /// Returns the type of the next header: an extension header or a protocol, see [`super::protocol`].
     #[inline]
     pub fn next_header(self) -> u8 {
         self.0[NEXT_HEADER]
@@ -87,13 +87,13 @@ impl<'a> Header<'a> {
         self.0[HOP_LIMIT]
     }
 
-    /// Who sent it.
+    /// Returns the source.
     #[inline]
     pub fn source(self) -> Ipv6Addr {
         Ipv6Addr::from(array::<16, LENGTH>(self.0, SOURCE))
     }
 
-    /// Who it is for.
+    /// Returns the destination.
     #[inline]
     pub fn destination(self) -> Ipv6Addr {
         Ipv6Addr::from(array::<16, LENGTH>(self.0, DESTINATION))
@@ -109,13 +109,13 @@ pub struct Fields {
     pub flow_label: u32,
     /// Length of what follows in octets.
     pub payload_length: u16,
-    /// What follows: see [`super::protocol`].
+    /// The type of the next header: see [`super::protocol`].
     pub next_header: u8,
     /// Hop limit.
     pub hop_limit: u8,
-    /// Who sent it.
+    /// The source.
     pub source: Ipv6Addr,
-    /// Who it is for.
+    /// The destination.
     pub destination: Ipv6Addr,
 }
 
@@ -163,7 +163,7 @@ pub struct Fragment {
     pub offset: u16,
     /// Whether more fragments follow this one.
     pub more: bool,
-    /// What the fragments of one packet share.
+    /// The identification, which the fragments of one packet share.
     pub identification: u32,
 }
 
@@ -185,7 +185,7 @@ impl Fragment {
 /// Extension headers that are walked through at most; a packet with more is refused.
 pub const MAX_EXTENSIONS: usize = 8;
 
-/// What a walk over the extension headers found.
+/// The result of a walk over the extension headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Walk {
     /// The protocol that is no extension header: what the packet is about, [`protocol::NO_NEXT_HEADER`], or, in a

@@ -56,21 +56,21 @@ pub const fn link_local(mac: MacAddress) -> Ipv6Addr {
     )
 }
 
-/// What a message says, but for the prefixes of a router advertisement.
+/// The fields of a message, without the prefixes of a router advertisement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fields {
     /// Are there routers?
     RouterSolicitation {
-        /// Hardware address of the sender, if it tells.
+        /// Hardware address of the sender, if present.
         source_mac: Option<MacAddress>,
     },
     /// Here is a router.
     RouterAdvertisement(RouterAdvertisement),
-    /// Who has the target address?
+    /// A request for the target's hardware address.
     NeighborSolicitation {
-        /// The address that is asked for; no group.
+        /// The requested address; not a group.
         target: Ipv6Addr,
-        /// Hardware address of the sender, if it tells: never in duplicate address detection.
+        /// Hardware address of the sender, if present: never in duplicate address detection.
         source_mac: Option<MacAddress>,
     },
     /// The target address is here.
@@ -81,14 +81,14 @@ pub enum Fields {
         router: bool,
         /// This answers a question.
         solicited: bool,
-        /// What is known so far is to be replaced.
+        /// The advertisement replaces a known hardware address.
         overrides: bool,
-        /// Hardware address of the target, if it tells.
+        /// Hardware address of the target, if present.
         target_mac: Option<MacAddress>,
     },
 }
 
-/// What a router tells of itself (RFC 4861 section 4.2).
+/// The fields of a router advertisement (RFC 4861 section 4.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RouterAdvertisement {
     /// The hop limit that hosts are to use; 0: it does not say.
@@ -103,9 +103,9 @@ pub struct RouterAdvertisement {
     pub reachable_time: u32,
     /// Milliseconds between solicitations; 0: it does not say.
     pub retransmit_time: u32,
-    /// Hardware address of the router, if it tells.
+    /// Hardware address of the router, if present.
     pub source_mac: Option<MacAddress>,
-    /// MTU of the link, if it tells.
+    /// MTU of the link, if present.
     pub mtu: Option<u32>,
 }
 
@@ -281,7 +281,7 @@ impl<'a> Message<'a> {
         Ok(Message { fields, options })
     }
 
-    /// What it says, but for prefixes.
+    /// Returns its fields, without prefixes.
     pub fn fields(&self) -> Fields {
         self.fields
     }

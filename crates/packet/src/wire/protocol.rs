@@ -47,8 +47,8 @@ pub const MOBILITY: u8 = 135;
 /// UDP-Lite (RFC 3828).
 pub const UDP_LITE: u8 = 136;
 
-/// The words for protocols, in rules and in packets' text: those of IANA's registry "Assigned Internet Protocol Numbers",
-/// lower case and with hyphens, and `icmp6` for IPv6-ICMP; those that are in use.
+/// The words for protocols, in rules and in packets' text: the names of protocols in use in IANA's registry "Assigned
+/// Internet Protocol Numbers", lower case and with hyphens, and `icmp6` for IPv6-ICMP.
 const NAMES: &[(u8, &str)] = &[
     (ICMP, "icmp"),
     (IGMP, "igmp"),

@@ -1,7 +1,7 @@
 //! Allowlists become tables of longest-prefix match, which say of a source that it is there.
 //!
-//! The tables of a list that says the same as before stay; those of another are made anew beside them, and nothing is visible
-//! before the whole model has found room. Lists that name a routing domain have no tables of their own: its routes are asked.
+//! A list with the same contents keeps its tables. A changed list gets new tables, and no packet sees them before the
+//! whole model has found room. A list that names a VRF has no tables: it uses the routes of the VRF.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -22,7 +22,7 @@ use crate::root::Interface;
 use crate::root::allow::{AllowCounters, Allowlists, List, Sequence, Sources};
 use crate::root::family::Family;
 
-/// What prefixes of a list have for a value: any will do.
+/// The value of a list's prefixes: any value will do.
 const THERE: Value = Value::new(1).expect("1 is a value");
 
 /// The prefixes of a list, each with the place where it was declared.
@@ -32,7 +32,7 @@ type Prefixes = Arc<[(IpNet, Origin)]>;
 struct Tables {
     v4: Writer<u32>,
     v6: Writer<u128>,
-    /// What was written into them.
+    /// The prefixes that were written into the tables.
     written: Prefixes,
 }
 
@@ -41,7 +41,7 @@ struct Kept {
     name: String,
     tables: Option<Tables>,
     counters: Arc<[AllowCounters]>,
-    /// What had been counted when that was last cleared: packets that passed, and packets that were refused.
+    /// The counters at the last clearing: packets that passed, and packets that were refused.
     cleared: (u64, u64),
 }
 
@@ -118,7 +118,7 @@ impl Store {
         };
     }
 
-    /// What the root is to have.
+    /// Returns the allowlists for the root.
     pub(super) fn current(&self) -> &Allowlists {
         &self.current
     }
@@ -160,7 +160,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// The different sequences of lists that interfaces name in a family, which are told their numbers.
+    /// Returns the distinct sequences of lists that interfaces name in a family, and numbers them.
     fn sequences<K: Family>(
         &self,
         interfaces: &mut [Interface],
@@ -235,7 +235,7 @@ fn full_table(list: &Allowlist, origin: Origin, full: Full) -> TableFull {
     TableFull { table, prefix: String::new(), origin, full: NoRoom::Prefixes(full) }
 }
 
-/// What an allowlist says of a source.
+/// The verdict of an allowlist on a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listed {
     /// The list.

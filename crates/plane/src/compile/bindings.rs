@@ -28,8 +28,8 @@ const MOST_OCTETS: usize = 4 << 30;
 /// Rules of a list, at most: beside them there is what is behind the last.
 pub(crate) const MOST_BINDINGS: usize = MOST_OCTETS / OCTETS_PER_RULE - 1;
 
-/// What a rule means, wherever it was declared: whether it permits, of which station, for which addresses; and how many
-/// before it in its list mean the same. `None`: what is behind the last.
+/// The identity of a rule, independent of its origin: whether it permits, the station, the addresses, and the number of
+/// equal rules before it in the list. `None` stands for the packets that no rule matches.
 type Meaning = Option<(bool, [u8; 6], u8, Option<IpNet>, usize)>;
 
 /// A list, from model to model.
@@ -61,7 +61,7 @@ struct Numbers {
 
 /// The lists of a model, for which there is room.
 pub(super) struct Prepared {
-    /// Those that differ.
+    /// The lists that differ.
     new: Vec<Kept>,
     numbers: Numbers,
     pages: Pages,
@@ -147,7 +147,7 @@ impl Store {
         self.current = Bindings { lists: lists.into(), pages };
     }
 
-    /// What the root is to have.
+    /// Returns the bindings for the root.
     pub(super) fn current(&self) -> &Bindings {
         &self.current
     }
@@ -164,7 +164,7 @@ impl Store {
     }
 }
 
-/// What the rules of a list mean, and what is behind the last.
+/// Returns the identities of a list's rules, and that of the end of the list.
 fn meanings(list: &model::Bindings) -> Vec<Meaning> {
     let mut seen: HashMap<(bool, [u8; 6], u8, Option<IpNet>), usize> = HashMap::new();
     let of = |rule: &Binding| {
@@ -196,7 +196,7 @@ fn classifier<K: Bits>(domain: &Domain, list: &model::Bindings, numbers: &[u32])
     Ok(writer)
 }
 
-/// What a rule asks, if it is about this family.
+/// Returns the conditions of a rule if it applies to this family.
 fn about<K: Bits>(rule: &Binding) -> Option<Rule<K>> {
     let source = match rule.from {
         None => Span::every(),
@@ -218,7 +218,7 @@ fn about<K: Bits>(rule: &Binding) -> Option<Rule<K>> {
     Some(Rule { source, destination, upper, ..Rule::any() })
 }
 
-/// What bindings say of a packet.
+/// The decision of bindings about a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BindingDecision {
     /// The list.
@@ -227,7 +227,7 @@ pub struct BindingDecision {
     pub rule: Option<usize>,
     /// The rule permits.
     pub permit: bool,
-    /// The hardware address that was asked about.
+    /// The hardware address of the packet.
     pub mac: MacAddress,
 }
 

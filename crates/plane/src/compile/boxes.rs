@@ -1,5 +1,5 @@
-//! What rules on fields come to for a classifier: a *box* for each combination of members of their groups, one where they name
-//! none.
+//! The expansion of rules for a classifier: a *box* for each combination of the members of their groups, or one box
+//! without groups.
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -11,7 +11,8 @@ use weir_table::sav::Set;
 use crate::model::{AclRule, Addresses, InterfaceIndex, IpFamily, Ports, Transport};
 pub use crate::root::family::Family as Bits;
 
-/// What a rule asks of packets of a family, whose interfaces have these numbers; nothing if it is about the other family.
+/// Expands a rule for a family. `number` maps interfaces to their numbers. The result is empty if the rule applies to
+/// the other family.
 pub fn boxes<K: Bits>(rule: &AclRule, number: impl Fn(InterfaceIndex) -> u32) -> Vec<Rule<K>> {
     if rule.family.is_some_and(|family| family != K::FAMILY) {
         return Vec::new();
@@ -77,7 +78,7 @@ pub fn asks_transport(rule: &AclRule, family: IpFamily) -> bool {
     asks_transport_header(&rule.transport) && count_of(rule, family) > 0
 }
 
-/// Whether a rule asks for ports, type and code, or flags. Whole ranges ask for none.
+/// Returns whether a rule matches ports, type and code, or flags. Whole ranges match any value, so they do not count.
 fn asks_transport_header(transport: &Transport) -> bool {
     match transport {
         Transport::Any | Transport::Protocol(_) => false,
@@ -120,7 +121,7 @@ fn span<K: Bits>(first: IpAddr, last: IpAddr) -> Option<Span<K>> {
     Span::new(K::of_address(first)?, K::of_address(last)?)
 }
 
-/// Protocols, and what is asked of their headers.
+/// Returns the protocols of a rule with the conditions on their headers.
 fn uppers(transport: &Transport) -> Vec<(Option<u8>, Upper, Masked)> {
     let no_flags = Masked::new(0, 0);
     match transport {
@@ -129,7 +130,7 @@ fn uppers(transport: &Transport) -> Vec<(Option<u8>, Upper, Masked)> {
         Transport::Ports { protocol, source, destination, flags } => {
             let flags = flags.map_or(no_flags, |flags| Masked::new(flags.mask.into(), flags.value.into()));
             if source.is_all() && destination.is_all() {
-                // Nothing is asked of ports: fragments that have none match as well.
+                // The rule does not match ports: fragments without ports match as well.
                 return vec![(Some(*protocol), Upper::Any, flags)];
             }
             let spans = |ports: &Ports| -> Vec<Span<u16>> { ports.ranges().iter().filter_map(words).collect() };

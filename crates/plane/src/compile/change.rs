@@ -28,7 +28,7 @@ pub enum Change {
         interface: u32,
         /// The neighbour.
         address: IpAddr,
-        /// What was learned; `None`: it is gone.
+        /// The learned state; `None`: the neighbour is gone.
         learned: Option<Learned>,
     },
     /// Nobody else has this address: it is ours.
@@ -187,7 +187,8 @@ impl Compiler {
     }
 }
 
-/// Writes the routes of one table in one transaction, and takes out those without a value; gives those that found no room.
+/// Writes the routes of one table in one transaction, and removes routes without a value. Returns the routes that found
+/// no room.
 fn write<K: lpm::Key>(
     writer: &mut Writer<K>,
     table: &mut Arc<Table<K>>,

@@ -55,7 +55,7 @@ pub struct Compiler {
     pub(super) writers: Mutex<Vec<Writers>>,
     /// How full their tables are.
     pub(super) occupancy: Vec<(lpm::Stats, lpm::Stats)>,
-    /// What was written into the tables.
+    /// The routes that were written into the tables.
     pub(super) ribs: Vec<Rib>,
     pub(super) tables: Vec<Tables>,
     pub(super) routing: Routing,
@@ -71,7 +71,7 @@ pub struct Compiler {
     pub(super) addresses: Vec<Vec<Address>>,
     /// Whether `interfaces` differ from those of the last root.
     pub(super) changed: bool,
-    /// What the last root has of them, and of buckets.
+    /// The interfaces and buckets of the last root.
     pub(super) shown: Arc<[Interface]>,
     pub(super) buckets: Arc<[u32]>,
     pub(super) sav: sav::Store,
@@ -155,12 +155,17 @@ impl Compiler {
         }
     }
 
-    /// What the interfaces of a model will be, and their numbers, once it is compiled: nothing is changed.
+    /// Returns the interfaces of a model and their numbers as a compilation would give them. Changes nothing.
     pub fn outline(&self, gateway: &Gateway, places: &Places) -> (Map, Vec<Interface>) {
         let mut numbers = self.numbers.clone();
         let map = map(&mut numbers, gateway);
         let interfaces = self.interfaces(gateway, places, &map);
         (map, interfaces)
+    }
+
+    /// Returns the numbers of a model, once it is compiled: nothing is changed.
+    pub(super) fn map_of(&self, gateway: &Gateway) -> Map {
+        map(&mut self.numbers.clone(), gateway)
     }
 
     /// Compiles a model whose interfaces stand at `places`. What was learned of neighbours goes on where their interface
@@ -325,7 +330,7 @@ impl Compiler {
         self.occupancy = occupancy;
     }
 
-    /// What was replaced so far: dropping it takes its time.
+    /// Returns the replaced parts: dropping them takes time.
     pub fn take_rubbish(&mut self) -> Rubbish {
         let mut all = std::mem::take(&mut self.rubbish);
         all.append(&mut self.acl.rubbish);
@@ -412,7 +417,7 @@ impl Compiler {
         self.occupancy.iter().copied()
     }
 
-    /// Samplers by number. Those that the model no longer has stay as holes.
+    /// Returns the samplers by number. A sampler that the model no longer has leaves a hole.
     fn samplers(&self, gateway: &Gateway, map: &Map) -> Vec<Sampler> {
         let mut samplers: Vec<Sampler> = self.samplers.iter().map(Sampler::gone).collect();
         for (sampler, &number) in gateway.samplers.iter().zip(&map.samplers) {
@@ -426,7 +431,7 @@ impl Compiler {
         samplers
     }
 
-    /// Interfaces by number. Those that the model no longer has stay as holes.
+    /// Returns the interfaces by number. An interface that the model no longer has leaves a hole.
     fn interfaces(&self, gateway: &Gateway, places: &Places, map: &Map) -> Vec<Interface> {
         let mut interfaces = self.interfaces.clone();
         interfaces.iter_mut().for_each(|interface| interface.present = false);
@@ -580,7 +585,7 @@ fn change<'w, K: lpm::Key, N: Copy + Eq + std::hash::Hash + std::fmt::Display + 
     Ok(draft)
 }
 
-/// What the ports' frames belong to.
+/// Returns the interfaces of the ports' frames.
 fn demux(gateway: &Gateway, map: &Map, interfaces: &[Interface]) -> Vec<Demux> {
     let numbers = interfaces.iter().flat_map(|interface| [interface.port, interface.punt]);
     let count = numbers.filter(|&number| number != NONE && number != TUNNEL).map(|number| number + 1).max();

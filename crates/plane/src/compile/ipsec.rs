@@ -9,11 +9,16 @@ use weir_packet::esp::{Layout, Outer, Window};
 
 use super::map::Map;
 use crate::model::{self, Gateway, InterfaceKind, SaKey};
-use crate::root::ipsec::{Inbound, Ipsec, Outbound, Sa, SaCounters, Sequence, Sequences, SpiTable};
+use crate::root::ipsec::{
+    Inbound, Ipsec, Outbound, PathMtu, Paths, Sa, SaCounters, Sequence, Sequences, SpiTable, Upkeep,
+};
 use crate::root::{Interface, NONE};
 
 /// A digest of a secret.
 type Fingerprint = [u8; 16];
+
+/// The SPIs and keys of a pair.
+type Keys = [Option<(u32, Fingerprint)>; 2];
 
 /// The owner of a window: an inbound SA with its key.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -24,6 +29,15 @@ struct WindowOf {
     fingerprint: Fingerprint,
 }
 
+/// The owner of a learned MTU: an outbound SA.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct PathOf {
+    vrf: u16,
+    local: IpAddr,
+    remote: IpAddr,
+    spi: u32,
+}
+
 /// The SAs in force, and what outlives them.
 #[derive(Default)]
 pub(super) struct Store {
@@ -32,7 +46,10 @@ pub(super) struct Store {
     windows: HashMap<WindowOf, Arc<Window>>,
     /// The greatest numbers of SAs that are gone, for when they come back.
     tops: HashMap<WindowOf, u64>,
-    counters: HashMap<String, Arc<[SaCounters]>>,
+    /// By name, with the digests of both keys: a new key begins with new counters.
+    counters: HashMap<String, (Keys, Arc<[SaCounters]>)>,
+    paths: HashMap<PathOf, Arc<PathMtu>>,
+    learned: Arc<Paths>,
     current: Ipsec,
 }
 
@@ -54,6 +71,8 @@ impl Store {
         let length = map.sas.iter().map(|&number| number as usize + 1).max().unwrap_or(0);
         let mut sas: Vec<Option<Arc<Sa>>> = vec![None; length];
         let mut spis = Vec::new();
+        let mut peers = Vec::new();
+        let paths = std::mem::take(&mut self.paths);
         let mut ports = Vec::new();
         for (sa, &number) in gateway.sas.iter().zip(&map.sas) {
             let vrf = map.vrfs[usize::from(sa.vrf.0)];
@@ -71,13 +90,20 @@ impl Store {
                 spis.push((vrf, sa.local, key.spi, number));
                 Some(Inbound { fingerprint: key.fingerprint(), spi: key.spi, key: Arc::clone(key.key()), window })
             });
-            let outbound = sa.outbound.as_ref().map(|key| self.outbound(key, gateway.ipsec.reserves));
+            let outbound = sa.outbound.as_ref().map(|key| {
+                let of = PathOf { vrf, local: sa.local, remote: sa.remote, spi: key.spi };
+                let path =
+                    Arc::clone(self.paths.entry(of).or_insert_with(|| paths.get(&of).cloned().unwrap_or_default()));
+                peers.push((vrf, sa.remote, key.spi, number));
+                self.outbound(key, gateway.ipsec.reserves, path)
+            });
             if inbound.is_some() {
                 ports.extend(sa.encapsulation.map(|own| own.local_port));
             }
-            let counters = counted.get(&sa.name).cloned();
+            let keys = [&sa.outbound, &sa.inbound].map(|key| key.as_ref().map(|key| (key.spi, key.fingerprint())));
+            let counters = counted.get(&sa.name).filter(|(own, _)| *own == keys).map(|(_, own)| Arc::clone(own));
             let counters = counters.unwrap_or_else(|| (0..workers).map(|_| SaCounters::default()).collect());
-            self.counters.insert(sa.name.clone(), Arc::clone(&counters));
+            self.counters.insert(sa.name.clone(), (keys, Arc::clone(&counters)));
             sas[number as usize] = Some(Arc::new(Sa {
                 name: sa.name.as_str().into(),
                 mode: sa.mode,
@@ -97,6 +123,7 @@ impl Store {
                 home: home(interfaces, vrf, sa.local),
                 outbound,
                 inbound,
+                upkeep: Box::new(Upkeep { lifetimes: sa.lifetimes }),
                 counters,
             }));
         }
@@ -111,6 +138,8 @@ impl Store {
         self.current = Ipsec {
             sas: sas.into(),
             spis: Arc::new(SpiTable::new(&spis)),
+            peers: Arc::new(SpiTable::new(&peers)),
+            paths: Arc::clone(&self.learned),
             ports: ports.into(),
             least_mtu: linked.map(|own| own.mtu).min().unwrap_or(0),
             unchecked: gateway.ipsec.unchecked,
@@ -128,9 +157,9 @@ impl Store {
         Arc::clone(self.sequences.entry(key.fingerprint()).or_insert_with(new))
     }
 
-    fn outbound(&mut self, key: &SaKey, reserves: bool) -> Outbound {
+    fn outbound(&mut self, key: &SaKey, reserves: bool, path: Arc<PathMtu>) -> Outbound {
         let sequence = self.sequence(key, reserves);
-        Outbound { spi: key.spi, key: Arc::clone(key.key()), fingerprint: key.fingerprint(), sequence }
+        Outbound { spi: key.spi, key: Arc::clone(key.key()), fingerprint: key.fingerprint(), sequence, path }
     }
 }
 

@@ -10,7 +10,7 @@ pub struct PortPlace {
     pub number: u32,
     /// The hardware address it came with.
     pub mac: Option<[u8; 6]>,
-    /// The hardware address of the one station at the other end, where nobody is to be asked for it.
+    /// The remote MAC of a link where addresses are not resolved.
     pub peer: Option<[u8; 6]>,
     /// Its link is down: nothing is routed there.
     pub down: bool,
@@ -27,7 +27,7 @@ pub struct Places {
     pub unusable: HashSet<(u32, Ipv6Addr)>,
 }
 
-/// What the root takes over as it is.
+/// Settings that the root takes over unchanged.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     /// Number of workers.

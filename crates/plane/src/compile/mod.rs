@@ -4,8 +4,8 @@
 //! version can share everything that did not change, forwarding tables above all: only routes that differ are written,
 //! in one transaction per table, and nothing is visible before all of them succeeded.
 //!
-//! What is learned while a model is in force, neighbours above all, makes a new root of the same model (`change`): as if the
-//! model had been compiled again with what is known now, but without looking at the rest of it.
+//! Changes while a model is in force, above all of neighbours, make a new root of the same model (`change`). It equals
+//! a compilation of the model with the present knowledge, without a pass over the rest of the model.
 
 pub mod acl;
 mod allow;
@@ -22,6 +22,7 @@ mod noted;
 mod numbers;
 mod operations;
 mod pass;
+pub mod patch;
 pub(crate) mod pending;
 mod prefix;
 pub mod rib;
@@ -35,8 +36,8 @@ mod tests;
 mod tunnel;
 
 pub use acl::{
-    AclChange, AclDecision, AclEdit, AclEdited, AclError, AclGroup, AclMembers, AclPlan, AclRestored, At, Lost,
-    LostEdits, LostRule, RuleLost, Said as AclSaid,
+    AclChange, AclDecision, AclEdit, AclEditKind, AclEditRow, AclEdited, AclError, AclGroup, AclMembers, AclPlan,
+    AclRestored, At, Lost, LostEdits, LostRule, RuleLost, Said as AclSaid,
 };
 pub use allow::Listed;
 pub use bindings::BindingDecision;

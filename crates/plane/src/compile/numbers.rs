@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use crate::root::Kind;
 
-/// What an adjacency is for: equal keys keep their number.
+/// The identity of an adjacency: equal keys keep their number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Key {
     Terminal(Kind),
@@ -84,8 +84,8 @@ impl<K: Clone + Eq + Hash> Numbered<K> {
         &self.used
     }
 
-    /// Frees the number of a key at once. Forwarding tables are versions, as the root is: whoever still looks at one that
-    /// has the number also looks at what it meant then.
+    /// Frees the number of a key at once. Forwarding tables are versions, as the root is: a reader of a table with the
+    /// number also reads the version of the root in which the number had its meaning.
     pub(super) fn release(&mut self, key: &K) {
         if let Some(number) = self.numbers.remove(key) {
             self.used[number as usize] = false;

@@ -15,7 +15,7 @@ use crate::model::{Gateway, InterfaceIndex, InterfaceKind, NextHop, Origin, PerF
 use crate::root::ecmp;
 use crate::root::{Adjacencies, Adjacency, Forwarding, Interface, Kind, MAX_L2};
 
-/// What routes lead to.
+/// The targets of routes.
 #[derive(Clone, Default)]
 pub(super) struct Routing {
     pub(super) adjacencies: Adjacencies,
@@ -44,7 +44,7 @@ impl Routing {
     }
 }
 
-/// What the adjacencies of neighbours are made of.
+/// The sources of neighbours' adjacencies.
 #[derive(Clone, Copy)]
 pub(super) struct Stations<'a> {
     pub(super) interfaces: &'a [Interface],
@@ -264,8 +264,8 @@ impl Pass<'_> {
         number
     }
 
-    /// What a route over these paths leads to; `None` when all of them are down. Flows keep the path they had under
-    /// `previous` where they can.
+    /// Returns the target of a route over these paths; `None` if all of them are down. Flows keep the path that they
+    /// had under `previous` where possible.
     fn via(&mut self, prefix: IpNet, paths: &[NextHop], previous: Option<Entry>) -> Option<u32> {
         // With who they are: interface and address outlive the numbers of adjacencies.
         let mut named: Vec<(NextHopName, (u32, u32))> = Vec::new();
@@ -327,7 +327,7 @@ fn link_layer(to: MacAddress, from: [u8; 6], tags: Tags) -> ([u8; MAX_L2], u8) {
     (l2, header.len() as u8)
 }
 
-/// What stands between the addresses and the type of a frame.
+/// Returns the octets of the tags between the addresses and the EtherType of a frame.
 pub(crate) fn tag_octets(tags: Option<(Tag, Option<u16>)>) -> Vec<u8> {
     let mut octets = Vec::new();
     if let Some((outer, inner)) = tags {

@@ -1,11 +1,11 @@
 //! Versions of the root that follow without the compiler: what is learned while it is at work is in force at once.
 //!
-//! The control side keeps three things apart: the root that the compiler made last, the neighbours that it was not told of
-//! since, and the links that have gone down since. The root in force follows from these ([`Root::with`]). Adjacencies that
-//! the root has already get their new rewrite. A neighbour that no route leads to yet is found by interface and address
-//! ([`Pending`]), where the usual way ends at "ask for the hardware address": only packets that would wait otherwise look
-//! there. Adjacencies over a link that is down refuse packets as if there was no route, and multipath sets use their other
-//! paths. Compiling takes all of it in later, and gives host routes and exact shares.
+//! The control side keeps three things apart: the last root of the compiler, the neighbour changes that the compiler
+//! has not applied yet, and the links that have gone down since. The root in force follows from these ([`Root::with`]).
+//! Adjacencies of the root get their new rewrite. A neighbour without a route of its own is found by interface and
+//! address ([`Pending`]), where the lookup ends at an unresolved next hop: only packets that would be held otherwise
+//! look there. Adjacencies over a link that is down refuse packets as if there was no route, and multipath sets use
+//! their other paths. A later compilation takes in all of it, and gives host routes and exact shares.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -14,8 +14,7 @@ use crate::compile::{Change, Learned};
 use crate::root::ecmp::BUCKETS;
 use crate::root::{Adjacency, Kind, NONE, Pending, Root, Station};
 
-/// What was learned since the compiler was told last, in the order in which it came; of several changes to one neighbour, the
-/// last.
+/// The changes since the compiler's last update, in order of arrival; of several changes to one neighbour, the last.
 #[derive(Default)]
 pub(crate) struct Unknown {
     changes: Vec<Change>,

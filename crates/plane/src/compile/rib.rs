@@ -1,5 +1,5 @@
-//! The routes that a model means, before they are compiled: which of several routes for one prefix wins, and where each
-//! came from. Forwarding tables are made of it, and whoever asks "which line decided" is answered from it.
+//! The routes of a model before compilation: the winner among several routes for one prefix, and the origin of each.
+//! Forwarding tables are compiled from it, and `explain` finds the line of a route in it.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use crate::model::Origin;
 
-/// What a route is for.
+/// The source of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// One of our own addresses, or a route of type `local`.
@@ -45,9 +45,9 @@ impl Source {
 /// A route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
-    /// What it leads to, as the tables hold it.
+    /// Its target as the tables hold it.
     pub forwarding: u32,
-    /// What it is for.
+    /// Its source.
     pub source: Source,
     /// Where it was declared.
     pub origin: Origin,

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-/// What was replaced: large things, to be freed when nobody waits for who frees them.
+/// Replaced parts: large, so they are freed when no other thread waits for it.
 #[derive(Default)]
 pub struct Rubbish(Vec<Box<dyn Any + Send + Sync>>);
 

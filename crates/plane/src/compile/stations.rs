@@ -12,7 +12,7 @@ use crate::model::{Gateway, Origin};
 pub struct Learned {
     /// Its hardware address.
     pub mac: MacAddress,
-    /// It was not confirmed lately: whoever uses it is to say so.
+    /// It was not confirmed lately: workers report its use.
     pub stale: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What is learned step by step comes to the same as compiling with all of it at once.
+//! Changes applied step by step give the same root as a compilation of all of them.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -66,11 +66,11 @@ fn candidates() -> Vec<IpAddr> {
 /// Where a packet is led: the kind of its adjacency, the octets put in front, the interface and the next hop.
 type Lead = (Kind, Vec<u8>, u32, Option<IpAddr>);
 
-/// What is learned of a neighbour: the index of its interface, that of its address among the candidates, and the last octet
-/// of its MAC address and whether it is confirmed, unless it is forgotten.
+/// A change of a neighbour: the index of its interface, that of its address among the candidates, and the last octet of
+/// its MAC address and whether it is confirmed, unless it is forgotten.
 type Lesson = (u32, usize, Option<(u8, bool)>);
 
-/// What a packet for each of these addresses meets in each VRF, or on each link; in terms that know no numbers.
+/// Returns the targets for each of these addresses in each VRF, or on each link, in terms without numbers.
 fn meaning(compiler: &Compiler, root: &Root, reader: &mut Reader) -> Vec<(String, Vec<Lead>)> {
     let guard = reader.pin();
     let adjacency = |number: u32| {

@@ -1,9 +1,9 @@
-//! Alarms: somebody is told when many packets of an interface are not valid, and when that is over.
+//! Alarms: a report when an interface receives many invalid packets, and another when that is over.
 //!
-//! A state machine on injected time, for the control side: workers know nothing of it. It is fed with what interfaces have
-//! counted so far, about once a second. The rate is that of a sliding window: what was counted within it, by its length. An
-//! alarm is raised as soon as the rate is above its threshold. It is cleared when the rate has been below half of it for a
-//! whole window: what swings around the threshold is told once.
+//! A state machine on injected time, for the control side: workers know nothing of it. About once a second it reads the
+//! counters of the interfaces. The rate is that of a sliding window: the packets counted in the window, divided by its
+//! length. An alarm is raised as soon as the rate is above its threshold. It is cleared when the rate was below half
+//! the threshold for a whole window: a rate that varies around the threshold is reported once.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -20,7 +20,7 @@ const POINTS: u64 = 60;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// What an interface has counted so far of packets that a policy with an alarm found not valid.
+/// The invalid packets of an interface under a policy with an alarm, counted so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reading {
     /// The interface.
@@ -126,7 +126,7 @@ impl Alarms {
         self.watches.iter().map(row).collect()
     }
 
-    /// What happened, the oldest first: the last [`EVENTS`].
+    /// Returns the last [`EVENTS`] events, the oldest first.
     pub fn events(&self) -> impl Iterator<Item = &Event> {
         self.events.iter()
     }
@@ -137,7 +137,8 @@ impl Alarms {
 struct Watch {
     alarm: model::Alarm,
     families: model::PerFamily<bool>,
-    /// What was counted when: the first where the window begins, or before, if it has been watched for so long.
+    /// The readings of the window in order; the first was taken at its beginning or before, if the interface was
+    /// watched for so long.
     points: VecDeque<(Time, u64)>,
     rate: u64,
     raised: Option<u64>,
@@ -152,7 +153,7 @@ impl Watch {
         Watch { alarm, families, points, rate: 0, raised: None, calm: None, count }
     }
 
-    /// What was counted before can be told from what this says.
+    /// Checks that the reading continues the readings before it.
     fn is_of(&self, reading: &Reading) -> bool {
         (self.alarm, self.families) == (reading.alarm, reading.families)
     }
@@ -171,7 +172,7 @@ impl Watch {
         // The whole window from the first: a burst right after the start is none of a whole window.
         let elapsed = u128::from(now.since(start).max(window));
         let counted = u128::from(packets.saturating_sub(before)) * u128::from(SECOND);
-        // Rounded up, so that more than the threshold is more than the threshold when it is told.
+        // Rounded up, so that a rate above the threshold is reported as above the threshold.
         self.rate = u64::try_from(counted.div_ceil(elapsed)).unwrap_or(u64::MAX);
         let is_above = counted > u128::from(self.alarm.packets) * elapsed;
         let is_calm = counted * 2 < u128::from(self.alarm.packets) * elapsed;
@@ -262,7 +263,7 @@ mod tests {
         assert_eq!(rig.row().rate, 100);
         assert_eq!(rig.run(1, 110), [(1, true, 101)]);
         assert_eq!((rig.row().raised, rig.row().count), (Some(UNIX + 1061), 1));
-        assert_eq!(rig.run(60, 150), [], "it is told once");
+        assert_eq!(rig.run(60, 150), [], "raised once");
         assert_eq!(rig.run(60, 60), [], "more than half of it is not calm");
         // From 60 to 0 a second: below 50 from the second second on, and for ten seconds then.
         assert_eq!(rig.run(60, 0), [(12, false, 0)]);
@@ -290,7 +291,7 @@ mod tests {
         let mut rig = Rig::new(100, 10);
         assert_eq!(rig.run(1, 1000), [], "a thousand in ten seconds");
         assert_eq!(rig.run(30, 0), []);
-        assert_eq!(rig.run(1, 1001), [(1, true, 101)], "told as more than it may be");
+        assert_eq!(rig.run(1, 1001), [(1, true, 101)], "reported above the threshold");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What is said of any source, asked by people and not by packets.
+//! The verdicts of policies on any source, for operators instead of packets.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -13,14 +13,15 @@ use crate::root::Root;
 use crate::root::family::Family;
 use crate::root::sav::{Class, One, class_v4, class_v6};
 
-/// What is said of a source on an interface.
+/// The verdict on a source at an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Answer {
-    /// The interface has no policy for the family: the source is not asked about.
+    /// The interface has no policy for the family.
     Unasked,
     /// No packet comes from it, whatever the policy of the interface.
     Martian,
-    /// What the policy says. [`Verdict::Unknown`] stands where that is valid; else [`Verdict::Invalid`].
+    /// The verdict of the policy: [`Verdict::Unknown`] where the policy treats that as valid, else
+    /// [`Verdict::Invalid`].
     Said(Said),
 }
 
@@ -38,8 +39,8 @@ impl Answer {
     }
 }
 
-/// What is said of sources of unicast packets that come in by an interface (its number), as far as that depends on nothing
-/// but the source; added to `answers`.
+/// Appends the verdicts on sources of unicast packets that enter by an interface (its number) to `answers`, as far as
+/// they depend on the source alone.
 pub fn answers<K: Family>(
     root: &Root,
     guard: &Guard<'_>,

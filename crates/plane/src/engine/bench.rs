@@ -58,7 +58,7 @@ pub struct Bench {
     _commands: mpsc::Sender<Command>,
 }
 
-/// What a node did in a window.
+/// The work of a node in a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeWindow {
     /// The node.
@@ -73,7 +73,7 @@ impl Bench {
     /// Opens the ports and compiles the model.
     ///
     /// # Errors
-    /// When a port can not be opened, or there is no room.
+    /// If a port cannot be opened, or there is no room.
     pub fn new(model: &model::Gateway, seed: u64) -> Result<Bench, BenchError> {
         let domain = Domain::new();
         let settings = Settings { workers: 1, invent_neighbors: false };
@@ -114,8 +114,8 @@ impl Bench {
         Ok(Bench { worker, counters, compiler, places, domain, root, beside: 0, _commands: commands })
     }
 
-    /// Compiles another model of the same interfaces, beside those that were compiled: tables that mean the same in all of
-    /// them are the same tables. Versions stay usable side by side as long as they have the same routes and rules.
+    /// Compiles another model of the same interfaces. Tables with equal contents are shared with the models compiled
+    /// before. Versions stay usable together as long as they have the same routes and rules.
     ///
     /// # Errors
     /// When a table has no room.

@@ -18,7 +18,7 @@ use crate::model::{Gateway, PerFamily, SavIndex};
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::InterfaceCounters;
-use crate::root::counters::TrafficCounter;
+use crate::root::counters::{Counter, TrafficCounter};
 use crate::root::sav::{By, PLACES, SavCounters, Sources, Spoofed};
 use crate::root::{Interface, Root};
 use crate::stats::{
@@ -62,6 +62,8 @@ pub(crate) fn worker(number: usize, core: Option<usize>, asleep: bool, counters:
                 // A worker is suspended as a whole, where it takes its packets.
                 suspends: if *node == Node::Rx { sleeps } else { 0 },
                 ticks: counters.ticks.value(),
+                by_packets: counters.by_packets.iter().map(Counter::value).collect(),
+                by_ticks: counters.by_ticks.iter().map(Counter::value).collect(),
             })
             .collect(),
         received: counters.received.value(),
@@ -124,16 +126,16 @@ pub(crate) fn interface(workers: &[InterfaceCounters], port: Option<&PortCounter
     }
 }
 
-/// What the samplers of a model took, in its order.
+/// Returns the counters of the samplers, in the order of the model.
 pub(crate) fn samplers(map: &Map, root: &Root) -> Vec<SamplerStats> {
     let compiled = map.samplers.iter().filter_map(|&number| root.samplers.get(number as usize));
     compiled.map(|sampler| sampler.stats()).collect()
 }
 
-/// What an interface counts of one family.
+/// Selects the SAV counters of one family of an interface.
 type OfFamily = fn(&InterfaceCounters) -> &SavCounters;
 
-/// What interfaces counted of packets that policies with alarms found not valid.
+/// Returns the counts of invalid packets for policies with alarms.
 pub(crate) fn alarms(model: &Gateway, map: &Map, root: &Root) -> Vec<Reading> {
     let mut readings: Vec<Reading> = Vec::new();
     for (interface, &number) in model.interfaces.iter().zip(&map.interfaces) {
@@ -160,7 +162,7 @@ pub(crate) fn alarms(model: &Gateway, map: &Map, root: &Root) -> Vec<Reading> {
     readings
 }
 
-/// What interfaces counted of source address validation: those that have a policy, or had one.
+/// Returns the SAV counters of interfaces that have or had a policy.
 pub(crate) fn sav(model: &Gateway, map: &Map, root: &Root) -> Vec<SavInterfaceStats> {
     let mut rows = Vec::new();
     for (interface, &number) in model.interfaces.iter().zip(&map.interfaces) {
@@ -171,8 +173,8 @@ pub(crate) fn sav(model: &Gateway, map: &Map, root: &Root) -> Vec<SavInterfaceSt
     rows
 }
 
-/// What interfaces counted of ethertypes: those that name some, or have refused frames for theirs. `cleared` is what was
-/// counted when the counters were last cleared.
+/// Returns the EtherType counters of interfaces that have a list of EtherTypes or have refused frames by one. `cleared`
+/// is the state at the last clearing of the counters.
 pub(crate) fn ethertypes(model: &Gateway, map: &Map, root: &Root, cleared: &RefusedEthertypes) -> Vec<EthertypeStats> {
     let mut rows = Vec::new();
     for (interface, &number) in model.interfaces.iter().zip(&map.interfaces) {
@@ -201,7 +203,8 @@ pub(crate) fn ethertypes(model: &Gateway, map: &Map, root: &Root, cleared: &Refu
 /// Frames that interfaces refused for their ethertypes, by the name of the interface: in, and out.
 pub(crate) type RefusedEthertypes = HashMap<Arc<str>, (u64, u64)>;
 
-/// Those that all interfaces have refused, also of those that are away: they may come back, and their counters with them.
+/// Returns the EtherTypes that all interfaces have refused. Interfaces that were removed are included: they may return,
+/// and their counters with them.
 pub(crate) fn all_refused_ethertypes(root: &Root) -> RefusedEthertypes {
     root.interfaces.iter().map(|interface| (Arc::clone(&interface.name), refused_ethertypes(interface))).collect()
 }
@@ -218,7 +221,7 @@ pub(crate) fn sav_of_absent(root: &Root) -> impl Iterator<Item = SavInterfaceSta
     root.interfaces.iter().filter(|interface| !interface.present).flat_map(|interface| sav_rows(interface, [None; 2]))
 }
 
-/// What an interface counted of each family, as far as it has a policy or had one.
+/// Returns the SAV counters of an interface for each family with a policy, now or before.
 fn sav_rows<'a>(
     interface: &'a Interface,
     policies: [Option<&'a str>; 2],
@@ -295,6 +298,10 @@ pub(crate) fn since(
             node.packets -= before.packets;
             node.suspends -= before.suspends;
             node.ticks -= before.ticks;
+            let classes = node.by_packets.iter_mut().chain(&mut node.by_ticks);
+            for (class, before) in classes.zip(before.by_packets.iter().chain(&before.by_ticks)) {
+                *class -= before;
+            }
         }
         worker.received -= before.received;
         worker.transmitted -= before.transmitted;

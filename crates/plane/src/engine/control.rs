@@ -1,14 +1,15 @@
-//! What the threads of the control side share, and who waits for whom.
+//! The state that the threads of the control side share, and the locks around it.
 //!
 //! An *operation* (a reload, an edit, new links) may take seconds. Operations come one after the other, and an operation alone
 //! changes the compiler. Neighbours, links and what is shown never wait for one: they go by the *state*, whose lock is held
 //! for moments. The root in force follows from the compiler's last root and from what the state knows beyond it
 //! ([`crate::compile::pending`]):
 //!
-//! - What is learned while no operation is under way goes through the compiler at once.
-//! - What is learned during an operation is noted, and a root follows without the compiler. The operation tells the compiler
-//!   before it ends. What comes between that and the end is told by the next round of the keeper, which the end wakes.
-//! - Links that go down do so at once; the model is compiled anew on a thread of its own, as an operation.
+//! - A neighbour change outside an operation goes through the compiler at once.
+//! - A neighbour change during an operation is noted, and a root without the compiler's part is published. The
+//! operation applies the notes to the compiler before it ends. It wakes the control thread, which applies later changes
+//! in its next round.
+//! - Links that go down do so at once. A thread of its own then compiles the model again, as an operation.
 //!
 //! Locks are taken in this order: `operating`, `compiler`, `ports`, `state`. Who has one of the later waits for none of the
 //! earlier. Objects that readers have passed are freed by operations, and by who finds that there is none.
@@ -38,10 +39,10 @@ use crate::neighbor::control::{self, Keeper, News, Work};
 use crate::root::Root;
 use crate::stats::TableStats;
 
-/// News that nobody has asked for yet, at most: older ones are forgotten.
+/// The limit on unread news. The oldest are forgotten.
 const NEWS: usize = 1024;
 
-/// How long an operation lets those who look at the compiler come and go before it makes new ones wait.
+/// The time for which an operation lets new readers of the compiler in before they have to wait.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long an operation waits for readers to pass what it retired, at most; the next one frees the rest.
@@ -50,7 +51,7 @@ const FREEING: Duration = Duration::from_millis(100);
 /// A short pause.
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// What the threads of the control side share.
+/// The state that the threads of the control side share.
 pub(super) struct Control {
     /// Held by an operation.
     operating: Mutex<()>,
@@ -68,7 +69,7 @@ pub(super) struct Control {
     keeper: Waker,
 }
 
-/// What is in force, and what was learned.
+/// The configuration in force, and what the gateway learned.
 pub(super) struct State {
     pub(super) model: Arc<model::Gateway>,
     pub(super) map: Arc<Map>,
@@ -77,9 +78,9 @@ pub(super) struct State {
     pub(super) keeper: Keeper,
     /// Where interfaces stood when they were last compiled.
     standing: HashMap<u32, PortPlace>,
-    /// What the compiler made last.
+    /// The last root of the compiler.
     compiled: Root,
-    /// What it was not told of since.
+    /// The changes that the compiler has not applied yet.
     unknown: Unknown,
     /// The numbers of interfaces whose links have gone down since.
     down: HashSet<u32>,
@@ -90,18 +91,18 @@ pub(super) struct State {
     last_beside: u32,
     /// Of the root in force.
     generation: u64,
-    /// What happened and was not asked for yet.
+    /// Unread news.
     pub(super) news: VecDeque<News>,
     pub(super) baseline: Arc<Baseline>,
-    /// Failures that were told.
+    /// Failures that were reported.
     pub(super) told: HashSet<String>,
     /// Failures of ports that were closed since, and of links.
     pub(super) untold: Vec<String>,
-    /// How full the compiler's tables were when that was last asked.
+    /// The occupancy of the compiler's tables at the last listing.
     pub(super) tables: Arc<[TableStats]>,
 }
 
-/// Tells a thread that there is something to do.
+/// Wakes a thread when there is work.
 #[derive(Default)]
 pub(super) struct Signal(Mutex<bool>, Condvar);
 
@@ -125,7 +126,7 @@ pub(super) struct Parts {
     pub(super) map: Map,
     pub(super) places: Places,
     pub(super) keeper: Keeper,
-    /// What the compiler made, and what is in force.
+    /// The last root of the compiler, and the root in force.
     pub(super) compiled: Root,
     pub(super) compiler: Compiler,
     pub(super) ports: Vec<Option<OpenPort>>,
@@ -136,7 +137,7 @@ pub(super) struct Parts {
     pub(super) waker: Waker,
 }
 
-/// The right to change what the compiler knows. Dropping it tells the compiler what was learned meanwhile.
+/// The right to change the compiler. Dropping it applies the changes that were learned meanwhile.
 pub(super) struct Operation<'c> {
     control: &'c Control,
     alone: Option<MutexGuard<'c, ()>>,
@@ -148,7 +149,7 @@ impl Operation<'_> {
         self.control.compiler.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The compiler, to be changed: those who look at it wait.
+    /// Locks the compiler for changes: readers wait.
     pub(super) fn write(&self) -> RwLockWriteGuard<'_, Compiler> {
         let since = Instant::now();
         // Who waits for the lock keeps readers out. So it is tried, and long listings hold up nobody but this operation.
@@ -181,7 +182,7 @@ impl Drop for Operation<'_> {
             }
         }
         self.alone = None;
-        // What was learned since is told by the keeper, who found somebody at work.
+        // The control thread applies later changes: it found an operation under way.
         if self.control.state().is_ahead() {
             self.control.keeper.wake();
         }
@@ -225,7 +226,7 @@ impl Control {
         }
     }
 
-    /// Begins an operation, behind those that are under way.
+    /// Begins an operation when the operations before it have ended.
     pub(super) fn operate(&self) -> Operation<'_> {
         // A panic in between left at worst a port open that no one uses.
         let alone = self.operating.lock().unwrap_or_else(PoisonError::into_inner);
@@ -290,13 +291,13 @@ impl Control {
         }
     }
 
-    /// Puts into force what the compiler has made, with what it was not told of.
+    /// Publishes the compiler's root together with the changes that the compiler has not applied yet.
     pub(super) fn put_into_force(&self, root: Root) {
         self.replace(&mut self.state(), root);
     }
 
-    /// Puts a model into force, of which the compiler has made `root` a moment ago. `places` are those that it was compiled
-    /// for, and `now` those of the present.
+    /// Puts a model into force for which the compiler has just made `root`. `places` are the places of ports at
+    /// compilation, `now` the present ones.
     pub(super) fn take_over(
         &self,
         compiler: &mut Compiler,
@@ -321,7 +322,7 @@ impl Control {
         Arc::clone(&state.map)
     }
 
-    /// Tells the compiler what it was not told of; gives whether a version followed, which is in force then.
+    /// Applies the noted changes to the compiler. Returns whether a new root followed, which is then in force.
     fn tell(&self, state: &mut State, compiler: &mut Compiler) -> bool {
         let mut work = Work { changes: state.unknown.take(), ..Work::default() };
         let new = control::change(compiler, &mut state.keeper, self.clock.now(), &mut work);
@@ -508,7 +509,7 @@ impl State {
         self.news.drain(..surplus);
     }
 
-    /// Something was learned that the compiler was not told of.
+    /// Returns whether there are changes that the compiler has not applied.
     pub(super) fn is_ahead(&self) -> bool {
         !self.unknown.is_empty()
     }
@@ -527,7 +528,7 @@ impl State {
         self.down = down.collect();
     }
 
-    /// Tells of the interfaces that a model goes on with and whose link is not what it was.
+    /// Reports interfaces that the new model keeps and whose link has changed.
     fn tell_of_links(&self, model: &model::Gateway, places: &HashMap<u32, PortPlace>, work: &mut Work) {
         for (index, interface) in (0..).zip(&model.interfaces) {
             let Some(place) = places.get(&index) else { continue };

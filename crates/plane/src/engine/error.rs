@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use weir_base::reclaim::TooManyReaders;
 use weir_port::OpenError;
 
-use crate::compile::TableFull;
+use crate::compile::{LostEdits, TableFull};
 use crate::model::Origin;
 use crate::node::Node;
 
@@ -53,19 +53,22 @@ pub enum EngineError {
         small: u32,
         /// Large buffers wanted.
         large: u32,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// A table has no room for the routes.
     #[error(transparent)]
     TableFull(#[from] TableFull),
-    /// What was changed can only change at a start.
+    /// Edits of access lists do not apply to the model, and more packets might pass without them.
+    #[error("live edits do not apply: {}", .0.iter().map(|lost| lost.of.as_str()).collect::<Vec<_>>().join(", "))]
+    EditsLost(Vec<LostEdits>),
+    /// The setting can change only at a start.
     #[error("{what} cannot change while the gateway runs: restart it")]
     NeedsRestart {
-        /// What was changed.
+        /// The setting that was changed.
         what: &'static str,
     },
-    /// What was to be done before the first thread failed.
+    /// The work that precedes the first thread failed.
     #[error("{0}")]
     BeforeThreads(Box<dyn std::error::Error + Send + Sync>),
     /// A worker's thread could not be started or pinned.
@@ -73,13 +76,13 @@ pub enum EngineError {
     Thread {
         /// Its number.
         worker: usize,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The thread that keeps neighbours could not be started.
     #[error("cannot start the thread of neighbours: {0}")]
     Keeper(#[source] io::Error),
-    /// The kernel does not tell of its devices, and ports need to know.
+    /// The kernel's link messages, which ports need, are not available.
     #[error("cannot read the kernel's devices (netlink): {0}")]
     Monitor(#[source] io::Error),
     /// More workers than readers of the root.
@@ -91,6 +94,6 @@ pub enum EngineError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no node `{name}`; there are {}", Node::ALL.iter().map(|node| node.name()).collect::<Vec<_>>().join(", "))]
 pub struct UnknownNode {
-    /// What was asked for.
+    /// The requested name.
     pub name: String,
 }

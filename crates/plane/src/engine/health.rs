@@ -50,6 +50,6 @@ mod tests {
         assert_eq!(engine.stuck().last(), Some(&Stuck::Keeper));
         assert_eq!(Stuck::Keeper.to_string(), "the keeper of neighbours");
         assert_eq!(engine.faults(), ["the keeper of neighbours ended by mistake: restart the gateway"]);
-        assert!(engine.faults().is_empty(), "told once");
+        assert!(engine.faults().is_empty(), "reported once");
     }
 }

@@ -1,6 +1,6 @@
-//! The thread that keeps neighbours and links: it takes in what workers saw and what the kernel tells of devices, does what
-//! is due, and puts what follows into force, whatever operation is under way. Between these it sleeps. A thread beside it
-//! compiles the model anew when links have changed.
+//! The control thread: it owns neighbours and links. It handles the events of workers, the kernel's link messages and
+//! due timers, and publishes the results, whatever operation is under way. Else it sleeps. A second thread compiles the
+//! model again when links have changed.
 
 use std::io;
 use std::sync::Arc;
@@ -18,19 +18,19 @@ use crate::graph::events;
 use crate::graph::events::Event;
 use crate::neighbor::control::Work;
 
-/// The least time between two versions of the root that follow from what was learned: what comes meanwhile goes into one.
-/// The first is never late.
+/// The least time between two roots that follow from neighbour changes: changes within it share a root. The first is
+/// never delayed.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Nanoseconds until the compiler is tried again that somebody looked at when it was to be told of something.
+/// Nanoseconds until the next attempt to change the compiler while a reader has it locked.
 const AGAIN: u64 = 10_000_000;
 
-/// What the thread needs of the engine.
+/// The parts of the engine that the thread uses.
 pub(super) struct Parts {
     pub(super) control: Arc<Control>,
-    /// What each worker tells.
+    /// The event ring of each worker.
     pub(super) rings: Vec<Consumer<Event>>,
-    /// What the kernel tells; none where no port has a device.
+    /// The kernel's link messages; none if no port has a device.
     pub(super) monitor: Option<Monitor>,
 }
 
@@ -62,7 +62,7 @@ impl Threads {
         Ok(threads)
     }
 
-    /// This thread, which whoever holds the sleeper of this waker may be.
+    /// Wraps this thread, whose sleeper belongs to the waker.
     #[cfg(test)]
     pub(super) fn of(thread: JoinHandle<()>, waker: Waker) -> Threads {
         Threads { threads: vec![thread], stop: Arc::default(), waker, control: None }
@@ -86,7 +86,7 @@ impl Threads {
         }
     }
 
-    /// One of them ended without being told to.
+    /// Returns whether one of the threads ended without a command to end.
     pub(super) fn has_failed(&self) -> bool {
         self.threads.iter().any(JoinHandle::is_finished) && !self.stop.load(Ordering::Relaxed)
     }

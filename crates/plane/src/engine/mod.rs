@@ -23,6 +23,7 @@ mod stuck;
 mod traced;
 mod translations;
 mod tunnels;
+mod upkeep;
 mod why;
 mod workers;
 
@@ -31,7 +32,7 @@ pub use error::{EngineError, UnknownNode};
 pub use flows::{FlowFilter, FlowOrder, endpoint};
 pub use policies::sa_name;
 pub use report::Reloaded;
-pub use running::{Clear, Engine, Options};
+pub use running::{Clear, Engine, LostEdit, Options};
 pub use samples::Reader as SampleReader;
 pub use stuck::Stuck;
 pub use traced::{TraceDecision, TraceRow, TraceStep};

@@ -24,12 +24,12 @@ pub(super) struct OpenPort {
     pub(super) mac: [u8; 6],
     /// It is the interface's punt device.
     pub(super) punt: bool,
-    /// The MTU of its device where that is too small for the interface, as was told, in octets.
+    /// The reported MTU of its device, in octets, if it is too small for the interface.
     pub(super) narrow: Option<usize>,
 }
 
 impl OpenPort {
-    /// Why it failed, if it did, as it is told.
+    /// Returns the error of the port, if it failed, as text for reports.
     pub(super) fn failure(&self) -> Option<String> {
         let what = if self.punt { "punt of interface" } else { "interface" };
         self.port.failure().map(|failure| format!("{what} {}: {failure}", self.interface))
@@ -49,7 +49,7 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// Nothing came of it: new ports are closed, and those that were adjusted become what they were.
+    /// Undoes the preparation: new ports are closed, and ports that were adjusted get their old settings back.
     pub(super) fn undo(self, ports: &Mutex<Vec<Option<OpenPort>>>) {
         if let Some(&first) = self.new.first() {
             let new = lock(ports).split_off(first as usize);
@@ -310,7 +310,7 @@ pub(super) fn announcing(ports: &[Option<OpenPort>], places: &Places) -> HashSet
     places.ports.iter().filter(|(_, place)| announces(place)).map(|(&index, _)| index).collect()
 }
 
-/// Tells of the interfaces of a model whose packets may be longer than their devices send now, each once.
+/// Reports each interface of a model whose packets may be longer than its device sends.
 pub(super) fn tell_of_mtus(
     ports: &mut [Option<OpenPort>],
     model: &model::Gateway,

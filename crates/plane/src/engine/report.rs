@@ -1,4 +1,4 @@
-//! What the control thread tells of interfaces, tables and reloads.
+//! Reports of the control thread about interfaces, tables and reloads.
 
 use weir_port::Link;
 use weir_table::classify::MOST_RULES;
@@ -18,7 +18,7 @@ use crate::root::counters::Counter;
 use crate::root::sav::{PLACES, Sources};
 use crate::stats::{self, Snapshot};
 
-/// What a reload changed.
+/// The changes of a reload.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Reloaded {
     /// The version now in force.
@@ -38,7 +38,7 @@ pub struct Reloaded {
     pub translations: usize,
 }
 
-/// What was counted when counters were last cleared: subtracted from then on, so that workers never have to reset.
+/// The counters at the last clearing. Reports subtract them, so that workers never reset counters.
 #[derive(Clone, Default)]
 pub(super) struct Baseline {
     pub(super) runtime: Snapshot,
@@ -53,7 +53,7 @@ pub(super) fn count(compiler: &Compiler) -> usize {
     compiler.ribs().iter().map(Rib::len).sum()
 }
 
-/// What differs between two models, interface by interface.
+/// Compares two models, interface by interface.
 pub(super) fn difference(old: &model::Gateway, new: &model::Gateway) -> Reloaded {
     let names =
         |model: &model::Gateway| model.interfaces.iter().map(|interface| interface.name.clone()).collect::<Vec<_>>();
@@ -80,8 +80,8 @@ pub(super) fn difference(old: &model::Gateway, new: &model::Gateway) -> Reloaded
 /// The names of the policies of an interface, each with the key that names it.
 fn policies(model: &model::Gateway, interface: &model::Interface) -> Vec<(&'static str, String)> {
     let access = &interface.access;
-    let lists = |key, lists: &[model::AclIndex]| {
-        lists.iter().map(|list| (key, model.acls[usize::from(list.0)].name.clone())).collect::<Vec<_>>()
+    let lists = |key, output| {
+        model.lists_of(interface, output).into_iter().map(|name| (key, name.to_owned())).collect::<Vec<_>>()
     };
     let allow = |key, lists: &[model::AllowlistIndex]| {
         lists.iter().map(|list| (key, model.allowlists[usize::from(list.0)].name.clone())).collect::<Vec<_>>()
@@ -89,7 +89,7 @@ fn policies(model: &model::Gateway, interface: &model::Interface) -> Vec<(&'stat
     let sav = |key, policy: Option<model::SavIndex>| {
         policy.map(|policy| (key, model.sav[usize::from(policy.0)].name.clone()))
     };
-    let mut all = [lists("acl.in", &access.acl_in), lists("acl.out", &access.acl_out)].concat();
+    let mut all = [lists("acl.in", false), lists("acl.out", true)].concat();
     all.extend(allow("allow.ip4", &access.allow.v4).into_iter().chain(allow("allow.ip6", &access.allow.v6)));
     all.extend(sav("sav.ip4", interface.sav.v4).into_iter().chain(sav("sav.ip6", interface.sav.v6)));
     all.extend(access.bindings.map(|list| ("mac-ip", model.bindings[usize::from(list.0)].name.clone())));
@@ -151,7 +151,7 @@ fn has_faults(interface: &model::Interface) -> bool {
     matches!(&interface.kind, InterfaceKind::Port { middleware, .. } if middleware.fault.is_some())
 }
 
-/// What is in workers, all of them together.
+/// The held packets and reassemblies of all workers.
 pub(super) struct Waiting {
     /// Packets, for neighbours.
     pub(super) packets: u64,
@@ -307,8 +307,7 @@ pub(super) fn other_tables(
         used: model.neighbors.len() as u64 + learned,
         limit: u64::from(model.limits.neighbors),
         bytes: learned * Table::BYTES as u64,
-        when_full: "those that never answered make room, then those that nobody uses; else the new one is refused"
-            .into(),
+        when_full: "neighbours that never answered are evicted, then unused ones; else the new one is refused".into(),
     });
     if waiting.sessions.used > 0 || waiting.sessions.wanted {
         let FlowTable { sessions, half_open, .. } = model.flow_table;

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ipnet::IpNet;
 use weir_base::clock::Clock;
@@ -15,10 +15,11 @@ use weir_port::links::Monitor;
 use super::alarm;
 use super::collect;
 use crate::compile::{
-    AclEdit, AclEdited, AclError, AclGroup, AclMembers, AclRestored, AclSaid, Compiler, Edit, Edited, EntryKey, Names,
-    SavError, Settings, StageError,
+    AclEdit, AclEditRow, AclEdited, AclError, AclGroup, AclMembers, AclRestored, AclSaid, Compiler, Edit, Edited,
+    EntryKey, LostEdits, Names, SavError, Settings, StageError,
 };
 use crate::graph::counters::{SessionCounters, WorkerCounters};
+use crate::graph::made::Made;
 use crate::graph::streams::Stream;
 use crate::graph::trace::Tracer;
 use crate::graph::worker::Command;
@@ -41,11 +42,12 @@ use super::report::{self, Baseline, Reloaded, count, difference, interfaces, oth
 use super::samples::Reader as SampleReader;
 use super::stuck::Rounds;
 use super::traced::TraceRow;
+use super::upkeep::Upkeep;
 use super::{policies, sas, translations, tunnels};
 
 /// How a gateway is to run.
 pub struct Options {
-    /// What time it is.
+    /// The clock.
     pub clock: Clock,
     /// Where all randomness comes from: keys of hashes, identifications, jitter.
     pub random: Entropy,
@@ -55,7 +57,16 @@ pub struct Options {
     pub pin: bool,
 }
 
-/// What to clear.
+/// What becomes of live edits that do not apply to a new model, and without which more packets might pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LostEdit {
+    /// The model is refused.
+    Refuse,
+    /// They end, and are reported.
+    Drop,
+}
+
+/// The counters or entries to clear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clear {
     /// Node clocks and rates.
@@ -72,11 +83,11 @@ pub enum Clear {
     Allowlists,
     /// Counters of the rules of bindings.
     Bindings,
-    /// What interfaces refused for its ethertype.
+    /// The EtherTypes that interfaces refused.
     Ethertypes,
     /// Traces, and what was to be traced.
     Trace,
-    /// Neighbours that were learned: they are asked for again when somebody wants them.
+    /// Learned neighbours: they are resolved again when a packet needs them.
     Neighbors,
     /// All of these but neighbours, whose loss traffic would feel.
     All,
@@ -96,13 +107,14 @@ pub struct Engine {
     pub(super) busy: Arc<AtomicUsize>,
     pub(super) rounds: Rounds,
     pub(super) samples: Option<SampleReader>,
+    pub(super) upkeep: Mutex<Upkeep>,
 }
 
 impl Engine {
     /// Opens the ports, compiles the model and starts the workers.
     ///
     /// # Errors
-    /// When a port can not be opened, or the system has no room; nothing is left behind.
+    /// If a port cannot be opened, or the system has no room; nothing is left behind.
     pub fn start(model: model::Gateway, options: Options) -> Result<Engine, EngineError> {
         Engine::start_after(model, options, |_| Ok(()))
     }
@@ -206,6 +218,7 @@ impl Engine {
             busy,
             rounds: Rounds::default(),
             samples: Some(samples),
+            upkeep: Mutex::default(),
         })
     }
 
@@ -215,10 +228,10 @@ impl Engine {
     /// # Errors
     /// As for [`Engine::start`], and when something changed that only a start can change.
     pub fn reload(&self, model: model::Gateway) -> Result<Reloaded, EngineError> {
-        self.reload_after(model, |_| ())
+        self.reload_after(model, LostEdit::Refuse, |_| ())
     }
 
-    /// Reloads as [`Engine::reload`] does, and calls `before_force` with the sequence numbers of outbound SAs before the model comes
+    /// Reloads as [`Engine::reload`] does; `lost` says what becomes of edits that do not apply. Calls `before_force` with the sequence numbers of outbound SAs before the model comes
     /// into force. The numbers that it reserves serve the first packets of new SAs.
     ///
     /// # Errors
@@ -226,6 +239,7 @@ impl Engine {
     pub fn reload_after(
         &self,
         model: model::Gateway,
+        lost: LostEdit,
         before_force: impl FnOnce(Numbers),
     ) -> Result<Reloaded, EngineError> {
         let control = &*self.control;
@@ -240,6 +254,12 @@ impl Engine {
         }
         if model.limits != before.limits {
             return Err(EngineError::NeedsRestart { what: "the limits of tables" });
+        }
+        if lost == LostEdit::Refuse {
+            let refused = operation.read().refused_acl_edits(&model)?;
+            if !refused.is_empty() {
+                return Err(EngineError::EditsLost(refused));
+            }
         }
         let mut opened = open_ports(&model, &before.interfaces, &self.pool, control.all_ports())?;
         let announcing = announcing(&control.ports(), &opened.places);
@@ -330,18 +350,18 @@ impl Engine {
         Ok(report)
     }
 
-    /// The reading ends of what workers take samples by, for whoever asks first.
+    /// Returns the reading ends of the workers' sample rings to the first caller.
     pub fn take_samples(&mut self) -> Option<SampleReader> {
         self.samples.take()
     }
 
-    /// What interfaces counted for the alarms of their policies.
+    /// Returns the counts of invalid packets for the alarms of policies.
     pub fn alarms(&self) -> Vec<alarm::Reading> {
         let (model, map) = self.control.in_force();
         self.root.with(|root| collect::alarms(&model, &map, root))
     }
 
-    /// What samplers took, in the order of the configuration.
+    /// Returns the counters of the samplers, in the order of the configuration.
     pub fn samplers(&self) -> Vec<stats::SamplerStats> {
         let (_, map) = self.control.in_force();
         self.root.with(|root| collect::samplers(&map, root))
@@ -434,7 +454,7 @@ impl Engine {
         }
     }
 
-    /// How full the compiler's tables are; while an operation changes it, how full they were when that was last asked.
+    /// Returns the occupancy of the compiler's tables. During an operation it is that of the last listing.
     fn tables(&self) -> Arc<[stats::TableStats]> {
         if let Some(compiler) = self.control.try_compiler() {
             let (model, map) = self.control.in_force();
@@ -455,7 +475,7 @@ impl Engine {
     /// the Unix epoch.
     ///
     /// # Errors
-    /// When the policy has no table, a change can not be made, or there is no room.
+    /// If the policy has no table, a change cannot be made, or there is no room.
     pub fn edit_sav(&self, policy: &str, source: &str, edits: &[Edit], time: u64) -> Result<Edited, SavError> {
         let operation = self.control.operate();
         let (model, _) = self.control.in_force();
@@ -504,11 +524,11 @@ impl Engine {
         self.control.in_force().0
     }
 
-    /// Changes an access list, at once for all packets: all of the change, or none. `edit` is told the model in force, whose
-    /// interfaces and groups rules name; `said` is who says so, at the system's time.
+    /// Changes an access list, at once for all packets: all of the change, or none. `edit` gets the model in force, to
+    /// resolve the interfaces and groups that rules name. `said` is the source of the change and the system's time.
     ///
     /// # Errors
-    /// Those of `edit`; and when there is no such list, rule or place, a rule can not be had, or there is no room.
+    /// The errors of `edit`; no such list, rule or place; a rule that cannot be compiled; no room.
     pub fn edit_acl<E: From<AclError>>(
         &self,
         list: &str,
@@ -523,12 +543,12 @@ impl Engine {
         Ok(operation.write().carry_out_acl_edit((&model, &map), plan, said, publish)?)
     }
 
-    /// Gives a group that rules of access lists name other members, at once for all packets, and to all groups that it is in.
-    /// `group` is told the model in force.
+    /// Replaces the members of a group that rules of access lists name, at once for all packets, and in all groups that
+    /// contain it. `group` gets the model in force.
     ///
     /// # Errors
-    /// Those of `group`; and when there is no such group, it would have no members or be in itself, a rule would have no
-    /// addresses of its family, or there is no room.
+    /// The errors of `group`; no such group; no members, or the group in itself; a rule without addresses of its
+    /// family; no room.
     pub fn replace_acl_group<E: From<AclError>, M: Into<AclMembers>>(
         &self,
         said: &AclSaid,
@@ -546,8 +566,8 @@ impl Engine {
     /// once; any other is gone.
     ///
     /// # Errors
-    /// When there is no such group, it is as it was declared, or it can not be so: rules or groups name one that would go, a
-    /// group would be in itself, a rule would have no addresses of its family, or there is no room.
+    /// If there is no such group, or it is as declared, or it cannot be so: rules or groups name one that would go, a
+    /// group would contain itself, a rule would have no addresses of its family, or there is no room.
     pub fn restore_acl_group(&self, group: &str) -> Result<AclRestored, AclError> {
         let operation = self.control.operate();
         let (model, map) = self.control.in_force();
@@ -555,10 +575,10 @@ impl Engine {
         operation.write().restore_acl_group((&model, &map), group, publish)
     }
 
-    /// Makes an access list that is not declared. `list` is told the model in force.
+    /// Creates an access list that the configuration does not have. `list` gets the model in force.
     ///
     /// # Errors
-    /// Those of `list`; and when there is one of its name, a rule can not be had, or there is no room.
+    /// The errors of `list`; a list of this name; a rule that cannot be compiled; no room.
     pub fn create_acl<E: From<AclError>>(
         &self,
         said: &AclSaid,
@@ -580,13 +600,13 @@ impl Engine {
         operation.write().delete_acl((&model, &map), list)
     }
 
-    /// The access lists, in the order of the configuration; then those that were made while the gateway ran.
+    /// Returns the access lists in the order of the configuration, then the lists that commands created.
     pub fn acl_lists(&self) -> Vec<stats::AclListStats> {
         let (compiler, model, _) = self.control.look();
         compiler.acl_lists(&model)
     }
 
-    /// What sequences of access lists are compiled to.
+    /// Returns the compiled sections of access lists.
     pub fn acl_sections(&self) -> Vec<stats::AclSectionStats> {
         let (compiler, model, _) = self.control.look();
         compiler.acl_sections(&model)
@@ -616,7 +636,22 @@ impl Engine {
         groups.into_iter().map(|(group, said)| row(&model, group, said)).collect()
     }
 
-    /// What an access list does with packets that no rule of it matches; `None`: there is no such list.
+    /// Returns the live edits of access lists and groups, each as `row` shows it.
+    pub fn acl_edits<T>(&self, row: impl Fn(&model::Gateway, AclEditRow) -> T) -> Vec<T> {
+        let (compiler, model, _) = self.control.look();
+        compiler.acl_edits(&model).into_iter().map(|edit| row(&model, edit)).collect()
+    }
+
+    /// Returns the live edits of access lists and groups that would end with a model, and without which more packets might
+    /// pass.
+    ///
+    /// # Errors
+    /// When a list of the model has no room.
+    pub fn refused_acl_edits(&self, model: &model::Gateway) -> Result<Vec<LostEdits>, EngineError> {
+        Ok(self.control.look().0.refused_acl_edits(model)?)
+    }
+
+    /// Returns the default of an access list; `None` if there is no such list.
     pub fn acl_default(&self, list: &str) -> Option<model::AclDefault> {
         self.control.look().0.acl_default(list)
     }
@@ -692,7 +727,33 @@ impl Engine {
     /// The pairs of SAs, in the order of the configuration.
     pub fn sas(&self) -> Vec<stats::SaStats> {
         let (model, map) = self.control.in_force();
-        self.root.with(|root| sas::rows(&model, &map, root))
+        let upkeep = self.upkeep();
+        self.root.with(|root| sas::rows(&model, &map, root, (&upkeep, self.clock.now())))
+    }
+
+    /// Sends keepalives of SAs, and ends those whose lifetime is over. To be called about 20 times a second.
+    pub fn tend_sas(&self) {
+        let now = self.clock.now();
+        let due = {
+            let mut upkeep = self.upkeep();
+            self.root.with(|root| upkeep.step(now, &root.ipsec))
+        };
+        let mut packets: Vec<Vec<(u32, Made)>> = vec![Vec::new(); self.workers.len()];
+        for (number, made) in due.packets {
+            // Any worker may: numbers of a sequence are given to one at a time.
+            packets[number as usize % self.workers.len()].push((number, made));
+        }
+        for (worker, packets) in self.workers.iter().zip(packets).filter(|(_, packets)| !packets.is_empty()) {
+            worker.command(Command::Make(packets));
+        }
+        if !due.news.is_empty() {
+            self.control.state().report(due.news);
+        }
+    }
+
+    fn upkeep(&self) -> MutexGuard<'_, Upkeep> {
+        // A step that panicked has left out the rest of the SAs, which the next step looks at.
+        self.upkeep.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The tunnels, in the order of the configuration.
@@ -770,7 +831,7 @@ impl Engine {
         Ok(count)
     }
 
-    /// What interfaces let pass by ethertype, in the order of the configuration.
+    /// Returns the EtherType counters of interfaces, in the order of the configuration.
     pub fn ethertypes(&self) -> Vec<stats::EthertypeStats> {
         let (model, map) = self.control.in_force();
         let baseline = Arc::clone(&self.control.state().baseline);
@@ -796,14 +857,14 @@ impl Engine {
         Some(compiler.sav_entries(&model, policy, wanted, most))
     }
 
-    /// Every neighbour: those of the configuration, in its order, then those that were learned, by interface and address.
+    /// Returns all neighbours: the configured ones in their order, then the learned ones by interface and address.
     pub fn neighbors(&self) -> Vec<stats::NeighborRow> {
         let state = self.control.state();
         crate::engine::show::neighbors(&state.model, &state.keeper, self.clock.now())
     }
 
-    /// What happened since the last call: links, duplicate addresses, conflicts, full tables. Each is told once; of more
-    /// than a thousand the latest.
+    /// Returns the news since the last call: links, duplicate addresses, conflicts, full tables. Each is returned once;
+    /// of more than a thousand, the latest.
     pub fn news(&self) -> Vec<News> {
         self.control.state().news.drain(..).collect()
     }
@@ -819,7 +880,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What was traced.
+    /// Returns the recorded traces.
     pub fn traces(&self) -> Vec<TraceRow> {
         let traces = self.tracer.traces();
         // Before the root is read: a commit may wait for readers of roots.
@@ -834,7 +895,7 @@ impl Engine {
     /// Counts from 0 again. The totals of all packets are never cleared.
     pub fn clear(&self, what: Clear) {
         let mut now = self.read();
-        // Those that are away may come back, and their counters with them.
+        // Interfaces that were removed may return, and their counters with them.
         self.root.with(|root| {
             now.interfaces.extend(root.interfaces.iter().filter(|interface| !interface.present).map(|interface| {
                 let counted = collect::interface(&interface.counters, None, false);
@@ -938,7 +999,7 @@ impl Engine {
         self.snapshot()
     }
 
-    /// Stops as [`Engine::stop`] does, and stays to be asked: the last flush of a port may fail, too.
+    /// Stops as [`Engine::stop`] does, and remains readable: the last flush of a port may fail, too.
     pub fn halt(&mut self) {
         self.keeper.stop();
         self.workers.stop();

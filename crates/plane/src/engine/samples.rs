@@ -36,9 +36,9 @@ impl Reader {
         self.rings.iter_mut().map(|ring| ring.pop(limit, &mut take)).sum()
     }
 
-    /// Waits until there are samples, [`Reader::waker`] is called, or `timeout` is over (`None`: it never is); may end
-    /// earlier. Does not wait where `is_wanted` says, once who calls the waker would be heard, that there is something else
-    /// to do.
+    /// Waits until there are samples, [`Reader::waker`] is called, or `timeout` is over (`None`: no time-out); may end
+    /// earlier. Returns at once if `is_wanted` reports other work. `is_wanted` is called when the waker already takes
+    /// effect, so that no call is lost.
     pub fn wait(&mut self, timeout: Option<Duration>, is_wanted: impl FnOnce() -> bool) {
         self.sleeper.announce();
         if is_wanted() || self.rings.iter().any(|ring| !ring.is_empty()) {
@@ -53,7 +53,7 @@ impl Reader {
         self.waker.clone()
     }
 
-    /// What time it is by the clock that samples are stamped with.
+    /// Returns the time of the clock that stamps samples.
     pub fn now(&self) -> Time {
         self.clock.now()
     }

@@ -78,7 +78,7 @@ pub(crate) fn paths(entry: Entry, compiler: &Compiler, root: &Root) -> Vec<PathR
     weights.iter().filter_map(row).collect()
 }
 
-/// Every neighbour: those of the configuration, in its order, then those that were learned, by interface and address.
+/// Returns all neighbours: the configured ones in their order, then the learned ones by interface and address.
 pub(crate) fn neighbors(model: &Gateway, keeper: &Keeper, now: Time) -> Vec<NeighborRow> {
     let row = |neighbor: &crate::model::Neighbor| NeighborRow {
         interface: model.interfaces[neighbor.interface.0 as usize].name.clone(),

@@ -26,7 +26,7 @@ pub struct TraceStep {
     pub interface: String,
     /// The packet at that node, on one line.
     pub packet: String,
-    /// What the node decided or found, e.g. `via 198.51.100.254 on wan` or `ttl-expired`; may be empty.
+    /// The decision or finding of the node, e.g. `via 198.51.100.254 on wan` or `ttl-expired`; may be empty.
     pub note: String,
     /// The decisions of policies at the node.
     pub decisions: Vec<TraceDecision>,

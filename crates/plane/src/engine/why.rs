@@ -1,4 +1,4 @@
-//! What a running gateway says of a source, and by what, and which way leads back to it: for people who ask.
+//! The verdict of a running gateway on a source, the rule or route behind it, and the route back.
 
 use std::net::IpAddr;
 use std::sync::PoisonError;
@@ -15,7 +15,7 @@ use crate::root::family::Family;
 /// Why a source is not valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// What decides.
+    /// The decision.
     pub decision: Decision,
     /// Where what decides was declared, in the order of [`Decision::by`].
     pub by: Vec<Option<Place>>,
@@ -28,9 +28,9 @@ pub struct Refusal {
 pub struct WayBack {
     /// The longest prefix that covers it.
     pub prefix: IpNet,
-    /// What the route is for.
+    /// The source of the route.
     pub source: Source,
-    /// Itself, in words, if it or one of another metric leads over the interface that was asked about.
+    /// The route in words, if it or one of another metric leads over the interface in question.
     pub route: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The workers' threads: how they are started, told things, and ended.
+//! The workers' threads: start, commands, end.
 
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
@@ -36,7 +36,7 @@ const RING: usize = 4096;
 /// The workers. Dropping it stops them.
 pub(super) struct Workers(Vec<WorkerHandle>);
 
-/// What every worker shares with the engine.
+/// The parts that all workers share with the engine.
 pub(super) struct Parts<'a> {
     pub(super) domain: &'a Domain,
     pub(super) root: &'a Arc<Published<Root>>,
@@ -44,22 +44,22 @@ pub(super) struct Parts<'a> {
     pub(super) pool: &'a Pool,
     pub(super) clock: &'a Clock,
     pub(super) busy: &'a Arc<AtomicUsize>,
-    /// Wakes whoever reads what workers tell.
+    /// The waker of the control thread, which reads the event rings.
     pub(super) keeper: &'a Waker,
-    /// Wakes whoever reads the samples that workers take.
+    /// The waker of the thread that reads the sample rings.
     pub(super) sampler: &'a Waker,
 }
 
-/// The rings by which workers tell.
+/// The rings from the workers.
 pub(super) struct Rings {
-    /// What they see of neighbours.
+    /// Their neighbour events.
     pub(super) events: Vec<Consumer<Event>>,
     /// Samples of packets.
     pub(super) samples: Vec<Consumer<Sample>>,
 }
 
 impl Workers {
-    /// Starts the workers, each pinned to its CPU, with rings between all of them. Gives the rings, too, by which they tell.
+    /// Starts the workers, each pinned to its CPU, with rings between all of them. Returns the rings from them, too.
     pub(super) fn start(
         model: &model::Gateway,
         pin: bool,
@@ -139,14 +139,14 @@ impl Workers {
         Ok((workers, told))
     }
 
-    /// Waits until the workers have done what they were told.
+    /// Waits until the workers have handled their commands.
     pub(super) fn settle(&self) {
         while !self.iter().all(|worker| worker.is_up_to_date() || worker.is_gone()) {
             thread::sleep(Duration::from_micros(50));
         }
     }
 
-    /// Has those that sleep look around: at a new root, if they hold packets that it may let go.
+    /// Wakes sleeping workers to look at a new root, which may release packets that they hold.
     pub(super) fn wake(&self) {
         self.iter().for_each(|worker| worker.sender.wake());
     }
@@ -180,7 +180,7 @@ impl Drop for Workers {
     }
 }
 
-/// How a worker is told things, by whatever thread.
+/// The sending end of a worker's commands, for any thread.
 pub(super) struct CommandSender {
     commands: mpsc::Sender<Command>,
     /// Orders sent so far.
@@ -189,7 +189,7 @@ pub(super) struct CommandSender {
 }
 
 impl CommandSender {
-    /// The one of the worker that this wakes, and where that worker reads what it is told.
+    /// Creates a pair: the sender with the waker of a worker, and the receiver of that worker.
     fn new(waker: Waker) -> (Arc<CommandSender>, mpsc::Receiver<Command>) {
         let (commands, mailbox) = mpsc::channel();
         (Arc::new(CommandSender { commands, sent: AtomicU64::new(0), waker }), mailbox)
@@ -265,12 +265,12 @@ impl WorkerHandle {
         ended
     }
 
-    /// Nothing that it was told is still to be done.
+    /// Returns whether all its commands are handled.
     pub(super) fn is_up_to_date(&self) -> bool {
         self.handled.load(Ordering::Acquire) == self.sender.sent.load(Ordering::Relaxed)
     }
 
-    /// It ended without being told to.
+    /// Returns whether it ended without a command to end.
     pub(super) fn has_failed(&self) -> bool {
         self.failed || self.thread.as_ref().is_some_and(JoinHandle::is_finished)
     }
@@ -383,7 +383,7 @@ fn work(worker: &mut Worker, sleeper: &mut Sleeper, busy: &AtomicUsize, handled:
             continue;
         }
         if !sleeper.is_announced() {
-            // One more round, after which whoever brings something wakes it.
+            // One more round; after it the waker wakes the thread for new work.
             sleeper.announce();
             continue;
         }

@@ -5,7 +5,32 @@ use crate::reason::Reason;
 use crate::root::counters::Counter;
 use crate::root::sav::Sources;
 
-/// What a node counts on one worker.
+/// Classes of vectors by their packets: 1, 2, 3 and 4, 5 to 8 and so on, and 129 to 256.
+pub const VECTOR_CLASSES: usize = 9;
+
+/// Classes of vectors by their ticks per packet: up to 4, up to 8 and so on, and the last for all others.
+pub const TICK_CLASSES: usize = 16;
+
+/// The greatest number of ticks per packet of the first class, as a power of two.
+const FIRST_TICKS: u32 = 2;
+
+/// The greatest number of packets of a class of vectors.
+pub fn vector_bound(class: usize) -> u64 {
+    1 << class
+}
+
+/// The greatest number of ticks per packet of a class; `None` for the last class, which has no bound.
+pub fn tick_bound(class: usize) -> Option<u64> {
+    (class + 1 < TICK_CLASSES).then(|| 1 << (class as u32 + FIRST_TICKS))
+}
+
+/// The power of two to which a number is rounded up.
+#[inline]
+fn power(number: u64) -> u32 {
+    u64::BITS - number.saturating_sub(1).leading_zeros()
+}
+
+/// The counters of a node on one worker.
 #[derive(Debug, Default)]
 pub struct NodeCounters {
     /// Vectors.
@@ -14,6 +39,26 @@ pub struct NodeCounters {
     pub packets: Counter,
     /// Ticks.
     pub ticks: Counter,
+    /// Vectors by the number of their packets.
+    pub by_packets: [Counter; VECTOR_CLASSES],
+    /// Vectors by their ticks per packet.
+    pub by_ticks: [Counter; TICK_CLASSES],
+}
+
+impl NodeCounters {
+    /// Counts a vector. A call without packets counts in no class.
+    #[inline]
+    pub fn charge(&self, packets: usize, ticks: u64) {
+        self.calls.add(1);
+        self.packets.add(packets as u64);
+        self.ticks.add(ticks);
+        if packets > 0 {
+            let packets = packets as u64;
+            self.by_packets[(power(packets) as usize).min(VECTOR_CLASSES - 1)].add(1);
+            let class = power(ticks / packets).saturating_sub(FIRST_TICKS) as usize;
+            self.by_ticks[class.min(TICK_CLASSES - 1)].add(1);
+        }
+    }
 }
 
 /// Counters of a worker's sessions.
@@ -66,7 +111,7 @@ pub struct FlowCounters {
     pub expired: Counter,
 }
 
-/// What a worker counts.
+/// The counters of a worker.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct WorkerCounters {
@@ -94,17 +139,17 @@ pub struct WorkerCounters {
     pub dequeued: Counter,
     /// Taken by ports that send later.
     pub entrusted: Counter,
-    /// Of these, those that were sent or lost.
+    /// Held packets that were sent or lost.
     pub settled: Counter,
     /// Fragments that were set aside until the first of their datagram comes.
     pub set_aside: Counter,
-    /// Of these, those that went on, or were given up.
+    /// Held packets that were released or timed out.
     pub taken_up: Counter,
     /// Datagrams whose fragments are remembered for rules.
     pub remembered: Counter,
     /// Datagrams of which a fragment for us has come.
     pub begun: Counter,
-    /// Of these, those that are whole, or given up.
+    /// Reassemblies that are complete or timed out.
     pub ended: Counter,
     /// Where packets come from that are not valid.
     pub spoofed: Sources,
@@ -161,5 +206,27 @@ impl WorkerCounters {
     /// Packets dropped for any reason.
     pub fn dropped(&self) -> u64 {
         self.drops.iter().map(Counter::value).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vectors_count_in_the_class_whose_bound_is_the_next() {
+        let counters = NodeCounters::default();
+        for packets in 0..=256 {
+            counters.charge(packets, 0);
+        }
+        let sizes: Vec<u64> = counters.by_packets.iter().map(Counter::value).collect();
+        assert_eq!(sizes, [1, 1, 2, 4, 8, 16, 32, 64, 128], "a call without packets has no class");
+        for (ticks, class) in [(0, 0), (4, 0), (5, 1), (8, 1), (9, 2), (65_536, 14), (65_537, 15), (u64::MAX, 15)] {
+            let counters = NodeCounters::default();
+            counters.charge(1, ticks);
+            assert_eq!(counters.by_ticks[class].value(), 1, "{ticks}");
+            assert!(tick_bound(class).is_none_or(|bound| ticks <= bound), "{ticks}");
+        }
+        assert_eq!((tick_bound(14), tick_bound(15), vector_bound(8)), (Some(65_536), None, 256));
     }
 }

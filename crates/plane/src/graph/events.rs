@@ -1,5 +1,5 @@
-//! What a worker tells the control side of neighbours: through a bounded ring, never waiting. What finds the ring full is
-//! counted and forgotten; whatever matters happens again.
+//! The neighbour events of a worker for the control side: through a bounded ring, without waiting. An event that finds
+//! the ring full is counted and dropped; important events happen again.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -10,7 +10,7 @@ use weir_packet::wire::{arp, nd};
 
 use crate::root::counters::Counter;
 
-/// What a worker saw.
+/// An observation of a worker.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// A packet waits for this neighbour's hardware address, or went to one that has not been confirmed for long.
@@ -24,16 +24,16 @@ pub enum Event {
     Arp {
         /// Number of the interface.
         interface: u32,
-        /// What it says.
+        /// The contents of the packet.
         packet: arp::Fields,
     },
     /// A neighbour discovery message arrived. Solicitations for our addresses have been answered.
     Nd {
         /// Number of the interface.
         interface: u32,
-        /// Who sent it; the unspecified address in duplicate address detection.
+        /// The source; the unspecified address in duplicate address detection.
         source: Ipv6Addr,
-        /// What it says.
+        /// The contents of the packet.
         packet: nd::Fields,
     },
 }
@@ -41,32 +41,32 @@ pub enum Event {
 /// Events that wait for the control side at most, per worker.
 pub(crate) const RING: usize = 4096;
 
-/// How long nothing is told again of an adjacency in use, in nanoseconds.
+/// The least time between two reports of an adjacency in use, in nanoseconds.
 const QUIET: u64 = 100_000_000;
 
 /// A worker's end of the ring.
 pub(crate) struct Events {
-    /// `None`: there is nobody to tell (replays).
+    /// `None`: events have no reader (replays).
     ring: Option<Producer<Event>>,
     /// Wakes the control side, if it is a thread.
     waker: Option<Waker>,
     told: bool,
-    /// What was told lately of neighbours in use: number of the adjacency, and when.
+    /// The last reports of neighbours in use: number of the adjacency, and time.
     lately: [(u32, Time); 64],
 }
 
 impl Events {
-    /// Tells nobody.
+    /// Creates events without a reader.
     pub(crate) fn unheard() -> Events {
         Events { ring: None, waker: None, told: false, lately: [(u32::MAX, Time(0)); 64] }
     }
 
-    /// Tells by this ring from now on, and wakes who reads it.
+    /// Sends events by this ring from now on, and wakes its reader.
     pub(crate) fn connect(&mut self, ring: Producer<Event>, waker: Option<Waker>) {
         (self.ring, self.waker) = (Some(ring), waker);
     }
 
-    /// Tells of an event; false when there was no room.
+    /// Reports an event; returns false if the ring had no room.
     pub(crate) fn tell(&mut self, event: Event, lost: &Counter) -> bool {
         let Some(ring) = &mut self.ring else { return true };
         self.told = true;
@@ -77,8 +77,8 @@ impl Events {
         told
     }
 
-    /// Whether the use of an adjacency is to be told now: once per vector (whose packets share one time) at most, and not
-    /// again before long.
+    /// Returns whether the use of an adjacency is to be reported now. A use is reported at most once per vector, whose
+    /// packets share one time, and not again for a while.
     pub(crate) fn is_news(&mut self, adjacency: u32, now: Time) -> bool {
         let entry = &mut self.lately[adjacency as usize % 64];
         let news = if entry.0 == adjacency { now.since(entry.1) >= QUIET } else { entry.1 != now };
@@ -88,7 +88,7 @@ impl Events {
         news
     }
 
-    /// Shows the control side what was told, and wakes it: not for nodes, as this may be a system call.
+    /// Publishes the events to the control side, and wakes it. Not for nodes, as this may be a system call.
     pub(crate) fn flush(&mut self) {
         if std::mem::take(&mut self.told)
             && let Some(ring) = &mut self.ring

@@ -1,13 +1,14 @@
-//! What fragments other than the first of a datagram have in their first: its transport header, for rules that ask about it
-//! (shallow virtual reassembly). Nothing is put together: a worker remembers what the first fragment says, for a while, and
-//! has later ones that come before it wait.
+//! The transport headers of later fragments, which only the first fragment of a datagram has, for rules that match them
+//! (shallow virtual reassembly). Datagrams are not reassembled. A worker remembers the header of a first fragment for a
+//! while, and holds later fragments that arrive before it.
 //!
-//! All is bounded. A datagram is remembered for two seconds, and no longer, whoever looks first: identifications come again,
-//! and a worker that had nothing to do may find a vector before it finds the time. When there is no room for another, the
-//! oldest is forgotten.
-//! Fragments wait for two seconds at most, and only so many of each datagram and of all: what finds no room, or waits in vain,
-//! is dropped, so that nothing passes of which a rule would have refused the whole. A flood of later fragments cannot take
-//! the place of datagrams whose first has come: who finds no slot to wait in is not remembered either.
+//! All tables are bounded. A datagram is remembered for exactly two seconds, whichever call finds it expired:
+//! identifications are reused, and an idle worker may find a vector before it finds the time. If there is no room for
+//! another datagram, the oldest is forgotten.
+//! Fragments are held for two seconds at most, with limits for each datagram and in all. A fragment without room, or
+//! that times out, is dropped, so that no part passes of a datagram that a rule would have refused. A flood of later
+//! fragments cannot displace datagrams whose first fragment has arrived: a fragment without a slot to wait in is not
+//! remembered either.
 //!
 //! A datagram that has two first fragments which do not say the same is refused from then on: one of them was sent to
 //! pass the rules, and the other to be put together (RFC 1858; RFC 5722 has all overlaps refused in IPv6). So is every later
@@ -29,7 +30,7 @@ const EACH: u32 = 64;
 /// Nanoseconds that a datagram is remembered, and that fragments wait.
 const LIFETIME: u64 = 2_000_000_000;
 
-/// What rules see of a transport header.
+/// The transport header as rules see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Upper {
     /// Ports, and flags if it is TCP's.
@@ -40,7 +41,7 @@ pub enum Upper {
     Bare,
 }
 
-/// What the first fragment of a datagram says.
+/// The fields of the first fragment of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct First {
     /// The protocol, behind all extension headers.
@@ -49,7 +50,8 @@ pub(crate) struct First {
     pub(crate) upper: Upper,
     /// The identifier of an ICMP request or reply; 0 if the fragment lacks it.
     pub(crate) identifier: u16,
-    /// Where in the fragmented data that ends which rules ask about, in octets: no other fragment may begin before.
+    /// The end, in octets of the fragmented data, of the fields that rules match: no other fragment may begin before
+    /// it.
     pub(crate) end: u16,
 }
 
@@ -91,7 +93,7 @@ const FLAGS: u8 = 2;
 const ICMP: u8 = 3;
 const BARE: u8 = 4;
 
-/// What is known of the datagram of a later fragment.
+/// The state of the datagram of a later fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Later {
     /// This is its first fragment.
@@ -109,7 +111,7 @@ enum Entry {
     Waiting(Chain),
 }
 
-/// What a worker knows of fragments.
+/// The fragments that a worker remembers.
 pub(crate) struct Fragments {
     table: Table<Entry>,
     slots: Slots,
@@ -138,7 +140,7 @@ impl Fragments {
         self.table.len()
     }
 
-    /// Remembers what the first fragment of a datagram says. Those that waited for it may leave.
+    /// Remembers the fields of a first fragment. Fragments held for it may leave.
     ///
     /// # Errors
     /// When another first fragment said something else.
@@ -163,7 +165,7 @@ impl Fragments {
         Ok(())
     }
 
-    /// What is known of the datagram of a fragment whose data starts at this octet.
+    /// Returns the state of the datagram of a fragment whose data starts at this octet.
     pub(crate) fn later(&mut self, key: &Key, offset: u16, now: Time) -> Later {
         self.age(now);
         match self.table.find(key) {
@@ -376,7 +378,7 @@ mod tests {
             bench.fragments.expire(Time(2 * SECOND));
             assert_eq!(bench.leaving().len(), WAITING);
         }
-        // First fragments push out what is oldest, and whoever waits for one of these.
+        // First fragments evict the oldest datagram, and the fragments held for it.
         assert!(bench.wait(0, 7, 0));
         for identification in 1..=DATAGRAMS as u32 {
             assert_eq!(bench.fragments.first(key(identification), WEB, Time(0)), Ok(()));

@@ -3,11 +3,11 @@
 //! A worker has one store. It holds a queue for each neighbour that somebody waits for, found by a keyed hash of interface
 //! and address, and a list of these queues from the one that waits longest. All memory is taken when the bounds are set.
 //!
-//! Packets leave a queue in four ways. The neighbour is resolved (or the route has changed): the queue as a whole goes to
-//! the list of those that may leave, to be looked up again. Nobody answers in time: the queue goes there with a reason. The
-//! queue is full: its oldest packet makes room. The store is full: the oldest packet of the same neighbour makes room, or
-//! else that of the neighbour that has been waited for longest, which is the least likely to answer. So a scan of addresses
-//! that nobody has shortens the wait for others, and no one is locked out.
+//! Packets leave a queue in four ways. If the neighbour is resolved, or the route has changed, the whole queue moves to
+//! the list of released packets, to be looked up again. If the neighbour does not answer in time, the queue moves there
+//! with a reason. If the queue is full, its oldest packet is dropped. If the store is full, the oldest packet of the
+//! same neighbour is dropped, or else that of the neighbour that has been unresolved for longest, as it is least likely
+//! to answer. So a scan of unused addresses shortens the wait of other packets, and locks none out.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -22,10 +22,10 @@ use crate::reason::Reason;
 /// No slot, no queue.
 const NONE: u32 = u32::MAX;
 
-/// Nanoseconds after which a neighbour that is still waited for is asked for again.
+/// Nanoseconds after which an unresolved neighbour is reported again.
 const ASK_AGAIN: u64 = 1_000_000_000;
 
-/// Nanoseconds after which the control side is told again when it had no room to be told.
+/// Nanoseconds after which a report is repeated if the ring to the control side had no room.
 const TELL_AGAIN: u64 = 100_000_000;
 
 /// Whom packets wait for.
@@ -37,7 +37,7 @@ pub(crate) struct Key {
     pub(crate) address: IpAddr,
 }
 
-/// What is to become of a queue.
+/// The disposition of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Disposition {
     /// It goes on waiting.
@@ -57,11 +57,11 @@ struct Queue {
     packets: Chain,
     /// When the first packet came.
     since: Time,
-    /// When the control side was last told.
+    /// The time of the last report to the control side.
     asked: Option<Time>,
-    /// The queue that began before, of those that wait.
+    /// The queue that began before, in the list of waiting queues.
     previous: u32,
-    /// The queue that began after, of those that wait; or the next free one.
+    /// The queue that began after, in the list of waiting queues; or the next free one.
     next: u32,
 }
 
@@ -82,7 +82,8 @@ pub(crate) struct Hold {
     most: u32,
     most_each: u32,
     timeout: u64,
-    /// Nothing is to be told or given up before. The queues need not be gone through until then, however many packets pass.
+    /// The next time at which a report or time-out is due. The queues need no pass before it, however many packets
+    /// arrive.
     due: Time,
     /// The version of the root that the queues were last held against.
     pub(crate) generation: u64,
@@ -188,14 +189,15 @@ impl Hold {
         Ok(evicted)
     }
 
-    /// Tells of a neighbour unless that was done less than a second ago; `tell` says whether it could.
+    /// Reports an unresolved neighbour, at most once a second. The closure returns whether the ring had room.
     pub(crate) fn ask(&mut self, key: Key, now: Time, tell: impl FnOnce(Key) -> bool) {
         if let Some(number) = self.find(key) {
             self.queues[number as usize].ask(now, tell);
         }
     }
 
-    /// Tells again of neighbours that have been waited for for a second since, and gives up what has waited too long.
+    /// Repeats the reports of neighbours that are unresolved for a second, and times out packets that were held too
+    /// long.
     pub(crate) fn look_after(&mut self, now: Time, mut tell: impl FnMut(Key) -> bool) {
         if now < self.due {
             return;
@@ -291,7 +293,7 @@ impl Hold {
         self.index[place] = number;
     }
 
-    /// A new queue, the newest of those that wait. One is free: there is a queue for every slot.
+    /// Begins a queue, the newest in the list of waiting queues. One is free: there is a queue for every slot.
     fn begin(&mut self, key: Key, now: Time) -> u32 {
         let number = self.free_queue;
         self.free_queue = self.queues[number as usize].next;
@@ -303,7 +305,7 @@ impl Hold {
         }
         self.newest = number;
         self.enter(number);
-        // Who could not be told at once is told soon.
+        // A report that found no room is repeated soon.
         self.due = self.due.min(Time(now.0.saturating_add(self.timeout.min(TELL_AGAIN))));
         number
     }
@@ -324,7 +326,7 @@ impl Hold {
         while self.index[hole] != number {
             hole = (hole + 1) & mask;
         }
-        // Whoever stands behind the hole and could stand in it moves there, or probing would end too early.
+        // An entry behind the hole that may stand in it moves there, or probing would end too early.
         let mut place = hole;
         loop {
             place = (place + 1) & mask;
@@ -353,7 +355,7 @@ impl Hold {
         Some(packet)
     }
 
-    /// Moves the packets of a queue to those that may leave.
+    /// Moves the packets of a queue to the list of released packets.
     fn part(&mut self, number: u32, reason: Option<Reason>) {
         let packets = self.queues[number as usize].packets;
         if let Some(reason) = reason {
@@ -492,7 +494,7 @@ mod tests {
             drop(hold.push(key, packet(1), now).unwrap());
             hold.ask(key, now, |key| {
                 *asked.entry(key.interface).or_default() += 1;
-                ms > 0 // the first time there is nobody to tell
+                ms > 0 // the first time the ring has no room
             });
         }
         assert_eq!(asked, HashMap::from([(0, 4), (1, 3)]));

@@ -85,11 +85,11 @@ pub(crate) struct Books<'a> {
     pub(crate) worker: usize,
 }
 
-/// What a port did with the packets of a frame.
+/// The result of a port's transmission of packets.
 pub(crate) struct Transmission<'a> {
     /// How many of them it took, the refused ones included: there was no room for the others.
     pub(crate) taken: usize,
-    /// The places of those that it cannot send.
+    /// The indices of packets that it cannot send.
     pub(crate) refused: &'a Indices,
     /// The others that it took are sent; else they are counted later.
     pub(crate) at_once: bool,

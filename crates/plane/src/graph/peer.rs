@@ -20,7 +20,7 @@ impl Peer {
         Peer { ring, waker, given: false }
     }
 
-    /// Hands a packet over; gives it back when it can not be taken. It is seen after [`Peer::show`].
+    /// Hands a packet over; returns it if the ring is full. The packet is visible after [`Peer::show`].
     #[inline]
     pub(crate) fn push(&mut self, packet: Packet) -> Result<(), Packet> {
         if self.is_gone() {

@@ -18,7 +18,7 @@ const LIFETIME_V4: u64 = 30_000_000_000;
 /// Nanoseconds that IPv6 fragments wait for the rest of their datagram.
 const LIFETIME_V6: u64 = 60_000_000_000;
 
-/// What a worker has of datagrams that are under way.
+/// The reassemblies of a worker.
 pub(crate) struct Reassembly {
     v4: Table<UnderWay>,
     v6: Table<UnderWay>,
@@ -33,7 +33,7 @@ struct UnderWay {
     identification: u32,
 }
 
-/// What became of a fragment.
+/// The result for a fragment.
 pub(crate) enum Taken {
     /// It is part of a datagram that waits for more, or was already.
     Kept,
@@ -131,7 +131,7 @@ impl Reassembly {
         match under_way.datagram.add(under_way.packet.data_mut(), piece, packet) {
             Progress::Added | Progress::Repeated => Ok(Taken::Kept),
             Progress::Spoilt => {
-                // Known for as long as it would have been: what comes of it later does not begin another (RFC 5722).
+                // Remembered for the whole time-out: later fragments of it do not begin another (RFC 5722).
                 let packet = under_way.packet.take();
                 Ok(Taken::Spoilt(first_fragment(packet, &under_way.datagram, Reason::ReassemblyOverlap)))
             }
@@ -147,8 +147,8 @@ impl Reassembly {
         }
     }
 
-    /// The first fragment of a datagram that has waited too long for the rest, with its reason; an empty packet if the
-    /// first fragment has not come, which is nothing to tell anybody of (RFC 792; RFC 8200, 4.5).
+    /// Returns the first fragment of a datagram that timed out, with its reason. Returns an empty packet if the first
+    /// fragment has not arrived: then no ICMP error is due (RFC 792; RFC 8200, 4.5).
     pub(crate) fn expire(&mut self, now: Time) -> Option<Packet> {
         loop {
             let expired = if self.giving_up {
@@ -175,7 +175,7 @@ impl Reassembly {
 }
 
 impl UnderWay {
-    /// What is left of it: its first fragment, or nothing. `None` when it was spoilt, and is gone already.
+    /// Returns the first fragment, or an empty packet. Returns `None` if the datagram was spoilt, and is gone already.
     fn give_up(self, reason: Reason) -> Option<Packet> {
         (!self.packet.is_empty()).then(|| first_fragment(self.packet, &self.datagram, reason))
     }

@@ -13,7 +13,7 @@ use crate::reason::Reason;
 use crate::root::acl::Found;
 use crate::root::sav::Class;
 
-/// What validation said of a source.
+/// The verdict of validation on a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Said {
     /// The mechanism decided.
@@ -22,11 +22,11 @@ pub enum Said {
     Special(Class, SpecialAction),
     /// The mechanism would have let it pass, but its frame came from another station than it should have.
     Link(Strange),
-    /// Nothing was asked about the source: the rule at this place of the policy's exemptions says so.
+    /// The source was not validated: the rule at this place of the policy's exemptions matched.
     Exempt(u32),
 }
 
-/// What is strange about the hardware address that a packet came from.
+/// The difference between the hardware address of a packet and the expected one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Strange {
     /// The address.
@@ -35,7 +35,7 @@ pub struct Strange {
     pub known: Option<(IpAddr, MacAddress)>,
 }
 
-/// What access lists that ask about transport headers make of a fragment.
+/// The treatment of a fragment by access lists that match transport headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fragmented {
     /// It is not the first of its datagram, and rules see what the first says: this protocol, and of its header this.
@@ -150,7 +150,7 @@ pub enum Fate {
         octets: u32,
         /// The policy's place in the model.
         policy: u16,
-        /// What was found.
+        /// The verdict.
         said: Said,
     },
     /// Access lists of an interface had to do with it as a fragment.
@@ -161,7 +161,7 @@ pub enum Fate {
         output: bool,
         /// It is of IPv4.
         v4: bool,
-        /// What they made of it.
+        /// The treatment.
         fragmented: Fragmented,
     },
     /// Access lists of an interface decided about it.
@@ -170,12 +170,12 @@ pub enum Fate {
         interface: u32,
         /// It was leaving, not coming in.
         output: bool,
-        /// What was found.
+        /// The result of the lookup.
         found: Found,
         /// How the packet belongs to a session that the rule opened, if it does.
         session: Option<Role>,
     },
-    /// The bindings of its interface were asked.
+    /// The bindings of its interface applied.
     Bound {
         /// Number of the interface that it came in by.
         interface: u32,
@@ -188,7 +188,7 @@ pub enum Fate {
         /// It permits.
         permit: bool,
     },
-    /// The allowlists of its interface were asked.
+    /// The allowlists of its interface applied.
     Allowed {
         /// Number of the interface that it came in by.
         interface: u32,
@@ -283,7 +283,11 @@ impl Fate {
                 SpdEffect::Selector => matches!(reason, Reason::EspSelector),
                 SpdEffect::Protected => matches!(
                     reason,
-                    Reason::EspNoSa | Reason::EspTransport | Reason::EspExhausted | Reason::EspUnreserved
+                    Reason::EspNoOutbound
+                        | Reason::EspTransport
+                        | Reason::EspExpired
+                        | Reason::EspExhausted
+                        | Reason::EspUnreserved
                 ),
                 SpdEffect::Discarded => matches!(reason, Reason::SpdDiscard),
                 SpdEffect::NoMatch => matches!(reason, Reason::SpdNoMatch),
@@ -292,6 +296,7 @@ impl Fate {
             Fate::Secured { .. } => matches!(
                 reason,
                 Reason::EspReplay
+                    | Reason::EspExpired
                     | Reason::EspAuth
                     | Reason::EspMalformed
                     | Reason::EspDummy
@@ -343,8 +348,8 @@ impl Subject {
     }
 }
 
-/// What the nodes decided about packets, in order. Replays, `explain` and tests read the fates of all packets, by the number
-/// of the input packet; traces read those of the vector under way. Where nobody reads, nothing is recorded.
+/// The decisions of nodes about packets, in order. Replays, `explain` and tests read the fates of all packets, by the
+/// number of the input packet; traces read those of the vector under way. Without a reader, nothing is recorded.
 #[derive(Debug, Default)]
 pub struct Recorder {
     /// The fates of all packets are kept until they are taken.

@@ -14,7 +14,7 @@ pub(crate) enum Stream {
     UnknownSources,
     /// Jitter of messages and lifetimes of neighbours.
     Neighbors,
-    /// What a worker's nodes draw: identifications on the wire, one of several targets.
+    /// The random numbers of a worker's nodes: identifications on the wire, one of several targets.
     Worker(usize),
     /// Keys of a worker's table of held packets.
     Hold(usize),

@@ -37,9 +37,9 @@ pub struct Step {
     pub interface: u32,
     /// The packet, on one line.
     pub packet: String,
-    /// What was known of its fate.
+    /// The fate of the packet as far as it was known.
     pub note: String,
-    /// What the node decided about it.
+    /// The decisions of the node about it.
     pub decisions: Vec<Decided>,
 }
 
@@ -65,8 +65,8 @@ pub struct Tracer {
 #[derive(Debug, Default)]
 struct Kept {
     traces: Vec<Trace>,
-    /// What was forgotten, modulo [`NUMBERS`]: a packet still under way carries the number of such a trace, and must not
-    /// write into a later one.
+    /// The number of forgotten traces, modulo [`NUMBERS`]: a packet still under way carries the number of such a trace,
+    /// and must not write into a later one.
     forgotten: usize,
 }
 
@@ -87,12 +87,12 @@ impl Kept {
 }
 
 impl Tracer {
-    /// Asks for the next `count` packets that enter `node`; replaces an earlier request.
+    /// Requests the next `count` packets that enter `node`; replaces an earlier request.
     pub fn request(&self, node: Node, count: u32) {
         self.wanted.store((node as u64) << 32 | u64::from(count), Ordering::Relaxed);
     }
 
-    /// The node at which packets are wanted now. One load: workers ask once per vector.
+    /// Returns the node at which packets are to be traced. One load: workers call it once per vector.
     #[inline]
     pub fn wanted(&self) -> Option<Node> {
         let wanted = self.wanted.load(Ordering::Relaxed);

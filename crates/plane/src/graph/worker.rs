@@ -1,5 +1,6 @@
 //! A worker: one thread that takes vectors from its receive queues and runs the graph over them to completion.
 
+use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver as Mailbox};
@@ -24,6 +25,7 @@ use crate::graph::flags::{DECRYPTED, ORIGINATED};
 use crate::graph::flow::{Learned, Notes};
 use crate::graph::fragments::Fragments;
 use crate::graph::hold::{Hold, Key};
+use crate::graph::made::Made;
 use crate::graph::nodes::{self, Context, Limits, Next, Stage};
 use crate::graph::outlet::{Books, Outlet};
 use crate::graph::peer::Peer;
@@ -46,7 +48,7 @@ pub(crate) const UNASKED: u32 = u32::MAX;
 /// Nanoseconds until a port is kicked again that has no room for what was sent by it.
 const RETRY: u64 = 1_000_000;
 
-/// What a worker is told while it runs.
+/// A command to a worker.
 pub(crate) enum Command {
     /// Poll this queue of a port.
     Receive(u32, Box<dyn Receiver>),
@@ -60,6 +62,8 @@ pub(crate) enum Command {
     Pace(Duration),
     /// Send this frame, link-layer header included, by the interface of this number.
     Send(u32, Box<[u8]>),
+    /// Make these packets for pairs of SAs by number.
+    Make(Vec<(u32, Made)>),
     /// Give sessions from this place on.
     Flows(u64, mpsc::Sender<Page>),
     /// End sessions, and say how many there were.
@@ -72,7 +76,7 @@ pub(crate) enum Command {
     End,
 }
 
-/// What a worker shares with the control thread and the other workers.
+/// The state that a worker shares with the control thread and the other workers.
 pub(crate) struct Shared {
     pub(crate) root: Arc<Published<Root>>,
     pub(crate) tracer: Arc<Tracer>,
@@ -92,18 +96,18 @@ pub(crate) enum Round {
     Blocked,
     /// Nothing to do now, and every receive queue has ended.
     Done,
-    /// The worker was told to end, and nothing is left.
+    /// The worker got the command to end, and nothing is left.
     Ended,
 }
 
 struct Queue {
     port: u32,
     receiver: Box<dyn Receiver>,
-    /// What it said last.
+    /// Its last burst.
     state: Burst,
 }
 
-/// What a worker with nothing to do waits for, beside its waker.
+/// The events that an idle worker waits for, beside its waker.
 pub(crate) struct Wait<'a> {
     /// Descriptors, one of which is to become readable.
     pub(crate) descriptors: Vec<BorrowedFd<'a>>,
@@ -153,6 +157,8 @@ pub(crate) struct Worker {
     pub(crate) samples: Samples,
     /// Frames to send, with the numbers of their interfaces.
     outgoing: Vec<(u32, Box<[u8]>)>,
+    /// Packets to make for pairs of SAs.
+    wanted: VecDeque<(u32, Made)>,
     next: Next,
     spare: Indices,
     limits: Limits,
@@ -226,6 +232,7 @@ impl Worker {
             events: Events::unheard(),
             samples,
             outgoing: Vec::new(),
+            wanted: VecDeque::new(),
             next: Next::new(),
             spare: Indices::new(),
             limits,
@@ -253,7 +260,7 @@ impl Worker {
             self.reassembly.give_up();
             self.fragments.give_up();
         }
-        if self.vector.is_empty() && self.outgoing.is_empty() && !self.is_due(now) {
+        if self.vector.is_empty() && self.outgoing.is_empty() && self.wanted.is_empty() && !self.is_due(now) {
             self.shared.counters.idle_loops.add(1);
             // Those in which something still waits.
             if self.transmitters.iter().flatten().any(Outlet::is_pending) {
@@ -307,6 +314,7 @@ impl Worker {
             }
             Command::Pace(max_latency) => self.max_latency = max_latency,
             Command::Send(interface, frame) => self.outgoing.push((interface, frame)),
+            Command::Make(packets) => self.wanted.extend(packets),
             // The command that waits for it may have ended.
             Command::Flows(from, to) => drop(to.send(self.flows(from, self.shared.clock.now()))),
             Command::EndFlows(ended, to) => drop(to.send(self.end_flows(&ended))),
@@ -364,14 +372,15 @@ impl Worker {
             return 0;
         }
         let start = tsc::ticks();
-        // Half of the vector is left to our own ports, and each source is the first in turn: whoever is fast starves nobody.
+        // Half of the vector is left to the worker's own ports, and each source is the first in turn, so that a fast
+        // source cannot starve the others.
         let own = !self.draining && self.queues.iter().any(|queue| queue.state != Burst::Ended);
         let most = if own { VECTOR / 2 } else { VECTOR };
         let sources = self.sources.len();
         for index in 0..sources {
             let vector = &mut self.vector;
             self.sources[(self.source_turn + index) % sources].pop(most - vector.len(), |packet| {
-                // There is room: no more was asked for.
+                // There is room: no more packets were requested.
                 let _ = vector.push(packet);
             });
         }
@@ -471,7 +480,8 @@ impl Worker {
     /// need not wait for its neighbour any more.
     pub(crate) fn run_injected(&mut self, decapsulated: usize) {
         let now = self.shared.clock.now();
-        if !self.vector.is_empty() || !self.outgoing.is_empty() || self.is_due(now) {
+        let is_told = !self.outgoing.is_empty() || !self.wanted.is_empty();
+        if !self.vector.is_empty() || is_told || self.is_due(now) {
             self.run(decapsulated, now);
         }
     }
@@ -499,6 +509,7 @@ impl Worker {
             events,
             samples,
             outgoing,
+            wanted,
             spare,
             cache,
             limits,
@@ -542,6 +553,9 @@ impl Worker {
         if !outgoing.is_empty() {
             pass.send(outgoing, released);
         }
+        if !wanted.is_empty() {
+            pass.originate(wanted, released);
+        }
         if !pass.context.hold.is_empty() {
             pass.release(released);
         }
@@ -573,10 +587,7 @@ impl Worker {
     }
 
     fn charge(&self, node: Node, packets: usize, start: u64) {
-        let counters = &self.shared.counters.nodes[node as usize];
-        counters.calls.add(1);
-        counters.packets.add(packets as u64);
-        counters.ticks.add(tsc::ticks().wrapping_sub(start));
+        self.shared.counters.nodes[node as usize].charge(packets, tsc::ticks().wrapping_sub(start));
     }
 
     /// Gives away the receive queues, with the numbers of their ports, after a failure: all but one that failed itself.
@@ -695,7 +706,7 @@ impl Pass<'_, '_> {
         });
     }
 
-    /// Releases fragments whose first fragment has arrived, and drops those that have waited for it too long.
+    /// Releases fragments whose first fragment has arrived, and drops fragments that were held too long.
     #[cold]
     fn release_fragments(&mut self, vector: &mut Vector) {
         self.context.fragments.expire(self.context.now);
@@ -801,6 +812,20 @@ impl Pass<'_, '_> {
         }
     }
 
+    /// Sends packets that the control side wants for pairs of SAs.
+    #[cold]
+    fn originate(&mut self, wanted: &mut VecDeque<(u32, Made)>, vector: &mut Vector) {
+        self.send_on(vector, |context| {
+            while let Some((sa, made)) = wanted.pop_front() {
+                if let Some(mut packet) = nodes::originate(context, sa, made) {
+                    packet.set_ordinal(UNASKED);
+                    return Some(packet);
+                }
+            }
+            None
+        });
+    }
+
     /// Runs the graph over a vector, whose first `parsed` packets have been parsed before. `fresh`: they come from the inputs.
     fn run(&mut self, vector: &mut Vector, parsed: usize, fresh: bool) {
         let Pass { context, tracer, spare, .. } = self;
@@ -837,10 +862,7 @@ impl Pass<'_, '_> {
             }
             nodes::run(node, context, pieces, vector, spare);
             let end = tsc::ticks();
-            let counters = &context.counters.nodes[node as usize];
-            counters.calls.add(1);
-            counters.packets.add(spare.len() as u64);
-            counters.ticks.add(end.wrapping_sub(start));
+            context.counters.nodes[node as usize].charge(spare.len(), end.wrapping_sub(start));
             start = end;
         }
         if tracing {
@@ -866,10 +888,7 @@ impl Pass<'_, '_> {
 
 /// Charges a visit of the flow table to `flow-age`.
 fn charge_age(counters: &WorkerCounters, visited: usize, start: u64) {
-    let node = &counters.nodes[Node::FlowAge as usize];
-    node.calls.add(1);
-    node.packets.add(visited as u64);
-    node.ticks.add(tsc::ticks().wrapping_sub(start));
+    counters.nodes[Node::FlowAge as usize].charge(visited, tsc::ticks().wrapping_sub(start));
 }
 
 /// Where a packet goes on that has been parsed before: by another worker, or before it had to wait.
@@ -881,7 +900,7 @@ fn resume(context: &mut Context<'_>, packet: &mut Packet) -> Node {
     match Reason::of(packet.reason()) {
         None if Stage::of(packet) == Stage::Redirect => nodes::redirect_again(root, context.guard, packet),
         None => nodes::entry(root, context.notes, packet),
-        // Nobody is told whose interface is gone, nor that a worker has failed.
+        // No error is sent if the interface is gone or a worker has failed.
         Some(Reason::InterfaceGone | Reason::WorkerGone) => Node::Drop,
         Some(_) => Node::IcmpError,
     }
@@ -898,7 +917,7 @@ fn decided(root: &Root, fate: Fate) -> Decided {
     Decided { model: root.model, version: root.generation, fate }
 }
 
-/// Opens traces at the node where they were asked for, and adds a step to each that passes.
+/// Opens traces at the requested node, and adds a step to each trace that passes.
 #[cold]
 fn trace(
     context: &mut Context<'_>,
@@ -941,7 +960,7 @@ fn trace(
     }
 }
 
-/// What is known of a packet's fate on its way into a node.
+/// Describes the fate of a packet, as far as it is known, on its way into a node.
 fn note(context: &Context<'_>, packet: &Packet, node: Node) -> String {
     match node {
         Node::Drop | Node::IcmpError => {

@@ -31,15 +31,15 @@ pub struct AclList {
     pub name: String,
     /// In the order of the configuration.
     pub rules: Arc<[AclRule]>,
-    /// What becomes of packets that no rule matches.
+    /// The action for packets that no rule matches.
     pub default: AclDefault,
-    /// What rules that log give to a sampler; there is one if a rule logs.
+    /// The sampler of rules that log. It is present if a rule logs.
     pub sample: Option<Sampling>,
     /// Where it was declared.
     pub origin: Origin,
 }
 
-/// What becomes of packets that no rule of a list matches.
+/// The action for packets that no rule of a list matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum AclDefault {
     /// The next list of the interface decides; behind the last one they are denied.
@@ -49,7 +49,7 @@ pub enum AclDefault {
     Action(AclAction),
 }
 
-/// What a rule does with packets that it matches.
+/// The action of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AclAction {
     /// They go on.
@@ -58,11 +58,11 @@ pub enum AclAction {
     Reflect,
     /// They are dropped.
     Deny,
-    /// They are dropped, and their sources told.
+    /// Drops the packet and reports the rejection to its source.
     Reject(Rejection),
 }
 
-/// How sources are told that a packet was rejected.
+/// The report to the source of a rejected packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Rejection {
     /// TCP by a reset, all else by ICMP.
@@ -76,7 +76,7 @@ pub enum Rejection {
 /// How many of the packets go on that a rule permits; the rest is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AclLimit {
-    /// What is counted.
+    /// The unit that is counted.
     pub unit: RateUnit,
     /// So much in a second, 1 or more.
     pub rate: u64,
@@ -84,10 +84,10 @@ pub struct AclLimit {
     pub burst: u64,
 }
 
-/// A rule. What it does not name it does not ask about.
+/// A rule. A field that the rule does not name matches any value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AclRule {
-    /// What becomes of packets that it matches.
+    /// The action for packets that the rule matches.
     pub action: AclAction,
     /// The family that it is about, where addresses do not say; `None`: both.
     pub family: Option<IpFamily>,
@@ -95,7 +95,7 @@ pub struct AclRule {
     pub from: Addresses,
     /// Destination addresses, of the same family unless they are groups: these may have both.
     pub to: Addresses,
-    /// The protocol, and what is asked of its header.
+    /// The protocol and the conditions on its header.
     pub transport: Transport,
     /// Whether it is about fragments that are not the first of their packet, or about all others; `None`: about any.
     pub fragment: Option<bool>,
@@ -107,7 +107,9 @@ pub struct AclRule {
     pub log: bool,
     /// How many of them it permits.
     pub limit: Option<AclLimit>,
-    /// What people say of it.
+    /// Whether its flows are learned from their first packet on, or never; `None`: as the flow table says.
+    pub flow: Option<bool>,
+    /// The operator's comment.
     pub comment: Option<Arc<str>>,
     /// Where it was declared.
     pub origin: Origin,
@@ -127,6 +129,7 @@ impl AclRule {
             received_on: None,
             log: false,
             limit: None,
+            flow: None,
             comment: None,
             origin,
         }
@@ -138,7 +141,7 @@ impl AclRule {
 pub struct Group<T> {
     /// Its name.
     pub name: Arc<str>,
-    /// What is in it and in the groups that it names, each once; not empty.
+    /// The members of the group and of the groups that it names, without duplicates; not empty.
     pub members: Arc<[T]>,
 }
 
@@ -151,7 +154,7 @@ pub struct Groups {
     pub ports: Vec<Group<RangeInclusive<u16>>>,
     /// Of interfaces.
     pub interfaces: Vec<Group<InterfaceIndex>>,
-    /// Those of them that name others.
+    /// The members that are groups.
     pub nested: Vec<Nested>,
 }
 
@@ -171,7 +174,7 @@ pub struct Nested {
 pub enum Interfaces {
     /// These; not empty.
     List(Arc<[InterfaceIndex]>),
-    /// Those of a group.
+    /// The interfaces of a group.
     Group(Group<InterfaceIndex>),
 }
 
@@ -184,18 +187,18 @@ impl Interfaces {
     }
 }
 
-/// A list of prefixes of sources: what is not in it is dropped where an interface asks for it.
+/// A list of source prefixes. An interface that uses the list drops packets with other sources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allowlist {
     /// Its name, unique.
     pub name: String,
-    /// What is in it.
+    /// The sources in the list.
     pub sources: AllowedSources,
     /// Where it was declared.
     pub origin: Origin,
 }
 
-/// What is in an allowlist.
+/// The sources of an allowlist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AllowedSources {
     /// These prefixes, host bits clear, each with the place where it was declared.
@@ -244,11 +247,11 @@ pub enum IpFamily {
 pub enum Addresses {
     /// All.
     Any,
-    /// Those of a prefix, whose host bits are clear.
+    /// The addresses of a prefix, whose host bits are clear.
     Net(IpNet),
     /// From the first to the second, both included and of one family.
     Range(IpAddr, IpAddr),
-    /// Those of a group: `Net` and `Range` only, of either family.
+    /// The addresses of a group: `Net` and `Range` only, of either family.
     Group(Group<Addresses>),
 }
 
@@ -259,7 +262,7 @@ pub enum Ports {
     Any,
     /// From the first to the last.
     Range(RangeInclusive<u16>),
-    /// Those of a group.
+    /// The ports of a group.
     Group(Group<RangeInclusive<u16>>),
 }
 
@@ -288,7 +291,8 @@ impl From<RangeInclusive<u16>> for Ports {
     }
 }
 
-/// What a rule asks of what is behind the IP header. Ports, types and flags are in the first fragment of a packet only.
+/// The conditions of a rule on the header behind the IP header. Only the first fragment of a packet has ports, types
+/// and flags.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Transport {
     /// Nothing.
@@ -320,8 +324,8 @@ pub enum Transport {
 /// Flags of TCP, as in the fourteenth octet of its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TcpFlags {
-    /// What the flags are.
+    /// The values of the flags.
     pub value: u8,
-    /// Those that are asked about.
+    /// The flags that are compared.
     pub mask: u8,
 }

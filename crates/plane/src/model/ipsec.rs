@@ -63,6 +63,8 @@ pub struct Sa {
     pub flow_label: OuterLabel,
     /// The TTL or hop limit of the outer header, from 1.
     pub hop_limit: u8,
+    /// The limits of the use of each SA of the pair.
+    pub lifetimes: Lifetimes,
     /// Where it was declared.
     pub origin: Origin,
 }
@@ -96,6 +98,34 @@ pub struct Encapsulation {
     pub remote_port: u16,
     /// The time without outbound packets after which a keepalive is sent; `None`: never.
     pub keepalive: Option<Duration>,
+}
+
+/// The lifetimes of an SA (RFC 4301, 4.4.2.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Lifetimes {
+    /// An event is logged.
+    pub soft: Lifetime,
+    /// The SA sends and accepts nothing more.
+    pub hard: Lifetime,
+}
+
+/// Limits of the use of an SA: the first one that is reached counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Lifetime {
+    /// The age of the SA.
+    pub time: Option<Duration>,
+    /// Octets of inner packets, from their IP header on.
+    pub octets: Option<u64>,
+    /// Packets.
+    pub packets: Option<u64>,
+}
+
+impl Lifetime {
+    /// Returns true if there is no limit.
+    #[must_use]
+    pub fn is_unlimited(&self) -> bool {
+        *self == Lifetime::default()
+    }
 }
 
 /// The DSCP of an outer header.

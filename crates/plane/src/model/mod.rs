@@ -16,6 +16,7 @@ mod spd;
 mod tunnel;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -29,7 +30,9 @@ pub use acl::{
 };
 pub use flow_table::{FastPath, FlowTable, SessionState, Timeouts};
 pub use index::{InterfaceIndex, VrfIndex};
-pub use ipsec::{Encapsulation, Ipsec, OuterDf, OuterDscp, OuterLabel, Sa, SaIndex, SaKey, SaMode};
+pub use ipsec::{
+    Encapsulation, Ipsec, Lifetime, Lifetimes, OuterDf, OuterDscp, OuterLabel, Sa, SaIndex, SaKey, SaMode,
+};
 pub use nat::{MssClamp, NatIndex, NatList, NatRule, NatTarget, NatVerb};
 pub use origin::{Origin, Origins, Place, SourceIndex};
 pub use rate::{RateLimit, RatePer, RateUnit};
@@ -55,7 +58,7 @@ pub struct Gateway {
     pub neighbors: Vec<Neighbor>,
     /// Policies of source address validation.
     pub sav: Vec<SavPolicy>,
-    /// What rules of access lists and exemptions may name; names of groups are unique, whatever the kind.
+    /// The groups that rules of access lists and exemptions may name. Names are unique over all kinds of groups.
     pub groups: Groups,
     /// Access lists.
     pub acls: Vec<AclList>,
@@ -87,8 +90,22 @@ pub struct Gateway {
     pub limits: Limits,
     /// Sessions.
     pub flow_table: FlowTable,
-    /// What every origin in here stands for.
+    /// The text behind every origin of the model.
     pub origins: Origins,
+}
+
+impl Gateway {
+    /// Returns the names of the access lists of an interface and direction, in their order.
+    pub fn lists_of<'g>(&'g self, interface: &'g Interface, output: bool) -> Vec<&'g str> {
+        let Access { acl_in, acl_out, live_lists, .. } = &interface.access;
+        match &live_lists[usize::from(output)] {
+            Some(names) => names.iter().map(|name| &**name).collect(),
+            None => {
+                let lists = if output { acl_out } else { acl_in };
+                lists.iter().map(|list| self.acls[usize::from(list.0)].name.as_str()).collect()
+            }
+        }
+    }
 }
 
 /// A routing domain.
@@ -105,7 +122,7 @@ pub struct Vrf {
 pub struct Interface {
     /// Its name, unique.
     pub name: String,
-    /// What packets come through.
+    /// A port or a VLAN.
     pub kind: InterfaceKind,
     /// Hardware address; `None`: the port's own, or a locally administered one derived from the name.
     pub mac: Option<MacAddress>,
@@ -119,13 +136,14 @@ pub struct Interface {
     pub zone: Option<String>,
     /// Flows of packets that come in by it are learned.
     pub fast_path: bool,
-    /// What is for us and not ours to answer goes to this device of the host; what the host sends by it leaves here.
+    /// The punt device: local packets that weir does not answer go to it, and packets that the host sends by it leave
+    /// here.
     pub punt: Option<TapSpec>,
     /// Router advertisements (RFC 4861, 6.2); `None`: none are sent.
     pub router_advertisement: Option<RouterAdvertisement>,
-    /// How the sources of what comes in here are validated.
+    /// The SAV policy of each family for packets that enter by the interface.
     pub sav: PerFamily<Option<SavIndex>>,
-    /// What comes in here, and what leaves here, is asked of by these.
+    /// The lists that apply to packets that enter or leave by the interface.
     pub access: Access,
     /// The rules that translate packets between it, as the outside, and the other interfaces of its routing domain.
     pub nat: Option<NatIndex>,
@@ -135,13 +153,16 @@ pub struct Interface {
     pub origin: Origin,
 }
 
-/// What an interface asks of packets before they come in and go out. Nothing is asked by default.
+/// The lists that apply to the packets of an interface. By default there is none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Access {
-    /// Lists for what comes in, in their order; empty: all may.
+    /// Ingress access lists in order. An empty list permits all packets.
     pub acl_in: Vec<AclIndex>,
     /// Lists for what leaves, in their order; empty: all may.
     pub acl_out: Vec<AclIndex>,
+    /// The names of the lists for what comes in and for what leaves, by live edits; `None`: the lists above. They may name
+    /// lists that were made while the gateway ran.
+    pub live_lists: [Option<Arc<[Arc<str>]>>; 2],
     /// Allowlists that each source has to be in; empty: any may come.
     pub allow: PerFamily<Vec<AllowlistIndex>>,
     /// Which hardware addresses may use which addresses of IP.
@@ -161,8 +182,8 @@ pub struct Ethertypes {
     pub origin: Origin,
 }
 
-/// What we tell hosts on a link of ourselves (RFC 4861, 6.2.1). The connected prefixes of 64 bits are advertised as on the
-/// link and, if `autonomous`, for address configuration.
+/// The contents of the router advertisements that the gateway sends on a link (RFC 4861, 6.2.1). Connected prefixes of
+/// 64 bits are advertised as on-link and, if `autonomous`, for address configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RouterAdvertisement {
     /// Seconds between two unsolicited ones at most, 4 ..= 1800; at least a third of it.
@@ -190,14 +211,14 @@ pub struct Address {
     pub origin: Origin,
 }
 
-/// What an interface is made of.
+/// The kind of an interface.
 #[derive(Debug, Clone, PartialEq)]
 pub enum InterfaceKind {
     /// A port of its own.
     Port {
         /// The kind of port.
         port: PortSpec,
-        /// What is wrapped around it.
+        /// The middleware around the port.
         middleware: Middleware,
         /// Receive queues, 1 ..= 16.
         queues: u16,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 pub struct Origin(pub u32);
 
 /// The places that [`Origin`] values stand for, e.g. `edge.toml:12`. A million of them cost a few octets each: the text
-/// of a source is held once, and a line is cut out of it when someone asks.
+/// of a source is held in one copy, and a line is cut out of it when an origin is printed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Origins {
     sources: Vec<SourceText>,

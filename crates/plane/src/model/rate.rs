@@ -3,17 +3,17 @@
 /// How many packets pass that are not valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RateLimit {
-    /// What is counted.
+    /// The unit that is counted.
     pub unit: RateUnit,
     /// Units in a second, 1 or more.
     pub rate: u64,
     /// Units at once at most, 1 or more. Of bits: as many as the longest packet has that is to pass.
     pub burst: u64,
-    /// What has a limit of its own.
+    /// The scope of one bucket.
     pub per: RatePer,
 }
 
-/// What a rate is of.
+/// The unit of a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RateUnit {
     /// Packets.
@@ -22,7 +22,7 @@ pub enum RateUnit {
     Bits,
 }
 
-/// What has a limit of its own.
+/// The scope of one bucket of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RatePer {
     /// Each interface, both families together.

@@ -18,13 +18,13 @@ pub struct Route {
     /// Of several routes for one prefix the one of the lowest metric counts that has a path whose link is up. The others are
     /// alternates: [`UrpfMode::Feasible`](super::UrpfMode::Feasible) takes sources by them, too.
     pub metric: u32,
-    /// What happens to packets for it.
+    /// The target of the route.
     pub target: RouteTarget,
     /// Where it was declared.
     pub origin: Origin,
 }
 
-/// What a route does.
+/// The target of a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RouteTarget {
     /// Forward over one of these, by flow hash and weight; not empty. Routes read from one list share it.

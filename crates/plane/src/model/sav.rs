@@ -30,9 +30,9 @@ pub struct PerFamily<T> {
 pub struct SavPolicy {
     /// Its name, unique.
     pub name: String,
-    /// What decides.
+    /// The mechanism that decides.
     pub mechanism: Mechanism,
-    /// What becomes of packets that are not valid.
+    /// The action for invalid packets.
     pub action: SavAction,
     /// How many of them pass where the action is, or comes to be, [`SavAction::RateLimit`]; there is one if it is.
     pub rate_limit: Option<RateLimit>,
@@ -44,11 +44,11 @@ pub struct SavPolicy {
     /// Packets that are not validated: the first rule decides that matches, and one that does not permit, or none, means that
     /// the packet is validated.
     pub exempt: Arc<[AclRule]>,
-    /// What is asked of source hardware addresses.
+    /// The check of source hardware addresses.
     pub link_check: LinkCheck,
-    /// When many packets are not valid, somebody is told.
+    /// The alarm for many invalid packets.
     pub alarm: Option<Alarm>,
-    /// What is with sources that are no ordinary addresses of hosts.
+    /// The actions for special sources.
     pub special: SpecialSources,
     /// Where it was declared.
     pub origin: Origin,
@@ -73,7 +73,7 @@ impl SavPolicy {
     }
 }
 
-/// A way to tell whether a packet may come in by an interface.
+/// A method that decides whether a packet may enter by an interface.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Mechanism {
     /// An ordered list: the first entry decides that covers the source and has the interface (2.1 of the draft).
@@ -140,7 +140,7 @@ pub struct SavRule {
 }
 
 impl SavRule {
-    /// What kind of list of a table it stands in.
+    /// Returns the kind of list that the rule belongs to in a table.
     pub const fn mode(&self) -> Mode {
         self.scope.mode(self.permit)
     }
@@ -189,7 +189,7 @@ pub enum SavLayout {
 /// Unicast reverse path forwarding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Urpf {
-    /// What the route has to be.
+    /// The requirement on the route back.
     pub mode: UrpfMode,
     /// The default route counts as one.
     pub default_route: bool,
@@ -197,7 +197,7 @@ pub struct Urpf {
     pub vrf: Option<VrfIndex>,
 }
 
-/// What the route back to the source has to be. One that discards fails in any mode.
+/// The requirement on the route back to the source. A route that discards fails in any mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UrpfMode {
     /// Over the interface that the packet came in by: over one of them, if there are several paths.
@@ -208,7 +208,7 @@ pub enum UrpfMode {
     Feasible,
 }
 
-/// What becomes of packets that are not valid.
+/// The action for invalid packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SavAction {
     /// They go on, and are counted.
@@ -236,8 +236,8 @@ impl SavAction {
     }
 }
 
-/// What is asked of source hardware addresses: whether they are those of the neighbour that the route back to the source leads
-/// to on the interface.
+/// The check of source hardware addresses: a packet passes if its source hardware address is that of the neighbour to
+/// which the route back leads on the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum LinkCheck {
     /// Nothing.
@@ -249,7 +249,7 @@ pub enum LinkCheck {
     Strict,
 }
 
-/// When somebody is told that many packets of an interface are not valid.
+/// The threshold of invalid packets of an interface above which an alarm is raised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Alarm {
     /// Packets in a second, on average over the window; 1 or more.
@@ -258,7 +258,7 @@ pub struct Alarm {
     pub window: u32,
 }
 
-/// What is with a special source.
+/// The action for a class of special sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SpecialAction {
     /// It is valid.
@@ -269,8 +269,8 @@ pub enum SpecialAction {
     Check,
 }
 
-/// What is with sources that are no ordinary addresses of hosts. A class that is denied here is so in spite of any rule or
-/// route; one that is permitted or checked is not dropped as a martian on interfaces with this policy.
+/// The actions for special sources. A class that is denied here is denied in spite of any rule or route. A class that
+/// is permitted or checked is not dropped as a martian on interfaces with this policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpecialSources {
     /// From 0.0.0.0 to 255.255.255.255, and from :: to a multicast address of the link: who has no address yet.
@@ -305,7 +305,7 @@ impl Default for SpecialSources {
 pub struct LineCard {
     /// Its name, unique.
     pub name: String,
-    /// Its interfaces. Those that no card has share one of their own.
+    /// The interfaces of the line card. Interfaces without a line card share one.
     pub interfaces: Vec<InterfaceIndex>,
     /// Where it was declared.
     pub origin: Origin,

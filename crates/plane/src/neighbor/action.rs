@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use weir_packet::wire::MacAddress;
 
-/// What is to be done.
+/// An effect of the neighbour table that its caller carries out.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
     /// Send this frame by an interface, tags included.
@@ -22,7 +22,8 @@ pub enum Action {
         address: IpAddr,
         /// Its hardware address.
         mac: MacAddress,
-        /// It was not confirmed lately: the next packet to it is to be told as [`Event::Wanted`](super::Event::Wanted).
+        /// The neighbour was not confirmed lately: workers report the next packet to it as
+        /// [`Event::Wanted`](super::Event::Wanted).
         stale: bool,
     },
     /// A neighbour is gone or unreachable.
@@ -41,7 +42,7 @@ pub enum Action {
         /// Another station has it: we must not use it.
         duplicate: bool,
     },
-    /// Another station uses an address of ours. Told now and then while it goes on.
+    /// Another station uses an address of the gateway. Repeated at intervals while the conflict lasts.
     Conflict {
         /// Number of the interface.
         interface: u32,
@@ -50,9 +51,9 @@ pub enum Action {
         /// The other's hardware address.
         mac: MacAddress,
     },
-    /// The table is full: neighbours displace one another. Told now and then while it goes on.
+    /// The table is full: neighbours displace one another. Repeated at intervals while the table is full.
     Full {
-        /// Neighbours that it takes, beside those that are configured.
+        /// The limit on learned neighbours; configured neighbours are not counted.
         limit: usize,
     },
 }

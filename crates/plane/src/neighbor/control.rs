@@ -1,6 +1,6 @@
-//! What the control side does about neighbours, as far as it needs neither threads nor ports: events of workers go in, and
-//! frames to send, changes of the root and news for people come out. A live gateway has a thread around it
-//! ([`crate::engine`]), tests step it by hand ([`crate::engine::harness`]).
+//! The control side of neighbours, without threads and ports: events of workers go in; frames to send, changes of the
+//! root and news for operators come out. A live gateway runs it on a thread ([`crate::engine`]); tests step it by hand
+//! ([`crate::engine::harness`]).
 
 use std::collections::HashSet;
 use std::fmt;
@@ -29,8 +29,8 @@ pub enum News {
         /// Its name.
         interface: String,
     },
-    /// The device of an interface sends no packets as long as the interface's MTU lets pass: they are lost. Told when the
-    /// device's changes.
+    /// The device of an interface refuses packets that the MTU of the interface permits: such packets are lost.
+    /// Reported when the MTU of the device changes.
     DeviceMtu {
         /// Its name.
         interface: String,
@@ -46,7 +46,8 @@ pub enum News {
         /// The address.
         address: Ipv6Addr,
     },
-    /// Another station uses an address of ours: it was told so (RFC 5227, 2.4). Told every ten seconds at most.
+    /// Another station uses an address of the gateway: the gateway defended the address (RFC 5227, 2.4). Reported every
+    /// ten seconds at most.
     AddressConflict {
         /// The name of the interface.
         interface: String,
@@ -55,18 +56,41 @@ pub enum News {
         /// The other's hardware address.
         mac: MacAddress,
     },
-    /// The table of neighbours is full: they displace each other. Told every minute at most.
+    /// The neighbour table is full: neighbours displace each other. Reported every minute at most.
     NeighborTableFull {
         /// How many it takes.
         limit: usize,
     },
-    /// A policy of source address validation does what is configured, and no longer what it was told while the gateway ran:
-    /// it is gone, or lacks what that needs.
+    /// The stage of a SAV policy has ended, and the configured action applies again: the policy is gone or no longer
+    /// has the parts that the stage needs.
     StageEnded {
         /// The name of the policy.
         policy: String,
     },
-    /// A forwarding table has no room for routes to neighbours: packets for them are lost. Told every minute at most.
+    /// A soft lifetime of an SA is over: it needs a successor.
+    SaSoft {
+        /// The name of its pair.
+        sa: String,
+        /// It sends.
+        outbound: bool,
+        /// Its SPI.
+        spi: u32,
+        /// The limit that was reached: `time`, `packets` or `octets`.
+        limit: &'static str,
+    },
+    /// A hard lifetime of an SA is over: it sends and accepts nothing more.
+    SaExpired {
+        /// The name of its pair.
+        sa: String,
+        /// It sends.
+        outbound: bool,
+        /// Its SPI.
+        spi: u32,
+        /// The limit that was reached: `time`, `packets` or `octets`.
+        limit: &'static str,
+    },
+    /// A forwarding table has no room for routes to neighbours: packets for them are lost. Reported every minute at
+    /// most.
     NoRoomForNeighbors {
         /// How many found none at once.
         count: usize,
@@ -97,7 +121,18 @@ impl fmt::Display for News {
                 write!(f, "interface {interface}: {mac} uses our address {address}")
             }
             News::NeighborTableFull { limit } => {
-                write!(f, "the table of neighbours is full at {limit}: those that never answered make room")
+                write!(f, "the neighbour table is full at {limit} entries: neighbours that never answered are evicted")
+            }
+            News::SaSoft { sa, outbound, spi, limit } => {
+                let direction = if *outbound { "outbound" } else { "inbound" };
+                write!(f, "sa {sa}: the soft lifetime of its {direction} SA {spi:#x} is over ({limit}): rekey it")
+            }
+            News::SaExpired { sa, outbound, spi, limit } => {
+                let (direction, what) = if *outbound { ("outbound", "sends") } else { ("inbound", "accepts") };
+                write!(
+                    f,
+                    "sa {sa}: the hard lifetime of its {direction} SA {spi:#x} is over ({limit}): it {what} nothing more"
+                )
             }
             News::NoRoomForNeighbors { count } => {
                 let s = if *count == 1 { "" } else { "s" };
@@ -107,7 +142,7 @@ impl fmt::Display for News {
     }
 }
 
-/// What is to be done.
+/// The work that follows from an event.
 #[derive(Default)]
 pub(crate) struct Work {
     /// Frames to send, each with the number of its interface.
@@ -124,7 +159,7 @@ pub(crate) struct Keeper {
     /// By number.
     names: Vec<String>,
     actions: Vec<Action>,
-    /// When it was last told that a forwarding table has no room.
+    /// The time of the last report that a forwarding table has no room.
     no_room: Option<Time>,
 }
 

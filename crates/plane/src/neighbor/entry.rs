@@ -41,7 +41,8 @@ impl Table {
                 }
             }
             Some(id) if self.entries[id as usize].state == State::Stale => {
-                // Who never answered is asked at once: until he does he is worth little when room is needed.
+                // A neighbour that never answered is solicited at once: until it answers, it is among the first to be
+                // evicted.
                 if self.entries[id as usize].confirmed.is_none() {
                     self.enter(id, State::Probe, now);
                     self.tell(id, actions);
@@ -69,13 +70,15 @@ impl Table {
         }
     }
 
-    /// Somebody who asked us told his hardware address: it is used from now on, and not confirmed (RFC 4861, 7.2.3).
+    /// Learns the hardware address that a neighbour stated in its own solicitation. The address is used from now on,
+    /// without confirmation (RFC 4861, 7.2.3).
     pub(super) fn learn(&mut self, key: Key, mac: MacAddress, now: Time, actions: &mut Vec<Action>) {
         if !self.links.get(&key.interface).is_some_and(|link| link.takes(key.address)) {
             return;
         }
         let Some(&id) = self.index.get(&key) else {
-            // Whoever asks displaces others who asked, and never anybody who answered, or of whom we wait for an answer.
+            // A neighbour that sent a solicitation displaces only others of this kind, never a neighbour that answered
+            // or that is being resolved.
             let give = [Class::Unconfirmed];
             if let Some(id) = self.create(key, State::Stale, &give, now, actions) {
                 self.entries[id as usize].mac = mac;
@@ -172,8 +175,9 @@ impl Table {
         }
     }
 
-    /// Sends a question, if the rate allows, and waits for the answer. A first question that is not sent is as one that is
-    /// lost on the way; one to a neighbour that is in use is only put off, for it must not be given up without being asked.
+    /// Sends a solicitation, if the rate permits, and waits for the answer. A first solicitation that the rate does not
+    /// permit counts as lost on the link. A solicitation to a neighbour in use is only postponed: a neighbour is not
+    /// given up before it was solicited.
     fn ask(&mut self, id: u32, now: Time, actions: &mut Vec<Action>) {
         let Entry { key, mac, state, .. } = self.entries[id as usize];
         let (known, may) = match state {
@@ -222,7 +226,8 @@ impl Table {
 
     fn times(&mut self) -> NeighborTimes {
         let settings = self.settings;
-        // Between half of it and one and a half times as long, lest all be asked at once (RFC 4861, 6.3.2).
+        // Random, between half and one and a half times the reachable time, so that neighbours are not solicited all at
+        // once (RFC 4861, 6.3.2).
         let reachable = u64::from(settings.reachable_time);
         let reachable = reachable / 2 + self.random.below(reachable + 1);
         NeighborTimes {
@@ -288,7 +293,7 @@ impl Table {
         }
     }
 
-    /// Tells the workers what has changed for them.
+    /// Publishes the changes of a neighbour to the workers.
     fn tell(&mut self, id: u32, actions: &mut Vec<Action>) {
         let entry = &mut self.entries[id as usize];
         let stale = entry.state == State::Stale;
@@ -299,7 +304,7 @@ impl Table {
         }
     }
 
-    /// The same for a neighbour that they may not have been told of.
+    /// Publishes the state of a neighbour even if the workers may already have it.
     fn tell_again(&mut self, id: u32, actions: &mut Vec<Action>) {
         if self.entries[id as usize].told.is_some() {
             self.tell(id, actions);

@@ -3,17 +3,18 @@
 //! Each is in one of four classes, from the one that is worth least. Within a class, the interface that has most of it
 //! gives, and there the one that has been in the class for longest: a flood on one link displaces itself.
 //!
-//! Whoever spoke to us unasked is worth less than whomever we ask: else a full table of such strangers would leave room
-//! for one question at a time.
+//! A neighbour known only from its own packets is evicted before a neighbour that is being resolved. Otherwise a full
+//! table of such neighbours would leave room for one resolution at a time.
 
 use std::collections::{BTreeSet, HashMap};
 
-/// What a neighbour is worth.
+/// The eviction class of a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Class {
     /// It spoke to us, but never answered us.
     Unconfirmed,
-    /// It was asked, and has not answered yet: its hardware address is not known, or only what it said unasked.
+    /// A solicitation was sent and not answered yet: the hardware address is unknown, or known only from the
+    /// neighbour's own packets.
     Incomplete,
     /// It answered us once, and nobody uses it.
     Idle,
@@ -81,7 +82,7 @@ impl Order {
         }
     }
 
-    /// Who of a class goes first.
+    /// Returns the neighbour of a class that is evicted first.
     pub(super) fn first(&self, class: Class) -> Option<u32> {
         let queues = &self.classes[class as usize];
         let (_, interface) = queues.sizes.last()?;

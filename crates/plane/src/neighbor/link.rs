@@ -55,7 +55,7 @@ impl Link {
         self.mac == other.mac && self.tags == other.tags
     }
 
-    /// The address that we ask for an IPv4 neighbour from.
+    /// Returns the source address of solicitations for an IPv4 neighbour.
     fn source_v4(&self, neighbor: Ipv4Addr) -> Option<Ipv4Addr> {
         let nets = || {
             self.addresses.iter().filter_map(|own| match own {
@@ -66,8 +66,8 @@ impl Link {
         nets().find(|net| net.contains(&neighbor)).or_else(|| nets().next()).map(|net| net.addr())
     }
 
-    /// The address that we ask for an IPv6 neighbour from: of those that `usable` lets pass, one of his prefix, else a
-    /// link-local one, else any.
+    /// Returns the source address of solicitations for an IPv6 neighbour. Among the `usable` addresses it prefers one
+    /// of the neighbour's prefix, then a link-local one, then any.
     fn source_v6(&self, neighbor: Ipv6Addr, usable: impl Fn(Ipv6Addr) -> bool) -> Option<Ipv6Addr> {
         let nets = || {
             self.addresses.iter().filter_map(|own| match own {
@@ -111,8 +111,9 @@ impl Link {
         self.frame(to, ethertype::IPV6, &[&header.emit(), message])
     }
 
-    /// Asks for a neighbour's hardware address: all who may have the address, or him alone at the one he had (RFC 1122,
-    /// 2.3.2.1; RFC 4861, 7.3.1). `None` where we have no address to ask from.
+    /// Builds a solicitation for a neighbour's hardware address: to all stations that may have the address, or to the
+    /// hardware address known so far (RFC 1122, 2.3.2.1; RFC 4861, 7.3.1). Returns `None` if the link has no source
+    /// address.
     pub(super) fn question(
         &self,
         neighbor: IpAddr,
@@ -140,7 +141,7 @@ impl Link {
         })
     }
 
-    /// Asks whether somebody else has an address that we want to use (RFC 4862, 5.4.2).
+    /// Builds a probe for an address that the gateway is about to use (duplicate address detection: RFC 4862, 5.4.2).
     pub(super) fn probe(&self, target: Ipv6Addr) -> Box<[u8]> {
         let (source, destination) = (Ipv6Addr::UNSPECIFIED, nd::solicited_node(target));
         let message = nd::Fields::NeighborSolicitation { target, source_mac: None };
@@ -148,7 +149,7 @@ impl Link {
         self.message(to, source, destination, &message.emit(source, destination))
     }
 
-    /// Tells all that an address is ours (RFC 5227, 2.3; RFC 4861, 7.2.6).
+    /// Builds an announcement of one of the gateway's addresses to all stations (RFC 5227, 2.3; RFC 4861, 7.2.6).
     pub(super) fn announcement(&self, address: IpAddr) -> Box<[u8]> {
         match address {
             IpAddr::V4(address) => {
@@ -175,7 +176,7 @@ impl Link {
         }
     }
 
-    /// Tells hosts of us (RFC 4861, 6.2.3), or that we are no router any more (6.2.5).
+    /// Builds a router advertisement (RFC 4861, 6.2.3), or the last one, with a lifetime of 0 (6.2.5).
     pub(super) fn advertisement(&self, settings: &RouterAdvertisement, source: Ipv6Addr, last: bool) -> Box<[u8]> {
         let mut prefixes: Vec<nd::Prefix> = Vec::new();
         for own in &self.addresses {

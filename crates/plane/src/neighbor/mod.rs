@@ -1,8 +1,8 @@
 //! Neighbours: who is on a link, and at which hardware address (RFC 826, RFC 4861).
 //!
-//! Workers answer questions about our own addresses and hold packets whose next hop is not resolved; they tell what they
-//! saw as [`Event`]s. The table of neighbours belongs to the control side, which answers with [`Action`]s: frames to send,
-//! and changes of adjacencies, which reach the workers with the next root.
+//! Workers answer solicitations for the gateway's addresses and hold packets whose next hop is not resolved; they
+//! report to the table by [`Event`]s. The neighbour table belongs to the control side, which answers with [`Action`]s:
+//! frames to send, and changes of adjacencies, which reach the workers with the next root.
 
 mod action;
 pub mod control;

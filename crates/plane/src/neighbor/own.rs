@@ -1,5 +1,5 @@
-//! Our own addresses: whether somebody else has them already (RFC 4862, 5.4), telling the link that they are ours (RFC
-//! 5227, 2.3; RFC 4861, 7.2.6), and what happens when another station uses one (RFC 5227, 2.4).
+//! The gateway's own addresses: duplicate address detection (RFC 4862, 5.4), announcements on the link (RFC 5227, 2.3;
+//! RFC 4861, 7.2.6), and conflicts with other stations (RFC 5227, 2.4).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -136,8 +136,8 @@ impl Table {
         }
     }
 
-    /// Another station uses an address of ours: it is told so, and told again after some time at the earliest, for two that
-    /// both defend an address would never stop (RFC 5227, 2.4).
+    /// Defends an address that another station uses. The next defence follows after a minimum interval: two stations
+    /// that defend one address without it would never stop (RFC 5227, 2.4).
     pub(super) fn conflict(
         &mut self,
         interface: u32,

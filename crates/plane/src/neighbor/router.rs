@@ -1,4 +1,4 @@
-//! Router advertisements (RFC 4861, 6.2): now and then, when somebody asks, and once more when we end.
+//! Router advertisements (RFC 4861, 6.2): periodic, in answer to solicitations, and a last one at the end.
 
 use weir_base::clock::Time;
 
@@ -52,7 +52,7 @@ impl Table {
         }
     }
 
-    /// A host asks for routers: all are answered together, shortly (6.2.6).
+    /// Handles a router solicitation: one advertisement answers all solicitations of a short interval (6.2.6).
     pub(super) fn solicited(&mut self, interface: u32, now: Time) {
         let soon = Table::after(now, self.random.below(ANSWER_DELAY) as u32);
         let Some(router) = self.routers.get_mut(&interface) else { return };
@@ -93,14 +93,14 @@ impl Table {
         }
     }
 
-    /// Tells hosts everywhere that we are no router any more.
+    /// Sends the last advertisement, with a lifetime of 0, on all links.
     pub fn farewell(&self, actions: &mut Vec<Action>) {
         for link in self.links.values().filter(|link| settings(link).is_some()) {
             self.say_goodbye(link, actions);
         }
     }
 
-    /// Tells hosts on links that will not be among `links` that we are no router there any more, while they still hear us.
+    /// Sends the last advertisement, with a lifetime of 0, on links that are not in `links`, while they still exist.
     pub fn leave(&self, links: &[Link], actions: &mut Vec<Action>) {
         let stays = |link: &Link| links.iter().any(|other| other.interface == link.interface);
         for link in self.links.values().filter(|link| settings(link).is_some() && !stays(link)) {

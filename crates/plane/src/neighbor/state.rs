@@ -16,18 +16,19 @@ pub(super) struct Key {
     pub(super) address: IpAddr,
 }
 
-/// What is known of a neighbour (RFC 4861, 7.3.2).
+/// The state of a neighbour (RFC 4861, 7.3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// It was asked for its hardware address and has not answered yet.
+    /// A solicitation for the hardware address was sent and not answered yet.
     Incomplete,
     /// It answered a question of ours lately.
     Reachable,
     /// It has not been confirmed for long, and nobody minds.
     Stale,
-    /// It has not been confirmed for long, and is in use: somebody may confirm it before we ask.
+    /// The neighbour is in use and was not confirmed for long: a solicitation follows unless upper layers confirm it
+    /// first.
     Delay,
-    /// It was asked whether it is still there.
+    /// A solicitation to the known hardware address was sent.
     Probe,
 }
 
@@ -53,7 +54,7 @@ pub struct Known {
     pub address: IpAddr,
     /// Its hardware address, unless it is incomplete.
     pub mac: Option<MacAddress>,
-    /// What is known of it.
+    /// The state of the neighbour.
     pub state: State,
     /// Since when it is in this state.
     pub since: Time,
@@ -74,8 +75,8 @@ pub(super) struct Entry {
     pub(super) answerable: Time,
     pub(super) deadline: Option<Time>,
     pub(super) place: Place,
-    /// Hardware address and staleness, as the workers were told. What nobody has wanted yet is not told: hearing of a
-    /// million stations changes no table of theirs.
+    /// The hardware address and staleness that were published to workers. A neighbour to which no packet was sent is
+    /// not published: learning a million stations changes no table of the workers.
     pub(super) told: Option<(MacAddress, bool)>,
 }
 
@@ -113,7 +114,7 @@ pub(super) struct Own {
     pub(super) deadline: Option<Time>,
 }
 
-/// What is going on at an interface that advertises.
+/// The state of the advertisements on an interface.
 #[derive(Debug, Default)]
 pub(super) struct Router {
     pub(super) deadline: Option<Time>,

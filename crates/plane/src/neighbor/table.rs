@@ -39,11 +39,12 @@ pub struct Table {
     pub(super) timers: Timers,
     pub(super) own: BTreeMap<(u32, IpAddr), Own>,
     pub(super) routers: HashMap<u32, Router>,
-    /// Neighbours there may be, with those that are configured.
+    /// The limit on neighbours, configured ones included.
     limit: usize,
     /// Neighbours that are configured.
     fixed: usize,
-    /// How much each link is asked, by number of the interface: a scan of one leaves the others their questions.
+    /// The rate of solicitations by interface number: a scan on one link does not use up the solicitations of the
+    /// others.
     paces: HashMap<u32, Pace>,
     noticed: Option<Time>,
     pub(super) counted: Counted,
@@ -53,7 +54,7 @@ pub struct Table {
 struct Pace {
     /// First questions.
     questions: Limiter,
-    /// What keeps known neighbours and our own addresses, beside what first questions leave.
+    /// The rate of solicitations for known neighbours and own addresses, apart from first solicitations.
     upkeep: Limiter,
 }
 
@@ -68,7 +69,7 @@ impl Pace {
     }
 }
 
-/// What happened so far.
+/// The counters of the table.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Counted {
     pub(super) evicted: u64,
@@ -224,7 +225,7 @@ impl Table {
                 self.solicited(interface, now);
                 self.learn_source(interface, source, source_mac, now, actions);
             }
-            // A router is configured, not told.
+            // Routers are configured, not learned.
             nd::Fields::RouterAdvertisement(_) => {}
             nd::Fields::NeighborSolicitation { target, source_mac } => {
                 if ours(source_mac) {
@@ -291,7 +292,7 @@ impl Table {
         }
     }
 
-    /// Neighbours that may be learned, beside those that are configured.
+    /// Returns the limit on learned neighbours; configured neighbours are not counted.
     pub(super) fn room(&self) -> usize {
         self.limit.saturating_sub(self.fixed)
     }
@@ -316,7 +317,7 @@ impl Table {
         self.paces.entry(interface).or_insert_with(|| Pace::new(rate))
     }
 
-    /// Tells that the table is full, but not all the time.
+    /// Reports that the table is full, with a limited rate.
     pub(super) fn tell_full(&mut self, now: Time, actions: &mut Vec<Action>) {
         if self.noticed.is_none_or(|last| now.since(last) >= NOTICE) {
             self.noticed = Some(now);

@@ -135,19 +135,23 @@ fn a_neighbour_lives_as_rfc_4861_has_it() {
         (arp::Operation::Request, Ipv4Addr::new(10, 1, 0, 1), Ipv4Addr::new(10, 1, 0, 2))
     );
     assert_eq!(frames(&asked)[0][..6], MacAddress::BROADCAST.0);
-    assert_eq!(bench.want(v4(2)), [], "once asked, it is waited for");
+    assert_eq!(bench.want(v4(2)), [], "a second packet sends no second solicitation");
     assert_eq!(bench.arp(arp::Operation::Reply, THEIRS, v4(2), v4(1)), [resolved(v4(2), THEIRS, false)]);
     assert_eq!(bench.state(v4(2)), Some(State::Reachable));
     assert_eq!(bench.pass(14_999), []);
     assert_eq!(bench.pass(30_001), [resolved(v4(2), THEIRS, true)]);
     assert_eq!(bench.state(v4(2)), Some(State::Stale));
-    // In use again: at first nothing is asked.
+    // In use again: no solicitation at first.
     assert_eq!(bench.want(v4(2)), [resolved(v4(2), THEIRS, false)]);
     assert_eq!(bench.state(v4(2)), Some(State::Delay));
     assert_eq!(bench.pass(4999), []);
     let probe = bench.pass(1);
     assert_eq!(bench.state(v4(2)), Some(State::Probe));
-    assert_eq!((probe.len(), &frames(&probe)[0][..6]), (1, &THEIRS.0[..]), "asked at the address it had");
+    assert_eq!(
+        (probe.len(), &frames(&probe)[0][..6]),
+        (1, &THEIRS.0[..]),
+        "a unicast solicitation to the known address"
+    );
     assert_eq!(bench.arp(arp::Operation::Reply, THEIRS, v4(2), v4(1)), []);
     assert_eq!(bench.state(v4(2)), Some(State::Reachable));
     // Then it falls silent while it is in use: three questions, and it is gone.
@@ -165,7 +169,7 @@ fn who_does_not_answer_is_given_up_and_who_is_not_used_forgotten() {
     assert_eq!(frames(&asked)[0][..6], [0x33, 0x33, 0xff, 0, 0, 2]);
     assert_eq!(frames(&bench.pass(2999)).len(), 2);
     assert_eq!(bench.state(v6(2)), Some(State::Incomplete));
-    assert_eq!(bench.pass(1), [], "nobody was told of it");
+    assert_eq!(bench.pass(1), [], "workers do not know the neighbour");
     assert_eq!(bench.state(v6(2)), None);
     bench.want(v6(2));
     assert_eq!(bench.answer(2, THEIRS, true, true), [resolved(v6(2), THEIRS, false)]);
@@ -177,7 +181,7 @@ fn who_does_not_answer_is_given_up_and_who_is_not_used_forgotten() {
 
 #[test]
 fn advertisements_override_as_rfc_4861_has_it() {
-    // (asked before, state before, solicited, overrides, other hardware address) → (state, changed address).
+    // (solicited before, state before, solicited flag, overrides, other hardware address) → (state, changed address).
     use State::{Incomplete, Reachable, Stale};
     for (before, solicited, overrides, other, state, changed) in [
         (Incomplete, true, false, true, Reachable, true),
@@ -228,11 +232,11 @@ fn who_asks_us_is_known_and_told_once_somebody_wants_him() {
     assert_eq!(bench.nd(v6(2), ask), []);
     assert_eq!(bench.arp(arp::Operation::Request, THEIRS, v4(2), v4(1)), []);
     assert_eq!((bench.state(v6(2)), bench.state(v4(2))), (Some(State::Stale), Some(State::Stale)));
-    // He is asked at once whether what he said holds.
+    // The first packet to the neighbour starts its confirmation at once.
     let actions = bench.want(v6(2));
     assert!(matches!(&actions[..], [told, Action::Send { .. }] if *told == resolved(v6(2), THEIRS, false)));
     assert_eq!(bench.state(v6(2)), Some(State::Probe));
-    // Who is being asked for and asks himself is resolved, though not confirmed.
+    // A neighbour that is being resolved and sends a solicitation is resolved, though not confirmed.
     bench.want(v4(3));
     assert_eq!(bench.arp(arp::Operation::Request, OTHERS, v4(3), v4(1)), [resolved(v4(3), OTHERS, true)]);
     assert_eq!(bench.state(v4(3)), Some(State::Stale));
@@ -278,7 +282,7 @@ fn addresses_are_tested_then_announced() {
     assert!(told.contains(&usable(global)) && told.contains(&usable("fe80::1".parse().unwrap())));
     assert_eq!(frames(&bench.pass(10_000)).len() + frames(&told).len(), 5, "each twice, the first ARP before");
     assert_eq!(bench.table.unusable(std::slice::from_ref(&announcing)), HashSet::new());
-    // A link that comes back is told again, and nothing is tested again.
+    // A link that comes up again is announced again, without a second duplicate address detection.
     bench.table.set_up(2, false, bench.now, &mut bench.actions);
     assert_eq!(bench.pass(10_000), []);
     bench.table.set_up(2, true, bench.now, &mut bench.actions);
@@ -362,7 +366,7 @@ fn routers_advertise_now_and_then_when_asked_and_at_the_end() {
     assert_eq!(frames(&bench.pass(32_000)).len(), 2, "the first few come soon");
     assert_eq!(frames(&bench.pass(199_999)).len(), 0);
     assert!((16..50).contains(&frames(&bench.pass(10_000_000)).len()));
-    // Whoever asks is answered soon, but a thousand who ask get one answer in three seconds.
+    // A solicitation is answered soon, but a thousand solicitations get one answer in three seconds.
     let mut answers = 0;
     for _ in 0..3000 {
         bench.nd(Ipv6Addr::UNSPECIFIED, nd::Fields::RouterSolicitation { source_mac: None });
@@ -385,7 +389,7 @@ fn a_router_takes_its_leave_of_a_link_before_it_goes() {
     assert_eq!(end, [], "a link that stays, and one that never had a router");
     bench.table.leave(&[link(2)], &mut end);
     assert_eq!(frames(&end).len(), 1);
-    // Once it is gone there is nobody to tell.
+    // No advertisement is sent once the link is gone.
     bench.table.set_links(vec![link(2)], bench.now, &mut bench.actions);
     assert_eq!(frames(&std::mem::take(&mut bench.actions)).len(), 0);
 }
@@ -401,7 +405,7 @@ fn neighbours_survive_what_does_not_concern_them() {
     assert_eq!((bench.actions.len(), bench.state(v6(2))), (0, Some(State::Reachable)));
     bench.table.set_up(1, false, bench.now, &mut bench.actions);
     assert_eq!(std::mem::take(&mut bench.actions), [resolved(v6(2), THEIRS, true)]);
-    assert_eq!(bench.want(v6(2)), [], "nobody is asked over a link that is down");
+    assert_eq!(bench.want(v6(2)), [], "no solicitation on a link that is down");
     bench.table.set_up(1, true, bench.now, &mut bench.actions);
     assert_eq!(bench.state(v6(2)), Some(State::Stale));
     other.tags = vec![0x81, 0, 0, 7];
@@ -413,7 +417,7 @@ fn neighbours_survive_what_does_not_concern_them() {
 fn a_million_strangers_displace_each_other_only() {
     let mut bench = Bench::new(1000, vec![link(1), link(2)]);
     for host in 2..302 {
-        // No faster than questions may be asked.
+        // At the rate that solicitations permit.
         bench.pass(2);
         bench.want(v6(host));
         bench.answer(host, THEIRS, true, true);
@@ -434,7 +438,7 @@ fn a_million_strangers_displace_each_other_only() {
     assert_eq!((stats.entries, stats.limit, stats.refused), (1000, 1000, 0));
     assert_eq!(stats.evicted, 1_000_000 - (1000 - 301));
     assert!((2..302).all(|host| bench.state(v6(host)) == Some(State::Reachable)));
-    assert_eq!(bench.state(v6(999)), Some(State::Incomplete), "whom we ask can still answer");
+    assert_eq!(bench.state(v6(999)), Some(State::Incomplete), "a neighbour that is being resolved can still answer");
     assert_eq!(bench.table.entries.len(), 1000);
     // A scan of addresses that nobody has displaces strangers, then itself.
     for host in 10_000..30_000 {
@@ -481,7 +485,7 @@ fn questions_keep_to_the_rate_and_known_neighbours_are_not_given_up_for_it() {
     assert_eq!(known.len(), 300);
     bench.pass(45_000);
     known.iter().for_each(|host| drop(bench.want(v6(*host))));
-    // All of them are to be asked, and answer; meanwhile strangers are scanned for.
+    // All of them are solicited and answer; meanwhile a scan solicits unused addresses.
     let (mut sent, mut lost) = (0, 0);
     for second in 0..30 {
         for host in 0..100 {

@@ -1,4 +1,4 @@
-//! What is to happen when.
+//! The timers of the neighbour table, in order of time.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ pub(super) enum Timer {
     Router(u32),
 }
 
-/// Times in order. Whoever has one remembers it, to take it back: an object has at most one.
+/// Times in order. An object has at most one timer, and remembers its time to cancel it.
 #[derive(Debug, Default)]
 pub(super) struct Timers(BTreeSet<(Time, Timer)>);
 

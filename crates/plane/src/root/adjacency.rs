@@ -1,4 +1,4 @@
-//! What routes lead to.
+//! Adjacencies: the next hops of routes as nodes use them.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ pub const NONE: u32 = u32::MAX;
 /// The port of the interfaces of tunnels: what leaves by it goes to `tunnel-encap`.
 pub const TUNNEL: u32 = u32::MAX - 1;
 
-/// What happens to a packet that took a route.
+/// The treatment of a packet that took a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -17,7 +17,8 @@ pub enum Kind {
     NoRoute,
     /// Put on this link-layer header and send.
     Rewrite,
-    /// As `Rewrite`, to a neighbour that was not confirmed lately: the control side is told that it is in use.
+    /// As `Rewrite`, to a neighbour that was not confirmed lately: workers report to the control thread that it is in
+    /// use.
     RewriteStale,
     /// The next hop's hardware address is not known: that of `next_hop`, or on a connected prefix the destination's.
     Neighbor,
@@ -36,11 +37,11 @@ pub enum Kind {
 /// Longest link-layer header: Ethernet with two tags.
 pub const MAX_L2: usize = 22;
 
-/// What a route leads to. One cache line.
+/// The next hop of a route. One cache line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Adjacency {
-    /// What happens.
+    /// The treatment of the packet.
     pub kind: Kind,
     /// Octets of `l2` in use.
     pub l2_len: u8,

@@ -1,7 +1,7 @@
-//! Allowlists, as workers read them: sources that may come, asked by the vector.
+//! Allowlists as workers read them. Sources are looked up a vector at a time.
 //!
-//! Interfaces that name the same lists in the same order share a [`Sequence`]. Each of its lists has to contain a source,
-//! and is asked only about sources that those before it contain.
+//! Interfaces that name the same lists in the same order share a [`Sequence`]. A source has to be in each list of a
+//! sequence: a list is looked up only for sources that the lists before it contain.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::root::sav::Routes;
 /// The interface has no lists.
 pub const NONE: u16 = u16::MAX;
 
-/// What interfaces ask of sources by allowlists.
+/// The allowlists of all interfaces.
 #[derive(Clone, Default)]
 pub struct Allowlists {
     /// Of IPv4, by number.
@@ -49,22 +49,22 @@ pub struct Sequence<K: Family>(pub Arc<[List<K>]>);
 pub struct List<K: Family> {
     /// Its place in the model.
     pub place: u16,
-    /// What is in it.
+    /// The sources in the list.
     pub sources: Sources<K>,
-    /// What it counts of both families, by worker.
+    /// The counters of the list over both families, by worker.
     pub counters: Arc<[AllowCounters]>,
 }
 
-/// What is in a list.
+/// The sources of an allowlist.
 #[derive(Clone, Debug)]
 pub enum Sources<K: Family> {
     /// The addresses of these prefixes: whatever they have for a value.
     Prefixes(Arc<Table<K>>),
-    /// Those to which the routing domain of this number has a route that does not discard.
+    /// The sources to which the VRF of this number has a route that does not discard.
     Vrf(u16),
 }
 
-/// What a list counts on one worker.
+/// The counters of an allowlist on one worker.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct AllowCounters {

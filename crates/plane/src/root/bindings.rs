@@ -14,12 +14,12 @@ use crate::root::family::{Both, Family};
 /// The interface has no bindings.
 pub const NONE: u16 = u16::MAX;
 
-/// What interfaces ask of hardware addresses.
+/// The bindings of all interfaces.
 #[derive(Clone, Default)]
 pub struct Bindings {
     /// Lists that interfaces name, by number.
     pub lists: Arc<[Bound]>,
-    /// What is counted of each rule.
+    /// The counters of rules.
     pub pages: Pages,
 }
 
@@ -48,7 +48,7 @@ impl Both for Bound {
     }
 }
 
-/// What rules ask about.
+/// Returns the fields that rules match.
 #[inline(always)]
 pub(crate) fn fields<K: Family>(mac: [u8; 6], source: K) -> Fields<K> {
     let [a, b, c, d, e, f] = mac;
@@ -56,7 +56,7 @@ pub(crate) fn fields<K: Family>(mac: [u8; 6], source: K) -> Fields<K> {
     Fields::new(source, K::from(upper), 0).with_ports(0, lower)
 }
 
-/// What a lookup finds: the number of a rule, and whether it permits. What is no rule does not.
+/// The result of a lookup: the number of a rule, and whether it permits. A number without a rule denies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Verdict(pub(crate) u32);
 

@@ -31,7 +31,7 @@ impl Both for Tables {
     }
 }
 
-/// What a route leads to, as the forwarding tables hold it: an adjacency, or a set of them.
+/// The target of a route as the forwarding tables hold it: an adjacency or a multipath set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Forwarding(pub u32);
 

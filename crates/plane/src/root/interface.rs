@@ -20,7 +20,7 @@ pub struct Interface {
     pub name: Arc<str>,
     /// Its port's number.
     pub port: u32,
-    /// The hardware address of the one station at the other end of its link, where nobody is to be asked for it.
+    /// The remote MAC of a link where addresses are not resolved.
     pub peer: Option<[u8; 6]>,
     /// Its packets have no link-layer header, and its link leads to one station: it is a tunnel of packets of IP.
     pub is_linkless: bool,
@@ -38,11 +38,11 @@ pub struct Interface {
     pub mtu: u32,
     /// Our addresses on it.
     pub addresses: Arc<[Address]>,
-    /// Addresses that may become ours: nobody has been asked yet whether he has them, or somebody has (RFC 4862, 5.4).
+    /// Tentative addresses: duplicate address detection has not ended, or has found another station (RFC 4862, 5.4).
     pub tentative: Arc<[Address]>,
     /// The port of the device that gives the host what is for it; [`NONE`](crate::root::NONE) without one.
     pub punt: u32,
-    /// The adjacency of whoever is on its link and has none of his own.
+    /// The adjacency of addresses on the link that have no adjacency of their own.
     pub on_link: u32,
     /// The adjacencies of known neighbours with link-local addresses, which no table has.
     pub link_local: LinkLocals,
@@ -62,7 +62,7 @@ pub struct Interface {
     pub spd: u16,
     /// The ethertypes of what may come in, those behind VLAN tags; `None`: any.
     pub ethertypes_in: Option<Arc<[u16]>>,
-    /// Those of what may leave.
+    /// The EtherTypes that may leave.
     pub ethertypes_out: Option<Arc<[u16]>>,
     /// The broadcast addresses of its link.
     pub broadcasts: Arc<Broadcasts>,
@@ -79,7 +79,7 @@ impl Interface {
         })
     }
 
-    /// Our primary IPv6 address here for whoever is not on the link: none that is link-local.
+    /// Returns the interface's primary IPv6 address for destinations off the link: never a link-local one.
     pub fn ipv6(&self) -> Option<Ipv6Addr> {
         self.addresses_v6().find(|address| !address.is_unicast_link_local())
     }
@@ -163,7 +163,7 @@ impl LinkLocals {
     }
 }
 
-/// What an interface counts on one worker.
+/// The counters of an interface on one worker.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct InterfaceCounters {

@@ -51,23 +51,23 @@ pub struct Root {
     pub model: u64,
     /// Interfaces, by number.
     pub interfaces: Arc<[Interface]>,
-    /// What each port's frames belong to, by port number.
+    /// The interfaces of each port's frames, by port number.
     pub ports: Arc<[Demux]>,
     /// Forwarding tables, by VRF number.
     pub vrfs: Vec<Tables>,
-    /// What routes lead to, by adjacency number.
+    /// The targets of routes, by adjacency number.
     pub adjacencies: Adjacencies,
     /// Neighbours that were learned and that no table leads to yet.
     pub pending: Pending,
     /// Buckets of multipath sets: [`crate::root::ecmp::BUCKETS`] adjacency numbers each.
     pub buckets: Arc<[u32]>,
-    /// What interfaces ask of sources.
+    /// The SAV policies.
     pub sav: Validators,
-    /// What interfaces ask of packets by lists of rules.
+    /// The access lists.
     pub acl: acl::Access,
-    /// What they ask of sources by allowlists.
+    /// The allowlists.
     pub allow: Allowlists,
-    /// What they ask of hardware addresses.
+    /// The bindings.
     pub bindings: Bindings,
     /// Rules that translate addresses.
     pub nat: nat::Translators,
@@ -79,7 +79,7 @@ pub struct Root {
     pub tunnels: tunnel::Tunnels,
     /// Some interface says which ethertypes may leave.
     pub ethertypes_out: bool,
-    /// Who takes samples, by number.
+    /// The samplers, by number.
     pub samplers: Arc<[Sampler]>,
     /// Limits of what we originate, over all workers.
     pub icmp: IcmpLimits,

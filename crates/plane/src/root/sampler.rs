@@ -83,7 +83,7 @@ impl Sampler {
         self.counters.get(worker)
     }
 
-    /// What was counted, over all workers.
+    /// Returns the sum of the counters over all workers.
     pub fn stats(&self) -> SamplerStats {
         let sum = |of: fn(&SamplerCounters) -> &Counter| self.counters.iter().map(|worker| of(worker).value()).sum();
         SamplerStats {
@@ -96,23 +96,23 @@ impl Sampler {
     }
 }
 
-/// What a sampler counts on one worker.
+/// The counters of a sampler on one worker.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct SamplerCounters {
     /// Packets of which some are taken.
     pub offered: Counter,
-    /// Those that were.
+    /// Packets that were sampled.
     pub taken: Counter,
-    /// Those that would have been, but were too many for a second.
+    /// Packets that were not sampled because of the rate limit.
     pub over_rate: Counter,
-    /// Those that would have been, but whose ring had no room.
+    /// Packets that were not sampled because the ring had no room.
     pub ring_full: Counter,
 }
 
-/// How many samples are taken in a second, over all workers: the time at which the last of them will have been paid for
-/// (the generic cell rate algorithm: ITU-T I.371, annex A), as one word that nobody locks. It is asked about packets that
-/// chance has chosen only, and written no more often than the rate.
+/// The limit on samples per second over all workers, as the generic cell rate algorithm (ITU-T I.371, annex A). One
+/// atomic word holds the time at which the last sample will be paid for. Workers read it only for packets that chance
+/// has selected, and write it no more often than the rate.
 #[derive(Debug, Clone)]
 struct Limit {
     state: Arc<AtomicU64>,

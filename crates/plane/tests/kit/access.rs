@@ -1,4 +1,4 @@
-//! What interfaces ask of packets, in a line or two.
+//! The lists of interfaces, in a line or two.
 
 use std::sync::Arc;
 
@@ -92,7 +92,7 @@ impl Build {
         self
     }
 
-    /// What comes in by an interface has to be as these bindings say.
+    /// Applies bindings to packets that enter by an interface.
     pub fn bind(mut self, interface: &str, name: &str) -> Build {
         let index = self.0.bindings.iter().position(|list| list.name == name).unwrap();
         let interface = self.interface(interface).0 as usize;

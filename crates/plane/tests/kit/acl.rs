@@ -13,10 +13,10 @@ use weir_plane::model::{Origin, Place, Sampling};
 use super::{Build, Rig};
 
 impl Build {
-    /// A rule, as words: an action (`permit`, `deny`, `reject`, `reject+reset`, `reject+icmp`), what (`any`, `ip4`, `ip6`, a
-    /// protocol), and what more is asked, in any order: `from ADDRESSES`, `to ADDRESSES`, `sport PORTS`, `port PORTS`,
-    /// `flags VALUE/MASK` of names, `type RANGE`, `code RANGE`, `later`, `first`, `dscp NUMBER`, `on IF,IF`, `log`,
-    /// `limit PACKETS`.
+    /// Parses a rule: an action (`permit`, `deny`, `reject`, `reject+reset`, `reject+icmp`), a protocol (`any`, `ip4`,
+    /// `ip6`, or a name), and further conditions in any order: `from ADDRESSES`, `to ADDRESSES`, `sport PORTS`, `port
+    /// PORTS`, `flags VALUE/MASK` of names, `type RANGE`, `code RANGE`, `later`, `first`, `dscp NUMBER`, `on IF,IF`,
+    /// `log`, `limit PACKETS`, `flow`, `no-flow`.
     pub fn acl_rule(&mut self, text: &str) -> AclRule {
         let mut words = text.split(' ');
         let mut next = || words.next();
@@ -67,6 +67,8 @@ impl Build {
                     rule.received_on = Some(Interfaces::List(names.collect()));
                 }
                 "log" => rule.log = true,
+                "flow" => rule.flow = Some(true),
+                "no-flow" => rule.flow = Some(false),
                 "limit" => {
                     let rate = value().parse().unwrap();
                     rule.limit = Some(AclLimit { unit: RateUnit::Packets, rate, burst: rate });
@@ -99,7 +101,7 @@ impl Build {
         self
     }
 
-    /// What becomes of packets that no rule of the list that was added last matches.
+    /// Sets the default of the list that was added last.
     pub fn acl_default(mut self, action: AclAction) -> Build {
         self.0.acls.last_mut().unwrap().default = AclDefault::Action(action);
         self
@@ -117,14 +119,14 @@ impl Build {
         names.iter().map(|name| AclIndex(index(name) as u16)).collect()
     }
 
-    /// Asks lists about what comes in by an interface.
+    /// Applies lists at the ingress of an interface.
     pub fn acl_in(mut self, interface: &str, names: &[&str]) -> Build {
         let (lists, at) = (self.acl_indices(names), self.interface(interface).0 as usize);
         self.0.interfaces[at].access.acl_in = lists;
         self
     }
 
-    /// Asks lists about what leaves by an interface.
+    /// Applies lists at the egress of an interface.
     pub fn acl_out(mut self, interface: &str, names: &[&str]) -> Build {
         let (lists, at) = (self.acl_indices(names), self.interface(interface).0 as usize);
         self.0.interfaces[at].access.acl_out = lists;
@@ -133,7 +135,7 @@ impl Build {
 }
 
 impl Rig {
-    /// Packets that each rule of a list has matched, and behind them those that none has.
+    /// Returns the packets that each rule of a list has matched, then the packets that no rule matched.
     pub fn acl_hits(&self, list: &str) -> Vec<u64> {
         let rules = self.harness.acl_rules(list).into_iter().map(|row| row.matched.packets);
         let lists = self.harness.acl_lists();

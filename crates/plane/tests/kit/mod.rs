@@ -1,5 +1,5 @@
-//! What the tests of the plane are written with: a builder of models, a gateway whose ports keep what is sent to them,
-//! and a reading of frames by another parser than our own.
+//! The tools of the plane's tests: a builder of models, a gateway whose ports keep the frames that they send, and a
+//! reader of frames with another parser than weir's.
 
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "every test file uses its own part of the kit")]
 
@@ -24,17 +24,17 @@ use weir_packet::wire::MacAddress;
 use weir_packet::wire::ethernet::ethertype;
 use weir_plane::harness::{Harness, Options, Outcome, Verdict};
 use weir_plane::model::{
-    Access, AclAction, AclRule, Address, Buffers, Gateway, IcmpLimits, Interface, InterfaceIndex, InterfaceKind,
-    Limits, LineCard, Match, Mechanism, NatIndex, NatList, NatRule, NatTarget, NatVerb, Neighbor, NextHop, Origin,
-    Origins, PerFamily, Place, Route, RouteTarget, SavIndex, SavLayout, SavPolicy, SavRule, SavRules, Scope, Tag,
-    Tunnel, Vrf, VrfIndex, Workers,
+    Access, AclAction, AclRule, Address, Buffers, FlowTable, Gateway, IcmpLimits, Interface, InterfaceIndex,
+    InterfaceKind, Limits, LineCard, Match, Mechanism, NatIndex, NatList, NatRule, NatTarget, NatVerb, Neighbor,
+    NextHop, Origin, Origins, PerFamily, Place, Route, RouteTarget, SavIndex, SavLayout, SavPolicy, SavRule, SavRules,
+    Scope, Tag, Tunnel, Vrf, VrfIndex, Workers,
 };
 use weir_plane::reason::Reason;
 use weir_plane::stats::Conservation;
 use weir_port::Transmitter;
 use weir_port::spec::{Middleware, PortSpec, SizeSpec, TapSpec, TemplateSpec, Transport};
 
-/// The hardware address of whoever sends to us.
+/// The hardware address of the stations that send to the gateway.
 pub const HOST: MacAddress = MacAddress([2, 0, 0, 0, 0xaa, 1]);
 
 /// The hardware address of the kit's n-th port.
@@ -97,7 +97,8 @@ impl Build {
             icmp: IcmpLimits::default(),
             neighbor_discovery: Default::default(),
             limits: Limits::default(),
-            flow_table: Default::default(),
+            // Tests of the fast path have the first packet of a flow learned.
+            flow_table: FlowTable { packets: 1, ..FlowTable::default() },
             origins: Origins::default(),
         })
     }
@@ -390,7 +391,7 @@ pub struct Rig {
     now: u64,
 }
 
-/// What became of a packet.
+/// The outcome of a packet.
 pub struct Passage {
     pub outcome: Outcome,
     /// The names of ports, and the frames that left by them.
@@ -479,7 +480,7 @@ impl Rig {
         self.put_by(frames, |harness, number, frame| harness.inject(port, frame, now, number)).1
     }
 
-    /// Lets time do what it does: what comes out of what waited, and what became of it.
+    /// Runs the graph for due timers: returns the outcomes of held packets, and the frames that left.
     pub fn idle(&mut self) -> (Vec<Outcome>, Vec<(String, Vec<u8>)>) {
         self.put_by(&[[0u8; 0]; 0], |_, _, _| true)
     }
@@ -515,7 +516,7 @@ impl Rig {
         self.harness.conservation()
     }
 
-    /// Sends, and wants a drop for this reason that nobody is told of.
+    /// Sends a packet, and checks that it is dropped for this reason without an error.
     #[track_caller]
     pub fn drops(&mut self, interface: &str, text: &str, reason: Reason) {
         let frame = self.frame(interface, text);
@@ -637,7 +638,8 @@ pub fn with_options(frame: &[u8], options: &[u8]) -> Vec<u8> {
     new
 }
 
-/// Puts extension headers (their octets; the first has this number, the last names what comes next) behind an IPv6 header.
+/// Inserts extension headers behind an IPv6 header: their octets, the number of the first, and the next header of the
+/// last.
 pub fn with_extensions(frame: &[u8], first: u8, headers: &[u8]) -> Vec<u8> {
     let at = l3(frame);
     let mut new = frame.to_vec();

@@ -152,6 +152,12 @@ impl<K: Key, V: Copy + Default, A: Copy> Lookup<'_, K, V, A> {
         }
     }
 
+    /// Returns the key in a slot that was compared.
+    #[inline]
+    pub fn key(&self, slot: usize) -> Option<&K> {
+        self.slots.keys[..self.slots.compared].get(slot)
+    }
+
     /// Returns the place of the key in a slot; [`Place::NONE`] if it is not in the table.
     #[inline]
     pub fn place(&self, slot: usize) -> Place {

@@ -85,7 +85,7 @@ struct SavArgs {
     /// draft-ietf-bmwg-savnet-sav-benchmarking
     #[arg(long, conflicts_with_all = ["prefixes", "floods", "updates"])]
     accuracy: bool,
-    /// Instead: what is asked beside the source, and what becomes of packets that are not valid
+    /// Measures conditions beside the source, and the actions for invalid packets, instead
     #[arg(long, conflicts_with_all = ["svg", "prefixes", "accuracy", "floods", "updates"])]
     actions: bool,
     /// Instead: floods of sources that are not valid, and deeply nested prefixes

@@ -13,7 +13,7 @@ use crate::render::flows::Cleared;
 /// Clears the counters of a running gateway, or ends sessions or translations
 #[derive(Debug, Args)]
 pub struct Clear {
-    /// What to clear
+    /// Counters or entries to clear
     #[arg(value_enum)]
     what: What,
     /// For flows and nat: a rule of an access list without its action, to end only the sessions or translations that it

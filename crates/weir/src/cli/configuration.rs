@@ -17,7 +17,7 @@ pub(super) fn load(path: &Path, json: bool) -> Result<Gateway, Error> {
     valid(config::load(path), json)
 }
 
-/// What was read, if it is valid; what is wrong with it is said as `weir check` says it.
+/// Returns a configuration if it is valid; else reports its problems as `weir check` does.
 ///
 /// # Errors
 /// [`Error::InvalidConfig`] when it is invalid.
@@ -26,7 +26,7 @@ pub(super) fn valid(loaded: Loaded, json: bool) -> Result<Gateway, Error> {
         print(&(loaded.json() + "\n"))?;
     } else {
         let text = loaded.text(colour(std::io::stderr().is_terminal()));
-        // There is nobody left to tell when this fails.
+        // A failure to write the report cannot be reported.
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
     loaded.gateway.ok_or(Error::InvalidConfig)

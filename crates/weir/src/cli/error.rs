@@ -5,7 +5,7 @@ use std::io::Write as _;
 use super::Exit;
 use crate::control::client::ClientError;
 
-/// Why a command did not do what it was asked.
+/// The reason why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     /// It failed at run time.
@@ -26,7 +26,7 @@ pub(super) enum Error {
     /// A file of entries or rules is not whole; the message says why.
     #[error("{0}")]
     InvalidFile(String),
-    /// There is no gateway to talk to, or it does not do what it is asked.
+    /// There is no gateway to connect to, or it refuses the request.
     #[error(transparent)]
     Client(#[from] ClientError),
     /// Nobody reads what is written.
@@ -44,10 +44,12 @@ impl Error {
             Error::Client(error) => match error {
                 ClientError::NoGateway { .. } | ClientError::NotOurs(_) | ClientError::Late { .. } => Exit::NoGateway,
                 ClientError::Answer { .. } => Exit::Failed,
-                ClientError::Refused(_) if error.invalid_configuration().is_some() => Exit::InvalidConfig,
+                ClientError::Refused(_) if error.invalid_configuration().or(error.edits_lost()).is_some() => {
+                    Exit::InvalidConfig
+                }
                 ClientError::Refused(_) => Exit::Failed,
             },
-            // Whoever closed it had enough.
+            // The reader closed the pipe because it had enough.
             Error::Closed => Exit::Done,
         }
     }
@@ -62,7 +64,7 @@ impl Error {
 pub(super) fn conclude(result: Result<(), Error>) -> Exit {
     let Err(error) = result else { return Exit::Done };
     if !error.is_silent() {
-        // There is nobody left to tell when this fails.
+        // A failure to write the report cannot be reported.
         let _ = match &error {
             Error::Misread(message) => writeln!(std::io::stderr(), "{message}"),
             error => writeln!(std::io::stderr(), "error: {error}"),

@@ -1,4 +1,4 @@
-//! `weir explain`: what becomes of a packet, and which line of the configuration decides.
+//! `weir explain`: the verdict on a packet, and the line of the configuration that decides.
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -62,7 +62,7 @@ fn missing(text: &str) -> Error {
     misread(text, &TextError { span: text.len()..text.len(), found: String::new(), expected, suggestion: None })
 }
 
-/// What is wrong with a packet's text, with a caret at the place.
+/// Reports an error in a packet's text, with a caret at the place.
 fn misread(text: &str, error: &TextError) -> Error {
     let found = if error.found.is_empty() { "the end".to_owned() } else { format!("`{}`", error.found) };
     let message = format!("expected {}, found {found}", error.expected);

@@ -36,7 +36,7 @@ pub use exit::Exit;
 #[derive(Debug, Parser)]
 #[command(name = "weir", version, after_long_help = AFTER)]
 pub struct Cli {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
 }

@@ -1,4 +1,4 @@
-//! Standard output, which holds what was asked for and nothing else.
+//! Standard output, which holds the requested output and nothing else.
 
 use std::io::{self, Write as _};
 

@@ -1,4 +1,4 @@
-//! What is asked of the control socket, as it stands in a request.
+//! The parameters of requests to the control socket.
 
 use super::error::Error;
 use crate::control::parse_filter;

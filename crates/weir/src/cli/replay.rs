@@ -20,7 +20,7 @@ pub struct Replay {
     /// A capture (pcap or pcapng) and the interface that its packets come in by; captures are merged by their timestamps
     #[arg(long = "in", value_name = "IF=FILE", value_parser = input, required = true, num_args = 1..)]
     inputs: Vec<Input>,
-    /// A folder for what comes out: a capture NAME.pcap for each interface
+    /// Folder for captures of the output: NAME.pcap for each interface
     #[arg(long, value_name = "DIR")]
     out_dir: Option<PathBuf>,
     /// Write a JSON object for each packet
@@ -83,7 +83,7 @@ impl Replay {
         };
         let summary = replay.summary();
         if !matches!(result, Err(ReplayError::Line(_))) {
-            // There is nobody left to tell when this fails.
+            // A failure to write the report cannot be reported.
             let _ = io::stderr().write_all(summary_text(&summary, &replay).as_bytes());
         }
         result?;
@@ -131,7 +131,7 @@ impl<W: io::Write> Lines<W> {
     }
 }
 
-/// What a replay did, for standard error.
+/// Formats the summary of a replay for standard error.
 fn summary_text(summary: &Summary, replay: &Run) -> String {
     let verdicts = Summary::VERDICTS.iter().zip(summary.verdicts).map(|(name, count)| format!("{name} {count}"));
     let verdicts: Vec<String> = verdicts.collect();
@@ -160,7 +160,7 @@ fn summary_text(summary: &Summary, replay: &Run) -> String {
     text
 }
 
-/// What to do when a capture was taken at another station.
+/// Describes the remedy if a capture was taken at another station.
 fn stations(replay: &Run) -> String {
     let harness = replay.harness();
     let interfaces = harness.model().interfaces.iter().enumerate();

@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use weir_base::affinity;
+use weir_plane::engine::LostEdit;
 use weir_plane::model::Sampler;
 
 use super::configuration;
@@ -31,13 +32,13 @@ use crate::render::Report as _;
 use crate::render::sas::Sas;
 use crate::render::spd::Spds;
 use crate::render::summary::{Ended, Summary};
-use crate::{bystander, config, demo, notify, render, reservation, sampler};
+use crate::{bystander, config, demo, metrics, notify, render, reservation, sampler};
 
 /// How often failures and the end of inputs are looked for.
 const TICK: Duration = Duration::from_millis(100);
 /// How often alarms are looked at, in ticks.
 const ALARMS: u32 = 10;
-/// What taps, tuns and punt devices are made with.
+/// The device that creates taps, tuns and punt devices.
 const TUN: &str = "/dev/net/tun";
 
 /// Runs the gateway until SIGTERM or SIGINT, then prints a summary; SIGHUP reloads
@@ -61,8 +62,8 @@ pub struct Run {
     /// Write the summary, or what is wrong with the configuration, as JSON
     #[arg(long)]
     json: bool,
-    /// What to log: a level (error, warn, info, debug, trace, off), or levels of modules as in
-    /// `warn,weir::control=debug` [default: info; warn beside a live table]
+    /// Log level (error, warn, info, debug, trace, off), or levels of modules as in `warn,weir::control=debug`
+    /// [default: info; warn with a live table]
     #[arg(long, value_name = "FILTER", env = "WEIR_LOG", hide_env_values = true, value_parser = log::filter)]
     log_level: Option<Targets>,
     /// Where to log
@@ -114,6 +115,7 @@ impl Run {
         log::start(self.log_level.clone().unwrap_or_else(|| Targets::new().with_default(level)), self.log)?;
         let loaded = self.config.as_deref().map_or_else(demo::load, config::load);
         let (service, cores, files) = (loaded.service.clone(), loaded.cores.clone(), loaded.files());
+        let settings = loaded.metrics.clone();
         let gateway = configuration::valid(loaded, self.json)?;
         // All that can be known to fail does so before anything is opened.
         if let Some(missing) = privilege::missing(&gateway).map_err(failed)? {
@@ -136,9 +138,10 @@ impl Run {
         }
         // Before any port is opened: a second gateway must not touch what the first one uses.
         let socket = Socket::take(&self.place.path(), account.as_ref().map(|account| account.user)).map_err(failed)?;
+        let endpoint = settings.as_ref().map(metrics::Endpoint::open).transpose().map_err(failed)?;
         let samplers = gateway.samplers.clone();
         let give_up = || self.give_up_privileges(account.as_ref(), &socket, (&files, &samplers));
-        let running = Running::start(gateway, self.config.as_deref(), service, give_up).map_err(failed)?;
+        let running = Running::start(gateway, self.config.as_deref(), (service, settings), give_up).map_err(failed)?;
         let running = Arc::new(running);
         let reserving = reservation::Thread::start({
             let running = Arc::clone(&running);
@@ -147,7 +150,7 @@ impl Run {
         .map_err(|error| Error::Failed(format!("cannot start the thread that reserves sequence numbers: {error}")))?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::Failed(format!("cannot start the control thread: {error}")))?;
-        let ended = runtime.block_on(self.serve(&running, &socket, live));
+        let ended = runtime.block_on(self.serve(&running, &socket, endpoint, live));
         // Waits for requests that are still being worked on, which hold the gateway.
         drop(runtime);
         drop(socket);
@@ -194,7 +197,7 @@ impl Run {
         for trouble in sampler::unwritable(samplers) {
             tracing::warn!("{trouble}");
         }
-        // Each queue of such a device opens it anew. udev lets everybody; capabilities decide what comes of it.
+        // Each queue of such a device opens it again. udev permits every user; capabilities decide about the operation.
         if account.is_some()
             && let Err(error @ (Errno::ACCESS | Errno::PERM)) = access(TUN, Access::READ_OK | Access::WRITE_OK)
         {
@@ -204,7 +207,13 @@ impl Run {
     }
 
     /// The control thread's work, until there is a reason to end.
-    async fn serve(&self, running: &Arc<Running>, socket: &Socket, mut live: Option<Live>) -> Result<Ended, Error> {
+    async fn serve(
+        &self,
+        running: &Arc<Running>,
+        socket: &Socket,
+        endpoint: Option<metrics::Endpoint>,
+        mut live: Option<Live>,
+    ) -> Result<Ended, Error> {
         let failed_signal = |error: std::io::Error| Error::Failed(format!("cannot wait for signals: {error}"));
         let listen = |kind: SignalKind| -> Result<Signal, Error> { signal(kind).map_err(failed_signal) };
         let mut terminate = listen(SignalKind::terminate())?;
@@ -219,6 +228,12 @@ impl Run {
             let _ = stopped.await;
         };
         let mut server = tokio::spawn(server::serve(listener, gateway, until));
+        let scraped = Arc::clone(running);
+        let serving = tokio::spawn(async move {
+            let Some(endpoint) = endpoint else { return };
+            let Err(error) = endpoint.serve(scraped).await;
+            tracing::error!("metrics are not served any more: {error}");
+        });
         let generation = running.version().generation;
         tracing::info!("running generation {generation}, control socket {}", socket.path().display());
         notify::ready(&running.status());
@@ -277,6 +292,8 @@ impl Run {
         }
         tracing::info!("ending");
         notify::stopping();
+        serving.abort();
+        let _ = serving.await;
         let _ = stop.send(());
         // However serving ended, the run has.
         let _ = server.await;
@@ -288,11 +305,12 @@ fn failed(error: impl std::error::Error) -> Error {
     Error::Failed(error.to_string())
 }
 
-/// What SIGHUP does. Nobody waits for an answer: findings go to standard error, where those of the start went.
+/// Handles SIGHUP. No client waits for an answer: findings go to standard error, as those of the start did.
 fn reload(gateway: &Running) {
-    let findings = match gateway.reload() {
+    let findings = match gateway.reload(LostEdit::Refuse) {
         Ok(reloaded) => reloaded.warnings.map(|warnings| warnings.text),
         Err(ReloadError::Invalid(loaded)) => Some(loaded.text(colour(std::io::stderr().is_terminal()))),
+        Err(ReloadError::EditsLost(lines)) => Some(lines.iter().map(|line| format!("! {line}\n")).collect()),
         Err(_) => None,
     };
     if let Some(findings) = findings {

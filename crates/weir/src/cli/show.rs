@@ -1,4 +1,4 @@
-//! `weir show`: what a running gateway tells of itself.
+//! `weir show`: reports about a running gateway.
 
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use crate::render::alarms::Alarms;
 use crate::render::allowlists::Allowlists;
 use crate::render::bindings::Bindings;
 use crate::render::buffers::Buffers;
+use crate::render::changes::Changes;
 use crate::render::crypto::Crypto;
 use crate::render::errors::Errors;
 use crate::render::ethertypes::Ethertypes;
@@ -96,6 +97,12 @@ enum What {
         /// How many packets and bits match in a second, counted over so many seconds
         #[arg(long, value_name = "SECONDS", requires = "list", num_args = 0..=1, default_missing_value = "1", value_parser = seconds)]
         rates: Option<Duration>,
+    },
+    /// Live edits, which a reload applies to the new file
+    Changes {
+        /// Only the first so many; 1000 unless given
+        #[arg(long, value_name = "N")]
+        limit: Option<usize>,
     },
     /// Lists of sources that interfaces let pass, and how many did
     Allowlists,
@@ -219,6 +226,10 @@ impl Show {
                     None => asker.show::<Rules>(&target),
                     Some(time) => asker.rates(&target, *time),
                 }
+            }
+            What::Changes { limit } => {
+                let limit = limit.map(|limit| limit.to_string());
+                asker.show::<Changes>(&target("/v1/show/changes", [("limit", limit)]))
             }
             What::Allowlists => asker.show::<Allowlists>("/v1/show/allowlists"),
             What::Bindings => asker.show::<Bindings>("/v1/show/bindings"),

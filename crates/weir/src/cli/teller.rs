@@ -1,4 +1,5 @@
-//! What commands have in common that change what runs: who says so, rules as arguments, and what came of it.
+//! The common parts of commands that change a running gateway: the source of the change, rules as arguments, and the
+//! report.
 
 use std::fmt::Display;
 use std::io::Write as _;
@@ -14,7 +15,7 @@ use crate::control::source::{self, SOURCE};
 use crate::render::remark::Remark;
 use crate::render::{self, Report};
 
-/// Who says so.
+/// The source of a change.
 #[derive(Debug, Args)]
 pub(super) struct Source {
     /// The source that the change belongs to
@@ -38,7 +39,7 @@ pub(super) fn rules_of(arguments: &[String]) -> Vec<String> {
     }
 }
 
-/// What was changed, and what was odd about it.
+/// The report of a change, with warnings.
 pub(super) trait Changed: Report {
     /// The first warnings, and how many there are beside them.
     fn warnings(&self) -> (&[Remark], usize);
@@ -68,7 +69,7 @@ impl Changed for crate::render::acl::changed::Regrouped {
     }
 }
 
-/// Someone who asks for changes and says what came of them.
+/// A client that requests changes and reports their results.
 pub(super) struct Teller {
     pub(super) client: Client,
     pub(super) json: bool,
@@ -90,7 +91,7 @@ impl Teller {
             Ok(json) => json,
             Err(ClientError::Refused(refusal)) if matches!(refusal.kind, Kind::InvalidEntries | Kind::InvalidRules) => {
                 for problem in &refusal.problems {
-                    // There is nobody left to tell when this fails.
+                    // A failure to write the report cannot be reported.
                     let _ = writeln!(stderr, "error: {}", remark(problem));
                 }
                 if self.json {

@@ -1,4 +1,4 @@
-//! The service manager's watchdog: it hears of us only while every worker goes round and the keeper of neighbours is there.
+//! The service manager's watchdog: it is notified only while every worker and the control thread make progress.
 
 use std::future::pending;
 
@@ -11,7 +11,7 @@ use crate::notify;
 /// Looks after the threads if the service manager wants to know of them.
 pub(super) struct Watchdog {
     interval: Option<Interval>,
-    /// Those that were told of in the log.
+    /// The threads that the log has reported.
     told: Vec<Stuck>,
 }
 

@@ -1,4 +1,4 @@
-//! What the files declare, object by object, before the objects are held against each other.
+//! The declarations of the files, object by object, before references between objects are checked.
 
 pub(super) mod access;
 mod advertisement;
@@ -6,6 +6,7 @@ mod device;
 mod interface;
 pub(super) mod ipsec;
 mod line_card;
+mod metrics;
 mod objects;
 mod port;
 mod refuse;
@@ -37,6 +38,7 @@ pub(super) const ROOT_KEYS: &[&str] = &[
     "neighbor-discovery",
     "flow-table",
     "service",
+    "metrics",
     "vrf",
     "interface",
     "route",

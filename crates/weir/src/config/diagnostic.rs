@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, as values.
+//! The problems of a configuration, as values.
 
 use super::source::Span;
 use crate::suggest::closest;
@@ -46,7 +46,7 @@ macro_rules! codes {
                 }
             }
 
-            /// What it means, in one line.
+            /// Describes the problem in one line.
             pub fn description(self) -> &'static str {
                 match self {
                     $(Code::$variant => concat!($($doc),+).trim_ascii(),)+
@@ -161,8 +161,6 @@ codes! {
     NoOutbound = "no-outbound",
     /// Warning: an SA whose address no interface has.
     SaAddress = "sa-address",
-    /// Warning: keepalives that are not sent.
-    Keepalive = "keepalive",
     /// Two tunnels that packets cannot tell from one another.
     DuplicateTunnel = "duplicate-tunnel",
     /// Warning: a tunnel whose local address no interface has, or whose other end no route leads to but into the tunnel.
@@ -280,7 +278,7 @@ impl std::fmt::Display for Code {
 pub struct Label {
     /// The place.
     pub span: Span,
-    /// What is there; may be empty.
+    /// The text of the line; may be empty.
     pub text: String,
 }
 
@@ -289,15 +287,15 @@ pub struct Label {
 pub struct Diagnostic {
     /// How bad it is.
     pub severity: Severity,
-    /// What kind it is.
+    /// The kind of problem.
     pub code: Code,
-    /// What is wrong, in one sentence without a full stop.
+    /// The problem, in one sentence without a full stop.
     pub message: String,
     /// Where; `None` only when the configuration's own file cannot be read.
     pub primary: Option<Label>,
     /// Other places that take part.
     pub related: Vec<Label>,
-    /// What to do about it.
+    /// The remedy.
     pub help: Option<String>,
 }
 

@@ -23,9 +23,9 @@ pub(super) struct SyntaxError {
 
 /// A text, read as far as it can be.
 pub(super) struct Document<'t> {
-    /// What could be read.
+    /// The parts that could be read.
     pub(super) root: DeTable<'t>,
-    /// What could not.
+    /// The errors in the parts that could not be read.
     pub(super) errors: Vec<SyntaxError>,
     /// The chunks of the text that lost something.
     pub(super) damaged: Vec<Range<usize>>,
@@ -184,7 +184,7 @@ fn is_harmless(text: &str, chunk: &Range<usize>, error: &toml::de::Error) -> boo
     error.message() == "duplicate key" || error.message().starts_with(UNQUOTED) && is_word(written)
 }
 
-/// What the parser says of a value that is no TOML.
+/// The parser's message about a value that is not TOML.
 const UNQUOTED: &str = "string values must be quoted";
 
 /// Which of `true` and `false` was meant by a word without quotes; `before` is its line up to it.
@@ -212,7 +212,7 @@ fn line_of(text: &str, chunk: &Range<usize>, at: usize) -> (Range<usize>, bool) 
     (start..end, text[start..at].trim().is_empty())
 }
 
-/// What to blank out for an error at `at`.
+/// Returns the range to blank out for an error at `at`.
 fn culprit(text: &str, chunk: Range<usize>, at: usize) -> Range<usize> {
     let (line, at_start) = line_of(text, &chunk, at);
     if is_header(&text[line.clone()]) && line.start == chunk.start {

@@ -115,6 +115,7 @@ impl<'f> Loader<'f> {
             return Loaded {
                 gateway: None,
                 service,
+                metrics: None,
                 cores: None,
                 diagnostics: self.diagnostics,
                 sources: self.sources,
@@ -175,12 +176,12 @@ impl<'f> Loader<'f> {
             Code::NoInterfaces,
         ];
         diagnostics.retain(|diagnostic| !errors || !unused.contains(&diagnostic.code));
-        let service = self.declared.settings.service;
+        let (service, metrics) = (self.declared.settings.service, self.declared.settings.metrics);
         let cores = self.declared.settings.cores.as_ref().map(|cores| self.sources.position(cores.span));
         let keyed = self.declared.sas.iter().flat_map(|sa| [&sa.outbound, &sa.inbound]).flatten();
         let key_files = keyed.filter_map(|keyed| Some(keyed.file.as_ref()?.value.clone())).collect();
         let sources = self.sources;
-        Loaded { gateway: gateway.filter(|_| !errors), service, cores, diagnostics, sources, key_files }
+        Loaded { gateway: gateway.filter(|_| !errors), service, metrics, cores, diagnostics, sources, key_files }
     }
 
     /// Text of octets that may not be UTF-8, with an error if they are not.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use weir_plane::model::Gateway;
 
 use super::diagnostic::{Diagnostic, Severity};
+use super::metrics::Metrics;
 use super::render;
 use super::source::{Position, Sources};
 
@@ -17,16 +18,18 @@ pub struct Service {
     pub group: Option<String>,
 }
 
-/// What became of a configuration.
+/// A configuration after loading.
 #[derive(Debug)]
 pub struct Loaded {
     /// The gateway it describes; `None` if there are errors.
     pub gateway: Option<Gateway>,
     /// As whom it is to run; nothing the gateway itself knows of.
     pub service: Service,
+    /// Where metrics are served, if they are.
+    pub metrics: Option<Metrics>,
     /// Where the cores of workers stand, if the configuration names any.
     pub cores: Option<Position>,
-    /// What was found, in the order of the files and their lines.
+    /// The findings, in the order of the files and their lines.
     pub diagnostics: Vec<Diagnostic>,
     /// The texts that the diagnostics point into.
     pub sources: Sources,

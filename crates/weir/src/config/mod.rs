@@ -13,6 +13,7 @@ mod key_file;
 mod literal;
 mod load;
 mod loaded;
+mod metrics;
 mod render;
 mod resolve;
 mod source;
@@ -23,6 +24,7 @@ use std::path::Path;
 
 pub use diagnostic::{Code, Diagnostic, Label, Severity};
 pub use loaded::{Loaded, Service};
+pub use metrics::{Detail, Listen, Metrics};
 pub(crate) use render::plural;
 pub use render::{json, text};
 pub use source::{Position, Source, SourceId, Sources, Span};

@@ -147,10 +147,10 @@ pub(super) trait Files {
     /// Reads the secret of an SA.
     fn read_key(&self, path: &Path, algorithm: Algorithm) -> Result<Secret, KeyFileError>;
 
-    /// What tells a file apart from others whatever it is called.
+    /// Returns the identity of a file, whatever its name.
     fn identity(&self, path: &Path) -> PathBuf;
 
-    /// Whether a file is missing, as far as one can tell.
+    /// Returns whether a file is missing, as far as this can be found out.
     fn is_missing(&self, path: &Path) -> bool;
 
     /// The CPUs of this machine that are online, if that is known.

@@ -1,5 +1,5 @@
-//! A typed walk over the TOML tree. Every question is asked of a [`Reader`], which writes down what is wrong and
-//! answers `None`, so that the walk goes on and one pass finds everything.
+//! A typed walk over the TOML tree. A [`Reader`] answers every query. It notes errors and returns `None`, so that the
+//! walk continues and one pass finds all errors.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -19,7 +19,7 @@ pub(super) struct Table<'d> {
     entries: &'d DeTable<'d>,
     /// The keys it may have; empty: not looked at.
     keys: &'d [&'d str],
-    /// What it describes, with its article: "an interface".
+    /// The object that it describes, with its article: "an interface".
     pub(super) what: &'static str,
     /// Its header, or the whole of it when it stands inline.
     pub(super) span: Span,
@@ -319,7 +319,7 @@ fn type_name(value: &DeValue<'_>) -> &'static str {
     }
 }
 
-/// What to say of a number outside its range.
+/// Describes a number outside its range.
 pub(super) fn outside(number: &str, what: &str, least: u64, most: u64) -> String {
     format!("{number} is not within {least} to {most}, the range of {what}")
 }

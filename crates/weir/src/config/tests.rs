@@ -1,4 +1,4 @@
-//! What the texts mean: the model that comes of them. What is said of wrong ones, `tests/check` shows.
+//! The models of configurations. Errors are in `tests/check`.
 
 use std::net::IpAddr;
 use std::path::Path;

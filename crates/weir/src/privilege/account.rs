@@ -36,7 +36,7 @@ pub enum AccountError {
     LookUp {
         /// The user or group.
         name: String,
-        /// What the system said.
+        /// The error of the system.
         source: nix::Error,
     },
 }

@@ -12,7 +12,7 @@ use rustix::thread::{
 
 use super::Account;
 
-/// What is kept, as far as it was there.
+/// The capabilities that are kept, if the process has them.
 const KEPT: CapabilitySet = CapabilitySet::NET_RAW.union(CapabilitySet::NET_ADMIN);
 
 /// Why nothing, or not everything, was given up. The process must end.
@@ -24,14 +24,14 @@ pub enum DropError {
     /// The system said no.
     #[error("cannot give up privileges: {what}: {source}")]
     System {
-        /// What was tried.
+        /// The failed operation.
         what: &'static str,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
-/// What became of the process.
+/// The result for the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dropped {
     /// It was not root: it stays who it is.
@@ -42,8 +42,8 @@ pub enum Dropped {
     StillRoot,
 }
 
-/// Gives up every capability but those that ports need, for ever, and becomes another user if it is root. To be called
-/// before there is a second thread, of the one there is.
+/// Drops every capability except the ones that ports need, for ever, and changes to another user if the process is
+/// root. It has to be called on the first thread, before there is a second.
 ///
 /// # Errors
 /// When there is another thread, or the system refuses something that it must not.

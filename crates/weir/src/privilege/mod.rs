@@ -1,4 +1,4 @@
-//! What the process may do: what it needs, and how it gives up all else.
+//! The privileges of the process: the ones that it needs, and dropping the others.
 //!
 //! Packet sockets need CAP_NET_RAW; making and setting devices needs CAP_NET_ADMIN. Nothing here needs more: rings and
 //! packet buffers are not locked memory (CAP_IPC_LOCK), and pinning one's own threads is free. A gateway that root starts

@@ -6,7 +6,7 @@ use rustix::thread::{CapabilitySet, capabilities};
 use weir_plane::model::{Gateway, Interface, InterfaceKind};
 use weir_port::spec::PortSpec;
 
-/// What an interface needs and the process does not have.
+/// A capability that an interface needs and the process does not have.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{place}interface {interface}: {what} needs {capability}, which this process does not have
@@ -40,7 +40,7 @@ pub fn missing(gateway: &Gateway) -> io::Result<Option<Missing>> {
 
 type Need = (&'static str, &'static str, CapabilitySet);
 
-/// What each part of an interface needs.
+/// Returns the needs of each part of an interface.
 fn needs(interface: &Interface) -> Vec<Need> {
     let admin = |what| (what, "CAP_NET_ADMIN", CapabilitySet::NET_ADMIN);
     let mut needs = Vec::new();

@@ -30,8 +30,8 @@ fn node() -> impl Strategy<Value = NodeStats> {
         state: "active",
         calls,
         packets,
-        suspends: 0,
         ticks,
+        ..NodeStats::default()
     })
 }
 

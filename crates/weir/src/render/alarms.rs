@@ -14,7 +14,7 @@ use super::time::utc_seconds;
 pub struct Alarms {
     /// Each alarm, by interface and policy.
     pub alarms: Vec<alarm::Row>,
-    /// What happened, the oldest first: the last 256.
+    /// The last 256 events, the oldest first.
     pub events: Vec<alarm::Event>,
 }
 

@@ -1,4 +1,4 @@
-//! `show allowlists`: lists of sources, who asks them, and what they let pass.
+//! `show allowlists`: the lists of sources, their interfaces and counters.
 
 use serde::{Deserialize, Serialize};
 use weir_plane::stats;
@@ -28,9 +28,9 @@ pub struct Allowlist {
     pub ipv6_prefixes: u64,
     /// Octets of its tables.
     pub bytes: u64,
-    /// Interfaces that ask it about IPv4.
+    /// Interfaces that apply it to IPv4.
     pub ipv4_interfaces: Vec<String>,
-    /// Interfaces that ask it about IPv6.
+    /// Interfaces that apply it to IPv6.
     pub ipv6_interfaces: Vec<String>,
     /// Packets whose sources it contains.
     pub passed: u64,
@@ -74,8 +74,8 @@ impl Report for Allowlists {
             "Memory",
             "Passed",
             "Refused",
-            "Asked for IPv4",
-            "Asked for IPv6",
+            "IPv4 interfaces",
+            "IPv6 interfaces",
             "Declared",
         ];
         let align = |name| match name {
@@ -114,9 +114,9 @@ mod tests {
         assert_eq!(
             lists.text(),
             "\
-List       VRF   IPv4  IPv6    Memory  Passed  Refused  Asked for IPv4  Asked for IPv6  Declared
-customers  -        3     1  2.00 KiB    1000        7  wan,lan         wan             edge.toml:50
-routed     blue     -     -         -       0        0  -               -               edge.toml:54
+List       VRF   IPv4  IPv6    Memory  Passed  Refused  IPv4 interfaces  IPv6 interfaces  Declared
+customers  -        3     1  2.00 KiB    1000        7  wan,lan          wan              edge.toml:50
+routed     blue     -     -         -       0        0  -                -                edge.toml:54
 "
         );
         assert_eq!(read::<Allowlists>(&json(&lists)).unwrap(), lists);

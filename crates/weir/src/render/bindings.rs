@@ -20,7 +20,7 @@ pub struct Bindings {
 pub struct Binding {
     /// Its name.
     pub name: String,
-    /// Interfaces that ask it.
+    /// Interfaces that apply it.
     pub interfaces: Vec<String>,
     /// Octets of its tables.
     pub bytes: u64,
@@ -37,7 +37,7 @@ pub struct Binding {
 pub struct Rule {
     /// Itself.
     pub rule: String,
-    /// What it matched.
+    /// The packets that it matched.
     #[serde(flatten)]
     pub hits: Hits,
     /// Where it was declared.

@@ -14,7 +14,7 @@ pub struct Ethertypes {
     pub lists: Vec<List>,
 }
 
-/// What an interface lets pass in a direction.
+/// The EtherTypes that an interface lets pass in a direction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct List {
     /// The interface.

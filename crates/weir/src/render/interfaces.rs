@@ -40,26 +40,26 @@ pub struct Interface {
     pub vrf: String,
     /// Addresses with the length of their prefix.
     pub addresses: Vec<String>,
-    /// Those of them that follow from the hardware address and not from the configuration.
+    /// Addresses that follow from the hardware address, not from the configuration.
     pub automatic: Vec<String>,
-    /// Those of them that are not used: nobody has been asked yet whether he has them, or somebody has.
+    /// Tentative addresses: duplicate address detection has not ended, or has found another station.
     pub tentative: Vec<String>,
     /// Where it was declared.
     pub origin: String,
-    /// The access lists that are asked about what comes in by it, in their order.
+    /// The ingress access lists in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub acl_in: Vec<String>,
-    /// Those that are asked about what leaves by it.
+    /// The egress access lists in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub acl_out: Vec<String>,
-    /// What passed it.
+    /// The traffic counters.
     #[serde(flatten)]
     pub counters: Counters,
-    /// What fault injection did; empty without it.
+    /// The effects of fault injection; empty without it.
     pub faults: Vec<Fault>,
 }
 
-/// What passed an interface.
+/// The traffic counters of an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Counters {
@@ -92,7 +92,7 @@ pub struct Counters {
 /// A kind of injected fault.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
-    /// What was done.
+    /// The kind of fault.
     pub fault: String,
     /// To how many packets.
     pub packets: u64,
@@ -160,7 +160,7 @@ impl Counters {
     }
 }
 
-/// What passed the interfaces, as a table.
+/// Formats the traffic of the interfaces as a table.
 pub fn traffic(interfaces: &[Interface]) -> String {
     let names = [
         "RX packets",

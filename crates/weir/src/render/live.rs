@@ -1,4 +1,4 @@
-//! What a terminal shows while the gateway runs: rates between two readings.
+//! The live table of a terminal: rates between two readings.
 
 use weir_plane::stats::{DropStats, InterfaceStats, NodeStats, Snapshot};
 
@@ -10,7 +10,7 @@ use super::table::{Align, Table};
 /// Drop reasons shown, at most.
 const TOP: usize = 10;
 
-/// What happened between two snapshots, which are `seconds` apart.
+/// Formats the changes between two snapshots that are `seconds` apart.
 pub fn live(before: &Snapshot, now: &Snapshot, seconds: f64) -> String {
     let per_second = |then: u64, now: u64| ratio(now.saturating_sub(then) as f64, seconds);
     let mut text = interfaces(before, now, per_second);

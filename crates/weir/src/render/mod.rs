@@ -6,6 +6,7 @@ pub mod alarms;
 pub mod allowlists;
 pub mod bindings;
 pub mod buffers;
+pub mod changes;
 pub mod crypto;
 pub mod errors;
 pub mod ethertypes;
@@ -81,9 +82,9 @@ pub enum ReadError {
     /// Another schema, or another version of it.
     #[error("the answer has schema `{found}`, and this is a weir that reads `{expected}`")]
     Schema {
-        /// What it says.
+        /// The schema that was found.
         found: String,
-        /// What was asked for.
+        /// The expected schema.
         expected: &'static str,
     },
 }

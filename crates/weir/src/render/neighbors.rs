@@ -13,7 +13,7 @@ use super::table::{Align, Table};
 pub struct Neighbors {
     /// Each neighbour.
     pub neighbors: Vec<stats::NeighborRow>,
-    /// The table of those that were learned.
+    /// The table of learned neighbours.
     pub table: stats::NeighborStats,
 }
 

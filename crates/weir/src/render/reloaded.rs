@@ -1,4 +1,4 @@
-//! What a reload changed.
+//! The changes of a reload.
 
 use std::fmt::Write as _;
 
@@ -15,11 +15,11 @@ use crate::config::Loaded;
 pub struct Reloaded {
     /// The generation that runs now.
     pub generation: u64,
-    /// What is new, in words.
+    /// Added objects, in words.
     pub added: Vec<String>,
-    /// What is gone.
+    /// Removed objects.
     pub removed: Vec<String>,
-    /// What is different.
+    /// Changed objects.
     pub changed: Vec<String>,
     /// Changes that were made while the gateway ran, and that ended because the configuration says something else now.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -39,11 +39,12 @@ pub struct Reloaded {
 /// Changes that ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
-    /// What had been changed: `acl edge-in`, `group servers`.
+    /// The object of the live edits: `acl edge-in`, `group servers`.
     pub of: String,
     /// Rules that had come and are gone.
     pub rules: usize,
-    /// What of it ended and why, in words, the first of it; empty: all of it, as it was declared anew.
+    /// The first live edits that ended, with their reasons; empty if all of them ended because the object was declared
+    /// differently.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<String>,
     /// How many parts there are beside these.
@@ -51,7 +52,7 @@ pub struct Lost {
     pub more: usize,
 }
 
-/// What was found in a configuration.
+/// The findings in a configuration.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Findings {
     /// As `weir check` prints it.
@@ -75,7 +76,7 @@ impl Findings {
 impl Report for Reloaded {
     const SCHEMA: &'static str = "weir.reload/1";
 
-    /// Without the warnings, which are not part of what was asked for.
+    /// Formats the report without warnings, which are not part of the requested output.
     fn text(&self) -> String {
         let mut text = String::new();
         let _ =

@@ -1,4 +1,4 @@
-//! What is wrong or odd about something that was sent, and where.
+//! An error or a warning about a request, with its place.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ pub struct Remark {
     pub column: Option<u32>,
     /// In one sentence without a full stop.
     pub message: String,
-    /// What to do about it.
+    /// The remedy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
 }

@@ -12,13 +12,13 @@ use super::table::{Align, Table};
 /// Routes, each VRF's in the order of their prefixes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Routes {
-    /// How many there are that were asked for; more than are listed when a limit was given.
+    /// The number of requested routes; more than are listed if a limit was given.
     pub total: usize,
     /// Each route.
     pub routes: Vec<stats::RouteRow>,
 }
 
-/// Which routes are asked for.
+/// The filter of routes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filter {
     /// Only this VRF's.
@@ -30,7 +30,7 @@ pub struct Filter {
 }
 
 impl Routes {
-    /// Those of the routes that are asked for.
+    /// Returns the routes that pass the filter.
     pub fn new(mut rows: Vec<stats::RouteRow>, filter: &Filter) -> Self {
         if let Some(vrf) = &filter.vrf {
             rows.retain(|row| row.vrf == *vrf);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use weir_plane::engine::{TraceRow, TraceStep};
-use weir_plane::model::PerFamily;
+use weir_plane::model::{Lifetime, Lifetimes, PerFamily};
 use weir_plane::stats::*;
 
 use super::acl::{Acls, Chain, Hits, List, WorstLookup};
@@ -34,6 +34,7 @@ pub(crate) fn flows() -> Flows {
         expires: Duration::from_secs(86_400),
         packets: [100, 99],
         bytes: [5200, 148_000],
+        slow: [None, Some("new")],
     };
     let fast_path =
         FastPath { learned: 3, octets: 4096, hits: 1200, new: 5, changed: 2, excluded: 7, ..FastPath::default() };
@@ -119,6 +120,8 @@ pub(crate) fn sas() -> Vec<SaStats> {
             reserved: Some(1_048_577),
             exhausted: 0,
             unreserved: 0,
+            path_mtu: Some(weir_plane::stats::PathMtu { mtu: 1400, left: std::time::Duration::from_secs(540) }),
+            life: Some(SaLife { age: Duration::from_secs(3700), phase: SaPhase::Soft("time") }),
         }),
         inbound: Some(SaInbound {
             spi: 0x2001,
@@ -133,7 +136,14 @@ pub(crate) fn sas() -> Vec<SaStats> {
             malformed: 0,
             dummies: 0,
             selector: 0,
+            life: Some(SaLife { age: Duration::from_secs(60), phase: SaPhase::Fresh }),
         }),
+        keepalives: 0,
+        lifetimes: Lifetimes {
+            soft: Lifetime { time: Some(Duration::from_secs(3600)), ..Lifetime::default() },
+            hard: Lifetime { time: Some(Duration::from_secs(5400)), packets: Some(1 << 30), ..Lifetime::default() },
+        },
+        expired: 0,
         origin: "edge.toml:20".to_owned(),
     }]
 }
@@ -342,7 +352,16 @@ pub(crate) fn acls() -> Acls {
 }
 
 pub(crate) fn snapshot() -> Snapshot {
-    let node = |name, state, calls, packets, ticks| NodeStats { name, state, calls, packets, suspends: 0, ticks };
+    let node = |name, state, calls, packets, ticks| NodeStats {
+        name,
+        state,
+        calls,
+        packets,
+        ticks,
+        by_packets: vec![0, 0, 0, 0, 0, 0, 0, 0, calls],
+        by_ticks: [vec![0, calls], vec![0; 14]].concat(),
+        ..NodeStats::default()
+    };
     let drop =
         |reason: &'static str, description: &'static str, severity: &'static str, node: &'static str, packets| {
             let [reason, description, severity, node] = [reason, description, severity, node].map(Into::into);

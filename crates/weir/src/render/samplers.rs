@@ -26,11 +26,11 @@ pub struct Sampler {
     pub name: String,
     /// Packets of which some were to be taken.
     pub offered: u64,
-    /// Those that were.
+    /// Packets that were sampled.
     pub taken: u64,
-    /// Those that would have been, but were too many for a second.
+    /// Packets that were not sampled because of the rate limit.
     pub over_rate: u64,
-    /// Those that would have been, but came faster than they were written.
+    /// Packets that were not sampled because they came faster than they were written.
     pub ring_full: u64,
     /// Its files; `null` without any.
     pub pcap: Option<Pcap>,
@@ -54,7 +54,7 @@ pub struct Pcap {
     pub lost: u64,
     /// Files that made room for the next.
     pub rotations: u64,
-    /// What is wrong now; `null`: nothing.
+    /// The present error; `null` without one.
     pub error: Option<String>,
 }
 
@@ -74,7 +74,7 @@ pub struct Ipfix {
     pub lost: u64,
     /// Times that the collector's host said that nobody listens there: the message before is lost.
     pub refused: u64,
-    /// What is wrong now; `null`: nothing.
+    /// The present error; `null` without one.
     pub error: Option<String>,
 }
 

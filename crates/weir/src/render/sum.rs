@@ -22,7 +22,7 @@ pub struct Sum {
     pub dropped: u64,
     /// Packets gone into others: fragmented, reassembled or merged.
     pub absorbed: u64,
-    /// What is not accounted for. While packets flow, the counters of one moment need not agree; at rest it is 0.
+    /// The imbalance of the sum. While packets flow, the counters of one moment need not agree; at rest it is 0.
     pub imbalance: i64,
 }
 

@@ -1,4 +1,4 @@
-//! What `weir run` says at its end.
+//! The summary at the end of `weir run`.
 
 use std::fmt::Write as _;
 
@@ -59,7 +59,7 @@ pub struct Summary {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ended {
-    /// It was told to by a signal.
+    /// A signal ended it.
     Signal,
     /// Its time was up.
     Duration,

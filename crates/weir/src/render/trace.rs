@@ -36,7 +36,7 @@ pub struct Step {
     pub interface: String,
     /// The packet at that node.
     pub packet: String,
-    /// What the node found or decided; may be empty.
+    /// The finding or decision of the node; may be empty.
     pub note: String,
     /// The rule or list that decided about the packet at the node: its list, where it was declared, and itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! What access lists and allowlists decided about a packet, and by what.
+//! The decisions of access lists and allowlists about a packet.
 
 use serde::Serialize;
 use weir_plane::acl::Action;
@@ -13,11 +13,11 @@ use crate::rules::acl::protocol_name;
 use crate::rules::binding::Binding;
 use crate::rules::{Names, acl};
 
-/// What the access lists of an interface decided.
+/// The decision of an interface's access lists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Filter {
-    /// The interface that asked them.
+    /// The interface of the lists.
     pub interface: String,
     /// `in` or `out`.
     pub direction: &'static str,
@@ -27,7 +27,7 @@ pub struct Filter {
     pub action: &'static str,
     /// No rule matched: this is what the list does then.
     pub by_default: bool,
-    /// What decided.
+    /// The rule that decided.
     pub by: Rule,
     /// How the packet belongs to a session that the rule opened: `opens`, `original`, `reply`, or `error` for an ICMP error
     /// about a packet of it.
@@ -35,7 +35,7 @@ pub struct Filter {
     pub session: Option<&'static str>,
 }
 
-/// What the access lists of an interface made of a fragment, as some rule asks for what only the first of a packet says.
+/// The treatment of a fragment by an interface's access lists, if a rule matches fields that only first fragments have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Fragment {
@@ -46,11 +46,11 @@ pub struct Fragment {
     /// `given`: rules saw what the first fragment says. `waits`: for that one. `no-room`: to wait. `refused`: it and others
     /// do not go together, or a header is not whole.
     pub fragment: &'static str,
-    /// What the first fragment says, if rules saw that.
+    /// The fields of the first fragment, if rules used them.
     pub first: Option<String>,
 }
 
-/// What an allowlist says of a source.
+/// The verdict of an allowlist on a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Allowed {
     /// The list.
@@ -63,7 +63,7 @@ pub struct Allowed {
     pub by: Option<String>,
 }
 
-/// What bindings of hardware addresses say of who sent a packet.
+/// The decision of bindings about the sender of a packet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Bound {
     /// Their name.
@@ -76,7 +76,7 @@ pub struct Bound {
     pub by: Option<Rule>,
 }
 
-/// What access lists made of a fragment.
+/// Returns the treatment of a fragment by access lists.
 pub(super) fn fragments(names: &[String], outcome: &Outcome) -> Vec<Fragment> {
     let of = |piece: &Piece| {
         let (fragment, first) = match piece.fragmented {
@@ -91,7 +91,7 @@ pub(super) fn fragments(names: &[String], outcome: &Outcome) -> Vec<Fragment> {
     outcome.fragments.iter().map(of).collect()
 }
 
-/// What a first fragment says, in the words of rules.
+/// Formats the transport header of a first fragment in the words of rules.
 fn transport(protocol: u8, upper: Upper) -> String {
     let name = protocol_name(protocol).map_or_else(|| format!("protocol {protocol}"), str::to_owned);
     match upper {
@@ -102,7 +102,7 @@ fn transport(protocol: u8, upper: Upper) -> String {
     }
 }
 
-/// What bindings said.
+/// Returns the decision of bindings.
 pub(super) fn bound(harness: &Harness, outcome: &Outcome) -> Option<Bound> {
     let decision = outcome.bindings?;
     let list = harness.model().bindings.get(usize::from(decision.list.0))?;
@@ -129,7 +129,7 @@ fn action(action: Action) -> &'static str {
     }
 }
 
-/// What access lists decided, in the order in which a packet came to them.
+/// Returns the decisions of access lists, in order.
 pub(super) fn filters(harness: &Harness, names: &[String], outcome: &Outcome) -> Vec<Filter> {
     outcome.acl.iter().map(|filtered| filter(harness, names, filtered)).collect()
 }
@@ -159,7 +159,7 @@ pub(crate) fn acl_rule(gateway: &Gateway, decision: &AclDecision) -> Named {
     Named { text, origin: decision.origin, said }
 }
 
-/// What allowlists said, in their order, up to the one that refused.
+/// Returns the verdicts of allowlists in order, up to the one that refused.
 pub(super) fn allowed(harness: &Harness, outcome: &Outcome) -> Vec<Allowed> {
     let of = |listed: &Listed| {
         let list = &harness.model().allowlists[usize::from(listed.list.0)];
@@ -248,7 +248,7 @@ impl Fragment {
     /// In a sentence. `waits`: it still does.
     pub(super) fn sentence(&self, waits: bool) -> String {
         let Fragment { interface, fragment, first, .. } = self;
-        let of_lists = format!("the lists on {interface} ask for what only that says");
+        let of_lists = format!("lists on {interface} match fields that only it has");
         match (*fragment, first) {
             (_, Some(first)) => format!("for the lists on {interface} it has what the first fragment says: {first}"),
             ("waits", None) if waits => format!("waits for the first fragment of its packet: {of_lists}"),

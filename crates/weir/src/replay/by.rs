@@ -40,7 +40,7 @@ pub(super) fn place(harness: &Harness, outcome: &Outcome) -> Option<Place> {
         Verdict::Drop(Reason::SpdDiscard | Reason::SpdNoMatch | Reason::SpdUnprotected) => {
             return spd::dropped_by(harness, outcome);
         }
-        Verdict::Drop(Reason::EspNoSa | Reason::EspSelector) if !outcome.spd.is_empty() => {
+        Verdict::Drop(Reason::EspNoOutbound | Reason::EspSelector) if !outcome.spd.is_empty() => {
             return spd::dropped_by(harness, outcome);
         }
         Verdict::Drop(Reason::AclFragment) => return access::asked_by(harness, outcome),
@@ -48,6 +48,7 @@ pub(super) fn place(harness: &Harness, outcome: &Outcome) -> Option<Place> {
         Verdict::Drop(Reason::AclEthertype) => return harness.place(outcome.unlisted?.origin),
         Verdict::Drop(
             Reason::EspReplay
+            | Reason::EspExpired
             | Reason::EspAuth
             | Reason::EspMalformed
             | Reason::EspDummy

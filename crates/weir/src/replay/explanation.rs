@@ -30,7 +30,7 @@ pub use super::way::{Esp, Mtu, NextHop, Route};
 /// The neighbour that a packet comes from when its text names none.
 const NEIGHBOR: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
 
-/// What becomes of a packet, and why. As JSON, `weir.explain/1`.
+/// The verdict on a packet, with its reasons. As JSON, `weir.explain/1`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Explanation {
@@ -45,24 +45,24 @@ pub struct Explanation {
     pub verdict: &'static str,
     /// Why it is dropped.
     pub reason: Option<&'static str>,
-    /// What that means.
+    /// The description of the reason.
     pub description: Option<&'static str>,
     /// The line that decided; `None` when weir itself did.
     pub by: Option<Line>,
     /// The nodes that it passes, answers to it included.
     pub steps: Vec<Step>,
-    /// What is decided about its source, where the interface has a policy.
+    /// The decision about its source, if the interface has a policy.
     pub sav: Option<Validation>,
-    /// What bindings of hardware addresses say of who sent it.
+    /// The decision of bindings about the sender.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bindings: Option<Bound>,
-    /// What access lists make of it as a fragment, where a rule asks for what only the first of its packet says.
+    /// The treatment as a fragment by access lists, if a rule matches fields that only first fragments have.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fragments: Vec<Fragment>,
-    /// What access lists decide about it, in the order in which it comes to them.
+    /// The decisions of access lists, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub acl: Vec<Filter>,
-    /// What the allowlists of its interface say of its source, up to the one that refuses it.
+    /// The verdicts of the interface's allowlists on its source, up to the one that refuses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<Allowed>,
     /// The effects of rules that translate.
@@ -82,9 +82,9 @@ pub struct Explanation {
     pub esp: Option<Esp>,
     /// The route that is looked up for it.
     pub route: Option<Route>,
-    /// Who it is sent to.
+    /// The next hop.
     pub next_hop: Option<NextHop>,
-    /// What the next link carries.
+    /// The MTU of the next link.
     pub mtu: Option<Mtu>,
     /// The packets that leave.
     pub out: Vec<Out>,
@@ -95,13 +95,13 @@ pub struct Explanation {
 pub struct Step {
     /// The node.
     pub node: &'static str,
-    /// What it does.
+    /// The action of the route.
     pub does: &'static str,
     /// The packet's interface, as far as it is known there.
     pub interface: String,
     /// The packet as it comes to the node.
     pub packet: String,
-    /// What has been found for it; may be empty.
+    /// The finding for it; may be empty.
     pub note: String,
 }
 
@@ -354,7 +354,7 @@ impl fmt::Display for Explanation {
         }
         if let Some(NextHop { interface, address, mac, by }) = &self.next_hop {
             let known = mac.as_ref().map_or_else(
-                || "has no [[neighbor]], so its hardware address must be asked for".to_owned(),
+                || "has no [[neighbor]], so its hardware address has to be resolved".to_owned(),
                 |mac| format!("is at {mac}"),
             );
             section(f, "next hop", &format!("{address} on {interface} {known}"), by.as_ref())?;
@@ -385,7 +385,7 @@ impl fmt::Display for Explanation {
 }
 
 impl Explanation {
-    /// What access lists say of a direction.
+    /// Writes the decisions of access lists in a direction.
     fn write_access(&self, f: &mut fmt::Formatter<'_>, direction: &str) -> fmt::Result {
         for fragment in self.fragments.iter().filter(|fragment| fragment.direction == direction) {
             section(f, "fragment", &fragment.sentence(self.verdict == Verdict::Held.name()), None)?;

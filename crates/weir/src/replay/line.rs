@@ -1,4 +1,4 @@
-//! What became of one packet, on one line.
+//! The verdict on a packet, on one line.
 
 use std::fmt;
 
@@ -29,18 +29,18 @@ pub struct Line<'a> {
     pub by: Option<String>,
     /// The interfaces that answers to it left by, each once: ICMP errors, echo replies.
     pub answer: Vec<&'a str>,
-    /// What was decided about its source; `None` where nobody asked.
+    /// The decision about its source; `None` if it was not validated.
     pub sav: Option<Validation>,
-    /// What bindings of hardware addresses say of who sent it.
+    /// The decision of bindings about the sender.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bindings: Option<Bound>,
-    /// What access lists made of it as a fragment, where a rule asks for what only the first of its packet says.
+    /// The treatment as a fragment by access lists, if a rule matches fields that only first fragments have.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fragments: Vec<Fragment>,
-    /// What access lists decided about it, in the order in which it came to them.
+    /// The decisions of access lists, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub acl: Vec<Filter>,
-    /// What the allowlists of its interface say of its source, up to the one that refused it.
+    /// The verdicts of the interface's allowlists on its source, up to the one that refused.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<Allowed>,
     /// The effects of rules that translate.

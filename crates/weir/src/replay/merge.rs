@@ -60,9 +60,9 @@ pub(crate) enum Own {
 /// Which unicast frames of a capture come to the gateway's own hardware address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// Those that were sent there.
+    /// Packets to the gateway's own address.
     Own,
-    /// Those that were sent to this station, too: the gateway takes its place.
+    /// Also packets to this station, whose place the gateway takes.
     Station([u8; 6]),
     /// All of them.
     Any,
@@ -152,7 +152,7 @@ impl Merge {
                     }
                 }
                 Ok(None) => {}
-                // The capture has ended; of several failures, the first is told.
+                // The capture has ended; of several errors, the first is reported.
                 Err(error) => {
                     failure.get_or_insert(error);
                 }
@@ -186,7 +186,7 @@ impl Merge {
         self.captures.iter().map(|capture| capture.reader.position()).sum()
     }
 
-    /// What was passed over so far.
+    /// Returns the counts of packets that were passed over so far.
     pub(crate) fn passed_over(&self) -> PassedOver {
         self.passed_over
     }

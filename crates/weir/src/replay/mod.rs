@@ -1,13 +1,13 @@
 //! Replays: captures through the graph of a live gateway, with a line for each packet.
 //!
 //! Only ports, clock and randomness differ from `weir run`. `merge` puts the packets of all captures in the order of
-//! their timestamps, a [`Harness`] runs the graph over them, [`sink`] takes what comes out, and a [`Line`] tells what
-//! became of each. [`explanation`] does the same to a single packet and tells everything.
+//! their timestamps, a [`Harness`] runs the graph over them, [`sink`] takes the packets that leave, and a [`Line`] has
+//! the verdict on each. [`explanation`] does the same for a single packet, with all details.
 //!
-//! **Vectors.** A live gateway takes what has arrived; so does a replay. A vector holds a packet and those that follow
-//! it within [`WINDOW`], up to 256 of them, and the clock stands at the latest of their timestamps while the graph runs.
-//! Nothing else moves the clock, and it never goes back. Equal inputs, configuration and seed give equal results, to the
-//! octet.
+//! **Vectors.** A replay takes packets that arrived together, as a live gateway does. A vector holds a packet and the
+//! packets that follow within [`WINDOW`], up to 256. The clock stands at the latest of their timestamps while the graph
+//! runs. Nothing else moves the clock, and it never goes back. Equal inputs, configuration and seed give equal results,
+//! to the octet.
 
 pub(crate) mod access;
 mod by;
@@ -96,12 +96,12 @@ pub enum ReplayError {
         /// The two stations.
         stations: [MacAddress; 2],
     },
-    /// The folder for the captures of what comes out cannot be made.
+    /// The folder for the output captures cannot be created.
     #[error("{}: cannot be created: {source}", path.display())]
     Folder {
         /// The folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// There is no room for buffers or routes.
@@ -118,7 +118,7 @@ pub enum NotAnInput {
     /// There is no such interface.
     #[error("there is no interface `{name}`; {}", known(.ports, .suggestion.as_deref()))]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// The interfaces that packets can come in by.
         ports: Vec<String>,
@@ -128,7 +128,7 @@ pub enum NotAnInput {
     /// The interface is a VLAN: frames arrive on its parent.
     #[error("`{name}` is a VLAN of `{parent}`: frames arrive there with their tags, so name `{parent}`")]
     Vlan {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// Its parent.
         parent: String,
@@ -212,7 +212,7 @@ pub struct Replay {
     summary: Summary,
 }
 
-/// What a replay did.
+/// The summary of a replay.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Summary {
     /// Packets read.
@@ -281,13 +281,13 @@ impl Replay {
         })
     }
 
-    /// Replays everything; `tell` is given the line of each packet, in order; but that of a fragment that has
-    /// to wait for the first of its datagram when it is known what becomes of it.
+    /// Replays all captures. The closure gets the line of each packet in order. The line of a fragment that is held for
+    /// its first fragment follows when its verdict is known.
     ///
     /// A capture that turns out unreadable ends there, and the others go on.
     ///
     /// # Errors
-    /// At once, when what comes out or a line cannot be written. At the end, for the first capture that could not be
+    /// At once, if an output packet or a line cannot be written. At the end, for the first capture that could not be
     /// read to its end.
     pub fn run(&mut self, mut tell: impl FnMut(&Line<'_>) -> io::Result<()>) -> Result<(), ReplayError> {
         let mut start = Time(0);
@@ -300,7 +300,7 @@ impl Replay {
             if self.pending.is_empty() {
                 start = next.record.time;
             }
-            // Numbers within the harness are those of 32 bits: what is pending at one time is told apart.
+            // Numbers within the harness have 32 bits: pending packets are distinguished by them.
             let number = self.summary.packets + 1;
             if !self.harness.inject(next.port, next.record.frame, next.record.time, number as u32) {
                 if self.pending.is_empty() {
@@ -336,14 +336,14 @@ impl Replay {
         }
     }
 
-    /// Runs the graph over the vector and tells what became of its packets, and of those that waited and need not any more.
+    /// Runs the graph over the vector, and writes the lines of its packets and of released packets.
     fn settle(&mut self, tell: &mut impl FnMut(&Line<'_>) -> io::Result<()>) -> Result<(), ReplayError> {
         let outcomes = self.harness.run();
         self.written()?;
         let mut outcomes: HashMap<u32, Outcome> =
             outcomes.into_iter().map(|outcome| (outcome.ordinal, outcome)).collect();
         let mut told: Vec<(Pending, Option<Outcome>)> = Vec::with_capacity(self.pending.len());
-        // Those that waited have the lesser numbers.
+        // Released packets have the lesser numbers.
         for (number, (pending, before)) in std::mem::take(&mut self.waiting) {
             match outcomes.remove(&(number as u32)) {
                 Some(later) => told.push((pending, Some(before.and_then(later)))),
@@ -364,7 +364,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Tells what became of a packet.
+    /// Writes the line of a packet.
     fn tell(
         &mut self,
         pending: &Pending,
@@ -415,7 +415,7 @@ impl Replay {
         }
     }
 
-    /// What the replay did so far.
+    /// Returns the summary so far.
     pub fn summary(&self) -> Summary {
         let drops = Reason::ALL.iter().map(|&reason| DropStats {
             reason: reason.name().into(),

@@ -78,7 +78,7 @@ struct Captures {
 impl Files {
     /// Makes a capture for every interface of the model.
     pub(super) fn create(folder: &Path, gateway: &Gateway, inputs: &[Input]) -> Result<Files, CaptureError> {
-        // A file by any of its names. What cannot be looked at is told when it is opened.
+        // Identifies a file by any of its names. A file that cannot be examined causes an error when it is opened.
         let identity = |path: &Path| std::fs::metadata(path).ok().map(|data| (data.dev(), data.ino()));
         let read: Vec<_> = inputs.iter().filter_map(|input| identity(&input.path)).collect();
         let paths = gateway.interfaces.iter().map(|interface| folder.join(format!("{}.pcap", interface.name)));
@@ -155,7 +155,7 @@ fn tagged(harness: &Harness, port: u32) -> HashMap<(u16, u16, u16), u32> {
     vlans.collect()
 }
 
-/// A port that tells its interfaces apart by the tags of what is sent.
+/// A port that distinguishes its interfaces by the tags of their frames.
 struct Port<S> {
     untagged: u32,
     tagged: HashMap<(u16, u16, u16), u32>,

@@ -27,7 +27,7 @@ pub(crate) fn station(path: &Path) -> Result<Result<Taken, Undecided>, CaptureEr
     // Addresses that are in every frame so far, and whether one was sent to them.
     let mut common: Option<Vec<([u8; 6], bool)>> = None;
     for _ in 0..LOOKED_AT {
-        // Where the file is broken is told by who reads all of it.
+        // The replay, which reads the whole file, reports the place of an error.
         let Ok(Some(record)) = reader.read() else { break };
         let Some((to, rest)) = record.frame.split_first_chunk::<6>() else { continue };
         let Some(from) = rest.first_chunk::<6>() else { continue };

@@ -1,4 +1,4 @@
-//! What was decided about a packet's source, and by what.
+//! The decision about a packet's source.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ use weir_plane::model::Place;
 
 use crate::render::time::utc_seconds;
 
-/// What source address validation said of a packet.
+/// The verdict of source address validation on a packet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Validation {
     /// The policy of the interface.
@@ -20,18 +20,18 @@ pub struct Validation {
     pub interface: String,
     /// Its source.
     pub source: IpAddr,
-    /// `valid`, `invalid`, `unknown` where no rule knows the source and that is no fault, or `exempt` where it was not asked
-    /// about.
+    /// `valid`, `invalid`, `unknown` where no rule covers the source and the policy lets it pass, or `exempt` where the
+    /// packet was not validated.
     pub verdict: &'static str,
     /// It may go on.
     pub passes: bool,
-    /// What becomes of packets that are not valid: the policy's action.
+    /// The action of the policy for invalid packets.
     pub action: &'static str,
     /// Why, in words.
     pub why: String,
-    /// What decided, most often one rule.
+    /// The rules or the route that decided, most often one.
     pub by: Vec<Rule>,
-    /// What came nearest to permitting the packet and did not.
+    /// The rule or route nearest to permitting the packet.
     pub nearest: Option<Nearest>,
 }
 
@@ -43,9 +43,9 @@ pub struct Rule {
     pub rule: String,
     /// `FILE:LINE` of where it was declared; `None` where it was said while the gateway ran.
     pub place: Option<String>,
-    /// What stands there.
+    /// The text at that place.
     pub text: Option<String>,
-    /// Who said it while the gateway ran.
+    /// The source of a live edit.
     pub said_by: Option<String>,
     /// When, in seconds of the Unix epoch.
     pub time: Option<u64>,
@@ -82,7 +82,7 @@ impl Validation {
         }
     }
 
-    /// What becomes of the packet beside being dropped, if it is not valid.
+    /// Returns the fate of an invalid packet beside being dropped.
     pub(super) fn fate(&self) -> Option<&'static str> {
         match (self.verdict, self.action) {
             ("invalid", "permit") => Some("only counted"),

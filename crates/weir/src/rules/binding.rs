@@ -30,7 +30,7 @@ const LENGTH: u8 = 48;
 /// A rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Binding {
-    /// What it does with what it matches.
+    /// The action.
     pub action: Action,
     /// Source hardware addresses: one whose bits beyond the length are clear, and the length, up to 48; `None`: any.
     pub mac: Option<(MacAddress, u8)>,

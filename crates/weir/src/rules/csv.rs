@@ -62,7 +62,7 @@ pub(super) fn read(text: &str, names: &mut Names, sink: &mut Sink<'_>) -> Vec<Li
     lines
 }
 
-/// What is wrong with which field of a record, or with all of it.
+/// An error about a field of a record, or about the whole record.
 type Failure = (Option<usize>, Problem);
 
 fn header(record: &::csv::StringRecord) -> Result<Columns, Failure> {

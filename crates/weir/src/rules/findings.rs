@@ -1,4 +1,4 @@
-//! What is wrong with a text of rules, or odd, and where.
+//! Errors and warnings about a text of rules, with their places.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use super::words::Problem;
 /// Findings of one kind that are kept: the millionth wrong line teaches nothing new.
 const SHOWN: usize = 20;
 
-/// What a finding is about.
+/// The subject of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
@@ -29,7 +29,7 @@ pub enum Kind {
 /// One thing that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// What it is about.
+    /// The subject.
     pub kind: Kind,
     /// Where, in octets of the text.
     pub range: Range<usize>,
@@ -37,9 +37,9 @@ pub struct Finding {
     pub line: u32,
     /// The column, from 1, in characters.
     pub column: u32,
-    /// What is wrong, in one sentence without a full stop.
+    /// The problem, in one sentence without a full stop.
     pub message: String,
-    /// What to do about it.
+    /// The remedy.
     pub help: Option<String>,
 }
 
@@ -103,7 +103,7 @@ pub(super) struct Sink<'t> {
     text: &'t str,
     pub(super) errors: Findings,
     pub(super) warnings: Findings,
-    /// The last line that was asked for, and where it starts.
+    /// The line that was looked up last, and where it starts.
     line: (u32, usize),
 }
 

@@ -33,7 +33,7 @@ struct Entry<'t> {
 #[derive(Deserialize)]
 struct Text<'t>(#[serde(borrow)] Cow<'t, str>);
 
-/// Reads the objects of a text, and goes on after those that are no rules. An error of syntax ends it.
+/// Reads the objects of a text, and continues after objects that are not rules. A syntax error ends it.
 pub(super) fn read(text: &str, names: &mut Names, sink: &mut Sink<'_>) -> Vec<Line> {
     let body = text.trim_start_matches('\u{feff}');
     let mut reader = serde_json::Deserializer::from_str(body);

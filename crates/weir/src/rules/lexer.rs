@@ -12,14 +12,14 @@ pub(super) struct Token<'t> {
     pub(super) range: Range<usize>,
 }
 
-/// What a word is.
+/// The kind of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum What<'t> {
     /// Characters up to a blank, a comma, a double quote or `#`.
     Word(&'t str),
     /// `,`
     Comma,
-    /// What stands between double quotes, with its backslashes.
+    /// The text between double quotes, with its backslashes.
     Text(&'t str),
     /// There is nothing more.
     End,
@@ -37,7 +37,7 @@ impl What<'_> {
     }
 }
 
-/// Cuts a line into words. Copies are cheap: whoever wants to look ahead, does so on one.
+/// Splits a line into words. Copies are cheap: a reader that looks ahead uses a copy.
 #[derive(Debug, Clone)]
 pub(super) struct Lexer<'t> {
     line: &'t str,

@@ -68,25 +68,25 @@ pub const LONGEST_COMMENT: usize = 255;
 pub struct Rule {
     /// Whose list it stands in.
     pub scope: Scope,
-    /// What it does with what it covers.
+    /// The action.
     pub action: Action,
     /// The sources that it covers, host bits clear; `None`: any of both families.
     pub from: Option<IpNet>,
     /// The interfaces that it is about, by name and each once, not empty; `None`: all.
     pub on: Interfaces,
-    /// What people say of it: up to [`LONGEST_COMMENT`] octets without control characters.
+    /// The operator's comment: up to [`LONGEST_COMMENT`] octets without control characters.
     pub comment: Option<Box<str>>,
 }
 
 /// Interfaces by their names; `None`: all of them.
 pub type Interfaces = Option<Arc<[Arc<str>]>>;
 
-/// What a rule does.
+/// The action of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// What it covers is valid.
+    /// The sources are valid.
     Permit,
-    /// What it covers is not.
+    /// The sources are invalid.
     Deny,
 }
 
@@ -116,7 +116,7 @@ pub struct Line {
 pub struct Reading {
     /// The rules, in the order of the text.
     pub lines: Vec<Line>,
-    /// What is odd about them.
+    /// The warnings about them.
     pub warnings: Findings,
 }
 
@@ -174,12 +174,12 @@ pub fn parse(text: &str, names: &mut Names) -> Result<(Rule, Findings), Findings
     }
 }
 
-/// What names the rules of a prefix: the words before and behind `from`.
+/// The name of a prefix's rules: the words before and behind `from`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntryName {
     /// Whose list they stand in.
     pub scope: Scope,
-    /// What they do.
+    /// The action.
     pub action: Action,
     /// Their sources; `None`: any of both families.
     pub from: Option<IpNet>,
@@ -241,7 +241,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// What people say of a rule, behind it.
+/// Writes the comment behind a rule.
 fn write_comment(f: &mut fmt::Formatter<'_>, comment: Option<&str>) -> fmt::Result {
     match comment {
         Some(comment) => write!(f, " comment \"{}\"", comment.replace('\\', "\\\\").replace('"', "\\\"")),

@@ -37,12 +37,12 @@ pub(super) struct Shared {
 }
 
 impl Names {
-    /// What these words mean as interfaces of a rule.
+    /// Returns the list of interfaces that these words name.
     ///
     /// # Errors
     /// If one of the words is not in its place, with its index.
     pub(super) fn list(&mut self, words: &[&str]) -> Result<Shared, (usize, Problem)> {
-        // Words of lists that are known have no commas, so whoever has as many commas and words has the same words.
+        // Words of known lists have no commas, so the key with as many commas and words has the same words.
         self.key.clear();
         self.key.extend_from_slice(&words.len().to_le_bytes());
         for word in words {

@@ -20,7 +20,7 @@ pub(super) fn parse(line: &str, base: usize, names: &mut Names, sink: &mut Sink<
     }
 }
 
-/// What ends the reading of a line, and where in it.
+/// The error that ends the reading of a line, with its place.
 pub(super) type Failure = (Range<usize>, Problem);
 
 fn rule(line: &str, base: usize, names: &mut Names, sink: &mut Sink<'_>) -> Result<Rule, Failure> {
@@ -75,7 +75,7 @@ fn rule(line: &str, base: usize, names: &mut Names, sink: &mut Sink<'_>) -> Resu
     Ok(Rule { scope, action, from, on: shared.on, comment })
 }
 
-/// What names the rules of a prefix.
+/// Reads the name of a prefix's rules.
 pub(super) fn entry(line: &str, sink: &mut Sink<'_>) -> Result<EntryName, Failure> {
     let mut lexer = Lexer::new(line);
     let (mut word, mut range) = self::word(&mut lexer, "a prefix or `any`")?;
@@ -96,7 +96,7 @@ pub(super) fn entry(line: &str, sink: &mut Sink<'_>) -> Result<EntryName, Failur
     if token.what == What::End { Ok(EntryName { scope, action, from }) } else { Err(expected("the end", &token)) }
 }
 
-/// What stands behind the word `comment`, and then nothing more.
+/// Reads the text behind the word `comment`, and the end.
 pub(super) fn comment(lexer: &mut Lexer<'_>) -> Result<Box<str>, Failure> {
     let token = lexer.next()?;
     let What::Text(raw) = token.what else { return Err(expected("a comment in double quotes", &token)) };

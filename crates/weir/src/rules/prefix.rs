@@ -27,7 +27,7 @@ pub(crate) fn unmapped(net: IpNet) -> Option<Ipv4Net> {
     Ipv4Net::new(net.addr().to_ipv4_mapped()?, length).ok()
 }
 
-/// What is wrong with the length of something that else looks like a prefix.
+/// Returns help about the length of a text that otherwise looks like a prefix.
 pub(crate) fn length_help(text: &str) -> Option<&'static str> {
     let (address, length) = text.split_once('/')?;
     if length.is_empty() || !length.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -1,6 +1,6 @@
 //! Numbers as people write them: `1500`, `10k`, `2.5M`.
 
-/// What may stand behind a number, and how many zeros it stands for, the greatest first.
+/// The suffixes of numbers, with the number of zeros that each stands for, the greatest first.
 const MULTIPLES: [(char, usize); 3] = [('G', 9), ('M', 6), ('k', 3)];
 
 /// A whole number once multiplied. More than a u64 holds is taken as its greatest value.

@@ -1,4 +1,4 @@
-//! What the words of a rule mean, whatever format they stand in.
+//! The meaning of a rule's words, for all formats.
 
 use ipnet::IpNet;
 
@@ -7,7 +7,7 @@ use super::names::{LONGEST_NAME, is_name};
 use super::{ANY, Action, INTERFACE, LONGEST_COMMENT, Scope, prefix};
 use crate::suggest::closest;
 
-/// What is wrong, or odd, about a word; where it stands, its reader knows.
+/// A problem of a word. Its place is known to the reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Problem {
     pub(super) kind: Kind,
@@ -87,7 +87,7 @@ pub(super) fn source(word: &str) -> Result<(Option<IpNet>, Option<Problem>), Pro
     }
 }
 
-/// What may be the name of an interface.
+/// Checks that a word may be the name of an interface.
 pub(super) fn interface(word: &str) -> Result<(), Problem> {
     if is_name(word) {
         return Ok(());
@@ -114,7 +114,7 @@ pub(super) fn repeated(name: &str) -> Problem {
     Problem::new(Kind::Repeated, format!("the rule names `{name}` twice"))
 }
 
-/// What people say of a rule.
+/// Checks the operator's comment on a rule.
 pub(super) fn comment(text: &str) -> Result<Box<str>, Problem> {
     if text.len() > LONGEST_COMMENT {
         let message = format!("a comment has at most {LONGEST_COMMENT} octets, not {}", text.len());

@@ -26,7 +26,7 @@ const BATCH: usize = 64 << 10;
 /// Octets that a file begins with.
 const START: u64 = 24;
 
-/// What was written, and what was not.
+/// The counts of written and lost records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Written {
     /// Samples written.
@@ -65,7 +65,7 @@ impl Files {
     /// Begins a file, an earlier one of this name becoming an older one.
     ///
     /// # Errors
-    /// When it cannot be created; it is then tried again later by whoever keeps what [`Files::failed`] gives.
+    /// If the file cannot be created. The owner of the error of [`Files::failed`] tries again later.
     pub(super) fn open(spec: SampleFiles) -> Result<Files, io::Error> {
         let mut files = Files::closed(spec);
         files.begin()?;
@@ -94,7 +94,7 @@ impl Files {
         let _ = self.remove_surplus();
     }
 
-    /// What was written so far.
+    /// Returns the counts so far.
     pub(super) fn written(&self) -> Written {
         self.written
     }
@@ -109,7 +109,7 @@ impl Files {
         self.length
     }
 
-    /// What is wrong, if something is.
+    /// Returns the present error, if there is one.
     pub(super) fn failure(&self) -> Option<&str> {
         self.failure.as_ref().map(|failure| failure.error.as_str())
     }
@@ -291,7 +291,7 @@ mod tests {
         SampleFiles { path: folder.join("samples.pcap"), max_bytes, max_files }
     }
 
-    /// What the files hold, the newest first: as many records as there are whole, numbers in their frames.
+    /// Reads the files, the newest first: the whole records as numbers in their frames.
     fn read(spec: &SampleFiles) -> Vec<Vec<u32>> {
         let paths = std::iter::once(spec.path.clone()).chain((1..).map(|number| older(&spec.path, number)));
         let records = |path: PathBuf| {

@@ -42,7 +42,7 @@ pub struct OpenError {
     pub path: PathBuf,
     /// Where it was declared.
     pub origin: Origin,
-    /// What the system says.
+    /// The error of the system.
     pub source: io::Error,
 }
 
@@ -174,12 +174,12 @@ impl Thread {
         self.waker.wake();
     }
 
-    /// What samplers are and did.
+    /// Returns the status of all samplers.
     pub fn status(&self) -> Vec<Status> {
         self.shared.status().clone()
     }
 
-    /// It ended without being told to.
+    /// Returns whether the thread ended without a command to end.
     pub fn has_failed(&self) -> bool {
         self.thread.as_ref().is_some_and(JoinHandle::is_finished)
     }

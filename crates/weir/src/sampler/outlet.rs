@@ -27,7 +27,7 @@ impl Moment {
     }
 }
 
-/// What a sampler is and did, but for what the workers counted of it.
+/// The status of a sampler, without the counters of workers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
     /// Its name.
@@ -47,9 +47,9 @@ pub struct PcapStatus {
     pub path: PathBuf,
     /// Octets in it.
     pub length: u64,
-    /// What was written to all of them.
+    /// The counts of records written to all of them.
     pub written: Written,
-    /// What is wrong, if something is.
+    /// The present error, if there is one.
     pub failure: Option<String>,
 }
 
@@ -58,9 +58,9 @@ pub struct PcapStatus {
 pub struct IpfixStatus {
     /// Its address and port.
     pub address: std::net::SocketAddr,
-    /// What was sent to it.
+    /// The counts of records sent to it.
     pub sent: Sent,
-    /// What is wrong, if something is.
+    /// The present error, if there is one.
     pub failure: Option<String>,
 }
 
@@ -70,7 +70,7 @@ pub(super) struct Outlet {
     files: Option<Files>,
     collector: Option<Collector>,
     astray: u64,
-    /// What was last told of failures.
+    /// The errors that were reported last.
     told: [Option<String>; 2],
 }
 
@@ -141,7 +141,7 @@ impl Outlet {
         }
     }
 
-    /// What it is and did.
+    /// Returns the status.
     pub(super) fn status(&self) -> Status {
         Status {
             name: self.name.clone(),

@@ -13,8 +13,8 @@ pub(super) trait Address: Family {
     const BLOCK: u8;
     /// Bits that the prefix of several such blocks has at least.
     const JOINT: u8;
-    /// Those prefixes in which addresses are of a class of their own, or of none that can be valid: every one in
-    /// `weir_plane::sav::class_v4`, `class_v6` and `weir_packet::parse::martian`.
+    /// The prefixes of special or invalid addresses: all prefixes in `weir_plane::sav::class_v4`, `class_v6` and
+    /// `weir_packet::parse::martian`.
     const SPECIAL: &'static [(Self, u8)];
 
     /// The address, if it is of this family.

@@ -1,12 +1,12 @@
 //! Traffic by source, in bounded memory.
 //!
-//! What is counted together is a **block**: the packets of one interface whose sources are in the same /24 (/48 for IPv6) and
-//! in the same interval between boundaries, and of which the same was said. So all of a block has one reason.
+//! The unit of counting is a **block**: the packets of one interface whose sources are in the same /24 (/48 for IPv6),
+//! in the same interval between boundaries, and have the same verdict. So all packets of a block have one reason.
 //!
-//! There are at most [`MOST`] blocks. When they are all there and another source comes, the half of them with the fewest
-//! packets makes room: what they had counted is kept in sum, by interface, and forgotten by source. Whoever sends much stays
-//! in the table, whatever flood of forged sources passes through it; his figures are lower bounds from then on, as he may
-//! have been among those who made room when he had sent little.
+//! There are at most [`MOST`] blocks. If another source comes then, the half with the fewest packets is evicted: their
+//! counts are kept as sums by interface, without their sources. A source with many packets stays in the table during a
+//! flood of forged sources. Its counts are lower bounds from then on, as it may have been evicted when it had few
+//! packets.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -23,7 +23,7 @@ use super::address::Address;
 /// Blocks that there may be.
 pub(super) const MOST: usize = 65_536;
 
-/// What is counted together.
+/// The unit of counting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Block {
     /// Number of the interface.
@@ -32,13 +32,13 @@ pub(super) struct Block {
     pub(super) start: IpAddr,
     /// The policy's place in the model.
     pub(super) policy: u16,
-    /// What was found.
+    /// The verdict.
     pub(super) kind: Kind,
     /// Why its packets are dropped, if they are.
     pub(super) refused: Option<Reason>,
 }
 
-/// What was found, without what differs from packet to packet.
+/// The verdict, without the parts that differ from packet to packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     /// The mechanism said so.
@@ -47,7 +47,7 @@ pub(super) enum Kind {
     Special(Class),
     /// Its hardware address did.
     Link,
-    /// It was not asked about.
+    /// The packet was exempt.
     Exempt,
 }
 
@@ -76,19 +76,20 @@ impl Sum {
     }
 }
 
-/// What was counted of a block.
+/// The counts of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Counted {
     pub(super) sum: Sum,
     /// The first source.
     pub(super) example: IpAddr,
-    /// What was found of that one.
+    /// The verdict on that packet.
     pub(super) said: Said,
     /// Its turn among all blocks that ever were: breaks ties, so that equal captures give equal results.
     turn: u64,
 }
 
-/// The boundaries that lie within blocks, by number of the interface: those that do not begin one.
+/// The boundaries that lie within blocks, by number of the interface: boundaries at the beginning of a block are left
+/// out.
 #[derive(Debug, Default)]
 struct Cuts<K>(HashMap<u32, Box<[K]>>);
 
@@ -160,7 +161,7 @@ impl Blocks {
         self.turns += 1;
     }
 
-    /// Forgets the half with the fewest packets, of equal ones those that came first.
+    /// Evicts the half with the fewest packets, of equal ones the oldest.
     fn make_room(&mut self) {
         let weight = |counted: &Counted| (counted.sum.packets, counted.turn);
         let mut weights: Vec<(u64, u64)> = self.blocks.values().map(weight).collect();
@@ -177,7 +178,7 @@ impl Blocks {
         });
     }
 
-    /// What is in the table, by interface, source and turn.
+    /// Returns the table by interface, source and order of arrival.
     pub(super) fn into_order(self) -> Counts {
         let mut blocks: Vec<(Block, Counted)> = self.blocks.into_iter().collect();
         blocks.sort_unstable_by_key(|(block, counted)| (block.interface, block.start, counted.turn));
@@ -187,14 +188,14 @@ impl Blocks {
     }
 }
 
-/// What was counted.
+/// The counts of all blocks.
 #[derive(Debug)]
 pub(super) struct Counts {
     /// By interface, source and turn.
     pub(super) blocks: Vec<(Block, Counted)>,
     /// Blocks that made room.
     pub(super) made_room: u64,
-    /// What they had counted, by number of the interface.
+    /// The counts of evicted blocks, by number of the interface.
     pub(super) forgotten: Vec<(u32, Sum)>,
 }
 

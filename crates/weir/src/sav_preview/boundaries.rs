@@ -11,13 +11,13 @@ use weir_plane::sav::Broadcasts;
 
 use super::address::Address;
 
-/// What answers go by, apart from the interface's own addresses: interfaces with the same have the same boundaries but for
-/// these.
+/// The inputs of verdicts apart from the interface's own addresses. Interfaces with equal inputs have the same
+/// boundaries, except those of their addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Ground {
     /// The policy's place in the model; `None`: there is none.
     policy: Option<u16>,
-    /// The VRF whose routes are asked, if routes are.
+    /// The VRF whose routes are looked up, for mechanisms that use routes.
     vrf: Option<VrfIndex>,
 }
 
@@ -58,7 +58,7 @@ impl Ground {
     }
 }
 
-/// Adds those that an interface of the model has for its own addresses.
+/// Appends the boundaries of an interface's own addresses.
 pub(super) fn add_of_link<K: Address>(harness: &Harness, interface: u32, all: &mut Vec<K>) {
     let interface = &harness.model().interfaces[interface as usize];
     for address in Broadcasts::new(&interface.addresses).iter() {
@@ -75,7 +75,7 @@ pub(super) fn order<K: Address>(all: &mut Vec<K>) {
     all.dedup();
 }
 
-/// Those of an interface of the model, in order; the first is the first address of all.
+/// Returns the boundaries of an interface of the model, in order; the first is the first address of all.
 pub(super) fn boundaries<K: Address>(harness: &Harness, interface: u32) -> Vec<K> {
     let mut all = Vec::new();
     Ground::of::<K>(harness, interface).add(harness, &mut all);

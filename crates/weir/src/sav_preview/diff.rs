@@ -1,10 +1,10 @@
 //! Which sources get another verdict, on which interface, when one configuration takes the place of another: all of them,
 //! exactly.
 //!
-//! The boundaries of both gateways together cut the address space into intervals within which neither's answer changes.
-//! Both are asked about the first address of each; neighbours that change in the same way become one range, and a range is
-//! told as the fewest prefixes that make it up. Ranges are handed on as they are found, so memory is that of the two
-//! gateways and of the boundaries, however much changes.
+//! The boundaries of both gateways together cut the address space into intervals in which neither verdict changes. Both
+//! gateways look up the first address of each interval. Adjacent intervals that change in the same way become one
+//! range, which is reported as the fewest prefixes that cover it. Ranges are reported as they are found, so memory is
+//! that of the two gateways and of the boundaries, however much changes.
 
 use std::io;
 use std::net::IpAddr;
@@ -23,13 +23,13 @@ use super::boundaries::{Ground, add_of_link, order};
 use crate::replay::validation::Validation;
 use crate::replay::{self, Options};
 
-/// Changes of an interface and family of which is told what decided before and what decides then.
+/// The number of changes of an interface and family that are reported with both decisions.
 pub const EXPLAINED: u64 = 100;
 
-/// Sources that are asked about at a time.
+/// The number of sources in a lookup.
 const BATCH: usize = 4096;
 
-/// What is said of a source.
+/// The verdict on a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -88,7 +88,7 @@ pub struct Interface {
     pub old: Option<Policy>,
     /// Its policy in the new one.
     pub new: Option<Policy>,
-    /// What else there is to know: what depends on more than the source, and is not compared.
+    /// Remarks on parts of the policy that depend on more than the source, and are not compared.
     pub remarks: Vec<String>,
 }
 
@@ -100,7 +100,7 @@ pub struct Policy {
     pub name: String,
     /// Its mechanism.
     pub mechanism: &'static str,
-    /// What it does with what is not valid.
+    /// The action for invalid packets.
     pub action: &'static str,
 }
 
@@ -108,9 +108,9 @@ pub struct Policy {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Change {
-    /// What was said of them.
+    /// The verdict of the old configuration.
     pub old: Verdict,
-    /// What will be said.
+    /// The verdict of the new configuration.
     pub new: Verdict,
     /// Themselves: adjacent prefixes, as few as there can be.
     #[serde(serialize_with = "as_text")]
@@ -119,7 +119,7 @@ pub struct Change {
     pub first: IpAddr,
     /// The last.
     pub last: IpAddr,
-    /// What decided about the first, and what will decide; of the first [`EXPLAINED`] changes.
+    /// The old and the new decision about the first source; only in the first [`EXPLAINED`] changes.
     pub why: Option<[Why; 2]>,
 }
 
@@ -127,7 +127,7 @@ fn as_text<S: Serializer>(prefixes: &[IpNet], serializer: S) -> Result<S::Ok, S:
     serializer.collect_seq(prefixes.iter().map(IpNet::to_string))
 }
 
-/// What decides about a source.
+/// The decision about a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Why {
@@ -149,7 +149,7 @@ impl Totals {
         }
     }
 
-    /// What it was, what it is to be, and how many ranges, in the order of verdicts.
+    /// Returns the old verdict, the new verdict and the number of ranges, in the order of verdicts.
     pub fn iter(&self) -> impl Iterator<Item = (Verdict, Verdict, u64)> {
         let pairs = Verdict::ALL.into_iter().flat_map(|old| Verdict::ALL.map(|new| (old, new)));
         pairs.filter_map(|(old, new)| self.0.iter().copied().find(|(a, b, _)| (*a, *b) == (old, new)))
@@ -161,17 +161,17 @@ pub trait Sink {
     /// An interface and family begin.
     ///
     /// # Errors
-    /// When it cannot be told.
+    /// If the report cannot be written.
     fn begin(&mut self, interface: &Interface) -> io::Result<()>;
     /// Some of its sources change.
     ///
     /// # Errors
-    /// When it cannot be told.
+    /// If the report cannot be written.
     fn change(&mut self, change: &Change) -> io::Result<()>;
     /// That was all of it.
     ///
     /// # Errors
-    /// When it cannot be told.
+    /// If the report cannot be written.
     fn end(&mut self, totals: &Totals) -> io::Result<()>;
 }
 
@@ -261,15 +261,15 @@ fn of_policy(policy: &SavPolicy) -> Policy {
     Policy { name: policy.name.clone(), mechanism: policy.mechanism.name(), action: policy.action.name() }
 }
 
-/// What two policies say of more than sources.
+/// Returns remarks on the parts of two policies that depend on more than the source.
 fn remarks(policies: [Option<&SavPolicy>; 2]) -> Vec<String> {
     let mut remarks = Vec::new();
     let any = |has: fn(&SavPolicy) -> bool| policies.into_iter().flatten().any(has);
     if any(|policy| !policy.exempt.is_empty()) {
-        remarks.push("exempt rules ask about more than the source, and are not compared".to_owned());
+        remarks.push("exempt rules match more than the source, and are not compared".to_owned());
     }
     if any(|policy| policy.link_check != LinkCheck::Off) {
-        remarks.push("the link check asks about hardware addresses, and is not compared".to_owned());
+        remarks.push("the link check compares hardware addresses, and is not part of the difference".to_owned());
     }
     if let [Some(old), Some(new)] = policies
         && old.special.unconfigured != new.special.unconfigured
@@ -285,7 +285,7 @@ fn remarks(policies: [Option<&SavPolicy>; 2]) -> Vec<String> {
     remarks
 }
 
-/// What decides about a source.
+/// Returns the decision about a source.
 fn why<K: Address>(harness: &Harness, index: u32, source: K) -> Why {
     let mut answers = Vec::new();
     harness.answers::<K>(index, &[source.octets()], &mut answers);
@@ -307,10 +307,10 @@ fn why<K: Address>(harness: &Harness, index: u32, source: K) -> Why {
 /// The boundaries of both sides.
 #[derive(Default)]
 struct Ranges<K> {
-    /// What those in `shared` are of: interfaces with the same policies share them.
+    /// The inputs of the boundaries in `shared`: interfaces with the same policies share them.
     of: Option<[Ground; 2]>,
     shared: Vec<K>,
-    /// Those that the interface has beside.
+    /// The boundaries of the interface's own addresses.
     own: Vec<K>,
 }
 
@@ -330,7 +330,8 @@ impl<K: Address> Ranges<K> {
         order(&mut self.own);
     }
 
-    /// Asks both sides, and tells of each range that changes: its first address and its last, and the verdicts.
+    /// Looks up each interval in both gateways. Reports each range that changes: first address, last address, and
+    /// verdicts.
     fn walk(
         &self,
         diff: &Diff,

@@ -1,4 +1,4 @@
-//! What would be dropped if every policy discarded what is not valid.
+//! The packets that would be dropped if every policy discarded invalid packets.
 
 use ipnet::IpNet;
 use weir_plane::harness::Validated;
@@ -21,11 +21,11 @@ pub struct DryRun {
     blocks: Blocks,
     /// Of sources that no rule knows, and that pass for it.
     unknown: Blocks,
-    /// What each policy does by its configuration, by its place in the model.
+    /// The configured action of each policy, by its place in the model.
     actions: Vec<(String, SavAction)>,
 }
 
-/// Sources that are told of together.
+/// Sources that are reported together.
 struct Joined {
     block: Block,
     prefix: IpNet,
@@ -48,7 +48,7 @@ impl DryRun {
         })
     }
 
-    /// Sends everything through the graph; `progress` is told now and then how far it has come.
+    /// Runs the graph over all captures; reports to `progress` at intervals.
     ///
     /// # Errors
     /// At the end, for the first capture that could not be read to its end.
@@ -62,7 +62,7 @@ impl DryRun {
         monitor.run(seen, progress)
     }
 
-    /// What would have been dropped so far: of the sources the `top` that sent most.
+    /// Returns the report so far, with the `top` sources with most packets.
     pub fn report(self, top: usize) -> Report {
         let DryRun { monitor, blocks, unknown, actions } = self;
         let mut unknown = join(&monitor, unknown.into_order().blocks);
@@ -89,8 +89,8 @@ impl DryRun {
     }
 }
 
-/// Makes every policy discard what is not valid, at once and without a sample; gives what they were to do. Nobody can be asked
-/// for hardware addresses: who is not in the configuration is a neighbour that nobody knows yet, and passes the link check.
+/// Makes every policy discard invalid packets, without limit and samples; returns the configured actions. Addresses
+/// cannot be resolved: a neighbour that is not in the configuration is unresolved, and passes the link check.
 fn discard(gateway: &mut Gateway) -> Vec<(String, SavAction)> {
     let policies = gateway.sav.iter_mut();
     let discarding = policies.map(|policy| {
@@ -108,7 +108,7 @@ fn interfaces(monitor: &Monitor, actions: &[(String, SavAction)]) -> Vec<Interfa
     monitor.harness.sav().into_iter().map(|stats| interface(stats, &action)).collect()
 }
 
-/// What an interface counted of a family, with what its policy is to do by name.
+/// Returns the counters of an interface and family, with the configured action of its policy.
 pub(super) fn interface<'a>(stats: SavInterfaceStats, action: &impl Fn(&str) -> &'a str) -> Interface {
     Interface {
         action: action(&stats.policy).to_owned(),
@@ -193,7 +193,7 @@ fn of_unknown(monitor: &Monitor, Joined { block, prefix, counted, .. }: &Joined)
     }
 }
 
-/// What is told of some sources.
+/// Returns the report about some sources.
 fn source(monitor: &Monitor, joined: &Joined) -> Option<Source> {
     let Joined { block, prefix, blocks, counted } = joined;
     let refused = block.refused?;

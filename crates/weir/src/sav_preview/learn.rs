@@ -1,8 +1,8 @@
 //! A table of sources that is learned from captured traffic and from routes: a proposal, for people to read.
 //!
-//! Each interface is watched by feasible uRPF that refuses nothing. A source to which some route leads back over the
-//! interface stands for the prefix of that route; another for its /24 (/48 for IPv6), as there is nothing better to go by.
-//! What no policy would let pass unasked is left out: special sources, our own addresses, what routes discard.
+//! Each interface has a policy of mechanism `urpf-feasible` that drops nothing. A source with a route back over the
+//! interface stands for the prefix of that route; any other for its /24 (/48 for IPv6). Sources that no policy would
+//! permit by default are left out: special sources, the gateway's addresses, and sources whose route discards.
 //!
 //! **A table that refuses nothing of what it was learned from.** Rules nest, and the most specific one decides. So
 //! wherever a source was seen on an interface that the longest prefix around it does not have yet, that prefix gets it:
@@ -51,7 +51,7 @@ impl Learn {
         Ok(Learn { monitor, blocks: Blocks::new(MOST), special: HashMap::new(), boundaries })
     }
 
-    /// Sends everything through the graph; `progress` is told now and then how far it has come.
+    /// Runs the graph over all captures; reports to `progress` at intervals.
     ///
     /// # Errors
     /// At the end, for the first capture that could not be read to its end.
@@ -63,7 +63,7 @@ impl Learn {
                 special.entry((packet.interface, class)).or_default().add(one);
             }
             Said::Mechanism(_) => blocks.count(packet, boundaries),
-            // The policy that watches asks for neither.
+            // The learning policy has neither a link check nor exemptions.
             Said::Link(_) | Said::Exempt(_) => {}
         };
         monitor.run(seen, progress)
@@ -148,7 +148,7 @@ impl Boundaries for AllRoutes {
     }
 }
 
-/// What was seen of a block.
+/// The packets of a block.
 pub(super) struct Sight {
     /// The interface's index in the model.
     pub(super) interface: u32,
@@ -158,7 +158,7 @@ pub(super) struct Sight {
     pub(super) place: Place,
 }
 
-/// What a block stands for.
+/// The prefix that a block stands for.
 pub(super) struct Place {
     pub(super) prefix: IpNet,
     /// The route back, in words; `None`: there is none over the interface.
@@ -201,7 +201,7 @@ fn around<K: Address>(boundaries: &[K], start: K) -> IpNet {
     start.truncate(bits).net(bits)
 }
 
-/// What was seen of a prefix on an interface.
+/// The packets of a prefix on an interface.
 #[derive(Debug, Clone)]
 struct Seen {
     sum: Sum,
@@ -329,7 +329,7 @@ impl Prefixes {
     }
 }
 
-/// What is left out, by interface and why.
+/// The sums of sources that are left out, by interface and cause.
 #[derive(Default)]
 pub(super) struct LeftOutSums(pub(super) Vec<LeftOut>);
 

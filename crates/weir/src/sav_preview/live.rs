@@ -1,5 +1,5 @@
-//! What a running gateway would drop if every policy discarded what is not valid, and what rules would let it pass: from
-//! what it has found so since its counters were cleared, whatever it did with it.
+//! The packets that a running gateway would drop if every policy discarded invalid packets, and rules that would permit
+//! them. The report is made from the invalid packets since the counters were cleared, whatever their action.
 
 use weir_plane::engine::{Engine, WayBack};
 use weir_plane::reason::Reason;
@@ -107,7 +107,8 @@ fn place(row: &InvalidSourceRow, back: Option<WayBack>) -> Result<Place, &'stati
     }
 }
 
-/// What is told of a prefix, of an interface that has this policy. What decides is looked up now, for a source that sent.
+/// Returns the report about a prefix on an interface with this policy. The decision is looked up now, for a source that
+/// sent packets.
 fn source(engine: &Engine, row: &InvalidSourceRow, policy: String) -> Source {
     let by = By::ALL.into_iter().find(|by| by.name() == row.by);
     let reason = by.map_or(Reason::SavSpecial, By::reason);

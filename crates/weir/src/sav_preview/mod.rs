@@ -1,9 +1,9 @@
-//! What source address validation would do, before it does it: to captured traffic ([`dry_run`]), as a table that is learned
-//! from it ([`learn`]), and as the difference between two configurations ([`diff`]).
+//! The sav preview, which shows the effect of source address validation beforehand: on captured traffic ([`dry_run`]),
+//! as a table that is learned from it ([`learn`]), and as the difference of two configurations ([`diff`]).
 //!
-//! All three ask the compiled tables of a gateway. `boundaries` finds the addresses at which an answer may change: between
-//! two of them every source gets the same answer for the same reason, which is what makes it right to ask about one of
-//! them only. `monitor` sends captures through the graph, and `blocks` counts what it says by source, in bounded memory.
+//! All three use the compiled tables of a gateway. `boundaries` finds the addresses at which a verdict may change:
+//! between two of them every source has the same verdict for the same reason, so one lookup stands for all. `monitor`
+//! sends captures through the graph, and `blocks` counts verdicts by source, in bounded memory.
 
 mod address;
 mod blocks;

@@ -28,7 +28,7 @@ pub struct Progress {
     pub octets: u64,
 }
 
-/// What was read, and what became of it.
+/// The captures that were read, and their packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Read {
     /// Packets read.
@@ -37,7 +37,7 @@ struct Read {
     cut: u64,
     /// Packets that were not validated: dropped before, or of interfaces without a policy.
     unasked: u64,
-    /// Of these, those that were dropped.
+    /// Packets that were dropped before validation.
     unvalidated: Unvalidated,
     /// Timestamps of the first packet and of the latest.
     span: Option<(Time, Time)>,
@@ -87,8 +87,8 @@ impl Monitor {
         Ok(Monitor { harness, indices, merge, read: Read::default(), stations, failure: None })
     }
 
-    /// Sends everything through the graph: `seen` is given each packet whose source was validated, `progress` is told now and
-    /// then how far it has come. A capture that turns out unreadable ends there, and the others go on.
+    /// Runs the graph over all captures: `seen` gets each packet whose source was validated; `progress` is called at
+    /// intervals. A capture with an error ends there, and the others go on.
     ///
     /// # Errors
     /// At the end, for the first capture that could not be read to its end.
@@ -142,7 +142,7 @@ impl Monitor {
         injected
     }
 
-    /// What was read so far, as reports have it.
+    /// Returns the captures so far, as reports have them.
     pub(super) fn captured(&self) -> Captured {
         let Read { packets, cut, unasked, unvalidated, span } = self.read;
         let seconds = span.map_or(0.0, |(first, last)| last.since(first) as f64 / 1e9);

@@ -141,12 +141,12 @@ impl Gateway {
         self.child.as_ref().unwrap().id()
     }
 
-    /// What it has written to standard error.
+    /// Returns its standard error.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.path("log")).unwrap()
     }
 
-    /// What a command that talks to it prints.
+    /// Returns the output of a client command.
     #[track_caller]
     pub(crate) fn ok(&self, arguments: &[&str]) -> String {
         let output = self.folder.weir(arguments);
@@ -218,7 +218,7 @@ impl Space {
         other.ip(&format!("link set {end} up"));
     }
 
-    /// What makes a command run here, in a mount namespace of its own, too.
+    /// Returns the command that runs another one here, in a mount namespace of its own, too.
     pub(crate) fn prefix(&self) -> [&str; 4] {
         ["ip", "netns", "exec", &self.0]
     }

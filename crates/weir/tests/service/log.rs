@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use crate::kit::{Folder, Gateway, PATIENCE, QUIET, is_root, text};
 
-/// What a shell does in a mount namespace of its own before it becomes its arguments: it has an empty /run, where nothing
-/// listens, but for the socket `$JOURNAL` if there is one.
+/// The commands of a shell in a mount namespace of its own before it becomes its arguments. They make an empty /run,
+/// where nothing listens, except for the socket `$JOURNAL` if there is one.
 const OWN_RUN: &str = "mount -t tmpfs none /run && mkdir -p /run/systemd/journal && if [ -e \"$JOURNAL\" ]; then \
      touch /run/systemd/journal/socket && mount --bind \"$JOURNAL\" /run/systemd/journal/socket; fi && exec \"$@\"";
 
@@ -27,7 +27,7 @@ fn entries(journal: &UnixDatagram) -> Vec<BTreeMap<String, String>> {
     journal.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
     let mut buffer = vec![0; 1 << 16];
     let datagrams = std::iter::from_fn(|| journal.recv(&mut buffer).ok().map(|length| buffer[..length].to_vec()));
-    // An empty one asks whether anybody listens.
+    // An empty datagram checks whether a reader listens.
     datagrams.filter(|datagram| !datagram.is_empty()).map(|datagram| fields(&datagram)).collect()
 }
 
@@ -127,7 +127,7 @@ fn standard_error_that_leads_elsewhere_gets_the_events() {
     gateway.end();
 }
 
-/// A hundred thousand packets end for four reasons, and nobody is told but the counters.
+/// A hundred thousand packets end for four reasons, and only the counters show it.
 #[test]
 fn packets_are_no_events() {
     let folder = Folder::new();
@@ -153,7 +153,7 @@ type = 'unreachable'
 prefix = '192.0.2.128/26'
 via = {{ address = '10.0.1.77' }}
 ",
-            // The sources are of the other link: neighbours that are never heard of are asked for.
+            // The sources belong to the other link: they are neighbours that are solicited and never answer.
             generator("10.0.0.10-10.0.0.99", "10.0.1.2-10.0.1.250")
         );
     folder.config(&config);

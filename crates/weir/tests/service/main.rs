@@ -1,4 +1,5 @@
-//! The gateway as a service: what it may do, what it tells the service manager, and what it logs. The real program runs.
+//! The gateway as a service: its privileges, its notifications to the service manager, and its log. The real program
+//! runs.
 //!
 //! Tests that need devices, other users or mounts of their own need root. Without it they fail, unless
 //! `WEIR_TEST_UNPRIVILEGED=1` leaves them out. They make network and mount namespaces, which go with them.

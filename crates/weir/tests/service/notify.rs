@@ -1,4 +1,4 @@
-//! What the service manager hears. The test is the service manager.
+//! The notifications to the service manager. The test is the service manager.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -123,7 +123,7 @@ fn it_is_told_of_the_start_of_reloads_and_of_the_end() {
     manager.hears_reloading(since);
     manager.hears_ready("generation 4");
 
-    // An event is a line of the log, whoever asked for it.
+    // An event is a line of the log, whatever its cause.
     let log = gateway.log();
     let times = |what: &str| log.lines().filter(|line| line.contains(what)).count();
     assert_eq!((times(" reloaded: generation "), times(" not reloaded: ")), (3, 3), "{log}");
@@ -156,17 +156,17 @@ fn the_watchdog_hears_twice_as_often_as_it_must() {
     let (gateway, manager) = start(Folder::new(), QUIET, Some((WATCHDOG, "$$")));
     manager.hears_ready("generation 1");
     let (mut last, mut in_time) = (Instant::now(), 0);
-    // Four times in a row it hears in time. On a busy machine, either side may be kept waiting now and then.
-    for heard in 1.. {
+    // Four notifications in a row arrive in time. On a busy machine, either side may be late now and then.
+    for count in 1.. {
         // An idle worker sleeps, and is well.
         assert_eq!(manager.hears(), message(&[("WATCHDOG", "1")]));
-        assert!(begin.elapsed() >= WATCHDOG / 2 * heard, "{heard} times in {:?}", begin.elapsed());
+        assert!(begin.elapsed() >= WATCHDOG / 2 * count, "{count} times in {:?}", begin.elapsed());
         in_time = if last.elapsed() < WATCHDOG { in_time + 1 } else { 0 };
         last = Instant::now();
         if in_time == 4 {
             break;
         }
-        assert!(heard < 40, "{in_time} times in a row");
+        assert!(count < 40, "{in_time} times in a row");
     }
     gateway.end();
 }
@@ -208,7 +208,7 @@ mac = '02:00:00:00:00:02'
     );
     let (gateway, manager) = start(folder, &config, Some((WATCHDOG, "$$")));
     manager.hears_ready("generation 1");
-    // It may have gone round since it was first looked at, and is told of then; not again.
+    // The worker may have made progress since the first look, and is reported then; not again.
     let stuck = || gateway.log().contains("worker 0 does not go on: the watchdog is not answered");
     wait("the worker is stuck", stuck);
     while manager.within(Duration::from_millis(1)).is_some() {}

@@ -1,4 +1,4 @@
-//! What it may do: all that root can at the start, two capabilities from then on.
+//! The privileges: all of root's at the start, two capabilities from then on.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ const GROUP: u32 = 48_124;
 const KEPT: &str = "0000000000003000";
 const NONE: &str = "0000000000000000";
 
-/// What every thread of a process is and may do.
+/// Returns the user and the capabilities of every thread of a process.
 fn threads(pid: u32) -> Vec<BTreeMap<String, String>> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     // One that has ended since is nobody any more.
@@ -51,8 +51,8 @@ fn holds_two_capabilities(pid: u32, user: u32, group: u32, groups: &str, boundin
     }
 }
 
-/// What a shell does before it becomes its arguments: here, /dev/net/tun lets everybody, as udev has it. Mounts go with
-/// the mount namespace.
+/// The command of a shell before it becomes its arguments: it opens /dev/net/tun to every user, as udev does. Mounts
+/// end with the mount namespace.
 const OPEN_TUN: &str =
     "mount -t tmpfs none /mnt && mknod -m 666 /mnt/tun c 10 200 && mount --bind /mnt/tun /dev/net/tun && exec \"$@\"";
 
@@ -106,7 +106,7 @@ punt = 'host'
     assert_eq!((socket.uid(), socket.gid(), socket.mode() & 0o7777), (USER, GROUP, 0o600));
     peer.ping("10.91.0.1");
 
-    // A reload as any other, asked for by the user that it is now.
+    // A reload as any other, requested by the user that the process is now.
     gateway.folder.config(&format!(
         "{before}
 [[interface]]
@@ -149,7 +149,7 @@ fn root_that_stays_root_has_no_more_power() {
     command.args(["--groups", "7,8"]).arg(folder.program()).args(["run", "weir.toml"]);
     let gateway = Gateway::start_by(folder, command);
     holds_two_capabilities(gateway.pid(), 0, 0, "7 8", KEPT);
-    // Whoever it was told to be at the start it is until the end.
+    // The process keeps the user of its start until the end.
     let other = QUIET.replace("'root'", &format!("'{USER}'\ngroup = '{GROUP}'"));
     gateway.folder.config(&other);
     let reload = gateway.folder.weir(&["reload"]);
@@ -186,7 +186,7 @@ fn what_a_reload_will_miss_is_said_at_the_start() {
     let pair = "[sa.peer]\nlocal = '198.51.100.1'\nremote = '198.51.100.2'\nalgorithm = 'aes128gcm16'\n\
         in = { spi = 300, key-file = 'in.key' }\n";
     folder.config(&(QUIET.replace("'root'", &format!("'{USER}'\ngroup = '{GROUP}'")) + pair));
-    fs::write(folder.path("in.key"), "1".repeat(40)).unwrap();
+    fs::write(folder.path("in.key"), "1011".repeat(10)).unwrap();
     for name in ["weir.toml", "in.key"] {
         fs::set_permissions(folder.path(name), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     }
@@ -241,7 +241,7 @@ port = { tap = { name = 'wtap', address = '10.93.0.2/24' } }
     peer.ping("10.91.0.1");
     gate.ping("10.93.0.1");
 
-    // What was learned is shown, forgotten when told to, and learned again.
+    // Learned neighbours are shown, forgotten by a command, and learned again.
     let shown = gateway.ok(&["show", "neighbors"]);
     assert!(shown.contains("10.91.0.2") && shown.contains("learned 2 of "), "{shown}");
     gateway.ok(&["clear", "neighbors"]);

@@ -1,5 +1,5 @@
-//! What others on the machine can make it do: links in folders of the service's user, folders that anybody may write to,
-//! sockets of strangers, and other gateways on the same devices.
+//! The effects of other users of the machine: links in folders of the service's user, folders with write access for
+//! all, sockets of other users, and other gateways on the same devices.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
@@ -16,7 +16,7 @@ const USER: u32 = 48_133;
 const GROUP: u32 = 48_134;
 const OTHER: u32 = 48_135;
 
-/// What a gateway of this configuration says, which cannot start.
+/// Returns the error of a gateway that cannot start with this configuration.
 #[track_caller]
 fn fails(folder: &Folder, config: &str) -> String {
     folder.config(config);

@@ -20,7 +20,7 @@ pub(super) struct Case {
     pub(super) stages: Vec<Stage>,
 }
 
-/// What happens to the topology before packets are sent.
+/// A change of the topology before packets are sent.
 pub(super) struct Stage {
     /// Empty where a case has but one.
     pub(super) name: &'static str,
@@ -169,7 +169,7 @@ pub(super) fn symmetric_systems(size: u16) -> World {
     systems(size, Tie::Transit).announcing(AS1, 1, &longer).announcing(AS1, 6, &longer).prefer(AS1, AS1_AS2)
 }
 
-/// P1 is told to AS 2 and P6 to the gateway under test with NO_EXPORT.
+/// P1 is announced to AS 2 and P6 to the gateway under test with NO_EXPORT.
 fn limited(size: u16, upstream: Tie) -> World {
     systems(size, upstream).announcing(AS1, 1, &[(AS2, Announce::NoExport)]).announcing(
         AS1,

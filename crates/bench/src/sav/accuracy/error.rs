@@ -4,7 +4,7 @@ use weir_plane::harness::HarnessError;
 
 use super::routing::Unsettled;
 
-/// What equal runs begin with.
+/// The seed of equal runs.
 pub(super) const SEED: u64 = 1;
 
 /// How much is sent.

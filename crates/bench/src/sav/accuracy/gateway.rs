@@ -19,10 +19,10 @@ use super::world::{Side, World};
 use crate::Error;
 use crate::model;
 
-/// Who the entries of tables are from.
+/// The source of table entries.
 const CONTROLLER: &str = "controller";
 
-/// What a table is to hold: the interfaces by which each prefix may come in.
+/// The contents of a table: the interfaces by which each prefix may enter.
 pub(super) type Entries = BTreeMap<Ipv6Net, Vec<u32>>;
 
 /// The hosts of a gateway have its first interface, the links follow in the topology's order.

@@ -1,9 +1,9 @@
-//! What whoever fills the table of the gateway under test can know, and what he makes of it.
+//! The knowledge of the source that fills the table of the gateway under test, and the table that follows from it.
 //!
-//! Enhanced feasible-path uRPF knows what BGP told the gateway and nothing else: its Adj-RIBs-In. A SAVNET controller knows
-//! what gateways that take part tell: the sources of their hosts, with those that they announce no route for, and by which
-//! neighbours they forward; of customers without an autonomous system, what their routers were told at the desk. Neither
-//! knows what is sent.
+//! Enhanced feasible-path uRPF knows only the gateway's BGP routes: its Adj-RIBs-In. A SAVNET controller knows the
+//! reports of participating gateways: the sources of their hosts, including sources without an announced route, and the
+//! neighbours by which they forward. Of customers without an autonomous system, it knows the configuration of their
+//! routers. Neither knows the traffic.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use super::mechanism::Way;
 use super::routing::{By, Rib, best};
 use super::world::{Side, World};
 
-/// What the tables of the gateway under test are to hold.
+/// Returns the contents for the tables of the gateway under test.
 pub(super) fn entries(way: Way, world: &World, ribs: &[Rib]) -> Entries {
     match way {
         Way::TableEfpA => algorithm_a(world, &ribs[world.dut]),
@@ -27,7 +27,7 @@ pub(super) fn entries(way: Way, world: &World, ribs: &[Rib]) -> Entries {
     }
 }
 
-/// What came by eBGP: a prefix, its origin, and the link.
+/// Returns the routes from eBGP: a prefix, its origin, and the link.
 fn received<'a>(world: &'a World, rib: &'a Rib) -> impl Iterator<Item = (Ipv6Net, usize, usize, Side)> + 'a {
     rib.iter().flat_map(|(prefix, routes)| routes.iter().map(move |route| (*prefix, route))).filter_map(
         |(prefix, route)| match route.by {
@@ -78,9 +78,10 @@ fn algorithm_b(world: &World, rib: &Rib) -> Entries {
     all.map(|(prefix, ..)| (prefix, customers.clone())).collect()
 }
 
-/// Each gateway says which sources its hosts have, and by whom it forwards: messages that follow its routes tell those on the
-/// way where its packets come in. This walks the same ways. Where those between do not take part, the paths of the routes that
-/// the gateway uses name them.
+/// Returns the entries from the reports of participating gateways. Each gateway reports the sources of its hosts, and
+/// the neighbours by which it forwards. Messages along its routes inform the gateways on the path where its packets
+/// enter: this function walks the same paths. Where gateways between do not participate, the AS paths of the routes in
+/// use name them.
 fn of_systems(world: &World, ribs: &[Rib], takes_part: impl Fn(usize) -> bool) -> Entries {
     let mut sets: BTreeMap<Ipv6Net, BTreeSet<u32>> = BTreeMap::new();
     for source in (0..world.names.len()).filter(|&node| takes_part(node)) {
@@ -112,8 +113,8 @@ fn walk(world: &World, ribs: &[Rib], source: usize, to: &Ipv6Net) -> Option<usiz
     None
 }
 
-/// Each router tells the others which prefixes the networks at its interfaces were given, and by what name it knows the
-/// network: one that is attached to several routers may use all of its prefixes at each.
+/// Returns the entries within a domain. Each router reports the prefixes of the networks at its interfaces, and the
+/// network's name: a network that is attached to several routers may use all of its prefixes at each.
 fn of_domain(world: &World) -> Entries {
     let mut sets: BTreeMap<Ipv6Net, BTreeSet<u32>> = BTreeMap::new();
     for prefix in sources(world, world.dut) {

@@ -24,7 +24,7 @@ pub enum Way {
     TableEfpA,
     /// The same of algorithm B.
     TableEfpB,
-    /// A table that a SAVNET controller fills, which every gateway tells what it knows.
+    /// A table that a SAVNET controller fills from the reports of all gateways.
     TableSavnet,
     /// The same where nobody takes part but one customer and the gateway under test.
     TableSavnetPart,
@@ -90,9 +90,9 @@ pub(super) enum Policy {
     Strict,
     Feasible,
     Loose,
-    /// What is not in the table is not valid.
+    /// Sources that are not in the table are invalid.
     Table,
-    /// What is not in the table is valid: nobody knows the whole Internet.
+    /// Sources that are not in the table are valid, as the table cannot have the whole Internet.
     OpenTable,
 }
 

@@ -19,7 +19,7 @@ use super::routing::{self, Rib, Unsettled};
 use super::world::World;
 use crate::Error;
 
-/// What became of a packet.
+/// The end of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     /// The hosts of this gateway have it.
@@ -30,7 +30,7 @@ pub(super) enum End {
     Lost,
 }
 
-/// What became of a packet, and the interface by which it entered the gateway under test, if it did.
+/// The end of a packet, and the interface by which it entered the gateway under test, if it did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Passage {
     pub(super) end: End,
@@ -125,7 +125,7 @@ impl Network {
         Ok(changes)
     }
 
-    /// The carrier of a link goes or comes, at both ends. Nobody else is told.
+    /// Sets the carrier of a link at both ends, without other messages.
     pub(super) fn set_link(&mut self, link: usize, up: bool) -> Result<(), Error> {
         for node in self.world.links[link].ends {
             let interface = gateway::interface(&self.world, node, link);

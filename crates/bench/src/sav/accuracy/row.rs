@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::mechanism::Way;
 use super::traffic::{FlowCount, Tally};
 
-/// What was found in one stage of a case.
+/// The results of one stage of a case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CaseRow {
     /// The case.
@@ -14,11 +14,11 @@ pub struct CaseRow {
     pub stage: String,
     /// The label of the draft's figure.
     pub figure: String,
-    /// What was found, by mechanism.
+    /// The results by mechanism.
     pub cells: Vec<Cell>,
 }
 
-/// What a mechanism did in a stage of a case.
+/// The results of a mechanism in a stage of a case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// The mechanism.
@@ -29,12 +29,12 @@ pub struct Cell {
     pub flows: Vec<FlowCount>,
 }
 
-/// What a mechanism did with a mix of packets.
+/// The results of a mechanism with a mix of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Mix {
     /// Spoofed packets in ten; the others are legitimate.
     pub spoofed_in_ten: u8,
-    /// What became of them.
+    /// The counts of packets.
     pub tally: Tally,
 }
 

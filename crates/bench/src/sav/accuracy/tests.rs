@@ -1,4 +1,4 @@
-//! What must hold in each topology for reasons that anybody can follow, whatever the code says.
+//! Expected results in each topology, with reasons that do not depend on the code.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -57,7 +57,7 @@ fn rates(row: &CaseRow, way: Way) -> (f64, f64) {
     (tally.false_positives().unwrap(), tally.false_negatives().unwrap())
 }
 
-/// Packets of a flow that passed, of those that were sent.
+/// Returns the share of a flow's packets that passed.
 fn passed(row: &CaseRow, way: Way, flow: &str) -> f64 {
     let cell = row.cells.iter().find(|cell| cell.mechanism == way).unwrap();
     let count = cell.flows.iter().find(|found| found.flow == flow).unwrap_or_else(|| panic!("{flow}: {cell:?}")).count;
@@ -217,7 +217,7 @@ fn a_link_fails_before_the_controller_hears_of_it() {
     }
     let savnet: Vec<_> = rows.iter().map(|row| rates(row, Way::TableSavnet)).collect();
     assert_eq!(savnet, [(0.0, 0.0), (50.0, 0.0), (0.0, 0.0), (0.0, 0.0)]);
-    assert_eq!(passed(&rows[1], Way::TableSavnet, "as3: P3 to P1"), 0.0, "it comes by as2, as nobody has told");
+    assert_eq!(passed(&rows[1], Way::TableSavnet, "as3: P3 to P1"), 0.0, "it enters by as2, which no report names");
     // It came by another way than before.
     let cell = rows[1].cells.iter().find(|cell| cell.mechanism == Way::None).unwrap();
     let flow = cell.flows.iter().find(|flow| flow.flow == "as3: P3 to P1").unwrap();
@@ -300,7 +300,7 @@ fn routes_between_domains_follow_who_pays_whom() {
     };
     // From the customer first, though both are known.
     assert_eq!(by(DUT, 1), [By::Link(1), By::Link(2)]);
-    // NO_EXPORT ends there; and what a peer told is told to no other peer.
+    // NO_EXPORT ends there; and routes from a peer are not announced to other peers.
     assert_eq!((by(AS3, 1), by(AS3, 2), by(AS5, 2)), (vec![], vec![], vec![]));
     // To a customer it is.
     assert_eq!(by(AS1, 2), [By::Link(0), By::Link(1)]);
@@ -327,7 +327,7 @@ fn prefixes_that_move_are_wrong_until_the_news_is_everywhere() {
             Way::None | Way::UrpfLoose | Way::TableEfpB => {
                 assert_eq!((before, during, after), ((0.0, 100.0), (0.0, 100.0), (0.0, 100.0)), "{found:?}");
             }
-            // The list knows nothing of the move, whoever else does.
+            // The list does not follow the move.
             Way::Acl => assert_eq!((before, during, after), ((0.0, 0.0), (share, share), (share, share))),
             Way::TableSavnetPart => {
                 // Of sources of others than AS 1 it knows nothing.

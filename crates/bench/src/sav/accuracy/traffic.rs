@@ -1,4 +1,4 @@
-//! What hosts send, rightly or not, and what is counted of it.
+//! The traffic of hosts, with valid and forged sources, and its counts.
 
 use serde::{Deserialize, Serialize};
 use weir_base::random::Random;
@@ -22,16 +22,16 @@ pub(super) fn mix(flows: &[Flow], spoofed: usize, legitimate: usize, random: &mu
     packets
 }
 
-/// What became of packets. `sent = passed + refused + lost`.
+/// The counts of packets. `sent = passed + refused + lost`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Count {
     /// Packets that were sent.
     pub sent: u64,
-    /// Those that the hosts they were for have.
+    /// Packets that reached their destination.
     pub passed: u64,
-    /// Those whose source was found not valid.
+    /// Packets whose source was found invalid.
     pub refused: u64,
-    /// Those that came to another end, and say nothing of validation.
+    /// Packets with another end, which say nothing about validation.
     pub lost: u64,
 }
 
@@ -83,16 +83,16 @@ fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64 * 100.0)
 }
 
-/// What became of the packets of a flow.
+/// The results of a flow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowCount {
-    /// Who sent which sources where.
+    /// The sender, its sources and its destination.
     pub flow: String,
     /// The sender may use these sources.
     pub legitimate: bool,
     /// The interfaces by which they entered the gateway under test, by the neighbour's name.
     pub entered: Vec<String>,
-    /// What became of them.
+    /// The counts of its packets.
     pub count: Count,
 }
 

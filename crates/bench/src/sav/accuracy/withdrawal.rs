@@ -24,7 +24,7 @@ use crate::report::figure::Figure;
 /// Probes of each kind after each step.
 const PROBES: usize = 64;
 
-/// What was found when a share of prefixes moved.
+/// The results for a share of moved prefixes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Withdrawal {
     /// Where: between domains, or inside one.
@@ -91,7 +91,7 @@ impl Scenario {
         world
     }
 
-    /// Who may use what once the first prefixes of P1 have moved: both senders use all of P1.
+    /// Returns the permitted flows after the first prefixes of P1 have moved: both senders use all of P1.
     fn flows(&self, count: usize) -> Vec<Flow> {
         let all = super::address::prefixes(1, self.world.size);
         let (moved, stayed) = all.split_at(count);
@@ -195,7 +195,7 @@ struct Turn<'a> {
 struct Moved {
     /// When verdicts on all probes became right and stayed so.
     converged: Option<Duration>,
-    /// What all steps took.
+    /// The time of all steps.
     worked: Duration,
     updates: u64,
 }

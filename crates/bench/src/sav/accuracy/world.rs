@@ -1,10 +1,10 @@
-//! A topology: who is linked with whom and how, who has which prefixes, and what he tells of them.
+//! A topology: links with their relations, the prefixes of each node, and their announcements.
 
 use ipnet::Ipv6Net;
 
 use super::address::{self, Group};
 
-/// What a link is between its two ends.
+/// The relation of the two ends of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tie {
     /// The first is a customer of the second, both are autonomous systems.
@@ -17,7 +17,7 @@ pub(super) enum Tie {
     Access,
 }
 
-/// What an end of a link is to the other.
+/// The role of an end of a link for the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Side {
     Customer,
@@ -38,12 +38,12 @@ pub(super) struct Link {
     pub(super) up: bool,
 }
 
-/// What an origin tells a neighbour of its prefixes.
+/// The announcement of an origin's prefixes to a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Announce {
     /// Nothing.
     No,
-    /// With the community NO_EXPORT (RFC 1997): the neighbour tells nobody.
+    /// With the community NO_EXPORT (RFC 1997): the neighbour does not announce it.
     NoExport,
     /// With itself so many more times in the path.
     Prepended(usize),
@@ -54,7 +54,7 @@ pub(super) enum Announce {
 pub(super) struct Origin {
     pub(super) node: usize,
     pub(super) prefixes: Vec<Ipv6Net>,
-    /// What it tells some neighbours; others are told of them as they are.
+    /// The announcements to some neighbours; others get the prefixes unchanged.
     pub(super) announce: Vec<(usize, Announce)>,
 }
 
@@ -158,7 +158,7 @@ impl Link {
         self.ends[1 - self.end(node)]
     }
 
-    /// What the other end is to a gateway.
+    /// Returns the role of the other end for a gateway.
     pub(super) fn side(&self, node: usize) -> Side {
         match (self.tie, self.end(node)) {
             (Tie::Transit, 0) => Side::Provider,

@@ -1,11 +1,12 @@
 //! Access lists: edits, decisions and reports.
 
 use crate::compile::acl::{
-    AclDecision, AclEdit, AclEdited, AclError, AclGroup, AclMembers, AclPlan, AclRestored, Input, LostEdits, Plan,
-    Said, Step,
+    AclDecision, AclEdit, AclEditRow, AclEdited, AclError, AclGroup, AclMembers, AclPlan, AclRestored, Input,
+    LostEdits, Plan, Said, Step,
 };
 use crate::compile::compiler::Compiler;
 use crate::compile::map::Map;
+use crate::compile::table_full::TableFull;
 use crate::model::{AclDefault, AclList, AclRule, Gateway, IpFamily, Origin};
 use crate::root::Root;
 use crate::root::acl::Found;
@@ -17,7 +18,8 @@ impl Compiler {
     /// changes. The caller is no reader.
     ///
     /// # Errors
-    /// When there is no such list, rule or place, a rule can not be had, or there is no room. Then nothing has changed.
+    /// If there is no such list, rule or place, a rule cannot be compiled, or there is no room. Then nothing has
+    /// changed.
     pub fn edit_acl(
         &mut self,
         (gateway, map): (&Gateway, &Map),
@@ -129,8 +131,8 @@ impl Compiler {
         Ok(AclPlan(Plan::Beside(Box::new(beside))))
     }
 
-    /// From the next change on, lists that several sequences name are kept once, for one lookup more, where their copies would
-    /// come to more rules than this over all sequences but one; unless told, 4,096.
+    /// Sets the limit on copied rules; the default is 4,096. From the next change on, sequences share the list if its
+    /// copies, over all sequences but one, would need more rules. Sharing costs one more lookup.
     pub fn share_acls(&mut self, most_copied: usize) {
         self.acl.share(most_copied);
     }
@@ -159,7 +161,7 @@ impl Compiler {
     /// Makes an access list that is not declared, and that stays until it is deleted, or declared.
     ///
     /// # Errors
-    /// When there is one of its name, a rule can not be had, or there is no room. Then nothing has changed.
+    /// If a list of this name exists, a rule cannot be compiled, or there is no room. Then nothing has changed.
     pub fn create_acl(
         &mut self,
         (gateway, map): (&Gateway, &Map),
@@ -179,18 +181,30 @@ impl Compiler {
         self.acl.delete(Input { domain: &domain, gateway, map }, list)
     }
 
+    /// Returns the edits of access lists and groups that would end with a model, and without which more packets might pass.
+    ///
+    /// # Errors
+    /// When a list of the model has no room.
+    pub fn refused_acl_edits(&self, gateway: &Gateway) -> Result<Vec<LostEdits>, TableFull> {
+        if !self.acl.has_edits() {
+            return Ok(Vec::new());
+        }
+        let map = self.map_of(gateway);
+        self.acl.refused(Input { domain: &self.domain, gateway, map: &map })
+    }
+
     /// Changes to access lists and groups that ended with the last models; once.
     pub fn lost_acl_edits(&mut self) -> Vec<LostEdits> {
         self.acl.take_lost()
     }
 
-    /// What decided about a packet, where a node found this.
+    /// Returns the decision about a packet for the result of a node's lookup.
     pub fn acl_decision(&self, found: Found) -> Option<AclDecision> {
         self.acl.decision(found)
     }
 
-    /// Where the first rule was declared, of the lists that an interface asks packets of a family in or out, that asks for what
-    /// only the first fragment of a packet says. It has all other fragments wait, whether it would match them or not.
+    /// Returns the origin of the first rule that matches fields of first fragments only, among the lists of an
+    /// interface, direction and family. Such a rule holds all later fragments, whether it would match them or not.
     pub(crate) fn acl_asks_transport(
         &self,
         (gateway, map): (&Gateway, &Map),
@@ -201,13 +215,13 @@ impl Compiler {
         self.acl.asks_transport((gateway, map), interface, output, family)
     }
 
-    /// The access lists, in the order of the configuration; then those that were made while the gateway ran.
+    /// Returns the access lists in the order of the configuration, then the lists that commands created.
     pub fn acl_lists(&self, gateway: &Gateway) -> Vec<AclListStats> {
         self.acl.list_rows(gateway)
     }
 
-    /// The rules of a list in their order: those that are wanted, `most` at most, and how many of these there are in all.
-    /// `None`: there is no such list.
+    /// Returns up to `most` wanted rules of a list in their order, and the number of all wanted rules. Returns `None`
+    /// if there is no such list.
     pub fn acl_rules(
         &self,
         gateway: &Gateway,
@@ -218,15 +232,21 @@ impl Compiler {
         self.acl.rule_rows(gateway, list, wanted, most)
     }
 
-    /// What a list does with packets that no rule of it matches.
+    /// Returns the default of a list.
     pub fn acl_default(&self, list: &str) -> Option<AclDefault> {
         self.acl.default_of(list)
     }
 
-    /// The groups that rules may name, as they are now: those of the configuration, addresses, ports and interfaces, then
-    /// those that came while the gateway ran, by name; with who changed them, if they are not as they were declared.
+    /// Returns the groups that rules may name, in their present state. Groups of the configuration come first
+    /// (addresses, ports, interfaces), then groups of live edits, by name. A group that differs from its declaration
+    /// has the source of the change.
     pub fn acl_groups(&self, gateway: &Gateway) -> Vec<(AclGroup, Option<Said>)> {
         self.acl.group_rows(gateway)
+    }
+
+    /// Returns the live edits of access lists and groups.
+    pub fn acl_edits(&self, gateway: &Gateway) -> Vec<AclEditRow> {
+        self.acl.edit_rows(gateway)
     }
 
     /// The sections that lists are compiled to.

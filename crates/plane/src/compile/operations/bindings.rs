@@ -8,8 +8,8 @@ use crate::compile::map::Map;
 use crate::model::Gateway;
 
 impl Compiler {
-    /// What the bindings of an interface (its number) say, of which the rule with this number decided about a hardware
-    /// address. `gateway` is the model in force.
+    /// Returns the decision of an interface's bindings (by interface number) about a hardware address, for the rule
+    /// with this number. `gateway` is the model in force.
     pub fn binding_decision(
         &self,
         (gateway, map): (&Gateway, &Map),
@@ -21,8 +21,8 @@ impl Compiler {
         self.bindings.decision((gateway, map), interface, mac, number, permit)
     }
 
-    /// Packets and octets that each rule of a list of bindings has matched, in their order, and then those that none has,
-    /// over all workers; and the octets of its tables.
+    /// Returns packets and octets that each rule of a list of bindings has matched, in order, then those of packets
+    /// that no rule matched, over all workers; and the octets of the tables.
     pub fn binding_counts(&self, name: &str) -> (Vec<(u64, u64)>, usize) {
         self.bindings.counts(name)
     }

@@ -19,7 +19,7 @@ impl Compiler {
     /// follows. `gateway` is the model in force.
     ///
     /// # Errors
-    /// When the policy has no table, a change can not be made, or there is no room. Then nothing has changed.
+    /// If the policy has no table, a change cannot be made, or there is no room. Then nothing has changed.
     pub fn edit_sav(
         &mut self,
         gateway: &Gateway,
@@ -36,7 +36,7 @@ impl Compiler {
     /// Makes a source say these entries of the table of a policy and no others.
     ///
     /// # Errors
-    /// As for [`Compiler::edit_sav`]; what is wrong with an entry is told by its place.
+    /// As for [`Compiler::edit_sav`]; errors in an entry name its place.
     pub fn replace_sav(
         &mut self,
         gateway: &Gateway,
@@ -126,7 +126,7 @@ impl Compiler {
         (sav, Means { domain, workers: settings.workers, gateway, numbers: &numbers.interfaces })
     }
 
-    /// What was decided about a source that came in by an interface (its number), where a node found this.
+    /// Returns the decision about a source that entered by an interface (its number), for the result of a node.
     pub fn sav_decision(
         &self,
         (gateway, map, root): (&Gateway, &Map, &Root),
@@ -143,13 +143,14 @@ impl Compiler {
         self.sav.occupancy(policy)
     }
 
-    /// Who says how many entries of a policy's table, with the octets that all of it takes; and those of counters of hits.
+    /// Returns the number of entries by source of a policy's table, the octets of the table, and the octets of its hit
+    /// counters.
     pub fn sav_sources(&self, policy: &str) -> (Vec<(String, usize)>, usize, usize) {
         self.sav.sources(policy)
     }
 
-    /// The entries of a policy, those of the configuration first, in its order, then the others by prefix: those that
-    /// `wanted` says of their prefix, `most` at most; and how many there are of these in all.
+    /// Returns up to `most` entries of a policy whose prefix is `wanted`, and the number of all such entries. Entries
+    /// of the configuration come first, in its order, then the others by prefix.
     pub fn sav_entries(
         &self,
         gateway: &Gateway,

@@ -1,4 +1,4 @@
-//! What becomes of packets that are not valid: which action is in force, and what it needs.
+//! The actions for invalid packets: the action in force, and the parts that it needs.
 //!
 //! A stage is an action that was put into force while the gateway runs, in the place of the one that is configured. It
 //! stays with the policy, by name, as long as that can do it. Buckets stay with a policy as long as what they let pass does.
@@ -19,16 +19,16 @@ pub struct Stage {
     pub since: u64,
 }
 
-/// Why an action can not be put into force.
+/// The reason why a stage cannot be set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StageError {
     /// There is no such policy.
     #[error("there is no policy of source address validation with the name `{policy}`")]
     NoSuchPolicy {
-        /// What was asked for.
+        /// The requested policy.
         policy: String,
-        /// Those that there are.
+        /// The policies of the model.
         policies: Vec<String>,
     },
     /// The policy does not say how many packets may pass.
@@ -73,7 +73,7 @@ pub(super) fn can(gateway: &Gateway, place: usize, action: SavAction) -> Result<
     }
 }
 
-/// What stays with policies, by name, beside their tables.
+/// The state of policies beside their tables, by name.
 #[derive(Default)]
 pub(super) struct Actions {
     pub(super) stages: HashMap<String, Stage>,
@@ -107,7 +107,7 @@ impl Actions {
         Some(PerFamily { v4: &buckets.v4, v6: &buckets.v6 })
     }
 
-    /// Takes over a model. Stages that its policies can not have end.
+    /// Takes over a model. Ends stages that its policies cannot have.
     pub(super) fn adopt(&mut self, input: Input<'_>) {
         let gateway = input.gateway;
         let place = |name: &str| gateway.sav.iter().position(|policy| policy.name == name);

@@ -11,28 +11,28 @@ use crate::compile::rib::Rib;
 use crate::model::{Gateway, Mode, Origin, SavPolicy, SavRule, Scope};
 use crate::root::Root;
 
-/// What was decided about a packet's source, and by what.
+/// The decision about a packet's source, with the rules or the route behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     /// The policy.
     pub policy: String,
-    /// Its mechanism, or `special` where the class of the source decided, `link` where its hardware address did, `exempt`
-    /// where nothing was asked.
+    /// Its mechanism; or `special` where the class of the source decided, `link` where its hardware address did, or
+    /// `exempt`.
     pub mechanism: &'static str,
     /// The interface that the packet came in by.
     pub interface: String,
     /// Its source.
     pub source: IpAddr,
-    /// `valid`, `invalid`, `unknown` where no rule knows the source and that is no fault, or `exempt` where it was not asked
-    /// about.
+    /// `valid`, `invalid`, `unknown` where no rule covers the source and the policy lets it pass, or `exempt` where the
+    /// packet was not validated.
     pub verdict: &'static str,
     /// It may go on.
     pub passes: bool,
     /// Why, in words.
     pub why: String,
-    /// What decided: rules or a route, most often one.
+    /// The rules or the route that decided, most often one.
     pub by: Vec<Named>,
-    /// What came nearest to permitting the packet and did not, if anything did.
+    /// The rule or route nearest to permitting the packet, if there is one.
     pub nearest: Option<Nearest>,
 }
 
@@ -43,11 +43,11 @@ pub struct Named {
     pub text: String,
     /// Where it was declared.
     pub origin: Origin,
-    /// Who said it, and when in seconds of the Unix epoch, if it came while the gateway ran.
+    /// The source of a live edit, and the time in seconds of the Unix epoch.
     pub said: Option<(String, u64)>,
 }
 
-/// What did not decide.
+/// A rule or route that did not decide.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nearest {
     /// The rule or route.
@@ -56,7 +56,7 @@ pub struct Nearest {
     pub why: String,
 }
 
-/// What decisions are told from.
+/// The facts from which decisions are explained.
 #[derive(Clone, Copy)]
 pub(in crate::compile) struct Facts<'a> {
     pub(in crate::compile) gateway: &'a Gateway,

@@ -11,7 +11,7 @@ use crate::model::Mode;
 /// Interfaces by name: they may come and go.
 pub type Names = Arc<[Arc<str>]>;
 
-/// What an entry is about: a source says one thing of it.
+/// The key of an entry: a source has one statement for each key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EntryKey {
     /// The prefix; host bits are clear.
@@ -27,7 +27,7 @@ impl From<IpNet> for EntryKey {
     }
 }
 
-/// What a source said of a prefix.
+/// The statement of a source about a prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
     /// The interfaces that the list names for the prefix.
@@ -48,14 +48,14 @@ pub enum Edit {
 }
 
 impl Edit {
-    /// What it is about.
+    /// Returns the key.
     pub const fn key(&self) -> EntryKey {
         match self {
             Edit::Add(key, _) | Edit::Replace(key, _) | Edit::Delete(key) => *key,
         }
     }
 
-    /// What is said from then on.
+    /// Returns the interfaces of the statement, unless it deletes.
     pub const fn names(&self) -> Option<&Names> {
         match self {
             Edit::Add(_, names) | Edit::Replace(_, names) => Some(names),
@@ -67,18 +67,18 @@ impl Edit {
 /// Sources of entries that there may be for a policy.
 pub const MAX_SOURCES: usize = 64;
 
-/// What a source says.
+/// The statements of a source.
 pub(super) type Entries = HashMap<EntryKey, Said, Folding>;
 
 /// Everything that was said of a policy.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Dynamic {
-    /// Of copies of this, those that do not differ are shared.
+    /// Equal copies are shared.
     sources: Vec<(Arc<str>, Arc<Entries>)>,
     counts: Counts,
 }
 
-/// What has to be known of all that was said, at any time.
+/// The counts over all statements that have to be known at any time.
 #[derive(Debug, Clone, Default)]
 struct Counts {
     /// Entries by mode.
@@ -116,17 +116,17 @@ impl Dynamic {
         self.sources.is_empty()
     }
 
-    /// Who says how much.
+    /// Returns the sources with their numbers of entries.
     pub(super) fn sources(&self) -> impl Iterator<Item = (&Arc<str>, usize)> {
         self.sources.iter().map(|(name, said)| (name, said.len()))
     }
 
-    /// What a source says.
+    /// Returns the statements of a source.
     pub(super) fn of(&self, source: &str) -> Option<&Entries> {
         self.sources.iter().find(|(name, _)| **name == *source).map(|(_, said)| &**said)
     }
 
-    /// What is said of a prefix, and by whom.
+    /// Returns the statements about a prefix, each with its source.
     pub(super) fn said(&self, prefix: IpNet) -> impl Iterator<Item = (&Arc<str>, EntryKey, &Said)> {
         let keys = Mode::ALL.map(|mode| EntryKey { prefix, mode });
         let of =
@@ -134,7 +134,7 @@ impl Dynamic {
         self.sources.iter().map(|(name, said)| (name, &**said)).flat_map(of)
     }
 
-    /// What is said of a key by all but a source (by its place).
+    /// Returns the statements about a key of all sources but one (by its place).
     pub(super) fn others(&self, source: usize, key: EntryKey) -> impl Iterator<Item = &Said> {
         let others = self.sources.iter().enumerate().filter(move |(place, _)| *place != source);
         others.filter_map(move |(_, (_, said))| said.get(&key))

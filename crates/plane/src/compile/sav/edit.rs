@@ -27,7 +27,7 @@ pub enum SavError {
     /// There is no such policy.
     #[error("there is no policy of source address validation with the name `{policy}`")]
     NoSuchPolicy {
-        /// What was asked for.
+        /// The requested policy.
         policy: String,
         /// The policies whose mechanism is `table`.
         tables: Vec<String>,
@@ -40,14 +40,14 @@ pub enum SavError {
         /// Its mechanism.
         mechanism: &'static str,
     },
-    /// One of the changes can not be made.
+    /// One of the changes cannot be made.
     #[error("change {number}, {prefix}: {problem}")]
     Edit {
         /// Which, counted from 1.
         number: usize,
         /// Its prefix.
         prefix: IpNet,
-        /// What is wrong with it.
+        /// The problem.
         problem: Problem,
     },
     /// There are too many sources.
@@ -66,7 +66,7 @@ pub enum SavError {
     },
 }
 
-/// What is wrong with a change.
+/// The problem of a change.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// The source has said something of the prefix already, in such a list.
@@ -91,7 +91,7 @@ pub enum Problem {
     OfAnother {
         /// The entry, in words.
         rule: String,
-        /// Who has said it.
+        /// The source of the entry.
         source_name: String,
     },
     /// No interface has the name.
@@ -108,20 +108,20 @@ pub enum Problem {
     LineCards,
 }
 
-/// What a batch did.
+/// The effects of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Edited {
     /// Entries of the source that are new.
     pub added: usize,
-    /// Those that say something else now.
+    /// Entries that were replaced.
     pub replaced: usize,
-    /// Those that are gone.
+    /// Entries that were deleted.
     pub deleted: usize,
     /// Entries of the source from now on.
     pub entries: usize,
 }
 
-/// What tables are changed with.
+/// The means of changing tables.
 #[derive(Clone, Copy)]
 pub(in crate::compile) struct Means<'a> {
     pub(in crate::compile) domain: &'a Domain,
@@ -130,13 +130,13 @@ pub(in crate::compile) struct Means<'a> {
     pub(in crate::compile) numbers: &'a Numbers,
 }
 
-/// What is to be done for a source to say certain entries of a table and no others.
+/// The changes after which a source has certain entries in a table and no others.
 pub struct SavPlan {
     place: usize,
     source: String,
     all: Arc<Entries>,
     changed: Vec<(EntryKey, Option<Names>)>,
-    /// Tables of all that is said then, where that takes less than to change those that there are.
+    /// New tables of all entries, if that takes less than changing the present ones.
     anew: Option<(Own<u32>, Own<u128>, Shape)>,
     edited: Edited,
 }
@@ -403,9 +403,9 @@ impl Kept {
         Ok(())
     }
 
-    /// The shape of tables that are made anew for this to be said, so much of which is new; `None`: those that there are are
-    /// changed. The first entry in a list of another kind needs another table; and to make tables anew takes less than to
-    /// change most of what is in them.
+    /// Returns the shape for new tables, or `None` if the present tables are changed. `changed` is the number of
+    /// changed entries. The first entry in a list of another kind needs another table. If most entries change, new
+    /// tables take less time.
     fn other_shape(&self, said: &Dynamic, changed: usize) -> Option<Shape> {
         let occupancy = self.v4.engine.occupancy().prefixes + self.v6.engine.occupancy().prefixes;
         let lists = are_of_other_modes(&self.rules.counts, said) && !matches!(self.shape.meaning, Meaning::Modes(_));
@@ -427,15 +427,15 @@ impl Kept {
         if self.v4.change(v4).is_ok() {
             return;
         }
-        // What was there a moment ago is still looked at, and takes its room. Made anew, the table has all of it. Else the
-        // system has no address space left.
+        // Readers still use the previous state, which takes its room. A new table has all of it. Else the system has no
+        // address space left.
         if let Ok(anew) = self.anew(means, &self.dynamic, &self.shape) {
             self.v4 = anew;
         }
     }
 
-    /// What is to stand at the prefixes of these, of which a source, by its place, says this. `forward`: the interfaces with
-    /// allowlists that tables know of are those from before.
+    /// Returns the contents for the prefixes of these statements of a source (by its place). `forward`: the interfaces
+    /// with allowlists are as before.
     fn wanted(
         &self,
         means: Means<'_>,

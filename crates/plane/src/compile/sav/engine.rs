@@ -9,7 +9,7 @@ use weir_table::sav::{
 use crate::model::SavLayout;
 use crate::root::sav::Check;
 
-/// What a table is for. Tables of equal shape hold the same rules in the same way.
+/// The shape of a table. Tables of equal shape hold the same rules in the same way.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Shape {
     pub(super) meaning: Meaning,
@@ -18,7 +18,7 @@ pub(super) struct Shape {
     pub(super) limits: Limits,
 }
 
-/// What rules mean together.
+/// The meaning of a set of rules.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Meaning {
     /// The first that covers the source and has the interface decides.
@@ -45,7 +45,7 @@ impl Shape {
     }
 }
 
-/// What stands at the prefixes of a table.
+/// The contents of a table, by prefix.
 pub(super) enum Entries<K: Key> {
     /// Of an ordered list.
     Ordered(Vec<(Prefix<K>, Option<Vec<Rule>>)>),
@@ -144,7 +144,7 @@ impl<K: Key> Engine<K> {
         }
     }
 
-    /// What readers of a line card see.
+    /// Returns the check for the readers of a line card.
     pub(super) fn check(&self, card: usize) -> Option<Check<K>> {
         let table = match self {
             Engine::Ordered(table) => table.reading(),

@@ -18,7 +18,7 @@ pub(super) struct Exemptions {
     v6: Option<Exempt<u128>>,
 }
 
-/// Those of all policies that have some, by name.
+/// The exemptions of all policies that have some, by name.
 pub(super) type All = HashMap<String, Exemptions>;
 
 /// Compiles the exemptions of a policy, unless they are what they were.
@@ -37,7 +37,7 @@ pub(super) fn prepare(before: &All, policy: &SavPolicy) -> Result<Option<Exempti
 }
 
 impl Exemptions {
-    /// Those of a family.
+    /// Returns the exemptions of a family.
     pub(super) fn of<K: OfFamily>(&self) -> Option<Exempt<K>> {
         K::exempt(self).clone()
     }
@@ -50,7 +50,7 @@ impl Exemptions {
 
 /// An address family's exemptions.
 pub(super) trait OfFamily: Bits {
-    /// Those of the family, of both.
+    /// Returns the exemptions of this family.
     fn exempt(all: &Exemptions) -> &Option<Exempt<Self>>;
 }
 
@@ -66,8 +66,8 @@ impl OfFamily for u128 {
     }
 }
 
-/// The rules that are about a family; none where none of these exempts. Interfaces are asked about by the model's index:
-/// exemptions do not ask.
+/// Compiles the rules of a family; `None` if none of these exempts. Interfaces have the model's indices: exemptions do
+/// not match interfaces.
 fn compile<K: Bits>(list: &[AclRule]) -> Result<Option<Exempt<K>>, NoRoom> {
     let permits = |rule: &AclRule| rule.action == AclAction::Permit;
     let of = |(place, rule)| {

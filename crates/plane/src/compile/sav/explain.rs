@@ -15,7 +15,7 @@ use crate::model::{Mechanism, SavAction, SavPolicy, Urpf, UrpfMode};
 use crate::root::{Forwarding, Root};
 
 impl Store {
-    /// What was decided about a source that came in by an interface (its number), where this was found.
+    /// Returns the decision about a source that entered by an interface (its number), for the result of a node.
     pub(in crate::compile) fn decision(
         &self,
         facts: Facts<'_>,
@@ -93,7 +93,7 @@ impl Store {
     }
 }
 
-/// Who sent a packet, and who should have.
+/// Describes the station that sent a packet, and the one that the route back leads to.
 fn of_stranger(record::Strange { from, known }: record::Strange) -> String {
     match known {
         Some((neighbor, mac)) => format!("the frame came from {from}, the neighbour {neighbor} has {mac}"),

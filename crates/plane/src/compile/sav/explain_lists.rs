@@ -16,7 +16,7 @@ impl Covering {
         self.0.iter().filter(|candidate| modes.contains(&candidate.mode))
     }
 
-    /// Those of a mode that name the interface.
+    /// Returns the candidates of a mode that name the interface.
     fn here(&self, mode: Mode) -> impl Iterator<Item = &Candidate> {
         self.0.iter().filter(move |candidate| candidate.mode == mode && candidate.here)
     }
@@ -111,7 +111,7 @@ fn by_allowlist(
         decision.why = format!("{interface} has an allowlist, and no prefix of it covers the source");
         let router_wide = covering.here(Mode::PrefixAllow).next();
         let router_wide = router_wide.map(|rule| {
-            rule.near(format!("it names {interface}, but is not asked: {interface} has an allowlist of its own"))
+            rule.near(format!("it names {interface}, but does not apply: {interface} has an allowlist of its own"))
         });
         let others = covering.of(&[Mode::InterfaceAllow, Mode::PrefixAllow]).next();
         let others = others.map(|rule| rule.near(format!("it covers the source, but does not name {interface}")));

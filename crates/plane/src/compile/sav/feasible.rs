@@ -1,5 +1,5 @@
-//! Routes back to sources, those that are not the best for their prefix included (RFC 3704, 2.3): a table of the
-//! interfaces of each prefix's routes. Made only for VRFs that some policy looks up so.
+//! Routes back to sources, including routes that are not the best for their prefix (RFC 3704, 2.3): a table of the
+//! interfaces of each prefix's routes. Only VRFs with a policy of mechanism `urpf-feasible` have one.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -24,8 +24,7 @@ pub(super) struct Feasible {
     limits: Limits,
 }
 
-/// Brings the tables of the VRFs that are looked up so into line with their routes. Those that are looked up so no
-/// more are dropped.
+/// Updates the tables of VRFs with such a policy from their routes. Drops the tables of VRFs without one.
 pub(super) fn bring_up(all: &Mutex<Vec<Option<Feasible>>>, input: Input<'_>) -> Result<(), TableFull> {
     let mut wanted = vec![false; input.ribs.len()];
     for interface in &input.gateway.interfaces {
@@ -99,8 +98,8 @@ struct Interfaces<'a> {
 }
 
 impl Interfaces<'_> {
-    /// A prefix and the interfaces of all routes to it, but for those that were made for a single neighbour: he is where
-    /// the prefix around him is.
+    /// Returns a prefix and the interfaces of all routes to it. Routes of single neighbours are left out: a neighbour
+    /// is where the prefix around it is.
     fn back<K: Family>(&mut self, net: IpNet, entry: &Entry) -> Option<(Prefix<K>, Set)> {
         let own = match entry.source {
             Source::Neighbor => return None,

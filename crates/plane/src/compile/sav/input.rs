@@ -10,7 +10,7 @@ use crate::compile::rib::Rib;
 use crate::compile::table_full::most_bytes;
 use crate::model::{Gateway, PerFamily};
 
-/// What a version is compiled from.
+/// The parts that a version is compiled from.
 #[derive(Clone, Copy)]
 pub(in crate::compile) struct Input<'a> {
     pub(in crate::compile) domain: &'a Domain,
@@ -29,14 +29,14 @@ pub(in crate::compile) struct Input<'a> {
 }
 
 impl Input<'_> {
-    /// Those of a table of so many prefixes, each with a row of its own or not.
+    /// Returns the limits of a table of so many prefixes, each with a row of its own or not.
     pub(super) fn limits(&self, prefixes: u32, distinct: bool) -> Limits {
         let prefixes = prefixes as usize;
         Limits {
             prefixes,
             bytes: most_bytes(prefixes),
             sets: self.gateway.limits.sav_sets,
-            // Room to grow: with another width all is made anew.
+            // With room to grow: another width needs new tables.
             interfaces: (self.numbers.len() as u32).next_power_of_two().max(64),
             distinct,
         }

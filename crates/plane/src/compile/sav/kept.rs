@@ -46,7 +46,7 @@ pub(super) struct Kept {
 pub(super) struct Own<K: Family> {
     pub(super) engine: Engine<K>,
     pub(super) hits: Option<Arc<Hits>>,
-    /// What was counted by a number for others, before it became that of a prefix.
+    /// The counts of numbers before they were given to their prefixes.
     pub(super) bases: HashMap<u32, u64>,
 }
 

@@ -53,8 +53,8 @@ pub(super) fn entries<K: Family>(rules: &Rules, interfaces: &[u32], said: &Dynam
 }
 
 impl Kept {
-    /// What is to stand at these prefixes of tables of lists; and at that of no bits, if other interfaces have allowlists
-    /// than those for which `before` was written, or that is not known.
+    /// Returns the contents for these prefixes of tables of lists. Adds the prefix of no bits if the interfaces with
+    /// allowlists differ from those of `before`, or `before` is not known.
     pub(super) fn lists(
         &self,
         numbers: &Numbers,

@@ -1,8 +1,8 @@
 //! Source address validation, compiled: policies of the model become validators of the root.
 //!
-//! The tables of a policy are kept from version to version where the rules mean the same; else they are made anew beside
-//! the old ones, so that a version that does not come about changes nothing. What comes while the gateway runs
-//! ([`Edit`]) changes the tables in place: readers see a batch by the next version.
+//! A policy keeps its tables from version to version where the rules mean the same. Changed rules get new tables beside
+//! the old ones, so that a version that fails changes nothing. Live edits ([`Edit`]) change the tables in place:
+//! readers see a batch with the next version.
 
 mod actions;
 mod decision;

@@ -21,7 +21,7 @@ use crate::root::Interface;
 use crate::root::sampler::Choice;
 use crate::root::sav::{self, Broadcasts, By, Check, Paths, Reverse, Validator, Validators};
 
-/// What [`Store::prepare`] found out: to be put into force, or dropped.
+/// The result of [`Store::prepare`]: to be put into force, or dropped.
 pub(in crate::compile) struct Staged {
     slots: Vec<Slot>,
     exemptions: exempt::All,
@@ -32,7 +32,7 @@ pub(in crate::compile) struct Staged {
 enum Slot {
     /// It needs none.
     None,
-    /// Those at this place of the store.
+    /// The tables at this place of the store.
     Keep(usize),
     /// Others.
     Fresh(Box<Kept>),
@@ -182,7 +182,7 @@ impl Store {
         all
     }
 
-    /// What decides for those who read a policy so. There always is something: tables were made for what the model wants.
+    /// Returns the check for readers of a policy. It always exists: tables were made for the model.
     fn check<K: Stored>(&self, policy: &SavPolicy, reading: Reading, own: Option<&Own<K>>) -> Option<Check<K>> {
         match policy.mechanism {
             Mechanism::Acl(_) | Mechanism::Table { .. } => own?.engine.check(reading.card),
@@ -224,7 +224,7 @@ impl Store {
         }
     }
 
-    /// What the root is to have.
+    /// Returns the validators for the root.
     pub(in crate::compile) fn current(&self) -> &Validators {
         &self.validators
     }
@@ -238,7 +238,7 @@ impl Store {
     }
 }
 
-/// What readers of a policy see once its tables have changed.
+/// The new view of a policy's readers after its tables have changed.
 struct Renewed<'a> {
     gateway: &'a Gateway,
     kept: &'a Kept,
@@ -263,7 +263,7 @@ impl Renewed<'_> {
     }
 }
 
-/// What makes readers of one policy see different tables.
+/// The properties by which readers of one policy see different tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Reading {
     policy: u16,
@@ -271,8 +271,8 @@ struct Reading {
     card: usize,
 }
 
-/// The card of an interface, by its place in the model's list; those that none has share the one behind the last. A VLAN
-/// interface that none has is where its parent is.
+/// Returns the line card of an interface, by its place in the model's list. Interfaces without one share the card
+/// behind the last. A VLAN interface without one is on its parent's.
 fn card(gateway: &Gateway, index: u32) -> usize {
     let of = |index: u32| gateway.line_cards.iter().position(|card| card.interfaces.iter().any(|own| own.0 == index));
     let parent = match gateway.interfaces[index as usize].kind {

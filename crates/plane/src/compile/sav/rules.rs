@@ -14,7 +14,7 @@ use crate::model::{InterfaceIndex, Mode, PerFamily, SavRule};
 pub(super) trait Family: super::exempt::OfFamily {
     /// The prefix, if it is of this family.
     fn prefix(net: IpNet) -> Option<Prefix<Self>>;
-    /// What is said of this family.
+    /// Returns the part of this family.
     fn number_of<T>(both: &mut PerFamily<T>) -> &mut T;
 }
 
@@ -114,7 +114,7 @@ impl Rules {
         before.into_iter().chain(behind)
     }
 
-    /// What stands at each prefix of a family, as an ordered list has it.
+    /// Returns the contents at each prefix of a family, for an ordered list.
     pub(super) fn ordered<K: Family>(&self, sets: &mut Sets<'_>) -> Entries<K> {
         let mut entries: Vec<(Prefix<K>, Option<Vec<Rule>>)> = Vec::new();
         for &at in &self.order {

@@ -26,9 +26,9 @@ const PATIENT: Duration = Duration::from_secs(120);
 /// A gateway whose ports are the test's.
 struct Rig {
     engine: Engine,
-    /// What is sent into one comes in by the port with this number.
+    /// Sockets whose datagrams enter by the port with the same number.
     inputs: Vec<UnixDatagram>,
-    /// What leaves, with the number of the port.
+    /// Frames that leave, with the number of the port.
     sent: mpsc::Receiver<(u32, Vec<u8>)>,
     links: Vec<Arc<AtomicBool>>,
 }
@@ -150,7 +150,7 @@ impl Rig {
         ports
     }
 
-    /// Waits until it is asked for a neighbour.
+    /// Waits for a solicitation for a neighbour.
     #[track_caller]
     fn asked_for(&self, neighbor: &str) {
         let target = v4(neighbor).octets();
@@ -172,7 +172,7 @@ impl Rig {
         self.put(port, &arp(own_mac(port), &[], fields));
     }
 
-    /// The kernel tells of a change of all devices.
+    /// Delivers a link message about all devices, as the kernel does.
     fn link(&self, port: usize, up: bool) {
         self.links[port].store(up, Ordering::Relaxed);
         let mut work = Work::default();
@@ -233,7 +233,7 @@ fn neighbors_are_learned_during_an_operation() {
     let rig = Rig::start(three());
     let operation = rig.engine.control.operate();
     let compiler = operation.write();
-    // A host on the link, which no route leads to: what waited leaves, and what comes later.
+    // A host on the link without a route: the held packet leaves, and so do later ones.
     rig.ping("10.2.0.7");
     rig.asked_for("10.2.0.7");
     rig.answer(1, "10.2.0.7", mac(0x27));
@@ -296,7 +296,7 @@ fn roots_of_an_operation_keep_what_was_learned_during_it() {
 #[test]
 fn what_is_learned_as_an_operation_ends_is_not_forgotten() {
     let rig = Rig::start(three());
-    // It is told to the compiler by whoever of the two comes last.
+    // Whichever of the two comes last applies it to the compiler.
     for round in 0..200_u32 {
         let address = format!("10.2.0.{}", 10 + round);
         let operation = rig.engine.control.operate();
@@ -337,7 +337,7 @@ fn links_go_down_during_an_operation() {
     let text: Vec<String> = rig.engine.news().iter().map(ToString::to_string).collect();
     assert_eq!(text, ["interface wan: link down"]);
     assert!(!rig.engine.snapshot().interfaces[1].up);
-    // Sources are told, as they are where there is no route.
+    // Sources receive an ICMP error, as they do without a route.
     for host in ["10.2.0.7", "10.2.0.99", "10.9.0.1"] {
         let before = drops(&rig.engine.snapshot(), "no-route");
         rig.ping(host);

@@ -7,7 +7,7 @@ use crate::graph::record::{Fragmented, Miss, NatEffect, Role, SpdEffect};
 use crate::model::{InterfaceIndex, NatIndex, Origin, SaIndex, SpdIndex};
 use crate::reason::Reason;
 
-/// What became of an input packet in the end.
+/// The verdict on an input packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It was sent on.
@@ -32,30 +32,30 @@ impl Verdict {
     }
 }
 
-/// What became of an input packet, and why.
+/// The outcome of an input packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// Its number.
     pub ordinal: u32,
-    /// What became of it.
+    /// The verdict.
     pub verdict: Verdict,
     /// Interfaces by which it left: one for each packet, in order; several when it was cut into fragments.
     pub out: Vec<u32>,
     /// Interfaces by which what weir made of it left: ICMP errors about it, replies to it.
     pub answers: Vec<u32>,
-    /// The interface that lets no frame of its ethertype pass, if one was asked about that.
+    /// The interface whose list of EtherTypes refused the frame, if one did.
     pub unlisted: Option<Unlisted>,
     /// Whether a learned decision about its flow was looked for, and if so, why it takes none.
     pub flow: Option<Option<Miss>>,
-    /// What was decided about its source, if it was validated.
+    /// The decision about its source, if it was validated.
     pub sav: Option<Decision>,
-    /// What access lists made of it as a fragment, each time that they had to: of those of the same interface the last.
+    /// The treatment of the packet as a fragment by access lists; the last one for each interface.
     pub fragments: Vec<Piece>,
-    /// What access lists decided about it, in the order in which it came to them.
+    /// The decisions of access lists, in order.
     pub acl: Vec<Filtered>,
-    /// What the bindings of its interface say of who sent it: of what they were asked last.
+    /// The decision of the bindings of its interface; the last one if there were several.
     pub bindings: Option<BindingDecision>,
-    /// What the allowlists of its interface say of its source, up to the one that refused it; empty: none was asked.
+    /// The decisions of the allowlists of its interface, up to the one that refused the source; empty without a lookup.
     pub allow: Vec<Listed>,
     /// The rules that translate which matched it, or gave its translation: list, place there and effect.
     pub nat: Vec<(NatIndex, u32, NatEffect)>,
@@ -77,7 +77,7 @@ impl Outcome {
         (self.verdict, self.waits) = (verdict, false);
     }
 
-    /// What became of the packet in all, when this is what became of it until it waited, and `later` is what came then.
+    /// Merges the outcome before the packet was held with the outcome after its release, `later`.
     #[must_use]
     pub fn and_then(mut self, later: Outcome) -> Outcome {
         self.out.extend(later.out);
@@ -143,30 +143,30 @@ pub struct Unlisted {
     pub origin: Origin,
 }
 
-/// What the access lists of an interface decided about a packet.
+/// The decision of the access lists of an interface about a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filtered {
     /// The interface's number.
     pub interface: u32,
     /// The packet was leaving, not coming in.
     pub output: bool,
-    /// What was decided.
+    /// The decision.
     pub decision: AclDecision,
     /// How the packet belongs to a session that the rule opened, if it does.
     pub session: Option<Role>,
 }
 
-/// What the access lists of an interface made of a fragment.
+/// The treatment of a fragment by the access lists of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
     /// The interface's number.
     pub interface: u32,
     /// The fragment was leaving, not coming in.
     pub output: bool,
-    /// What they made of it.
+    /// The treatment.
     pub fragmented: Fragmented,
-    /// Where the first of their rules was declared that asks for what only first fragments say, and so has others wait;
-    /// `None`: none does, and the packet does not even say of which protocol it is; or it does not wait and is not dropped.
+    /// The origin of the first rule that matches fields of first fragments only, and so holds or drops the packet.
+    /// `None` if no rule does, if the packet does not contain its protocol, or if it is neither held nor dropped.
     pub asked_by: Option<Origin>,
 }
 
@@ -181,7 +181,7 @@ pub struct RouteTaken {
     pub prefix: Option<ipnet::IpNet>,
     /// Where the route was declared.
     pub origin: Origin,
-    /// What it led to, in words.
+    /// The target of the route, in words.
     pub to: String,
     /// The interface that it led to, if it led to one.
     pub interface: Option<u32>,

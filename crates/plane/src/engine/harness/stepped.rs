@@ -37,6 +37,7 @@ use crate::stats::{self, Conservation};
 use super::outcome::{Filtered, Outcome, Piece, RouteTaken, Secured, Tunnelled, Unlisted, Verdict};
 use crate::engine::flows::{self, Compiled, First, FlowFilter, FlowOrder};
 use crate::engine::traced::TraceRow;
+use crate::engine::upkeep::Upkeep;
 use crate::engine::{policies, translations};
 
 /// How a harness is to behave.
@@ -78,6 +79,7 @@ pub struct Harness {
     entropy: Entropy,
     /// Packets out of tunnels in the next vector, before all frames.
     decapsulated: usize,
+    upkeep: Upkeep,
     /// The next vector has frames.
     frames: bool,
     // Keeps the worker's mailbox open.
@@ -137,6 +139,7 @@ impl Harness {
             places,
             entropy,
             decapsulated: 0,
+            upkeep: Upkeep::default(),
             frames: false,
             _commands: commands,
         };
@@ -254,7 +257,7 @@ impl Harness {
             .with(|root| crate::engine::collect::invalid_sources(std::iter::once(&self.counters.unknown), root, now))
     }
 
-    /// What the interfaces counted of source address validation.
+    /// Returns the SAV counters of the interfaces.
     pub fn sav(&self) -> Vec<stats::SavInterfaceStats> {
         self.root.with(|root| crate::engine::collect::sav(&self.model, &self.map, root))
     }
@@ -269,7 +272,7 @@ impl Harness {
         crate::engine::show::bindings(&self.model, &self.compiler)
     }
 
-    /// What interfaces let pass by ethertype.
+    /// Returns the EtherType counters of the interfaces.
     pub fn ethertypes(&self) -> Vec<stats::EthertypeStats> {
         self.root.with(|root| crate::engine::collect::ethertypes(&self.model, &self.map, root, &Default::default()))
     }
@@ -313,7 +316,7 @@ impl Harness {
 
     /// The pairs of SAs, in the order of the configuration.
     pub fn sas(&self) -> Vec<stats::SaStats> {
-        self.root.with(|root| crate::engine::sas::rows(&self.model, &self.map, root))
+        self.root.with(|root| crate::engine::sas::rows(&self.model, &self.map, root, (&self.upkeep, self.now())))
     }
 
     /// The tunnels, in the order of the configuration.
@@ -381,8 +384,8 @@ impl Harness {
         punt_port(&self.model, interface)
     }
 
-    /// Has somebody to ask for hardware addresses from now on, the caller: packets wait for him ([`Harness::events`])
-    /// instead of being refused at once.
+    /// Lets the caller resolve neighbours from now on: packets are held until it answers ([`Harness::events`]) instead
+    /// of being refused at once.
     pub fn listen(&mut self) {
         let (producer, events) = ring(events::RING);
         self.worker.events.connect(producer, None);
@@ -406,12 +409,12 @@ impl Harness {
         taken
     }
 
-    /// What interfaces counted for the alarms of their policies.
+    /// Returns the counts of invalid packets for the alarms of policies.
     pub fn alarms(&self) -> Vec<crate::engine::alarm::Reading> {
         self.root.with(|root| crate::engine::collect::alarms(&self.model, &self.map, root))
     }
 
-    /// What samplers took, in the order of the model.
+    /// Returns the counters of the samplers, in the order of the model.
     pub fn samplers(&self) -> Vec<stats::SamplerStats> {
         self.root.with(|root| crate::engine::collect::samplers(&self.map, root))
     }
@@ -467,8 +470,8 @@ impl Harness {
         Clock::from(self.clock.clone()).now()
     }
 
-    /// Has the control side look at what the worker told and at what is due, and do what follows, which the worker has seen
-    /// when this returns. Gives the time at which it wants to be called again.
+    /// Runs the control side once: it handles the worker's events and due timers, and publishes the results to the
+    /// worker. Returns the time at which it is to be called again.
     pub fn step(&mut self) -> Option<Time> {
         let told = self.events();
         let now = self.now();
@@ -478,6 +481,15 @@ impl Harness {
         discovery.keeper.step(now, &mut work);
         self.carry_out(work);
         self.discovery.as_ref()?.keeper.table.next()
+    }
+
+    /// Has the control side look at SAs: the worker makes the packets that are due in the next run. Returns what there is to
+    /// tell people.
+    pub fn tend_sas(&mut self) -> Vec<News> {
+        let now = self.now();
+        let due = self.root.with(|root| self.upkeep.step(now, &root.ipsec));
+        self.worker.handle(Command::Make(due.packets));
+        due.news
     }
 
     fn carry_out(&mut self, mut work: Work) {
@@ -500,7 +512,7 @@ impl Harness {
         self.discovery.iter().flat_map(|discovery| discovery.keeper.table.iter()).collect()
     }
 
-    /// What there was to tell people since the last call.
+    /// Returns the news since the last call.
     pub fn news(&mut self) -> Vec<News> {
         self.discovery.as_mut().map_or_else(Vec::new, |discovery| std::mem::take(&mut discovery.news))
     }
@@ -632,7 +644,7 @@ impl Harness {
             Fate::Fragment { interface, output, v4, fragmented } => {
                 let Harness { compiler, model, map, .. } = self;
                 let family = if v4 { IpFamily::V4 } else { IpFamily::V6 };
-                // Who gives a fragment what the first one says is not asked: a capture may have many.
+                // Fragments with the fields of their first one are skipped: a capture may have many.
                 let asked_by = match fragmented {
                     Fragmented::Given(..) => None,
                     Fragmented::Waits | Fragmented::NoRoom | Fragmented::Refused => {
@@ -765,7 +777,7 @@ impl Harness {
         self.tracer.request(node, count);
     }
 
-    /// What was traced.
+    /// Returns the recorded traces.
     pub fn traces(&self) -> Vec<TraceRow> {
         self.root.with(|root| crate::engine::show::trace_rows(&self.tracer.traces(), root, |_| None))
     }
@@ -780,7 +792,7 @@ impl Harness {
         self.counters.drops[reason as usize].value()
     }
 
-    /// What an interface of the model has counted.
+    /// Returns the counters of an interface of the model.
     pub fn interface_stats(&self, index: u32) -> Option<stats::InterfaceStats> {
         let number = self.interface_number(index)?;
         self.root.with(|root| {
@@ -794,8 +806,8 @@ impl Harness {
         crate::engine::collect::conservation(std::iter::once(&*self.counters))
     }
 
-    /// What the worker told of neighbours since the last call, if somebody listens; the oldest few thousand, if there
-    /// were more.
+    /// Returns the worker's neighbour events since the last call, if the caller resolves neighbours: the oldest few
+    /// thousand, if there were more.
     pub fn events(&mut self) -> Vec<Event> {
         let mut told = Vec::new();
         if let Some(events) = &mut self.events {

@@ -1,5 +1,5 @@
-//! What source address validation says, without words: of millions of captured packets, and of any source that somebody
-//! asks about. What decided about one of them is told by [`Harness::decision`], which looks for it.
+//! The verdicts of source address validation without words, for millions of captured packets and for any source of an
+//! operator. [`Harness::decision`] finds the rule or route behind a verdict.
 
 use std::net::IpAddr;
 
@@ -29,7 +29,7 @@ pub struct Validated {
     pub octets: u32,
     /// The policy's place in the model.
     pub policy: u16,
-    /// What was found.
+    /// The verdict.
     pub said: Said,
     /// Why it was dropped, if that was for its source.
     pub refused: Option<Reason>,
@@ -58,9 +58,9 @@ impl Unvalidated {
 }
 
 impl Harness {
-    /// Runs the graph over what was injected, as [`Harness::run`] does, and tells of packets whose sources were validated, in
-    /// the order in which that happened. The numbers of what was injected have to follow one another. `told` is room for
-    /// the work, to be handed in again. Returns the packets that were dropped without having been validated, by reason.
+    /// Runs the graph over the injected packets, as [`Harness::run`] does, and collects the packets whose sources were
+    /// validated, in order of validation. The numbers of injected packets have to be consecutive. The buffer of results
+    /// is cleared first. Returns the packets that were dropped without validation, by reason.
     pub fn run_validated(&mut self, told: &mut Vec<Validated>) -> Unvalidated {
         self.worker.run_injected(0);
         told.clear();
@@ -89,8 +89,8 @@ impl Harness {
         unvalidated
     }
 
-    /// What decided about a source that came in by an interface (its number), where a policy (its place in the model) said
-    /// this.
+    /// Returns the rule or route behind a verdict `said` of a policy (its place in the model) about a source at an
+    /// interface (its number).
     pub fn decision(&self, policy: u16, interface: u32, source: IpAddr, said: Said) -> Option<Decision> {
         self.root.with(|root| {
             let facts = (&self.model, &self.map, root);

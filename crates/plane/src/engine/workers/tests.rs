@@ -1,5 +1,5 @@
-//! Workers that sleep: what wakes them, how soon, and what it costs while nothing happens. The ports are of the tests' own:
-//! sockets to receive from, and transmit queues that tell what they were given.
+//! Workers that sleep: the causes that wake them, the delay, and the cost of idling. The ports are the tests' own:
+//! sockets to receive from, and transmit queues that record their frames.
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -38,7 +38,7 @@ struct Rig {
     _compiler: Compiler,
 }
 
-/// What a transmit queue was given.
+/// The frames of a transmit queue.
 #[derive(Debug)]
 struct Sent {
     at: Instant,
@@ -178,7 +178,7 @@ impl Receiver for Socket {
     }
 }
 
-/// A queue that tells which thread polls it.
+/// A queue that records the thread that polls it.
 struct Watched<R>(R, Arc<OnceLock<String>>);
 
 impl<R: Receiver> Receiver for Watched<R> {
@@ -195,7 +195,7 @@ impl<R: Receiver> Receiver for Watched<R> {
     }
 }
 
-/// What a thread has used of a CPU.
+/// Returns the CPU time of a thread.
 fn used(thread: &OnceLock<String>) -> Duration {
     let text = std::fs::read_to_string(thread.get().expect("it was polled")).unwrap();
     Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
@@ -438,13 +438,13 @@ fn a_descriptor_that_cries_wolf_does_not_keep_a_worker_up() {
     let share = (used(&thread) - before).as_secs_f64() / start.elapsed().as_secs_f64();
     println!("a descriptor that is always ready: {:.2} % of a CPU", share * 100.0);
     assert!(share < 0.2, "{:.1} % of a CPU", share * 100.0);
-    // Others are still heard.
+    // The worker still receives from others.
     near.send(&datagram(1)).unwrap();
     rig.sent();
     rig.stop();
 }
 
-/// Fails when told to.
+/// Fails on request.
 struct Bomb(Arc<AtomicBool>);
 
 impl Receiver for Bomb {

@@ -1,7 +1,7 @@
 //! `ip4-allow`, `ip6-allow`: is a packet's source in each of the allowlists of the interface that it came in by?
 //!
-//! Packets whose interfaces name the same lists are looked up together. Not asked are those for which another node
-//! answers, ARP and neighbour discovery; what weir makes itself; and what has passed before it had to wait.
+//! Packets whose interfaces name the same lists are looked up together. Allowlists do not apply to ARP and neighbour
+//! discovery, which other nodes handle, to originated packets, and to released packets that passed before.
 
 use weir_packet::packet::Packet;
 use weir_packet::vector::{Indices, VECTOR, Vector};
@@ -30,7 +30,7 @@ fn number<K: Family>(root: &Root, interface: u32) -> u16 {
     named.map_or(allow::NONE, |named| *K::of(named))
 }
 
-/// Asks about the packets that are asked the same as the first; gives the others.
+/// Checks the packets that share the first one's allowlists; returns the rest.
 #[inline(always)]
 fn part<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) -> Indices {
     let root = context.root;

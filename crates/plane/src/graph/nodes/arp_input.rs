@@ -1,5 +1,5 @@
-//! `arp-input`: answers requests for our addresses (RFC 826) in the packet that asked, and tells the control side what it
-//! saw. Nothing is remembered here.
+//! `arp-input`: answers requests for the gateway's addresses (RFC 826) in the buffer of the request, and reports its
+//! observations to the control side. The node keeps no state.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -24,14 +24,14 @@ pub(super) fn run(context: &mut Context<'_>, copies: &mut Vector, vector: &mut V
     punt::send_copies(context, copies);
 }
 
-/// What a packet means to us.
+/// The kind of a packet for the gateway.
 #[derive(PartialEq)]
 enum Matter {
     /// Nothing.
     Nothing,
-    /// It is worth telling.
+    /// The packet is worth a report.
     Tell,
-    /// It asks for one of our addresses.
+    /// The packet requests one of the gateway's addresses.
     Asked,
     /// It answers us.
     Answered,
@@ -52,7 +52,7 @@ fn receive(context: &mut Context<'_>, copies: &mut Vector, packet: &mut Packet) 
     if matter == Matter::Nothing {
         return Err(Reason::ArpNotForUs);
     }
-    // Before anything is told: else a flood would fill the ring to the control side.
+    // Before any report: else a flood would fill the ring to the control side.
     let limits = context.limits.link(number);
     let limit = if matter == Matter::Asked { &mut limits.answer } else { &mut limits.hear };
     if !limit.admit(context.now) {
@@ -79,7 +79,7 @@ fn matter(interface: &Interface, fields: &Fields) -> Matter {
     match fields.operation {
         Operation::Request if ours(fields.target) => Matter::Asked,
         Operation::Reply if ours(fields.target) || fields.target_mac.0 == interface.mac => Matter::Answered,
-        // Somebody tells everybody his address (RFC 5227, 3), or that he has one of ours.
+        // A station announces its address (RFC 5227, 3), or uses one of the gateway's.
         _ if fields.sender == fields.target && interface.is_on_link(fields.sender.into()) => Matter::Tell,
         _ if ours(fields.sender) => Matter::Tell,
         _ => Matter::Nothing,

@@ -32,7 +32,7 @@ const PUNT_RATE: u32 = 10_000;
 /// Packets to the host at once.
 const PUNT_BURST: u32 = 1000;
 
-/// What a node may use beside its vector.
+/// The parts that a node may use beside its vector.
 pub(crate) struct Context<'a> {
     pub(crate) root: &'a Root,
     pub(crate) guard: &'a Guard<'a>,
@@ -73,12 +73,12 @@ pub(crate) struct Limits {
 /// Links with limits of their own; where there are more, some share.
 const LINKS: usize = 64;
 
-/// What stations of one link may have us do.
+/// The limits on work that stations of one link may cause.
 #[derive(Clone)]
 pub(crate) struct LinkLimits {
-    /// Answers to questions for our hardware addresses, each of which is told to the control side, too.
+    /// Answers to solicitations for the gateway's hardware addresses. Each is reported to the control side, too.
     pub(crate) answer: Limiter,
-    /// Whatever else is told: more than are asked, and no more than the control side can take.
+    /// Other reports: more than the solicitations that are sent, and no more than the control side can handle.
     pub(crate) hear: Limiter,
 }
 
@@ -97,30 +97,30 @@ impl Limits {
         }
     }
 
-    /// Those of a link, by the number of its interface.
+    /// Returns the limits of a link, by the number of its interface.
     pub(crate) fn link(&mut self, interface: u32) -> &mut LinkLimits {
         &mut self.links[interface as usize % LINKS]
     }
 }
 
-/// What falls to one of so many workers: all shares are equal but for one, and their sum is `all`.
+/// Returns the share of one of several workers: shares are equal but for one, and their sum is `all`.
 fn share(all: u32, worker: usize, workers: usize) -> u32 {
     let workers = workers.max(1) as u32;
     all / workers + u32::from((worker as u32) < all % workers)
 }
 
-/// What a packet that was for us has become.
+/// The result of a packet for the gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// Nothing: what it said has been told.
+    /// No answer: the contents of the packet were reported.
     Noted,
-    /// The answer to what it asked, ready to leave.
+    /// The answer, ready to leave.
     Reply,
     /// The host's business.
     Punt,
 }
 
-/// Where packets go next: places per node, and per port for those that leave.
+/// The next nodes of packets: indices per node, and per port for packets that leave.
 pub(crate) struct Next {
     frames: [Indices; Node::COUNT],
     /// By port number.
@@ -157,7 +157,7 @@ impl Next {
         self.push(Node::Drop, place);
     }
 
-    /// The packet is dropped, and its source told if it may be.
+    /// Rejects the packet: it is dropped, and an ICMP error goes to its source if permitted.
     #[cold]
     pub(crate) fn refuse_aloud(&mut self, packet: &mut Packet, place: u8, reason: Reason) {
         packet.set_reason(reason.number());

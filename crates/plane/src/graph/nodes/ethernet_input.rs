@@ -18,7 +18,7 @@ use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::{Interface, NONE, Root};
 
-/// How far ahead frames are asked for.
+/// The distance at which frames are prefetched.
 const AHEAD: usize = 8;
 
 /// The interface of a port's untagged frames, as the loop holds it: looked up once for each run of packets of a port,
@@ -30,7 +30,7 @@ struct Own {
     mac: u64,
     packets: u64,
     bytes: u64,
-    /// The vector has packets that are to be segmented, so that each of its packets is looked at closely. To ask only those
+    /// The vector has super-packets, so that each of its packets is examined closely. Examining only the super-packets
     /// would cost half a tick for every packet of every vector.
     closely: bool,
 }
@@ -103,7 +103,7 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
     own.change(context, [&mut v4, &mut v6], NONE);
 }
 
-/// What the rest of the node needs of the link layer.
+/// The fields of the link layer that the rest of the node needs.
 #[derive(Clone, Copy)]
 struct Link {
     ethertype: u16,
@@ -111,7 +111,7 @@ struct Link {
     flags: ParseFlags,
 }
 
-/// The ethertype of a frame without tags that is sent to this address: told by comparing, without taking anything apart.
+/// Returns the EtherType of an untagged frame to this address. It compares words, without parsing.
 #[inline(always)]
 fn untagged_for(packet: &Packet, mac: u64) -> Option<u16> {
     let header = packet.data().first_chunk::<{ ethernet::LENGTH }>()?;

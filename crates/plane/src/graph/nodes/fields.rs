@@ -1,4 +1,4 @@
-//! What rules on fields ask of a parsed packet.
+//! The fields of a parsed packet that rules match.
 //!
 //! Fields are written where they are to be, each from a register. What is built elsewhere and moved there is read back as a
 //! whole right after it was written in parts, which stalls the CPU: that cost 20 ticks a packet.

@@ -85,8 +85,8 @@ impl Fragments<'_> {
     }
 }
 
-/// What we made ourselves we may cut, whatever it said to others. A datagram that said so has no identification to speak
-/// of (RFC 6864, 4.1), so it gets one.
+/// Permits the fragmentation of an originated packet, whatever its header forbids. A datagram that forbids it has no
+/// meaningful identification (RFC 6864, 4.1), so it gets one.
 pub(super) fn allow(packet: &mut Packet, random: &mut SecureRandom) {
     let Some(header) = packet.l3_header_mut::<{ ipv4::LENGTH }>() else { return };
     let word = u16::from_be_bytes([header[ipv4::FRAGMENT], header[ipv4::FRAGMENT + 1]]);

@@ -1,5 +1,5 @@
-//! `icmp-error`: drops packets and tells their sources why, within a rate, and never about an error (RFC 792, RFC 1812
-//! 4.3.2, RFC 4443 2.4). Who is to be told by a reset of his connection gets one, within the same rate.
+//! `icmp-error`: drops packets and reports the reason to their sources by ICMP, within a rate, and never about an ICMP
+//! error (RFC 792, RFC 1812 4.3.2, RFC 4443 2.4). Where a TCP reset is due, it sends one within the same rate.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -35,7 +35,7 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
 
 /// The error that is due about a packet, if one is and may be sent.
 fn answer(context: &mut Context<'_>, packet: &mut Packet, reason: Reason) -> Option<Packet> {
-    // Whoever forged the source of a redirected packet learns nothing.
+    // The forger of the source of a redirected packet learns nothing.
     if packet.state().intersects(ORIGINATED | ENCAPSULATED) || Stage::of(packet) == Stage::Redirect {
         return None;
     }
@@ -95,8 +95,8 @@ fn reset(context: &mut Context<'_>, packet: &Packet) -> Option<Packet> {
     build(context, if v4 { ParseFlags::IP4 } else { ParseFlags::IP6 }, MAX_RESET, |out| reset.write(out))
 }
 
-/// Whether a packet went to the broadcast address of one of our links, of which nobody is told anything (RFC 1812,
-/// 4.3.2.7). Its lookup would have said so, but it was refused before.
+/// Returns whether a packet went to the broadcast address of one of the gateway's links, about which no errors are sent
+/// (RFC 1812, 4.3.2.7). The packet was refused before the lookup, which would have found this.
 fn is_directed_broadcast(context: &Context<'_>, packet: &Packet) -> bool {
     let root = context.root;
     let vrf = root.interfaces.get(packet.interface() as usize).map_or(0, |interface| interface.vrf);
@@ -107,7 +107,7 @@ fn is_directed_broadcast(context: &Context<'_>, packet: &Packet) -> bool {
     adjacency.is_some_and(|adjacency| adjacency.kind == Kind::Broadcast)
 }
 
-/// The limit is asked last, so that only errors that are sent count against it.
+/// Builds an error. The limit is checked last, so that only errors that are sent count against it.
 fn build(
     context: &mut Context<'_>,
     family: ParseFlags,

@@ -85,7 +85,7 @@ pub(super) fn conclude(context: &mut Context<'_>, packet: &mut Packet, place: u8
     }
 }
 
-/// Sends a packet to the first stage from this one on that its interface asks for.
+/// Sends a packet to the first stage of its interface from this one on.
 fn enter(context: &mut Context<'_>, packet: &mut Packet, place: u8, stage: Stage) {
     stage.resumes(packet);
     let node = if context.peers.len() > 1 { Node::Handover } else { stage::entry(context.root, context.notes, packet) };
@@ -155,10 +155,10 @@ pub(super) fn admit_ipv6(
     admit_v6(context, packet, &parsed)
 }
 
-/// A packet that is to be segmented is what its state says. One inside of a tunnel comes with the state of what is inside
-/// (the kernel says the same of both, whether the tunnel is UDP, GRE or IP): whoever cuts it later would cut the tunnel's
-/// own packet, and its segments are not as long as they seem. Only a tunnel that ends here takes such a packet: what it takes out
-/// is what the state says. Nobody is told of another one, for nobody could send anything else.
+/// Checks that a super-packet is as its state claims. A packet in a tunnel arrives with the state of the inner packet:
+/// the kernel reports both alike, whether the tunnel is UDP, GRE or IP. A later segmentation would cut the tunnel's own
+/// packet, and its segments are not as long as they seem. Only a tunnel that ends here takes such a packet. No ICMP error
+/// is sent about others, as the source could not send anything else.
 #[inline]
 fn check_offload(root: &Root, packet: &Packet) -> Result<(), Reason> {
     let fits = !packet.is_to_be_segmented() || is_as_its_state_says(packet) || tunnel::takes_segments(root, packet);
@@ -266,7 +266,7 @@ fn admit_special_v4(
     } else {
         let way = if admission.is_final() { Way::Validated } else { Way::V4 };
         match check_options(packet.l3()) {
-            // Who may not have sent it is not told: it is forged for the answer's sake, perhaps.
+            // A source that is not valid gets no error: it may be forged to attract the answer.
             Err(Refusal::Aloud(reason)) if !admission.is_final() => {
                 Err(sav::one::<u32>(context, packet).map_or(Refusal::Aloud(reason), Refusal::from))
             }
@@ -275,7 +275,7 @@ fn admit_special_v4(
     }
 }
 
-/// As for options of IPv4: a malformed packet's source is told if it is valid.
+/// Returns the refusal for a malformed packet, as for options of IPv4: its source gets an ICMP error if it is valid.
 #[cold]
 fn aloud_v6(context: &mut Context<'_>, packet: &Packet, reason: Reason) -> Refusal {
     let Some(header) = packet.l3_header::<{ ipv6::LENGTH }>() else { return reason.into() };
@@ -331,7 +331,7 @@ fn admit_special_v6(
     let link_scope = martian::is_link_scope_v6(destination);
     let root = context.root;
     if is_discovery(packet, parsed) {
-        // Before the source is looked at: who has no address yet asks from the unspecified one.
+        // Before the source is validated: a host without an address solicits from the unspecified one.
         if ingress(root, packet).is_some_and(|interface| nd_input::listens(interface, destination)) {
             return Ok(Way::To(Node::NdInput));
         }

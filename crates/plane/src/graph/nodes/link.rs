@@ -1,4 +1,5 @@
-//! What the nodes that speak with stations on a link share: how a question becomes its answer, and where it goes.
+//! The common parts of nodes that answer stations on a link: the answer that is written over a solicitation, and its
+//! way.
 
 use weir_packet::packet::Packet;
 use weir_packet::vector::Vector;

@@ -40,22 +40,24 @@ pub(super) fn run(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut V
             context.next.push(Node::Punt, place); // an answer to ourselves
         } else if packet.flags().contains(ParseFlags::FRAGMENT) {
             take_in(context, pieces, packet, place);
-        } else if !take_esp(context, packet, place) && !take_tunnel(context, packet, place) {
+        } else if !take_esp(context, packet, place)
+            && !esp::take_report(context, packet)
+            && !take_tunnel(context, packet, place)
+        {
             let served = serve(context, packet);
             conclude(context, packet, place, served);
         }
     }
 }
 
-/// Sends a packet of ESP to its SA, and takes in a keepalive (RFC 3948, 2.3); false for any other packet.
+/// Sends a packet of ESP to its SA, and drops a keepalive (RFC 3948, 2.3); false for any other packet.
 #[inline]
 fn take_esp(context: &mut Context<'_>, packet: &mut Packet, place: u8) -> bool {
     match esp::arrival(context.root, packet) {
         Arrival::Other => return false,
         Arrival::Esp(_) => context.next.push(Node::EspDecrypt, place),
         Arrival::Keepalive => {
-            context.counters.absorbed.add(1);
-            context.record(packet, Fate::Local);
+            context.next.refuse(packet, place, Reason::EspKeepalive);
         }
     }
     true
@@ -271,8 +273,8 @@ fn end(context: &mut Context<'_>, mut packet: Packet) {
     packet.recycle(context.cache);
 }
 
-/// Gives a datagram that was put together to the host in pieces as long as those that it came in: the punt device takes
-/// what its link takes.
+/// Gives a reassembled datagram to the host in fragments of the size in which it arrived: the punt device has the MTU
+/// of its link.
 fn give_to_host(
     context: &mut Context<'_>,
     pieces: &mut Vector,

@@ -40,7 +40,7 @@ fn sender(packet: &Packet) -> [u8; 6] {
     header.and_then(|header| header[6..].first_chunk()).copied().unwrap_or([0; 6])
 }
 
-/// Asks about the packets whose interfaces have the same list as that of the first; gives the others.
+/// Checks the packets that share the first one's list of bindings; returns the rest.
 #[inline(always)]
 fn part<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) -> Indices {
     let root = context.root;
@@ -118,8 +118,8 @@ pub(super) fn station(packet: &Packet) -> MacAddress {
     MacAddress(sender(packet))
 }
 
-/// Asks about one packet that says which stations have which addresses; nobody has the unspecified one. The packet counts
-/// once, for the rule that decided: the first that refuses, or else the last that was asked.
+/// Checks the claims of one packet: the stations and addresses that it names, without the unspecified address. The
+/// packet counts once, for the rule that decided: the first that refuses, or else the last one.
 #[cold]
 pub(super) fn claims(
     context: &mut Context<'_>,
@@ -142,7 +142,7 @@ pub(super) fn claims(
     if verdict.permits() { Ok(()) } else { Err(Reason::MacIp) }
 }
 
-/// What a list says of a station that has an address.
+/// Looks up a station with an address in a list.
 fn ask(context: &Context<'_>, bound: &Bound, mac: MacAddress, address: IpAddr) -> Verdict {
     let mut found = [NO_RULE];
     match address {

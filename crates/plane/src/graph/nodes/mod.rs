@@ -42,6 +42,7 @@ use weir_packet::vector::{Indices, Vector};
 use context::Answer;
 pub(crate) use context::{Context, Limits, Next};
 pub(crate) use discard::discard;
+pub(crate) use esp::originate;
 pub(crate) use lookup::judge;
 pub(crate) use sav::redirect_again;
 pub(crate) use stage::{Stage, entry};

@@ -1,5 +1,5 @@
-//! `nd-input`: answers neighbour solicitations for our addresses (RFC 4861, 7.2.4) in the packet that asked, and tells the
-//! control side what it saw. Nothing is remembered here.
+//! `nd-input`: answers neighbour solicitations for the gateway's addresses (RFC 4861, 7.2.4) in the buffer of the
+//! solicitation, and reports its observations to the control side. The node keeps no state.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -87,7 +87,7 @@ fn receive(context: &mut Context<'_>, copies: &mut Vector, packet: &mut Packet) 
             if !own && !interface.is_anycast(target) {
                 return Err(Reason::NdNotForUs);
             }
-            // Before anything is told: else a flood would fill the ring to the control side.
+            // Before any report: else a flood would fill the ring to the control side.
             if !context.limits.link(number).answer.admit(context.now) {
                 return Err(Reason::NeighborLimited);
             }
@@ -114,7 +114,7 @@ fn check_bindings(context: &mut Context<'_>, packet: &Packet, source: Ipv6Addr, 
     mac_ip::claims(context, packet, claims.into_iter().flatten().map(|(mac, address)| (mac, address.into())))
 }
 
-/// Whether the link may tell us something that was not asked.
+/// Checks whether the link may report something unsolicited.
 fn hear(context: &mut Context<'_>, interface: u32) -> Result<(), Reason> {
     let may = context.limits.link(interface).hear.admit(context.now);
     may.then_some(()).ok_or(Reason::NeighborLimited)
@@ -134,11 +134,11 @@ fn advertise(
     own: bool,
     asker: Asker,
 ) -> Result<Answer, Reason> {
-    // Who has no address yet is told together with everybody else.
+    // A host without an address is answered by multicast.
     let (destination, mac) = if asker.source.is_unspecified() {
         (nd::ALL_NODES, MacAddress::of_ipv6_multicast(nd::ALL_NODES))
     } else {
-        // Who asks one station need not tell his hardware address; the frame has it.
+        // A unicast solicitation need not contain the hardware address; the frame has it.
         let sender = ethernet::Header::new(packet.data()).map_err(|_| Reason::BadNd)?.source();
         (asker.source, asker.mac.unwrap_or(sender))
     };

@@ -7,7 +7,7 @@ use crate::reason::Reason;
 /// A packet is refused for a reason, and how.
 pub(super) enum Refusal {
     Silent(Reason),
-    /// The source is told, if it may be.
+    /// The source gets an ICMP error, if permitted.
     Aloud(Reason),
     /// It is sent where what is not valid goes.
     Redirect,
@@ -19,8 +19,8 @@ impl From<Reason> for Refusal {
     }
 }
 
-/// RFC 1812, 5.2.4.1 and 4.2.2.1: options are walked, and what is malformed is refused aloud. Source routes are refused
-/// silently, as RFC 7126, 4.3 and 4.4 recommend.
+/// Checks the options of IPv4 (RFC 1812, 5.2.4.1 and 4.2.2.1). Malformed options are rejected with an ICMP error.
+/// Source routes are dropped silently, as RFC 7126, 4.3 and 4.4 recommend.
 #[cold]
 pub(super) fn check_options(packet: &[u8]) -> Result<(), Refusal> {
     let length = ipv4::Header::new(packet).map_or(0, |header| header.header_length());

@@ -1,6 +1,6 @@
-//! `punt`: gives the host what is for the gateway itself and not weir's to answer, by the punt device of the interface that
-//! it came in by. Where there is none, the packet is dropped, and its source told as a host would tell it (RFC 1122,
-//! 3.2.2.1; RFC 4443, 3.1).
+//! `punt`: gives local packets that weir does not answer to the host, by the punt device of their interface. Without
+//! one, the packet is dropped, and its source gets the ICMP error that a host would send (RFC 1122, 3.2.2.1; RFC 4443,
+//! 3.1).
 
 use weir_packet::packet::Packet;
 use weir_packet::vector::{Indices, VECTOR, Vector};

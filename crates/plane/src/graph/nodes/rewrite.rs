@@ -16,10 +16,11 @@ use crate::root::{Adjacency, Kind, invented_mac};
 
 /// The largest packet that may leave by an adjacency, in octets. An answer of weir to what came in fragments takes the least
 /// MTU of IPv6 (RFC 8201, 1: no path MTUs are kept, and no router would fragment it); what came whole shows that its way
-/// takes as much.
+/// takes as much. A packet of ESP takes the MTU of its path, if errors have told one.
 pub(super) fn mtu<K: Family>(packet: &Packet, adjacency: &Adjacency) -> u32 {
     match !K::IS_V4 && packet.state().contains(ORIGINATED | PIECEMEAL) {
         true => adjacency.mtu.min(ipv6::MIN_MTU as u32),
+        false if packet.state().contains(ENCAPSULATED) && packet.mtu() > 0 => adjacency.mtu.min(packet.mtu().into()),
         false => adjacency.mtu,
     }
 }
@@ -60,7 +61,7 @@ pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, fra
     context.next.extend(Node::Output, &out);
 }
 
-/// Tells the control side that a neighbour is in use that was not confirmed lately.
+/// Reports to the control side that a neighbour is in use that was not confirmed lately.
 #[cold]
 fn tell_use(context: &mut Context<'_>, packet: &Packet) {
     if let Some(Key { interface, address }) = next_hop::key(context.root, packet)
@@ -82,7 +83,7 @@ fn any<K: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8, adj
     }
     let mtu = mtu::<K>(packet, adjacency) as usize;
     if length > mtu && segment_length(packet, length) > mtu {
-        packet.set_mtu(adjacency.mtu.try_into().unwrap_or(u16::MAX));
+        packet.set_mtu(mtu.try_into().unwrap_or(u16::MAX));
         too_long::<K>(context, packet, place);
         return false;
     }
@@ -132,7 +133,7 @@ pub(super) fn put_link_layer<K: Family>(packet: &mut Packet, adjacency: &Adjacen
     Ok(())
 }
 
-/// Replays have nobody to ask for the next hop's hardware address.
+/// Invents a next hop's hardware address for replays, which cannot resolve it.
 #[cold]
 fn invent(packet: &mut Packet, adjacency: &Adjacency) {
     if let Some(address) = adjacency.next_hop.or_else(|| next_hop::destination(packet))

@@ -10,7 +10,7 @@ use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::{Forwarding, Kind};
 
-/// Sends a packet where its route leads. Those that leave gather in `usual`.
+/// Sends a packet to the target of its route. Indices of packets that leave are gathered in `usual`.
 #[inline(always)]
 pub(super) fn dispatch(context: &mut Context<'_>, usual: &mut Indices, packet: &mut Packet, place: u8, value: u32) {
     let root = context.root;

@@ -1,12 +1,12 @@
-//! The stages of a packet's way: policies on its way in, and lists on its way out. A packet visits the stages that its
-//! interface asks for, and no others.
+//! The stages of a packet: policies at ingress, and lists at egress. A packet visits only the stages that its interface
+//! has.
 
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Indices, Vector};
 
 use super::Context;
-use crate::graph::flags::ORIGINATED;
+use crate::graph::flags::{DECRYPTED, ORIGINATED};
 use crate::graph::flow::Notes;
 use crate::model::{FastPath, PerFamily};
 use crate::node::Node;
@@ -68,13 +68,13 @@ impl Stage {
     }
 }
 
-/// What is of the family.
+/// Selects by family.
 #[inline(always)]
 fn of<T>(v4: bool, of_v4: T, of_v6: T) -> T {
     if v4 { of_v4 } else { of_v6 }
 }
 
-/// The node of the first stage from this one on that an interface asks for.
+/// Returns the node of an interface's first stage from this one on.
 #[inline]
 pub(super) fn node(interface: Option<&Interface>, from: Stage, v4: bool) -> Node {
     let lookup = of(v4, Node::Ip4Lookup, Node::Ip6Lookup);
@@ -97,7 +97,7 @@ pub(super) fn node(interface: Option<&Interface>, from: Stage, v4: bool) -> Node
     }
 }
 
-/// No interface asks for a stage from this one on.
+/// Returns whether no interface has a stage from this one on.
 #[inline]
 fn is_last(root: &Root, from: Stage, v4: bool) -> bool {
     (from > Stage::Sav || root.sav.is_empty())
@@ -119,6 +119,7 @@ pub(super) fn is_learned(root: &Root, interface: &Interface, v4: bool) -> bool {
             // Without policies there is little to save.
             FastPath::Auto => {
                 root.acl.output
+                    || root.spd.is_active()
                     || interface.nat.zone != nat::NONE
                     || number(&interface.sav) != sav::NONE
                     || number(&interface.acl_in) != acl::NONE
@@ -147,6 +148,17 @@ pub(crate) fn entry(root: &Root, notes: &mut Notes, packet: &Packet) -> Node {
     node
 }
 
+/// A packet was decrypted, enters behind validation, and may take a decision about packets of its flow that did so. Sessions and
+/// translations decide about each packet.
+#[inline]
+fn may_take(root: &Root, interface: &Interface, packet: &Packet, v4: bool) -> bool {
+    packet.state() == DECRYPTED
+        && !packet.flags().contains(ParseFlags::FRAGMENT)
+        && !root.acl.reflects_anywhere()
+        && interface.nat.zone == nat::NONE
+        && is_learned(root, interface, v4)
+}
+
 #[inline]
 fn entry_of(root: &Root, packet: &Packet) -> Node {
     match Stage::of(packet) {
@@ -161,12 +173,15 @@ fn entry_of(root: &Root, packet: &Packet) -> Node {
     let (interface, v4) = (root.interfaces.get(packet.interface() as usize), packet.flags().contains(ParseFlags::IP4));
     match interface {
         Some(interface) if stage == Stage::Sav => first(root, interface, v4),
+        Some(interface) if stage == Stage::Acl && may_take(root, interface, packet, v4) => {
+            of(v4, Node::Ip4Flow, Node::Ip6Flow)
+        }
         _ => node(interface, stage, v4),
     }
 }
 
-/// Sends packets to the first stage from this one on that their interfaces ask for. `all`: the interface of all of them,
-/// where it is known to be the same.
+/// Sends packets to the first stage from this one on of their interfaces. `all`: the interface of all of them, where it
+/// is known to be the same.
 #[inline]
 pub(super) fn onward(
     context: &mut Context<'_>,

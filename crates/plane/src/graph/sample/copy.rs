@@ -21,7 +21,7 @@ pub struct Sample {
     pub length: u32,
     /// Why it was taken.
     pub cause: Cause,
-    /// What became of it.
+    /// The treatment of the packet.
     pub treatment: Treatment,
     /// Where its headers are, which may be behind what was kept.
     pub parsed: Parsed,
@@ -63,7 +63,7 @@ pub enum Cause {
     Invalid {
         /// The place in the model of the policy that found so.
         policy: u16,
-        /// What found so.
+        /// The check that found it invalid.
         by: By,
     },
     /// A rule of an access list logs it.
@@ -75,7 +75,7 @@ pub enum Cause {
     },
 }
 
-/// What became of a packet that was sampled.
+/// The treatment of a sampled packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Treatment {
     /// It went on its way.

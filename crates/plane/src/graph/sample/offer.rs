@@ -13,12 +13,12 @@ use crate::root::sampler::Choice;
 /// Samples of a worker that wait to be read at most.
 pub(crate) const RING: usize = 1024;
 
-/// What is said of a packet that is offered.
+/// The description of an offered packet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct About {
     /// Why it is offered.
     pub(crate) cause: Cause,
-    /// What becomes of it.
+    /// Its treatment.
     pub(crate) treatment: Treatment,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Samples {
 }
 
 impl Samples {
-    /// Those of a worker, whom nobody reads yet.
+    /// Creates the samples of a worker, without a reader yet.
     pub(crate) fn unread(worker: usize, random: Random) -> Samples {
         Samples { worker, random, ring: None, waker: None, taken: false }
     }

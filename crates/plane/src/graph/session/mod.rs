@@ -27,7 +27,7 @@ pub(crate) use membership::{Carried, MOST_NOTED, Membership, ZoneOf, set_transla
 pub(crate) use of_family::{Admission, OfFamily, reflected};
 pub(crate) use page::{AnySession, Ended, Page, SessionRef};
 pub(crate) use record::{OpenedBy, Opener, Session};
-pub(crate) use related::quoted;
+pub(crate) use related::{is_intact, quoted};
 pub(crate) use sessions::Sessions;
 pub(crate) use state::{Progress, Way};
 pub(crate) use translation::{SourceBy, Translation};

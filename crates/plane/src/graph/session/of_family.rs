@@ -15,7 +15,7 @@ use super::record::{NONE, ORIGINAL, OpenedBy, Opener, REPLY, Session};
 use super::slab::Slab;
 use super::state::{NoOpener, Progress, Way};
 use super::tuple::Tuple;
-use crate::graph::flow::{Decision, UNASKED};
+use crate::graph::flow::{Decision, UNASKED, Unlearned};
 use crate::model::PerFamily;
 use crate::root::acl::{Action, Found, MOST_NUMBERS};
 use crate::root::family::Family;
@@ -177,8 +177,9 @@ impl<K: Family> OfFamily<K> {
             };
             let found = look_up(root, guard, own, output, &fields).and_then(|found| reflected(root, found));
             // A session that goes on in any case counts for no rule that is not its own.
-            let kept = (!bounds.settings.recheck).then(|| Found::new(MOST_NUMBERS - 1, Action::Permit, false));
-            *by = found.or(kept).map(|found| OpenedBy { interface, found });
+            let kept = || (Found::new(MOST_NUMBERS - 1, Action::Permit, false), false);
+            let kept = (!bounds.settings.recheck).then(kept);
+            *by = found.or(kept).map(|(found, hastens)| OpenedBy { interface, found, hastens });
         }
         session.rules.iter().any(Option::is_some)
     }
@@ -277,11 +278,20 @@ impl<K: Family> OfFamily<K> {
         true
     }
 
+    /// No decision about packets of a session's direction is learned.
+    pub(crate) fn leave_unlearned(&mut self, member: Membership, why: Unlearned) {
+        if let Some(session) = self.sessions.get_mut(member.number) {
+            *session.learned(member.way) = None;
+            session.unlearned[usize::from(member.way == Way::Reply)] = why;
+        }
+    }
+
     /// A rule of the other direction's list opens a session that is there already.
     pub(crate) fn add_rule(&mut self, number: u32, by: OpenedBy, output: bool) {
         if let Some(session) = self.sessions.get_mut(number) {
             session.rules[usize::from(output)] = Some(by);
             (session.original, session.reply) = (None, None);
+            session.unlearned = [Unlearned::New; 2];
         }
     }
 
@@ -441,12 +451,13 @@ fn look_up<K: Family>(
     Some(Found::of(found[0]))
 }
 
-/// A rule that opens sessions, as their packets find it: with its limit and sampler, if it has them. `None`: the rule
-/// opens none.
-pub(crate) fn reflected(root: &Root, found: Found) -> Option<Found> {
+/// A rule that opens sessions, as their packets find it: with its limit and sampler, if it has them; and whether it has them
+/// learned from their first packet on. `None`: the rule opens none.
+pub(crate) fn reflected(root: &Root, found: Found) -> Option<(Found, bool)> {
     if found.action() != Action::Permit || !found.is_special() {
         return None;
     }
     let special = root.acl.pages.special(found).filter(|special| special.reflects)?;
-    Some(if special.only_reflects() { Found::new(found.number(), Action::Permit, false) } else { found })
+    let own = if special.only_reflects() { Found::new(found.number(), Action::Permit, false) } else { found };
+    Some((own, special.flow == Some(true)))
 }

@@ -1,16 +1,16 @@
-//! What a lookup finds: a word that says what becomes of the packet, and which rule says so.
+//! The result of a lookup: a word with the action and the rule that decided.
 
 /// Rules that there can be, over all lists.
 pub const MOST_NUMBERS: u32 = (1 << 29) - 1;
 
-/// What becomes of a packet.
+/// The action for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// It goes on.
     Permit,
     /// It is dropped.
     Deny,
-    /// It is dropped, and its source told.
+    /// The packet is dropped, and the rejection reported to its source.
     Reject,
 }
 
@@ -21,7 +21,7 @@ pub struct Found(u32);
 impl Found {
     const SPECIAL: u32 = 1 << 2;
 
-    /// No rule: the next chain is to be asked.
+    /// No rule matched: the next chain applies.
     pub const NEXT: Found = Found(3);
 
     /// Of a rule with a number below [`MOST_NUMBERS`]. `special`: its page has a [`Special`](super::Special) for it.
@@ -30,13 +30,13 @@ impl Found {
         Found(number << 3 | if special { Self::SPECIAL } else { 0 } | action as u32)
     }
 
-    /// What a classifier gave.
+    /// Reads the identity that a classifier returned.
     #[inline(always)]
     pub fn of(identity: u32) -> Found {
         Found(identity)
     }
 
-    /// What a classifier is given. It is never [`NO_RULE`](weir_table::classify::NO_RULE).
+    /// Returns the identity for a classifier. It is never [`NO_RULE`](weir_table::classify::NO_RULE).
     pub fn identity(self) -> u32 {
         self.0
     }
@@ -47,7 +47,7 @@ impl Found {
         self.0 & 7 == Action::Permit as u32
     }
 
-    /// What becomes of the packet. What is no rule denies.
+    /// Returns the action. An identity that is not a rule denies.
     #[inline(always)]
     pub fn action(self) -> Action {
         match self.0 & 3 {

@@ -1,12 +1,12 @@
 //! Access lists, as workers read them.
 //!
-//! A *chain* is a classifier, and the number of the chain that is asked about what no rule of it matches. What an interface
-//! names for a direction comes to one lookup, however many lists it names; but where lists are large and stand in many
-//! sequences, these share chains, and one is asked after the other.
+//! A *chain* is a classifier with the number of the next chain, which applies to packets that no rule matches. The
+//! sequence of an interface and direction takes one lookup, however many lists it has. Where large lists stand in many
+//! sequences, the sequences share chains, and a packet may take one lookup per chain.
 //!
-//! What a lookup finds says by itself whether the packet goes on ([`Found`]), so that the usual packet looks at nothing else
-//! than the counter of its rule. Counters lie in *pages*, a copy for each worker; versions of the root share them. Rules that
-//! ask for more than a verdict, a sample or a limit, are *special*: what they ask for lies in their page.
+//! The result of a lookup contains the verdict ([`Found`]), so that a packet usually touches only the counter of its
+//! rule. Counters lie in *pages*, with a copy for each worker; versions of the root share them. A rule with more than a
+//! verdict, a sample or a limit is *special*: its page holds the rest.
 
 mod found;
 mod pages;
@@ -26,21 +26,23 @@ pub use pages::{PAGE, Page, Pages, RuleCounter, Special};
 /// No chain.
 pub const NONE: u16 = u16::MAX;
 
-/// What interfaces ask of packets by lists of rules.
+/// The access lists of all interfaces, compiled.
 #[derive(Clone, Default)]
 pub struct Access {
     /// Chains of IPv4, by number.
     pub v4: Arc<[Chain<u32>]>,
     /// Chains of IPv6, by number.
     pub v6: Arc<[Chain<u128>]>,
-    /// What is kept for each rule.
+    /// The counters and special parts of rules.
     pub pages: Pages,
-    /// Some interface has a list for what comes in.
+    /// Some interface has an ingress list.
     pub input: bool,
     /// Some interface has a list for what leaves.
     pub output: bool,
     /// By number of a zone: some interface of it has a list that opens sessions.
     pub reflecting: Arc<[bool]>,
+    /// Some rule has flows learned from their first packet on.
+    pub hastens: bool,
     /// Counts the changes of rules that came with a root.
     pub changes: u64,
     /// Counts the changes of rules that came without one.
@@ -85,16 +87,18 @@ impl Both for Access {
 /// Lists that interfaces name in this order, or the first of these, for one family.
 #[derive(Clone, Debug)]
 pub struct Chain<K> {
-    /// The rules. Each packet matches one: the last matches all. It is [`Found::NEXT`] if another chain is asked.
+    /// The rules. Each packet matches one, as the last rule matches all packets. That one is [`Found::NEXT`] if another
+    /// chain follows.
     pub table: Arc<Table<K>>,
-    /// The number of the chain that is asked about packets that no rule matches; [`NONE`] without one.
+    /// The number of the chain for packets that no rule matches; [`NONE`] without one.
     pub next: u16,
-    /// Some rule, of this chain or those behind it, asks for ports, types or flags: later fragments are to be given those of the first.
+    /// A rule of this chain or of those behind it matches ports, types or flags: later fragments need the fields of the
+    /// first.
     pub needs_transport: bool,
 }
 
 impl<K: Address> Chain<K> {
-    /// Gives for each packet of a vector what becomes of it. `chains` are all chains of the same root.
+    /// Looks up a vector of packets and writes the result of each. `chains` are all chains of the same root.
     #[inline(always)]
     pub fn lookup_each(&self, chains: &[Chain<K>], guard: &Guard<'_>, packets: &[Fields<K>], found: &mut [u32]) {
         self.table.lookup_each(guard, packets, found);
@@ -113,7 +117,7 @@ impl<K: Address> Chain<K> {
         asks
     }
 
-    /// Asks the chains behind this one about packets that no rule of it matched.
+    /// Looks up the packets that no rule of this chain matched in the chains behind it.
     #[inline(never)]
     fn ask_next(&self, chains: &[Chain<K>], guard: &Guard<'_>, packets: &[Fields<K>], found: &mut [u32]) {
         debug_assert!(packets.len() <= VECTOR && packets.len() == found.len());

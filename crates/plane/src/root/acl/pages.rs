@@ -1,4 +1,4 @@
-//! What is kept for each rule beside its verdict, in pages that versions share.
+//! Counters and special parts of rules, in pages that versions of the root share.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::root::sav::Meters;
 /// Rules of a page.
 pub const PAGE: usize = 1024;
 
-/// What a rule has matched, on one worker.
+/// The counter of a rule on one worker.
 #[derive(Debug, Default)]
 pub struct RuleCounter {
     /// Packets.
@@ -20,27 +20,38 @@ pub struct RuleCounter {
     pub octets: Counter,
 }
 
-/// What a rule asks for beside a verdict.
+/// The parts of a rule beside its verdict.
 #[derive(Clone, Debug)]
 pub struct Special {
     /// Packets are offered to a sampler.
     pub sample: Option<Choice>,
     /// How many of them pass: one bucket.
     pub meter: Option<Arc<Meters>>,
-    /// How sources are told, if the rule rejects.
+    /// The report to the source, if the rule rejects.
     pub rejection: Rejection,
     /// Packets open sessions.
     pub reflects: bool,
+    /// Flows are learned from their first packet on, or never.
+    pub flow: Option<bool>,
 }
 
 impl Special {
-    /// The rule has no limit and no sampler for the packets of its sessions.
+    /// The rule has no limit and no sampler for the packets of its sessions, and lets them be learned.
     pub fn only_reflects(&self) -> bool {
-        self.reflects && self.sample.is_none() && self.meter.is_none()
+        self.reflects && self.lets_learn()
+    }
+
+    /// The rule has flows learned from their first packet on, and does nothing else.
+    pub fn only_hastens(&self) -> bool {
+        !self.reflects && self.flow == Some(true) && self.lets_learn()
+    }
+
+    fn lets_learn(&self) -> bool {
+        self.sample.is_none() && self.meter.is_none() && self.flow != Some(false)
     }
 }
 
-/// What is kept for [`PAGE`] rules with adjacent numbers.
+/// The counters and special parts of [`PAGE`] rules with adjacent numbers.
 #[derive(Debug)]
 pub struct Page {
     /// By worker, then by the lower bits of the number.
@@ -69,7 +80,7 @@ impl Page {
         of.fold((0, 0), |(packets, octets), rule| (packets + rule.packets.value(), octets + rule.octets.value()))
     }
 
-    /// What rules of it ask for, by the lower bits of their numbers.
+    /// Returns the special rules of the page, by the lower bits of their numbers.
     pub fn specials(&self) -> &[(u16, Special)] {
         &self.specials
     }
@@ -80,14 +91,14 @@ impl Page {
 pub struct Pages(pub Arc<[Arc<Page>]>);
 
 impl Pages {
-    /// What a worker counts of the rules of a page; none if there is no such page.
+    /// Returns a worker's counters of a page, empty if there is no such page.
     #[inline(always)]
     pub(crate) fn of(&self, worker: usize, page: usize) -> &[RuleCounter] {
         let counters = self.0.get(page).and_then(|page| page.counters.get(worker));
         counters.map_or(&[], |counters| counters)
     }
 
-    /// What a worker counts of a rule.
+    /// Returns a worker's counter of a rule.
     #[inline(always)]
     pub fn counter(&self, worker: usize, number: u32) -> Option<&RuleCounter> {
         let page = self.0.get(number as usize / PAGE)?;
@@ -99,7 +110,7 @@ impl Pages {
         self.0.get(number as usize / PAGE).map_or((0, 0), |page| page.matched(number as usize % PAGE))
     }
 
-    /// What the rule asks for beside its verdict.
+    /// Returns the parts of a rule beside its verdict.
     pub fn special(&self, found: Found) -> Option<&Special> {
         let page = self.0.get(found.number() as usize / PAGE)?;
         let slot = (found.number() as usize % PAGE) as u16;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir_crypto::Key;
 use weir_packet::esp::{Layout, Outer, Window};
 
-use super::{SaCounters, Sequence};
+use super::{PathMtu, SaCounters, Sequence, Upkeep};
 use crate::model::{Encapsulation, OuterDf, OuterDscp, OuterLabel, SaMode};
 
 /// A pair of SAs, immutable but for its counters, its sequence numbers and its window.
@@ -49,6 +49,8 @@ pub struct Sa {
     pub outbound: Option<Outbound>,
     /// From the peer to the gateway.
     pub inbound: Option<Inbound>,
+    /// What the control side does for it.
+    pub upkeep: Box<Upkeep>,
     /// Its counters, by worker.
     pub counters: Arc<[SaCounters]>,
 }
@@ -63,6 +65,8 @@ pub struct Outbound {
     pub fingerprint: [u8; 16],
     /// Its sequence numbers.
     pub sequence: Arc<Sequence>,
+    /// The MTU of its path, as far as errors told it.
+    pub path: Arc<PathMtu>,
 }
 
 /// An inbound SA.
@@ -75,6 +79,14 @@ pub struct Inbound {
     pub key: Arc<Key>,
     /// Its anti-replay window.
     pub window: Arc<Window>,
+}
+
+impl Outbound {
+    /// Returns the identity of this SA: a digest of the key, with the SPI.
+    #[must_use]
+    pub fn identity(&self) -> [u8; 16] {
+        (u128::from_be_bytes(self.fingerprint) ^ u128::from(self.spi)).to_be_bytes()
+    }
 }
 
 impl Inbound {

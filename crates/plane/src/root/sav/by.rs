@@ -3,7 +3,7 @@
 use crate::model::{Mechanism, Urpf, UrpfMode};
 use crate::reason::Reason;
 
-/// What found a packet not valid.
+/// The check that found a packet invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum By {
@@ -65,7 +65,7 @@ impl By {
         }
     }
 
-    /// What dropped a packet for a reason, if that reason is one of source address validation.
+    /// Returns the check behind a drop reason, if the reason is one of source address validation.
     pub fn of_reason(reason: Reason) -> Option<By> {
         By::ALL.into_iter().find(|by| by.reason() == reason)
     }

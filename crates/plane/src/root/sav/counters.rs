@@ -1,4 +1,4 @@
-//! What an interface counts of source address validation, by family.
+//! The counters of source address validation on an interface, by family.
 
 use crate::root::counters::{Counter, TrafficCounter};
 
@@ -9,14 +9,14 @@ use super::by::By;
 pub struct SavCounters {
     /// Packets that were validated.
     pub checked: Counter,
-    /// Of these, those that no rule knows the source of, and that were let pass for it.
+    /// Valid packets whose source is unknown and that the policy let pass for it.
     pub unknown: Counter,
     /// Packets that were not, being exempt.
     pub exempt: Counter,
-    /// Those of the packets below that were dropped because more came than may pass.
+    /// Invalid packets that were dropped by a limit.
     pub limited: Counter,
-    /// Those of the packets below that were sent elsewhere than to their destination.
+    /// Invalid packets that were redirected.
     pub redirected: Counter,
-    /// Those that were not valid, in packets and octets of frames, by [`By`]: dropped, or let pass where the policy says so.
+    /// Invalid packets, and octets of their frames, by [`By`]: dropped, or passed where the policy permits it.
     pub invalid: [TrafficCounter; By::ALL.len()],
 }

@@ -18,7 +18,7 @@ impl<K: classify::Address> Exempt<K> {
     where
         K: 'r,
     {
-        // The identity says both: whether the first rule that matches exempts is all that packets ask.
+        // The identity holds both the rule and its verdict, so that the first matching rule decides alone.
         let rules = rules.into_iter().map(|(rule, place, permit)| (rule, place << 1 | u32::from(permit)));
         Ok(Exempt(Small::build(rules)?))
     }

@@ -1,10 +1,10 @@
 //! How many packets pass that are not valid: token buckets that workers share.
 //!
-//! A bucket is one word, and holds a time: that at which it would be full again (the generic cell rate algorithm, ITU-T
-//! I.371, annex A). Time is counted in what the rate is of, packets or bits: a clock that has gone on by `rate` units
-//! after a second. So what a packet takes is a whole number, no rate is rounded, and any number of workers that take from a
-//! bucket together take no more than one would. The clock runs over after 2⁶⁴ units. A bucket whose time is further
-//! ahead than a worker could have put it counts as full: that of one that nobody asked for so long.
+//! A bucket is one word that holds a time: the time at which the bucket would be full again (the generic cell rate
+//! algorithm, ITU-T I.371, annex A). The unit of time is the unit of the rate, packets or bits: the clock advances by
+//! `rate` units a second. So a packet takes a whole number and no rate is rounded. Several workers that use one bucket
+//! together take no more than one worker would. The clock wraps around after 2⁶⁴ units. A bucket counts as full if its
+//! time is further ahead than a worker could have set it: it was unused for that long.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -44,7 +44,7 @@ pub struct Meters {
 }
 
 impl Meters {
-    /// So many full buckets. `apart`: each has a cache line of its own, as few that all workers ask should have.
+    /// Creates full buckets. With `apart`, each has a cache line of its own, for few buckets that all workers use.
     pub fn new(limit: RateLimit, buckets: usize, apart: bool) -> Meters {
         let stride = if apart { APART } else { 1 };
         let (rate, burst) = (limit.rate.clamp(1, MOST), limit.burst.clamp(1, MOST));
@@ -68,7 +68,7 @@ impl Meters {
         grown
     }
 
-    /// What they let pass.
+    /// Returns the limit.
     pub fn limit(&self) -> RateLimit {
         self.limit
     }
@@ -153,7 +153,7 @@ impl Meters {
     }
 }
 
-/// What time it is, in what a rate is of.
+/// The time in units of a rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clock(u64);
 

@@ -36,7 +36,7 @@ pub(crate) const ENTRIES: usize = 32;
 /// Bits of a prefix that count for one source, of IPv4 and of IPv6.
 pub const PREFIX_LENGTHS: (u8, u8) = (24, 48);
 
-/// What came from a prefix by an interface and was not valid for one cause.
+/// The invalid packets of one prefix, interface and cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spoofed {
     /// Number of the interface.
@@ -49,7 +49,7 @@ pub struct Spoofed {
     pub packets: u64,
     /// Octets of their frames.
     pub octets: u64,
-    /// What found them so.
+    /// The check that found the packets invalid.
     pub by: By,
     /// When the last of them came.
     pub last: Time,
@@ -90,7 +90,7 @@ fn in_common(one: IpAddr, other: IpAddr) -> u8 {
     }
 }
 
-/// What was counted for prefixes that had to make room.
+/// The counts of prefixes that were evicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lost {
     /// Times that one had to.
@@ -135,7 +135,7 @@ pub struct Sources {
     /// The round of the worker's own sums below, and these.
     round: AtomicU64,
     lost: [AtomicU64; 3],
-    /// The round that is asked for, by whoever clears.
+    /// The round that the last `clear` started.
     wanted: AtomicU64,
 }
 
@@ -319,7 +319,7 @@ impl Sources {
         })
     }
 
-    /// What was counted for prefixes that had to make room since the table was cleared.
+    /// Returns the counts of prefixes that were evicted since the table was cleared.
     pub fn lost(&self) -> Lost {
         if self.round.load(Ordering::Acquire) != self.wanted.load(Ordering::Relaxed) {
             return Lost::default();
@@ -330,7 +330,7 @@ impl Sources {
 
     /// Forgets everything: the worker sees so before it counts the next packet.
     pub fn clear(&self) {
-        // A round is told from the others by 32 bits.
+        // The lower 32 bits of a round distinguish it from others.
         self.wanted.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -407,7 +407,7 @@ mod tests {
         assert_eq!(seen(), [row("203.0.113.70", "203.0.113.64/29", "203.0.113.0/24", 102)]);
         add("203.0.113.255", By::Table);
         assert_eq!(seen(), [row("203.0.113.70", "203.0.113.0/24", "203.0.113.0/24", 103)]);
-        // Another cause is another entry: none of its packets are told as those of the first.
+        // Another cause has another entry: its packets do not count for the first.
         add("203.0.113.0", By::Special);
         let special = row("203.0.113.0", "203.0.113.0/32", "203.0.113.0/24", 1);
         assert_eq!(seen(), [special, row("203.0.113.70", "203.0.113.0/24", "203.0.113.0/24", 103)]);

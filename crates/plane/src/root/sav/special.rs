@@ -9,7 +9,7 @@ use crate::model::{Address, SpecialAction, SpecialSources};
 /// A class of special sources (see [`SpecialSources`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// Who has no address yet, asking on his link.
+    /// A host without an address that requests one on its link.
     Unconfigured,
     /// No address.
     Unspecified,
@@ -24,7 +24,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// What a policy does with the class.
+    /// Returns the action of a policy for the class.
     pub const fn action(self, special: &SpecialSources) -> SpecialAction {
         match self {
             Class::Unconfigured => special.unconfigured,
@@ -49,8 +49,8 @@ impl Class {
     }
 }
 
-/// The class of a packet's source; `None` for ordinary ones, and for those that nothing makes valid (240.0.0.0/4). Broadcast
-/// addresses of our own links are [`Broadcasts`]' business.
+/// Returns the class of a packet's source. Returns `None` for ordinary sources, and for 240.0.0.0/4, which no policy
+/// makes valid. [`Broadcasts`] handles the broadcast addresses of the gateway's links.
 pub const fn class_v4(source: Ipv4Addr, destination: Ipv4Addr) -> Option<Class> {
     match source.octets() {
         [0, 0, 0, 0] if destination.is_broadcast() => Some(Class::Unconfigured),

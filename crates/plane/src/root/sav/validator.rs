@@ -1,4 +1,4 @@
-//! What is asked of a source and an interface, by the vector.
+//! Validators: the checks of a source and an interface, a vector at a time.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ impl Both for Validators {
     }
 }
 
-/// What some interfaces ask of sources.
+/// The SAV policy of some interfaces, compiled for one family.
 #[derive(Clone)]
 pub struct Validator<K: Key> {
     /// The policy's place in the model.
@@ -77,7 +77,7 @@ pub struct Validator<K: Key> {
     pub card: usize,
     /// Its mechanism.
     pub by: By,
-    /// What becomes of packets that are not valid.
+    /// The action for invalid packets.
     pub action: SavAction,
     /// The buckets that say how many pass, where the action is or may come to be [`SavAction::RateLimit`].
     pub meters: Option<Arc<Meters>>,
@@ -86,21 +86,21 @@ pub struct Validator<K: Key> {
     pub redirect: Option<u32>,
     /// Which of them are offered to which sampler.
     pub sample: Option<Choice>,
-    /// Packets that nothing is asked about.
+    /// The packets that are not validated.
     pub exempt: Option<Exempt<K>>,
-    /// What is asked of source hardware addresses.
+    /// The check of source hardware addresses.
     pub link: LinkCheck,
-    /// What is with special sources.
+    /// The actions for special sources.
     pub special: SpecialSources,
     /// Sources that no rule knows are valid.
     pub unknown_is_valid: bool,
-    /// What decides.
+    /// The mechanism.
     pub check: Check<K>,
     /// Packets by prefix, where they are counted.
     pub hits: Option<Arc<Hits>>,
 }
 
-/// What decides.
+/// The mechanism of a validator.
 #[derive(Clone)]
 pub enum Check<K: Key> {
     /// Rows of interfaces, by prefix of the source.
@@ -137,10 +137,10 @@ impl<K: Key> Check<K> {
     }
 }
 
-/// What was found of a packet.
+/// The result for a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Finding {
-    /// What the mechanism says.
+    /// The verdict of the mechanism.
     pub verdict: Verdict,
     /// The row of the table that says so; else 0.
     pub row: u32,
@@ -192,13 +192,13 @@ impl<K: Family> Validator<K> {
         }
     }
 
-    /// What found a packet not valid of whose source this is said: the check of links, where the source itself passes.
+    /// Returns the check that found a packet invalid. It is the link check if the source itself passes.
     pub(crate) fn found_by(&self, verdict: Verdict) -> By {
         if self.passes(verdict) { By::Link } else { self.by }
     }
 
-    /// Asks about each source, of which there are [`VECTOR`] at most, and the interface at its place, and calls `found` with
-    /// the places in order.
+    /// Validates up to [`VECTOR`] sources, each with the interface at the same index, and calls `found` for each in
+    /// order.
     #[inline(always)]
     pub(crate) fn each(
         &self,

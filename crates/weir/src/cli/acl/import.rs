@@ -46,7 +46,7 @@ impl Import {
         };
         let mut stderr = io::stderr().lock();
         let mut say = |kind: &str, found: &crate::rules::Findings| {
-            // There is nobody left to tell when this fails.
+            // A failure to write the report cannot be reported.
             for finding in found.shown() {
                 let _ = writeln!(stderr, "{kind}: {name}: {finding}");
             }

@@ -11,12 +11,15 @@ use super::super::output::print;
 use super::super::query::{escaped, target};
 use super::super::teller::{Source, Teller, rules_of};
 use super::super::text::Input;
+use crate::control::acl::attached::{AttachRequest, Direction};
 use crate::control::acl::{BatchRequest, Change, Expect, GroupKind, GroupRequest, Insert, Replace, Which};
 use crate::control::source;
+use crate::render::Report as _;
+use crate::render::acl::attached::Attached;
 use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::Rules;
 
-/// What is done to lists.
+/// The operations on lists.
 #[derive(Debug, Subcommand)]
 pub(super) enum Lists {
     /// Prints the rules of a list, one a line, as they can be read again
@@ -61,7 +64,7 @@ pub(super) enum Lists {
         #[command(flatten)]
         source: Source,
     },
-    /// Replaces all rules of a list by those of a file; those that stay go on counting
+    /// Replaces all rules of a list by the rules of a file; rules in both keep their counters
     Replace {
         /// The list
         list: String,
@@ -73,8 +76,7 @@ pub(super) enum Lists {
         #[command(flatten)]
         more: More,
     },
-    /// Creates a list that the configuration does not have, with the rules of a file or none; no interface can name it:
-    /// interfaces name lists of the configuration alone
+    /// Creates a list that the configuration does not have, with the rules of a file or none; `attach` gives it to interfaces
     Create {
         /// The list
         list: String,
@@ -83,7 +85,34 @@ pub(super) enum Lists {
         #[command(flatten)]
         more: More,
     },
-    /// Removes a list that was created and that no interface names
+    /// Attaches a list to an interface: behind all its other lists, unless an option names the place
+    Attach {
+        /// The list
+        list: String,
+        /// The interface
+        interface: String,
+        /// For packets that come in, or for those that leave
+        #[arg(value_enum)]
+        direction: Direction,
+        /// Before this list of the interface
+        #[arg(long, value_name = "LIST")]
+        before: Option<String>,
+        #[command(flatten)]
+        source: Source,
+    },
+    /// Detaches a list from an interface
+    Detach {
+        /// The list
+        list: String,
+        /// The interface
+        interface: String,
+        /// For packets that come in, or for those that leave
+        #[arg(value_enum)]
+        direction: Direction,
+        #[command(flatten)]
+        source: Source,
+    },
+    /// Removes a list that was created and that no interface uses
     Remove {
         /// The list
         list: String,
@@ -99,7 +128,7 @@ pub(super) enum Lists {
         /// other is as configured again
         #[arg(long, conflicts_with_all = ["members", "kind", "name"])]
         remove: bool,
-        /// What is in it; needed for a group that is new
+        /// Kind of members; needed for a new group
         #[arg(long, value_enum)]
         kind: Option<GroupKind>,
         #[command(flatten)]
@@ -130,7 +159,7 @@ impl Place {
     }
 }
 
-/// What there is to a list beside its rules.
+/// The properties of a list beside its rules.
 #[derive(Debug, Args)]
 pub(super) struct More {
     /// The action for packets that no rule matches [default: unchanged; `next` for a new list]
@@ -185,6 +214,12 @@ impl Lists {
                 put(&teller, list, Some(file), more, Expect::Existing, *allow_empty)
             }
             Lists::Create { list, file, more } => put(&teller, list, file.as_deref(), more, Expect::New, false),
+            Lists::Attach { list, interface, direction, before, source } => {
+                attach(&teller, list, "attach", (interface, *direction, before.clone()), source)
+            }
+            Lists::Detach { list, interface, direction, source } => {
+                attach(&teller, list, "detach", (interface, *direction, None), source)
+            }
             Lists::Remove { list } => teller.client.delete(&path(list)).map(drop).map_err(Error::from),
             Lists::Group { group, remove: true, .. } => {
                 teller.tell::<Regrouped>(teller.client.delete(&group_path(group)), None)
@@ -222,6 +257,18 @@ pub(in super::super) fn deletions(ids: &[u32], at: &[u32]) -> Vec<Change> {
 fn batch(teller: &Teller, list: &str, source: &Source, changes: Vec<Change>) -> Result<(), Error> {
     let order = BatchRequest { source: source.name.clone(), changes };
     teller.tell::<Changed>(teller.client.post(&format!("{}/changes", path(list)), &order), None)
+}
+
+fn attach(
+    teller: &Teller,
+    list: &str,
+    what: &str,
+    (interface, direction, before): (&str, Direction, Option<String>),
+    source: &Source,
+) -> Result<(), Error> {
+    let order = AttachRequest { source: source.name.clone(), interface: interface.to_owned(), direction, before };
+    let json = teller.client.post(&format!("{}/{what}", path(list)), &order)?;
+    if teller.json { print(&json) } else { print(&teller.client.read::<Attached>(&json)?.text()) }
 }
 
 fn put(

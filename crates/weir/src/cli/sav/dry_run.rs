@@ -34,7 +34,7 @@ pub(super) struct DryRun {
     /// Write the sources as CSV
     #[arg(long, conflicts_with = "json")]
     csv: bool,
-    /// Name so many prefixes, those that sent most [default: 25, and all as JSON or CSV]
+    /// Number of prefixes to list, by packets [default: 25, and all as JSON or CSV]
     #[arg(long, value_name = "N")]
     top: Option<usize>,
 }

@@ -71,7 +71,7 @@ pub(super) struct Rules {
     source: Source,
 }
 
-/// Who says so.
+/// The source of a change.
 #[derive(Debug, Args)]
 pub(super) struct Source {
     /// The source that the entries belong to; a source changes only its own

@@ -88,7 +88,7 @@ impl Learn {
                     .write_all(learned.text().as_bytes())
                     .map_err(|error| Error::Failed(format!("{}: cannot be written: {error}", path.display())))?;
             }
-            // There is nobody left to tell when this fails.
+            // A failure to write the report cannot be reported.
             let _ = std::io::stderr().write_all(learned.summary().as_bytes());
         }
         if json {
@@ -100,7 +100,7 @@ impl Learn {
     }
 }
 
-/// What people wrote is never overwritten.
+/// Creates a file; never overwrites one.
 fn create(path: &Path) -> Result<File, Error> {
     weir_base::file::create_new(path).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => is_there(path),

@@ -1,4 +1,4 @@
-//! `weir sav stage`: what becomes of packets that are not valid, from now on.
+//! `weir sav stage`: the action for invalid packets from now on.
 
 use clap::{Args, ValueEnum};
 

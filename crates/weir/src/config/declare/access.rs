@@ -44,7 +44,7 @@ pub(in super::super) struct Access {
 }
 
 impl Access {
-    /// What seems unknown may stand where nothing could be read.
+    /// Marks all names as incomplete: a name that seems unknown may be declared in the part that could not be read.
     pub(in super::super) fn lose_all(&mut self) {
         self.lost_groups = true;
         self.lost_lists = true;

@@ -41,7 +41,7 @@ pub(in super::super) struct Punt {
     pub(in super::super) uses: Uses,
 }
 
-/// What an interface is made of.
+/// The kind of an interface.
 pub(in super::super) enum Kind {
     Port { port: Option<PortSpec>, middleware: Middleware, queues: u16, uses: Uses },
     Vlan { parent: At<String>, tags: Option<At<(Tag, Option<u16>)>> },
@@ -49,7 +49,7 @@ pub(in super::super) enum Kind {
     Tunnel(super::tunnel::Tunnel),
 }
 
-/// What something uses of the system that nothing else may use at the same time.
+/// The resources of the system that no other object may use at the same time.
 #[derive(Default)]
 pub(in super::super) struct Uses {
     pub(in super::super) files: Vec<FileUse>,
@@ -103,7 +103,7 @@ pub(in super::super) struct LineRoute {
     pub(in super::super) line: u32,
 }
 
-/// What a route does.
+/// The target of a route.
 pub(in super::super) enum Target {
     Via { paths: Vec<Path>, lost: bool },
     Blackhole,

@@ -223,7 +223,7 @@ fn template(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<TemplateSpec> 
         Some(value) => {
             let flows = reader.u32(value, "the number of flows", 1..=MOST_FLOWS)?;
             if u128::from(flows) > combinations {
-                let message = format!("{flows} flows are asked for, but the ranges of this stream make {combinations}");
+                let message = format!("{flows} flows are wanted, but the ranges of this stream make {combinations}");
                 reader.error(Code::TooManyFlows, value, message);
             }
             flows

@@ -39,7 +39,7 @@ pub(super) fn read_file(reader: &mut Reader<'_>, value: Value<'_>) -> Option<Rou
     Some(RouteFile { path: path?, vrf, metric: metric?, target, source: None, routes: Vec::new() })
 }
 
-/// 0 unless given; `None`: it could not be read, so whether the route stands twice cannot be told.
+/// Returns the metric, by default 0. `None`: it could not be read, so duplicates of the route cannot be found.
 fn metric(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<u32> {
     match table.get("metric") {
         Some(value) => reader.u32(value, "a metric", 0..=u32::MAX),

@@ -40,7 +40,7 @@ pub(in super::super) struct Sampler {
     pub(in super::super) rate: u32,
 }
 
-/// What is sampled, and for whom.
+/// The sampled packets, and the sampler.
 pub(in super::super) struct Sampling {
     pub(in super::super) one_in: u32,
     pub(in super::super) to: At<String>,

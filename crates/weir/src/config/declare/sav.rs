@@ -82,7 +82,7 @@ fn mechanism(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<Mechanism> {
     let word = reader.choice(value, "mechanism", MECHANISMS)?;
     let name = value.get_ref().as_str().unwrap_or_default();
     let fitting: &[&[&str]] = match word {
-        // A policy is switched off for a while, perhaps: what else it says is not asked for.
+        // The policy may be switched off for a while: its other keys are not required.
         Word::None => return Some(Mechanism::None),
         Word::Acl => &[OF_ALL, OF_RULES],
         Word::Urpf(_) => &[OF_ALL, OF_URPF],
@@ -191,7 +191,7 @@ fn file(reader: &mut Reader<'_>, value: Value<'_>) -> Option<RuleFile> {
     Some(RuleFile { path, format, source: None, lines: Vec::new() })
 }
 
-/// What an interface says: the name of a policy, or one for each family.
+/// Parses the key of an interface: the name of a policy, or one for each family.
 pub(super) fn of_interface(reader: &mut Reader<'_>, value: Value<'_>) -> PerFamily<Option<At<String>>> {
     const WHAT: &str = "a policy's name";
     match value.get_ref() {

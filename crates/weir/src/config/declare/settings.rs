@@ -1,4 +1,4 @@
-//! The tables that stand once: `[workers]`, `[buffers]`, `[icmp]`, `[limits]`, `[neighbor-discovery]`, `[service]`.
+//! The tables that stand once: `[workers]`, `[buffers]`, `[icmp]`, `[limits]`, `[neighbor-discovery]`, `[service]`, `[metrics]`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,12 +7,13 @@ use weir_plane::model::{FastPath, FlowTable, IcmpLimits, Limits, NeighborDiscove
 
 use super::super::Service;
 use super::super::diagnostic::{Code, Diagnostic};
+use super::super::metrics::Metrics;
 use super::super::plural;
 use super::super::source::{At, Source, Span};
 use super::super::table::{Reader, Table, Value};
-use super::refuse;
+use super::{metrics, refuse};
 
-/// What the tables say.
+/// The settings of the tables.
 #[derive(Default)]
 pub(in super::super) struct Settings {
     pub(in super::super) workers: Option<At<u16>>,
@@ -29,6 +30,7 @@ pub(in super::super) struct Settings {
     /// The interfaces whose flows are learned; `None`: all.
     pub(in super::super) flow_interfaces: Option<Vec<At<String>>>,
     pub(in super::super) service: Service,
+    pub(in super::super) metrics: Option<Metrics>,
     /// The directory in which sequence numbers of SAs are reserved.
     pub(in super::super) ipsec_state: Option<PathBuf>,
     /// SAs may have neither encryption nor integrity.
@@ -51,6 +53,8 @@ const MOST_ACL_RULES: u32 = 1 << 22;
 
 /// Sessions, at most.
 const MOST_SESSIONS: u32 = 1 << 24;
+/// Packets before a flow is learned, at most.
+const MOST_PACKETS: u8 = 100;
 
 /// Messages per second, at most.
 const MOST_RATE: u32 = 1_000_000_000;
@@ -69,6 +73,9 @@ impl Settings {
         self.neighbor_discovery(reader, root);
         self.flow_table(reader, root);
         self.service(reader, root);
+        if let Some(table) = self.open(reader, root, "metrics", "`[metrics]`", metrics::KEYS) {
+            self.metrics = metrics::read(reader, &table, source);
+        }
     }
 
     fn ipsec(&mut self, reader: &mut Reader<'_>, root: &Table<'_>, source: &Source) {
@@ -257,6 +264,7 @@ impl Settings {
         const KEYS: &[&str] = &[
             "enabled",
             "flows",
+            "packets",
             "interfaces",
             "offload",
             "sessions",
@@ -297,6 +305,12 @@ impl Settings {
             table.get("flows").and_then(|value| reader.u32(value, "the number of learned decisions", 1..=MOST_SESSIONS))
         {
             found.flows = flows;
+        }
+        let packets = table.get("packets");
+        if let Some(packets) =
+            packets.and_then(|value| reader.u8(value, "the packet from which on a flow is learned", 1..=MOST_PACKETS))
+        {
+            found.packets = packets;
         }
         if let Some(value) = table.get("interfaces") {
             let names = reader.one_or_more(value).iter();

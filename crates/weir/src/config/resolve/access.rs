@@ -86,7 +86,7 @@ impl<'a> Resolver<'a> {
         named
     }
 
-    /// What an interface asks of packets.
+    /// Resolves the lists of an interface.
     pub(super) fn access_of(&mut self, interface: &'a Interface) -> weir_plane::model::Access {
         let of = &interface.access;
         self.without_frames(interface);
@@ -106,6 +106,7 @@ impl<'a> Resolver<'a> {
         weir_plane::model::Access {
             acl_in: acl(self, &of.acl_in),
             acl_out: acl(self, &of.acl_out),
+            live_lists: [None, None],
             allow: PerFamily { v4, v6 },
             bindings: of
                 .bindings
@@ -134,7 +135,7 @@ impl<'a> Resolver<'a> {
         Some(Ethertypes { types: types.clone(), origin: self.origin(*span) })
     }
 
-    /// What these names stand for; each may stand there once.
+    /// Resolves names; each may occur once.
     fn all_of(&mut self, kind: Kind, names: &'a [At<String>], lost: bool) -> Vec<u16> {
         let mut first: HashMap<&str, &At<String>> = HashMap::new();
         let mut found = Vec::with_capacity(names.len());
@@ -175,7 +176,7 @@ impl<'a> Resolver<'a> {
         None
     }
 
-    /// Refuses what asks for frames of interfaces whose packets have none.
+    /// Refuses keys about frames on interfaces whose packets have none.
     fn without_frames(&mut self, interface: &Interface) {
         use weir_port::spec::PortSpec;
         let Some(super::super::declare::Kind::Port { port: Some(PortSpec::Tun(_)), .. }) = &interface.kind else {

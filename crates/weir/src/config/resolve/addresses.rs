@@ -23,7 +23,7 @@ impl Resolver<'_> {
         Some(Link { interface, span: longest.span, prefix: longest.value.trunc() })
     }
 
-    /// Takes in the addresses of all interfaces; refuses those that stand twice or whose prefixes overlap.
+    /// Resolves the addresses of all interfaces; refuses duplicates and overlapping prefixes.
     pub(super) fn addresses(&mut self) {
         let declared = self.declared;
         let mut links: Vec<(VrfIndex, Link, IpAddr)> = Vec::new();

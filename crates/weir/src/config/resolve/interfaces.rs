@@ -56,6 +56,11 @@ impl<'a> Resolver<'a> {
         let mut first: HashMap<&str, (VrfIndex, Span)> = HashMap::new();
         for &at in unique {
             let (Some(zone), Some(vrf)) = (&self.declared(at).zone, self.vrf_of[at]) else { continue };
+            if self.vrfs.contains_key(zone.value.as_str()) && !first.contains_key(zone.value.as_str()) {
+                let message = format!("the zone `{}` is another one than that of the VRF `{0}`", zone.value);
+                let found = Diagnostic::warning(Code::ZoneVrfs, zone.span, message);
+                self.report(found.help("leave out `zone` for the zone of the VRF, or give this one another name"));
+            }
             let (known, span) = *first.entry(&zone.value).or_insert((vrf, zone.span));
             if known != vrf {
                 let message = format!("the zone `{}` has interfaces of two VRFs", zone.value);

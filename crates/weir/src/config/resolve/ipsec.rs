@@ -97,6 +97,7 @@ impl Resolver<'_> {
             df: declared.df,
             flow_label: declared.flow_label,
             hop_limit: declared.hop_limit,
+            lifetimes: declared.lifetimes,
             origin: self.origin(declared.name.span),
         })
     }

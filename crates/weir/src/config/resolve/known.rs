@@ -10,7 +10,7 @@ use super::super::source::Span;
 use super::sav::shared::Shared;
 use crate::rules::acl::Vocabulary;
 
-/// What is known of access so far.
+/// The lists and groups that are resolved so far.
 #[derive(Default)]
 pub(super) struct Access<'a> {
     pub(super) lists: Named<'a>,
@@ -20,7 +20,7 @@ pub(super) struct Access<'a> {
     pub(super) spd: Named<'a>,
     /// The names of SAs that rules name.
     pub(super) sas_used: BTreeSet<String>,
-    /// What rules may name.
+    /// The names that rules may use.
     pub(super) vocabulary: Vocabulary,
     /// Groups by name, and whether something names them.
     pub(super) groups: Named<'a>,

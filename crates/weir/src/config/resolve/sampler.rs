@@ -41,7 +41,7 @@ impl Resolver<'_> {
         samplers
     }
 
-    /// What is sampled, of which the sampler is known.
+    /// Resolves the sampled packets, if the sampler is known.
     pub(super) fn sampling(&mut self, declared: &sampler::Sampling) -> Option<Sampling> {
         let to = self.sampler(&declared.to)?;
         Some(Sampling { one_in: declared.one_in, to })

@@ -1,4 +1,4 @@
-//! What a change to a list or to a group did.
+//! The effect of a change to a list or to a group.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ use super::super::remark::Remark;
 pub struct Changed {
     /// The list.
     pub list: String,
-    /// Who said it.
+    /// The source of the change.
     pub source: String,
     /// There was no such list before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -21,7 +21,7 @@ pub struct Changed {
     pub inserted: Vec<u32>,
     /// Rules that another one took the place of, or that went.
     pub deleted: usize,
-    /// Rules that stay, at another place among those that stay.
+    /// Rules that stay, at another place among the rules that stay.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub moved: usize,
     /// Rules of the list from now on.
@@ -32,7 +32,7 @@ pub struct Changed {
     /// The default that it had before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_before: Option<String>,
-    /// What is odd about what was sent, if anything is: the first of it.
+    /// The first warnings about the request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Remark>,
     /// How many warnings there are beside these.
@@ -57,16 +57,16 @@ impl Changed {
 pub struct Regrouped {
     /// The group.
     pub group: String,
-    /// What is in it: `addresses`, `ports` or `interfaces`.
+    /// The kind of its members: `addresses`, `ports` or `interfaces`.
     pub kind: String,
     /// Its members from now on, those of groups that were named among them.
     pub members: usize,
     /// Rules that name it.
     pub rules: usize,
-    /// What it was given was taken back, and what it is now.
+    /// The present state, if a live edit was taken back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<Restored>,
-    /// What is odd about what was sent, if anything is: the first of it.
+    /// The first warnings about the request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Remark>,
     /// How many warnings there are beside these.
@@ -74,13 +74,13 @@ pub struct Regrouped {
     pub more_warnings: usize,
 }
 
-/// What a group is whose change was taken back.
+/// The state of a group after its live edit was taken back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Restored {
     /// Nothing: the configuration does not have it.
     Removed,
-    /// What the configuration says.
+    /// As configured.
     AsConfigured,
 }
 
@@ -91,10 +91,10 @@ pub(in super::super) fn is_zero(count: &usize) -> bool {
 impl Report for Changed {
     const SCHEMA: &'static str = "weir.acl.changed/1";
 
-    /// Without the warnings, which are not part of what was asked for.
+    /// Formats the report without warnings, which are not part of the requested output.
     fn text(&self) -> String {
         let Changed { list, created, inserted, deleted, moved, rules, .. } = self;
-        let new = if *created { " is new, and no interface can name it" } else { "" };
+        let new = if *created { " is new, and no interface uses it" } else { "" };
         let ids = match &**inserted {
             [] => String::new(),
             [id] => format!(" (id {id})"),
@@ -157,18 +157,15 @@ mod tests {
         changed.inserted = vec![17, 4, 5];
         assert_eq!(
             changed.text(),
-            "edge-in is new, and no interface can name it: inserted 3 (ids 17, 4, 5), deleted 0; 7 rules now\n"
+            "edge-in is new, and no interface uses it: inserted 3 (ids 17, 4, 5), deleted 0; 7 rules now\n"
         );
         changed.inserted = (1..=9).collect();
         assert_eq!(
             changed.text(),
-            "edge-in is new, and no interface can name it: inserted 9 (ids 1 … 9), deleted 0; 7 rules now\n"
+            "edge-in is new, and no interface uses it: inserted 9 (ids 1 … 9), deleted 0; 7 rules now\n"
         );
         changed.inserted.clear();
-        assert_eq!(
-            changed.text(),
-            "edge-in is new, and no interface can name it: inserted 0, deleted 0; 7 rules now\n"
-        );
+        assert_eq!(changed.text(), "edge-in is new, and no interface uses it: inserted 0, deleted 0; 7 rules now\n");
         assert!(!json(&changed).contains("moved"));
         (changed.created, changed.moved, changed.rules) = (false, 3, 1);
         assert_eq!(changed.text(), "edge-in: inserted 0, deleted 0, moved 3; 1 rule now\n");

@@ -11,7 +11,7 @@ use super::super::remark::Remark;
 pub struct Imported {
     /// The rules, in their order.
     pub rules: Vec<String>,
-    /// What is odd about what was read, if anything is: the first of it.
+    /// The first warnings about the input.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Remark>,
     /// How many warnings there are beside these.
@@ -22,7 +22,7 @@ pub struct Imported {
 impl Report for Imported {
     const SCHEMA: &'static str = "weir.acl.imported/1";
 
-    /// A file of rules. Without the warnings, which are not part of what was asked for.
+    /// Formats a file of rules without warnings, which are not part of the requested output.
     fn text(&self) -> String {
         let mut text = String::with_capacity(self.rules.iter().map(|rule| rule.len() + 1).sum());
         for rule in &self.rules {

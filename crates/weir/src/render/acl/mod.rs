@@ -1,5 +1,6 @@
 //! `show acl`: the lists of rules, who uses them, what they matched, and what they were compiled to.
 
+pub mod attached;
 pub mod changed;
 pub mod imported;
 pub mod rules;
@@ -17,7 +18,7 @@ pub struct Acls {
     pub lists: Vec<List>,
     /// Each group.
     pub groups: Vec<Group>,
-    /// What the lists that interfaces name come to.
+    /// The chains of the lists that interfaces name.
     pub chains: Vec<Chain>,
 }
 
@@ -27,21 +28,20 @@ pub struct Acls {
 pub struct List {
     /// Its name.
     pub name: String,
-    /// What becomes of packets that no rule of it matches: `next`, `permit`, `deny`, `reject`, `reject+reset` or
-    /// `reject+icmp`.
+    /// The default: `next`, `permit`, `deny`, `reject`, `reject+reset` or `reject+icmp`.
     pub default: String,
     /// Rules.
     pub rules: usize,
-    /// Those of them that came while the gateway ran.
+    /// The number of rules that live edits added.
     pub live: usize,
-    /// What its rules matched.
+    /// The packets that its rules matched.
     pub matched: Hits,
-    /// What none of them matched.
+    /// The packets that none of them matched.
     pub unmatched: Hits,
-    /// Interfaces that ask it about what comes in.
+    /// Interfaces with this ingress list.
     #[serde(rename = "in")]
     pub input: Vec<String>,
-    /// Interfaces that ask it about what leaves.
+    /// Interfaces with this egress list.
     #[serde(rename = "out")]
     pub output: Vec<String>,
     /// Where it was declared; empty for a list that came while the gateway ran.
@@ -62,7 +62,7 @@ pub struct Hits {
 pub struct Group {
     /// Its name.
     pub name: String,
-    /// What is in it: `addresses`, `ports` or `interfaces`.
+    /// The kind of its members: `addresses`, `ports` or `interfaces`.
     pub kind: String,
     /// Its members, those of groups that it names among them.
     pub members: Vec<String>,
@@ -70,16 +70,16 @@ pub struct Group {
     pub source: String,
 }
 
-/// Lists that are asked one behind the other, as one classifier of a family.
+/// Lists in order, compiled into one classifier of a family.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Chain {
-    /// The lists, in the order in which they are asked.
+    /// The lists in order.
     pub lists: Vec<String>,
-    /// Interfaces that ask them about what comes in.
+    /// Interfaces with this chain at ingress.
     #[serde(rename = "in")]
     pub input: Vec<String>,
-    /// Interfaces that ask them about what leaves.
+    /// Interfaces with this chain at egress.
     #[serde(rename = "out")]
     pub output: Vec<String>,
     /// `ipv4` or `ipv6`.
@@ -88,10 +88,10 @@ pub struct Chain {
     pub boxes: u64,
     /// Octets of memory.
     pub bytes: u64,
-    /// Some rule asks for ports, types or flags, which later fragments are given from the first; also where lists ask that
-    /// come before these.
+    /// Rules match ports, types or flags, which later fragments take from their first fragment; also true if lists of
+    /// chains before this one do.
     pub needs_transport: bool,
-    /// What the lists do not decide about is denied; else, another chain is asked.
+    /// Packets that no rule matches are denied; else another chain applies.
     pub is_last: bool,
     /// How the slowest lookup fares.
     pub worst_lookup: WorstLookup,

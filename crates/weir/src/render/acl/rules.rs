@@ -17,20 +17,20 @@ use super::Hits;
 pub struct Rules {
     /// The list.
     pub list: String,
-    /// Interfaces that ask it about what comes in.
+    /// Interfaces with this ingress list.
     #[serde(rename = "in")]
     pub input: Vec<String>,
-    /// Interfaces that ask it about what leaves.
+    /// Interfaces with this egress list.
     #[serde(rename = "out")]
     pub output: Vec<String>,
-    /// What becomes of packets that no rule matches.
+    /// The default.
     pub default: String,
-    /// What no rule matched.
+    /// The packets that no rule matched.
     pub unmatched: Hits,
     /// Of those, how many now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unmatched_rate: Option<Rate>,
-    /// Seconds that rates were counted over; `None`: nobody asked for rates.
+    /// The interval of rates in seconds; `None` if no rates were requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<f64>,
     /// How many rules there are; more than are listed when a limit was given.
@@ -45,14 +45,14 @@ pub struct Rules {
 pub struct Rule {
     /// Its place in the list, from 1.
     pub place: usize,
-    /// What it is called for as long as it is in the list, wherever it stands.
+    /// The number of the rule while it is in the list, wherever it stands.
     pub id: u32,
     /// Itself.
     pub rule: String,
-    /// What it matched.
+    /// The packets that it matched.
     #[serde(flatten)]
     pub hits: Hits,
-    /// Of these packets, those that its limit dropped; none where it has no limit.
+    /// Packets that its limit dropped; absent without a limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited: Option<u64>,
     /// How much of it there is now.

@@ -1,4 +1,4 @@
-//! What a change to the entries of a policy did.
+//! The effect of a change to the entries of a policy.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,17 +10,17 @@ use super::super::remark::Remark;
 pub struct Changed {
     /// The policy.
     pub policy: String,
-    /// Who said it.
+    /// The source of the change.
     pub source: String,
     /// Entries of the source that are new.
     pub added: usize,
-    /// Those that say something else now.
+    /// Entries that were replaced.
     pub replaced: usize,
-    /// Those that are gone.
+    /// Entries that were deleted.
     pub deleted: usize,
     /// Entries of the source from now on.
     pub entries: usize,
-    /// What is odd about what was sent, if anything is: the first of it.
+    /// The first warnings about the request.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Remark>,
     /// How many warnings there are beside these.
@@ -35,7 +35,7 @@ fn is_zero(count: &usize) -> bool {
 impl Report for Changed {
     const SCHEMA: &'static str = "weir.sav.changed/1";
 
-    /// Without the warnings, which are not part of what was asked for.
+    /// Formats the report without warnings, which are not part of the requested output.
     fn text(&self) -> String {
         let Changed { policy, source, added, replaced, deleted, entries, .. } = self;
         format!("{policy}: added {added}, replaced {replaced}, deleted {deleted}; {source} has {entries} now\n")

@@ -11,7 +11,7 @@ use crate::sav_preview::diff::{Change, Interface, Sink, Totals, Why};
 /// The name and version of its JSON.
 pub const SCHEMA: &str = "weir.sav.diff/1";
 
-/// Prefixes of a range that are named one by one; more are told by their first address and their last.
+/// The number of prefixes of a range that are listed; a range with more is given by its first and last address.
 const IN_A_LINE: usize = 8;
 
 /// As people read it.

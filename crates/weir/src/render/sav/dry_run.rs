@@ -12,21 +12,21 @@ use super::super::table::{Align, Table as Columns};
 use crate::replay::merge::PassedOver;
 use crate::replay::validation::{Nearest, Rule};
 
-/// What would be dropped.
+/// The report of a dry run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct DryRun {
-    /// What was read; `None`: it is a running gateway that counted.
+    /// The captures; `None` for the counters of a running gateway.
     pub captured: Option<Captured>,
     /// Each interface and family that has a policy.
     pub interfaces: Vec<Interface>,
-    /// The sources that are not valid, those that sent most first.
+    /// The invalid sources, by number of packets.
     pub sources: Vec<Source>,
     /// How many more there are, and their packets.
     pub more_sources: u64,
     /// The packets of those.
     pub more_packets: u64,
-    /// The sources that no rule knows, and that passed for it, those that sent most first.
+    /// The unknown sources that passed, by number of packets.
     #[serde(default)]
     pub unknown: Vec<Unknown>,
     /// How many more of these there are.
@@ -36,7 +36,7 @@ pub struct DryRun {
     pub table: Table,
 }
 
-/// What was read.
+/// The captures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Captured {
@@ -44,11 +44,11 @@ pub struct Captured {
     pub packets: u64,
     /// Of them, those of which the captures hold only the beginning.
     pub cut: u64,
-    /// Those that were not validated: dropped before, or of interfaces without a policy.
+    /// Packets that were not validated: dropped before, or on interfaces without a policy.
     pub unasked: u64,
     /// Why these were not validated, the most frequent reason first.
     pub unjudged: Vec<Unjudged>,
-    /// Of these, those that were sent to another station than the gateway.
+    /// Packets to other stations than the gateway.
     pub strangers: u64,
     /// Packets beside these that the machine sent that captured them.
     pub outgoing: u64,
@@ -116,7 +116,7 @@ impl Captured {
             if *both_ways {
                 let _ = writeln!(
                     text,
-                    "{interface}: the capture has frames of both directions, and those that the gateway sent count as \
+                    "{interface}: the capture has frames of both directions, and frames that the gateway sent count as \
                      received: set the hardware address (`mac`) of the interface, or capture what comes in alone \
                      (`tcpdump -Q in`)"
                 );
@@ -158,7 +158,7 @@ pub struct Interface {
     pub family: String,
     /// Its policy.
     pub policy: String,
-    /// What the policy does with what is not valid, outside of a dry run.
+    /// The configured action for invalid packets, which a dry run replaces.
     pub action: String,
     /// Packets that were validated.
     pub checked: u64,
@@ -166,7 +166,7 @@ pub struct Interface {
     pub unknown: u64,
     /// Packets that were not validated, being exempt.
     pub exempt: u64,
-    /// Those that would have been dropped.
+    /// Packets that would have been dropped.
     pub invalid: u64,
     /// Their octets.
     pub invalid_bytes: u64,
@@ -178,7 +178,7 @@ pub struct Interface {
 pub struct Source {
     /// The interface that they came in by.
     pub interface: String,
-    /// The prefix that covers them. Those in a longer prefix of another entry are told of there.
+    /// The prefix that covers them. Sources in a longer prefix of another entry are reported there.
     pub prefix: String,
     /// Of a running gateway, the longest prefix that covers all of them that it has entered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -199,9 +199,9 @@ pub struct Source {
     pub reason: String,
     /// Why, in words.
     pub why: String,
-    /// What decided, most often one rule.
+    /// The rules or the route that decided, most often one.
     pub by: Vec<Rule>,
-    /// What came nearest to permitting them and did not.
+    /// The rule or route nearest to permitting them.
     pub nearest: Option<Nearest>,
 }
 
@@ -234,11 +234,11 @@ pub struct Table {
     pub limit: u64,
     /// Entries that made room for others because they had counted least.
     pub made_room: u64,
-    /// What they had counted, by interface.
+    /// The counts of evicted blocks, by interface.
     pub forgotten: Vec<Forgotten>,
 }
 
-/// What is known of an interface as a sum only.
+/// The sum of an interface's evicted blocks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Forgotten {
@@ -467,7 +467,7 @@ impl Report for DryRun {
     }
 }
 
-/// What a gateway may have found.
+/// Returns a report as of a gateway.
 #[cfg(test)]
 pub(crate) fn sample(top: usize) -> DryRun {
     let rule = |rule: &str, line: u32| Rule {

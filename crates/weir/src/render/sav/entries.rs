@@ -18,7 +18,7 @@ use super::super::time::utc_seconds;
 pub struct Entries {
     /// The policy.
     pub policy: String,
-    /// How many there are that were asked for; more than are listed when a limit was given.
+    /// The number of requested entries; more than are listed if a limit was given.
     pub total: usize,
     /// Each entry.
     pub entries: Vec<Entry>,
@@ -57,11 +57,11 @@ fn scope(scope: Scope) -> &'static str {
     }
 }
 
-/// Which entries are asked for.
+/// The filter of entries.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Filter {
-    /// Only those that cover this prefix or address, or lie in it.
+    /// Only entries that cover this prefix or address, or lie in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
     /// Only so many.
@@ -70,7 +70,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// The prefix that is asked for; host bits do not matter.
+    /// Returns the requested prefix; host bits are ignored.
     ///
     /// # Errors
     /// When it is neither a prefix nor an address: says so.

@@ -16,13 +16,13 @@ const RARE_SHOWN: usize = 1000;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Learned {
-    /// What was read; `None`: it is what a running gateway has found not valid.
+    /// The captures; `None` for the invalid packets of a running gateway.
     pub captured: Option<Captured>,
     /// The rules, by prefix.
     pub rules: Vec<Proposed>,
-    /// Those that are left out as too few packets were seen.
+    /// Rules that are left out because they had too few packets.
     pub rare: Vec<Proposed>,
-    /// What is left out for what it is.
+    /// Sources that are left out for their kind.
     pub left_out: Vec<LeftOut>,
     /// How full the table of sources became.
     pub table: Table,
@@ -48,13 +48,13 @@ pub struct On {
     pub packets: u64,
     /// Their octets.
     pub bytes: u64,
-    /// What it was learned from.
+    /// The evidence for the rule.
     pub why: Why,
     /// The route back over it.
     pub route: Option<String>,
 }
 
-/// What an interface of a rule was learned from.
+/// The evidence for an interface of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Why {
@@ -68,7 +68,7 @@ pub enum Why {
     Wider,
 }
 
-/// What is left out.
+/// Sources that are left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct LeftOut {
@@ -91,7 +91,7 @@ impl Proposed {
         format!("permit from {} on {} comment \"{comment}\"", self.prefix, names.join(", "))
     }
 
-    /// What it was learned from, within what a comment may have.
+    /// Formats the evidence within the length of a comment.
     fn comment(&self) -> String {
         let mut text = "learned:".to_owned();
         for (number, on) in self.on.iter().enumerate() {
@@ -121,7 +121,7 @@ impl Proposed {
 }
 
 impl Learned {
-    /// What was learned and what not, in a few lines for people.
+    /// Returns a summary in a few lines.
     pub fn summary(&self) -> String {
         let rules = plural(self.rules.len() as u64, "rule");
         let mut text = match &self.captured {
@@ -206,7 +206,7 @@ impl Report for Learned {
     }
 }
 
-/// What a gateway may propose.
+/// Returns a proposal as of a gateway.
 #[cfg(test)]
 pub(crate) fn sample(min_packets: u64) -> Learned {
     let on = |interface: &str, packets, why, route: Option<&str>| On {

@@ -25,7 +25,7 @@ pub struct Sav {
     pub interfaces: Vec<Interface>,
 }
 
-/// What an interface counted of one family.
+/// The counters of an interface and family.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interface {
     /// The interface.
@@ -41,20 +41,20 @@ pub struct Interface {
     pub exempt: u64,
     /// Of these, those whose source no rule knows, and that went on for it.
     pub unknown: u64,
-    /// Of those that were not valid, how many were dropped because more of them came than may pass.
+    /// Invalid packets that were dropped by a limit.
     #[serde(default)]
     pub limited: u64,
-    /// Of those that were not valid, how many were sent elsewhere.
+    /// Invalid packets that were redirected.
     #[serde(default)]
     pub redirected: u64,
-    /// Those that were not valid, by what found them so: every mechanism, in order.
+    /// Invalid packets by the check that found them, for every mechanism in order.
     pub invalid: Vec<Invalid>,
 }
 
 /// Packets that were not valid.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Invalid {
-    /// What found them so: a mechanism, or `special`.
+    /// The check: a mechanism, or `special`.
     pub mechanism: String,
     /// How many.
     pub packets: u64,
@@ -69,7 +69,7 @@ impl Sav {
     }
 }
 
-/// What each interface counted, by family.
+/// Returns the counters of each interface, by family.
 pub(super) fn interfaces(snapshot: &stats::Snapshot) -> Vec<Interface> {
     snapshot.sav.iter().map(Interface::new).collect()
 }
@@ -95,7 +95,7 @@ impl Interface {
     }
 }
 
-/// What the interfaces counted.
+/// Formats the counters of the interfaces.
 fn counted(interfaces: &[Interface]) -> String {
     let mut table = Table::new(&[
         ("Interface", Align::Left),
@@ -127,7 +127,7 @@ fn counted(interfaces: &[Interface]) -> String {
     table.text()
 }
 
-/// What found packets not valid; empty where nothing did.
+/// Formats the checks that found packets invalid; empty if none did.
 fn invalid(interfaces: &[Interface]) -> String {
     let mut table = Table::new(&[
         ("Interface", Align::Left),

@@ -17,9 +17,9 @@ pub struct Policy {
     pub name: String,
     /// `acl`, `urpf-strict`, `urpf-loose`, `urpf-feasible` or `table`.
     pub mechanism: String,
-    /// What is configured to become of packets that are not valid: `permit`, `rate-limit`, `redirect` or `discard`.
+    /// The configured action for invalid packets: `permit`, `rate-limit`, `redirect` or `discard`.
     pub action: String,
-    /// What becomes of them in its place.
+    /// The stage in its place.
     #[serde(default)]
     pub stage: Option<Stage>,
     /// How nested prefixes are taken; of a table.
@@ -44,17 +44,17 @@ pub struct Policy {
     /// Rules that say which packets are not validated.
     #[serde(default)]
     pub exempt: u64,
-    /// `off`, `known` or `strict`: what is asked of source hardware addresses.
+    /// The check of source hardware addresses: `off`, `known` or `strict`.
     #[serde(default)]
     pub link_check: String,
-    /// When somebody is told.
+    /// The threshold of its alarm.
     #[serde(default)]
     pub alarm: Option<Alarm>,
     /// Where it was declared.
     pub origin: String,
-    /// What it looks sources up in; none where it asks routes.
+    /// Its tables; empty for mechanisms that use routes.
     pub tables: Vec<Lookup>,
-    /// Who says how many entries: `file`, then the others.
+    /// The number of entries by source: `file`, then the others.
     pub sources: Vec<Source>,
     /// Octets of what is kept of entries that came while the gateway ran.
     pub dynamic_bytes: u64,
@@ -97,7 +97,7 @@ pub struct RateLimit {
     pub rate: u64,
     /// So many at once.
     pub burst: u64,
-    /// What has a limit of its own: `interface` or `rule`.
+    /// The scope of one bucket: `interface` or `rule`.
     pub per: String,
 }
 
@@ -122,7 +122,7 @@ pub struct Sample {
     pub to: String,
 }
 
-/// When somebody is told that many packets are not valid.
+/// The threshold of an alarm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alarm {
     /// Packets in a second.
@@ -151,7 +151,7 @@ pub struct Lookup {
     pub control_bytes: u64,
 }
 
-/// Who says something of a policy.
+/// A source of entries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
     /// `file`, or who said it while the gateway ran.
@@ -189,7 +189,7 @@ impl Policy {
         }
     }
 
-    /// Whether it says anything of what becomes of packets beside the action.
+    /// Returns whether the policy has more settings for packets than the action.
     fn responds(&self) -> bool {
         let more = self.rate_limit.is_some() || !self.redirect.is_empty() || self.sample.is_some();
         more || self.exempt > 0 || self.alarm.is_some() || self.link_check != "off"
@@ -252,7 +252,7 @@ pub(super) fn text(all: &[Policy]) -> Vec<String> {
     parts
 }
 
-/// What the policies are.
+/// Formats the policies.
 fn policies(policies: &[Policy]) -> String {
     let columns = ["Policy", "Mechanism", "Action", "Stage", "Since", "Match", "Layout", "Incremental", "Declared"];
     let mut table = Table::new(&columns.map(|name| (name, Align::Left)));
@@ -277,7 +277,7 @@ fn policies(policies: &[Policy]) -> String {
     table.text()
 }
 
-/// What becomes of packets beside the action, and which are not asked about.
+/// Formats the settings beside the action, and exemptions.
 fn responses(policies: &[Policy]) -> String {
     let columns = ["Policy", "Rate limit", "Redirect", "Sample", "Exempt", "Link check", "Alarm"];
     let mut table = Table::new(&columns.map(|name| (name, Align::Left)));
@@ -354,7 +354,7 @@ fn lookups(policies: &[Policy]) -> String {
     table.text()
 }
 
-/// Who says what of them.
+/// Formats the sources of their entries.
 fn sources(policies: &[Policy]) -> String {
     let mut table = Table::new(&[
         ("Policy", Align::Left),

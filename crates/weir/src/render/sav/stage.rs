@@ -1,11 +1,11 @@
-//! Which action is in force for a policy, after another was asked for.
+//! The action in force for a policy after a stage was requested.
 
 use serde::{Deserialize, Serialize};
 
 use super::super::Report;
 use super::super::time::utc_seconds;
 
-/// What became of a policy's stage.
+/// The stage of a policy after the request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Staged {
     /// The policy.

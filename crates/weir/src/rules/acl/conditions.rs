@@ -1,4 +1,4 @@
-//! What a rule asks for behind the addresses.
+//! The conditions of a rule behind the addresses.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -13,8 +13,21 @@ use super::{
 };
 
 /// The words that may stand behind the addresses.
-const CONDITIONS: [&str; 11] =
-    ["port", "type", "code", "tcp-flags", "fragment", "no-fragment", "dscp", RECEIVED_ON, "limit", "log", "comment"];
+const CONDITIONS: [&str; 13] = [
+    "port",
+    "type",
+    "code",
+    "tcp-flags",
+    "fragment",
+    "no-fragment",
+    "dscp",
+    RECEIVED_ON,
+    "limit",
+    "log",
+    "flow",
+    "no-flow",
+    "comment",
+];
 
 /// The conditions of a rule, as far as they were read.
 #[derive(Default)]
@@ -29,19 +42,21 @@ pub(super) struct Conditions {
     received_on: Option<Interfaces>,
     limit: Option<Limit>,
     log: bool,
+    flow: Placed<bool>,
 }
 
-/// Those that do not ask for what is behind the IP header.
+/// The conditions that do not match the header behind that of IP.
 pub(super) struct Rest {
     pub(super) fragment: Option<bool>,
     pub(super) dscp: Option<u8>,
     pub(super) received_on: Option<Interfaces>,
     pub(super) limit: Option<Limit>,
     pub(super) log: bool,
+    pub(super) flow: Option<bool>,
 }
 
 impl Conditions {
-    /// What stands behind the addresses, to the end; gives the comment.
+    /// Reads the conditions behind the addresses, to the end; returns the comment.
     pub(super) fn read(
         &mut self,
         line: &mut Line<'_, '_, '_>,
@@ -74,9 +89,9 @@ impl Conditions {
                     line.one_of_them("code or range of codes")?;
                     self.code = Some((first as u8..=last as u8, place));
                 }
-                ("type" | "code", None, _) => return wrong(format!("only rules on icmp and icmp6 ask for a {name}")),
+                ("type" | "code", None, _) => return wrong(format!("only rules on icmp and icmp6 match a {name}")),
                 ("tcp-flags", _, Some(TCP)) => self.flags = Some((tcp_flags(line)?, place)),
-                ("tcp-flags", _, _) => return wrong("only rules on tcp ask for its flags".to_owned()),
+                ("tcp-flags", _, _) => return wrong("only rules on tcp match its flags".to_owned()),
                 ("dscp", _, _) => self.dscp = Some(dscp(line)?),
                 (RECEIVED_ON, _, _) => self.received_on = Some(received_on(line)?),
                 ("limit", _, _) if matches!(action, Action::Permit | Action::Reflect) => {
@@ -84,6 +99,12 @@ impl Conditions {
                 }
                 ("limit", _, _) => return wrong("only rules that permit have a limit".to_owned()),
                 ("log", _, _) => self.log = true,
+                ("flow" | "no-flow", _, _) if matches!(action, Action::Permit | Action::Reflect) => {
+                    self.flow = Some((name == "flow", place));
+                }
+                ("flow" | "no-flow", _, _) => {
+                    return wrong("flows are learned of rules that permit: others decide about each packet".to_owned());
+                }
                 (name, _, _) => self.fragment = Some((name == "fragment", place)),
             }
         }
@@ -99,13 +120,15 @@ impl Conditions {
             RECEIVED_ON => self.received_on.is_some(),
             "limit" => self.limit.is_some(),
             "log" => self.log,
+            "flow" | "no-flow" => self.flow.is_some(),
             _ => self.fragment.is_some(),
         }
     }
 
-    /// What they ask of the header behind that of IP, and all else.
+    /// Returns the conditions on the header behind that of IP, and all others.
     pub(super) fn understood(self, action: Action, protocol: Option<u8>) -> Result<(Rest, Transport), Failure> {
-        let Conditions { source, destination, icmp_type, code, flags, fragment, .. } = self;
+        let Conditions { source, destination, icmp_type, code, flags, fragment, flow, dscp, received_on, limit, log } =
+            self;
         let of_octets = |octets: &Placed<RangeInclusive<u8>>| octets.as_ref().map(|(_, place)| place.clone());
         let of_ports = |ports: &Placed<Ports>| ports.as_ref().map(|(_, place)| place.clone());
         let of_flags = flags.as_ref().map(|(_, place)| place.clone());
@@ -121,8 +144,14 @@ impl Conditions {
                 return wrong(fragment, "fragments that are not the first of their packet cannot be reset");
             }
         }
-        let fragment = fragment.map(|(fragment, _)| fragment);
-        let rest = Rest { fragment, dscp: self.dscp, received_on: self.received_on, limit: self.limit, log: self.log };
+        if let Some((true, place)) = &flow
+            && (limit.is_some() || log)
+        {
+            let message = "flows of rules with `limit` or `log` are never learned: these rules count each packet";
+            return Err((place.clone(), Problem::new(Kind::Rule, message).help("leave out `flow`")));
+        }
+        let (fragment, flow) = (fragment.map(|(fragment, _)| fragment), flow.map(|(flow, _)| flow));
+        let rest = Rest { fragment, dscp, received_on, limit, log, flow };
         let Some(protocol) = protocol else { return Ok((rest, Transport::Any)) };
         let transport = match (source, destination, flags, icmp_type, code) {
             (None, None, None, None, None) => Transport::Protocol(protocol),
@@ -227,9 +256,10 @@ fn dscp(line: &mut Line<'_, '_, '_>) -> Result<u8, Failure> {
     Err((range, problem.suggest(word, &words::dscps())))
 }
 
-/// Flags that are set, `/`, and those that are asked about. Commas stand between flags, with or without blanks.
+/// Reads the flags that are set, `/`, and the flags that are compared. Commas stand between flags, with or without
+/// blanks.
 fn tcp_flags(line: &mut Line<'_, '_, '_>) -> Result<TcpFlags, Failure> {
-    const SHAPE: &str = "they look like `syn/syn,ack`: those that are set, and those that are asked about";
+    const SHAPE: &str = "write them like `syn/syn,ack`: the flags that are set, then the flags that are compared";
     let (first, place) = word(&mut line.lexer, "flags of TCP")?;
     let mut text = first.to_owned();
     let mut place = place;
@@ -241,7 +271,7 @@ fn tcp_flags(line: &mut Line<'_, '_, '_>) -> Result<TcpFlags, Failure> {
     }
     let wrong = |message: String| (place.clone(), Problem::new(Kind::Rule, message));
     let Some((value, mask)) = text.split_once('/') else {
-        let (range, problem) = wrong(format!("`{}` does not say which flags are asked about", shown(&text)));
+        let (range, problem) = wrong(format!("`{}` does not say which flags are compared", shown(&text)));
         return Err((range, problem.help(SHAPE)));
     };
     let bits = |text: &str| {
@@ -259,10 +289,10 @@ fn tcp_flags(line: &mut Line<'_, '_, '_>) -> Result<TcpFlags, Failure> {
     };
     let flags = TcpFlags { value: bits(value)?, mask: bits(mask)? };
     if flags.mask == 0 {
-        return Err(wrong("no flag is asked about".to_owned()));
+        return Err(wrong("no flag is compared".to_owned()));
     }
     match flags.value & !flags.mask {
         0 => Ok(flags),
-        more => Err(wrong(format!("`{}` is to be set, but not asked about", words::Flags(more)))),
+        more => Err(wrong(format!("`{}` is to be set, but not compared", words::Flags(more)))),
     }
 }

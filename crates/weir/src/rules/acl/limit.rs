@@ -17,7 +17,7 @@ const MOST: u64 = 1_000_000_000_000_000;
 /// How many of its packets a rule permits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
-    /// What is counted.
+    /// The unit of the rate.
     pub unit: RateUnit,
     /// So much in a second, 1 to 10¹⁵.
     pub rate: u64,
@@ -25,12 +25,12 @@ pub struct Limit {
     pub burst: Option<u64>,
 }
 
-/// What passes at once at a rate, unless it is said.
+/// Returns the burst of a rate without `burst`.
 pub(crate) fn default_burst(unit: RateUnit, rate: u64) -> u64 {
     (rate / 10).max(least_burst(unit))
 }
 
-/// What has to pass at once for any packet to pass.
+/// Returns the least burst by which any packet can pass.
 fn least_burst(unit: RateUnit) -> u64 {
     match unit {
         RateUnit::Packets => 1,
@@ -45,7 +45,7 @@ impl Limit {
         AclLimit { unit, rate, burst: burst.unwrap_or_else(|| default_burst(unit, rate)) }
     }
 
-    /// What the gateway has, as a rule would say it.
+    /// Returns the limit of the model in the form of a rule.
     pub(super) fn of(limit: AclLimit) -> Limit {
         let AclLimit { unit, rate, burst } = limit;
         Limit { unit, rate, burst: Some(burst).filter(|&burst| burst != default_burst(unit, rate)) }
@@ -78,7 +78,7 @@ pub(super) fn rate(word: &str) -> Result<(RateUnit, u64), Problem> {
     within(word, rate, 1, "a rate").map(|()| (unit, rate))
 }
 
-/// What passes at once, of packets or bits.
+/// Parses a burst in packets or bits.
 pub(super) fn burst(word: &str, unit: RateUnit) -> Result<u64, Problem> {
     let Some(burst) = quantity::parse(word) else {
         let wrong = Problem::new(Kind::Rule, format!("`{}` is no burst", shown(word)));

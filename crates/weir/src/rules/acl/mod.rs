@@ -12,22 +12,23 @@
 //! group     = "@" name
 //! condition = "type" ( type | range )                    of icmp and icmp6
 //!           | "code" range                               of icmp and icmp6
-//!           | "tcp-flags" flags "/" flags                of tcp: those that are set, and those that are asked about
+//!           | "tcp-flags" flags "/" flags                of tcp: the flags that are set, and the flags that are compared
 //!           | "fragment" | "no-fragment"                 not the first of their packet; or any other
 //!           | "dscp" ( code-point | number )
 //!           | "received-on" ( name { "," name } | group )
 //!           | "limit" rate [ "burst" quantity ]          of permit: the rest of the packets is dropped
 //!           | "log"                                      the list's sampler gets some of the packets
+//!           | "flow" | "no-flow"                         of permit: its flows are learned at once; or never
 //! flags     = "none" | flag { "," flag }
 //! range     = number [ "-" number ]
 //! rate      = quantity "pps" | quantity "bps"            packets or bits in a second
 //! quantity  = number [ "k" | "M" | "G" ]
 //! ```
 //!
-//! Each condition stands once, in any order. Ports, types and flags are known of the first fragment of a packet only, so
-//! a rule that asks for them does not match the others. `reject` tells the source of a packet that it was dropped: TCP by a
-//! reset, all else by ICMP; `reject+reset`, of tcp, and `reject+icmp` say how. `permit+reflect` opens sessions, by which the
-//! answers pass.
+//! Each condition stands once, in any order. Only the first fragment of a packet has ports, types and flags, so a rule
+//! that matches them does not match later fragments. `reject` reports the drop to the source of a packet: TCP by a
+//! reset, all else by ICMP. `reject+reset`, of tcp, and `reject+icmp` choose the report. `permit+reflect` opens
+//! sessions, by which the answers pass.
 //!
 //! Rules print as in [`super`]: names where numbers have them, an address as the prefix of its length, and conditions in the
 //! order above. A [`Rule`] names groups and interfaces; what they stand for, a [`Vocabulary`] knows.
@@ -72,10 +73,10 @@ const DCCP: u8 = 33;
 pub(in crate::rules) const ICMP6: u8 = 58;
 const SCTP: u8 = 132;
 
-/// Protocols with ports, as far as rules ask for them.
+/// Protocols with ports that rules can match.
 const WITH_PORTS: [u8; 4] = [TCP, UDP, SCTP, DCCP];
 
-/// What begins the name of a group.
+/// The first character of a group's name in a rule.
 pub(crate) const GROUP: char = '@';
 
 /// The word before the interfaces of a rule.
@@ -84,7 +85,7 @@ const RECEIVED_ON: &str = "received-on";
 /// A rule on the fields of packets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// What it does with what it matches.
+    /// The action.
     pub action: Action,
     /// The family that it names; addresses may say it, too.
     pub family: Option<IpFamily>,
@@ -92,7 +93,8 @@ pub struct Rule {
     pub from: Addresses,
     /// Destination addresses.
     pub to: Addresses,
-    /// The protocol, and what is asked of its header. Of a protocol with ports that is not asked for them, only the number.
+    /// The protocol, and the conditions on its header. A protocol with ports but without a condition on them is the
+    /// number only.
     pub transport: Transport,
     /// Whether it is about fragments that are not the first of their packet, or about all else.
     pub fragment: Option<bool>,
@@ -104,7 +106,9 @@ pub struct Rule {
     pub limit: Option<Limit>,
     /// The list's sampler gets some of its packets.
     pub log: bool,
-    /// What people say of it: up to [`LONGEST_COMMENT`](super::LONGEST_COMMENT) octets without control characters.
+    /// Its flows are learned from their first packet on, or never.
+    pub flow: Option<bool>,
+    /// The operator's comment: up to [`LONGEST_COMMENT`](super::LONGEST_COMMENT) octets without control characters.
     pub comment: Option<Box<str>>,
 }
 
@@ -113,11 +117,11 @@ pub struct Rule {
 pub enum Addresses {
     /// All.
     Any,
-    /// Those of a prefix, whose host bits are clear.
+    /// The addresses of a prefix, whose host bits are clear.
     Net(IpNet),
     /// From the first to the second, both included and of one family.
     Range(IpAddr, IpAddr),
-    /// Those of the group of this name.
+    /// The addresses of the group of this name.
     Group(Arc<str>),
 }
 
@@ -128,20 +132,21 @@ pub enum Ports {
     Any,
     /// From the first to the last.
     Range(RangeInclusive<u16>),
-    /// Those of the group of this name.
+    /// The ports of the group of this name.
     Group(Arc<str>),
 }
 
 /// Interfaces that a rule is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Interfaces {
-    /// Those of these names, each once; not empty.
+    /// The interfaces of these names, without duplicates; not empty.
     List(Arc<[Arc<str>]>),
-    /// Those of the group of this name.
+    /// The interfaces of the group of this name.
     Group(Arc<str>),
 }
 
-/// What a rule asks of what is behind the IP header. Ports, types and flags are in the first fragment of a packet only.
+/// The conditions of a rule on the header behind that of IP. Only the first fragment of a packet has ports, types and
+/// flags.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Transport {
     /// Nothing.
@@ -171,7 +176,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// The protocol, if it asks for one.
+    /// Returns the protocol, if the rule matches one.
     pub fn protocol(&self) -> Option<u8> {
         match self {
             Transport::Any => None,
@@ -220,7 +225,7 @@ pub struct Line {
 pub struct Reading {
     /// The rules, in the order of the text.
     pub lines: Vec<Line>,
-    /// What is odd about them.
+    /// The warnings about them.
     pub warnings: Findings,
 }
 

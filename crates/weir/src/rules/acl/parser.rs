@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use weir_packet::wire::protocol as numbers;
+use weir_packet::wire::tcp::Flags;
 use weir_plane::model::Rejection;
 
 use super::super::findings::{Kind, Sink};
@@ -20,7 +21,7 @@ use super::{
     family_of_protocol, print, words,
 };
 
-/// What a rule may do.
+/// The actions of rules.
 const ACTIONS: [Action; 6] = [
     Action::Permit,
     Action::Reflect,
@@ -149,6 +150,7 @@ fn rule<'l>(text: &'l str, line: &mut Line<'l, '_, '_>) -> Result<Rule, Failure>
         received_on: rest.received_on,
         limit: rest.limit,
         log: rest.log,
+        flow: rest.flow,
         comment,
     })
 }
@@ -163,6 +165,14 @@ pub(in crate::rules) fn without_replies(transport: &Transport, fragment: Option<
             if !words::requests(*protocol).any(|of| types.contains(&of)) =>
         {
             Some("`permit+reflect` has no meaning for ICMP messages without replies: only requests open sessions")
+        }
+        Transport::Ports { flags: Some(flags), .. }
+            if flags.value & (Flags::SYN.0 | Flags::FIN.0) == Flags::SYN.0 | Flags::FIN.0 =>
+        {
+            Some("`permit+reflect` has no meaning for SYN together with FIN: such a packet opens no session")
+        }
+        Transport::Ports { flags: Some(flags), .. } if flags.value & Flags::RST.0 != 0 => {
+            Some("`permit+reflect` has no meaning for RST: a reset opens no session")
         }
         _ if fragment == Some(true) => {
             Some("`permit+reflect` has no meaning for later fragments: the first fragment of a packet opens a session")
@@ -301,7 +311,7 @@ pub(in crate::rules) fn addresses(
         let problem = Problem::new(Kind::Prefix, format!("`{}` is not an address, prefix or range", shown(word)));
         Err((place.clone(), problem.help(help)))
     };
-    // No packet has an IPv4-mapped address: those that come with one are dropped as martians.
+    // No packet has an IPv4-mapped address: such packets are dropped as martians.
     let mapped = |instead: String| {
         let problem = Problem::new(Kind::Prefix, format!("`{}`: no packet has an IPv4-mapped address", shown(word)));
         Err((place.clone(), problem.help(format!("write `{instead}`"))))
@@ -337,14 +347,14 @@ pub(in crate::rules) fn addresses(
     }
 }
 
-/// What stands behind the word `port`.
+/// Reads the ports behind the word `port`.
 pub(in crate::rules) fn ports(
     line: &mut Line<'_, '_, '_>,
     protocol: Option<u8>,
     port: Range<usize>,
 ) -> Result<(Ports, Range<usize>), Failure> {
     if !protocol.is_some_and(|protocol| WITH_PORTS.contains(&protocol)) {
-        let problem = Problem::new(Kind::Rule, "only rules on tcp, udp, sctp and dccp ask for ports");
+        let problem = Problem::new(Kind::Rule, "only rules on tcp, udp, sctp and dccp match ports");
         let problem = match protocol {
             None => problem.help("name one of them instead of `ip`, or behind `ip4` or `ip6`"),
             Some(_) => problem,
@@ -365,7 +375,7 @@ fn one_or_group(line: &mut Line<'_, '_, '_>, word: &str, place: &Range<usize>) -
     Ok(Ports::Range(first as u16..=last as u16))
 }
 
-/// What stands in a group of addresses.
+/// Parses a member of a group of addresses.
 pub(super) fn member_addresses(text: &str, names: &mut Names, sink: &mut Sink<'_>) -> Result<Addresses, Failure> {
     member(text, names, sink, "addresses or a group", |line, word, place| {
         if word == ANY {
@@ -376,7 +386,7 @@ pub(super) fn member_addresses(text: &str, names: &mut Names, sink: &mut Sink<'_
     })
 }
 
-/// What stands in a group of ports.
+/// Parses a member of a group of ports.
 pub(super) fn member_ports(text: &str, names: &mut Names, sink: &mut Sink<'_>) -> Result<Ports, Failure> {
     member(text, names, sink, "a port, a range of ports or a group", |line, word, place| {
         one_or_group(line, word, &place)

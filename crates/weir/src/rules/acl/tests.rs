@@ -39,6 +39,9 @@ fn rules_print_as_they_were_read() {
         "permit udp from any to any port 53 dscp ef received-on wan, lan.100 limit 1kpps",
         "permit tcp from any to any port 22 limit 1500pps burst 2k log comment \"few\"",
         "permit ip from any to any limit 10Mbps burst 600k",
+        "permit udp from any to any port 53 no-flow",
+        "permit+reflect tcp from any to any tcp-flags syn/syn,ack flow comment \"at once\"",
+        "permit ip from any to any log no-flow",
     ] {
         assert_eq!(text.parse::<Rule>().map(|rule| rule.to_string()), Ok(text.to_owned()));
     }
@@ -131,9 +134,9 @@ fn what_is_wrong_is_named_with_its_place() {
         ("permit icmp from any to ::/0", "column 25: `::/0` is of another family than `icmp`"),
         (
             "permit ip from any port 80 to any",
-            "column 20: only rules on tcp, udp, sctp and dccp ask for ports (name one of them instead of `ip`, or behind `ip4` or `ip6`)",
+            "column 20: only rules on tcp, udp, sctp and dccp match ports (name one of them instead of `ip`, or behind `ip4` or `ip6`)",
         ),
-        ("permit gre from any to any port 80", "column 28: only rules on tcp, udp, sctp and dccp ask for ports"),
+        ("permit gre from any to any port 80", "column 28: only rules on tcp, udp, sctp and dccp match ports"),
         (
             "permit tcp from any prot 80 to any",
             "column 21: expected `port` or `to`, found `prot` (did you mean `port`?)",
@@ -146,7 +149,7 @@ fn what_is_wrong_is_named_with_its_place() {
             "column 35: a rule has one port or range of ports (write a rule for each, or name a group: `@NAME`)",
         ),
         ("permit tcp from any to any port 1 port 2", "column 35: `port` stands here twice"),
-        ("permit tcp from any to any type 3", "column 28: only rules on icmp and icmp6 ask for a type"),
+        ("permit tcp from any to any type 3", "column 28: only rules on icmp and icmp6 match a type"),
         (
             "permit icmp from any to any type port-scan",
             "column 34: `port-scan` is no type of ICMP (types without a name here are written as their numbers)",
@@ -164,14 +167,14 @@ fn what_is_wrong_is_named_with_its_place() {
             "column 35: `echo` is no type of ICMP (did you mean `echo-request`?)",
         ),
         ("permit icmp6 from any to any type 256", "column 35: `256` is not a type of ICMP: it is at most 255"),
-        ("permit udp from any to any tcp-flags syn/syn", "column 28: only rules on tcp ask for its flags"),
+        ("permit udp from any to any tcp-flags syn/syn", "column 28: only rules on tcp match its flags"),
         (
             "permit tcp from any to any tcp-flags syn",
-            "column 38: `syn` does not say which flags are asked about (they look like `syn/syn,ack`: those that are set, and those that are asked about)",
+            "column 38: `syn` does not say which flags are compared (write them like `syn/syn,ack`: the flags that are set, then the flags that are compared)",
         ),
         ("permit tcp from any to any tcp-flags sny/syn", "column 38: `sny` is no flag of TCP (did you mean `syn`?)"),
-        ("permit tcp from any to any tcp-flags none/none", "column 38: no flag is asked about"),
-        ("permit tcp from any to any tcp-flags syn,rst/syn", "column 38: `rst` is to be set, but not asked about"),
+        ("permit tcp from any to any tcp-flags none/none", "column 38: no flag is compared"),
+        ("permit tcp from any to any tcp-flags syn,rst/syn", "column 38: `rst` is to be set, but not compared"),
         (
             "permit tcp from any to any port 80 fragment",
             "column 36: fragments that are not the first of their packet have no ports, types or flags",
@@ -227,6 +230,23 @@ fn what_is_wrong_is_named_with_its_place() {
             "column 43: expected an interface's name or a group, found the end of the rule",
         ),
         ("deny ip from any to any limit 1pps", "column 25: only rules that permit have a limit"),
+        (
+            "deny ip from any to any no-flow",
+            "column 25: flows are learned of rules that permit: others decide about each packet",
+        ),
+        ("permit ip from any to any flow no-flow", "column 32: `no-flow` stands here twice"),
+        (
+            "permit ip from any to any flow limit 1pps",
+            "column 27: flows of rules with `limit` or `log` are never learned: these rules count each packet",
+        ),
+        (
+            "permit+reflect tcp from any to any tcp-flags rst/rst",
+            "column 1: `permit+reflect` has no meaning for RST: a reset opens no session",
+        ),
+        (
+            "permit+reflect tcp from any to any tcp-flags syn,fin/syn,fin",
+            "column 1: `permit+reflect` has no meaning for SYN together with FIN: such a packet opens no session",
+        ),
         (
             "permit ip from any to any limit 1000",
             "column 33: `1000` is no rate (it looks like `1000pps`, packets in a second, or `10Mbps`, bits in a second)",
@@ -579,7 +599,7 @@ fn transport(family: Option<IpFamily>) -> BoxedStrategy<Transport> {
         }),
     ]
     // These two are other ways to write `Protocol`.
-    .prop_filter("something is asked of the header", |transport| {
+    .prop_filter("the header is matched", |transport| {
         !matches!(
             transport,
             Transport::Ports { source: Ports::Any, destination: Ports::Any, flags: None, .. }
@@ -613,15 +633,19 @@ fn rule() -> impl Strategy<Value = Rule> {
             Action::Reject(Rejection::Icmp),
         ][..],
     );
-    let more = (prop::option::of(received_on()), prop::option::of(limit()), any::<bool>());
+    let more = (prop::option::of(received_on()), prop::option::of(limit()), any::<bool>(), any::<Option<bool>>());
     (action, rest, prop::option::of(any::<bool>()), prop::option::of(0..64u8), comment, more)
-        .prop_map(|(action, (family, from, to, transport), fragment, dscp, comment, (received_on, limit, log))| {
-            let plain = matches!(transport, Transport::Any | Transport::Protocol(_));
-            let reset = action == Action::Reject(Rejection::Reset);
-            let fragment = fragment.filter(|fragment| plain && !reset || !fragment);
-            let limit = limit.filter(|_| action == Action::Permit);
-            Rule { action, family, from, to, transport, fragment, dscp, received_on, limit, log, comment }
-        })
+        .prop_map(
+            |(action, (family, from, to, transport), fragment, dscp, comment, (received_on, limit, log, flow))| {
+                let plain = matches!(transport, Transport::Any | Transport::Protocol(_));
+                let reset = action == Action::Reject(Rejection::Reset);
+                let fragment = fragment.filter(|fragment| plain && !reset || !fragment);
+                let limit = limit.filter(|_| action == Action::Permit);
+                let permits = matches!(action, Action::Permit | Action::Reflect);
+                let flow = flow.filter(|&flow| permits && !(flow && (log || limit.is_some())));
+                Rule { action, family, from, to, transport, fragment, dscp, received_on, limit, log, flow, comment }
+            },
+        )
         .prop_filter("only TCP is reset", |rule| {
             rule.action != Action::Reject(Rejection::Reset) || rule.transport.protocol() == Some(TCP)
         })
@@ -655,7 +679,7 @@ proptest! {
         words in prop::collection::vec(prop::sample::select(&[
             "permit", "deny", "ip", "ip4", "ip6", "tcp", "icmp", "from", "any", "to", "port", "1", "1-9", "type", "code", "tcp-flags",
             "syn/syn", ",", "dscp", "ef", "fragment", "comment", "\"x\"", "10.0.0.0/8", "::/0", "é", "10.0.0.1-10.0.0.2",
-            "reject", "@a", "@", "received-on", "lan", "limit", "10pps", "burst", "log",
+            "reject", "@a", "@", "received-on", "lan", "limit", "10pps", "burst", "log", "flow", "no-flow",
         ][..]), 0..14),
     ) {
         for text in [text, words.join(" "), format!("permit tcp from any to any {}", words.join(" "))] {

@@ -1,4 +1,4 @@
-//! What the names in rules stand for, in a gateway.
+//! The names in rules, resolved in a gateway.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -23,7 +23,7 @@ pub struct Vocabulary {
     groups: HashMap<Arc<str>, Option<Members>>,
 }
 
-/// What is in a group.
+/// The members of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Members {
     /// Addresses: no groups, and not all of them.
@@ -35,7 +35,7 @@ pub enum Members {
 }
 
 impl Members {
-    /// What it may stand for.
+    /// Returns the role of the name.
     pub(crate) fn role(&self) -> Role {
         match self {
             Members::Addresses(_) => Role::Addresses,
@@ -45,7 +45,7 @@ impl Members {
     }
 }
 
-/// What a name stands for in a rule.
+/// The role of a name in a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Role {
     Addresses,
@@ -64,10 +64,10 @@ impl Role {
     }
 }
 
-/// What is wrong with a name of a rule.
+/// An error about a name of a rule.
 #[derive(Debug)]
 pub(crate) struct Wrong {
-    /// What it stands for.
+    /// The role of the name.
     role: Role,
     /// The word of the rule.
     word: String,
@@ -97,7 +97,7 @@ impl Wrong {
 }
 
 impl Vocabulary {
-    /// What rules of a gateway may name.
+    /// Returns the names that rules of a gateway may use.
     pub fn of(gateway: &Gateway) -> Vocabulary {
         let mut vocabulary = Vocabulary::default();
         for (at, interface) in (0..).zip(&gateway.interfaces) {
@@ -286,6 +286,7 @@ impl Rule {
             dscp: self.dscp,
             received_on,
             log: self.log,
+            flow: self.flow,
             limit: self.limit.map(Limit::model),
             comment: self.comment.as_deref().map(Arc::from),
             origin,
@@ -359,6 +360,7 @@ impl Rule {
             }),
             limit: rule.limit.map(Limit::of),
             log: rule.log,
+            flow: rule.flow,
             comment: rule.comment.as_deref().map(Box::from),
         }
     }

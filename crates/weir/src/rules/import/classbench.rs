@@ -54,10 +54,10 @@ fn filter(line: &str, base: usize) -> Result<Rule, Failure> {
     let transport = match protocol {
         None if all && mask == 0 => Some(Transport::Any),
         None if all => {
-            let text = "rules ask for flags, types and codes of one protocol only";
+            let text = "rules match flags, types and codes of one protocol only";
             return Err((flags_place, Problem::new(Kind::Rule, text)));
         }
-        None => return Err((place, Problem::new(Kind::Rule, "rules ask for ports of one protocol only"))),
+        None => return Err((place, Problem::new(Kind::Rule, "rules match ports of one protocol only"))),
         Some(ICMP) if mask != 0 && all => icmp(value, mask),
         Some(TCP) if mask & 0xff == 0 && mask != 0 => Some(Transport::Ports {
             protocol: TCP,
@@ -69,15 +69,15 @@ fn filter(line: &str, base: usize) -> Result<Rule, Failure> {
             let asked = upper(protocol, source, destination);
             return asked
                 .map(|asked| rule(Action::Permit, from, to, asked))
-                .ok_or_else(|| (place, Problem::new(Kind::Rule, "the protocol has no ports that rules can ask for")));
+                .ok_or_else(|| (place, Problem::new(Kind::Rule, "the protocol has no ports that rules can match")));
         }
         Some(_) => None,
     };
-    let unsayable = || (flags_place, Problem::new(Kind::Rule, "flags that no rule can ask for, of this protocol"));
+    let unsayable = || (flags_place, Problem::new(Kind::Rule, "no rule can match these flags of this protocol"));
     transport.map(|transport| rule(Action::Permit, from, to, transport)).ok_or_else(unsayable)
 }
 
-/// The type and the code of ICMP, each asked about as a whole or not at all.
+/// Returns the type and the code of ICMP, each matched as a whole or not at all.
 fn icmp(value: u16, mask: u16) -> Option<Transport> {
     let part = |value: u8, mask: u8| match mask {
         0 => Some(None),

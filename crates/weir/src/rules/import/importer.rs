@@ -45,6 +45,7 @@ pub(super) fn rule(action: Action, from: Addresses, to: Addresses, transport: Tr
         received_on: None,
         limit: None,
         log: false,
+        flow: None,
         comment: None,
     }
 }
@@ -57,7 +58,8 @@ pub(super) fn ports((first, last): (u16, u16)) -> Ports {
     if (first, last) == ALL { Ports::Any } else { Ports::Range(first..=last) }
 }
 
-/// What ports, or types and codes, come to where a protocol has them; `None`: it has none, and they are asked for.
+/// Converts ports, or types and codes, for a protocol that has them; `None` if the protocol has none, and the rule
+/// matches some.
 pub(super) fn upper(protocol: u8, first: (u16, u16), second: (u16, u16)) -> Option<Transport> {
     let octets = |(low, high): (u16, u16)| match (u8::try_from(low).ok()?, u8::try_from(high).unwrap_or(u8::MAX)) {
         (0, u8::MAX) => Some(None),

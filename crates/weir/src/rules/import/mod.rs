@@ -1,7 +1,7 @@
 //! Rules of others as our own.
 //!
-//! What cannot be said in our grammar is an error with its place, and nothing is read then: a list that lacks a rule means
-//! something else. What is read prints as a text of rules.
+//! A rule without an equivalent in weir's grammar is an error with its place, and nothing is imported: a list that
+//! lacks a rule has another meaning. The import prints as a text of rules.
 
 mod classbench;
 mod importer;
@@ -31,12 +31,12 @@ pub enum Format {
     Vpp,
 }
 
-/// What was read.
+/// The imported rules.
 #[derive(Debug)]
 pub struct Imported {
     /// The rules, in their order.
     pub rules: Vec<Rule>,
-    /// What is odd about them.
+    /// The warnings about them.
     pub warnings: Findings,
 }
 

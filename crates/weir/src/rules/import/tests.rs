@@ -1,4 +1,4 @@
-//! What rules of others come to.
+//! Rules of other programs, and their imports.
 
 use super::*;
 
@@ -67,10 +67,10 @@ fn what_a_filter_cannot_say_has_its_place() {
         ("\n@10.0.0.0/8 10.0.0.0/8 0 65535", "line 2, column 26: expected `:`, found `65535`"),
         ("@10.0.0.0/8 10.0.0.0/8 9 : 8", "line 1, column 28: a range that ends before it begins"),
         ("@10.0.0.0/8 10.0.0.0/8 0 : 9", "line 1, column 29: expected a port, found the end"),
-        ("@10.0.0.0/8 10.0.0.0/8 0 : 9 0 : 9 0x00/0x00", "line 1, column 36: rules ask for ports of one protocol only"),
+        ("@10.0.0.0/8 10.0.0.0/8 0 : 9 0 : 9 0x00/0x00", "line 1, column 36: rules match ports of one protocol only"),
         (
             "@10.0.0.0/8 10.0.0.0/8 0 : 9 0 : 9 0x2f/0xFF",
-            "line 1, column 36: the protocol has no ports that rules can ask for",
+            "line 1, column 36: the protocol has no ports that rules can match",
         ),
         (
             "@10.0.0.0/8 10.0.0.0/8 0 : 9 0 : 9 0x06/0x0F",
@@ -78,15 +78,15 @@ fn what_a_filter_cannot_say_has_its_place() {
         ),
         (
             "@10.0.0.0/8 10.0.0.0/8 0 : 9 0 : 9 0x11/0xFF 0x0200/0x0200",
-            "line 1, column 46: flags that no rule can ask for, of this protocol",
+            "line 1, column 46: no rule can match these flags of this protocol",
         ),
         (
             "@10.0.0.0/8 10.0.0.0/8 0 : 9 0 : 9 0x06/0xFF 0x0002/0x0002",
-            "line 1, column 46: flags that no rule can ask for, of this protocol",
+            "line 1, column 46: no rule can match these flags of this protocol",
         ),
         (
             "@10.0.0.0/8 10.0.0.0/8 0 : 65535 0 : 65535 0x00/0x00 0x1000/0x1000",
-            "line 1, column 54: rules ask for flags, types and codes of one protocol only",
+            "line 1, column 54: rules match flags, types and codes of one protocol only",
         ),
         (
             "@10.0.0.0/8 10.0.0.0/8 0 : 9 0 : 9 0x06/0xFF 0x0200/0x0200 permit",
@@ -227,7 +227,7 @@ fn ports_without_a_protocol_are_as_vpp_takes_them() {
     );
     assert_eq!(
         imported.warnings.to_string(),
-        "line 1, column 18: VPP asks for ports and flags only where a rule names a protocol: any will do here"
+        "line 1, column 18: VPP compares ports and flags only where a rule names a protocol: this rule matches any"
     );
 }
 
@@ -255,7 +255,7 @@ fn what_vpp_says_and_we_do_not_has_its_place() {
         ("permit proto 6 sport 9-8", "line 1, column 22: a range that ends before it begins".to_owned()),
         ("permit sport", "line 1, column 13: expected a port, or two with `-` between them, found the end".to_owned()),
         ("permit tcpflags 2", "line 1, column 18: expected a mask of flags, 0 to 255, found the end".to_owned()),
-        ("permit proto 17 tcpflags 2 2", "line 1, column 1: flags are asked for of TCP only".to_owned()),
+        ("permit proto 17 tcpflags 2 2", "line 1, column 1: only rules on TCP match flags".to_owned()),
         ("permit src 10.0.0.0/8 dst ::/0", "line 1, column 1: a rule of two address families".to_owned()),
         (
             "permit proto 47 sport 5",

@@ -13,8 +13,8 @@
 //!    ipv4 action 1 src 192.0.2.0/24 dst 0.0.0.0/0 proto 6 sport 0-65535 dport 80-80 tcpflags 2 mask 18
 //! ```
 //!
-//! What a rule does not say is as VPP has it: it permits, it is about IPv4, all addresses, all protocols and all ports. In
-//! the place of ports, rules on ICMP have types and codes. VPP asks for ports only where a rule names a protocol.
+//! Omitted parts of a rule are as in VPP: it permits IPv4, all addresses, all protocols and all ports. In the place of
+//! ports, rules on ICMP have types and codes. VPP compares ports only where a rule names a protocol.
 
 use std::iter::Peekable;
 use std::ops::Range;
@@ -147,7 +147,7 @@ fn split(line: &str, base: usize) -> Vec<Word<'_>> {
     words
 }
 
-/// What a rule says.
+/// The parts of a rule.
 #[derive(Debug, Clone)]
 struct Said {
     action: Action,
@@ -336,7 +336,7 @@ impl Said {
             0 => {
                 if self.first != every || self.second != every || flags.is_some() {
                     odd = Some(wrong(
-                        "VPP asks for ports and flags only where a rule names a protocol: any will do here",
+                        "VPP compares ports and flags only where a rule names a protocol: this rule matches any",
                     ));
                 }
                 Transport::Any
@@ -347,7 +347,7 @@ impl Said {
                 destination: importer::ports(self.second),
                 flags,
             },
-            _ if flags.is_some() => return Err(wrong("flags are asked for of TCP only")),
+            _ if flags.is_some() => return Err(wrong("only rules on TCP match flags")),
             protocol => upper(protocol, self.first, self.second)
                 .ok_or_else(|| wrong("ports, or types and codes, that the protocol cannot have"))?,
         };

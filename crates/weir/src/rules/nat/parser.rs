@@ -114,6 +114,7 @@ fn rule<'l>(text: &'l str, line: &mut Line<'l, '_, '_>) -> Result<Rule, Failure>
         received_on: None,
         limit: None,
         log: false,
+        flow: None,
         comment: None,
     };
     let (source, destination) = (source.map(|(target, _)| target), destination.map(|(target, _)| target));

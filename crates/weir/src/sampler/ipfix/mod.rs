@@ -27,7 +27,7 @@ const REFRESH: u64 = 60_000_000_000;
 /// Nanoseconds after which a socket is tried again that could not be had.
 pub(super) const RETRY: u64 = 10_000_000_000;
 
-/// What was sent, and what was not.
+/// The counts of sent and lost records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sent {
     /// Samples sent.
@@ -61,7 +61,7 @@ pub(super) struct Collector {
     retry: Time,
 }
 
-/// What is known of a sample beside it.
+/// The data of a sample's record that are not in the sample.
 pub(super) struct Known<'a> {
     /// When the packet came: nanoseconds of the Unix epoch.
     pub(super) time: u64,
@@ -96,7 +96,7 @@ impl Collector {
         self.address
     }
 
-    /// What was sent so far.
+    /// Returns the counts so far.
     pub(super) fn sent(&self) -> Sent {
         self.sent
     }
@@ -106,7 +106,7 @@ impl Collector {
         self.sent = sent;
     }
 
-    /// What is wrong, if something is.
+    /// Returns the present error, if there is one.
     pub(super) fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
@@ -167,7 +167,7 @@ impl Collector {
             // What was refused is an earlier message; this one has not been tried.
             self.sent.refused += 1;
             self.refused_at = Some(now);
-            // Whoever listens then has seen no templates.
+            // A collector that starts then has seen no templates.
             self.templates = None;
             result = socket.send(message);
         }

@@ -37,7 +37,7 @@ const DATA_LINK_FRAME_SECTION: Field = (315, VARIABLE);
 const OBSERVATION_TIME_NANOSECONDS: Field = (325, 8);
 const DATA_LINK_FRAME_TYPE: Field = (408, 2);
 
-/// What a record of a sample has, in this order, around the addresses.
+/// The fields of a sample's record in front of the addresses, in order.
 const BEFORE: &[Field] = &[OBSERVATION_TIME_NANOSECONDS, INGRESS_INTERFACE];
 const BEHIND: &[Field] = &[
     SOURCE_TRANSPORT_PORT,
@@ -147,7 +147,7 @@ fn status(sample: &Sample) -> u8 {
         (Treatment::Passed | Treatment::Redirected, _) => status::FORWARDED,
         (Treatment::RateLimited, _) => status::POLICER,
         (Treatment::Dropped, Cause::Logged { .. } | Cause::Invalid { by: By::Acl, .. }) => status::ACL_DENY,
-        // A source that may not come in here: what RPF says, whatever it asked.
+        // A source that may not enter here: the reason is RPF, whatever the mechanism.
         (Treatment::Dropped, Cause::Invalid { by, .. }) => match by {
             By::UrpfStrict | By::UrpfLoose | By::UrpfFeasible | By::Table => status::RPF,
             _ => status::DROPPED,

@@ -1,4 +1,4 @@
-//! What a collector gets, as another program's decoder reads it.
+//! The records at a collector, as another program's decoder reads them.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, UdpSocket};
@@ -278,7 +278,8 @@ fn a_flood_of_samples_fills_messages_and_no_more() {
 
 #[test]
 fn a_collector_that_is_away_is_noticed_and_gets_templates_when_it_is_back() {
-    // Who is away keeps the port, so that no other test gets it: a socket with a peer hears nobody else.
+    // An absent collector keeps its port, so that no other test gets it: a connected socket receives from its peer
+    // only.
     let away = UdpSocket::bind("127.0.0.1:0").unwrap();
     away.connect("127.0.0.1:9").unwrap();
     let address = away.local_addr().unwrap();

@@ -1,10 +1,11 @@
-//! Routes between autonomous systems: each tells its neighbours its best route, as who pays whom has it (Gao and Rexford,
-//! "Stable Internet Routing Without Global Coordination", 2001), until nothing changes any more.
+//! Routes between autonomous systems. Each announces its best routes to its neighbours, by their business relations
+//! (Gao and Rexford, "Stable Internet Routing Without Global Coordination", 2001), until nothing changes any more.
 //!
-//! - Preferred are routes from customers, then from peers, then from providers, unless a local preference says otherwise; then
-//!   the shortest path; then the link of the lowest number.
-//! - Routes from customers and one's own are told to everybody, others to customers only.
-//! - A route with NO_EXPORT is told to nobody (RFC 1997), one with ourselves in its path is not taken (RFC 4271, 9.1.2).
+//! - Preferred are routes from customers, then from peers, then from providers, unless a local preference says
+//! otherwise; then the shortest path; then the link of the lowest number.
+//! - Routes from customers and own routes are announced to all neighbours, others to customers only.
+//! - A route with NO_EXPORT is not announced (RFC 1997). A route with the own AS in its path is not accepted (RFC 4271,
+//! 9.1.2).
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -71,7 +72,7 @@ fn settle(world: &World, origin: &Origin, prefix: &Ipv6Net) -> Result<Vec<Vec<Ro
     Err(Unsettled { prefix: *prefix })
 }
 
-/// What a gateway hears of the prefix by a link, and takes.
+/// Returns the route to the prefix that a gateway accepts from a link.
 fn heard(
     world: &World,
     origin: &Origin,

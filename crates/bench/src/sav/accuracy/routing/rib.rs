@@ -17,11 +17,11 @@ pub(in crate::sav::accuracy) enum By {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::sav::accuracy) struct Learned {
     pub(in crate::sav::accuracy) by: By,
-    /// Who announced the prefix first.
+    /// The origin of the prefix.
     pub(in crate::sav::accuracy) origin: usize,
 }
 
-/// What a gateway knows of each prefix: the best route first, then those that it could use instead.
+/// The routes of a gateway by prefix: the best first, then the alternatives.
 pub(in crate::sav::accuracy) type Rib = BTreeMap<Ipv6Net, Vec<Learned>>;
 
 /// Why there are no routes.

@@ -8,10 +8,10 @@ use super::super::stage::{self, Stage};
 use crate::model::PerFamily;
 use crate::root::{Interface, NONE, View};
 
-/// On which of its ways lists are asked about a packet.
+/// The direction of a packet: ingress or egress.
 pub(in crate::graph::nodes) trait Direction {
     const OUTPUT: bool;
-    /// The number of the interface whose lists are asked.
+    /// Returns the number of the interface whose lists apply.
     fn interface(adjacencies: View<'_>, packet: &Packet) -> u32;
     /// The chains of an interface.
     fn chains(interface: &Interface) -> &PerFamily<u16>;

@@ -1,5 +1,5 @@
-//! What becomes of packets that do not just pass: they are dropped, their sources perhaps told; or offered to a sampler, or
-//! pass as far as the limit of their rule lets them.
+//! The disposition of packets that do not simply pass: rejected or dropped packets, packets that are offered to a
+//! sampler, and packets that pass as far as the limit of their rule permits.
 
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
@@ -44,7 +44,7 @@ pub(super) fn pass<K: Family, D: Direction>(
 
 /// Why a packet is dropped, if it is.
 pub(super) fn of_one<D: Direction>(context: &mut Context<'_>, packet: &Packet, found: Found) -> Option<Reason> {
-    // What is told of a packet does not go on about our answer to it.
+    // The record of a packet does not continue with the gateway's answer to it.
     if context.recorder.is_on() && !packet.state().contains(ORIGINATED) {
         let interface = D::interface(context.root.adjacencies.view(), packet);
         let session = session::role(context, packet, D::OUTPUT, found);
@@ -86,8 +86,8 @@ fn limited(context: &Context<'_>, packet: &Packet, special: &Special) -> Option<
     over.then_some(Reason::AclRateLimit)
 }
 
-/// The source of a packet that is rejected is told by a reset, if at all. Who sends fragments is told by ICMP unless the
-/// rule asks for resets.
+/// Returns whether a rejected packet is answered by a TCP reset. Fragments are answered by an ICMP error unless the
+/// rule requests resets.
 fn is_reset(context: &Context<'_>, packet: &Packet, found: Found) -> bool {
     let special = if found.is_special() { context.root.acl.pages.special(found) } else { None };
     match special.map_or(Rejection::Usual, |special| special.rejection) {

@@ -1,5 +1,5 @@
-//! Fragments, where rules ask about transport headers: later ones are given what the first of their datagram says, and wait
-//! for it where it has not come ([`crate::graph::fragments`]).
+//! Fragments, where rules match transport headers: later fragments get the fields of their first fragment, and are held
+//! until it arrives ([`crate::graph::fragments`]).
 
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
@@ -17,7 +17,7 @@ use crate::graph::session;
 use crate::reason::Reason;
 use crate::root::family::Family;
 
-/// What becomes of a fragment.
+/// The treatment of a fragment.
 pub(super) enum Way {
     /// Rules see it as it is.
     Ask,
@@ -40,7 +40,7 @@ pub(in crate::graph::nodes) struct At {
     pub(in crate::graph::nodes) interface: u32,
 }
 
-/// What rules see of a fragment; `None` if it waits, or is dropped.
+/// Returns the fields of a fragment for rules; `None` if it is held or dropped.
 #[cold]
 #[inline(never)]
 pub(in crate::graph::nodes) fn take<K: Family>(
@@ -86,14 +86,14 @@ fn note<K: Family>(context: &mut Context<'_>, packet: &Packet, at: At, way: &Way
 }
 
 fn record<K: Family>(context: &mut Context<'_>, packet: &Packet, at: At, fragmented: Fragmented) {
-    // What is told of a packet does not go on about our answer to it.
+    // The record of a packet does not continue with the gateway's answer to it.
     if context.recorder.is_on() && !packet.state().contains(ORIGINATED) {
         let At { interface, output, .. } = at;
         context.record(packet, Fate::Fragment { interface, output, v4: K::IS_V4, fragmented });
     }
 }
 
-/// What is to become of a fragment.
+/// Decides the treatment of a fragment.
 fn way<K: Address>(context: &mut Context<'_>, packet: &Packet, needs_transport: bool, fields: Fields<K>) -> Way {
     let is_later = packet.flags().contains(ParseFlags::LATER_FRAGMENT);
     if let Some(first) = First::of_shown(packet.shown()) {
@@ -120,8 +120,8 @@ fn way<K: Address>(context: &mut Context<'_>, packet: &Packet, needs_transport: 
     }
 }
 
-/// What a first fragment says. `None` if the header is not whole that rules ask about: the rest of it would come where no
-/// rule looks (RFC 1858, 3).
+/// Returns the fields of a first fragment; `None` if the header that rules match is not complete. The rest of it would
+/// come where no rule looks (RFC 1858, 3).
 fn first<K: Address>(packet: &Packet, piece: &Piece, fields: Fields<K>) -> Option<First> {
     let flags = packet.flags();
     let upper = if let Some((from, to)) = fields.ports() {

@@ -17,6 +17,7 @@ use super::arrival::{Arrival, arrival};
 use super::jobs::{BATCH, no_jobs};
 use super::warm;
 use crate::graph::flags::DECRYPTED;
+use crate::graph::flow::Unlearned;
 use crate::graph::nesting;
 use crate::graph::record::Fate;
 use crate::model::SaMode;
@@ -48,7 +49,7 @@ fn run_batch(context: &mut Context<'_>, vector: &mut Vector, places: &[u8]) {
     let mut batch: [Option<Found<'_>>; BATCH] = [None; BATCH];
     let mut count = 0;
     for &place in places {
-        context.notes.forget(place);
+        context.notes.forget(place, Unlearned::Spd);
         let packet = &mut vector[place];
         match find(context.root, packet) {
             Ok(mut found) => {
@@ -56,11 +57,15 @@ fn run_batch(context: &mut Context<'_>, vector: &mut Vector, places: &[u8]) {
                 found.inbound.key.prefetch(packet.len());
                 let counters = &found.sa.counters[context.worker];
                 if !found.inbound.window.is_new(found.sequence) {
-                    counters.replayed.add(1);
+                    let (reason, counter) = match found.inbound.window.is_closed() {
+                        true => (Reason::EspExpired, &counters.expired),
+                        false => (Reason::EspReplay, &counters.replayed),
+                    };
+                    counter.add(1);
                     if context.recorder.is_on() {
                         context.record(packet, Fate::Secured { sa: found.number, inbound: true });
                     }
-                    context.next.refuse(packet, place, Reason::EspReplay);
+                    context.next.refuse(packet, place, reason);
                     continue;
                 }
                 batch[count] = Some(found);

@@ -13,8 +13,10 @@ use super::super::stage::Stage;
 use super::super::{Context, handover, session, tunnel};
 use super::build::{self, Draw};
 use super::jobs::{BATCH, no_jobs};
-use super::{fragments, path, segments, warm};
+use super::path::{self, Path};
+use super::{fragments, segments, warm};
 use crate::graph::flags::{ENCAPSULATED, ORIGINATED, TUNNELLED};
+use crate::graph::flow::Unlearned;
 use crate::graph::peer::Peer;
 use crate::graph::record::Fate;
 use crate::graph::session::Carried;
@@ -36,16 +38,12 @@ struct Ready<'a> {
     octets: u64,
     /// The offset of the SPI.
     at: usize,
-}
-
-/// The path of an SA that was looked at last.
-struct Path {
-    sa: u32,
-    mtu: usize,
+    /// The MTU by which the packet of ESP is cut, if that of the path was told and the packet exceeds it; else 0.
+    limit: u16,
 }
 
 pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
-    let mut path = Path { sa: NONE, mtu: 0 };
+    let mut path = Path { sa: NONE, mtu: 0, told: 0 };
     let mut places = frame.places();
     let mut is_queueing = false;
     while !places.is_empty() {
@@ -67,7 +65,7 @@ fn run_batch(
     let mut ready: [Option<Ready<'_>>; BATCH] = [None; BATCH];
     let mut count = 0;
     for &place in places {
-        context.notes.forget(place);
+        context.notes.forget(place, Unlearned::Spd);
         if is_queueing {
             fragments::queue(context, &mut vector[place], place);
             continue;
@@ -123,8 +121,8 @@ impl From<Reason> for Stop {
 fn check<'a>(context: &mut Context<'a>, packet: &mut Packet, path: &mut Path) -> Result<Option<Ready<'a>>, Stop> {
     let root: &'a Root = context.root;
     let number = packet.forwarding();
-    let sa = root.ipsec.sa(number).ok_or(Reason::EspNoSa)?;
-    let outbound = sa.outbound.as_ref().ok_or(Reason::EspNoSa)?;
+    let sa = root.ipsec.sa(number).ok_or(Reason::EspNoOutbound)?;
+    let outbound = sa.outbound.as_ref().ok_or(Reason::EspNoOutbound)?;
     if context.peers.len() > 1 && !is_own(context, outbound) {
         return Ok(None);
     }
@@ -143,10 +141,17 @@ fn check<'a>(context: &mut Context<'a>, packet: &mut Packet, path: &mut Path) ->
     }
     let octets = packet.len() - packet.l3_offset();
     let most = sa.outer.length() + sa.layout.sealed(octets);
-    if most > root.ipsec.least_mtu as usize {
-        check_length(context, packet, (number, sa), octets, path)?;
+    let mut limit = 0;
+    if most > root.ipsec.least_mtu as usize || root.ipsec.paths.is_any() && exceeds_told(context, outbound, most) {
+        limit = check_length(context, packet, (number, sa, outbound), octets, path)?;
     }
-    Ok(Some(Ready { place: 0, number, sa, outbound, sequence: 0, octets: octets as u64, at: 0 }))
+    Ok(Some(Ready { place: 0, number, sa, outbound, sequence: 0, octets: octets as u64, at: 0, limit }))
+}
+
+/// A packet of ESP of so many octets exceeds the MTU that errors about the SA's path told.
+#[cold]
+fn exceeds_told(context: &Context<'_>, outbound: &Outbound, octets: usize) -> bool {
+    outbound.path.get(context.now).is_some_and(|learned| octets > learned.mtu.into())
 }
 
 /// This worker seals for an SA: it owns it, or the owner has failed.
@@ -179,17 +184,17 @@ fn fits_transport(packet: &Packet, sa: &Sa) -> bool {
 }
 
 /// Checks that a packet fits the path once it is sealed. One that may be fragmented and does not fit is cut before (tunnel
-/// mode) or behind (transport mode).
+/// mode) or behind (transport mode). Returns the MTU by which it is cut behind, 0 for that of the link.
 #[cold]
 fn check_length(
     context: &Context<'_>,
     packet: &mut Packet,
-    (number, sa): (u32, &Sa),
+    (number, sa, outbound): (u32, &Sa, &Outbound),
     octets: usize,
     path: &mut Path,
-) -> Result<(), Stop> {
+) -> Result<u16, Stop> {
     if path.sa != number {
-        *path = Path { sa: number, mtu: path::mtu(context, sa) };
+        *path = path::of(context, number, sa, outbound);
     }
     // In transport mode the packet's own headers stay in front, with UDP behind them if there is some.
     let kept = match sa.mode {
@@ -202,7 +207,7 @@ fn check_length(
     };
     let room = sa.layout.longest(path.mtu.saturating_sub(headers)).unwrap_or(0) + kept;
     if octets <= room {
-        return Ok(());
+        return Ok(0);
     }
     let originated = packet.state().contains(ORIGINATED);
     if packet.state().contains(TUNNELLED) {
@@ -213,7 +218,7 @@ fn check_length(
         // Every path takes 1,280 octets (RFC 8200, 5): the packet of ESP is cut then.
         let room = room.max(ipv6::MIN_MTU);
         if originated || octets <= room {
-            return Ok(());
+            return Ok(path.told);
         }
         packet.set_mtu(room.try_into().unwrap_or(u16::MAX));
         return Err(Stop::Aloud(Reason::MtuExceeded));
@@ -224,7 +229,7 @@ fn check_length(
     }
     match sa.mode {
         SaMode::Tunnel => Err(Stop::Fragment(room as u32)),
-        SaMode::Transport => Ok(()),
+        SaMode::Transport => Ok(path.told),
     }
 }
 
@@ -251,9 +256,12 @@ fn number<'a>(
             } else {
                 let is_over = taken.first.saturating_add(taken.count) > one.sa.last() || taken.first == u64::MAX;
                 let counters = &one.sa.counters[context.worker];
-                let (counter, reason) = match is_over {
-                    true => (&counters.exhausted, Reason::EspExhausted),
-                    false => (&counters.unreserved, Reason::EspUnreserved),
+                let (counter, reason) = if first.outbound.sequence.is_expired() {
+                    (&counters.expired, Reason::EspExpired)
+                } else if is_over {
+                    (&counters.exhausted, Reason::EspExhausted)
+                } else {
+                    (&counters.unreserved, Reason::EspUnreserved)
                 };
                 counter.add(1);
                 context.next.refuse(&mut vector[one.place], one.place, reason);
@@ -331,6 +339,7 @@ fn finish(context: &mut Context<'_>, packet: &mut Packet, one: &Ready<'_>) {
     }
     packet.add_state(ENCAPSULATED);
     packet.clear_state(TUNNELLED);
+    packet.set_mtu(one.limit);
     packet.set_resume(Stage::Lookup as u8);
     let is_there = |own: &crate::root::Interface| own.vrf == sa.vrf;
     if sa.home != NONE && !context.root.interfaces.get(packet.interface() as usize).is_some_and(is_there) {
@@ -342,7 +351,7 @@ fn finish(context: &mut Context<'_>, packet: &mut Packet, one: &Ready<'_>) {
 
 /// Completes the checksum of UDP over IPv6 around a sealed packet (RFC 8200, 8.1).
 #[cold]
-fn complete_udp(packet: &mut Packet) {
+pub(super) fn complete_udp(packet: &mut Packet) {
     let l4 = packet.l4_offset();
     let Some(header) = packet.l3_header::<{ ipv6::LENGTH }>() else { return };
     let Ok(header) = ipv6::Header::new(header) else { return };

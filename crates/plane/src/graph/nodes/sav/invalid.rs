@@ -1,5 +1,5 @@
-//! What becomes of packets whose source is not valid: they are counted and offered to samplers, and then go on, are
-//! dropped, or go elsewhere, as the policy of their interface says.
+//! Invalid packets: they are counted and offered to samplers, and then go on, are dropped or are redirected, by the
+//! action of the policy.
 
 use std::net::IpAddr;
 
@@ -20,7 +20,7 @@ use crate::root::family::Family;
 use crate::root::sav::{By, ENTRIES, Finding, Validator};
 use crate::root::{Adjacency, Forwarding, Kind, Root};
 
-/// What becomes of a packet that is not valid.
+/// The disposition of an invalid packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Disposition {
     /// It goes on.
@@ -47,9 +47,9 @@ impl Marks {
     }
 }
 
-/// Decides the disposition of a packet by what the policy does with those that are not valid: `over` says whether more have come
-/// than may pass, where that matters. One that no gateway would forward, because it is for its link or because of what it
-/// asks for, is not redirected but dropped for what found it not valid. Everything is counted but where it comes from.
+/// Decides the disposition of an invalid packet by the action of the policy. `over` says whether the limit is exceeded,
+/// where that matters. A packet that no gateway would forward, because it is link-local or by its own contents, is not
+/// redirected but dropped for its cause. Counts all but the source.
 #[inline]
 pub(super) fn disposition<K: Family>(
     context: &mut Context<'_>,
@@ -146,8 +146,8 @@ pub(super) fn is_over<K: Family>(
     over
 }
 
-/// The same of all packets of a list that `is_invalid`, which says so of places in it: each bucket is asked once for as
-/// many as follow one another.
+/// Checks the limit for all packets of a list for which `is_invalid` holds, an index at a time. A bucket is taken from
+/// once for each run of packets.
 #[inline(never)]
 pub(super) fn those_over<K: Family>(
     context: &Context<'_>,

@@ -21,9 +21,9 @@ use crate::root::family::Family;
 use crate::root::sav::Validator;
 use crate::root::{Forwarding, Kind, Root};
 
-/// Who a packet should come from, on the interface that it came in by.
+/// The expected sender of a packet on its ingress interface.
 enum Expected {
-    /// Who it came from.
+    /// The expected sender.
     Him,
     /// Somebody else, whose adjacency has this number.
     Another(u32),
@@ -31,7 +31,7 @@ enum Expected {
     Unknown,
 }
 
-/// Who a packet with this frame address should come from, by what the forwarding table says of its source.
+/// Compares the frame address of a packet with the sender that the route back to its source leads to.
 fn expected(root: &Root, interface: u32, source: IpAddr, word: u32, mac: &[u8]) -> Expected {
     let one = [word];
     let paths = match Forwarding(word).set() {
@@ -77,7 +77,7 @@ fn mac(packet: &Packet) -> &[u8] {
     packet.data().get(ethernet::SOURCE..ethernet::SOURCE + 6).unwrap_or_default()
 }
 
-/// Marks the packets of a list that do not come from whom they should, of those that `validator` lets pass.
+/// Marks the packets of a list whose sender is not the expected one, among the packets that `validator` finds valid.
 #[inline(never)]
 pub(super) fn strangers<K: Family>(
     context: &Context<'_>,
@@ -118,7 +118,7 @@ pub(super) fn strangers<K: Family>(
     strangers
 }
 
-/// What is strange about a packet, if it does not come from whom it should.
+/// Returns the difference between the sender and the expected one, if there is one.
 #[cold]
 pub(super) fn stranger<K: Family>(
     root: &Root,

@@ -1,7 +1,7 @@
 //! `ip4-sav`, `ip6-sav`: is a packet's source valid where it came in?
 //!
-//! Packets are grouped by validator, of which most gateways have one or two, so that each group is looked up by the vector.
-//! Packets of one interface keep their order; those that are exempt go before the others.
+//! Packets are grouped by validator, of which most gateways have one or two, and each group is looked up in a batch.
+//! Packets of one interface keep their order; exempt packets go before the others.
 
 mod exempt;
 mod invalid;
@@ -16,6 +16,7 @@ use weir_table::sav::Verdict;
 
 use super::Context;
 use super::stage::{self, Stage};
+use crate::graph::flow::Unlearned;
 use crate::graph::record::{Said, Strange};
 use crate::model::{LinkCheck, SavAction, SpecialAction};
 use crate::reason::Reason;
@@ -174,7 +175,7 @@ impl<'a, K: Family> Own<'a, K> {
     }
 }
 
-/// Asks the validator about packets, and sends each where it goes.
+/// Validates packets, and sends each on.
 #[inline(always)]
 fn judge<K: Family>(
     context: &mut Context<'_>,
@@ -218,14 +219,14 @@ fn learn<K: Family>(
 ) {
     for (index, &place) in frame.places().iter().enumerate() {
         if verdicts[index] != Verdict::Valid || validator.link != LinkCheck::Off || validator.exempt.is_some() {
-            context.notes.forget(place);
+            context.notes.forget(place, Unlearned::Validation);
         } else if validator.hits.is_some() {
             context.notes.validated(place, rows[index]);
         }
     }
 }
 
-/// Parts those that go on from those that do not.
+/// Separates packets that go on from the others.
 #[inline(never)]
 fn sort<K: Family>(
     context: &mut Context<'_>,
@@ -285,7 +286,7 @@ fn sort<K: Family>(
     }
 }
 
-/// What is strange about the station that a packet came from, if something is.
+/// Returns the difference between the station that sent a packet and the expected one, if there is one.
 fn of_stranger<K: Family>(context: &Context<'_>, packet: &Packet, validator: &Validator<K>) -> Option<Strange> {
     if validator.link == LinkCheck::Off {
         return None;
@@ -310,7 +311,7 @@ fn broadcast<K: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u
         Disposition::Drop(reason) => context.next.refuse(packet, place, reason),
         Disposition::Redirect => invalid::redirect(context, packet, place),
         Disposition::Pass => {
-            context.notes.forget(place);
+            context.notes.forget(place, Unlearned::Validation);
             context.next.push(next, place);
         }
     }
@@ -333,7 +334,7 @@ fn special<K: Family>(context: &mut Context<'_>, packet: &Packet, validator: &Va
     invalid::disposition(context, packet, validator, by, |context| invalid::is_over(context, packet, validator, None))
 }
 
-/// What a policy says of a packet with a special source, before anything else looks at it.
+/// The verdict of a policy on a special source, before all other checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Admission {
     /// The interface has no policy for the family, or the source is an ordinary one: nothing is said.
@@ -351,18 +352,18 @@ pub(super) enum Admission {
 }
 
 impl Admission {
-    /// What is wrong with such sources in themselves is not asked.
+    /// Returns whether the source is exempt from the checks for malformed sources.
     pub(super) fn opens(self) -> bool {
         matches!(self, Admission::Check | Admission::Permit)
     }
 
-    /// The node has nothing more to ask.
+    /// Returns whether the node has nothing more to check.
     pub(super) fn is_final(self) -> bool {
         matches!(self, Admission::Permit | Admission::Pass)
     }
 }
 
-/// Asks the policy of an interface about the class of a packet's source; counts what is refused or would be.
+/// Applies the policy of an interface to the class of a packet's source; counts packets that are refused or would be.
 #[cold]
 pub(super) fn admission<K: Family>(context: &mut Context<'_>, packet: &Packet, class: Option<Class>) -> Admission {
     let root = context.root;

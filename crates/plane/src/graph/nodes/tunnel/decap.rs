@@ -12,6 +12,7 @@ use weir_packet::wire::{ethernet, ipv4, ipv6, protocol, udp};
 
 use super::super::{Context, ethernet_input, ip_input};
 use super::arrival::{Arrival, arrival};
+use crate::graph::flow::Unlearned;
 use crate::graph::nesting::{self, MOST_NESTING};
 use crate::graph::record::Fate;
 use crate::node::Node;
@@ -20,7 +21,7 @@ use crate::root::tunnel::Tunnel;
 
 pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     for &place in frame.places() {
-        context.notes.forget(place);
+        context.notes.forget(place, Unlearned::New);
         let packet = &mut vector[place];
         let root = context.root;
         let (tunnel, at, opened) = match arrival(root, packet) {

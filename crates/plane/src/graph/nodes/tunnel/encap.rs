@@ -13,6 +13,7 @@ use super::super::stage::Stage;
 use super::super::{Context, lookup};
 use super::{path, pieces};
 use crate::graph::flags::{ENCAPSULATED, ORIGINATED, TUNNELLED};
+use crate::graph::flow::Unlearned;
 use crate::graph::nesting;
 use crate::graph::record::Fate;
 use crate::graph::session::Carried;
@@ -44,7 +45,7 @@ impl From<Reason> for Stop {
 
 pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     for &place in frame.places() {
-        context.notes.forget(place);
+        context.notes.forget(place, Unlearned::New);
         let packet = &mut vector[place];
         // Pieces of a packet before this one go round again: this one must not overtake them.
         if context.requeue.has_added() {
@@ -94,6 +95,7 @@ fn encapsulate(context: &mut Context<'_>, packet: &mut Packet) -> Result<(), Sto
     packet.set_state(ENCAPSULATED);
     packet.add_state(TUNNELLED);
     packet.add_state(originated);
+    packet.set_mtu(0);
     packet.set_resume(Stage::Lookup as u8);
     let is_there = |own: &crate::root::Interface| own.vrf == tunnel.vrf;
     if tunnel.home != NONE && !root.interfaces.get(packet.interface() as usize).is_some_and(is_there) {

@@ -16,7 +16,7 @@ pub(in super::super::super) struct Allowlist {
     pub(in super::super::super) sources: Option<Sources>,
 }
 
-/// What is in it.
+/// The sources of the list.
 pub(in super::super::super) enum Sources {
     Prefixes { inline: Vec<At<IpNet>>, files: Vec<PrefixFile> },
     Vrf(At<String>),

@@ -18,7 +18,7 @@ pub(in super::super::super) struct Group {
     pub(in super::super::super) members: Option<Members>,
 }
 
-/// What is in a group.
+/// The members of a group.
 pub(in super::super::super) enum Members {
     Addresses(Vec<At<Addresses>>),
     Ports(Vec<At<Ports>>),

@@ -22,7 +22,7 @@ const DEFAULTS: &[(&str, AclDefault)] = &[
 /// A list of rules.
 pub(in super::super::super) struct List {
     pub(in super::super::super) name: At<String>,
-    /// Those that stand in the list itself, and the strings they are read from.
+    /// The rules in the list itself, and the strings that they are read from.
     pub(in super::super::super) inline: Vec<At<acl::Rule>>,
     pub(in super::super::super) files: Vec<RuleFile>,
     pub(in super::super::super) default: AclDefault,

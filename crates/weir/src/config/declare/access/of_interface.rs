@@ -12,7 +12,7 @@ use crate::ethertype;
 /// The least ethertype; what is less is a length (IEEE 802.3, 3.2.6).
 const LEAST: u16 = 0x0600;
 
-/// What an interface asks of packets.
+/// The lists that an interface applies.
 #[derive(Default)]
 pub(in super::super::super) struct OfInterface {
     /// Names of lists, in order.
@@ -26,7 +26,7 @@ pub(in super::super::super) struct OfInterface {
     pub(in super::super::super) bindings: Option<At<String>>,
 }
 
-/// Those that may pass, and where it is said.
+/// The EtherTypes that may pass, and the place of the key.
 pub(in super::super::super) type Ethertypes = (Vec<u16>, Span);
 
 /// Reads what a table says of an interface.

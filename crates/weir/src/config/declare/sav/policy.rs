@@ -19,7 +19,7 @@ pub(in super::super::super) struct Policy {
     pub(in super::super::super) special: SpecialSources,
 }
 
-/// What decides.
+/// The mechanism of a policy.
 pub(in super::super::super) enum Mechanism {
     /// Nothing: the policy is switched off.
     None,
@@ -51,7 +51,7 @@ impl Mechanism {
 pub(in super::super::super) struct RuleList {
     pub(in super::super::super) incremental: bool,
     pub(in super::super::super) hits: bool,
-    /// Those that stand in the policy itself, and the strings they are read from.
+    /// The rules in the policy itself, and the strings that they are read from.
     pub(in super::super::super) inline: Vec<At<Rule>>,
     pub(in super::super::super) files: Vec<RuleFile>,
 }
@@ -65,7 +65,7 @@ pub(in super::super::super) struct RuleFile {
     pub(in super::super::super) lines: Vec<Line>,
 }
 
-/// What becomes of packets that are not valid.
+/// The actions for invalid packets.
 pub(in super::super::super) struct Response {
     pub(in super::super::super) action: SavAction,
     pub(in super::super::super) rate_limit: Option<Limit>,

@@ -1,4 +1,4 @@
-//! What becomes of packets that are not valid, and which are not asked about: the keys that fit every mechanism.
+//! The keys of every mechanism: the actions for invalid packets, and exemptions.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::super::{At, route};
 use super::policy::{Limit, Mechanism, Policy, Response};
 use crate::rules::{Names, acl};
 
-/// How long an alarm looks back, unless it is told.
+/// The default window of an alarm.
 const WINDOW: Duration = Duration::from_secs(10);
 const LONGEST_WINDOW: Duration = Duration::from_secs(3600);
 
@@ -102,7 +102,7 @@ fn alarm(reader: &mut Reader<'_>, value: Value<'_>) -> Option<Alarm> {
 }
 
 impl Policy {
-    /// Refuses limits for each rule where rules cannot be told apart.
+    /// Refuses limits for each rule where rules cannot be distinguished.
     pub(super) fn check_limit(&self, reader: &mut Reader<'_>) {
         let Some(Limit { limit: RateLimit { per: RatePer::Rule, .. }, per: Some(place) }) = &self.response.rate_limit
         else {
@@ -111,7 +111,7 @@ impl Policy {
         let why = match &self.mechanism {
             Some(Mechanism::Urpf { .. }) => "for a mechanism without rules",
             Some(Mechanism::Table { layout: SavLayout::Cards(_), .. }) => {
-                "with `layout = \"cards\"`: tables of line cards do not tell rules apart"
+                "with `layout = \"cards\"`: tables of line cards do not distinguish rules"
             }
             _ => return,
         };

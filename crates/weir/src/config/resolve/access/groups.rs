@@ -1,7 +1,7 @@
 //! Groups: what is in them, and in the groups that they name.
 //!
-//! Those that name no others are made first, then those that name these, and so on. What is left are groups that are in
-//! themselves, and those that name such ones.
+//! Groups without references are resolved first, then groups that refer to these, and so on. The rest are groups that
+//! contain themselves, and groups that refer to such groups.
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -30,7 +30,7 @@ impl<'a> Resolver<'a> {
         let mut wanted: Vec<Vec<usize>> = vec![Vec::new(); declared.len()];
         for (at, group) in declared.iter().enumerate().filter(|(at, _)| counts(*at)) {
             for named in group.members.iter().flat_map(|members| members.groups()) {
-                // What is not there, or of another kind, is told of when the group is made.
+                // A missing group, or one of another kind, is reported when the group is resolved.
                 let Some(other) = index(named.value) else { continue };
                 self.access.groups.used[other] = true;
                 waits[at].push((other, named.span));
@@ -73,7 +73,7 @@ impl<'a> Resolver<'a> {
         groups
     }
 
-    /// Tells of groups that are in themselves: of each circle once.
+    /// Reports groups that contain themselves: each circle once.
     fn cycles(&mut self, declared: &[Declared], waits: &[Vec<(usize, Span)>], stuck: &HashSet<usize>) {
         let mut seen: HashSet<usize> = HashSet::new();
         for start in 0..declared.len() {
@@ -98,7 +98,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Makes a group, those that it names having been made; with how many of its members, the first ones, are its own.
+    /// Resolves a group whose references are resolved. Returns also the number of its own members, which come first.
     fn group(&mut self, declared: &Declared) -> Option<(Members, usize)> {
         match declared.members.as_ref()? {
             DeclaredMembers::Addresses(all) => self.members::<model::Addresses>(declared, all),
@@ -144,7 +144,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// What groups of a kind have in them.
+/// A member of a group of some kind.
 trait Member: Clone + Eq + Hash {
     /// As it is declared.
     type Written;
@@ -152,7 +152,7 @@ trait Member: Clone + Eq + Hash {
     /// Whether it is a group.
     fn names_group(written: &Self::Written) -> bool;
 
-    /// What a member means, or those of the group that it names; `None`: something is wrong with it, which has been said.
+    /// Resolves a member, or the members of the group that it names; `None`: it has an error, which was reported.
     fn of(written: &Self::Written, vocabulary: &Vocabulary) -> Result<Option<Vec<Self>>, Wrong>;
 
     /// A group of them.

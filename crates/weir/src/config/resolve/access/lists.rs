@@ -17,7 +17,7 @@ struct Making<'l> {
     declared: &'l List,
     rules: Vec<AclRule>,
     places: Vec<Span>,
-    /// Some rule that logs has been told of.
+    /// A rule that logs was reported.
     silent: bool,
     shown: usize,
     more: usize,
@@ -117,7 +117,7 @@ impl<'a> Resolver<'a> {
         making.places.push(span);
     }
 
-    /// A rule as the gateway wants it, and `tell` of what is wrong with the names in it.
+    /// Resolves a rule; calls the closure for each error in its names.
     pub(in super::super) fn acl_rule(
         &mut self,
         rule: &Rule,
@@ -171,7 +171,7 @@ impl<'a> Resolver<'a> {
         });
     }
 
-    /// Holds what interfaces name in one direction against the limit; warns of lists that are never asked.
+    /// Checks the lists of interfaces in one direction against the limit; warns of lists that never apply.
     pub(in super::super) fn chains(&mut self, lists: &[AclList], interfaces: &[Interface]) {
         let declared = self.declared;
         let mut seen: HashSet<&[AclIndex]> = HashSet::new();
@@ -182,7 +182,7 @@ impl<'a> Resolver<'a> {
             let directions =
                 [(&interface.access.acl_in, &of.access.acl_in), (&interface.access.acl_out, &of.access.acl_out)];
             for (chain, names) in directions {
-                // Names that are wrong have been told of.
+                // Errors in names were reported.
                 if chain.len() == names.len() && !chain.is_empty() && seen.insert(chain) {
                     self.chain(lists, chain, names);
                 }
@@ -226,8 +226,7 @@ impl<'a> Resolver<'a> {
         if let Some(last) = chain.iter().position(|index| of(index).default != AclDefault::Next) {
             for name in &names[last + 1..] {
                 let decides = &names[last].value;
-                let message =
-                    format!("the list `{}` is never asked: `{decides}` decides about all packets", name.value);
+                let message = format!("the list `{}` never applies: `{decides}` decides about all packets", name.value);
                 let found = Diagnostic::warning(Code::ShadowedList, name.span, message);
                 let found = found.related(names[last].span, "this one");
                 self.report(found.help("a list goes on to the next one by `default = \"next\"`"));

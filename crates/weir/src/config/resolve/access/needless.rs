@@ -1,4 +1,4 @@
-//! Finds rules that can be left out: those that never match, and those without which no packet fares otherwise.
+//! Finds rules that can be left out: rules that never match, and rules without which all packets get the same verdict.
 //!
 //! Any of the rules found can be left out, alone or together. So a rule of both families is found if it is found for each of
 //! them: what holds for all rules found of a family holds for some of them, too.
@@ -32,9 +32,14 @@ pub(in super::super) struct Verdicts {
 }
 
 impl Verdicts {
-    /// The number of a rule. A rule with a limit has a bucket of its own, and samples name the rule that logs.
+    /// The number of a rule. A rule with a limit has a bucket of its own, samples name the rule that logs, and a rule may
+    /// have its flows learned in another way.
     pub(in super::super) fn of(&mut self, rule: &AclRule) -> u32 {
-        if rule.limit.is_some() || rule.log { self.unlike_all() } else { self.number(rule.action) }
+        if rule.limit.is_some() || rule.log || rule.flow.is_some() {
+            self.unlike_all()
+        } else {
+            self.number(rule.action)
+        }
     }
 
     /// The number of the end of a list.
@@ -71,8 +76,9 @@ pub(super) fn shadowed(rules: &[&AclRule]) -> Needless {
     both(&listed, None)
 }
 
-/// Of the rules that are named, takes out those that have to stay for the sake of fragments, and returns them: where all rules
-/// that look at ports, types or flags of a family are named, the first of them, or the first that looks at both families.
+/// Takes rules that have to stay for the sake of fragments out of the named ones, and returns them. If all rules of a
+/// family that match ports, types or flags are named, the first of them stays, or the first that applies to both
+/// families.
 pub(super) fn needed_for_fragments(rules: &[AclRule], named: &mut [bool]) -> BTreeSet<usize> {
     let mut needed = BTreeSet::new();
     for (family, other) in [(IpFamily::V4, IpFamily::V6), (IpFamily::V6, IpFamily::V4)] {
@@ -108,7 +114,7 @@ fn both(rules: &[(&AclRule, u32)], unmatched: Option<u32>) -> Needless {
     needless
 }
 
-/// What was found of a rule in both families.
+/// Merges the findings about a rule in both families.
 fn merged(one: Finding, other: Finding) -> Finding {
     let by: BTreeSet<usize> = one.by.into_iter().chain(other.by).collect();
     Finding {
@@ -119,7 +125,7 @@ fn merged(one: Finding, other: Finding) -> Finding {
     }
 }
 
-/// What was found in a family.
+/// The findings about a family.
 struct Of {
     /// By rule: whether it is about the family.
     has: Vec<bool>,
@@ -170,7 +176,7 @@ mod tests {
         texts.iter().map(rule).collect()
     }
 
-    /// What is found of rules in these words, at whose end packets are denied.
+    /// Returns the findings about rules in these words, with default `deny`.
     fn found(texts: &[&str]) -> Vec<(usize, Kind, Vec<usize>)> {
         let needless = needless(&rules(texts), AclDefault::Action(AclAction::Deny));
         assert!(needless.undecided.is_empty());

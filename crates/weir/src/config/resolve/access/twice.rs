@@ -26,7 +26,7 @@ enum Why {
     Never,
     /// It never matches wherever its list is named.
     Sequences,
-    /// What follows decides in the same way.
+    /// Later rules decide in the same way.
     Redundant,
 }
 
@@ -62,8 +62,8 @@ impl Advice {
             (_, Why::Sequences, _) => {
                 "this rule can never match: wherever its list is named, rules before it match all that it matches"
             }
-            (_, Why::Redundant, 0) => "this rule could be left out: what no rule matches fares alike",
-            (_, Why::Redundant, _) => "this rule could be left out: without it all packets fare alike",
+            (_, Why::Redundant, 0) => "this rule can be left out: the default has the same effect",
+            (_, Why::Redundant, _) => "this rule can be left out: all packets get the same verdict without it",
         };
         let code = match (self.needed, self.why) {
             (true, _) => Code::NeededForFragments,
@@ -72,7 +72,7 @@ impl Advice {
         };
         let label = match (self.why, self.count) {
             (Why::Redundant, 1) => "this one decides instead",
-            (Why::Redundant, _) => "one of those that decide instead",
+            (Why::Redundant, _) => "one of the rules that decide instead",
             (_, 1) => "this one",
             _ => "one of them",
         };
@@ -168,7 +168,8 @@ impl Resolver<'_> {
         }
         if undecided > 0 {
             let rules = plural(undecided, "rule");
-            let message = format!("of {rules} {what} it would take too long to tell whether they could be left out");
+            let message =
+                format!("no result for {rules} {what}: the search for rules that can be left out takes too long");
             self.report(Diagnostic::warning(Code::UndecidedRules, list, message));
         }
     }

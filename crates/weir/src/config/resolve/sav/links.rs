@@ -12,7 +12,7 @@ use weir_plane::model::{
 use super::super::super::diagnostic::{Code, Diagnostic};
 use super::Resolver;
 
-/// What a rule list says of a source on an interface.
+/// The verdict of a rule list on a source at an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Said {
     Valid,

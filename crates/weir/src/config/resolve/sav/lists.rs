@@ -1,4 +1,5 @@
-//! Rules of a table that say nothing new, count together, or are not asked because a list of another kind decides.
+//! Rules of a table that are redundant, that count together, or that do not apply because a list of another kind
+//! decides.
 //!
 //! The rules are sorted by prefix, so that those of one prefix stand together and a prefix before those inside of it, and
 //! gone through once.

@@ -1,14 +1,14 @@
 //! Rules of an ordered list that say nothing new, or contradict each other.
 //!
-//! The rules are sorted by prefix, so that a prefix stands before those inside of it, and gone through once. For each
-//! interface, `first` has the first rule (in the order of the policy) among those that cover the prefix at hand and name
-//! the interface; what a prefix adds to it is taken back when the last prefix inside of it has been passed. The cost is
-//! that of sorting, and of each interface of each rule once.
+//! The rules are sorted by prefix, so that a prefix precedes the prefixes inside of it, and are visited once. For each
+//! interface, `first` has the first rule (in the order of the policy) among the rules that cover the present prefix and
+//! name the interface. The changes that a prefix makes to it are undone after the last prefix inside of it. The cost is
+//! that of sorting, and one step for each interface of each rule.
 
 use ipnet::IpNet;
 use weir_plane::model::{InterfaceIndex, SavRule};
 
-/// What is odd about a rule.
+/// The finding about a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// An earlier rule has the same prefix, the interface, stands in the same kind of list, and does the same.
@@ -19,7 +19,7 @@ pub(super) enum Kind {
     Shadowed,
     /// A rule of a prefix's blocklist, for which an allowlist decides; of a table.
     Overruled,
-    /// A rule that is not asked for an interface, which has an allowlist of its own; of a table.
+    /// A rule of a table that does not apply to an interface, which has an allowlist of its own.
     NotAsked,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Overlap {
     pub(super) interface: InterfaceIndex,
 }
 
-/// What is known of the prefixes of a list.
+/// The findings about the prefixes of a list.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     /// In the order of the list.
@@ -102,7 +102,7 @@ impl Found {
 /// The first rule that covers the prefix at hand, by interface.
 struct First {
     of: Vec<u32>,
-    /// What was changed, and what was there before.
+    /// The changes, with the values before.
     undo: Vec<(InterfaceIndex, u32)>,
 }
 
@@ -127,7 +127,7 @@ impl First {
         Some(self.of[interface.0 as usize]).filter(|&first| first < rule)
     }
 
-    /// What a rule is to earlier ones that cover its prefix.
+    /// Compares a rule with earlier rules that cover its prefix.
     fn overlap(&self, rules: &[SavRule], rule: u32) -> Option<Overlap> {
         let this = &rules[rule as usize];
         let same = |earlier: u32| rules[earlier as usize].prefix == this.prefix;

@@ -15,13 +15,13 @@ use super::lists;
 use super::overlaps::{self, Kind};
 use crate::rules::{self, Action, Format, Rule};
 
-/// What a rule for every source stands for.
+/// The prefixes of a rule for every source.
 const DEFAULTS: [IpNet; 2] = [
     IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::UNSPECIFIED, 0)),
     IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::UNSPECIFIED, 0)),
 ];
 
-/// Lists of interfaces: each is kept once, whatever the words and the policy.
+/// Lists of interfaces: equal lists are shared, whatever their words and policy.
 #[derive(Default)]
 pub(super) struct Lists {
     known: HashSet<Arc<[InterfaceIndex]>>,
@@ -48,12 +48,12 @@ pub(super) enum Takes {
     Ordered,
     /// All.
     Modes(Match),
-    /// Those that say by which interfaces a prefix may come in, router-wide.
+    /// Rules that list the interfaces by which a prefix may enter, router-wide.
     Allowlists,
 }
 
 impl Takes {
-    /// What is wrong with a rule of another kind.
+    /// Returns the error about a rule of another kind.
     fn refuses(self, rule: &Rule, span: Span) -> Option<Diagnostic> {
         let wrong = |message: &str, help: &str| Some(Diagnostic::error(Code::InvalidRule, span, message).help(help));
         match self {
@@ -74,7 +74,7 @@ impl Takes {
 struct Making<'l> {
     policy: Span,
     lists: &'l mut Lists,
-    /// What the lists of names mean, by where they lie: rules share them.
+    /// The resolved lists of names, by address: rules share them.
     meaning: HashMap<*const Arc<str>, Arc<[InterfaceIndex]>>,
     unknown: HashSet<Arc<str>>,
     list: Vec<SavRule>,
@@ -85,7 +85,7 @@ struct Making<'l> {
 }
 
 impl Resolver<'_> {
-    /// Makes the rules of a policy: those that stand in it, then those of its files.
+    /// Resolves the rules of a policy: its own, then the rules of its files.
     pub(super) fn rules(&mut self, policy: &Policy, declared: &RuleList, takes: Takes, lists: &mut Lists) -> SavRules {
         let total = declared.inline.len() + declared.files.iter().map(|file| file.lines.len()).sum::<usize>();
         let mut making = Making {
@@ -256,7 +256,7 @@ impl Resolver<'_> {
         (!list.is_empty()).then_some(list)
     }
 
-    /// An interface that is not there: told once for each policy, where it is named first.
+    /// Reports an unknown interface once for each policy, at its first use.
     fn unknown_in_rule(&mut self, making: &mut Making<'_>, name: &Arc<str>, format: Option<Format>, span: Span) {
         if self.declared.lost_interfaces || !making.unknown.insert(Arc::clone(name)) {
             return;

@@ -78,7 +78,7 @@ fn permitted(rules: &SavRules, lists: bool, interfaces: usize) -> Vec<PerFamily<
                     continue;
                 };
                 match mode {
-                    // What has an allowlist of its own is asked nothing else.
+                    // No other list applies to an interface with an allowlist of its own.
                     Mode::InterfaceAllow if !*own => {
                         *own = true;
                         *permitted = PerFamily { v4: false, v6: false };
