@@ -336,12 +336,15 @@ class RandomCase(Case):
             return rule.tports or range(65536)
         return rule.tports or range(1024, 65536)
 
-    def addresses(self, fields, rule, edge):
-        """Returns the addresses that a source rule may give to the source of a packet."""
+    def addresses(self, fields, rule, edge, to, toport):
+        """Returns the addresses that a source rule may give to the source of a packet. Protocols without ports take another one
+        if the peer has a translation with the paired one."""
         if rule.kind == "map":
             return [moved(fields[1], rule.src, rule.target)]
         known = self.model.paired.get((rule.target, edge, fields[1]))
-        return [known] if known else self.model.sources(rule, edge)
+        if known and (fields[0] in PORTS or fields[0] == ICMP or not self.model.taken(fields, (fields[0], known, to, fields[3], toport))):
+            return [known]
+        return self.model.sources(rule, edge)
 
     def free(self, fields, rule, edge, to, toport):
         """Returns, for each address, whether a port of few candidates is free."""
@@ -349,7 +352,7 @@ class RandomCase(Case):
         ports = self.candidates(fields, rule)
         if len(ports) > 1000:
             return [True]
-        return [any(not self.model.taken(fields, (proto, a, to, port, toport)) for port in ports) for a in self.addresses(fields, rule, edge)]
+        return [any(not self.model.taken(fields, (proto, a, to, port, toport)) for port in ports) for a in self.addresses(fields, rule, edge, to, toport)]
 
     def refusals(self, fields, rule, edge, to, toport):
         """Returns the reasons for which the first packet of a translation has to be dropped."""
@@ -362,7 +365,7 @@ class RandomCase(Case):
             return reasons
         if not any(self.free(fields, rule, edge, to, toport)):
             reasons.add("nat-exhausted")
-        if any(turned((fields[0], a, to, fields[3], toport)) == fields for a in self.addresses(fields, rule, edge)):
+        if any(turned((fields[0], a, to, fields[3], toport)) == fields for a in self.addresses(fields, rule, edge, to, toport)):
             reasons |= {"nat-exhausted", "maybe"}  # a host to itself: packet and reply are alike
         if rule.limit is not None:
             if sum(rule in t.rule and t.edge == edge and t.inside == fields[1] for t in self.model.live) >= rule.limit:
@@ -375,7 +378,7 @@ class RandomCase(Case):
 
     def source_fault(self, p, q, rule, edge, to, toport):
         fields = p.fields()
-        allowed = self.addresses(fields, rule, edge)
+        allowed = self.addresses(fields, rule, edge, to, toport)
         if q.src not in allowed:
             return f"source {q.src} instead of {allowed} by {rule.text()}"
         ports = self.candidates(fields, rule)
@@ -386,7 +389,7 @@ class RandomCase(Case):
             if rule.preserve and p.sport in ports and port != p.sport:
                 if not self.model.taken(fields, (p.proto, q.src, to, p.sport, toport)):
                     return f"port {p.sport} became {port}, though it is free: {rule.text()}"
-        if rule.kind != "map":
+        if rule.kind != "map" and (p.proto in PORTS or p.proto == ICMP):
             self.model.paired.setdefault((rule.target, edge, p.src), q.src)
         return None
 

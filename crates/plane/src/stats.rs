@@ -388,6 +388,8 @@ pub struct NatStats {
     pub interfaces: Vec<String>,
     /// The greatest segment size in SYN segments of its translations.
     pub mss_clamp: Option<crate::model::MssClamp>,
+    /// Whether inside endpoints keep their outside endpoints.
+    pub mapping: crate::model::NatMapping,
     /// Its rules, in order.
     pub rules: Vec<NatRuleRow>,
     /// Where it was declared.

@@ -1262,7 +1262,7 @@ fn what_groups_were_given_is_taken_back() {
     assert_eq!(rig.matched("x", number), Some(1), "it is the same rule");
     assert!(matches!(rig.restore("inner"), Err(AclError::GroupDeclared { .. })));
 
-    // One that came goes once nobody names it.
+    // A live group ends once no rule names it.
     rig.regroup(AclGroup::Addresses(addresses_of("new", &["10.4.0.0/16"]))).unwrap();
     rig.regroup(nesting("outer", &["10.1.0.0/16"], &["new"])).unwrap();
     rig.regroup(nesting("more", &[], &["new"])).unwrap();

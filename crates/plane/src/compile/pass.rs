@@ -72,9 +72,10 @@ impl Stations<'_> {
         Adjacency { kind, l2_len, l2, port: interface.port, interface: number, mtu: interface.mtu, next_hop: address }
     }
 
-    /// Whom an address belongs to as a destination of its own, under the route that covers it. A neighbour is one only
-    /// where that route leads onto its link: it overrules no more specific route elsewhere, and none that discards. Of
-    /// several links the configuration's come first, in its order, then those where the address was learned, by number.
+    /// Returns the owner of an address as a destination of its own, under the route that covers it. A neighbour counts
+    /// only if that route leads onto its link: it overrules no more specific route elsewhere, and no discarding route.
+    /// Of several links the configuration's come first, in its order, then the links where the address was learned, by
+    /// number.
     pub(super) fn host(
         self,
         rib: &Rib,
@@ -203,8 +204,8 @@ impl Pass<'_> {
         }
     }
 
-    /// The prefixes of our addresses, where their link is up. Every interface has an adjacency of anybody on its link, used
-    /// or not.
+    /// Adds the prefixes of the gateway's addresses whose link is up. Every interface has an adjacency for addresses on
+    /// its link, used or not.
     fn connected(&mut self, ribs: &mut [Rib]) {
         for number in self.map.interfaces.clone() {
             let forwarding = self.next_hop(number, None);

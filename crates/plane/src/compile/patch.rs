@@ -197,11 +197,20 @@ pub struct Rebased {
     pub lost: Vec<(Edit, Why)>,
 }
 
+/// Pairs of rules of which a rebase finds out whether both match some packet, at most. Further ones count as if they did.
+const COMPARED: usize = 10_000_000;
+
 /// Applies the edits of a list to a new declaration.
 ///
 /// `before` has the rules of the declaration that the edits were made to, `items` the list with its edits, and `after` the new
-/// declaration. Equal rules have equal texts.
-pub fn rebase<T: Eq + Hash>(before: &[T], items: &[(T, Spot)], after: &[T], effect: impl Fn(&T) -> Effect) -> Rebased {
+/// declaration. Equal rules have equal texts. `may_meet` says whether some packet may match both of two items.
+pub fn rebase<T: Eq + Hash>(
+    before: &[T],
+    items: &[(T, Spot)],
+    after: &[T],
+    effect: impl Fn(&T) -> Effect,
+    may_meet: impl Fn(usize, usize) -> bool,
+) -> Rebased {
     if before == after {
         let slot = |(item, (_, spot)): (usize, &(T, Spot))| match *spot {
             Spot::Declared(index) => Slot::Declared(index),
@@ -278,7 +287,7 @@ impl<'a, T: Eq + Hash> Rebase<'a, T> {
             match (self.index[index as usize], kept[&self.before[index as usize]]) {
                 (Some(new), _) => out[new as usize] = true,
                 (None, _) if copies.is_empty() => {}
-                // All copies were removed, and so are those that are left.
+                // All copies were removed: the copies that are left are removed, too.
                 (None, (before, 0)) if copies.len() < before => {
                     copies.iter().for_each(|&new| out[new as usize] = true);
                 }

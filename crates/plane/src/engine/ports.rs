@@ -1,4 +1,4 @@
-//! Ports: which of a model's are open already, which have to be opened, and which nobody needs any more.
+//! The ports of a model: open ports that stay, ports to open, and ports to close.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};

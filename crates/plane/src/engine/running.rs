@@ -13,6 +13,7 @@ use weir_packet::buffer::{Pool, PoolSize};
 use weir_port::links::Monitor;
 
 use super::alarm;
+use super::cleared::Cleared;
 use super::collect;
 use crate::compile::{
     AclEdit, AclEditRow, AclEdited, AclError, AclGroup, AclMembers, AclRestored, AclSaid, Compiler, Edit, Edited,
@@ -89,6 +90,10 @@ pub enum Clear {
     Trace,
     /// Learned neighbours: they are resolved again when a packet needs them.
     Neighbors,
+    /// Counters of SAs.
+    Sa,
+    /// Counters of SPDs and of their caches.
+    Spd,
     /// All of these but neighbours, whose loss traffic would feel.
     All,
 }
@@ -108,6 +113,7 @@ pub struct Engine {
     pub(super) rounds: Rounds,
     pub(super) samples: Option<SampleReader>,
     pub(super) upkeep: Mutex<Upkeep>,
+    pub(super) cleared: Mutex<Cleared>,
 }
 
 impl Engine {
@@ -204,7 +210,7 @@ impl Engine {
             waker: waker.clone(),
         }));
         control.carry_out(&mut control.state(), None, work);
-        let samples = SampleReader::new(rings.samples, wakers, Arc::clone(&root), clock.clone());
+        let samples = SampleReader::new((rings.samples, rings.log), wakers, Arc::clone(&root), clock.clone());
         let parts = keeper::Parts { control: Arc::clone(&control), rings: rings.events, monitor };
         Ok(Engine {
             control,
@@ -219,6 +225,7 @@ impl Engine {
             rounds: Rounds::default(),
             samples: Some(samples),
             upkeep: Mutex::default(),
+            cleared: Mutex::default(),
         })
     }
 
@@ -397,7 +404,7 @@ impl Engine {
         let waiting = report::Waiting {
             packets: waiting(|counters| (&counters.queued, &counters.dequeued)),
             datagrams: waiting(|counters| (&counters.begun, &counters.ended)),
-            fragments: waiting(|counters| (&counters.set_aside, &counters.taken_up)),
+            fragments: waiting(|counters| (&counters.held_fragments, &counters.released)),
             remembered: self.workers.iter().map(|worker| worker.counters.remembered.value()).sum(),
             sources: self.workers.iter().map(|worker| worker.counters.spoofed.read().count()).sum(),
             sessions: self.sessions_in_use(),
@@ -728,7 +735,7 @@ impl Engine {
     pub fn sas(&self) -> Vec<stats::SaStats> {
         let (model, map) = self.control.in_force();
         let upkeep = self.upkeep();
-        self.root.with(|root| sas::rows(&model, &map, root, (&upkeep, self.clock.now())))
+        self.root.with(|root| sas::rows(&model, &map, root, (&upkeep, &self.cleared(), self.clock.now())))
     }
 
     /// Sends keepalives of SAs, and ends those whose lifetime is over. To be called about 20 times a second.
@@ -749,6 +756,11 @@ impl Engine {
         if !due.news.is_empty() {
             self.control.state().report(due.news);
         }
+    }
+
+    fn cleared(&self) -> MutexGuard<'_, Cleared> {
+        // Each part of it is replaced as a whole.
+        self.cleared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn upkeep(&self) -> MutexGuard<'_, Upkeep> {
@@ -779,7 +791,7 @@ impl Engine {
     /// The SPDs.
     pub fn spds(&self) -> Vec<stats::SpdStats> {
         let (model, _) = self.control.in_force();
-        self.root.with(|root| policies::lists(&model, root))
+        self.root.with(|root| policies::lists(&model, root, &self.cleared()))
     }
 
     /// The outside addresses of rules that translate sources.
@@ -947,6 +959,15 @@ impl Engine {
             if all || what == Clear::Bindings {
                 compiler.clear_bindings();
             }
+        }
+        if all || what == Clear::Sa {
+            let ((model, map), now) = (self.control.in_force(), self.clock.now());
+            let upkeep = self.upkeep();
+            let mut cleared = self.cleared();
+            self.root.with(|root| cleared.clear_sas(sas::counted(&model, &map, root, (&upkeep, now))));
+        }
+        if all || what == Clear::Spd {
+            self.root.with(|root| policies::clear(root, &mut self.cleared()));
         }
         if all || what == Clear::Trace {
             self.tracer.clear();

@@ -31,7 +31,7 @@ pub enum Said {
 pub struct Strange {
     /// The address.
     pub from: MacAddress,
-    /// The neighbour who should have sent it, and his hardware address, if he is known.
+    /// The neighbour that should have sent it, and its hardware address, if known.
     pub known: Option<(IpAddr, MacAddress)>,
 }
 

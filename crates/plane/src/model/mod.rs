@@ -31,9 +31,9 @@ pub use acl::{
 pub use flow_table::{FastPath, FlowTable, SessionState, Timeouts};
 pub use index::{InterfaceIndex, VrfIndex};
 pub use ipsec::{
-    Encapsulation, Ipsec, Lifetime, Lifetimes, OuterDf, OuterDscp, OuterLabel, Sa, SaIndex, SaKey, SaMode,
+    Encapsulation, Ipsec, Lifetime, Lifetimes, OuterDf, OuterDscp, OuterLabel, Sa, SaIndex, SaKey, SaMode, Tfc,
 };
-pub use nat::{MssClamp, NatIndex, NatList, NatRule, NatTarget, NatVerb};
+pub use nat::{MssClamp, NatFiltering, NatIndex, NatList, NatMapping, NatRule, NatTarget, NatVerb};
 pub use origin::{Origin, Origins, Place, SourceIndex};
 pub use rate::{RateLimit, RatePer, RateUnit};
 pub use route::{NextHop, Route, RouteTarget};

@@ -226,6 +226,10 @@ pub enum Clear {
     Bindings,
     /// The counters of frames that interfaces refuse for their ethertype
     Ethertypes,
+    /// The counters of SAs
+    Sa,
+    /// The counters of SPDs and of their caches
+    Spd,
     /// Traced packets, and what is still to be traced
     Trace,
     /// Neighbours that were learned: they are asked for again when somebody wants them

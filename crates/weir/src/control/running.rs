@@ -477,6 +477,8 @@ impl Gateway for Running {
             Clear::Allowlists => engine::Clear::Allowlists,
             Clear::Bindings => engine::Clear::Bindings,
             Clear::Ethertypes => engine::Clear::Ethertypes,
+            Clear::Sa => engine::Clear::Sa,
+            Clear::Spd => engine::Clear::Spd,
             Clear::Trace => engine::Clear::Trace,
             Clear::Neighbors => engine::Clear::Neighbors,
             Clear::All => engine::Clear::All,

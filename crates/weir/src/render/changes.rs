@@ -39,7 +39,7 @@ pub struct Edit {
     pub time: Option<u64>,
 }
 
-/// What an edit did.
+/// The effect of an edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {

@@ -121,6 +121,7 @@ pub(crate) fn sas() -> Vec<SaStats> {
             exhausted: 0,
             unreserved: 0,
             path_mtu: Some(weir_plane::stats::PathMtu { mtu: 1400, left: std::time::Duration::from_secs(540) }),
+            dummies: 0,
             life: Some(SaLife { age: Duration::from_secs(3700), phase: SaPhase::Soft("time") }),
         }),
         inbound: Some(SaInbound {
@@ -186,6 +187,8 @@ pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
         }),
         destination: None,
         preserve: false,
+        parity: false,
+        log: false,
         limit_per_address: Some(2),
         comment: None,
     };
@@ -205,6 +208,7 @@ pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
         name: "edge".into(),
         interfaces: vec!["wan".into()],
         mss_clamp: Some(weir_plane::model::MssClamp::Value(1400)),
+        mapping: weir_plane::model::NatMapping::EndpointIndependent(Default::default()),
         rules: vec![row],
         origin: "edge.toml:9".into(),
     };

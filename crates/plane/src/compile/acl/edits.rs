@@ -19,7 +19,7 @@ pub struct AclEditRow {
     pub said: Said,
 }
 
-/// What an edit did.
+/// The effect of an edit.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AclEditKind {
     /// It made a list.

@@ -14,7 +14,7 @@ use crate::model::AclRule;
 /// Removed rules at the place of an added one that are compared with it, at most.
 const COMPARED: usize = 4096;
 
-/// What rules of a list are recorded by.
+/// Records the rules of a list.
 #[derive(Clone, Copy)]
 pub(super) struct Recorder<'a> {
     pub(super) list: &'a List,
@@ -76,8 +76,7 @@ impl Recorder<'_> {
         rules.map(entry).collect()
     }
 
-    /// Records that a list has these entries from now on, in place of those that it had: as few edits of the declaration as it
-    /// takes. Entries whose rules the declaration has where they stand now are declared ones again.
+    /// Records that a list has these entries from now on, and no others: as few edits of the declaration as it takes. Entries whose rules the declaration has where they stand now are declared ones again.
     pub(super) fn replaced(&self, mut entries: Vec<Entry>) -> Vec<Entry> {
         let rules = &self.list.declared.rules;
         let mut had = vec![false; rules.len()];
@@ -127,8 +126,8 @@ impl Recorder<'_> {
 }
 
 impl List {
-    /// Returns the declared rules that are removed if the list has these entries: who removed each, and now `said` those that
-    /// were not removed before.
+    /// Returns the declared rules that are removed if the list has these entries, with the source of each removal: `said` for
+    /// new ones.
     pub(super) fn removed_by<'e>(
         &self,
         entries: impl Iterator<Item = &'e Entry>,

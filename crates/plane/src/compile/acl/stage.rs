@@ -426,19 +426,12 @@ fn table_full<'l>(full: Full, list: impl Fn(u32) -> &'l List) -> TableFull {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::AclDefault;
 
     #[test]
     fn too_many_sequences_are_told_as_such() {
-        let list = AclList {
-            name: "edge".into(),
-            rules: [].into(),
-            default: AclDefault::Next,
-            sample: None,
-            origin: Origin::default(),
-        };
         assert_eq!((next_number(65_534), next_number(65_535)), (Some(65_534), None));
-        let refused = too_many_sequences(&list);
+        // A list that the model does not declare, as live lists.
+        let refused = too_many_sequences(&crate::kit::Build::new().0, "edge");
         assert_eq!(
             refused.to_string(),
             "acl edge: interfaces name more than 65535 different sequences of access lists"

@@ -23,6 +23,7 @@ use crate::graph::events;
 use crate::graph::events::Event;
 use crate::graph::record::{Fate, Fragmented, Recorder};
 use crate::graph::sample::{self, Sample};
+use crate::graph::session::{LOG_RING, NatEvent};
 use crate::graph::streams::Stream;
 use crate::graph::trace::Tracer;
 use crate::graph::worker::{Command, Shared, UNASKED, Worker};
@@ -35,6 +36,7 @@ use crate::root::{Adjacency, Kind, NONE, Root};
 use crate::stats::{self, Conservation};
 
 use super::outcome::{Filtered, Outcome, Piece, RouteTaken, Secured, Tunnelled, Unlisted, Verdict};
+use crate::engine::cleared::Cleared;
 use crate::engine::flows::{self, Compiled, First, FlowFilter, FlowOrder};
 use crate::engine::traced::TraceRow;
 use crate::engine::upkeep::Upkeep;
@@ -74,12 +76,14 @@ pub struct Harness {
     tracer: Arc<Tracer>,
     events: Option<Consumer<Event>>,
     samples: Option<Consumer<Sample>>,
+    log: Option<Consumer<NatEvent>>,
     discovery: Option<Discovery>,
     places: Places,
     entropy: Entropy,
     /// Packets out of tunnels in the next vector, before all frames.
     decapsulated: usize,
     upkeep: Upkeep,
+    cleared: Cleared,
     /// The next vector has frames.
     frames: bool,
     // Keeps the worker's mailbox open.
@@ -135,11 +139,13 @@ impl Harness {
             tracer,
             events: None,
             samples: None,
+            log: None,
             discovery: None,
             places,
             entropy,
             decapsulated: 0,
             upkeep: Upkeep::default(),
+            cleared: Cleared::default(),
             frames: false,
             _commands: commands,
         };
@@ -311,12 +317,14 @@ impl Harness {
 
     /// The SPDs.
     pub fn spds(&self) -> Vec<stats::SpdStats> {
-        self.root.with(|root| policies::lists(&self.model, root))
+        self.root.with(|root| policies::lists(&self.model, root, &self.cleared))
     }
 
     /// The pairs of SAs, in the order of the configuration.
     pub fn sas(&self) -> Vec<stats::SaStats> {
-        self.root.with(|root| crate::engine::sas::rows(&self.model, &self.map, root, (&self.upkeep, self.now())))
+        self.root.with(|root| {
+            crate::engine::sas::rows(&self.model, &self.map, root, (&self.upkeep, &self.cleared, self.now()))
+        })
     }
 
     /// The tunnels, in the order of the configuration.
@@ -391,6 +399,22 @@ impl Harness {
         self.worker.events.connect(producer, None);
         self.events = Some(events);
         self.limit();
+    }
+
+    /// Logs translations from now on, for the caller ([`Harness::nat_events`]).
+    pub fn log_translations(&mut self) {
+        let (producer, events) = ring(LOG_RING);
+        self.worker.sessions.log.connect(producer, None, Arc::default());
+        self.log = Some(events);
+    }
+
+    /// The events of translations since the last call.
+    pub fn nat_events(&mut self) -> Vec<NatEvent> {
+        let mut taken = Vec::new();
+        if let Some(events) = &mut self.log {
+            events.pop(LOG_RING, |event| taken.push(event));
+        }
+        taken
     }
 
     /// Takes samples from now on, for the caller ([`Harness::samples`]).
@@ -483,6 +507,16 @@ impl Harness {
         self.discovery.as_ref()?.keeper.table.next()
     }
 
+    /// Begins the counters of SAs and SPDs with 0.
+    pub fn clear_ipsec(&mut self) {
+        let (upkeep, now) = (&self.upkeep, self.now());
+        let Harness { model, map, root, cleared, .. } = self;
+        root.with(|root| {
+            cleared.clear_sas(crate::engine::sas::counted(model, map, root, (upkeep, now)));
+            policies::clear(root, cleared);
+        });
+    }
+
     /// Has the control side look at SAs: the worker makes the packets that are due in the next run. Returns what there is to
     /// tell people.
     pub fn tend_sas(&mut self) -> Vec<News> {
@@ -539,6 +573,12 @@ impl Harness {
     /// Moves the clock on. It never goes back.
     pub fn set_time(&mut self, time: Time) {
         self.clock.set(time);
+    }
+
+    /// Whether the worker has work without packets: sessions to visit, held packets whose time is over.
+    pub fn is_due(&mut self) -> bool {
+        let now = self.now();
+        self.worker.is_due(now)
     }
 
     /// Adds a frame to the next vector, as received by the port of an interface (the model's index). False when the

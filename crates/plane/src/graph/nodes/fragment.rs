@@ -31,7 +31,7 @@ pub(super) fn run<K: Family>(context: &mut Context<'_>, pieces: &mut Vector, vec
             context.next.refuse(packet, place, Reason::NoRoute);
             continue;
         };
-        // Its checksum covers all pieces: nobody could complete it later.
+        // Its checksum covers all pieces, so it cannot be completed later.
         checksum::complete(packet);
         if packet.state().intersects(ORIGINATED | ENCAPSULATED) {
             allow(packet, context.random);

@@ -79,7 +79,7 @@ fn receive(context: &mut Context<'_>, copies: &mut Vector, packet: &mut Packet) 
         Fields::NeighborSolicitation { target, source_mac } => {
             let own = interface.has(IpAddr::V6(target));
             if !own && interface.is_tentative(target) {
-                // Nobody is answered before it is ours (RFC 4862, 5.4.3).
+                // An address is not answered for before it is the gateway's (RFC 4862, 5.4.3).
                 hear(context, number)?;
                 context.events.tell(event, &context.counters.events_lost);
                 return Ok(Answer::Noted);

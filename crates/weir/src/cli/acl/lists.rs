@@ -91,7 +91,7 @@ pub(super) enum Lists {
         list: String,
         /// The interface
         interface: String,
-        /// For packets that come in, or for those that leave
+        /// The direction of the packets
         #[arg(value_enum)]
         direction: Direction,
         /// Before this list of the interface
@@ -106,7 +106,7 @@ pub(super) enum Lists {
         list: String,
         /// The interface
         interface: String,
-        /// For packets that come in, or for those that leave
+        /// The direction of the packets
         #[arg(value_enum)]
         direction: Direction,
         #[command(flatten)]

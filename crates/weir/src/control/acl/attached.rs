@@ -25,7 +25,7 @@ pub struct AttachRequest {
     pub source: String,
     /// The interface.
     pub interface: String,
-    /// For packets that come in, or for those that leave.
+    /// The direction of the packets.
     pub direction: Direction,
     /// The list in front of which an attached list stands; `None`: it is the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -105,7 +105,7 @@ impl Edited {
         }
     }
 
-    /// Applies the edits to other lists, of those that `is_there` knows. Also returns the edits that do not apply, each with
+    /// Applies the edits to other lists; `is_there` knows the lists that exist. Also returns the edits that do not apply, each with
     /// whether it attached a list.
     fn rebased(&self, declared: Vec<String>, is_there: impl Fn(&str) -> bool) -> (Edited, Vec<(String, bool)>) {
         let mut lost = Vec::new();
@@ -221,8 +221,8 @@ impl Attachments {
         Ok((gateway, all, report))
     }
 
-    /// Applies the edits to a new configuration; `live` are the live lists. Returns the edits, those that end, and whether
-    /// packets might pass without these.
+    /// Applies the edits to a new configuration; `live` are the live lists. Returns the edits, the edits that end, and whether
+    /// packets might pass without one of these.
     pub(crate) fn carry(&self, gateway: &mut Gateway, live: &[String]) -> (Attachments, Vec<Lost>, bool) {
         let (mut all, mut lost, mut protects) = (Attachments::default(), Vec::new(), false);
         for ((interface, direction), edited) in &self.0 {

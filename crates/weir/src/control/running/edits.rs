@@ -62,7 +62,7 @@ impl Running {
         }
         let (origins, samplers) = (gateway.origins.clone(), gateway.samplers.clone());
         let state = gateway.ipsec.state.clone();
-        // What is told of lost changes names interfaces by it. Only reloads put another into force.
+        // Reports of lost edits name interfaces by this model. Only reloads put another into force.
         let before = self.engine.model();
         let (nat, lost_nat) = self.nat_so_far().carry(&mut gateway);
         let (attached, lost_lists, protects) = self.attached_so_far().carry(&mut gateway, &self.live_lists());

@@ -6,7 +6,7 @@ use weir_packet::checksum;
 use weir_packet::esp::UDP_CHECKSUM;
 use weir_packet::packet::Packet;
 use weir_packet::parse::{self, ParseFlags};
-use weir_packet::vector::{Indices, Vector};
+use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_packet::wire::{ipv4, ipv6, protocol};
 
 use super::super::stage::Stage;
@@ -14,7 +14,8 @@ use super::super::{Context, handover, session, tunnel};
 use super::build::{self, Draw};
 use super::jobs::{BATCH, no_jobs};
 use super::path::{self, Path};
-use super::{fragments, segments, warm};
+use super::warm::Sas;
+use super::{fragments, segments};
 use crate::graph::flags::{ENCAPSULATED, ORIGINATED, TUNNELLED};
 use crate::graph::flow::Unlearned;
 use crate::graph::peer::Peer;
@@ -44,12 +45,16 @@ struct Ready<'a> {
 
 pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     let mut path = Path { sa: NONE, mtu: 0, told: 0 };
-    let mut places = frame.places();
+    let places = frame.places();
     let mut is_queueing = false;
-    while !places.is_empty() {
-        let (batch, rest) = places.split_at(places.len().min(BATCH));
-        places = rest;
-        is_queueing = run_batch(context, vector, batch, &mut path, is_queueing);
+    let mut numbers = [NONE; VECTOR];
+    numbers.iter_mut().zip(places).for_each(|(number, &place)| *number = vector[place].forwarding());
+    let sas = Sas::new(context, &numbers[..places.len()]);
+    sas.outbound(context, 0, BATCH);
+    sas.outbound_parts(context, vector, places, 0);
+    for from in (0..places.len()).step_by(BATCH) {
+        sas.outbound(context, from + BATCH, BATCH);
+        is_queueing = run_batch(context, vector, (places, from), (&sas, &mut path), is_queueing);
     }
 }
 
@@ -57,14 +62,13 @@ pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, fram
 fn run_batch(
     context: &mut Context<'_>,
     vector: &mut Vector,
-    places: &[u8],
-    path: &mut Path,
+    (places, from): (&[u8], usize),
+    (sas, path): (&Sas<'_>, &mut Path),
     mut is_queueing: bool,
 ) -> bool {
-    warm::outbound(context, vector, places);
     let mut ready: [Option<Ready<'_>>; BATCH] = [None; BATCH];
     let mut count = 0;
-    for &place in places {
+    for &place in &places[from..places.len().min(from + BATCH)] {
         context.notes.forget(place, Unlearned::Spd);
         if is_queueing {
             fragments::queue(context, &mut vector[place], place);
@@ -92,6 +96,7 @@ fn run_batch(
     let count = number(context, vector, &mut ready, count);
     let ready = &mut ready[..count];
     let count = build_all(context, vector, ready);
+    sas.outbound_parts(context, vector, places, from + BATCH);
     seal(vector, &ready[..count]);
     for one in ready[..count].iter().flatten() {
         finish(context, &mut vector[one.place], one);
@@ -126,7 +131,6 @@ fn check<'a>(context: &mut Context<'a>, packet: &mut Packet, path: &mut Path) ->
     if context.peers.len() > 1 && !is_own(context, outbound) {
         return Ok(None);
     }
-    outbound.key.prefetch(packet.len());
     if packet.is_to_be_segmented() {
         return Err(Stop::Segment);
     }
@@ -314,7 +318,7 @@ fn seal(vector: &mut Vector, ready: &[Option<Ready<'_>>]) {
     let mut count = 0;
     // Places are in ascending order, so one walk over the packets finds them.
     let mut wanted = ready.iter().flatten().peekable();
-    for (place, packet) in vector.filled().iter_mut().enumerate() {
+    for (place, packet) in vector.filled().iter_mut().enumerate().skip(usize::from(first.place)) {
         let Some(one) = wanted.next_if(|one| usize::from(one.place) == place) else {
             if wanted.peek().is_none() {
                 break;

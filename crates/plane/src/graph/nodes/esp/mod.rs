@@ -9,6 +9,7 @@ mod jobs;
 mod originate;
 mod path;
 mod reported;
+mod seen;
 mod segments;
 mod selectors;
 mod warm;

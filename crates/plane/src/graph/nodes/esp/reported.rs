@@ -13,7 +13,7 @@ use crate::graph::record::Fate;
 use crate::graph::session;
 use crate::root::Root;
 use crate::root::family::Family;
-use crate::root::ipsec::{Outbound, Sa};
+use crate::root::ipsec::Outbound;
 
 /// The number of last sequence numbers that an error may quote. At a million packets a second, it may be a second old.
 const RECENT: u64 = 1 << 20;
@@ -85,7 +85,7 @@ fn find_in<'a, K: Family>(root: &'a Root, packet: &Packet) -> Option<Report<'a>>
     let (spi, low, ports) = esp(&quoted, frame)?;
     let vrf = root.interfaces.get(packet.interface() as usize)?.vrf;
     let sa = root.ipsec.outbound(vrf, (source.address(), destination.address()), spi)?;
-    let outbound = sa.outbound.as_ref().filter(|_| ports == ports_of(sa))?;
+    let outbound = sa.outbound.as_ref().filter(|_| ports == sa.udp)?;
     let total = total_length::<K>(header)?;
     let mtu = believed(told, total, K::IS_V4)?;
     is_recent(outbound, low).then_some(Report { outbound, mtu })
@@ -118,11 +118,6 @@ fn esp(quoted: &Parsed, frame: &[u8]) -> Option<(u32, u32, Option<(u16, u16)>)> 
     };
     let &[a, b, c, d, e, f, g, h] = esp.first_chunk::<8>()?;
     Some((u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]), ports))
-}
-
-/// The ports of ESP in UDP, from the gateway to the peer.
-fn ports_of(sa: &Sa) -> Option<(u16, u16)> {
-    sa.encapsulation.map(|own| (own.local_port, own.remote_port))
 }
 
 /// The length that a quoted header says its packet has.
