@@ -35,4 +35,5 @@ mod reload;
 mod sav;
 mod sessions;
 mod traceroute;
+mod tunnels;
 mod vlan;

@@ -64,7 +64,11 @@ impl Stations<'_> {
         let peer = || interface.peer.map(|mac| (MacAddress(mac), Kind::Rewrite));
         let known = fixed().or_else(learned).or_else(peer);
         let (mac, kind) = known.unwrap_or((MacAddress::ZERO, Kind::Neighbor));
-        let (l2, l2_len) = link_layer(mac, interface.mac, tags);
+        let (kind, (l2, l2_len)) = match interface.is_linkless {
+            // There is one station at the other end, and it has no hardware address.
+            true => (Kind::Rewrite, ([0; MAX_L2], 0)),
+            false => (kind, link_layer(mac, interface.mac, tags)),
+        };
         Adjacency { kind, l2_len, l2, port: interface.port, interface: number, mtu: interface.mtu, next_hop: address }
     }
 

@@ -23,6 +23,7 @@ mod show;
 mod stuck;
 mod traced;
 mod translations;
+mod tunnels;
 mod upkeep;
 mod why;
 mod workers;

@@ -44,7 +44,7 @@ use super::samples::Reader as SampleReader;
 use super::stuck::Rounds;
 use super::traced::TraceRow;
 use super::upkeep::Upkeep;
-use super::{policies, sas, translations};
+use super::{policies, sas, translations, tunnels};
 
 /// How a gateway is to run.
 pub struct Options {
@@ -767,6 +767,13 @@ impl Engine {
     fn upkeep(&self) -> MutexGuard<'_, Upkeep> {
         // A step that panicked has left out the rest of the SAs, which the next step looks at.
         self.upkeep.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tunnels, in the order of the configuration.
+    pub fn tunnels(&self) -> Vec<stats::TunnelStats> {
+        let (model, map) = self.control.in_force();
+        let now = self.clock.now();
+        self.root.with(|root| tunnels::rows(&model, &map, root, now))
     }
 
     /// The sequence numbers and the windows of the SAs in force, and the digests of their keys; and the directory in which numbers

@@ -13,6 +13,7 @@ mod route;
 mod sample;
 mod sav;
 mod spd;
+mod tunnel;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -42,6 +43,7 @@ pub use sav::{
     SavRule, SavRules, Scope, SpecialAction, SpecialSources, Urpf, UrpfMode,
 };
 pub use spd::{Spd, SpdAction, SpdCache, SpdIndex, SpdRule};
+pub use tunnel::{OuterTtl, Tunnel};
 
 /// A whole gateway.
 #[derive(Debug, Clone, PartialEq)]
@@ -232,6 +234,22 @@ pub enum InterfaceKind {
     },
     /// The way in of packets that SAs decrypted: no port, and no packet leaves by it.
     Ipsec,
+    /// A tunnel to another host: no port, but packets of others.
+    Tunnel(Tunnel),
+}
+
+impl InterfaceKind {
+    /// Packets have no link-layer header, and leave: it is a tunnel of packets of IP.
+    #[must_use]
+    pub fn is_linkless(&self) -> bool {
+        matches!(self, InterfaceKind::Tunnel(tunnel) if !tunnel.carrier.is_ethernet())
+    }
+
+    /// No port of its own or of another interface carries the packets.
+    #[must_use]
+    pub fn is_portless(&self) -> bool {
+        matches!(self, InterfaceKind::Ipsec | InterfaceKind::Tunnel(_))
+    }
 }
 
 /// A VLAN tag to match and to put on.

@@ -151,6 +151,8 @@ pub trait Gateway: Send + Sync + 'static {
     fn clear_flows(&self, filter: Option<&str>) -> Result<usize, Box<Refusal>>;
     /// The pairs of SAs.
     fn sas(&self) -> Vec<stats::SaStats>;
+    /// The tunnels.
+    fn tunnels(&self) -> Vec<stats::TunnelStats>;
     /// The engines of IPsec.
     fn crypto(&self) -> Crypto;
     /// The lists of rules that translate.

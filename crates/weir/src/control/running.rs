@@ -398,6 +398,10 @@ impl Gateway for Running {
         self.engine.sas()
     }
 
+    fn tunnels(&self) -> Vec<stats::TunnelStats> {
+        self.engine.tunnels()
+    }
+
     fn crypto(&self) -> Crypto {
         Crypto::new(weir_crypto::engines::known(), &self.engine.sas())
     }

@@ -149,6 +149,28 @@ pub(crate) fn sas() -> Vec<SaStats> {
     }]
 }
 
+/// A tunnel that has refused packets.
+pub(crate) fn tunnels() -> Vec<TunnelStats> {
+    let traffic = |packets: u64| Traffic { packets, bytes: packets * 100 };
+    vec![TunnelStats {
+        name: "vx".to_owned(),
+        carrier: weir_packet::tunnel::Carrier::Vxlan,
+        id: weir_packet::tunnel::Id::network(100),
+        port: 4789,
+        local: "198.51.100.1".parse().unwrap(),
+        remote: "203.0.113.1".parse().unwrap(),
+        vrf: "default".to_owned(),
+        mtu: 1450,
+        path_mtu: Some(1400),
+        outbound: traffic(900),
+        inbound: traffic(800),
+        refused: 3,
+        too_long: 2,
+        lowered: 1,
+        origin: "edge.toml:30".to_owned(),
+    }]
+}
+
 /// A rule that translates, a translation of it, and its addresses.
 pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
     let rule = weir_plane::model::NatRule {

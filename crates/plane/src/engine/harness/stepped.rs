@@ -27,7 +27,7 @@ use crate::graph::session::{LOG_RING, NatEvent};
 use crate::graph::streams::Stream;
 use crate::graph::trace::Tracer;
 use crate::graph::worker::{Command, Shared, UNASKED, Worker};
-use crate::model::{self, InterfaceKind, IpFamily, Origin, Place, SaIndex};
+use crate::model::{self, InterfaceIndex, InterfaceKind, IpFamily, Origin, Place, SaIndex};
 use crate::neighbor::Known;
 use crate::neighbor::control::{self, Keeper, News, Work};
 use crate::node::Node;
@@ -35,7 +35,7 @@ use crate::reason::Reason;
 use crate::root::{Adjacency, Kind, NONE, Root};
 use crate::stats::{self, Conservation};
 
-use super::outcome::{Filtered, Outcome, Piece, RouteTaken, Secured, Unlisted, Verdict};
+use super::outcome::{Filtered, Outcome, Piece, RouteTaken, Secured, Tunnelled, Unlisted, Verdict};
 use crate::engine::cleared::Cleared;
 use crate::engine::flows::{self, Compiled, First, FlowFilter, FlowOrder};
 use crate::engine::traced::TraceRow;
@@ -325,6 +325,11 @@ impl Harness {
         self.root.with(|root| {
             crate::engine::sas::rows(&self.model, &self.map, root, (&self.upkeep, &self.cleared, self.now()))
         })
+    }
+
+    /// The tunnels, in the order of the configuration.
+    pub fn tunnels(&self) -> Vec<stats::TunnelStats> {
+        self.root.with(|root| crate::engine::tunnels::rows(&self.model, &self.map, root, self.now()))
     }
 
     /// The sequence numbers of each outbound key that was ever in force, by the digest of the key.
@@ -656,6 +661,7 @@ impl Harness {
                     nat: Vec::new(),
                     spd: Vec::new(),
                     sas: Vec::new(),
+                    tunnels: Vec::new(),
                     route: None,
                     waits: false,
                 });
@@ -706,6 +712,15 @@ impl Harness {
             Fate::Secured { sa, inbound } => {
                 let index = self.map.sas.iter().position(|&number| number == sa);
                 outcome.sas.extend(index.map(|index| Secured { sa: SaIndex(index as u32), inbound }));
+                if inbound {
+                    // What was inside has a route of its own.
+                    outcome.route = None;
+                }
+            }
+            Fate::Tunnelled { interface, inbound } => {
+                let index = self.map.interfaces.iter().position(|&number| number == interface);
+                let interface = index.map(|index| InterfaceIndex(index as u32));
+                outcome.tunnels.extend(interface.map(|interface| Tunnelled { interface, inbound }));
                 if inbound {
                     // What was inside has a route of its own.
                     outcome.route = None;
@@ -787,7 +802,7 @@ impl Harness {
     /// The index in the model of the port that carries an interface of the model.
     pub fn port_of(&self, index: u32) -> u32 {
         match self.model.interfaces[index as usize].kind {
-            InterfaceKind::Port { .. } | InterfaceKind::Ipsec => index,
+            InterfaceKind::Port { .. } | InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) => index,
             InterfaceKind::Vlan { parent, .. } => parent.0,
         }
     }

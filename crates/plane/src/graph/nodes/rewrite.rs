@@ -5,9 +5,9 @@ use weir_packet::packet::Packet;
 use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::{ipv4, ipv6, udp};
 
-use super::{Context, flow, next_hop, plain};
+use super::{Context, flow, next_hop, plain, tunnel};
 use crate::graph::events::Event;
-use crate::graph::flags::{ENCAPSULATED, ORIGINATED, PIECEMEAL};
+use crate::graph::flags::{ENCAPSULATED, ORIGINATED, PIECEMEAL, TUNNELLED};
 use crate::graph::hold::Key;
 use crate::node::Node;
 use crate::reason::Reason;
@@ -29,6 +29,9 @@ pub(super) fn mtu<K: Family>(packet: &Packet, adjacency: &Adjacency) -> u32 {
 #[cold]
 fn too_long<K: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
     let originated = packet.state().intersects(ORIGINATED | ENCAPSULATED);
+    if packet.state().contains(TUNNELLED) {
+        tunnel::shorten(context, packet, usize::from(packet.mtu()));
+    }
     let may_fragment = || ipv4::Header::new(packet.l3()).is_ok_and(|header| !header.dont_fragment());
     match K::IS_V4 {
         true if (originated || may_fragment()) && packet.offload().gso == Gso::None => {
