@@ -221,7 +221,7 @@ fn ten_million_malformed_packets_are_accounted_for() {
         "no-headroom",
         "fragment-failed",
         "offload-mismatch",
-        // Nobody on these links speaks of others or advertises himself.
+        // No station on these links sends messages about others, or advertisements.
         "arp-not-for-us",
         "nd-not-for-us",
         "router-advertisement",
@@ -229,6 +229,9 @@ fn ten_million_malformed_packets_are_accounted_for() {
         "nesting-limit",
         // There are no SAs.
         "esp-no-sa",
+        "esp-no-outbound",
+        "esp-expired",
+        "esp-keepalive",
         "esp-replay",
         "esp-auth",
         "esp-malformed",

@@ -171,7 +171,7 @@ def asymmetric():
     case.protect(wire.udp(L4, "192.168.1.9", 1, 2, data(rng, 30)), a)
     lonely = Sa("t1", remote=a.remote, spi_in=0x9999)
     case.drop(WAN, lonely.from_peer(wire.udp("192.168.1.9", L4, 1, 2, b"x" * 30)), "esp-no-sa", note="no inbound SA")
-    case.drop(LAN, wire.udp(L4, "192.168.2.9", 1, 2, data(rng, 30)), "esp-no-sa", note="no outbound SA", secret=True)
+    case.drop(LAN, wire.udp(L4, "192.168.2.9", 1, 2, data(rng, 30)), "esp-no-outbound", note="no outbound SA", secret=True)
     inner = wire.udp("192.168.2.9", L4, 1, 2, data(rng, 30))
     case.decrypt(b.from_peer(inner), inner)
     return case

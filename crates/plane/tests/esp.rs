@@ -334,7 +334,7 @@ fn ike_and_keepalives_are_not_esp() {
         frame
     };
     let keepalive = east.put("wan", &with(&[0xff]));
-    assert_eq!((keepalive.outcome.verdict, keepalive.out.len()), (Verdict::Local, 0));
+    assert_eq!((keepalive.outcome.verdict, keepalive.out.len()), (Verdict::Drop(Reason::EspKeepalive), 0));
     let ike = east.put("wan", &with(&[0, 0, 0, 0, 1, 2, 3, 4]));
     assert_eq!(ike.outcome.verdict, Verdict::Drop(Reason::LocalUnhandled));
     let esp = east.put("wan", &with(&[0, 0, 0, 1, 0, 0, 0, 1, 9, 9, 9, 9]));

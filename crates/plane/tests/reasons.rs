@@ -15,8 +15,8 @@ use weir_packet::wire::arp::Fields as Arp;
 use weir_packet::wire::nd::{self, Fields as Nd, RouterAdvertisement};
 use weir_plane::harness::{Harness, Options, Verdict};
 use weir_plane::model::{
-    FlowTable, IcmpLimits, LinkCheck, Match, Mechanism, NeighborDiscovery, NextHop, PerFamily, RateLimit, RatePer,
-    RateUnit, RouteTarget, Sa, SaMode, SavAction, SavLayout, SavPolicy, Urpf, UrpfMode,
+    FlowTable, IcmpLimits, Lifetime, Lifetimes, LinkCheck, Match, Mechanism, NeighborDiscovery, NextHop, PerFamily,
+    RateLimit, RatePer, RateUnit, RouteTarget, Sa, SaMode, SavAction, SavLayout, SavPolicy, Urpf, UrpfMode,
 };
 use weir_plane::reason::Reason;
 use weir_port::Transmitter;
@@ -60,12 +60,58 @@ fn of_ipsec() -> Vec<Reason> {
     for frame in [forged, unknown, congested.clone(), congested, dummy, malformed] {
         east.put("wan", &frame);
     }
+    let encapsulation = udp();
+    let lifetimes = Lifetimes { hard: Lifetime { packets: Some(1), ..Lifetime::default() }, ..Lifetimes::default() };
+    let mut mortal = kit::esp::east(&[Sa { encapsulation, lifetimes, ..tunnel.clone() }]).rig();
+    mortal.protect(0, &[&packet]);
+    mortal.harness.tend_sas();
+    mortal.protect(0, &[&packet]);
+    let text = "udp from 198.51.100.1 port 4500 to 198.51.100.2 port 4501 length 29";
+    let mut keepalive = frame(text, own_mac(1));
+    *keepalive.last_mut().unwrap() = 0xff;
+    mortal.put("wan", &keepalive);
+    let mut deaf = kit::esp::east(&[Sa { inbound: None, ..tunnel.clone() }]).rig();
+    deaf.protect(0, &[&packet]);
     let mut checked = kit::esp::east(&[tunnel]);
     checked.0.ipsec.unchecked = false;
     let mut checked = checked.rig();
     checked.put("wan", &marked);
-    let rigs = [&west, &east, &checked];
+    let rigs = [&west, &east, &checked, &mortal, &deaf];
     Reason::ALL.iter().copied().filter(|&reason| rigs.iter().any(|rig| rig.harness.drops(reason) > 0)).collect()
+}
+
+/// Packets of tunnels that carry nothing, and one that is routed into its own tunnel.
+fn of_tunnels() -> Vec<Reason> {
+    use kit::tunnel::*;
+    use weir_packet::tunnel::Carrier;
+    const TEXT: &str = "udp from 10.1.0.2 port 7 to 10.2.0.2 port 9 length 100";
+    let own = |carrier| tunnel(carrier, V4);
+    let sent = |carrier| west(own(carrier), &[]).rig().send("lan", TEXT).out.remove(0).1;
+    // The header of the carrier begins behind UDP.
+    const HEADER: usize = 14 + 20 + 8;
+    let edits: [(Carrier, usize, u8); 6] = [
+        (Carrier::Vxlan, HEADER + 6, 9),
+        (Carrier::Vxlan, HEADER, 0),
+        (Carrier::Vxlan, 14 + 26, 9),
+        (Carrier::Vxlan, 14 + 1, 3),
+        (Carrier::Gue, HEADER + 2, 1),
+        (Carrier::Gue, HEADER, 0x20),
+    ];
+    let mut seen = Vec::new();
+    for (carrier, at, octet) in edits {
+        let mut frame = sent(carrier);
+        frame[at] = octet;
+        mend(&mut frame);
+        let mut east = east(own(carrier), &[]).rig();
+        east.put("wan", &frame);
+        seen.extend(Reason::ALL.iter().copied().filter(|&reason| east.harness.drops(reason) > 0));
+    }
+    let mut looping = west(own(Carrier::Gre), &[]).via("198.51.100.2/32", &["tun"]);
+    looping.0.neighbors.clear();
+    let mut looping = looping.rig();
+    looping.send("lan", TEXT);
+    seen.extend((looping.harness.drops(Reason::TunnelLoop) > 0).then_some(Reason::TunnelLoop));
+    seen
 }
 
 fn rig() -> Rig {
@@ -384,6 +430,7 @@ fn every_reason_is_produced() {
     seen.extend(without_sessions());
     seen.extend(untranslated());
     seen.extend(of_ipsec());
+    seen.extend(of_tunnels());
     seen.extend(policed());
     seen.extend(on_the_link());
     seen.extend(fragments());

@@ -252,5 +252,5 @@ fn caches_and_reloads_change_no_verdict() {
     let mut build = of_east(&["protect 0 udp"]);
     build.0.sas = vec![mirrored(&Sa { name: "other".into(), inbound: None, outbound: None, ..own.clone() })];
     east.reload(build);
-    east.drops("lan", BOTH[0].1, Reason::EspNoSa);
+    east.drops("lan", BOTH[0].1, Reason::EspNoOutbound);
 }

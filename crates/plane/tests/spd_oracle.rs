@@ -282,7 +282,7 @@ fn follows_the_linear_search(seed: u64, cache: SpdCache) {
                 let expected = match found.map(|at| rules[at].action) {
                     Some(SpdAction::Bypass) => Verdict::Forward,
                     Some(SpdAction::Discard) => Verdict::Drop(Reason::SpdDiscard),
-                    Some(SpdAction::Protect(_)) if output => Verdict::Drop(Reason::EspNoSa),
+                    Some(SpdAction::Protect(_)) if output => Verdict::Drop(Reason::EspNoOutbound),
                     Some(SpdAction::Protect(_)) => Verdict::Drop(Reason::SpdUnprotected),
                     None => Verdict::Drop(Reason::SpdNoMatch),
                 };

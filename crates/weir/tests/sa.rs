@@ -8,6 +8,7 @@ use tempfile::TempDir;
 use weir::config::{self, Code, Loaded};
 use weir::replay::Options;
 use weir::replay::explanation::{Explanation, explain};
+use weir_plane::model::Tfc;
 
 fn write(folder: &Path, name: &str, text: &str, mode: u32) {
     let path = folder.join(name);
@@ -19,7 +20,7 @@ fn write(folder: &Path, name: &str, text: &str, mode: u32) {
 fn check(sas: &str) -> (TempDir, Loaded) {
     let folder = tempfile::tempdir().unwrap();
     for (name, digit) in [("a", "1"), ("b", "2"), ("c", "3"), ("d", "1")] {
-        write(folder.path(), name, &digit.repeat(40), 0o600);
+        write(folder.path(), name, &format!("{digit}0{digit}1").repeat(10), 0o600);
     }
     let names = sas.split("[sa.").skip(1).filter_map(|own| Some(own.split_once(']')?.0));
     let rule = |(at, name): (usize, &str)| format!("\"protect ip from any to 10.{at}.0.0/16 sa {name}\"");
@@ -68,7 +69,7 @@ fn whole_pairs_have_nothing_wrong() {
     assert_eq!((gateway.sas.len(), gateway.sas[0].window), (1, 64));
     assert_eq!(gateway.ipsec.state.as_deref(), Some(folder.path().join("state").as_path()));
     let printed = format!("{:?}", gateway.sas);
-    assert!(!printed.contains("11111111") && !printed.contains("17, 17"), "{printed}");
+    assert!(!printed.contains("10111011") && !printed.contains("16, 17"), "{printed}");
     // The same SPI at two addresses is two SPIs; in two directions, too.
     let pairs =
         sa("one", "198.51.100.1", &keys(500, 500, "a", "b")) + &sa("two", "198.51.100.7", &keys(500, 500, "c", "b"));
@@ -112,9 +113,48 @@ fn null_needs_no_key_and_the_word_insecure() {
 }
 
 #[test]
+fn the_engine_is_chosen_for_all_sas_or_refused() {
+    let pair = |algorithm: &str| {
+        format!(
+            "[[interface]]\nname = \"wan\"\nport = \"null\"\naddress = \"198.51.100.1/24\"\nspd = \"edge\"\n\
+            [spd.edge]\nrules = [\"protect ip from any to any sa one\"]\n[sa.one]\n\
+            local = \"198.51.100.1\"\nremote = \"198.51.100.2\"\nalgorithm = \"{algorithm}\"\n\
+            tfc = \"mtu\"\ndummies = \"10pps\"\nencapsulation = {{ keepalive = \"off\" }}\n\
+            lifetime = {{ hard = {{ time = \"1h\", octets = 7 }} }}\n\
+            out = {{ spi = 300, key-file = \"key\" }}\n"
+        )
+    };
+    let native = weir_crypto::engines::by_name("native").map(|engine| engine.name());
+    for (engine, algorithm, octets, expected) in [
+        ("engine = \"auto\"", "aes128gcm16", 20, Some(native.unwrap_or("aws-lc"))),
+        ("engine = \"native\"", "aes128gcm16", 20, native),
+        ("engine = \"aws-lc\"", "aes128gcm16", 20, Some("aws-lc")),
+        ("", "aes128-sha256", 48, Some("aws-lc")),
+        ("engine = \"native\"", "aes128-sha256", 48, None),
+        ("engine = \"fast\"", "aes128gcm16", 20, None),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), "key", &"1011".repeat(octets / 2), 0o600);
+        let text = format!("version = 1\n[ipsec]\nstate = \"s\"\n{engine}\n{}", pair(algorithm));
+        write(folder.path(), "weir.toml", &text, 0o644);
+        let loaded = config::check(&folder.path().join("weir.toml"));
+        let made = loaded.gateway.as_ref().map(|gateway| {
+            let sa = &gateway.sas[0];
+            assert_eq!((sa.dummies, sa.tfc, sa.lifetimes.hard.octets), (10, Some(Tfc::Mtu), Some(7)));
+            assert_eq!(sa.encapsulation.unwrap().keepalive, None);
+            sa.outbound.as_ref().unwrap().key().engine_name()
+        });
+        assert_eq!(made, expected, "{engine} {algorithm}: {}", loaded.text(false));
+        if expected.is_none() {
+            assert_eq!(codes(&loaded), [Code::InvalidValue], "{}", loaded.text(false));
+        }
+    }
+}
+
+#[test]
 fn key_files_that_others_can_read_are_refused() {
     let folder = tempfile::tempdir().unwrap();
-    write(folder.path(), "key", &"1".repeat(40), 0o640);
+    write(folder.path(), "key", &"1011".repeat(10), 0o640);
     write(folder.path(), "short", "11 22", 0o600);
     let pair = "[[interface]]\nname = \"wan\"\nport = \"null\"\naddress = \"198.51.100.1/24\"\nspd = \"edge\"\n\
         [spd.edge]\nrules = [\"protect ip from any to any sa one\"]\n[sa.one]\n\
@@ -129,7 +169,7 @@ fn key_files_that_others_can_read_are_refused() {
         "{text}"
     );
     assert!(text.contains("short` has 2 octets; aes128gcm16 needs 20"), "{text}");
-    assert!(!text.contains("1111"), "{text}");
+    assert!(!text.contains("1011"), "{text}");
 }
 
 /// Explains a packet that comes in by `lan` or `wan` of a gateway with a pair in tunnel mode, one with UDP and one whose peer
@@ -137,7 +177,7 @@ fn key_files_that_others_can_read_are_refused() {
 fn explained(input: &str, packet: &str) -> Explanation {
     let folder = tempfile::tempdir().unwrap();
     for (name, digit) in [("a", "1"), ("b", "2"), ("c", "3")] {
-        write(folder.path(), name, &digit.repeat(40), 0o600);
+        write(folder.path(), name, &format!("{digit}0{digit}1").repeat(10), 0o600);
     }
     let pair = |name: &str, remote: &str, number: u32, key: &str, more: &str| {
         format!(

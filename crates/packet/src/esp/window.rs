@@ -5,12 +5,16 @@
 //!
 //! Numbers up to 0 count as received: no packet has them, and none of them is lost.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The smallest window, in numbers.
 pub const SMALLEST_WINDOW: u32 = 32;
 /// The largest window, in numbers.
 pub const LARGEST_WINDOW: u32 = 131_072;
+
+/// The longest gap between numbers that counts as loss. A sender that was killed leaves out the rest of the numbers that it had
+/// reserved.
+const JUMP: u64 = 1 << 16;
 
 /// The span in which the upper half of a number is guessed where there is no window: half of all numbers of 32 bits.
 const SPAN: u64 = 1 << 31;
@@ -23,8 +27,12 @@ const SPAN: u64 = 1 << 31;
 pub struct Window {
     /// A power of two; 0: every number is accepted.
     size: u32,
+    /// No number is accepted.
+    closed: AtomicBool,
     /// The greatest number that was accepted.
     top: AtomicU64,
+    /// The last number of the last gap that was too long to be loss; 0: there was none. Numbers up to it are not lost.
+    gap: AtomicU64,
     bits: Box<[AtomicU64]>,
 }
 
@@ -34,7 +42,13 @@ impl Window {
     pub fn new(size: u32) -> Option<Window> {
         let fits = size == 0 || size.is_power_of_two() && (SMALLEST_WINDOW..=LARGEST_WINDOW).contains(&size);
         let bits = (0..size.div_ceil(64)).map(|_| AtomicU64::new(u64::MAX)).collect();
-        fits.then_some(Window { size, top: AtomicU64::new(0), bits })
+        fits.then_some(Window {
+            size,
+            closed: AtomicBool::new(false),
+            top: AtomicU64::new(0),
+            gap: AtomicU64::new(0),
+            bits,
+        })
     }
 
     /// Returns a window of so many numbers that takes none up to `top`: for an SA that another window has served so far.
@@ -45,7 +59,7 @@ impl Window {
 
     /// Takes no number up to `top` any more, if it has accepted none so far: for an SA of an earlier run of the gateway.
     pub fn begin(&self, top: u64) {
-        // Somebody who has accepted a number meanwhile knows better.
+        // Another thread that has accepted a number meanwhile has the newer value.
         let _ = self.top.compare_exchange(0, top, Ordering::Relaxed, Ordering::Relaxed);
     }
 
@@ -55,6 +69,18 @@ impl Window {
         // The size divides 2^32, so the upper half says nothing about the place.
         let place = (low & self.size.wrapping_sub(1)) / 64;
         weir_base::prefetch::read(self.bits.as_ptr().wrapping_add(place as usize));
+    }
+
+    /// Accepts no number any more, whatever it is, or accepts numbers again: for an SA whose lifetime is over.
+    pub fn set_closed(&self, is_closed: bool) {
+        self.closed.store(is_closed, Ordering::Relaxed);
+    }
+
+    /// No number is accepted.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
     }
 
     /// Its size in numbers; 0 for none.
@@ -88,10 +114,13 @@ impl Window {
         Some(high << 32 | u64::from(low))
     }
 
-    /// A number was not accepted before, and does not lie behind the window.
+    /// A number was not accepted before, and does not lie behind the window, which is not closed.
     #[inline]
     #[must_use]
     pub fn is_new(&self, number: u64) -> bool {
+        if self.is_closed() {
+            return false;
+        }
         let top = self.top();
         if self.size == 0 || number > top {
             return number != 0;
@@ -100,7 +129,7 @@ impl Window {
     }
 
     /// Accepts a number whose packet is authentic, and moves the window. Returns how many numbers the window has left behind
-    /// that never came, counted from the first one accepted; `None`, and changes nothing, if the number is not new.
+    /// that never came, counted from the first one accepted, without gaps of more than 65,536 numbers; `None`, and changes nothing, if the number is not new.
     #[inline]
     pub fn accept(&self, number: u64) -> Option<u64> {
         if !self.is_new(number) {
@@ -132,14 +161,21 @@ impl Window {
             let (word, bit) = (self.word(number), self.bit(number));
             let before = word.load(Ordering::Relaxed);
             word.store(before & !bit, Ordering::Relaxed);
-            return u64::from(before & bit == 0);
+            return u64::from(before & bit == 0 && number.saturating_sub(size) > self.gap.load(Ordering::Relaxed));
         }
-        self.leave_many(top, ahead.min(size)) + ahead.saturating_sub(size)
+        let lost = self.leave_many(top, ahead.min(size));
+        if ahead > JUMP {
+            // A block that the sender left out, or an outage: no loss that a window could measure.
+            self.gap.store(number - 1, Ordering::Relaxed);
+            return lost;
+        }
+        lost + ahead.saturating_sub(size)
     }
 
     fn leave_many(&self, top: u64, count: u64) -> u64 {
         // Bits of a word that are used: all but in the smallest window.
         let width = u64::from(self.size.min(64));
+        let gap = self.gap.load(Ordering::Relaxed);
         let (mut at, mut left, mut lost) = (top + 1, count, 0);
         while left > 0 {
             let first = at & (width - 1);
@@ -147,7 +183,10 @@ impl Window {
             let mask = if these == 64 { u64::MAX } else { ((1 << these) - 1) << first };
             let word = self.word(at);
             let before = word.load(Ordering::Relaxed);
-            lost += u64::from((!before & mask).count_ones());
+            // The bits are those of numbers one size earlier. Those up to the gap are the lower bits.
+            let skipped = (gap + 1).saturating_sub(at.saturating_sub(u64::from(self.size))).min(these);
+            let counts = if skipped == these { 0 } else { mask & mask << skipped };
+            lost += u64::from((!before & counts).count_ones());
             word.store(before & !mask, Ordering::Relaxed);
             at += these;
             left -= these;

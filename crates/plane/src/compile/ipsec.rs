@@ -8,12 +8,20 @@ use std::sync::Arc;
 use weir_packet::esp::{Layout, Outer, Window};
 
 use super::map::Map;
-use crate::model::{self, Gateway, InterfaceKind, SaKey};
-use crate::root::ipsec::{Inbound, Ipsec, Outbound, Sa, SaCounters, Sequence, Sequences, SpiTable};
+use crate::model::{self, Gateway, InterfaceKind, SaKey, Tfc};
+use crate::root::ipsec::{
+    Inbound, Ipsec, Outbound, PathMtu, Paths, Sa, SaCounters, Sequence, Sequences, SpiTable, Upkeep,
+};
 use crate::root::{Interface, NONE};
+
+/// The longest packet that padding makes, in octets: small buffers have room for it.
+const LONGEST_PADDED: u32 = 1500;
 
 /// A digest of a secret.
 type Fingerprint = [u8; 16];
+
+/// The SPIs and keys of a pair.
+type Keys = [Option<(u32, Fingerprint)>; 2];
 
 /// The owner of a window: an inbound SA with its key.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -24,6 +32,15 @@ struct WindowOf {
     fingerprint: Fingerprint,
 }
 
+/// The owner of a learned MTU: an outbound SA.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct PathOf {
+    vrf: u16,
+    local: IpAddr,
+    remote: IpAddr,
+    spi: u32,
+}
+
 /// The SAs in force, and what outlives them.
 #[derive(Default)]
 pub(super) struct Store {
@@ -32,7 +49,10 @@ pub(super) struct Store {
     windows: HashMap<WindowOf, Arc<Window>>,
     /// The greatest numbers of SAs that are gone, for when they come back.
     tops: HashMap<WindowOf, u64>,
-    counters: HashMap<String, Arc<[SaCounters]>>,
+    /// By name, with the digests of both keys: a new key begins with new counters.
+    counters: HashMap<String, (Keys, Arc<[SaCounters]>)>,
+    paths: HashMap<PathOf, Arc<PathMtu>>,
+    learned: Arc<Paths>,
     current: Ipsec,
 }
 
@@ -53,7 +73,11 @@ impl Store {
         let counted = std::mem::take(&mut self.counters);
         let length = map.sas.iter().map(|&number| number as usize + 1).max().unwrap_or(0);
         let mut sas: Vec<Option<Arc<Sa>>> = vec![None; length];
+        let linked = gateway.interfaces.iter().filter(|own| own.kind != InterfaceKind::Ipsec);
+        let least_mtu = linked.map(|own| own.mtu).min().unwrap_or(0);
         let mut spis = Vec::new();
+        let mut peers = Vec::new();
+        let paths = std::mem::take(&mut self.paths);
         let mut ports = Vec::new();
         for (sa, &number) in gateway.sas.iter().zip(&map.sas) {
             let vrf = map.vrfs[usize::from(sa.vrf.0)];
@@ -69,15 +93,22 @@ impl Store {
                 };
                 self.windows.insert(of, Arc::clone(&window));
                 spis.push((vrf, sa.local, key.spi, number));
-                Some(Inbound { fingerprint: key.fingerprint(), spi: key.spi, key: Arc::clone(key.key()), window })
+                Some(Inbound { fingerprint: key.fingerprint(), spi: key.spi, key: key.key().clone(), window })
             });
-            let outbound = sa.outbound.as_ref().map(|key| self.outbound(key, gateway.ipsec.reserves));
+            let outbound = sa.outbound.as_ref().map(|key| {
+                let of = PathOf { vrf, local: sa.local, remote: sa.remote, spi: key.spi };
+                let path =
+                    Arc::clone(self.paths.entry(of).or_insert_with(|| paths.get(&of).cloned().unwrap_or_default()));
+                peers.push((vrf, sa.remote, key.spi, number));
+                self.outbound(key, gateway.ipsec.reserves, path)
+            });
             if inbound.is_some() {
                 ports.extend(sa.encapsulation.map(|own| own.local_port));
             }
-            let counters = counted.get(&sa.name).cloned();
+            let keys = [&sa.outbound, &sa.inbound].map(|key| key.as_ref().map(|key| (key.spi, key.fingerprint())));
+            let counters = counted.get(&sa.name).filter(|(own, _)| *own == keys).map(|(_, own)| Arc::clone(own));
             let counters = counters.unwrap_or_else(|| (0..workers).map(|_| SaCounters::default()).collect());
-            self.counters.insert(sa.name.clone(), Arc::clone(&counters));
+            self.counters.insert(sa.name.clone(), (keys, Arc::clone(&counters)));
             sas[number as usize] = Some(Arc::new(Sa {
                 name: sa.name.as_str().into(),
                 mode: sa.mode,
@@ -86,9 +117,11 @@ impl Store {
                 remote: sa.remote,
                 esn: sa.esn,
                 layout: layout(sa),
+                tfc: tfc(sa, &outer, least_mtu),
                 random_iv: sa.algorithm.needs_unpredictable_iv(),
                 outer,
                 encapsulation: sa.encapsulation,
+                udp,
                 dscp: sa.dscp,
                 ecn: sa.ecn,
                 df: sa.df,
@@ -97,6 +130,7 @@ impl Store {
                 home: home(interfaces, vrf, sa.local),
                 outbound,
                 inbound,
+                upkeep: Box::new(Upkeep { lifetimes: sa.lifetimes, dummies: sa.dummies }),
                 counters,
             }));
         }
@@ -107,12 +141,13 @@ impl Store {
         }
         ports.sort_unstable();
         ports.dedup();
-        let linked = gateway.interfaces.iter().filter(|own| own.kind != InterfaceKind::Ipsec);
         self.current = Ipsec {
             sas: sas.into(),
             spis: Arc::new(SpiTable::new(&spis)),
+            peers: Arc::new(SpiTable::new(&peers)),
+            paths: Arc::clone(&self.learned),
             ports: ports.into(),
-            least_mtu: linked.map(|own| own.mtu).min().unwrap_or(0),
+            least_mtu,
             unchecked: gateway.ipsec.unchecked,
         };
     }
@@ -128,14 +163,25 @@ impl Store {
         Arc::clone(self.sequences.entry(key.fingerprint()).or_insert_with(new))
     }
 
-    fn outbound(&mut self, key: &SaKey, reserves: bool) -> Outbound {
+    fn outbound(&mut self, key: &SaKey, reserves: bool, path: Arc<PathMtu>) -> Outbound {
         let sequence = self.sequence(key, reserves);
-        Outbound { spi: key.spi, key: Arc::clone(key.key()), fingerprint: key.fingerprint(), sequence }
+        Outbound { spi: key.spi, key: key.key().clone(), fingerprint: key.fingerprint(), sequence, path }
     }
 }
 
 fn layout(sa: &model::Sa) -> Layout {
     Layout::new(sa.algorithm.iv_octets(), sa.algorithm.icv_octets(), sa.algorithm.block_octets())
+}
+
+/// The octets that packets of an SA are padded to. Padded packets fit every interface, as well as the buffers that they lie in.
+fn tfc(sa: &model::Sa, outer: &Outer, least_mtu: u32) -> u16 {
+    let room = (least_mtu.min(LONGEST_PADDED) as usize).saturating_sub(outer.length());
+    let longest = layout(sa).longest(room).unwrap_or(0) as u16;
+    match sa.tfc {
+        None => 0,
+        Some(Tfc::Length(length)) => length.min(longest),
+        Some(Tfc::Mtu) => longest,
+    }
 }
 
 /// The number of the interface that has an address, or of any in its routing domain.

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ipnet::IpNet;
 use weir_base::clock::Clock;
@@ -13,12 +13,14 @@ use weir_packet::buffer::{Pool, PoolSize};
 use weir_port::links::Monitor;
 
 use super::alarm;
+use super::cleared::Cleared;
 use super::collect;
 use crate::compile::{
     AclEdit, AclEditRow, AclEdited, AclError, AclGroup, AclMembers, AclRestored, AclSaid, Compiler, Edit, Edited,
     EntryKey, LostEdits, Names, SavError, Settings, StageError,
 };
 use crate::graph::counters::{SessionCounters, WorkerCounters};
+use crate::graph::made::Made;
 use crate::graph::streams::Stream;
 use crate::graph::trace::Tracer;
 use crate::graph::worker::Command;
@@ -41,7 +43,8 @@ use super::report::{self, Baseline, Reloaded, count, difference, interfaces, oth
 use super::samples::Reader as SampleReader;
 use super::stuck::Rounds;
 use super::traced::TraceRow;
-use super::{policies, sas, translations};
+use super::upkeep::Upkeep;
+use super::{policies, sas, translations, tunnels};
 
 /// How a gateway is to run.
 pub struct Options {
@@ -55,7 +58,7 @@ pub struct Options {
     pub pin: bool,
 }
 
-/// What becomes of live edits that do not apply to a new model, and without which more packets might pass.
+/// The treatment of live edits that do not apply to a new model, and without which more packets might pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LostEdit {
     /// The model is refused.
@@ -87,6 +90,10 @@ pub enum Clear {
     Trace,
     /// Learned neighbours: they are resolved again when a packet needs them.
     Neighbors,
+    /// Counters of SAs.
+    Sa,
+    /// Counters of SPDs and of their caches.
+    Spd,
     /// All of these but neighbours, whose loss traffic would feel.
     All,
 }
@@ -105,6 +112,8 @@ pub struct Engine {
     pub(super) busy: Arc<AtomicUsize>,
     pub(super) rounds: Rounds,
     pub(super) samples: Option<SampleReader>,
+    pub(super) upkeep: Mutex<Upkeep>,
+    pub(super) cleared: Mutex<Cleared>,
 }
 
 impl Engine {
@@ -201,7 +210,7 @@ impl Engine {
             waker: waker.clone(),
         }));
         control.carry_out(&mut control.state(), None, work);
-        let samples = SampleReader::new(rings.samples, wakers, Arc::clone(&root), clock.clone());
+        let samples = SampleReader::new((rings.samples, rings.log), wakers, Arc::clone(&root), clock.clone());
         let parts = keeper::Parts { control: Arc::clone(&control), rings: rings.events, monitor };
         Ok(Engine {
             control,
@@ -215,6 +224,8 @@ impl Engine {
             busy,
             rounds: Rounds::default(),
             samples: Some(samples),
+            upkeep: Mutex::default(),
+            cleared: Mutex::default(),
         })
     }
 
@@ -227,8 +238,9 @@ impl Engine {
         self.reload_after(model, LostEdit::Refuse, |_| ())
     }
 
-    /// Reloads as [`Engine::reload`] does; `lost` says what becomes of edits that do not apply. Calls `before_force` with the sequence numbers of outbound SAs before the model comes
-    /// into force. The numbers that it reserves serve the first packets of new SAs.
+    /// Reloads as [`Engine::reload`] does; `lost` is the treatment of edits that do not apply. Calls `before_force`
+    /// with the sequence numbers of outbound SAs before the model comes into force. The numbers that it reserves serve
+    /// the first packets of new SAs.
     ///
     /// # Errors
     /// As for [`Engine::reload`].
@@ -393,7 +405,7 @@ impl Engine {
         let waiting = report::Waiting {
             packets: waiting(|counters| (&counters.queued, &counters.dequeued)),
             datagrams: waiting(|counters| (&counters.begun, &counters.ended)),
-            fragments: waiting(|counters| (&counters.set_aside, &counters.taken_up)),
+            fragments: waiting(|counters| (&counters.held_fragments, &counters.released)),
             remembered: self.workers.iter().map(|worker| worker.counters.remembered.value()).sum(),
             sources: self.workers.iter().map(|worker| worker.counters.spoofed.read().count()).sum(),
             sessions: self.sessions_in_use(),
@@ -723,7 +735,45 @@ impl Engine {
     /// The pairs of SAs, in the order of the configuration.
     pub fn sas(&self) -> Vec<stats::SaStats> {
         let (model, map) = self.control.in_force();
-        self.root.with(|root| sas::rows(&model, &map, root))
+        let upkeep = self.upkeep();
+        self.root.with(|root| sas::rows(&model, &map, root, (&upkeep, &self.cleared(), self.clock.now())))
+    }
+
+    /// Sends keepalives of SAs, and ends those whose lifetime is over. To be called about 20 times a second.
+    pub fn tend_sas(&self) {
+        let now = self.clock.now();
+        let due = {
+            let mut upkeep = self.upkeep();
+            self.root.with(|root| upkeep.step(now, &root.ipsec))
+        };
+        let mut packets: Vec<Vec<(u32, Made)>> = vec![Vec::new(); self.workers.len()];
+        for (number, made) in due.packets {
+            // Any worker may: numbers of a sequence are given to one at a time.
+            packets[number as usize % self.workers.len()].push((number, made));
+        }
+        for (worker, packets) in self.workers.iter().zip(packets).filter(|(_, packets)| !packets.is_empty()) {
+            worker.command(Command::Make(packets));
+        }
+        if !due.news.is_empty() {
+            self.control.state().report(due.news);
+        }
+    }
+
+    fn cleared(&self) -> MutexGuard<'_, Cleared> {
+        // Each part of it is replaced as a whole.
+        self.cleared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn upkeep(&self) -> MutexGuard<'_, Upkeep> {
+        // A step that panicked has left out the rest of the SAs, which the next step looks at.
+        self.upkeep.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tunnels, in the order of the configuration.
+    pub fn tunnels(&self) -> Vec<stats::TunnelStats> {
+        let (model, map) = self.control.in_force();
+        let now = self.clock.now();
+        self.root.with(|root| tunnels::rows(&model, &map, root, now))
     }
 
     /// The sequence numbers and the windows of the SAs in force, and the digests of their keys; and the directory in which numbers
@@ -742,7 +792,7 @@ impl Engine {
     /// The SPDs.
     pub fn spds(&self) -> Vec<stats::SpdStats> {
         let (model, _) = self.control.in_force();
-        self.root.with(|root| policies::lists(&model, root))
+        self.root.with(|root| policies::lists(&model, root, &self.cleared()))
     }
 
     /// The outside addresses of rules that translate sources.
@@ -910,6 +960,15 @@ impl Engine {
             if all || what == Clear::Bindings {
                 compiler.clear_bindings();
             }
+        }
+        if all || what == Clear::Sa {
+            let ((model, map), now) = (self.control.in_force(), self.clock.now());
+            let upkeep = self.upkeep();
+            let mut cleared = self.cleared();
+            self.root.with(|root| cleared.clear_sas(sas::counted(&model, &map, root, (&upkeep, now))));
+        }
+        if all || what == Clear::Spd {
+            self.root.with(|root| policies::clear(root, &mut self.cleared()));
         }
         if all || what == Clear::Trace {
             self.tracer.clear();

@@ -1,5 +1,6 @@
 //! A worker: one thread that takes vectors from its receive queues and runs the graph over them to completion.
 
+use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver as Mailbox};
@@ -24,6 +25,7 @@ use crate::graph::flags::{DECRYPTED, ORIGINATED};
 use crate::graph::flow::{Learned, Notes};
 use crate::graph::fragments::Fragments;
 use crate::graph::hold::{Hold, Key};
+use crate::graph::made::Made;
 use crate::graph::nodes::{self, Context, Limits, Next, Stage};
 use crate::graph::outlet::{Books, Outlet};
 use crate::graph::peer::Peer;
@@ -60,6 +62,8 @@ pub(crate) enum Command {
     Pace(Duration),
     /// Send this frame, link-layer header included, by the interface of this number.
     Send(u32, Box<[u8]>),
+    /// Make these packets for pairs of SAs by number.
+    Make(Vec<(u32, Made)>),
     /// Give sessions from this place on.
     Flows(u64, mpsc::Sender<Page>),
     /// End sessions, and say how many there were.
@@ -143,7 +147,7 @@ pub(crate) struct Worker {
     reassembly: Reassembly,
     fragments: Fragments,
     requeue: Requeue,
-    sessions: Sessions,
+    pub(crate) sessions: Sessions,
     flows: Learned,
     policies: PolicyCaches,
     notes: Box<Notes>,
@@ -153,6 +157,8 @@ pub(crate) struct Worker {
     pub(crate) samples: Samples,
     /// Frames to send, with the numbers of their interfaces.
     outgoing: Vec<(u32, Box<[u8]>)>,
+    /// Packets to make for pairs of SAs.
+    wanted: VecDeque<(u32, Made)>,
     next: Next,
     spare: Indices,
     limits: Limits,
@@ -226,6 +232,7 @@ impl Worker {
             events: Events::unheard(),
             samples,
             outgoing: Vec::new(),
+            wanted: VecDeque::new(),
             next: Next::new(),
             spare: Indices::new(),
             limits,
@@ -253,7 +260,7 @@ impl Worker {
             self.reassembly.give_up();
             self.fragments.give_up();
         }
-        if self.vector.is_empty() && self.outgoing.is_empty() && !self.is_due(now) {
+        if self.vector.is_empty() && self.outgoing.is_empty() && self.wanted.is_empty() && !self.is_due(now) {
             self.shared.counters.idle_loops.add(1);
             // Those in which something still waits.
             if self.transmitters.iter().flatten().any(Outlet::is_pending) {
@@ -307,6 +314,7 @@ impl Worker {
             }
             Command::Pace(max_latency) => self.max_latency = max_latency,
             Command::Send(interface, frame) => self.outgoing.push((interface, frame)),
+            Command::Make(packets) => self.wanted.extend(packets),
             // The command that waits for it may have ended.
             Command::Flows(from, to) => drop(to.send(self.flows(from, self.shared.clock.now()))),
             Command::EndFlows(ended, to) => drop(to.send(self.end_flows(&ended))),
@@ -324,7 +332,9 @@ impl Worker {
     /// Ends sessions; gives how many there were.
     pub(crate) fn end_flows(&mut self, ended: &[Ended]) -> usize {
         let count = self.sessions.end_all(ended);
-        self.sessions.end_vector(&self.shared.counters.sessions);
+        let guard = self.reader.pin();
+        self.sessions.end_vector(self.shared.root.load(&guard), &self.shared.counters.sessions);
+        self.sessions.log.flush();
         count
     }
 
@@ -336,7 +346,8 @@ impl Worker {
         self.sessions.adopt(root, self.workers);
         self.sessions.prepare();
         let done = self.sessions.recheck((root, &guard), from, now, counters);
-        self.sessions.end_vector(counters);
+        self.sessions.end_vector(root, counters);
+        self.sessions.log.flush();
         done
     }
 
@@ -347,7 +358,7 @@ impl Worker {
     }
 
     /// Packets wait for neighbours or for other fragments of their datagram, and something may be done about it now.
-    fn is_due(&mut self, now: Time) -> bool {
+    pub(crate) fn is_due(&mut self, now: Time) -> bool {
         if self.deadline().is_some_and(|deadline| deadline <= now) {
             return true;
         }
@@ -472,7 +483,8 @@ impl Worker {
     /// need not wait for its neighbour any more.
     pub(crate) fn run_injected(&mut self, decapsulated: usize) {
         let now = self.shared.clock.now();
-        if !self.vector.is_empty() || !self.outgoing.is_empty() || self.is_due(now) {
+        let is_told = !self.outgoing.is_empty() || !self.wanted.is_empty();
+        if !self.vector.is_empty() || is_told || self.is_due(now) {
             self.run(decapsulated, now);
         }
     }
@@ -500,6 +512,7 @@ impl Worker {
             events,
             samples,
             outgoing,
+            wanted,
             spare,
             cache,
             limits,
@@ -511,6 +524,7 @@ impl Worker {
         let guard = reader.pin();
         let root = shared.root.load(&guard);
         sessions.adopt(root, self.workers);
+        sessions.begin(now);
         flows.adopt(root, self.workers);
         policies.adopt(root, self.number);
         let mut context = Context {
@@ -543,6 +557,9 @@ impl Worker {
         if !outgoing.is_empty() {
             pass.send(outgoing, released);
         }
+        if !wanted.is_empty() {
+            pass.originate(wanted, released);
+        }
         if !pass.context.hold.is_empty() {
             pass.release(released);
         }
@@ -564,6 +581,7 @@ impl Worker {
         if pass.context.flows.deadline().is_some_and(|deadline| deadline <= now) {
             pass.forget();
         }
+        pass.context.sessions.log.flush();
         let remembered = &shared.counters.remembered;
         remembered.add((pass.context.fragments.len() as u64).wrapping_sub(remembered.value()));
         events.flush();
@@ -614,7 +632,7 @@ impl Worker {
         (self.taken, self.queues.iter().any(|queue| queue.state == Burst::More))
     }
 
-    /// Somebody has brought something, or something is due.
+    /// Returns whether another thread has brought work, or a time is due.
     pub(crate) fn is_called(&mut self) -> bool {
         let before = self.handled;
         self.read_mail();
@@ -671,7 +689,7 @@ impl Pass<'_, '_> {
     fn release(&mut self, vector: &mut Vector) {
         let Context { root, guard, seed, hold, events, counters, now, .. } = &mut *self.context;
         if hold.generation != root.generation {
-            hold.judge(root.generation, |key, packet| nodes::judge(root, guard, seed, key, packet));
+            hold.decide(root.generation, |key, packet| nodes::decide(root, guard, seed, key, packet));
         }
         hold.look_after(*now, |Key { interface, address }| {
             events.tell(Event::Wanted { interface, address }, &counters.events_lost)
@@ -699,7 +717,7 @@ impl Pass<'_, '_> {
         self.context.fragments.expire(self.context.now);
         self.send_on(vector, |context| {
             let packet = context.fragments.pop()?;
-            context.counters.taken_up.add(1);
+            context.counters.released.add(1);
             Some(packet)
         });
     }
@@ -710,7 +728,7 @@ impl Pass<'_, '_> {
         let Context { root, guard, sessions, rules, counters, now, .. } = &mut *self.context;
         let start = tsc::ticks();
         let visited = sessions.age((root, guard), *rules, &counters.sessions, *now);
-        sessions.end_vector(&counters.sessions);
+        sessions.end_vector(root, &counters.sessions);
         charge_age(counters, visited, start);
     }
 
@@ -799,6 +817,20 @@ impl Pass<'_, '_> {
         }
     }
 
+    /// Sends packets that the control side wants for pairs of SAs.
+    #[cold]
+    fn originate(&mut self, wanted: &mut VecDeque<(u32, Made)>, vector: &mut Vector) {
+        self.send_on(vector, |context| {
+            while let Some((sa, made)) = wanted.pop_front() {
+                if let Some(mut packet) = nodes::originate(context, sa, made) {
+                    packet.set_ordinal(UNASKED);
+                    return Some(packet);
+                }
+            }
+            None
+        });
+    }
+
     /// Runs the graph over a vector, whose first `parsed` packets have been parsed before. `fresh`: they come from the inputs.
     fn run(&mut self, vector: &mut Vector, parsed: usize, fresh: bool) {
         let Pass { context, tracer, spare, .. } = self;
@@ -847,7 +879,7 @@ impl Pass<'_, '_> {
         }
         vector.clear();
         if context.sessions.is_active() {
-            context.sessions.end_vector(&context.counters.sessions);
+            context.sessions.end_vector(context.root, &context.counters.sessions);
             context.sessions.prepare();
         }
         context.notes.end_pass();

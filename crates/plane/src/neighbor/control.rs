@@ -67,6 +67,28 @@ pub enum News {
         /// The name of the policy.
         policy: String,
     },
+    /// A soft lifetime of an SA is over: it needs a successor.
+    SaSoft {
+        /// The name of its pair.
+        sa: String,
+        /// It sends.
+        outbound: bool,
+        /// Its SPI.
+        spi: u32,
+        /// The limit that was reached: `time`, `packets` or `octets`.
+        limit: &'static str,
+    },
+    /// A hard lifetime of an SA is over: it sends and accepts nothing more.
+    SaExpired {
+        /// The name of its pair.
+        sa: String,
+        /// It sends.
+        outbound: bool,
+        /// Its SPI.
+        spi: u32,
+        /// The limit that was reached: `time`, `packets` or `octets`.
+        limit: &'static str,
+    },
     /// A forwarding table has no room for routes to neighbours: packets for them are lost. Reported every minute at
     /// most.
     NoRoomForNeighbors {
@@ -100,6 +122,17 @@ impl fmt::Display for News {
             }
             News::NeighborTableFull { limit } => {
                 write!(f, "the neighbour table is full at {limit} entries: neighbours that never answered are evicted")
+            }
+            News::SaSoft { sa, outbound, spi, limit } => {
+                let direction = if *outbound { "outbound" } else { "inbound" };
+                write!(f, "sa {sa}: the soft lifetime of its {direction} SA {spi:#x} is over ({limit}): rekey it")
+            }
+            News::SaExpired { sa, outbound, spi, limit } => {
+                let (direction, what) = if *outbound { ("outbound", "sends") } else { ("inbound", "accepts") };
+                write!(
+                    f,
+                    "sa {sa}: the hard lifetime of its {direction} SA {spi:#x} is over ({limit}): it {what} nothing more"
+                )
             }
             News::NoRoomForNeighbors { count } => {
                 let s = if *count == 1 { "" } else { "s" };
@@ -259,7 +292,7 @@ fn links(model: &model::Gateway, map: &Map, interfaces: &[Interface], announces:
         let (port, tags) = match interface.kind {
             InterfaceKind::Port { .. } => (index, None),
             InterfaceKind::Vlan { parent, outer, inner } => (parent.0, Some((outer, inner))),
-            InterfaceKind::Ipsec => (index, None),
+            InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) => (index, None),
         };
         let own = compiled.addresses.iter().chain(compiled.tentative.iter());
         links.push(Link {
@@ -270,7 +303,11 @@ fn links(model: &model::Gateway, map: &Map, interfaces: &[Interface], announces:
             addresses: own.map(|own| own.net).collect(),
             fixed: HashSet::new(),
             up: !compiled.down,
-            announces: interface.kind != InterfaceKind::Ipsec && announces(port) && compiled.peer.is_none(),
+            announces: match interface.kind {
+                InterfaceKind::Ipsec => false,
+                InterfaceKind::Tunnel(tunnel) => tunnel.carrier.is_ethernet(),
+                _ => announces(port) && compiled.peer.is_none(),
+            },
             router: interface.router_advertisement,
         });
     }

@@ -1,10 +1,11 @@
 //! Pairs of SAs, and their counters.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use weir_crypto::Algorithm;
 
-use crate::model::{Encapsulation, SaMode};
+use crate::model::{Encapsulation, Lifetimes, SaMode};
 
 /// A pair of SAs. Octets are those of inner packets from their IP header on.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,8 +32,34 @@ pub struct SaStats {
     pub outbound: Option<SaDirection>,
     /// From the peer to the gateway.
     pub inbound: Option<SaInbound>,
+    /// Keepalives that were sent.
+    pub keepalives: u64,
+    /// The limits of its use.
+    pub lifetimes: Lifetimes,
+    /// Packets of either direction behind a hard lifetime.
+    pub expired: u64,
     /// Where it was declared.
     pub origin: String,
+}
+
+/// The life of an SA so far.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SaLife {
+    /// The time since it came into force.
+    pub age: Duration,
+    /// How far its lifetimes are over.
+    pub phase: SaPhase,
+}
+
+/// A phase of the life of an SA.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SaPhase {
+    /// No lifetime is over.
+    Fresh,
+    /// A soft one is, by this limit.
+    Soft(&'static str),
+    /// A hard one is, by this limit.
+    Expired(&'static str),
 }
 
 /// An outbound SA.
@@ -54,6 +81,21 @@ pub struct SaDirection {
     pub exhausted: u64,
     /// Packets for which no sequence number was reserved.
     pub unreserved: u64,
+    /// The MTU of its path, if errors about its packets reported one.
+    pub path_mtu: Option<PathMtu>,
+    /// Dummy packets that were sent.
+    pub dummies: u64,
+    /// Its age and the phase of its life; `None`: it has just come into force.
+    pub life: Option<SaLife>,
+}
+
+/// The MTU of a path, as ICMP errors reported it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PathMtu {
+    /// The MTU, in octets.
+    pub mtu: u16,
+    /// The time for which it still counts.
+    pub left: Duration,
 }
 
 /// An inbound SA.
@@ -83,4 +125,34 @@ pub struct SaInbound {
     pub dummies: u64,
     /// Decrypted packets that fit no policy of the SA.
     pub selector: u64,
+    /// Its age and the phase of its life; `None`: it has just come into force.
+    pub life: Option<SaLife>,
+}
+
+impl SaStats {
+    /// The same with the counters since an earlier reading of them.
+    #[must_use]
+    pub(crate) fn since(mut self, before: &SaStats) -> SaStats {
+        let less = |value: &mut u64, before: u64| *value = value.saturating_sub(before);
+        if let (Some(own), Some(before)) = (&mut self.outbound, &before.outbound) {
+            less(&mut own.packets, before.packets);
+            less(&mut own.bytes, before.bytes);
+            less(&mut own.exhausted, before.exhausted);
+            less(&mut own.unreserved, before.unreserved);
+            less(&mut own.dummies, before.dummies);
+        }
+        if let (Some(own), Some(before)) = (&mut self.inbound, &before.inbound) {
+            less(&mut own.packets, before.packets);
+            less(&mut own.bytes, before.bytes);
+            less(&mut own.replayed, before.replayed);
+            less(&mut own.lost, before.lost);
+            less(&mut own.auth_failed, before.auth_failed);
+            less(&mut own.malformed, before.malformed);
+            less(&mut own.dummies, before.dummies);
+            less(&mut own.selector, before.selector);
+        }
+        less(&mut self.keepalives, before.keepalives);
+        less(&mut self.expired, before.expired);
+        self
+    }
 }

@@ -4,7 +4,9 @@ use std::net::IpAddr;
 
 use weir_crypto::{Algorithm, Job, Secret, engines};
 use weir_plane::harness::Outcome;
-use weir_plane::model::{Encapsulation, Origin, OuterDf, OuterDscp, OuterLabel, Sa, SaIndex, SaKey, SaMode, VrfIndex};
+use weir_plane::model::{
+    Encapsulation, Lifetimes, Origin, OuterDf, OuterDscp, OuterLabel, Sa, SaIndex, SaKey, SaMode, VrfIndex,
+};
 
 use super::{Build, Rig, ip, l3, own_mac};
 
@@ -40,6 +42,9 @@ pub fn sa(algorithm: &str, local: &str, remote: &str) -> Sa {
         df: OuterDf::Copy,
         flow_label: OuterLabel::Flow,
         hop_limit: 64,
+        lifetimes: Lifetimes::default(),
+        tfc: None,
+        dummies: 0,
         origin: Origin::default(),
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use weir_crypto::{Algorithm, Secret};
 use zeroize::Zeroizing;
 
-/// Octets of a key file, at most: no key has more digits, with all white space that anybody writes.
+/// The greatest length of a key file in octets: keys are shorter, with all usual white space.
 const LARGEST: u64 = 4096;
 
 /// Why there is no key: the end of a sentence about the file or its key.
@@ -33,6 +33,9 @@ pub(super) enum KeyFileError {
     /// It has half an octet.
     #[error("has an odd number of hexadecimal digits")]
     Odd,
+    /// A part of it is one octet again and again: nobody draws such a key at random.
+    #[error("is one octet again and again: {0}")]
+    Repeated(&'static str),
     /// It has a key for another algorithm.
     #[error("has {octets} octets; {algorithm} needs {wanted}{parts}")]
     Length {
@@ -48,7 +51,7 @@ pub(super) enum KeyFileError {
 }
 
 impl KeyFileError {
-    /// Nobody knows what the file has.
+    /// Returns whether the file could not be read.
     pub(super) fn is_unreadable(&self) -> bool {
         matches!(self, KeyFileError::Io(_) | KeyFileError::NoFiles)
     }
@@ -58,7 +61,9 @@ impl KeyFileError {
         let path = path.display();
         match self {
             KeyFileError::Io(_) | KeyFileError::NoFiles => format!("cannot read `{path}`: {self}"),
-            KeyFileError::Odd | KeyFileError::Length { .. } => format!("the key in `{path}` {self}"),
+            KeyFileError::Odd | KeyFileError::Repeated(_) | KeyFileError::Length { .. } => {
+                format!("the key in `{path}` {self}")
+            }
             _ => format!("`{path}` {self}"),
         }
     }
@@ -73,6 +78,9 @@ impl KeyFileError {
             KeyFileError::Open(_) => Some(format!("run `chmod 600 {}`", path.display())),
             KeyFileError::NotHex(_) | KeyFileError::Odd => {
                 Some("the file has hexadecimal digits and white space, and nothing else".to_owned())
+            }
+            KeyFileError::Repeated(_) => {
+                Some("draw a key at random: `head -c OCTETS /dev/urandom | od -An -v -tx1`".to_owned())
             }
             _ => None,
         }
@@ -129,6 +137,11 @@ fn parse(text: &[u8], algorithm: Algorithm) -> Result<Secret, KeyFileError> {
         return Err(KeyFileError::Length { algorithm, octets: octets.len(), wanted: cipher + integrity, parts });
     }
     let (cipher, integrity) = octets.split_at(cipher);
+    for (part, of) in [(cipher, "the key of the cipher"), (integrity, "the key of integrity")] {
+        if part.len() > 1 && part.iter().all(|octet| *octet == part[0]) {
+            return Err(KeyFileError::Repeated(of));
+        }
+    }
     Ok(Secret::new(cipher, integrity))
 }
 
@@ -157,6 +170,9 @@ mod tests {
         assert_eq!(message("00\n0x1", "aes128gcm16"), "has something in line 2 that is not a hexadecimal digit");
         assert_eq!(message("001", "aes128gcm16"), "has an odd number of hexadecimal digits");
         assert_eq!(message("ab", "aes128gcm16"), "has 1 octets; aes128gcm16 needs 20");
+        assert_eq!(message(&"00".repeat(20), "aes128gcm16"), "is one octet again and again: the key of the cipher");
+        let zero = format!("{}{}", "01".repeat(8) + &"02".repeat(8), "77".repeat(32));
+        assert_eq!(message(&zero, "aes128-sha256"), "is one octet again and again: the key of integrity");
         let parts = "has 1 octets; aes128-sha256 needs 48: 16 for the cipher, then 32 for integrity";
         assert_eq!(message("ab", "aes128-sha256"), parts);
     }
@@ -165,7 +181,7 @@ mod tests {
     fn files_of_others_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
-        std::fs::write(&path, "00".repeat(20)).unwrap();
+        std::fs::write(&path, "0011".repeat(10)).unwrap();
         let algorithm = "aes128gcm16".parse().unwrap();
         for (mode, is_read) in [(0o600, true), (0o400, true), (0o640, false), (0o604, false), (0o610, false)] {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();

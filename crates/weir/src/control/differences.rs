@@ -61,7 +61,10 @@ fn printed(gateway: &Gateway) -> Printed {
     });
     let nats = gateway.nat.iter().map(|list| {
         let rules = list.rules.iter().map(|rule| nat::Rule::of(rule, name).to_string());
-        (format!("nat {}", list.name), rules.chain([format!("{:?}", list.mss_clamp)]).collect())
+        (
+            format!("nat {}", list.name),
+            rules.chain([format!("{:?}", (list.mss_clamp, list.mapping, list.log, list.ipfix))]).collect(),
+        )
     });
     let spds = gateway.spds.iter().map(|spd| {
         let rules = spd.rules.iter().map(|rule| spd::Rule::of(rule, |sa| sa_name(gateway, sa)).to_string());
@@ -175,7 +178,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for (name, digit) in [("a", "1"), ("b", "2")] {
             let path = folder.path().join(name);
-            std::fs::write(&path, digit.repeat(40)).unwrap();
+            std::fs::write(&path, format!("{digit}0{digit}1").repeat(10)).unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         }
         let gateway = |text: &str| {

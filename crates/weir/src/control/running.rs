@@ -159,10 +159,12 @@ impl Running {
         self.engine.stuck()
     }
 
-    /// Reserves sequence numbers for the outbound SAs that have used half of theirs. To be called about 20 times a second.
+    /// Reserves sequence numbers for the outbound SAs that have used half of theirs, sends keepalives, and ends SAs whose
+    /// lifetime is over. To be called about 20 times a second.
     pub(crate) fn reserve(&self) {
         let (state, numbers) = self.engine.numbers();
         self.reservations().step(state.as_deref(), numbers);
+        self.engine.tend_sas();
     }
 
     fn reservations(&self) -> MutexGuard<'_, Reservations> {
@@ -396,6 +398,10 @@ impl Gateway for Running {
         self.engine.sas()
     }
 
+    fn tunnels(&self) -> Vec<stats::TunnelStats> {
+        self.engine.tunnels()
+    }
+
     fn crypto(&self) -> Crypto {
         Crypto::new(weir_crypto::engines::known(), &self.engine.sas())
     }
@@ -471,6 +477,8 @@ impl Gateway for Running {
             Clear::Allowlists => engine::Clear::Allowlists,
             Clear::Bindings => engine::Clear::Bindings,
             Clear::Ethertypes => engine::Clear::Ethertypes,
+            Clear::Sa => engine::Clear::Sa,
+            Clear::Spd => engine::Clear::Spd,
             Clear::Trace => engine::Clear::Trace,
             Clear::Neighbors => engine::Clear::Neighbors,
             Clear::All => engine::Clear::All,

@@ -1,11 +1,13 @@
 //! `show sa`: pairs of SAs, their sequence numbers and what they counted. Keys are never shown.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use weir_plane::stats;
+use weir_plane::{model, stats};
 
 use super::Report;
+use super::number::plural;
 use super::table::{Align, Table};
 
 /// The pairs of SAs, in the order of the configuration.
@@ -42,8 +44,37 @@ pub struct Sa {
     /// From the peer to the gateway.
     #[serde(rename = "in")]
     pub into: Option<Inbound>,
+    /// The limits of the use of each SA.
+    #[serde(default)]
+    pub lifetime: Lifetimes,
+    /// Keepalives that were sent.
+    #[serde(default)]
+    pub keepalives: u64,
+    /// Packets of both directions behind a hard lifetime.
+    #[serde(default)]
+    pub expired: u64,
     /// Where it was declared.
     pub origin: String,
+}
+
+/// The lifetimes of an SA.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lifetimes {
+    /// An event is logged.
+    pub soft: Option<Lifetime>,
+    /// The SA stops.
+    pub hard: Option<Lifetime>,
+}
+
+/// A lifetime: the first limit that is reached counts.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lifetime {
+    /// The age in seconds.
+    pub time: Option<u64>,
+    /// Octets of inner packets.
+    pub octets: Option<u64>,
+    /// Packets.
+    pub packets: Option<u64>,
 }
 
 /// An outbound SA.
@@ -66,6 +97,25 @@ pub struct Outbound {
     pub exhausted: u64,
     /// Packets for which no sequence number was reserved on disk.
     pub unreserved: u64,
+    /// The MTU of its path, if ICMP errors about its packets reported one.
+    #[serde(default)]
+    pub path_mtu: Option<PathMtu>,
+    /// Dummy packets that were sent.
+    #[serde(default)]
+    pub dummies: u64,
+    /// Its life so far.
+    #[serde(flatten)]
+    pub life: Life,
+}
+
+/// The MTU of a path, as ICMP errors reported it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct PathMtu {
+    /// The MTU in octets.
+    pub mtu: u16,
+    /// Seconds for which it still counts.
+    pub seconds_left: u64,
 }
 
 /// An inbound SA.
@@ -96,6 +146,62 @@ pub struct Inbound {
     pub dummies: u64,
     /// Decrypted packets that fit no policy of the SA.
     pub selector: u64,
+    /// Its life so far.
+    #[serde(flatten)]
+    pub life: Life,
+}
+
+/// The life of an SA so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Life {
+    /// Seconds since it came into force.
+    #[serde(default)]
+    pub age: u64,
+    /// `fresh`, `soft` or `expired`.
+    #[serde(default)]
+    pub phase: String,
+    /// The limit that was reached: `time`, `packets` or `octets`.
+    #[serde(default)]
+    pub reached: Option<String>,
+}
+
+impl Life {
+    fn new(life: Option<stats::SaLife>) -> Life {
+        let age = life.map_or(0, |life| life.age.as_secs());
+        let (phase, reached) = match life.map(|life| life.phase) {
+            None | Some(stats::SaPhase::Fresh) => ("fresh", None),
+            Some(stats::SaPhase::Soft(limit)) => ("soft", Some(limit.to_owned())),
+            Some(stats::SaPhase::Expired(limit)) => ("expired", Some(limit.to_owned())),
+        };
+        Life { age, phase: phase.to_owned(), reached }
+    }
+
+    /// The phase in words, unless no lifetime is over.
+    fn words(&self) -> Option<String> {
+        let limit = self.reached.as_deref()?;
+        match self.phase.as_str() {
+            "soft" => Some(format!("soft lifetime is over ({limit})")),
+            _ => Some(format!("expired ({limit})")),
+        }
+    }
+}
+
+impl Lifetime {
+    fn new(lifetime: &model::Lifetime) -> Option<Lifetime> {
+        let model::Lifetime { time, octets, packets } = *lifetime;
+        (!lifetime.is_unlimited()).then(|| Lifetime { time: time.map(|time| time.as_secs()), octets, packets })
+    }
+
+    fn words(&self) -> String {
+        let time = self.time.map(|time| seconds(time).to_string());
+        let octets = self.octets.map(|count| plural(count, "octet"));
+        let packets = self.packets.map(|count| plural(count, "packet"));
+        [time, octets, packets].into_iter().flatten().collect::<Vec<_>>().join(" or ")
+    }
+}
+
+fn seconds(count: u64) -> humantime::FormattedDuration {
+    humantime::format_duration(Duration::from_secs(count))
 }
 
 impl Sas {
@@ -120,6 +226,9 @@ impl Sas {
                 reserved: out.reserved,
                 exhausted: out.exhausted,
                 unreserved: out.unreserved,
+                path_mtu: out.path_mtu.map(|own| PathMtu { mtu: own.mtu, seconds_left: own.left.as_secs() }),
+                dummies: out.dummies,
+                life: Life::new(out.life),
             }),
             into: sa.inbound.map(|into| Inbound {
                 spi: into.spi,
@@ -134,7 +243,11 @@ impl Sas {
                 malformed: into.malformed,
                 dummies: into.dummies,
                 selector: into.selector,
+                life: Life::new(into.life),
             }),
+            lifetime: Lifetimes { soft: Lifetime::new(&sa.lifetimes.soft), hard: Lifetime::new(&sa.lifetimes.hard) },
+            keepalives: sa.keepalives,
+            expired: sa.expired,
             origin: sa.origin,
         };
         Sas { sas: sas.into_iter().filter(|sa| name.is_none_or(|name| sa.name == name)).map(sa).collect() }
@@ -154,7 +267,27 @@ impl Report for Sas {
 
 impl Sa {
     fn text(&self) -> String {
-        let Sa { name, mode, local, remote, vrf, algorithm, esn, encapsulation, interface, out, into, origin } = self;
+        let mut table = Table::new(&[
+            ("", Align::Left),
+            ("SPI", Align::Right),
+            ("Engine", Align::Left),
+            ("Packets", Align::Right),
+            ("Bytes", Align::Right),
+            ("Sequence", Align::Right),
+            ("Age", Align::Right),
+            ("Other", Align::Left),
+        ]);
+        if let Some(out) = &self.out {
+            table.row(out.row(self.keepalives));
+        }
+        if let Some(into) = &self.into {
+            table.row(into.row());
+        }
+        self.heading() + &table.text()
+    }
+
+    fn heading(&self) -> String {
+        let Sa { name, mode, local, remote, vrf, algorithm, esn, encapsulation, interface, origin, .. } = self;
         let mut text = format!("{name}: {mode} from {local} to {remote}");
         if vrf != "default" {
             text.push_str(&format!(" in vrf {vrf}"));
@@ -169,58 +302,73 @@ impl Sa {
         if let Some(interface) = interface {
             text.push_str(&format!(", decrypted packets by {interface}"));
         }
-        text.push_str(&format!(" ({origin})\n"));
-        let mut table = Table::new(&[
-            ("", Align::Left),
-            ("SPI", Align::Right),
-            ("Engine", Align::Left),
-            ("Packets", Align::Right),
-            ("Bytes", Align::Right),
-            ("Sequence", Align::Right),
-            ("Other", Align::Left),
-        ]);
-        let count = |counters: &[(&str, u64)]| {
-            let some = counters.iter().filter(|(_, count)| *count > 0);
-            some.map(|(name, count)| format!("{count} {name}")).collect::<Vec<_>>().join(", ")
-        };
-        if let Some(out) = out {
-            let mut other = count(&[("exhausted", out.exhausted), ("unreserved", out.unreserved)]);
-            if out.reserved.is_some_and(|end| end <= out.next) {
-                let gap = if other.is_empty() { "" } else { ", " };
-                other.push_str(&format!("{gap}no sequence number is reserved"));
+        for (kind, lifetime) in [("soft", &self.lifetime.soft), ("hard", &self.lifetime.hard)] {
+            if let Some(lifetime) = lifetime {
+                text.push_str(&format!(", {kind} lifetime {}", lifetime.words()));
             }
-            table.row([
-                "out".to_owned(),
-                format!("{:#x}", out.spi),
-                out.engine.clone(),
-                out.packets.to_string(),
-                out.bytes.to_string(),
-                (out.next - 1).to_string(),
-                other,
-            ]);
         }
-        if let Some(into) = into {
-            let window = if into.window == 0 { "no window".to_owned() } else { format!("window {}", into.window) };
-            let counted = count(&[
-                ("replayed", into.replayed),
-                ("lost", into.lost),
-                ("not authentic", into.auth_failed),
-                ("malformed", into.malformed),
-                ("dummies", into.dummies),
-                ("without a policy", into.selector),
-            ]);
-            let other = if counted.is_empty() { window } else { format!("{window}, {counted}") };
-            table.row([
-                "in".to_owned(),
-                format!("{:#x}", into.spi),
-                into.engine.clone(),
-                into.packets.to_string(),
-                into.bytes.to_string(),
-                into.highest.to_string(),
-                other,
-            ]);
+        if self.expired > 0 {
+            text.push_str(&format!(", {} dropped behind it", plural(self.expired, "packet")));
         }
-        text.push_str(&table.text());
+        text.push_str(&format!(" ({origin})\n"));
         text
     }
+}
+
+impl Outbound {
+    fn row(&self, keepalives: u64) -> [String; 8] {
+        let mut other = self.life.words().into_iter().collect::<Vec<_>>();
+        other.extend(counted(&[
+            ("keepalives", keepalives),
+            ("dummies", self.dummies),
+            ("exhausted", self.exhausted),
+            ("unreserved", self.unreserved),
+        ]));
+        if self.reserved.is_some_and(|end| end <= self.next) {
+            other.push("no sequence number is reserved".to_owned());
+        }
+        if let Some(PathMtu { mtu, seconds_left }) = &self.path_mtu {
+            other.push(format!("path MTU {mtu} for {seconds_left} s"));
+        }
+        [
+            "out".to_owned(),
+            format!("{:#x}", self.spi),
+            self.engine.clone(),
+            self.packets.to_string(),
+            self.bytes.to_string(),
+            (self.next - 1).to_string(),
+            seconds(self.life.age).to_string(),
+            other.join(", "),
+        ]
+    }
+}
+
+impl Inbound {
+    fn row(&self) -> [String; 8] {
+        let window = if self.window == 0 { "no window".to_owned() } else { format!("window {}", self.window) };
+        let other = self.life.words().into_iter().chain([window]).chain(counted(&[
+            ("replayed", self.replayed),
+            ("lost", self.lost),
+            ("not authentic", self.auth_failed),
+            ("malformed", self.malformed),
+            ("dummies", self.dummies),
+            ("without a policy", self.selector),
+        ]));
+        [
+            "in".to_owned(),
+            format!("{:#x}", self.spi),
+            self.engine.clone(),
+            self.packets.to_string(),
+            self.bytes.to_string(),
+            self.highest.to_string(),
+            seconds(self.life.age).to_string(),
+            other.collect::<Vec<_>>().join(", "),
+        ]
+    }
+}
+
+/// The counters that are not 0, in words.
+fn counted(counters: &[(&str, u64)]) -> Vec<String> {
+    let some = counters.iter().filter(|(_, count)| *count > 0);
+    some.map(|(name, count)| format!("{count} {name}")).collect()
 }

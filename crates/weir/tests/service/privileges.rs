@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt as _;
 
 use crate::kit::{Folder, Gateway, QUIET, Space, is_root, text};
 
-/// Nobody whom a system knows.
+/// A user that the system does not know.
 const USER: u32 = 48_123;
 const GROUP: u32 = 48_124;
 
@@ -18,7 +18,7 @@ const NONE: &str = "0000000000000000";
 /// Returns the user and the capabilities of every thread of a process.
 fn threads(pid: u32) -> Vec<BTreeMap<String, String>> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-    // One that has ended since is nobody any more.
+    // A thread that has ended since has no status any more.
     let statuses = tasks.filter_map(|task| fs::read_to_string(task.unwrap().path().join("status")).ok());
     let fields = |status: String| {
         let pairs = status.lines().filter_map(|line| line.split_once(':'));
@@ -27,7 +27,7 @@ fn threads(pid: u32) -> Vec<BTreeMap<String, String>> {
     statuses.map(fields).collect()
 }
 
-/// Every thread is this user and nobody else, has the two capabilities, and can get no more of them in any way.
+/// Checks that every thread is this user only, has the two capabilities, and cannot get more of them in any way.
 #[track_caller]
 fn holds_two_capabilities(pid: u32, user: u32, group: u32, groups: &str, bounding: &str) {
     let threads = threads(pid);
@@ -186,7 +186,7 @@ fn what_a_reload_will_miss_is_said_at_the_start() {
     let pair = "[sa.peer]\nlocal = '198.51.100.1'\nremote = '198.51.100.2'\nalgorithm = 'aes128gcm16'\n\
         in = { spi = 300, key-file = 'in.key' }\n";
     folder.config(&(QUIET.replace("'root'", &format!("'{USER}'\ngroup = '{GROUP}'")) + pair));
-    fs::write(folder.path("in.key"), "1".repeat(40)).unwrap();
+    fs::write(folder.path("in.key"), "1011".repeat(10)).unwrap();
     for name in ["weir.toml", "in.key"] {
         fs::set_permissions(folder.path(name), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     }

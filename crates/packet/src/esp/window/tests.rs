@@ -8,6 +8,7 @@ use super::*;
 struct Naive {
     size: u64,
     top: u64,
+    gap: u64,
     accepted: HashSet<u64>,
 }
 
@@ -30,11 +31,17 @@ impl Naive {
         let (before, after) = (bottom(self.top), bottom(self.top.max(number)));
         self.accepted.insert(number);
         let mut lost = 0;
+        // Of a long gap, the numbers before it count alone.
+        let is_jump = self.size > 0 && number > self.top + 65_536;
         // What came before the first number is not known.
         if self.size > 0 && self.top > 0 {
+            let after = if is_jump { after.min(self.top + 1) } else { after };
             // Numbers before 1 are none.
-            let behind = (before.max(1)..after).take(1 << 20);
+            let behind = (before.max(1).max(self.gap + 1)..after).take(1 << 20);
             lost = behind.filter(|number| !self.accepted.contains(number)).count() as u64;
+        }
+        if is_jump {
+            self.gap = number - 1;
         }
         self.top = self.top.max(number);
         Some(lost)
@@ -54,7 +61,7 @@ proptest! {
         ], 1..200),
     ) {
         let window = Window::new(size).unwrap();
-        let mut naive = Naive { size: size.into(), top: 0, accepted: HashSet::new() };
+        let mut naive = Naive { size: size.into(), top: 0, gap: 0, accepted: HashSet::new() };
         for step in steps {
             let number = window.top().saturating_add_signed(step);
             prop_assert_eq!(window.is_new(number), naive.is_new(number), "{}", number);
@@ -103,6 +110,32 @@ fn a_jump_counts_what_it_leaves_behind() {
     assert_eq!(window.accept(3), Some(0));
     assert_eq!(window.accept(1066), Some(997), "3 to 1002 but for 3, 64 and 66");
     assert_eq!((window.accept(1066), window.accept(0)), (None, None));
+}
+
+#[test]
+fn a_block_that_the_sender_left_out_is_not_lost() {
+    for size in [32, 64, 1024, 131_072] {
+        let window = Window::new(size).unwrap();
+        let of = |number| window.accept(number).unwrap();
+        assert_eq!((1..=10).chain(12..=20).map(of).sum::<u64>(), 0);
+        // The sender was killed, and begins with its next block.
+        let after = 1_048_577..1_048_577 + 3 * 131_072;
+        let lost: u64 = after.filter(|number| number % 1000 != 0).map(of).sum();
+        let left = (1_048_577..=window.top() - u64::from(size)).filter(|number| number % 1000 == 0).count() as u64;
+        assert_eq!(lost, left + 1, "of the block before 11 alone: {size}");
+    }
+}
+
+#[test]
+fn a_closed_window_accepts_nothing() {
+    for size in [0, 64] {
+        let window = Window::new(size).unwrap();
+        window.accept(7);
+        window.set_closed(true);
+        assert_eq!((window.accept(8), window.is_new(9), window.top()), (None, false, 7));
+        window.set_closed(false);
+        assert_eq!(window.accept(8), Some(0));
+    }
 }
 
 #[test]

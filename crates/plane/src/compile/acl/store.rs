@@ -146,6 +146,7 @@ impl Store {
             reflecting[usize::from(*zone)] |= lists.any(|&list| self.list(list).is_some_and(|list| list.reflects));
         }
         self.access.reflecting = reflecting.into();
+        self.access.hastens = self.numbers.hasten();
     }
 
     /// Rules have changed, and readers see it with the next root.
@@ -240,9 +241,13 @@ impl Store {
             self.numbers.set_special(entry.number, special);
         }
         let special = match list.default {
-            AclDefault::Action(action) if section::is_special(action) => {
-                Some(Special { sample: None, meter: None, rejection: rejection(action), reflects: reflects(action) })
-            }
+            AclDefault::Action(action) if section::is_special(action) => Some(Special {
+                sample: None,
+                meter: None,
+                rejection: rejection(action),
+                reflects: reflects(action),
+                flow: None,
+            }),
             _ => None,
         };
         self.numbers.set_special(list.number, special);
@@ -272,7 +277,8 @@ pub(super) fn special(rule: &AclRule, choice: Option<Choice>, before: Option<&Sp
         kept.map_or_else(|| Arc::new(Meters::new(limit, 1, false)), Arc::clone)
     });
     let sample = choice.filter(|_| rule.log);
-    Some(Special { sample, meter, rejection: rejection(rule.action), reflects: reflects(rule.action) })
+    let AclRule { action, flow, .. } = *rule;
+    Some(Special { sample, meter, rejection: rejection(action), reflects: reflects(action), flow })
 }
 
 pub(super) fn reflects(action: AclAction) -> bool {

@@ -35,13 +35,15 @@ mod scope;
 mod session;
 mod spd;
 mod stage;
+mod tunnel;
 
 use weir_packet::vector::{Indices, Vector};
 
 use context::Answer;
 pub(crate) use context::{Context, Limits, Next};
 pub(crate) use discard::discard;
-pub(crate) use lookup::judge;
+pub(crate) use esp::originate;
+pub(crate) use lookup::decide;
 pub(crate) use sav::redirect_again;
 pub(crate) use stage::{Stage, entry};
 
@@ -81,6 +83,8 @@ pub(crate) fn run(node: Node, context: &mut Context<'_>, pieces: &mut Vector, ve
         Node::Ip6Lookup => lookup::ipv6(context, vector, frame),
         Node::EspDecrypt => esp::decrypt(context, vector, frame),
         Node::EspEncrypt => esp::encrypt(context, vector, frame),
+        Node::TunnelDecap => tunnel::decap(context, vector, frame),
+        Node::TunnelEncap => tunnel::encap(context, vector, frame),
         Node::Neighbor => neighbor::run(context, vector, frame),
         Node::Ip4SpdOut => spd::run::<u32, true>(context, vector, frame),
         Node::Ip6SpdOut => spd::run::<u128, true>(context, vector, frame),

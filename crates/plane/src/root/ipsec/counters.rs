@@ -26,4 +26,10 @@ pub struct SaCounters {
     pub exhausted: Counter,
     /// Outbound packets for which no sequence number was reserved.
     pub unreserved: Counter,
+    /// Packets of either direction behind a hard lifetime.
+    pub expired: Counter,
+    /// Dummy packets that were sent.
+    pub dummies_sent: Counter,
+    /// Keepalives that were sent.
+    pub keepalives: Counter,
 }

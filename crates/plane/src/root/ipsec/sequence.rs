@@ -1,7 +1,7 @@
 //! Sequence numbers of an outbound SA. They are the IVs of ciphers that need unique ones, so none is ever given twice.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use weir_packet::esp::Window;
 
@@ -12,6 +12,8 @@ pub struct Sequence {
     next: AtomicU64,
     /// The first one that is not reserved.
     reserved: AtomicU64,
+    /// A hard lifetime is over: none is given.
+    expired: AtomicBool,
 }
 
 /// Sequences by the digest of their key.
@@ -42,13 +44,13 @@ impl Sequence {
     /// A sequence from 1 on of which no number is reserved.
     #[must_use]
     pub fn closed() -> Sequence {
-        Sequence { next: AtomicU64::new(1), reserved: AtomicU64::new(1) }
+        Sequence { next: AtomicU64::new(1), reserved: AtomicU64::new(1), expired: AtomicBool::new(false) }
     }
 
     /// A sequence from 1 on of which all numbers are reserved: for replays, which send nothing.
     #[must_use]
     pub fn open() -> Sequence {
-        Sequence { next: AtomicU64::new(1), reserved: AtomicU64::new(u64::MAX) }
+        Sequence { reserved: AtomicU64::new(u64::MAX), ..Sequence::closed() }
     }
 
     /// Gives up to `count` numbers of at most `last`. Any number of threads may take some.
@@ -59,14 +61,26 @@ impl Sequence {
             // Acquire: numbers that are reserved are so on disk, which happened before.
             let end = self.reserved.load(Ordering::Acquire).min(last.saturating_add(1));
             let count = count.min(end.saturating_sub(first));
-            if count == 0 {
-                return Taken { first, count };
+            if count == 0 || self.is_expired() {
+                return Taken { first, count: 0 };
             }
             match self.next.compare_exchange_weak(first, first + count, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return Taken { first, count },
                 Err(other) => first = other,
             }
         }
+    }
+
+    /// A hard lifetime of the SA is over.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_expired(&self) -> bool {
+        self.expired.load(Ordering::Relaxed)
+    }
+
+    /// Gives no numbers any more, or gives numbers again.
+    pub fn set_expired(&self, is_expired: bool) {
+        self.expired.store(is_expired, Ordering::Relaxed);
     }
 
     /// The number that is given next.

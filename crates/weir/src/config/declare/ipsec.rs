@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 use weir_crypto::Algorithm;
-use weir_plane::model::{Encapsulation, OuterDf, OuterDscp, OuterLabel, SaKey, SaMode};
+use weir_plane::model::{Encapsulation, Lifetime, Lifetimes, OuterDf, OuterDscp, OuterLabel, SaKey, SaMode, Tfc};
 
 use super::super::diagnostic::{Code, Diagnostic};
 use super::super::source::Source;
@@ -30,10 +30,13 @@ const KEYS: &[&str] = &[
     "df",
     "flow-label",
     "hop-limit",
+    "lifetime",
+    "tfc",
+    "dummies",
 ];
 
 /// Keys about the outer header of tunnel mode.
-const OF_TUNNELS: &[&str] = &["dscp", "ecn", "df", "flow-label", "hop-limit"];
+const OF_TUNNELS: &[&str] = &["dscp", "ecn", "df", "flow-label", "hop-limit", "tfc"];
 
 /// SPIs from 1 to 255 are reserved (RFC 4303, 2.1), and 0 means none.
 const LEAST_SPI: u32 = 256;
@@ -41,8 +44,21 @@ const LEAST_SPI: u32 = 256;
 /// The port of ESP in UDP (RFC 3948, 2.1).
 const PORT: u16 = 4500;
 
+/// The time without outbound packets after which a keepalive is sent, unless another is given (RFC 3948, 4).
+const KEEPALIVE: Duration = Duration::from_secs(20);
+
 /// Numbers of the anti-replay window, unless another size is given.
 const WINDOW: u32 = 64;
+
+/// The lengths that packets may be padded to.
+const LEAST_PADDED: u16 = 64;
+const MOST_PADDED: u16 = 1500;
+
+/// The greatest rate of dummy packets, in packets per second.
+const MOST_DUMMIES: u32 = 10_000;
+
+/// The greatest limit of a lifetime.
+const MOST: u64 = i64::MAX as u64;
 
 /// The hop limit of the outer header, unless another is given.
 const HOP_LIMIT: u8 = 64;
@@ -66,6 +82,9 @@ pub(in super::super) struct Sa {
     pub(in super::super) df: OuterDf,
     pub(in super::super) flow_label: OuterLabel,
     pub(in super::super) hop_limit: u8,
+    pub(in super::super) lifetimes: Lifetimes,
+    pub(in super::super) tfc: Option<Tfc>,
+    pub(in super::super) dummies: u32,
 }
 
 /// The SPI and the key of an SA.
@@ -125,6 +144,9 @@ pub(super) fn read(reader: &mut Reader<'_>, name: At<String>, value: Value<'_>, 
     });
     let hop_limit =
         table.get("hop-limit").map_or(Some(HOP_LIMIT), |value| reader.u8(value, "the hop limit", 1..=u8::MAX));
+    let lifetimes = table.get("lifetime").map_or(Some(Lifetimes::default()), |value| lifetimes(reader, value));
+    let tfc = table.get("tfc").map(|value| tfc(reader, value));
+    let dummies = table.get("dummies").map_or(Some(0), |value| dummies(reader, value));
     Some(Sa {
         name,
         mode: mode?,
@@ -143,6 +165,9 @@ pub(super) fn read(reader: &mut Reader<'_>, name: At<String>, value: Value<'_>, 
         df: df?,
         flow_label: flow_label?,
         hop_limit: hop_limit?,
+        lifetimes: lifetimes?,
+        tfc: optional(tfc)?,
+        dummies: dummies?,
     })
 }
 
@@ -230,13 +255,69 @@ fn encapsulation(reader: &mut Reader<'_>, value: Value<'_>) -> Option<Encapsulat
     };
     let (local_port, remote_port) = (port(reader, "local-port"), port(reader, "remote-port"));
     let range = Duration::from_secs(1)..=Duration::from_secs(3600);
-    let keepalive = table.get("keepalive").and_then(|value| {
-        let time = reader.duration(value, "the time between keepalives", range, Duration::from_millis(1))?;
-        let span = reader.span(value.span());
-        let message = "this version receives keepalives and sends none";
-        let found = Diagnostic::warning(Code::Keepalive, span, message);
-        reader.report(found.help("let the peer send them, or keep traffic going"));
-        Some(time)
-    });
-    Some(Encapsulation { local_port: local_port?, remote_port: remote_port?, keepalive })
+    let keepalive = match table.get("keepalive") {
+        None => Some(Some(KEEPALIVE)),
+        Some(value) if matches!(value.get_ref(), DeValue::String(text) if text == "off") => Some(None),
+        Some(value) => reader.duration(value, "the time between keepalives", range, Duration::from_millis(1)).map(Some),
+    };
+    Some(Encapsulation { local_port: local_port?, remote_port: remote_port?, keepalive: keepalive? })
+}
+
+/// Reads the length that packets are padded to.
+fn tfc(reader: &mut Reader<'_>, value: Value<'_>) -> Option<Tfc> {
+    match value.get_ref() {
+        DeValue::String(_) => reader.choice(value, "length of padded packets", &[("mtu", Tfc::Mtu)]),
+        _ => reader.u16(value, "the length of padded packets", LEAST_PADDED..=MOST_PADDED).map(Tfc::Length),
+    }
+}
+
+/// Reads a rate of packets, such as `10pps`.
+fn dummies(reader: &mut Reader<'_>, value: Value<'_>) -> Option<u32> {
+    let text = reader.string(value, "a rate of packets")?;
+    let rate = text.value.strip_suffix("pps").and_then(|number| number.trim().parse().ok());
+    let rate = rate.filter(|rate| (1..=MOST_DUMMIES).contains(rate));
+    if rate.is_none() {
+        let message = format!("`{}` is not a rate of packets from 1pps to {MOST_DUMMIES}pps", text.value);
+        reader.report(Diagnostic::error(Code::InvalidValue, text.span, message).help("write such as `10pps`"));
+    }
+    rate
+}
+
+/// Reads `lifetime`, whose hard limits lie behind the soft ones.
+fn lifetimes(reader: &mut Reader<'_>, value: Value<'_>) -> Option<Lifetimes> {
+    let table = reader.table(value, "`lifetime`", &["soft", "hard"])?;
+    let of = |reader: &mut Reader<'_>, key: &str| match table.get(key) {
+        None => Some(Lifetime::default()),
+        Some(value) => lifetime(reader, value),
+    };
+    let (soft, hard) = (of(reader, "soft"), of(reader, "hard"));
+    let (soft, hard) = (soft?, hard?);
+    let is_late = soft.time.zip(hard.time).is_some_and(|(soft, hard)| soft >= hard)
+        || soft.octets.zip(hard.octets).is_some_and(|(soft, hard)| soft >= hard)
+        || soft.packets.zip(hard.packets).is_some_and(|(soft, hard)| soft >= hard);
+    if is_late {
+        let span = table.get("soft").map_or(table.span, |value| reader.span(value.span()));
+        let message = "the soft lifetime ends no earlier than the hard one";
+        let found = Diagnostic::error(Code::InvalidValue, span, message);
+        reader.report(found.help("leave time for a new pair of SAs between both: the SA stops at its hard lifetime"));
+        return None;
+    }
+    Some(Lifetimes { soft, hard })
+}
+
+/// Reads the limits of a lifetime, at least one.
+fn lifetime(reader: &mut Reader<'_>, value: Value<'_>) -> Option<Lifetime> {
+    let table = reader.table(value, "a lifetime", &["time", "octets", "packets"])?;
+    let range = Duration::from_secs(1)..=Duration::from_secs(10 * 365 * 86_400);
+    let time = table.get("time").map(|value| reader.duration(value, "a lifetime", range, Duration::from_secs(1)));
+    let mut number = |key: &str, what: &str| table.get(key).map(|value| reader.integer(value, what, 1..=MOST));
+    let octets = number("octets", "a number of octets");
+    let packets = number("packets", "a number of packets");
+    let lifetime = Lifetime { time: optional(time)?, octets: optional(octets)?, packets: optional(packets)? };
+    if lifetime.is_unlimited() {
+        let found = Diagnostic::error(Code::MissingKey, table.span, "a lifetime needs `time`, `octets` or `packets`");
+        reader.report(found.help("write `{ time = \"1h\" }`"));
+        return None;
+    }
+    Some(lifetime)
 }

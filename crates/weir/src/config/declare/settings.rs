@@ -33,6 +33,8 @@ pub(in super::super) struct Settings {
     pub(in super::super) metrics: Option<Metrics>,
     /// The directory in which sequence numbers of SAs are reserved.
     pub(in super::super) ipsec_state: Option<PathBuf>,
+    /// The engine of all SAs; `None`: for each SA the first that has its algorithm.
+    pub(in super::super) engine: Option<At<&'static str>>,
     /// SAs may have neither encryption nor integrity.
     pub(in super::super) insecure: bool,
     /// Where the limits are set, if they are.
@@ -53,6 +55,8 @@ const MOST_ACL_RULES: u32 = 1 << 22;
 
 /// Sessions, at most.
 const MOST_SESSIONS: u32 = 1 << 24;
+/// Packets before a flow is learned, at most.
+const MOST_PACKETS: u8 = 100;
 
 /// Messages per second, at most.
 const MOST_RATE: u32 = 1_000_000_000;
@@ -77,10 +81,17 @@ impl Settings {
     }
 
     fn ipsec(&mut self, reader: &mut Reader<'_>, root: &Table<'_>, source: &Source) {
-        let Some(table) = self.open(reader, root, "ipsec", "`[ipsec]`", &["state", "insecure"]) else { return };
+        let Some(table) = self.open(reader, root, "ipsec", "`[ipsec]`", &["state", "insecure", "engine"]) else {
+            return;
+        };
         self.insecure = table.get("insecure").and_then(|value| reader.boolean(value)).unwrap_or(false);
         let state = table.get("state").and_then(|value| reader.path(value));
         self.ipsec_state = state.map(|path| source.resolve(path.value));
+        let engines = [("auto", None), ("native", Some("native")), ("aws-lc", Some("aws-lc"))];
+        self.engine = table.get("engine").and_then(|value| {
+            let span = reader.span(value.span());
+            reader.choice(value, "engine of IPsec", &engines)?.map(|value| At { value, span })
+        });
     }
 
     /// Opens a table that may stand in one file only.
@@ -262,6 +273,7 @@ impl Settings {
         const KEYS: &[&str] = &[
             "enabled",
             "flows",
+            "packets",
             "interfaces",
             "offload",
             "sessions",
@@ -302,6 +314,12 @@ impl Settings {
             table.get("flows").and_then(|value| reader.u32(value, "the number of learned decisions", 1..=MOST_SESSIONS))
         {
             found.flows = flows;
+        }
+        let packets = table.get("packets");
+        if let Some(packets) =
+            packets.and_then(|value| reader.u8(value, "the packet from which on a flow is learned", 1..=MOST_PACKETS))
+        {
+            found.packets = packets;
         }
         if let Some(value) = table.get("interfaces") {
             let names = reader.one_or_more(value).iter();

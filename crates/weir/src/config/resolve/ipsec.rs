@@ -97,6 +97,9 @@ impl Resolver<'_> {
             df: declared.df,
             flow_label: declared.flow_label,
             hop_limit: declared.hop_limit,
+            lifetimes: declared.lifetimes,
+            tfc: declared.tfc,
+            dummies: declared.dummies,
             origin: self.origin(declared.name.span),
         })
     }

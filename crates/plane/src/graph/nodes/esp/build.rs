@@ -36,6 +36,7 @@ fn tunnel(packet: &mut Packet, sa: &Sa, outbound: &Outbound, draw: Draw<'_>) -> 
     let length = packet.len() - packet.l3_offset();
     let v4 = packet.flags().contains(ParseFlags::IP4);
     let marks = marks(packet, sa, &draw).ok_or(NoRoom)?;
+    let length = if length < usize::from(sa.tfc) { pad(packet, usize::from(sa.tfc) - length)? } else { length };
     add_trailer(packet, sa, length, if v4 { protocol::IPIP } else { protocol::IPV6 })?;
     let at = sa.outer.length();
     packet.replace_l2(at + sa.layout.front())?;
@@ -46,13 +47,23 @@ fn tunnel(packet: &mut Packet, sa: &Sa, outbound: &Outbound, draw: Draw<'_>) -> 
     Ok(at)
 }
 
+/// Appends octets for traffic flow confidentiality (RFC 4303, 2.7); returns the length from the IP header on. The receiver cuts
+/// the packet to the length in its IP header.
+#[cold]
+fn pad(packet: &mut Packet, octets: usize) -> Result<usize, NoRoom> {
+    let end = packet.len();
+    packet.set_len(end + octets)?;
+    packet.data_mut()[end..].fill(0);
+    Ok(packet.len() - packet.l3_offset())
+}
+
 fn transport(packet: &mut Packet, sa: &Sa, outbound: &Outbound, draw: Draw<'_>) -> Result<usize, NoRoom> {
     let place = esp::place(packet.l3()).ok_or(NoRoom)?;
     let payload = packet.len() - packet.l3_offset() - place.at;
     let next_header = packet.l3().get(place.named_at).copied().ok_or(NoRoom)?;
     let family = packet.flags().without(ParseFlags::L4_HEADER).without(ParseFlags::L4);
     add_trailer(packet, sa, payload, next_header)?;
-    let udp = if sa.encapsulation.is_some() { udp::LENGTH } else { 0 };
+    let udp = if sa.udp.is_some() { udp::LENGTH } else { 0 };
     let gap = udp + sa.layout.front();
     packet.replace_l2(gap)?;
     let at = place.at + udp;
@@ -61,10 +72,10 @@ fn transport(packet: &mut Packet, sa: &Sa, outbound: &Outbound, draw: Draw<'_>) 
     data.copy_within(gap..gap + place.at, 0);
     let own = if udp > 0 { protocol::UDP } else { protocol::ESP };
     esp::rename(data, place.named_at, own, length).ok_or(NoRoom)?;
-    if let Some(ports) = sa.encapsulation {
+    if let Some((source, destination)) = sa.udp {
         // The packet has at most 65,535 octets, as `rename` has seen.
         let length = (length - place.at) as u16;
-        let header = udp::Fields { source: ports.local_port, destination: ports.remote_port, length, checksum: 0 };
+        let header = udp::Fields { source, destination, length, checksum: 0 };
         data[place.at..at].copy_from_slice(&header.emit());
     }
     write_header(packet, sa, outbound, at, draw);
@@ -84,7 +95,7 @@ fn add_trailer(packet: &mut Packet, sa: &Sa, payload: usize, next_header: u8) ->
 
 /// Writes SPI, sequence number and IV.
 #[inline(always)]
-fn write_header(packet: &mut Packet, sa: &Sa, outbound: &Outbound, at: usize, draw: Draw<'_>) {
+pub(super) fn write_header(packet: &mut Packet, sa: &Sa, outbound: &Outbound, at: usize, draw: Draw<'_>) {
     let front = &mut packet.data_mut()[at..at + sa.layout.front()];
     front[..4].copy_from_slice(&outbound.spi.to_be_bytes());
     front[4..8].copy_from_slice(&(draw.number as u32).to_be_bytes());
@@ -102,7 +113,7 @@ fn write_header(packet: &mut Packet, sa: &Sa, outbound: &Outbound, at: usize, dr
 /// Notes what the packet is now, as the parser would.
 #[inline(always)]
 fn describe(packet: &mut Packet, sa: &Sa, family: ParseFlags, l4: usize) {
-    let udp = sa.encapsulation.is_some();
+    let udp = sa.udp.is_some();
     let flags = family | if udp { ParseFlags::L4 | ParseFlags::L4_HEADER } else { ParseFlags::empty() };
     let protocol = if udp { protocol::UDP } else { protocol::ESP };
     packet.set_parsed(&Parsed { l3: 0, l4: l4 as u16, protocol, flags, l3_length: packet.len() as u32 });
