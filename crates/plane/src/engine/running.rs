@@ -58,7 +58,7 @@ pub struct Options {
     pub pin: bool,
 }
 
-/// What becomes of live edits that do not apply to a new model, and without which more packets might pass.
+/// The treatment of live edits that do not apply to a new model, and without which more packets might pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LostEdit {
     /// The model is refused.
@@ -238,8 +238,9 @@ impl Engine {
         self.reload_after(model, LostEdit::Refuse, |_| ())
     }
 
-    /// Reloads as [`Engine::reload`] does; `lost` says what becomes of edits that do not apply. Calls `before_force` with the sequence numbers of outbound SAs before the model comes
-    /// into force. The numbers that it reserves serve the first packets of new SAs.
+    /// Reloads as [`Engine::reload`] does; `lost` is the treatment of edits that do not apply. Calls `before_force`
+    /// with the sequence numbers of outbound SAs before the model comes into force. The numbers that it reserves serve
+    /// the first packets of new SAs.
     ///
     /// # Errors
     /// As for [`Engine::reload`].

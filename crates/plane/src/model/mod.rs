@@ -160,8 +160,8 @@ pub struct Access {
     pub acl_in: Vec<AclIndex>,
     /// Lists for what leaves, in their order; empty: all may.
     pub acl_out: Vec<AclIndex>,
-    /// The names of the lists for what comes in and for what leaves, by live edits; `None`: the lists above. They may name
-    /// lists that were made while the gateway ran.
+    /// The names of the ingress and egress lists, by live edits; `None`: the lists above. They may name lists that
+    /// commands created.
     pub live_lists: [Option<Arc<[Arc<str>]>>; 2],
     /// Allowlists that each source has to be in; empty: any may come.
     pub allow: PerFamily<Vec<AllowlistIndex>>,

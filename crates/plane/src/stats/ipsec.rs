@@ -81,7 +81,7 @@ pub struct SaDirection {
     pub exhausted: u64,
     /// Packets for which no sequence number was reserved.
     pub unreserved: u64,
-    /// The MTU of its path, if errors about its packets told one.
+    /// The MTU of its path, if errors about its packets reported one.
     pub path_mtu: Option<PathMtu>,
     /// Dummy packets that were sent.
     pub dummies: u64,
@@ -89,7 +89,7 @@ pub struct SaDirection {
     pub life: Option<SaLife>,
 }
 
-/// The MTU of a path, as ICMP errors told it.
+/// The MTU of a path, as ICMP errors reported it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PathMtu {
     /// The MTU, in octets.

@@ -97,7 +97,7 @@ pub struct Outbound {
     pub exhausted: u64,
     /// Packets for which no sequence number was reserved on disk.
     pub unreserved: u64,
-    /// The MTU of its path, if ICMP errors about its packets told one.
+    /// The MTU of its path, if ICMP errors about its packets reported one.
     #[serde(default)]
     pub path_mtu: Option<PathMtu>,
     /// Dummy packets that were sent.
@@ -108,7 +108,7 @@ pub struct Outbound {
     pub life: Life,
 }
 
-/// The MTU of a path, as ICMP errors told it.
+/// The MTU of a path, as ICMP errors reported it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct PathMtu {

@@ -19,7 +19,7 @@ pub(super) struct List {
     pub(super) created: Option<Said>,
     /// The declared rules that an edit removed, by index, and who removed each.
     pub(super) removed: Arc<BTreeMap<u32, Said>>,
-    /// Who changed the default.
+    /// The source of the change of the default.
     pub(super) default_said: Option<Said>,
     pub(super) order: Order,
     pub(super) default: AclDefault,

@@ -58,7 +58,7 @@ pub struct Sa {
     pub encapsulation: Option<Encapsulation>,
     /// Its name.
     pub name: Arc<str>,
-    /// What the control side does for it.
+    /// The work of the control side for it.
     pub upkeep: Box<Upkeep>,
 }
 
@@ -79,7 +79,7 @@ pub struct Outbound {
     pub key: Key,
     /// Its sequence numbers.
     pub sequence: Arc<Sequence>,
-    /// The MTU of its path, as far as errors told it.
+    /// The MTU of its path, as far as errors reported it.
     pub path: Arc<PathMtu>,
     /// Its SPI.
     pub spi: u32,

@@ -39,7 +39,7 @@ struct Ready<'a> {
     octets: u64,
     /// The offset of the SPI.
     at: usize,
-    /// The MTU by which the packet of ESP is cut, if that of the path was told and the packet exceeds it; else 0.
+    /// The MTU by which the packet of ESP is cut, if errors reported one of the path and the packet exceeds it; else 0.
     limit: u16,
 }
 
@@ -152,7 +152,7 @@ fn check<'a>(context: &mut Context<'a>, packet: &mut Packet, path: &mut Path) ->
     Ok(Some(Ready { place: 0, number, sa, outbound, sequence: 0, octets: octets as u64, at: 0, limit }))
 }
 
-/// A packet of ESP of so many octets exceeds the MTU that errors about the SA's path told.
+/// Returns whether a packet of ESP of so many octets exceeds the MTU that errors about the SA's path reported.
 #[cold]
 fn exceeds_told(context: &Context<'_>, outbound: &Outbound, octets: usize) -> bool {
     outbound.path.get(context.now).is_some_and(|learned| octets > learned.mtu.into())
