@@ -161,7 +161,7 @@ codes! {
     NoOutbound = "no-outbound",
     /// Warning: an SA whose address no interface has.
     SaAddress = "sa-address",
-    /// Two tunnels that packets cannot tell from one another.
+    /// Two tunnels that packets cannot distinguish.
     DuplicateTunnel = "duplicate-tunnel",
     /// Warning: a tunnel whose local address no interface has, or whose other end no route leads to but into the tunnel.
     TunnelPath = "tunnel-path",
