@@ -7,7 +7,7 @@ use crate::root::ipsec::SaCounters;
 use crate::root::spd::PolicyCounters;
 use crate::stats::{SaStats, SpdCacheRow, Traffic};
 
-/// What counters had when they were cleared. Each belongs to the counters beside it: others of the same name begin with 0.
+/// Readings of counters at the time of `clear`. Each belongs to the counters beside it: others of the same name begin with 0.
 #[derive(Default)]
 pub(crate) struct Cleared {
     sas: HashMap<usize, (Arc<[SaCounters]>, SaStats)>,
@@ -45,7 +45,7 @@ impl Cleared {
         }
     }
 
-    /// The packets of a policy since they were cleared: those that left, and those that came in.
+    /// The packets of a policy since they were cleared: outbound and inbound ones.
     pub(crate) fn policy(&self, counters: &Arc<[PolicyCounters]>, now: [Traffic; 2]) -> [Traffic; 2] {
         let Some((_, before)) = self.policies.get(&identity(counters)) else { return now };
         let less = |at: usize| Traffic {

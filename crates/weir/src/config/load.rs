@@ -1,5 +1,7 @@
 //! Reads the files of a configuration: the one that the user names, those it includes, and lists of routes.
 
+pub(super) mod overlay;
+
 use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -28,23 +30,15 @@ const DEEPEST: usize = 16;
 
 pub(super) fn load(path: &Path, files: &dyn Files, thorough: bool) -> Loaded {
     let mut loader = Loader { thorough, ..Loader::new(files) };
-    match files.read(path, LARGEST_FILE) {
-        Ok(bytes) => {
-            loader.open.insert(files.identity(path), Opened { from: None, active: true });
-            let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-            loader.text(&path.display().to_string(), bytes, folder, true, 0);
-        }
-        Err(error) => {
-            let (code, message) = explain(path, &error);
-            loader.diagnostics.push(Diagnostic {
-                severity: Severity::Error,
-                code,
-                message,
-                primary: None,
-                related: Vec::new(),
-                help: None,
-            });
-        }
+    loader.main(path);
+    loader.finish()
+}
+
+/// Loads a configuration with an overlay.
+pub(super) fn load_over(path: &Path, files: &dyn Files, overlay: &overlay::Overlay) -> Loaded {
+    let mut loader = Loader::new(files);
+    if loader.main(path) {
+        loader.lay_over(overlay, path);
     }
     loader.finish()
 }
@@ -106,6 +100,25 @@ impl<'f> Loader<'f> {
             declared: Declared::default(),
             open: HashMap::new(),
             thorough: false,
+        }
+    }
+
+    /// Reads the main file and what it includes; false if it cannot be read.
+    fn main(&mut self, path: &Path) -> bool {
+        match self.files.read(path, LARGEST_FILE) {
+            Ok(bytes) => {
+                self.open.insert(self.files.identity(path), Opened { from: None, active: true });
+                let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+                self.text(&path.display().to_string(), bytes, folder, true, 0);
+                true
+            }
+            Err(error) => {
+                let (code, message) = explain(path, &error);
+                let severity = Severity::Error;
+                let related = Vec::new();
+                self.diagnostics.push(Diagnostic { severity, code, message, primary: None, related, help: None });
+                false
+            }
         }
     }
 

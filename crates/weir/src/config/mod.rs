@@ -23,6 +23,7 @@ mod value;
 use std::path::Path;
 
 pub use diagnostic::{Code, Diagnostic, Label, Severity};
+pub use load::overlay::{OverRule, OverSa, OverSpd, Overlay, Successor};
 pub use loaded::{Loaded, Service};
 pub use metrics::{Detail, Listen, Metrics};
 pub(crate) use render::plural;
@@ -32,6 +33,11 @@ pub use source::{Position, Source, SourceId, Sources, Span};
 /// Reads a configuration and the files it names. Opens no port and needs no privileges.
 pub fn load(path: &Path) -> Loaded {
     load::load(path, &source::Disk, false)
+}
+
+/// The same with what the control socket adds.
+pub fn load_over(path: &Path, overlay: &Overlay) -> Loaded {
+    load::load_over(path, &source::Disk, overlay)
 }
 
 /// The same, and looks for rules of access lists and exemptions that could be left out: long lists take a second or so.

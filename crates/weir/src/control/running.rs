@@ -1,5 +1,7 @@
 //! The real gateway behind the control socket.
 
+mod ipsec;
+
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,6 +20,7 @@ use weir_plane::stats;
 use super::acl::live::Put;
 use super::differences::differences;
 use super::flows;
+use super::ipsec::{Live, SaEdit, SpdEdit};
 use super::refusal::{Kind, Refusal};
 use super::{Clear, Gateway, ReloadError, UnknownNode, acl, nat, traced};
 use crate::config::{self, Metrics, Service};
@@ -27,6 +30,7 @@ use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::Rules;
 use crate::render::acl::{Acls, Chain};
 use crate::render::crypto::Crypto;
+use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRules};
 use crate::render::matched::Matched;
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::number::plural;
@@ -59,6 +63,8 @@ pub struct Running {
     reservations: Mutex<Reservations>,
     /// Live changes of NAT rules. Changed by who holds `reloading` alone.
     nat: Mutex<nat::Lists>,
+    /// Live changes of SAs and SPDs. Changed by who holds `reloading` alone.
+    live: Mutex<Live>,
 }
 
 /// Why a gateway did not start.
@@ -120,6 +126,7 @@ impl Running {
             alarms: Mutex::default(),
             reservations: Mutex::new(reservations),
             nat: Mutex::default(),
+            live: Mutex::default(),
         })
     }
 
@@ -410,6 +417,18 @@ impl Gateway for Running {
         self.engine.nat_pools()
     }
 
+    fn edit_sa(&self, name: &str, source: &str, edit: SaEdit<'_>) -> Result<SaChanged, Box<Refusal>> {
+        self.change_sa(name, source, edit)
+    }
+
+    fn edit_spd(&self, spd: &str, source: &str, edit: SpdEdit<'_>) -> Result<SpdChanged, Box<Refusal>> {
+        self.change_spd(spd, source, edit)
+    }
+
+    fn spd_rules(&self, spd: &str) -> Result<SpdRules, Box<Refusal>> {
+        self.rules_of_spd(spd)
+    }
+
     fn nat_users(&self, most: usize) -> Vec<stats::NatUser> {
         self.engine.nat_users(most)
     }
@@ -472,7 +491,8 @@ impl Gateway for Running {
         // It guards no value that a panic could have left half-written.
         let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         let mut told = Told::of_a_reload(self);
-        let result = self.reload_from(file);
+        let live = self.live().clone();
+        let result = self.reload_with(file, live);
         match &result {
             Ok(reloaded) => {
                 let routes = plural(reloaded.routes as u64, "route");
@@ -518,8 +538,9 @@ impl Running {
         result
     }
 
-    fn reload_from(&self, file: &Path) -> Result<Reloaded, ReloadError> {
-        let mut loaded = config::load(file);
+    /// Reads the configuration again with these live changes of SAs and SPDs, and runs it.
+    fn reload_with(&self, file: &Path, live: Live) -> Result<Reloaded, ReloadError> {
+        let mut loaded = config::load_over(file, &live.overlay());
         let Some(mut gateway) = loaded.gateway.take() else { return Err(ReloadError::Invalid(Box::new(loaded))) };
         if loaded.service != self.service {
             let what = "the user or group of `[service]` cannot change while the gateway runs: restart it";
@@ -549,6 +570,7 @@ impl Running {
             },
         )?;
         *self.nat_so_far() = nat;
+        *self.live() = live;
         self.sampler.follow(&samplers);
         let lists = differences(&before, &self.engine.model());
         let with = |names: Vec<String>, lists: Vec<String>| {

@@ -493,8 +493,8 @@ impl Harness {
         });
     }
 
-    /// Has the control side look at SAs: the worker makes the packets that are due in the next run. Returns what there is to
-    /// tell people.
+    /// Has the control side look at SAs: the worker makes the packets that are due in the next run. Returns the
+    /// news.
     pub fn tend_sas(&mut self) -> Vec<News> {
         let now = self.now();
         let due = self.root.with(|root| self.upkeep.step(now, &root.ipsec));

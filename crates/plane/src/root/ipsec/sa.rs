@@ -51,7 +51,7 @@ pub struct Sa {
     pub outbound: Option<Outbound>,
     /// From the peer to the gateway.
     pub inbound: Option<Inbound>,
-    /// What the control side does for it.
+    /// Settings of its upkeep by the control side.
     pub upkeep: Box<Upkeep>,
     /// Its counters, by worker.
     pub counters: Arc<[SaCounters]>,

@@ -175,6 +175,6 @@ pub(super) async fn put_nat(
     .await?
 }
 
-fn of_source(source: &str) -> Result<(), Refused> {
+pub(super) fn of_source(source: &str) -> Result<(), Refused> {
     source::check(source).map_err(|wrong| Refused::new(Kind::BadRequest, wrong))
 }
