@@ -14,6 +14,7 @@ mod literal;
 mod load;
 mod loaded;
 mod metrics;
+mod overlay;
 mod render;
 mod resolve;
 mod source;
@@ -23,9 +24,9 @@ mod value;
 use std::path::Path;
 
 pub use diagnostic::{Code, Diagnostic, Label, Severity};
-pub use load::overlay::{OverRule, OverSa, OverSpd, Overlay, Successor};
 pub use loaded::{Loaded, Service};
 pub use metrics::{Detail, Listen, Metrics};
+pub use overlay::{OverRule, OverSa, OverSpd, Overlay, Successor};
 pub(crate) use render::plural;
 pub use render::{json, text};
 pub use source::{Position, Source, SourceId, Sources, Span};

@@ -11,7 +11,7 @@ use weir_plane::stats::SaStats;
 use super::super::acl::{Change, Insert, Replace, Which};
 use super::super::refusal::{Kind, Refusal};
 use super::super::remarks::Remarks;
-use super::{SaEdit, SpdEdit};
+use super::edit::{SaEdit, SpdEdit};
 use crate::config::{OverRule, OverSa, OverSpd, Overlay, Successor};
 use crate::render::ipsec_changed::SpdChanged;
 use crate::render::remark::Remark;
