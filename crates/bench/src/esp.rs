@@ -34,7 +34,7 @@ const MANY: u32 = 10_000;
 const FLOWS: u32 = 4;
 
 /// The octets of a link-layer header.
-const LINK: u32 = 14;
+pub(crate) const LINK: u32 = 14;
 
 /// The measurement of `weir bench esp`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -110,7 +110,7 @@ impl Report for Esp {
 
 /// A case that is to be measured.
 #[derive(Debug, Clone, Copy)]
-struct Plan {
+pub(crate) struct Plan {
     algorithm: Algorithm,
     v4: bool,
     sas: u32,
@@ -140,6 +140,11 @@ impl Plan {
         };
         let own = [gcm, Plan { sas: many, ..gcm }, Plan { window: 4096, ..gcm }, Plan { v4: false, ..gcm }];
         own.into_iter().chain(others.into_iter().map(other)).collect()
+    }
+
+    /// AES-128-GCM with one SA.
+    pub(crate) fn one(v4: bool) -> Plan {
+        Plan { v4, ..Plan::all(1)[0] }
     }
 
     /// The targets for encryption, by size.
@@ -210,7 +215,7 @@ fn text(algorithm: Algorithm, octets: usize) -> usize {
 }
 
 /// The networks of a family.
-struct Networks {
+pub(crate) struct Networks {
     from: IpNet,
     to: IpNet,
     link: IpNet,
@@ -220,7 +225,7 @@ struct Networks {
 }
 
 impl Networks {
-    fn of(v4: bool) -> Networks {
+    pub(crate) fn of(v4: bool) -> Networks {
         let net = |text: &str| text.parse::<IpNet>().expect("a constant prefix");
         let address = |text: &str| text.parse::<IpAddr>().expect("a constant address");
         match v4 {
@@ -244,7 +249,7 @@ impl Networks {
     }
 
     /// A gateway that encrypts to itself.
-    fn gateway(&self, plan: Plan, flows: u32, octets: u32) -> Result<Gateway, Error> {
+    pub(crate) fn gateway(&self, plan: Plan, flows: u32, octets: u32) -> Result<Gateway, Error> {
         let from = model::range(self.from, 0xffff);
         let last = if plan.sas == 1 { 0xffff } else { plan.sas as u16 - 1 };
         let hosts = model::range(self.to, last);

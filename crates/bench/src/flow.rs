@@ -1,6 +1,7 @@
 //! `weir bench flow`: established flows under all policies, with the fast path and without, beside forwarding alone; and packets
-//! whose flows are all decided anew.
+//! whose flows are all decided anew; and flows that a policy protects.
 
+mod protected;
 mod routes;
 
 use std::net::IpAddr;
@@ -12,8 +13,8 @@ use weir_base::tsc;
 use weir_packet::vector::VECTOR;
 use weir_plane::model::{
     AclAction, AclDefault, AclIndex, AclList, AclRule, Addresses, FastPath, Gateway, Interface, Mechanism, NatIndex,
-    NatList, NatRule, NatTarget, NatVerb, Origin, PerFamily, Ports, RouteTarget, SavIndex, SavPolicy, Transport, Urpf,
-    UrpfMode,
+    NatList, NatMapping, NatRule, NatTarget, NatVerb, Origin, PerFamily, Ports, RouteTarget, SavIndex, SavPolicy,
+    Transport, Urpf, UrpfMode,
 };
 use weir_plane::node::Node;
 
@@ -23,6 +24,7 @@ use crate::report::{Page, Report, machine};
 use crate::turns::{Outcome, Run, Samples};
 use crate::{Error, machine as cpu, model};
 
+pub use protected::Protected;
 pub use routes::Routes;
 
 /// Rules of each list.
@@ -41,6 +43,9 @@ pub struct Flow {
     pub rules: u32,
     /// The cases.
     pub cases: Vec<Case>,
+    /// Flows that a policy protects.
+    #[serde(default)]
+    pub protected: Vec<Protected>,
     /// Hits while routes change.
     pub routes: Vec<Routes>,
 }
@@ -89,6 +94,17 @@ impl Report for Flow {
                 self.turns, self.rules
             ))
             .table(table)
+            .line("")
+            .line("ESP: tunnel mode, aes128gcm16, one SA; lists of 1000 rules, the last of 1000 policies; each packet is encrypted and decrypted")
+            .table(
+                Table::of(&self.protected)
+                    .words("Family", |own| own.family.clone())
+                    .number("Octets", 0, |own| f64::from(own.octets))
+                    .words("Fast_path", |own| if own.fast_path { "on" } else { "off" }.to_owned())
+                    .number("Ticks", 1, |own| own.total.median)
+                    .number("Ratio", 2, |own| own.ratio.median)
+                    .number("Gbit/s", 2, |own| own.gbps),
+            )
             .line("")
             .line(format!("hits while {} routes a second come or go, to hosts of the flows", 2 * routes::RATE as u32))
             .table(
@@ -148,15 +164,26 @@ impl Flow {
         let (turns, windows) = if quick { (3, 5) } else { (15, 40) };
         let sizes: &[u32] = if quick { &[10_000] } else { &[10_000, 100_000, 1_000_000] };
         let changes = if quick { 50 } else { 1000 };
-        let (mut cases, mut routes) = (Vec::new(), Vec::new());
+        let (mut cases, mut routes, mut secured) = (Vec::new(), Vec::new(), Vec::new());
         for v4 in [true, false] {
             for &flows in sizes {
                 let (own, while_routes_change) = measure(v4, flows, turns, windows, changes)?;
                 cases.extend(own);
                 routes.push(while_routes_change);
             }
+            for octets in [64, 1400] {
+                secured.extend(protected::measure(v4, octets, turns, windows)?);
+            }
         }
-        Ok(Flow { tick_frequency: tsc::frequency(), cpu: cpu::cpu_name(), turns, rules: RULES, cases, routes })
+        Ok(Flow {
+            tick_frequency: tsc::frequency(),
+            cpu: cpu::cpu_name(),
+            turns,
+            rules: RULES,
+            cases,
+            protected: secured,
+            routes,
+        })
     }
 }
 
@@ -291,10 +318,20 @@ impl Plan {
             source: Some(NatTarget { addresses: Some(Addresses::Net(self.pools()[number])), ports: None }),
             destination: None,
             preserve: false,
+            parity: false,
+            log: false,
             limit_per_address: None,
             comment: None,
         };
-        NatList { name: ["a", "b"][number].to_owned(), rules: [rule].into(), mss_clamp: None, origin: Origin(0) }
+        NatList {
+            name: ["a", "b"][number].to_owned(),
+            rules: [rule].into(),
+            mss_clamp: None,
+            mapping: NatMapping::default(),
+            log: false,
+            ipfix: None,
+            origin: Origin(0),
+        }
     }
 
     /// Rules for ports that no packet has, and behind them one for each network and each pool.
@@ -336,7 +373,9 @@ mod tests {
         assert!(cases.iter().all(|case| case.total.median > 0.0 && case.rate > 0.0));
         let ran = |case: &Case| (case.case.contains("fast path") || case.case == "sessions") == case.node.is_some();
         assert!(cases.iter().all(ran), "{cases:?}");
-        let report = Flow { tick_frequency: 1e9, cpu: "none".into(), turns: 1, rules: RULES, cases, routes };
+        let protected = protected::measure(true, 64, 1, 1).unwrap();
+        assert!(protected.len() == 2 && protected.iter().all(|own| own.gbps > 0.0), "{protected:?}");
+        let report = Flow { tick_frequency: 1e9, cpu: "none".into(), turns: 1, rules: RULES, cases, protected, routes };
         assert_eq!(serde_json::from_str::<Flow>(&report.json()).unwrap(), report);
         assert!(report.text().contains("sessions, fast path"), "{}", report.text());
     }

@@ -35,7 +35,7 @@ pub(crate) fn empty() -> Gateway {
         icmp: Default::default(),
         neighbor_discovery: Default::default(),
         // What is measured is what packets walk through, unless it is the fast path.
-        flow_table: FlowTable { enabled: FastPath::Off, ..FlowTable::default() },
+        flow_table: FlowTable { enabled: FastPath::Off, packets: 1, ..FlowTable::default() },
         limits: Default::default(),
         origins: Default::default(),
     }

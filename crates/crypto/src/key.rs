@@ -1,6 +1,7 @@
 //! Keys: secrets as engines expand them, once for each SA.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::algorithm::Algorithm;
 use crate::aws_lc;
@@ -9,18 +10,20 @@ use crate::native;
 
 /// A key of an SA, expanded by an engine. Immutable, so any number of threads use it at once.
 ///
-/// The value is small and lies beside the other data of an SA. Schedules lie behind a pointer, in lines of their own.
-/// They are wiped when dropped, and never printed.
+/// The value is small and lies beside the other data of an SA. Schedules lie behind a pointer, in lines of their own, which
+/// clones share. They are wiped when the last clone is dropped, and never printed.
+#[derive(Clone)]
 pub struct Key {
     algorithm: Algorithm,
     pub(crate) state: State,
 }
 
 /// The expanded key, by engine.
+#[derive(Clone)]
 pub(crate) enum State {
     #[cfg(target_arch = "x86_64")]
     Native(native::Key),
-    AwsLc(Box<aws_lc::Key>),
+    AwsLc(Arc<aws_lc::Key>),
 }
 
 impl Key {

@@ -2,6 +2,7 @@
 //! stopping them. The command line renders them as tables and JSON.
 
 mod ipsec;
+mod tunnel;
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -9,7 +10,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use ipsec::{SaDirection, SaInbound, SaLife, SaPhase, SaStats};
+pub use ipsec::{PathMtu, SaDirection, SaInbound, SaLife, SaPhase, SaStats};
+pub use tunnel::TunnelStats;
 
 /// A word of the program's own, or one that was read from JSON.
 pub type Name = Cow<'static, str>;
@@ -301,6 +303,8 @@ pub struct FlowRow {
     pub packets: [u64; 2],
     /// Octets from the IP header on, likewise.
     pub bytes: [u64; 2],
+    /// Why packets of each direction walk; `None`: they take a learned decision.
+    pub slow: [Option<&'static str>; 2],
 }
 
 /// The rule that opened a session.
@@ -384,6 +388,8 @@ pub struct NatStats {
     pub interfaces: Vec<String>,
     /// The greatest segment size in SYN segments of its translations.
     pub mss_clamp: Option<crate::model::MssClamp>,
+    /// Whether inside endpoints keep their outside endpoints.
+    pub mapping: crate::model::NatMapping,
     /// Its rules, in order.
     pub rules: Vec<NatRuleRow>,
     /// Where it was declared.

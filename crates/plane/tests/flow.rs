@@ -210,7 +210,7 @@ fn packets_of_sessions_take_decisions_and_keep_their_session_alive() {
 #[test]
 fn a_full_table_has_further_flows_walk() {
     let mut build = two_ports().acl("in", &["permit any"]).acl_in("lan", &["in"]);
-    build.0.flow_table = FlowTable { flows: 2, ..FlowTable::default() };
+    build.0.flow_table = FlowTable { flows: 2, packets: 1, ..FlowTable::default() };
     let mut rig = learning(build);
     let flows: Vec<String> =
         (1..=4).map(|port| format!("udp from 10.0.0.2 port {port} to 198.51.100.9 port 1")).collect();
@@ -229,4 +229,90 @@ fn gateways_without_policies_learn_nothing_by_themselves() {
     put(&mut rig, "lan", &[ASK]);
     put(&mut rig, "lan", &[ASK]);
     assert_eq!(rig.harness.fast_path(), stats::FastPath::default());
+}
+
+/// Decisions that were learned after each of so many packets of a flow.
+fn learned_after(mut build: Build, packets: u8, count: usize) -> Vec<u64> {
+    build.0.flow_table.packets = packets;
+    let mut rig = learning(build);
+    let each = |_| {
+        put(&mut rig, "lan", &[ASK]);
+        rig.harness.fast_path().learned
+    };
+    (0..count).map(each).collect()
+}
+
+#[test]
+fn a_flow_is_learned_from_the_packet_on_that_the_table_says() {
+    let build = |rule: &str| two_ports().acl("in", &[rule]).acl_in("lan", &["in"]);
+    assert_eq!(learned_after(build("permit any"), 1, 2), [1, 1]);
+    assert_eq!(learned_after(build("permit any"), 2, 3), [0, 1, 1]);
+    assert_eq!(learned_after(build("permit any"), 5, 6), [0, 0, 0, 0, 1, 1]);
+}
+
+#[test]
+fn a_rule_has_its_flows_learned_at_once_or_never() {
+    let build = |rule: &str| two_ports().acl("in", &[rule]).acl_in("lan", &["in"]);
+    assert_eq!(learned_after(build("permit udp flow"), 5, 2), [1, 1]);
+    assert_eq!(learned_after(build("permit tcp flow"), 5, 2), [0, 0], "another rule's flow");
+    assert_eq!(learned_after(build("permit udp no-flow"), 1, 4), [0; 4]);
+    // One of two rules is enough.
+    let both = build("permit udp flow").acl("out", &["permit any no-flow"]).acl_out("wan", &["out"]);
+    assert_eq!(learned_after(both, 1, 4), [0; 4]);
+    let both = build("permit udp").acl("out", &["permit any flow"]).acl_out("wan", &["out"]);
+    assert_eq!(learned_after(both, 9, 2), [1, 1]);
+}
+
+#[test]
+fn packets_of_rules_that_say_something_about_their_flows_count_as_others_do() {
+    for rule in ["permit udp flow", "permit udp no-flow"] {
+        let mut rig = learning(two_ports().acl("in", &[rule, "deny any"]).acl_in("lan", &["in"]));
+        for _ in 0..4 {
+            put(&mut rig, "lan", &[ASK, ASK]);
+        }
+        assert_eq!(rig.acl_hits("in"), [8, 0, 0], "{rule}");
+    }
+}
+
+#[test]
+fn a_flood_of_single_packets_takes_no_room() {
+    let mut build = two_ports().acl("in", &["permit any"]).acl_in("lan", &["in"]);
+    build.0.flow_table.packets = 2;
+    let mut rig = learning(build);
+    for first in (1..20_000).step_by(200) {
+        let flood: Vec<String> =
+            (first..first + 200).map(|port| format!("udp from 10.0.0.3 port {port} to 198.51.100.9 port 1")).collect();
+        put(&mut rig, "lan", &flood.iter().map(String::as_str).collect::<Vec<_>>());
+        put(&mut rig, "lan", &[ASK]);
+    }
+    let stats::FastPath { hits, learned, .. } = rig.harness.fast_path();
+    assert_eq!((hits, learned), (98, 1), "the flow beside the flood is learned at its second packet");
+}
+
+/// Returns the reasons that the listing has for the directions of a session after some exchanges.
+fn slow(build: Build, packets: u8, exchanges: usize) -> [Option<&'static str>; 2] {
+    let mut build = build.acl_out("wan", &["out"]);
+    build.0.flow_table.packets = packets;
+    let mut rig = learning(build);
+    for _ in 0..exchanges {
+        put(&mut rig, "lan", &[ASK]);
+        put(&mut rig, "wan", &[ANSWER]);
+    }
+    rig.harness.flows(&FlowFilter::default(), FlowOrder::Age, 9).rows[0].slow
+}
+
+#[test]
+fn the_listing_says_why_a_session_takes_no_decision() {
+    let build = |rule: &str| two_ports().acl("out", &[rule]);
+    // The first packet opens the session, and is none that is decided as one of it.
+    assert_eq!(slow(build("permit+reflect udp"), 1, 1), [Some("new"), None]);
+    assert_eq!(slow(build("permit+reflect udp"), 1, 2), [None, None]);
+    assert_eq!(slow(build("permit+reflect udp"), 3, 2), [Some("new"), Some("new")]);
+    assert_eq!(slow(build("permit+reflect udp"), 3, 3), [None, None]);
+    assert_eq!(slow(build("permit+reflect udp flow"), 9, 2), [None, None]);
+    assert_eq!(slow(build("permit+reflect udp no-flow"), 1, 3), [Some("no-flow"), None]);
+    assert_eq!(slow(build("permit+reflect udp limit 100"), 1, 3)[0], Some("limit-or-log"));
+    let mut off = build("permit+reflect udp");
+    off.0.interfaces[0].fast_path = false;
+    assert_eq!(slow(off, 1, 3)[0], Some("off"));
 }

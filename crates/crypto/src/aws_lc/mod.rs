@@ -10,6 +10,7 @@ mod hmac;
 mod key;
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use crate::algorithm::{Algorithm, Hmac};
 use crate::engine::Engine;
@@ -54,7 +55,7 @@ impl Engine for AwsLc {
         let (cipher, integrity) = secret.fit(algorithm)?;
         let refused = KeyError::Refused { engine: self.name(), algorithm };
         let kind = Kind::new(algorithm, cipher, integrity).ok_or(refused)?;
-        Ok(any::Key::with(algorithm, State::AwsLc(Box::new(Key(kind)))))
+        Ok(any::Key::with(algorithm, State::AwsLc(Arc::new(Key(kind)))))
     }
 
     fn seal(&self, jobs: &mut [Job<'_>]) {

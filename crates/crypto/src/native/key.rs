@@ -2,6 +2,8 @@
 
 #![allow(unsafe_code)]
 
+use std::sync::Arc;
+
 use weir_base::prefetch;
 
 use super::schedule::{POWERS, Schedule};
@@ -47,8 +49,9 @@ impl Native {
 }
 
 /// An expanded key. The schedule lies elsewhere, the rest beside the other data of an SA.
+#[derive(Clone)]
 pub(crate) struct Key {
-    pub(super) schedule: Box<Schedule>,
+    pub(super) schedule: Arc<Schedule>,
     pub(super) salt: u32,
     pub(super) rounds: u8,
     pub(super) icv: u8,

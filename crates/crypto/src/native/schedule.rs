@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::*;
+use std::sync::Arc;
 
 use zeroize::Zeroize as _;
 
@@ -34,8 +35,10 @@ impl Schedule {
     /// # Safety
     /// The CPU has the instructions SSE4.1, AES-NI and PCLMULQDQ.
     #[target_feature(enable = "sse4.1,aes,pclmulqdq")]
-    pub(super) unsafe fn new(size: AesKey, key: &[u8]) -> Box<Schedule> {
-        let mut schedule = Box::new(Schedule { powers: [[0; 16]; POWERS], round_keys: [[0; 16]; ROUND_KEYS] });
+    pub(super) unsafe fn new(size: AesKey, key: &[u8]) -> Arc<Schedule> {
+        // It is filled in its place, so that no copy of it is left elsewhere.
+        let mut shared = Arc::new(Schedule { powers: [[0; 16]; POWERS], round_keys: [[0; 16]; ROUND_KEYS] });
+        let schedule = Arc::get_mut(&mut shared).expect("nobody shares it yet");
         expand(size, key, &mut schedule.round_keys);
         // SAFETY: The CPU has these instructions. Each block has 16 octets.
         unsafe {
@@ -48,7 +51,7 @@ impl Schedule {
                 power = block::multiply(power, first);
             }
         }
-        schedule
+        shared
     }
 
     /// Returns the address of a round key. All addresses of a schedule may be read behind it.

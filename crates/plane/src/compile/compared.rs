@@ -12,6 +12,7 @@ use crate::root::allow::{Allowlists, List, Sources};
 use crate::root::bindings::Bindings;
 use crate::root::family::{Both, Family};
 use crate::root::sav::{Check, Validator, Validators};
+use crate::root::spd::Spd;
 use crate::root::{Interface, Root};
 
 /// The parts of a version.
@@ -22,6 +23,7 @@ pub(super) struct Compared {
     acl: Acl,
     allow: Allowlists,
     bindings: Bindings,
+    spds: Arc<[Arc<Spd>]>,
     flow_table: FlowTable,
     invent_neighbors: bool,
     ethertypes_out: bool,
@@ -63,6 +65,7 @@ impl Compared {
             },
             allow: root.allow.clone(),
             bindings: root.bindings.clone(),
+            spds: Arc::clone(&root.spd.list),
             flow_table: root.flow_table,
             invent_neighbors: root.invent_neighbors,
             ethertypes_out: root.ethertypes_out,
@@ -79,6 +82,7 @@ impl Compared {
             && Arc::ptr_eq(&self.allow.v4, &other.allow.v4)
             && Arc::ptr_eq(&self.allow.v6, &other.allow.v6)
             && Arc::ptr_eq(&self.bindings.lists, &other.bindings.lists)
+            && Arc::ptr_eq(&self.spds, &other.spds)
     }
 }
 
@@ -107,7 +111,8 @@ pub(super) fn differences(before: &Compared, now: &Compared, noted: &mut Noted) 
         let is_same = is_same_interface(old, interface)
             && is_same_policy::<u32>((before, old), (now, interface))
             && is_same_policy::<u128>((before, old), (now, interface))
-            && is_same_binding((before, old), (now, interface));
+            && is_same_binding((before, old), (now, interface))
+            && is_same_spd((before, old), (now, interface));
         if !is_same {
             noted.interface(number);
         }
@@ -191,6 +196,15 @@ fn is_same_list<K: Family>((before, now): (&List<K>, &List<K>)) -> bool {
         _ => false,
     };
     sources && Arc::ptr_eq(&before.counters, &now.counters)
+}
+
+/// The SPD of an interface is the same, policies with their numbers included.
+fn is_same_spd((before, old): (&Compared, &Interface), (now, new): (&Compared, &Interface)) -> bool {
+    match (before.spds.get(usize::from(old.spd)), now.spds.get(usize::from(new.spd))) {
+        (None, None) => true,
+        (Some(before), Some(now)) => Arc::ptr_eq(before, now),
+        _ => false,
+    }
 }
 
 /// The bindings of an interface are the same.

@@ -9,7 +9,9 @@ use weir_packet::esp::{Layout, Outer, Window};
 
 use super::map::Map;
 use crate::model::{self, Gateway, InterfaceKind, SaKey, Tfc};
-use crate::root::ipsec::{Inbound, Ipsec, Outbound, Sa, SaCounters, Sequence, Sequences, SpiTable, Upkeep};
+use crate::root::ipsec::{
+    Inbound, Ipsec, Outbound, PathMtu, Paths, Sa, SaCounters, Sequence, Sequences, SpiTable, Upkeep,
+};
 use crate::root::{Interface, NONE};
 
 /// The longest packet that padding makes, in octets: small buffers have room for it.
@@ -30,6 +32,15 @@ struct WindowOf {
     fingerprint: Fingerprint,
 }
 
+/// The owner of a learned MTU: an outbound SA.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct PathOf {
+    vrf: u16,
+    local: IpAddr,
+    remote: IpAddr,
+    spi: u32,
+}
+
 /// The SAs in force, and what outlives them.
 #[derive(Default)]
 pub(super) struct Store {
@@ -40,6 +51,8 @@ pub(super) struct Store {
     tops: HashMap<WindowOf, u64>,
     /// By name, with the digests of both keys: a new key begins with new counters.
     counters: HashMap<String, (Keys, Arc<[SaCounters]>)>,
+    paths: HashMap<PathOf, Arc<PathMtu>>,
+    learned: Arc<Paths>,
     current: Ipsec,
 }
 
@@ -63,6 +76,8 @@ impl Store {
         let linked = gateway.interfaces.iter().filter(|own| own.kind != InterfaceKind::Ipsec);
         let least_mtu = linked.map(|own| own.mtu).min().unwrap_or(0);
         let mut spis = Vec::new();
+        let mut peers = Vec::new();
+        let paths = std::mem::take(&mut self.paths);
         let mut ports = Vec::new();
         for (sa, &number) in gateway.sas.iter().zip(&map.sas) {
             let vrf = map.vrfs[usize::from(sa.vrf.0)];
@@ -78,9 +93,15 @@ impl Store {
                 };
                 self.windows.insert(of, Arc::clone(&window));
                 spis.push((vrf, sa.local, key.spi, number));
-                Some(Inbound { fingerprint: key.fingerprint(), spi: key.spi, key: Arc::clone(key.key()), window })
+                Some(Inbound { fingerprint: key.fingerprint(), spi: key.spi, key: key.key().clone(), window })
             });
-            let outbound = sa.outbound.as_ref().map(|key| self.outbound(key, gateway.ipsec.reserves));
+            let outbound = sa.outbound.as_ref().map(|key| {
+                let of = PathOf { vrf, local: sa.local, remote: sa.remote, spi: key.spi };
+                let path =
+                    Arc::clone(self.paths.entry(of).or_insert_with(|| paths.get(&of).cloned().unwrap_or_default()));
+                peers.push((vrf, sa.remote, key.spi, number));
+                self.outbound(key, gateway.ipsec.reserves, path)
+            });
             if inbound.is_some() {
                 ports.extend(sa.encapsulation.map(|own| own.local_port));
             }
@@ -100,6 +121,7 @@ impl Store {
                 random_iv: sa.algorithm.needs_unpredictable_iv(),
                 outer,
                 encapsulation: sa.encapsulation,
+                udp,
                 dscp: sa.dscp,
                 ecn: sa.ecn,
                 df: sa.df,
@@ -122,6 +144,8 @@ impl Store {
         self.current = Ipsec {
             sas: sas.into(),
             spis: Arc::new(SpiTable::new(&spis)),
+            peers: Arc::new(SpiTable::new(&peers)),
+            paths: Arc::clone(&self.learned),
             ports: ports.into(),
             least_mtu,
             unchecked: gateway.ipsec.unchecked,
@@ -139,9 +163,9 @@ impl Store {
         Arc::clone(self.sequences.entry(key.fingerprint()).or_insert_with(new))
     }
 
-    fn outbound(&mut self, key: &SaKey, reserves: bool) -> Outbound {
+    fn outbound(&mut self, key: &SaKey, reserves: bool, path: Arc<PathMtu>) -> Outbound {
         let sequence = self.sequence(key, reserves);
-        Outbound { spi: key.spi, key: Arc::clone(key.key()), fingerprint: key.fingerprint(), sequence }
+        Outbound { spi: key.spi, key: key.key().clone(), fingerprint: key.fingerprint(), sequence, path }
     }
 }
 

@@ -7,7 +7,8 @@ use crate::root::ipsec::SaCounters;
 use crate::root::spd::PolicyCounters;
 use crate::stats::{SaStats, SpdCacheRow, Traffic};
 
-/// Readings of counters at the time of `clear`. Each belongs to the counters beside it: others of the same name begin with 0.
+/// The counters at their last clearing. Each belongs to the counters stored with it: other counters of the same name
+/// begin with 0.
 #[derive(Default)]
 pub(crate) struct Cleared {
     sas: HashMap<usize, (Arc<[SaCounters]>, SaStats)>,
@@ -45,7 +46,7 @@ impl Cleared {
         }
     }
 
-    /// The packets of a policy since they were cleared: outbound and inbound ones.
+    /// Returns the packets of a policy since the last clearing, egress and ingress.
     pub(crate) fn policy(&self, counters: &Arc<[PolicyCounters]>, now: [Traffic; 2]) -> [Traffic; 2] {
         let Some((_, before)) = self.policies.get(&identity(counters)) else { return now };
         let less = |at: usize| Traffic {

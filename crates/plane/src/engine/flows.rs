@@ -1,5 +1,5 @@
-//! Sessions as people want to see them, and their end by hand. Workers give a page of sessions between two vectors, so that
-//! nobody who looks holds them up.
+//! Listings of sessions, and their end by command. Workers give a page of sessions between two vectors, so that a
+//! reader does not delay them.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -12,8 +12,9 @@ use weir_table::classify::Rule;
 
 use crate::compile::boxes::boxes;
 use crate::compile::{Compiler, Map};
-use crate::graph::session::{AnySession, Ended, Page, Session, SessionRef};
-use crate::model::{AclRule, FlowTable, Gateway};
+use crate::graph::flow::Unlearned;
+use crate::graph::session::{AnySession, Ended, Page, Session, SessionRef, Way};
+use crate::model::{self, AclRule, FlowTable, Gateway};
 use crate::root::Root;
 use crate::root::family::Family;
 use crate::stats::{FastPath, FlowRow, FlowRule, Flows, SessionsCounted};
@@ -172,7 +173,16 @@ fn row<K: Family>(
         expires: Duration::from_nanos(timeout.saturating_sub(now.since(session.last))),
         packets: session.packets,
         bytes: session.octets,
+        slow: [Way::Original, Way::Reply].map(|way| slow(session, way, root, settings)),
     }
+}
+
+/// Why packets of a session walk; `None`: they take a learned decision.
+fn slow<K: Family>(session: &Session<K>, way: Way, root: &Root, settings: &FlowTable) -> Option<&'static str> {
+    let own = root.interfaces.get(session.opener.interface as usize);
+    let is_off = settings.enabled == model::FastPath::Off
+        || way == Way::Original && own.is_some_and(|interface| !interface.fast_path);
+    if is_off { Some("off") } else { session.unlearned(way).map(Unlearned::name) }
 }
 
 /// The end of sessions that a filter matches, page by page.

@@ -31,7 +31,7 @@ pub(crate) fn clear(root: &Root, cleared: &mut Cleared) {
     cleared.clear_spds(policies, caches);
 }
 
-/// Returns the packets that a policy has matched: outbound and inbound ones.
+/// Returns the packets that a policy has matched, egress and ingress.
 fn counted(counters: &[PolicyCounters]) -> [Traffic; 2] {
     [true, false].map(|output| {
         counters.iter().map(|own| own.of(output)).fold(Traffic::default(), |sum, own| Traffic {

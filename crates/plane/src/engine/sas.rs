@@ -10,7 +10,7 @@ use crate::compile::Map;
 use crate::model::Gateway;
 use crate::root::Root;
 use crate::root::ipsec::SaCounters;
-use crate::stats::{SaDirection, SaInbound, SaStats};
+use crate::stats::{PathMtu, SaDirection, SaInbound, SaStats};
 
 /// The pairs of SAs, in the order of the configuration, with their counters since these were cleared.
 pub(crate) fn rows(
@@ -42,6 +42,7 @@ pub(crate) fn counted<'a>(
             reserved: Some(out.sequence.reserved()).filter(|&end| end != u64::MAX),
             exhausted: sum(&|own| own.exhausted.value()),
             unreserved: sum(&|own| own.unreserved.value()),
+            path_mtu: out.path.get(now).map(|own| PathMtu { mtu: own.mtu, left: own.left }),
             dummies: sum(&|own| own.dummies_sent.value()),
             life: outbound_life,
         });

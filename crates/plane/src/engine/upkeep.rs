@@ -28,7 +28,7 @@ pub(crate) struct Upkeep {
     mappings: HashMap<Mapping, Quiet>,
 }
 
-/// Packets and news that are due.
+/// The work that is due.
 #[derive(Debug, Default)]
 pub(crate) struct Due {
     /// Packets to make, with the numbers of their pairs.
@@ -62,7 +62,7 @@ struct Life {
     /// The digest of its key, with the SPI.
     identity: [u8; 16],
     begun: Time,
-    /// The reading of its counters before, and the sum of earlier counters since its life began.
+    /// The last reading of its counters, and the sum of the readings that were reset since its life began.
     seen: Used,
     before: Used,
     phase: SaPhase,

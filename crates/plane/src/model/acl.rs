@@ -107,6 +107,8 @@ pub struct AclRule {
     pub log: bool,
     /// How many of them it permits.
     pub limit: Option<AclLimit>,
+    /// Whether its flows are learned from their first packet on, or never; `None`: as the flow table says.
+    pub flow: Option<bool>,
     /// The operator's comment.
     pub comment: Option<Arc<str>>,
     /// Where it was declared.
@@ -127,6 +129,7 @@ impl AclRule {
             received_on: None,
             log: false,
             limit: None,
+            flow: None,
             comment: None,
             origin,
         }

@@ -109,6 +109,8 @@ pub struct FlowTable {
     pub enabled: FastPath,
     /// Learned decisions of both families, over all workers, 1 ..= 16,777,216; those of sessions come on top.
     pub flows: u32,
+    /// The packet of a flow from which on its decision is learned, 1 ..= 100, each direction of a session for itself.
+    pub packets: u8,
 }
 
 impl Default for FlowTable {
@@ -122,6 +124,7 @@ impl Default for FlowTable {
             timeouts: Timeouts::default(),
             enabled: FastPath::Auto,
             flows: 1_000_000,
+            packets: 2,
         }
     }
 }

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use weir_crypto::{Algorithm, Engine, Key, KeyError, Secret, engines};
@@ -180,7 +179,7 @@ pub enum OuterLabel {
 pub struct SaKey {
     /// The security parameters index, from 256.
     pub spi: u32,
-    key: Arc<Key>,
+    key: Key,
     fingerprint: [u8; 16],
 }
 
@@ -198,7 +197,7 @@ impl SaKey {
     /// # Errors
     /// If the secret has another length than the algorithm needs, or the engine lacks the algorithm.
     pub fn by(spi: u32, engine: &dyn Engine, algorithm: Algorithm, secret: &Secret) -> Result<SaKey, KeyError> {
-        let key = Arc::new(engine.key(algorithm, secret)?);
+        let key = engine.key(algorithm, secret)?;
         let fingerprint = match algorithm.has_integrity() {
             true => secret.fingerprint(),
             // There is no secret: SAs with different SPIs have sequence numbers of their own.
@@ -209,7 +208,7 @@ impl SaKey {
 
     /// The expanded key.
     #[must_use]
-    pub fn key(&self) -> &Arc<Key> {
+    pub fn key(&self) -> &Key {
         &self.key
     }
 

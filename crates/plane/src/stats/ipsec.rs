@@ -81,10 +81,21 @@ pub struct SaDirection {
     pub exhausted: u64,
     /// Packets for which no sequence number was reserved.
     pub unreserved: u64,
+    /// The MTU of its path, if errors about its packets reported one.
+    pub path_mtu: Option<PathMtu>,
     /// Dummy packets that were sent.
     pub dummies: u64,
     /// Its age and the phase of its life; `None`: it has just come into force.
     pub life: Option<SaLife>,
+}
+
+/// The MTU of a path, as ICMP errors reported it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PathMtu {
+    /// The MTU, in octets.
+    pub mtu: u16,
+    /// The time for which it still counts.
+    pub left: Duration,
 }
 
 /// An inbound SA.

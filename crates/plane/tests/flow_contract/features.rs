@@ -33,6 +33,8 @@ pub const REASONS: &[Reason] = &[
     Reason::SpdDiscard,
     Reason::SpdNoMatch,
     Reason::SpdUnprotected,
+    Reason::EspNoSa,
+    Reason::EspReplay,
     Reason::EspNoOutbound,
     Reason::MacIp,
     Reason::NotAllowed,
@@ -114,9 +116,18 @@ features! { model, found:
     "acl limit" rules(model, |rule| rule.limit.is_some());
     "acl limit of a session" rules(model, |rule| rule.limit.is_some() && rule.action == AclAction::Reflect);
     "acl log" rules(model, |rule| rule.log);
+    "acl flow" rules(model, |rule| rule.flow == Some(true));
+    "acl flow of a session" rules(model, |rule| rule.flow == Some(true) && rule.action == AclAction::Reflect);
+    "acl no-flow" rules(model, |rule| rule.flow == Some(false));
+    "learned at the second packet" model.flow_table.packets == 2;
+    "learned at the fifth packet" model.flow_table.packets == 5;
     "spd" model.interfaces.iter().any(|own| own.spd.is_some());
     "spd cache" model.spds.iter().any(|own| own.cache.outbound || own.cache.inbound);
+    "sa" model.sas.iter().any(|own| own.interface.is_none() && own.outbound.is_some());
+    "sa interface" model.sas.iter().any(|own| own.interface.is_some());
+    "sa inbound alone" model.sas.iter().any(|own| own.outbound.is_none());
     "spd opaque" model.spds.iter().any(|own| own.rules.iter().any(weir_plane::model::SpdRule::is_opaque));
+    "tunnel" model.interfaces.iter().any(|own| matches!(own.kind, weir_plane::model::InterfaceKind::Tunnel(_)));
     "allowlist" model.interfaces.iter().any(|own| !own.access.allow.v4.is_empty());
     "bindings" model.interfaces.iter().any(|own| own.access.bindings.is_some());
     "ethertypes in" model.interfaces.iter().any(|own| own.access.ethertypes_in.is_some());

@@ -20,6 +20,7 @@ use weir_port::spec::TapSpec;
 use crate::kit::{Build, mac, own_mac};
 use crate::nat::translators;
 use crate::spd;
+use crate::tunnels::tunnels;
 
 /// Networks behind the links' neighbours.
 pub const REMOTE: usize = 8;
@@ -139,7 +140,8 @@ parts! {
     Routes "reload-routes", Neighbors "reload-neighbors", Policies "reload-sav", Validated "reload-sav-interfaces",
     Samplers "reload-samplers", Groups "reload-groups", Lists "reload-acls", Filtered "reload-acl-interfaces",
     Sources "reload-allowlists", Bindings "reload-bindings", Ethertypes "reload-ethertypes",
-    Sessions "reload-flow-table", Icmp "reload-icmp", Nat "reload-nat", Spd "reload-spd"
+    Sessions "reload-flow-table", Icmp "reload-icmp", Nat "reload-nat", Spd "reload-spd",
+    Sas "reload-sas", Tunnels "reload-tunnels"
 }
 
 /// The seeds of a model's parts.
@@ -176,6 +178,8 @@ impl Seeds {
         ethertypes(&mut self.of(Part::Ethertypes), &mut build.0);
         translators(&mut self.of(Part::Nat), links, &mut build.0);
         spd::policies(&mut self.of(Part::Spd), links, &mut build.0);
+        spd::sas(&mut self.of(Part::Sas), links, &mut build.0);
+        tunnels(&mut self.of(Part::Tunnels), links, &mut build.0);
         build.0.flow_table = flow_table(&mut self.of(Part::Sessions));
         build.0.icmp = icmp(&mut self.of(Part::Icmp));
         build.0.limits =
@@ -426,6 +430,9 @@ pub fn rule(random: &mut Random, links: &Links, groups: &Groups) -> AclRule {
         );
         AclLimit { unit, rate, burst }
     });
+    let log = random.chance(0.04);
+    let permits = matches!(action, AclAction::Permit | AclAction::Reflect);
+    let flow = random.chance(0.12).then(|| random.chance(0.5) && limit.is_none() && !log).filter(|_| permits);
     AclRule {
         family,
         from,
@@ -434,8 +441,9 @@ pub fn rule(random: &mut Random, links: &Links, groups: &Groups) -> AclRule {
         fragment: random.chance(0.06).then(|| later && random.chance(0.5)),
         dscp: random.chance(0.08).then(|| random.below(3) as u8),
         received_on,
-        log: random.chance(0.04),
+        log,
         limit,
+        flow,
         ..AclRule::all(action, Origin::default())
     }
 }
@@ -540,7 +548,7 @@ fn policies(random: &mut Random, links: &Links, mut build: Build) -> Build {
         while random.chance(0.2) {
             let mut rule = rule(random, links, &build.0.groups);
             rule.action = pick(random, &[AclAction::Permit, AclAction::Permit, AclAction::Deny]);
-            (rule.log, rule.limit, rule.received_on) = (false, None, None);
+            (rule.log, rule.limit, rule.received_on, rule.flow) = (false, None, None, None);
             exempt.push(rule);
         }
         let per = if merged { pick(random, &[RatePer::Interface, RatePer::Rule]) } else { RatePer::Interface };
@@ -662,6 +670,7 @@ fn flow_table(random: &mut Random) -> FlowTable {
         half_open: pick(random, &[1, sessions.div_ceil(4), sessions, sessions, sessions, sessions, sessions]),
         tcp_pickup: random.chance(0.8),
         recheck: random.chance(0.7),
+        packets: pick(random, &[1, 1, 1, 2, 2, 5]),
         ..FlowTable::default()
     };
     if random.chance(0.8) {

@@ -15,6 +15,7 @@ use crate::gateway::{Links, PORTS, REMOTE, between, host, pick, remote, station}
 use crate::kit::link::{ALL, framed, header};
 use crate::kit::{HOST, frame, l3, mend, with_extensions, with_options};
 use crate::nat::reply;
+use crate::spd::reflected;
 
 /// A packet to inject.
 #[derive(Debug, Clone)]
@@ -197,8 +198,10 @@ impl Traffic {
         let replies = if sent.is_empty() { 0.0 } else { pick(random, &[0.0, 0.2, 0.5]) };
         while inputs.len() < count {
             if random.chance(replies) {
-                let (port, frame) = &sent[random.below(sent.len() as u64) as usize];
-                let reply = reply(random, frame).filter(|_| (*port as usize) < self.links.count);
+                let (port, frame) = secured(random, sent);
+                let to = self.links.mac(*port as usize % self.links.count);
+                let reply = reflected(frame, to.0).or_else(|| reply(random, frame));
+                let reply = reply.filter(|_| (*port as usize) < self.links.count);
                 let from = From::Link;
                 inputs.extend(reply.map(|frame| Input {
                     port: *port as usize,
@@ -647,4 +650,15 @@ fn repair(frame: &mut [u8], at: usize) {
     if frame.len() >= at + length.max(20) && frame[at] >> 4 == 4 && l3(frame) == at {
         mend(frame);
     }
+}
+
+/// Returns a frame that was sent: one of ESP rather than another.
+fn secured<'a>(random: &mut Random, sent: &'a [(u32, Vec<u8>)]) -> &'a (u32, Vec<u8>) {
+    let tries: [_; 4] = std::array::from_fn(|_| &sent[random.below(sent.len() as u64) as usize]);
+    let is_secured = |frame: &[u8]| {
+        let at = l3(frame);
+        let protocol = at + if frame[at] >> 4 == 4 { 9 } else { 6 };
+        frame.get(protocol) == Some(&50)
+    };
+    tries.into_iter().find(|(_, frame)| is_secured(frame)).unwrap_or(tries[0])
 }

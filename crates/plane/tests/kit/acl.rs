@@ -16,7 +16,7 @@ impl Build {
     /// Parses a rule: an action (`permit`, `deny`, `reject`, `reject+reset`, `reject+icmp`), a protocol (`any`, `ip4`,
     /// `ip6`, or a name), and further conditions in any order: `from ADDRESSES`, `to ADDRESSES`, `sport PORTS`, `port
     /// PORTS`, `flags VALUE/MASK` of names, `type RANGE`, `code RANGE`, `later`, `first`, `dscp NUMBER`, `on IF,IF`,
-    /// `log`, `limit PACKETS`.
+    /// `log`, `limit PACKETS`, `flow`, `no-flow`.
     pub fn acl_rule(&mut self, text: &str) -> AclRule {
         let mut words = text.split(' ');
         let mut next = || words.next();
@@ -67,6 +67,8 @@ impl Build {
                     rule.received_on = Some(Interfaces::List(names.collect()));
                 }
                 "log" => rule.log = true,
+                "flow" => rule.flow = Some(true),
+                "no-flow" => rule.flow = Some(false),
                 "limit" => {
                     let rate = value().parse().unwrap();
                     rule.limit = Some(AclLimit { unit: RateUnit::Packets, rate, burst: rate });

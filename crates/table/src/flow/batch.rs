@@ -61,7 +61,7 @@ impl<K: Key, V: Copy + Default, A: Copy> Slots<K, V, A> {
             // SAFETY: the line is that of a bucket.
             let first = unsafe { line.as_ref() }.matching(tag).trailing_zeros();
             *lane = first as u8;
-            // Without such a tag, this is behind the bucket's entries, and nobody reads it.
+            // Without such a tag, this is behind the bucket's entries, and is not read.
             *entry = entry.wrapping_add(first as usize);
             prefetch::read(*entry);
         }
@@ -150,6 +150,12 @@ impl<K: Key, V: Copy + Default, A: Copy> Lookup<'_, K, V, A> {
             Some(entry) => Some(unsafe { &mut (*entry).value }),
             None => self.table.value_mut(self.slots.elsewhere(self.table, slot)),
         }
+    }
+
+    /// Returns the key in a slot that was compared.
+    #[inline]
+    pub fn key(&self, slot: usize) -> Option<&K> {
+        self.slots.keys[..self.slots.compared].get(slot)
     }
 
     /// Returns the place of the key in a slot; [`Place::NONE`] if it is not in the table.

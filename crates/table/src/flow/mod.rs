@@ -25,10 +25,12 @@ mod group;
 mod key;
 mod memory;
 pub mod naive;
+mod seen;
 mod table;
 #[cfg(test)]
 mod tests;
 
 pub use batch::Lookup;
 pub use key::{Key, Secret};
+pub use seen::{Seen, Slot};
 pub use table::{BATCH, Full, Lines, Packed, Place, Table, VECTOR};

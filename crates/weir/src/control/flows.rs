@@ -41,8 +41,9 @@ pub(crate) fn parse_filter(text: &str) -> Result<acl::Rule, String> {
     };
     let rule = format!("{ACTION}{}", completed(text));
     let (rule, _) = acl::parse(&rule, &mut Names::default()).map_err(|findings| wrong(&findings.shown()[0]))?;
-    if rule.log || rule.limit.is_some() {
-        return Err("a filter has no `log` and no `limit`: it only says which sessions are meant".to_owned());
+    if rule.log || rule.limit.is_some() || rule.flow.is_some() {
+        let message = "a filter has no `log`, `limit`, `flow` and `no-flow`: it only says which sessions are meant";
+        return Err(message.to_owned());
     }
     Ok(rule)
 }

@@ -164,6 +164,10 @@ pub struct Flow {
     pub reply_packets: u64,
     /// Octets of them from the IP header on.
     pub reply_bytes: u64,
+    /// Why packets in the direction of its first packet do not take the fast path; `null`: they take it.
+    pub slow: Option<String>,
+    /// The same of packets in the other direction.
+    pub reply_slow: Option<String>,
     /// The worker that owns it.
     pub worker: u64,
 }
@@ -238,6 +242,8 @@ impl Flow {
             bytes: row.bytes[0],
             reply_packets: row.packets[1],
             reply_bytes: row.bytes[1],
+            slow: row.slow[0].map(str::to_owned),
+            reply_slow: row.slow[1].map(str::to_owned),
             worker: row.worker as u64,
         }
     }
@@ -247,6 +253,12 @@ impl Flow {
         let (kind, identifier) = (self.icmp_type?, self.icmp_identifier?);
         let name = if self.source.is_ipv4() { icmpv4::name(kind) } else { icmpv6::name(kind) };
         Some(format!("{} id {identifier}", name.map_or_else(|| kind.to_string(), str::to_owned)))
+    }
+
+    /// Whether its packets take the fast path, or why not: of both directions, if they differ.
+    fn fast(&self) -> String {
+        let [first, reply] = [&self.slow, &self.reply_slow].map(|slow| slow.as_deref().unwrap_or("yes"));
+        if first == reply { first.to_owned() } else { format!("{first}/{reply}") }
     }
 
     fn conntrack(&self) -> String {
@@ -298,12 +310,12 @@ impl Flow {
     }
 }
 
-/// Seconds, as short as they differ: `0.250`, `59.9`, `3600`.
+/// Seconds, as short as they differ: `0.250s`, `59.9s`, `3600s`.
 fn seconds(value: f64) -> String {
     match value {
-        value if value < 1.0 => format!("{value:.3}"),
-        value if value < 100.0 => format!("{value:.1}"),
-        value => format!("{value:.0}"),
+        value if value < 1.0 => format!("{value:.3}s"),
+        value if value < 100.0 => format!("{value:.1}s"),
+        value => format!("{value:.0}s"),
     }
 }
 
@@ -324,7 +336,10 @@ impl Report for Flows {
             ("Idle", Align::Right),
             ("Expires", Align::Right),
             ("Packets", Align::Right),
+            ("Octets", Align::Right),
             ("Replies", Align::Right),
+            ("Reply octets", Align::Right),
+            ("Fast", Align::Left),
             ("Opened by", Align::Left),
         ];
         let mut table = Table::new(&columns);
@@ -347,7 +362,10 @@ impl Report for Flows {
                 seconds(flow.idle),
                 seconds(flow.expires),
                 flow.packets.to_string(),
+                flow.bytes.to_string(),
                 flow.reply_packets.to_string(),
+                flow.reply_bytes.to_string(),
+                flow.fast(),
                 opened.collect::<Vec<_>>().join(", "),
             ]);
         }
@@ -388,8 +406,8 @@ mod tests {
         assert_eq!(
             flows.text(),
             "\
-Protocol  State        From            To               In by   Age   Idle  Expires  Packets  Replies  Opened by
-tcp       established  192.0.2.5:1000  203.0.113.1:443  lan    3600  0.250    86400      100       99  to-outside #3 out wan
+Protocol  State        From            To               In by    Age    Idle  Expires  Packets  Octets  Replies  Reply octets  Fast     Opened by
+tcp       established  192.0.2.5:1000  203.0.113.1:443  lan    3600s  0.250s   86400s      100    5200       99        148000  yes/new  to-outside #3 out wan
 sessions: 40 opened, 30 expired, 9 half-open ended for newer ones, 0 ended by lists
 fast path: 1200 packets took a decision; checked: 5 of new flows, 2 after a change, 0 that differ in a compared field, 7 that take no decision; 3 decisions beside those of sessions
 "

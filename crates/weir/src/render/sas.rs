@@ -97,12 +97,25 @@ pub struct Outbound {
     pub exhausted: u64,
     /// Packets for which no sequence number was reserved on disk.
     pub unreserved: u64,
+    /// The MTU of its path, if ICMP errors about its packets reported one.
+    #[serde(default)]
+    pub path_mtu: Option<PathMtu>,
     /// Dummy packets that were sent.
     #[serde(default)]
     pub dummies: u64,
     /// Its life so far.
     #[serde(flatten)]
     pub life: Life,
+}
+
+/// The MTU of a path, as ICMP errors reported it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct PathMtu {
+    /// The MTU in octets.
+    pub mtu: u16,
+    /// Seconds for which it still counts.
+    pub seconds_left: u64,
 }
 
 /// An inbound SA.
@@ -213,6 +226,7 @@ impl Sas {
                 reserved: out.reserved,
                 exhausted: out.exhausted,
                 unreserved: out.unreserved,
+                path_mtu: out.path_mtu.map(|own| PathMtu { mtu: own.mtu, seconds_left: own.left.as_secs() }),
                 dummies: out.dummies,
                 life: Life::new(out.life),
             }),
@@ -312,6 +326,9 @@ impl Outbound {
         ]));
         if self.reserved.is_some_and(|end| end <= self.next) {
             other.push("no sequence number is reserved".to_owned());
+        }
+        if let Some(PathMtu { mtu, seconds_left }) = &self.path_mtu {
+            other.push(format!("path MTU {mtu} for {seconds_left} s"));
         }
         [
             "out".to_owned(),

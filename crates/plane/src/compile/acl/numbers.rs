@@ -53,6 +53,8 @@ pub(super) struct Numbers {
     limbo: VecDeque<(Option<Stamp>, Vec<u32>)>,
     pages: Vec<Arc<Page>>,
     specials: BTreeMap<u32, Special>,
+    /// How many of them have flows learned from their first packet on.
+    hastening: usize,
     /// Pages whose specials are not those of `specials`.
     stale: BTreeSet<usize>,
     shown: Pages,
@@ -67,6 +69,7 @@ impl Numbers {
             limbo: VecDeque::new(),
             pages: Vec::new(),
             specials: BTreeMap::new(),
+            hastening: 0,
             stale: BTreeSet::new(),
             shown: Pages::default(),
         }
@@ -160,6 +163,9 @@ impl Numbers {
     /// Sets what a rule asks for beside its verdict.
     pub(super) fn set_special(&mut self, number: u32, special: Option<Special>) {
         let there = self.specials.contains_key(&number);
+        let hastens =
+            |special: Option<&Special>| usize::from(special.is_some_and(|special| special.flow == Some(true)));
+        self.hastening = self.hastening + hastens(special.as_ref()) - hastens(self.specials.get(&number));
         match special {
             Some(special) => {
                 self.reach(number);
@@ -176,6 +182,11 @@ impl Numbers {
     /// What a rule asks for beside its verdict.
     pub(super) fn special(&self, number: u32) -> Option<&Special> {
         self.specials.get(&number)
+    }
+
+    /// Whether some rule has flows learned from their first packet on.
+    pub(super) fn hasten(&self) -> bool {
+        self.hastening > 0
     }
 
     /// Whether [`Numbers::pages`] would give what it gave last.
@@ -251,7 +262,7 @@ mod tests {
     }
 
     fn special() -> Option<Special> {
-        Some(Special { sample: None, meter: None, rejection: Rejection::Icmp, reflects: false })
+        Some(Special { sample: None, meter: None, rejection: Rejection::Icmp, reflects: false, flow: None })
     }
 
     #[test]

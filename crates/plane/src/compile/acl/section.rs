@@ -80,7 +80,7 @@ pub(super) struct Full {
 
 /// What a classifier says of a packet that a rule matches.
 pub(super) fn found(rule: &AclRule, number: u32) -> Found {
-    let special = rule.log || rule.limit.is_some() || is_special(rule.action);
+    let special = rule.log || rule.limit.is_some() || rule.flow.is_some() || is_special(rule.action);
     Found::new(number, action(rule.action), special)
 }
 

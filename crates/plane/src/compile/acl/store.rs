@@ -18,7 +18,7 @@ use crate::compile::map::Map;
 use crate::compile::noted::Noted;
 use crate::compile::rubbish::Rubbish;
 use crate::model::{
-    AclAction, AclDefault, AclIndex, AclLimit, AclRule, Gateway, Groups, RateLimit, RatePer, Rejection,
+    AclAction, AclDefault, AclLimit, AclRule, Gateway, Groups, Interface, RateLimit, RatePer, Rejection,
 };
 use crate::root::acl::{Access, Special};
 use crate::root::sampler::Choice;
@@ -146,6 +146,7 @@ impl Store {
             reflecting[usize::from(*zone)] |= lists.any(|&list| self.list(list).is_some_and(|list| list.reflects));
         }
         self.access.reflecting = reflecting.into();
+        self.access.hastens = self.numbers.hasten();
     }
 
     /// Rules have changed, and readers see it with the next root.
@@ -177,6 +178,17 @@ impl Store {
 
     pub(super) fn list(&self, number: u32) -> Option<&List> {
         self.lists.get(number as usize)?.as_ref()
+    }
+
+    /// The sequence of an interface and direction.
+    pub(super) fn sequence_of(&self, gateway: &Gateway, interface: &Interface, output: bool) -> Sequence {
+        sequence(&gateway.lists_of(interface, output), |name| self.number_of(name))
+    }
+
+    /// The number of a list.
+    pub(super) fn number_of(&self, name: &str) -> Option<u32> {
+        let found = self.lists.iter().position(|list| list.as_ref().is_some_and(|list| *list.name == *name));
+        found.map(|number| number as u32)
     }
 
     /// Names of lists, with their numbers.
@@ -229,19 +241,24 @@ impl Store {
             self.numbers.set_special(entry.number, special);
         }
         let special = match list.default {
-            AclDefault::Action(action) if section::is_special(action) => {
-                Some(Special { sample: None, meter: None, rejection: rejection(action), reflects: reflects(action) })
-            }
+            AclDefault::Action(action) if section::is_special(action) => Some(Special {
+                sample: None,
+                meter: None,
+                rejection: rejection(action),
+                reflects: reflects(action),
+                flow: None,
+            }),
             _ => None,
         };
         self.numbers.set_special(list.number, special);
     }
 }
 
-/// The numbers of lists that an interface names, each once: behind its first place a list matches nothing any more.
-pub(super) fn sequence(named: &[AclIndex], number: impl Fn(AclIndex) -> u32) -> Sequence {
+/// The numbers of lists with these names, each once: behind its first place a list matches nothing any more. Lists that are not
+/// there are left out.
+pub(super) fn sequence(named: &[&str], number: impl Fn(&str) -> Option<u32>) -> Sequence {
     let mut sequence: Vec<u32> = Vec::with_capacity(named.len());
-    for number in named.iter().map(|&index| number(index)) {
+    for number in named.iter().filter_map(|name| number(name)) {
         if !sequence.contains(&number) {
             sequence.push(number);
         }
@@ -260,7 +277,8 @@ pub(super) fn special(rule: &AclRule, choice: Option<Choice>, before: Option<&Sp
         kept.map_or_else(|| Arc::new(Meters::new(limit, 1, false)), Arc::clone)
     });
     let sample = choice.filter(|_| rule.log);
-    Some(Special { sample, meter, rejection: rejection(rule.action), reflects: reflects(rule.action) })
+    let AclRule { action, flow, .. } = *rule;
+    Some(Special { sample, meter, rejection: rejection(action), reflects: reflects(action), flow })
 }
 
 pub(super) fn reflects(action: AclAction) -> bool {

@@ -23,10 +23,11 @@ use crate::graph::events;
 use crate::graph::events::Event;
 use crate::graph::record::{Fate, Fragmented, Recorder};
 use crate::graph::sample::{self, Sample};
+use crate::graph::session::{LOG_RING, NatEvent};
 use crate::graph::streams::Stream;
 use crate::graph::trace::Tracer;
 use crate::graph::worker::{Command, Shared, UNASKED, Worker};
-use crate::model::{self, InterfaceKind, IpFamily, Origin, Place, SaIndex};
+use crate::model::{self, InterfaceIndex, InterfaceKind, IpFamily, Origin, Place, SaIndex};
 use crate::neighbor::Known;
 use crate::neighbor::control::{self, Keeper, News, Work};
 use crate::node::Node;
@@ -34,7 +35,7 @@ use crate::reason::Reason;
 use crate::root::{Adjacency, Kind, NONE, Root};
 use crate::stats::{self, Conservation};
 
-use super::outcome::{Filtered, Outcome, Piece, RouteTaken, Secured, Unlisted, Verdict};
+use super::outcome::{Filtered, Outcome, Piece, RouteTaken, Secured, Tunnelled, Unlisted, Verdict};
 use crate::engine::cleared::Cleared;
 use crate::engine::flows::{self, Compiled, First, FlowFilter, FlowOrder};
 use crate::engine::traced::TraceRow;
@@ -75,6 +76,7 @@ pub struct Harness {
     tracer: Arc<Tracer>,
     events: Option<Consumer<Event>>,
     samples: Option<Consumer<Sample>>,
+    log: Option<Consumer<NatEvent>>,
     discovery: Option<Discovery>,
     places: Places,
     entropy: Entropy,
@@ -137,6 +139,7 @@ impl Harness {
             tracer,
             events: None,
             samples: None,
+            log: None,
             discovery: None,
             places,
             entropy,
@@ -324,6 +327,11 @@ impl Harness {
         })
     }
 
+    /// The tunnels, in the order of the configuration.
+    pub fn tunnels(&self) -> Vec<stats::TunnelStats> {
+        self.root.with(|root| crate::engine::tunnels::rows(&self.model, &self.map, root, self.now()))
+    }
+
     /// The sequence numbers of each outbound key that was ever in force, by the digest of the key.
     pub fn sequences(&self) -> crate::root::ipsec::Sequences {
         self.compiler.sequences()
@@ -391,6 +399,22 @@ impl Harness {
         self.worker.events.connect(producer, None);
         self.events = Some(events);
         self.limit();
+    }
+
+    /// Logs translations from now on, for the caller ([`Harness::nat_events`]).
+    pub fn log_translations(&mut self) {
+        let (producer, events) = ring(LOG_RING);
+        self.worker.sessions.log.connect(producer, None, Arc::default());
+        self.log = Some(events);
+    }
+
+    /// The events of translations since the last call.
+    pub fn nat_events(&mut self) -> Vec<NatEvent> {
+        let mut taken = Vec::new();
+        if let Some(events) = &mut self.log {
+            events.pop(LOG_RING, |event| taken.push(event));
+        }
+        taken
     }
 
     /// Takes samples from now on, for the caller ([`Harness::samples`]).
@@ -493,7 +517,7 @@ impl Harness {
         });
     }
 
-    /// Has the control side look at SAs: the worker makes the packets that are due in the next run. Returns the
+    /// Runs the control side's checks of SAs: the worker makes the packets that are due in the next run. Returns the
     /// news.
     pub fn tend_sas(&mut self) -> Vec<News> {
         let now = self.now();
@@ -549,6 +573,12 @@ impl Harness {
     /// Moves the clock on. It never goes back.
     pub fn set_time(&mut self, time: Time) {
         self.clock.set(time);
+    }
+
+    /// Whether the worker has work without packets: sessions to visit, held packets whose time is over.
+    pub fn is_due(&mut self) -> bool {
+        let now = self.now();
+        self.worker.is_due(now)
     }
 
     /// Adds a frame to the next vector, as received by the port of an interface (the model's index). False when the
@@ -631,6 +661,7 @@ impl Harness {
                     nat: Vec::new(),
                     spd: Vec::new(),
                     sas: Vec::new(),
+                    tunnels: Vec::new(),
                     route: None,
                     waits: false,
                 });
@@ -681,6 +712,15 @@ impl Harness {
             Fate::Secured { sa, inbound } => {
                 let index = self.map.sas.iter().position(|&number| number == sa);
                 outcome.sas.extend(index.map(|index| Secured { sa: SaIndex(index as u32), inbound }));
+                if inbound {
+                    // What was inside has a route of its own.
+                    outcome.route = None;
+                }
+            }
+            Fate::Tunnelled { interface, inbound } => {
+                let index = self.map.interfaces.iter().position(|&number| number == interface);
+                let interface = index.map(|index| InterfaceIndex(index as u32));
+                outcome.tunnels.extend(interface.map(|interface| Tunnelled { interface, inbound }));
                 if inbound {
                     // What was inside has a route of its own.
                     outcome.route = None;
@@ -762,7 +802,7 @@ impl Harness {
     /// The index in the model of the port that carries an interface of the model.
     pub fn port_of(&self, index: u32) -> u32 {
         match self.model.interfaces[index as usize].kind {
-            InterfaceKind::Port { .. } | InterfaceKind::Ipsec => index,
+            InterfaceKind::Port { .. } | InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) => index,
             InterfaceKind::Vlan { parent, .. } => parent.0,
         }
     }

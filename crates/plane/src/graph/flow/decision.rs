@@ -1,7 +1,7 @@
 //! A learned decision.
 
 use weir_packet::packet::Packet;
-use weir_packet::wire::tcp;
+use weir_packet::wire::{ethernet, tcp};
 use weir_table::classify::Consulted;
 
 use crate::graph::record::Miss;
@@ -43,10 +43,11 @@ impl Varying {
     /// All fields are zero.
     pub(crate) const NONE: Varying = Varying(0);
 
-    /// The fields of a packet with this codepoint. Its frame has a link-layer header.
+    /// The fields of a packet with this codepoint. A packet without a link-layer header has the hardware address zero.
     #[inline(always)]
     pub(crate) fn of_packet(packet: &Packet, is_tcp: bool, dscp: u8) -> Varying {
         let sender = packet.data().get(6..14).and_then(|octets| octets.first_chunk::<8>());
+        let sender = sender.filter(|_| packet.l3_offset() >= ethernet::LENGTH);
         let mac = sender.map_or(0, |octets| u64::from_be_bytes(*octets) & !0xffff);
         let own = packet.l4_header::<{ tcp::LENGTH }>().map_or(0, |header| header[tcp::FLAGS]);
         let flags = if is_tcp { own } else { 0 };
@@ -83,12 +84,21 @@ pub(crate) struct Decision {
     varying: [u8; 8],
     /// The fields on which the decision depends.
     mask: Mask,
+    /// A policy of an SPD matched, of one of the next two.
+    secured: bool,
+    /// The policy of the SPD of the interface that packets come in by, [`UNMATCHED`] without one.
+    pub(crate) spd_in: u16,
+    /// The policy of the SPD of the interface that packets leave by.
+    pub(crate) spd_out: u16,
 }
 
 /// There is more than the first words.
 const MORE: u32 = 1 << 31;
 
-const _: () = assert!(size_of::<Decision>() == 40);
+/// No policy of an SPD.
+pub(crate) const UNMATCHED: u16 = u16::MAX;
+
+const _: () = assert!(size_of::<Decision>() == 44);
 
 impl Decision {
     /// No policy has checked the packet.
@@ -102,15 +112,19 @@ impl Decision {
         row: UNASKED,
         varying: [0; 8],
         mask: Mask::NONE,
+        secured: false,
+        spd_in: UNMATCHED,
+        spd_out: UNMATCHED,
     };
 
     /// The decision about a packet that came in by an interface, with these fields that vary, of which it depends on `mask`.
     #[must_use]
     pub(super) fn about(self, (epoch, adjacency): (u32, u32), interface: u32, packet: Varying, mask: Mask) -> Decision {
-        let more = mask != Mask::NONE || self.bound & self.row != UNASKED;
+        let secured = self.spd_in & self.spd_out != UNMATCHED;
+        let more = mask != Mask::NONE || self.bound & self.row != UNASKED || secured;
         let ingress = interface & !MORE | if more { MORE } else { 0 };
         let varying = packet.masked(mask).0.to_ne_bytes();
-        Decision { epoch, adjacency, ingress, varying, mask, ..self }
+        Decision { epoch, adjacency, ingress, varying, mask, secured, ..self }
     }
 
     /// The number of changes at which it was made, or found to hold on.
@@ -123,7 +137,13 @@ impl Decision {
         self.epoch = epoch;
     }
 
-    /// It counts for bindings or a validator's row, or depends on fields that vary.
+    /// A policy of an SPD matched.
+    #[inline(always)]
+    pub(crate) fn is_secured(&self) -> bool {
+        self.secured
+    }
+
+    /// It counts for bindings, a validator's row or policies of SPDs, or depends on fields that vary.
     #[inline(always)]
     pub(crate) fn has_more(&self) -> bool {
         self.ingress & MORE != 0
@@ -140,7 +160,8 @@ impl Decision {
     /// Whether a packet that came in by an interface may take the decision; `packet` gives its fields that vary.
     #[inline(always)]
     pub(crate) fn check(&self, epoch: u32, interface: u32, packet: impl FnOnce() -> Varying) -> Result<(), Miss> {
-        if self.ingress & !MORE != interface || self.has_more() && self.differs(packet()) {
+        let varies = self.has_more() && self.mask != Mask::NONE;
+        if self.ingress & !MORE != interface || varies && self.differs(packet()) {
             return Err(Miss::Differs);
         }
         if epoch == self.epoch { Ok(()) } else { Err(Miss::Changed) }

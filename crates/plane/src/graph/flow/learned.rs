@@ -2,7 +2,7 @@
 
 use weir_base::clock::Time;
 use weir_packet::vector::VECTOR;
-use weir_table::flow::{Lines, Lookup, Place, Secret, Table};
+use weir_table::flow::{Lines, Lookup, Place, Secret, Seen, Slot, Table};
 
 use super::decision::Decision;
 use crate::graph::counters::FlowCounters;
@@ -30,7 +30,7 @@ pub(crate) struct Kept {
 }
 
 // With a key of IPv4, an entry is one cache line; with one of IPv6, the first line has what a usual hit reads.
-const _: () = assert!(size_of::<Kept>() == 44);
+const _: () = assert!(size_of::<Kept>() == 48);
 
 impl Kept {
     /// The decision, which is not idle.
@@ -49,13 +49,23 @@ fn units(time: Time) -> u32 {
 /// The decisions about flows of one family.
 pub(crate) struct OfFamily<K: Family> {
     table: Table<K::FlowKey, Kept, Lines>,
+    /// Packets of flows that are not learned yet.
+    seen: Seen,
+    /// The packet from which on a flow is learned.
+    packets: u8,
     /// The group that is visited next.
     next: usize,
 }
 
 impl<K: Family> OfFamily<K> {
-    fn new(secret: Secret) -> Self {
-        OfFamily { table: Table::new(0, secret), next: 0 }
+    fn new(mut secret: impl FnMut() -> Secret) -> Self {
+        OfFamily { table: Table::new(0, secret()), seen: Seen::new(secret()), packets: 1, next: 0 }
+    }
+
+    /// Has flows learned from a packet on; there are so many flows at most.
+    fn set_packets(&mut self, packets: u8, flows: usize) {
+        self.packets = packets;
+        self.seen.set_most(if packets > 1 { flows } else { 0 });
     }
 
     /// Finds the decisions of a vector's flows.
@@ -76,10 +86,17 @@ impl<K: Family> OfFamily<K> {
         self.table.value_mut(place).map(|kept| &mut kept.decision)
     }
 
-    /// Begins a lookup of decisions.
+    /// Begins a lookup of decisions; the packets of flows without one are counted beside it.
     #[inline(always)]
-    pub(crate) fn lookup(&mut self) -> Lookup<'_, K::FlowKey, Kept, Lines> {
-        self.table.lookup()
+    pub(crate) fn lookup(&mut self) -> (Lookup<'_, K::FlowKey, Kept, Lines>, NotLearned<'_>) {
+        (self.table.lookup(), NotLearned { seen: &mut self.seen, packets: self.packets })
+    }
+
+    /// Counts a packet of a flow without a decision; gives whether the flow is to be learned.
+    pub(crate) fn is_due(&mut self, key: &K::FlowKey) -> bool {
+        let mut own = NotLearned { seen: &mut self.seen, packets: self.packets };
+        let slot = own.find(key);
+        own.is_due(slot)
     }
 
     /// Notes that the decision at a place is not idle.
@@ -104,6 +121,10 @@ impl<K: Family> OfFamily<K> {
         }
     }
 
+    fn octets(&self) -> usize {
+        self.table.octets() + self.seen.octets()
+    }
+
     fn prepare(&mut self, room: usize) {
         (0..STEPS).any(|_| self.table.prepare(room.min(VECTOR)));
     }
@@ -116,6 +137,26 @@ impl<K: Family> OfFamily<K> {
         self.table.retain_in(self.next, |_, kept| now.wrapping_sub(kept.last) < idle);
         self.next = if self.next + 1 < self.table.groups() { self.next + 1 } else { 0 };
         before - self.table.len()
+    }
+}
+
+/// Flows without a decision.
+pub(crate) struct NotLearned<'s> {
+    seen: &'s mut Seen,
+    packets: u8,
+}
+
+impl NotLearned<'_> {
+    /// Finds the slot that counts packets of a flow, and fetches it.
+    #[inline]
+    pub(crate) fn find<Key: weir_table::flow::Key>(&self, key: &Key) -> Slot {
+        if self.packets > 1 { self.seen.slot(key) } else { Slot::default() }
+    }
+
+    /// Counts a packet; gives whether its flow is to be learned.
+    #[inline]
+    pub(crate) fn is_due(&mut self, slot: Slot) -> bool {
+        self.packets <= 1 || self.seen.count(slot) >= self.packets
     }
 }
 
@@ -160,7 +201,7 @@ impl Learned {
     /// Nothing is learned yet. The random words are the secret of the hashes.
     pub(crate) fn new(mut random: impl FnMut() -> u64) -> Learned {
         let mut secret = || Secret::new(std::array::from_fn(|_| random()));
-        let (v4, v6) = (OfFamily::new(secret()), OfFamily::new(secret()));
+        let (v4, v6) = (OfFamily::new(&mut secret), OfFamily::new(&mut secret));
         Learned { v4, v6, most: 0, generation: 0, due: Time(0) }
     }
 
@@ -171,7 +212,10 @@ impl Learned {
         }
         self.generation = root.generation;
         self.most = (root.flow_table.flows as usize).div_ceil(workers.max(1));
-        if root.flow_table.enabled != FastPath::Off {
+        let flows = if root.flow_table.enabled == FastPath::Off { 0 } else { self.most };
+        self.v4.set_packets(root.flow_table.packets, flows);
+        self.v6.set_packets(root.flow_table.packets, flows);
+        if flows > 0 {
             self.prepare();
         }
     }
@@ -182,7 +226,7 @@ impl Learned {
 
     /// Octets of memory.
     pub(crate) fn octets(&self) -> usize {
-        self.v4.table.octets() + self.v6.table.octets()
+        self.v4.octets() + self.v6.octets()
     }
 
     /// Allocates memory for the flows that one vector may add, as far as the bound allows.

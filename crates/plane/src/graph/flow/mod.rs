@@ -15,6 +15,6 @@ mod decision;
 mod learned;
 mod notes;
 
-pub(crate) use decision::{Decision, UNASKED, Varying};
-pub(crate) use learned::Learned;
-pub(crate) use notes::Notes;
+pub(crate) use decision::{Decision, UNASKED, UNMATCHED, Varying};
+pub(crate) use learned::{Learned, NotLearned};
+pub(crate) use notes::{Notes, Unlearned};

@@ -4,13 +4,52 @@ use weir_packet::vector::VECTOR;
 use weir_table::classify::Consulted;
 use weir_table::flow::Place;
 
-use super::decision::{Decision, Mask, Varying};
+use super::decision::{Decision, Mask, UNMATCHED, Varying};
+
+/// Why no decision is learned about packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Unlearned {
+    /// Nothing is in the way: too few packets have come that may take a decision.
+    #[default]
+    New,
+    /// A rule limits or logs.
+    Limited,
+    /// A rule has no flows learned.
+    NoFlow,
+    /// They are exempt from validation, or it looks at more than their source.
+    Validation,
+    /// A security policy decides about them.
+    Spd,
+    /// They pass two zones with sessions.
+    Zones,
+    /// They pass a zone with translations, and have none.
+    Translation,
+}
+
+impl Unlearned {
+    /// The reason's name.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Unlearned::New => "new",
+            Unlearned::Limited => "limit-or-log",
+            Unlearned::NoFlow => "no-flow",
+            Unlearned::Validation => "validation",
+            Unlearned::Spd => "spd",
+            Unlearned::Zones => "two-zones",
+            Unlearned::Translation => "translation",
+        }
+    }
+}
 
 /// Decisions of nodes, by place of the packet. Only packets that missed are noted; nodes look at [`Notes::is_on`] once for a frame.
 pub(crate) struct Notes {
     on: bool,
     bypassed: bool,
     wanted: [bool; VECTOR],
+    /// The flow has had the packets that it takes to be learned.
+    due: [bool; VECTOR],
+    /// Of packets that were noted, and are not wanted any more.
+    unlearned: [Option<Unlearned>; VECTOR],
     /// By direction: a session permits the packet.
     permitted: [[bool; VECTOR]; 2],
     flows: [u32; VECTOR],
@@ -26,6 +65,8 @@ impl Default for Notes {
             on: false,
             bypassed: false,
             wanted: [false; VECTOR],
+            due: [false; VECTOR],
+            unlearned: [None; VECTOR],
             permitted: [[false; VECTOR]; 2],
             flows: [0; VECTOR],
             found: [Place::NONE; VECTOR],
@@ -61,11 +102,12 @@ impl Notes {
         self.bypassed = false;
     }
 
-    /// Begins the notes of a packet that missed, with its session's, and the place of an older decision.
-    pub(crate) fn begin(&mut self, place: u8, packet: Varying, flow: u32, found: Place) {
+    /// Begins the notes of a packet that missed, with its session's, and the place of an older decision. If its flow is not
+    /// due, it is learned only if a rule [hastens](Notes::hasten) that.
+    pub(crate) fn begin(&mut self, place: u8, packet: Varying, (flow, found): (u32, Place), due: bool) {
         let at = usize::from(place);
         self.on = true;
-        self.wanted[at] = true;
+        (self.wanted[at], self.due[at], self.unlearned[at]) = (true, due, None);
         self.permitted.iter_mut().for_each(|permitted| permitted[at] = false);
         (self.flows[at], self.packets[at], self.masks[at]) = (flow, packet, Mask::NONE);
         self.found[at] = found;
@@ -79,8 +121,21 @@ impl Notes {
 
     /// The decision about this packet is not one for its flow.
     #[inline]
-    pub(crate) fn forget(&mut self, place: u8) {
-        self.wanted[usize::from(place)] = false;
+    pub(crate) fn forget(&mut self, place: u8, why: Unlearned) {
+        let at = usize::from(place);
+        if std::mem::take(&mut self.wanted[at]) {
+            self.unlearned[at] = Some(why);
+        }
+    }
+
+    /// Why the decision about a packet that was noted is not one for its flow.
+    pub(crate) fn unlearned(&self, place: u8) -> Option<Unlearned> {
+        self.unlearned[usize::from(place)]
+    }
+
+    /// A rule has the flow learned at this packet.
+    pub(crate) fn hasten(&mut self, place: u8) {
+        self.due[usize::from(place)] = true;
     }
 
     /// A session permits the packet: no rule's fields are compared.
@@ -111,10 +166,22 @@ impl Notes {
         self.decisions[usize::from(place)].row = row;
     }
 
+    /// The policy of an SPD that matched, by its number. A number too great for a decision has the packet's flow not learned.
+    pub(crate) fn matched(&mut self, place: u8, output: bool, policy: u32) {
+        let at = usize::from(place);
+        let decision = &mut self.decisions[at];
+        match u16::try_from(policy) {
+            Ok(number) if number != UNMATCHED => {
+                *(if output { &mut decision.spd_out } else { &mut decision.spd_in }) = number;
+            }
+            _ => self.wanted[at] = false,
+        }
+    }
+
     /// The decision about a packet and the place of the older one, if it is one for its flow; it is given once.
     pub(crate) fn take(&mut self, place: u8, epoch: u32, interface: u32, adjacency: u32) -> Option<(Decision, Place)> {
         let at = usize::from(place);
-        std::mem::take(&mut self.wanted[at]).then(|| {
+        (std::mem::take(&mut self.wanted[at]) && self.due[at]).then(|| {
             let mask = self.masks[at];
             let decision = self.decisions[at].about((epoch, adjacency), interface, self.packets[at], mask);
             (decision, self.found[at])
@@ -127,6 +194,7 @@ impl Notes {
         if self.on {
             self.on = false;
             self.wanted.fill(false);
+            self.unlearned.fill(None);
         }
     }
 }

@@ -6,7 +6,7 @@ use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Indices, Vector};
 
 use super::Context;
-use crate::graph::flags::ORIGINATED;
+use crate::graph::flags::{DECRYPTED, ORIGINATED};
 use crate::graph::flow::Notes;
 use crate::model::{FastPath, PerFamily};
 use crate::node::Node;
@@ -36,10 +36,12 @@ pub(crate) enum Stage {
     IpInput,
     /// The encryption, by the SA that its forwarding field names.
     Encrypt,
+    /// The tunnel whose interface the packet leaves by.
+    Encapsulate,
 }
 
 impl Stage {
-    const ALL: [Stage; 10] = [
+    const ALL: [Stage; 11] = [
         Stage::Sav,
         Stage::Bindings,
         Stage::Acl,
@@ -50,6 +52,7 @@ impl Stage {
         Stage::Redirect,
         Stage::IpInput,
         Stage::Encrypt,
+        Stage::Encapsulate,
     ];
 
     /// The stage at which a packet goes on.
@@ -116,6 +119,7 @@ pub(super) fn is_learned(root: &Root, interface: &Interface, v4: bool) -> bool {
             // Without policies there is little to save.
             FastPath::Auto => {
                 root.acl.output
+                    || root.spd.is_active()
                     || interface.nat.zone != nat::NONE
                     || number(&interface.sav) != sav::NONE
                     || number(&interface.acl_in) != acl::NONE
@@ -144,10 +148,23 @@ pub(crate) fn entry(root: &Root, notes: &mut Notes, packet: &Packet) -> Node {
     node
 }
 
+/// A packet was decrypted, enters behind validation, and may take a decision about packets of its flow that did so. Sessions and
+/// translations decide about each packet.
+#[inline]
+fn may_take(root: &Root, interface: &Interface, packet: &Packet, v4: bool) -> bool {
+    packet.state() == DECRYPTED
+        && !packet.flags().contains(ParseFlags::FRAGMENT)
+        && !root.acl.reflects_anywhere()
+        && interface.nat.zone == nat::NONE
+        && is_learned(root, interface, v4)
+}
+
 #[inline]
 fn entry_of(root: &Root, packet: &Packet) -> Node {
-    if Stage::of(packet) == Stage::Encrypt {
-        return Node::EspEncrypt;
+    match Stage::of(packet) {
+        Stage::Encrypt => return Node::EspEncrypt,
+        Stage::Encapsulate => return Node::TunnelEncap,
+        _ => {}
     }
     let stage = if packet.state().contains(ORIGINATED) { Stage::Lookup } else { Stage::of(packet) };
     if stage == Stage::IpInput {
@@ -156,6 +173,9 @@ fn entry_of(root: &Root, packet: &Packet) -> Node {
     let (interface, v4) = (root.interfaces.get(packet.interface() as usize), packet.flags().contains(ParseFlags::IP4));
     match interface {
         Some(interface) if stage == Stage::Sav => first(root, interface, v4),
+        Some(interface) if stage == Stage::Acl && may_take(root, interface, packet, v4) => {
+            of(v4, Node::Ip4Flow, Node::Ip6Flow)
+        }
         _ => node(interface, stage, v4),
     }
 }

@@ -9,6 +9,8 @@
 
 mod bounds;
 mod hand;
+mod log;
+mod mappings;
 mod membership;
 pub(crate) mod nat;
 mod of_family;
@@ -23,11 +25,14 @@ mod translation;
 mod tuple;
 mod users;
 
+pub(crate) use log::RING as LOG_RING;
+pub use log::{Ends, Kind as NatEventKind, NatEvent};
+pub(crate) use mappings::Mapping;
 pub(crate) use membership::{Carried, MOST_NOTED, Membership, ZoneOf, set_translated, translated};
 pub(crate) use of_family::{Admission, OfFamily, reflected};
 pub(crate) use page::{AnySession, Ended, Page, SessionRef};
 pub(crate) use record::{OpenedBy, Opener, Session};
-pub(crate) use related::quoted;
+pub(crate) use related::{is_intact, quoted};
 pub(crate) use sessions::Sessions;
 pub(crate) use state::{Progress, Way};
 pub(crate) use translation::{SourceBy, Translation};

@@ -10,12 +10,14 @@ use weir_table::classify::NO_RULE;
 use weir_table::flow::{self, BATCH, Packed, Place, Secret, Table};
 
 use super::bounds::Bounds;
+use super::log::Waiting;
+use super::mappings::Mappings;
 use super::membership::Membership;
 use super::record::{NONE, ORIGINAL, OpenedBy, Opener, REPLY, Session};
 use super::slab::Slab;
 use super::state::{NoOpener, Progress, Way};
 use super::tuple::Tuple;
-use crate::graph::flow::{Decision, UNASKED};
+use crate::graph::flow::{Decision, UNASKED, Unlearned};
 use crate::model::PerFamily;
 use crate::root::acl::{Action, Found, MOST_NUMBERS};
 use crate::root::family::Family;
@@ -43,6 +45,10 @@ pub(crate) struct OfFamily<K: Family> {
     pub(super) sessions: Slab<Session<K>>,
     /// How many translations an inside address has that count for a limit.
     pub(super) users: Table<K::FlowKey, u32>,
+    /// The mappings that translations hold.
+    pub(super) mappings: Mappings<K>,
+    /// Events of translations that wait for the end of the vector.
+    pub(super) log: Waiting,
     half_open: usize,
     oldest: u32,
     newest: u32,
@@ -61,6 +67,8 @@ impl<K: Family> OfFamily<K> {
             table: Table::new(0, secret),
             sessions: Slab::new(),
             users: Table::new(0, secret),
+            mappings: Mappings::new(secret),
+            log: Waiting::new(),
             half_open: 0,
             oldest: NONE,
             newest: NONE,
@@ -71,6 +79,7 @@ impl<K: Family> OfFamily<K> {
     pub(super) fn set_most(&mut self, entries: usize) {
         self.table.set_most(entries);
         self.users.set_most(entries);
+        self.mappings.set_most(entries);
     }
 
     pub(super) fn prepare(&mut self, room: usize) {
@@ -86,6 +95,11 @@ impl<K: Family> OfFamily<K> {
         (0..STEPS).any(|_| self.users.prepare(3 * VECTOR));
     }
 
+    /// Allocates memory for the mappings that one vector, and the hand, may add: two for each translation.
+    pub(super) fn prepare_mappings(&mut self) {
+        (0..STEPS).any(|_| self.mappings.prepare(6 * VECTOR));
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.sessions.len()
     }
@@ -95,7 +109,7 @@ impl<K: Family> OfFamily<K> {
     }
 
     pub(super) fn octets(&self) -> usize {
-        self.table.octets() + self.sessions.octets() + self.users.octets()
+        self.table.octets() + self.sessions.octets() + self.users.octets() + self.mappings.octets()
     }
 
     /// Numbers below this one may be sessions.
@@ -177,8 +191,9 @@ impl<K: Family> OfFamily<K> {
             };
             let found = look_up(root, guard, own, output, &fields).and_then(|found| reflected(root, found));
             // A session that goes on in any case counts for no rule that is not its own.
-            let kept = (!bounds.settings.recheck).then(|| Found::new(MOST_NUMBERS - 1, Action::Permit, false));
-            *by = found.or(kept).map(|found| OpenedBy { interface, found });
+            let kept = || (Found::new(MOST_NUMBERS - 1, Action::Permit, false), false);
+            let kept = (!bounds.settings.recheck).then(kept);
+            *by = found.or(kept).map(|(found, hastens)| OpenedBy { interface, found, hastens });
         }
         session.rules.iter().any(Option::is_some)
     }
@@ -277,11 +292,20 @@ impl<K: Family> OfFamily<K> {
         true
     }
 
+    /// No decision about packets of a session's direction is learned.
+    pub(crate) fn leave_unlearned(&mut self, member: Membership, why: Unlearned) {
+        if let Some(session) = self.sessions.get_mut(member.number) {
+            *session.learned(member.way) = None;
+            session.unlearned[usize::from(member.way == Way::Reply)] = why;
+        }
+    }
+
     /// A rule of the other direction's list opens a session that is there already.
     pub(crate) fn add_rule(&mut self, number: u32, by: OpenedBy, output: bool) {
         if let Some(session) = self.sessions.get_mut(number) {
             session.rules[usize::from(output)] = Some(by);
             (session.original, session.reply) = (None, None);
+            session.unlearned = [Unlearned::New; 2];
         }
     }
 
@@ -321,6 +345,8 @@ impl<K: Family> OfFamily<K> {
         let (key, reply, half_open) = (session.tuple.key(), session.reply().key(), session.progress.is_half_open());
         let (counted, inside) = (session.translation.and_then(|own| own.counted), session.tuple.source);
         self.uncount(counted, inside);
+        self.release_mappings(number);
+        self.log_end(number);
         if half_open {
             self.unlink(number);
         }
@@ -338,10 +364,13 @@ impl<K: Family> OfFamily<K> {
         is_that
     }
 
-    pub(super) fn end_vector(&mut self) {
+    /// Ends the sessions that no packet of the vector confirmed, and logs the beginning of translations that go on.
+    pub(super) fn end_vector(&mut self, root: &Root) {
         while let Some(number) = self.opened.pop() {
             if self.sessions.get(number).is_some_and(|session| !session.confirmed) {
                 self.end(number);
+            } else if root.nat.has_log {
+                self.log_beginning(root, number);
             }
         }
         self.sessions.recycle();
@@ -441,12 +470,13 @@ fn look_up<K: Family>(
     Some(Found::of(found[0]))
 }
 
-/// A rule that opens sessions, as their packets find it: with its limit and sampler, if it has them. `None`: the rule
-/// opens none.
-pub(crate) fn reflected(root: &Root, found: Found) -> Option<Found> {
+/// A rule that opens sessions, as their packets find it: with its limit and sampler, if it has them; and whether it has them
+/// learned from their first packet on. `None`: the rule opens none.
+pub(crate) fn reflected(root: &Root, found: Found) -> Option<(Found, bool)> {
     if found.action() != Action::Permit || !found.is_special() {
         return None;
     }
     let special = root.acl.pages.special(found).filter(|special| special.reflects)?;
-    Some(if special.only_reflects() { Found::new(found.number(), Action::Permit, false) } else { found })
+    let own = if special.only_reflects() { Found::new(found.number(), Action::Permit, false) } else { found };
+    Some((own, special.flow == Some(true)))
 }

@@ -8,7 +8,7 @@ use super::bounds::Bounds;
 use super::state::{Progress, Way};
 use super::translation::Translation;
 use super::tuple::Tuple;
-use crate::graph::flow::Decision;
+use crate::graph::flow::{Decision, Unlearned};
 use crate::model::FlowTable;
 use crate::root::acl::Found;
 use crate::root::family::Family;
@@ -44,7 +44,7 @@ impl Opener {
     }
 
     /// The fields of the packet that opened the session.
-    pub(super) fn fields<K: Family>(&self, tuple: &Tuple<K>) -> Fields<K> {
+    pub(crate) fn fields<K: Family>(&self, tuple: &Tuple<K>) -> Fields<K> {
         let own = Fields::new(tuple.source, tuple.destination, tuple.protocol)
             .with_interface(self.interface)
             .with_dscp(self.dscp)
@@ -65,6 +65,8 @@ pub(crate) struct OpenedBy {
     pub(crate) interface: u32,
     /// The rule as packets of the session find it: they need not open one.
     pub(crate) found: Found,
+    /// The rule has the session learned from its first packet on.
+    pub(crate) hastens: bool,
 }
 
 /// A session. An established packet reads and writes its first cache line, and reads the one with the decision about its
@@ -92,6 +94,8 @@ pub(crate) struct Session<K> {
     /// The learned decision about replies.
     pub(super) reply: Option<Decision>,
     pub(super) newer: u32,
+    /// By direction: why no decision is learned.
+    pub(super) unlearned: [Unlearned; 2],
     /// The rules that opened it, of an ingress and of an egress list.
     pub(crate) rules: [Option<OpenedBy>; 2],
     /// The tuple of its original direction.
@@ -128,6 +132,7 @@ impl<K: Family> Session<K> {
             confirmed: false,
             older: NONE,
             newer: NONE,
+            unlearned: [Unlearned::New; 2],
         }
     }
 
@@ -149,6 +154,20 @@ impl<K: Family> Session<K> {
         match way {
             Way::Original => &mut self.original,
             Way::Reply => &mut self.reply,
+        }
+    }
+
+    /// The next packet of a direction is the one from which on its decision is learned, or a later one.
+    pub(crate) fn is_due(&self, way: Way, packets: u8) -> bool {
+        let before = self.packets[usize::from(way == Way::Reply)];
+        before + 1 >= u64::from(packets) || self.rules.iter().flatten().any(|by| by.hastens)
+    }
+
+    /// Why packets of a direction take no decision; `None`: they take one.
+    pub(crate) fn unlearned(&self, way: Way) -> Option<Unlearned> {
+        match way {
+            Way::Original => self.original.is_none().then_some(self.unlearned[0]),
+            Way::Reply => self.reply.is_none().then_some(self.unlearned[1]),
         }
     }
 

@@ -48,7 +48,7 @@ pub(crate) fn quoted<K: Family>(packet: &Packet, zone: u16) -> Option<Tuple<K>> 
 }
 
 /// The checksum of an ICMP message is right, or its sender leaves it to us.
-fn is_intact(packet: &Packet) -> bool {
+pub(crate) fn is_intact(packet: &Packet) -> bool {
     if packet.offload().checksum != Checksum::Unknown {
         return true;
     }

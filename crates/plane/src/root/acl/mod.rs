@@ -41,6 +41,8 @@ pub struct Access {
     pub output: bool,
     /// By number of a zone: some interface of it has a list that opens sessions.
     pub reflecting: Arc<[bool]>,
+    /// Some rule has flows learned from their first packet on.
+    pub hastens: bool,
     /// Counts the changes of rules that came with a root.
     pub changes: u64,
     /// Counts the changes of rules that came without one.

@@ -31,12 +31,23 @@ pub struct Special {
     pub rejection: Rejection,
     /// Packets open sessions.
     pub reflects: bool,
+    /// Flows are learned from their first packet on, or never.
+    pub flow: Option<bool>,
 }
 
 impl Special {
-    /// The rule has no limit and no sampler for the packets of its sessions.
+    /// The rule has no limit and no sampler for the packets of its sessions, and lets them be learned.
     pub fn only_reflects(&self) -> bool {
-        self.reflects && self.sample.is_none() && self.meter.is_none()
+        self.reflects && self.lets_learn()
+    }
+
+    /// The rule has flows learned from their first packet on, and does nothing else.
+    pub fn only_hastens(&self) -> bool {
+        !self.reflects && self.flow == Some(true) && self.lets_learn()
+    }
+
+    fn lets_learn(&self) -> bool {
+        self.sample.is_none() && self.meter.is_none() && self.flow != Some(false)
     }
 }
 

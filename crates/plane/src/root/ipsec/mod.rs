@@ -5,6 +5,7 @@
 //! workers, so numbers keep their meaning from version to version.
 
 mod counters;
+mod path;
 mod sa;
 mod sequence;
 mod spi;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use weir_base::prefetch;
 
 pub use counters::SaCounters;
+pub use path::{Learned as LearnedMtu, PathMtu, Paths};
 pub use sa::{Inbound, Outbound, Sa};
 pub use sequence::{Numbers, Sequence, Sequences, Taken, Windows};
 pub use spi::{Entry as SpiEntry, SpiTable};
@@ -29,6 +31,10 @@ pub struct Ipsec {
     pub sas: Arc<[Option<Arc<Sa>>]>,
     /// The numbers of pairs by inbound SPI.
     pub spis: Arc<SpiTable>,
+    /// The numbers of pairs by outbound SPI, with the peer's address.
+    pub peers: Arc<SpiTable>,
+    /// Whether the MTU of a path was learned.
+    pub paths: Arc<Paths>,
     /// The gateway's UDP ports that ESP comes to, in their order (RFC 3948).
     pub ports: Arc<[u16]>,
     /// The least MTU of any interface, in octets: shorter packets fit whatever their route.
@@ -63,6 +69,14 @@ impl Ipsec {
             self.sa(number).is_some_and(|sa| sa.vrf == vrf && sa.local == destination)
         })?;
         Some((number, self.sa(number)?))
+    }
+
+    /// Finds the pair whose outbound SA has this SPI between two addresses, in a routing domain by number.
+    pub fn outbound(&self, vrf: u16, (source, destination): (IpAddr, IpAddr), spi: u32) -> Option<&Sa> {
+        let number = self.peers.find(vrf, destination, spi, |number| {
+            self.sa(number).is_some_and(|sa| (sa.vrf, sa.local, sa.remote) == (vrf, source, destination))
+        })?;
+        self.sa(number)
     }
 
     /// ESP comes to this UDP port of the gateway.

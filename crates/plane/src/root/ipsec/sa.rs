@@ -1,40 +1,41 @@
 //! A pair of SAs.
 
+use std::mem::offset_of;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use weir_base::prefetch;
 use weir_crypto::Key;
 use weir_packet::esp::{Layout, Outer, Window};
 
-use super::{SaCounters, Sequence, Upkeep};
+use super::{PathMtu, SaCounters, Sequence, Upkeep};
 use crate::model::{Encapsulation, OuterDf, OuterDscp, OuterLabel, SaMode};
 
 /// A pair of SAs, immutable but for its counters, its sequence numbers and its window.
-// Its lines are prefetched together.
-#[repr(align(64))]
+// Fields lie in the order of their use: packets in either direction read the first line, outbound ones the next two, inbound
+// ones the fourth, and usual packets no other.
+#[repr(C, align(64))]
 pub struct Sa {
-    /// Its name.
-    pub name: Arc<str>,
-    /// The part of a packet that ESP protects.
-    pub mode: SaMode,
+    /// Its counters, by worker.
+    pub counters: Arc<[SaCounters]>,
+    /// The number of the interface that decrypted packets come in by; [`NONE`](crate::root::NONE): that of the ESP packet.
+    pub interface: u32,
+    /// The number of an interface in the routing domain of the outer addresses; [`NONE`](crate::root::NONE) without one.
+    pub home: u32,
     /// The number of the routing domain of the outer addresses.
     pub vrf: u16,
-    /// The gateway's outer address.
-    pub local: IpAddr,
-    /// The peer's outer address.
-    pub remote: IpAddr,
-    /// Extended sequence numbers.
-    pub esn: bool,
+    /// The ports of ESP in UDP: the gateway's, and the peer's.
+    pub udp: Option<(u16, u16)>,
     /// Lengths of its packets.
     pub layout: Layout,
+    /// The part of a packet that ESP protects.
+    pub mode: SaMode,
+    /// Extended sequence numbers.
+    pub esn: bool,
     /// The IV has to be unpredictable.
     pub random_iv: bool,
     /// Octets that shorter inner packets are padded to, in tunnel mode; 0: they are not.
     pub tfc: u16,
-    /// The headers in front of its packets.
-    pub outer: Outer,
-    /// The ports of ESP in UDP.
-    pub encapsulation: Option<Encapsulation>,
     /// The DSCP of the outer header.
     pub dscp: OuterDscp,
     /// Congestion notification passes.
@@ -43,42 +44,60 @@ pub struct Sa {
     pub df: OuterDf,
     /// The flow label of an outer IPv6 header.
     pub flow_label: OuterLabel,
-    /// The number of the interface that decrypted packets come in by; [`NONE`](crate::root::NONE): that of the ESP packet.
-    pub interface: u32,
-    /// The number of an interface in the routing domain of the outer addresses; [`NONE`](crate::root::NONE) without one.
-    pub home: u32,
+    /// The gateway's outer address.
+    pub local: IpAddr,
     /// From the gateway to the peer.
     pub outbound: Option<Outbound>,
+    /// The headers in front of its packets.
+    pub outer: Outer,
     /// From the peer to the gateway.
     pub inbound: Option<Inbound>,
-    /// Settings of its upkeep by the control side.
+    /// The peer's outer address.
+    pub remote: IpAddr,
+    /// The ports of ESP in UDP, and keepalives.
+    pub encapsulation: Option<Encapsulation>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// The work of the control side for it.
     pub upkeep: Box<Upkeep>,
-    /// Its counters, by worker.
-    pub counters: Arc<[SaCounters]>,
 }
+
+/// Octets of a cache line.
+const LINE: usize = 64;
+
+const _: () = assert!(
+    offset_of!(Sa, local) + size_of::<IpAddr>() <= LINE
+        && offset_of!(Sa, outer) + size_of::<Outer>() <= 3 * LINE
+        && offset_of!(Sa, inbound) == 3 * LINE
+        && size_of::<Option<Inbound>>() <= LINE
+);
 
 /// An outbound SA.
+#[repr(C)]
 pub struct Outbound {
-    /// Its SPI.
-    pub spi: u32,
     /// Its key.
-    pub key: Arc<Key>,
-    /// The digest of its secret.
-    pub fingerprint: [u8; 16],
+    pub key: Key,
     /// Its sequence numbers.
     pub sequence: Arc<Sequence>,
-}
-
-/// An inbound SA.
-pub struct Inbound {
-    /// A digest of the key.
-    pub fingerprint: [u8; 16],
+    /// The MTU of its path, as far as errors reported it.
+    pub path: Arc<PathMtu>,
     /// Its SPI.
     pub spi: u32,
+    /// The digest of its secret.
+    pub fingerprint: [u8; 16],
+}
+
+/// An inbound SA. It begins with a line of its own.
+#[repr(C, align(64))]
+pub struct Inbound {
     /// Its key.
-    pub key: Arc<Key>,
+    pub key: Key,
     /// Its anti-replay window.
     pub window: Arc<Window>,
+    /// Its SPI.
+    pub spi: u32,
+    /// A digest of the key.
+    pub fingerprint: [u8; 16],
 }
 
 impl Outbound {
@@ -98,6 +117,23 @@ impl Inbound {
 }
 
 impl Sa {
+    /// Prefetches the lines that outbound packets read.
+    #[inline(always)]
+    pub fn prefetch_outbound(&self) {
+        self.prefetch([0, 1, 2]);
+    }
+
+    /// Prefetches the lines that inbound packets read.
+    #[inline(always)]
+    pub fn prefetch_inbound(&self) {
+        self.prefetch([0, 3]);
+    }
+
+    #[inline(always)]
+    fn prefetch<const N: usize>(&self, lines: [usize; N]) {
+        lines.into_iter().for_each(|line| prefetch::read((&raw const *self).cast::<u8>().wrapping_add(line * LINE)));
+    }
+
     /// The last sequence number of an outbound SA: none wraps (RFC 4303, 3.3.3).
     #[inline(always)]
     #[must_use]
@@ -109,6 +145,6 @@ impl Sa {
     #[inline(always)]
     #[must_use]
     pub fn ports(&self) -> Option<(u16, u16)> {
-        self.encapsulation.map(|own| (own.remote_port, own.local_port))
+        self.udp.map(|(own, peer)| (peer, own))
     }
 }

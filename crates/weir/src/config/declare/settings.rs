@@ -55,6 +55,8 @@ const MOST_ACL_RULES: u32 = 1 << 22;
 
 /// Sessions, at most.
 const MOST_SESSIONS: u32 = 1 << 24;
+/// Packets before a flow is learned, at most.
+const MOST_PACKETS: u8 = 100;
 
 /// Messages per second, at most.
 const MOST_RATE: u32 = 1_000_000_000;
@@ -271,6 +273,7 @@ impl Settings {
         const KEYS: &[&str] = &[
             "enabled",
             "flows",
+            "packets",
             "interfaces",
             "offload",
             "sessions",
@@ -311,6 +314,12 @@ impl Settings {
             table.get("flows").and_then(|value| reader.u32(value, "the number of learned decisions", 1..=MOST_SESSIONS))
         {
             found.flows = flows;
+        }
+        let packets = table.get("packets");
+        if let Some(packets) =
+            packets.and_then(|value| reader.u8(value, "the packet from which on a flow is learned", 1..=MOST_PACKETS))
+        {
+            found.packets = packets;
         }
         if let Some(value) = table.get("interfaces") {
             let names = reader.one_or_more(value).iter();

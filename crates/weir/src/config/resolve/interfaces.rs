@@ -14,7 +14,7 @@ use super::Resolver;
 const DEFAULT_MTU: u32 = 1500;
 
 /// The least MTU of IPv6 (RFC 8200, section 5).
-const LEAST_MTU_V6: u32 = 1280;
+pub(super) const LEAST_MTU_V6: u32 = 1280;
 
 impl<'a> Resolver<'a> {
     /// Makes the interfaces of the model; `None` if some cannot be made.
@@ -56,6 +56,11 @@ impl<'a> Resolver<'a> {
         let mut first: HashMap<&str, (VrfIndex, Span)> = HashMap::new();
         for &at in unique {
             let (Some(zone), Some(vrf)) = (&self.declared(at).zone, self.vrf_of[at]) else { continue };
+            if self.vrfs.contains_key(zone.value.as_str()) && !first.contains_key(zone.value.as_str()) {
+                let message = format!("the zone `{}` is another one than that of the VRF `{0}`", zone.value);
+                let found = Diagnostic::warning(Code::ZoneVrfs, zone.span, message);
+                self.report(found.help("leave out `zone` for the zone of the VRF, or give this one another name"));
+            }
             let (known, span) = *first.entry(&zone.value).or_insert((vrf, zone.span));
             if known != vrf {
                 let message = format!("the zone `{}` has interfaces of two VRFs", zone.value);
@@ -85,6 +90,13 @@ impl<'a> Resolver<'a> {
             if let Some(Kind::Port { port: Some(PortSpec::Tun(_)), .. }) = self.declared(found).kind {
                 let message = format!("`{}` is a tun device, whose packets have no VLAN tags", parent.value);
                 self.report(Diagnostic::error(Code::VlanParent, parent.span, message).help("make it a `tap`"));
+                continue;
+            }
+            if let Some(Kind::Tunnel(_) | Kind::Ipsec) = self.declared(found).kind {
+                let message = format!("`{}` has no port, and carries no VLANs", parent.value);
+                self.report(
+                    Diagnostic::error(Code::VlanParent, parent.span, message).help("name an interface with a port"),
+                );
                 continue;
             }
             parents[at] = Some(found);
@@ -147,6 +159,7 @@ impl<'a> Resolver<'a> {
                 InterfaceKind::Port { port: port.clone()?, middleware: middleware.clone(), queues: *queues }
             }
             Kind::Ipsec => InterfaceKind::Ipsec,
+            Kind::Tunnel(tunnel) => InterfaceKind::Tunnel(self.tunnel(tunnel)?),
             Kind::Vlan { tags, .. } => {
                 let (outer, inner) = tags.as_ref()?.value;
                 InterfaceKind::Vlan { parent: self.index_of[parent?]?, outer, inner }

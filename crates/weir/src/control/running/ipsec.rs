@@ -2,6 +2,8 @@
 
 use std::sync::{MutexGuard, PoisonError};
 
+use weir_plane::engine::LostEdit;
+
 use super::super::ReloadError;
 use super::super::ipsec::{Live, SaEdit, SpdEdit};
 use super::super::refusal::{Kind, Refusal};
@@ -70,7 +72,7 @@ impl Running {
             Box::new(refusal)
         };
         let file = self.file.as_deref().ok_or_else(|| refused(&ReloadError::NoFile))?;
-        self.reload_with(file, live).map(|_| ()).map_err(|error| refused(&error))
+        self.reload_from(file, live, LostEdit::Refuse).map(|_| ()).map_err(|error| refused(&error))
     }
 
     /// Takes the next steps of rekeys, if there are any. To be called about once a second, on a thread that may wait.

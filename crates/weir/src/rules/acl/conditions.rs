@@ -13,8 +13,21 @@ use super::{
 };
 
 /// The words that may stand behind the addresses.
-const CONDITIONS: [&str; 11] =
-    ["port", "type", "code", "tcp-flags", "fragment", "no-fragment", "dscp", RECEIVED_ON, "limit", "log", "comment"];
+const CONDITIONS: [&str; 13] = [
+    "port",
+    "type",
+    "code",
+    "tcp-flags",
+    "fragment",
+    "no-fragment",
+    "dscp",
+    RECEIVED_ON,
+    "limit",
+    "log",
+    "flow",
+    "no-flow",
+    "comment",
+];
 
 /// The conditions of a rule, as far as they were read.
 #[derive(Default)]
@@ -29,6 +42,7 @@ pub(super) struct Conditions {
     received_on: Option<Interfaces>,
     limit: Option<Limit>,
     log: bool,
+    flow: Placed<bool>,
 }
 
 /// The conditions that do not match the header behind that of IP.
@@ -38,6 +52,7 @@ pub(super) struct Rest {
     pub(super) received_on: Option<Interfaces>,
     pub(super) limit: Option<Limit>,
     pub(super) log: bool,
+    pub(super) flow: Option<bool>,
 }
 
 impl Conditions {
@@ -84,6 +99,12 @@ impl Conditions {
                 }
                 ("limit", _, _) => return wrong("only rules that permit have a limit".to_owned()),
                 ("log", _, _) => self.log = true,
+                ("flow" | "no-flow", _, _) if matches!(action, Action::Permit | Action::Reflect) => {
+                    self.flow = Some((name == "flow", place));
+                }
+                ("flow" | "no-flow", _, _) => {
+                    return wrong("flows are learned of rules that permit: others decide about each packet".to_owned());
+                }
                 (name, _, _) => self.fragment = Some((name == "fragment", place)),
             }
         }
@@ -99,13 +120,15 @@ impl Conditions {
             RECEIVED_ON => self.received_on.is_some(),
             "limit" => self.limit.is_some(),
             "log" => self.log,
+            "flow" | "no-flow" => self.flow.is_some(),
             _ => self.fragment.is_some(),
         }
     }
 
     /// Returns the conditions on the header behind that of IP, and all others.
     pub(super) fn understood(self, action: Action, protocol: Option<u8>) -> Result<(Rest, Transport), Failure> {
-        let Conditions { source, destination, icmp_type, code, flags, fragment, .. } = self;
+        let Conditions { source, destination, icmp_type, code, flags, fragment, flow, dscp, received_on, limit, log } =
+            self;
         let of_octets = |octets: &Placed<RangeInclusive<u8>>| octets.as_ref().map(|(_, place)| place.clone());
         let of_ports = |ports: &Placed<Ports>| ports.as_ref().map(|(_, place)| place.clone());
         let of_flags = flags.as_ref().map(|(_, place)| place.clone());
@@ -121,8 +144,14 @@ impl Conditions {
                 return wrong(fragment, "fragments that are not the first of their packet cannot be reset");
             }
         }
-        let fragment = fragment.map(|(fragment, _)| fragment);
-        let rest = Rest { fragment, dscp: self.dscp, received_on: self.received_on, limit: self.limit, log: self.log };
+        if let Some((true, place)) = &flow
+            && (limit.is_some() || log)
+        {
+            let message = "flows of rules with `limit` or `log` are never learned: these rules count each packet";
+            return Err((place.clone(), Problem::new(Kind::Rule, message).help("leave out `flow`")));
+        }
+        let (fragment, flow) = (fragment.map(|(fragment, _)| fragment), flow.map(|(flow, _)| flow));
+        let rest = Rest { fragment, dscp, received_on, limit, log, flow };
         let Some(protocol) = protocol else { return Ok((rest, Transport::Any)) };
         let transport = match (source, destination, flags, icmp_type, code) {
             (None, None, None, None, None) => Transport::Protocol(protocol),

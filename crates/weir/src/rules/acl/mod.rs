@@ -18,6 +18,7 @@
 //!           | "received-on" ( name { "," name } | group )
 //!           | "limit" rate [ "burst" quantity ]          of permit: the rest of the packets is dropped
 //!           | "log"                                      the list's sampler gets some of the packets
+//!           | "flow" | "no-flow"                         of permit: its flows are learned at once; or never
 //! flags     = "none" | flag { "," flag }
 //! range     = number [ "-" number ]
 //! rate      = quantity "pps" | quantity "bps"            packets or bits in a second
@@ -105,6 +106,8 @@ pub struct Rule {
     pub limit: Option<Limit>,
     /// The list's sampler gets some of its packets.
     pub log: bool,
+    /// Its flows are learned from their first packet on, or never.
+    pub flow: Option<bool>,
     /// The operator's comment: up to [`LONGEST_COMMENT`](super::LONGEST_COMMENT) octets without control characters.
     pub comment: Option<Box<str>>,
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use weir_packet::wire::protocol as numbers;
+use weir_packet::wire::tcp::Flags;
 use weir_plane::model::Rejection;
 
 use super::super::findings::{Kind, Sink};
@@ -149,6 +150,7 @@ fn rule<'l>(text: &'l str, line: &mut Line<'l, '_, '_>) -> Result<Rule, Failure>
         received_on: rest.received_on,
         limit: rest.limit,
         log: rest.log,
+        flow: rest.flow,
         comment,
     })
 }
@@ -163,6 +165,14 @@ pub(in crate::rules) fn without_replies(transport: &Transport, fragment: Option<
             if !words::requests(*protocol).any(|of| types.contains(&of)) =>
         {
             Some("`permit+reflect` has no meaning for ICMP messages without replies: only requests open sessions")
+        }
+        Transport::Ports { flags: Some(flags), .. }
+            if flags.value & (Flags::SYN.0 | Flags::FIN.0) == Flags::SYN.0 | Flags::FIN.0 =>
+        {
+            Some("`permit+reflect` has no meaning for SYN together with FIN: such a packet opens no session")
+        }
+        Transport::Ports { flags: Some(flags), .. } if flags.value & Flags::RST.0 != 0 => {
+            Some("`permit+reflect` has no meaning for RST: a reset opens no session")
         }
         _ if fragment == Some(true) => {
             Some("`permit+reflect` has no meaning for later fragments: the first fragment of a packet opens a session")

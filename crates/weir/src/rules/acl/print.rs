@@ -63,7 +63,14 @@ impl Rule {
         if let Some(limit) = &self.limit {
             write!(f, " limit {limit}")?;
         }
-        if self.log { f.write_str(" log") } else { Ok(()) }
+        if self.log {
+            f.write_str(" log")?;
+        }
+        match self.flow {
+            Some(true) => f.write_str(" flow"),
+            Some(false) => f.write_str(" no-flow"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -39,6 +39,9 @@ fn rules_print_as_they_were_read() {
         "permit udp from any to any port 53 dscp ef received-on wan, lan.100 limit 1kpps",
         "permit tcp from any to any port 22 limit 1500pps burst 2k log comment \"few\"",
         "permit ip from any to any limit 10Mbps burst 600k",
+        "permit udp from any to any port 53 no-flow",
+        "permit+reflect tcp from any to any tcp-flags syn/syn,ack flow comment \"at once\"",
+        "permit ip from any to any log no-flow",
     ] {
         assert_eq!(text.parse::<Rule>().map(|rule| rule.to_string()), Ok(text.to_owned()));
     }
@@ -227,6 +230,23 @@ fn what_is_wrong_is_named_with_its_place() {
             "column 43: expected an interface's name or a group, found the end of the rule",
         ),
         ("deny ip from any to any limit 1pps", "column 25: only rules that permit have a limit"),
+        (
+            "deny ip from any to any no-flow",
+            "column 25: flows are learned of rules that permit: others decide about each packet",
+        ),
+        ("permit ip from any to any flow no-flow", "column 32: `no-flow` stands here twice"),
+        (
+            "permit ip from any to any flow limit 1pps",
+            "column 27: flows of rules with `limit` or `log` are never learned: these rules count each packet (leave out `flow`)",
+        ),
+        (
+            "permit+reflect tcp from any to any tcp-flags rst/rst",
+            "column 1: `permit+reflect` has no meaning for RST: a reset opens no session",
+        ),
+        (
+            "permit+reflect tcp from any to any tcp-flags syn,fin/syn,fin",
+            "column 1: `permit+reflect` has no meaning for SYN together with FIN: such a packet opens no session",
+        ),
         (
             "permit ip from any to any limit 1000",
             "column 33: `1000` is no rate (it looks like `1000pps`, packets in a second, or `10Mbps`, bits in a second)",
@@ -613,15 +633,19 @@ fn rule() -> impl Strategy<Value = Rule> {
             Action::Reject(Rejection::Icmp),
         ][..],
     );
-    let more = (prop::option::of(received_on()), prop::option::of(limit()), any::<bool>());
+    let more = (prop::option::of(received_on()), prop::option::of(limit()), any::<bool>(), any::<Option<bool>>());
     (action, rest, prop::option::of(any::<bool>()), prop::option::of(0..64u8), comment, more)
-        .prop_map(|(action, (family, from, to, transport), fragment, dscp, comment, (received_on, limit, log))| {
-            let plain = matches!(transport, Transport::Any | Transport::Protocol(_));
-            let reset = action == Action::Reject(Rejection::Reset);
-            let fragment = fragment.filter(|fragment| plain && !reset || !fragment);
-            let limit = limit.filter(|_| action == Action::Permit);
-            Rule { action, family, from, to, transport, fragment, dscp, received_on, limit, log, comment }
-        })
+        .prop_map(
+            |(action, (family, from, to, transport), fragment, dscp, comment, (received_on, limit, log, flow))| {
+                let plain = matches!(transport, Transport::Any | Transport::Protocol(_));
+                let reset = action == Action::Reject(Rejection::Reset);
+                let fragment = fragment.filter(|fragment| plain && !reset || !fragment);
+                let limit = limit.filter(|_| action == Action::Permit);
+                let permits = matches!(action, Action::Permit | Action::Reflect);
+                let flow = flow.filter(|&flow| permits && !(flow && (log || limit.is_some())));
+                Rule { action, family, from, to, transport, fragment, dscp, received_on, limit, log, flow, comment }
+            },
+        )
         .prop_filter("only TCP is reset", |rule| {
             rule.action != Action::Reject(Rejection::Reset) || rule.transport.protocol() == Some(TCP)
         })
@@ -655,7 +679,7 @@ proptest! {
         words in prop::collection::vec(prop::sample::select(&[
             "permit", "deny", "ip", "ip4", "ip6", "tcp", "icmp", "from", "any", "to", "port", "1", "1-9", "type", "code", "tcp-flags",
             "syn/syn", ",", "dscp", "ef", "fragment", "comment", "\"x\"", "10.0.0.0/8", "::/0", "é", "10.0.0.1-10.0.0.2",
-            "reject", "@a", "@", "received-on", "lan", "limit", "10pps", "burst", "log",
+            "reject", "@a", "@", "received-on", "lan", "limit", "10pps", "burst", "log", "flow", "no-flow",
         ][..]), 0..14),
     ) {
         for text in [text, words.join(" "), format!("permit tcp from any to any {}", words.join(" "))] {

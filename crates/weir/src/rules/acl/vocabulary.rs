@@ -286,6 +286,7 @@ impl Rule {
             dscp: self.dscp,
             received_on,
             log: self.log,
+            flow: self.flow,
             limit: self.limit.map(Limit::model),
             comment: self.comment.as_deref().map(Arc::from),
             origin,
@@ -359,6 +360,7 @@ impl Rule {
             }),
             limit: rule.limit.map(Limit::of),
             log: rule.log,
+            flow: rule.flow,
             comment: rule.comment.as_deref().map(Box::from),
         }
     }

@@ -45,6 +45,7 @@ pub(super) fn rule(action: Action, from: Addresses, to: Addresses, transport: Tr
         received_on: None,
         limit: None,
         log: false,
+        flow: None,
         comment: None,
     }
 }

@@ -141,6 +141,7 @@ fn matches(
         received_on: None,
         limit: None,
         log: false,
+        flow: None,
         comment: None,
     }
 }

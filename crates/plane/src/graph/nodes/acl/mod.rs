@@ -19,8 +19,9 @@ use weir_table::classify::{Fields, NO_RULE};
 
 use super::stage::Stage;
 use super::{Context, fields};
+use crate::graph::flow::Unlearned;
 use crate::root::Root;
-use crate::root::acl::{self, Chain, Found, PAGE};
+use crate::root::acl::{self, Action, Chain, Found, PAGE, Special};
 use crate::root::family::Family;
 
 use batch::Batch;
@@ -169,10 +170,18 @@ fn apply<K: Family, D: Direction>(
 fn learn<K: Family, D: Direction>(context: &mut Context<'_>, batch: &Batch<K>, chain: &Chain<K>, found: &[u32]) {
     let asks = chain.asks(K::of(&context.root.acl));
     for (&place, &word) in batch.places.places().iter().zip(found) {
-        if Found::of(word).just_permits() {
+        let found = Found::of(word);
+        if found.just_permits() {
             context.notes.filtered(place, D::OUTPUT, word, asks);
+            continue;
+        }
+        let special = context.root.acl.pages.special(found);
+        if found.action() == Action::Permit && special.is_some_and(Special::only_hastens) {
+            context.notes.filtered(place, D::OUTPUT, word, asks);
+            context.notes.hasten(place);
         } else {
-            context.notes.forget(place);
+            let never = special.is_some_and(|special| special.flow == Some(false));
+            context.notes.forget(place, if never { Unlearned::NoFlow } else { Unlearned::Limited });
         }
     }
 }

@@ -168,8 +168,8 @@ fn open<K: Family, D: Direction>(
                 continue;
             }
         }
-        let Some(word) = session::reflected(context.root, Found::of(found[index])) else { continue };
-        match admit::<K, D>(context, &mut vector[place], zone, fields, word) {
+        let Some((word, hastens)) = session::reflected(context.root, Found::of(found[index])) else { continue };
+        match admit::<K, D>(context, &mut vector[place], zone, fields, (word, hastens)) {
             Ok(()) => found[index] = word.identity(),
             Err(reason) => {
                 let word = Found::of(found[index]);
@@ -195,10 +195,10 @@ fn admit<K: Family, D: Direction>(
     packet: &mut Packet,
     zone: u16,
     fields: &Fields<K>,
-    found: Found,
+    (found, hastens): (Found, bool),
 ) -> Result<(), Reason> {
     let adjacencies = context.root.adjacencies.view();
-    let by = OpenedBy { interface: D::interface(adjacencies, packet), found };
+    let by = OpenedBy { interface: D::interface(adjacencies, packet), found, hastens };
     let later = packet.flags().contains(parse::ParseFlags::LATER_FRAGMENT);
     let zone_of = zone_of::<D>(context, packet, zone);
     if let Carried::Session(member) = Carried::of(packet, zone_of)

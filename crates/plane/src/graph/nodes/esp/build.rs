@@ -63,7 +63,7 @@ fn transport(packet: &mut Packet, sa: &Sa, outbound: &Outbound, draw: Draw<'_>) 
     let next_header = packet.l3().get(place.named_at).copied().ok_or(NoRoom)?;
     let family = packet.flags().without(ParseFlags::L4_HEADER).without(ParseFlags::L4);
     add_trailer(packet, sa, payload, next_header)?;
-    let udp = if sa.encapsulation.is_some() { udp::LENGTH } else { 0 };
+    let udp = if sa.udp.is_some() { udp::LENGTH } else { 0 };
     let gap = udp + sa.layout.front();
     packet.replace_l2(gap)?;
     let at = place.at + udp;
@@ -72,10 +72,10 @@ fn transport(packet: &mut Packet, sa: &Sa, outbound: &Outbound, draw: Draw<'_>) 
     data.copy_within(gap..gap + place.at, 0);
     let own = if udp > 0 { protocol::UDP } else { protocol::ESP };
     esp::rename(data, place.named_at, own, length).ok_or(NoRoom)?;
-    if let Some(ports) = sa.encapsulation {
+    if let Some((source, destination)) = sa.udp {
         // The packet has at most 65,535 octets, as `rename` has seen.
         let length = (length - place.at) as u16;
-        let header = udp::Fields { source: ports.local_port, destination: ports.remote_port, length, checksum: 0 };
+        let header = udp::Fields { source, destination, length, checksum: 0 };
         data[place.at..at].copy_from_slice(&header.emit());
     }
     write_header(packet, sa, outbound, at, draw);
@@ -113,7 +113,7 @@ pub(super) fn write_header(packet: &mut Packet, sa: &Sa, outbound: &Outbound, at
 /// Notes what the packet is now, as the parser would.
 #[inline(always)]
 fn describe(packet: &mut Packet, sa: &Sa, family: ParseFlags, l4: usize) {
-    let udp = sa.encapsulation.is_some();
+    let udp = sa.udp.is_some();
     let flags = family | if udp { ParseFlags::L4 | ParseFlags::L4_HEADER } else { ParseFlags::empty() };
     let protocol = if udp { protocol::UDP } else { protocol::ESP };
     packet.set_parsed(&Parsed { l3: 0, l4: l4 as u16, protocol, flags, l3_length: packet.len() as u32 });

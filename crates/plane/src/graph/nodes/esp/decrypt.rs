@@ -12,11 +12,13 @@ use weir_packet::parse::{ParseFlags, Parsed};
 use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::{ipv4, protocol, udp};
 
-use super::super::{Context, next_hop};
-use super::arrival::{Arrival, arrival};
+use super::super::Context;
 use super::jobs::{BATCH, no_jobs};
-use super::warm;
+use super::seen::{AllSeen, Seen, numbers, see_all};
+use super::warm::Sas;
 use crate::graph::flags::DECRYPTED;
+use crate::graph::flow::Unlearned;
+use crate::graph::nesting;
 use crate::graph::record::Fate;
 use crate::model::SaMode;
 use crate::node::Node;
@@ -37,22 +39,37 @@ struct Found<'a> {
 }
 
 pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
-    for places in frame.places().chunks(BATCH) {
-        run_batch(context, vector, places);
+    let places = frame.places();
+    let seen = see_all(context.root, vector, places);
+    let numbers = numbers(context.root, &seen[..places.len()]);
+    let sas = Sas::new(context, &numbers[..places.len()]);
+    let low = |index: usize| seen[index].map(|seen| seen.low).ok();
+    sas.inbound(context, 0, BATCH);
+    sas.inbound_parts(context, vector, places, 0);
+    for from in (0..places.len()).step_by(BATCH) {
+        sas.windows(context, from, BATCH, low);
+        sas.inbound(context, from + BATCH, BATCH);
+        run_batch(context, vector, (places, &seen), &sas, from);
     }
 }
 
-fn run_batch(context: &mut Context<'_>, vector: &mut Vector, places: &[u8]) {
-    warm::inbound(context, vector, places);
+fn run_batch(
+    context: &mut Context<'_>,
+    vector: &mut Vector,
+    (places, seen): (&[u8], &AllSeen),
+    sas: &Sas<'_>,
+    from: usize,
+) {
+    let end = places.len().min(from + BATCH);
     let mut batch: [Option<Found<'_>>; BATCH] = [None; BATCH];
     let mut count = 0;
-    for &place in places {
-        context.notes.forget(place);
+    for (index, &place) in places[from..end].iter().enumerate() {
+        context.notes.forget(place, Unlearned::Spd);
         let packet = &mut vector[place];
-        match find(context.root, packet) {
+        let known = seen[from + index].map(|seen| (seen, sas.number(from + index)));
+        match find(context.root, packet, known) {
             Ok(mut found) => {
                 found.place = place;
-                found.inbound.key.prefetch(packet.len());
                 let counters = &found.sa.counters[context.worker];
                 if !found.inbound.window.is_new(found.sequence) {
                     let (reason, counter) = match found.inbound.window.is_closed() {
@@ -79,23 +96,28 @@ fn run_batch(context: &mut Context<'_>, vector: &mut Vector, places: &[u8]) {
             }
         }
     }
+    sas.inbound_parts(context, vector, places, from + BATCH);
     let results = open(vector, &batch[..count]);
     for (found, result) in batch[..count].iter().flatten().zip(results) {
         conclude(context, &mut vector[found.place], found, result);
     }
 }
 
-/// Finds the SA of a packet, and the number that the packet carries. An SA beside the reason counts it.
+/// Finds the SA of a packet by the number that is known, and the sequence number that the packet carries. An SA beside the reason
+/// counts it.
 #[inline(always)]
-fn find<'a>(root: &'a Root, packet: &Packet) -> Result<Found<'a>, (Reason, Option<&'a Sa>)> {
-    let Arrival::Esp(at) = arrival(root, packet) else { return Err((Reason::EspNoSa, None)) };
-    let Some(&[a, b, c, d, e, f, g, h]) = packet.data().get(at..).and_then(|esp| esp.first_chunk::<8>()) else {
-        return Err((Reason::EspMalformed, None));
-    };
-    let (spi, low) = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
-    let vrf = root.interfaces.get(packet.interface() as usize).map_or(0, |interface| interface.vrf);
-    let destination = next_hop::destination(packet).ok_or((Reason::EspNoSa, None))?;
-    let (number, sa) = root.ipsec.inbound(vrf, destination, spi).ok_or((Reason::EspNoSa, None))?;
+fn find<'a>(
+    root: &'a Root,
+    packet: &Packet,
+    known: Result<(Seen, u32), Reason>,
+) -> Result<Found<'a>, (Reason, Option<&'a Sa>)> {
+    let (Seen { name, low, at }, number) = known.map_err(|reason| (reason, None))?;
+    let of = |number: u32| Some((number, root.ipsec.sa(number)?));
+    let is = |(_, sa): &(u32, &Sa)| (sa.vrf, sa.local) == (name.vrf, name.destination);
+    // Another SA may have the SPI, with another address or in another routing domain.
+    let known = of(number).filter(is);
+    let other = || root.ipsec.inbound(name.vrf, name.destination, name.spi).filter(|_| number != NONE);
+    let (number, sa) = known.or_else(other).ok_or((Reason::EspNoSa, None))?;
     let inbound = sa.inbound.as_ref().filter(|_| is_encapsulated_so(packet, sa)).ok_or((Reason::EspNoSa, None))?;
     let sequence = match sa.esn {
         true => inbound.window.extended(low).ok_or((Reason::EspReplay, Some(sa)))?,
@@ -124,7 +146,7 @@ fn open(vector: &mut Vector, batch: &[Option<Found<'_>>]) -> [Result<(), Failure
     let mut count = 0;
     // Places are in ascending order, so one walk over the packets finds them.
     let mut wanted = batch.iter().flatten().peekable();
-    for (place, packet) in vector.filled().iter_mut().enumerate() {
+    for (place, packet) in vector.filled().iter_mut().enumerate().skip(usize::from(first.place)) {
         let Some(one) = wanted.next_if(|one| usize::from(one.place) == place) else {
             if wanted.peek().is_none() {
                 break;
@@ -254,7 +276,7 @@ fn enter(context: &mut Context<'_>, packet: &mut Packet, found: &Found<'_>) {
     // Nobody has looked at the checksum inside.
     packet.set_offload(Offload::default());
     packet.set_shown(Shown::EMPTY);
-    packet.set_nesting(packet.nesting().saturating_add(1));
+    nesting::take_off(packet);
     packet.set_state(DECRYPTED);
     packet.set_forwarding(found.number);
     if sa.interface != NONE {

@@ -6,15 +6,18 @@ use weir_packet::checksum;
 use weir_packet::esp::UDP_CHECKSUM;
 use weir_packet::packet::Packet;
 use weir_packet::parse::{self, ParseFlags};
-use weir_packet::vector::{Indices, Vector};
+use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_packet::wire::{ipv4, ipv6, protocol};
 
 use super::super::stage::Stage;
-use super::super::{Context, handover, session};
+use super::super::{Context, handover, session, tunnel};
 use super::build::{self, Draw};
 use super::jobs::{BATCH, no_jobs};
-use super::{fragments, path, segments, warm};
-use crate::graph::flags::{ENCAPSULATED, ORIGINATED};
+use super::path::{self, Path};
+use super::warm::Sas;
+use super::{fragments, segments};
+use crate::graph::flags::{ENCAPSULATED, ORIGINATED, TUNNELLED};
+use crate::graph::flow::Unlearned;
 use crate::graph::peer::Peer;
 use crate::graph::record::Fate;
 use crate::graph::session::Carried;
@@ -36,22 +39,22 @@ struct Ready<'a> {
     octets: u64,
     /// The offset of the SPI.
     at: usize,
-}
-
-/// The path of an SA that was looked at last.
-struct Path {
-    sa: u32,
-    mtu: usize,
+    /// The MTU by which the packet of ESP is cut, if errors reported one of the path and the packet exceeds it; else 0.
+    limit: u16,
 }
 
 pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
-    let mut path = Path { sa: NONE, mtu: 0 };
-    let mut places = frame.places();
+    let mut path = Path { sa: NONE, mtu: 0, told: 0 };
+    let places = frame.places();
     let mut is_queueing = false;
-    while !places.is_empty() {
-        let (batch, rest) = places.split_at(places.len().min(BATCH));
-        places = rest;
-        is_queueing = run_batch(context, vector, batch, &mut path, is_queueing);
+    let mut numbers = [NONE; VECTOR];
+    numbers.iter_mut().zip(places).for_each(|(number, &place)| *number = vector[place].forwarding());
+    let sas = Sas::new(context, &numbers[..places.len()]);
+    sas.outbound(context, 0, BATCH);
+    sas.outbound_parts(context, vector, places, 0);
+    for from in (0..places.len()).step_by(BATCH) {
+        sas.outbound(context, from + BATCH, BATCH);
+        is_queueing = run_batch(context, vector, (places, from), (&sas, &mut path), is_queueing);
     }
 }
 
@@ -59,15 +62,14 @@ pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, fram
 fn run_batch(
     context: &mut Context<'_>,
     vector: &mut Vector,
-    places: &[u8],
-    path: &mut Path,
+    (places, from): (&[u8], usize),
+    (sas, path): (&Sas<'_>, &mut Path),
     mut is_queueing: bool,
 ) -> bool {
-    warm::outbound(context, vector, places);
     let mut ready: [Option<Ready<'_>>; BATCH] = [None; BATCH];
     let mut count = 0;
-    for &place in places {
-        context.notes.forget(place);
+    for &place in &places[from..places.len().min(from + BATCH)] {
+        context.notes.forget(place, Unlearned::Spd);
         if is_queueing {
             fragments::queue(context, &mut vector[place], place);
             continue;
@@ -94,6 +96,7 @@ fn run_batch(
     let count = number(context, vector, &mut ready, count);
     let ready = &mut ready[..count];
     let count = build_all(context, vector, ready);
+    sas.outbound_parts(context, vector, places, from + BATCH);
     seal(vector, &ready[..count]);
     for one in ready[..count].iter().flatten() {
         finish(context, &mut vector[one.place], one);
@@ -128,12 +131,11 @@ fn check<'a>(context: &mut Context<'a>, packet: &mut Packet, path: &mut Path) ->
     if context.peers.len() > 1 && !is_own(context, outbound) {
         return Ok(None);
     }
-    outbound.key.prefetch(packet.len());
     if packet.is_to_be_segmented() {
         return Err(Stop::Segment);
     }
     let v4 = packet.flags().contains(ParseFlags::IP4);
-    let originated = packet.state().contains(ORIGINATED);
+    let originated = packet.state().intersects(ORIGINATED | ENCAPSULATED);
     let ttl = packet.l3().get(if v4 { ipv4::TTL } else { ipv6::HOP_LIMIT });
     if !originated && ttl.is_none_or(|&ttl| ttl <= 1) {
         return Err(Stop::Aloud(Reason::TtlExpired));
@@ -143,10 +145,17 @@ fn check<'a>(context: &mut Context<'a>, packet: &mut Packet, path: &mut Path) ->
     }
     let octets = packet.len() - packet.l3_offset();
     let most = sa.outer.length() + sa.layout.sealed(octets);
-    if most > root.ipsec.least_mtu as usize {
-        check_length(context, packet, (number, sa), octets, path)?;
+    let mut limit = 0;
+    if most > root.ipsec.least_mtu as usize || root.ipsec.paths.is_any() && exceeds_told(context, outbound, most) {
+        limit = check_length(context, packet, (number, sa, outbound), octets, path)?;
     }
-    Ok(Some(Ready { place: 0, number, sa, outbound, sequence: 0, octets: octets as u64, at: 0 }))
+    Ok(Some(Ready { place: 0, number, sa, outbound, sequence: 0, octets: octets as u64, at: 0, limit }))
+}
+
+/// Returns whether a packet of ESP of so many octets exceeds the MTU that errors about the SA's path reported.
+#[cold]
+fn exceeds_told(context: &Context<'_>, outbound: &Outbound, octets: usize) -> bool {
+    outbound.path.get(context.now).is_some_and(|learned| octets > learned.mtu.into())
 }
 
 /// This worker seals for an SA: it owns it, or the owner has failed.
@@ -179,17 +188,17 @@ fn fits_transport(packet: &Packet, sa: &Sa) -> bool {
 }
 
 /// Checks that a packet fits the path once it is sealed. One that may be fragmented and does not fit is cut before (tunnel
-/// mode) or behind (transport mode).
+/// mode) or behind (transport mode). Returns the MTU by which it is cut behind, 0 for that of the link.
 #[cold]
 fn check_length(
     context: &Context<'_>,
     packet: &mut Packet,
-    (number, sa): (u32, &Sa),
+    (number, sa, outbound): (u32, &Sa, &Outbound),
     octets: usize,
     path: &mut Path,
-) -> Result<(), Stop> {
+) -> Result<u16, Stop> {
     if path.sa != number {
-        *path = Path { sa: number, mtu: path::mtu(context, sa) };
+        *path = path::of(context, number, sa, outbound);
     }
     // In transport mode the packet's own headers stay in front, with UDP behind them if there is some.
     let kept = match sa.mode {
@@ -202,14 +211,18 @@ fn check_length(
     };
     let room = sa.layout.longest(path.mtu.saturating_sub(headers)).unwrap_or(0) + kept;
     if octets <= room {
-        return Ok(());
+        return Ok(0);
     }
     let originated = packet.state().contains(ORIGINATED);
+    if packet.state().contains(TUNNELLED) {
+        // Its own source, the gateway, learns what fits: inner packets are reported then.
+        tunnel::shorten(context, packet, room);
+    }
     if !packet.flags().contains(ParseFlags::IP4) {
         // Every path takes 1,280 octets (RFC 8200, 5): the packet of ESP is cut then.
         let room = room.max(ipv6::MIN_MTU);
         if originated || octets <= room {
-            return Ok(());
+            return Ok(path.told);
         }
         packet.set_mtu(room.try_into().unwrap_or(u16::MAX));
         return Err(Stop::Aloud(Reason::MtuExceeded));
@@ -220,7 +233,7 @@ fn check_length(
     }
     match sa.mode {
         SaMode::Tunnel => Err(Stop::Fragment(room as u32)),
-        SaMode::Transport => Ok(()),
+        SaMode::Transport => Ok(path.told),
     }
 }
 
@@ -278,7 +291,7 @@ fn build_all(context: &mut Context<'_>, vector: &mut Vector, ready: &mut [Option
         }
         // Its checksum is sealed: nobody could complete it later.
         checksum::complete(packet);
-        if !packet.state().contains(ORIGINATED) {
+        if !packet.state().intersects(ORIGINATED | ENCAPSULATED) {
             match packet.flags().contains(ParseFlags::IP4) {
                 true => checksum::decrement_ttl(packet.l3_mut()),
                 false => checksum::decrement_hop_limit(packet.l3_mut()),
@@ -305,7 +318,7 @@ fn seal(vector: &mut Vector, ready: &[Option<Ready<'_>>]) {
     let mut count = 0;
     // Places are in ascending order, so one walk over the packets finds them.
     let mut wanted = ready.iter().flatten().peekable();
-    for (place, packet) in vector.filled().iter_mut().enumerate() {
+    for (place, packet) in vector.filled().iter_mut().enumerate().skip(usize::from(first.place)) {
         let Some(one) = wanted.next_if(|one| usize::from(one.place) == place) else {
             if wanted.peek().is_none() {
                 break;
@@ -329,6 +342,8 @@ fn finish(context: &mut Context<'_>, packet: &mut Packet, one: &Ready<'_>) {
         complete_udp(packet);
     }
     packet.add_state(ENCAPSULATED);
+    packet.clear_state(TUNNELLED);
+    packet.set_mtu(one.limit);
     packet.set_resume(Stage::Lookup as u8);
     let is_there = |own: &crate::root::Interface| own.vrf == sa.vrf;
     if sa.home != NONE && !context.root.interfaces.get(packet.interface() as usize).is_some_and(is_there) {

@@ -8,6 +8,8 @@ mod fragments;
 mod jobs;
 mod originate;
 mod path;
+mod reported;
+mod seen;
 mod segments;
 mod selectors;
 mod warm;
@@ -16,4 +18,5 @@ pub(super) use arrival::{Arrival, arrival, awaits_ports, is_for_gateway, owner_h
 pub(super) use decrypt::run as decrypt;
 pub(super) use encrypt::run as encrypt;
 pub(crate) use originate::originate;
+pub(super) use reported::{is_report, take_report};
 pub(super) use selectors::has_own_interface;

@@ -1,13 +1,33 @@
-//! The MTU of an SA's path, as far as the gateway knows it: that of the link that the route to the peer leads to.
+//! The known MTU of an SA's path: that of the link that the route to the peer leads to, or a lesser one that errors
+//! about packets of ESP reported.
 
 use std::net::IpAddr;
 
 use super::super::Context;
-use crate::root::ipsec::Sa;
+use crate::root::ipsec::{Outbound, Sa};
 use crate::root::{Forwarding, Kind};
 
-/// The MTU of the path to the peer, in octets; the greatest there is if no route leads there, which the lookup finds out.
-pub(super) fn mtu(context: &Context<'_>, sa: &Sa) -> usize {
+/// The path of an SA that was looked at last.
+#[derive(Clone, Copy)]
+pub(super) struct Path {
+    pub(super) sa: u32,
+    /// Its MTU, in octets.
+    pub(super) mtu: usize,
+    /// The same, if an error reported it; else 0.
+    pub(super) told: u16,
+}
+
+/// The path of an SA by its number.
+pub(super) fn of(context: &Context<'_>, number: u32, sa: &Sa, outbound: &Outbound) -> Path {
+    let link = link_mtu(context, sa);
+    match outbound.path.get(context.now).map(|learned| learned.mtu) {
+        Some(told) if usize::from(told) < link => Path { sa: number, mtu: told.into(), told },
+        _ => Path { sa: number, mtu: link, told: 0 },
+    }
+}
+
+/// The MTU of the first link, in octets; the greatest there is if no route leads there, which the lookup finds out.
+fn link_mtu(context: &Context<'_>, sa: &Sa) -> usize {
     let root = context.root;
     let Some(tables) = root.vrfs.get(usize::from(sa.vrf)) else { return usize::MAX };
     let value = match sa.remote {

@@ -1,109 +1,93 @@
 //! Prefetching of SAs. Without it, packets of a batch that belong to many SAs would wait for the lines of each SA in turn.
+//!
+//! Each line has the address of the next, so prefetching goes in steps. While a batch is worked on, the lines of the next one are
+//! on their way. Packets of one SA need none of this.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use weir_base::prefetch;
-use weir_packet::packet::Packet;
 use weir_packet::vector::Vector;
 
-use super::super::{Context, next_hop};
-use super::arrival::{Arrival, arrival};
-use super::jobs::BATCH;
-use crate::root::ipsec::Sa;
-use crate::root::{NONE, Root};
+use super::super::Context;
+use crate::root::NONE;
+use crate::root::ipsec::{Inbound, Outbound, Sa};
 
-/// Prefetches the SAs that a batch of packets is sealed for.
-#[inline]
-pub(super) fn outbound(context: &Context<'_>, vector: &Vector, places: &[u8]) {
-    let mut numbers = [NONE; BATCH];
-    for (number, &place) in numbers.iter_mut().zip(places) {
-        *number = vector[place].forwarding();
-    }
-    sas(context, &numbers[..places.len().min(BATCH)], |sa| {
-        if let Some(outbound) = &sa.outbound {
-            prefetch::read(Arc::as_ptr(&outbound.key));
-            prefetch::read(Arc::as_ptr(&outbound.sequence));
+/// The SAs of a frame's packets, by number.
+pub(super) struct Sas<'a> {
+    numbers: &'a [u32],
+    are_many: bool,
+}
+
+impl<'a> Sas<'a> {
+    /// Prefetches the places of SAs.
+    #[inline]
+    pub(super) fn new(context: &Context<'_>, numbers: &'a [u32]) -> Sas<'a> {
+        let are_many = numbers.iter().any(|number| *number != numbers[0]);
+        if are_many {
+            numbers.iter().for_each(|&number| context.root.ipsec.prefetch(number));
         }
-    });
-}
+        Sas { numbers, are_many }
+    }
 
-/// Prefetches the SAs that a batch of packets is opened for.
-#[inline]
-pub(super) fn inbound(context: &Context<'_>, vector: &Vector, places: &[u8]) {
-    let mut seen = [None; BATCH];
-    for (seen, &place) in seen.iter_mut().zip(places) {
-        *seen = see(context.root, &vector[place]);
+    /// The SAs of packets of a frame.
+    #[inline(always)]
+    fn some<'c>(&self, context: &Context<'c>, from: usize, count: usize) -> impl Iterator<Item = (usize, &'c Sa)> {
+        let end = (from + count).min(self.numbers.len());
+        let some = if self.are_many { &self.numbers[from.min(end)..end] } else { &[] };
+        let root = context.root;
+        let sa = move |(index, &number): (usize, &u32)| Some((from + index, root.ipsec.sa(number)?));
+        some.iter().enumerate().filter_map(sa)
     }
-    let seen = &seen[..places.len().min(BATCH)];
-    if seen.iter().all(|one| one.is_some_and(|one| Some(one.spi) == seen[0].map(|first| first.spi))) {
-        return;
+
+    /// Prefetches the SAs of so many packets from one on.
+    #[inline]
+    pub(super) fn outbound(&self, context: &Context<'_>, from: usize, count: usize) {
+        self.some(context, from, count).for_each(|(_, sa)| sa.prefetch_outbound());
     }
-    let spis = &context.root.ipsec.spis;
-    for one in seen.iter().flatten() {
-        spis.prefetch(one.vrf, one.destination, one.spi);
+
+    /// The same for packets of ESP that came in.
+    #[inline]
+    pub(super) fn inbound(&self, context: &Context<'_>, from: usize, count: usize) {
+        self.some(context, from, count).for_each(|(_, sa)| sa.prefetch_inbound());
     }
-    let mut numbers = [NONE; BATCH];
-    for (number, one) in numbers.iter_mut().zip(seen) {
-        // Another pair with this SPI costs the prefetch, and nothing else.
-        let found = one.and_then(|one| spis.find(one.vrf, one.destination, one.spi, |_| true));
-        *number = found.unwrap_or(NONE);
-    }
-    let numbers = &numbers[..seen.len()];
-    sas(context, numbers, |sa| {
-        if let Some(inbound) = &sa.inbound {
-            prefetch::read(Arc::as_ptr(&inbound.key));
-            prefetch::read(Arc::as_ptr(&inbound.window));
+
+    /// Prefetches what outbound SAs point to.
+    #[inline]
+    pub(super) fn outbound_parts(&self, context: &Context<'_>, vector: &Vector, places: &[u8], from: usize) {
+        for (index, sa) in self.some(context, from, places.len().saturating_sub(from).min(super::jobs::BATCH)) {
+            prefetch::read(&raw const sa.counters[context.worker]);
+            if let Some(Outbound { key, sequence, .. }) = &sa.outbound {
+                prefetch::read(Arc::as_ptr(sequence));
+                key.prefetch(vector[places[index]].len());
+            }
         }
-    });
-    for (one, &number) in seen.iter().zip(numbers) {
-        let inbound = context.root.ipsec.sa(number).and_then(|sa| sa.inbound.as_ref());
-        if let (Some(one), Some(inbound)) = (one, inbound) {
-            inbound.window.prefetch(one.low);
+    }
+
+    /// Prefetches what inbound SAs point to.
+    #[inline]
+    pub(super) fn inbound_parts(&self, context: &Context<'_>, vector: &Vector, places: &[u8], from: usize) {
+        for (index, sa) in self.some(context, from, places.len().saturating_sub(from).min(super::jobs::BATCH)) {
+            prefetch::read(&raw const sa.counters[context.worker]);
+            if let Some(Inbound { key, window, .. }) = &sa.inbound {
+                prefetch::read(Arc::as_ptr(window));
+                key.prefetch(vector[places[index]].len());
+            }
         }
     }
-}
 
-/// The fields of a packet of ESP that name its SA.
-#[derive(Clone, Copy)]
-struct Seen {
-    vrf: u16,
-    destination: IpAddr,
-    spi: u32,
-    /// The lower half of its number.
-    low: u32,
-}
-
-#[inline(always)]
-fn see(root: &Root, packet: &Packet) -> Option<Seen> {
-    let Arrival::Esp(at) = arrival(root, packet) else { return None };
-    let &[a, b, c, d, e, f, g, h] = packet.data().get(at..)?.first_chunk::<8>()?;
-    let vrf = root.interfaces.get(packet.interface() as usize)?.vrf;
-    let destination = next_hop::destination(packet)?;
-    Some(Seen { vrf, destination, spi: u32::from_be_bytes([a, b, c, d]), low: u32::from_be_bytes([e, f, g, h]) })
-}
-
-/// All packets belong to one SA, whose lines come with the first of them.
-#[inline(always)]
-fn is_one(numbers: &[u32]) -> bool {
-    numbers.iter().all(|number| *number == numbers[0])
-}
-
-/// Prefetches in steps, as each line has the address of the next: the places of SAs, SAs, and `then` what SAs point to.
-#[inline(always)]
-fn sas(context: &Context<'_>, numbers: &[u32], then: impl Fn(&Sa)) {
-    if is_one(numbers) {
-        return;
+    /// Prefetches the bits of windows, by the lower halves of packets' numbers.
+    #[inline]
+    pub(super) fn windows(&self, context: &Context<'_>, from: usize, count: usize, low: impl Fn(usize) -> Option<u32>) {
+        for (index, sa) in self.some(context, from, count) {
+            if let (Some(Inbound { window, .. }), Some(low)) = (&sa.inbound, low(index)) {
+                window.prefetch(low);
+            }
+        }
     }
-    let ipsec = &context.root.ipsec;
-    for &number in numbers {
-        ipsec.prefetch(number);
-    }
-    for sa in numbers.iter().filter_map(|&number| ipsec.sa(number)) {
-        prefetch::value(sa);
-    }
-    for sa in numbers.iter().filter_map(|&number| ipsec.sa(number)) {
-        prefetch::read(&raw const sa.counters[context.worker]);
-        then(sa);
+
+    /// The number of a packet's SA, as far as it is known.
+    #[inline(always)]
+    pub(super) fn number(&self, index: usize) -> u32 {
+        self.numbers.get(index).copied().unwrap_or(NONE)
     }
 }

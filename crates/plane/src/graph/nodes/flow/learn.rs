@@ -5,6 +5,8 @@ use weir_packet::vector::{Indices, Vector};
 
 use super::super::{Context, nat};
 use super::tuple::{key, of_interface};
+use crate::graph::flags::DECRYPTED;
+use crate::graph::flow::Unlearned;
 use crate::graph::session::{Carried, Membership, ZoneOf, translated};
 use crate::root::Root;
 use crate::root::family::Family;
@@ -20,11 +22,24 @@ pub(in crate::graph::nodes) fn learn<K: Family>(context: &mut Context<'_>, vecto
         let packet = &vector[place];
         // An answer may lie where the packet was that it answers.
         let Some((decision, at)) = context.notes.take(place, epoch, packet.interface(), packet.forwarding()) else {
+            if let Some(why) = context.notes.unlearned(place) {
+                explain::<K>(context, packet, why);
+            }
             continue;
         };
-        // Sessions of another zone than that of the ingress decide about each packet. Of a packet that came to its
-        // session on its way, not all was decided as for a packet of the session.
-        if packet.flow_out() != 0 || packet.flow() != context.notes.flow(place) {
+        // Sessions of another zone than that of the ingress decide about each packet.
+        if packet.flow_out() != 0 {
+            explain::<K>(context, packet, Unlearned::Zones);
+            continue;
+        }
+        // Of a packet that came to its session on its way, not all was decided as for a packet of the session.
+        if packet.flow() != context.notes.flow(place) {
+            continue;
+        }
+        // Decisions with a session are about packets that were in clear.
+        let has_session =
+            translated(packet).is_some() || matches!(Carried::of(packet, ZoneOf::Ingress), Carried::Session(_));
+        if has_session && packet.state().contains(DECRYPTED) {
             continue;
         }
         let learned = match (translated(packet), Carried::of(packet, ZoneOf::Ingress)) {
@@ -34,7 +49,10 @@ pub(in crate::graph::nodes) fn learn<K: Family>(context: &mut Context<'_>, vecto
             }
             // Rules may translate later packets of its flow, or a translation of another flow may get its tuple.
             (Some(_), _) => continue,
-            (None, _) if nat_zone(context.root, packet.interface()) != NONE => continue,
+            (None, _) if nat_zone(context.root, packet.interface()) != NONE => {
+                explain::<K>(context, packet, Unlearned::Translation);
+                continue;
+            }
             (None, Carried::Session(member)) => K::of_mut(context.sessions).learn(member, decision),
             _ => {
                 let Some(key) = key::<K>(packet, of_interface(packet.interface())) else { continue };
@@ -45,6 +63,14 @@ pub(in crate::graph::nodes) fn learn<K: Family>(context: &mut Context<'_>, vecto
     }
     context.counters.flows.decided.add(decided);
     context.counters.flows.refused.add(refused);
+}
+
+/// Notes why no decision about a packet's direction of its session is learned.
+#[cold]
+fn explain<K: Family>(context: &mut Context<'_>, packet: &Packet, why: Unlearned) {
+    if let Carried::Session(member) = Carried::of(packet, ZoneOf::Ingress) {
+        K::of_mut(context.sessions).leave_unlearned(member, why);
+    }
 }
 
 /// The zone of an interface's translations.

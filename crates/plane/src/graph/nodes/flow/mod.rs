@@ -11,6 +11,7 @@
 mod candidates;
 mod learn;
 mod own;
+mod policies;
 mod tally;
 mod translations;
 mod tuple;
@@ -20,20 +21,22 @@ use weir_base::reclaim::Guard;
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Indices, VECTOR, Vector};
-use weir_table::flow::{BATCH, Place};
+use weir_table::flow::{BATCH, Place, Slot};
 
 use super::stage::{self, Stage};
 use super::{Context, plain};
-use crate::graph::flow::Decision;
+use crate::graph::flags::DECRYPTED;
+use crate::graph::flow::{Decision, NotLearned, Notes};
 use crate::graph::record::{Fate, Miss};
-use crate::graph::session::{Carried, Tuple, ZoneOf};
+use crate::graph::session::{Carried, Membership, Tuple, ZoneOf};
 use crate::node::Node;
 use crate::root::family::Family;
-use crate::root::{Adjacency, Decided, Kind, Root, View};
+use crate::root::{Adjacency, Decided, Kind, NONE, Root, View};
 
 use candidates::Candidates;
 pub(super) use learn::learn;
 use own::Own;
+use policies::protection;
 use tally::{Rules, Sum, Tally, octets};
 use translations::Translations;
 use tuple::{any_tuple, key, of_interface, varying};
@@ -54,11 +57,13 @@ fn take_each<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &
     let epoch = root.changes.count();
     let adjacencies = root.adjacencies.view();
     let (mut out, mut unusual, mut walk) = (Indices::new(), Indices::new(), Indices::new());
+    let mut encrypt = Indices::new();
     let mut excluded = 0;
-    let mut own = Own::<K>::of(root, crate::root::NONE);
+    let mut own = Own::<K>::of(root, NONE);
     let mut tally = Tally::<K>::new(context);
     let (mut rules, mut sum) = (Rules::NONE, Sum::default());
-    let mut lookup = K::of_mut(context.flows).lookup();
+    let (mut lookup, mut not_learned) = K::of_mut(context.flows).lookup();
+    let mut fresh = Fresh::new(root.acl.hastens);
     for some in frame.places().chunks(BATCH) {
         let (mut places, mut count) = ([0; BATCH], 0);
         for &place in some {
@@ -85,11 +90,11 @@ fn take_each<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &
                 None => Miss::New,
                 Some(decision) => {
                     let checked = match decision.is_plain(epoch, packet.interface()) {
-                        true => adjacencies.get(decision.adjacency).ok_or(Miss::Changed),
+                        true => adjacencies.get(decision.adjacency).ok_or(Miss::Changed).map(|own| (own, None)),
                         false => check::<K>(root, guard, adjacencies, decision, packet, None),
                     };
                     match checked {
-                        Ok(adjacency) if plain::rewrite::<K>(packet, adjacency) => {
+                        Ok((adjacency, None)) if plain::rewrite::<K>(packet, adjacency) => {
                             packet.set_forwarding(decision.adjacency);
                             let own = Rules::of(decision, packet);
                             if !own.is(&rules) {
@@ -103,15 +108,23 @@ fn take_each<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &
                             out.push(place);
                             continue;
                         }
-                        Ok(adjacency) if may_leave(root, adjacency) => {
-                            packet.set_forwarding(decision.adjacency);
-                            let mut one = Sum::default();
-                            one.add(octets(packet));
-                            tally.add(Rules::of(decision, packet), one);
+                        Ok((adjacency, sa)) if may_leave(root, adjacency) => {
+                            packet.set_forwarding(sa.unwrap_or(decision.adjacency));
+                            if is_behind_validation(packet) {
+                                tally.add_inside(packet, decision);
+                            } else {
+                                let mut one = Sum::default();
+                                one.add(octets(packet));
+                                tally.add(Rules::of(decision, packet), one);
+                            }
                             if decision.has_more() {
                                 tally.add_others(packet, decision);
                             }
-                            unusual.push(place);
+                            if sa.is_some() {
+                                encrypt.push(place)
+                            } else {
+                                unusual.push(place)
+                            }
                             continue;
                         }
                         Ok(_) => Miss::Changed,
@@ -120,24 +133,105 @@ fn take_each<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &
                 }
             };
             tally.misses[missed as usize] += 1;
-            let at = if missed == Miss::New { Place::NONE } else { lookup.place(slot) };
-            context.notes.begin(place, varying::<K>(packet), packet.flow(), at);
             walk.push(place);
+            match (missed, lookup.key(slot)) {
+                (Miss::New, Some(key)) => fresh.push(place, not_learned.find(key)),
+                _ => {
+                    let at = lookup.place(slot);
+                    context.notes.begin(place, varying::<K>(packet), (packet.flow(), at), true);
+                }
+            }
         }
+        fresh.begin::<K>(context.notes, vector, &mut not_learned);
     }
     tally.add(rules, sum);
     context.counters.flows.excluded.add(excluded);
-    tally.end(context, out.len() + unusual.len());
-    leave::<K>(context, &out, &unusual);
+    tally.end(context, out.len() + unusual.len() + encrypt.len());
+    leave::<K>(context, &out, &unusual, &encrypt);
     if !walk.is_empty() {
         walk.sort();
-        stage::onward(context, vector, &walk, None, Stage::Sav, K::IS_V4);
+        walk_on(context, vector, &walk, K::IS_V4);
     }
 }
 
-/// Sends on the packets that took decisions: rewritten ones, and others.
+/// Packets of flows without a decision.
+struct Fresh {
+    places: [(u8, Slot); BATCH],
+    count: usize,
+    /// A rule may have a flow learned that is not due.
+    hastens: bool,
+}
+
+impl Fresh {
+    fn new(hastens: bool) -> Fresh {
+        Fresh { places: [Default::default(); BATCH], count: 0, hastens }
+    }
+
+    #[inline(always)]
+    fn push(&mut self, place: u8, slot: Slot) {
+        if let Some(own) = self.places.get_mut(self.count) {
+            *own = (place, slot);
+            self.count += 1;
+        }
+    }
+
+    /// Begins the notes of those whose flow is to be learned.
+    #[inline(always)]
+    fn begin<K: Family>(&mut self, notes: &mut Notes, vector: &Vector, not_learned: &mut NotLearned<'_>) {
+        for &(place, slot) in &self.places[..std::mem::take(&mut self.count)] {
+            let (packet, is_due) = (&vector[place], not_learned.is_due(slot));
+            if is_due || self.hastens {
+                notes.begin(place, varying::<K>(packet), (packet.flow(), Place::NONE), is_due);
+            }
+        }
+    }
+}
+
+/// Whether the flow of a packet that found no decision is to be learned.
+#[cold]
+fn is_due<K: Family>(context: &mut Context<'_>, packet: &Packet, translation: Option<Membership>) -> bool {
+    let packets = context.root.flow_table.packets;
+    let member = translation.or(match Carried::of(packet, ZoneOf::Ingress) {
+        Carried::Session(member) => Some(member),
+        _ => None,
+    });
+    match member {
+        Some(member) => {
+            K::of(&*context.sessions).get(member.number).is_some_and(|session| session.is_due(member.way, packets))
+        }
+        None => match key::<K>(packet, of_interface(packet.interface())) {
+            Some(key) => K::of_mut(context.flows).is_due(&key),
+            None => false,
+        },
+    }
+}
+
+/// A packet came in behind validation: it was decrypted, and its SA has no interface.
 #[inline(always)]
-fn leave<K: Family>(context: &mut Context<'_>, out: &Indices, unusual: &Indices) {
+fn is_behind_validation(packet: &Packet) -> bool {
+    Stage::of(packet) == Stage::Acl
+}
+
+/// Sends on packets that walk, each to the first stage of its way in.
+fn walk_on(context: &mut Context<'_>, vector: &Vector, walk: &Indices, v4: bool) {
+    if !walk.places().iter().any(|&place| is_behind_validation(&vector[place])) {
+        return stage::onward(context, vector, walk, None, Stage::Sav, v4);
+    }
+    for run in walk
+        .places()
+        .chunk_by(|&one, &other| is_behind_validation(&vector[one]) == is_behind_validation(&vector[other]))
+    {
+        let mut some = Indices::new();
+        run.iter().for_each(|&place| some.push(place));
+        let stage = if is_behind_validation(&vector[run[0]]) { Stage::Acl } else { Stage::Sav };
+        stage::onward(context, vector, &some, None, stage, v4);
+    }
+}
+
+/// Sends on the packets that took decisions: rewritten ones, others, and those to be protected.
+#[inline(always)]
+fn leave<K: Family>(context: &mut Context<'_>, out: &Indices, unusual: &Indices, encrypt: &Indices) {
+    context.next.extend(Node::EspEncrypt, encrypt);
     context.next.extend(Node::Output, out);
     context.next.extend(if K::IS_V4 { Node::Ip4Rewrite } else { Node::Ip6Rewrite }, unusual);
 }
@@ -153,7 +247,7 @@ fn gather<K: Family>(
     walk: &mut Indices,
 ) -> u64 {
     let mut excluded = 0;
-    let mut own = Own::<K>::of(root, crate::root::NONE);
+    let mut own = Own::<K>::of(root, NONE);
     for &place in frame.places() {
         let packet = &vector[place];
         if packet.interface() != own.number {
@@ -182,7 +276,7 @@ fn find_sessions<K: Family>(
 ) -> u64 {
     let (root, now, bounds) = (context.root, context.now, *context.sessions.bounds());
     let mut excluded = 0;
-    let mut own = Own::<K>::of(root, crate::root::NONE);
+    let mut own = Own::<K>::of(root, NONE);
     let mut sessions = K::of_mut(context.sessions).lookup();
     for some in frame.places().chunks(BATCH) {
         let (mut places, mut may_take, mut count) = ([0; BATCH], [false; BATCH], 0);
@@ -194,7 +288,9 @@ fn find_sessions<K: Family>(
             }
             let zone = own.zone.or(own.nat);
             let in_place_of_zone = zone.unwrap_or(of_interface(own.number));
-            match (key::<K>(packet, in_place_of_zone).filter(|_| own.is_learned), zone) {
+            // Decisions with a session are about packets that came in clear.
+            let may_have = own.is_learned && (zone.is_none() || !packet.state().contains(DECRYPTED));
+            match (key::<K>(packet, in_place_of_zone).filter(|_| may_have), zone) {
                 (Some(key), Some(_)) => {
                     (places[count], may_take[count], translates[count]) = (place, true, own.nat.is_some());
                     count += 1;
@@ -236,7 +332,7 @@ fn find_sessions<K: Family>(
     excluded
 }
 
-/// Whether a packet may take a decision: gives the adjacency that it leaves by.
+/// Whether a packet may take a decision: gives the adjacency that it leaves by, and the pair of SAs that protects it, if one does.
 #[inline(always)]
 fn check<'r, K: Family>(
     root: &Root,
@@ -245,13 +341,15 @@ fn check<'r, K: Family>(
     decision: &mut Decision,
     packet: &Packet,
     translated: Option<[K; 2]>,
-) -> Result<&'r Adjacency, Miss> {
+) -> Result<(&'r Adjacency, Option<u32>), Miss> {
     let epoch = root.changes.count();
     match decision.check(epoch, packet.interface(), || varying::<K>(packet)) {
         Err(Miss::Changed) if holds_on::<K>(root, guard, decision, packet, translated) => decision.hold_on(epoch),
         checked => checked?,
     }
-    adjacencies.get(decision.adjacency).filter(|adjacency| may_leave(root, adjacency)).ok_or(Miss::Changed)
+    let adjacency = adjacencies.get(decision.adjacency).filter(|adjacency| may_leave(root, adjacency));
+    let adjacency = adjacency.ok_or(Miss::Changed)?;
+    protection(root, decision, packet, adjacency).map(|sa| (adjacency, sa))
 }
 
 /// Whether packets that take decisions leave by an adjacency.
@@ -359,7 +457,10 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
                 Ok(()) => {}
                 Err(miss) => {
                     misses[miss as usize] += 1;
-                    context.notes.begin(place, varying::<K>(packet), packet.flow(), at[index]);
+                    let is_due = miss != Miss::New || is_due::<K>(context, packet, translations.of(place));
+                    if is_due || root.acl.hastens {
+                        context.notes.begin(place, varying::<K>(packet), (packet.flow(), at[index]), is_due);
+                    }
                 }
             }
         }
@@ -372,7 +473,7 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
     let mut tally = Tally::<K>::new(context);
     tally.misses = misses;
     let (mut rules, mut sum) = (Rules::NONE, Sum::default());
-    let (mut out, mut unusual) = (Indices::new(), Indices::new());
+    let (mut out, mut unusual, mut encrypt) = (Indices::new(), Indices::new(), Indices::new());
     for &place in hits.places() {
         let (packet, index) = (&mut vector[place], usize::from(place));
         let member = translations.of(place);
@@ -381,29 +482,37 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
             None => decision_of::<K>(context, packet, at[index]),
         };
         let Some(decision) = decision else { continue };
-        packet.set_forwarding(decision.adjacency);
-        let own = Rules::of(decision, packet);
-        if !own.is(&rules) {
-            tally.add(rules, std::mem::take(&mut sum));
-            rules = own;
+        let adjacency = adjacencies.get(decision.adjacency);
+        // It was found a moment ago.
+        let sa = adjacency.and_then(|own| protection(root, decision, packet, own).ok()?);
+        packet.set_forwarding(sa.unwrap_or(decision.adjacency));
+        if is_behind_validation(packet) {
+            tally.add_inside(packet, decision);
+        } else {
+            let own = Rules::of(decision, packet);
+            if !own.is(&rules) {
+                tally.add(rules, std::mem::take(&mut sum));
+                rules = own;
+            }
+            sum.add(octets(packet));
         }
-        sum.add(octets(packet));
         if decision.has_more() {
             tally.add_others(packet, decision);
         }
         if let Some(member) = member {
             translations::take::<K>(context, packet, member, octets(packet));
         }
-        let is_done = adjacencies.get(packet.forwarding()).is_some_and(|own| plain::rewrite::<K>(packet, own));
-        if is_done {
-            out.push(place)
+        if sa.is_some() {
+            encrypt.push(place);
+        } else if adjacency.is_some_and(|own| plain::rewrite::<K>(packet, own)) {
+            out.push(place);
         } else {
-            unusual.push(place)
+            unusual.push(place);
         }
         K::of_mut(context.flows).touch(at[index], context.now);
     }
     tally.add(rules, sum);
     tally.end(context, hits.len());
-    leave::<K>(context, &out, &unusual);
-    stage::onward(context, vector, &walk, None, Stage::Sav, K::IS_V4);
+    leave::<K>(context, &out, &unusual, &encrypt);
+    walk_on(context, vector, &walk, K::IS_V4);
 }

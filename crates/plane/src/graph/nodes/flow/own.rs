@@ -33,6 +33,12 @@ impl<'a, K: Family> Own<'a, K> {
         if *K::of(&interface.sav) != NONE {
             Validator::<K>::counters(interface, worker).checked.add(hits);
         }
+        self.count_allowed(root, worker, hits);
+    }
+
+    /// Counts packets for allowlists alone.
+    pub(super) fn count_allowed(&self, root: &Root, worker: usize, hits: u64) {
+        let Some(interface) = self.interface else { return };
         if let Some(sequence) = K::of(&root.allow).get(usize::from(*K::of(&interface.allow))) {
             let of_worker = sequence.0.iter().filter_map(|list| list.counters.get(worker));
             of_worker.for_each(|counters| counters.passed.add(hits));

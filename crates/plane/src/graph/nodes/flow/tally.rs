@@ -4,6 +4,7 @@ use weir_packet::packet::Packet;
 
 use super::super::Context;
 use super::own::Own;
+use super::policies;
 use crate::graph::flow::{Decision, UNASKED};
 use crate::root::acl::Found;
 use crate::root::bindings::Verdict;
@@ -86,6 +87,15 @@ impl<'r, K: Family> Tally<'r, K> {
         }
     }
 
+    /// Counts a packet that came in behind validation.
+    #[cold]
+    pub(super) fn add_inside(&mut self, packet: &Packet, decision: &Decision) {
+        let one = Sum { packets: 1, octets: octets(packet) };
+        self.add(Rules::of(decision, packet), one);
+        self.hits -= 1;
+        self.own.count_allowed(self.root, self.worker, 1);
+    }
+
     /// Looks up the interface of the next packets, if it is another one.
     #[inline]
     fn enter(&mut self, interface: u32) {
@@ -95,7 +105,7 @@ impl<'r, K: Family> Tally<'r, K> {
         }
     }
 
-    /// Counts a packet for bindings and for the row of a validator.
+    /// Counts a packet for bindings, for the row of a validator, and for policies of SPDs.
     #[inline(never)]
     pub(super) fn add_others(&mut self, packet: &Packet, decision: &Decision) {
         self.enter(packet.interface());
@@ -110,6 +120,17 @@ impl<'r, K: Family> Tally<'r, K> {
             && let Some(validator) = K::of(&self.root.sav).get(usize::from(*K::of(&interface.sav)))
         {
             validator.hit_row(self.worker, decision.row);
+        }
+        if decision.is_secured() {
+            let egress = self.root.adjacencies.view().get(decision.adjacency).map_or(NONE, |own| own.interface);
+            for (interface, number, output) in
+                [(packet.interface(), decision.spd_in, false), (egress, decision.spd_out, true)]
+            {
+                let policy = policies::policy(self.root, interface, number);
+                if let Some(counters) = policy.and_then(|policy| policy.counters.get(self.worker)) {
+                    counters.of(output).add(1, octets(packet));
+                }
+            }
         }
     }
 

@@ -7,6 +7,8 @@ use weir_packet::wire::{ethernet, protocol};
 use weir_table::classify::Fields;
 
 use super::super::fields;
+use super::super::stage::Stage;
+use crate::graph::flags::DECRYPTED;
 use crate::graph::flow::Varying;
 use crate::graph::session::{self, Tuple};
 use crate::root::family::Family;
@@ -27,10 +29,30 @@ fn is_usual(packet: &Packet) -> bool {
         & (packet.l3_offset() >= ethernet::LENGTH)
 }
 
+/// A packet that was decrypted may take a decision, as far as its flags and notes say.
+#[inline]
+fn is_usual_inside(packet: &Packet) -> bool {
+    packet.flags().contains(ParseFlags::L4_HEADER) && !packet.flags().intersects(UNUSUAL) && packet.state() == DECRYPTED
+}
+
+/// Bits beside the query, in the tuple of a flow of decrypted packets: they enter by the interface of their SA, or by that of the
+/// packet of ESP and behind validation. Which SA it was makes no difference: a flow keeps its decision when its SA is replaced.
+const INSIDE: u8 = 1 << 6;
+const BEHIND_VALIDATION: u8 = 1 << 7;
+
+/// The bits of a packet's way in.
+#[inline]
+fn way_in(packet: &Packet) -> u8 {
+    if !packet.state().contains(DECRYPTED) {
+        return 0;
+    }
+    if Stage::of(packet) == Stage::Acl { BEHIND_VALIDATION } else { INSIDE }
+}
+
 /// The tuple of a packet that may take a decision. `None`: it walks.
 #[inline(always)]
 pub(super) fn tuple<K: Family>(packet: &Packet, zone: u16) -> Option<Tuple<K>> {
-    if !is_usual(packet) {
+    if !is_usual(packet) && !is_usual_inside(packet) {
         return None;
     }
     let header = K::matched(packet)?;
@@ -45,7 +67,7 @@ pub(super) fn tuple<K: Family>(packet: &Packet, zone: u16) -> Option<Tuple<K>> {
         icmp::<K>(packet, protocol, [a, b])?
     };
     let (source, destination) = (header.source, header.destination);
-    Some(Tuple { source, destination, words, protocol, query, zone })
+    Some(Tuple { source, destination, words, protocol, query: query | way_in(packet), zone })
 }
 
 /// A packet of TCP neither begins nor ends a connection.

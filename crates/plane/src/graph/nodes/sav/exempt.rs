@@ -9,6 +9,7 @@ use super::super::{Context, fields};
 use super::invalid::Marks;
 use super::note::note;
 
+use crate::graph::flow::Unlearned;
 use crate::graph::record::Said;
 use crate::root::family::Family;
 use crate::root::sav::Validator;
@@ -52,7 +53,7 @@ pub(super) fn part<K: Family>(context: &mut Context<'_>, vector: &Vector, frame:
     for (index, &place) in places.iter().enumerate() {
         if exempt.has(index) {
             // Another packet of the flow may not be exempt.
-            context.notes.forget(place);
+            context.notes.forget(place, Unlearned::Validation);
             past.push(place);
         } else {
             others.push(place);

@@ -16,6 +16,7 @@ use weir_table::sav::Verdict;
 
 use super::Context;
 use super::stage::{self, Stage};
+use crate::graph::flow::Unlearned;
 use crate::graph::record::{Said, Strange};
 use crate::model::{LinkCheck, SavAction, SpecialAction};
 use crate::reason::Reason;
@@ -77,7 +78,7 @@ fn of_one_interface<K: Family>(context: &mut Context<'_>, vector: &mut Vector, f
         return false;
     }
     Own { packets: places.len() as u64, ..own }.count(context.root, context.worker);
-    judge::<K>(context, vector, frame, validator, sources, One(interface));
+    validate::<K>(context, vector, frame, validator, sources, One(interface));
     true
 }
 
@@ -120,7 +121,7 @@ fn group<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indi
         mine.push(place);
     }
     own.count(root, context.worker);
-    judge::<K>(context, vector, &mine, validator, &sources[..mine.len()], interfaces);
+    validate::<K>(context, vector, &mine, validator, &sources[..mine.len()], interfaces);
     others
 }
 
@@ -176,7 +177,7 @@ impl<'a, K: Family> Own<'a, K> {
 
 /// Validates packets, and sends each on.
 #[inline(always)]
-fn judge<K: Family>(
+fn validate<K: Family>(
     context: &mut Context<'_>,
     vector: &mut Vector,
     frame: &Indices,
@@ -218,7 +219,7 @@ fn learn<K: Family>(
 ) {
     for (index, &place) in frame.places().iter().enumerate() {
         if verdicts[index] != Verdict::Valid || validator.link != LinkCheck::Off || validator.exempt.is_some() {
-            context.notes.forget(place);
+            context.notes.forget(place, Unlearned::Validation);
         } else if validator.hits.is_some() {
             context.notes.validated(place, rows[index]);
         }
@@ -310,7 +311,7 @@ fn broadcast<K: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u
         Disposition::Drop(reason) => context.next.refuse(packet, place, reason),
         Disposition::Redirect => invalid::redirect(context, packet, place),
         Disposition::Pass => {
-            context.notes.forget(place);
+            context.notes.forget(place, Unlearned::Validation);
             context.next.push(next, place);
         }
     }

@@ -4,8 +4,8 @@ use weir_packet::packet::Packet;
 use weir_packet::vector::{Indices, Vector};
 use weir_table::classify::NO_RULE;
 
-use super::super::Context;
 use super::super::stage::{self, Stage};
+use super::super::{Context, flow};
 use super::batch::Batch;
 use crate::graph::flags::ORIGINATED;
 use crate::graph::record::{Fate, SpdEffect};
@@ -33,6 +33,9 @@ pub(super) fn run<K: Family, const OUTPUT: bool>(
     found: &[u32],
 ) {
     let Some(&first) = found.first() else { return };
+    if context.notes.is_on() {
+        note::<K, OUTPUT>(context, vector, batch, spd, found);
+    }
     // In one look at a time, without a branch for each packet.
     let (mut differ, mut sum) = (0, 0);
     for (&found, &octets) in found.iter().zip(&batch.octets) {
@@ -68,6 +71,27 @@ pub(super) fn run<K: Family, const OUTPUT: bool>(
         }
     }
     onward::<OUTPUT>(context, vector, &passed, K::IS_V4);
+}
+
+/// Notes the policies that packets matched. Decisions about packets to protect are learned here, as they leave the path
+/// of packets in clear.
+#[cold]
+fn note<K: Family, const OUTPUT: bool>(
+    context: &mut Context<'_>,
+    vector: &Vector,
+    batch: &Batch<K>,
+    spd: &Spd,
+    found: &[u32],
+) {
+    let mut protected = Indices::new();
+    for (&place, &number) in batch.places.places().iter().zip(found) {
+        context.notes.matched(place, OUTPUT, number);
+        let policy = spd.policies.get(number as usize).filter(|_| OUTPUT);
+        if policy.is_some_and(|policy| matches!(policy.action, Action::Protect(_))) {
+            protected.push(place);
+        }
+    }
+    flow::learn::<K>(context, vector, &protected);
 }
 
 /// The reason to drop a packet, if an effect drops it.

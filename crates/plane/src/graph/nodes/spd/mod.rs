@@ -2,7 +2,7 @@
 //! of their interface (RFC 4301, 5.1 and 5.2).
 //!
 //! Packets of interfaces with one SPD are looked up together. Packets that were held by a neighbour are matched once: the
-//! lookup sends packets here behind the neighbour's queue. Flows that an SPD decided about are not learned.
+//! lookup sends packets here behind the neighbour's queue.
 
 mod batch;
 mod cache;
@@ -19,7 +19,8 @@ use weir_table::classify::{Fields, NO_RULE};
 use super::acl::fragments::At;
 use super::stage::Stage;
 use super::{Context, esp, fields};
-use crate::graph::flags::{DECRYPTED, ENCAPSULATED};
+use crate::graph::flags::{DECRYPTED, ENCAPSULATED, TUNNELLED};
+use crate::graph::flow::Unlearned;
 use crate::root::NONE;
 use crate::root::family::Family;
 use crate::root::spd::{self, Spd};
@@ -69,8 +70,11 @@ fn group<K: Family, const OUTPUT: bool>(context: &mut Context<'_>, vector: &mut 
             others.push(place);
             continue;
         }
-        context.notes.forget(place);
         if is_beside::<OUTPUT>(context, packet) {
+            // Of a flow of these, only packets that were decrypted take decisions.
+            if !packet.state().contains(DECRYPTED) {
+                context.notes.forget(place, Unlearned::Spd);
+            }
             beside.push(place);
             continue;
         }
@@ -79,6 +83,7 @@ fn group<K: Family, const OUTPUT: bool>(context: &mut Context<'_>, vector: &mut 
         if packet.flags().contains(ParseFlags::FRAGMENT)
             && let Some(spd) = spd
         {
+            context.notes.forget(place, Unlearned::Spd);
             let stage = if OUTPUT { Stage::Lookup } else { Stage::Spd };
             let at = At { stage, output: OUTPUT, interface: by };
             match fragment(context, packet, place, K::of(spd), batch.fields[index], at) {
@@ -105,12 +110,17 @@ fn group<K: Family, const OUTPUT: bool>(context: &mut Context<'_>, vector: &mut 
 }
 
 /// The packet passes beside the SPD: it is the outer packet of ESP that leaves, a decrypted packet, which has matched a policy
-/// already, or a packet of ESP for the gateway (RFC 4301, 5.1 and 5.2).
+/// already, a packet of ESP for the gateway, or an error about the MTU of an SA's path (RFC 4301, 5.1, 5.2 and 8.2).
 #[inline(always)]
 fn is_beside<const OUTPUT: bool>(context: &Context<'_>, packet: &Packet) -> bool {
     match OUTPUT {
-        true => packet.state().contains(ENCAPSULATED),
-        false => packet.state().contains(DECRYPTED) || esp::is_for_gateway(context.root, packet),
+        // The outer packets of tunnels are as those of any host, until an SA protects them.
+        true => packet.state().contains(ENCAPSULATED) && !packet.state().contains(TUNNELLED),
+        false => {
+            packet.state().contains(DECRYPTED)
+                || esp::is_for_gateway(context.root, packet)
+                || esp::is_report(context.root, packet)
+        }
     }
 }
 

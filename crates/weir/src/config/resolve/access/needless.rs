@@ -32,9 +32,14 @@ pub(in super::super) struct Verdicts {
 }
 
 impl Verdicts {
-    /// The number of a rule. A rule with a limit has a bucket of its own, and samples name the rule that logs.
+    /// The number of a rule. A rule with a limit has a bucket of its own, samples name the rule that logs, and a rule may
+    /// have its flows learned in another way.
     pub(in super::super) fn of(&mut self, rule: &AclRule) -> u32 {
-        if rule.limit.is_some() || rule.log { self.unlike_all() } else { self.number(rule.action) }
+        if rule.limit.is_some() || rule.log || rule.flow.is_some() {
+            self.unlike_all()
+        } else {
+            self.number(rule.action)
+        }
     }
 
     /// The number of the end of a list.

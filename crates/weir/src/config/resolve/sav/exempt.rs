@@ -52,12 +52,15 @@ impl Resolver<'_> {
 
     /// Makes an exemption: a rule that permits or denies, of a policy that belongs to interfaces.
     fn exemption(&mut self, rule: &At<acl::Rule>) -> Option<AclRule> {
-        let acl::Rule { action, log, limit, received_on, .. } = &rule.value;
+        let acl::Rule { action, log, limit, flow, received_on, .. } = &rule.value;
         let wrong = match action {
             acl::Action::Reject(_) => Some("exemptions permit and deny; what a policy denies, its `action` deals with"),
             acl::Action::Reflect => Some("exemptions open no sessions: write `permit`"),
             _ if *log => Some("exemptions do not log: `sample` of the policy is about what is not valid"),
             _ if limit.is_some() => Some("exemptions have no limit"),
+            _ if flow.is_some() => {
+                Some("flows of policies with exemptions are never learned: leave out `flow` and `no-flow`")
+            }
             _ if received_on.is_some() => {
                 Some("exemptions cannot match the ingress interface: each interface has a policy of its own")
             }

@@ -1,0 +1,46 @@
+//! Policies of SPDs that decisions name.
+
+use weir_packet::packet::Packet;
+
+use crate::graph::flow::{Decision, UNMATCHED};
+use crate::graph::record::Miss;
+use crate::root::spd::{Action, Policy};
+use crate::root::{Adjacency, Root};
+
+/// The policy of this number, of the SPD of an interface.
+#[inline]
+pub(super) fn policy(root: &Root, interface: u32, number: u16) -> Option<&Policy> {
+    if number == UNMATCHED {
+        return None;
+    }
+    root.spd.of(root.interfaces.get(interface as usize))?.policies.get(usize::from(number))
+}
+
+/// The pair of SAs that protects a packet with a decision, by its number; `None`: the packet leaves in clear. The policies
+/// are those in force: the decision has no number of an SA.
+///
+/// # Errors
+/// If the policies are others than the packet can pass by: its flow is decided again.
+#[inline]
+pub(super) fn protection(
+    root: &Root,
+    decision: &Decision,
+    packet: &Packet,
+    adjacency: &Adjacency,
+) -> Result<Option<u32>, Miss> {
+    if !decision.is_secured() {
+        return Ok(None);
+    }
+    let of = |interface: u32, number: u16| policy(root, interface, number).map(|policy| policy.action);
+    if decision.spd_in != UNMATCHED && of(packet.interface(), decision.spd_in) != Some(Action::Bypass) {
+        return Err(Miss::Changed);
+    }
+    if decision.spd_out == UNMATCHED {
+        return Ok(None);
+    }
+    match of(adjacency.interface, decision.spd_out) {
+        Some(Action::Bypass) => Ok(None),
+        Some(Action::Protect(sa)) => Ok(Some(sa)),
+        Some(Action::Discard) | None => Err(Miss::Changed),
+    }
+}

@@ -1,0 +1,209 @@
+//! Learned decisions of flows that SPDs and SAs decide about: protected, clear and decrypted ones.
+
+mod kit;
+
+use kit::esp::{mirrored, sa};
+use kit::*;
+use weir_plane::model::{FastPath, Sa, SaKey, SpdCache};
+use weir_plane::reason::Reason;
+use weir_plane::stats;
+
+const V4: (&str, &str) = ("198.51.100.1", "198.51.100.2");
+const THERE: [&str; 2] =
+    ["udp from 10.1.0.2 port 7 to 10.2.0.2 port 9", "udp from 2001:db8:1::2 port 7 to 2001:db8:2::2 port 9"];
+
+fn build(build: Build, rules: &[&str]) -> Build {
+    let mut build = build.spd(&["wan"], SpdCache::default(), rules);
+    build.0.ipsec.unchecked = false;
+    build.0.flow_table.enabled = FastPath::On;
+    build
+}
+
+fn rig(build: Build) -> Rig {
+    let mut rig = build.rig();
+    rig.harness.set_recording(false);
+    rig
+}
+
+/// A second pair of SAs, with keys of its own.
+fn second() -> Sa {
+    let own = sa("aes256gcm16", V4.0, V4.1);
+    let spi = |key: Option<SaKey>| key.map(|mut key| (key.spi += 0x100, key).1);
+    Sa { name: "second".into(), outbound: spi(own.outbound.clone()), inbound: spi(own.inbound.clone()), ..own }
+}
+
+/// Hits, packets of new flows, and those of flows that are decided anew.
+fn counted(rig: &Rig) -> (u64, u64, u64) {
+    let stats::FastPath { hits, new, changed, .. } = rig.harness.fast_path();
+    (hits, new, changed)
+}
+
+/// Packets out and in of each rule.
+fn matched(rig: &Rig) -> Vec<(u64, u64)> {
+    rig.harness.spds()[0].rules.iter().map(|row| (row.output.packets, row.input.packets)).collect()
+}
+
+/// Sends a frame; gives the frames that left, with their ports.
+fn put(rig: &mut Rig, interface: &str, frame: &[u8]) -> Vec<(String, Vec<u8>)> {
+    rig.put_all(interface, &[frame]).1
+}
+
+/// Sends packets from `lan`; gives the frames that left by `wan`.
+fn out(rig: &mut Rig, packets: &[&str]) -> Vec<Vec<u8>> {
+    let frames: Vec<_> = packets.iter().map(|packet| rig.frame("lan", packet)).collect();
+    let (_, out) = rig.put_all("lan", &frames);
+    assert!(out.iter().all(|(port, _)| port == "wan"));
+    out.into_iter().map(|(_, frame)| frame).collect()
+}
+
+fn is_esp(frame: &[u8]) -> bool {
+    let at = l3(frame);
+    frame[at + if frame[at] >> 4 == 4 { 9 } else { 6 }] == 50
+}
+
+#[test]
+fn packets_of_a_protected_flow_take_the_decision_and_are_protected() {
+    for there in THERE {
+        let mut west = rig(build(kit::esp::west(&[sa("aes128gcm16", V4.0, V4.1)]), &["bypass tcp", "protect 0 udp"]));
+        let other = there.replace("port 9", "port 10");
+        for packets in [&[there][..], &[there, other.as_str(), there], &[there, other.as_str()]] {
+            let frames = out(&mut west, packets);
+            assert!(frames.len() == packets.len() && frames.iter().all(|frame| is_esp(frame)));
+            let numbers: Vec<_> = frames.iter().map(|frame| frame[l3(frame) + 27]).collect();
+            assert!(numbers.is_sorted(), "no packet overtakes another: {numbers:?}");
+        }
+        assert_eq!(counted(&west), (4, 2, 0));
+        assert_eq!(matched(&west), [(0, 0), (6, 0)]);
+        let sa = west.harness.sas().remove(0).outbound.unwrap();
+        assert_eq!((sa.packets, sa.next), (6, 7));
+    }
+}
+
+#[test]
+fn what_is_not_usual_about_a_packet_is_looked_at_by_the_encryption() {
+    let mut west = rig(build(kit::esp::west(&[sa("aes128gcm16", V4.0, V4.1)]), &["protect 0 udp"]));
+    out(&mut west, &[THERE[0]]);
+    let last = west.frame("lan", &format!("{} ttl 1", THERE[0]));
+    let (hits, drops) = (counted(&west).0, west.harness.drops(Reason::TtlExpired));
+    put(&mut west, "lan", &last);
+    let long = west.frame("lan", &format!("{} length 1490 df", THERE[0]));
+    assert!(put(&mut west, "lan", &long).iter().all(|(port, _)| port == "lan"), "an error to the source");
+    assert_eq!(west.harness.drops(Reason::TtlExpired), drops + 1);
+    assert_eq!(west.harness.drops(Reason::MtuExceeded), 1);
+    assert_eq!(counted(&west).0, hits + 2);
+}
+
+#[test]
+fn packets_in_clear_take_decisions_and_count_for_their_policies() {
+    let mut west = rig(build(kit::esp::west(&[sa("aes128gcm16", V4.0, V4.1)]), &["bypass tcp", "protect 0 udp"]));
+    for there in THERE {
+        let there = format!("{} flags ack", there.replace("udp", "tcp"));
+        let back =
+            there.replace("1.0.2 port 7", "#").replace("2.0.2 port 9", "1.0.2 port 7").replace('#', "2.0.2 port 9");
+        let back = match back == there {
+            true => "tcp from 2001:db8:2::2 port 9 to 2001:db8:1::2 port 7 flags ack".to_owned(),
+            false => back,
+        };
+        for _ in 0..3 {
+            let frames = out(&mut west, &[&there]);
+            assert!(frames.len() == 1 && !is_esp(&frames[0]));
+            let frame = west.frame("wan", &back);
+            assert_eq!(put(&mut west, "wan", &frame)[0].0, "lan");
+        }
+    }
+    assert_eq!(counted(&west), (8, 4, 0));
+    assert_eq!(matched(&west), [(6, 6), (0, 0)]);
+    // What a policy protects is refused in clear, each packet.
+    let frame = west.frame("wan", "udp from 10.2.0.2 port 9 to 10.1.0.2 port 7");
+    for count in 1..3 {
+        put(&mut west, "wan", &frame);
+        assert_eq!(west.harness.drops(Reason::SpdUnprotected), count);
+    }
+}
+
+#[test]
+fn decrypted_packets_take_decisions_apart_from_packets_in_clear() {
+    let own = sa("aes128gcm16", V4.0, V4.1);
+    for there in THERE {
+        let mut west = rig(build(kit::esp::west(std::slice::from_ref(&own)), &["protect 0 udp"]));
+        // The access list of the outer interface decides about decrypted packets, too.
+        let east = build(kit::esp::east(std::slice::from_ref(&own)), &["protect 0 udp"]);
+        let mut east = rig(east.acl("in", &["permit udp port 9", "permit any"]).acl_in("wan", &["in"]));
+        for round in 0..3 {
+            let frames = out(&mut west, &[there, there]);
+            let (_, out) = east.put_all("wan", &frames);
+            assert!(out.len() == 2 && out.iter().all(|(port, _)| port == "lan"), "{round}");
+            let clear = east.frame("wan", there);
+            put(&mut east, "wan", &clear);
+            assert_eq!(
+                east.harness.drops(Reason::SpdUnprotected),
+                round + 1,
+                "it takes no decision about decrypted ones"
+            );
+        }
+        // The first two walk together; each packet in clear is new.
+        assert_eq!(counted(&east), (4, 5, 0), "{there}");
+        assert_eq!(matched(&east), [(0, 6 + 3)]);
+        assert_eq!(east.acl_hits("in")[0], 6 + 3);
+    }
+}
+
+#[test]
+fn a_new_pair_of_sas_has_no_flow_decided_anew() {
+    let (first, second) = (sa("aes128gcm16", V4.0, V4.1), second());
+    let both = [first.clone(), second.clone()];
+    let rules = ["protect 0 udp", "protect 1 udp"];
+    let mut west = rig(build(kit::esp::west(&both), &rules));
+    let mut east = rig(build(kit::esp::east(&both), &rules));
+    let across = |west: &mut Rig, east: &mut Rig| {
+        let frames = out(west, &[THERE[0]]);
+        let (_, out) = east.put_all("wan", &frames);
+        assert!(out.len() == 1 && out[0].0 == "lan");
+        frames[0][l3(&frames[0]) + 20..][..4].to_vec()
+    };
+    let spi = |sa: &Sa| sa.outbound.as_ref().unwrap().spi.to_be_bytes().to_vec();
+    for _ in 0..2 {
+        assert_eq!(across(&mut west, &mut east), spi(&first));
+    }
+    assert_eq!((counted(&west), counted(&east)), ((1, 1, 0), (1, 1, 0)));
+    // West sends by the second pair: its SPD has changed, and its flows are decided again once. East's are not.
+    west.reload(build(kit::esp::west(&both), &["protect 0 first tcp", "protect 1 udp", "protect 0 udp"]));
+    west.harness.set_recording(false);
+    for _ in 0..2 {
+        assert_eq!(across(&mut west, &mut east), spi(&second));
+    }
+    assert_eq!((counted(&west), counted(&east)), ((2, 1, 1), (3, 1, 0)));
+    // A new key under the same name: no SPD changes.
+    let other = sa("aes256gcm16", V4.0, V4.1);
+    let renewed = [first, Sa { outbound: second.outbound.clone(), window: 1024, algorithm: other.algorithm, ..second }];
+    west.reload(build(kit::esp::west(&renewed), &["protect 0 first tcp", "protect 1 udp", "protect 0 udp"]));
+    east.reload(build(kit::esp::east(&renewed), &rules));
+    west.harness.set_recording(false);
+    east.harness.set_recording(false);
+    across(&mut west, &mut east);
+    assert_eq!((counted(&west), counted(&east)), ((3, 1, 1), (4, 1, 0)));
+    assert_eq!(mirrored(&mirrored(&renewed[0])), renewed[0]);
+}
+
+#[test]
+fn a_change_of_an_spd_concerns_the_flows_of_its_interfaces() {
+    let own = [sa("aes128gcm16", V4.0, V4.1)];
+    let mut west = rig(build(kit::esp::west(&own), &["protect 0 udp"]));
+    out(&mut west, &[THERE[0]]);
+    out(&mut west, &[THERE[0]]);
+    west.reload(build(kit::esp::west(&own), &["discard first udp port 9", "protect 0 udp"]));
+    west.harness.set_recording(false);
+    assert!(out(&mut west, &[THERE[0]]).is_empty());
+    assert_eq!(west.harness.drops(Reason::SpdDiscard), 1);
+    west.reload(build(kit::esp::west(&own), &["bypass first udp port 9", "protect 0 udp"]));
+    west.harness.set_recording(false);
+    assert!(!is_esp(&out(&mut west, &[THERE[0]])[0]));
+    west.reload(build(kit::esp::west(&own), &["protect 0 udp"]));
+    west.harness.set_recording(false);
+    assert!(is_esp(&out(&mut west, &[THERE[0]])[0]));
+    // The pair is gone with its policy.
+    west.reload(build(kit::esp::west(&[]), &["bypass tcp"]));
+    west.harness.set_recording(false);
+    assert!(out(&mut west, &[THERE[0]]).is_empty());
+    assert_eq!(west.harness.drops(Reason::SpdNoMatch), 1);
+}
