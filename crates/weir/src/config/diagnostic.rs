@@ -153,6 +153,8 @@ codes! {
     LimitExceeded = "limit-exceeded",
     /// A key file that cannot be used.
     KeyFile = "key-file",
+    /// Rules of an SPD that the control socket changed, and that do not fit the configuration any more.
+    LiveRules = "live-rules",
     /// Two inbound SAs with one SPI and destination.
     DuplicateSpi = "duplicate-spi",
     /// A key that two outbound SAs have, or both SAs of a pair.
