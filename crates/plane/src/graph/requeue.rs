@@ -66,11 +66,11 @@ impl Requeue {
         Ok(())
     }
 
-    /// Begins a round: packets of the last one come first. Returns whether there are some.
-    pub(crate) fn take_up(&mut self) -> bool {
+    /// Begins a round: packets of the last one come first. Returns how many there are.
+    pub(crate) fn take_up(&mut self) -> usize {
         // All others have gone round, so this is a swap of two queues.
         std::mem::swap(&mut self.deferred, &mut self.waiting);
-        !self.waiting.is_empty()
+        self.waiting.len()
     }
 
     /// The next packet.

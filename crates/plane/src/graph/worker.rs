@@ -568,7 +568,9 @@ impl Worker {
         if pass.context.reassembly.deadline().is_some_and(|deadline| deadline <= now) {
             pass.expire(released);
         }
-        if pass.context.requeue.take_up() {
+        if pass.context.requeue.is_deferred() {
+            let count = pass.context.requeue.take_up();
+            pass.context.counters.resumed.add(count as u64);
             pass.go_round_again(released);
         }
         if !vector.is_empty() {

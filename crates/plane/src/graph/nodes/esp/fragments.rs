@@ -26,9 +26,12 @@ pub(super) fn queue(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
 #[cold]
 pub(super) fn defer(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
     packet.set_resume(Stage::Encrypt as u8);
-    if let Err(refused) = context.requeue.defer(packet.take()) {
-        *packet = refused;
-        context.next.refuse(packet, place, Reason::NoBuffer);
+    match context.requeue.defer(packet.take()) {
+        Ok(()) => context.counters.deferred.add(1),
+        Err(refused) => {
+            *packet = refused;
+            context.next.refuse(packet, place, Reason::NoBuffer);
+        }
     }
 }
 
