@@ -13,8 +13,8 @@ use weir_base::tsc;
 use weir_packet::vector::VECTOR;
 use weir_plane::model::{
     AclAction, AclDefault, AclIndex, AclList, AclRule, Addresses, FastPath, Gateway, Interface, Mechanism, NatIndex,
-    NatList, NatRule, NatTarget, NatVerb, Origin, PerFamily, Ports, RouteTarget, SavIndex, SavPolicy, Transport, Urpf,
-    UrpfMode,
+    NatList, NatMapping, NatRule, NatTarget, NatVerb, Origin, PerFamily, Ports, RouteTarget, SavIndex, SavPolicy,
+    Transport, Urpf, UrpfMode,
 };
 use weir_plane::node::Node;
 
@@ -318,10 +318,20 @@ impl Plan {
             source: Some(NatTarget { addresses: Some(Addresses::Net(self.pools()[number])), ports: None }),
             destination: None,
             preserve: false,
+            parity: false,
+            log: false,
             limit_per_address: None,
             comment: None,
         };
-        NatList { name: ["a", "b"][number].to_owned(), rules: [rule].into(), mss_clamp: None, origin: Origin(0) }
+        NatList {
+            name: ["a", "b"][number].to_owned(),
+            rules: [rule].into(),
+            mss_clamp: None,
+            mapping: NatMapping::default(),
+            log: false,
+            ipfix: None,
+            origin: Origin(0),
+        }
     }
 
     /// Rules for ports that no packet has, and behind them one for each network and each pool.

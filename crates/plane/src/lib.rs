@@ -35,4 +35,11 @@ pub mod stats;
 pub use compile::rib;
 pub use engine::{alarm, bench, harness};
 pub use graph::{record, sample, trace};
+
+pub mod translation_log {
+    //! Events of translations, for a log.
+
+    pub use crate::graph::session::{Ends, NatEvent, NatEventKind};
+    pub use crate::root::nat::LogTo;
+}
 pub use root::{acl, allow, bindings, ecmp, family, ipsec, sav};

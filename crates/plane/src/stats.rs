@@ -2,6 +2,7 @@
 //! stopping them. The command line renders them as tables and JSON.
 
 mod ipsec;
+mod tunnel;
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use ipsec::{PathMtu, SaDirection, SaInbound, SaLife, SaPhase, SaStats};
+pub use tunnel::TunnelStats;
 
 /// A word of the program's own, or one that was read from JSON.
 pub type Name = Cow<'static, str>;
@@ -386,6 +388,8 @@ pub struct NatStats {
     pub interfaces: Vec<String>,
     /// The greatest segment size in SYN segments of its translations.
     pub mss_clamp: Option<crate::model::MssClamp>,
+    /// Whether inside endpoints keep their outside endpoints.
+    pub mapping: crate::model::NatMapping,
     /// Its rules, in order.
     pub rules: Vec<NatRuleRow>,
     /// Where it was declared.

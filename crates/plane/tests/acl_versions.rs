@@ -15,7 +15,7 @@ use weir_plane::compile::{
     AclChange, AclEdit, AclEdited, AclError, AclGroup, AclMembers, AclRestored, AclSaid, At, Compiler, Lost, LostEdits,
     LostRule, Map, Places, RuleLost, Settings,
 };
-use weir_plane::engine::{Clear, Engine};
+use weir_plane::engine::{Clear, Engine, EngineError, LostEdit};
 use weir_plane::model::{
     AclAction, AclDefault, AclIndex, AclLimit, AclList, AclRule, Addresses, Gateway, Group, InterfaceIndex, Interfaces,
     IpFamily, Nested, Origin, Place, Ports, RateUnit, Rejection, Transport,
@@ -768,10 +768,11 @@ fn lists_that_are_declared_as_they_were_keep_their_changes() {
         assert!(interface.access.acl_in.len() + interface.access.acl_out.len() == 1);
     }
     let rule = AclRule { received_on: on(0), ..from(DENY, "10.1.0.0/16") };
-    let gone = Lost::Rules(vec![LostRule { number: new, rule, lost: RuleLost::NoInterface }]);
-    assert_eq!(rig.reload(without), [LostEdits { of: "acl x".into(), rules: 1, lost: gone }]);
+    let gone = Lost::Rules(vec![LostRule { number: Some(new), rule, protects: true, lost: RuleLost::NoInterface }]);
+    let lost = [LostEdits { of: "acl x".into(), rules: 1, protects: true, lost: gone }];
+    assert_eq!(rig.compiler.refused_acl_edits(&without).unwrap(), lost);
+    assert_eq!(rig.reload(without), lost);
     assert_eq!((rig.rows("x").len(), rig.rows("y").len()), (2, 2));
-    let lost = |of: &str, rules| LostEdits { of: of.into(), rules, lost: Lost::All };
     assert_eq!(rig.matched("x", before[0].0), Some(1), "it is the same rule, and has counted on");
 
     // Another declaration.
@@ -780,12 +781,13 @@ fn lists_that_are_declared_as_they_were_keep_their_changes() {
     reverse.reverse();
     other.acls[0].rules = reverse.into();
     rig.edit("x", insert(At::End, &[from(DENY, "10.3.0.0/16"), from(DENY, "10.4.0.0/16")])).unwrap();
-    let mut told = rig.reload(other.clone());
-    told.sort_unstable_by(|a, b| a.of.cmp(&b.of));
-    assert_eq!(told, [lost("acl x", 2), lost("acl y", 0)]);
-    assert_eq!(rig.rows("x")[2].0, before[0].0);
-    assert_eq!((rig.matched("x", before[0].0), rig.rows("y").len()), (Some(1), 2));
+    let (last, added) = (rig.numbers("x")[1], rig.numbers("x")[2..].to_vec());
+    assert_eq!(rig.reload(other.clone()), []);
+    // The removed rule is still removed, and the added rules stand behind their anchor.
+    assert_eq!(rig.numbers("x"), [last, added[0], added[1], before[0].0]);
+    assert_eq!((rig.matched("x", before[0].0), rig.rows("y").len()), (Some(1), 1));
     assert_eq!(rig.reload(other), []);
+    assert_eq!(rig.numbers("x").len(), 4);
 }
 
 /// Ports `a`, `c` and `b`, in this order; `c` may be missing. The first has the list `x`, the last `y` for what leaves.
@@ -855,21 +857,24 @@ fn live_rules_lose_the_interfaces_that_are_gone_and_no_packet_fares_otherwise() 
 
     let mut reports = rig.reload(perhaps_without_c(false, &[0]));
     reports.sort_unstable_by(|a, b| a.of.cmp(&b.of));
-    let lost = |place: usize, lost| LostRule { number: added[place], rule: before[place].1.clone(), lost };
+    let lost = |place: usize, lost| {
+        let rule = before[place].1.clone();
+        LostRule { number: Some(added[place]), protects: rule.action == DENY, rule, lost }
+    };
     let rules = vec![
         lost(0, RuleLost::Interfaces(vec![InterfaceIndex(1)])),
         lost(1, RuleLost::NoInterface),
         lost(4, RuleLost::NoGroup("only".into())),
         lost(6, RuleLost::NoGroup("nest".into())),
     ];
-    let of = |of: &str, rules, lost| LostEdits { of: of.into(), rules, lost };
+    let of = |of: &str, rules, lost| LostEdits { of: of.into(), rules, protects: true, lost };
     let members = |interfaces: &[u32], groups: &[&str]| Lost::Members {
         interfaces: interfaces.iter().copied().map(InterfaceIndex).collect(),
         groups: groups.iter().map(|&group| group.into()).collect(),
     };
     assert_eq!(reports.len(), 6, "{reports:?}");
     assert!(
-        matches!(&reports[0], LostEdits { of, rules: 1, lost: Lost::Rules(rules) } if of == "acl new" && rules.len() == 1)
+        matches!(&reports[0], LostEdits { of, rules: 1, protects: false, lost: Lost::Rules(rules) } if of == "acl new" && rules.len() == 1)
     );
     assert_eq!(reports[1], of("acl x", 3, Lost::Rules(rules)));
     assert_eq!(reports[2], of("group both", 0, members(&[], &["only"])));
@@ -950,11 +955,12 @@ fn live_rules_do_not_follow_a_declared_group_that_names_one_that_has_nothing_lef
     let fared = rig.ask(0, &from_all([0, 2]));
     let told = rig.reload(declared(false, &[0, 1]));
     let lost = |place: usize, name: &str| LostRule {
-        number: added[place],
+        number: Some(added[place]),
+        protects: true,
         rule: AclRule { received_on: Some(group_of(name, &[1])), ..live[place].clone() },
         lost: RuleLost::NoGroup(name.into()),
     };
-    let group = |of: &str, lost| LostEdits { of: format!("group {of}"), rules: 0, lost };
+    let group = |of: &str, lost| LostEdits { of: format!("group {of}"), rules: 0, protects: true, lost };
     let rules = Lost::Rules(vec![lost(0, "low"), lost(1, "wide")]);
     assert_eq!(
         told,
@@ -962,7 +968,7 @@ fn live_rules_do_not_follow_a_declared_group_that_names_one_that_has_nothing_lef
             group("edge", Lost::NothingLeft),
             group("low", Lost::NothingLeft),
             group("mixed", Lost::Members { interfaces: vec![], groups: vec!["wide".into()] }),
-            LostEdits { of: "acl x".into(), rules: 2, lost: rules },
+            LostEdits { of: "acl x".into(), rules: 2, protects: true, lost: rules },
         ]
     );
     assert_eq!(rig.rows("x")[0].1.received_on, Some(group_of("mixed", &[1])));
@@ -1004,13 +1010,13 @@ fn live_rules_do_not_get_wider_where_a_group_that_theirs_names_is_gone() {
         assert_eq!(number(&mut rig, "192.0.2.1"), Some(added[1]));
 
         let lost = rig.reload(after);
-        let of: Vec<(&str, usize)> = lost.iter().map(|lost| (lost.of.as_str(), lost.rules)).collect();
-        assert_eq!(of, [("group bad", 0), ("group servers", 0), ("acl x", 1)]);
+        let of: Vec<_> = lost.iter().map(|lost| (lost.of.as_str(), lost.rules, lost.protects)).collect();
+        assert_eq!(of, [("group bad", 0, false), ("group servers", 0, true), ("acl x", 1, false)]);
         assert_eq!(lost[0].lost, Lost::Members { interfaces: vec![], groups: vec!["web".into()] });
         assert_eq!(lost[1].lost, Lost::NothingLeft);
         let Lost::Rules(rules) = &lost[2].lost else { panic!("{lost:?}") };
         let rules: Vec<_> = rules.iter().map(|rule| (rule.number, &rule.lost)).collect();
-        assert_eq!(rules, [(added[0], &RuleLost::NoGroup("servers".into()))]);
+        assert_eq!(rules, [(Some(added[0]), &RuleLost::NoGroup("servers".into()))]);
         for source in ["10.1.0.1", "10.2.0.1"] {
             assert_eq!(number(&mut rig, source), None, "{source} is not what the live rule was about");
         }
@@ -1050,7 +1056,7 @@ fn live_rules_do_not_get_wider_where_their_group_does_not_go_with_what_is_declar
     v4.acls = vec![list("x", &[rule.clone(), rule])];
     let told = rig.reload(v4);
     let of: Vec<(&str, usize)> = told.iter().map(|lost| (lost.of.as_str(), lost.rules)).collect();
-    assert_eq!(of, [("group servers", 0), ("acl y", 1), ("acl x", 0)]);
+    assert_eq!(of, [("group servers", 0), ("acl y", 1)], "the file removed the rule that was removed from `x`, too");
     assert_eq!(told[0].lost, Lost::DoesNotGo);
     assert_eq!((rig.rows("y"), rig.rows("x").len()), (vec![], 2));
 }
@@ -1113,7 +1119,7 @@ fn a_full_chain_is_told_with_the_line_of_the_new_model() {
 }
 
 #[test]
-fn groups_keep_their_members_until_they_are_declared_otherwise() {
+fn groups_keep_their_edits_over_other_declarations() {
     let named = AclRule {
         from: Addresses::Group(hosts(&["10.0.0.0/14", "2001:db8::/110"])),
         ..AclRule::all(PERMIT, Origin(0))
@@ -1147,16 +1153,17 @@ fn groups_keep_their_members_until_they_are_declared_otherwise() {
         });
         list.rules = renewed.collect();
     }
-    let mut lost: Vec<String> = rig.reload(other.clone()).into_iter().map(|lost| lost.of).collect();
-    lost.sort_unstable();
-    assert_eq!(lost, ["group hosts"]);
-    assert_eq!(
-        (rig.numbers("y")[0], rig.rows("y")[0].1.to.clone()),
-        (added, Addresses::Group(hosts(&["10.5.0.0/16"])))
-    );
-    assert_eq!(rig.rows("y")[2].1.from, Addresses::Group(hosts(&["10.5.0.0/16"])));
-    assert_eq!((rig.from("10.5.0.1").number(), rig.from("10.7.0.1").action()), (number, Action::Deny));
-    assert_eq!(rig.compiler.acl_groups(&rig.gateway)[0], (AclGroup::Addresses(hosts(&["10.5.0.0/16"])), None));
+    assert_eq!(rig.reload(other.clone()), []);
+    // The members that were removed are not there, and the one that was added is.
+    let both = || Addresses::Group(hosts(&["10.5.0.0/16", "10.7.0.0/16"]));
+    assert_eq!((rig.numbers("y")[0], rig.rows("y")[0].1.to.clone()), (added, both()));
+    assert_eq!(rig.rows("y")[2].1.from, both());
+    assert_eq!((rig.from("10.5.0.1").number(), rig.from("10.7.0.1").number()), (number, number));
+    assert_eq!(rig.from("10.1.0.1").action(), Action::Deny);
+    // The file has what was changed: nothing is changed any more.
+    other.groups.addresses = vec![hosts(&["10.5.0.0/16", "10.7.0.0/16"])];
+    assert_eq!(rig.reload(other), []);
+    assert_eq!(rig.compiler.acl_groups(&rig.gateway)[0].1, None);
     assert_eq!(rig.matched("x", number), Some(1));
 }
 
@@ -1217,7 +1224,7 @@ fn groups_that_name_others_follow_them() {
     is(rig.regroup(nesting("new", &[], &["none"])).unwrap_err(), "no group `none`");
     assert!(is_in(&mut rig, "10.5.0.1") && !is_in(&mut rig, "10.8.0.1"));
 
-    // All of it stays with the same declarations; a rule that cannot stand with others is removed.
+    // All of it stays with the same declarations, and applies to others: a member was removed, and another one added.
     let same = rig.gateway.clone();
     assert_eq!(rig.reload(same), []);
     assert!(is_in(&mut rig, "10.5.0.1") && is_in(&mut rig, "10.3.0.1"));
@@ -1225,9 +1232,9 @@ fn groups_that_name_others_follow_them() {
     other.groups.nested.push(Nested { name: "inner".into(), own: 1, groups: ["fixed".into()].into() });
     other.groups.addresses.push(addresses_of("fixed", &["10.7.0.0/16"]));
     other.groups.addresses[0] = addresses_of("inner", &["10.2.0.0/16", "10.7.0.0/16"]);
-    let lost: Vec<String> = rig.reload(other).into_iter().map(|lost| lost.of).collect();
-    assert!(lost.contains(&"group inner".to_owned()) && !lost.contains(&"group outer".to_owned()), "{lost:?}");
-    assert!(is_in(&mut rig, "10.5.0.1") && is_in(&mut rig, "10.7.0.1") && !is_in(&mut rig, "10.3.0.1"));
+    assert_eq!(rig.reload(other), []);
+    assert!(is_in(&mut rig, "10.5.0.1") && is_in(&mut rig, "10.7.0.1") && is_in(&mut rig, "10.3.0.1"));
+    assert!(!is_in(&mut rig, "10.2.0.1"));
 }
 
 #[test]
@@ -1255,7 +1262,7 @@ fn what_groups_were_given_is_taken_back() {
     assert_eq!(rig.matched("x", number), Some(1), "it is the same rule");
     assert!(matches!(rig.restore("inner"), Err(AclError::GroupDeclared { .. })));
 
-    // One that came goes once nobody names it.
+    // A live group ends once no rule names it.
     rig.regroup(AclGroup::Addresses(addresses_of("new", &["10.4.0.0/16"]))).unwrap();
     rig.regroup(nesting("outer", &["10.1.0.0/16"], &["new"])).unwrap();
     rig.regroup(nesting("more", &[], &["new"])).unwrap();
@@ -1405,7 +1412,7 @@ fn no_group_leaves_a_rule_without_addresses() {
     let from = Addresses::Group(addresses_of("inner", &["10.2.0.0/16"]));
     other.acls[0].rules = [&other.acls[0].rules[..], &[AclRule { from, ..v4 }]].concat().into();
     let lost: Vec<String> = rig.reload(other).into_iter().map(|lost| lost.of).collect();
-    assert_eq!(lost, ["group inner", "acl x"], "the list is declared otherwise, too");
+    assert_eq!(lost, ["group inner"]);
     assert_eq!(rig.rows("x").len(), 3);
 }
 
@@ -1559,8 +1566,16 @@ fn an_engine_changes_lists_and_tells_of_them() {
     assert_eq!(engine.reload(gateway.clone()).unwrap().lost, []);
     let mut other = gateway;
     other.acls[0].default = AclDefault::Action(PERMIT);
-    let lost = engine.reload(other).unwrap().lost;
-    assert_eq!(lost, [LostEdits { of: "acl x".into(), rules: 1, lost: Lost::All }]);
-    assert_eq!((numbers().1, engine.acl_default("x")), (1, Some(AclDefault::Action(PERMIT))));
+    assert_eq!(engine.reload(other.clone()).unwrap().lost, []);
+    assert_eq!((numbers().1, engine.acl_default("x")), (2, Some(AclDefault::Action(PERMIT))));
+    // The anchor of a rule that refuses packets goes.
+    other.acls[0].rules = [from(PERMIT, "10.0.0.0/9")].into();
+    let Err(EngineError::EditsLost(refused)) = engine.reload(other.clone()) else { panic!("it was put into force") };
+    assert!(refused.len() == 1 && refused[0].protects && refused[0].of == "acl x", "{refused:?}");
+    assert_eq!(numbers().1, 2);
+    let lost = engine.reload_after(other, LostEdit::Drop, |_| ()).unwrap().lost;
+    let Lost::Rules(rules) = &lost[0].lost else { panic!("{lost:?}") };
+    assert_eq!(rules[0].lost, RuleLost::NoAnchor(from(PERMIT, "10.0.0.0/8").into()));
+    assert_eq!(numbers().1, 1);
     engine.stop();
 }

@@ -5,8 +5,9 @@ mod kit;
 use kit::*;
 use weir_plane::engine::FlowFilter;
 use weir_plane::harness::Verdict;
-use weir_plane::model::FastPath;
+use weir_plane::model::{FastPath, NatFiltering};
 use weir_plane::node::Node;
+use weir_plane::translation_log::NatEventKind;
 
 fn build() -> Build {
     two_ports().port("far", &["10.9.0.1/24"]).via("172.16.0.0/16", &["far 10.9.0.254"])
@@ -104,4 +105,100 @@ fn established_translations_take_the_fast_path_both_ways() {
     let (_, sent) = rig.put_all("lan", &[&ask]);
     assert!((7000..=7999).contains(&ends(&sent[0].1).1));
     assert_eq!((rig.harness.fast_path().hits, rig.harness.nat_lists()[0].rules[0].opened), (7, 1));
+}
+
+/// Has the translations of the last list logged.
+fn logged(mut build: Build) -> Build {
+    build.0.nat.last_mut().unwrap().log = true;
+    build
+}
+
+#[test]
+fn beginnings_and_ends_are_logged_once_a_packet_has_left() {
+    let build = || logged(two_ports().masquerade("wan", 6000..=6000));
+    let mut rig = build().rig();
+    rig.harness.log_translations();
+    let out = rig.frame("lan", "udp from 10.0.0.2 port 7 to 198.51.100.9 port 53");
+    rig.put_all("lan", &[&out, &out]);
+    rig.put_all("lan", &[&out]);
+    let events = rig.harness.nat_events();
+    let [event] = &events[..] else { panic!("{events:?}") };
+    assert_eq!((event.kind, event.protocol), (NatEventKind::Created, 17));
+    assert_eq!(event.before, [(ip("10.0.0.2"), 7), (ip("198.51.100.9"), 53)]);
+    assert_eq!(event.after, [(ip("192.0.2.1"), 6000), (ip("198.51.100.9"), 53)]);
+    // A reload that gives another port ends it.
+    rig.reload(logged(two_ports().masquerade("wan", 7000..=7000)));
+    rig.put_all("lan", &[&out]);
+    let kinds: Vec<_> = rig.harness.nat_events().iter().map(|event| (event.kind, event.after[0].1)).collect();
+    assert_eq!(kinds, [(NatEventKind::Ended, 6000), (NatEventKind::Created, 7000)]);
+}
+
+#[test]
+fn a_list_without_a_log_logs_nothing_but_exhaustion_once_a_minute() {
+    let mut rig = two_ports().masquerade("wan", 6000..=6000).rig();
+    rig.harness.log_translations();
+    let send = |rig: &mut Rig, port: u16| {
+        let frame = rig.frame("lan", &format!("udp from 10.0.0.2 port {port} to 198.51.100.9 port 53"));
+        rig.put_all("lan", &[&frame]);
+    };
+    send(&mut rig, 1);
+    assert_eq!(rig.harness.nat_events(), []);
+    for port in 2..10 {
+        send(&mut rig, port);
+    }
+    let events = rig.harness.nat_events();
+    assert_eq!(events.iter().map(|event| event.kind).collect::<Vec<_>>(), [NatEventKind::Exhausted]);
+    assert_eq!(events[0].before[0], (ip("10.0.0.2"), 2));
+    assert_eq!(rig.harness.nat_lists()[0].rules[0].exhausted, 8);
+}
+
+/// The ports that a gateway draws for so many flows, each to another destination, and their number in each of 64 parts of the range.
+fn drawn(rig: &mut Rig, flows: u16) -> (Vec<u16>, [u32; 64]) {
+    let (mut ports, mut parts) = (Vec::new(), [0; 64]);
+    for flow in 0..flows {
+        let text = format!("udp from 10.0.0.2 port 7 to 198.51.100.9 port {}", flow + 1);
+        let frame = rig.frame("lan", &text);
+        let port = ends(&rig.put_all("lan", &[&frame]).1[0].1).1;
+        ports.push(port);
+        parts[usize::from(port) - 0x8000 >> 9] += 1;
+    }
+    (ports, parts)
+}
+
+#[test]
+fn ports_are_uniform_and_differ_from_start_to_start() {
+    const FLOWS: u16 = 12_800;
+    let build = || two_ports().masquerade("wan", 0x8000..=0xffff);
+    let (first, parts) = drawn(&mut build().rig_of_seed(1), FLOWS);
+    let expected = f64::from(FLOWS) / 64.0;
+    let chi: f64 = parts.iter().map(|&count| (f64::from(count) - expected).powi(2) / expected).sum();
+    // With 63 degrees of freedom, 1 of 10,000 is above 113, and 1 of 10,000 below 29.
+    assert!((29.0..113.0).contains(&chi), "{chi}: {parts:?}");
+    // One port says nothing about the next: pairs are as often in rising order as in falling.
+    let rising = first.windows(2).filter(|pair| pair[0] < pair[1]).count();
+    assert!((5_900..6_900).contains(&rising), "{rising}");
+    let (second, _) = drawn(&mut build().rig_of_seed(2), 100);
+    assert!(first.iter().zip(&second).filter(|(one, other)| one == other).count() < 3);
+}
+
+#[test]
+fn mappings_do_not_depend_on_destinations_on_the_fast_path_either() {
+    let mut build = two_ports().masquerade("wan", 6000..=6999).endpoint_independent(NatFiltering::EndpointIndependent);
+    build.0.flow_table.enabled = FastPath::On;
+    let mut rig = build.rig();
+    rig.harness.set_recording(false);
+    let mut port = None;
+    for to in 1..50 {
+        let frame = rig.frame("lan", &format!("udp from 10.0.0.2 port 7 to 198.51.100.9 port {to}"));
+        for _ in 0..3 {
+            let own = ends(&rig.put_all("lan", &[&frame]).1[0].1).1;
+            assert_eq!(*port.get_or_insert(own), own);
+        }
+    }
+    let answer = rig.frame("wan", &format!("udp from 198.51.100.77 port 9 to 192.0.2.1 port {}", port.unwrap()));
+    for _ in 0..3 {
+        let (_, sent) = rig.put_all("wan", &[&answer]);
+        assert_eq!((sent[0].0.as_str(), ends(&sent[0].1)), ("lan", ("198.51.100.77".to_owned(), 9, 7)));
+    }
+    assert!(rig.harness.fast_path().hits > 40);
 }

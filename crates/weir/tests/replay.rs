@@ -239,6 +239,46 @@ fn limits_follow_the_clock_of_the_capture() {
 }
 
 #[test]
+fn translations_that_ended_in_a_pause_of_the_capture_count_for_no_limit() {
+    let bench = Bench::new();
+    let nat = r#"version = 1
+
+[[interface]]
+name = "lan"
+port = "null"
+mac = "02:00:00:00:00:01"
+address = "10.0.0.1/16"
+
+[[interface]]
+name = "wan"
+port = "null"
+address = "198.51.100.1/24"
+nat = "edge"
+
+[nat.edge]
+rules = ["source udp from 10.0.0.0/16 to any as interface limit-per-address 1"]
+"#;
+    std::fs::write(bench.path("nat.toml"), nat).unwrap();
+    let mut writer = weir_port::pcap::Writer::create(&bench.path("lan.pcap")).unwrap();
+    // More hosts than are visited at once, and pauses in which visits have just begun. After 30 seconds translations end.
+    for pause in [0, 950_000_000, 40_000_000_000, 41_500_000_000, 80_000_000_000_u64] {
+        for host in 0..600 {
+            let (a, b) = (host / 200, 1 + host % 200);
+            let packet =
+                frame(&format!("udp from 10.0.{a}.{b} port {} to 198.51.100.9 port 53", 1000 + pause / 1_000_000_000));
+            writer.write(weir_base::clock::Time(1_000_000_000 + pause + host * 1000), &packet).unwrap();
+        }
+    }
+    writer.flush().unwrap();
+    let output = bench.weir(&["replay", "nat.toml", "--in", "lan=lan.pcap"]);
+    let text = stdout(&output);
+    let limited: Vec<_> = text.lines().map(|line| line.contains("-> drop nat-limit")).collect();
+    let counts: Vec<_> = limited.chunks(600).map(|round| round.iter().filter(|limited| **limited).count()).collect();
+    // 41.5 s: another port, and the translation of 40 s is there.
+    assert_eq!(counts, [0, 0, 0, 600, 0], "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
 fn link_local_addresses_have_their_line() {
     let bench = Bench::new();
     bench.capture("wan.pcap", &[frame("icmp6 from fe80::9 to fe80::1 type echo-request")]);
@@ -664,7 +704,7 @@ fn a_fragment_that_waited_is_told_of_when_its_fate_is_known() {
         (&lines[2]["by"], &lines[2]["acl"][0]["list"]),
         (&format!("gate.toml:{number}").into(), &"ports".into())
     );
-    // Nobody decided about those without a first fragment: this rule has them wait, though it might not match them.
+    // Packets without a first fragment have no deciding rule: this rule holds them, though it might not match them.
     let place = config.lines().position(|line| line.contains("port 53")).unwrap() + 1;
     let place = Value::from(format!("gate.toml:{place}"));
     assert_eq!((&lines[4]["by"], &lines[5]["by"], &lines[4]["acl"]), (&place, &place, &Value::Null));

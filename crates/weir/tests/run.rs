@@ -340,12 +340,16 @@ fn nat_rules_change_while_the_gateway_runs() {
         gateway.ok(&["nat", "replace", "edge", file.to_str().unwrap()]),
         "edge: inserted 1 (id 3), deleted 2; 1 rule now\n"
     );
-    // Another declaration: the reload reports the rules that it ends.
+    let changes = gateway.json(&["show", "changes", "--json"]);
+    assert_eq!((&changes["edits"][0]["edit"], &changes["edits"][1]["edit"]), (&"added".into(), &"removed".into()));
+    // Another declaration: the reload reports the edits that do not apply.
     let other = rules.replace("10.0.0.0/8\"", "10.0.0.0/9\"");
     gateway.folder.config(&format!("{CONFIG}\n{outside}{other}"));
     let reloaded = gateway.ok(&["reload"]);
-    let lost = "! nat edge: the configuration declares it anew; its live edits are lost, among them 1 rule\n";
+    let lost = "! nat edge: rule 3 is gone: the file no longer has its anchor `keep ip4 from 10.0.0.0/8 to 10.0.0.0/8`: \
+                `keep ip from any to any`\n";
     assert!(reloaded.contains(lost), "{reloaded}");
+    assert_eq!(gateway.ok(&["show", "changes"]), "no live edits\n");
     assert_eq!(gateway.ok(&["nat", "list", "edge"]), "keep ip4 from 10.0.0.0/8 to 10.0.0.0/9\n");
     assert_eq!(gateway.ok(&["nat", "delete", "edge", "--at", "1"]), "edge: inserted 0, deleted 1; 0 rules now\n");
     assert_eq!(gateway.end(Signal::TERM).status.code(), Some(0));
@@ -456,13 +460,23 @@ fn the_demonstration_shows_all_that_it_promises() {
         assert!(row["invalid"].as_array().unwrap().iter().map(packets).sum::<u64>() > 0, "{row}");
     }
     let rules = summary["rules"].as_array().unwrap();
-    let actions = ["permit tcp ", "permit udp ", "reject+icmp tcp ", "reject tcp ", "deny udp ", "permit"];
+    let actions = [
+        ["permit tcp ", "permit udp ", "reject+icmp tcp ", "reject tcp ", "deny udp ", "permit+reflect udp "]
+            .as_slice(),
+        &["permit", "deny tcp ", "permit icmp ", "permit icmp6 ", "permit tcp ", "deny"],
+    ]
+    .concat();
     assert_eq!(rules.len(), actions.len(), "{rules:?}");
     for (rule, action) in rules.iter().zip(actions) {
         assert!(rule["rule"].as_str().unwrap().starts_with(action), "{action}: {rule}");
         assert!(rule["packets"].as_u64() > Some(0), "{rule}");
     }
-    assert!(rules[5]["place"].is_null(), "the default comes last: {}", rules[5]);
+    for default in [&rules[6], &rules[11]] {
+        assert!(default["place"].is_null(), "the default comes last: {default}");
+    }
+    // Queries and their answers count for the rule that opened the sessions. There are as many queries as telnet packets.
+    let packets = |rule: &Value| rule["packets"].as_u64().unwrap();
+    assert!(packets(&rules[5]) > packets(&rules[3]) + 50, "{rules:?}");
     for error in ["no-buffer", "handover-full", "transmit-full", "transmit-failed", "fragment-failed"] {
         assert!(!reasons.iter().any(|name| name == error), "{error} in {reasons:?}");
     }
@@ -579,7 +593,7 @@ mechanism = "urpf-loose"
 }
 
 impl Gateway {
-    /// What `in` counted of IPv4: packets that were validated, and those that were not valid.
+    /// Returns the IPv4 counts of `in`: packets that were validated, and invalid packets.
     fn validated(&self) -> (u64, u64) {
         let json = self.json(&["show", "sav", "--json"]);
         let row = &json["interfaces"][0];
@@ -609,7 +623,7 @@ impl Gateway {
         json["entries"].as_array().unwrap().iter().map(entry).collect()
     }
 
-    /// What is said on standard error of something that ends with this code; standard output stays empty.
+    /// Returns the message on standard error of a command that ends with this code; standard output stays empty.
     fn refused(&self, code: i32, arguments: &[&str]) -> String {
         let output = self.folder.output(arguments);
         assert_eq!((output.status.code(), text(&output.stdout)), (Some(code), String::new()), "{arguments:?}");
@@ -890,9 +904,7 @@ fn access_lists_change_while_packets_flow() {
     assert!(coded.contains("line 2, column 6: the file is not UTF-8 from here on"), "{coded}");
     fs::write(&file, format!("{one}\n")).unwrap();
     assert!(
-        gateway
-            .ok(&["acl", "create", "new", path])
-            .starts_with("new is new, and no interface can name it: inserted 1 ")
+        gateway.ok(&["acl", "create", "new", path]).starts_with("new is new, and no interface uses it: inserted 1 ")
     );
     assert!(gateway.refused(1, &["acl", "create", "new"]).contains("there is an access list"));
     assert_eq!(gateway.ok(&["acl", "remove", "new"]), "");
@@ -901,16 +913,22 @@ fn access_lists_change_while_packets_flow() {
     let rates = gateway.json(&["show", "acl", "edge-in", "--rates", "0.2", "--json"]);
     assert!(rates["interval"].as_f64().unwrap() >= 0.2 && rates["rules"][0]["rate"]["packets"].is_number(), "{rates}");
 
-    // Edits live on while the list is declared as it was, and end when it is another.
+    // Edits stay while the list is declared as it was. Where the anchor of a rule that denies is gone, the reload fails.
     gateway.folder.config(&format!("{}\n# Nothing else\n", filtering()));
-    // What nobody uses is warned of.
+    // Unused objects cause a warning.
     let reload = |gateway: &Gateway| text(&gateway.folder.output(&["reload"]).stdout);
     let same = reload(&gateway);
     assert!(same.starts_with("generation ") && !same.contains("! acl"), "{same}");
     assert_eq!(texts(&gateway), [none, one]);
     gateway.folder.config(&filtering().replace("192.0.2.250 comment", "192.0.2.249 comment"));
-    let reloaded = reload(&gateway);
-    assert!(reloaded.contains("! acl edge-in: the configuration declares it anew"), "{reloaded}");
+    let refused = gateway.refused(3, &["reload"]);
+    let anchor = none.split(" comment").next().unwrap();
+    assert!(refused.contains("is gone: the file no longer has its anchor `"), "{refused}");
+    assert!(refused.contains(anchor) && refused.contains(&format!("`: `{one}`\n")), "{refused}");
+    assert!(refused.ends_with("or end them with `weir reload --drop-changes`\n"), "{refused}");
+    assert_eq!(texts(&gateway), [none, one]);
+    let dropped = text(&gateway.folder.output(&["reload", "--drop-changes"]).stdout);
+    assert!(dropped.contains("! acl edge-in: rule "), "{dropped}");
     assert_eq!(texts(&gateway), [none.replace("250", "249")]);
 
     let output = gateway.end(Signal::TERM);
@@ -918,7 +936,7 @@ fn access_lists_change_while_packets_flow() {
     assert!(text(&output.stdout).ends_with("every packet is accounted for\n"), "{}", text(&output.stdout));
 }
 
-/// What the trace of a packet that is dropped for this reason says of the rule that dropped it.
+/// Returns the words of a trace about the rule that dropped a packet for this reason.
 fn traced(gateway: &Gateway, reason: &str) -> String {
     let of = |gateway: &Gateway| {
         let json = gateway.json(&["show", "trace", "--json"]);
@@ -985,6 +1003,68 @@ fn a_vrf_that_is_not_there_is_an_error() {
 }
 
 #[test]
+fn live_edits_apply_to_a_changed_file() {
+    let list = |rules: &str| format!("{}\n[acl.more]\nrules = [{rules}]\n", filtering());
+    let (a, b) = ("\"permit tcp from any to any port 22\"", "\"permit tcp from any to any port 80\"");
+    let gateway = Gateway::start("edits", &list(&format!("{a}, {b}")));
+    let texts = |list: &str| -> Vec<String> { gateway.rules(list).into_iter().map(|rule| rule.1).collect() };
+    let (deny, a_text, b_text) = ("deny udp from any to any", a.trim_matches('"'), b.trim_matches('"'));
+    gateway.ok(&["acl", "insert", "more", deny, "--at", "2", "--source", "noc"]);
+    gateway.ok(&["acl", "delete", "more", "--at", "1"]);
+    let id = gateway.rules("more")[0].0.clone();
+    let changes = gateway.json(&["show", "changes", "--json"]);
+    assert_eq!(changes["schema"], "weir.show.changes/1");
+    let edit = |index: usize, key: &str| changes["edits"][index][key].clone();
+    assert_eq!((edit(0, "edit"), edit(0, "of"), edit(0, "what")), ("added".into(), "acl more".into(), deny.into()));
+    assert_eq!((edit(0, "source"), edit(0, "place")), ("noc".into(), format!("before {b_text}").into()));
+    assert_eq!((edit(1, "edit"), edit(1, "what")), ("removed".into(), a_text.into()));
+
+    // The file has rules more, and others stand elsewhere: the deny stays in front of its anchor, and the removal is kept.
+    let new = "\"permit icmp from any to any\"";
+    gateway.folder.config(&list(&format!("{new}, {a}, {new}, {b}")));
+    gateway.folder.output(&["reload"]);
+    assert_eq!(texts("more"), [new.trim_matches('"'), new.trim_matches('"'), deny, b_text]);
+    assert_eq!(gateway.rules("more")[2].0, id, "it is the same rule");
+    // A permit in front of the deny would let packets pass: refused.
+    gateway.folder.config(&list(&format!("{b}, {a}")));
+    gateway.folder.output(&["reload"]);
+    assert_eq!(texts("more"), [deny, b_text], "its anchor is before the file's first rule");
+    // What runs is written to the file: no edit is left.
+    let saved: Vec<String> = texts("more").iter().map(|text| format!("\"{text}\"")).collect();
+    gateway.folder.config(&list(&saved.join(", ")));
+    gateway.folder.output(&["reload"]);
+    assert_eq!((texts("more").len(), gateway.ok(&["show", "changes"])), (2, "no live edits\n".to_owned()));
+    assert_eq!(gateway.rules("more")[0].0, id);
+
+    // A live list at an interface.
+    gateway.ok(&["acl", "create", "block"]);
+    gateway.ok(&["acl", "insert", "block", "deny ip from 10.0.0.0/8 to any"]);
+    assert_eq!(
+        gateway.ok(&["acl", "attach", "block", "in", "in", "--before", "edge-in"]),
+        "interface in, in: attached block; lists now: block, edge-in\n"
+    );
+    assert!(gateway.ok(&["show", "interfaces"]).contains("access lists on in: in block, edge-in\n"));
+    assert!(gateway.refused(1, &["acl", "attach", "block", "in", "in"]).contains("has the list `block` already"));
+    assert!(gateway.refused(1, &["acl", "attach", "blcok", "in", "in"]).contains("did you mean `block`?"));
+    assert!(gateway.refused(1, &["acl", "remove", "block"]).contains("interface in uses it"));
+    gateway.wait_for(|gateway| {
+        let rules = gateway.json(&["show", "acl", "block", "--json"]);
+        rules["rules"][0]["hits"]["packets"].as_u64().is_some_and(|packets| packets > 0)
+    });
+    gateway.folder.output(&["reload"]);
+    let changes = gateway.ok(&["show", "changes"]);
+    assert!(changes.contains("attached") && changes.contains("before edge-in"), "{changes}");
+    // Without the list beside which it stands, the reload fails.
+    let bare = list(&saved.join(", ")).replacen("acl = { in = [\"edge-in\"] }", "", 1);
+    gateway.folder.config(&bare);
+    let refused = gateway.refused(3, &["reload"]);
+    assert!(refused.contains("! interface in, in: list `block` is no longer attached"), "{refused}");
+    assert!(!gateway.ok(&["acl", "detach", "block", "in", "in"]).contains("block, edge-in"));
+    assert_eq!(gateway.ok(&["acl", "remove", "block"]), "");
+    assert_eq!(gateway.end(Signal::TERM).status.code(), Some(0));
+}
+
+#[test]
 fn a_reload_ends_only_the_rules_that_name_what_is_gone() {
     let more = "\n[[interface]]\nname = \"more\"\naddress = \"10.0.2.1/24\"\nport = \"null\"\n";
     let limits = "\n[limits]\nacl-rules = 6\n";
@@ -1002,20 +1082,23 @@ fn a_reload_ends_only_the_rules_that_name_what_is_gone() {
 
     // The interface goes. What names it goes with it, and nothing else.
     gateway.folder.config(&(filtering() + limits));
-    let told = text(&gateway.folder.output(&["reload"]).stdout);
-    let lines: Vec<&str> = told.lines().filter(|line| line.starts_with('!')).collect();
+    let refused = gateway.refused(3, &["reload"]);
+    let lines: Vec<&str> = refused.lines().filter(|line| line.starts_with("! acl edge-in: rule ")).collect();
+    assert_eq!((lines.len(), gateway.rules("edge-in").len()), (2, 4), "{refused}");
+    let printed = text(&gateway.folder.output(&["reload", "--drop-changes"]).stdout);
+    let lines: Vec<&str> = printed.lines().filter(|line| line.starts_with('!')).collect();
     let narrowed =
         format!("! acl edge-in: rule {} has lost interface more and goes on with the others: `{narrows}`", rules[1].0);
     let gone = format!("! acl edge-in: rule {} is gone: none of its interfaces exists: `{goes}`", rules[2].0);
     let group = "! group others: has lost interface more and goes on with the others";
-    assert_eq!(lines, [group, &narrowed, &gone], "{told}");
+    assert_eq!(lines, [group, &narrowed, &gone], "{printed}");
     let now = gateway.rules("edge-in");
     assert_eq!((&now[0], &now[1].0, &now[2]), (&rules[0], &rules[1].0, &rules[3]));
     assert_eq!((texts(&gateway).len(), &*now[1].1), (3, "deny ip from 10.0.0.11/32 to any received-on in"));
     assert!(gateway.matches(&now[1].1), "it decides as before");
     assert!(!text(&gateway.folder.output(&["reload"]).stdout).contains('!'), "once");
 
-    // Four rules run, and the file has three more: the line with the first that finds no room is told.
+    // Four rules are in force, and the file has three more: the first rule without room is reported with its line.
     let full = filtering().replace("\"deny ip from any to any\"", "\"deny tcp from any to any\",\n\"deny udp from any to any\",\n\"deny icmp from any to any\",\n\"deny ip from any to any\"");
     let full = full + limits;
     let path = gateway.folder.config(&full);

@@ -22,6 +22,7 @@ mod noted;
 mod numbers;
 mod operations;
 mod pass;
+pub mod patch;
 pub(crate) mod pending;
 mod prefix;
 pub mod rib;
@@ -32,10 +33,11 @@ mod stations;
 mod table_full;
 #[cfg(test)]
 mod tests;
+mod tunnel;
 
 pub use acl::{
-    AclChange, AclDecision, AclEdit, AclEdited, AclError, AclGroup, AclMembers, AclPlan, AclRestored, At, Lost,
-    LostEdits, LostRule, RuleLost, Said as AclSaid,
+    AclChange, AclDecision, AclEdit, AclEditKind, AclEditRow, AclEdited, AclError, AclGroup, AclMembers, AclPlan,
+    AclRestored, At, Lost, LostEdits, LostRule, RuleLost, Said as AclSaid,
 };
 pub use allow::Listed;
 pub use bindings::BindingDecision;

@@ -21,11 +21,13 @@ use super::numbers::assign;
 use super::rubbish::Rubbish;
 use super::table_full::TableFull;
 use crate::model::{
-    self as model, AclRule, Addresses, Gateway, Group, MssClamp, NatIndex, NatRule, NatTarget, NatVerb, Origin, Ports,
-    Transport, Vrf,
+    self as model, AclRule, Addresses, Gateway, Group, MssClamp, NatFiltering, NatIndex, NatList, NatMapping, NatRule,
+    NatTarget, NatVerb, Origin, Ports, Transport, Vrf,
 };
 use crate::root::Interface;
-use crate::root::nat::{Limit, NONE, OfInterface, Rule, RuleCounters, Spans, Spread, Target, Translators};
+use crate::root::nat::{
+    Limit, LogTo, Mapping, NONE, OfInterface, Rule, RuleCounters, Spans, Spread, Target, Translators,
+};
 
 /// Octets of lookups' memory that a rule may take on average, and the least there is for a chain.
 const OCTETS_PER_RULE: usize = 4096;
@@ -42,12 +44,53 @@ struct Instance {
     name: String,
     rule: NatRule,
     mss_clamp: Option<MssClamp>,
+    mapping: NatMapping,
+    log: Option<LogTo>,
     inside: Spans,
     source: Option<Target>,
     destination: Option<Target>,
     /// The rules of access lists that match packets as they come in, and as they leave.
     matches_in: Option<AclRule>,
     matches_out: Option<AclRule>,
+}
+
+impl Instance {
+    /// It has mappings that do not depend on destinations.
+    fn maps(&self) -> bool {
+        self.rule.verb == NatVerb::Source && self.mapping != NatMapping::EndpointDependent
+    }
+}
+
+/// The numbers of mappings, by interface and target.
+#[derive(Default)]
+struct Numbers {
+    numbers: HashMap<(u32, Target), NonZeroU32>,
+    last: u32,
+}
+
+impl Numbers {
+    /// Returns the numbers of rules; rules keep the numbers that they have.
+    fn of(&self, instances: &[Instance]) -> Numbers {
+        let mut own = Numbers { numbers: HashMap::new(), last: self.last };
+        for instance in instances.iter().filter(|instance| instance.maps()) {
+            let Some(target) = &instance.source else { continue };
+            let key = (instance.interface, target.clone());
+            // After four billion, numbers are given again.
+            let number = own.numbers.get(&key).or_else(|| self.numbers.get(&key)).copied().unwrap_or_else(|| {
+                own.last = own.last.checked_add(1).unwrap_or(1);
+                NonZeroU32::new(own.last).unwrap_or(NonZeroU32::MIN)
+            });
+            own.numbers.insert(key, number);
+        }
+        own
+    }
+}
+
+/// The mappings of a rule.
+fn mapping(instance: &Instance, numbers: &Numbers) -> Option<Mapping> {
+    let NatMapping::EndpointIndependent(filtering) = instance.mapping else { return None };
+    let number = *numbers.numbers.get(&(instance.interface, instance.source.clone()?))?;
+    instance.maps().then_some(Mapping { number, is_open: filtering == NatFiltering::EndpointIndependent })
 }
 
 /// The classifiers of a chain, which its tables live as long as.
@@ -65,6 +108,7 @@ pub(super) struct Store {
     version: u64,
     /// The number of the last limit.
     limits: u32,
+    mappings: Numbers,
 }
 
 /// The chains of a model, for which there is room; `None`: they are those in force.
@@ -72,6 +116,7 @@ pub(super) struct Prepared(Option<New>);
 
 struct New {
     limits: u32,
+    mappings: Numbers,
     instances: Vec<Instance>,
     chains: Vec<Chain>,
     current: Translators,
@@ -107,6 +152,7 @@ impl Store {
             limits = limits.checked_add(1).unwrap_or(1);
             NonZeroU32::new(limits).map(|number| Limit { number, most })
         };
+        let numbers = self.mappings.of(&instances);
         let mut kept = |key| before.remove(&key).unzip();
         let rules = instances.iter().zip(counted(&instances)).map(|(instance, key)| (instance, kept(key)));
         let rules = rules.map(|(instance, (counters, known))| Rule {
@@ -120,6 +166,10 @@ impl Store {
             destination: instance.destination.clone(),
             first_port: first_port(&instance.rule.matches.transport),
             preserve: instance.rule.preserve,
+            parity: instance.rule.parity,
+            mapping: mapping(instance, &numbers),
+            log: instance.log,
+            name: instance.name.as_str().into(),
             limit: known.unwrap_or_else(|| instance.rule.limit_per_address.and_then(&mut limit)),
             mss_clamp: instance.mss_clamp,
             counters: counters.unwrap_or_else(|| (0..workers).map(|_| RuleCounters::default()).collect()),
@@ -127,13 +177,14 @@ impl Store {
         let rules: Arc<[Rule]> = rules.collect();
         let vrfs = map.vrfs.iter().map(|&vrf| usize::from(vrf) + 1).max().unwrap_or(0);
         let current = Translators {
+            has_log: rules.iter().any(|rule| rule.log.is_some()),
             rules,
             v4: chains.iter().map(|chain| chain.v4.table()).collect(),
             v6: chains.iter().map(|chain| chain.v6.table()).collect(),
             spread: (0..vrfs).map(|vrf| spread(&instances, vrf)).collect(),
             version: self.version + 1,
         };
-        Ok(Prepared(Some(New { limits, instances, chains, current })))
+        Ok(Prepared(Some(New { limits, mappings: numbers, instances, chains, current })))
     }
 
     /// Takes the chains of a model over.
@@ -144,8 +195,8 @@ impl Store {
         interfaces: &mut [Interface],
         rubbish: &mut Rubbish,
     ) {
-        if let Some(New { limits, instances, chains, current }) = new {
-            self.limits = limits;
+        if let Some(New { limits, mappings, instances, chains, current }) = new {
+            (self.limits, self.mappings) = (limits, mappings);
             rubbish.push(std::mem::replace(&mut self.chains, chains));
             self.version = current.version;
             self.instances = instances;
@@ -169,14 +220,16 @@ impl Store {
                     .instances
                     .iter()
                     .any(|own| own.vrf == vrf && own.matches_in.is_some() && own.rule.verb != NatVerb::Keep);
+                // A packet from inside to the outside endpoint of a mapping goes back inside.
+                let maps = self.instances.iter().any(|own| own.vrf == vrf && own.maps());
                 // Replies that come in by another interface are given their destination there, and leave by this one.
                 let clamps = self.instances.iter().any(|own| own.vrf == vrf && own.mss_clamp.is_some());
                 OfInterface {
                     zone,
                     input: if inwards { input } else { NONE },
                     output,
-                    finds_in: is_outside || inwards,
-                    finds_out: is_outside || inwards || clamps,
+                    finds_in: is_outside || inwards || maps,
+                    finds_out: is_outside || inwards || maps || clamps,
                 }
             } else {
                 OfInterface::NONE
@@ -245,6 +298,8 @@ fn instances(gateway: &Gateway, map: &Map, interfaces: &[Interface]) -> Vec<Inst
                 inside: if rule.verb == NatVerb::Map { spans(&rule.matches.from) } else { Spans::default() },
                 rule: rule.clone(),
                 mss_clamp: list.mss_clamp,
+                mapping: list.mapping,
+                log: log(list, rule, map),
                 source,
                 destination,
                 matches_in,
@@ -255,6 +310,13 @@ fn instances(gateway: &Gateway, map: &Map, interfaces: &[Interface]) -> Vec<Inst
     // In the order of the configuration within a routing domain.
     all.sort_by_key(|instance| instance.vrf);
     all
+}
+
+/// Where the translations of a rule are logged.
+fn log(list: &NatList, rule: &NatRule, map: &Map) -> Option<LogTo> {
+    let is_lines = list.log || rule.log;
+    let sampler = list.ipfix.map_or(LogTo::NOBODY, |index| map.samplers[usize::from(index.0)]);
+    (is_lines || sampler != LogTo::NOBODY).then_some(LogTo { is_lines, sampler })
 }
 
 /// The packets that a rule matches, as they come in and as they leave.
@@ -442,8 +504,8 @@ fn spread(instances: &[Instance], vrf: usize) -> Option<Spread> {
         if let Some(source) = &instance.source {
             add(&source.spans);
         }
-        // One worker counts all translations of an address.
-        is_single |= instance.rule.limit_per_address.is_some();
+        // One worker counts all translations of an address, and has all mappings.
+        is_single |= instance.rule.limit_per_address.is_some() || instance.maps();
         if let (Some(rule), Some(_)) = (&instance.matches_in, &instance.destination) {
             add(&spans(&rule.to));
             is_single |= rule.to == Addresses::Any;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use weir_base::reclaim::TooManyReaders;
 use weir_port::OpenError;
 
-use crate::compile::TableFull;
+use crate::compile::{LostEdits, TableFull};
 use crate::model::Origin;
 use crate::node::Node;
 
@@ -59,6 +59,9 @@ pub enum EngineError {
     /// A table has no room for the routes.
     #[error(transparent)]
     TableFull(#[from] TableFull),
+    /// Edits of access lists do not apply to the model, and more packets might pass without them.
+    #[error("live edits do not apply: {}", .0.iter().map(|lost| lost.of.as_str()).collect::<Vec<_>>().join(", "))]
+    EditsLost(Vec<LostEdits>),
     /// The setting can change only at a start.
     #[error("{what} cannot change while the gateway runs: restart it")]
     NeedsRestart {

@@ -80,8 +80,8 @@ pub(super) fn difference(old: &model::Gateway, new: &model::Gateway) -> Reloaded
 /// The names of the policies of an interface, each with the key that names it.
 fn policies(model: &model::Gateway, interface: &model::Interface) -> Vec<(&'static str, String)> {
     let access = &interface.access;
-    let lists = |key, lists: &[model::AclIndex]| {
-        lists.iter().map(|list| (key, model.acls[usize::from(list.0)].name.clone())).collect::<Vec<_>>()
+    let lists = |key, output| {
+        model.lists_of(interface, output).into_iter().map(|name| (key, name.to_owned())).collect::<Vec<_>>()
     };
     let allow = |key, lists: &[model::AllowlistIndex]| {
         lists.iter().map(|list| (key, model.allowlists[usize::from(list.0)].name.clone())).collect::<Vec<_>>()
@@ -89,7 +89,7 @@ fn policies(model: &model::Gateway, interface: &model::Interface) -> Vec<(&'stat
     let sav = |key, policy: Option<model::SavIndex>| {
         policy.map(|policy| (key, model.sav[usize::from(policy.0)].name.clone()))
     };
-    let mut all = [lists("acl.in", &access.acl_in), lists("acl.out", &access.acl_out)].concat();
+    let mut all = [lists("acl.in", false), lists("acl.out", true)].concat();
     all.extend(allow("allow.ip4", &access.allow.v4).into_iter().chain(allow("allow.ip6", &access.allow.v6)));
     all.extend(sav("sav.ip4", interface.sav.v4).into_iter().chain(sav("sav.ip6", interface.sav.v6)));
     all.extend(access.bindings.map(|list| ("mac-ip", model.bindings[usize::from(list.0)].name.clone())));
@@ -120,9 +120,10 @@ pub(super) fn interfaces(
                     InterfaceKind::Port { .. } => own.map_or("closed", |port| port.kind()),
                     InterfaceKind::Vlan { .. } => "vlan",
                     InterfaceKind::Ipsec => "ipsec",
+                    InterfaceKind::Tunnel(tunnel) => tunnel.carrier.name(),
                 },
                 capabilities: own.map_or_else(Vec::new, |port| port.capabilities().names()),
-                up: interface.kind == InterfaceKind::Ipsec || port.is_some_and(|port| port.port.link() == Link::Up),
+                up: interface.kind.is_portless() || port.is_some_and(|port| port.port.link() == Link::Up),
                 mac: weir_packet::wire::MacAddress(compiled.mac).to_string(),
                 mtu: compiled.mtu,
                 vrf: model.vrfs[usize::from(interface.vrf.0)].name.clone(),

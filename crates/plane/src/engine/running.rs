@@ -13,10 +13,11 @@ use weir_packet::buffer::{Pool, PoolSize};
 use weir_port::links::Monitor;
 
 use super::alarm;
+use super::cleared::Cleared;
 use super::collect;
 use crate::compile::{
-    AclEdit, AclEdited, AclError, AclGroup, AclMembers, AclRestored, AclSaid, Compiler, Edit, Edited, EntryKey, Names,
-    SavError, Settings, StageError,
+    AclEdit, AclEditRow, AclEdited, AclError, AclGroup, AclMembers, AclRestored, AclSaid, Compiler, Edit, Edited,
+    EntryKey, LostEdits, Names, SavError, Settings, StageError,
 };
 use crate::graph::counters::{SessionCounters, WorkerCounters};
 use crate::graph::made::Made;
@@ -43,7 +44,7 @@ use super::samples::Reader as SampleReader;
 use super::stuck::Rounds;
 use super::traced::TraceRow;
 use super::upkeep::Upkeep;
-use super::{policies, sas, translations};
+use super::{policies, sas, translations, tunnels};
 
 /// How a gateway is to run.
 pub struct Options {
@@ -55,6 +56,15 @@ pub struct Options {
     pub invent_neighbors: bool,
     /// Pin workers to CPUs.
     pub pin: bool,
+}
+
+/// The treatment of live edits that do not apply to a new model, and without which more packets might pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LostEdit {
+    /// The model is refused.
+    Refuse,
+    /// They end, and are reported.
+    Drop,
 }
 
 /// The counters or entries to clear.
@@ -80,6 +90,10 @@ pub enum Clear {
     Trace,
     /// Learned neighbours: they are resolved again when a packet needs them.
     Neighbors,
+    /// Counters of SAs.
+    Sa,
+    /// Counters of SPDs and of their caches.
+    Spd,
     /// All of these but neighbours, whose loss traffic would feel.
     All,
 }
@@ -99,6 +113,7 @@ pub struct Engine {
     pub(super) rounds: Rounds,
     pub(super) samples: Option<SampleReader>,
     pub(super) upkeep: Mutex<Upkeep>,
+    pub(super) cleared: Mutex<Cleared>,
 }
 
 impl Engine {
@@ -195,7 +210,7 @@ impl Engine {
             waker: waker.clone(),
         }));
         control.carry_out(&mut control.state(), None, work);
-        let samples = SampleReader::new(rings.samples, wakers, Arc::clone(&root), clock.clone());
+        let samples = SampleReader::new((rings.samples, rings.log), wakers, Arc::clone(&root), clock.clone());
         let parts = keeper::Parts { control: Arc::clone(&control), rings: rings.events, monitor };
         Ok(Engine {
             control,
@@ -210,6 +225,7 @@ impl Engine {
             rounds: Rounds::default(),
             samples: Some(samples),
             upkeep: Mutex::default(),
+            cleared: Mutex::default(),
         })
     }
 
@@ -219,17 +235,19 @@ impl Engine {
     /// # Errors
     /// As for [`Engine::start`], and when something changed that only a start can change.
     pub fn reload(&self, model: model::Gateway) -> Result<Reloaded, EngineError> {
-        self.reload_after(model, |_| ())
+        self.reload_after(model, LostEdit::Refuse, |_| ())
     }
 
-    /// Reloads as [`Engine::reload`] does, and calls `before_force` with the sequence numbers of outbound SAs before the model comes
-    /// into force. The numbers that it reserves serve the first packets of new SAs.
+    /// Reloads as [`Engine::reload`] does; `lost` is the treatment of edits that do not apply. Calls `before_force`
+    /// with the sequence numbers of outbound SAs before the model comes into force. The numbers that it reserves serve
+    /// the first packets of new SAs.
     ///
     /// # Errors
     /// As for [`Engine::reload`].
     pub fn reload_after(
         &self,
         model: model::Gateway,
+        lost: LostEdit,
         before_force: impl FnOnce(Numbers),
     ) -> Result<Reloaded, EngineError> {
         let control = &*self.control;
@@ -244,6 +262,12 @@ impl Engine {
         }
         if model.limits != before.limits {
             return Err(EngineError::NeedsRestart { what: "the limits of tables" });
+        }
+        if lost == LostEdit::Refuse {
+            let refused = operation.read().refused_acl_edits(&model)?;
+            if !refused.is_empty() {
+                return Err(EngineError::EditsLost(refused));
+            }
         }
         let mut opened = open_ports(&model, &before.interfaces, &self.pool, control.all_ports())?;
         let announcing = announcing(&control.ports(), &opened.places);
@@ -381,7 +405,7 @@ impl Engine {
         let waiting = report::Waiting {
             packets: waiting(|counters| (&counters.queued, &counters.dequeued)),
             datagrams: waiting(|counters| (&counters.begun, &counters.ended)),
-            fragments: waiting(|counters| (&counters.set_aside, &counters.taken_up)),
+            fragments: waiting(|counters| (&counters.held_fragments, &counters.released)),
             remembered: self.workers.iter().map(|worker| worker.counters.remembered.value()).sum(),
             sources: self.workers.iter().map(|worker| worker.counters.spoofed.read().count()).sum(),
             sessions: self.sessions_in_use(),
@@ -620,6 +644,21 @@ impl Engine {
         groups.into_iter().map(|(group, said)| row(&model, group, said)).collect()
     }
 
+    /// Returns the live edits of access lists and groups, each as `row` shows it.
+    pub fn acl_edits<T>(&self, row: impl Fn(&model::Gateway, AclEditRow) -> T) -> Vec<T> {
+        let (compiler, model, _) = self.control.look();
+        compiler.acl_edits(&model).into_iter().map(|edit| row(&model, edit)).collect()
+    }
+
+    /// Returns the live edits of access lists and groups that would end with a model, and without which more packets might
+    /// pass.
+    ///
+    /// # Errors
+    /// When a list of the model has no room.
+    pub fn refused_acl_edits(&self, model: &model::Gateway) -> Result<Vec<LostEdits>, EngineError> {
+        Ok(self.control.look().0.refused_acl_edits(model)?)
+    }
+
     /// Returns the default of an access list; `None` if there is no such list.
     pub fn acl_default(&self, list: &str) -> Option<model::AclDefault> {
         self.control.look().0.acl_default(list)
@@ -697,7 +736,7 @@ impl Engine {
     pub fn sas(&self) -> Vec<stats::SaStats> {
         let (model, map) = self.control.in_force();
         let upkeep = self.upkeep();
-        self.root.with(|root| sas::rows(&model, &map, root, (&upkeep, self.clock.now())))
+        self.root.with(|root| sas::rows(&model, &map, root, (&upkeep, &self.cleared(), self.clock.now())))
     }
 
     /// Sends keepalives of SAs, and ends those whose lifetime is over. To be called about 20 times a second.
@@ -720,9 +759,21 @@ impl Engine {
         }
     }
 
+    fn cleared(&self) -> MutexGuard<'_, Cleared> {
+        // Each part of it is replaced as a whole.
+        self.cleared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn upkeep(&self) -> MutexGuard<'_, Upkeep> {
         // A step that panicked has left out the rest of the SAs, which the next step looks at.
         self.upkeep.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tunnels, in the order of the configuration.
+    pub fn tunnels(&self) -> Vec<stats::TunnelStats> {
+        let (model, map) = self.control.in_force();
+        let now = self.clock.now();
+        self.root.with(|root| tunnels::rows(&model, &map, root, now))
     }
 
     /// The sequence numbers and the windows of the SAs in force, and the digests of their keys; and the directory in which numbers
@@ -741,7 +792,7 @@ impl Engine {
     /// The SPDs.
     pub fn spds(&self) -> Vec<stats::SpdStats> {
         let (model, _) = self.control.in_force();
-        self.root.with(|root| policies::lists(&model, root))
+        self.root.with(|root| policies::lists(&model, root, &self.cleared()))
     }
 
     /// The outside addresses of rules that translate sources.
@@ -909,6 +960,15 @@ impl Engine {
             if all || what == Clear::Bindings {
                 compiler.clear_bindings();
             }
+        }
+        if all || what == Clear::Sa {
+            let ((model, map), now) = (self.control.in_force(), self.clock.now());
+            let upkeep = self.upkeep();
+            let mut cleared = self.cleared();
+            self.root.with(|root| cleared.clear_sas(sas::counted(&model, &map, root, (&upkeep, now))));
+        }
+        if all || what == Clear::Spd {
+            self.root.with(|root| policies::clear(root, &mut self.cleared()));
         }
         if all || what == Clear::Trace {
             self.tracer.clear();

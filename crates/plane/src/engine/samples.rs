@@ -1,6 +1,7 @@
 //! The reading ends of all workers' rings.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use weir_base::clock::{Clock, Time};
@@ -9,11 +10,16 @@ use weir_base::ring::Consumer;
 use weir_base::wake::{Sleeper, Waker};
 
 use crate::graph::sample::Sample;
+use crate::graph::session::NatEvent;
 use crate::root::Root;
+
+/// A ring of events of translations, and how many events were lost.
+pub(crate) type LogRing = (Consumer<NatEvent>, Arc<AtomicU64>);
 
 /// Reads what the workers of a gateway took, and knows the names behind numbers. For one thread, which may take its time.
 pub struct Reader {
     rings: Vec<Consumer<Sample>>,
+    log: Vec<LogRing>,
     sleeper: Sleeper,
     waker: Waker,
     root: Arc<Published<Root>>,
@@ -22,13 +28,13 @@ pub struct Reader {
 
 impl Reader {
     pub(crate) fn new(
-        rings: Vec<Consumer<Sample>>,
+        (rings, log): (Vec<Consumer<Sample>>, Vec<LogRing>),
         wakers: (Sleeper, Waker),
         root: Arc<Published<Root>>,
         clock: Clock,
     ) -> Reader {
         let (sleeper, waker) = wakers;
-        Reader { rings, sleeper, waker, root, clock }
+        Reader { rings, log, sleeper, waker, root, clock }
     }
 
     /// Takes up to `limit` samples of each worker, the oldest first, and hands each to `take`; returns how many there were.
@@ -36,12 +42,34 @@ impl Reader {
         self.rings.iter_mut().map(|ring| ring.pop(limit, &mut take)).sum()
     }
 
-    /// Waits until there are samples, [`Reader::waker`] is called, or `timeout` is over (`None`: no time-out); may end
+    /// Takes up to `limit` events of translations of each worker, the oldest first, and hands each to `take`; returns how many
+    /// there were.
+    pub fn read_log(&mut self, limit: usize, mut take: impl FnMut(NatEvent)) -> usize {
+        self.log.iter_mut().map(|(ring, _)| ring.pop(limit, &mut take)).sum()
+    }
+
+    /// Events of translations that were lost since the last call.
+    pub fn lost_events(&self) -> u64 {
+        self.log.iter().map(|(_, lost)| lost.swap(0, Ordering::Relaxed)).sum()
+    }
+
+    /// The list of a rule of translation, and its place there from 1; `None`: the rules have changed.
+    pub fn nat_rule(&self, (number, version): (u32, u64)) -> Option<(Arc<str>, u32)> {
+        self.root.with(|root| {
+            let rule = root.nat.rules.get(number as usize).filter(|_| root.nat.version == version)?;
+            Some((Arc::clone(&rule.name), rule.place + 1))
+        })
+    }
+
+    /// Waits until there are samples or events, [`Reader::waker`] is called, or `timeout` is over (`None`: no time-out); may end
     /// earlier. Returns at once if `is_wanted` reports other work. `is_wanted` is called when the waker already takes
     /// effect, so that no call is lost.
     pub fn wait(&mut self, timeout: Option<Duration>, is_wanted: impl FnOnce() -> bool) {
         self.sleeper.announce();
-        if is_wanted() || self.rings.iter().any(|ring| !ring.is_empty()) {
+        if is_wanted()
+            || self.rings.iter().any(|ring| !ring.is_empty())
+            || self.log.iter().any(|(ring, _)| !ring.is_empty())
+        {
             self.sleeper.stay_up();
         } else {
             self.sleeper.sleep(&[], timeout);

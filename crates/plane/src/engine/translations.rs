@@ -82,7 +82,7 @@ pub(crate) fn lists(model: &Gateway, root: &Root) -> Vec<NatStats> {
     for rule in root.nat.rules.iter() {
         let sums = counted.entry((rule.list.0, rule.place)).or_default();
         for counters in rule.counters.iter() {
-            let RuleCounters { packets, octets, opened, exhausted, clamped, limited } = counters;
+            let RuleCounters { packets, octets, opened, exhausted, clamped, limited, told: _ } = counters;
             let own = [packets, octets, opened, exhausted, clamped, limited];
             sums.iter_mut().zip(own).for_each(|(sum, own)| *sum += own.value());
         }
@@ -109,6 +109,7 @@ pub(crate) fn lists(model: &Gateway, root: &Root) -> Vec<NatStats> {
             name: list.name.clone(),
             interfaces: named.map(|own| own.name.clone()).collect(),
             mss_clamp: list.mss_clamp,
+            mapping: list.mapping,
             rules: (0..).zip(list.rules.iter()).map(row).collect(),
             origin: model.origins.place(list.origin).map_or_else(String::new, |place| place.to_string()),
         }

@@ -19,11 +19,13 @@ use weir_packet::packet::Packet;
 
 use super::EngineError;
 use super::pace::Pace;
+use crate::engine::samples::LogRing;
 use crate::graph::counters::WorkerCounters;
 use crate::graph::events;
 use crate::graph::events::Event;
 use crate::graph::peer::Peer;
 use crate::graph::sample::{self, Sample};
+use crate::graph::session::LOG_RING;
 use crate::graph::session::{Ended, Page};
 use crate::graph::trace::Tracer;
 use crate::graph::worker::{Command, Round, Shared, Worker};
@@ -56,6 +58,8 @@ pub(super) struct Rings {
     pub(super) events: Vec<Consumer<Event>>,
     /// Samples of packets.
     pub(super) samples: Vec<Consumer<Sample>>,
+    /// Events of translations, and how many were lost.
+    pub(super) log: Vec<LogRing>,
 }
 
 impl Workers {
@@ -69,7 +73,11 @@ impl Workers {
         let count = usize::from(model.workers.count.max(1));
         let cores = cores(model, count, pin)?;
         let mut workers = Workers(Vec::with_capacity(count));
-        let mut told = Rings { events: Vec::with_capacity(count), samples: Vec::with_capacity(count) };
+        let mut told = Rings {
+            events: Vec::with_capacity(count),
+            samples: Vec::with_capacity(count),
+            log: Vec::with_capacity(count),
+        };
         let pairs: io::Result<Vec<(Sleeper, Waker)>> = (0..count).map(|_| wake::pair()).collect();
         let (sleepers, wakers): (Vec<_>, Vec<_>) =
             pairs.map_err(|source| EngineError::Thread { worker: 0, source })?.into_iter().unzip();
@@ -93,6 +101,10 @@ impl Workers {
             let (events, consumer) = ring(events::RING);
             worker.events.connect(events, Some(parts.keeper.clone()));
             told.events.push(consumer);
+            let (log, consumer) = ring(LOG_RING);
+            let lost = Arc::<AtomicU64>::default();
+            worker.sessions.log.connect(log, Some(parts.sampler.clone()), Arc::clone(&lost));
+            told.log.push((consumer, lost));
             let (samples, consumer) = ring(sample::RING);
             worker.samples.connect(samples, Some(parts.sampler.clone()));
             told.samples.push(consumer);

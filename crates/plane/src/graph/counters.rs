@@ -141,10 +141,10 @@ pub struct WorkerCounters {
     pub entrusted: Counter,
     /// Held packets that were sent or lost.
     pub settled: Counter,
-    /// Fragments that were set aside until the first of their datagram comes.
-    pub set_aside: Counter,
+    /// Fragments that were held until the first of their datagram arrives.
+    pub held_fragments: Counter,
     /// Held packets that were released or timed out.
-    pub taken_up: Counter,
+    pub released: Counter,
     /// Packets put aside until an SA gives numbers for them.
     pub deferred: Counter,
     /// Of these, packets that went on.
@@ -189,8 +189,8 @@ impl Default for WorkerCounters {
             dequeued: Counter::default(),
             entrusted: Counter::default(),
             settled: Counter::default(),
-            set_aside: Counter::default(),
-            taken_up: Counter::default(),
+            held_fragments: Counter::default(),
+            released: Counter::default(),
             deferred: Counter::default(),
             resumed: Counter::default(),
             remembered: Counter::default(),

@@ -149,7 +149,7 @@ pub(crate) struct Worker {
     fragments: Fragments,
     requeue: Requeue,
     shares: Shares,
-    sessions: Sessions,
+    pub(crate) sessions: Sessions,
     flows: Learned,
     policies: PolicyCaches,
     notes: Box<Notes>,
@@ -336,7 +336,9 @@ impl Worker {
     /// Ends sessions; gives how many there were.
     pub(crate) fn end_flows(&mut self, ended: &[Ended]) -> usize {
         let count = self.sessions.end_all(ended);
-        self.sessions.end_vector(&self.shared.counters.sessions);
+        let guard = self.reader.pin();
+        self.sessions.end_vector(self.shared.root.load(&guard), &self.shared.counters.sessions);
+        self.sessions.log.flush();
         count
     }
 
@@ -348,7 +350,8 @@ impl Worker {
         self.sessions.adopt(root, self.workers);
         self.sessions.prepare();
         let done = self.sessions.recheck((root, &guard), from, now, counters);
-        self.sessions.end_vector(counters);
+        self.sessions.end_vector(root, counters);
+        self.sessions.log.flush();
         done
     }
 
@@ -359,7 +362,7 @@ impl Worker {
     }
 
     /// Packets wait for neighbours or for other fragments of their datagram, and something may be done about it now.
-    fn is_due(&mut self, now: Time) -> bool {
+    pub(crate) fn is_due(&mut self, now: Time) -> bool {
         if self.deadline().is_some_and(|deadline| deadline <= now) {
             return true;
         }
@@ -526,6 +529,7 @@ impl Worker {
         let guard = reader.pin();
         let root = shared.root.load(&guard);
         sessions.adopt(root, self.workers);
+        sessions.begin(now);
         flows.adopt(root, self.workers);
         policies.adopt(root, self.number);
         let mut context = Context {
@@ -588,6 +592,7 @@ impl Worker {
         if pass.context.flows.deadline().is_some_and(|deadline| deadline <= now) {
             pass.forget();
         }
+        pass.context.sessions.log.flush();
         let remembered = &shared.counters.remembered;
         remembered.add((pass.context.fragments.len() as u64).wrapping_sub(remembered.value()));
         events.flush();
@@ -639,7 +644,7 @@ impl Worker {
         (self.taken, self.queues.iter().any(|queue| queue.state == Burst::More))
     }
 
-    /// Somebody has brought something, or something is due.
+    /// Returns whether another thread has brought work, or a time is due.
     pub(crate) fn is_called(&mut self) -> bool {
         let before = self.handled;
         self.read_mail();
@@ -696,7 +701,7 @@ impl Pass<'_, '_> {
     fn release(&mut self, vector: &mut Vector) {
         let Context { root, guard, seed, hold, events, counters, now, .. } = &mut *self.context;
         if hold.generation != root.generation {
-            hold.judge(root.generation, |key, packet| nodes::judge(root, guard, seed, key, packet));
+            hold.decide(root.generation, |key, packet| nodes::decide(root, guard, seed, key, packet));
         }
         hold.look_after(*now, |Key { interface, address }| {
             events.tell(Event::Wanted { interface, address }, &counters.events_lost)
@@ -724,7 +729,7 @@ impl Pass<'_, '_> {
         self.context.fragments.expire(self.context.now);
         self.send_on(vector, |context| {
             let packet = context.fragments.pop()?;
-            context.counters.taken_up.add(1);
+            context.counters.released.add(1);
             Some(packet)
         });
     }
@@ -735,7 +740,7 @@ impl Pass<'_, '_> {
         let Context { root, guard, sessions, rules, counters, now, .. } = &mut *self.context;
         let start = tsc::ticks();
         let visited = sessions.age((root, guard), *rules, &counters.sessions, *now);
-        sessions.end_vector(&counters.sessions);
+        sessions.end_vector(root, &counters.sessions);
         charge_age(counters, visited, start);
     }
 
@@ -887,7 +892,7 @@ impl Pass<'_, '_> {
         }
         vector.clear();
         if context.sessions.is_active() {
-            context.sessions.end_vector(&context.counters.sessions);
+            context.sessions.end_vector(context.root, &context.counters.sessions);
             context.sessions.prepare();
         }
         context.notes.end_pass();

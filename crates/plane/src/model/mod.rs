@@ -13,8 +13,10 @@ mod route;
 mod sample;
 mod sav;
 mod spd;
+mod tunnel;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -29,9 +31,9 @@ pub use acl::{
 pub use flow_table::{FastPath, FlowTable, SessionState, Timeouts};
 pub use index::{InterfaceIndex, VrfIndex};
 pub use ipsec::{
-    Encapsulation, Ipsec, Lifetime, Lifetimes, OuterDf, OuterDscp, OuterLabel, Sa, SaIndex, SaKey, SaMode,
+    Encapsulation, Ipsec, Lifetime, Lifetimes, OuterDf, OuterDscp, OuterLabel, Sa, SaIndex, SaKey, SaMode, Tfc,
 };
-pub use nat::{MssClamp, NatIndex, NatList, NatRule, NatTarget, NatVerb};
+pub use nat::{MssClamp, NatFiltering, NatIndex, NatList, NatMapping, NatRule, NatTarget, NatVerb};
 pub use origin::{Origin, Origins, Place, SourceIndex};
 pub use rate::{RateLimit, RatePer, RateUnit};
 pub use route::{NextHop, Route, RouteTarget};
@@ -41,6 +43,7 @@ pub use sav::{
     SavRule, SavRules, Scope, SpecialAction, SpecialSources, Urpf, UrpfMode,
 };
 pub use spd::{Spd, SpdAction, SpdCache, SpdIndex, SpdRule};
+pub use tunnel::{OuterTtl, Tunnel};
 
 /// A whole gateway.
 #[derive(Debug, Clone, PartialEq)]
@@ -89,6 +92,20 @@ pub struct Gateway {
     pub flow_table: FlowTable,
     /// The text behind every origin of the model.
     pub origins: Origins,
+}
+
+impl Gateway {
+    /// Returns the names of the access lists of an interface and direction, in their order.
+    pub fn lists_of<'g>(&'g self, interface: &'g Interface, output: bool) -> Vec<&'g str> {
+        let Access { acl_in, acl_out, live_lists, .. } = &interface.access;
+        match &live_lists[usize::from(output)] {
+            Some(names) => names.iter().map(|name| &**name).collect(),
+            None => {
+                let lists = if output { acl_out } else { acl_in };
+                lists.iter().map(|list| self.acls[usize::from(list.0)].name.as_str()).collect()
+            }
+        }
+    }
 }
 
 /// A routing domain.
@@ -143,6 +160,9 @@ pub struct Access {
     pub acl_in: Vec<AclIndex>,
     /// Lists for what leaves, in their order; empty: all may.
     pub acl_out: Vec<AclIndex>,
+    /// The names of the ingress and egress lists, by live edits; `None`: the lists above. They may name lists that
+    /// commands created.
+    pub live_lists: [Option<Arc<[Arc<str>]>>; 2],
     /// Allowlists that each source has to be in; empty: any may come.
     pub allow: PerFamily<Vec<AllowlistIndex>>,
     /// Which hardware addresses may use which addresses of IP.
@@ -214,6 +234,22 @@ pub enum InterfaceKind {
     },
     /// The way in of packets that SAs decrypted: no port, and no packet leaves by it.
     Ipsec,
+    /// A tunnel to another host: no port, but packets of others.
+    Tunnel(Tunnel),
+}
+
+impl InterfaceKind {
+    /// Packets have no link-layer header, and leave: it is a tunnel of packets of IP.
+    #[must_use]
+    pub fn is_linkless(&self) -> bool {
+        matches!(self, InterfaceKind::Tunnel(tunnel) if !tunnel.carrier.is_ethernet())
+    }
+
+    /// No port of its own or of another interface carries the packets.
+    #[must_use]
+    pub fn is_portless(&self) -> bool {
+        matches!(self, InterfaceKind::Ipsec | InterfaceKind::Tunnel(_))
+    }
 }
 
 /// A VLAN tag to match and to put on.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::acl::{AclRule, Addresses};
 use super::origin::Origin;
+use super::sample::SamplerIndex;
 
 /// Index of a list in [`Gateway::nat`](super::Gateway::nat).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -19,6 +20,12 @@ pub struct NatList {
     pub rules: Arc<[NatRule]>,
     /// The greatest segment size in SYN segments of its translations; `None`: they leave with theirs.
     pub mss_clamp: Option<MssClamp>,
+    /// Whether inside endpoints keep their outside endpoints.
+    pub mapping: NatMapping,
+    /// Its translations are lines of the log.
+    pub log: bool,
+    /// The sampler whose collector gets its translations (RFC 8158).
+    pub ipfix: Option<SamplerIndex>,
     /// Where it was declared.
     pub origin: Origin,
 }
@@ -30,6 +37,26 @@ pub enum MssClamp {
     Value(u16),
     /// The one that fits the MTU of the interface that the segment came in by, and of the one that it leaves by.
     Mtu,
+}
+
+/// The outside endpoint (address and port) that a `source` rule gives to an inside endpoint (RFC 4787, 4.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum NatMapping {
+    /// One for each destination.
+    #[default]
+    EndpointDependent,
+    /// The same for all destinations.
+    EndpointIndependent(NatFiltering),
+}
+
+/// The outside hosts whose packets reach the inside endpoint of a mapping (RFC 4787, 5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum NatFiltering {
+    /// Hosts that the inside endpoint has sent to, by address and port.
+    #[default]
+    EndpointDependent,
+    /// All.
+    EndpointIndependent,
 }
 
 /// The effect of a rule.
@@ -62,6 +89,10 @@ pub struct NatRule {
     pub destination: Option<NatTarget>,
     /// The source port stays if it is free and one of the target's.
     pub preserve: bool,
+    /// The port that is drawn is even if the source port is, and odd if that is.
+    pub parity: bool,
+    /// Its translations are lines of the log.
+    pub log: bool,
     /// Translations that an inside address may have by it, for `Source`; `None`: as many as there may be sessions.
     pub limit_per_address: Option<u32>,
     /// Remarks of people.

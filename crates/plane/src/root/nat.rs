@@ -7,7 +7,9 @@
 use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use weir_base::clock::Time;
 use weir_packet::npt::Prefixes;
 use weir_table::classify::Table;
 
@@ -29,6 +31,8 @@ pub struct Translators {
     pub rules: Arc<[Rule]>,
     /// By number of a routing domain: how its packets are spread over workers; `None`: as without translation.
     pub spread: Arc<[Option<Spread>]>,
+    /// Translations of some rule are logged.
+    pub has_log: bool,
     /// Another number after each change.
     pub version: u64,
 }
@@ -38,6 +42,11 @@ impl Translators {
     #[inline(always)]
     pub fn is_active(&self) -> bool {
         !self.rules.is_empty()
+    }
+
+    /// Some rule has mappings that do not depend on destinations.
+    pub(crate) fn has_mappings(&self) -> bool {
+        self.rules.iter().any(|rule| rule.mapping.is_some())
     }
 
     /// Some rule limits the translations of inside addresses.
@@ -52,6 +61,17 @@ impl Translators {
             counters.packets.add(1);
             counters.octets.add(octets);
         }
+    }
+
+    /// Whether a refusal by a rule is to be logged now: once a minute at most, over all workers.
+    pub(crate) fn is_news(&self, rule: u32, is_limit: bool, now: Time) -> bool {
+        const MINUTE: u64 = 60_000_000_000;
+        let Some(counters) = self.rules.get(rule as usize).and_then(|rule| rule.counters.first()) else { return false };
+        let [exhausted, limited] = &counters.told;
+        let told = if is_limit { limited } else { exhausted };
+        let last = told.load(Ordering::Relaxed);
+        let is_due = last == 0 || now.0.saturating_sub(last) >= MINUTE;
+        is_due && told.compare_exchange(last, now.0.max(1), Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// A worker's counters of a rule.
@@ -102,7 +122,7 @@ impl OfInterface {
 }
 
 /// Addresses, from the first to the last, of each family.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Spans {
     /// Spans of IPv4.
     pub v4: Vec<(u32, u32)>,
@@ -159,7 +179,7 @@ impl Spans {
 }
 
 /// Addresses and ports that packets get.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Target {
     /// The addresses.
     pub spans: Spans,
@@ -190,12 +210,45 @@ pub struct Rule {
     pub first_port: u16,
     /// The source port stays if it can.
     pub preserve: bool,
+    /// The drawn port has the parity of the source port.
+    pub parity: bool,
+    /// Inside endpoints keep the outside endpoints that it gives; `None`: a port serves many destinations.
+    pub mapping: Option<Mapping>,
+    /// Where its translations are logged; `None`: nowhere.
+    pub log: Option<LogTo>,
+    /// The name of its list.
+    pub name: Arc<str>,
     /// How many translations an inside address may have by it.
     pub limit: Option<Limit>,
     /// The greatest segment size in SYN segments of its translations.
     pub mss_clamp: Option<MssClamp>,
     /// Its counters, by worker.
     pub counters: Arc<[RuleCounters]>,
+}
+
+/// Where events of translations go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogTo {
+    /// They are lines of the log.
+    pub is_lines: bool,
+    /// The number of the sampler whose collector gets them; [`LogTo::NOBODY`]: no one does.
+    pub sampler: u32,
+}
+
+impl LogTo {
+    /// No sampler.
+    pub const NOBODY: u32 = u32::MAX;
+    /// Lines of the log alone.
+    pub const LINES: LogTo = LogTo { is_lines: true, sampler: LogTo::NOBODY };
+}
+
+/// Mappings of inside endpoints to outside endpoints (RFC 4787, 4.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mapping {
+    /// The number of the mappings: the same for the rules of an interface that have the same target, and of no others.
+    pub number: NonZeroU32,
+    /// Packets from all outside endpoints reach the inside endpoint.
+    pub is_open: bool,
 }
 
 /// A limit on the translations of each inside address.
@@ -222,6 +275,9 @@ pub struct RuleCounters {
     pub clamped: Counter,
     /// Packets whose source had as many translations as it may have.
     pub limited: Counter,
+    /// When packets without a port, and those beyond a limit, were last logged, in nanoseconds: of the first worker's counters,
+    /// for all.
+    pub told: [AtomicU64; 2],
 }
 
 /// How the packets of a routing domain are spread over workers, so that both directions of a translation come to one.
@@ -229,8 +285,8 @@ pub struct RuleCounters {
 pub struct Spread {
     /// Outside addresses of the gateway that stand for inside ones, merged.
     pub own: Spans,
-    /// All packets go to one worker: a rule translates destinations whatever they are, or limits the translations of each
-    /// inside address.
+    /// All packets go to one worker: a rule translates destinations whatever they are, limits the translations of each
+    /// inside address, or has mappings that do not depend on destinations.
     pub is_single: bool,
 }
 

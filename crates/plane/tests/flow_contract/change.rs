@@ -22,6 +22,8 @@ pub enum Change {
     ReloadSame(Box<Gateway>),
     /// A model that differs in one part.
     ReloadPart(Part, Box<Gateway>),
+    /// The model in force, with other lists at an interface.
+    AttachLists(Box<Gateway>),
     InsertRules(String, AclEdit),
     DeleteRules(String, AclEdit),
     ReplaceRules(String, AclEdit),
@@ -51,6 +53,7 @@ impl Change {
     pub const NAMES: &[&str] = &[
         "reload",
         "reload-same",
+        "attach-lists",
         "insert-rules",
         "delete-rules",
         "replace-rules",
@@ -78,6 +81,7 @@ impl Change {
             Change::Reload(_) => "reload",
             Change::ReloadSame(_) => "reload-same",
             Change::ReloadPart(part, _) => part.name(),
+            Change::AttachLists(_) => "attach-lists",
             Change::InsertRules(..) => "insert-rules",
             Change::DeleteRules(..) => "delete-rules",
             Change::ReplaceRules(..) => "replace-rules",
@@ -104,7 +108,9 @@ impl Change {
     /// Describes the change for a failure's report.
     pub fn line(&self) -> String {
         match self {
-            Change::Reload(_) | Change::ReloadSame(_) | Change::ReloadPart(..) => self.name().to_owned(),
+            Change::Reload(_) | Change::ReloadSame(_) | Change::ReloadPart(..) | Change::AttachLists(_) => {
+                self.name().to_owned()
+            }
             other => format!("{other:?}"),
         }
     }
@@ -113,7 +119,10 @@ impl Change {
     pub fn apply(&self, side: &mut Side, time: &mut u64) -> String {
         let (said, harness) = (AclSaid { source: "test".into(), time: 1 }, &mut side.harness);
         match self {
-            Change::Reload(model) | Change::ReloadSame(model) | Change::ReloadPart(_, model) => side.reload(model),
+            Change::Reload(model)
+            | Change::ReloadSame(model)
+            | Change::ReloadPart(_, model)
+            | Change::AttachLists(model) => side.reload(model),
             Change::InsertRules(list, edit)
             | Change::DeleteRules(list, edit)
             | Change::ReplaceRules(list, edit)
@@ -191,6 +200,14 @@ impl Change {
             33 => Change::Connect(link),
             34 => Change::Bound(port, random.chance(0.3).then(|| random.below(60) as usize)),
             35 => Change::Flush,
+            36 => {
+                let mut model = model.clone();
+                let names = model.acls.iter().filter(|_| random.chance(0.4)).map(|list| list.name.as_str().into());
+                let lists: Arc<[Arc<str>]> = names.collect();
+                let interface = random.below(model.interfaces.len() as u64) as usize;
+                model.interfaces[interface].access.live_lists[random.below(2) as usize] = Some(lists);
+                Change::AttachLists(Box::new(model))
+            }
             _ => Change::Wait(wait(random, model)),
         }
     }

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use weir_base::random::Random;
 use weir_packet::checksum::Delta;
 use weir_plane::model::{
-    AclAction, AclRule, Addresses, Gateway, Group, IpFamily, MssClamp, NatIndex, NatList, NatRule, NatTarget, NatVerb,
-    Origin, Ports, Transport,
+    AclAction, AclRule, Addresses, Gateway, Group, IpFamily, MssClamp, NatFiltering, NatIndex, NatList, NatMapping,
+    NatRule, NatTarget, NatVerb, Origin, Ports, Transport,
 };
 
 use crate::gateway::{Links, PORTS, REMOTE, between, net, pick, prefix, remote};
@@ -21,7 +21,18 @@ pub fn translators(random: &mut Random, links: &Links, model: &mut Gateway) {
         let rules: Vec<NatRule> = (0..between(random, 1, 5)).map(|_| rule(random, links)).collect();
         let mss_clamp = pick(random, &[None, Some(MssClamp::Mtu), Some(MssClamp::Value(1000))]);
         let name = format!("n{number}");
-        model.nat.push(NatList { name, rules: rules.into(), mss_clamp, origin: Origin::default() });
+        let filtering = pick(random, &[NatFiltering::EndpointDependent, NatFiltering::EndpointIndependent]);
+        let mapping =
+            if random.chance(0.4) { NatMapping::EndpointIndependent(filtering) } else { NatMapping::default() };
+        model.nat.push(NatList {
+            name,
+            rules: rules.into(),
+            mss_clamp,
+            mapping,
+            log: false,
+            ipfix: None,
+            origin: Origin::default(),
+        });
     }
     for interface in &mut model.interfaces {
         interface.nat = random.chance(0.35).then(|| NatIndex(random.below(2) as u16));
@@ -103,9 +114,22 @@ fn rule(random: &mut Random, links: &Links) -> NatRule {
     let to = if to_interface { Addresses::Any } else { to };
     let matches = AclRule { family: Some(family), from, to, transport, ..AclRule::all(AclAction::Permit, Origin(0)) };
     let preserve = matches!(verb, NatVerb::Source | NatVerb::Both) && random.chance(0.5);
+    let log = verb != NatVerb::Keep && random.chance(0.2);
     let limited = verb == NatVerb::Source && random.chance(0.3);
     let limit_per_address = limited.then(|| between(random, 1, 4) as u32);
-    NatRule { verb, matches, to_interface, source, destination, preserve, limit_per_address, comment: None }
+    let parity = matches!(verb, NatVerb::Source | NatVerb::Both) && random.chance(0.2);
+    NatRule {
+        verb,
+        matches,
+        to_interface,
+        source,
+        destination,
+        preserve,
+        parity,
+        log,
+        limit_per_address,
+        comment: None,
+    }
 }
 
 /// Returns the reply to a frame that left: with the checksum as right as it was. `None`: it is no packet of TCP, UDP or echo.

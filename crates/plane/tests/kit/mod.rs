@@ -8,6 +8,7 @@ pub mod acl;
 pub mod esp;
 pub mod link;
 pub mod spd;
+pub mod tunnel;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -24,9 +25,9 @@ use weir_packet::wire::ethernet::ethertype;
 use weir_plane::harness::{Harness, Options, Outcome, Verdict};
 use weir_plane::model::{
     Access, AclAction, AclRule, Address, Buffers, FlowTable, Gateway, IcmpLimits, Interface, InterfaceIndex,
-    InterfaceKind, Limits, LineCard, Match, Mechanism, NatIndex, NatList, NatRule, NatTarget, NatVerb, Neighbor,
-    NextHop, Origin, Origins, PerFamily, Place, Route, RouteTarget, SavIndex, SavLayout, SavPolicy, SavRule, SavRules,
-    Scope, Tag, Vrf, VrfIndex, Workers,
+    InterfaceKind, Limits, LineCard, Match, Mechanism, NatFiltering, NatIndex, NatList, NatMapping, NatRule, NatTarget,
+    NatVerb, Neighbor, NextHop, Origin, Origins, PerFamily, Place, Route, RouteTarget, SavIndex, SavLayout, SavPolicy,
+    SavRule, SavRules, Scope, Tag, Tunnel, Vrf, VrfIndex, Workers,
 };
 use weir_plane::reason::Reason;
 use weir_plane::stats::Conservation;
@@ -149,6 +150,12 @@ impl Build {
         self.add_interface(name, kind, Some(mac), addresses)
     }
 
+    /// A tunnel to another host.
+    pub fn tunnel(self, name: &str, tunnel: Tunnel, addresses: &[&str]) -> Build {
+        let mac = own_mac(self.0.interfaces.len());
+        self.add_interface(name, InterfaceKind::Tunnel(tunnel), Some(mac), addresses).mtu(1500 - tunnel.overhead())
+    }
+
     /// `tags`: VLAN id, or outer and inner id: then the outer tag is an 802.1ad one.
     pub fn vlan(self, name: &str, parent: &str, tags: &[u16], addresses: &[&str]) -> Build {
         let parent = self.interface(parent);
@@ -201,6 +208,12 @@ impl Build {
         self
     }
 
+    /// Has inside endpoints keep their outside endpoints by the last list that was added.
+    pub fn endpoint_independent(mut self, filtering: NatFiltering) -> Build {
+        self.0.nat.last_mut().expect("a list of rules").mapping = NatMapping::EndpointIndependent(filtering);
+        self
+    }
+
     /// A rule about all packets, named by an interface.
     pub fn nat(mut self, interface: &str, verb: NatVerb, source: Option<NatTarget>) -> Build {
         let rule = NatRule {
@@ -210,6 +223,8 @@ impl Build {
             source,
             destination: None,
             preserve: false,
+            parity: false,
+            log: false,
             limit_per_address: None,
             comment: None,
         };
@@ -218,6 +233,9 @@ impl Build {
             name: interface.into(),
             rules: vec![rule].into(),
             mss_clamp: None,
+            mapping: NatMapping::default(),
+            log: false,
+            ipfix: None,
             origin: Origin::default(),
         });
         let at = self.interface(interface).0 as usize;
@@ -332,12 +350,17 @@ impl Build {
 
     /// The gateway, strict about neighbours.
     pub fn rig(self) -> Rig {
-        Rig::new(self.0, false)
+        self.rig_of_seed(7)
+    }
+
+    /// The gateway, whose random numbers are of a seed.
+    pub fn rig_of_seed(self, seed: u64) -> Rig {
+        Rig::new(self.0, Options { seed, invent_neighbors: false })
     }
 
     /// The gateway, making up the hardware addresses of neighbours.
     pub fn inventive(self) -> Rig {
-        Rig::new(self.0, true)
+        Rig::new(self.0, Options { seed: 7, invent_neighbors: true })
     }
 }
 
@@ -392,8 +415,8 @@ pub struct Passage {
 }
 
 impl Rig {
-    pub fn new(model: Gateway, invent_neighbors: bool) -> Rig {
-        let harness = Harness::new(model, Options { seed: 7, invent_neighbors }).unwrap();
+    pub fn new(model: Gateway, options: Options) -> Rig {
+        let harness = Harness::new(model, options).unwrap();
         let mut rig = Rig { harness, sent: Sent::default(), room: Arc::new(Mutex::new(usize::MAX)), now: 0 };
         rig.advance(1);
         rig.connect();
@@ -759,7 +782,7 @@ impl Seen {
         assert_eq!(self.ttl, 64);
     }
 
-    /// From whom, type, code, the rest of the header.
+    /// Checks the source, type, code and the rest of the header.
     #[track_caller]
     pub fn assert_icmp(&self, from: &str, kind: u8, code: u8, rest: u32) {
         assert_eq!((self.source, self.icmp), (ip(from), Some((kind, code, rest))));

@@ -29,7 +29,7 @@ pub(super) enum Error {
     /// There is no gateway to connect to, or it refuses the request.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// Nobody reads what is written.
+    /// The reader has closed the pipe.
     #[error("standard output was closed")]
     Closed,
 }
@@ -44,7 +44,9 @@ impl Error {
             Error::Client(error) => match error {
                 ClientError::NoGateway { .. } | ClientError::NotOurs(_) | ClientError::Late { .. } => Exit::NoGateway,
                 ClientError::Answer { .. } => Exit::Failed,
-                ClientError::Refused(_) if error.invalid_configuration().is_some() => Exit::InvalidConfig,
+                ClientError::Refused(_) if error.invalid_configuration().or(error.edits_lost()).is_some() => {
+                    Exit::InvalidConfig
+                }
                 ClientError::Refused(_) => Exit::Failed,
             },
             // The reader closed the pipe because it had enough.

@@ -16,6 +16,9 @@ use crate::render::reloaded::Reloaded;
 pub struct Reload {
     #[command(flatten)]
     connection: Connection,
+    /// End the live edits that do not apply to the configuration, though more packets may pass without them
+    #[arg(long)]
+    drop_changes: bool,
     /// Write what changed, or the findings, as JSON
     #[arg(long)]
     json: bool,
@@ -25,7 +28,7 @@ impl Reload {
     pub(super) fn run(&self) -> Result<(), Error> {
         let client = self.connection.client();
         let colour = colour(std::io::stderr().is_terminal());
-        let answer = client.post("/v1/reload", &ReloadRequest { colour });
+        let answer = client.post("/v1/reload", &ReloadRequest { colour, drop_changes: self.drop_changes });
         if let Some(refusal) = answer.as_ref().err().and_then(|error| error.invalid_configuration()) {
             // As `weir check` does.
             match &refusal.check {
@@ -33,6 +36,11 @@ impl Reload {
                 _ => {
                     let _ = std::io::stderr().write_all(refusal.findings.as_bytes());
                 }
+            }
+        }
+        if let Some(refusal) = answer.as_ref().err().and_then(|error| error.edits_lost()) {
+            for problem in &refusal.problems {
+                let _ = writeln!(std::io::stderr(), "! {problem}");
             }
         }
         let json = answer?;

@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use weir_base::affinity;
+use weir_plane::engine::LostEdit;
 use weir_plane::model::Sampler;
 
 use super::configuration;
@@ -306,9 +307,10 @@ fn failed(error: impl std::error::Error) -> Error {
 
 /// Handles SIGHUP. No client waits for an answer: findings go to standard error, as those of the start did.
 fn reload(gateway: &Running) {
-    let findings = match gateway.reload() {
+    let findings = match gateway.reload(LostEdit::Refuse) {
         Ok(reloaded) => reloaded.warnings.map(|warnings| warnings.text),
         Err(ReloadError::Invalid(loaded)) => Some(loaded.text(colour(std::io::stderr().is_terminal()))),
+        Err(ReloadError::EditsLost(lines)) => Some(lines.iter().map(|line| format!("! {line}\n")).collect()),
         Err(_) => None,
     };
     if let Some(findings) = findings {

@@ -15,6 +15,7 @@ use crate::render::alarms::Alarms;
 use crate::render::allowlists::Allowlists;
 use crate::render::bindings::Bindings;
 use crate::render::buffers::Buffers;
+use crate::render::changes::Changes;
 use crate::render::crypto::Crypto;
 use crate::render::errors::Errors;
 use crate::render::ethertypes::Ethertypes;
@@ -32,6 +33,7 @@ use crate::render::sav::entries::Entries;
 use crate::render::spd::Spds;
 use crate::render::tables::Tables;
 use crate::render::trace::Traces;
+use crate::render::tunnels::Tunnels;
 use crate::render::version::Version;
 use crate::render::{self, Report};
 
@@ -96,6 +98,12 @@ enum What {
         #[arg(long, value_name = "SECONDS", requires = "list", num_args = 0..=1, default_missing_value = "1", value_parser = seconds)]
         rates: Option<Duration>,
     },
+    /// Live edits, which a reload applies to the new file
+    Changes {
+        /// Only the first so many; 1000 unless given
+        #[arg(long, value_name = "N")]
+        limit: Option<usize>,
+    },
     /// Lists of sources that interfaces let pass, and how many did
     Allowlists,
     /// Which hardware addresses may use which addresses of IP, and how many packets did
@@ -122,6 +130,8 @@ enum What {
         /// Only this pair
         name: Option<String>,
     },
+    /// Tunnels: their ends, identifiers, path MTUs and counters
+    Tunnels,
     /// The engines of IPsec, and how many SAs use each
     Crypto,
     /// Translation of addresses: rules and what they matched, translations, outside addresses in use, or inside addresses
@@ -217,6 +227,10 @@ impl Show {
                     Some(time) => asker.rates(&target, *time),
                 }
             }
+            What::Changes { limit } => {
+                let limit = limit.map(|limit| limit.to_string());
+                asker.show::<Changes>(&target("/v1/show/changes", [("limit", limit)]))
+            }
             What::Allowlists => asker.show::<Allowlists>("/v1/show/allowlists"),
             What::Bindings => asker.show::<Bindings>("/v1/show/bindings"),
             What::Ethertypes => asker.show::<Ethertypes>("/v1/show/ethertypes"),
@@ -236,6 +250,7 @@ impl Show {
                     Format::Conntrack => print(&asker.client.show::<Flows>(&target)?.0.conntrack()),
                 }
             }
+            What::Tunnels => asker.show::<Tunnels>("/v1/show/tunnels"),
             What::Crypto => asker.show::<Crypto>("/v1/show/crypto"),
             What::Sa { name } => asker.show::<Sas>(&target("/v1/show/sa", [("name", name.clone())])),
             What::Nat { what: Nat::Rules, .. } => asker.show::<NatRules>("/v1/show/nat/rules"),

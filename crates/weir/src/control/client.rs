@@ -267,4 +267,12 @@ impl ClientError {
             _ => None,
         }
     }
+
+    /// The refusal of a configuration to which live edits do not apply, if that is what it is.
+    pub fn edits_lost(&self) -> Option<&Refusal> {
+        match self {
+            ClientError::Refused(refusal) if refusal.kind == Kind::EditsLost => Some(refusal),
+            _ => None,
+        }
+    }
 }

@@ -61,7 +61,10 @@ fn printed(gateway: &Gateway) -> Printed {
     });
     let nats = gateway.nat.iter().map(|list| {
         let rules = list.rules.iter().map(|rule| nat::Rule::of(rule, name).to_string());
-        (format!("nat {}", list.name), rules.chain([format!("{:?}", list.mss_clamp)]).collect())
+        (
+            format!("nat {}", list.name),
+            rules.chain([format!("{:?}", (list.mss_clamp, list.mapping, list.log, list.ipfix))]).collect(),
+        )
     });
     let spds = gateway.spds.iter().map(|spd| {
         let rules = spd.rules.iter().map(|rule| spd::Rule::of(rule, |sa| sa_name(gateway, sa)).to_string());

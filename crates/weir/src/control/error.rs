@@ -18,6 +18,9 @@ pub enum ReloadError {
     /// The configuration is invalid; its findings say why.
     #[error("the configuration is invalid; the old one goes on")]
     Invalid(Box<Loaded>),
+    /// Live edits do not apply to the configuration, and more packets might pass without them: a line for each.
+    #[error("{}", edits_lost(.0))]
+    EditsLost(Vec<String>),
     /// Something changed that a running gateway cannot change.
     #[error("{0}; the old configuration goes on")]
     NeedsRestart(String),
@@ -27,4 +30,15 @@ pub enum ReloadError {
     /// It could not be run.
     #[error("{0}; the old configuration goes on")]
     Failed(String),
+}
+
+fn edits_lost(lines: &[String]) -> String {
+    let edits = match lines.len() {
+        1 => "a live edit does",
+        _ => "live edits do",
+    };
+    format!(
+        "{edits} not apply to the configuration; the old one goes on; add the edits to the file, or end them with \
+         `weir reload --drop-changes`"
+    )
 }

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use ipnet::IpNet;
 use weir_plane::alarm;
 use weir_plane::compile::{Edit, Edited, EntryKey, Names, Problem, SavError, StageError};
+use weir_plane::engine::LostEdit;
 use weir_plane::model::{IpFamily, SavAction};
 use weir_plane::stats;
 
@@ -13,9 +14,11 @@ use super::nat;
 use super::refusal::{Kind, Refusal};
 use super::{Clear, Gateway, ReloadError, UnknownNode, acl};
 use crate::config;
+use crate::render::acl::attached::Attached;
 use crate::render::acl::changed::{Changed, Regrouped, Restored};
 use crate::render::acl::rules::Rules;
 use crate::render::acl::{Acls, Chain};
+use crate::render::changes::Changes;
 use crate::render::crypto::Crypto;
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::reloaded::{Findings, Reloaded};
@@ -179,6 +182,21 @@ impl Gateway for Fake {
         Ok(changed(list, source, text.lines().count()))
     }
 
+    fn attach_acl(
+        &self,
+        list: &str,
+        request: &acl::attached::AttachRequest,
+        attach: bool,
+    ) -> Result<Attached, Box<Refusal>> {
+        self.note(format!("attach {list} {attach} {request:?}"));
+        let (interface, direction) = (request.interface.clone(), request.direction.name().to_owned());
+        Ok(Attached { interface, direction, list: list.to_owned(), attached: attach, lists: vec![list.to_owned()] })
+    }
+
+    fn changes(&self, _: usize) -> Changes {
+        Changes::default()
+    }
+
     fn remove_acl(&self, list: &str) -> Result<(), Box<Refusal>> {
         if list == "edge-in" {
             return Err(Refusal::new(Kind::InUse, "wan names it").into());
@@ -245,6 +263,10 @@ impl Gateway for Fake {
         sample::sas()
     }
 
+    fn tunnels(&self) -> Vec<stats::TunnelStats> {
+        sample::tunnels()
+    }
+
     fn crypto(&self) -> Crypto {
         // Those of any CPU.
         let engines = weir_crypto::engines::known();
@@ -289,7 +311,7 @@ impl Gateway for Fake {
         self.note(format!("clear {what:?}"));
     }
 
-    fn reload(&self) -> Result<Reloaded, ReloadError> {
+    fn reload(&self, _: LostEdit) -> Result<Reloaded, ReloadError> {
         let text = self.configuration.lock().unwrap().clone();
         if text == "panic" {
             panic!("asked for");

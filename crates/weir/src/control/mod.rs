@@ -26,12 +26,15 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use weir_plane::alarm;
 use weir_plane::compile::{Edit, Edited, EntryKey, Names, SavError, StageError};
+use weir_plane::engine::LostEdit;
 use weir_plane::model::SavAction;
 use weir_plane::stats;
 
+use crate::render::acl::attached::Attached;
 use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::Rules;
 use crate::render::acl::{Acls, Chain};
+use crate::render::changes::Changes;
 use crate::render::crypto::Crypto;
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::reloaded::Reloaded;
@@ -103,6 +106,18 @@ pub trait Gateway: Send + Sync + 'static {
     /// # Errors
     /// When a rule is wrong, there is a list or there is none, other than expected, or there is no room.
     fn put_acl(&self, list: &str, put: &Put<'_>) -> Result<Changed, Box<Refusal>>;
+    /// Attaches an access list to an interface, or detaches it.
+    ///
+    /// # Errors
+    /// When there is no such list or interface, or the interface has the list already, or not.
+    fn attach_acl(
+        &self,
+        list: &str,
+        request: &acl::attached::AttachRequest,
+        attach: bool,
+    ) -> Result<Attached, Box<Refusal>>;
+    /// The live edits, `most` at most.
+    fn changes(&self, most: usize) -> Changes;
     /// Has an access list gone that was made while the gateway ran.
     ///
     /// # Errors
@@ -136,6 +151,8 @@ pub trait Gateway: Send + Sync + 'static {
     fn clear_flows(&self, filter: Option<&str>) -> Result<usize, Box<Refusal>>;
     /// The pairs of SAs.
     fn sas(&self) -> Vec<stats::SaStats>;
+    /// The tunnels.
+    fn tunnels(&self) -> Vec<stats::TunnelStats>;
     /// The engines of IPsec.
     fn crypto(&self) -> Crypto;
     /// The lists of rules that translate.
@@ -186,7 +203,7 @@ pub trait Gateway: Send + Sync + 'static {
     ///
     /// # Errors
     /// When the configuration is invalid or cannot be run; the old one goes on.
-    fn reload(&self) -> Result<Reloaded, ReloadError>;
+    fn reload(&self, lost: LostEdit) -> Result<Reloaded, ReloadError>;
 }
 
 /// What can be cleared.
@@ -209,6 +226,10 @@ pub enum Clear {
     Bindings,
     /// The counters of frames that interfaces refuse for their ethertype
     Ethertypes,
+    /// The counters of SAs
+    Sa,
+    /// The counters of SPDs and of their caches
+    Spd,
     /// Traced packets, and what is still to be traced
     Trace,
     /// Neighbours that were learned: they are asked for again when somebody wants them
@@ -244,9 +265,12 @@ pub struct ClearRequest {
 
 /// The body of `POST /v1/reload`; may be left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ReloadRequest {
     /// Colour the findings' text.
     #[serde(default)]
     pub colour: bool,
+    /// Live edits that do not apply end, though more packets may pass without them.
+    #[serde(default)]
+    pub drop_changes: bool,
 }

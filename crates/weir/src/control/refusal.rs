@@ -54,6 +54,8 @@ pub enum Kind {
     NoRoom,
     /// The configuration is invalid.
     InvalidConfiguration,
+    /// Live edits do not apply to the configuration.
+    EditsLost,
     /// The configuration needs a gateway that is started anew.
     NeedsRestart,
     /// It was tried and failed.
@@ -76,7 +78,7 @@ impl Kind {
             Kind::NeedsRestart | Kind::NotATable | Kind::Conflict | Kind::InUse => 409,
             Kind::TooLarge => 413,
             Kind::UnknownFormat => 415,
-            Kind::InvalidConfiguration | Kind::InvalidEntries | Kind::InvalidRules => 422,
+            Kind::InvalidConfiguration | Kind::EditsLost | Kind::InvalidEntries | Kind::InvalidRules => 422,
             Kind::Failed => 500,
             Kind::NoRoom => 507,
         }
@@ -133,6 +135,10 @@ impl Refusal {
                 findings: loaded.text(colour),
                 check: RawValue::from_string(loaded.json()).ok(),
                 ..Refusal::new(Kind::InvalidConfiguration, message)
+            },
+            ReloadError::EditsLost(lines) => Refusal {
+                problems: lines.iter().map(|line| Remark { message: line.clone(), ..Remark::default() }).collect(),
+                ..Refusal::new(Kind::EditsLost, message)
             },
             ReloadError::NeedsRestart(_) => Refusal::new(Kind::NeedsRestart, message),
             ReloadError::NoFile | ReloadError::Failed(_) => Refusal::new(Kind::Failed, message),

@@ -1,5 +1,7 @@
 //! The real gateway behind the control socket.
 
+mod edits;
+
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,27 +12,29 @@ use weir_base::clock::{Clock, Time};
 use weir_base::random::Entropy;
 use weir_plane::alarm::{self, Alarms};
 use weir_plane::compile::{Edit, Edited, EntryKey, Names, SavError, StageError, TableFull};
-use weir_plane::engine::{self, Engine, EngineError};
+use weir_plane::engine::{self, Engine, EngineError, LostEdit};
 use weir_plane::model::{self, Origins, SavAction};
 use weir_plane::node::Node;
 use weir_plane::stats;
 
+use super::acl::attached::{AttachRequest, Attachments};
 use super::acl::live::Put;
-use super::differences::differences;
 use super::flows;
-use super::refusal::{Kind, Refusal};
+use super::refusal::Refusal;
 use super::{Clear, Gateway, ReloadError, UnknownNode, acl, nat, traced};
-use crate::config::{self, Metrics, Service};
+use crate::config::{Metrics, Service};
 use crate::notify;
 use crate::render::Report as _;
+use crate::render::acl::attached::Attached;
 use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::Rules;
 use crate::render::acl::{Acls, Chain};
+use crate::render::changes::Changes;
 use crate::render::crypto::Crypto;
 use crate::render::matched::Matched;
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::number::plural;
-use crate::render::reloaded::{Findings, Lost, Reloaded};
+use crate::render::reloaded::Reloaded;
 use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::entries::overlap;
 use crate::render::sav::learned::Learned;
@@ -57,8 +61,10 @@ pub struct Running {
     alarms: Mutex<Alarms>,
     /// Sequence numbers of outbound SAs.
     reservations: Mutex<Reservations>,
-    /// Live changes of NAT rules. Changed by who holds `reloading` alone.
+    /// Live edits of NAT rules. Changed by who holds `reloading` alone.
     nat: Mutex<nat::Lists>,
+    /// Live edits of the lists of interfaces, likewise.
+    attached: Mutex<Attachments>,
 }
 
 /// Why a gateway did not start.
@@ -120,6 +126,7 @@ impl Running {
             alarms: Mutex::default(),
             reservations: Mutex::new(reservations),
             nat: Mutex::default(),
+            attached: Mutex::default(),
         })
     }
 
@@ -325,7 +332,16 @@ impl Gateway for Running {
         result
     }
 
+    fn attach_acl(&self, list: &str, request: &AttachRequest, attach: bool) -> Result<Attached, Box<Refusal>> {
+        self.change_attached(list, request, attach)
+    }
+
+    fn changes(&self, most: usize) -> Changes {
+        self.live_edits(most)
+    }
+
     fn remove_acl(&self, list: &str) -> Result<(), Box<Refusal>> {
+        let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         let result = acl::live::remove(&self.engine, list);
         match &result {
             Ok(()) => tracing::info!("acl {list}: removed"),
@@ -380,6 +396,10 @@ impl Gateway for Running {
 
     fn sas(&self) -> Vec<stats::SaStats> {
         self.engine.sas()
+    }
+
+    fn tunnels(&self) -> Vec<stats::TunnelStats> {
+        self.engine.tunnels()
     }
 
     fn crypto(&self) -> Crypto {
@@ -457,6 +477,8 @@ impl Gateway for Running {
             Clear::Allowlists => engine::Clear::Allowlists,
             Clear::Bindings => engine::Clear::Bindings,
             Clear::Ethertypes => engine::Clear::Ethertypes,
+            Clear::Sa => engine::Clear::Sa,
+            Clear::Spd => engine::Clear::Spd,
             Clear::Trace => engine::Clear::Trace,
             Clear::Neighbors => engine::Clear::Neighbors,
             Clear::All => engine::Clear::All,
@@ -465,12 +487,12 @@ impl Gateway for Running {
         });
     }
 
-    fn reload(&self) -> Result<Reloaded, ReloadError> {
+    fn reload(&self, lost: LostEdit) -> Result<Reloaded, ReloadError> {
         let file = self.file.as_deref().ok_or(ReloadError::NoFile)?;
         // It guards no value that a panic could have left half-written.
         let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         let mut told = Told::of_a_reload(self);
-        let result = self.reload_from(file);
+        let result = self.reload_from(file, lost);
         match &result {
             Ok(reloaded) => {
                 let routes = plural(reloaded.routes as u64, "route");
@@ -482,93 +504,6 @@ impl Gateway for Running {
             }
         }
         result
-    }
-}
-
-impl Running {
-    fn nat_so_far(&self) -> MutexGuard<'_, nat::Lists> {
-        // It is replaced as a whole.
-        self.nat.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Puts changes of NAT rules into force: the model with them is compiled as at a reload.
-    fn edit_nat(
-        &self,
-        list: &str,
-        edit: impl FnOnce(&nat::Lists, &model::Gateway) -> Result<(model::Gateway, nat::Lists, NatChanged), Box<Refusal>>,
-    ) -> Result<NatChanged, Box<Refusal>> {
-        let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
-        let (lists, before) = (self.nat_so_far().clone(), self.engine.model());
-        let result = edit(&lists, &before).and_then(|(gateway, lists, changed)| {
-            let origins = gateway.origins.clone();
-            let refused = |error: EngineError| {
-                let message = format!("{}; nothing was changed", placed(&error, &origins));
-                Box::new(Refusal::new(Kind::NoRoom, message))
-            };
-            let reloaded = self.engine.reload(gateway).map_err(refused)?;
-            *self.nat_so_far() = lists;
-            Ok(NatChanged { translations: reloaded.translations, ..changed })
-        });
-        match &result {
-            Ok(changed) => tracing::info!("{}", nat::summary(changed)),
-            Err(refusal) => tracing::warn!("nat {list}: nothing changed: {}", refusal.for_log()),
-        }
-        result
-    }
-
-    fn reload_from(&self, file: &Path) -> Result<Reloaded, ReloadError> {
-        let mut loaded = config::load(file);
-        let Some(mut gateway) = loaded.gateway.take() else { return Err(ReloadError::Invalid(Box::new(loaded))) };
-        if loaded.service != self.service {
-            let what = "the user or group of `[service]` cannot change while the gateway runs: restart it";
-            return Err(ReloadError::NeedsRestart(what.to_owned()));
-        }
-        if loaded.metrics != self.metrics {
-            let what = "`[metrics]` cannot change while the gateway runs: restart it";
-            return Err(ReloadError::NeedsRestart(what.to_owned()));
-        }
-        let (origins, samplers) = (gateway.origins.clone(), gateway.samplers.clone());
-        let state = gateway.ipsec.state.clone();
-        // What is told of lost changes names interfaces by it. Only reloads put another into force.
-        let before = self.engine.model();
-        let (nat, lost_nat) = self.nat_so_far().carry(&mut gateway);
-        let engine::Reloaded {
-            generation,
-            added,
-            removed,
-            changed,
-            routes: (routes, routes_before),
-            lost,
-            translations,
-        } = self.engine.reload_after(gateway, |numbers| self.reservations().step(state.as_deref(), numbers)).map_err(
-            |error| match &error {
-                EngineError::NeedsRestart { .. } => ReloadError::NeedsRestart(error.to_string()),
-                _ => ReloadError::Failed(placed(&error, &origins)),
-            },
-        )?;
-        *self.nat_so_far() = nat;
-        self.sampler.follow(&samplers);
-        let lists = differences(&before, &self.engine.model());
-        let with = |names: Vec<String>, lists: Vec<String>| {
-            names.into_iter().map(|name| format!("interface {name}")).chain(lists).collect()
-        };
-        let warnings = Findings::of(&loaded);
-        let lost = lost.into_iter().map(|edits| acl::live::lost(&before, edits));
-        let lost: Vec<Lost> = lost.chain(lost_nat).collect();
-        for line in lost.iter().flat_map(Lost::lines) {
-            tracing::warn!("{line}");
-        }
-        Ok(Reloaded {
-            generation,
-            added: with(added, lists.added),
-            removed: with(removed, lists.removed),
-            changed: with(changed, lists.changed),
-            lost,
-            translations,
-            routes,
-            routes_before,
-            warnings,
-        })
     }
 }
 

@@ -16,6 +16,7 @@ use axum::routing::{get, post, put};
 use axum::{Extension, Router};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use weir_plane::engine::LostEdit;
 
 use super::refusal::{Kind, Refusal};
 use super::{Clear, ClearRequest, Gateway, ReloadRequest, TraceRequest};
@@ -32,6 +33,7 @@ use crate::render::samplers::Samplers;
 use crate::render::sas::Sas;
 use crate::render::sav::Sav;
 use crate::render::spd::Spds;
+use crate::render::tunnels::Tunnels;
 use crate::render::{self, Report};
 use crate::render::{buffers, errors, interfaces, neighbors, routes, runtime, tables};
 
@@ -121,6 +123,7 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/show/ethertypes", get(|g| show(g, |g| Ethertypes::new(g.ethertypes()))))
         .route("/v1/show/flows", get(show_flows))
         .route("/v1/show/sa", get(show_sas))
+        .route("/v1/show/tunnels", get(|g| show(g, |g| Tunnels::new(g.tunnels()))))
         .route("/v1/show/crypto", get(|g| show(g, |g| g.crypto())))
         .route("/v1/show/nat/rules", get(|g| show(g, |g| NatRules::new(g.nat_lists()))))
         .route("/v1/show/nat/pools", get(|g| show(g, |g| Pools::new(g.nat_pools()))))
@@ -128,6 +131,7 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/show/nat/users", get(show_nat_users))
         .route("/v1/show/spd", get(|g| show(g, |g| Spds::new(g.spds()))))
         .route("/v1/show/spd/{name}", get(show_spd))
+        .route("/v1/show/changes", get(show_changes))
         .route("/v1/show/alarms", get(|g| show(g, |g| Alarms::new(&g.alarms()))))
         .route("/v1/show/sav/{policy}", get(sav::show_entries))
         .route("/v1/sav/dry-run", get(sav::dry_run))
@@ -137,6 +141,8 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/acl", get(|g| show(g, |g| g.acls())))
         .route("/v1/acl/{list}", get(acl::show).put(acl::put).delete(acl::remove))
         .route("/v1/acl/{list}/changes", post(acl::change))
+        .route("/v1/acl/{list}/attach", post(acl::attach))
+        .route("/v1/acl/{list}/detach", post(acl::detach))
         .route("/v1/nat/{list}", put(acl::put_nat))
         .route("/v1/nat/{list}/changes", post(acl::change_nat))
         .route("/v1/group/{name}", put(acl::group).delete(acl::restore_group))
@@ -257,6 +263,21 @@ async fn show_nat_users(State(gateway): State<Shared>, query: Result<Query<Wante
     Ok(document(200, &Users::new(users)))
 }
 
+/// Live edits that are shown without a limit in the query.
+const EDITS: usize = 1000;
+
+/// The query of live edits.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Most {
+    limit: Option<usize>,
+}
+
+async fn show_changes(gateway: State<Shared>, query: Result<Query<Most>, QueryRejection>) -> Answer {
+    let most = asked(query)?.limit.unwrap_or(EDITS);
+    show(gateway, move |g| g.changes(most)).await
+}
+
 async fn add_trace(State(gateway): State<Shared>, body: Result<Bytes, BytesRejection>) -> Answer {
     let TraceRequest { node, count } = parsed(&received(body)?)?;
     if count == 0 {
@@ -288,8 +309,10 @@ async fn clear(State(gateway): State<Shared>, body: Result<Bytes, BytesRejection
 
 async fn reload(State(gateway): State<Shared>, body: Result<Bytes, BytesRejection>) -> Answer {
     let body = received(body)?;
-    let ReloadRequest { colour } = if body.is_empty() { ReloadRequest::default() } else { parsed(&body)? };
-    apart(gateway, move |g| match g.reload() {
+    let ReloadRequest { colour, drop_changes } =
+        if body.is_empty() { ReloadRequest::default() } else { parsed(&body)? };
+    let lost = if drop_changes { LostEdit::Drop } else { LostEdit::Refuse };
+    apart(gateway, move |g| match g.reload(lost) {
         Ok(reloaded) => Ok(document(200, &reloaded)),
         Err(error) => Err(Refused::from(Refusal::of_reload(&error, colour))),
     })

@@ -6,6 +6,7 @@ pub mod alarms;
 pub mod allowlists;
 pub mod bindings;
 pub mod buffers;
+pub mod changes;
 pub mod crypto;
 pub mod errors;
 pub mod ethertypes;
@@ -32,6 +33,7 @@ pub mod table;
 pub mod tables;
 pub mod time;
 pub mod trace;
+pub mod tunnels;
 pub mod version;
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use weir_packet::wire::protocol;
 use weir_plane::engine::endpoint;
-use weir_plane::model::MssClamp;
+use weir_plane::model::{MssClamp, NatFiltering, NatMapping};
 use weir_plane::stats;
 
 use super::Report;
@@ -31,10 +31,23 @@ pub struct List {
     /// The greatest segment size in SYN segments of its translations: octets, or `mtu`.
     #[serde(rename = "mss-clamp")]
     pub mss_clamp: Option<Clamp>,
+    /// Whether inside endpoints keep their outside endpoints: `endpoint-dependent` or `endpoint-independent`.
+    #[serde(default)]
+    pub mapping: String,
+    /// Packets from which outside endpoints reach inside endpoints, in the same words.
+    #[serde(default)]
+    pub filtering: String,
     /// Its rules, in order.
     pub rules: Vec<Rule>,
     /// Where it was declared.
     pub origin: String,
+}
+
+const INDEPENDENT: &str = "endpoint-independent";
+
+/// The word for what depends on endpoints, or does not.
+fn dependence(is_independent: bool) -> String {
+    if is_independent { INDEPENDENT.to_owned() } else { "endpoint-dependent".to_owned() }
 }
 
 /// The greatest segment size in SYN segments.
@@ -107,6 +120,8 @@ impl NatRules {
             name: list.name,
             interfaces: list.interfaces,
             mss_clamp: list.mss_clamp.map(Clamp::new),
+            mapping: dependence(list.mapping != NatMapping::EndpointDependent),
+            filtering: dependence(list.mapping == NatMapping::EndpointIndependent(NatFiltering::EndpointIndependent)),
             rules: list.rules.into_iter().map(rule).collect(),
             origin: list.origin,
         };
@@ -122,10 +137,15 @@ impl Report for NatRules {
             return "no rules translate addresses\n".to_owned();
         }
         let mut text = String::new();
-        for List { name, interfaces, mss_clamp, rules, origin } in &self.lists {
+        for List { name, interfaces, mss_clamp, mapping, filtering, rules, origin } in &self.lists {
             let outside = if interfaces.is_empty() { "no interface".to_owned() } else { interfaces.join(", ") };
             let clamp = mss_clamp.as_ref().map_or_else(String::new, |own| format!(", mss-clamp {own}"));
-            text.push_str(&format!("{name} at {outside}{clamp} ({origin})\n"));
+            let of = |key: &str, word: &str| match word == INDEPENDENT {
+                true => format!(", {key} {word}"),
+                false => String::new(),
+            };
+            let mapping = of("mapping", mapping) + &of("filtering", filtering);
+            text.push_str(&format!("{name} at {outside}{clamp}{mapping} ({origin})\n"));
             let mut table = Table::new(&[
                 ("Id", Align::Right),
                 ("Packets", Align::Right),
@@ -406,7 +426,7 @@ mod tests {
         assert_eq!(
             rules.text(),
             "\
-edge at wan, mss-clamp 1400 (edge.toml:9)
+edge at wan, mss-clamp 1400, mapping endpoint-independent (edge.toml:9)
 Id  Packets  Bytes  Opened  Exhausted  Limited  Clamped  Rule                                                                   Origin
  7       12   1200       3          1        4        2  source ip4 from 10.0.0.0/8 to any as 198.51.100.9 limit-per-address 2  edge.toml:11
 "

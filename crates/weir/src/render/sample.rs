@@ -121,6 +121,7 @@ pub(crate) fn sas() -> Vec<SaStats> {
             exhausted: 0,
             unreserved: 0,
             path_mtu: Some(weir_plane::stats::PathMtu { mtu: 1400, left: std::time::Duration::from_secs(540) }),
+            dummies: 0,
             life: Some(SaLife { age: Duration::from_secs(3700), phase: SaPhase::Soft("time") }),
         }),
         inbound: Some(SaInbound {
@@ -148,6 +149,28 @@ pub(crate) fn sas() -> Vec<SaStats> {
     }]
 }
 
+/// A tunnel that has refused packets.
+pub(crate) fn tunnels() -> Vec<TunnelStats> {
+    let traffic = |packets: u64| Traffic { packets, bytes: packets * 100 };
+    vec![TunnelStats {
+        name: "vx".to_owned(),
+        carrier: weir_packet::tunnel::Carrier::Vxlan,
+        id: weir_packet::tunnel::Id::network(100),
+        port: 4789,
+        local: "198.51.100.1".parse().unwrap(),
+        remote: "203.0.113.1".parse().unwrap(),
+        vrf: "default".to_owned(),
+        mtu: 1450,
+        path_mtu: Some(1400),
+        outbound: traffic(900),
+        inbound: traffic(800),
+        refused: 3,
+        too_long: 2,
+        lowered: 1,
+        origin: "edge.toml:30".to_owned(),
+    }]
+}
+
 /// A rule that translates, a translation of it, and its addresses.
 pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
     let rule = weir_plane::model::NatRule {
@@ -164,6 +187,8 @@ pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
         }),
         destination: None,
         preserve: false,
+        parity: false,
+        log: false,
         limit_per_address: Some(2),
         comment: None,
     };
@@ -183,6 +208,7 @@ pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
         name: "edge".into(),
         interfaces: vec!["wan".into()],
         mss_clamp: Some(weir_plane::model::MssClamp::Value(1400)),
+        mapping: weir_plane::model::NatMapping::EndpointIndependent(Default::default()),
         rules: vec![row],
         origin: "edge.toml:9".into(),
     };

@@ -21,6 +21,7 @@ pub mod sa;
 pub mod sink;
 pub mod spd;
 pub(crate) mod station;
+pub mod tunnel;
 pub mod validation;
 mod way;
 
@@ -47,6 +48,11 @@ use validation::Validation;
 
 /// Packets that arrive within so many nanoseconds are one vector: 100 µs.
 pub const WINDOW: u64 = 100_000;
+
+/// Between packets that are so many nanoseconds apart the worker runs without any: 100 ms.
+const REST: u64 = 100_000_000;
+/// Nanoseconds in which the worker visits all sessions.
+const TURN: u64 = 1_000_000_000;
 
 /// Buffers that suffice for a vector of the longest packets, and for all that is made of one.
 const SMALL: u32 = 4 * VECTOR as u32;
@@ -132,6 +138,12 @@ pub enum NotAnInput {
         /// Its parent.
         parent: String,
     },
+    /// The interface is a tunnel: packets come in by it out of others.
+    #[error("`{name}` is a tunnel: packets come in by it out of packets of other interfaces")]
+    Tunnel {
+        /// The interface.
+        name: String,
+    },
     /// The interface has no port: decrypted packets come in by it.
     #[error("`{name}` has no port: packets come in by it once an SA has decrypted them")]
     Ipsec {
@@ -162,6 +174,7 @@ pub fn port(gateway: &Gateway, name: &str) -> Result<u32, NotAnInput> {
                 Err(NotAnInput::Vlan { name: name.to_owned(), parent })
             }
             InterfaceKind::Ipsec => Err(NotAnInput::Ipsec { name: name.to_owned() }),
+            InterfaceKind::Tunnel(_) => Err(NotAnInput::Tunnel { name: name.to_owned() }),
         },
         None => {
             let ports = gateway.interfaces.iter().filter(|interface| is_port(&interface.kind));
@@ -198,6 +211,8 @@ pub struct Replay {
     names: Vec<String>,
     files: Option<Files>,
     vector: usize,
+    /// The time up to which the worker has run without packets, or has taken one.
+    rested: Time,
     pending: Vec<Pending>,
     /// Fragments that wait for the first of their datagram, by number, and what became of them so far.
     waiting: BTreeMap<u64, (Pending, Outcome)>,
@@ -267,6 +282,7 @@ impl Replay {
             inputs: inputs.iter().map(|input| input.interface.clone()).collect(),
             files,
             vector: options.vector.clamp(1, VECTOR),
+            rested: Time(0),
             pending: Vec::new(),
             waiting: BTreeMap::new(),
             summary: Summary::default(),
@@ -290,7 +306,12 @@ impl Replay {
                 continue;
             }
             if self.pending.is_empty() {
-                start = next.record.time;
+                let time = next.record.time;
+                if time.since(self.rested) > REST {
+                    self.rest(time, &mut tell)?;
+                    continue;
+                }
+                start = time;
             }
             // Numbers within the harness have 32 bits: pending packets are distinguished by them.
             let number = self.summary.packets + 1;
@@ -303,6 +324,7 @@ impl Replay {
                 continue;
             }
             self.harness.set_time(next.record.time);
+            self.rested = self.rested.max(next.record.time);
             self.summary.packets = number;
             self.summary.cut += u64::from(next.record.original as usize > next.record.frame.len());
             let (first, last) = self.summary.span.unwrap_or((next.record.time, next.record.time));
@@ -326,6 +348,21 @@ impl Replay {
             Some(error) => Err(error.into()),
             None => Ok(()),
         }
+    }
+
+    /// Runs the worker without packets until a time, as it runs in a live gateway. Workers visit all sessions once a second.
+    /// So the worker runs a second before that time, too, and visits all sessions.
+    fn rest(&mut self, time: Time, tell: &mut impl FnMut(&Line<'_>) -> io::Result<()>) -> Result<(), ReplayError> {
+        for time in [Time(time.0.saturating_sub(TURN)), time] {
+            if time > self.rested {
+                self.harness.set_time(time);
+                while self.harness.is_due() {
+                    self.settle(tell)?;
+                }
+                self.rested = time;
+            }
+        }
+        Ok(())
     }
 
     /// Runs the graph over the vector, and writes the lines of its packets and of released packets.
@@ -391,6 +428,7 @@ impl Replay {
             nat: outcome.map_or_else(Vec::new, |outcome| nat::translated(&self.harness, outcome)),
             spd: outcome.map_or_else(Vec::new, |outcome| spd::secured(&self.harness, outcome)),
             sa: outcome.map_or_else(Vec::new, |outcome| sa::associations(&self.harness, outcome)),
+            tunnels: outcome.map_or_else(Vec::new, |outcome| tunnel::passed(&self.harness, outcome)),
             acl: outcome.map_or_else(Vec::new, |outcome| access::filters(&self.harness, &self.names, outcome)),
             allow: outcome.map_or_else(Vec::new, |outcome| access::allowed(&self.harness, outcome)),
             time: utc(pending.time),

@@ -4,6 +4,7 @@
 mod files;
 mod ipfix;
 mod outlet;
+mod translations;
 
 use std::collections::HashMap;
 use std::io;
@@ -18,6 +19,9 @@ use weir_base::clock::Time;
 use weir_base::wake::Waker;
 use weir_plane::engine::SampleReader as Reader;
 use weir_plane::model::{Origin, Sampler};
+use weir_plane::translation_log::{LogTo, NatEvent};
+
+use crate::render::number::plural;
 
 pub use files::Written;
 pub(crate) use files::older;
@@ -99,6 +103,27 @@ impl Outlets {
         for outlet in &mut self.0 {
             outlet.flush(moment);
             outlet.tell();
+        }
+        read
+    }
+
+    /// Takes the events of translations that the workers have; returns how many there were.
+    fn drain_log(&mut self, reader: &mut Reader, batch: &mut Vec<NatEvent>) -> usize {
+        let read = reader.read_log(BATCH, |event| batch.push(event));
+        let moment = moment(reader);
+        for event in batch.drain(..) {
+            if event.to.is_lines {
+                translations::log(&event, reader.nat_rule(event.rule));
+            }
+            if event.to.sampler != LogTo::NOBODY {
+                let name = reader.sampler(event.to.sampler);
+                let at = self.at(name.as_deref().unwrap_or_default());
+                self.0[at].take_event(&event, moment);
+            }
+        }
+        let lost = reader.lost_events();
+        if lost > 0 {
+            tracing::warn!(lost, "nat: {} of translations found no room in the log", plural(lost, "event"));
         }
         read
     }
@@ -198,6 +223,7 @@ impl Drop for Thread {
 
 fn write(mut outlets: Outlets, mut reader: Reader, models: &mpsc::Receiver<Vec<Sampler>>, shared: &Shared) {
     let mut batch = Vec::with_capacity(BATCH);
+    let mut events_of_nat = Vec::with_capacity(BATCH);
     loop {
         // Before the rings: what was taken before is in them.
         let stop = shared.stop.load(Ordering::Acquire);
@@ -206,7 +232,9 @@ fn write(mut outlets: Outlets, mut reader: Reader, models: &mpsc::Receiver<Vec<S
                 outlets.follow(&samplers, reader.now());
             }
         }
-        let read = outlets.drain(&mut reader, &mut batch);
+        // Before the samples: these let go of what was collected.
+        let events = outlets.drain_log(&mut reader, &mut events_of_nat);
+        let read = outlets.drain(&mut reader, &mut batch).max(events);
         *shared.status() = outlets.status();
         if read > 0 {
             // More may be there already.

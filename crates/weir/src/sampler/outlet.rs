@@ -7,6 +7,7 @@ use std::sync::Arc;
 use weir_base::clock::Time;
 use weir_plane::model::Sampler;
 use weir_plane::sample::Sample;
+use weir_plane::translation_log::NatEvent;
 
 use super::files::{Files, Written};
 use super::ipfix::{Collector, Known, Sent};
@@ -75,7 +76,7 @@ pub(super) struct Outlet {
 }
 
 impl Outlet {
-    /// That of a sampler nobody knows (yet).
+    /// Returns the outlet of an unknown sampler.
     pub(super) fn unknown(name: &str) -> Outlet {
         Outlet { name: name.to_owned(), files: None, collector: None, astray: 0, told: [None, None] }
     }
@@ -128,6 +129,17 @@ impl Outlet {
         }
         if self.files.is_none() && self.collector.is_none() {
             self.astray += 1;
+        }
+    }
+
+    /// Takes an event of a translation, for the collector.
+    pub(super) fn take_event(&mut self, event: &NatEvent, moment: Moment) {
+        match &mut self.collector {
+            Some(collector) => {
+                let (time, unix) = (moment.of(event.time), moment.unix / 1_000_000_000);
+                collector.send_event(event, &Known { time, interface: &|_| None, now: moment.now, unix });
+            }
+            None => self.astray += 1,
         }
     }
 

@@ -1,10 +1,12 @@
 //! Puts the lists of a model into force.
 
+use std::collections::HashMap;
+
 use super::list::{List, choice};
 use super::stage::{Slot, Staged};
 use super::store::{Attached, Input, Store, sequence};
 use crate::compile::map::Map;
-use crate::model::{AclIndex, Gateway, PerFamily};
+use crate::model::{Gateway, PerFamily};
 use crate::root::Interface;
 use crate::root::acl::NONE;
 
@@ -12,7 +14,7 @@ impl Store {
     /// Puts it into force, and gives interfaces their chains.
     pub(in crate::compile) fn commit(&mut self, mut staged: Staged, input: Input<'_>, interfaces: &mut [Interface]) {
         let Input { gateway, map, .. } = input;
-        let attached = attached(gateway, map, &staged);
+        let attached = self.attached(gateway, map, &staged);
         let is_fresh = |slot: &Slot| matches!(slot, Slot::Fresh(..));
         let mut differs = attached != self.attached || staged.lists.iter().chain(&staged.created).any(is_fresh);
         self.attached = attached;
@@ -60,7 +62,7 @@ impl Store {
             let interface = &mut interfaces[number as usize];
             interface.acl_in = PerFamily { v4: input, v6: input };
             interface.acl_out = PerFamily { v4: output, v6: output };
-            debug_assert_eq!(input == NONE, wanted.access.acl_in.is_empty());
+            debug_assert_eq!(input == NONE, gateway.lists_of(wanted, false).is_empty());
         }
         self.access.input = staged.interfaces.iter().any(|(input, _)| *input != NONE);
         self.access.output = staged.interfaces.iter().any(|(_, output)| *output != NONE);
@@ -70,18 +72,24 @@ impl Store {
         self.lost.extend(staged.lost);
         self.show();
     }
-}
 
-/// The interfaces of a model that have lists.
-fn attached(gateway: &Gateway, map: &Map, staged: &Staged) -> Vec<Attached> {
-    let lists = |named: &[AclIndex]| {
-        (!named.is_empty()).then(|| sequence(named, |index| staged.lists[usize::from(index.0)].number()))
-    };
-    let interfaces = gateway.interfaces.iter().zip(&map.interfaces).zip(&map.zones);
-    let of = |((interface, &number), &zone): ((&crate::model::Interface, &u32), &u16)| Attached {
-        interface: number,
-        zone,
-        lists: [lists(&interface.access.acl_in), lists(&interface.access.acl_out)],
-    };
-    interfaces.map(of).collect()
+    /// The interfaces of a model that have lists.
+    fn attached(&self, gateway: &Gateway, map: &Map, staged: &Staged) -> Vec<Attached> {
+        let mut numbers: HashMap<&str, u32> =
+            gateway.acls.iter().map(|list| list.name.as_str()).zip(staged.lists.iter().map(Slot::number)).collect();
+        for number in staged.created.iter().map(Slot::number) {
+            numbers.extend(self.list(number).map(|list| (&*list.name, number)));
+        }
+        let lists = |interface: &crate::model::Interface, output| {
+            let sequence = sequence(&gateway.lists_of(interface, output), |name| numbers.get(name).copied());
+            (!sequence.is_empty()).then_some(sequence)
+        };
+        let interfaces = gateway.interfaces.iter().zip(&map.interfaces).zip(&map.zones);
+        let of = |((interface, &number), &zone): ((&crate::model::Interface, &u32), &u16)| Attached {
+            interface: number,
+            zone,
+            lists: [lists(interface, false), lists(interface, true)],
+        };
+        interfaces.map(of).collect()
+    }
 }

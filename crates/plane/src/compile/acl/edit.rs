@@ -61,7 +61,7 @@ impl Store {
                 {
                     return Ok(Plan::InPlace(number, AclEdit::Insert { at, rules }));
                 }
-                self.splice(input, number, index, rules, said)?
+                self.splice(input, number, (index, matches!(at, At::After(_))), rules, said)?
             }
             AclEdit::Delete { rules } => {
                 let mut places = Vec::with_capacity(rules.len());
@@ -79,7 +79,7 @@ impl Store {
                 {
                     return Ok(Plan::InPlace(number, AclEdit::Delete { rules }));
                 }
-                self.without(input, number, &places)?
+                self.without(input, number, &places, said)?
             }
             AclEdit::Replace { rules, default } => {
                 let rules = self.checked(input.gateway, number, rules)?;
@@ -111,12 +111,12 @@ impl Store {
             Plan::Beside(beside) => Ok(Step::Next(self.adopt(*beside))),
             Plan::InPlace(number, AclEdit::Delete { rules }) => {
                 let place = self.place_of(number, rules[0])?;
-                if let Some(tell) = self.delete_one(input, number, place) {
+                if let Some(tell) = self.delete_one(input, number, place, said) {
                     let rules = self.list(number).map_or(0, |list| list.order.len());
                     let edited = AclEdited { deleted: 1, rules, ..AclEdited::default() };
                     return Ok(if tell { Step::Next(edited) } else { Step::Done(edited) });
                 }
-                match self.without(input, number, &[place]) {
+                match self.without(input, number, &[place], said) {
                     Ok(beside) => Ok(Step::Next(self.adopt(beside))),
                     Err(full) => {
                         self.restore(input, number, place);
@@ -126,12 +126,13 @@ impl Store {
             }
             Plan::InPlace(number, AclEdit::Insert { at, rules }) => {
                 let index = self.index(number, at)?;
+                let spot = (index, matches!(at, At::After(_)));
                 if let [rule] = &rules[..]
-                    && let Some(pending) = self.pending(input, number, index, rule, said)?
+                    && let Some(pending) = self.pending(input, number, spot, rule, said)?
                 {
                     return Ok(Step::Insert(pending));
                 }
-                let beside = self.splice(input, number, index, rules, said)?;
+                let beside = self.splice(input, number, spot, rules, said)?;
                 Ok(Step::Next(self.adopt(beside)))
             }
             Plan::InPlace(..) => unreachable!("only single rules go in and out in place"),
@@ -139,8 +140,7 @@ impl Store {
     }
 
     pub(super) fn named(&self, name: &str) -> Result<u32, AclError> {
-        let found = self.lists.iter().position(|list| list.as_ref().is_some_and(|list| *list.name == *name));
-        found.map(|number| number as u32).ok_or_else(|| AclError::NoSuchList {
+        self.number_of(name).ok_or_else(|| AclError::NoSuchList {
             list: name.to_owned(),
             lists: self.names().map(|(name, _)| name.to_string()).collect(),
         })

@@ -52,6 +52,11 @@ impl AclGroup {
         self.len() == 0
     }
 
+    /// Whether an interface is in it.
+    pub(super) fn has_interface(&self, index: InterfaceIndex) -> bool {
+        matches!(self, AclGroup::Interfaces(group) if group.members.contains(&index))
+    }
+
     /// It with the first of its members alone.
     pub(super) fn first(&self, count: usize) -> AclGroup {
         fn of<T: Clone>(Group { name, members }: &Group<T>, count: usize) -> Group<T> {
@@ -105,18 +110,35 @@ impl AclGroup {
         }
     }
 
-    /// Whether it has the same members as another, by the numbers of their interfaces.
-    pub(super) fn same(&self, own: &Indices, other: &AclGroup, others: &Indices) -> bool {
-        match (self, other) {
-            (AclGroup::Interfaces(a), AclGroup::Interfaces(b)) => {
-                let numbers = |group: &Group<InterfaceIndex>, of: &Indices| -> Vec<u32> {
-                    group.members.iter().map(|index| of[index.0 as usize]).collect()
-                };
-                a.name == b.name && numbers(a, own) == numbers(b, others)
+    /// Applies the edits that made these members of `before` to the members of another group of its kind.
+    pub(super) fn rebased(&self, before: &AclGroup, after: &AclGroup) -> AclGroup {
+        let name = Arc::clone(self.name());
+        match (self, before, after) {
+            (AclGroup::Addresses(own), AclGroup::Addresses(before), AclGroup::Addresses(after)) => {
+                let members = rebased(&own.members, &before.members, &after.members).into();
+                AclGroup::Addresses(Group { name, members })
             }
-            _ => self == other,
+            (AclGroup::Ports(own), AclGroup::Ports(before), AclGroup::Ports(after)) => {
+                let members = rebased(&own.members, &before.members, &after.members).into();
+                AclGroup::Ports(Group { name, members })
+            }
+            (AclGroup::Interfaces(own), AclGroup::Interfaces(before), AclGroup::Interfaces(after)) => {
+                let members = rebased(&own.members, &before.members, &after.members).into();
+                AclGroup::Interfaces(Group { name, members })
+            }
+            _ => self.clone(),
         }
     }
+}
+
+/// Returns the members of another declaration with the edits that made `own` of `before`: without the members that
+/// these removed, followed by the members that they added.
+pub(super) fn rebased<T: Clone + Eq + Hash>(own: &[T], before: &[T], after: &[T]) -> Vec<T> {
+    let (had, has): (HashSet<&T>, HashSet<&T>) = (before.iter().collect(), own.iter().collect());
+    let left = after.iter().filter(|member| has.contains(member) || !had.contains(member));
+    let known: HashSet<&T> = after.iter().collect();
+    let added = own.iter().filter(|member| !had.contains(member) && !known.contains(member));
+    left.chain(added).cloned().collect()
 }
 
 /// A group of a model.

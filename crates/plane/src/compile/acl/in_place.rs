@@ -10,7 +10,7 @@ use super::super::boxes::{Bits, count};
 use super::change::AclEdited;
 use super::error::AclError;
 use super::numbers;
-use super::order::{Entry, Own, Said, Text};
+use super::order::{Entry, Said, Text};
 use super::section::{Means, Own as Classifier, Section, asks_transport, found, place};
 use super::store::{Changed, Input, Store, reflects, special};
 use crate::model::AclRule;
@@ -21,7 +21,9 @@ pub(in crate::compile) struct Pending {
     index: usize,
     number: u32,
     place: u64,
-    own: Arc<Own>,
+    rule: AclRule,
+    text: Text,
+    said: Said,
     /// There is something that readers have to know first.
     pub(in crate::compile) tell: bool,
 }
@@ -55,7 +57,7 @@ impl Store {
         &mut self,
         input: Input<'_>,
         number: u32,
-        index: usize,
+        (index, behind): (usize, bool),
         rule: &AclRule,
         said: &Said,
     ) -> Result<Option<Pending>, AclError> {
@@ -64,6 +66,7 @@ impl Store {
         let Some(list) = self.list(number) else { return Ok(None) };
         let boxes = Boxes::of(input.means(), rule);
         let choice = list.choice;
+        let text = self.text_at(input, list, (index, behind), rule, said);
         let own = self.numbers.allocate();
         self.numbers.set_special(own, special(rule, choice, None));
         // Counted from here on: not by whoever had the number before.
@@ -72,8 +75,8 @@ impl Store {
         for section in self.sections.iter_mut().filter(|section| section.position(number).is_some()) {
             tell |= section.expect(&boxes);
         }
-        let own_rule = Arc::new(Own { rule: rule.clone(), declared: None, said: Some(said.clone()) });
-        Ok(Some(Pending { list: number, index, number: own, place, own: own_rule, tell }))
+        let (rule, said) = (rule.clone(), said.clone());
+        Ok(Some(Pending { list: number, index, number: own, place, rule, text, said, tell }))
     }
 
     /// Puts a rule in, which readers are ready for; gives whether the next root has to come for it.
@@ -82,11 +85,11 @@ impl Store {
         input: Input<'_>,
         pending: Pending,
     ) -> Result<(AclEdited, bool), AclError> {
-        let Pending { list: number, index, number: own, place: at, own: text, .. } = pending;
+        let Pending { list: number, index, number: own, place: at, rule, text, said, .. } = pending;
         self.in_order(input.domain, number);
-        let boxes = Boxes::of(input.means(), &text.rule);
-        let identity = found(&text.rule, own).identity();
-        let entry = Entry { place: at, width: 1, number: own, text: Text::Own(text) };
+        let boxes = Boxes::of(input.means(), &rule);
+        let identity = found(&rule, own).identity();
+        let entry = Entry { place: at, width: 1, number: own, text };
         let mut into = 0;
         let done = self.hold_to_limit(input.means(), number, &boxes);
         let done = done.and_then(|()| {
@@ -102,7 +105,9 @@ impl Store {
             let mut entries: Vec<Entry> = list.order.iter().cloned().collect();
             entries.insert(index, entry);
             let edited = AclEdited { added: vec![own], rules: entries.len(), ..AclEdited::default() };
-            let anew = self.changed(number, entries).map(|list| self.beside(input, vec![(number, list)], Vec::new()));
+            let anew = self
+                .changed(number, entries, Some(&said))
+                .map(|list| self.beside(input, vec![(number, list)], Vec::new()));
             let full = match anew {
                 Some(Ok(beside)) => {
                     self.adopt(beside);
@@ -129,8 +134,10 @@ impl Store {
         let Some(list) = self.lists.get_mut(number as usize).and_then(Option::as_mut) else {
             return Ok(Default::default());
         };
+        if let Some(index) = entry.declared() {
+            Arc::make_mut(&mut list.removed).remove(&index);
+        }
         list.order.insert(index, entry);
-        list.edited = true;
         self.rules += 1;
         let rules = list.order.len();
         self.room.take(number);
@@ -160,17 +167,19 @@ impl Store {
     }
 
     /// Takes a rule of one box out as it is; gives whether the next root should know. `None`: it has to be done otherwise.
-    pub(super) fn delete_one(&mut self, input: Input<'_>, number: u32, at: u64) -> Option<bool> {
+    pub(super) fn delete_one(&mut self, input: Input<'_>, number: u32, at: u64, said: &Said) -> Option<bool> {
         self.in_order(input.domain, number);
         let list = self.lists.get_mut(number as usize)?.as_mut()?;
         let index = list.order.index(at)?;
         let entry = list.order.get(index).filter(|entry| entry.width == 1)?;
-        let own = entry.number;
+        let (own, declared) = (entry.number, entry.declared());
         let boxes = Boxes::of(input.means(), list.rule(entry));
         // Where there is no room for a list without it, sections are made anew: those that were changed already as well.
         self.sections.iter_mut().try_for_each(|section| section.remove(number, at)).ok()?;
         list.order.remove(index);
-        list.edited = true;
+        if let Some(index) = declared {
+            Arc::make_mut(&mut list.removed).insert(index, said.clone());
+        }
         self.rules -= 1;
         self.room.give_back(number);
         self.count_edit(number, boxes.both());

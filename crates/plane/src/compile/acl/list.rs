@@ -1,8 +1,9 @@
 //! Access lists as they run.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::dropped::{Lost, LostEdits};
+use super::dropped::{Lost, LostEdits, default_opens, opens};
 use super::order::{Entry, Order, Said, Text};
 use crate::compile::boxes::count;
 use crate::compile::map::Map;
@@ -16,8 +17,10 @@ pub(super) struct List {
     pub(super) declared: AclList,
     /// Who made it, if it was not declared.
     pub(super) created: Option<Said>,
-    /// It was changed since.
-    pub(super) edited: bool,
+    /// The declared rules that an edit removed, by index, and who removed each.
+    pub(super) removed: Arc<BTreeMap<u32, Said>>,
+    /// The source of the change of the default.
+    pub(super) default_said: Option<Said>,
     pub(super) order: Order,
     pub(super) default: AclDefault,
     /// The number of the default.
@@ -44,12 +47,39 @@ impl List {
 
     /// Rules that came while the gateway ran.
     pub(super) fn live(&self) -> usize {
-        let is_live = |entry: &&Entry| matches!(&entry.text, Text::Own(own) if own.said.is_some());
+        let is_live = |entry: &&Entry| entry.declared().is_none();
         self.order.iter().filter(is_live).count()
     }
 
-    pub(super) fn lost(&self) -> LostEdits {
-        LostEdits { of: table(&self.name), rules: self.live(), lost: Lost::All }
+    /// The same with another default, which `said` gave it.
+    pub(super) fn with_default(self, default: Option<AclDefault>, said: &Said) -> List {
+        let Some(default) = default.filter(|default| *default != self.default) else { return self };
+        let default_said = (default != self.declared.default).then(|| said.clone());
+        List { default, default_said, ..self }
+    }
+
+    /// Reports that all its edits ended.
+    pub(super) fn lost(&self, lost: Lost) -> LostEdits {
+        let added = self.order.iter().filter(|entry| entry.declared().is_none());
+        let closes = added.map(|entry| self.rule(entry)).any(|rule| !opens(rule.action));
+        let mut removed = self.removed.keys().filter_map(|&index| self.declared.rules.get(index as usize));
+        let default = self.default_said.is_some() && !default_opens(self.default);
+        let protects = closes || default || removed.any(|rule| opens(rule.action));
+        LostEdits { of: table(&self.name), rules: self.live(), protects, lost }
+    }
+
+    /// Whether there are edits of it, or it was made by one.
+    pub(super) fn has_edits(&self) -> bool {
+        self.created.is_some() || self.is_patched()
+    }
+
+    /// Whether it is not as it was declared.
+    pub(super) fn is_edited(&self) -> bool {
+        self.created.is_none() && self.is_patched()
+    }
+
+    fn is_patched(&self) -> bool {
+        !self.removed.is_empty() || self.default_said.is_some() || self.live() > 0
     }
 }
 

@@ -102,13 +102,10 @@ impl Store {
                     let rule = groups.checked(&list.name, place, rule)?;
                     entry.width = width(&rule);
                     rules += 1;
-                    let (declared, said) = match &entry.text {
-                        Text::Declared(index) => (Some(*index), None),
-                        Text::Own(own) => (own.declared, own.said.clone()),
-                    };
-                    entry.text = match declared {
-                        Some(index) if !groups.concern(&rule) => Text::Declared(index),
-                        _ => Text::Own(Arc::new(Own { rule, declared, said })),
+                    entry.text = match (&entry.text, entry.declared()) {
+                        (_, Some(index)) if !groups.concern(&rule) => Text::Declared(index),
+                        (Text::Declared(index), _) => Text::Own(Arc::new(Own::declared(rule, *index))),
+                        (Text::Own(own), _) => Text::Own(Arc::new(Own { rule, ..Own::clone(own) })),
                     };
                 }
                 boxes = boxes.saturating_add(entry.width as usize);
@@ -118,9 +115,7 @@ impl Store {
                 let full = Error::TooManyRules { rules: boxes, most };
                 return Err(AclError::NoRoom { list: list.name.to_string(), full });
             }
-            // It is the same list: the group is what is not as it was declared.
-            let edited = list.edited;
-            lists.extend(self.changed(number, entries).map(|list| (number, List { edited, ..list })));
+            lists.extend(self.changed(number, entries, None).map(|list| (number, list)));
         }
         let edited = AclEdited { rules, ..AclEdited::default() };
         Ok(Beside { groups: Some(live), edited, ..self.beside(input, lists, Vec::new())? })
@@ -160,7 +155,8 @@ impl Store {
                 number,
                 choice,
                 reflects: false,
-                edited: true,
+                removed: Arc::default(),
+                default_said: None,
                 created: Some(said.clone()),
                 declared: AclList { rules: Arc::new([]), ..list },
             },
@@ -173,19 +169,17 @@ impl Store {
     pub(in crate::compile) fn delete(&mut self, input: Input<'_>, name: &str) -> Result<AclEdited, AclError> {
         self.numbers.settle(input.domain);
         let number = self.named(name)?;
-        let index = self.indices.iter().position(|&own| own == number);
-        if let Some(index) = index {
-            let named = |interface: &&crate::model::Interface| {
-                let mut all = interface.access.acl_in.iter().chain(&interface.access.acl_out);
-                all.any(|own| usize::from(own.0) == index)
-            };
-            let interfaces = input.gateway.interfaces.iter().filter(named).map(|interface| interface.name.clone());
-            let (list, interfaces): (_, Vec<String>) = (name.to_owned(), interfaces.collect());
-            return Err(if interfaces.is_empty() {
-                AclError::Declared { list }
-            } else {
-                AclError::InUse { list, interfaces }
-            });
+        let names = |interface: &&crate::model::Interface| {
+            let lists = |output| input.gateway.lists_of(interface, output);
+            lists(false).into_iter().chain(lists(true)).any(|own| own == name)
+        };
+        let interfaces = input.gateway.interfaces.iter().filter(names).map(|interface| interface.name.clone());
+        let (list, interfaces): (_, Vec<String>) = (name.to_owned(), interfaces.collect());
+        if !interfaces.is_empty() {
+            return Err(AclError::InUse { list, interfaces });
+        }
+        if self.indices.contains(&number) {
+            return Err(AclError::Declared { list });
         }
         let deleted = self.list(number).map_or(0, |list| list.order.len());
         self.take_out(number);

@@ -8,9 +8,9 @@
 //! Rules have *numbers*, over all lists, by which they are counted (`numbers`). A rule keeps its number for as long as its
 //! list has the same rule, wherever in the list that is.
 //!
-//! What is changed while the gateway runs (`edit`) stays with a list, or with a group, through versions that declare it as
-//! it was; one that is declared otherwise is the configuration's again. Where interfaces or groups are gone that were
-//! named, what named them goes, and nothing else (`reapply`). It is told what is gone ([`LostEdits`]).
+//! Edits of a list or a group that a running gateway carries out (`edit`) are a patch of its declaration (`record`). A model
+//! with the same declaration leaves the list as it is (`reapply`); the patch applies to any other declaration (`rebased`).
+//! Edits that do not apply are reported ([`LostEdits`]). Some of them protect: without them more packets would pass.
 
 mod chains;
 mod change;
@@ -19,6 +19,7 @@ mod compare;
 mod decision;
 mod dropped;
 mod edit;
+mod edits;
 mod error;
 mod groups;
 mod in_place;
@@ -28,7 +29,9 @@ mod nested;
 mod numbers;
 mod order;
 mod reapply;
+mod rebased;
 mod rebuild;
+mod record;
 mod resolve;
 mod section;
 mod sharing;
@@ -43,6 +46,7 @@ pub use decision::AclDecision;
 pub use dropped::{Lost, LostEdits, LostRule, RuleLost};
 pub use edit::AclPlan;
 pub(super) use edit::{Plan, Step};
+pub use edits::{AclEditKind, AclEditRow};
 pub use error::AclError;
 pub use groups::AclGroup;
 pub use nested::AclMembers;

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::compare::Indices;
-use super::groups::{AclGroup, all, declared};
+use super::groups::{AclGroup, all, declared, rebased};
 use super::order::Said;
 use crate::model::{Groups, InterfaceIndex, Nested};
 
@@ -56,9 +56,10 @@ impl AclMembers {
         (AclMembers { own, groups: Arc::clone(&self.groups) }, gone)
     }
 
-    /// Whether a group is given the same, by the numbers of interfaces.
-    pub(super) fn same(&self, own: &Indices, other: &AclMembers, others: &Indices) -> bool {
-        self.groups == other.groups && self.own.same(own, &other.own, others)
+    /// Applies the edits that made these members of `before` to other members.
+    pub(super) fn rebased(&self, before: &AclMembers, after: &AclMembers) -> AclMembers {
+        let own = self.own.rebased(&before.own, &after.own);
+        AclMembers { own, groups: rebased(&self.groups, &before.groups, &after.groups).into() }
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use crate::compile::patch::{Anchor, Spot};
 use crate::model::AclRule;
 
 /// Places of a list are below this; the last of them is that of its default.
@@ -34,6 +35,15 @@ pub(super) struct Own {
     pub(super) declared: Option<u32>,
     /// Who said so.
     pub(super) said: Option<Said>,
+    /// The place that the edit chose for it, by the declaration of its list.
+    pub(super) anchor: Anchor,
+}
+
+impl Own {
+    /// A declared rule whose groups have other members.
+    pub(super) fn declared(rule: AclRule, index: u32) -> Own {
+        Own { rule, declared: Some(index), said: None, anchor: Anchor::Nothing }
+    }
 }
 
 /// Who said something while the gateway ran.
@@ -64,6 +74,24 @@ pub(super) struct Order {
     len: usize,
     /// The places of the first and the last of the rules that came last.
     last: Option<(u64, u64)>,
+}
+
+impl Entry {
+    /// The index of the declared rule that it is; `None`: it came while the gateway ran.
+    pub(super) fn declared(&self) -> Option<u32> {
+        match &self.text {
+            Text::Declared(index) => Some(*index),
+            Text::Own(own) => own.declared,
+        }
+    }
+
+    /// Its place among the declared rules.
+    pub(super) fn spot(&self) -> Spot {
+        match &self.text {
+            Text::Declared(index) => Spot::Declared(*index),
+            Text::Own(own) => own.declared.map_or(Spot::Added(own.anchor), Spot::Declared),
+        }
+    }
 }
 
 impl Order {

@@ -1,20 +1,19 @@
-//! How what was changed while the gateway ran goes over to another model.
+//! Gives edits another model: the interfaces and groups that they name may be gone, or have other members.
 //!
-//! What is named may be gone. No packet comes in by an interface that is not there: so whatever named it goes on without it,
-//! and goes itself if nothing else is left, without any packet faring otherwise. A group that is gone is taken out of the
-//! groups that were given it. What came while the gateway ran never widens that way: a group that has nothing left, or whose
-//! members do not go with what is declared now, is as declared again, or gone, and groups and rules that came while the
-//! gateway ran do not follow it there. Rules that are declared do.
+//! Rules and groups that name an interface of a list of interfaces stay without it, if another one is left. A group that is
+//! gone is taken out of the groups to which an edit added it. Added rules never get wider that way: a group that has nothing
+//! left, or whose edits do not fit the declaration, is as declared again, or gone; added rules and members that name it go.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::compare::same_rule;
+use super::compare::{same_rule, seen};
 use super::dropped::{Lost, LostEdits, LostRule, RuleLost};
 use super::groups;
 use super::list::{List, table, width};
-use super::nested::{Changed, Live, reach};
+use super::nested::{AclMembers, Changed, Live, reach};
 use super::order::{Entry, Order, Own, Text};
+use super::rebased::lost_rule;
 use super::resolve::All;
 use crate::compile::boxes::count;
 use crate::model::{AclList, AclRule, Groups, InterfaceIndex, Interfaces};
@@ -54,8 +53,8 @@ impl Carried {
     pub(super) fn lost(&self, list: &List) -> Option<LostEdits> {
         let Carried::Changed(_, lost) = self else { return None };
         let rules = lost.iter().filter(|rule| rule.lost.is_gone()).count();
-        let of = table(&list.name);
-        (!lost.is_empty()).then(|| LostEdits { of, rules, lost: Lost::Rules(lost.clone()) })
+        let (of, protects) = (table(&list.name), lost.iter().any(|rule| rule.protects));
+        (!lost.is_empty()).then(|| LostEdits { of, rules, protects, lost: Lost::Rules(lost.clone()) })
     }
 }
 
@@ -69,10 +68,7 @@ impl Carry<'_> {
         let mut same = true;
         let mut lost: Vec<LostRule> = Vec::new();
         for entry in order.iter_mut() {
-            let index = match &entry.text {
-                Text::Declared(index) => Some(*index),
-                Text::Own(own) => own.declared,
-            };
+            let index = entry.declared();
             let rule = match index {
                 Some(index) => {
                     let rule = declared.rules.get(index as usize)?;
@@ -84,7 +80,7 @@ impl Carry<'_> {
                 None => {
                     let (rule, gone) = self.live(list.rule(entry));
                     if let Some(gone) = gone {
-                        lost.push(LostRule { number: entry.number, rule: list.rule(entry).clone(), lost: gone });
+                        lost.push(lost_rule(list, entry, gone));
                     }
                     let Some(rule) = rule else { continue };
                     rule
@@ -94,20 +90,27 @@ impl Carry<'_> {
             entry.width = width(&rule);
             entry.text = match (index, &entry.text) {
                 (Some(index), _) if !self.groups.concern(&rule) => Text::Declared(index),
-                (_, Text::Own(own)) => Text::Own(Arc::new(Own { rule, declared: index, said: own.said.clone() })),
-                (_, Text::Declared(_)) => Text::Own(Arc::new(Own { rule, declared: index, said: None })),
+                (_, Text::Own(own)) => Text::Own(Arc::new(Own { rule, ..Own::clone(own) })),
+                (_, Text::Declared(index)) => Text::Own(Arc::new(Own::declared(rule, *index))),
             };
         }
         if same && lost.is_empty() {
             return Some(Carried::Moved(order));
         }
-        let gone: HashSet<u32> = lost.iter().filter(|rule| rule.lost.is_gone()).map(|rule| rule.number).collect();
+        let gone: HashSet<u32> =
+            lost.iter().filter(|rule| rule.lost.is_gone()).filter_map(|rule| rule.number).collect();
         let stays = |entry: &&Entry| !gone.contains(&entry.number);
         Some(Carried::Changed(order.iter().filter(stays).cloned().collect(), lost))
     }
 
+    /// Whether a list that was made while the gateway ran is what is declared now.
+    pub(super) fn is_saved(&self, list: &List, declared: &AclList) -> bool {
+        let rules = list.order.iter().map(|entry| seen(list.rule(entry), self.old));
+        list.default == declared.default && rules.eq(declared.rules.iter().map(|rule| seen(rule, self.new)))
+    }
+
     /// How a rule goes on that came while the gateway ran, if it does, and what it has lost.
-    fn live(&self, rule: &AclRule) -> (Option<AclRule>, Option<RuleLost>) {
+    pub(super) fn live(&self, rule: &AclRule) -> (Option<AclRule>, Option<RuleLost>) {
         let mut rule = rule.clone();
         let mut lost = None;
         // Members of a group are found by its name.
@@ -151,8 +154,14 @@ pub(super) struct Narrowed<'a> {
 }
 
 impl<'a> Narrowed<'a> {
-    /// Takes interfaces and groups that are gone out of groups, and then groups that have nothing left out of others.
-    pub(super) fn of(changed: &Changed, old: &[u32], new: &HashMap<u32, u32>, declared: &'a Groups) -> Narrowed<'a> {
+    /// Applies the edits of groups to their declarations, `before` and now. Takes interfaces and groups that are gone out of
+    /// groups, and then groups that have nothing left out of others.
+    pub(super) fn of(
+        changed: &Changed,
+        (old, before): (&[u32], &Groups),
+        new: &HashMap<u32, u32>,
+        declared: &'a Groups,
+    ) -> Narrowed<'a> {
         let mut narrowed = Narrowed { declared, changed: Changed::new(), lost: HashMap::new(), given_back: Vec::new() };
         if changed.is_empty() {
             return narrowed;
@@ -161,9 +170,31 @@ impl<'a> Narrowed<'a> {
             groups::all(declared).map(|group| (Arc::clone(group.name()), group.kind())).collect();
         kinds.extend(changed.iter().map(|(name, (members, _))| (Arc::clone(name), members.own.kind())));
         for (name, (members, said)) in changed {
-            let (mut members, interfaces) = members.reindexed(old, new);
             let kind = members.own.kind();
-            let groups = members.without(|group| kinds.get(group) != Some(&kind));
+            let had = AclMembers::declared(before, name);
+            let has = AclMembers::declared(declared, name);
+            if had.is_some() && has.is_none() || has.as_ref().is_some_and(|has| has.own.kind() != kind) {
+                narrowed.given_back.push((Arc::clone(name), Lost::Gone));
+                continue;
+            }
+            // Members of the declaration before that are gone are no edits.
+            let is_added = |group: &Arc<str>| had.as_ref().is_none_or(|had| !had.groups.contains(group));
+            let was = |index: &InterfaceIndex| had.as_ref().is_some_and(|had| had.own.has_interface(*index));
+            let (mut members, mut interfaces) = members.reindexed(old, new);
+            interfaces.retain(|index| !was(index));
+            if let Some(has) = has {
+                let empty = AclMembers::from(has.own.first(0));
+                let had = had.as_ref().map_or(empty, |had| had.reindexed(old, new).0);
+                if had != has {
+                    members = members.rebased(&had, &has);
+                }
+                if members == has {
+                    // The edits were saved.
+                    continue;
+                }
+            }
+            let mut groups = members.without(|group| kinds.get(group) != Some(&kind));
+            groups.retain(is_added);
             if !interfaces.is_empty() || !groups.is_empty() {
                 narrowed.lost.insert(Arc::clone(name), Gone { interfaces, groups });
             }

@@ -10,8 +10,10 @@ use super::error::AclError;
 use super::list::{List, width};
 use super::nested::Live;
 use super::order::{Entry, Order, Own, Said, Text};
+use super::record::Recorder;
 use super::section::Full;
 use super::store::{Input, Store};
+use crate::compile::patch::Anchor;
 use crate::model::{AclDefault, AclRule};
 
 /// Lists as they are to be, with the sections that they are in: made while those that run can be looked at.
@@ -26,10 +28,12 @@ pub(in crate::compile) struct Beside {
 }
 
 impl Store {
-    /// A list with other rules in the place of some.
-    pub(super) fn changed(&self, number: u32, entries: Vec<Entry>) -> Option<List> {
+    /// A list with other rules in the place of some: declared ones that it has no more were removed by `said`.
+    pub(super) fn changed(&self, number: u32, entries: Vec<Entry>, said: Option<&Said>) -> Option<List> {
         let list = self.list(number)?;
         Some(List {
+            removed: Arc::new(list.removed_by(entries.iter(), said)),
+            default_said: list.default_said.clone(),
             name: Arc::clone(&list.name),
             declared: list.declared.clone(),
             order: Order::spread(entries),
@@ -37,7 +41,6 @@ impl Store {
             number: list.number,
             choice: list.choice,
             reflects: list.reflects,
-            edited: true,
             created: list.created.clone(),
         })
     }
@@ -46,18 +49,20 @@ impl Store {
         &self,
         input: Input<'_>,
         number: u32,
-        index: usize,
+        (index, behind): (usize, bool),
         rules: Vec<AclRule>,
         said: &Said,
     ) -> Result<Beside, AclError> {
         self.admit(input, &self.name(number), &rules, 0)?;
         let Some(list) = self.list(number) else { return self.beside(input, Vec::new(), Vec::new()) };
         let mut entries: Vec<Entry> = list.order.iter().cloned().collect();
-        let new: Vec<Entry> = rules.into_iter().map(|rule| new_entry(rule, self.numbers.allocate(), said)).collect();
+        let recorder = self.recorder(input, list, said);
+        let new = rules.into_iter().map(|rule| (rule, self.numbers.allocate()));
+        let new = recorder.entries(recorder.gap(&list.order, index), behind, new);
         let added: Vec<u32> = new.iter().map(|entry| entry.number).collect();
         entries.splice(index..index, new);
         let edited = AclEdited { added: added.clone(), rules: entries.len(), ..AclEdited::default() };
-        let list = self.changed(number, entries).map(|list| (number, list));
+        let list = self.changed(number, entries, Some(said)).map(|list| (number, list));
         Ok(Beside { edited, ..self.beside(input, list.into_iter().collect(), added)? })
     }
 
@@ -69,7 +74,9 @@ impl Store {
         changes: Vec<AclChange>,
         said: &Said,
     ) -> Result<Beside, AclError> {
-        let mut order = self.list(number).map_or_else(Order::default, |list| list.order.clone());
+        let Some(list) = self.list(number) else { return self.beside(input, Vec::new(), Vec::new()) };
+        let recorder = self.recorder(input, list, said);
+        let mut order = list.order.clone();
         let (mut places, mut rules) = (Vec::with_capacity(changes.len()), Vec::new());
         for change in changes {
             let (at, new, goes) = match change {
@@ -93,15 +100,13 @@ impl Store {
                 if goes {
                     order.remove(index);
                 }
-                let new: Vec<Entry> = rules
-                    .by_ref()
-                    .take(come)
-                    .map(|rule| {
-                        let own = self.numbers.allocate();
-                        added.push(own);
-                        new_entry(rule, own, said)
-                    })
-                    .collect();
+                let new = rules.by_ref().take(come).map(|rule| {
+                    let own = self.numbers.allocate();
+                    added.push(own);
+                    (rule, own)
+                });
+                let behind = matches!(at, At::After(_));
+                let new = recorder.entries(recorder.gap(&order, index), behind, new);
                 if let Err(new) = order.put(index, new) {
                     // No gap is wide enough: all get other places.
                     let mut entries: Vec<Entry> = order.iter().cloned().collect();
@@ -119,7 +124,7 @@ impl Store {
         let entries: Vec<Entry> = order.iter().cloned().collect();
         let rules = entries.len();
         let edited = AclEdited { added: added.clone(), deleted, rules, ..AclEdited::default() };
-        let list = self.changed(number, entries).map(|list| (number, list));
+        let list = self.changed(number, entries, Some(said)).map(|list| (number, list));
         Ok(Beside { edited, ..self.beside(input, list.into_iter().collect(), added)? })
     }
 
@@ -152,13 +157,37 @@ impl Store {
         }
     }
 
+    /// Returns the parts by which edits of a list are recorded.
+    fn recorder<'a>(&'a self, input: Input<'a>, list: &'a List, said: &'a Said) -> Recorder<'a> {
+        Recorder { list, groups: self.groups(&input.gateway.groups), indices: &self.interfaces, said }
+    }
+
+    /// Returns a rule as it is recorded where it comes to a list, before the rule with an index.
+    pub(super) fn text_at(
+        &self,
+        input: Input<'_>,
+        list: &List,
+        (index, behind): (usize, bool),
+        rule: &AclRule,
+        said: &Said,
+    ) -> Text {
+        let recorder = self.recorder(input, list, said);
+        recorder.text(recorder.gap(&list.order, index), behind, rule.clone())
+    }
+
     /// A list without the rules at some places.
-    pub(super) fn without(&self, input: Input<'_>, number: u32, places: &[u64]) -> Result<Beside, AclError> {
+    pub(super) fn without(
+        &self,
+        input: Input<'_>,
+        number: u32,
+        places: &[u64],
+        said: &Said,
+    ) -> Result<Beside, AclError> {
         let Some(list) = self.list(number) else { return self.beside(input, Vec::new(), Vec::new()) };
         let stays = |entry: &&Entry| places.binary_search(&entry.place).is_err();
         let entries: Vec<Entry> = list.order.iter().filter(stays).cloned().collect();
         let edited = AclEdited { deleted: places.len(), rules: entries.len(), ..AclEdited::default() };
-        let list = self.changed(number, entries).map(|list| (number, list));
+        let list = self.changed(number, entries, Some(said)).map(|list| (number, list));
         Ok(Beside { edited, ..self.beside(input, list.into_iter().collect(), Vec::new())? })
     }
 
@@ -200,8 +229,9 @@ impl Store {
         let stayed: Vec<usize> = entries.iter().filter_map(|entry| places.get(&entry.number).copied()).collect();
         let deleted = before - stayed.len();
         let edited = AclEdited { added: added.clone(), deleted, moved: moved(&stayed), rules };
-        let list = self.changed(number, entries);
-        let list = list.map(|list| (number, List { default: default.unwrap_or(list.default), ..list }));
+        let entries = self.recorder(input, list, said).replaced(entries);
+        let list = self.changed(number, entries, Some(said));
+        let list = list.map(|list| (number, list.with_default(default, said)));
         Ok(Beside { edited, ..self.beside(input, list.into_iter().collect(), added)? })
     }
 
@@ -259,11 +289,11 @@ fn moved(order: &[usize]) -> usize {
     order.len() - least.len()
 }
 
-/// A rule that comes.
+/// A rule that comes, without a place among those of the declaration yet.
 pub(super) fn new_entry(rule: AclRule, number: u32, said: &Said) -> Entry {
     let width = width(&rule);
-    let said = Some(said.clone());
-    Entry { place: 0, width, number, text: Text::Own(Arc::new(Own { rule, declared: None, said })) }
+    let own = Own { rule, declared: None, said: Some(said.clone()), anchor: Anchor::Nothing };
+    Entry { place: 0, width, number, text: Text::Own(Arc::new(own)) }
 }
 
 #[cfg(test)]

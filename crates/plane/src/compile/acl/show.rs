@@ -12,9 +12,9 @@ use super::nested::Live;
 use super::numbers::Means;
 use super::order::{Entry, Said, Text};
 use super::section::{Link, Lists, Section};
-use super::store::{Store, sequence};
+use super::store::Store;
 use crate::compile::map::Map;
-use crate::model::{AclDefault, AclIndex, AclRule, Gateway, Interface, IpFamily, Origin};
+use crate::model::{AclDefault, AclRule, Gateway, Interface, IpFamily, Origin};
 use crate::root::acl::Found;
 use crate::stats::{AclListStats, AclRuleRow, AclSectionStats, AclTableStats, Traffic};
 
@@ -39,21 +39,10 @@ fn place(gateway: &Gateway, origin: Origin) -> String {
     gateway.origins.place(origin).map_or_else(String::new, |place| place.to_string())
 }
 
-fn named<'g>(
-    gateway: &'g Gateway,
-    of: fn(&Interface) -> &[AclIndex],
-    wanted: impl Fn(&[AclIndex]) -> bool + 'g,
-) -> Vec<String> {
-    let interfaces = gateway.interfaces.iter().filter(move |interface| wanted(of(interface)));
-    interfaces.map(|interface| interface.name.clone()).collect()
-}
-
-fn input(interface: &Interface) -> &[AclIndex] {
-    &interface.access.acl_in
-}
-
-fn output(interface: &Interface) -> &[AclIndex] {
-    &interface.access.acl_out
+/// The names of the interfaces that have a list in a direction.
+fn named(gateway: &Gateway, list: &str, output: bool) -> Vec<String> {
+    let has = |interface: &&Interface| gateway.lists_of(interface, output).contains(&list);
+    gateway.interfaces.iter().filter(has).map(|interface| interface.name.clone()).collect()
 }
 
 impl Store {
@@ -78,16 +67,13 @@ impl Store {
         })
     }
 
-    fn list_stats(&self, gateway: &Gateway, number: u32, list: &List) -> AclListStats {
-        let index = self.indices.iter().position(|&own| own == number);
-        let names =
-            move |all: &[AclIndex]| index.is_some_and(|index| all.iter().any(|own| usize::from(own.0) == index));
+    fn list_stats(&self, gateway: &Gateway, list: &List) -> AclListStats {
         let sample = list.declared.sample.filter(|_| list.created.is_none());
         AclListStats {
             name: list.name.to_string(),
             origin: place(gateway, list.declared.origin),
             created: list.created.as_ref().map(|said| (said.source.to_string(), said.time)),
-            edited: list.edited && list.created.is_none(),
+            edited: list.is_edited(),
             rules: list.order.len(),
             live: list.live(),
             default: list.default,
@@ -97,8 +83,8 @@ impl Store {
                 let each = list.order.iter().map(|entry| self.numbers.matched(entry.number));
                 traffic(each.fold((0, 0), |(packets, octets), more| (packets + more.0, octets + more.1)))
             },
-            input: named(gateway, input, names),
-            output: named(gateway, output, names),
+            input: named(gateway, &list.name, false),
+            output: named(gateway, &list.name, true),
             sample: sample.map(|sampling| (sampling.one_in, gateway.samplers[usize::from(sampling.to.0)].name.clone())),
             octets: list.order.octets(),
         }
@@ -142,14 +128,14 @@ impl Store {
         let first: HashMap<&[u32], Link> =
             self.sequences.iter().map(|own| &**own).zip(self.chains.iter().copied()).collect();
         for interface in &gateway.interfaces {
-            let mut add = |named: &[AclIndex], names: fn(&mut AclSectionStats) -> &mut Vec<String>| {
-                let sequence = sequence(named, |index| self.indices[usize::from(index.0)]);
+            let mut add = |output, names: fn(&mut AclSectionStats) -> &mut Vec<String>| {
+                let sequence = self.sequence_of(gateway, interface, output);
                 for link in self.links(first.get(&*sequence).copied()) {
                     names(&mut sections[link.section]).push(interface.name.clone());
                 }
             };
-            add(input(interface), |section| &mut section.input);
-            add(output(interface), |section| &mut section.output);
+            add(false, |section| &mut section.input);
+            add(true, |section| &mut section.output);
         }
         sections
     }
@@ -165,9 +151,7 @@ impl Store {
         family: IpFamily,
     ) -> Option<Origin> {
         let index = map.interfaces.iter().position(|&number| number == interface)?;
-        let access = &gateway.interfaces[index].access;
-        let named = if output { &access.acl_out } else { &access.acl_in };
-        let sequence = sequence(named, |index| self.indices[usize::from(index.0)]);
+        let sequence = self.sequence_of(gateway, &gateway.interfaces[index], output);
         let list = |number| self.list(number).expect("a chain's list");
         asked(&sequence, list).iter().find_map(|&number| {
             let list = list(number);
@@ -180,8 +164,8 @@ impl Store {
     pub(in crate::compile) fn list_rows(&self, gateway: &Gateway) -> Vec<AclListStats> {
         let declared = self.indices.iter().copied();
         let others = (0..self.lists.len() as u32).filter(|number| !self.indices.contains(number));
-        let all = declared.chain(others).filter_map(|number| Some((number, self.list(number)?)));
-        all.map(|(number, list)| self.list_stats(gateway, number, list)).collect()
+        let all = declared.chain(others).filter_map(|number| self.list(number));
+        all.map(|list| self.list_stats(gateway, list)).collect()
     }
 
     /// Returns the rows of the rules of a list, and their number in all.

@@ -8,18 +8,19 @@ use weir_table::sav::NoRoom;
 
 use super::chains::{Arranged, next_number};
 use super::compare::{Known, same_list};
-use super::dropped::{Lost, LostEdits};
+use super::dropped::{Lost, LostEdits, opens};
 use super::groups;
-use super::list::{List, table, width};
-use super::nested::{AclMembers, Changed, Live};
-use super::order::{Entry, Order, Own, Text};
+use super::list::{List, table};
+use super::nested::Live;
+use super::order::{Entry, Order};
 use super::reapply::{Carried, Carry, Narrowed};
+use super::rebased::Rebased;
 use super::resolve::All;
 use super::section::{Full, Sequence};
 use super::store::{Input, Store, sequence};
 use crate::compile::boxes::count;
 use crate::compile::table_full::TableFull;
-use crate::model::{AclIndex, AclList, AclRule, Origin};
+use crate::model::{AclList, AclRule, Gateway, Interface, Origin};
 use crate::root::acl::NONE;
 
 /// What [`Store::prepare`] made: to be put into force, or given back.
@@ -73,7 +74,34 @@ impl Store {
         self.numbers.give_back(staged.fresh);
     }
 
+    /// Whether some list or group was edited.
+    pub(in crate::compile) fn has_edits(&self) -> bool {
+        !self.live_groups.changed.is_empty() || self.lists.iter().flatten().any(List::has_edits)
+    }
+
+    /// Returns the edits that would end with a model, and that protect: without them more packets might pass.
+    pub(in crate::compile) fn refused(&self, input: Input<'_>) -> Result<Vec<LostEdits>, TableFull> {
+        let mut staged = Staged::default();
+        let done = self.stage_lists(input, &mut staged);
+        let mut lost = std::mem::take(&mut staged.lost);
+        self.abandon(staged);
+        done?;
+        lost.retain(|lost| lost.protects);
+        for lost in &mut lost {
+            if let Lost::Rules(rules) = &mut lost.lost {
+                rules.retain(|rule| rule.protects);
+            }
+        }
+        Ok(lost)
+    }
+
     fn stage(&self, input: Input<'_>, staged: &mut Staged) -> Result<(), TableFull> {
+        self.stage_lists(input, staged)?;
+        self.stage_chains(input, staged)
+    }
+
+    /// Makes the lists and groups of a model, with the edits that apply.
+    fn stage_lists(&self, input: Input<'_>, staged: &mut Staged) -> Result<(), TableFull> {
         let Input { gateway, map, .. } = input;
         let indices: HashMap<u32, u32> = map.interfaces.iter().copied().zip(0..).collect();
         let (live, widened) = self.stage_groups(input, &indices, staged);
@@ -94,7 +122,7 @@ impl Store {
                     staged.lost.extend(carried.lost(list));
                     staged.created.push(self.carried(&bounds, number, carried, &list.declared)?);
                 }
-                None if list.edited => staged.lost.push(list.lost()),
+                None if list.has_edits() => staged.lost.push(list.lost(Lost::Gone)),
                 None => {}
             }
         }
@@ -113,14 +141,44 @@ impl Store {
                 staged.lists.push(self.carried(&bounds, number, carried, list)?);
                 continue;
             }
-            staged.lost.extend(before.filter(|before| before.edited).map(List::lost));
-            bounds.used += list.rules.len();
-            bounds.check(list, list.rules.len())?;
-            let list = self.anew(&bounds, &carry, number, list, &mut staged.fresh)?;
+            let list = match before {
+                Some(before) if before.is_edited() => self.rebased(&mut bounds, &carry, before, list, staged)?,
+                _ => {
+                    let other = before.filter(|before| before.created.is_some() && !carry.is_saved(before, list));
+                    staged.lost.extend(other.map(|before| {
+                        let is_attached = gateway.interfaces.iter().any(|interface| {
+                            let of = |output| gateway.lists_of(interface, output);
+                            of(false).into_iter().chain(of(true)).any(|name| *name == *before.name)
+                        });
+                        let lost = before.lost(Lost::Declared);
+                        LostEdits { protects: lost.protects || is_attached, ..lost }
+                    }));
+                    bounds.used += list.rules.len();
+                    bounds.check(list, list.rules.len())?;
+                    self.anew(&bounds, &carry, number, list, &mut staged.fresh)?
+                }
+            };
             staged.lists.push(Slot::Fresh(number, Box::new(list)));
         }
+        self.protect_groups(gateway, &live, staged);
         staged.live_groups = live;
-        self.stage_chains(input, staged)
+        Ok(())
+    }
+
+    /// Finds out which edits of groups that ended protect: those of groups that a rule names which refuses packets.
+    fn protect_groups(&self, gateway: &Gateway, live: &Live, staged: &mut Staged) {
+        let closing = |rule: &&AclRule| !opens(rule.action);
+        let declared = gateway.acls.iter().flat_map(|list| &*list.rules);
+        let added = self.lists.iter().flatten().flat_map(|list| {
+            list.order.iter().filter(|entry| entry.declared().is_none()).map(|entry| list.rule(entry))
+        });
+        let named: HashSet<&Arc<str>> = declared.chain(added).filter(closing).flat_map(groups::names).collect();
+        for lost in &mut staged.lost {
+            let Some(name) = lost.of.strip_prefix("group ").map(Arc::<str>::from) else { continue };
+            let (before, now) =
+                (self.live_groups.around(&self.declared_groups, [&name]), live.around(&gateway.groups, [&name]));
+            lost.protects = before.iter().chain(&now).any(|name| named.contains(name));
+        }
     }
 
     /// Finds out which groups keep the members that they were given; gives what they are then, and the groups that are as
@@ -131,22 +189,9 @@ impl Store {
         indices: &HashMap<u32, u32>,
         staged: &mut Staged,
     ) -> (Live, HashSet<Arc<str>>) {
-        let Input { gateway, map, .. } = input;
-        let is_same = |name: &Arc<str>| {
-            let of = |groups| AclMembers::declared(groups, name);
-            match (of(&self.declared_groups), of(&gateway.groups)) {
-                (Some(before), Some(after)) => before.same(&self.interfaces, &after, &map.interfaces),
-                (None, None) => true,
-                _ => false,
-            }
-        };
-        let (same, others): (Changed, Changed) = self
-            .live_groups
-            .changed
-            .iter()
-            .map(|(name, of)| (Arc::clone(name), of.clone()))
-            .partition(|(name, _)| is_same(name));
-        let mut narrowed = Narrowed::of(&same, &self.interfaces, indices, &gateway.groups);
+        let Input { gateway, .. } = input;
+        let before = (&*self.interfaces, &self.declared_groups);
+        let mut narrowed = Narrowed::of(&self.live_groups.changed, before, indices, &gateway.groups);
         let live = loop {
             let live = narrowed.live(input.means().limit);
             // The file's rules have addresses of their families by the file's groups.
@@ -164,9 +209,8 @@ impl Store {
         };
         let widened = live.around(&gateway.groups, narrowed.given_back()).into_iter().cloned().collect();
         let mut all = narrowed.told();
-        all.extend(others.into_keys().map(|name| (name, Lost::All)));
         all.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
-        let of = |(name, lost)| LostEdits { of: format!("group {name}"), rules: 0, lost };
+        let of = |(name, lost)| LostEdits { of: format!("group {name}"), rules: 0, protects: false, lost };
         staged.lost.extend(all.into_iter().map(of));
         (live, widened)
     }
@@ -176,7 +220,9 @@ impl Store {
         let Some(list) = self.list(number) else { return Ok(Slot::Keep(number, None)) };
         let slot = |order, slot: fn(u32, Box<List>) -> Slot| {
             let (name, created) = (Arc::clone(&list.name), list.created.clone());
-            slot(number, Box::new(List { name, declared: declared.clone(), order, created, ..*list }))
+            let (removed, default_said) = (Arc::clone(&list.removed), list.default_said.clone());
+            let declared = declared.clone();
+            slot(number, Box::new(List { name, declared, order, created, removed, default_said, ..*list }))
         };
         let keep = |number, list| Slot::Keep(number, Some(list));
         Ok(match carried {
@@ -206,13 +252,8 @@ impl Store {
             fresh.push(number);
             number
         };
-        let entries = (0..).zip(&*declared.rules).map(|(index, rule)| {
-            let number = known.take(rule, carry.new).unwrap_or_else(&mut allocate);
-            let changed = carry.groups.concern(rule).then(|| carry.groups.resolve(rule).ok()).flatten();
-            let width = width(changed.as_ref().unwrap_or(rule));
-            let own = |rule| Text::Own(Arc::new(Own { rule, declared: Some(index), said: None }));
-            Entry { place: 0, width, number, text: changed.map_or(Text::Declared(index), own) }
-        });
+        let mut number = |rule: &AclRule| known.take(rule, carry.new).unwrap_or_else(&mut allocate);
+        let entries = (0..declared.rules.len() as u32).map(|index| carry.entry(declared, index, &mut number));
         let order = bounds.spread(declared, entries.collect())?;
         Ok(List {
             name: declared.name.as_str().into(),
@@ -223,7 +264,40 @@ impl Store {
             reflects: false,
             declared: declared.clone(),
             created: None,
-            edited: false,
+            removed: Arc::default(),
+            default_said: None,
+        })
+    }
+
+    /// A list with its edits, by another declaration.
+    fn rebased(
+        &self,
+        bounds: &mut Bounds,
+        carry: &Carry<'_>,
+        before: &List,
+        declared: &AclList,
+        staged: &mut Staged,
+    ) -> Result<List, TableFull> {
+        let allocate = || {
+            let number = self.numbers.allocate();
+            staged.fresh.push(number);
+            number
+        };
+        let Rebased { entries, removed, default, default_said, lost } = carry.rebased(before, declared, allocate);
+        staged.lost.extend(lost);
+        bounds.used += entries.len();
+        bounds.check(declared, declared.rules.len().min(entries.len()))?;
+        Ok(List {
+            name: Arc::clone(&before.name),
+            order: bounds.spread(declared, entries)?,
+            default,
+            number: before.number,
+            choice: None,
+            reflects: false,
+            declared: declared.clone(),
+            created: None,
+            removed: Arc::new(removed),
+            default_said,
         })
     }
 
@@ -246,24 +320,33 @@ impl Store {
         };
         let mut known: HashMap<Sequence, u16> = HashMap::new();
         let mut sequences = Vec::new();
-        let mut chain = |named: &[AclIndex]| -> Result<u16, TableFull> {
-            let sequence = sequence(named, |index| staged.lists[usize::from(index.0)].number());
+        let mut numbers: HashMap<&str, u32> = input
+            .gateway
+            .acls
+            .iter()
+            .map(|list| list.name.as_str())
+            .zip(staged.lists.iter().map(Slot::number))
+            .collect();
+        for number in staged.created.iter().map(Slot::number) {
+            numbers.extend(self.list(number).map(|list| (&*list.name, number)));
+        }
+        let mut chain = |interface: &Interface, output: bool| -> Result<u16, TableFull> {
+            let named = input.gateway.lists_of(interface, output);
+            let sequence = sequence(&named, |name| numbers.get(name).copied());
             if sequence.is_empty() {
                 return Ok(NONE);
             }
             if let Some(&number) = known.get(&sequence) {
                 return Ok(number);
             }
-            // It has a list at least.
-            let number = next_number(sequences.len())
-                .ok_or_else(|| too_many_sequences(&input.gateway.acls[usize::from(named[0].0)]))?;
+            let number = next_number(sequences.len()).ok_or_else(|| too_many_sequences(input.gateway, named[0]))?;
             known.insert(Arc::clone(&sequence), number);
             sequences.push(sequence);
             Ok(number)
         };
         let mut interfaces = Vec::with_capacity(input.gateway.interfaces.len());
         for interface in &input.gateway.interfaces {
-            interfaces.push((chain(&interface.access.acl_in)?, chain(&interface.access.acl_out)?));
+            interfaces.push((chain(interface, false)?, chain(interface, true)?));
         }
         let anew = staged.lists.iter().chain(&staged.created).filter_map(|slot| match slot {
             Slot::Fresh(number, list) => Some((*number, self.only_before(*number, list))),
@@ -278,11 +361,12 @@ impl Store {
     }
 }
 
-fn too_many_sequences(list: &AclList) -> TableFull {
+fn too_many_sequences(gateway: &Gateway, list: &str) -> TableFull {
+    let declared = gateway.acls.iter().find(|declared| declared.name == list);
     TableFull {
-        table: table(&list.name),
+        table: table(list),
         prefix: String::new(),
-        origin: list.origin,
+        origin: declared.map_or(Origin::default(), |declared| declared.origin),
         full: NoRoom::Sequences(usize::from(NONE)),
     }
 }
@@ -311,11 +395,7 @@ impl Bounds {
             boxes = boxes.saturating_add(entry.width as usize);
             // Each rule may be about the family that it comes to more in.
             if boxes > self.limit.saturating_mul(2) {
-                let declared = match &entry.text {
-                    Text::Declared(index) => Some(*index),
-                    Text::Own(own) => own.declared,
-                };
-                let rule = declared.and_then(|index| list.rules.get(index as usize));
+                let rule = entry.declared().and_then(|index| list.rules.get(index as usize));
                 return Err(self.too_many(list, boxes, rule));
             }
         }
@@ -346,19 +426,12 @@ fn table_full<'l>(full: Full, list: impl Fn(u32) -> &'l List) -> TableFull {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::AclDefault;
 
     #[test]
     fn too_many_sequences_are_told_as_such() {
-        let list = AclList {
-            name: "edge".into(),
-            rules: [].into(),
-            default: AclDefault::Next,
-            sample: None,
-            origin: Origin::default(),
-        };
         assert_eq!((next_number(65_534), next_number(65_535)), (Some(65_534), None));
-        let refused = too_many_sequences(&list);
+        // A list that the model does not declare, as live lists.
+        let refused = too_many_sequences(&crate::kit::Build::new().0, "edge");
         assert_eq!(
             refused.to_string(),
             "acl edge: interfaces name more than 65535 different sequences of access lists"

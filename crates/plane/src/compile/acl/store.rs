@@ -18,7 +18,7 @@ use crate::compile::map::Map;
 use crate::compile::noted::Noted;
 use crate::compile::rubbish::Rubbish;
 use crate::model::{
-    AclAction, AclDefault, AclIndex, AclLimit, AclRule, Gateway, Groups, RateLimit, RatePer, Rejection,
+    AclAction, AclDefault, AclLimit, AclRule, Gateway, Groups, Interface, RateLimit, RatePer, Rejection,
 };
 use crate::root::acl::{Access, Special};
 use crate::root::sampler::Choice;
@@ -180,6 +180,17 @@ impl Store {
         self.lists.get(number as usize)?.as_ref()
     }
 
+    /// The sequence of an interface and direction.
+    pub(super) fn sequence_of(&self, gateway: &Gateway, interface: &Interface, output: bool) -> Sequence {
+        sequence(&gateway.lists_of(interface, output), |name| self.number_of(name))
+    }
+
+    /// The number of a list.
+    pub(super) fn number_of(&self, name: &str) -> Option<u32> {
+        let found = self.lists.iter().position(|list| list.as_ref().is_some_and(|list| *list.name == *name));
+        found.map(|number| number as u32)
+    }
+
     /// Names of lists, with their numbers.
     pub(super) fn names(&self) -> impl Iterator<Item = (Arc<str>, u32)> {
         (0..).zip(&self.lists).filter_map(|(number, list)| Some((Arc::clone(&list.as_ref()?.name), number)))
@@ -243,10 +254,11 @@ impl Store {
     }
 }
 
-/// The numbers of lists that an interface names, each once: behind its first place a list matches nothing any more.
-pub(super) fn sequence(named: &[AclIndex], number: impl Fn(AclIndex) -> u32) -> Sequence {
+/// The numbers of lists with these names, each once: behind its first place a list matches nothing any more. Lists that are not
+/// there are left out.
+pub(super) fn sequence(named: &[&str], number: impl Fn(&str) -> Option<u32>) -> Sequence {
     let mut sequence: Vec<u32> = Vec::with_capacity(named.len());
-    for number in named.iter().map(|&index| number(index)) {
+    for number in named.iter().filter_map(|name| number(name)) {
         if !sequence.contains(&number) {
             sequence.push(number);
         }

@@ -1,11 +1,12 @@
 //! Access lists: edits, decisions and reports.
 
 use crate::compile::acl::{
-    AclDecision, AclEdit, AclEdited, AclError, AclGroup, AclMembers, AclPlan, AclRestored, Input, LostEdits, Plan,
-    Said, Step,
+    AclDecision, AclEdit, AclEditRow, AclEdited, AclError, AclGroup, AclMembers, AclPlan, AclRestored, Input,
+    LostEdits, Plan, Said, Step,
 };
 use crate::compile::compiler::Compiler;
 use crate::compile::map::Map;
+use crate::compile::table_full::TableFull;
 use crate::model::{AclDefault, AclList, AclRule, Gateway, IpFamily, Origin};
 use crate::root::Root;
 use crate::root::acl::Found;
@@ -180,6 +181,18 @@ impl Compiler {
         self.acl.delete(Input { domain: &domain, gateway, map }, list)
     }
 
+    /// Returns the edits of access lists and groups that would end with a model, and without which more packets might pass.
+    ///
+    /// # Errors
+    /// When a list of the model has no room.
+    pub fn refused_acl_edits(&self, gateway: &Gateway) -> Result<Vec<LostEdits>, TableFull> {
+        if !self.acl.has_edits() {
+            return Ok(Vec::new());
+        }
+        let map = self.map_of(gateway);
+        self.acl.refused(Input { domain: &self.domain, gateway, map: &map })
+    }
+
     /// Changes to access lists and groups that ended with the last models; once.
     pub fn lost_acl_edits(&mut self) -> Vec<LostEdits> {
         self.acl.take_lost()
@@ -229,6 +242,11 @@ impl Compiler {
     /// has the source of the change.
     pub fn acl_groups(&self, gateway: &Gateway) -> Vec<(AclGroup, Option<Said>)> {
         self.acl.group_rows(gateway)
+    }
+
+    /// Returns the live edits of access lists and groups.
+    pub fn acl_edits(&self, gateway: &Gateway) -> Vec<AclEditRow> {
+        self.acl.edit_rows(gateway)
     }
 
     /// The sections that lists are compiled to.

@@ -23,10 +23,11 @@ use crate::graph::events;
 use crate::graph::events::Event;
 use crate::graph::record::{Fate, Fragmented, Recorder};
 use crate::graph::sample::{self, Sample};
+use crate::graph::session::{LOG_RING, NatEvent};
 use crate::graph::streams::Stream;
 use crate::graph::trace::Tracer;
 use crate::graph::worker::{Command, Shared, UNASKED, Worker};
-use crate::model::{self, InterfaceKind, IpFamily, Origin, Place, SaIndex};
+use crate::model::{self, InterfaceIndex, InterfaceKind, IpFamily, Origin, Place, SaIndex};
 use crate::neighbor::Known;
 use crate::neighbor::control::{self, Keeper, News, Work};
 use crate::node::Node;
@@ -34,7 +35,8 @@ use crate::reason::Reason;
 use crate::root::{Adjacency, Kind, NONE, Root};
 use crate::stats::{self, Conservation};
 
-use super::outcome::{Filtered, Outcome, Piece, RouteTaken, Secured, Unlisted, Verdict};
+use super::outcome::{Filtered, Outcome, Piece, RouteTaken, Secured, Tunnelled, Unlisted, Verdict};
+use crate::engine::cleared::Cleared;
 use crate::engine::flows::{self, Compiled, First, FlowFilter, FlowOrder};
 use crate::engine::traced::TraceRow;
 use crate::engine::upkeep::Upkeep;
@@ -74,12 +76,14 @@ pub struct Harness {
     tracer: Arc<Tracer>,
     events: Option<Consumer<Event>>,
     samples: Option<Consumer<Sample>>,
+    log: Option<Consumer<NatEvent>>,
     discovery: Option<Discovery>,
     places: Places,
     entropy: Entropy,
     /// Packets out of tunnels in the next vector, before all frames.
     decapsulated: usize,
     upkeep: Upkeep,
+    cleared: Cleared,
     /// The next vector has frames.
     frames: bool,
     // Keeps the worker's mailbox open.
@@ -135,11 +139,13 @@ impl Harness {
             tracer,
             events: None,
             samples: None,
+            log: None,
             discovery: None,
             places,
             entropy,
             decapsulated: 0,
             upkeep: Upkeep::default(),
+            cleared: Cleared::default(),
             frames: false,
             _commands: commands,
         };
@@ -311,12 +317,19 @@ impl Harness {
 
     /// The SPDs.
     pub fn spds(&self) -> Vec<stats::SpdStats> {
-        self.root.with(|root| policies::lists(&self.model, root))
+        self.root.with(|root| policies::lists(&self.model, root, &self.cleared))
     }
 
     /// The pairs of SAs, in the order of the configuration.
     pub fn sas(&self) -> Vec<stats::SaStats> {
-        self.root.with(|root| crate::engine::sas::rows(&self.model, &self.map, root, (&self.upkeep, self.now())))
+        self.root.with(|root| {
+            crate::engine::sas::rows(&self.model, &self.map, root, (&self.upkeep, &self.cleared, self.now()))
+        })
+    }
+
+    /// The tunnels, in the order of the configuration.
+    pub fn tunnels(&self) -> Vec<stats::TunnelStats> {
+        self.root.with(|root| crate::engine::tunnels::rows(&self.model, &self.map, root, self.now()))
     }
 
     /// The sequence numbers of each outbound key that was ever in force, by the digest of the key.
@@ -392,6 +405,22 @@ impl Harness {
         self.worker.events.connect(producer, None);
         self.events = Some(events);
         self.limit();
+    }
+
+    /// Logs translations from now on, for the caller ([`Harness::nat_events`]).
+    pub fn log_translations(&mut self) {
+        let (producer, events) = ring(LOG_RING);
+        self.worker.sessions.log.connect(producer, None, Arc::default());
+        self.log = Some(events);
+    }
+
+    /// The events of translations since the last call.
+    pub fn nat_events(&mut self) -> Vec<NatEvent> {
+        let mut taken = Vec::new();
+        if let Some(events) = &mut self.log {
+            events.pop(LOG_RING, |event| taken.push(event));
+        }
+        taken
     }
 
     /// Takes samples from now on, for the caller ([`Harness::samples`]).
@@ -484,8 +513,18 @@ impl Harness {
         self.discovery.as_ref()?.keeper.table.next()
     }
 
-    /// Has the control side look at SAs: the worker makes the packets that are due in the next run. Returns what there is to
-    /// tell people.
+    /// Begins the counters of SAs and SPDs with 0.
+    pub fn clear_ipsec(&mut self) {
+        let (upkeep, now) = (&self.upkeep, self.now());
+        let Harness { model, map, root, cleared, .. } = self;
+        root.with(|root| {
+            cleared.clear_sas(crate::engine::sas::counted(model, map, root, (upkeep, now)));
+            policies::clear(root, cleared);
+        });
+    }
+
+    /// Runs the control side's checks of SAs: the worker makes the packets that are due in the next run. Returns the
+    /// news.
     pub fn tend_sas(&mut self) -> Vec<News> {
         let now = self.now();
         let due = self.root.with(|root| self.upkeep.step(now, &root.ipsec));
@@ -540,6 +579,12 @@ impl Harness {
     /// Moves the clock on. It never goes back.
     pub fn set_time(&mut self, time: Time) {
         self.clock.set(time);
+    }
+
+    /// Whether the worker has work without packets: sessions to visit, held packets whose time is over.
+    pub fn is_due(&mut self) -> bool {
+        let now = self.now();
+        self.worker.is_due(now)
     }
 
     /// Adds a frame to the next vector, as received by the port of an interface (the model's index). False when the
@@ -622,6 +667,7 @@ impl Harness {
                     nat: Vec::new(),
                     spd: Vec::new(),
                     sas: Vec::new(),
+                    tunnels: Vec::new(),
                     route: None,
                     waits: false,
                 });
@@ -672,6 +718,15 @@ impl Harness {
             Fate::Secured { sa, inbound } => {
                 let index = self.map.sas.iter().position(|&number| number == sa);
                 outcome.sas.extend(index.map(|index| Secured { sa: SaIndex(index as u32), inbound }));
+                if inbound {
+                    // What was inside has a route of its own.
+                    outcome.route = None;
+                }
+            }
+            Fate::Tunnelled { interface, inbound } => {
+                let index = self.map.interfaces.iter().position(|&number| number == interface);
+                let interface = index.map(|index| InterfaceIndex(index as u32));
+                outcome.tunnels.extend(interface.map(|interface| Tunnelled { interface, inbound }));
                 if inbound {
                     // What was inside has a route of its own.
                     outcome.route = None;
@@ -753,7 +808,7 @@ impl Harness {
     /// The index in the model of the port that carries an interface of the model.
     pub fn port_of(&self, index: u32) -> u32 {
         match self.model.interfaces[index as usize].kind {
-            InterfaceKind::Port { .. } | InterfaceKind::Ipsec => index,
+            InterfaceKind::Port { .. } | InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) => index,
             InterfaceKind::Vlan { parent, .. } => parent.0,
         }
     }

@@ -9,6 +9,8 @@
 
 mod bounds;
 mod hand;
+mod log;
+mod mappings;
 mod membership;
 pub(crate) mod nat;
 mod of_family;
@@ -23,6 +25,9 @@ mod translation;
 mod tuple;
 mod users;
 
+pub(crate) use log::RING as LOG_RING;
+pub use log::{Ends, Kind as NatEventKind, NatEvent};
+pub(crate) use mappings::Mapping;
 pub(crate) use membership::{Carried, MOST_NOTED, Membership, ZoneOf, set_translated, translated};
 pub(crate) use of_family::{Admission, OfFamily, reflected};
 pub(crate) use page::{AnySession, Ended, Page, SessionRef};

@@ -10,6 +10,8 @@ use weir_table::classify::NO_RULE;
 use weir_table::flow::{self, BATCH, Packed, Place, Secret, Table};
 
 use super::bounds::Bounds;
+use super::log::Waiting;
+use super::mappings::Mappings;
 use super::membership::Membership;
 use super::record::{NONE, ORIGINAL, OpenedBy, Opener, REPLY, Session};
 use super::slab::Slab;
@@ -43,6 +45,10 @@ pub(crate) struct OfFamily<K: Family> {
     pub(super) sessions: Slab<Session<K>>,
     /// How many translations an inside address has that count for a limit.
     pub(super) users: Table<K::FlowKey, u32>,
+    /// The mappings that translations hold.
+    pub(super) mappings: Mappings<K>,
+    /// Events of translations that wait for the end of the vector.
+    pub(super) log: Waiting,
     half_open: usize,
     oldest: u32,
     newest: u32,
@@ -61,6 +67,8 @@ impl<K: Family> OfFamily<K> {
             table: Table::new(0, secret),
             sessions: Slab::new(),
             users: Table::new(0, secret),
+            mappings: Mappings::new(secret),
+            log: Waiting::new(),
             half_open: 0,
             oldest: NONE,
             newest: NONE,
@@ -71,6 +79,7 @@ impl<K: Family> OfFamily<K> {
     pub(super) fn set_most(&mut self, entries: usize) {
         self.table.set_most(entries);
         self.users.set_most(entries);
+        self.mappings.set_most(entries);
     }
 
     pub(super) fn prepare(&mut self, room: usize) {
@@ -86,6 +95,11 @@ impl<K: Family> OfFamily<K> {
         (0..STEPS).any(|_| self.users.prepare(3 * VECTOR));
     }
 
+    /// Allocates memory for the mappings that one vector, and the hand, may add: two for each translation.
+    pub(super) fn prepare_mappings(&mut self) {
+        (0..STEPS).any(|_| self.mappings.prepare(6 * VECTOR));
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.sessions.len()
     }
@@ -95,7 +109,7 @@ impl<K: Family> OfFamily<K> {
     }
 
     pub(super) fn octets(&self) -> usize {
-        self.table.octets() + self.sessions.octets() + self.users.octets()
+        self.table.octets() + self.sessions.octets() + self.users.octets() + self.mappings.octets()
     }
 
     /// Numbers below this one may be sessions.
@@ -331,6 +345,8 @@ impl<K: Family> OfFamily<K> {
         let (key, reply, half_open) = (session.tuple.key(), session.reply().key(), session.progress.is_half_open());
         let (counted, inside) = (session.translation.and_then(|own| own.counted), session.tuple.source);
         self.uncount(counted, inside);
+        self.release_mappings(number);
+        self.log_end(number);
         if half_open {
             self.unlink(number);
         }
@@ -348,10 +364,13 @@ impl<K: Family> OfFamily<K> {
         is_that
     }
 
-    pub(super) fn end_vector(&mut self) {
+    /// Ends the sessions that no packet of the vector confirmed, and logs the beginning of translations that go on.
+    pub(super) fn end_vector(&mut self, root: &Root) {
         while let Some(number) = self.opened.pop() {
             if self.sessions.get(number).is_some_and(|session| !session.confirmed) {
                 self.end(number);
+            } else if root.nat.has_log {
+                self.log_beginning(root, number);
             }
         }
         self.sessions.recycle();

@@ -44,7 +44,7 @@ impl Opener {
     }
 
     /// The fields of the packet that opened the session.
-    pub(super) fn fields<K: Family>(&self, tuple: &Tuple<K>) -> Fields<K> {
+    pub(crate) fn fields<K: Family>(&self, tuple: &Tuple<K>) -> Fields<K> {
         let own = Fields::new(tuple.source, tuple.destination, tuple.protocol)
             .with_interface(self.interface)
             .with_dscp(self.dscp)

@@ -8,6 +8,7 @@ use weir_table::flow::Secret;
 
 use super::bounds::Bounds;
 use super::hand::Hand;
+use super::log::NatLog;
 use super::membership::{Carried, Membership, ZoneOf};
 use super::of_family::OfFamily;
 use crate::graph::counters::SessionCounters;
@@ -26,7 +27,13 @@ pub(crate) struct Sessions {
     opens: bool,
     /// Some rule of the root limits the translations of inside addresses.
     limits: bool,
+    /// Some rule of the root translates.
+    translates: bool,
+    /// Some rule of the root has mappings that do not depend on destinations.
+    maps: bool,
     hand: Hand,
+    /// The log of translations.
+    pub(crate) log: NatLog,
 }
 
 impl Both for Sessions {
@@ -62,7 +69,10 @@ impl Sessions {
             generation: 0,
             opens: false,
             limits: false,
+            translates: false,
+            maps: false,
             hand: Hand::default(),
+            log: NatLog::unread(),
         }
     }
 
@@ -77,6 +87,8 @@ impl Sessions {
         let share = |all: u32| (all as usize).div_ceil(workers.max(1));
         self.bounds = Bounds { settings, sessions: share(settings.sessions), half_open: share(settings.half_open) };
         self.limits = root.nat.has_limits();
+        self.maps = root.nat.has_mappings();
+        self.translates = root.nat.is_active();
         self.opens = root.acl.reflecting.contains(&true) || root.nat.is_active();
         // Two entries each; the table bounds nothing that the sessions do not.
         let entries = 2 * (self.bounds.sessions + 1);
@@ -89,8 +101,18 @@ impl Sessions {
         &self.bounds
     }
 
+    /// Begins a vector.
+    #[inline]
+    pub(crate) fn begin(&mut self, now: Time) {
+        (self.v4.log.now, self.v6.log.now) = (now, now);
+    }
+
     /// Allocates memory for the sessions that one vector may open.
     pub(crate) fn prepare(&mut self) {
+        if self.translates {
+            self.v4.log.prepare();
+            self.v6.log.prepare();
+        }
         if self.opens {
             let room = self.bounds.sessions.saturating_sub(self.len());
             self.v4.prepare(room);
@@ -98,6 +120,10 @@ impl Sessions {
             if self.limits {
                 self.v4.prepare_users();
                 self.v6.prepare_users();
+            }
+            if self.maps {
+                self.v4.prepare_mappings();
+                self.v6.prepare_mappings();
             }
         }
     }
@@ -174,9 +200,11 @@ impl Sessions {
     }
 
     /// The packets of a vector have gone: sessions that none of them confirmed end.
-    pub(crate) fn end_vector(&mut self, counters: &SessionCounters) {
-        self.v4.end_vector();
-        self.v6.end_vector();
+    pub(crate) fn end_vector(&mut self, root: &Root, counters: &SessionCounters) {
+        self.v4.end_vector(root);
+        self.v6.end_vector(root);
+        self.log.take(&mut self.v4.log);
+        self.log.take(&mut self.v6.log);
         counters.show(self.len(), self.half_open(), self.octets());
     }
 

@@ -6,6 +6,8 @@ use weir_base::clock::Time;
 use weir_base::reclaim::Guard;
 
 use super::bounds::Bounds;
+use super::log::{Kind, NatEvent};
+use super::mappings::{Endpoint, MappedBy, Mapping};
 use super::nat::again;
 use super::of_family::{Admission, OfFamily, value};
 use super::record::{Opener, Session};
@@ -14,6 +16,7 @@ use super::translation::{SourceBy, Translation};
 use super::tuple::Tuple;
 use crate::root::Root;
 use crate::root::family::Family;
+use crate::root::nat::LogTo;
 
 impl<K: Family> OfFamily<K> {
     /// Opens a translation, for which there is room, and whose tuples are free.
@@ -45,6 +48,97 @@ impl<K: Family> OfFamily<K> {
         }
     }
 
+    /// The mapping that packets like those of a tuple come in for.
+    pub(crate) fn mapping_of(&self, tuple: &Tuple<K>) -> Option<&Mapping<K>> {
+        if self.mappings.is_empty() {
+            return None;
+        }
+        self.mappings.of_outside(tuple, Endpoint::destination(tuple))
+    }
+
+    /// The outside endpoint that the source of a tuple's packets has by mappings of a number.
+    pub(crate) fn mapped(&self, tuple: &Tuple<K>, number: u32) -> Option<Endpoint<K>> {
+        self.mappings.of_inside(tuple, Endpoint::source(tuple), number)
+    }
+
+    /// The source of a tuple's packets is the outside endpoint of a mapping.
+    #[inline]
+    pub(crate) fn is_mapped(&self, tuple: &Tuple<K>) -> bool {
+        !self.mappings.is_empty() && self.mappings.of_outside(tuple, Endpoint::source(tuple)).is_some()
+    }
+
+    /// Holds the mappings of a translation that are to be held: that of its source, and the one that its first packet came in
+    /// for. Releases others. False if a mapping cannot be held: then the translation has to end.
+    pub(crate) fn hold_mappings(&mut self, number: u32, by: [Option<MappedBy>; 2]) -> bool {
+        let Some(session) = self.sessions.get(number) else { return false };
+        let Some(translation) = session.translation else { return false };
+        if by == [None; 2] && translation.holds == [false; 2] {
+            return true;
+        }
+        let (tuple, out) = (session.tuple, translation.out());
+        let mut holds = [false; 2];
+        let ends = [
+            (Endpoint::source(&tuple), Endpoint::source(&out)),
+            (Endpoint::destination(&out), Endpoint::destination(&tuple)),
+        ];
+        let mut is_held = true;
+        for ((holds, by), (inside, outside)) in holds.iter_mut().zip(by).zip(ends) {
+            if let Some(by) = by {
+                *holds = self.mappings.hold(&tuple, inside, outside, by);
+                is_held &= *holds;
+            }
+        }
+        self.release_mappings(number);
+        if let Some(own) = self.sessions.get_mut(number).and_then(|own| own.translation.as_mut()) {
+            own.holds = holds;
+        }
+        is_held
+    }
+
+    /// Releases the mappings that a translation holds.
+    pub(super) fn release_mappings(&mut self, number: u32) {
+        let Some(session) = self.sessions.get_mut(number) else { return };
+        let tuple = session.tuple;
+        let Some(translation) = session.translation.as_mut() else { return };
+        let out = translation.out();
+        let ends = [Endpoint::source(&out), Endpoint::destination(&tuple)];
+        for (is_held, outside) in std::mem::take(&mut translation.holds).into_iter().zip(ends) {
+            if is_held {
+                self.mappings.release(&tuple, outside);
+            }
+        }
+    }
+
+    /// Logs the beginning of a translation, if its rule says so.
+    pub(super) fn log_beginning(&mut self, root: &Root, number: u32) {
+        let now = self.log.now;
+        let Some(session) = self.sessions.get_mut(number).filter(|own| own.version == root.nat.version) else { return };
+        let Some(translation) = session.translation.as_mut() else { return };
+        let rule = translation.source_rule().unwrap_or(translation.rule);
+        let Some(to) = root.nat.rules.get(rule as usize).and_then(|rule| rule.log) else { return };
+        translation.logged = Some(to);
+        if let Some(event) = NatEvent::of(session, to, Kind::Created, now) {
+            self.log.push(event);
+        }
+    }
+
+    /// Logs the end of a translation, if its beginning was logged.
+    pub(super) fn log_end(&mut self, number: u32) {
+        let Some(session) = self.sessions.get(number) else { return };
+        let Some(to) = session.translation.and_then(|own| own.logged) else { return };
+        if let Some(event) = NatEvent::of(session, to, Kind::Ended, self.log.now) {
+            self.log.push(event);
+        }
+    }
+
+    /// Logs a packet that a rule refuses.
+    #[cold]
+    pub(crate) fn log_refusal(&mut self, root: &Root, tuple: &Tuple<K>, kind: Kind, number: u32) {
+        let to = root.nat.rules.get(number as usize).and_then(|rule| rule.log).unwrap_or(LogTo::LINES);
+        let event = NatEvent::refused(tuple, to, kind, self.log.now, (number, root.nat.version));
+        self.log.push(event);
+    }
+
     /// Gives a translation another tuple of replies, which is free. False, with nothing changed, if there is no room.
     pub(crate) fn set_reply(&mut self, number: u32, reply: Tuple<K>, source_by: Option<SourceBy>) -> bool {
         let Some(session) = self.sessions.get_mut(number) else { return false };
@@ -54,6 +148,9 @@ impl<K: Family> OfFamily<K> {
         if reply == before {
             return true;
         }
+        // A held packet is translated further: its translation is logged as it was, and again.
+        let logged = self.sessions.get(number).and_then(|own| own.translation).and_then(|own| own.logged);
+        self.log_end(number);
         if before.key() != tuple.key() {
             self.table.remove(&before.key());
         }
@@ -63,6 +160,11 @@ impl<K: Family> OfFamily<K> {
         }
         if let Some(translation) = self.sessions.get_mut(number).and_then(|own| own.translation.as_mut()) {
             translation.reply = reply;
+        }
+        if let (Some(to), Some(session)) = (logged, self.sessions.get(number))
+            && let Some(event) = NatEvent::of(session, to, Kind::Created, self.log.now)
+        {
+            self.log.push(event);
         }
         true
     }
@@ -86,6 +188,10 @@ impl<K: Family> OfFamily<K> {
         let Some(now) = again(root, guard, session) else { return false };
         session.version = root.nat.version;
         session.translation = Some(now);
+        let by = now.mapped_by(root);
+        if !self.hold_mappings(number, by) {
+            return false;
+        }
         let limit = now.source_rule().and_then(|rule| root.nat.rules.get(rule as usize)?.limit);
         // Without room it counts for no limit.
         self.count_for(number, limit.map(|limit| limit.number));

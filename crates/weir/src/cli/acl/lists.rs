@@ -11,8 +11,11 @@ use super::super::output::print;
 use super::super::query::{escaped, target};
 use super::super::teller::{Source, Teller, rules_of};
 use super::super::text::Input;
+use crate::control::acl::attached::{AttachRequest, Direction};
 use crate::control::acl::{BatchRequest, Change, Expect, GroupKind, GroupRequest, Insert, Replace, Which};
 use crate::control::source;
+use crate::render::Report as _;
+use crate::render::acl::attached::Attached;
 use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::Rules;
 
@@ -73,8 +76,7 @@ pub(super) enum Lists {
         #[command(flatten)]
         more: More,
     },
-    /// Creates a list that the configuration does not have, with the rules of a file or none; no interface can name it:
-    /// interfaces name lists of the configuration alone
+    /// Creates a list that the configuration does not have, with the rules of a file or none; `attach` gives it to interfaces
     Create {
         /// The list
         list: String,
@@ -83,7 +85,34 @@ pub(super) enum Lists {
         #[command(flatten)]
         more: More,
     },
-    /// Removes a list that was created and that no interface names
+    /// Attaches a list to an interface: behind all its other lists, unless an option names the place
+    Attach {
+        /// The list
+        list: String,
+        /// The interface
+        interface: String,
+        /// The direction of the packets
+        #[arg(value_enum)]
+        direction: Direction,
+        /// Before this list of the interface
+        #[arg(long, value_name = "LIST")]
+        before: Option<String>,
+        #[command(flatten)]
+        source: Source,
+    },
+    /// Detaches a list from an interface
+    Detach {
+        /// The list
+        list: String,
+        /// The interface
+        interface: String,
+        /// The direction of the packets
+        #[arg(value_enum)]
+        direction: Direction,
+        #[command(flatten)]
+        source: Source,
+    },
+    /// Removes a list that was created and that no interface uses
     Remove {
         /// The list
         list: String,
@@ -185,6 +214,12 @@ impl Lists {
                 put(&teller, list, Some(file), more, Expect::Existing, *allow_empty)
             }
             Lists::Create { list, file, more } => put(&teller, list, file.as_deref(), more, Expect::New, false),
+            Lists::Attach { list, interface, direction, before, source } => {
+                attach(&teller, list, "attach", (interface, *direction, before.clone()), source)
+            }
+            Lists::Detach { list, interface, direction, source } => {
+                attach(&teller, list, "detach", (interface, *direction, None), source)
+            }
             Lists::Remove { list } => teller.client.delete(&path(list)).map(drop).map_err(Error::from),
             Lists::Group { group, remove: true, .. } => {
                 teller.tell::<Regrouped>(teller.client.delete(&group_path(group)), None)
@@ -222,6 +257,18 @@ pub(in super::super) fn deletions(ids: &[u32], at: &[u32]) -> Vec<Change> {
 fn batch(teller: &Teller, list: &str, source: &Source, changes: Vec<Change>) -> Result<(), Error> {
     let order = BatchRequest { source: source.name.clone(), changes };
     teller.tell::<Changed>(teller.client.post(&format!("{}/changes", path(list)), &order), None)
+}
+
+fn attach(
+    teller: &Teller,
+    list: &str,
+    what: &str,
+    (interface, direction, before): (&str, Direction, Option<String>),
+    source: &Source,
+) -> Result<(), Error> {
+    let order = AttachRequest { source: source.name.clone(), interface: interface.to_owned(), direction, before };
+    let json = teller.client.post(&format!("{}/{what}", path(list)), &order)?;
+    if teller.json { print(&json) } else { print(&teller.client.read::<Attached>(&json)?.text()) }
 }
 
 fn put(

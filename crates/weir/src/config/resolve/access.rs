@@ -106,6 +106,7 @@ impl<'a> Resolver<'a> {
         weir_plane::model::Access {
             acl_in: acl(self, &of.acl_in),
             acl_out: acl(self, &of.acl_out),
+            live_lists: [None, None],
             allow: PerFamily { v4, v6 },
             bindings: of
                 .bindings

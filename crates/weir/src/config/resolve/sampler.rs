@@ -47,6 +47,18 @@ impl Resolver<'_> {
         Some(Sampling { one_in: declared.one_in, to })
     }
 
+    /// The sampler of a name, which has a collector.
+    pub(super) fn collector(&mut self, name: &At<String>) -> Option<SamplerIndex> {
+        let index = self.sampler(name)?;
+        let declared = self.declared.samplers.iter().find(|sampler| sampler.name.value == name.value)?;
+        if declared.ipfix.is_none() {
+            let message = format!("the sampler `{}` has no collector", name.value);
+            let found = Diagnostic::error(Code::MissingKey, name.span, message);
+            self.report(found.help("give it `ipfix` with the address and port of one"));
+        }
+        Some(index)
+    }
+
     fn sampler(&mut self, name: &At<String>) -> Option<SamplerIndex> {
         if let Some(&index) = self.samplers.by_name.get(name.value.as_str()) {
             self.samplers.used[usize::from(index.0)] = true;

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_plane::compile::{
-    AclEdit, AclEdited, AclError, AclGroup, AclRestored, AclSaid, Lost, LostEdits, LostRule, RuleLost,
-};
+use weir_plane::compile::{AclEdit, AclEdited, AclError, AclGroup, AclRestored, AclSaid};
 use weir_plane::engine::Engine;
 use weir_plane::model::{AclAction, AclDefault, AclList, AclRule, InterfaceIndex, Origin, Rejection};
 use weir_plane::{model, stats};
@@ -18,7 +16,6 @@ use crate::render::acl::rules::{Rule, Rules};
 use crate::render::acl::{Acls, Chain, Group, Hits, List, WorstLookup};
 use crate::render::matched::Matched;
 use crate::render::number::plural;
-use crate::render::reloaded;
 use crate::rules::acl::{Role, Rule as Written};
 use crate::rules::is_name;
 use crate::suggest::closest;
@@ -65,7 +62,8 @@ pub(crate) fn written(gateway: &model::Gateway, rule: &AclRule) -> String {
     Written::of(rule, name).to_string()
 }
 
-fn member(gateway: &model::Gateway, group: &AclGroup) -> Vec<String> {
+/// Returns the members of a group as the configuration writes them.
+pub(super) fn member(gateway: &model::Gateway, group: &AclGroup) -> Vec<String> {
     match group {
         AclGroup::Addresses(group) => {
             let text = |addresses: &model::Addresses| match addresses {
@@ -183,44 +181,6 @@ pub(crate) fn matched(engine: &Engine) -> Vec<Matched> {
         rules.into_iter().chain([default]).flatten().collect::<Vec<_>>()
     };
     engine.acl_lists().into_iter().flat_map(of).collect()
-}
-
-/// Parts of what was lost that are told one by one, at most.
-const MOST_PARTS: usize = 20;
-
-/// What is told of changes that ended with a new model; this is the one before.
-pub(crate) fn lost(before: &model::Gateway, edits: LostEdits) -> reloaded::Lost {
-    let names = |interfaces: &[InterfaceIndex]| {
-        let name = |index: &InterfaceIndex| before.interfaces[index.0 as usize].name.clone();
-        let names: Vec<String> = interfaces.iter().map(name).collect();
-        format!("interface{} {}", if names.len() > 1 { "s" } else { "" }, names.join(", "))
-    };
-    let part = |LostRule { number, rule, lost }: &LostRule| {
-        let became = match lost {
-            RuleLost::Interfaces(gone) => format!("has lost {} and goes on with the others", names(gone)),
-            RuleLost::NoInterface => "is gone: none of its interfaces exists".to_owned(),
-            RuleLost::NoGroup(group) => {
-                format!("is gone: group `{group}` does not exist, or is as configured again")
-            }
-            RuleLost::NoFamily => "is gone: its groups have no addresses of its family".to_owned(),
-        };
-        format!("rule {number} {became}: `{}`", written(before, rule))
-    };
-    let LostEdits { of, rules, lost } = edits;
-    let (parts, more) = match lost {
-        Lost::All => (Vec::new(), 0),
-        Lost::NothingLeft => (vec!["its live members are gone: the configuration has none of them".to_owned()], 0),
-        Lost::DoesNotGo => (vec!["its live members do not fit the configuration".to_owned()], 0),
-        Lost::Members { interfaces, groups } => {
-            let own = (!interfaces.is_empty()).then(|| names(&interfaces));
-            let all: Vec<String> = own.into_iter().chain(groups.iter().map(|group| format!("group {group}"))).collect();
-            (vec![format!("has lost {} and goes on with the others", all.join(", "))], 0)
-        }
-        Lost::Rules(rules) => {
-            (rules.iter().take(MOST_PARTS).map(part).collect(), rules.len().saturating_sub(MOST_PARTS))
-        }
-    };
-    reloaded::Lost { of, rules, parts, more }
 }
 
 /// Why something was not done, as far as it is known while the engine does it.

@@ -1,6 +1,9 @@
 //! Access lists that change by the control socket: a batch of changes, a list as a whole, the members of a group.
 
+pub mod attached;
+pub(crate) mod edits;
 pub(crate) mod live;
+pub(crate) mod lost;
 mod read;
 
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,8 @@
 //! A list of rules that was changed while the gateway ran.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
+use weir_plane::compile::patch::{Anchor, Edit, Effect, Gap, Slot, Spot, Why, arranged, ascending, rebase};
 use weir_plane::model::{NatList, NatRule};
 
 use super::super::acl::{Insert, Which};
@@ -17,14 +18,18 @@ pub(super) struct Entry {
     pub(super) rule: NatRule,
     /// `None`: the rule is the configuration's.
     pub(super) said: Option<Said>,
+    /// Its place among the rules of the configuration.
+    spot: Spot,
 }
 
 /// A list with its live changes.
 #[derive(Debug, Clone)]
 pub(super) struct Edited {
-    /// The list as the configuration declares it, in words.
+    /// The rules that the configuration declares, in words.
     declared: Vec<String>,
     pub(super) rules: Vec<Entry>,
+    /// Rules of the configuration that an edit removed, by index.
+    removed: BTreeMap<u32, Said>,
     /// The id of the rule that came last.
     last: u32,
 }
@@ -35,16 +40,26 @@ pub(super) fn written(rule: &NatRule) -> String {
     Written::of(rule, |_| "".into()).to_string()
 }
 
+/// Prints a rule without its comment: equal rules have equal texts.
+fn text(rule: &NatRule) -> String {
+    written(&NatRule { comment: None, ..rule.clone() })
+}
+
 fn declared(list: &NatList) -> Vec<String> {
-    list.rules.iter().map(written).chain([format!("{:?}", list.mss_clamp)]).collect()
+    list.rules.iter().map(text).collect()
 }
 
 impl Edited {
     /// A list as the configuration declares it: rules have their places for ids.
     pub(super) fn new(list: &NatList) -> Edited {
-        let rules: Vec<Entry> =
-            (1..).zip(list.rules.iter().cloned()).map(|(id, rule)| Entry { id, rule, said: None }).collect();
-        Edited { declared: declared(list), last: rules.len() as u32, rules }
+        let entry = |(id, rule): (u32, NatRule)| Entry { id, rule, said: None, spot: Spot::Declared(id - 1) };
+        let rules: Vec<Entry> = (1..).zip(list.rules.iter().cloned()).map(entry).collect();
+        Edited { declared: declared(list), last: rules.len() as u32, rules, removed: BTreeMap::new() }
+    }
+
+    /// Whether the list is as the configuration declares it.
+    pub(super) fn is_as_declared(&self) -> bool {
+        self.removed.is_empty() && self.live() == 0
     }
 
     pub(super) fn model(&self) -> std::sync::Arc<[NatRule]> {
@@ -93,17 +108,71 @@ impl Edited {
         }
     }
 
-    /// Inserts rules at a place that was found; returns their ids.
-    pub(super) fn insert(&mut self, at: usize, rules: Vec<NatRule>, said: &Said) -> Vec<u32> {
-        let new: Vec<Entry> = rules.into_iter().map(|rule| self.entry(rule, said)).collect();
-        let ids = new.iter().map(|entry| entry.id).collect();
-        self.rules.splice(at..at, new);
+    /// Inserts rules at a place that was found; returns their ids. `behind`: the change names the rule in front.
+    pub(super) fn insert(&mut self, at: usize, behind: bool, rules: Vec<NatRule>, said: &Said) -> Vec<u32> {
+        let mut ids = Vec::with_capacity(rules.len());
+        for (at, rule) in (at..).zip(rules) {
+            let spot = |at: usize| self.rules.get(at).map(|entry| entry.spot);
+            let gap = Gap { previous: at.checked_sub(1).and_then(spot), next: spot(at), declared: self.declared.len() };
+            let text = text(&rule);
+            let restored = gap.declared().find(|&index| self.declared[index as usize] == text);
+            let mut entry = self.entry(rule, said);
+            entry.spot = restored.map_or_else(|| Spot::Added(gap.anchor(behind)), Spot::Declared);
+            if let Some(index) = restored {
+                self.removed.remove(&index);
+                entry.said = None;
+            }
+            ids.push(entry.id);
+            self.rules.insert(at, entry);
+        }
         ids
+    }
+
+    /// Deletes the rule at a place that was found.
+    pub(super) fn delete(&mut self, at: usize, said: &Said) {
+        if let Spot::Declared(index) = self.rules.remove(at).spot {
+            self.removed.insert(index, said.clone());
+        }
     }
 
     fn entry(&mut self, rule: NatRule, said: &Said) -> Entry {
         self.last = self.last.wrapping_add(1);
-        Entry { id: self.last, rule, said: Some(said.clone()) }
+        Entry { id: self.last, rule, said: Some(said.clone()), spot: Spot::Added(Anchor::Nothing) }
+    }
+
+    /// Records the rules as an edit of the declaration, of as few rules as it takes.
+    fn arrange(&mut self, said: &Said) {
+        let mut free: HashMap<&str, Vec<u32>> = HashMap::new();
+        for (index, text) in self.declared.iter().enumerate().rev() {
+            free.entry(text).or_default().push(index as u32);
+        }
+        let texts: Vec<String> = self.rules.iter().map(|entry| text(&entry.rule)).collect();
+        let candidates: Vec<Option<u32>> =
+            texts.iter().map(|text| free.get_mut(text.as_str()).and_then(Vec::pop)).collect();
+        let spot = |((entry, index), stays): ((&Entry, &Option<u32>), bool)| match (index, entry.spot) {
+            (Some(index), _) if stays => Some(Spot::Declared(*index)),
+            (_, spot @ Spot::Added(Anchor::Before(_) | Anchor::Behind(_))) => Some(spot),
+            _ => None,
+        };
+        let items: Vec<Option<Spot>> =
+            self.rules.iter().zip(&candidates).zip(ascending(&candidates)).map(spot).collect();
+        let mut is_there = vec![false; self.declared.len()];
+        for (entry, spot) in self.rules.iter_mut().zip(arranged(&items, self.declared.len())) {
+            entry.spot = spot;
+            entry.said = match spot {
+                Spot::Declared(index) => {
+                    is_there[index as usize] = true;
+                    None
+                }
+                Spot::Added(_) => Some(entry.said.take().unwrap_or_else(|| said.clone())),
+            };
+        }
+        for (index, is_there) in (0..).zip(is_there) {
+            match is_there {
+                true => drop(self.removed.remove(&index)),
+                false => drop(self.removed.entry(index).or_insert_with(|| said.clone())),
+            }
+        }
     }
 
     /// Replaces all rules. Rules that print the same stay. Returns the ids of new rules, how many went, and how many moved.
@@ -127,37 +196,122 @@ impl Edited {
             self.rules.push(entry);
         }
         let deleted = before.iter().flatten().count();
+        self.arrange(said);
         (inserted, deleted, stayed.len() - longest_rise(&stayed))
     }
 
-    /// The list under another configuration; `Err`: that declares it in another way, and its live changes end. Also
-    /// returns the rules that are gone, in words.
-    pub(super) fn carried(&self, list: &NatList, vocabulary: &Vocabulary) -> Result<(Edited, Vec<String>), ()> {
-        if declared(list) != self.declared {
-            return Err(());
-        }
-        // The rules of the new declaration, by their words: their groups may have other members now.
-        let mut own: HashMap<String, Vec<&NatRule>> = HashMap::new();
-        for rule in list.rules.iter().rev() {
-            own.entry(written(rule)).or_default().push(rule);
-        }
-        let (mut rules, mut gone) = (Vec::with_capacity(self.rules.len()), Vec::new());
-        for Entry { id, rule, said } in &self.rules {
-            let text = written(rule);
-            let now = match said {
-                None => own.get_mut(&text).and_then(Vec::pop).cloned(),
-                Some(_) => {
-                    let read = text.parse::<Written>().ok();
-                    read.and_then(|read| read.model(vocabulary, rule.origin()).ok())
-                }
-            };
-            match now {
-                Some(rule) => rules.push(Entry { id: *id, rule, said: said.clone() }),
-                None => gone.push(format!("rule {id} is gone: a group that it names does not fit: `{text}`")),
+    /// Applies the edits to the list of another configuration. Also returns the edits that do not apply, in words, and how
+    /// many of them added a rule.
+    pub(super) fn carried(&self, list: &NatList, vocabulary: &Vocabulary) -> (Edited, Vec<String>, usize) {
+        let items: Vec<(String, Spot)> = self.rules.iter().map(|entry| (text(&entry.rule), entry.spot)).collect();
+        let after = declared(list);
+        // A rule on the other side of another one gives packets other addresses, whatever both do.
+        let rebased = rebase(&self.declared, &items, &after, |_| Effect { opens: true, closes: true }, |_, _| true);
+        let mut gone: Vec<String> = rebased.lost.iter().map(|&(edit, why)| self.lost(edit, why)).collect();
+        let mut count = rebased.lost.iter().filter(|(edit, _)| matches!(edit, Edit::Added(_))).count();
+        // Rules that stay keep their ids.
+        let mut ids: HashMap<&str, Vec<u32>> = HashMap::new();
+        let mut stays = vec![false; self.rules.len()];
+        for slot in &rebased.slots {
+            if let Slot::Added(item, _) = slot {
+                stays[*item] = true;
             }
         }
-        Ok((Edited { declared: self.declared.clone(), rules, last: self.last }, gone))
+        for item in (0..self.rules.len()).rev().filter(|&item| !stays[item]) {
+            ids.entry(&items[item].0).or_default().push(self.rules[item].id);
+        }
+        let mut last = self.last;
+        let mut rules = Vec::with_capacity(rebased.slots.len());
+        for slot in rebased.slots {
+            match slot {
+                Slot::Declared(index) => {
+                    let text = after[index as usize].as_str();
+                    let id = ids.get_mut(text).and_then(Vec::pop).unwrap_or_else(|| {
+                        last = last.wrapping_add(1);
+                        last
+                    });
+                    let rule = list.rules[index as usize].clone();
+                    rules.push(Entry { id, rule, said: None, spot: Spot::Declared(index) });
+                }
+                Slot::Added(item, anchor) => {
+                    let Entry { id, rule, said, .. } = &self.rules[item];
+                    let read = written(rule).parse::<Written>().ok();
+                    match read.and_then(|read| read.model(vocabulary, rule.origin()).ok()) {
+                        Some(rule) => {
+                            rules.push(Entry { id: *id, rule, said: said.clone(), spot: Spot::Added(anchor) });
+                        }
+                        None => {
+                            count += 1;
+                            let text = written(rule);
+                            gone.push(format!("rule {id} is gone: a group that it names does not fit: `{text}`"));
+                        }
+                    }
+                }
+            }
+        }
+        let said: HashMap<&str, &Said> =
+            self.removed.iter().map(|(&index, said)| (self.declared[index as usize].as_str(), said)).collect();
+        let mut is_there = vec![false; after.len()];
+        for entry in &rules {
+            if let Spot::Declared(index) = entry.spot {
+                is_there[index as usize] = true;
+            }
+        }
+        let removed = (0..).zip(&after).zip(is_there).filter(|(_, is_there)| !is_there);
+        let removed = removed
+            .filter_map(|((index, text), _)| Some((index, (*said.get(text.as_str())?).clone())))
+            .collect::<BTreeMap<u32, Said>>();
+        (Edited { rules, last, removed, declared: after }, gone, count)
     }
+
+    /// Says why an edit does not apply.
+    fn lost(&self, edit: Edit, why: Why) -> String {
+        let why = match why {
+            Why::AnchorGone(index) => {
+                format!("the file no longer has its anchor `{}`", self.declared[index as usize])
+            }
+            Why::AnchorAmbiguous(index) => {
+                format!("the file has its anchor another number of times: `{}`", self.declared[index as usize])
+            }
+            Why::NoLongerEmpty => "the list had no rules in the file, and has some".to_owned(),
+            Why::RuleAmbiguous => "the file has the rule another number of times".to_owned(),
+            Why::Passed(item) => {
+                format!("the file moves a rule to its other side: `{}`", written(&self.rules[item].rule))
+            }
+        };
+        match edit {
+            Edit::Added(item) => {
+                let Entry { id, rule, .. } = &self.rules[item];
+                format!("rule {id} is gone: {why}: `{}`", written(rule))
+            }
+            Edit::Removed(index) => {
+                format!("the removal of a rule is gone: {why}: `{}`", self.declared[index as usize])
+            }
+        }
+    }
+
+    /// Returns the edits: rules that were added, each with its anchor, and rules that were removed.
+    pub(super) fn edits(&self) -> impl Iterator<Item = (Edits<'_>, &Said)> {
+        let anchor = |anchor: Anchor| match anchor {
+            Anchor::Before(index) => Some((false, self.declared[index as usize].as_str())),
+            Anchor::Behind(index) => Some((true, self.declared[index as usize].as_str())),
+            Anchor::Nothing => None,
+        };
+        let added = self.rules.iter().filter_map(move |entry| match entry.spot {
+            Spot::Added(own) => Some((Edits::Added(entry.id, written(&entry.rule), anchor(own)), entry.said.as_ref()?)),
+            Spot::Declared(_) => None,
+        });
+        let removed = self.removed.iter().map(|(&index, said)| (Edits::Removed(&self.declared[index as usize]), said));
+        added.chain(removed)
+    }
+}
+
+/// An edit of a list.
+pub(super) enum Edits<'e> {
+    /// An added rule: its id, its text, and the text of its anchor, behind which it stands or not.
+    Added(u32, String, Option<(bool, &'e str)>),
+    /// A removed rule.
+    Removed(&'e str),
 }
 
 /// The length of the longest part of a sequence that rises: these items need not move.

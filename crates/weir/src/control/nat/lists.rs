@@ -8,9 +8,10 @@ use weir_plane::stats;
 use super::super::acl::{Change, Replace, Which};
 use super::super::refusal::{Kind, Refusal};
 use super::super::remarks::Remarks;
-use super::edited::Edited;
+use super::edited::{Edited, Edits};
 use super::said::Said;
 use super::text;
+use crate::render::changes::{Edit, Kind as EditKind};
 use crate::render::nat_changed::Changed;
 use crate::render::number::plural;
 use crate::render::reloaded::Lost;
@@ -64,18 +65,19 @@ impl Lists {
             let done = match change {
                 Change::Insert(insert) => {
                     let rules = read(&insert.rules);
-                    edited.place(insert).map(|at| inserted.extend(edited.insert(at, rules, said)))
+                    let behind = insert.after.is_some();
+                    edited.place(insert).map(|at| inserted.extend(edited.insert(at, behind, rules, said)))
                 }
                 Change::Delete(which) => edited.find(*which).map(|at| {
-                    edited.rules.remove(at);
+                    edited.delete(at, said);
                     deleted += 1;
                 }),
                 Change::Replace(Replace { rules, id, at }) => {
                     let rules = read(rules);
                     edited.find(Which { id: *id, at: *at }).map(|at| {
-                        edited.rules.remove(at);
+                        edited.delete(at, said);
                         deleted += 1;
-                        inserted.extend(edited.insert(at, rules, said));
+                        inserted.extend(edited.insert(at, false, rules, said));
                     })
                 }
             };
@@ -164,29 +166,50 @@ impl Lists {
         Ok((gateway, lists, changed))
     }
 
-    /// Gives a new configuration the live changes of its lists. Returns the lists, and the changes that end.
+    /// Applies the live edits to a new configuration. Returns the lists, and the edits that end.
     pub(crate) fn carry(&self, gateway: &mut Gateway) -> (Lists, Vec<Lost>) {
         let vocabulary = Vocabulary::of(gateway);
         let (mut lists, mut lost) = (Lists::default(), Vec::new());
         for (name, edited) in &self.0 {
             let of = format!("nat {name}");
             let list: Option<&mut NatList> = gateway.nat.iter_mut().find(|list| list.name == *name);
-            let Some((list, Ok((carried, gone)))) = list.map(|list| {
-                let carried = edited.carried(list, &vocabulary);
-                (list, carried)
-            }) else {
-                lost.push(Lost { of, rules: edited.live(), ..Lost::default() });
+            let Some(list) = list else {
+                let parts = vec!["the configuration does not have it: its live edits are gone".to_owned()];
+                lost.push(Lost { of, rules: edited.live(), parts, more: 0 });
                 continue;
             };
+            let (carried, gone, rules) = edited.carried(list, &vocabulary);
             if !gone.is_empty() {
                 let more = gone.len().saturating_sub(MOST_PARTS);
                 let parts = gone.iter().take(MOST_PARTS).cloned().collect();
-                lost.push(Lost { of, rules: gone.len(), parts, more });
+                lost.push(Lost { of, rules, parts, more });
             }
-            list.rules = carried.model();
-            lists.0.insert(name.clone(), carried);
+            if !carried.is_as_declared() {
+                list.rules = carried.model();
+                lists.0.insert(name.clone(), carried);
+            }
         }
         (lists, lost)
+    }
+
+    /// Returns the edits.
+    pub(crate) fn edits(&self) -> Vec<Edit> {
+        let row = |name: &str, (edit, said): (Edits<'_>, &Said)| {
+            let (kind, what, id, anchor) = match edit {
+                Edits::Added(id, rule, anchor) => (EditKind::Added, rule, Some(id), anchor),
+                Edits::Removed(rule) => (EditKind::Removed, rule.to_owned(), None, None),
+            };
+            Edit {
+                of: format!("nat {name}"),
+                edit: kind,
+                what,
+                id,
+                place: anchor.map(|(behind, rule)| format!("{} {rule}", if behind { "behind" } else { "before" })),
+                source: Some(said.source.clone()),
+                time: Some(said.time),
+            }
+        };
+        self.0.iter().flat_map(|(name, edited)| edited.edits().map(move |edit| row(name, edit))).collect()
     }
 
     /// Gives the rules of lists their ids, and live ones their sources.

@@ -8,6 +8,7 @@ use axum::extract::{Path, Query, Request, State};
 use serde::Deserialize;
 
 use super::super::Gateway;
+use super::super::acl::attached::AttachRequest;
 use super::super::acl::live::{self, Put};
 use super::super::acl::{BatchRequest, Expect, GroupRequest};
 use super::super::nat;
@@ -96,6 +97,34 @@ pub(super) async fn put(
         let put = Put { source: &source, text, default, expect, allow_empty };
         let changed = g.put_acl(&list, &put).map_err(Refused::from)?;
         Ok(document(200, &changed))
+    })
+    .await?
+}
+
+/// `POST`: attaches a list to an interface.
+pub(super) async fn attach(gateway: State<Shared>, list: Path<String>, body: Result<Bytes, BytesRejection>) -> Answer {
+    attached(gateway, list, body, true).await
+}
+
+/// `POST`: detaches a list from an interface.
+pub(super) async fn detach(gateway: State<Shared>, list: Path<String>, body: Result<Bytes, BytesRejection>) -> Answer {
+    attached(gateway, list, body, false).await
+}
+
+async fn attached(
+    State(gateway): State<Shared>,
+    Path(list): Path<String>,
+    body: Result<Bytes, BytesRejection>,
+    attach: bool,
+) -> Answer {
+    let request: AttachRequest = parsed(&received(body)?)?;
+    of_source(&request.source)?;
+    if !attach && request.before.is_some() {
+        return Err(Refused::new(Kind::BadRequest, "`before` names the place of a list that is attached"));
+    }
+    apart(gateway, move |g| {
+        let attached = g.attach_acl(&list, &request, attach).map_err(Refused::from)?;
+        Ok(document(200, &attached))
     })
     .await?
 }

@@ -94,7 +94,7 @@ impl Report for Changed {
     /// Formats the report without warnings, which are not part of the requested output.
     fn text(&self) -> String {
         let Changed { list, created, inserted, deleted, moved, rules, .. } = self;
-        let new = if *created { " is new, and no interface can name it" } else { "" };
+        let new = if *created { " is new, and no interface uses it" } else { "" };
         let ids = match &**inserted {
             [] => String::new(),
             [id] => format!(" (id {id})"),
@@ -157,18 +157,15 @@ mod tests {
         changed.inserted = vec![17, 4, 5];
         assert_eq!(
             changed.text(),
-            "edge-in is new, and no interface can name it: inserted 3 (ids 17, 4, 5), deleted 0; 7 rules now\n"
+            "edge-in is new, and no interface uses it: inserted 3 (ids 17, 4, 5), deleted 0; 7 rules now\n"
         );
         changed.inserted = (1..=9).collect();
         assert_eq!(
             changed.text(),
-            "edge-in is new, and no interface can name it: inserted 9 (ids 1 … 9), deleted 0; 7 rules now\n"
+            "edge-in is new, and no interface uses it: inserted 9 (ids 1 … 9), deleted 0; 7 rules now\n"
         );
         changed.inserted.clear();
-        assert_eq!(
-            changed.text(),
-            "edge-in is new, and no interface can name it: inserted 0, deleted 0; 7 rules now\n"
-        );
+        assert_eq!(changed.text(), "edge-in is new, and no interface uses it: inserted 0, deleted 0; 7 rules now\n");
         assert!(!json(&changed).contains("moved"));
         (changed.created, changed.moved, changed.rules) = (false, 3, 1);
         assert_eq!(changed.text(), "edge-in: inserted 0, deleted 0, moved 3; 1 rule now\n");

@@ -1,5 +1,6 @@
 //! `show acl`: the lists of rules, who uses them, what they matched, and what they were compiled to.
 
+pub mod attached;
 pub mod changed;
 pub mod imported;
 pub mod rules;

@@ -95,7 +95,7 @@ fn rule<'l>(text: &'l str, line: &mut Line<'l, '_, '_>) -> Result<Rule, Failure>
     if let (Verb::Map, Some((target, place))) = (verb, &source) {
         check_map((&from, &from_at), target, place)?;
     }
-    let Options { preserve, limit_per_address, comment } = options(line, verb)?;
+    let Options { preserve, parity, limit_per_address, log, comment } = options(line, verb)?;
     let transport = match (protocol, &source_ports, &destination_ports) {
         (None, ..) => Transport::Any,
         (Some(protocol), Ports::Any, Ports::Any) => Transport::Protocol(protocol),
@@ -118,7 +118,7 @@ fn rule<'l>(text: &'l str, line: &mut Line<'l, '_, '_>) -> Result<Rule, Failure>
         comment: None,
     };
     let (source, destination) = (source.map(|(target, _)| target), destination.map(|(target, _)| target));
-    Ok(Rule { verb, matches, to_interface, source, destination, preserve, limit_per_address, comment })
+    Ok(Rule { verb, matches, to_interface, source, destination, preserve, parity, limit_per_address, log, comment })
 }
 
 /// Reads behind `as` the source and the destination that packets get.
@@ -261,18 +261,22 @@ fn check_map(
 #[derive(Default)]
 struct Options {
     preserve: bool,
+    parity: bool,
+    log: bool,
     limit_per_address: Option<u32>,
     comment: Option<Box<str>>,
 }
 
 const PRESERVE: &str = "preserve";
+const PARITY: &str = "parity";
+const LOG: &str = "log";
 const LIMIT: &str = "limit-per-address";
 /// Translations that an inside address may be limited to: as many as `sessions` of the flow table may be.
 const LIMITS: std::ops::RangeInclusive<u64> = 1..=16_000_000;
 
 /// Reads the options behind the targets, to the end.
 fn options(line: &mut Line<'_, '_, '_>, verb: Verb) -> Result<Options, Failure> {
-    const WHAT: &str = "`preserve`, `limit-per-address`, `comment` or the end of the rule";
+    const WHAT: &str = "`preserve`, `parity`, `limit-per-address`, `log`, `comment` or the end of the rule";
     let mut own = Options::default();
     loop {
         let token = line.lexer.next()?;
@@ -283,10 +287,19 @@ fn options(line: &mut Line<'_, '_, '_>, verb: Verb) -> Result<Options, Failure> 
                 return Ok(own);
             }
             What::Word(word @ PRESERVE) if own.preserve => return twice(&token.range, word),
+            What::Word(word @ PARITY) if own.parity => return twice(&token.range, word),
+            What::Word(word @ LOG) if own.log => return twice(&token.range, word),
+            What::Word(LOG) if verb != Verb::Keep => own.log = true,
+            What::Word(LOG) => return wrong(&token.range, "a `keep` rule has no translations to log", "leave it out"),
             What::Word(word @ LIMIT) if own.limit_per_address.is_some() => return twice(&token.range, word),
             What::Word(PRESERVE) if matches!(verb, Verb::Source | Verb::Both) => own.preserve = true,
-            What::Word(PRESERVE) => {
-                let message = format!("a `{}` rule draws no ports: there is none to preserve", print::verb(verb));
+            What::Word(PARITY) if matches!(verb, Verb::Source | Verb::Both) => own.parity = true,
+            What::Word(word @ (PRESERVE | PARITY)) => {
+                let verb = print::verb(verb);
+                let message = match word {
+                    PRESERVE => format!("a `{verb}` rule draws no ports: there is none to preserve"),
+                    _ => format!("a `{verb}` rule draws no ports: `{word}` has no meaning"),
+                };
                 return wrong(&token.range, message, "leave it out");
             }
             What::Word(LIMIT) if verb == Verb::Source => {
@@ -305,7 +318,7 @@ fn options(line: &mut Line<'_, '_, '_>, verb: Verb) -> Result<Options, Failure> 
             }
             What::Word(word) => {
                 let (range, problem) = expected(WHAT, &token);
-                return Err((range, problem.suggest(word, &[PRESERVE, LIMIT, "comment"])));
+                return Err((range, problem.suggest(word, &[PRESERVE, PARITY, LIMIT, LOG, "comment"])));
             }
             _ => return Err(expected(WHAT, &token)),
         }

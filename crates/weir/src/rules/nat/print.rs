@@ -49,8 +49,14 @@ impl fmt::Display for Rule {
         if self.preserve {
             f.write_str(" preserve")?;
         }
+        if self.parity {
+            f.write_str(" parity")?;
+        }
         if let Some(limit) = self.limit_per_address {
             write!(f, " limit-per-address {limit}")?;
+        }
+        if self.log {
+            f.write_str(" log")?;
         }
         write_comment(f, self.comment.as_deref())
     }

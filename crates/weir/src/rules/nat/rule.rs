@@ -27,6 +27,10 @@ pub struct Rule {
     pub destination: Option<Target>,
     /// The source port stays if it can.
     pub preserve: bool,
+    /// The port that is drawn has the parity of the source port.
+    pub parity: bool,
+    /// Its translations are lines of the log.
+    pub log: bool,
     /// Translations that an inside address may have by it.
     pub limit_per_address: Option<u32>,
     /// Remarks of people: up to [`LONGEST_COMMENT`](super::super::LONGEST_COMMENT) octets without control characters.
@@ -84,6 +88,8 @@ impl Rule {
             source,
             destination,
             preserve: self.preserve,
+            parity: self.parity,
+            log: self.log,
             limit_per_address: self.limit_per_address,
             comment: self.comment.as_deref().map(Arc::from),
         })
@@ -112,6 +118,8 @@ impl Rule {
             source: rule.source.as_ref().map(target),
             destination: rule.destination.as_ref().map(target),
             preserve: rule.preserve,
+            parity: rule.parity,
+            log: rule.log,
             limit_per_address: rule.limit_per_address,
             comment: rule.comment.as_deref().map(Box::from),
         }

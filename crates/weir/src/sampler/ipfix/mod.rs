@@ -1,15 +1,16 @@
 //! Samples for a collector: IPFIX (RFC 7011) over UDP, with information elements of IANA's registry alone.
 //!
-//! A message is at most [`MESSAGE`] octets long, so that it needs no fragments on paths as they are. Templates go ahead of
-//! the first sample, and again every [`REFRESH`] and whenever the collector was not there (RFC 7011, 8.4): nobody answers
-//! over UDP. Each sampler has a socket and with it a transport session of its own, whose messages are numbered by their
-//! data records, so that the collector sees what was lost on the way.
+//! A message is at most [`MESSAGE`] octets long, so that it needs no fragments on usual paths. Templates precede the
+//! first sample, and are sent again every [`REFRESH`] and after the collector was absent (RFC 7011, 8.4): UDP has no
+//! answers. Each sampler has a socket and with it a transport session of its own, whose messages are numbered by their
+//! data records, so that the collector can count lost ones.
 //!
 //! draft-cao-opsawg-ipfix-sav would say which rule found a source not valid. Its elements have no numbers yet, and weir has
 //! no enterprise's of its own to use instead, so they are left out: `forwardingStatus` says what became of a packet.
 
 mod message;
 mod record;
+mod translation;
 
 use std::collections::HashSet;
 use std::io::{self, ErrorKind};
@@ -18,6 +19,7 @@ use std::sync::Arc;
 
 use weir_base::clock::Time;
 use weir_plane::sample::Sample;
+use weir_plane::translation_log::NatEvent;
 
 use message::Message;
 
@@ -38,7 +40,7 @@ pub struct Sent {
     pub bytes: u64,
     /// Samples that could not be sent.
     pub lost: u64,
-    /// Times that the collector's host said that nobody listens.
+    /// Reports of the collector's host that no program listens.
     pub refused: u64,
 }
 
@@ -56,7 +58,7 @@ pub(super) struct Collector {
     named: HashSet<u32>,
     sent: Sent,
     failure: Option<String>,
-    /// When the collector's host last said that nobody listens.
+    /// The time of the last report that no program listens.
     refused_at: Option<Time>,
     retry: Time,
 }
@@ -113,25 +115,12 @@ impl Collector {
 
     /// Sends a sample with others that come soon.
     pub(super) fn send(&mut self, sample: &Sample, known: &Known<'_>) {
-        if self.socket.is_none() && known.now >= self.retry {
-            self.connect(known.now);
-        }
-        let record = record::of(sample, known.time);
-        let (Some(record), true) = (record, self.socket.is_some()) else {
+        let Some(record) = record::of(sample, known.time) else {
             self.sent.lost += 1;
             return;
         };
-        if self.templates.is_none_or(|due| known.now >= due) {
-            // In messages of their own: what follows may refer to them.
-            self.flush(known.now, known.unix);
-            self.message.templates();
-            if !self.transmit(known.now, known.unix) {
-                // Without them nobody could read it.
-                self.sent.lost += 1;
-                return;
-            }
-            self.templates = Some(Time(known.now.0.saturating_add(REFRESH)));
-            self.named.clear();
+        if !self.is_ready(known) {
+            return;
         }
         if self.named.insert(sample.interface) {
             let name = (known.interface)(sample.interface);
@@ -140,6 +129,38 @@ impl Collector {
         }
         self.add(&record, known);
         self.waiting += 1;
+    }
+
+    /// Sends an event of a translation with others that come soon.
+    pub(super) fn send_event(&mut self, event: &NatEvent, known: &Known<'_>) {
+        if self.is_ready(known) {
+            self.add(&translation::of(event, known.time), known);
+            self.waiting += 1;
+        }
+    }
+
+    /// Opens the socket and sends templates, where that is due. False if the collector cannot be reached: then a record is lost.
+    fn is_ready(&mut self, known: &Known<'_>) -> bool {
+        if self.socket.is_none() && known.now >= self.retry {
+            self.connect(known.now);
+        }
+        if self.socket.is_none() {
+            self.sent.lost += 1;
+            return false;
+        }
+        if self.templates.is_none_or(|due| known.now >= due) {
+            // In messages of their own: what follows may refer to them.
+            self.flush(known.now, known.unix);
+            self.message.templates();
+            if !self.transmit(known.now, known.unix) {
+                // Without them nobody could read it.
+                self.sent.lost += 1;
+                return false;
+            }
+            self.templates = Some(Time(known.now.0.saturating_add(REFRESH)));
+            self.named.clear();
+        }
+        true
     }
 
     fn add(&mut self, record: &record::Record, known: &Known<'_>) {

@@ -5,6 +5,8 @@ use weir_packet::wire::protocol;
 use weir_plane::sample::{Cause, Sample, Treatment};
 use weir_plane::sav::By;
 
+use super::translation;
+
 /// Sets of templates and of options templates (RFC 7011, 3.3.2).
 const TEMPLATE_SET: u16 = 2;
 const OPTIONS_SET: u16 = 3;
@@ -13,20 +15,21 @@ const OPTIONS_SET: u16 = 3;
 pub(super) const IPV4: u16 = 256;
 pub(super) const IPV6: u16 = 257;
 pub(super) const INTERFACE: u16 = 258;
+// Those of translations follow: see `translation`.
 
 /// A length that each record says itself (RFC 7011, 7).
 const VARIABLE: u16 = u16::MAX;
 
 /// Information elements, by their numbers at IANA, and the octets that we send of them.
-type Field = (u16, u16);
-const PROTOCOL_IDENTIFIER: Field = (4, 1);
-const SOURCE_TRANSPORT_PORT: Field = (7, 2);
-const SOURCE_IPV4_ADDRESS: Field = (8, 4);
+pub(super) type Field = (u16, u16);
+pub(super) const PROTOCOL_IDENTIFIER: Field = (4, 1);
+pub(super) const SOURCE_TRANSPORT_PORT: Field = (7, 2);
+pub(super) const SOURCE_IPV4_ADDRESS: Field = (8, 4);
 const INGRESS_INTERFACE: Field = (10, 4);
-const DESTINATION_TRANSPORT_PORT: Field = (11, 2);
-const DESTINATION_IPV4_ADDRESS: Field = (12, 4);
-const SOURCE_IPV6_ADDRESS: Field = (27, 16);
-const DESTINATION_IPV6_ADDRESS: Field = (28, 16);
+pub(super) const DESTINATION_TRANSPORT_PORT: Field = (11, 2);
+pub(super) const DESTINATION_IPV4_ADDRESS: Field = (12, 4);
+pub(super) const SOURCE_IPV6_ADDRESS: Field = (27, 16);
+pub(super) const DESTINATION_IPV6_ADDRESS: Field = (28, 16);
 const INTERFACE_NAME: Field = (82, VARIABLE);
 const FORWARDING_STATUS: Field = (89, 1);
 /// 64 bits, of which 32 are enough (RFC 7011, 6.2).
@@ -85,6 +88,11 @@ pub(super) fn templates() -> [(u16, Vec<u8>); 2] {
         samples.extend(number.to_be_bytes());
         samples.extend((fields.len() as u16).to_be_bytes());
         specify(&mut samples, &fields);
+    }
+    for (number, fields) in translation::templates() {
+        samples.extend(number.to_be_bytes());
+        samples.extend((fields.len() as u16).to_be_bytes());
+        specify(&mut samples, fields);
     }
     let fields = [INGRESS_INTERFACE, INTERFACE_NAME];
     let mut options = Vec::new();

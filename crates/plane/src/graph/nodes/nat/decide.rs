@@ -33,7 +33,7 @@ pub(super) fn source<K: Family>(
         let seen = if is_hairpin { session.fields() } else { *fields };
         let chain = interface(by).map_or(crate::root::nat::NONE, |own| own.output);
         // A packet from outside keeps its source on its way in.
-        let is_inwards = is_hairpin && is_outside(translation.interface);
+        let is_inwards = is_hairpin && is_outside(session.opener.interface);
         let found = if is_inwards { None } else { nat::look_up(context.root, context.guard, chain, &seen) };
         let translates =
             |number: &u32| context.root.nat.rules.get(*number as usize).is_some_and(|rule| rule.verb != NatVerb::Keep);
@@ -47,7 +47,7 @@ pub(super) fn source<K: Family>(
         return Err(Reason::SessionLimit);
     }
     if let Some(number) = source_by.and_then(|by| by.rule)
-        && !open::count::<K>(context.sessions, context.root, member.number, number)
+        && !open::count(K::of_mut(context.sessions), context.root, member.number, Some(number))
     {
         return Err(Reason::SessionLimit);
     }

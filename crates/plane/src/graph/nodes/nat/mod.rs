@@ -23,7 +23,7 @@ use super::Context;
 use super::stage::{self, Stage};
 use crate::graph::flags::{NAT_NONE, TRANSLATED};
 use crate::graph::record::{Fate, NatEffect};
-use crate::graph::session::{Membership, Session, Way, set_translated, translated};
+use crate::graph::session::{Membership, NatEventKind, Session, Tuple, Way, set_translated, translated};
 use crate::model::NatVerb;
 use crate::reason::Reason;
 use crate::root::family::Family;
@@ -41,7 +41,7 @@ pub(super) fn input<K: Family>(context: &mut Context<'_>, vector: &mut Vector, f
         let packet = &mut vector[place];
         let member = batch.member(context, index).or_else(|reason| match (reason, found[index]) {
             (Some(reason), _) => Err(reason),
-            (None, NO_RULE) => Ok(None),
+            (None, NO_RULE) => open::through::<K>(context, packet, &batch.fields[index], batch.tuples[index]),
             (None, rule) if is_keep(context, rule) => {
                 keep(context, packet, rule);
                 Ok(None)
@@ -71,7 +71,10 @@ pub(super) fn input<K: Family>(context: &mut Context<'_>, vector: &mut Vector, f
                 packet.add_state(NAT_NONE);
                 onward.push(place);
             }
-            Err(reason) => refuse(context, packet, place, reason, found[index]),
+            Err(reason) => {
+                tell::<K>(context, batch.tuples[index].as_ref(), reason, found[index]);
+                refuse(context, packet, place, reason, found[index]);
+            }
         }
     }
     onward.sort();
@@ -124,7 +127,11 @@ pub(super) fn output<K: Family>(context: &mut Context<'_>, vector: &mut Vector, 
                 onward.push(place);
             }
             Ok(None) => onward.push(place),
-            Err(reason) => refuse(context, packet, place, reason, found[index]),
+            Err(reason) => {
+                let rule = translated(packet).and_then(|member| rule_of::<K>(context, member)).unwrap_or(found[index]);
+                tell::<K>(context, batch.tuples[index].as_ref(), reason, rule);
+                refuse(context, packet, place, reason, found[index]);
+            }
         }
     }
     onward.sort();
@@ -162,6 +169,23 @@ fn note<K: Family>(context: &mut Context<'_>, packet: &mut Packet, member: Membe
     let translation = K::of(&*context.sessions).get(member.number).and_then(|session| session.translation);
     if let Some(translation) = translation {
         context.root.nat.count(context.worker, translation.rule, octets(packet));
+    }
+}
+
+/// Logs, once a minute at most for each rule, that a packet found no port, or that its source has as many translations as it may
+/// have.
+#[cold]
+fn tell<K: Family>(context: &mut Context<'_>, tuple: Option<&Tuple<K>>, reason: Reason, rule: u32) {
+    let kind = match reason {
+        Reason::NatExhausted => NatEventKind::Exhausted,
+        Reason::NatLimit => NatEventKind::Limited,
+        _ => return,
+    };
+    let is_limit = kind == NatEventKind::Limited;
+    if let Some(tuple) = tuple
+        && context.root.nat.is_news(rule, is_limit, context.now)
+    {
+        K::of_mut(context.sessions).log_refusal(context.root, tuple, kind, rule);
     }
 }
 

@@ -7,7 +7,7 @@ use weir_table::classify::Fields;
 use super::super::Context;
 use crate::graph::session::nat::{self, Draw};
 use crate::graph::session::{
-    Admission, MOST_NOTED, Membership, OfFamily, Opener, Progress, Sessions, Translation, Tuple, Way,
+    Admission, MOST_NOTED, Mapping, Membership, OfFamily, Opener, Progress, Translation, Tuple, Way,
 };
 use crate::model::NatVerb;
 use crate::reason::Reason;
@@ -37,9 +37,47 @@ pub(super) fn input<K: Family>(
         counted: None,
         interface: packet.interface(),
         input: true,
+        through: false,
+        holds: [false; 2],
+        logged: None,
         is_undecided: true,
     };
     open(context, tuple, translation, progress, opener)
+}
+
+/// Opens a translation for a packet which has come in for the outside endpoint of a mapping; `None`: the packet is for none,
+/// or the mapping does not let it in.
+pub(super) fn through<K: Family>(
+    context: &mut Context<'_>,
+    packet: &Packet,
+    fields: &Fields<K>,
+    tuple: Option<Tuple<K>>,
+) -> Result<Option<Membership>, Reason> {
+    let Some(mapped) = tuple.filter(|tuple| tuple.query == 0) else { return Ok(None) };
+    let Some(&Mapping { inside, interface, .. }) = K::of(&*context.sessions).mapping_of(&mapped) else {
+        return Ok(None);
+    };
+    let at = (context.root, context.guard);
+    let Some((rule, wanted)) = nat::through(at, &Opener::of(fields), &mapped, interface, inside) else {
+        return Ok(None);
+    };
+    let (tuple, opener, progress) = admit(context, packet, fields, tuple)?;
+    if !K::of(&*context.sessions).is_free(&wanted.reversed(), context.sessions.bounds(), context.now) {
+        return Err(Reason::NatExhausted);
+    }
+    let translation = Translation {
+        reply: wanted.reversed(),
+        rule,
+        source_by: None,
+        counted: None,
+        interface,
+        input: true,
+        through: true,
+        holds: [false; 2],
+        logged: None,
+        is_undecided: true,
+    };
+    open(context, tuple, translation, progress, opener).map(Some)
 }
 
 /// Opens the translation that a rule gives a packet which leaves.
@@ -60,6 +98,9 @@ pub(super) fn output<K: Family>(
         counted: None,
         interface: egress,
         input: false,
+        through: false,
+        holds: [false; 2],
+        logged: None,
         is_undecided: true,
     };
     open(context, tuple, translation, progress, opener)
@@ -113,7 +154,9 @@ fn open<K: Family>(
     }
     let at = (root.nat.version, *now);
     match K::of_mut(*sessions).open_translation(tuple, translation, progress, opener, at) {
-        Admission::Opened(number) if number < MOST_NOTED && count::<K>(sessions, root, number, rule) => {
+        Admission::Opened(number)
+            if number < MOST_NOTED && count(K::of_mut(*sessions), root, number, translation.source_rule()) =>
+        {
             counters.sessions.opened.add(1);
             if let Some(counters) = root.nat.counters(context.worker, rule) {
                 counters.opened.add(1);
@@ -128,8 +171,12 @@ fn open<K: Family>(
     }
 }
 
-/// Counts a translation for the limit of a rule, if it has one. False if there is no room.
-pub(super) fn count<K: Family>(sessions: &mut Sessions, root: &Root, number: u32, rule: u32) -> bool {
-    let limit = root.nat.rules.get(rule as usize).and_then(|rule| rule.limit);
-    limit.is_none_or(|limit| K::of_mut(sessions).count_for(number, Some(limit.number)))
+/// Counts a translation for the limit of the rule that gave its source, if it has one, and holds its mappings. False if there
+/// is no room.
+pub(super) fn count<K: Family>(own: &mut OfFamily<K>, root: &Root, number: u32, rule: Option<u32>) -> bool {
+    let limit = rule.and_then(|rule| root.nat.rules.get(rule as usize)?.limit);
+    let Some(by) = own.get(number).and_then(|session| session.translation).map(|of| of.mapped_by(root)) else {
+        return false;
+    };
+    own.hold_mappings(number, by) && limit.is_none_or(|limit| own.count_for(number, Some(limit.number)))
 }

@@ -4,7 +4,10 @@ use weir_base::reclaim::Guard;
 
 use super::draw::offers;
 use super::target::{destination, has_words, look_up, mapped};
-use crate::graph::session::record::Session;
+use weir_table::classify::Fields;
+
+use crate::graph::session::mappings::Endpoint;
+use crate::graph::session::record::{Opener, Session};
 use crate::graph::session::translation::{SourceBy, Translation};
 use crate::graph::session::tuple::Tuple;
 use crate::model::NatVerb;
@@ -22,12 +25,19 @@ pub(crate) fn again<K: Family>(root: &Root, guard: &Guard<'_>, session: &Session
     };
     let nat = interface(own.interface)?;
     let chain = if own.input { nat.input } else { nat.output };
-    let (rule, by) = find(root, guard, chain, session, &tuple)?;
+    let (rule, by, wanted) = if own.through {
+        let (rule, wanted) =
+            through((root, guard), &session.opener, &tuple, own.interface, Endpoint::destination(&out))?;
+        (rule, root.nat.rules.get(rule as usize)?, wanted)
+    } else {
+        let (rule, by) = find(root, guard, chain, &session.fields_with(&tuple))?;
+        (rule, by, tuple)
+    };
     if !own.input {
         return (out.destination == tuple.destination && gives(by, &tuple, &out))
             .then_some(Translation { rule, ..own });
     }
-    let wanted = destination(by, &tuple)?;
+    let wanted = if own.through { wanted } else { destination(by, &tuple)? };
     let is_same = wanted.destination == out.destination && (tuple.query != 0 || wanted.words[1] == out.words[1]);
     if !is_same {
         return None;
@@ -42,7 +52,7 @@ pub(crate) fn again<K: Family>(root: &Root, guard: &Guard<'_>, session: &Session
     };
     let at = interface(source_by.interface)?;
     let seen = if source_by.is_hairpin { tuple } else { wanted };
-    match find(root, guard, at.output, session, &seen) {
+    match find(root, guard, at.output, &session.fields_with(&seen)) {
         Some((number, by)) if gives(by, &wanted, &out) => {
             let source_by = Some(SourceBy { rule: Some(number), ..source_by });
             Some(Translation { rule, source_by, ..own })
@@ -54,15 +64,31 @@ pub(crate) fn again<K: Family>(root: &Root, guard: &Guard<'_>, session: &Session
     }
 }
 
-/// The rule of a chain that translates packets like the first of a session, if they had this tuple.
-fn find<'r, K: Family>(
-    root: &'r Root,
-    guard: &Guard<'_>,
-    chain: u16,
-    session: &Session<K>,
+/// The rule that has the mapping between the destination of a tuple's packets and an inside endpoint, if it lets the packets
+/// in, and the tuple with that endpoint as its destination. Packets from inside are let in always.
+pub(crate) fn through<K: Family>(
+    (root, guard): (&Root, &Guard<'_>),
+    opener: &Opener,
     tuple: &Tuple<K>,
-) -> Option<(u32, &'r Rule)> {
-    let number = look_up(root, guard, chain, &session.fields_with(tuple))?;
+    interface: u32,
+    inside: Endpoint<K>,
+) -> Option<(u32, Tuple<K>)> {
+    let of = |number: u32| {
+        let own = root.interfaces.get(number as usize).filter(|own| own.present)?;
+        Some(own.nat).filter(|nat| nat.zone == tuple.zone)
+    };
+    let wanted = Tuple { destination: inside.address, words: [tuple.words[0], inside.word], ..*tuple };
+    // The packets of the inside host in the other direction, before they are translated.
+    let back = wanted.reversed();
+    let (number, rule) = find(root, guard, of(interface)?.output, &opener.fields(&back))?;
+    let is_from_outside = of(opener.interface).is_none_or(|own| own.is_outside());
+    let lets_in = rule.mapping.is_some_and(|mapping| mapping.is_open || !is_from_outside);
+    (lets_in && gives(rule, &back, &tuple.reversed())).then_some((number, wanted))
+}
+
+/// The rule of a chain that translates packets with these fields.
+fn find<'r, K: Family>(root: &'r Root, guard: &Guard<'_>, chain: u16, fields: &Fields<K>) -> Option<(u32, &'r Rule)> {
+    let number = look_up(root, guard, chain, fields)?;
     let rule = root.nat.rules.get(number as usize)?;
     (rule.verb != NatVerb::Keep && rule.npt.is_none()).then_some((number, rule))
 }
@@ -73,6 +99,6 @@ fn gives<K: Family>(rule: &Rule, tuple: &Tuple<K>, out: &Tuple<K>) -> bool {
         return mapped(rule, tuple.source) == Some(out.source);
     }
     let Some(target) = &rule.source else { return false };
-    let is_port = !has_words(tuple) || offers(target, tuple, out.words[0]);
+    let is_port = !has_words(tuple) || offers(rule, target, tuple, out.words[0]);
     target.spans.contain(out.source) && is_port
 }

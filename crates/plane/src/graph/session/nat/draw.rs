@@ -1,7 +1,9 @@
 //! The choice of an outside address and port: at random among the free ones (RFC 6056, 3.3.1), so that nobody guesses it.
 //!
-//! An inside address always gets the same outside address of a rule (RFC 4787, REQ-2: paired). A port is free if no session
-//! has the tuple that replies would have: one port serves many destinations.
+//! An inside address always gets the same outside address of a rule (RFC 4787, REQ-2: paired). Protocols without ports take the
+//! next free address if the peer has a translation with that one. A port is free if no session has the tuple that replies
+//! would have: one port serves many destinations. With mappings that do not depend on destinations, an inside endpoint keeps
+//! its outside endpoint, which no other one has.
 
 use std::ops::RangeInclusive;
 
@@ -24,9 +26,14 @@ const IDENTIFIERS: RangeInclusive<u16> = 0..=u16::MAX;
 /// Candidates that are looked at. Where 98 of 100 are taken, all of them are 6 times in 1,000.
 const TRIES: u32 = 256;
 
-/// Whether a target has this port or identifier for packets of a tuple.
-pub(super) fn offers<K: Family>(target: &Target, tuple: &Tuple<K>, port: u16) -> bool {
-    ports(target, tuple).contains(&port)
+/// Whether a rule may give this port or identifier to packets of a tuple.
+pub(super) fn offers<K: Family>(rule: &Rule, target: &Target, tuple: &Tuple<K>, port: u16) -> bool {
+    ports(target, tuple).contains(&port) && (!keeps_parity(rule, tuple) || port & 1 == tuple.words[0] & 1)
+}
+
+/// Whether the port that a rule gives to packets of a tuple has the parity of theirs.
+fn keeps_parity<K: Family>(rule: &Rule, tuple: &Tuple<K>) -> bool {
+    rule.parity && tuple.query == 0
 }
 
 /// The ports or identifiers of a target.
@@ -85,23 +92,35 @@ pub(crate) fn draw<K: Family>(
     let Some(source) = address(start) else { return Draw::Exhausted };
     let is_query = tuple.query != 0;
     let ports = ports(target, tuple);
-    let with = |port: u16| {
+    let of = |address: K, port: u16| {
         let words = if is_query { [port; 2] } else { [port, tuple.words[1]] };
-        Some(Tuple { source, words, ..*tuple }).filter(is_free)
+        Tuple { source: address, words, ..*tuple }
     };
+    if let Some(mapping) = &rule.mapping
+        && let Some(own) = sessions.mapped(tuple, mapping.number.get())
+    {
+        return found(Some(of(own.address, own.word)).filter(is_free));
+    }
+    // The outside endpoint of a mapping is of one inside endpoint.
+    let with = |port: u16| Some(of(source, port)).filter(|own| is_free(own) && !sessions.is_mapped(own));
     if rule.preserve
-        && ports.contains(&tuple.words[0])
+        && offers(rule, target, tuple, tuple.words[0])
         && let Some(own) = with(tuple.words[0])
     {
         return Draw::Found(own);
     }
-    let count = u32::from(*ports.end()) - u32::from(*ports.start()) + 1;
+    let (mut first, last) = (u32::from(*ports.start()), u32::from(*ports.end()));
+    let step = if keeps_parity(rule, tuple) { 2 } else { 1 };
+    if step == 2 && (first ^ u32::from(tuple.words[0])) & 1 != 0 {
+        first += 1;
+    }
+    let Some(count) = last.checked_sub(first).map(|more| more / step + 1) else { return Draw::Exhausted };
     let mut below = |count: u32| ((u64::from(random.next() as u32) * u64::from(count)) >> 32) as u32;
     // The last port of a range is a port.
-    let port = |at: u32| ports.start().wrapping_add(at as u16);
+    let port = |at: u32| (first + step * at) as u16;
     if count <= TRIES {
         let start = below(count);
-        return found((0..count).find_map(|step| with(port((start + step) % count))));
+        return found((0..count).find_map(|more| with(port((start + more) % count))));
     }
     found((0..TRIES).find_map(|_| with(port(below(count)))))
 }

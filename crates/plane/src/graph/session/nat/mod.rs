@@ -8,7 +8,7 @@ mod draw;
 mod owner;
 mod target;
 
-pub(crate) use again::again;
+pub(crate) use again::{again, through};
 pub(crate) use draw::{Draw, draw};
 pub(crate) use owner::{Arrival, owner, worker};
 pub(crate) use target::{destination, has_words, look_up, look_up_each};

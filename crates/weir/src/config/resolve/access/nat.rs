@@ -37,10 +37,14 @@ impl Resolver<'_> {
             self.never(&rules, &places);
         }
         self.access.nat_places.push(places);
+        let ipfix = declared.ipfix.as_ref().and_then(|name| self.collector(name));
         NatList {
             name: declared.name.value.clone(),
             rules: rules.into(),
             mss_clamp: declared.mss_clamp,
+            mapping: declared.mapping,
+            log: declared.log,
+            ipfix,
             origin: self.origin(declared.name.span),
         }
     }

@@ -56,6 +56,8 @@ fn keep(policy: &SpdRule) -> nat::Rule {
         source: None,
         destination: None,
         preserve: false,
+        parity: false,
+        log: false,
         limit_per_address: None,
         comment: None,
     };

@@ -1,0 +1,174 @@
+//! Live edits of a running gateway, and the reloads that they survive.
+
+use std::path::Path;
+use std::sync::{MutexGuard, PoisonError};
+
+use weir_plane::engine::{self, EngineError, LostEdit};
+use weir_plane::model;
+
+use super::super::acl::attached::{AttachRequest, Attachments};
+use super::super::differences::differences;
+use super::super::refusal::{Kind, Refusal};
+use super::super::{ReloadError, acl, nat};
+use super::{Running, placed, unix_time};
+use crate::config;
+use crate::render::Report as _;
+use crate::render::acl::attached::Attached;
+use crate::render::changes::{self, Changes, Edit};
+use crate::render::nat_changed::Changed as NatChanged;
+use crate::render::reloaded::{Findings, Lost, Reloaded};
+
+impl Running {
+    pub(super) fn nat_so_far(&self) -> MutexGuard<'_, nat::Lists> {
+        // It is replaced as a whole.
+        self.nat.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts changes of NAT rules into force: the model with them is compiled as at a reload.
+    pub(super) fn edit_nat(
+        &self,
+        list: &str,
+        edit: impl FnOnce(&nat::Lists, &model::Gateway) -> Result<(model::Gateway, nat::Lists, NatChanged), Box<Refusal>>,
+    ) -> Result<NatChanged, Box<Refusal>> {
+        let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        let (lists, before) = (self.nat_so_far().clone(), self.engine.model());
+        let result = edit(&lists, &before).and_then(|(gateway, lists, changed)| {
+            let origins = gateway.origins.clone();
+            let refused = |error: EngineError| {
+                let message = format!("{}; nothing was changed", placed(&error, &origins));
+                Box::new(Refusal::new(Kind::NoRoom, message))
+            };
+            let reloaded = self.engine.reload(gateway).map_err(refused)?;
+            *self.nat_so_far() = lists;
+            Ok(NatChanged { translations: reloaded.translations, ..changed })
+        });
+        match &result {
+            Ok(changed) => tracing::info!("{}", nat::summary(changed)),
+            Err(refusal) => tracing::warn!("nat {list}: nothing changed: {}", refusal.for_log()),
+        }
+        result
+    }
+
+    pub(super) fn reload_from(&self, file: &Path, lost_edits: LostEdit) -> Result<Reloaded, ReloadError> {
+        let mut loaded = config::load(file);
+        let Some(mut gateway) = loaded.gateway.take() else { return Err(ReloadError::Invalid(Box::new(loaded))) };
+        if loaded.service != self.service {
+            let what = "the user or group of `[service]` cannot change while the gateway runs: restart it";
+            return Err(ReloadError::NeedsRestart(what.to_owned()));
+        }
+        if loaded.metrics != self.metrics {
+            let what = "`[metrics]` cannot change while the gateway runs: restart it";
+            return Err(ReloadError::NeedsRestart(what.to_owned()));
+        }
+        let (origins, samplers) = (gateway.origins.clone(), gateway.samplers.clone());
+        let state = gateway.ipsec.state.clone();
+        // Reports of lost edits name interfaces by this model. Only reloads put another into force.
+        let before = self.engine.model();
+        let (nat, lost_nat) = self.nat_so_far().carry(&mut gateway);
+        let (attached, lost_lists, protects) = self.attached_so_far().carry(&mut gateway, &self.live_lists());
+        if lost_edits == LostEdit::Refuse && protects {
+            // Those of the lists themselves are reported with them; a model without room is refused below.
+            let others = self.engine.refused_acl_edits(&gateway).unwrap_or_default();
+            let others = others.into_iter().map(|edits| acl::lost::lost(&before, edits));
+            return Err(ReloadError::EditsLost(
+                lost_lists.iter().chain(&others.collect::<Vec<_>>()).flat_map(Lost::lines).collect(),
+            ));
+        }
+        let engine::Reloaded {
+            generation,
+            added,
+            removed,
+            changed,
+            routes: (routes, routes_before),
+            lost,
+            translations,
+        } = self
+            .engine
+            .reload_after(gateway, lost_edits, |numbers| self.reservations().step(state.as_deref(), numbers))
+            .map_err(|error| match error {
+                EngineError::NeedsRestart { .. } => ReloadError::NeedsRestart(error.to_string()),
+                EngineError::EditsLost(edits) => {
+                    let lost = edits.into_iter().map(|edits| acl::lost::lost(&before, edits));
+                    ReloadError::EditsLost(lost.flat_map(|lost| lost.lines()).collect())
+                }
+                _ => ReloadError::Failed(placed(&error, &origins)),
+            })?;
+        *self.nat_so_far() = nat;
+        *self.attached_so_far() = attached;
+        self.sampler.follow(&samplers);
+        let lists = differences(&before, &self.engine.model());
+        let with = |names: Vec<String>, lists: Vec<String>| {
+            names.into_iter().map(|name| format!("interface {name}")).chain(lists).collect()
+        };
+        let warnings = Findings::of(&loaded);
+        let lost = lost.into_iter().map(|edits| acl::lost::lost(&before, edits));
+        let lost: Vec<Lost> = lost.chain(lost_nat).chain(lost_lists).collect();
+        for line in lost.iter().flat_map(Lost::lines) {
+            tracing::warn!("{line}");
+        }
+        Ok(Reloaded {
+            generation,
+            added: with(added, lists.added),
+            removed: with(removed, lists.removed),
+            changed: with(changed, lists.changed),
+            lost,
+            translations,
+            routes,
+            routes_before,
+            warnings,
+        })
+    }
+
+    fn attached_so_far(&self) -> MutexGuard<'_, Attachments> {
+        // It is replaced as a whole.
+        self.attached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the names of the access lists that the configuration does not have.
+    fn live_lists(&self) -> Vec<String> {
+        let lists = self.engine.acl_lists().into_iter().filter(|list| list.created.is_some());
+        lists.map(|list| list.name).collect()
+    }
+
+    /// Attaches an access list to an interface, or detaches it: the model with it is compiled as at a reload.
+    pub(super) fn change_attached(
+        &self,
+        list: &str,
+        request: &AttachRequest,
+        attach: bool,
+    ) -> Result<Attached, Box<Refusal>> {
+        let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        let (all, before) = (self.attached_so_far().clone(), self.engine.model());
+        let changed = all.change(&before, &self.live_lists(), list, (request, attach), unix_time());
+        let result = changed.and_then(|(gateway, all, report)| {
+            let origins = gateway.origins.clone();
+            let refused = |error: EngineError| {
+                let message = format!("{}; nothing was changed", placed(&error, &origins));
+                Box::new(Refusal::new(Kind::NoRoom, message))
+            };
+            self.engine.reload(gateway).map_err(refused)?;
+            *self.attached_so_far() = all;
+            Ok(report)
+        });
+        match &result {
+            Ok(report) => tracing::info!("{} (by {})", report.text().trim_end(), request.source),
+            Err(refusal) => tracing::warn!("acl {list}: not attached or detached: {}", refusal.for_log()),
+        }
+        result
+    }
+
+    /// Returns the live edits, `most` at most.
+    pub(super) fn live_edits(&self, most: usize) -> Changes {
+        let mut edits: Vec<Edit> = self.engine.acl_edits(acl::edits::rows).into_iter().flatten().collect();
+        edits.extend(self.attached_so_far().edits());
+        edits.extend(self.nat_so_far().edits());
+        for policy in self.engine.sav_policies() {
+            let (Some((action, since)), of) = (policy.stage, format!("sav {}", policy.name)) else { continue };
+            let (what, time) = (action.to_owned(), Some(since));
+            edits.push(Edit { of, edit: changes::Kind::Stage, what, id: None, place: None, source: None, time });
+        }
+        let more = edits.len().saturating_sub(most);
+        edits.truncate(most);
+        Changes { edits, more }
+    }
+}

@@ -1,0 +1,186 @@
+"""A running gateway with pcap ports: fast path on and off, one to four workers, changes of rules.
+
+Rules and packets are those for which every port follows (`preserve` and free, fixed, or none), so that what leaves is known before.
+`weir replay` checks each packet: only a running gateway takes the fast path."""
+import json
+import os
+import signal
+import subprocess
+import time
+
+from packet import wire
+from random_nat import RandomCase
+
+IN_USE = ("10.0.0.5", "10.0.0.6", "10.0.0.7", "10.0.0.8", "10.0.0.9", "10.0.0.77")
+NEIGHBORS = [("lan", a) for a in (*IN_USE, "10.0.0.80", "fd00:1::5", "fd00:1::9", "fd00:1::fe")] + [("dmz", a) for a in ("10.1.0.5", "10.1.0.6", "10.1.0.77")] + [
+    ("wan", "198.51.100.254"), ("wan", "2001:db8:1::fe"), ("wan2", "203.0.113.254")]
+PAUSE = 200_000_000  # nanoseconds between rounds, in which a busy machine gets to all packets of the round before
+
+
+class Gateway:
+    """A gateway that runs; `inputs`: lists of (time, octets) by interface."""
+
+    def __init__(self, weir, folder, text, inputs, workers=1, enabled='"auto"', paced=True):
+        self.weir, self.folder, self.socket = weir, folder, os.path.join(folder, "s")
+        self.inputs = inputs
+        for name in inputs:
+            out = os.path.join(folder, f"{name}-out.pcap")
+            if os.path.exists(out):
+                os.remove(out)
+            port = f'port = {{ pcap = {{ input = "{name}-in.pcap", output = "{name}-out.pcap", paced = {str(paced).lower()} }} }}'
+            text = text.replace(f'name = "{name}"\nport = "null"', f'name = "{name}"\n{port}')
+        text = text.replace("[flow-table.timeouts]", "[flow-table-timeouts]")
+        flow = f"\n[flow-table]\nenabled = {enabled}\n"
+        text += flow + f"\n[workers]\ncount = {workers}\n" + ('\n[service]\nuser = "root"\n' if os.geteuid() == 0 else "")
+        text = text.replace("[flow-table-timeouts]", "[flow-table.timeouts]")
+        text += "".join(f'\n[[neighbor]]\ninterface = "{i}"\naddress = "{a}"\nmac = "02:00:00:00:00:40"\n' for i, a in NEIGHBORS)
+        self.text = text
+        self.write(text)
+
+    def write(self, text):
+        path = os.path.join(self.folder, "live.toml")
+        with open(path + ".new", "w") as f:
+            f.write(text)
+        os.rename(path + ".new", path)
+
+    def start(self):
+        command = [self.weir, "run", os.path.join(self.folder, "live.toml"), "--socket", self.socket]
+        with open(os.path.join(self.folder, "log"), "ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+    def ask(self, *words):
+        done = subprocess.run([self.weir, *words, "--socket", self.socket], capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stdout + done.stderr
+
+    def errors(self):
+        """Returns the counts of drop reasons."""
+        code, text = self.ask("show", "errors", "--json")
+        if code:
+            return {}
+        counts = {}
+
+        def walk(x):
+            if isinstance(x, dict):
+                if "reason" in x and isinstance(x.get("count", x.get("packets")), int):
+                    counts[x["reason"]] = counts.get(x["reason"], 0) + x.get("count", x.get("packets"))
+                for v in x.values():
+                    walk(v)
+            elif isinstance(x, list):
+                for v in x:
+                    walk(v)
+        walk(json.loads(text.splitlines()[0]))
+        return counts
+
+    def output(self, name):
+        try:
+            return [d[14:] for _, d in wire.read_pcap(os.path.join(self.folder, f"{name}-out.pcap")) if d[12:14] in (b"\x08\x00", b"\x86\xdd")]
+        except Exception:  # while the port writes it
+            return []
+
+    def settle(self, want, seconds):
+        """Waits until as many packets have left as are wanted, or none leave any more."""
+        end, last = time.time() + seconds, -1
+        while time.time() < end and self.process.poll() is None:
+            now = {n: len(self.output(n)) for n in self.inputs}
+            if now == want:
+                return
+            last = now if now != last else last
+            time.sleep(0.1)
+
+
+class Fixed(RandomCase):
+    """A random policy without chance: what leaves by `weir replay` leaves by a running gateway, in every octet."""
+
+    def __init__(self, seed):
+        super().__init__(seed, fixed=True, rounds=4, packets=50)
+        self.name = f"live-{seed}"
+
+    def make_round(self):
+        out = super().make_round()
+        self.now += PAUSE
+        return out
+
+    def run(self, weir, folder):
+        faults = super().run(weir, folder)
+        if faults:
+            return faults
+        want = {n: [] for n in ("lan", "dmz", "wan", "wan2")}
+        drops, self.entries = {}, {}
+        for s, (_, entry, _) in zip(self.seen, self.packets):
+            for interface, data in s.frames:
+                want[interface].append(data)
+                self.entries[data] = entry
+            if s.line["verdict"] == "drop":
+                drops[s.line["reason"]] = drops.get(s.line["reason"], 0) + 1
+        # With several workers, hairpins without a translated source are dropped, and so is what a rule sends out where it came in.
+        plain = any(t.out == t.entry or t.p.src == t.q.src and t.entry not in self.model.lists and t.out not in self.model.lists
+                    for t in self.model.live)
+        for workers, enabled in ((1, "false"), (1, "true")) if plain else ((1, "false"), (1, "true"), (2, "true"), (4, "true"), (2, "false")):
+            found = list(self.once(weir, folder, workers, enabled, want, drops, 1))
+            if found:  # a worker that slept longer than a pause takes replies before what they answer
+                found = list(self.once(weir, folder, workers, enabled, want, drops, 6))
+            faults += [f"{workers} workers, fast path {enabled}: {f}" for f in found]
+        return faults
+
+    def flows(self, packets):
+        """Returns the packets of each flow in their order, but for fragments, of which some waited."""
+        flows = {}
+        for d in packets:
+            p = wire.Ip(d)
+            if not p.fragment:
+                flows.setdefault((self.entries[d], p.src, p.dst, p.proto, p.payload[:4] if p.proto != 1 else b""), []).append(d)
+        return flows
+
+    def once(self, weir, folder, workers, enabled, want, drops, stretch):
+        start = self.packets[0][0]
+        first = wire.udp("10.0.0.5", "10.1.0.5", 1, 1, b"first")
+        macs = {"lan": 1, "dmz": 2, "wan": 3, "wan2": 4}
+        inputs = {n: [] for n in macs}
+        for n in macs:  # a port paces packets from its first one on
+            inputs[n].append((start - 500_000_000, wire.frame(first, bytes([2, 0, 0, 0, 0, 99]))))
+        late, last = 0, start
+        for t, i, p in self.packets:
+            if t - last >= PAUSE:
+                late += PAUSE * (stretch - 1)
+            last = t
+            inputs[i].append((t + late, wire.frame(p.octets(), bytes([2, 0, 0, 0, 0, macs[i]]))))
+        for n, packets in inputs.items():
+            wire.write_pcap(os.path.join(folder, f"{n}-in.pcap"), packets)
+        g = Gateway(weir, folder, self.config(), inputs, workers, enabled)
+        g.start()
+        try:
+            g.settle({n: len(w) for n, w in want.items()}, 5 + 3 * stretch)
+            got_drops = g.errors()
+            _, taken = g.ask("show", "flows", "--json")
+            if enabled == "false" and '"hits":0' not in taken or enabled == "true" and len(self.model.live) > 8 and '"hits":0' in taken:
+                yield f"packets that took the fast path: {taken[-300:]}"
+        finally:
+            g.stop()
+        with open(os.path.join(folder, f"flows-{workers}-{enabled}"), "w") as f:
+            f.write(taken)
+        got_drops.pop("not-our-mac", None)
+        for n in want:
+            got = g.output(n)
+            if sorted(got) != sorted(want[n]):
+                missing = [d for d in want[n] if d not in got]
+                more = [d for d in got if d not in want[n]]
+                yield (f"{len(got)} packets left by {n}, {len(want[n])} expected; {len(missing)} missing {[d[:60].hex() for d in missing[:2]]}, "
+                       f"{len(more)} others {[d[:60].hex() for d in more[:2]]}")
+            elif workers == 1 and self.flows(got) != self.flows(want[n]):
+                yield f"the packets of a flow left by {n} in another order"
+        if workers == 1 and got_drops != drops:
+            yield f"dropped {got_drops}, {drops} expected"
+
+
+def cases():
+    for seed in range(1, 5):
+        yield lambda seed=seed: Fixed(seed)
