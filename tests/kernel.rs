@@ -233,8 +233,8 @@ const TALLIES: [(&str, &[(&str, usize)]); 5] = [
     ),
 ];
 
-/// Compares every packet's fate with the file beside the recording. `WEIR_BLESS=1` writes that file anew: for somebody
-/// who has looked at what changed.
+/// Compares every packet's fate with the file beside the recording. `WEIR_BLESS=1` writes that file again: for use
+/// after a look at the changes.
 #[test]
 fn every_packet_meets_its_fate() {
     for (scenario, tally) in TALLIES {

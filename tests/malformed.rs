@@ -221,7 +221,7 @@ fn ten_million_malformed_packets_are_accounted_for() {
         "no-headroom",
         "fragment-failed",
         "offload-mismatch",
-        // Nobody on these links speaks of others or advertises himself.
+        // No station on these links sends messages about others, or advertisements.
         "arp-not-for-us",
         "nd-not-for-us",
         "router-advertisement",

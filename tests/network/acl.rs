@@ -1,5 +1,5 @@
-//! Access lists between real hosts: what may pass does, fragments share the fate of their first one, refusals are what real
-//! stacks take for such, and edits take effect under traffic without a loss for anybody else.
+//! Access lists between real hosts: permitted packets pass, fragments share the fate of their first one, real stacks
+//! understand rejections, and edits take effect under traffic without a loss for other flows.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -92,7 +92,7 @@ fn what_may_pass_passes_and_refusals_are_understood() {
         echo(&line.left, &to.to_string(), [0, 56, 1472, 9000, 40_000]);
         transfer(&line.left, &line.right, at(5001), 5_000_000);
 
-        // Someone listens on each of these, so that it is weir who refuses.
+        // Each of these ports has a listener, so that only weir refuses.
         let _listeners =
             line.right.enter(|| [22, 23].map(|port| TcpListener::bind(at(port)).expect("the port is free")));
         // A reset arrives at once, not after the SYN is repeated a second later; but a busy machine may be late.

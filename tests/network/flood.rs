@@ -1,4 +1,4 @@
-//! A link full of strangers: a million questions from addresses that nobody has.
+//! A link full of unknown stations: a million solicitations from unused addresses.
 
 use std::net::Ipv6Addr;
 use std::time::Instant;
@@ -113,7 +113,7 @@ fn a_scan_of_a_prefix_leaves_room_for_neighbors() {
     let weir = Weir::start(&line.gate, &config);
     echo(&line.left, "2001:db8:2::2", [56]);
     let before = weir.resident();
-    // UDP to 100,000 addresses of the right link that nobody has (RFC 6583).
+    // UDP to 100,000 unused addresses of the right link (RFC 6583).
     let mac = |device: &str| -> Vec<u8> {
         let path = format!("/sys/class/net/{device}/address");
         let text = line.gate.run("cat", &[&path]);
@@ -134,7 +134,7 @@ fn a_scan_of_a_prefix_leaves_room_for_neighbors() {
     let mut random = Random::from_seed(8);
     let targets: Vec<u64> = (0..100_000).map(|_| random.below(u64::MAX)).collect();
     inject(&line.left, "e0", 50_000, targets.into_iter().map(probe));
-    // The scan fills the table with questions, and must not keep anyone from being found.
+    // The scan fills the table with solicitations, and must not prevent the resolution of others.
     for target in ["10.2.0.2", "2001:db8:2::2"] {
         let text = line.left.run("ping", &["-n", "-q", "-c", "5", "-i", "0.2", "-w", "30", target]);
         assert!(!text.contains(" 0 received"), "{text}");

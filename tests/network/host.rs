@@ -101,7 +101,7 @@ fn a_server_of_the_host_is_reached_at_our_address() {
         let to = SocketAddr::new(address.ip(), 2223);
         transfer(&line.left, &line.gate, to, 10_000_000);
     }
-    // A port that nobody listens on is refused by the host's kernel.
+    // The host's kernel refuses a port without a listener.
     line.left.enter(|| {
         let refused = TcpStream::connect_timeout(
             &"10.1.0.1:2224".parse().expect("an address"),

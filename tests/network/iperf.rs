@@ -46,7 +46,7 @@ fn all_ways(line: &Line, weir: &Weir) {
             println!("TCP {target} {direction:?}: {:.2} Gbit/s", rate / 1e9);
             assert!(rate > 50e6, "TCP {target} {direction:?}: {rate} bit/s");
 
-            // Little is lost that nobody counts: that nothing is lost by weir is what other tests prove.
+            // Few packets are lost without a count; other tests prove that weir loses none.
             let udp = [&["--udp", "--bitrate", "50M", "--length", "1200"], direction].concat();
             let passes = || {
                 let before = overrun(line, weir);

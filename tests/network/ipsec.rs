@@ -184,3 +184,55 @@ fn a_gateway_that_is_killed_sends_nothing_in_clear_and_no_number_twice() {
     west.end();
     east.end();
 }
+
+#[test]
+fn an_sa_that_ends_and_a_failed_reload_let_nothing_out_in_clear() {
+    let Some(mut lab) = Lab::open() else { return };
+    let site = Site::new(&mut lab);
+    let east = Weir::start(&site.east, &site.config(2, 1));
+    let capture = Capture::start(&site.east, "wan", WATCHED);
+    let mortal = |lifetime: &str| site.config(1, 1).replace("esn = true", &format!("esn = true\n{lifetime}"));
+    let west = Weir::start(&site.west, &mortal("lifetime = { soft = { packets = 10 }, hard = { packets = 40 } }"));
+    let answers = || site.left.output("ping", &["-c", "1", "-W", "1", "10.2.0.2"]).status.success();
+    wait("the tunnel is up", Duration::from_secs(20), answers);
+    // A reload that fails changes nothing.
+    west.refuses(&mortal("lifetime = { hard = {} }"));
+    assert!(answers(), "the old configuration stays in force");
+    wait("the SA has ended", Duration::from_secs(60), || !answers());
+    assert!(!answers() && !answers());
+    assert!(west.drops().get("esp-expired").is_some_and(|&count| count >= 2), "{:?}", west.drops());
+    let sas = west.show("sa");
+    assert_eq!(sas["sas"][0]["out"]["phase"], "expired", "{sas:#}");
+    let log = west.log();
+    assert!(log.contains("the soft lifetime of its outbound SA 0x1001 is over (packets): rekey it"), "{log}");
+    assert!(log.contains("the hard lifetime of its outbound SA 0x1001 is over (packets)"), "{log}");
+    // Greater limits bring it back.
+    west.reload(&mortal("lifetime = { hard = { packets = 100000 } }"));
+    wait("the SA goes on", Duration::from_secs(20), answers);
+    assert!(all_sealed(&capture.stop()) > 40);
+    west.end();
+    east.end();
+}
+
+#[test]
+fn keepalives_leave_while_a_tunnel_is_idle() {
+    let Some(mut lab) = Lab::open() else { return };
+    let site = Site::new(&mut lab);
+    let udp = |config: String| config.replace("esn = true", "esn = true\nencapsulation = { keepalive = \"1s\" }");
+    let east = Weir::start(&site.east, &udp(site.config(2, 1)));
+    let west = Weir::start(&site.west, &udp(site.config(1, 1)));
+    let answers = || site.left.output("ping", &["-c", "1", "-W", "1", "10.2.0.2"]).status.success();
+    wait("the tunnel is up", Duration::from_secs(20), answers);
+    let capture = Capture::start(&site.west, "wan", "udp port 4500");
+    std::thread::sleep(Duration::from_millis(3500));
+    let packets = capture.stop();
+    let from = |side: u8| {
+        let is = |packet: &&Packet| packet.frame[14 + 15] == side && packet.frame[14 + 24..14 + 26] == [0, 9];
+        packets.iter().filter(is).count()
+    };
+    assert!((2..=5).contains(&from(1)) && (2..=5).contains(&from(2)), "{} and {}", from(1), from(2));
+    assert!(packets.iter().all(|packet| packet.frame[14 + 28] == 0xff), "nothing else is sent");
+    assert!(east.drops().get("esp-keepalive").is_some_and(|&count| count >= 2), "{:?}", east.drops());
+    west.end();
+    east.end();
+}

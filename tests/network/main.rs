@@ -9,12 +9,14 @@
 //! | `WEIR_TEST_ALL_SIZES=1` | echo requests of every size from 0 to 65,507 octets, not of some |
 //! | `WEIR_TEST_DOWNLOAD=MB` | the size of the file in megabytes, 1000 unless given |
 //! | `WEIR_TEST_BUSY=N` | so many rules in the test of long operations, and twice as many routes; 60,000 unless given |
+//! | `WEIR_TEST_CHANGES=SECONDS` | the time under changes of everything, 10 seconds unless given |
 //! | `WEIR_BIN=PATH` | another program than the one that was built beside the tests |
 
 #![forbid(unsafe_code)]
 
 mod acl;
 mod busy;
+mod changes;
 mod download;
 mod ecmp;
 mod ending;
@@ -33,4 +35,5 @@ mod reload;
 mod sav;
 mod sessions;
 mod traceroute;
+mod tunnels;
 mod vlan;

@@ -340,6 +340,8 @@ impl Networks {
             flow_label: OuterLabel::Flow,
             hop_limit: 64,
             lifetimes: weir_plane::model::Lifetimes::default(),
+            tfc: None,
+            dummies: 0,
             origin: Origin(0),
         })
     }

@@ -25,6 +25,7 @@ pub mod sav;
 mod senders;
 pub mod soak;
 pub mod spd;
+pub mod tunnels;
 mod turns;
 
 pub use error::Error;

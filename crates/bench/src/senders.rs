@@ -249,7 +249,7 @@ pub(super) fn sockets(sender: Sender, to: SocketAddrV4, gauge: &Gauge) -> io::Re
         }
         let burst = due.saturating_sub(sent).min(64);
         for _ in 0..burst {
-            // No room at present, or nobody listens yet: a datagram is lost.
+            // No room at present, or no listener yet: a datagram is lost.
             let taken = socket.send(&[0; DATAGRAM]).is_ok();
             gauge.sent.fetch_add(u64::from(taken), Ordering::Relaxed);
         }

@@ -19,7 +19,7 @@ use weir_base::region::{Pages, Region};
 /// Octets at the start of a chunk, for metadata that few packets have: no header ever reaches into them.
 pub const SCRATCH: usize = 64;
 /// Octets in front of a new frame, for headers that are added later.
-pub const HEADROOM: usize = 256;
+pub const HEADROOM: usize = 320;
 /// Octets behind a new frame, for trailers that are added later: padding, ICV and next header of ESP (RFC 4303, 2).
 pub const TAILROOM: usize = 64;
 /// Where a new frame starts in its chunk, in octets.

@@ -18,5 +18,6 @@ pub mod reset;
 pub mod segment;
 pub mod text;
 pub mod translate;
+pub mod tunnel;
 pub mod vector;
 pub mod wire;

@@ -586,6 +586,12 @@ impl Packet {
         self.state = self.state | state;
     }
 
+    /// Clears flags of the graph.
+    #[inline(always)]
+    pub fn clear_state(&mut self, state: State) {
+        self.state = State(self.state.0 & !state.0);
+    }
+
     /// Replaces the flags of the graph.
     #[inline(always)]
     pub fn set_state(&mut self, state: State) {
@@ -785,7 +791,7 @@ mod tests {
     #[test]
     fn each_frame_gets_the_smallest_chunk_that_leaves_tailroom() {
         let mut cache = cache();
-        for (frame, capacity) in [(0, SMALL), (1664, SMALL), (1665, LARGE), (1728, LARGE), (MAX_FRAME, LARGE)] {
+        for (frame, capacity) in [(0, SMALL), (1600, SMALL), (1601, LARGE), (1664, LARGE), (MAX_FRAME, LARGE)] {
             let mut packet = Packet::new(&mut cache, frame).unwrap();
             assert_eq!(packet.capacity(), capacity, "{frame}");
             assert!(packet.tailroom() >= TAILROOM, "{frame}");

@@ -140,7 +140,7 @@ pub struct L2 {
     pub destination: MacAddress,
     /// The source.
     pub source: MacAddress,
-    /// The type behind at most two tags. Behind a third tag nobody looks: the type is then that of a tag.
+    /// The type behind at most two tags. With a third tag, the type is that of the tag.
     pub ethertype: u16,
     /// The tags.
     pub tags: Tags,

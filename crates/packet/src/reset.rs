@@ -62,7 +62,7 @@ impl Reset {
         })
     }
 
-    /// To whom it goes.
+    /// Returns the destination of the reset.
     pub fn destination(&self) -> IpAddr {
         self.destination
     }

@@ -32,6 +32,7 @@ nodes! {
     FlowAge "flow-age" "Ends sessions whose time is over, and forgets decisions about idle flows.";
     EthernetInput "ethernet-input" "Parses and checks frames up to the transport header, and finds their interface.";
     EspDecrypt "esp-decrypt" "Decrypts packets of ESP for the gateway, and checks their integrity and sequence numbers.";
+    TunnelDecap "tunnel-decap" "Takes packets out of tunnels.";
     IpInput "ip-input" "Parses and checks packets that were taken out of tunnels or decrypted.";
     HostInput "host-input" "Passes packets from the host's punt devices to their interfaces.";
     ArpInput "arp-input" "Answers ARP requests for the gateway's addresses, and reports neighbour events.";
@@ -61,6 +62,7 @@ nodes! {
     Ip4SpdOut "ip4-spd-out" "Matches IPv4 packets that leave against the SPD.";
     Ip6SpdOut "ip6-spd-out" "Matches IPv6 packets that leave against the SPD.";
     EspEncrypt "esp-encrypt" "Encrypts packets for the peers of their SAs.";
+    TunnelEncap "tunnel-encap" "Puts packets into tunnels, behind outer headers.";
     Ip4Rewrite "ip4-rewrite" "Decrements the TTL, checks the MTU and puts on the link-layer header.";
     Ip6Rewrite "ip6-rewrite" "Decrements the hop limit, checks the MTU and puts on the link-layer header.";
     Ip4Fragment "ip4-fragment" "Cuts IPv4 packets to the MTU of the next link.";

@@ -142,6 +142,13 @@ reasons! {
     EspExpired "esp-expired" Error "esp-encrypt, esp-decrypt" "A hard lifetime of the SA is over (RFC 4301, 4.4.2.1).";
     EspKeepalive "esp-keepalive" Info "local" "A keepalive of ESP in UDP (RFC 3948, 2.3).";
     EspUnreserved "esp-unreserved" Error "esp-encrypt" "The SA has no sequence number that is reserved on disk: the log says why the directory `state` cannot be written, or it is too slow.";
+    TunnelUnknown "tunnel-unknown" Warning "tunnel-decap" "A packet between the addresses of a tunnel, with another identifier.";
+    TunnelMalformed "tunnel-malformed" Warning "tunnel-decap" "The header of the tunnel's protocol is malformed, or names a protocol that is not taken out.";
+    TunnelOption "tunnel-option" Warning "tunnel-decap" "The packet has a critical option of Geneve, or a flag of GUE, that weir does not know.";
+    TunnelControl "tunnel-control" Info "tunnel-decap" "A control packet of Geneve or GUE, which weir does not serve.";
+    TunnelChecksum "tunnel-checksum" Warning "tunnel-decap" "The checksum of UDP or GRE around the inner packet is wrong.";
+    TunnelEcn "tunnel-ecn" Warning "tunnel-decap" "The outer header has a congestion mark that the sender of the inner packet does not understand (RFC 6040, 4.2).";
+    TunnelLoop "tunnel-loop" Warning "tunnel-encap" "The packet is in more tunnels than the gateway nests: the route to the other end of a tunnel leads into the tunnel, perhaps.";
     TtlExpired "ttl-expired" Info "ip-rewrite" "The time to live or hop limit is used up.";
     MtuExceeded "mtu-exceeded" Info "ip-rewrite" "The packet is longer than the next link's MTU and may not be fragmented.";
     NoHeadroom "no-headroom" Error "ip-rewrite" "There is no room for the link-layer header.";

@@ -2,6 +2,7 @@
 //! stopping them. The command line renders them as tables and JSON.
 
 mod ipsec;
+mod tunnel;
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use ipsec::{PathMtu, SaDirection, SaInbound, SaLife, SaPhase, SaStats};
+pub use tunnel::TunnelStats;
 
 /// A word of the program's own, or one that was read from JSON.
 pub type Name = Cow<'static, str>;

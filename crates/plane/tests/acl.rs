@@ -299,7 +299,7 @@ fn several_lists_in_their_order() {
     assert_eq!([1, 2, 3, 4, 5].map(|port| send(&mut rig, port)), [false, true, true, true, true]);
     assert_eq!((rig.acl_hits("first"), rig.acl_hits("second")), (vec![1, 1, 0], vec![0, 0, 1, 0]));
     assert_eq!(rig.acl_hits("last"), [1, 1]);
-    // The other way round, and without the last: what nobody permits is denied.
+    // In the other order, and without the last: a packet that no list permits is denied.
     let mut rig = build.acl_in("lan", &["second", "first"]).rig();
     assert_eq!([1, 2, 3, 4, 5].map(|port| send(&mut rig, port)), [true, false, true, false, false]);
     assert_eq!((rig.acl_hits("second"), rig.acl_hits("first")), (vec![1, 1, 1, 0], vec![0, 0, 2]));

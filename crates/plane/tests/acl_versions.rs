@@ -783,7 +783,7 @@ fn lists_that_are_declared_as_they_were_keep_their_changes() {
     rig.edit("x", insert(At::End, &[from(DENY, "10.3.0.0/16"), from(DENY, "10.4.0.0/16")])).unwrap();
     let (last, added) = (rig.numbers("x")[1], rig.numbers("x")[2..].to_vec());
     assert_eq!(rig.reload(other.clone()), []);
-    // The rule that was removed is still removed, and those that were added stand behind their anchor.
+    // The removed rule is still removed, and the added rules stand behind their anchor.
     assert_eq!(rig.numbers("x"), [last, added[0], added[1], before[0].0]);
     assert_eq!((rig.matched("x", before[0].0), rig.rows("y").len()), (Some(1), 1));
     assert_eq!(rig.reload(other), []);
@@ -1262,7 +1262,7 @@ fn what_groups_were_given_is_taken_back() {
     assert_eq!(rig.matched("x", number), Some(1), "it is the same rule");
     assert!(matches!(rig.restore("inner"), Err(AclError::GroupDeclared { .. })));
 
-    // One that came goes once nobody names it.
+    // A live group ends once no rule names it.
     rig.regroup(AclGroup::Addresses(addresses_of("new", &["10.4.0.0/16"]))).unwrap();
     rig.regroup(nesting("outer", &["10.1.0.0/16"], &["new"])).unwrap();
     rig.regroup(nesting("more", &[], &["new"])).unwrap();

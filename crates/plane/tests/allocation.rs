@@ -52,7 +52,7 @@ fn no_node_allocates() {
         stream("2001:db8:2::1", 1514, 64, Transport::Udp), // packet too big
         stream("2001:db8:1::1", 98, 64, Transport::Icmp),  // echo
     ];
-    // From somebody who is not there.
+    // From a source that does not exist.
     let mut spoofed = stream("10.0.0.1", 60, 64, Transport::Udp);
     if let StreamSource::Template(template) = &mut spoofed.source {
         template.source = (ip("11.0.2.9"), ip("11.0.2.99"));

@@ -186,7 +186,7 @@ fn lists_change_as_a_whole_and_count_on() {
     rig.drops("lan", &v6("2001:db8:a::1"), REFUSED);
     assert_eq!(counts(&rig), [(3, 2)]);
     assert_eq!(rig.harness.allowlists()[0].prefixes, (2, 0));
-    // An empty list contains nobody; no list at all is no question.
+    // An empty list contains no source; without a list no lookup is made.
     rig.reload(build(&[]));
     rig.drops("lan", &v4("10.1.2.3"), REFUSED);
     rig.reload(two_ports());

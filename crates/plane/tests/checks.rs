@@ -183,7 +183,7 @@ fn groups() {
 #[test]
 fn link_local_addresses_stay_on_their_link() {
     let mut rig = two_ports().neighbor("lan", "fe80::77", mac(7)).rig();
-    // To somebody else on the link, or on any other: in silence.
+    // To another station on the link, or on any other: without an error.
     rig.drops("lan", "udp from 2001:db8:a::2 port 1 to fe80::77 port 2", Reason::LinkLocal);
     rig.drops("lan", "udp from fe80::77 port 1 to fe80::78 port 2", Reason::LinkLocal);
     // To an address of ours on another link.

@@ -153,7 +153,7 @@ fn a_packet_in_a_question_out_an_answer_in_the_packet_out() {
         rig.put("far", &reply);
         step(&mut rig);
         rig.forwards("lan", &text(destination)).assert_link("far", own_mac(2), MacAddress([2, 0, 0, 0, 0, 0x78]), &[]);
-        // Then he is gone: probes, then questions to all, then unreachable.
+        // Then the station is gone: probes, then multicast solicitations, then unreachable.
         pass(&mut rig, 460);
         rig.forwards("lan", &text(destination));
         assert_eq!(pass(&mut rig, 90).len(), 3);
@@ -233,7 +233,7 @@ fn addresses_are_used_once_nobody_else_has_them() {
         let mac = if dad { MacAddress::of_ipv6_multicast(to).0 } else { ours };
         [&mac[..], &THEIRS.0, &packet(source, to, &fields.emit(source, to))].concat()
     };
-    // Tentative: nobody is answered.
+    // Tentative: no solicitation is answered.
     let asked = ask(&rig, false);
     assert!(rig.put("far", &asked).out.is_empty());
     assert!(rig.send("lan", &format!("icmp6 from 2001:db8:a::2 to {own} type echo-request")).out.is_empty());
@@ -250,7 +250,7 @@ fn addresses_are_used_once_nobody_else_has_them() {
     assert!(rig.put("far", &asked).out.len() == 1, "now it is ours");
     rig.answers("lan", &format!("icmp6 from 2001:db8:a::2 to {own} type echo-request"));
     assert_eq!(rig.harness.news(), []);
-    // On another day somebody else is there first.
+    // In another run another station has the address first.
     let mut rig = build().rig();
     rig.harness.discover(&[far]).unwrap();
     let rival = ask(&rig, true);

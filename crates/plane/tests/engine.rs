@@ -369,7 +369,7 @@ fn stopping_under_load_accounts_for_everything() {
         received += snapshot.conservation.received;
     }
     assert!(received > 0);
-    // Nobody calls stop: dropping does it.
+    // Dropping the engine stops it.
     drop(start(forward(vec![stream(v4(), None)], 2, 2).0));
 }
 
@@ -657,7 +657,7 @@ fn a_reload_does_not_cut_off_a_capture_that_is_being_written() {
     let Err(EngineError::FileTaken { by, .. }) = engine.reload(build(1).port_of("two", twice, &[]).0) else { panic!() };
     assert_eq!(by, "wan");
     assert_eq!(engine.generation(), 1);
-    // Once nobody writes it any more, it is free.
+    // Once no port writes it any more, it is free.
     engine.reload(forward(vec![stream(v4(), 5000)], 2, 1).0).unwrap();
     assert_eq!(captured(&path).len(), 5000);
     engine.reload(build(2).0).unwrap();

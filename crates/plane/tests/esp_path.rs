@@ -40,7 +40,7 @@ fn protect(west: &mut Rig, text: &str) -> Vec<u8> {
     frame[l3(frame)..].to_vec()
 }
 
-/// An error of a router on the path, that tells an MTU and quotes so many octets of a packet.
+/// Builds an error of a router on the path, with an MTU and so many quoted octets of a packet.
 fn error(packet: &[u8], mtu: u32, quoted: usize) -> Vec<u8> {
     let mut out = vec![0; 1280];
     let cut = &packet[..quoted.min(packet.len())];
@@ -65,7 +65,8 @@ fn verdict(west: &mut Rig, frame: &[u8]) -> Verdict {
     passage.outcome.verdict
 }
 
-/// The greatest inner packet that is sent whole and must not be fragmented; the MTU that senders of longer ones are told.
+/// Returns the greatest inner packet that is sent whole and must not be fragmented: the MTU in errors about longer
+/// ones.
 fn room(west: &mut Rig, v4: bool) -> u32 {
     let told = west.told("lan", &inner(v4, 1480), Reason::MtuExceeded);
     let (_, _, rest) = told.icmp.unwrap();
@@ -120,7 +121,7 @@ fn it_only_falls_is_bounded_below_and_is_forgotten_after_ten_minutes() {
             assert_eq!(verdict(&mut west, &error(&packet, told, 200)), Verdict::Local);
             assert_eq!(learned(&west), Some(least));
         }
-        // Senders of IPv6 are never told less than 1,280: packets of ESP around such packets are cut.
+        // Errors to senders of IPv6 never have less than 1,280: packets of ESP around such packets are cut.
         let told = west.told("lan", &inner(false, 1400), Reason::MtuExceeded);
         assert_eq!(told.icmp.unwrap().2, 1280);
         let passage = west.send("lan", &inner(false, 1280));
@@ -167,7 +168,7 @@ fn forged_errors_change_nothing() {
             forged(headers - 1, 1),
             // SPI and number are cut off.
             error(genuine, 1300, spi + 7),
-            // The packet fits the MTU that is told, or is not long.
+            // The packet fits the reported MTU, or is not long.
             error(genuine, genuine.len() as u32, 500),
         ];
         if encapsulation.is_some() {

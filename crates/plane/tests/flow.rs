@@ -289,7 +289,7 @@ fn a_flood_of_single_packets_takes_no_room() {
     assert_eq!((hits, learned), (98, 1), "the flow beside the flood is learned at its second packet");
 }
 
-/// What the listing says of the session's directions after some exchanges.
+/// Returns the reasons that the listing has for the directions of a session after some exchanges.
 fn slow(build: Build, packets: u8, exchanges: usize) -> [Option<&'static str>; 2] {
     let mut build = build.acl_out("wan", &["out"]);
     build.0.flow_table.packets = packets;

@@ -22,6 +22,8 @@ mod pair;
 mod spd;
 #[path = "flow_contract/traffic.rs"]
 mod traffic;
+#[path = "flow_contract/tunnels.rs"]
+mod tunnels;
 
 use std::collections::{BTreeMap, VecDeque};
 

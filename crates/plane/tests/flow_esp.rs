@@ -1,4 +1,4 @@
-//! Learned decisions of flows that SPDs and SAs decide about: protected ones, those that pass in clear, and decrypted ones.
+//! Learned decisions of flows that SPDs and SAs decide about: protected, clear and decrypted ones.
 
 mod kit;
 

@@ -127,7 +127,7 @@ fn tags_choose_the_interface_at_the_ingress() {
             Some(reason) => rig.drops_frame("trunk", &with(&tags), reason),
         }
     }
-    // Three tags: behind the second nobody looks.
+    // Three tags: the parser reads two.
     rig.drops_frame("trunk", &with(&[[0x81, 0, 0, 7], [0x81, 0, 0, 0], [0x81, 0, 0, 7]]), Reason::UnhandledEthertype);
 }
 

@@ -81,10 +81,10 @@ fn what_is_told_of_arp_is_what_can_matter() {
         (reply("10.0.0.9", "10.0.0.8", own_mac(0)), true),   // to an address that we lent from elsewhere
         (reply("10.0.0.9", "10.0.0.8", mac(8)), false),
         (request("10.0.0.9", "10.0.0.8"), false),
-        (request("10.0.0.9", "10.0.0.9"), true), // he announces himself
+        (request("10.0.0.9", "10.0.0.9"), true), // it announces its address
         (reply("10.0.0.9", "10.0.0.9", ALL), true),
         (request("172.16.0.9", "172.16.0.9"), false),
-        (request("10.0.0.1", "10.0.0.1"), true), // somebody has our address
+        (request("10.0.0.1", "10.0.0.1"), true), // another station has the address
         (request("10.0.0.1", "10.0.0.7"), true),
         (Arp { sender_mac: own_mac(0), ..request("10.0.0.1", "10.0.0.1") }, false), // we hear ourselves
         (Arp { sender_mac: own_mac(0), ..request("10.0.0.1", "10.0.0.9") }, false),
@@ -305,7 +305,7 @@ fn a_flood_on_one_link_takes_nothing_from_another() {
         rig.put_all("lan", &flood);
     }
     rig.harness.events();
-    // Nobody took the time for it to be forgiven.
+    // The limit had no time to recover.
     assert!(rig.put("lan", &flood[0]).out.is_empty());
     let asked = request("192.0.2.9", "192.0.2.1");
     let wan = rig.put("wan", &arp(ALL, &[], asked));

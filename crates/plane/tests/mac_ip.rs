@@ -135,7 +135,7 @@ fn who_claims_an_address_by_arp_has_to_be_bound_to_it() {
     let mut rig = two_ports().bindings("list", &rules).bind("lan", "list").rig();
     assert_eq!(HOST, station("02:00:00:00:aa:01"));
     assert_eq!(rig.put("lan", &arp(ALL, &[], request("10.0.0.9", "10.0.0.1"))).outcome.verdict, Verdict::Local);
-    // Somebody else's address, in a question and unasked.
+    // Another station's address, in a request and unsolicited.
     rig.drops_frame("lan", &arp(ALL, &[], request("10.0.0.8", "10.0.0.1")), REFUSED);
     rig.drops_frame("lan", &arp(ALL, &[], request("10.0.0.8", "10.0.0.8")), REFUSED);
     // In the name of another station than the frame's: what counts is who is said to have the address.
@@ -153,7 +153,7 @@ fn who_claims_an_address_by_discovery_has_to_be_bound_to_it() {
     let (pass, drop) = (Verdict::Local, Verdict::Drop(REFUSED));
     assert_eq!(verdict(&mut rig, &ask(&[], "fe80::9", "2001:db8:a::1", Some(HOST))), pass);
     assert_eq!(verdict(&mut rig, &ask(&[], "fe80::9", "2001:db8:a::1", None)), pass);
-    // A source that is not his, and a station that is not himself.
+    // A source and a station that do not belong together.
     assert_eq!(verdict(&mut rig, &ask(&[], "fe80::8", "2001:db8:a::1", Some(HOST))), drop);
     assert_eq!(verdict(&mut rig, &ask(&[], "fe80::9", "2001:db8:a::1", Some(mac(3)))), drop);
     // Who tests an address has none yet.
@@ -186,7 +186,7 @@ fn a_message_counts_once_for_the_rule_that_decides() {
     assert_eq!(hits(&rig), (vec![1, 0, 0], 0));
     rig.put("lan", &ask(&[], "fe80::9", "2001:db8:a::1", None));
     assert_eq!(hits(&rig), (vec![2, 0, 0], 0));
-    // The source is refused; the source is his, and the station another.
+    // The source is refused; the source is right, and the station another.
     rig.put("lan", &ask(&[], "fe80::8", "2001:db8:a::1", Some(HOST)));
     rig.put("lan", &ask(&[], "fe80::9", "2001:db8:a::1", Some(mac(3))));
     assert_eq!(hits(&rig), (vec![2, 1, 0], 1));

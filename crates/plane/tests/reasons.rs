@@ -80,6 +80,40 @@ fn of_ipsec() -> Vec<Reason> {
     Reason::ALL.iter().copied().filter(|&reason| rigs.iter().any(|rig| rig.harness.drops(reason) > 0)).collect()
 }
 
+/// Packets of tunnels that carry nothing, and one that is routed into its own tunnel.
+fn of_tunnels() -> Vec<Reason> {
+    use kit::tunnel::*;
+    use weir_packet::tunnel::Carrier;
+    const TEXT: &str = "udp from 10.1.0.2 port 7 to 10.2.0.2 port 9 length 100";
+    let own = |carrier| tunnel(carrier, V4);
+    let sent = |carrier| west(own(carrier), &[]).rig().send("lan", TEXT).out.remove(0).1;
+    // The header of the carrier begins behind UDP.
+    const HEADER: usize = 14 + 20 + 8;
+    let edits: [(Carrier, usize, u8); 6] = [
+        (Carrier::Vxlan, HEADER + 6, 9),
+        (Carrier::Vxlan, HEADER, 0),
+        (Carrier::Vxlan, 14 + 26, 9),
+        (Carrier::Vxlan, 14 + 1, 3),
+        (Carrier::Gue, HEADER + 2, 1),
+        (Carrier::Gue, HEADER, 0x20),
+    ];
+    let mut seen = Vec::new();
+    for (carrier, at, octet) in edits {
+        let mut frame = sent(carrier);
+        frame[at] = octet;
+        mend(&mut frame);
+        let mut east = east(own(carrier), &[]).rig();
+        east.put("wan", &frame);
+        seen.extend(Reason::ALL.iter().copied().filter(|&reason| east.harness.drops(reason) > 0));
+    }
+    let mut looping = west(own(Carrier::Gre), &[]).via("198.51.100.2/32", &["tun"]);
+    looping.0.neighbors.clear();
+    let mut looping = looping.rig();
+    looping.send("lan", TEXT);
+    seen.extend((looping.harness.drops(Reason::TunnelLoop) > 0).then_some(Reason::TunnelLoop));
+    seen
+}
+
 fn rig() -> Rig {
     let mut build = two_ports()
         .buffers(200, 4)
@@ -396,6 +430,7 @@ fn every_reason_is_produced() {
     seen.extend(without_sessions());
     seen.extend(untranslated());
     seen.extend(of_ipsec());
+    seen.extend(of_tunnels());
     seen.extend(policed());
     seen.extend(on_the_link());
     seen.extend(fragments());

@@ -138,7 +138,7 @@ fn only_flows_that_must_move_do() {
 
 #[test]
 fn a_member_whose_neighbour_is_unknown_keeps_its_share() {
-    // As configured: a path is not left out because nobody answers there.
+    // As configured: a path stays although its next hop does not answer.
     let build = gateways(1).via("0.0.0.0/0", &["wan 192.0.2.2", "wan 192.0.2.3"]);
     let mut rig = build.rig();
     let frames: Vec<_> = (1..=200)
@@ -393,7 +393,7 @@ fn oracle(model: &Gateway, destination: IpAddr) -> BTreeSet<End> {
                 let port = model.interfaces[parent.0 as usize].name.clone();
                 End::Sent(port, vec![(outer.tpid, outer.vid)], *mac)
             }
-            InterfaceKind::Ipsec => unreachable!("the models here have no such interface"),
+            InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) => unreachable!("the models here have no such interface"),
         }
     };
     // (length, strength, ends)

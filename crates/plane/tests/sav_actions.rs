@@ -154,7 +154,7 @@ fn what_is_redirected_goes_as_if_it_were_forwarded_and_nobody_is_told() {
         let frame = rig.frame("lan", &packet(source));
         let seen = rig.forwards_frame("lan", &frame);
         seen.assert_link("scrub", own_mac(2), mac(3), &[]);
-        // What has lived long enough, and what is too long, is dropped without a word to him who did not send it.
+        // A packet whose TTL ends, or that is too long, is dropped without an error to the forged source.
         let old = format!("{} ttl 1", packet(source));
         rig.drops("lan", &old, Reason::TtlExpired);
     }
@@ -255,7 +255,7 @@ fn no_action_opens_martians() {
         build.0.interfaces[0].punt = device;
         build
     };
-    // Nobody without an address is refused on its own link.
+    // A host without an address is not refused on its own link.
     let cases = || {
         let both = martians.iter().flat_map(|source| [(*source, false), (*source, true)]);
         both.filter(|(source, link)| !(*link && matches!(*source, "0.0.0.0" | "::")))
@@ -339,7 +339,7 @@ fn martians_are_opened_by_name_alone() {
     }
 }
 
-/// A gateway that knows nobody on `scrub`.
+/// A gateway without neighbours on `scrub`.
 fn stranger(action: SavAction) -> Build {
     let mut build = simple(action);
     let scrub = build.interface("scrub");
@@ -433,7 +433,7 @@ fn an_interface_alone_may_be_where_packets_go() {
     rig.reload(build.clone().neighbor("scrub", "192.0.3.78", mac(78)));
     let out = rig.idle().1;
     Seen::new(&out[0].0, &out[0].1).assert_link("scrub", own_mac(2), mac(78), &[]);
-    // Replays make somebody up.
+    // Replays invent a hardware address.
     let seen = build.inventive().forwards("lan", &packet(FORGED[0]));
     assert_eq!(seen.port, "scrub");
 }
@@ -636,7 +636,7 @@ fn stages_take_the_place_of_the_action_until_they_can_not() {
         assert_eq!(rig.harness.stage_sav(name, Some(action), 1), Err(error));
     }
     assert_eq!(way(&mut rig, FORGED[0]), Err(Reason::SavTable));
-    // A family that nobody validates needs no redirection.
+    // A family without validation needs no redirection.
     let mut only_v4 = bare(SavAction::Discard);
     only_v4.0.interfaces[0].sav.v6 = None;
     rig.reload(only_v4);

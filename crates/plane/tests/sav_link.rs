@@ -1,4 +1,4 @@
-//! Whether packets come from the neighbour whom their source is behind.
+//! The link check: packets have to come from the neighbour to which the route back leads.
 
 mod kit;
 
@@ -13,7 +13,7 @@ use weir_plane::model::{
 };
 use weir_plane::reason::Reason;
 
-/// Somebody on `lan` who is nobody's neighbour.
+/// A station on `lan` that is no neighbour.
 const STRANGER: MacAddress = MacAddress([2, 0, 0, 0, 0xaa, 0x66]);
 
 /// On `lan` 10.0.0.2 and 2001:db8:a::2 are `HOST`, and …3 is `mac(3)`. Behind the first are 198.51.100.0/24 and
@@ -91,7 +91,7 @@ fn who_is_known_has_to_send_himself() {
             ("198.51.102.9", unknown),
             ("192.0.2.2", unknown),
             ("203.0.113.9", unknown),
-            // One of two next hops is not known: he may have sent what the other did not.
+            // One of two next hops is unknown: it may have sent the packet that the other did not send.
             ("198.51.103.9", half),
         ] {
             assert_eq!(ways(&mut rig, source, &STATIONS), expected, "{link_check:?} {source}");
@@ -208,7 +208,7 @@ fn neighbours_that_are_learned_count() {
     let mut rig = gateway(LinkCheck::Known).rig();
     rig.harness.discover(&[]).unwrap();
     assert_eq!(ways(&mut rig, "10.0.0.50", &[HOST, STRANGER]), [PASS, PASS]);
-    // Somebody wants him, and he answers.
+    // A packet needs the neighbour, and it answers.
     assert_eq!(rig.send("wan", "udp from 192.0.2.2 port 1 to 10.0.0.50 port 2").outcome.verdict, Verdict::Held);
     rig.harness.step();
     rig.idle();

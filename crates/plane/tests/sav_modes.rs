@@ -285,7 +285,7 @@ fn decisions_say_which_list_it_was() {
             "permit from 198.18.1.128/25 on if1: it has 13 bits in common with the source, and does not cover it"
         ]
     );
-    // Said while the gateway runs, and by whom.
+    // Live entries, with their source.
     let blocked = edits(&of_families(&["interface deny from ANY on if3"], &[0]));
     any.harness.replace_sav("t", "api", &blocked, 1_700_000_000).unwrap();
     let decision = any.send("if3", &packet(wide)).outcome.sav.unwrap();

@@ -73,7 +73,7 @@ fn a_batch_that_one_family_has_no_room_for_changes_nothing_of_the_other() {
 fn routes_back_that_fit_are_taken_whatever_was_there_before() {
     let build = |paths: &[&str]| {
         let mut build = router().via("198.18.1.0/24", paths).policy("p", feasible()).validate(&IFS, "p");
-        // Of each link, of nobody, and of the two paths.
+        // Of each link, of no interface, and of the two paths.
         build.0.limits.sav_sets = 6;
         build
     };
@@ -125,7 +125,7 @@ fn what_is_said_of_feasible_routes_is_what_was_looked_at() {
         let by: Vec<String> = decision.by.into_iter().map(|named| named.text).collect();
         (decision.verdict, by.join(", "))
     };
-    // A host whose address is known is where the prefix of his link is, and there may be another way to that.
+    // A host whose address is known is where the prefix of its link is, and there may be another path to that.
     let link = "route 10.0.1.0/24 on if1, route 10.0.1.0/24 via 10.0.2.2 on if2".to_owned();
     for host in ["10.0.1.7", "10.0.1.8"] {
         assert_eq!(decision("if1", host), ("valid", link.clone()));

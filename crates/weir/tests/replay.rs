@@ -704,7 +704,7 @@ fn a_fragment_that_waited_is_told_of_when_its_fate_is_known() {
         (&lines[2]["by"], &lines[2]["acl"][0]["list"]),
         (&format!("gate.toml:{number}").into(), &"ports".into())
     );
-    // Nobody decided about those without a first fragment: this rule has them wait, though it might not match them.
+    // Packets without a first fragment have no deciding rule: this rule holds them, though it might not match them.
     let place = config.lines().position(|line| line.contains("port 53")).unwrap() + 1;
     let place = Value::from(format!("gate.toml:{place}"));
     assert_eq!((&lines[4]["by"], &lines[5]["by"], &lines[4]["acl"]), (&place, &place, &Value::Null));

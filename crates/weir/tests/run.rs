@@ -460,13 +460,23 @@ fn the_demonstration_shows_all_that_it_promises() {
         assert!(row["invalid"].as_array().unwrap().iter().map(packets).sum::<u64>() > 0, "{row}");
     }
     let rules = summary["rules"].as_array().unwrap();
-    let actions = ["permit tcp ", "permit udp ", "reject+icmp tcp ", "reject tcp ", "deny udp ", "permit"];
+    let actions = [
+        ["permit tcp ", "permit udp ", "reject+icmp tcp ", "reject tcp ", "deny udp ", "permit+reflect udp "]
+            .as_slice(),
+        &["permit", "deny tcp ", "permit icmp ", "permit icmp6 ", "permit tcp ", "deny"],
+    ]
+    .concat();
     assert_eq!(rules.len(), actions.len(), "{rules:?}");
     for (rule, action) in rules.iter().zip(actions) {
         assert!(rule["rule"].as_str().unwrap().starts_with(action), "{action}: {rule}");
         assert!(rule["packets"].as_u64() > Some(0), "{rule}");
     }
-    assert!(rules[5]["place"].is_null(), "the default comes last: {}", rules[5]);
+    for default in [&rules[6], &rules[11]] {
+        assert!(default["place"].is_null(), "the default comes last: {default}");
+    }
+    // Queries and their answers count for the rule that opened the sessions. There are as many queries as telnet packets.
+    let packets = |rule: &Value| rule["packets"].as_u64().unwrap();
+    assert!(packets(&rules[5]) > packets(&rules[3]) + 50, "{rules:?}");
     for error in ["no-buffer", "handover-full", "transmit-full", "transmit-failed", "fragment-failed"] {
         assert!(!reasons.iter().any(|name| name == error), "{error} in {reasons:?}");
     }
@@ -583,7 +593,7 @@ mechanism = "urpf-loose"
 }
 
 impl Gateway {
-    /// What `in` counted of IPv4: packets that were validated, and those that were not valid.
+    /// Returns the IPv4 counts of `in`: packets that were validated, and invalid packets.
     fn validated(&self) -> (u64, u64) {
         let json = self.json(&["show", "sav", "--json"]);
         let row = &json["interfaces"][0];
@@ -613,7 +623,7 @@ impl Gateway {
         json["entries"].as_array().unwrap().iter().map(entry).collect()
     }
 
-    /// What is said on standard error of something that ends with this code; standard output stays empty.
+    /// Returns the message on standard error of a command that ends with this code; standard output stays empty.
     fn refused(&self, code: i32, arguments: &[&str]) -> String {
         let output = self.folder.output(arguments);
         assert_eq!((output.status.code(), text(&output.stdout)), (Some(code), String::new()), "{arguments:?}");
@@ -905,7 +915,7 @@ fn access_lists_change_while_packets_flow() {
 
     // Edits stay while the list is declared as it was. Where the anchor of a rule that denies is gone, the reload fails.
     gateway.folder.config(&format!("{}\n# Nothing else\n", filtering()));
-    // What nobody uses is warned of.
+    // Unused objects cause a warning.
     let reload = |gateway: &Gateway| text(&gateway.folder.output(&["reload"]).stdout);
     let same = reload(&gateway);
     assert!(same.starts_with("generation ") && !same.contains("! acl"), "{same}");
@@ -926,7 +936,7 @@ fn access_lists_change_while_packets_flow() {
     assert!(text(&output.stdout).ends_with("every packet is accounted for\n"), "{}", text(&output.stdout));
 }
 
-/// What the trace of a packet that is dropped for this reason says of the rule that dropped it.
+/// Returns the words of a trace about the rule that dropped a packet for this reason.
 fn traced(gateway: &Gateway, reason: &str) -> String {
     let of = |gateway: &Gateway| {
         let json = gateway.json(&["show", "trace", "--json"]);
@@ -1075,20 +1085,20 @@ fn a_reload_ends_only_the_rules_that_name_what_is_gone() {
     let refused = gateway.refused(3, &["reload"]);
     let lines: Vec<&str> = refused.lines().filter(|line| line.starts_with("! acl edge-in: rule ")).collect();
     assert_eq!((lines.len(), gateway.rules("edge-in").len()), (2, 4), "{refused}");
-    let told = text(&gateway.folder.output(&["reload", "--drop-changes"]).stdout);
-    let lines: Vec<&str> = told.lines().filter(|line| line.starts_with('!')).collect();
+    let printed = text(&gateway.folder.output(&["reload", "--drop-changes"]).stdout);
+    let lines: Vec<&str> = printed.lines().filter(|line| line.starts_with('!')).collect();
     let narrowed =
         format!("! acl edge-in: rule {} has lost interface more and goes on with the others: `{narrows}`", rules[1].0);
     let gone = format!("! acl edge-in: rule {} is gone: none of its interfaces exists: `{goes}`", rules[2].0);
     let group = "! group others: has lost interface more and goes on with the others";
-    assert_eq!(lines, [group, &narrowed, &gone], "{told}");
+    assert_eq!(lines, [group, &narrowed, &gone], "{printed}");
     let now = gateway.rules("edge-in");
     assert_eq!((&now[0], &now[1].0, &now[2]), (&rules[0], &rules[1].0, &rules[3]));
     assert_eq!((texts(&gateway).len(), &*now[1].1), (3, "deny ip from 10.0.0.11/32 to any received-on in"));
     assert!(gateway.matches(&now[1].1), "it decides as before");
     assert!(!text(&gateway.folder.output(&["reload"]).stdout).contains('!'), "once");
 
-    // Four rules run, and the file has three more: the line with the first that finds no room is told.
+    // Four rules are in force, and the file has three more: the first rule without room is reported with its line.
     let full = filtering().replace("\"deny ip from any to any\"", "\"deny tcp from any to any\",\n\"deny udp from any to any\",\n\"deny icmp from any to any\",\n\"deny ip from any to any\"");
     let full = full + limits;
     let path = gateway.folder.config(&full);

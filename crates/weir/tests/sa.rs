@@ -8,6 +8,7 @@ use tempfile::TempDir;
 use weir::config::{self, Code, Loaded};
 use weir::replay::Options;
 use weir::replay::explanation::{Explanation, explain};
+use weir_plane::model::Tfc;
 
 fn write(folder: &Path, name: &str, text: &str, mode: u32) {
     let path = folder.join(name);
@@ -107,6 +108,45 @@ fn null_needs_no_key_and_the_word_insecure() {
         assert_eq!(codes(&loaded), expected, "{}", loaded.text(false));
         if let Some(gateway) = loaded.gateway {
             assert_eq!((gateway.sas[0].window, gateway.sas[0].inbound.is_some()), (0, true));
+        }
+    }
+}
+
+#[test]
+fn the_engine_is_chosen_for_all_sas_or_refused() {
+    let pair = |algorithm: &str| {
+        format!(
+            "[[interface]]\nname = \"wan\"\nport = \"null\"\naddress = \"198.51.100.1/24\"\nspd = \"edge\"\n\
+            [spd.edge]\nrules = [\"protect ip from any to any sa one\"]\n[sa.one]\n\
+            local = \"198.51.100.1\"\nremote = \"198.51.100.2\"\nalgorithm = \"{algorithm}\"\n\
+            tfc = \"mtu\"\ndummies = \"10pps\"\nencapsulation = {{ keepalive = \"off\" }}\n\
+            lifetime = {{ hard = {{ time = \"1h\", octets = 7 }} }}\n\
+            out = {{ spi = 300, key-file = \"key\" }}\n"
+        )
+    };
+    let native = weir_crypto::engines::by_name("native").map(|engine| engine.name());
+    for (engine, algorithm, octets, expected) in [
+        ("engine = \"auto\"", "aes128gcm16", 20, Some(native.unwrap_or("aws-lc"))),
+        ("engine = \"native\"", "aes128gcm16", 20, native),
+        ("engine = \"aws-lc\"", "aes128gcm16", 20, Some("aws-lc")),
+        ("", "aes128-sha256", 48, Some("aws-lc")),
+        ("engine = \"native\"", "aes128-sha256", 48, None),
+        ("engine = \"fast\"", "aes128gcm16", 20, None),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), "key", &"1011".repeat(octets / 2), 0o600);
+        let text = format!("version = 1\n[ipsec]\nstate = \"s\"\n{engine}\n{}", pair(algorithm));
+        write(folder.path(), "weir.toml", &text, 0o644);
+        let loaded = config::check(&folder.path().join("weir.toml"));
+        let made = loaded.gateway.as_ref().map(|gateway| {
+            let sa = &gateway.sas[0];
+            assert_eq!((sa.dummies, sa.tfc, sa.lifetimes.hard.octets), (10, Some(Tfc::Mtu), Some(7)));
+            assert_eq!(sa.encapsulation.unwrap().keepalive, None);
+            sa.outbound.as_ref().unwrap().key().engine_name()
+        });
+        assert_eq!(made, expected, "{engine} {algorithm}: {}", loaded.text(false));
+        if expected.is_none() {
+            assert_eq!(codes(&loaded), [Code::InvalidValue], "{}", loaded.text(false));
         }
     }
 }

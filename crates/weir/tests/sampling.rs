@@ -122,7 +122,7 @@ fn a_flood_fills_no_disk() {
 fn who_does_not_read_samples_holds_nobody_up() {
     let folder = tempfile::tempdir().expect("a folder");
     let gateway = gateway(folder.path(), "pcap = \"spoofed.pcap\"\nrate = 1000000", 1);
-    // The reading ends are there, and nobody ever looks.
+    // The reading ends exist, and no thread reads them.
     let mut engine = start(gateway);
     let reader = engine.take_samples();
     finish(&engine);

@@ -14,7 +14,7 @@ use super::Space;
 /// The largest echo payload that IPv4 carries: 65,535 octets less 20 of IPv4 and 8 of ICMP.
 pub(crate) const MOST_ECHO: usize = 65_507;
 
-/// Someone who sends echo requests to one address.
+/// A sender of echo requests to one address.
 pub(crate) struct Echo {
     socket: UdpSocket,
     request: u8,

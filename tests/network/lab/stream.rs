@@ -156,7 +156,8 @@ fn receive(socket: &UdpSocket, stop: &AtomicBool) -> Receipt {
     let mut receipt = Receipt::default();
     let (mut buffer, mut silent) = (vec![0; 65_536], 0);
     let mut last: Option<Instant> = None;
-    // A second of silence after the end: nothing is under way any more, though someone on the way may have to wait for a CPU.
+    // A second of silence after the end: no packet is under way any more, though a process on the path may have to wait
+    // for a CPU.
     while !stop.load(Ordering::Relaxed) || silent < 10 {
         let Ok((length, source)) = socket.recv_from(&mut buffer) else {
             silent += 1;

@@ -23,7 +23,8 @@ pub(super) trait Ip: Packets + Family {
     const ICMP: u8;
     /// Octets of a frame, from the Ethernet header to the end of the payload.
     const SIZE: usize;
-    /// It neither comes from where nobody sends, nor goes where nobody is, and is what rules take it for.
+    /// Returns whether a packet is forwarded: neither its source nor its destination is unused, and its fields are as
+    /// rules see them.
     fn is_forwarded(packet: &Packet<Self>) -> bool;
     /// The header of a packet with so many octets after it.
     fn header(packet: &Packet<Self>, payload: usize) -> Vec<u8>;

@@ -160,7 +160,7 @@ fn ticks<K: Ip>(set: &Set<K>, comes: Comes, effort: &Effort) -> Result<Result<[f
     Ok(Ok([median(&matching), median(&any), median(&slowest)]))
 }
 
-/// A packet that nobody chose.
+/// Draws a random packet.
 fn any<K: Ip>(random: &mut Random) -> Packet<K> {
     let ports = random.next();
     Packet {

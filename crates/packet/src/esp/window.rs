@@ -59,7 +59,7 @@ impl Window {
 
     /// Takes no number up to `top` any more, if it has accepted none so far: for an SA of an earlier run of the gateway.
     pub fn begin(&self, top: u64) {
-        // Somebody who has accepted a number meanwhile knows better.
+        // Another thread that has accepted a number meanwhile has the newer value.
         let _ = self.top.compare_exchange(0, top, Ordering::Relaxed, Ordering::Relaxed);
     }
 

@@ -26,8 +26,8 @@ impl<'a> SourceFragmenter<'a> {
     /// Prepares to cut the packet at the start of `packet` for a path that takes packets of `mtu` octets; every path takes
     /// [`ipv6::MIN_MTU`]. What follows the packet's end is left out. A packet that fits comes out as it is, in one piece.
     ///
-    /// The identification must not be used for another packet between the same addresses soon, and nobody should be able
-    /// to foretell it: 32 random bits will do (RFC 7739 section 5.2).
+    /// The identification must not be used for another packet between the same addresses soon, and must not be
+    /// predictable: 32 random bits suffice (RFC 7739 section 5.2).
     ///
     /// # Errors
     /// [`Cannot::Malformed`], also of a packet that is a fragment already, and [`Cannot::MtuTooSmall`] if the first

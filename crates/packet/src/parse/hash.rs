@@ -6,8 +6,8 @@
 //! multiplication (three to four cycles) mixes as much as rounds of shifts do. A last fold spreads what it has over all
 //! bits of the result.
 //!
-//! The hash is keyed so that nobody can aim flows at one path or worker without knowing the keys. It is no
-//! cryptographic hash: use it to spread load, not to authenticate.
+//! The hash is keyed so that flows cannot be aimed at one path or worker without the keys. It is no cryptographic hash:
+//! use it to spread load, not to authenticate.
 //!
 //! The inputs:
 //! - for protocols with ports, the ports; for ICMP echo requests and replies, the identifier on both sides; for ESP,

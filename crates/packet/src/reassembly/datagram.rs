@@ -125,7 +125,7 @@ impl Datagram {
             self.first = Some(First { headers: piece.headers, named_at: piece.named_at, length: piece.length });
         }
         match (self.end, self.first) {
-            (Some(end), Some(first)) if self.units == end.div_ceil(UNIT) => self.judge(end, &first),
+            (Some(end), Some(first)) if self.units == end.div_ceil(UNIT) => self.decide(end, &first),
             _ => Progress::Added,
         }
     }
@@ -145,7 +145,7 @@ impl Datagram {
     }
 
     /// Whether the datagram may be, now that all of it is there.
-    fn judge(&self, end: usize, first: &First) -> Progress {
+    fn decide(&self, end: usize, first: &First) -> Progress {
         let headers = usize::from(first.headers);
         // Other fragments may have had shorter headers than the first.
         let payload = match first.named_at {

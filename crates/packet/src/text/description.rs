@@ -307,7 +307,7 @@ impl Description {
     }
 }
 
-/// CRC-32C (RFC 9260 appendix A), bit by bit: for the rare packet that somebody writes.
+/// CRC-32C (RFC 9260 appendix A), bit by bit: for the rare packet in a text.
 fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| crc >> 1 ^ if crc & 1 != 0 { 0x82f6_3b78 } else { 0 })

@@ -21,6 +21,8 @@ pub mod ethertype {
     pub const IPV4: u16 = 0x0800;
     /// ARP (RFC 826).
     pub const ARP: u16 = 0x0806;
+    /// Frames of Ethernet inside of another protocol (RFC 1701; RFC 8926, 3.4).
+    pub const TRANSPARENT_BRIDGING: u16 = 0x6558;
     /// IPv6 (RFC 2464).
     pub const IPV6: u16 = 0x86dd;
     /// An 802.1Q tag follows.

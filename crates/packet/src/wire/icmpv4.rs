@@ -44,7 +44,7 @@ pub mod unreachable {
     pub const HOST: u8 = 1;
     /// The host does not speak the protocol.
     pub const PROTOCOL: u8 = 2;
-    /// Nobody listens on the port.
+    /// No program listens on the port.
     pub const PORT: u8 = 3;
     /// Too big, and not to be fragmented.
     pub const FRAGMENTATION_NEEDED: u8 = 4;

@@ -49,7 +49,7 @@ pub mod unreachable {
     pub const BEYOND_SCOPE: u8 = 2;
     /// The host does not answer.
     pub const ADDRESS: u8 = 3;
-    /// Nobody listens on the port.
+    /// No program listens on the port.
     pub const PORT: u8 = 4;
     /// The source address failed an ingress or egress policy.
     pub const SOURCE_POLICY: u8 = 5;

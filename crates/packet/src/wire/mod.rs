@@ -11,6 +11,9 @@ pub mod arp;
 mod bytes;
 pub mod dscp;
 pub mod ethernet;
+pub mod geneve;
+pub mod gre;
+pub mod gue;
 pub mod icmpv4;
 pub mod icmpv6;
 pub mod ipv4;
@@ -20,6 +23,7 @@ pub mod protocol;
 pub mod tcp;
 pub mod udp;
 pub mod vlan;
+pub mod vxlan;
 
 pub use bytes::Truncated;
 use bytes::chunk;

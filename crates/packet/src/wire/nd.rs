@@ -34,7 +34,7 @@ pub mod option {
     pub const MTU: u8 = 5;
 }
 
-/// The group that everyone with an address like this one listens to (RFC 4291 section 2.7.1).
+/// Returns the group that all hosts with an address like this one listen to (RFC 4291 section 2.7.1).
 pub const fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     let [.., a, b, c] = address.octets();
     Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | a as u16, (b as u16) << 8 | c as u16)
@@ -156,7 +156,7 @@ pub enum Refused {
     /// An advertisement to a group that claims to answer.
     #[error("an advertisement to a group that claims to be solicited")]
     Solicited,
-    /// A hardware address of somebody who has no address yet.
+    /// A hardware address with the unspecified source.
     #[error("a hardware address from the unspecified address")]
     UnspecifiedWithMac,
     /// A hardware address that no single station has.
@@ -193,7 +193,7 @@ impl<'a> Message<'a> {
         if sum.is_valid() { Ok(message) } else { Err(Refused::Checksum) }
     }
 
-    /// The same where somebody else vouches for the checksum.
+    /// Parses a message whose checksum was verified before.
     ///
     /// # Errors
     /// As [`Message::parse`].

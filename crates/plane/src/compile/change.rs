@@ -31,7 +31,7 @@ pub enum Change {
         /// The learned state; `None`: the neighbour is gone.
         learned: Option<Learned>,
     },
-    /// Nobody else has this address: it is ours.
+    /// No other station has this address: the gateway may use it.
     Usable {
         /// Number of the interface.
         interface: u32,
@@ -44,8 +44,8 @@ pub enum Change {
 type Edits = BTreeMap<(u16, IpNet), Option<Entry>>;
 
 impl Compiler {
-    /// The version that follows from some changes, and how many neighbours the tables had no room for. Those stay what they
-    /// were: anybody on the link.
+    /// Returns the version that follows from some changes, and the number of neighbours that the tables had no room
+    /// for. Such neighbours keep the adjacency of their link.
     pub fn change(&mut self, changes: impl IntoIterator<Item = Change>) -> (Root, usize) {
         let mut edits = Edits::new();
         for change in changes {

@@ -26,12 +26,14 @@ use super::sav;
 use super::spd;
 use super::stations::{Fixed, LearnedSet};
 use super::table_full::{TableFull, most_bytes};
+use super::tunnel;
 use crate::compile::rib::{Entry, Rib};
 use crate::model::{self, Address, FlowTable, Gateway, IcmpLimits, InterfaceKind, Origin, PerFamily};
 use crate::root::acl::Access;
 use crate::root::sampler::Sampler;
 use crate::root::{
-    Adjacency, Changes, Demux, Interface, InterfaceCounters, LinkLocals, NONE, Pending, Root, Tables, derived_mac,
+    Adjacency, Changes, Demux, Interface, InterfaceCounters, LinkLocals, NONE, Pending, Root, TUNNEL, Tables,
+    derived_mac,
 };
 
 /// The link-local addresses (RFC 4291, 2.5.6) have a prefix of this length on a link.
@@ -79,6 +81,7 @@ pub struct Compiler {
     pub(super) nat: nat::Store,
     pub(super) spd: spd::Store,
     pub(super) ipsec: ipsec::Store,
+    pub(super) tunnels: tunnel::Store,
     /// Some interface of the model says which ethertypes may leave.
     pub(super) ethertypes_out: bool,
     pub(super) samplers: Arc<[Sampler]>,
@@ -142,6 +145,7 @@ impl Compiler {
             nat: nat::Store::default(),
             spd: spd::Store::default(),
             ipsec: ipsec::Store::default(),
+            tunnels: tunnel::Store::default(),
             ethertypes_out: false,
             samplers: Arc::default(),
             generation: 0,
@@ -291,6 +295,7 @@ impl Compiler {
         self.nat.commit(prepared.nat, (gateway, &map), &mut interfaces, rubbish);
         self.spd.commit(prepared.spd, (gateway, &map), &mut interfaces, rubbish);
         self.ipsec.commit(self.settings.workers, (gateway, &map), &interfaces);
+        self.tunnels.commit(self.settings.workers, (gateway, &map), &interfaces);
         rubbish.push(std::mem::replace(&mut self.numbers, numbers));
         rubbish.push(std::mem::replace(&mut self.ribs, ribs));
         rubbish.push(std::mem::replace(&mut self.tables, prepared.tables));
@@ -355,6 +360,7 @@ impl Compiler {
             nat: self.nat.current().clone(),
             spd: self.spd.current().clone(),
             ipsec: self.ipsec.current().clone(),
+            tunnels: self.tunnels.current().clone(),
             ethertypes_out: self.ethertypes_out,
             samplers: Arc::clone(&self.samplers),
             icmp: self.icmp,
@@ -439,6 +445,7 @@ impl Compiler {
                 // A VLAN interface stands after its parent.
                 InterfaceKind::Vlan { parent, .. } => stands[parent.0 as usize],
                 InterfaceKind::Ipsec => PortPlace { number: NONE, ..PortPlace::default() },
+                InterfaceKind::Tunnel(_) => PortPlace { number: TUNNEL, ..PortPlace::default() },
             };
             let mac = interface.mac.map(|mac| mac.0).or(place.mac).unwrap_or(derived_mac(&interface.name).0);
             stands.push(PortPlace { mac: Some(mac), ..place });
@@ -458,6 +465,7 @@ impl Compiler {
                 name: interface.name.as_str().into(),
                 port: place.number,
                 peer: place.peer,
+                is_linkless: interface.kind.is_linkless(),
                 down: place.down,
                 vrf: map.vrfs[usize::from(interface.vrf.0)],
                 zone: map.zones[index],
@@ -580,7 +588,7 @@ fn change<'w, K: lpm::Key, N: Copy + Eq + std::hash::Hash + std::fmt::Display + 
 /// Returns the interfaces of the ports' frames.
 fn demux(gateway: &Gateway, map: &Map, interfaces: &[Interface]) -> Vec<Demux> {
     let numbers = interfaces.iter().flat_map(|interface| [interface.port, interface.punt]);
-    let count = numbers.filter(|&number| number != NONE).map(|number| number + 1).max();
+    let count = numbers.filter(|&number| number != NONE && number != TUNNEL).map(|number| number + 1).max();
     let mut untagged = vec![NONE; count.unwrap_or(0) as usize];
     let mut hosts = untagged.clone();
     let mut tagged: Vec<HashMap<(u16, u16, u16), u32>> = vec![HashMap::new(); untagged.len()];
@@ -596,7 +604,7 @@ fn demux(gateway: &Gateway, map: &Map, interfaces: &[Interface]) -> Vec<Demux> {
             InterfaceKind::Vlan { outer, inner, .. } => {
                 tagged[port].insert((outer.tpid, outer.vid, inner.unwrap_or(0)), number);
             }
-            InterfaceKind::Ipsec => {}
+            InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) => {}
         }
     }
     let ports = untagged.into_iter().zip(hosts).zip(tagged);

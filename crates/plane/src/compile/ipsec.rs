@@ -8,11 +8,14 @@ use std::sync::Arc;
 use weir_packet::esp::{Layout, Outer, Window};
 
 use super::map::Map;
-use crate::model::{self, Gateway, InterfaceKind, SaKey};
+use crate::model::{self, Gateway, InterfaceKind, SaKey, Tfc};
 use crate::root::ipsec::{
     Inbound, Ipsec, Outbound, PathMtu, Paths, Sa, SaCounters, Sequence, Sequences, SpiTable, Upkeep,
 };
 use crate::root::{Interface, NONE};
+
+/// The longest packet that padding makes, in octets: small buffers have room for it.
+const LONGEST_PADDED: u32 = 1500;
 
 /// A digest of a secret.
 type Fingerprint = [u8; 16];
@@ -70,6 +73,8 @@ impl Store {
         let counted = std::mem::take(&mut self.counters);
         let length = map.sas.iter().map(|&number| number as usize + 1).max().unwrap_or(0);
         let mut sas: Vec<Option<Arc<Sa>>> = vec![None; length];
+        let linked = gateway.interfaces.iter().filter(|own| own.kind != InterfaceKind::Ipsec);
+        let least_mtu = linked.map(|own| own.mtu).min().unwrap_or(0);
         let mut spis = Vec::new();
         let mut peers = Vec::new();
         let paths = std::mem::take(&mut self.paths);
@@ -112,6 +117,7 @@ impl Store {
                 remote: sa.remote,
                 esn: sa.esn,
                 layout: layout(sa),
+                tfc: tfc(sa, &outer, least_mtu),
                 random_iv: sa.algorithm.needs_unpredictable_iv(),
                 outer,
                 encapsulation: sa.encapsulation,
@@ -124,7 +130,7 @@ impl Store {
                 home: home(interfaces, vrf, sa.local),
                 outbound,
                 inbound,
-                upkeep: Box::new(Upkeep { lifetimes: sa.lifetimes }),
+                upkeep: Box::new(Upkeep { lifetimes: sa.lifetimes, dummies: sa.dummies }),
                 counters,
             }));
         }
@@ -135,14 +141,13 @@ impl Store {
         }
         ports.sort_unstable();
         ports.dedup();
-        let linked = gateway.interfaces.iter().filter(|own| own.kind != InterfaceKind::Ipsec);
         self.current = Ipsec {
             sas: sas.into(),
             spis: Arc::new(SpiTable::new(&spis)),
             peers: Arc::new(SpiTable::new(&peers)),
             paths: Arc::clone(&self.learned),
             ports: ports.into(),
-            least_mtu: linked.map(|own| own.mtu).min().unwrap_or(0),
+            least_mtu,
             unchecked: gateway.ipsec.unchecked,
         };
     }
@@ -166,6 +171,17 @@ impl Store {
 
 fn layout(sa: &model::Sa) -> Layout {
     Layout::new(sa.algorithm.iv_octets(), sa.algorithm.icv_octets(), sa.algorithm.block_octets())
+}
+
+/// The octets that packets of an SA are padded to. Padded packets fit every interface, as well as the buffers that they lie in.
+fn tfc(sa: &model::Sa, outer: &Outer, least_mtu: u32) -> u16 {
+    let room = (least_mtu.min(LONGEST_PADDED) as usize).saturating_sub(outer.length());
+    let longest = layout(sa).longest(room).unwrap_or(0) as u16;
+    match sa.tfc {
+        None => 0,
+        Some(Tfc::Length(length)) => length.min(longest),
+        Some(Tfc::Mtu) => longest,
+    }
 }
 
 /// The number of the interface that has an address, or of any in its routing domain.

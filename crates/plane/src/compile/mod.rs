@@ -33,6 +33,7 @@ mod stations;
 mod table_full;
 #[cfg(test)]
 mod tests;
+mod tunnel;
 
 pub use acl::{
     AclChange, AclDecision, AclEdit, AclEditKind, AclEditRow, AclEdited, AclError, AclGroup, AclMembers, AclPlan,

@@ -69,7 +69,7 @@ struct Numbers {
 }
 
 impl Numbers {
-    /// Gives the numbers of rules: those that were given before stay.
+    /// Returns the numbers of rules; rules keep the numbers that they have.
     fn of(&self, instances: &[Instance]) -> Numbers {
         let mut own = Numbers { numbers: HashMap::new(), last: self.last };
         for instance in instances.iter().filter(|instance| instance.maps()) {

@@ -64,13 +64,18 @@ impl Stations<'_> {
         let peer = || interface.peer.map(|mac| (MacAddress(mac), Kind::Rewrite));
         let known = fixed().or_else(learned).or_else(peer);
         let (mac, kind) = known.unwrap_or((MacAddress::ZERO, Kind::Neighbor));
-        let (l2, l2_len) = link_layer(mac, interface.mac, tags);
+        let (kind, (l2, l2_len)) = match interface.is_linkless {
+            // There is one station at the other end, and it has no hardware address.
+            true => (Kind::Rewrite, ([0; MAX_L2], 0)),
+            false => (kind, link_layer(mac, interface.mac, tags)),
+        };
         Adjacency { kind, l2_len, l2, port: interface.port, interface: number, mtu: interface.mtu, next_hop: address }
     }
 
-    /// Whom an address belongs to as a destination of its own, under the route that covers it. A neighbour is one only
-    /// where that route leads onto its link: it overrules no more specific route elsewhere, and none that discards. Of
-    /// several links the configuration's come first, in its order, then those where the address was learned, by number.
+    /// Returns the owner of an address as a destination of its own, under the route that covers it. A neighbour counts
+    /// only if that route leads onto its link: it overrules no more specific route elsewhere, and no discarding route.
+    /// Of several links the configuration's come first, in its order, then the links where the address was learned, by
+    /// number.
     pub(super) fn host(
         self,
         rib: &Rib,
@@ -199,8 +204,8 @@ impl Pass<'_> {
         }
     }
 
-    /// The prefixes of our addresses, where their link is up. Every interface has an adjacency of anybody on its link, used
-    /// or not.
+    /// Adds the prefixes of the gateway's addresses whose link is up. Every interface has an adjacency for addresses on
+    /// its link, used or not.
     fn connected(&mut self, ribs: &mut [Rib]) {
         for number in self.map.interfaces.clone() {
             let forwarding = self.next_hop(number, None);

@@ -99,7 +99,7 @@ impl Root {
         self.pending = Pending::new(numbers);
     }
 
-    /// The adjacency of a neighbour: that of anybody on its link, with its hardware address.
+    /// Returns the adjacency of a neighbour: that of its link, with its hardware address.
     fn adjacency(&self, (interface, address): Station, learned: Option<Learned>) -> Option<Adjacency> {
         let interface = self.interfaces.get(interface as usize).filter(|interface| interface.present)?;
         let on_link = *self.adjacencies.get(interface.on_link as usize).filter(|on_link| on_link.interface != NONE)?;

@@ -196,7 +196,7 @@ impl Watch {
         }
     }
 
-    /// Nobody watches any more: what was raised is cleared.
+    /// Ends the watch: a raised alarm is cleared.
     fn end(&self, unix: u64, key: &(String, String)) -> Option<Event> {
         self.raised.map(|_| self.event(unix, key, false))
     }
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn irregular_looks_count_by_their_times() {
         let mut rig = Rig::new(100, 10);
-        // Nobody looks for a minute, in which the rate was at the threshold, and then at 99 a second.
+        // No reading for a minute, in which the rate was at the threshold; then 99 a second.
         rig.now += 60;
         rig.packets += 6000;
         assert_eq!(rig.step(), []);

@@ -31,9 +31,9 @@ pub(crate) fn conservation<'a>(workers: impl Iterator<Item = &'a WorkerCounters>
     let mut sum = Conservation::default();
     let (mut out, mut taken) = (0, 0);
     for worker in workers {
-        taken += worker.handed_in.value() + worker.dequeued.value() + worker.ended.value() + worker.taken_up.value();
+        taken += worker.handed_in.value() + worker.dequeued.value() + worker.ended.value() + worker.released.value();
         taken += worker.settled.value();
-        out += worker.handed_out.value() + worker.queued.value() + worker.begun.value() + worker.set_aside.value();
+        out += worker.handed_out.value() + worker.queued.value() + worker.begun.value() + worker.held_fragments.value();
         out += worker.entrusted.value();
         sum.transmitted += worker.transmitted.value();
         sum.local += worker.local.value();
@@ -203,8 +203,8 @@ pub(crate) fn ethertypes(model: &Gateway, map: &Map, root: &Root, cleared: &Refu
 /// Frames that interfaces refused for their ethertypes, by the name of the interface: in, and out.
 pub(crate) type RefusedEthertypes = HashMap<Arc<str>, (u64, u64)>;
 
-/// Returns the EtherTypes that all interfaces have refused. Interfaces that were removed are included: they may return,
-/// and their counters with them.
+/// Returns the refused EtherTypes by interface. Interfaces that were removed are included: they may return, and their
+/// counters with them.
 pub(crate) fn all_refused_ethertypes(root: &Root) -> RefusedEthertypes {
     root.interfaces.iter().map(|interface| (Arc::clone(&interface.name), refused_ethertypes(interface))).collect()
 }

@@ -144,7 +144,7 @@ pub(super) struct Operation<'c> {
 }
 
 impl Operation<'_> {
-    /// The compiler, to be looked at together with others: nobody else changes it.
+    /// Locks the compiler for reading, together with other readers: it does not change meanwhile.
     pub(super) fn read(&self) -> RwLockReadGuard<'_, Compiler> {
         self.control.compiler.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -152,7 +152,7 @@ impl Operation<'_> {
     /// Locks the compiler for changes: readers wait.
     pub(super) fn write(&self) -> RwLockWriteGuard<'_, Compiler> {
         let since = Instant::now();
-        // Who waits for the lock keeps readers out. So it is tried, and long listings hold up nobody but this operation.
+        // A waiting writer keeps readers out. So the lock is tried, and long listings delay this operation only.
         while since.elapsed() < PATIENCE {
             match self.control.compiler.try_write() {
                 Ok(compiler) => return compiler,
@@ -250,7 +250,7 @@ impl Control {
         }
     }
 
-    /// The compiler, to be changed, if nobody is at work and nobody looks at it.
+    /// Locks the compiler for changes, if no operation is under way and it has no reader.
     fn idle(&self) -> Option<(MutexGuard<'_, ()>, RwLockWriteGuard<'_, Compiler>)> {
         let alone = match self.operating.try_lock() {
             Ok(alone) => alone,
@@ -520,7 +520,7 @@ impl State {
         let interfaces = (0..).zip(&self.model.interfaces).zip(&self.map.interfaces);
         let down = interfaces.filter_map(|((index, interface), &number)| {
             let port = match interface.kind {
-                InterfaceKind::Port { .. } | InterfaceKind::Ipsec => index,
+                InterfaceKind::Port { .. } | InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) => index,
                 InterfaceKind::Vlan { parent, .. } => parent.0,
             };
             (is_down(&self.places.ports, &port) && !is_down(&self.standing, &port)).then_some(number)

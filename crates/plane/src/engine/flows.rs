@@ -1,5 +1,5 @@
-//! Sessions as people want to see them, and their end by hand. Workers give a page of sessions between two vectors, so that
-//! nobody who looks holds them up.
+//! Listings of sessions, and their end by command. Workers give a page of sessions between two vectors, so that a
+//! reader does not delay them.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

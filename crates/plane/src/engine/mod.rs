@@ -4,6 +4,7 @@
 pub mod alarm;
 mod answers;
 pub mod bench;
+mod cleared;
 mod collect;
 mod control;
 mod error;
@@ -22,6 +23,7 @@ mod show;
 mod stuck;
 mod traced;
 mod translations;
+mod tunnels;
 mod upkeep;
 mod why;
 mod workers;

@@ -1,4 +1,4 @@
-//! Ports: which of a model's are open already, which have to be opened, and which nobody needs any more.
+//! The ports of a model: open ports that stay, ports to open, and ports to close.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -264,7 +264,7 @@ fn punts(model: &model::Gateway, places: &Places) -> Vec<(u32, [u8; 6], Interfac
         let inherited = match &interface.kind {
             InterfaceKind::Port { .. } => places.ports.get(&index).and_then(|place| place.mac),
             InterfaceKind::Vlan { parent, .. } => macs.get(parent.0 as usize).copied(),
-            InterfaceKind::Ipsec => None,
+            InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) => None,
         };
         let mac = interface.mac.map(|mac| mac.0).or(inherited).unwrap_or(derived_mac(&interface.name).0);
         macs.push(mac);

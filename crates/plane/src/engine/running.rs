@@ -13,6 +13,7 @@ use weir_packet::buffer::{Pool, PoolSize};
 use weir_port::links::Monitor;
 
 use super::alarm;
+use super::cleared::Cleared;
 use super::collect;
 use crate::compile::{
     AclEdit, AclEditRow, AclEdited, AclError, AclGroup, AclMembers, AclRestored, AclSaid, Compiler, Edit, Edited,
@@ -43,7 +44,7 @@ use super::samples::Reader as SampleReader;
 use super::stuck::Rounds;
 use super::traced::TraceRow;
 use super::upkeep::Upkeep;
-use super::{policies, sas, translations};
+use super::{policies, sas, translations, tunnels};
 
 /// How a gateway is to run.
 pub struct Options {
@@ -57,7 +58,7 @@ pub struct Options {
     pub pin: bool,
 }
 
-/// What becomes of live edits that do not apply to a new model, and without which more packets might pass.
+/// The treatment of live edits that do not apply to a new model, and without which more packets might pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LostEdit {
     /// The model is refused.
@@ -89,6 +90,10 @@ pub enum Clear {
     Trace,
     /// Learned neighbours: they are resolved again when a packet needs them.
     Neighbors,
+    /// Counters of SAs.
+    Sa,
+    /// Counters of SPDs and of their caches.
+    Spd,
     /// All of these but neighbours, whose loss traffic would feel.
     All,
 }
@@ -108,6 +113,7 @@ pub struct Engine {
     pub(super) rounds: Rounds,
     pub(super) samples: Option<SampleReader>,
     pub(super) upkeep: Mutex<Upkeep>,
+    pub(super) cleared: Mutex<Cleared>,
 }
 
 impl Engine {
@@ -219,6 +225,7 @@ impl Engine {
             rounds: Rounds::default(),
             samples: Some(samples),
             upkeep: Mutex::default(),
+            cleared: Mutex::default(),
         })
     }
 
@@ -231,8 +238,9 @@ impl Engine {
         self.reload_after(model, LostEdit::Refuse, |_| ())
     }
 
-    /// Reloads as [`Engine::reload`] does; `lost` says what becomes of edits that do not apply. Calls `before_force` with the sequence numbers of outbound SAs before the model comes
-    /// into force. The numbers that it reserves serve the first packets of new SAs.
+    /// Reloads as [`Engine::reload`] does; `lost` is the treatment of edits that do not apply. Calls `before_force`
+    /// with the sequence numbers of outbound SAs before the model comes into force. The numbers that it reserves serve
+    /// the first packets of new SAs.
     ///
     /// # Errors
     /// As for [`Engine::reload`].
@@ -397,7 +405,7 @@ impl Engine {
         let waiting = report::Waiting {
             packets: waiting(|counters| (&counters.queued, &counters.dequeued)),
             datagrams: waiting(|counters| (&counters.begun, &counters.ended)),
-            fragments: waiting(|counters| (&counters.set_aside, &counters.taken_up)),
+            fragments: waiting(|counters| (&counters.held_fragments, &counters.released)),
             remembered: self.workers.iter().map(|worker| worker.counters.remembered.value()).sum(),
             sources: self.workers.iter().map(|worker| worker.counters.spoofed.read().count()).sum(),
             sessions: self.sessions_in_use(),
@@ -728,7 +736,7 @@ impl Engine {
     pub fn sas(&self) -> Vec<stats::SaStats> {
         let (model, map) = self.control.in_force();
         let upkeep = self.upkeep();
-        self.root.with(|root| sas::rows(&model, &map, root, (&upkeep, self.clock.now())))
+        self.root.with(|root| sas::rows(&model, &map, root, (&upkeep, &self.cleared(), self.clock.now())))
     }
 
     /// Sends keepalives of SAs, and ends those whose lifetime is over. To be called about 20 times a second.
@@ -751,9 +759,21 @@ impl Engine {
         }
     }
 
+    fn cleared(&self) -> MutexGuard<'_, Cleared> {
+        // Each part of it is replaced as a whole.
+        self.cleared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn upkeep(&self) -> MutexGuard<'_, Upkeep> {
         // A step that panicked has left out the rest of the SAs, which the next step looks at.
         self.upkeep.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tunnels, in the order of the configuration.
+    pub fn tunnels(&self) -> Vec<stats::TunnelStats> {
+        let (model, map) = self.control.in_force();
+        let now = self.clock.now();
+        self.root.with(|root| tunnels::rows(&model, &map, root, now))
     }
 
     /// The sequence numbers and the windows of the SAs in force, and the digests of their keys; and the directory in which numbers
@@ -772,7 +792,7 @@ impl Engine {
     /// The SPDs.
     pub fn spds(&self) -> Vec<stats::SpdStats> {
         let (model, _) = self.control.in_force();
-        self.root.with(|root| policies::lists(&model, root))
+        self.root.with(|root| policies::lists(&model, root, &self.cleared()))
     }
 
     /// The outside addresses of rules that translate sources.
@@ -940,6 +960,15 @@ impl Engine {
             if all || what == Clear::Bindings {
                 compiler.clear_bindings();
             }
+        }
+        if all || what == Clear::Sa {
+            let ((model, map), now) = (self.control.in_force(), self.clock.now());
+            let upkeep = self.upkeep();
+            let mut cleared = self.cleared();
+            self.root.with(|root| cleared.clear_sas(sas::counted(&model, &map, root, (&upkeep, now))));
+        }
+        if all || what == Clear::Spd {
+            self.root.with(|root| policies::clear(root, &mut self.cleared()));
         }
         if all || what == Clear::Trace {
             self.tracer.clear();

@@ -13,8 +13,8 @@ use crate::compile::{Compiler, Map, Occupancy, is_distinct};
 use crate::graph::record::Fate;
 use crate::graph::trace::{Decided, Step, Trace};
 use crate::model::{
-    AllowedSources, Allowlist, AllowlistIndex, Bindings, BindingsIndex, Gateway, Interface, LinkCheck, Match,
-    Mechanism, NextHop, Order, PerFamily, SaIndex, SavLayout, SavPolicy,
+    AllowedSources, Allowlist, AllowlistIndex, Bindings, BindingsIndex, Gateway, Interface, InterfaceIndex, LinkCheck,
+    Match, Mechanism, NextHop, Order, PerFamily, SaIndex, SavLayout, SavPolicy,
 };
 use crate::neighbor::Known;
 use crate::neighbor::control::Keeper;
@@ -265,6 +265,10 @@ pub(crate) fn decision(
         Fate::Secured { sa, inbound } => {
             let index = map.sas.iter().position(|&number| number == sa);
             index.map(|index| TraceDecision::Sa(SaIndex(index as u32), inbound))
+        }
+        Fate::Tunnelled { interface, inbound } => {
+            let index = map.interfaces.iter().position(|&number| number == interface);
+            index.map(|index| TraceDecision::Tunnel(InterfaceIndex(index as u32), inbound))
         }
         Fate::Validated { .. } | Fate::Nat { .. } | Fate::Spd { .. } => None,
         Fate::Flow { miss, .. } => Some(TraceDecision::Flow(miss)),

@@ -2,7 +2,7 @@
 
 use crate::compile::{AclDecision, BindingDecision, Decision, Listed};
 use crate::graph::record::{Miss, NatEffect, Role, SpdEffect};
-use crate::model::{NatIndex, Origin, SaIndex, SpdIndex};
+use crate::model::{InterfaceIndex, NatIndex, Origin, SaIndex, SpdIndex};
 
 /// A traced packet, as `show trace` shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +60,8 @@ pub enum TraceDecision {
     Spd(SpdIndex, Option<u32>, SpdEffect),
     /// The pair of SAs that encrypted it, or decrypted it (true).
     Sa(SaIndex, bool),
+    /// The interface of the tunnel that it was put into, or taken out of (true).
+    Tunnel(InterfaceIndex, bool),
     /// It is not in force any more.
     Gone,
 }

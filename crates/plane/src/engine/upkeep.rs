@@ -1,4 +1,5 @@
-//! The upkeep of SAs: keepalives for NATs on the way (RFC 3948, 4), and the ends of lifetimes (RFC 4301, 4.4.2.1).
+//! The upkeep of SAs: keepalives for NATs on the way (RFC 3948, 4), dummy packets (RFC 4303,
+//! 2.6), and the ends of lifetimes (RFC 4301, 4.4.2.1).
 //!
 //! A state machine on injected time. The engine steps it some 20 times a second with the SAs in force; it says which packets
 //! workers are to make and what to report, and closes SAs whose hard lifetime is over. Workers count for it and do nothing else.
@@ -15,6 +16,9 @@ use crate::neighbor::control::News;
 use crate::root::ipsec::{Ipsec, Sa, SaCounters};
 use crate::stats::{SaLife, SaPhase};
 
+/// A packet in units of credit.
+const PACKET: u64 = 1_000_000_000;
+
 /// The upkeep of all SAs.
 #[derive(Debug, Default)]
 pub(crate) struct Upkeep {
@@ -24,7 +28,7 @@ pub(crate) struct Upkeep {
     mappings: HashMap<Mapping, Quiet>,
 }
 
-/// What is to be done.
+/// The work that is due.
 #[derive(Debug, Default)]
 pub(crate) struct Due {
     /// Packets to make, with the numbers of their pairs.
@@ -38,6 +42,18 @@ pub(crate) struct Due {
 struct Pair {
     outbound: Option<Life>,
     inbound: Option<Life>,
+    dummies: Dummies,
+}
+
+/// The dummy packets of an outbound SA.
+#[derive(Debug, Default)]
+struct Dummies {
+    /// The time of the last step; `None`: there was none.
+    then: Option<Time>,
+    /// Packets that it had sent then.
+    packets: u64,
+    /// Billionths of packets that are to be sent.
+    credit: u64,
 }
 
 /// The life of an SA.
@@ -46,7 +62,7 @@ struct Life {
     /// The digest of its key, with the SPI.
     identity: [u8; 16],
     begun: Time,
-    /// The reading of its counters before, and the sum of those that were reset since its life began.
+    /// The last reading of its counters, and the sum of the readings that were reset since its life began.
     seen: Used,
     before: Used,
     phase: SaPhase,
@@ -84,6 +100,8 @@ impl Upkeep {
         for (number, sa) in sas() {
             let pair = self.pairs.entry(number).or_default();
             pair.step(now, sa, &mut due.news);
+            let dummies = pair.dummies(now, sa);
+            due.packets.extend((0..dummies).map(|_| (number, Made::Dummy)));
         }
         self.keep_alive(now, sas(), &mut due.packets);
         due
@@ -123,6 +141,22 @@ impl Upkeep {
 }
 
 impl Pair {
+    /// The dummy packets that are due: they make up the packets of the SA to its rate.
+    fn dummies(&mut self, now: Time, sa: &Sa) -> u64 {
+        let (rate, own) = (u64::from(sa.upkeep.dummies), &mut self.dummies);
+        if rate == 0 || sa.outbound.is_none() {
+            *own = Dummies::default();
+            return 0;
+        }
+        let packets = sum(sa, |own| own.outbound.packets.value());
+        let sent = packets.saturating_sub(own.packets);
+        // After a long pause nothing is made up for: a second's packets at most.
+        let span = own.then.map_or(Duration::ZERO, |then| since(now, then)).min(Duration::from_secs(1));
+        let due = (own.credit + rate * span.as_nanos() as u64).saturating_sub(sent.saturating_mul(PACKET));
+        *own = Dummies { then: Some(now), packets, credit: due % PACKET };
+        due / PACKET
+    }
+
     fn step(&mut self, now: Time, sa: &Sa, news: &mut Vec<News>) {
         let of = |own: &dyn Fn(&SaCounters) -> [u64; 2]| {
             let [packets, octets] = [0, 1].map(|at| sum(sa, |counters| own(counters)[at]));

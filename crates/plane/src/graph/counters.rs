@@ -141,10 +141,10 @@ pub struct WorkerCounters {
     pub entrusted: Counter,
     /// Held packets that were sent or lost.
     pub settled: Counter,
-    /// Fragments that were set aside until the first of their datagram comes.
-    pub set_aside: Counter,
+    /// Fragments that were held until the first of their datagram arrives.
+    pub held_fragments: Counter,
     /// Held packets that were released or timed out.
-    pub taken_up: Counter,
+    pub released: Counter,
     /// Datagrams whose fragments are remembered for rules.
     pub remembered: Counter,
     /// Datagrams of which a fragment for us has come.
@@ -185,8 +185,8 @@ impl Default for WorkerCounters {
             dequeued: Counter::default(),
             entrusted: Counter::default(),
             settled: Counter::default(),
-            set_aside: Counter::default(),
-            taken_up: Counter::default(),
+            held_fragments: Counter::default(),
+            released: Counter::default(),
             remembered: Counter::default(),
             begun: Counter::default(),
             ended: Counter::default(),

@@ -32,7 +32,7 @@ pub(crate) const NAT_NONE: State = State::from_bits(1 << 9);
 /// The packet counts for its translation already: it was held.
 pub(crate) const NAT_HELD: State = State::from_bits(1 << 10);
 
-/// The outer packet of ESP, made from a packet that the gateway forwards or made: its TTL is not decremented, it may be
+/// The outer packet of ESP or of a tunnel, made from a packet that the gateway forwards or made: its TTL is not decremented, it may be
 /// fragmented, and no error is sent about it.
 pub(crate) const ENCAPSULATED: State = State::from_bits(1 << 11);
 
@@ -44,6 +44,9 @@ pub(crate) const NPT_SOURCE: State = State::from_bits(1 << 13);
 
 /// The destination of the packet has another prefix than it came in with (NPTv6).
 pub(crate) const NPT_DESTINATION: State = State::from_bits(1 << 14);
+
+/// The outer packet of a tunnel, which has matched no SPD yet. Such a packet is [`ENCAPSULATED`], too.
+pub(crate) const TUNNELLED: State = State::from_bits(1 << 15);
 
 /// The fragment came from the worker that knows its first fragment.
 pub(crate) const HANDED: State = State::from_bits(1 << 5);

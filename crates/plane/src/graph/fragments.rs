@@ -323,7 +323,7 @@ mod tests {
         assert_eq!(bench.fragments.first(key(1), other, LATE), Ok(()));
         assert_eq!(bench.leaving(), [(1, false)]);
 
-        // The first of another datagram contradicts nobody.
+        // The first fragment of another datagram contradicts none.
         const LATER: Time = Time(4 * SECOND);
         assert_eq!(bench.fragments.first(key(1), WEB, LATER), Ok(()));
         assert_eq!(bench.fragments.later(&key(1), 80, LATER), Later::Of(WEB));
@@ -385,7 +385,7 @@ mod tests {
         }
         assert_eq!(bench.leaving(), [(7, true)]);
         assert_eq!(bench.fragments.len(), DATAGRAMS);
-        // What finds no place to wait forgets nobody.
+        // A fragment without a slot to wait in does not evict a datagram.
         let waited = (5000..6000).filter(|&other| bench.wait(other, 2, 0)).count();
         assert_eq!(waited, WAITING);
         assert_eq!(bench.fragments.later(&key(WAITING as u32 + 1), 80, Time(0)), Later::Of(WEB));

@@ -1,7 +1,7 @@
 //! Packets that wait for the hardware address of their next hop (RFC 1122, 2.3.2.2; RFC 4861, 7.2.2).
 //!
-//! A worker has one store. It holds a queue for each neighbour that somebody waits for, found by a keyed hash of interface
-//! and address, and a list of these queues from the one that waits longest. All memory is taken when the bounds are set.
+//! A worker has one store. It holds a queue for each neighbour with held packets, found by a keyed hash of interface
+//! and address, and a list of these queues in order of age. All memory is taken when the bounds are set.
 //!
 //! Packets leave a queue in four ways. If the neighbour is resolved, or the route has changed, the whole queue moves to
 //! the list of released packets, to be looked up again. If the neighbour does not answer in time, the queue moves there
@@ -28,7 +28,7 @@ const ASK_AGAIN: u64 = 1_000_000_000;
 /// Nanoseconds after which a report is repeated if the ring to the control side had no room.
 const TELL_AGAIN: u64 = 100_000_000;
 
-/// Whom packets wait for.
+/// The neighbour that packets are held for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key {
     /// Number of the interface.
@@ -229,8 +229,8 @@ impl Hold {
         }
     }
 
-    /// Holds every queue against a new version of the root: `judge` sees its first packet.
-    pub(crate) fn judge(&mut self, generation: u64, mut judge: impl FnMut(Key, &Packet) -> Disposition) {
+    /// Decides about every queue under a new version of the root, by its first packet.
+    pub(crate) fn decide(&mut self, generation: u64, mut decide: impl FnMut(Key, &Packet) -> Disposition) {
         self.generation = generation;
         let mut number = self.oldest;
         while number != NONE {
@@ -238,7 +238,7 @@ impl Hold {
             let next = queue.next;
             // A queue has a packet as long as it waits.
             let Some(first) = self.slots.first(queue.packets) else { break };
-            match judge(queue.key, first) {
+            match decide(queue.key, first) {
                 Disposition::Wait => {}
                 Disposition::Release => self.part(number, None),
                 Disposition::Refuse(reason) => self.part(number, Some(reason)),
@@ -454,7 +454,7 @@ mod tests {
                     }
                     1 => {
                         let chosen = random.below(4) as u8;
-                        hold.judge(1, |key, _| match key.address {
+                        hold.decide(1, |key, _| match key.address {
                             IpAddr::V4(address) if address.octets()[3] % 4 == chosen => Disposition::Release,
                             _ => Disposition::Wait,
                         });

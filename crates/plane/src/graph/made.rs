@@ -5,4 +5,6 @@
 pub(crate) enum Made {
     /// A keepalive of ESP in UDP (RFC 3948, 2.3).
     Keepalive,
+    /// A dummy packet (RFC 4303, 2.6).
+    Dummy,
 }

@@ -46,7 +46,8 @@ impl Peer {
         }
     }
 
-    /// It is so far behind that a vector might not find room. One that is gone holds nobody up.
+    /// Returns whether the other worker is so far behind that a vector might not find room. A worker that has ended
+    /// delays none.
     #[inline]
     pub(crate) fn is_behind(&mut self) -> bool {
         self.ring.room() < VECTOR && !self.is_gone()

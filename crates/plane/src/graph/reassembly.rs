@@ -123,7 +123,7 @@ impl Reassembly {
     /// Adds a fragment to a datagram that is known. `packet` starts with its IP header.
     ///
     /// # Errors
-    /// When the datagram has been spoilt before; or is whole, but no packet that anybody could have sent.
+    /// If the datagram was spoilt before; or is complete, but no packet that a host could have sent.
     pub(crate) fn add(&mut self, piece: &Piece, packet: &[u8]) -> Result<Taken, Reason> {
         let table = self.table(piece.is_v4());
         let under_way = table.find(&piece.key).filter(|under_way| !under_way.packet.is_empty());

@@ -31,7 +31,7 @@ pub enum Said {
 pub struct Strange {
     /// The address.
     pub from: MacAddress,
-    /// The neighbour who should have sent it, and his hardware address, if he is known.
+    /// The neighbour that should have sent it, and its hardware address, if known.
     pub known: Option<(IpAddr, MacAddress)>,
 }
 
@@ -224,6 +224,13 @@ pub enum Fate {
         /// It came in.
         inbound: bool,
     },
+    /// It was put into a tunnel, or taken out, or was to be.
+    Tunnelled {
+        /// The number of the tunnel's interface.
+        interface: u32,
+        /// It was taken out.
+        inbound: bool,
+    },
     /// A route was looked up for it: in this VRF, for this destination.
     LookedUp {
         /// VRF number.
@@ -295,6 +302,14 @@ impl Fate {
                     | Reason::EspDummy
                     | Reason::EspEcn
                     | Reason::EspSelector
+            ),
+            Fate::Tunnelled { .. } => matches!(
+                reason,
+                Reason::TunnelMalformed
+                    | Reason::TunnelChecksum
+                    | Reason::TunnelEcn
+                    | Reason::TunnelLoop
+                    | Reason::NestingLimit
             ),
             Fate::Bound { .. } => matches!(reason, Reason::MacIp),
             Fate::Allowed { .. } => matches!(reason, Reason::NotAllowed),

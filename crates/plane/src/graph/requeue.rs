@@ -26,6 +26,12 @@ impl Requeue {
         self.added.is_empty() && self.waiting.is_empty()
     }
 
+    /// The vector under way has added packets.
+    #[inline(always)]
+    pub(crate) fn has_added(&self) -> bool {
+        !self.added.is_empty()
+    }
+
     /// Packets that there is room for.
     #[inline]
     pub(crate) fn room(&self) -> usize {

@@ -1,5 +1,5 @@
-//! The streams of randomness that a gateway opens from its entropy. Each consumer has one of its own: nobody who sees what one
-//! of them says, such as the identification of a fragment, learns anything about another, such as the keys of a hash.
+//! The streams of randomness that a gateway opens from its entropy. Each consumer has one of its own: the output of
+//! one, such as the identification of a fragment, reveals nothing about another, such as the keys of a hash.
 
 use weir_base::random::{Entropy, SecureRandom};
 

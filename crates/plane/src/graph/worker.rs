@@ -632,7 +632,7 @@ impl Worker {
         (self.taken, self.queues.iter().any(|queue| queue.state == Burst::More))
     }
 
-    /// Somebody has brought something, or something is due.
+    /// Returns whether another thread has brought work, or a time is due.
     pub(crate) fn is_called(&mut self) -> bool {
         let before = self.handled;
         self.read_mail();
@@ -689,7 +689,7 @@ impl Pass<'_, '_> {
     fn release(&mut self, vector: &mut Vector) {
         let Context { root, guard, seed, hold, events, counters, now, .. } = &mut *self.context;
         if hold.generation != root.generation {
-            hold.judge(root.generation, |key, packet| nodes::judge(root, guard, seed, key, packet));
+            hold.decide(root.generation, |key, packet| nodes::decide(root, guard, seed, key, packet));
         }
         hold.look_after(*now, |Key { interface, address }| {
             events.tell(Event::Wanted { interface, address }, &counters.events_lost)
@@ -717,7 +717,7 @@ impl Pass<'_, '_> {
         self.context.fragments.expire(self.context.now);
         self.send_on(vector, |context| {
             let packet = context.fragments.pop()?;
-            context.counters.taken_up.add(1);
+            context.counters.released.add(1);
             Some(packet)
         });
     }

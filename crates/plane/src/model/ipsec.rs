@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use weir_crypto::{Algorithm, Key, KeyError, Secret, engines};
+use weir_crypto::{Algorithm, Engine, Key, KeyError, Secret, engines};
 
 use super::index::{InterfaceIndex, VrfIndex};
 use super::origin::Origin;
@@ -64,6 +64,10 @@ pub struct Sa {
     pub hop_limit: u8,
     /// The limits of the use of each SA of the pair.
     pub lifetimes: Lifetimes,
+    /// Traffic flow confidentiality: shorter packets are padded, in tunnel mode (RFC 4303, 2.7).
+    pub tfc: Option<Tfc>,
+    /// Packets in a second that dummy packets make up to (RFC 4303, 2.6); 0: none is sent.
+    pub dummies: u32,
     /// Where it was declared.
     pub origin: Origin,
 }
@@ -97,6 +101,15 @@ pub struct Encapsulation {
     pub remote_port: u16,
     /// The time without outbound packets after which a keepalive is sent; `None`: never.
     pub keepalive: Option<Duration>,
+}
+
+/// The length that packets are padded to before encryption.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Tfc {
+    /// So many octets from the inner IP header on, or as many as fit the least MTU of an interface.
+    Length(u16),
+    /// As many as fit the least MTU of an interface.
+    Mtu,
 }
 
 /// The lifetimes of an SA (RFC 4301, 4.4.2.1).
@@ -176,7 +189,15 @@ impl SaKey {
     /// # Errors
     /// If the secret has another length than the algorithm needs.
     pub fn new(spi: u32, algorithm: Algorithm, secret: &Secret) -> Result<SaKey, KeyError> {
-        let key = engines::best(algorithm).key(algorithm, secret)?;
+        SaKey::by(spi, engines::best(algorithm), algorithm, secret)
+    }
+
+    /// Expands a secret with an engine.
+    ///
+    /// # Errors
+    /// If the secret has another length than the algorithm needs, or the engine lacks the algorithm.
+    pub fn by(spi: u32, engine: &dyn Engine, algorithm: Algorithm, secret: &Secret) -> Result<SaKey, KeyError> {
+        let key = engine.key(algorithm, secret)?;
         let fingerprint = match algorithm.has_integrity() {
             true => secret.fingerprint(),
             // There is no secret: SAs with different SPIs have sequence numbers of their own.

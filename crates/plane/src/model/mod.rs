@@ -13,6 +13,7 @@ mod route;
 mod sample;
 mod sav;
 mod spd;
+mod tunnel;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ pub use acl::{
 pub use flow_table::{FastPath, FlowTable, SessionState, Timeouts};
 pub use index::{InterfaceIndex, VrfIndex};
 pub use ipsec::{
-    Encapsulation, Ipsec, Lifetime, Lifetimes, OuterDf, OuterDscp, OuterLabel, Sa, SaIndex, SaKey, SaMode,
+    Encapsulation, Ipsec, Lifetime, Lifetimes, OuterDf, OuterDscp, OuterLabel, Sa, SaIndex, SaKey, SaMode, Tfc,
 };
 pub use nat::{MssClamp, NatFiltering, NatIndex, NatList, NatMapping, NatRule, NatTarget, NatVerb};
 pub use origin::{Origin, Origins, Place, SourceIndex};
@@ -42,6 +43,7 @@ pub use sav::{
     SavRule, SavRules, Scope, SpecialAction, SpecialSources, Urpf, UrpfMode,
 };
 pub use spd::{Spd, SpdAction, SpdCache, SpdIndex, SpdRule};
+pub use tunnel::{OuterTtl, Tunnel};
 
 /// A whole gateway.
 #[derive(Debug, Clone, PartialEq)]
@@ -158,8 +160,8 @@ pub struct Access {
     pub acl_in: Vec<AclIndex>,
     /// Lists for what leaves, in their order; empty: all may.
     pub acl_out: Vec<AclIndex>,
-    /// The names of the lists for what comes in and for what leaves, by live edits; `None`: the lists above. They may name
-    /// lists that were made while the gateway ran.
+    /// The names of the ingress and egress lists, by live edits; `None`: the lists above. They may name lists that
+    /// commands created.
     pub live_lists: [Option<Arc<[Arc<str>]>>; 2],
     /// Allowlists that each source has to be in; empty: any may come.
     pub allow: PerFamily<Vec<AllowlistIndex>>,
@@ -232,6 +234,22 @@ pub enum InterfaceKind {
     },
     /// The way in of packets that SAs decrypted: no port, and no packet leaves by it.
     Ipsec,
+    /// A tunnel to another host: no port, but packets of others.
+    Tunnel(Tunnel),
+}
+
+impl InterfaceKind {
+    /// Packets have no link-layer header, and leave: it is a tunnel of packets of IP.
+    #[must_use]
+    pub fn is_linkless(&self) -> bool {
+        matches!(self, InterfaceKind::Tunnel(tunnel) if !tunnel.carrier.is_ethernet())
+    }
+
+    /// No port of its own or of another interface carries the packets.
+    #[must_use]
+    pub fn is_portless(&self) -> bool {
+        matches!(self, InterfaceKind::Ipsec | InterfaceKind::Tunnel(_))
+    }
 }
 
 /// A VLAN tag to match and to put on.

@@ -52,7 +52,7 @@ pub enum NatMapping {
 /// The outside hosts whose packets reach the inside endpoint of a mapping (RFC 4787, 5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum NatFiltering {
-    /// Those that the inside endpoint has sent to, by address and port.
+    /// Hosts that the inside endpoint has sent to, by address and port.
     #[default]
     EndpointDependent,
     /// All.

@@ -245,7 +245,7 @@ pub enum LinkCheck {
     Off,
     /// They have to be, if the neighbour's is known.
     Known,
-    /// They have to be: whom nobody knows is not valid.
+    /// The addresses have to match: a packet of an unknown neighbour is invalid.
     Strict,
 }
 

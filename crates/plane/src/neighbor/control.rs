@@ -292,7 +292,7 @@ fn links(model: &model::Gateway, map: &Map, interfaces: &[Interface], announces:
         let (port, tags) = match interface.kind {
             InterfaceKind::Port { .. } => (index, None),
             InterfaceKind::Vlan { parent, outer, inner } => (parent.0, Some((outer, inner))),
-            InterfaceKind::Ipsec => (index, None),
+            InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) => (index, None),
         };
         let own = compiled.addresses.iter().chain(compiled.tentative.iter());
         links.push(Link {
@@ -303,7 +303,11 @@ fn links(model: &model::Gateway, map: &Map, interfaces: &[Interface], announces:
             addresses: own.map(|own| own.net).collect(),
             fixed: HashSet::new(),
             up: !compiled.down,
-            announces: interface.kind != InterfaceKind::Ipsec && announces(port) && compiled.peer.is_none(),
+            announces: match interface.kind {
+                InterfaceKind::Ipsec => false,
+                InterfaceKind::Tunnel(tunnel) => tunnel.carrier.is_ethernet(),
+                _ => announces(port) && compiled.peer.is_none(),
+            },
             router: interface.router_advertisement,
         });
     }

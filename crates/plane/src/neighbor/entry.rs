@@ -34,7 +34,7 @@ impl Table {
         }
         match self.index.get(&key).copied() {
             None => {
-                // What is not confirmed makes room for what is wanted, and what nobody uses.
+                // A neighbour that a packet needs evicts unconfirmed, incomplete and idle ones.
                 let give = [Class::Unconfirmed, Class::Incomplete, Class::Idle];
                 if let Some(id) = self.create(key, State::Incomplete, &give, now, actions) {
                     self.ask(id, now, actions);

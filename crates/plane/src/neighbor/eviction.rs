@@ -16,7 +16,7 @@ pub(super) enum Class {
     /// A solicitation was sent and not answered yet: the hardware address is unknown, or known only from the
     /// neighbour's own packets.
     Incomplete,
-    /// It answered us once, and nobody uses it.
+    /// It answered once, and is not in use.
     Idle,
     /// It answered us, and is in use or answered just now.
     Busy,

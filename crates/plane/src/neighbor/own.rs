@@ -120,7 +120,8 @@ impl Table {
         self.timers.set(Timer::Own(interface, address), &mut own.deadline, next);
     }
 
-    /// Somebody else has, or wants, an address of ours. True if we do not have it yet, and now will not.
+    /// Handles another station that has or wants an address of the gateway. Returns true if the address was not in use
+    /// yet; it will not be.
     pub(super) fn rival(&mut self, interface: u32, address: Ipv6Addr, actions: &mut Vec<Action>) -> bool {
         let key = (interface, IpAddr::V6(address));
         let Some(own) = self.own.get_mut(&key) else { return false };

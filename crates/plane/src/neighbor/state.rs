@@ -23,7 +23,7 @@ pub enum State {
     Incomplete,
     /// It answered a question of ours lately.
     Reachable,
-    /// It has not been confirmed for long, and nobody minds.
+    /// It has not been confirmed for long, and is not in use.
     Stale,
     /// The neighbour is in use and was not confirmed for long: a solicitation follows unless upper layers confirm it
     /// first.
@@ -96,11 +96,11 @@ impl Entry {
 pub(super) enum Phase {
     /// Not tested yet.
     Tentative,
-    /// Nobody has said yet that he has it.
+    /// No other station has claimed the address yet.
     Probed,
     /// Ours.
     Usable,
-    /// Somebody else's.
+    /// Another station has the address.
     Duplicate,
 }
 

@@ -162,8 +162,8 @@ impl Table {
         }
     }
 
-    /// Our addresses that must not be used once these links are in force: they have not been tested yet, or somebody else
-    /// has them.
+    /// Returns the gateway's addresses that must not be used once these links are in force: addresses that are not
+    /// tested yet, or that another station has.
     pub fn unusable(&self, links: &[Link]) -> HashSet<(u32, Ipv6Addr)> {
         let mut unusable = HashSet::new();
         for link in links.iter().filter(|link| link.announces) {
@@ -232,7 +232,7 @@ impl Table {
                     return;
                 }
                 if source.is_unspecified() {
-                    // Somebody else wants an address that we want (RFC 4862, 5.4.3): neither may have it.
+                    // Another station tests an address that the gateway tests (RFC 4862, 5.4.3): neither may have it.
                     self.rival(interface, target, actions);
                     return;
                 }

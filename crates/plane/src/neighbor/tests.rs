@@ -440,13 +440,13 @@ fn a_million_strangers_displace_each_other_only() {
     assert!((2..302).all(|host| bench.state(v6(host)) == Some(State::Reachable)));
     assert_eq!(bench.state(v6(999)), Some(State::Incomplete), "a neighbour that is being resolved can still answer");
     assert_eq!(bench.table.entries.len(), 1000);
-    // A scan of addresses that nobody has displaces strangers, then itself.
+    // A scan of unused addresses evicts unconfirmed neighbours, then its own.
     for host in 10_000..30_000 {
         bench.want(v6(host));
     }
     assert!((2..302).all(|host| bench.state(v6(host)) == Some(State::Reachable)));
     assert_eq!(bench.table.stats().entries, 1000);
-    // On another link nobody is displaced while this one has most.
+    // On another link no neighbour is evicted while this one has most.
     bench.see(Event::Wanted { interface: 2, address: "10.2.0.9".parse().unwrap() });
     for host in 30_000..32_000 {
         bench.want(v6(host));
@@ -641,8 +641,8 @@ proptest! {
                     let states = (from.map(|known| known.state), to.map(|known| known.state));
                     // A timer may be followed by another at once, and an entry that goes may come again.
                     prop_assert!(is_edge(states.0, states.1) || timers, "{:?} {:?}", op, states);
-                    // Who has answered us is given up by time, by traffic for others, or with his link; never because
-                    // others speak.
+                    // A neighbour that has answered is given up by time, by traffic for others, or with its link; never
+                    // because others send.
                     if let (Some(from), None) = (from, to) && from.confirmed.is_some() {
                         let unasked = matches!(&op, Op::See(event) if !matches!(event, Event::Wanted { .. }));
                         prop_assert!(!unasked, "{:?} displaced {:?}", op, from);

@@ -6,6 +6,9 @@ use std::sync::Arc;
 /// No interface, no port.
 pub const NONE: u32 = u32::MAX;
 
+/// The port of the interfaces of tunnels: what leaves by it goes to `tunnel-encap`.
+pub const TUNNEL: u32 = u32::MAX - 1;
+
 /// The treatment of a packet that took a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]

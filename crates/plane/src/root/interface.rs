@@ -22,6 +22,8 @@ pub struct Interface {
     pub port: u32,
     /// The remote MAC of a link where addresses are not resolved.
     pub peer: Option<[u8; 6]>,
+    /// Its packets have no link-layer header, and its link leads to one station: it is a tunnel of packets of IP.
+    pub is_linkless: bool,
     /// Its link is down: nothing is routed there.
     pub down: bool,
     /// Its VRF's number.

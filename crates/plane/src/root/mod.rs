@@ -20,6 +20,7 @@ mod pending;
 pub mod sampler;
 pub mod sav;
 pub mod spd;
+pub mod tunnel;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -29,7 +30,7 @@ use weir_packet::wire::MacAddress;
 
 use crate::model::{FlowTable, IcmpLimits};
 
-pub use adjacency::{Adjacencies, Adjacency, Kind, MAX_L2, NONE, View};
+pub use adjacency::{Adjacencies, Adjacency, Kind, MAX_L2, NONE, TUNNEL, View};
 use allow::Allowlists;
 use bindings::Bindings;
 pub use changes::Changes;
@@ -74,6 +75,8 @@ pub struct Root {
     pub spd: spd::Spds,
     /// SAs.
     pub ipsec: ipsec::Ipsec,
+    /// Tunnels.
+    pub tunnels: tunnel::Tunnels,
     /// Some interface says which ethertypes may leave.
     pub ethertypes_out: bool,
     /// The samplers, by number.

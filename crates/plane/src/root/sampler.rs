@@ -15,7 +15,7 @@ pub const SNAP: usize = 256;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Whether a packet is taken, and for whom.
+/// The choice of a packet, and its sampler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choice {
     /// Number of the sampler.

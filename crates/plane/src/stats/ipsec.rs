@@ -81,13 +81,15 @@ pub struct SaDirection {
     pub exhausted: u64,
     /// Packets for which no sequence number was reserved.
     pub unreserved: u64,
-    /// The MTU of its path, if errors about its packets told one.
+    /// The MTU of its path, if errors about its packets reported one.
     pub path_mtu: Option<PathMtu>,
+    /// Dummy packets that were sent.
+    pub dummies: u64,
     /// Its age and the phase of its life; `None`: it has just come into force.
     pub life: Option<SaLife>,
 }
 
-/// The MTU of a path, as ICMP errors told it.
+/// The MTU of a path, as ICMP errors reported it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PathMtu {
     /// The MTU, in octets.
@@ -125,4 +127,32 @@ pub struct SaInbound {
     pub selector: u64,
     /// Its age and the phase of its life; `None`: it has just come into force.
     pub life: Option<SaLife>,
+}
+
+impl SaStats {
+    /// The same with the counters since an earlier reading of them.
+    #[must_use]
+    pub(crate) fn since(mut self, before: &SaStats) -> SaStats {
+        let less = |value: &mut u64, before: u64| *value = value.saturating_sub(before);
+        if let (Some(own), Some(before)) = (&mut self.outbound, &before.outbound) {
+            less(&mut own.packets, before.packets);
+            less(&mut own.bytes, before.bytes);
+            less(&mut own.exhausted, before.exhausted);
+            less(&mut own.unreserved, before.unreserved);
+            less(&mut own.dummies, before.dummies);
+        }
+        if let (Some(own), Some(before)) = (&mut self.inbound, &before.inbound) {
+            less(&mut own.packets, before.packets);
+            less(&mut own.bytes, before.bytes);
+            less(&mut own.replayed, before.replayed);
+            less(&mut own.lost, before.lost);
+            less(&mut own.auth_failed, before.auth_failed);
+            less(&mut own.malformed, before.malformed);
+            less(&mut own.dummies, before.dummies);
+            less(&mut own.selector, before.selector);
+        }
+        less(&mut self.keepalives, before.keepalives);
+        less(&mut self.expired, before.expired);
+        self
+    }
 }

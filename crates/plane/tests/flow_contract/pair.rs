@@ -312,7 +312,7 @@ impl Pair {
         same("lists of translators", &on.nat_lists(), &off.nat_lists())?;
         let translations = |harness: &Harness| harness.translations(&FlowFilter::default(), usize::MAX).rows;
         same("translations", &translations(on), &translations(off))?;
-        // Packets that take decisions ask no cache.
+        // Packets that take decisions use no cache.
         let policies = |harness: &Harness| {
             let mut spds = harness.spds();
             spds.iter_mut().for_each(|own| own.caches.clear());

@@ -43,6 +43,8 @@ pub fn sa(algorithm: &str, local: &str, remote: &str) -> Sa {
         flow_label: OuterLabel::Flow,
         hop_limit: 64,
         lifetimes: Lifetimes::default(),
+        tfc: None,
+        dummies: 0,
         origin: Origin::default(),
     }
 }

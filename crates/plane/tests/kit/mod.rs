@@ -8,6 +8,7 @@ pub mod acl;
 pub mod esp;
 pub mod link;
 pub mod spd;
+pub mod tunnel;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -23,10 +24,10 @@ use weir_packet::wire::MacAddress;
 use weir_packet::wire::ethernet::ethertype;
 use weir_plane::harness::{Harness, Options, Outcome, Verdict};
 use weir_plane::model::{
-    Access, AclAction, AclRule, Address, Buffers, FlowTable, Gateway, IcmpLimits, Interface, InterfaceIndex, InterfaceKind,
-    Limits, LineCard, Match, Mechanism, NatFiltering, NatIndex, NatList, NatMapping, NatRule, NatTarget, NatVerb,
-    Neighbor, NextHop, Origin, Origins, PerFamily, Place, Route, RouteTarget, SavIndex, SavLayout, SavPolicy, SavRule,
-    SavRules, Scope, Tag, Vrf, VrfIndex, Workers,
+    Access, AclAction, AclRule, Address, Buffers, FlowTable, Gateway, IcmpLimits, Interface, InterfaceIndex,
+    InterfaceKind, Limits, LineCard, Match, Mechanism, NatFiltering, NatIndex, NatList, NatMapping, NatRule, NatTarget,
+    NatVerb, Neighbor, NextHop, Origin, Origins, PerFamily, Place, Route, RouteTarget, SavIndex, SavLayout, SavPolicy,
+    SavRule, SavRules, Scope, Tag, Tunnel, Vrf, VrfIndex, Workers,
 };
 use weir_plane::reason::Reason;
 use weir_plane::stats::Conservation;
@@ -147,6 +148,12 @@ impl Build {
         let mac = own_mac(self.0.interfaces.len());
         let kind = InterfaceKind::Port { port, middleware: Middleware::default(), queues: 1 };
         self.add_interface(name, kind, Some(mac), addresses)
+    }
+
+    /// A tunnel to another host.
+    pub fn tunnel(self, name: &str, tunnel: Tunnel, addresses: &[&str]) -> Build {
+        let mac = own_mac(self.0.interfaces.len());
+        self.add_interface(name, InterfaceKind::Tunnel(tunnel), Some(mac), addresses).mtu(1500 - tunnel.overhead())
     }
 
     /// `tags`: VLAN id, or outer and inner id: then the outer tag is an 802.1ad one.
@@ -775,7 +782,7 @@ impl Seen {
         assert_eq!(self.ttl, 64);
     }
 
-    /// From whom, type, code, the rest of the header.
+    /// Checks the source, type, code and the rest of the header.
     #[track_caller]
     pub fn assert_icmp(&self, from: &str, kind: u8, code: u8, rest: u32) {
         assert_eq!((self.source, self.icmp), (ip(from), Some((kind, code, rest))));

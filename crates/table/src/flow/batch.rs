@@ -61,7 +61,7 @@ impl<K: Key, V: Copy + Default, A: Copy> Slots<K, V, A> {
             // SAFETY: the line is that of a bucket.
             let first = unsafe { line.as_ref() }.matching(tag).trailing_zeros();
             *lane = first as u8;
-            // Without such a tag, this is behind the bucket's entries, and nobody reads it.
+            // Without such a tag, this is behind the bucket's entries, and is not read.
             *entry = entry.wrapping_add(first as usize);
             prefetch::read(*entry);
         }

@@ -1,7 +1,5 @@
 //! Packets of keys that are not in the table yet: how many there were, as far as that is known.
 
-use std::hint::black_box;
-
 use weir_base::prefetch;
 
 use super::key::{Key, Secret};
@@ -39,7 +37,7 @@ impl Seen {
         let wanted = if keys == 0 { 0 } else { keys.next_power_of_two().clamp(LEAST, MOST) };
         if wanted != self.slots.len() {
             // A slot that is written has its memory before a packet comes.
-            self.slots = vec![black_box(COUNT); wanted];
+            self.slots = vec![COUNT; wanted];
         }
     }
 

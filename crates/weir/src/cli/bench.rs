@@ -15,6 +15,7 @@ use weir_bench::forward::Forward;
 use weir_bench::report::Report;
 use weir_bench::sav::{self, Sav, accuracy};
 use weir_bench::spd::Spd;
+use weir_bench::tunnels::Tunnels;
 
 /// Measures the cost of forwarding on this machine
 #[derive(Debug, Args)]
@@ -38,6 +39,8 @@ enum What {
     Spd(FlowArgs),
     /// ESP in tunnel mode: packets of three lengths, encrypted and decrypted, by every cipher, beside the engine alone
     Esp(FlowArgs),
+    /// Tunnels: what the outer headers cost, in and out, by carrier
+    Tunnels(FlowArgs),
     /// The engines of IPsec, side by side: every cipher, with one key and with many
     Crypto(CryptoArgs),
 }
@@ -162,6 +165,7 @@ impl Bench {
             What::Flow(args) => show(Flow::measure(args.cpu, args.quick), args.json, None),
             What::Spd(args) => show(Spd::measure(args.cpu, args.quick), args.json, None),
             What::Esp(args) => show(Esp::measure(args.cpu, args.quick), args.json, None),
+            What::Tunnels(args) => show(Tunnels::measure(args.cpu, args.quick), args.json, None),
             What::Crypto(args) => show(Crypto::measure(&args.algorithm, args.cpu, args.quick), args.json, None),
         }
     }

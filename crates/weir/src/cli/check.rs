@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
 use clap::Args;
-use weir_plane::model::Gateway;
+use weir_plane::model::{Gateway, InterfaceKind};
 
 use super::Exit;
 use crate::config::{self, plural};
@@ -70,6 +70,10 @@ fn summary(gateway: &Gateway) -> String {
     if !gateway.sas.is_empty() {
         let pairs = if gateway.sas.len() == 1 { "pair" } else { "pairs" };
         parts.push(format!("{} {pairs} of SAs", gateway.sas.len()));
+    }
+    let tunnels = gateway.interfaces.iter().filter(|own| matches!(own.kind, InterfaceKind::Tunnel(_))).count();
+    if tunnels > 0 {
+        parts.push(plural(tunnels, "tunnel"));
     }
     if !gateway.allowlists.is_empty() {
         parts.push(plural(gateway.allowlists.len(), "allowlist"));

@@ -29,7 +29,7 @@ pub(super) enum Error {
     /// There is no gateway to connect to, or it refuses the request.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// Nobody reads what is written.
+    /// The reader has closed the pipe.
     #[error("standard output was closed")]
     Closed,
 }

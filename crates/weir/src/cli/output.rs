@@ -7,7 +7,7 @@ use super::error::Error;
 /// Writes a text to standard output.
 ///
 /// # Errors
-/// [`Error::Closed`] when nobody reads it any more, as in `weir show routes | head -1`.
+/// [`Error::Closed`] if the reader has closed the pipe, as in `weir show routes | head -1`.
 pub(super) fn print(text: &str) -> Result<(), Error> {
     let mut stdout = io::stdout().lock();
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());

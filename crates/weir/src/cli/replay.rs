@@ -65,7 +65,7 @@ impl Replay {
         };
         let mut replay = Run::new(gateway, &self.inputs, self.out_dir.as_deref(), options)?;
         let mut lines = Lines { out: BufWriter::new(io::stdout().lock()), json: self.json, closed: false };
-        // Captures are written to their end, even when nobody reads the lines any more.
+        // Captures are written to their end, even if the reader of the lines has closed the pipe.
         let go_on = self.out_dir.is_some();
         let done = replay.run(|line| match lines.write(line) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe && go_on => {
@@ -109,7 +109,7 @@ impl From<ReplayError> for Error {
 struct Lines<W: io::Write> {
     out: BufWriter<W>,
     json: bool,
-    /// Nobody reads them.
+    /// The reader has closed the pipe.
     closed: bool,
 }
 

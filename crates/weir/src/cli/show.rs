@@ -33,6 +33,7 @@ use crate::render::sav::entries::Entries;
 use crate::render::spd::Spds;
 use crate::render::tables::Tables;
 use crate::render::trace::Traces;
+use crate::render::tunnels::Tunnels;
 use crate::render::version::Version;
 use crate::render::{self, Report};
 
@@ -129,6 +130,8 @@ enum What {
         /// Only this pair
         name: Option<String>,
     },
+    /// Tunnels: their ends, identifiers, path MTUs and counters
+    Tunnels,
     /// The engines of IPsec, and how many SAs use each
     Crypto,
     /// Translation of addresses: rules and what they matched, translations, outside addresses in use, or inside addresses
@@ -247,6 +250,7 @@ impl Show {
                     Format::Conntrack => print(&asker.client.show::<Flows>(&target)?.0.conntrack()),
                 }
             }
+            What::Tunnels => asker.show::<Tunnels>("/v1/show/tunnels"),
             What::Crypto => asker.show::<Crypto>("/v1/show/crypto"),
             What::Sa { name } => asker.show::<Sas>(&target("/v1/show/sa", [("name", name.clone())])),
             What::Nat { what: Nat::Rules, .. } => asker.show::<NatRules>("/v1/show/nat/rules"),

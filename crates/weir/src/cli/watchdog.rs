@@ -26,7 +26,7 @@ impl Watchdog {
         Watchdog { interval, told: Vec::new() }
     }
 
-    /// Waits until it is time to look; for ever if nobody wants to know.
+    /// Waits until the next check; for ever without a watchdog.
     pub(super) async fn is_due(&mut self) {
         match &mut self.interval {
             Some(interval) => {

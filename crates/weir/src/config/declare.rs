@@ -15,6 +15,7 @@ pub(super) mod rules;
 pub(super) mod sampler;
 pub(super) mod sav;
 mod settings;
+pub(super) mod tunnel;
 
 pub(super) use line_card::LineCard;
 pub(super) use objects::{

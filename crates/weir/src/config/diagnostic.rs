@@ -161,6 +161,12 @@ codes! {
     NoOutbound = "no-outbound",
     /// Warning: an SA whose address no interface has.
     SaAddress = "sa-address",
+    /// Two tunnels whose packets are alike, or two kinds on one port.
+    DuplicateTunnel = "duplicate-tunnel",
+    /// Warning: a tunnel whose local address no interface has, or whose other end no route leads to but into the tunnel.
+    TunnelPath = "tunnel-path",
+    /// Warning: a tunnel whose packets leave in clear, while there are SPDs.
+    TunnelUnprotected = "tunnel-unprotected",
     /// One file is written twice, or written and read.
     FileConflict = "file-conflict",
     /// Two ports or punts on one device of the kernel.

@@ -6,7 +6,7 @@ use std::path::Path;
 use weir_crypto::{Algorithm, Secret};
 use zeroize::Zeroizing;
 
-/// Octets of a key file, at most: no key has more digits, with all white space that anybody writes.
+/// The greatest length of a key file in octets: keys are shorter, with all usual white space.
 const LARGEST: u64 = 4096;
 
 /// Why there is no key: the end of a sentence about the file or its key.
@@ -51,7 +51,7 @@ pub(super) enum KeyFileError {
 }
 
 impl KeyFileError {
-    /// Nobody knows what the file has.
+    /// Returns whether the file could not be read.
     pub(super) fn is_unreadable(&self) -> bool {
         matches!(self, KeyFileError::Io(_) | KeyFileError::NoFiles)
     }

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use weir_crypto::Secret;
+use weir_crypto::{Algorithm, Engine, Secret, engines};
 use weir_plane::model::SaKey;
 
 use super::declare::rules::diagnostic;
@@ -322,19 +322,36 @@ impl<'f> Loader<'f> {
         self.declared.access.allowlists = lists;
     }
 
+    /// Chooses the engine of an algorithm. `None`: the configured one lacks it.
+    fn engine(&mut self, algorithm: &At<Algorithm>) -> Option<&'static dyn Engine> {
+        let Some(wanted) = &self.declared.settings.engine else { return Some(engines::best(algorithm.value)) };
+        let found = engines::by_name(wanted.value).filter(|engine| engine.supports(algorithm.value));
+        if found.is_none() {
+            let why = match engines::by_name(wanted.value) {
+                Some(_) => format!("the engine `{}` does not have {}", wanted.value, algorithm.value),
+                None => format!("the engine `{}` is not offered on this CPU", wanted.value),
+            };
+            let diagnostic = Diagnostic::error(Code::InvalidValue, algorithm.span, why);
+            let help = "write `engine = \"auto\"`: each SA gets the first engine that has its algorithm";
+            self.diagnostics.push(diagnostic.related(wanted.span, "the engine").help(help));
+        }
+        found
+    }
+
     /// Reads the keys of SAs.
     fn key_files(&mut self) {
         let mut sas = std::mem::take(&mut self.declared.sas);
         for sa in &mut sas {
             let algorithm = sa.algorithm.value;
+            let Some(engine) = self.engine(&sa.algorithm) else { continue };
             for keyed in [&mut sa.outbound, &mut sa.inbound].into_iter().flatten() {
                 let Some(file) = &keyed.file else {
-                    keyed.key = SaKey::new(keyed.spi.value, algorithm, &Secret::new(&[], &[])).ok();
+                    keyed.key = SaKey::by(keyed.spi.value, engine, algorithm, &Secret::new(&[], &[])).ok();
                     continue;
                 };
                 let path = &file.value;
                 match self.files.read_key(path, algorithm) {
-                    Ok(secret) => match SaKey::new(keyed.spi.value, algorithm, &secret) {
+                    Ok(secret) => match SaKey::by(keyed.spi.value, engine, algorithm, &secret) {
                         Ok(key) => keyed.key = Some(key),
                         Err(error) => {
                             let found = Diagnostic::error(Code::KeyFile, file.span, error.to_string());

@@ -9,7 +9,7 @@ use super::metrics::Metrics;
 use super::render;
 use super::source::{Position, Sources};
 
-/// `[service]`: as whom the process goes on once it has what only root can open.
+/// `[service]`: the user of the process once it has opened its ports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Service {
     /// A user's name or number; `None`: `weir` if there is one.
@@ -23,7 +23,7 @@ pub struct Service {
 pub struct Loaded {
     /// The gateway it describes; `None` if there are errors.
     pub gateway: Option<Gateway>,
-    /// As whom it is to run; nothing the gateway itself knows of.
+    /// The user of the process, which the gateway itself does not use.
     pub service: Service,
     /// Where metrics are served, if they are.
     pub metrics: Option<Metrics>,

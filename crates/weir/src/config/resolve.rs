@@ -12,6 +12,7 @@ mod resolver;
 mod routes;
 mod sampler;
 mod sav;
+mod tunnels;
 
 use std::collections::HashMap;
 
@@ -61,7 +62,7 @@ pub(super) fn resolve(
     resolver.policies();
     resolver.access_names();
     let samplers = resolver.samplers();
-    let interfaces = resolver.interfaces();
+    let mut interfaces = resolver.interfaces();
     resolver.fast_interfaces();
     resolver.addresses();
     let routes = resolver.routes();
@@ -70,6 +71,7 @@ pub(super) fn resolve(
     let nat = resolver.nat_lists();
     let sas = resolver.sas();
     let spds = resolver.spds(&sas);
+    resolver.tunnels(interfaces.as_deref_mut().unwrap_or_default(), &routes, &spds, &sas);
     resolver.nat_before_spd(&nat, &spds, interfaces.as_deref().unwrap_or_default());
     let (acls, allowlists, bindings) = (resolver.lists(), resolver.allowlists(), resolver.bindings());
     resolver.chains(&acls, interfaces.as_deref().unwrap_or_default());

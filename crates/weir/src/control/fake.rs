@@ -263,6 +263,10 @@ impl Gateway for Fake {
         sample::sas()
     }
 
+    fn tunnels(&self) -> Vec<stats::TunnelStats> {
+        sample::tunnels()
+    }
+
     fn crypto(&self) -> Crypto {
         // Those of any CPU.
         let engines = weir_crypto::engines::known();

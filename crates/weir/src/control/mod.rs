@@ -151,6 +151,8 @@ pub trait Gateway: Send + Sync + 'static {
     fn clear_flows(&self, filter: Option<&str>) -> Result<usize, Box<Refusal>>;
     /// The pairs of SAs.
     fn sas(&self) -> Vec<stats::SaStats>;
+    /// The tunnels.
+    fn tunnels(&self) -> Vec<stats::TunnelStats>;
     /// The engines of IPsec.
     fn crypto(&self) -> Crypto;
     /// The lists of rules that translate.
@@ -224,6 +226,10 @@ pub enum Clear {
     Bindings,
     /// The counters of frames that interfaces refuse for their ethertype
     Ethertypes,
+    /// The counters of SAs
+    Sa,
+    /// The counters of SPDs and of their caches
+    Spd,
     /// Traced packets, and what is still to be traced
     Trace,
     /// Neighbours that were learned: they are asked for again when somebody wants them

@@ -398,6 +398,10 @@ impl Gateway for Running {
         self.engine.sas()
     }
 
+    fn tunnels(&self) -> Vec<stats::TunnelStats> {
+        self.engine.tunnels()
+    }
+
     fn crypto(&self) -> Crypto {
         Crypto::new(weir_crypto::engines::known(), &self.engine.sas())
     }
@@ -473,6 +477,8 @@ impl Gateway for Running {
             Clear::Allowlists => engine::Clear::Allowlists,
             Clear::Bindings => engine::Clear::Bindings,
             Clear::Ethertypes => engine::Clear::Ethertypes,
+            Clear::Sa => engine::Clear::Sa,
+            Clear::Spd => engine::Clear::Spd,
             Clear::Trace => engine::Clear::Trace,
             Clear::Neighbors => engine::Clear::Neighbors,
             Clear::All => engine::Clear::All,

@@ -33,6 +33,7 @@ use crate::render::samplers::Samplers;
 use crate::render::sas::Sas;
 use crate::render::sav::Sav;
 use crate::render::spd::Spds;
+use crate::render::tunnels::Tunnels;
 use crate::render::{self, Report};
 use crate::render::{buffers, errors, interfaces, neighbors, routes, runtime, tables};
 
@@ -122,6 +123,7 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/show/ethertypes", get(|g| show(g, |g| Ethertypes::new(g.ethertypes()))))
         .route("/v1/show/flows", get(show_flows))
         .route("/v1/show/sa", get(show_sas))
+        .route("/v1/show/tunnels", get(|g| show(g, |g| Tunnels::new(g.tunnels()))))
         .route("/v1/show/crypto", get(|g| show(g, |g| g.crypto())))
         .route("/v1/show/nat/rules", get(|g| show(g, |g| NatRules::new(g.nat_lists()))))
         .route("/v1/show/nat/pools", get(|g| show(g, |g| Pools::new(g.nat_pools()))))

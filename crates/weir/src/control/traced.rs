@@ -90,6 +90,13 @@ pub(super) fn by(model: &Gateway, decision: &TraceDecision) -> String {
             }
             None => GONE.to_owned(),
         },
+        TraceDecision::Tunnel(index, inbound) => match model.interfaces.get(index.0 as usize) {
+            Some(interface) => {
+                let effect = if *inbound { "out of the tunnel" } else { "into the tunnel" };
+                at(&format!("{effect} {}", interface.name), interface.origin)
+            }
+            None => GONE.to_owned(),
+        },
         TraceDecision::Gone => GONE.to_owned(),
     }
 }

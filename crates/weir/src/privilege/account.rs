@@ -1,4 +1,4 @@
-//! As whom the process goes on.
+//! The user that the process becomes.
 
 use nix::unistd::{Group, User};
 use rustix::process::{Gid, Uid};
@@ -42,10 +42,10 @@ pub enum AccountError {
 }
 
 impl Account {
-    /// Whom the configuration names, or the usual account if it names nobody; `None` if that does not exist.
+    /// Returns the configured user, or the usual one if none is configured; `None` if that does not exist.
     ///
     /// # Errors
-    /// When somebody is named who does not exist, or the system's lists cannot be read.
+    /// If a configured user or group does not exist, or the system's lists cannot be read.
     pub fn of(service: &Service) -> Result<Option<Account>, AccountError> {
         let name = service.user.as_deref().unwrap_or(USUAL);
         let look_up = |name: &str| {
@@ -79,7 +79,7 @@ impl Account {
     }
 }
 
-/// A user or group given by its number. The greatest number stands for nobody at all (setresuid(2)).
+/// Parses a user or group given by its number. The greatest number stands for no user (setresuid(2)).
 fn number(name: &str) -> Option<u32> {
     name.parse().ok().filter(|&number| number != u32::MAX)
 }

@@ -50,7 +50,7 @@ fn needs(interface: &Interface) -> Vec<Need> {
         }
         InterfaceKind::Port { port: PortSpec::Tap(_), .. } => needs.push(admin("a tap port")),
         InterfaceKind::Port { port: PortSpec::Tun(_), .. } => needs.push(admin("a tun port")),
-        InterfaceKind::Port { .. } | InterfaceKind::Vlan { .. } | InterfaceKind::Ipsec => {}
+        InterfaceKind::Port { .. } | InterfaceKind::Vlan { .. } | InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) => {}
     }
     if interface.punt.is_some() {
         needs.push(admin("a punt device"));

@@ -33,6 +33,7 @@ pub mod table;
 pub mod tables;
 pub mod time;
 pub mod trace;
+pub mod tunnels;
 pub mod version;
 
 #[cfg(test)]

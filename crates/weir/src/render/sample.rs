@@ -121,6 +121,7 @@ pub(crate) fn sas() -> Vec<SaStats> {
             exhausted: 0,
             unreserved: 0,
             path_mtu: Some(weir_plane::stats::PathMtu { mtu: 1400, left: std::time::Duration::from_secs(540) }),
+            dummies: 0,
             life: Some(SaLife { age: Duration::from_secs(3700), phase: SaPhase::Soft("time") }),
         }),
         inbound: Some(SaInbound {
@@ -145,6 +146,28 @@ pub(crate) fn sas() -> Vec<SaStats> {
         },
         expired: 0,
         origin: "edge.toml:20".to_owned(),
+    }]
+}
+
+/// A tunnel that has refused packets.
+pub(crate) fn tunnels() -> Vec<TunnelStats> {
+    let traffic = |packets: u64| Traffic { packets, bytes: packets * 100 };
+    vec![TunnelStats {
+        name: "vx".to_owned(),
+        carrier: weir_packet::tunnel::Carrier::Vxlan,
+        id: weir_packet::tunnel::Id::network(100),
+        port: 4789,
+        local: "198.51.100.1".parse().unwrap(),
+        remote: "203.0.113.1".parse().unwrap(),
+        vrf: "default".to_owned(),
+        mtu: 1450,
+        path_mtu: Some(1400),
+        outbound: traffic(900),
+        inbound: traffic(800),
+        refused: 3,
+        too_long: 2,
+        lowered: 1,
+        origin: "edge.toml:30".to_owned(),
     }]
 }
 

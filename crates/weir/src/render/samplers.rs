@@ -72,7 +72,7 @@ pub struct Ipfix {
     pub bytes: u64,
     /// Samples that could not be sent.
     pub lost: u64,
-    /// Times that the collector's host said that nobody listens there: the message before is lost.
+    /// Reports of the collector's host that no program listens: the message before is lost.
     pub refused: u64,
     /// The present error; `null` without one.
     pub error: Option<String>,

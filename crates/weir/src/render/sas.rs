@@ -97,15 +97,18 @@ pub struct Outbound {
     pub exhausted: u64,
     /// Packets for which no sequence number was reserved on disk.
     pub unreserved: u64,
-    /// The MTU of its path, if ICMP errors about its packets told one.
+    /// The MTU of its path, if ICMP errors about its packets reported one.
     #[serde(default)]
     pub path_mtu: Option<PathMtu>,
+    /// Dummy packets that were sent.
+    #[serde(default)]
+    pub dummies: u64,
     /// Its life so far.
     #[serde(flatten)]
     pub life: Life,
 }
 
-/// The MTU of a path, as ICMP errors told it.
+/// The MTU of a path, as ICMP errors reported it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct PathMtu {
@@ -224,6 +227,7 @@ impl Sas {
                 exhausted: out.exhausted,
                 unreserved: out.unreserved,
                 path_mtu: out.path_mtu.map(|own| PathMtu { mtu: own.mtu, seconds_left: own.left.as_secs() }),
+                dummies: out.dummies,
                 life: Life::new(out.life),
             }),
             into: sa.inbound.map(|into| Inbound {
@@ -316,6 +320,7 @@ impl Outbound {
         let mut other = self.life.words().into_iter().collect::<Vec<_>>();
         other.extend(counted(&[
             ("keepalives", keepalives),
+            ("dummies", self.dummies),
             ("exhausted", self.exhausted),
             ("unreserved", self.unreserved),
         ]));

@@ -11,7 +11,7 @@ pub fn utc(time: Time) -> String {
 
 /// Seconds of the Unix epoch, as `2026-11-21T09:46:41Z`.
 pub fn utc_seconds(time: u64) -> String {
-    // Later than the year 9999, nobody has a way to write it.
+    // The last second of the year 9999; later times have no representation.
     const LATEST: u64 = 253_402_300_799;
     humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + Duration::from_secs(time.min(LATEST))).to_string()
 }

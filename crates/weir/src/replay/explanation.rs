@@ -19,6 +19,7 @@ use super::quoted::line;
 use super::sa::{self, Association};
 use super::sink::{self, Memory, Sent};
 use super::spd::{self, PolicyMatch};
+use super::tunnel::{self, Passed};
 use super::validation::{Nearest, Rule, Validation};
 use super::way::lengths;
 use super::{Options, ReplayError, by, harness, index_of, names, port};
@@ -73,6 +74,9 @@ pub struct Explanation {
     /// The SAs that encrypt or decrypt it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sa: Vec<Association>,
+    /// The tunnels that it is put into or taken out of.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tunnels: Vec<Passed>,
     /// The packet of ESP that a policy has an SA make of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub esp: Option<Esp>,
@@ -180,6 +184,7 @@ impl Teller<'_> {
             nat: outcome.as_ref().map_or_else(Vec::new, |outcome| nat::translated(self.harness, outcome)),
             spd: outcome.as_ref().map_or_else(Vec::new, |outcome| spd::secured(self.harness, outcome)),
             sa: outcome.as_ref().map_or_else(Vec::new, |outcome| sa::associations(self.harness, outcome)),
+            tunnels: outcome.as_ref().map_or_else(Vec::new, |outcome| tunnel::passed(self.harness, outcome)),
             acl: outcome.as_ref().map_or_else(Vec::new, |outcome| access::filters(self.harness, &self.names, outcome)),
             allow: outcome.as_ref().map_or_else(Vec::new, |outcome| access::allowed(self.harness, outcome)),
             esp: outcome.as_ref().and_then(|outcome| self.esp(outcome)),
@@ -242,9 +247,9 @@ impl Teller<'_> {
         })
     }
 
-    /// The packet of ESP, unless the packet came in by an SA itself: then its length is another one.
+    /// The packet of ESP, unless the packet came in by an SA itself, or passed a tunnel: then its length is another one.
     fn esp(&self, outcome: &Outcome) -> Option<Esp> {
-        if outcome.sas.iter().any(|secured| secured.inbound) {
+        if outcome.sas.iter().any(|secured| secured.inbound) || !outcome.tunnels.is_empty() {
             return None;
         }
         let model = self.harness.model();
@@ -361,6 +366,7 @@ impl fmt::Display for Explanation {
         self.write_translated(f, |nat| nat.direction == Some("out"))?;
         self.write_access(f, "out")?;
         self.write_secured(f, "out")?;
+        self.tunnels.iter().try_for_each(|own| section(f, "tunnel", &own.sentence(), own.by.as_ref()))?;
         self.sa.iter().try_for_each(|sa| section(f, "sa", &sa.sentence(), sa.by.as_ref()))?;
         self.write_esp(f)?;
         let mut verdict = self.verdict.to_owned();

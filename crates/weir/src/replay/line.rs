@@ -8,6 +8,7 @@ use super::access::{Allowed, Bound, Filter, Fragment};
 use super::nat::Translated;
 use super::sa::Association;
 use super::spd::PolicyMatch;
+use super::tunnel::Passed;
 use super::validation::Validation;
 
 /// A packet's fate, as text ([`fmt::Display`]) and as JSON ([`Serialize`]).
@@ -51,6 +52,9 @@ pub struct Line<'a> {
     /// The SAs that encrypted or decrypted it, or refused to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sa: Vec<Association>,
+    /// The tunnels that it was put into or taken out of, or that refused it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tunnels: Vec<Passed>,
     /// Its timestamp.
     pub time: String,
     /// The packet, as it came in.
@@ -77,6 +81,9 @@ impl fmt::Display for Line<'_> {
         }
         for sa in &self.sa {
             write!(f, "  sa {sa}")?;
+        }
+        for tunnel in &self.tunnels {
+            write!(f, "  tunnel {tunnel}")?;
         }
         let Some(sav) = &self.sav else { return Ok(()) };
         let refused = self.reason.is_some_and(|reason| reason.starts_with("sav-"));
@@ -132,6 +139,7 @@ mod tests {
             nat: Vec::new(),
             spd: Vec::new(),
             sa: Vec::new(),
+            tunnels: Vec::new(),
             time: "T".into(),
             packet: "P",
         };
@@ -168,6 +176,7 @@ mod tests {
             nat: Vec::new(),
             spd: vec![secured("out", "protected")],
             sa: vec![sa("out", "encrypted")],
+            tunnels: Vec::new(),
             time: "T".into(),
             packet: "P",
         };
@@ -218,6 +227,7 @@ mod tests {
             nat: Vec::new(),
             spd: Vec::new(),
             sa: Vec::new(),
+            tunnels: Vec::new(),
             time: "T".into(),
             packet: "P",
         };

@@ -21,6 +21,7 @@ pub mod sa;
 pub mod sink;
 pub mod spd;
 pub(crate) mod station;
+pub mod tunnel;
 pub mod validation;
 mod way;
 
@@ -137,6 +138,12 @@ pub enum NotAnInput {
         /// Its parent.
         parent: String,
     },
+    /// The interface is a tunnel: packets come in by it out of others.
+    #[error("`{name}` is a tunnel: packets come in by it out of packets of other interfaces")]
+    Tunnel {
+        /// The interface.
+        name: String,
+    },
     /// The interface has no port: decrypted packets come in by it.
     #[error("`{name}` has no port: packets come in by it once an SA has decrypted them")]
     Ipsec {
@@ -167,6 +174,7 @@ pub fn port(gateway: &Gateway, name: &str) -> Result<u32, NotAnInput> {
                 Err(NotAnInput::Vlan { name: name.to_owned(), parent })
             }
             InterfaceKind::Ipsec => Err(NotAnInput::Ipsec { name: name.to_owned() }),
+            InterfaceKind::Tunnel(_) => Err(NotAnInput::Tunnel { name: name.to_owned() }),
         },
         None => {
             let ports = gateway.interfaces.iter().filter(|interface| is_port(&interface.kind));
@@ -420,6 +428,7 @@ impl Replay {
             nat: outcome.map_or_else(Vec::new, |outcome| nat::translated(&self.harness, outcome)),
             spd: outcome.map_or_else(Vec::new, |outcome| spd::secured(&self.harness, outcome)),
             sa: outcome.map_or_else(Vec::new, |outcome| sa::associations(&self.harness, outcome)),
+            tunnels: outcome.map_or_else(Vec::new, |outcome| tunnel::passed(&self.harness, outcome)),
             acl: outcome.map_or_else(Vec::new, |outcome| access::filters(&self.harness, &self.names, outcome)),
             allow: outcome.map_or_else(Vec::new, |outcome| access::allowed(&self.harness, outcome)),
             time: utc(pending.time),

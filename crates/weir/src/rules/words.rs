@@ -34,7 +34,7 @@ impl Problem {
     }
 }
 
-/// Something that nobody should have to see as it is: cut, and without control characters.
+/// Makes an input safe to print: shortened, and without control characters.
 pub(super) fn shown(word: &str) -> String {
     const LONGEST: usize = 64;
     let mut shown: String = word.chars().take(LONGEST).flat_map(char::escape_debug).collect();

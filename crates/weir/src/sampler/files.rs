@@ -227,7 +227,7 @@ impl Files {
             Some(_) => entry.remove()?,
         }
         self.file = None;
-        // Anew or not at all: nobody slips a link of his own in between.
+        // The file is created new or not at all, so that another user cannot put a link in its place.
         let mut file = entry.create()?;
         file.write_all(&start)?;
         (self.file, self.length) = (Some(file), start.len() as u64);
@@ -255,8 +255,8 @@ pub(crate) fn older(path: &Path, number: u16) -> PathBuf {
     name.into()
 }
 
-/// A file begins as those of samples do. What we may not read was made by somebody with other powers, ourselves before we
-/// gave them up most likely.
+/// Checks that a file begins as the files of samplers do. A file that cannot be read was most likely made by weir
+/// itself before it dropped its privileges.
 fn is_capture(entry: &Entry, start: &[u8]) -> io::Result<bool> {
     const MAGIC: usize = 4;
     let mut found = Vec::new();

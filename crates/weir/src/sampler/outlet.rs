@@ -76,7 +76,7 @@ pub(super) struct Outlet {
 }
 
 impl Outlet {
-    /// That of a sampler nobody knows (yet).
+    /// Returns the outlet of an unknown sampler.
     pub(super) fn unknown(name: &str) -> Outlet {
         Outlet { name: name.to_owned(), files: None, collector: None, astray: 0, told: [None, None] }
     }

@@ -94,7 +94,7 @@ pub fn learn(engine: &Engine, min_packets: u64) -> Learned {
 
 /// The prefix that a row stands for, by the route back to its source, or why it is left out.
 fn place(row: &InvalidSourceRow, back: Option<WayBack>) -> Result<Place, &'static str> {
-    // The route back holds for all sources that were seen, or some of them have another that nobody knows of by now.
+    // The route back holds for all sources of the entry; else some of them have another one, which is not known.
     match back {
         Some(back) if !back.prefix.contains(&row.seen) => Err("mixed"),
         Some(WayBack { source: rib::Source::Local | rib::Source::Broadcast, .. }) => Err("own"),

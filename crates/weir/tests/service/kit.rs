@@ -38,7 +38,7 @@ pub(crate) fn is_root() -> bool {
     false
 }
 
-/// Where every user may have files: where this one has them, unless that is for him alone.
+/// The folder where every user may have files: the usual one, unless it is private.
 fn temporary() -> PathBuf {
     let is_open = |folder: &Path| fs::metadata(folder).is_ok_and(|folder| folder.permissions().mode() & 0o001 != 0);
     let own = std::env::temp_dir();
@@ -72,9 +72,9 @@ impl Folder {
 
     /// The program, at a place where any user may run it.
     ///
-    /// A process of its own writes the copy. A file that this process had open for writing could be open still in a
-    /// child that another test forks at that moment, and until that child has become its program, nobody could run the
-    /// copy (`ETXTBSY`).
+    /// A process of its own writes the copy. A file that this process had open for writing could still be open in a
+    /// child that another test forks at that moment. Until that child has become its program, the copy could not run
+    /// (`ETXTBSY`).
     pub(crate) fn program(&self) -> PathBuf {
         let program = self.path("weir");
         if !program.exists() {

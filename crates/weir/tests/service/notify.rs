@@ -127,7 +127,7 @@ fn it_is_told_of_the_start_of_reloads_and_of_the_end() {
     let log = gateway.log();
     let times = |what: &str| log.lines().filter(|line| line.contains(what)).count();
     assert_eq!((times(" reloaded: generation "), times(" not reloaded: ")), (3, 3), "{log}");
-    // Nobody waits for what SIGHUP finds but the log.
+    // Findings of SIGHUP go to the log alone.
     assert_eq!(times("weir.toml:4:1"), 1, "{log}");
 
     gateway.end();
@@ -179,14 +179,14 @@ fn a_watchdog_for_another_process_hears_nothing() {
     gateway.end();
 }
 
-/// A worker that waits for ever: for a pipe that is full and that nobody reads.
+/// A worker that waits for ever: for a full pipe without a reader.
 #[test]
 fn the_watchdog_hears_nothing_while_a_worker_is_stuck() {
     let folder = Folder::new();
     let pipe = folder.path("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let mut options = File::options();
-    // The gateway could not open it if there were nobody at this end.
+    // The gateway could not open it without a process at this end.
     let nonblock = OFlags::NONBLOCK.bits().cast_signed();
     let mut reader = options.read(true).custom_flags(nonblock).open(&pipe).unwrap();
     let config = format!(

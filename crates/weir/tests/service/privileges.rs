@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt as _;
 
 use crate::kit::{Folder, Gateway, QUIET, Space, is_root, text};
 
-/// Nobody whom a system knows.
+/// A user that the system does not know.
 const USER: u32 = 48_123;
 const GROUP: u32 = 48_124;
 
@@ -18,7 +18,7 @@ const NONE: &str = "0000000000000000";
 /// Returns the user and the capabilities of every thread of a process.
 fn threads(pid: u32) -> Vec<BTreeMap<String, String>> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-    // One that has ended since is nobody any more.
+    // A thread that has ended since has no status any more.
     let statuses = tasks.filter_map(|task| fs::read_to_string(task.unwrap().path().join("status")).ok());
     let fields = |status: String| {
         let pairs = status.lines().filter_map(|line| line.split_once(':'));
@@ -27,7 +27,7 @@ fn threads(pid: u32) -> Vec<BTreeMap<String, String>> {
     statuses.map(fields).collect()
 }
 
-/// Every thread is this user and nobody else, has the two capabilities, and can get no more of them in any way.
+/// Checks that every thread is this user only, has the two capabilities, and cannot get more of them in any way.
 #[track_caller]
 fn holds_two_capabilities(pid: u32, user: u32, group: u32, groups: &str, bounding: &str) {
     let threads = threads(pid);

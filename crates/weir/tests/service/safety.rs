@@ -11,7 +11,7 @@ use rustix::process::Signal;
 
 use crate::kit::{Folder, Gateway, QUIET, Space, is_root, text};
 
-/// Nobody whom a system knows.
+/// A user that the system does not know.
 const USER: u32 = 48_133;
 const GROUP: u32 = 48_134;
 const OTHER: u32 = 48_135;

@@ -9,7 +9,7 @@ use weir_base::random::Random;
 /// A group of prefixes that are treated alike, by the number that the drafts give it: P1 is 1.
 pub(super) type Group = u16;
 
-/// A group that nobody announces.
+/// A group that no gateway announces.
 pub(super) const UNROUTED: Group = 0xe;
 /// A group that is somewhere outside of a domain: only a default route covers it.
 pub(super) const OUTSIDE: Group = 8;

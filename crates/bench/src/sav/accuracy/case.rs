@@ -98,7 +98,8 @@ fn named(
     }
 }
 
-/// Spoofed sources of the kinds that the draft wants: each of some groups, what nobody announces, and private addresses.
+/// Returns flows with the forged sources that the draft wants: of some groups each, unannounced ones, and private
+/// addresses.
 fn forged(world: &World, from: usize, groups: &[Group], to: usize, destination: Group) -> Vec<Flow> {
     let mut flows: Vec<Flow> = groups.iter().map(|&group| flow(world, false, from, group, to, destination)).collect();
     let elsewhere = if world.is_one_domain() { ("outside", OUTSIDE) } else { ("unrouted", UNROUTED) };

@@ -88,8 +88,8 @@ pub(super) fn model(world: &World, node: usize, way: Way) -> Gateway {
     gateway
 }
 
-/// Returns the list of the operator of the gateway under test: each customer may use what he and his customers have
-/// registered; what is our own or a customer's may not come from anybody else.
+/// Returns the list of the operator of the gateway under test. Each customer may use the prefixes that it and its
+/// customers have registered. Own and customers' prefixes may not come from elsewhere.
 fn list(world: &World) -> Vec<SavRule> {
     let mut rules = Vec::new();
     let groups = |nodes: &[usize]| -> Vec<Group> {

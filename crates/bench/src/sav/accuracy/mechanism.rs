@@ -26,7 +26,7 @@ pub enum Way {
     TableEfpB,
     /// A table that a SAVNET controller fills from the reports of all gateways.
     TableSavnet,
-    /// The same where nobody takes part but one customer and the gateway under test.
+    /// The same with only one customer and the gateway under test as participants.
     TableSavnetPart,
 }
 
@@ -76,7 +76,7 @@ impl Way {
             (Way::TableEfpA | Way::TableEfpB | Way::TableSavnet, Side::Customer | Side::Hosts) => Some(Policy::Table),
             // RFC 8704 recommends loose where transit providers and lateral peers are.
             (Way::TableEfpA | Way::TableEfpB, _) => Some(Policy::Loose),
-            // What is not in the table may be of somebody who does not take part.
+            // A source that is not in the table may belong to a network that does not participate.
             (Way::TableSavnet | Way::TableSavnetPart, _) => Some(Policy::OpenTable),
         }
     }

@@ -117,7 +117,7 @@ fn loose_urpf_passes_what_is_routed_and_nothing_else() {
     for source in ["unrouted", "private"] {
         assert_eq!(passed(row, Way::UrpfLoose, &format!("as1: {source} to P4")), 0.0);
     }
-    // A prefix that nobody announces is none, be its user who he may.
+    // An unannounced prefix has no route, even if its user is legitimate.
     assert_eq!(rates(&rows("intra hidden prefix")[0], Way::UrpfLoose).0, 100.0);
     // It has a route, wherever that leads.
     assert_eq!(rates(&rows("direct server return")[0], Way::UrpfLoose).0, 0.0);
@@ -172,7 +172,7 @@ fn attacks_with_a_customers_source_from_another_customer() {
     for way in [Way::Acl, Way::UrpfStrict, Way::UrpfFeasible, Way::TableEfpA, Way::TableSavnet] {
         assert_eq!(rates(row, way), (0.0, 0.0), "{way:?}");
     }
-    // AS 5 does not take part, and nobody knows whose P5 is.
+    // AS 5 does not participate, so no mechanism knows the owner of P5.
     for way in [Way::UrpfLoose, Way::TableEfpB, Way::TableSavnetPart] {
         assert_eq!(rates(row, way), (0.0, 100.0), "{way:?}");
     }

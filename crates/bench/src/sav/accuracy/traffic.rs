@@ -58,7 +58,7 @@ impl Count {
 pub struct Tally {
     /// Packets whose senders may use their sources.
     pub legitimate: Count,
-    /// Packets with sources of others, or of nobody.
+    /// Packets with sources of others, or with unused sources.
     pub spoofed: Count,
 }
 

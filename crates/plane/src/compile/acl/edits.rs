@@ -39,9 +39,9 @@ pub enum AclEditKind {
     Default(AclDefault, AclDefault),
     /// It gave a group other members.
     Members {
-        /// Those that the file does not have.
+        /// Members that the file does not have.
         added: AclMembers,
-        /// Those of the file that the group does not have.
+        /// Members of the file that the group does not have.
         removed: AclMembers,
     },
 }

@@ -131,8 +131,8 @@ impl AclGroup {
     }
 }
 
-/// Members of another declaration, with the edits that made `own` of `before`: without the members that these removed, and
-/// behind the others those that they added.
+/// Returns the members of another declaration with the edits that made `own` of `before`: without the members that
+/// these removed, followed by the members that they added.
 pub(super) fn rebased<T: Clone + Eq + Hash>(own: &[T], before: &[T], after: &[T]) -> Vec<T> {
     let (had, has): (HashSet<&T>, HashSet<&T>) = (before.iter().collect(), own.iter().collect());
     let left = after.iter().filter(|member| has.contains(member) || !had.contains(member));

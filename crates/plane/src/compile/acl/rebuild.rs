@@ -157,7 +157,7 @@ impl Store {
         }
     }
 
-    /// What rules of a list are recorded by.
+    /// Returns the parts by which edits of a list are recorded.
     fn recorder<'a>(&'a self, input: Input<'a>, list: &'a List, said: &'a Said) -> Recorder<'a> {
         Recorder { list, groups: self.groups(&input.gateway.groups), indices: &self.interfaces, said }
     }

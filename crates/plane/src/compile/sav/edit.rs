@@ -72,7 +72,7 @@ pub enum Problem {
     /// The source has said something of the prefix already, in such a list.
     #[error("there is an entry of this source already: delete or replace it")]
     There,
-    /// Nobody has said anything of the prefix, in such a list.
+    /// No source has an entry of the prefix in such a list.
     #[error("there is no entry of this source")]
     NotThere,
     /// The configuration has the entry.

@@ -169,7 +169,7 @@ fn by_route(decision: &mut Decision, facts: Facts<'_>, urpf: Urpf, interface: u3
     let Some(rib) = facts.ribs.get(usize::from(vrf)) else { return };
     let is_default = |net: &IpNet| net.prefix_len() == 0;
     let covering = match urpf.mode {
-        // A neighbour is where the prefix around him is.
+        // A neighbour is where the prefix around it is.
         UrpfMode::Feasible => rib.covering_more(source),
         _ => rib.covering(source),
     };

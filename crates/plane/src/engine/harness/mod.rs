@@ -6,7 +6,7 @@ mod stepped;
 mod validation;
 
 pub use crate::engine::answers::Answer;
-pub use outcome::{Filtered, Outcome, Piece, RouteTaken, Secured, Unlisted, Verdict};
+pub use outcome::{Filtered, Outcome, Piece, RouteTaken, Secured, Tunnelled, Unlisted, Verdict};
 pub use protection::Protection;
 pub use stepped::{Harness, HarnessError, Options};
 pub use validation::{Unvalidated, Validated};

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use crate::compile::{AclDecision, BindingDecision, Decision, Listed};
 use crate::graph::record::{Fragmented, Miss, NatEffect, Role, SpdEffect};
-use crate::model::{NatIndex, Origin, SaIndex, SpdIndex};
+use crate::model::{InterfaceIndex, NatIndex, Origin, SaIndex, SpdIndex};
 use crate::reason::Reason;
 
 /// The verdict on an input packet.
@@ -63,6 +63,8 @@ pub struct Outcome {
     pub spd: Vec<(SpdIndex, Option<u32>, bool, SpdEffect)>,
     /// The pairs of SAs that encrypted or decrypted it, in order.
     pub sas: Vec<Secured>,
+    /// The tunnels that it was put into or taken out of, in order.
+    pub tunnels: Vec<Tunnelled>,
     /// The route that was looked up for it first, if any was; of a decrypted packet, for what was inside.
     pub route: Option<RouteTaken>,
     /// It waits for the first fragment of its datagram. The run in which that comes, or in which time is up, has another
@@ -84,6 +86,7 @@ impl Outcome {
         self.nat.extend(later.nat);
         self.spd.extend(later.spd);
         self.sas.extend(later.sas);
+        self.tunnels.extend(later.tunnels);
         let asked_again = |piece: &Piece| {
             later.fragments.iter().any(|other| (other.interface, other.output) == (piece.interface, piece.output))
         };
@@ -104,6 +107,7 @@ impl Outcome {
             nat: self.nat,
             spd: self.spd,
             sas: self.sas,
+            tunnels: self.tunnels,
             route: self.route.or(later.route),
             waits: later.waits,
         }
@@ -116,6 +120,15 @@ pub struct Secured {
     /// The pair.
     pub sa: SaIndex,
     /// It decrypted, or refused to; else it encrypted.
+    pub inbound: bool,
+}
+
+/// A tunnel that a packet was put into or taken out of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tunnelled {
+    /// The interface of the tunnel.
+    pub interface: InterfaceIndex,
+    /// The packet was taken out, or was to be.
     pub inbound: bool,
 }
 

@@ -27,7 +27,7 @@ use crate::graph::session::{LOG_RING, NatEvent};
 use crate::graph::streams::Stream;
 use crate::graph::trace::Tracer;
 use crate::graph::worker::{Command, Shared, UNASKED, Worker};
-use crate::model::{self, InterfaceKind, IpFamily, Origin, Place, SaIndex};
+use crate::model::{self, InterfaceIndex, InterfaceKind, IpFamily, Origin, Place, SaIndex};
 use crate::neighbor::Known;
 use crate::neighbor::control::{self, Keeper, News, Work};
 use crate::node::Node;
@@ -35,7 +35,8 @@ use crate::reason::Reason;
 use crate::root::{Adjacency, Kind, NONE, Root};
 use crate::stats::{self, Conservation};
 
-use super::outcome::{Filtered, Outcome, Piece, RouteTaken, Secured, Unlisted, Verdict};
+use super::outcome::{Filtered, Outcome, Piece, RouteTaken, Secured, Tunnelled, Unlisted, Verdict};
+use crate::engine::cleared::Cleared;
 use crate::engine::flows::{self, Compiled, First, FlowFilter, FlowOrder};
 use crate::engine::traced::TraceRow;
 use crate::engine::upkeep::Upkeep;
@@ -82,6 +83,7 @@ pub struct Harness {
     /// Packets out of tunnels in the next vector, before all frames.
     decapsulated: usize,
     upkeep: Upkeep,
+    cleared: Cleared,
     /// The next vector has frames.
     frames: bool,
     // Keeps the worker's mailbox open.
@@ -143,6 +145,7 @@ impl Harness {
             entropy,
             decapsulated: 0,
             upkeep: Upkeep::default(),
+            cleared: Cleared::default(),
             frames: false,
             _commands: commands,
         };
@@ -314,12 +317,19 @@ impl Harness {
 
     /// The SPDs.
     pub fn spds(&self) -> Vec<stats::SpdStats> {
-        self.root.with(|root| policies::lists(&self.model, root))
+        self.root.with(|root| policies::lists(&self.model, root, &self.cleared))
     }
 
     /// The pairs of SAs, in the order of the configuration.
     pub fn sas(&self) -> Vec<stats::SaStats> {
-        self.root.with(|root| crate::engine::sas::rows(&self.model, &self.map, root, (&self.upkeep, self.now())))
+        self.root.with(|root| {
+            crate::engine::sas::rows(&self.model, &self.map, root, (&self.upkeep, &self.cleared, self.now()))
+        })
+    }
+
+    /// The tunnels, in the order of the configuration.
+    pub fn tunnels(&self) -> Vec<stats::TunnelStats> {
+        self.root.with(|root| crate::engine::tunnels::rows(&self.model, &self.map, root, self.now()))
     }
 
     /// The sequence numbers of each outbound key that was ever in force, by the digest of the key.
@@ -497,8 +507,18 @@ impl Harness {
         self.discovery.as_ref()?.keeper.table.next()
     }
 
-    /// Has the control side look at SAs: the worker makes the packets that are due in the next run. Returns what there is to
-    /// tell people.
+    /// Begins the counters of SAs and SPDs with 0.
+    pub fn clear_ipsec(&mut self) {
+        let (upkeep, now) = (&self.upkeep, self.now());
+        let Harness { model, map, root, cleared, .. } = self;
+        root.with(|root| {
+            cleared.clear_sas(crate::engine::sas::counted(model, map, root, (upkeep, now)));
+            policies::clear(root, cleared);
+        });
+    }
+
+    /// Runs the control side's checks of SAs: the worker makes the packets that are due in the next run. Returns the
+    /// news.
     pub fn tend_sas(&mut self) -> Vec<News> {
         let now = self.now();
         let due = self.root.with(|root| self.upkeep.step(now, &root.ipsec));
@@ -641,6 +661,7 @@ impl Harness {
                     nat: Vec::new(),
                     spd: Vec::new(),
                     sas: Vec::new(),
+                    tunnels: Vec::new(),
                     route: None,
                     waits: false,
                 });
@@ -691,6 +712,15 @@ impl Harness {
             Fate::Secured { sa, inbound } => {
                 let index = self.map.sas.iter().position(|&number| number == sa);
                 outcome.sas.extend(index.map(|index| Secured { sa: SaIndex(index as u32), inbound }));
+                if inbound {
+                    // What was inside has a route of its own.
+                    outcome.route = None;
+                }
+            }
+            Fate::Tunnelled { interface, inbound } => {
+                let index = self.map.interfaces.iter().position(|&number| number == interface);
+                let interface = index.map(|index| InterfaceIndex(index as u32));
+                outcome.tunnels.extend(interface.map(|interface| Tunnelled { interface, inbound }));
                 if inbound {
                     // What was inside has a route of its own.
                     outcome.route = None;
@@ -772,7 +802,7 @@ impl Harness {
     /// The index in the model of the port that carries an interface of the model.
     pub fn port_of(&self, index: u32) -> u32 {
         match self.model.interfaces[index as usize].kind {
-            InterfaceKind::Port { .. } | InterfaceKind::Ipsec => index,
+            InterfaceKind::Port { .. } | InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) => index,
             InterfaceKind::Vlan { parent, .. } => parent.0,
         }
     }

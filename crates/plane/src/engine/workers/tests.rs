@@ -254,7 +254,7 @@ fn an_idle_worker_costs_next_to_nothing() {
 #[test]
 fn packets_that_fall_due_leave_in_time() {
     const EVERY: u64 = 5_000_000;
-    // How late a thread is that only sleeps: where others want the CPU, nobody is in time.
+    // The lateness of a thread that only sleeps: on a busy machine, every thread is late.
     let sleeper = || {
         let _ = wake::be_punctual();
         let start = Instant::now();

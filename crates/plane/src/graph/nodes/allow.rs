@@ -54,7 +54,7 @@ fn part<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indic
         mine.push(place);
     }
     match K::of(&root.allow).get(usize::from(wanted)) {
-        Some(sequence) => judge::<K>(context, vector, mine, sequence, &mut sources),
+        Some(sequence) => decide::<K>(context, vector, mine, sequence, &mut sources),
         None => stage::onward(context, vector, &mine, None, Stage::Spd, K::IS_V4),
     }
     others
@@ -62,7 +62,7 @@ fn part<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indic
 
 /// Sends those on whose sources are in each list, and refuses the others.
 #[inline(always)]
-fn judge<K: Family>(
+fn decide<K: Family>(
     context: &mut Context<'_>,
     vector: &mut Vector,
     mut frame: Indices,

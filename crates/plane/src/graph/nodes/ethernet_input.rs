@@ -168,6 +168,21 @@ fn admit_ethertype(context: &mut Context<'_>, packet: &Packet, ethertype: u16) -
     Err(Reason::AclEthertype)
 }
 
+/// Admits a frame that came out of a tunnel, of the interface that its field names.
+pub(super) fn admit_inner(context: &mut Context<'_>, packet: &mut Packet) -> Result<Way, Refusal> {
+    let l2 = parse::ethernet(packet.data()).map_err(Reason::from)?;
+    // A tag of VLAN 0 gives a priority alone (IEEE 802.1Q, 6.9).
+    if [l2.tags.outer, l2.tags.inner].into_iter().flatten().any(|tag| tag.vid() != 0) {
+        return Err(Reason::UnknownVlan.into());
+    }
+    admit_ethertype(context, packet, l2.ethertype)?;
+    let own = ingress(context.root, packet).is_some_and(|interface| interface.mac == l2.destination.0);
+    if !own && !l2.flags.intersects(ParseFlags::L2_GROUP) {
+        return Err(Reason::NotOurMac.into());
+    }
+    admit(context, packet, Link { ethertype: l2.ethertype, l3: l2.l3, flags: l2.flags })
+}
+
 fn interface_of(root: &Root, packet: &Packet) -> Result<(u32, L2), Reason> {
     let port = root.ports.get(packet.interface() as usize).ok_or(Reason::InterfaceGone)?;
     let l2 = parse::ethernet(packet.data()).map_err(Reason::from)?;

@@ -14,12 +14,13 @@ use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::ipv4;
 
 use super::rewrite;
-use super::{Context, output, session};
+use super::stage::Stage;
+use super::{Context, discard, output, session, tunnel};
 use crate::graph::flags::{ENCAPSULATED, ORIGINATED};
 use crate::node::Node;
 use crate::reason::Reason;
-use crate::root::Adjacency;
 use crate::root::family::Family;
+use crate::root::{Adjacency, TUNNEL};
 
 /// `pieces` is empty before and after.
 pub(super) fn run<K: Family>(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, frame: &Indices) {
@@ -30,7 +31,7 @@ pub(super) fn run<K: Family>(context: &mut Context<'_>, pieces: &mut Vector, vec
             context.next.refuse(packet, place, Reason::NoRoute);
             continue;
         };
-        // Its checksum covers all pieces: nobody could complete it later.
+        // Its checksum covers all pieces, so it cannot be completed later.
         checksum::complete(packet);
         if packet.state().intersects(ORIGINATED | ENCAPSULATED) {
             allow(packet, context.random);
@@ -112,6 +113,13 @@ fn send_earlier(context: &mut Context<'_>, vector: &mut Vector, place: u8) {
     if !earlier.is_empty() {
         context.counters.nodes[Node::Output as usize].packets.add(earlier.len() as u64);
         output::run(context, vector, &earlier);
+        let mut tunnelled = Indices::new();
+        context.next.take(Node::TunnelEncap, &mut tunnelled);
+        if !tunnelled.is_empty() {
+            tunnelled.sort();
+            context.counters.nodes[Node::TunnelEncap as usize].packets.add(tunnelled.len() as u64);
+            tunnel::encap(context, vector, &tunnelled);
+        }
     }
 }
 
@@ -150,9 +158,23 @@ fn send<K: Family>(
     outcome
 }
 
+/// Has fragments that leave by a tunnel go round again, to `tunnel-encap`.
+#[cold]
+fn requeue(context: &mut Context<'_>, pieces: &mut Vector) {
+    for piece in pieces.filled() {
+        piece.set_resume(Stage::Encapsulate as u8);
+        if let Err(mut refused) = context.requeue.push(piece.take()) {
+            discard(context, &refused, Reason::NoBuffer);
+            refused.recycle(context.cache);
+        }
+    }
+    pieces.clear();
+}
+
 /// Makes a frame of a fragment's octets.
 fn finish<K: Family>(piece: &mut Packet, packet: &Packet, adjacency: &Adjacency) -> Result<(), Reason> {
     piece.inherit(packet);
+    piece.set_nesting(packet.nesting());
     if packet.state().contains(ORIGINATED) {
         piece.add_state(ORIGINATED);
     } else if packet.state().contains(ENCAPSULATED) {
@@ -165,6 +187,9 @@ fn finish<K: Family>(piece: &mut Packet, packet: &Packet, adjacency: &Adjacency)
 }
 
 fn flush(context: &mut Context<'_>, pieces: &mut Vector, port: u32) {
+    if port == TUNNEL {
+        return requeue(context, pieces);
+    }
     let mut frame = Indices::new();
     frame.fill(pieces.len());
     output::transmit(context, pieces, &frame, port as usize);

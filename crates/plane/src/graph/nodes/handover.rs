@@ -26,9 +26,13 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
         } else {
             None
         };
-        let hash = match esp {
-            None if context.root.nat.is_active() => translated_hash(context, packet),
+        let inner = match esp {
+            None if context.root.tunnels.is_active() => super::tunnel::owner_hash(context.root, packet, context.seed),
             esp => esp,
+        };
+        let hash = match inner {
+            None if context.root.nat.is_active() => translated_hash(context, packet),
+            inner => inner,
         };
         let hash = hash.unwrap_or_else(|| parse::symmetric_hash(&packet.parsed(), packet.data(), context.seed));
         // The upper bits of the product: unbiased enough for a handful of workers, and no division.

@@ -84,7 +84,7 @@ fn addressed(root: &Root, packet: &Packet) -> Option<Ipv6Addr> {
     (has(ingress) || others.any(has)).then_some(own)
 }
 
-/// The reset of a connection, in the name of whom the packet is for.
+/// Builds the reset of a connection, in the name of the packet's destination.
 fn reset(context: &mut Context<'_>, packet: &Packet) -> Option<Packet> {
     let reset = Reset::about(&packet.parsed(), packet.data())?;
     let v4 = packet.flags().contains(ParseFlags::IP4);
@@ -180,8 +180,8 @@ fn error_v6(packet: &Packet, reason: Reason) -> Option<ErrorV6> {
     })
 }
 
-/// Our address on the interface that the error leaves by (RFC 1812, 4.3.2.4); when it has none, on the one that the
-/// packet came in on; else any in the VRF. `None` also where nothing can go back: no error is made for nobody.
+/// Returns the source of an error: the gateway's address on the egress interface of the error (RFC 1812, 4.3.2.4), else
+/// on the packet's ingress interface, else any in the VRF. Returns `None` also if no route leads back.
 fn source<A>(
     context: &Context<'_>,
     packet: &Packet,

@@ -14,15 +14,13 @@ use super::options::{Refusal, check_options};
 use super::sav::{self, Admission};
 use super::spd::{self, Checked};
 use super::stage::{self, Stage};
-use super::{Context, esp, nd_input};
+use super::{Context, esp, nd_input, tunnel};
 use crate::graph::flags::FOR_HOST;
+use crate::graph::nesting::{self, MOST_NESTING};
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::sav::{class_v4, class_v6};
 use crate::root::{Interface, NONE, Root};
-
-/// Most tunnels that a packet may be taken out of, one inside the other.
-pub(super) const MOST_NESTING: u8 = 4;
 
 /// Takes packets that begin with their IP header, of the interface that their field names.
 pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
@@ -30,7 +28,7 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
         let packet = &mut vector[place];
         // What was decided about the packet around it is not about this one.
         packet.set_resume(Stage::Sav as u8);
-        let admitted = match (packet.nesting(), packet.l3().first().map(|first| first >> 4)) {
+        let admitted = match (nesting::taken_off(packet), packet.l3().first().map(|first| first >> 4)) {
             (nesting, _) if nesting > MOST_NESTING => Err(Reason::NestingLimit.into()),
             (_, Some(4)) => admit_ipv4(context, packet, packet.l3_offset(), ParseFlags::empty()),
             (_, Some(6)) => admit_ipv6(context, packet, packet.l3_offset(), ParseFlags::empty()),
@@ -126,7 +124,7 @@ pub(super) fn admit_ipv4(
     let mut parsed = parse::ipv4(packet.data(), l3).map_err(Reason::from)?;
     parsed.flags |= link;
     set_parsed(packet, &parsed);
-    check_offload(packet)?;
+    check_offload(context.root, packet)?;
     admit_v4(context, packet, &parsed)
 }
 
@@ -153,17 +151,18 @@ pub(super) fn admit_ipv6(
     };
     parsed.flags |= link;
     set_parsed(packet, &parsed);
-    check_offload(packet)?;
+    check_offload(context.root, packet)?;
     admit_v6(context, packet, &parsed)
 }
 
 /// Checks that a super-packet is as its state claims. A packet in a tunnel arrives with the state of the inner packet:
 /// the kernel reports both alike, whether the tunnel is UDP, GRE or IP. A later segmentation would cut the tunnel's own
-/// packet, and its segments are not as long as they seem. No ICMP error is sent, as the source could not send anything
-/// else.
+/// packet, and its segments are not as long as they seem. Only a tunnel that ends here takes such a packet. No ICMP error
+/// is sent about others, as the source could not send anything else.
 #[inline]
-fn check_offload(packet: &Packet) -> Result<(), Reason> {
-    if !packet.is_to_be_segmented() || is_as_its_state_says(packet) { Ok(()) } else { Err(Reason::OffloadMismatch) }
+fn check_offload(root: &Root, packet: &Packet) -> Result<(), Reason> {
+    let fits = !packet.is_to_be_segmented() || is_as_its_state_says(packet) || tunnel::takes_segments(root, packet);
+    if fits { Ok(()) } else { Err(Reason::OffloadMismatch) }
 }
 
 #[cold]

@@ -39,8 +39,8 @@ pub(super) fn settle(
     }
 }
 
-/// To a link-local address: it is ours on the link that the packet came by, or the packet is our answer to somebody on
-/// that link.
+/// Handles a packet to a link-local address: it is the gateway's on the ingress link, or the packet is an answer of the
+/// gateway to a host on that link.
 #[cold]
 fn settle_to(context: &mut Context<'_>, packet: &mut Packet, place: u8, destination: Ipv6Addr) {
     let Some(interface) = context.root.interfaces.get(packet.interface() as usize) else {

@@ -10,6 +10,7 @@ use weir_packet::offload::Offload;
 use weir_packet::packet::Packet;
 use weir_packet::parse::{ParseFlags, Parsed};
 use weir_packet::reassembly::Piece;
+use weir_packet::tunnel::Carrier;
 use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::{icmpv4, icmpv6, ipv6, protocol, udp};
 
@@ -17,6 +18,7 @@ use super::esp::{self, Arrival};
 use super::fragment::Fragments;
 use super::scope::scoped;
 use super::stage::Stage;
+use super::tunnel::{self, Arrival as Arriving};
 use super::{Context, discard, lookup, punt, session, spd};
 use crate::graph::flags::{ORIGINATED, PIECEMEAL};
 use crate::graph::reassembly::{Begun, Taken, Whole};
@@ -38,7 +40,10 @@ pub(super) fn run(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut V
             context.next.push(Node::Punt, place); // an answer to ourselves
         } else if packet.flags().contains(ParseFlags::FRAGMENT) {
             take_in(context, pieces, packet, place);
-        } else if !take_esp(context, packet, place) && !esp::take_report(context, packet) {
+        } else if !take_esp(context, packet, place)
+            && !esp::take_report(context, packet)
+            && !take_tunnel(context, packet, place)
+        {
             let served = serve(context, packet);
             conclude(context, packet, place, served);
         }
@@ -54,6 +59,22 @@ fn take_esp(context: &mut Context<'_>, packet: &mut Packet, place: u8) -> bool {
         Arrival::Keepalive => {
             context.next.refuse(packet, place, Reason::EspKeepalive);
         }
+    }
+    true
+}
+
+/// Sends a packet of a tunnel to its node, and takes in a report about one; false for any other packet.
+#[inline]
+fn take_tunnel(context: &mut Context<'_>, packet: &mut Packet, place: u8) -> bool {
+    if !context.root.tunnels.is_active() {
+        return false;
+    }
+    match tunnel::arrival(context.root, packet) {
+        Arriving::Of(..) | Arriving::Refused(_) => context.next.push(Node::TunnelDecap, place),
+        // The host may have tunnels of its own.
+        Arriving::Unknown if device(context, packet) == NONE => context.next.push(Node::TunnelDecap, place),
+        Arriving::Unknown => return false,
+        Arriving::Other => return tunnel::learn(context, packet),
     }
     true
 }
@@ -154,7 +175,8 @@ fn take_in(context: &mut Context<'_>, pieces: &mut Vector, packet: &mut Packet, 
         protocol::UDP => !ipsec.ports.is_empty(),
         _ => false,
     };
-    if piece.protocol != ours && !is_esp {
+    let is_tunnel = is_of_tunnel(context, piece.protocol);
+    if piece.protocol != ours && !is_esp && !is_tunnel {
         return match device(context, packet) {
             NONE => context.next.refuse(packet, place, Reason::LocalFragment),
             _ => context.next.push(Node::Punt, place),
@@ -182,6 +204,9 @@ fn take_in(context: &mut Context<'_>, pieces: &mut Vector, packet: &mut Packet, 
             if is_esp && let Err(reason) = spd_after_all(context, packet) {
                 return context.next.refuse(packet, place, reason);
             }
+            if is_tunnel && take_tunnel(context, packet, place) {
+                return;
+            }
             let served = serve(context, packet);
             if served == Err(Reason::LocalUnhandled) && device(context, packet) != NONE {
                 give_to_host(context, pieces, packet, place, identification, longest);
@@ -190,6 +215,15 @@ fn take_in(context: &mut Context<'_>, pieces: &mut Vector, packet: &mut Packet, 
             }
         }
         Err(reason) => context.next.refuse(packet, place, reason),
+    }
+}
+
+/// Fragments of a protocol are parts of packets of tunnels, perhaps.
+fn is_of_tunnel(context: &Context<'_>, number: u8) -> bool {
+    let tunnels = &context.root.tunnels;
+    match number {
+        protocol::UDP => !tunnels.ports.is_empty(),
+        _ => tunnels.is_active() && Carrier::of_protocol(number).is_some(),
     }
 }
 

@@ -129,7 +129,7 @@ fn by_vrf(
 }
 
 /// Decides about packets held for a neighbour under a new root, by the first of them.
-pub(crate) fn judge(root: &Root, guard: &Guard<'_>, seed: &Seed, key: hold::Key, packet: &Packet) -> Disposition {
+pub(crate) fn decide(root: &Root, guard: &Guard<'_>, seed: &Seed, key: hold::Key, packet: &Packet) -> Disposition {
     if !root.interfaces.get(key.interface as usize).is_some_and(|interface| interface.present) {
         return Disposition::Refuse(Reason::InterfaceGone);
     }

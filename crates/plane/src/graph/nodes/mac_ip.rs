@@ -64,7 +64,7 @@ fn part<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indic
         mine.push(place);
     }
     match root.bindings.lists.get(usize::from(wanted)) {
-        Some(bound) => judge::<K>(context, vector, &mine, bound, &asked),
+        Some(bound) => decide::<K>(context, vector, &mine, bound, &asked),
         None => stage::onward(context, vector, &mine, None, Stage::Acl, K::IS_V4),
     }
     others
@@ -72,7 +72,7 @@ fn part<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indic
 
 /// Sends those on that a rule permits.
 #[inline(always)]
-fn judge<K: Family>(
+fn decide<K: Family>(
     context: &mut Context<'_>,
     vector: &mut Vector,
     frame: &Indices,

@@ -35,6 +35,7 @@ mod scope;
 mod session;
 mod spd;
 mod stage;
+mod tunnel;
 
 use weir_packet::vector::{Indices, Vector};
 
@@ -42,7 +43,7 @@ use context::Answer;
 pub(crate) use context::{Context, Limits, Next};
 pub(crate) use discard::discard;
 pub(crate) use esp::originate;
-pub(crate) use lookup::judge;
+pub(crate) use lookup::decide;
 pub(crate) use sav::redirect_again;
 pub(crate) use stage::{Stage, entry};
 
@@ -82,6 +83,8 @@ pub(crate) fn run(node: Node, context: &mut Context<'_>, pieces: &mut Vector, ve
         Node::Ip6Lookup => lookup::ipv6(context, vector, frame),
         Node::EspDecrypt => esp::decrypt(context, vector, frame),
         Node::EspEncrypt => esp::encrypt(context, vector, frame),
+        Node::TunnelDecap => tunnel::decap(context, vector, frame),
+        Node::TunnelEncap => tunnel::encap(context, vector, frame),
         Node::Neighbor => neighbor::run(context, vector, frame),
         Node::Ip4SpdOut => spd::run::<u32, true>(context, vector, frame),
         Node::Ip6SpdOut => spd::run::<u128, true>(context, vector, frame),

@@ -47,9 +47,10 @@ fn receive(context: &mut Context<'_>, copies: &mut Vector, packet: &mut Packet) 
     let root = context.root;
     let number = packet.interface();
     let interface = root.interfaces.get(number as usize).ok_or(Reason::InterfaceGone)?;
-    // RFC 6980, 5: none of these is ever fragmented. And a message out of a tunnel is not from the link, whatever its hop limit
+    // RFC 6980, 5: none of these is ever fragmented. And a message out of a tunnel without links is not from a link, whatever its hop limit
     // is (RFC 4861, 3.1 and 11.2).
-    if packet.flags().intersects(ParseFlags::FRAGMENT) || packet.state().contains(DECRYPTED) {
+    let is_linkless = root.tunnels.of(number).is_some_and(|tunnel| !tunnel.wanted.carrier.is_ethernet());
+    if packet.flags().intersects(ParseFlags::FRAGMENT) || packet.state().contains(DECRYPTED) || is_linkless {
         return Err(Reason::BadNd);
     }
     let header = *packet.l3_header::<{ ipv6::LENGTH }>().ok_or(Reason::BadNd)?;
@@ -78,7 +79,7 @@ fn receive(context: &mut Context<'_>, copies: &mut Vector, packet: &mut Packet) 
         Fields::NeighborSolicitation { target, source_mac } => {
             let own = interface.has(IpAddr::V6(target));
             if !own && interface.is_tentative(target) {
-                // Nobody is answered before it is ours (RFC 4862, 5.4.3).
+                // An address is not answered for before it is the gateway's (RFC 4862, 5.4.3).
                 hear(context, number)?;
                 context.events.tell(event, &context.counters.events_lost);
                 return Ok(Answer::Noted);

@@ -23,7 +23,7 @@ pub(super) fn destination(packet: &Packet) -> Option<IpAddr> {
     if packet.flags().contains(ParseFlags::IP4) { destination_v4(packet.l3()) } else { destination_v6(packet.l3()) }
 }
 
-/// Whom a packet waits for, by the adjacency that it was given.
+/// Returns the neighbour that a packet is held for, by the packet's adjacency.
 pub(super) fn key(root: &Root, packet: &Packet) -> Option<Key> {
     let adjacency = root.adjacencies.get(packet.forwarding() as usize)?;
     let address = adjacency.next_hop.or_else(|| destination(packet))?;

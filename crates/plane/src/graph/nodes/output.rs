@@ -1,5 +1,6 @@
 //! `output`: hands packets to the egress ports.
 
+use weir_packet::packet::Packet;
 use weir_packet::parse;
 use weir_packet::vector::{Indices, VECTOR, Vector};
 
@@ -7,8 +8,9 @@ use super::{Context, session};
 use crate::graph::flags::ORIGINATED;
 use crate::graph::outlet::{Destination, Sender};
 use crate::graph::record::Fate;
+use crate::node::Node;
 use crate::reason::Reason;
-use crate::root::{NONE, Root};
+use crate::root::{NONE, Root, TUNNEL};
 
 /// Interface and length of the packets at each place: looked at before a port may take packets out of their places.
 type Lengths = [(u32, u32); VECTOR];
@@ -31,12 +33,13 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
     if context.sessions.is_active() {
         frame.places().iter().for_each(|&place| session::pass(context, &vector[place]));
     }
-    if !several {
+    if !several && only != TUNNEL {
         return send(context, vector, frame, only as usize, &lengths);
     }
     for &place in frame.places() {
         match context.next.ports.get_mut(ports[usize::from(place)] as usize) {
             Some(port) => port.push(place),
+            None if ports[usize::from(place)] == TUNNEL => into_tunnel(context, &mut vector[place], place),
             None => context.next.refuse(&mut vector[place], place, Reason::NoPort),
         }
     }
@@ -91,6 +94,16 @@ fn send(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices, port: u
     }
 }
 
+/// Sends a packet of the interface of a tunnel into the tunnel, if the interface lets it out.
+#[cold]
+fn into_tunnel(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
+    let number = context.root.adjacencies.get(packet.forwarding() as usize).map_or(NONE, |own| own.interface);
+    if context.root.ethertypes_out && !is_listed(context, packet, number) {
+        return context.next.refuse(packet, place, Reason::AclEthertype);
+    }
+    context.next.push(Node::TunnelEncap, place);
+}
+
 /// Drops the packets that a port took and cannot send. Counts the others as sent if `lengths` is given.
 #[cold]
 #[inline(never)]
@@ -109,25 +122,31 @@ fn settle(context: &mut Context<'_>, vector: &Vector, taken: &[u8], port: usize,
 /// Drops the frames of whose ethertype their interface lets none out; gives the others.
 #[cold]
 fn admit(context: &mut Context<'_>, vector: &Vector, frame: &Indices, lengths: &Lengths) -> Indices {
-    let root = context.root;
     let mut admitted = Indices::new();
     for &place in frame.places() {
         let packet = &vector[place];
-        let number = lengths[usize::from(place)].0;
-        let interface = root.interfaces.get(number as usize);
-        let named = interface.and_then(|interface| Some((interface, interface.ethertypes_out.as_deref()?)));
-        match named {
-            Some((interface, list)) if !parse::ethernet(packet.data()).is_ok_and(|l2| list.contains(&l2.ethertype)) => {
-                interface.counters[context.worker].ethertypes.1.add(1);
-                if !packet.state().contains(ORIGINATED) {
-                    context.record(packet, Fate::Unlisted { interface: number, output: true });
-                }
-                super::discard(context, packet, Reason::AclEthertype);
-            }
-            _ => admitted.push(place),
+        match is_listed(context, packet, lengths[usize::from(place)].0) {
+            true => admitted.push(place),
+            false => super::discard(context, packet, Reason::AclEthertype),
         }
     }
     admitted
+}
+
+/// An interface lets frames of the ethertype of a frame out; one that it does not let out is counted.
+#[cold]
+fn is_listed(context: &mut Context<'_>, packet: &Packet, number: u32) -> bool {
+    let interface = context.root.interfaces.get(number as usize);
+    let named = interface.and_then(|interface| Some((interface, interface.ethertypes_out.as_deref()?)));
+    let Some((interface, list)) = named else { return true };
+    if parse::ethernet(packet.data()).is_ok_and(|l2| list.contains(&l2.ethertype)) {
+        return true;
+    }
+    interface.counters[context.worker].ethertypes.1.add(1);
+    if !packet.state().contains(ORIGINATED) {
+        context.record(packet, Fate::Unlisted { interface: number, output: true });
+    }
+    false
 }
 
 /// Counts what was sent, interface by interface: one addition for each run of packets.

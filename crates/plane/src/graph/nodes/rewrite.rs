@@ -5,18 +5,18 @@ use weir_packet::packet::Packet;
 use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::{ipv4, ipv6, udp};
 
-use super::{Context, flow, next_hop, plain};
+use super::{Context, flow, next_hop, plain, tunnel};
 use crate::graph::events::Event;
-use crate::graph::flags::{ENCAPSULATED, ORIGINATED, PIECEMEAL};
+use crate::graph::flags::{ENCAPSULATED, ORIGINATED, PIECEMEAL, TUNNELLED};
 use crate::graph::hold::Key;
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::family::Family;
 use crate::root::{Adjacency, Kind, invented_mac};
 
-/// The largest packet that may leave by an adjacency, in octets. An answer of weir to what came in fragments takes the least
-/// MTU of IPv6 (RFC 8201, 1: no path MTUs are kept, and no router would fragment it); what came whole shows that its way
-/// takes as much. A packet of ESP takes the MTU of its path, if errors have told one.
+/// Returns the largest packet that may leave by an adjacency, in octets. An answer of weir to a request in fragments
+/// takes the least MTU of IPv6 (RFC 8201, 1: no path MTUs are kept, and no router would fragment it); a whole request
+/// shows that its path takes as much. A packet of ESP takes the MTU of its path, if errors have reported one.
 pub(super) fn mtu<K: Family>(packet: &Packet, adjacency: &Adjacency) -> u32 {
     match !K::IS_V4 && packet.state().contains(ORIGINATED | PIECEMEAL) {
         true => adjacency.mtu.min(ipv6::MIN_MTU as u32),
@@ -29,6 +29,9 @@ pub(super) fn mtu<K: Family>(packet: &Packet, adjacency: &Adjacency) -> u32 {
 #[cold]
 fn too_long<K: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
     let originated = packet.state().intersects(ORIGINATED | ENCAPSULATED);
+    if packet.state().contains(TUNNELLED) {
+        tunnel::shorten(context, packet, usize::from(packet.mtu()));
+    }
     let may_fragment = || ipv4::Header::new(packet.l3()).is_ok_and(|header| !header.dont_fragment());
     match K::IS_V4 {
         true if (originated || may_fragment()) && packet.offload().gso == Gso::None => {

@@ -36,10 +36,12 @@ pub(crate) enum Stage {
     IpInput,
     /// The encryption, by the SA that its forwarding field names.
     Encrypt,
+    /// The tunnel whose interface the packet leaves by.
+    Encapsulate,
 }
 
 impl Stage {
-    const ALL: [Stage; 10] = [
+    const ALL: [Stage; 11] = [
         Stage::Sav,
         Stage::Bindings,
         Stage::Acl,
@@ -50,6 +52,7 @@ impl Stage {
         Stage::Redirect,
         Stage::IpInput,
         Stage::Encrypt,
+        Stage::Encapsulate,
     ];
 
     /// The stage at which a packet goes on.
@@ -158,8 +161,10 @@ fn may_take(root: &Root, interface: &Interface, packet: &Packet, v4: bool) -> bo
 
 #[inline]
 fn entry_of(root: &Root, packet: &Packet) -> Node {
-    if Stage::of(packet) == Stage::Encrypt {
-        return Node::EspEncrypt;
+    match Stage::of(packet) {
+        Stage::Encrypt => return Node::EspEncrypt,
+        Stage::Encapsulate => return Node::TunnelEncap,
+        _ => {}
     }
     let stage = if packet.state().contains(ORIGINATED) { Stage::Lookup } else { Stage::of(packet) };
     if stage == Stage::IpInput {

@@ -26,7 +26,7 @@ pub(crate) struct About {
 pub(crate) struct Samples {
     worker: usize,
     random: Random,
-    /// `None`: nobody reads samples, and none are taken.
+    /// `None`: samples have no reader, and none are taken.
     ring: Option<Producer<Sample>>,
     /// Wakes who reads, if that is a thread.
     waker: Option<Waker>,

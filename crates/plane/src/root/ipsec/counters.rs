@@ -28,6 +28,8 @@ pub struct SaCounters {
     pub unreserved: Counter,
     /// Packets of either direction behind a hard lifetime.
     pub expired: Counter,
+    /// Dummy packets that were sent.
+    pub dummies_sent: Counter,
     /// Keepalives that were sent.
     pub keepalives: Counter,
 }

@@ -1,4 +1,4 @@
-//! The MTU of the path to a peer, as ICMP errors about the packets of an SA told it (RFC 4301, 8.2).
+//! The MTU of the path to a peer, as reported by ICMP errors about the packets of an SA (RFC 4301, 8.2).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;

@@ -34,6 +34,8 @@ pub struct Sa {
     pub esn: bool,
     /// The IV has to be unpredictable.
     pub random_iv: bool,
+    /// Octets that shorter inner packets are padded to, in tunnel mode; 0: they are not.
+    pub tfc: u16,
     /// The DSCP of the outer header.
     pub dscp: OuterDscp,
     /// Congestion notification passes.
@@ -56,7 +58,7 @@ pub struct Sa {
     pub encapsulation: Option<Encapsulation>,
     /// Its name.
     pub name: Arc<str>,
-    /// What the control side does for it.
+    /// The work of the control side for it.
     pub upkeep: Box<Upkeep>,
 }
 
@@ -77,7 +79,7 @@ pub struct Outbound {
     pub key: Key,
     /// Its sequence numbers.
     pub sequence: Arc<Sequence>,
-    /// The MTU of its path, as far as errors told it.
+    /// The MTU of its path, as far as errors reported it.
     pub path: Arc<PathMtu>,
     /// Its SPI.
     pub spi: u32,

@@ -7,4 +7,6 @@ use crate::model::Lifetimes;
 pub struct Upkeep {
     /// The limits of the use of each SA of the pair.
     pub lifetimes: Lifetimes,
+    /// Packets in a second that dummy packets make up to; 0: none is sent.
+    pub dummies: u32,
 }

@@ -19,7 +19,7 @@ pub enum By {
     Table,
     /// Its source is a special address.
     Special,
-    /// It came from another station than the neighbour whom its source is behind.
+    /// It came from another station than the neighbour to which the route back leads.
     Link,
 }
 

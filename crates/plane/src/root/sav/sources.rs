@@ -1,4 +1,5 @@
-//! Where packets come from that are not valid: a small table for each worker, which it alone writes and anybody reads.
+//! The sources of invalid packets: a small table for each worker, which that worker alone writes and all threads may
+//! read.
 //!
 //! A place holds a prefix of sources on an interface and the cause that found them not valid, and what came from there.
 //! Places stand in sets of [`WAYS`], found by a seeded hash. The one with the fewest packets makes room for a prefix that has

@@ -241,7 +241,7 @@ impl<K: Family> Validator<K> {
                 }
             }
             Check::Route { vrf, strict, default } => {
-                // There is one for each VRF; without it there would be no route back to anyone.
+                // There is one for each VRF; without it no source would have a route back.
                 let table = routes.vrfs.get(usize::from(*vrf)).map(K::of);
                 match (table, default) {
                     (None, _) => {}

@@ -7,7 +7,7 @@ use weir_port::spec::{FaultSpec, Middleware};
 use super::super::diagnostic::{Code, Diagnostic};
 use super::super::source::Source;
 use super::super::table::{Reader, Table, Value};
-use super::{FileUse, Interface, Kind, Punt, Uses, access, advertisement, device, port, refuse, sav};
+use super::{FileUse, Interface, Kind, Punt, Uses, access, advertisement, device, port, refuse, sav, tunnel};
 use crate::rules::ANY;
 
 const KEYS: &[&str] = &[
@@ -124,6 +124,15 @@ fn kind(reader: &mut Reader<'_>, table: &Table<'_>, source: &Source) -> Option<K
             let why = "has no meaning here: rules of the SPDs that name the SA decide about decrypted packets";
             refuse(reader, table, &["spd"], why);
             return Some(Kind::Ipsec);
+        }
+        if let Some((carrier, value)) = tunnel::of_port(value) {
+            const OF_PORTS: &[&str] = &["queues", "fault", "capture", "punt"];
+            refuse(reader, table, OF_PORTS, "has no meaning for a tunnel, which has no device");
+            if !carrier.is_ethernet() {
+                const OF_LINKS: &[&str] = &["mac", "mac-ip", "router-advertisement", "ethertypes"];
+                refuse(reader, table, OF_LINKS, "has no meaning for this tunnel, which has no link layer");
+            }
+            return tunnel::read(reader, carrier, value).map(Kind::Tunnel);
         }
         let mut uses = Uses::default();
         let port = port::read(reader, value, source, &mut uses);

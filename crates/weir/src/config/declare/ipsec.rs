@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 use weir_crypto::Algorithm;
-use weir_plane::model::{Encapsulation, Lifetime, Lifetimes, OuterDf, OuterDscp, OuterLabel, SaKey, SaMode};
+use weir_plane::model::{Encapsulation, Lifetime, Lifetimes, OuterDf, OuterDscp, OuterLabel, SaKey, SaMode, Tfc};
 
 use super::super::diagnostic::{Code, Diagnostic};
 use super::super::source::Source;
@@ -31,10 +31,12 @@ const KEYS: &[&str] = &[
     "flow-label",
     "hop-limit",
     "lifetime",
+    "tfc",
+    "dummies",
 ];
 
 /// Keys about the outer header of tunnel mode.
-const OF_TUNNELS: &[&str] = &["dscp", "ecn", "df", "flow-label", "hop-limit"];
+const OF_TUNNELS: &[&str] = &["dscp", "ecn", "df", "flow-label", "hop-limit", "tfc"];
 
 /// SPIs from 1 to 255 are reserved (RFC 4303, 2.1), and 0 means none.
 const LEAST_SPI: u32 = 256;
@@ -47,6 +49,13 @@ const KEEPALIVE: Duration = Duration::from_secs(20);
 
 /// Numbers of the anti-replay window, unless another size is given.
 const WINDOW: u32 = 64;
+
+/// The lengths that packets may be padded to.
+const LEAST_PADDED: u16 = 64;
+const MOST_PADDED: u16 = 1500;
+
+/// The greatest rate of dummy packets, in packets per second.
+const MOST_DUMMIES: u32 = 10_000;
 
 /// The greatest limit of a lifetime.
 const MOST: u64 = i64::MAX as u64;
@@ -74,6 +83,8 @@ pub(in super::super) struct Sa {
     pub(in super::super) flow_label: OuterLabel,
     pub(in super::super) hop_limit: u8,
     pub(in super::super) lifetimes: Lifetimes,
+    pub(in super::super) tfc: Option<Tfc>,
+    pub(in super::super) dummies: u32,
 }
 
 /// The SPI and the key of an SA.
@@ -134,6 +145,8 @@ pub(super) fn read(reader: &mut Reader<'_>, name: At<String>, value: Value<'_>, 
     let hop_limit =
         table.get("hop-limit").map_or(Some(HOP_LIMIT), |value| reader.u8(value, "the hop limit", 1..=u8::MAX));
     let lifetimes = table.get("lifetime").map_or(Some(Lifetimes::default()), |value| lifetimes(reader, value));
+    let tfc = table.get("tfc").map(|value| tfc(reader, value));
+    let dummies = table.get("dummies").map_or(Some(0), |value| dummies(reader, value));
     Some(Sa {
         name,
         mode: mode?,
@@ -153,6 +166,8 @@ pub(super) fn read(reader: &mut Reader<'_>, name: At<String>, value: Value<'_>, 
         flow_label: flow_label?,
         hop_limit: hop_limit?,
         lifetimes: lifetimes?,
+        tfc: optional(tfc)?,
+        dummies: dummies?,
     })
 }
 
@@ -246,6 +261,26 @@ fn encapsulation(reader: &mut Reader<'_>, value: Value<'_>) -> Option<Encapsulat
         Some(value) => reader.duration(value, "the time between keepalives", range, Duration::from_millis(1)).map(Some),
     };
     Some(Encapsulation { local_port: local_port?, remote_port: remote_port?, keepalive: keepalive? })
+}
+
+/// Reads the length that packets are padded to.
+fn tfc(reader: &mut Reader<'_>, value: Value<'_>) -> Option<Tfc> {
+    match value.get_ref() {
+        DeValue::String(_) => reader.choice(value, "length of padded packets", &[("mtu", Tfc::Mtu)]),
+        _ => reader.u16(value, "the length of padded packets", LEAST_PADDED..=MOST_PADDED).map(Tfc::Length),
+    }
+}
+
+/// Reads a rate of packets, such as `10pps`.
+fn dummies(reader: &mut Reader<'_>, value: Value<'_>) -> Option<u32> {
+    let text = reader.string(value, "a rate of packets")?;
+    let rate = text.value.strip_suffix("pps").and_then(|number| number.trim().parse().ok());
+    let rate = rate.filter(|rate| (1..=MOST_DUMMIES).contains(rate));
+    if rate.is_none() {
+        let message = format!("`{}` is not a rate of packets from 1pps to {MOST_DUMMIES}pps", text.value);
+        reader.report(Diagnostic::error(Code::InvalidValue, text.span, message).help("write such as `10pps`"));
+    }
+    rate
 }
 
 /// Reads `lifetime`, whose hard limits lie behind the soft ones.

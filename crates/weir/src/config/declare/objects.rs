@@ -46,6 +46,7 @@ pub(in super::super) enum Kind {
     Port { port: Option<PortSpec>, middleware: Middleware, queues: u16, uses: Uses },
     Vlan { parent: At<String>, tags: Option<At<(Tag, Option<u16>)>> },
     Ipsec,
+    Tunnel(super::tunnel::Tunnel),
 }
 
 /// The resources of the system that no other object may use at the same time.

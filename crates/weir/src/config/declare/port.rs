@@ -11,7 +11,8 @@ use super::super::table::{Reader, Table, Value, list};
 use super::{FileUse, Uses, device, refuse};
 
 /// The kinds of ports.
-const KINDS: &[&str] = &["generator", "pcap", "null", "af-packet", "tap", "tun", "ipsec"];
+const KINDS: &[&str] =
+    &["generator", "pcap", "null", "af-packet", "tap", "tun", "ipsec", "vxlan", "geneve", "gue", "gre", "ipip"];
 
 const PCAP_KEYS: &[&str] = &["input", "output", "repeat", "paced"];
 

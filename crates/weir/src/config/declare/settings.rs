@@ -33,6 +33,8 @@ pub(in super::super) struct Settings {
     pub(in super::super) metrics: Option<Metrics>,
     /// The directory in which sequence numbers of SAs are reserved.
     pub(in super::super) ipsec_state: Option<PathBuf>,
+    /// The engine of all SAs; `None`: for each SA the first that has its algorithm.
+    pub(in super::super) engine: Option<At<&'static str>>,
     /// SAs may have neither encryption nor integrity.
     pub(in super::super) insecure: bool,
     /// Where the limits are set, if they are.
@@ -79,10 +81,17 @@ impl Settings {
     }
 
     fn ipsec(&mut self, reader: &mut Reader<'_>, root: &Table<'_>, source: &Source) {
-        let Some(table) = self.open(reader, root, "ipsec", "`[ipsec]`", &["state", "insecure"]) else { return };
+        let Some(table) = self.open(reader, root, "ipsec", "`[ipsec]`", &["state", "insecure", "engine"]) else {
+            return;
+        };
         self.insecure = table.get("insecure").and_then(|value| reader.boolean(value)).unwrap_or(false);
         let state = table.get("state").and_then(|value| reader.path(value));
         self.ipsec_state = state.map(|path| source.resolve(path.value));
+        let engines = [("auto", None), ("native", Some("native")), ("aws-lc", Some("aws-lc"))];
+        self.engine = table.get("engine").and_then(|value| {
+            let span = reader.span(value.span());
+            reader.choice(value, "engine of IPsec", &engines)?.map(|value| At { value, span })
+        });
     }
 
     /// Opens a table that may stand in one file only.

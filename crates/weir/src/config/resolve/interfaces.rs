@@ -14,7 +14,7 @@ use super::Resolver;
 const DEFAULT_MTU: u32 = 1500;
 
 /// The least MTU of IPv6 (RFC 8200, section 5).
-const LEAST_MTU_V6: u32 = 1280;
+pub(super) const LEAST_MTU_V6: u32 = 1280;
 
 impl<'a> Resolver<'a> {
     /// Makes the interfaces of the model; `None` if some cannot be made.
@@ -92,6 +92,13 @@ impl<'a> Resolver<'a> {
                 self.report(Diagnostic::error(Code::VlanParent, parent.span, message).help("make it a `tap`"));
                 continue;
             }
+            if let Some(Kind::Tunnel(_) | Kind::Ipsec) = self.declared(found).kind {
+                let message = format!("`{}` has no port, and carries no VLANs", parent.value);
+                self.report(
+                    Diagnostic::error(Code::VlanParent, parent.span, message).help("name an interface with a port"),
+                );
+                continue;
+            }
             parents[at] = Some(found);
         }
         parents
@@ -152,6 +159,7 @@ impl<'a> Resolver<'a> {
                 InterfaceKind::Port { port: port.clone()?, middleware: middleware.clone(), queues: *queues }
             }
             Kind::Ipsec => InterfaceKind::Ipsec,
+            Kind::Tunnel(tunnel) => InterfaceKind::Tunnel(self.tunnel(tunnel)?),
             Kind::Vlan { tags, .. } => {
                 let (outer, inner) = tags.as_ref()?.value;
                 InterfaceKind::Vlan { parent: self.index_of[parent?]?, outer, inner }

@@ -98,6 +98,8 @@ impl Resolver<'_> {
             flow_label: declared.flow_label,
             hop_limit: declared.hop_limit,
             lifetimes: declared.lifetimes,
+            tfc: declared.tfc,
+            dummies: declared.dummies,
             origin: self.origin(declared.name.span),
         })
     }

@@ -237,7 +237,7 @@ fn what_is_wrong_is_named_with_its_place() {
         ("permit ip from any to any flow no-flow", "column 32: `no-flow` stands here twice"),
         (
             "permit ip from any to any flow limit 1pps",
-            "column 27: flows of rules with `limit` or `log` are never learned: these rules count each packet",
+            "column 27: flows of rules with `limit` or `log` are never learned: these rules count each packet (leave out `flow`)",
         ),
         (
             "permit+reflect tcp from any to any tcp-flags rst/rst",

@@ -1,9 +1,9 @@
 //! Samples for a collector: IPFIX (RFC 7011) over UDP, with information elements of IANA's registry alone.
 //!
-//! A message is at most [`MESSAGE`] octets long, so that it needs no fragments on paths as they are. Templates go ahead of
-//! the first sample, and again every [`REFRESH`] and whenever the collector was not there (RFC 7011, 8.4): nobody answers
-//! over UDP. Each sampler has a socket and with it a transport session of its own, whose messages are numbered by their
-//! data records, so that the collector sees what was lost on the way.
+//! A message is at most [`MESSAGE`] octets long, so that it needs no fragments on usual paths. Templates precede the
+//! first sample, and are sent again every [`REFRESH`] and after the collector was absent (RFC 7011, 8.4): UDP has no
+//! answers. Each sampler has a socket and with it a transport session of its own, whose messages are numbered by their
+//! data records, so that the collector can count lost ones.
 //!
 //! draft-cao-opsawg-ipfix-sav would say which rule found a source not valid. Its elements have no numbers yet, and weir has
 //! no enterprise's of its own to use instead, so they are left out: `forwardingStatus` says what became of a packet.
@@ -40,7 +40,7 @@ pub struct Sent {
     pub bytes: u64,
     /// Samples that could not be sent.
     pub lost: u64,
-    /// Times that the collector's host said that nobody listens.
+    /// Reports of the collector's host that no program listens.
     pub refused: u64,
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Collector {
     named: HashSet<u32>,
     sent: Sent,
     failure: Option<String>,
-    /// When the collector's host last said that nobody listens.
+    /// The time of the last report that no program listens.
     refused_at: Option<Time>,
     retry: Time,
 }

@@ -63,7 +63,7 @@ pub(in crate::graph::nodes) fn take<K: Family>(
         Way::Wait(piece) => {
             at.stage.resumes(packet);
             match context.fragments.wait(piece.key, packet.take(), context.now) {
-                Ok(()) => context.counters.set_aside.add(1),
+                Ok(()) => context.counters.held_fragments.add(1),
                 Err(refused) => {
                     *packet = refused;
                     record::<K>(context, packet, at, Fragmented::NoRoom);

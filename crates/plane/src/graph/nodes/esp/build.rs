@@ -36,6 +36,7 @@ fn tunnel(packet: &mut Packet, sa: &Sa, outbound: &Outbound, draw: Draw<'_>) -> 
     let length = packet.len() - packet.l3_offset();
     let v4 = packet.flags().contains(ParseFlags::IP4);
     let marks = marks(packet, sa, &draw).ok_or(NoRoom)?;
+    let length = if length < usize::from(sa.tfc) { pad(packet, usize::from(sa.tfc) - length)? } else { length };
     add_trailer(packet, sa, length, if v4 { protocol::IPIP } else { protocol::IPV6 })?;
     let at = sa.outer.length();
     packet.replace_l2(at + sa.layout.front())?;
@@ -44,6 +45,16 @@ fn tunnel(packet: &mut Packet, sa: &Sa, outbound: &Outbound, draw: Draw<'_>) -> 
     let family = if sa.outer.is_v4() { ParseFlags::IP4 } else { ParseFlags::IP6 };
     describe(packet, sa, family, sa.outer.ip_length());
     Ok(at)
+}
+
+/// Appends octets for traffic flow confidentiality (RFC 4303, 2.7); returns the length from the IP header on. The receiver cuts
+/// the packet to the length in its IP header.
+#[cold]
+fn pad(packet: &mut Packet, octets: usize) -> Result<usize, NoRoom> {
+    let end = packet.len();
+    packet.set_len(end + octets)?;
+    packet.data_mut()[end..].fill(0);
+    Ok(packet.len() - packet.l3_offset())
 }
 
 fn transport(packet: &mut Packet, sa: &Sa, outbound: &Outbound, draw: Draw<'_>) -> Result<usize, NoRoom> {
@@ -84,7 +95,7 @@ fn add_trailer(packet: &mut Packet, sa: &Sa, payload: usize, next_header: u8) ->
 
 /// Writes SPI, sequence number and IV.
 #[inline(always)]
-fn write_header(packet: &mut Packet, sa: &Sa, outbound: &Outbound, at: usize, draw: Draw<'_>) {
+pub(super) fn write_header(packet: &mut Packet, sa: &Sa, outbound: &Outbound, at: usize, draw: Draw<'_>) {
     let front = &mut packet.data_mut()[at..at + sa.layout.front()];
     front[..4].copy_from_slice(&outbound.spi.to_be_bytes());
     front[4..8].copy_from_slice(&(draw.number as u32).to_be_bytes());

@@ -18,6 +18,7 @@ use super::seen::{AllSeen, Seen, numbers, see_all};
 use super::warm::Sas;
 use crate::graph::flags::DECRYPTED;
 use crate::graph::flow::Unlearned;
+use crate::graph::nesting;
 use crate::graph::record::Fate;
 use crate::model::SaMode;
 use crate::node::Node;
@@ -275,7 +276,7 @@ fn enter(context: &mut Context<'_>, packet: &mut Packet, found: &Found<'_>) {
     // Nobody has looked at the checksum inside.
     packet.set_offload(Offload::default());
     packet.set_shown(Shown::EMPTY);
-    packet.set_nesting(packet.nesting().saturating_add(1));
+    nesting::take_off(packet);
     packet.set_state(DECRYPTED);
     packet.set_forwarding(found.number);
     if sa.interface != NONE {

@@ -10,13 +10,13 @@ use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_packet::wire::{ipv4, ipv6, protocol};
 
 use super::super::stage::Stage;
-use super::super::{Context, handover, session};
+use super::super::{Context, handover, session, tunnel};
 use super::build::{self, Draw};
 use super::jobs::{BATCH, no_jobs};
 use super::path::{self, Path};
 use super::warm::Sas;
 use super::{fragments, segments};
-use crate::graph::flags::{ENCAPSULATED, ORIGINATED};
+use crate::graph::flags::{ENCAPSULATED, ORIGINATED, TUNNELLED};
 use crate::graph::flow::Unlearned;
 use crate::graph::peer::Peer;
 use crate::graph::record::Fate;
@@ -39,7 +39,7 @@ struct Ready<'a> {
     octets: u64,
     /// The offset of the SPI.
     at: usize,
-    /// The MTU by which the packet of ESP is cut, if that of the path was told and the packet exceeds it; else 0.
+    /// The MTU by which the packet of ESP is cut, if errors reported one of the path and the packet exceeds it; else 0.
     limit: u16,
 }
 
@@ -135,7 +135,7 @@ fn check<'a>(context: &mut Context<'a>, packet: &mut Packet, path: &mut Path) ->
         return Err(Stop::Segment);
     }
     let v4 = packet.flags().contains(ParseFlags::IP4);
-    let originated = packet.state().contains(ORIGINATED);
+    let originated = packet.state().intersects(ORIGINATED | ENCAPSULATED);
     let ttl = packet.l3().get(if v4 { ipv4::TTL } else { ipv6::HOP_LIMIT });
     if !originated && ttl.is_none_or(|&ttl| ttl <= 1) {
         return Err(Stop::Aloud(Reason::TtlExpired));
@@ -152,7 +152,7 @@ fn check<'a>(context: &mut Context<'a>, packet: &mut Packet, path: &mut Path) ->
     Ok(Some(Ready { place: 0, number, sa, outbound, sequence: 0, octets: octets as u64, at: 0, limit }))
 }
 
-/// A packet of ESP of so many octets exceeds the MTU that errors about the SA's path told.
+/// Returns whether a packet of ESP of so many octets exceeds the MTU that errors about the SA's path reported.
 #[cold]
 fn exceeds_told(context: &Context<'_>, outbound: &Outbound, octets: usize) -> bool {
     outbound.path.get(context.now).is_some_and(|learned| octets > learned.mtu.into())
@@ -214,6 +214,10 @@ fn check_length(
         return Ok(0);
     }
     let originated = packet.state().contains(ORIGINATED);
+    if packet.state().contains(TUNNELLED) {
+        // Its own source, the gateway, learns what fits: inner packets are reported then.
+        tunnel::shorten(context, packet, room);
+    }
     if !packet.flags().contains(ParseFlags::IP4) {
         // Every path takes 1,280 octets (RFC 8200, 5): the packet of ESP is cut then.
         let room = room.max(ipv6::MIN_MTU);
@@ -287,7 +291,7 @@ fn build_all(context: &mut Context<'_>, vector: &mut Vector, ready: &mut [Option
         }
         // Its checksum is sealed: nobody could complete it later.
         checksum::complete(packet);
-        if !packet.state().contains(ORIGINATED) {
+        if !packet.state().intersects(ORIGINATED | ENCAPSULATED) {
             match packet.flags().contains(ParseFlags::IP4) {
                 true => checksum::decrement_ttl(packet.l3_mut()),
                 false => checksum::decrement_hop_limit(packet.l3_mut()),
@@ -338,6 +342,7 @@ fn finish(context: &mut Context<'_>, packet: &mut Packet, one: &Ready<'_>) {
         complete_udp(packet);
     }
     packet.add_state(ENCAPSULATED);
+    packet.clear_state(TUNNELLED);
     packet.set_mtu(one.limit);
     packet.set_resume(Stage::Lookup as u8);
     let is_there = |own: &crate::root::Interface| own.vrf == sa.vrf;

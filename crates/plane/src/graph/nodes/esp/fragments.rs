@@ -9,7 +9,7 @@ use super::super::Context;
 use super::super::fragment::Fragments;
 use super::super::session;
 use super::super::stage::Stage;
-use crate::graph::flags::ORIGINATED;
+use crate::graph::flags::{ENCAPSULATED, ORIGINATED, TUNNELLED};
 use crate::reason::Reason;
 
 /// Has a packet come back to `esp-encrypt` behind the packets that were queued before.
@@ -60,9 +60,12 @@ fn send(context: &mut Context<'_>, packet: &Packet, mut fragments: Fragments<'_>
 /// If there is no room; the piece counts as dropped.
 pub(super) fn send_piece(context: &mut Context<'_>, packet: &Packet, mut piece: Packet) -> Result<(), Reason> {
     piece.inherit(packet);
-    if packet.state().contains(ORIGINATED) {
-        piece.add_state(ORIGINATED);
+    for state in [ORIGINATED, ENCAPSULATED, TUNNELLED] {
+        if packet.state().contains(state) {
+            piece.add_state(state);
+        }
     }
+    piece.set_nesting(packet.nesting());
     piece.set_forwarding(packet.forwarding());
     piece.set_resume(Stage::Encrypt as u8);
     context.counters.created.add(1);

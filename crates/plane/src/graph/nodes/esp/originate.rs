@@ -1,17 +1,24 @@
-//! Packets of SAs that no packet led to: keepalives (RFC 3948, 2.3). The control side says when; a worker makes and sends them.
+//! Packets of SAs that no packet led to: keepalives (RFC 3948, 2.3) and dummy packets (RFC 4303, 2.6). The control side says when; a worker makes and sends them.
 
-use weir_packet::esp::Marks;
+use weir_crypto::Job;
+use weir_packet::esp::{self, Marks};
 use weir_packet::packet::Packet;
 use weir_packet::parse::{ParseFlags, Parsed};
 use weir_packet::wire::protocol;
 
 use super::super::Context;
 use super::super::stage::Stage;
+use super::build::{self, Draw};
 use super::encrypt::complete_udp;
 use crate::graph::flags::{ENCAPSULATED, ORIGINATED};
 use crate::graph::made::Made;
+use crate::model::OuterDscp;
 use crate::root::NONE;
-use crate::root::ipsec::Sa;
+use crate::root::ipsec::{Outbound, Sa};
+
+/// Octets of the payload of dummy packets, if packets are not padded.
+const SHORTEST: usize = 40;
+const LONGEST: usize = 1200;
 
 /// The payload of a keepalive.
 const KEEPALIVE: u8 = 0xff;
@@ -23,6 +30,7 @@ pub(crate) fn originate(context: &mut Context<'_>, number: u32, made: Made) -> O
     let sa = context.root.ipsec.sa(number)?;
     let packet = match made {
         Made::Keepalive => keepalive(context, sa)?,
+        Made::Dummy => dummy(context, sa)?,
     };
     context.counters.created.add(1);
     Some(packet)
@@ -48,6 +56,51 @@ fn keepalive(context: &mut Context<'_>, sa: &Sa) -> Option<Packet> {
     }
     sa.counters[context.worker].keepalives.add(1);
     Some(packet)
+}
+
+/// Makes a dummy packet: as long as padded packets are, or of a random length.
+fn dummy(context: &mut Context<'_>, sa: &Sa) -> Option<Packet> {
+    let outbound = sa.outbound.as_ref().filter(|_| sa.home != NONE)?;
+    let payload = match sa.tfc {
+        0 => SHORTEST + context.random.next() as usize % (LONGEST - SHORTEST),
+        length => usize::from(length),
+    };
+    let (at, esp) = (sa.outer.length(), sa.layout.sealed(payload));
+    let mut packet = Packet::new(context.cache, at + esp)?;
+    let taken = outbound.sequence.take(1, sa.last());
+    if taken.count == 0 || seal(context, &mut packet, (sa, outbound), (at, payload, taken.first)).is_none() {
+        packet.recycle(context.cache);
+        return None;
+    }
+    describe(&mut packet, sa);
+    if sa.outer.needs_checksum() {
+        complete_udp(&mut packet);
+    }
+    sa.counters[context.worker].dummies_sent.add(1);
+    Some(packet)
+}
+
+/// Writes and seals a dummy packet with so many octets of payload, whose SPI stands at `at`.
+fn seal(
+    context: &mut Context<'_>,
+    packet: &mut Packet,
+    (sa, outbound): (&Sa, &Outbound),
+    (at, payload, number): (usize, usize, u64),
+) -> Option<()> {
+    let dscp = if let OuterDscp::Fixed(dscp) = sa.dscp { dscp } else { 0 };
+    let identification = number as u16;
+    let marks = Marks { traffic_class: dscp << 2, dont_fragment: false, identification, flow_label: 0 };
+    sa.outer.write(packet.data_mut(), sa.layout.sealed(payload), &marks)?;
+    let text = at + sa.layout.front();
+    let trailer = text + payload..packet.len() - sa.layout.icv();
+    // The payload is nothing: nobody reads it (RFC 4303, 2.6).
+    packet.data_mut().get_mut(text..trailer.start)?.fill(0);
+    esp::write_trailer(packet.data_mut().get_mut(trailer)?, protocol::NO_NEXT_HEADER);
+    build::write_header(packet, sa, outbound, at, Draw { number, flow: 0, random: context.random });
+    let high = sa.esn.then_some((number >> 32) as u32);
+    let mut jobs = [Job::esp(&outbound.key, packet.data_mut().get_mut(at..)?, high)];
+    weir_crypto::seal(&mut jobs);
+    jobs[0].result().ok()
 }
 
 /// Notes what the outer packet is, as the parser would, and where it goes.

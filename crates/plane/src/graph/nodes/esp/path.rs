@@ -1,5 +1,5 @@
-//! The MTU of an SA's path, as far as the gateway knows it: that of the link that the route to the peer leads to, or a lesser one
-//! that errors about packets of ESP told.
+//! The known MTU of an SA's path: that of the link that the route to the peer leads to, or a lesser one that errors
+//! about packets of ESP reported.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ pub(super) struct Path {
     pub(super) sa: u32,
     /// Its MTU, in octets.
     pub(super) mtu: usize,
-    /// The same, if an error told it; else 0.
+    /// The same, if an error reported it; else 0.
     pub(super) told: u16,
 }
 

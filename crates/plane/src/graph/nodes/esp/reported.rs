@@ -21,7 +21,7 @@ const RECENT: u64 = 1 << 20;
 /// The least MTU that is believed for IPv4: all hosts take so many octets (RFC 791, 3.1).
 const LEAST_V4: u32 = 576;
 
-/// MTUs of links, for errors of routers that tell none (RFC 1191, 7).
+/// MTUs of links, for errors of routers without an MTU (RFC 1191, 7).
 const PLATEAUS: [u32; 8] = [32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006, LEAST_V4];
 
 /// An error that counts.
@@ -30,7 +30,7 @@ struct Report<'a> {
     mtu: u16,
 }
 
-/// The packet tells the MTU of an SA's path: policies about packets in clear are not about it.
+/// Returns whether the packet reports the MTU of an SA's path: policies about packets in clear do not apply to it.
 #[inline]
 pub(in super::super) fn is_report(root: &Root, packet: &Packet) -> bool {
     may_be_report(root, packet) && find(root, packet).is_some()
@@ -91,7 +91,7 @@ fn find_in<'a, K: Family>(root: &'a Root, packet: &Packet) -> Option<Report<'a>>
     is_recent(outbound, low).then_some(Report { outbound, mtu })
 }
 
-/// The MTU that an ICMP message tells, 0 if it tells none; `None`: it is no error about an MTU.
+/// Returns the MTU of an ICMP message, 0 if it has none; `None` if it is no error about an MTU.
 fn told_mtu<K: Family>(message: &[u8]) -> Option<u32> {
     let &[kind, code, _, _, a, b, c, d] = message.first_chunk::<8>()?;
     match (K::IS_V4, kind, code) {

@@ -146,7 +146,7 @@ pub(super) fn is_over<K: Family>(
     over
 }
 
-/// Checks the limit for all packets of a list for which `is_invalid` holds, an index at a time. A bucket is taken from
+/// Marks the packets over the limit, among the packets of a list for which `is_invalid` holds by index. A bucket is taken from
 /// once for each run of packets.
 #[inline(never)]
 pub(super) fn those_over<K: Family>(
@@ -232,7 +232,7 @@ pub(in crate::graph::nodes) fn redirection(root: &Root, guard: &Guard<'_>, packe
     let v4 = packet.flags().contains(ParseFlags::IP4);
     let number = if v4 { of::<u32>(root, packet) } else { of::<u128>(root, packet) }?;
     let adjacency = root.adjacencies.get(number as usize)?;
-    // Without an address the destination is the next hop: a neighbour who is known has an adjacency of his own.
+    // Without an address the destination is the next hop: a known neighbour has an adjacency of its own.
     if adjacency.next_hop.is_none() && adjacency.kind == Kind::Neighbor {
         let vrf = root.interfaces.get(adjacency.interface as usize).map_or(0, |interface| interface.vrf);
         let tables = root.vrfs.get(usize::from(vrf))?;

@@ -1,8 +1,8 @@
-//! Whether a packet comes from the neighbour that it should come from: the hardware address of its frame is that of the
-//! neighbour to whom packets for its source would be sent on the interface.
+//! The link check: the hardware address of a frame has to be that of the neighbour to which packets for its source
+//! would be sent on the interface.
 //!
-//! That is a neighbour on the link himself where the source is on the link, and the next hop of the route back where it is
-//! not. Of several paths each on the interface will do.
+//! The neighbour is the source itself if it is on the link, else the next hop of the route back. Of several paths, each
+//! on the interface will do.
 
 use std::net::IpAddr;
 
@@ -21,13 +21,13 @@ use crate::root::family::Family;
 use crate::root::sav::Validator;
 use crate::root::{Forwarding, Kind, Root};
 
-/// The expected sender of a packet on its ingress interface.
+/// The result of comparing a packet's sender with the neighbour to which the route back leads.
 enum Expected {
-    /// The expected sender.
+    /// The sender is that neighbour.
     Him,
-    /// Somebody else, whose adjacency has this number.
+    /// The neighbour is another one, whose adjacency has this number.
     Another(u32),
-    /// Somebody whose hardware address is not known, or nobody: the route back does not lead over the interface.
+    /// The neighbour's hardware address is not known, or the route back does not lead over the interface.
     Unknown,
 }
 

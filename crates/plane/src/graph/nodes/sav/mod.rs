@@ -78,7 +78,7 @@ fn of_one_interface<K: Family>(context: &mut Context<'_>, vector: &mut Vector, f
         return false;
     }
     Own { packets: places.len() as u64, ..own }.count(context.root, context.worker);
-    judge::<K>(context, vector, frame, validator, sources, One(interface));
+    validate::<K>(context, vector, frame, validator, sources, One(interface));
     true
 }
 
@@ -121,7 +121,7 @@ fn group<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indi
         mine.push(place);
     }
     own.count(root, context.worker);
-    judge::<K>(context, vector, &mine, validator, &sources[..mine.len()], interfaces);
+    validate::<K>(context, vector, &mine, validator, &sources[..mine.len()], interfaces);
     others
 }
 
@@ -177,7 +177,7 @@ impl<'a, K: Family> Own<'a, K> {
 
 /// Validates packets, and sends each on.
 #[inline(always)]
-fn judge<K: Family>(
+fn validate<K: Family>(
     context: &mut Context<'_>,
     vector: &mut Vector,
     frame: &Indices,

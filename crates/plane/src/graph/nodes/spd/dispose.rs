@@ -73,8 +73,8 @@ pub(super) fn run<K: Family, const OUTPUT: bool>(
     onward::<OUTPUT>(context, vector, &passed, K::IS_V4);
 }
 
-/// Notes the policies that packets matched. What was decided about those that are to be protected is learned here, as they
-/// leave the way of packets in clear.
+/// Notes the policies that packets matched. Decisions about packets to protect are learned here, as they leave the path
+/// of packets in clear.
 #[cold]
 fn note<K: Family, const OUTPUT: bool>(
     context: &mut Context<'_>,

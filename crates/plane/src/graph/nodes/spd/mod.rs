@@ -19,7 +19,7 @@ use weir_table::classify::{Fields, NO_RULE};
 use super::acl::fragments::At;
 use super::stage::Stage;
 use super::{Context, esp, fields};
-use crate::graph::flags::{DECRYPTED, ENCAPSULATED};
+use crate::graph::flags::{DECRYPTED, ENCAPSULATED, TUNNELLED};
 use crate::graph::flow::Unlearned;
 use crate::root::NONE;
 use crate::root::family::Family;
@@ -114,7 +114,8 @@ fn group<K: Family, const OUTPUT: bool>(context: &mut Context<'_>, vector: &mut 
 #[inline(always)]
 fn is_beside<const OUTPUT: bool>(context: &Context<'_>, packet: &Packet) -> bool {
     match OUTPUT {
-        true => packet.state().contains(ENCAPSULATED),
+        // The outer packets of tunnels are as those of any host, until an SA protects them.
+        true => packet.state().contains(ENCAPSULATED) && !packet.state().contains(TUNNELLED),
         false => {
             packet.state().contains(DECRYPTED)
                 || esp::is_for_gateway(context.root, packet)

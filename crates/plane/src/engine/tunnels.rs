@@ -1,0 +1,41 @@
+//! Tunnels as people want to see them.
+
+use weir_base::clock::Time;
+
+use crate::compile::Map;
+use crate::model::Gateway;
+use crate::root::Root;
+use crate::root::tunnel::TunnelCounters;
+use crate::stats::{Traffic, TunnelStats};
+
+/// The tunnels, in the order of the configuration.
+pub(crate) fn rows(model: &Gateway, map: &Map, root: &Root, now: Time) -> Vec<TunnelStats> {
+    let row = |(interface, &number): (&crate::model::Interface, &u32)| {
+        let own = root.tunnels.of(number)?;
+        let sum = |of: &dyn Fn(&TunnelCounters) -> u64| own.counters.iter().map(of).sum::<u64>();
+        Some(TunnelStats {
+            name: interface.name.clone(),
+            carrier: own.wanted.carrier,
+            id: own.wanted.id,
+            port: own.wanted.port,
+            local: own.wanted.local,
+            remote: own.wanted.remote,
+            vrf: model.vrfs[usize::from(own.wanted.vrf.0)].name.clone(),
+            mtu: interface.mtu,
+            path_mtu: own.path.get(now),
+            outbound: Traffic {
+                packets: sum(&|own| own.outbound.packets.value()),
+                bytes: sum(&|own| own.outbound.bytes.value()),
+            },
+            inbound: Traffic {
+                packets: sum(&|own| own.inbound.packets.value()),
+                bytes: sum(&|own| own.inbound.bytes.value()),
+            },
+            refused: sum(&|own| own.refused.value()),
+            too_long: sum(&|own| own.too_long.value()),
+            lowered: sum(&|own| own.lowered.value()),
+            origin: model.origins.place(interface.origin).map_or_else(String::new, |place| place.to_string()),
+        })
+    };
+    model.interfaces.iter().zip(&map.interfaces).filter_map(row).collect()
+}

@@ -1,0 +1,182 @@
+//! `tunnel-decap`: packets of tunnels for the gateway become the packets inside, which come in by the interface of the tunnel.
+
+use weir_packet::checksum;
+use weir_packet::esp::ecn;
+use weir_packet::offload::{Checksum, Gso, Offload};
+use weir_packet::packet::{Packet, Shown, State};
+use weir_packet::parse::{ParseFlags, Parsed};
+use weir_packet::tunnel::{self, Carrier, Inner, Opened, Refused};
+use weir_packet::vector::{Indices, Vector};
+use weir_packet::wire::ethernet::ethertype;
+use weir_packet::wire::{ethernet, ipv4, ipv6, protocol, udp};
+
+use super::super::{Context, ethernet_input, ip_input};
+use super::arrival::{Arrival, arrival};
+use crate::graph::flow::Unlearned;
+use crate::graph::nesting::{self, MOST_NESTING};
+use crate::graph::record::Fate;
+use crate::node::Node;
+use crate::reason::Reason;
+use crate::root::tunnel::Tunnel;
+
+pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
+    for &place in frame.places() {
+        context.notes.forget(place, Unlearned::New);
+        let packet = &mut vector[place];
+        let root = context.root;
+        let (tunnel, at, opened) = match arrival(root, packet) {
+            Arrival::Of(tunnel, at, opened) => (tunnel, at, opened),
+            Arrival::Refused(refused) => {
+                context.next.refuse(packet, place, reason(refused));
+                continue;
+            }
+            Arrival::Unknown | Arrival::Other => {
+                context.next.refuse(packet, place, Reason::TunnelUnknown);
+                continue;
+            }
+        };
+        let octets = take_out(packet, tunnel, at, opened);
+        if context.recorder.is_on() {
+            context.record(packet, Fate::Tunnelled { interface: tunnel.interface, inbound: true });
+        }
+        let counters = &tunnel.counters[context.worker];
+        match octets {
+            Ok(octets) => {
+                counters.inbound.add(1, octets as u64);
+                enter(context, packet, place, tunnel);
+            }
+            Err(reason) => {
+                counters.refused.add(1);
+                context.next.refuse(packet, place, reason);
+            }
+        }
+    }
+}
+
+/// The reason to drop a packet that carries nothing.
+fn reason(refused: Refused) -> Reason {
+    match refused {
+        Refused::Malformed => Reason::TunnelMalformed,
+        Refused::Critical => Reason::TunnelOption,
+        Refused::Control => Reason::TunnelControl,
+    }
+}
+
+/// Cuts a packet to what it carries; returns its octets.
+#[inline(always)]
+fn take_out(packet: &mut Packet, tunnel: &Tunnel, at: usize, opened: Opened) -> Result<usize, Reason> {
+    if nesting::taken_off(packet) >= MOST_NESTING {
+        return Err(Reason::NestingLimit);
+    }
+    if tunnel.wanted.carrier.port().is_some() {
+        check_udp(packet, at)?;
+    }
+    let is_unknown = packet.offload().checksum == Checksum::Unknown;
+    if tunnel.wanted.carrier == Carrier::Gre
+        && is_unknown
+        && !tunnel::is_intact_gre(packet.data().get(at..).unwrap_or_default())
+    {
+        return Err(Reason::TunnelChecksum);
+    }
+    let outer = traffic_class(packet.l3()) & 3;
+    let offload = packet.offload();
+    if offload.checksum == Checksum::Partial && usize::from(offload.start) < at + opened.header {
+        // It is that of the outer UDP header, which goes; those inside are complete.
+        packet.set_offload(Offload { checksum: Checksum::Unknown, start: 0, offset: 0, ..offload });
+    }
+    // No frame begins so far behind its buffer.
+    packet.pull(at + opened.header).map_err(|_| Reason::TunnelMalformed)?;
+    if tunnel.wanted.ecn && outer != ecn::NOT_ECT {
+        let l3 = match opened.inner {
+            Inner::Ethernet => ethernet::LENGTH,
+            Inner::V4 | Inner::V6 => 0,
+        };
+        mark(packet, l3, outer)?;
+    }
+    Ok(packet.len())
+}
+
+/// Checks length and checksum of UDP. Over IPv6, 0 is no checksum either: both ends of a tunnel are known (RFC 6935, RFC 6936).
+#[inline(always)]
+fn check_udp(packet: &mut Packet, at: usize) -> Result<(), Reason> {
+    let l4 = at - udp::LENGTH;
+    let Some(&[_, _, _, _, a, b, c, d]) = packet.data().get(l4..).and_then(|header| header.first_chunk()) else {
+        return Err(Reason::TunnelMalformed);
+    };
+    let (length, sum) = (usize::from(u16::from_be_bytes([a, b])), u16::from_be_bytes([c, d]));
+    let offload = packet.offload();
+    // The length of what is still to be cut into segments is that of all, modulo 2^16 at most.
+    if offload.gso == Gso::None {
+        if length < udp::LENGTH || l4 + length > packet.len() {
+            return Err(Reason::TunnelMalformed);
+        }
+        packet.truncate(l4 + length);
+    }
+    if sum == 0 || offload.checksum != Checksum::Unknown {
+        return Ok(());
+    }
+    let datagram = packet.data().get(l4..).unwrap_or_default();
+    let pseudo = match packet.flags().contains(ParseFlags::IP4) {
+        true => ipv4::Header::new(packet.l3()).map(|own| {
+            // IP lets no datagram be longer.
+            checksum::pseudo_v4(own.source(), own.destination(), protocol::UDP, datagram.len() as u16)
+        }),
+        false => ipv6::Header::new(packet.l3())
+            .map(|own| checksum::pseudo_v6(own.source(), own.destination(), protocol::UDP, datagram.len() as u32)),
+    };
+    let is_valid = pseudo.is_ok_and(|pseudo| pseudo.bytes(datagram).is_valid());
+    if is_valid { Ok(()) } else { Err(Reason::TunnelChecksum) }
+}
+
+/// Joins the congestion marks of the outer header and of the inner one at `l3`.
+#[cold]
+fn mark(packet: &mut Packet, l3: usize, outer: u8) -> Result<(), Reason> {
+    let is_ip = l3 == 0
+        || packet
+            .data()
+            .get(ethernet::ETHERTYPE..l3)
+            .is_some_and(|kind| kind == ethertype::IPV4.to_be_bytes() || kind == ethertype::IPV6.to_be_bytes());
+    let Some(header) = packet.data_mut().get_mut(l3..).filter(|header| is_ip && !header.is_empty()) else {
+        return Ok(());
+    };
+    let inner = traffic_class(header) & 3;
+    let mark = ecn::decapsulate(inner, outer).ok_or(Reason::TunnelEcn)?;
+    if mark != inner {
+        ecn::write(header, mark);
+    }
+    Ok(())
+}
+
+/// The octet with DSCP and ECN of an IP header; 0 of anything else.
+#[inline(always)]
+fn traffic_class(header: &[u8]) -> u8 {
+    match header {
+        [first, second, ..] if first >> 4 == 4 => *second,
+        [first, second, ..] => first << 4 | second >> 4,
+        _ => 0,
+    }
+}
+
+/// Sends what was inside of a packet on as a packet of the tunnel's interface.
+#[inline(always)]
+fn enter(context: &mut Context<'_>, packet: &mut Packet, place: u8, tunnel: &Tunnel) {
+    packet.set_parsed(&Parsed { l3_length: packet.len() as u32, ..Parsed::default() });
+    // A checksum that is still to be completed is the inner packet's, and so are segments.
+    if packet.offload().checksum != Checksum::Partial {
+        packet.set_offload(Offload { checksum: Checksum::Unknown, ..packet.offload() });
+    }
+    packet.set_shown(Shown::EMPTY);
+    nesting::take_off(packet);
+    packet.set_state(State::EMPTY);
+    packet.set_interface(tunnel.interface);
+    if let Some(interface) = context.root.interfaces.get(tunnel.interface as usize) {
+        interface.counters[context.worker].rx.add(1, packet.len() as u64);
+    }
+    if !tunnel.wanted.carrier.is_ethernet() {
+        return context.next.push(Node::IpInput, place);
+    }
+    // What was decided about the packet around it is not about this one.
+    packet.set_resume(0);
+    let admitted = ethernet_input::admit_inner(context, packet);
+    ip_input::conclude(context, packet, place, admitted);
+}

@@ -1,0 +1,172 @@
+//! `tunnel-encap`: packets that leave by the interface of a tunnel become packets between its outer addresses, which go to the
+//! lookup. They have the link-layer header of the interface already, if it has some.
+
+use weir_packet::checksum;
+use weir_packet::offload::Offload;
+use weir_packet::packet::{Packet, Shown, State};
+use weir_packet::parse::{self, ParseFlags, Parsed};
+use weir_packet::tunnel::{self, Carrier, Inner, Marks};
+use weir_packet::vector::{Indices, Vector};
+use weir_packet::wire::{ipv4, ipv6};
+
+use super::super::stage::Stage;
+use super::super::{Context, lookup};
+use super::{path, pieces};
+use crate::graph::flags::{ENCAPSULATED, ORIGINATED, TUNNELLED};
+use crate::graph::flow::Unlearned;
+use crate::graph::nesting;
+use crate::graph::record::Fate;
+use crate::graph::session::Carried;
+use crate::model::{OuterDf, OuterDscp, OuterTtl};
+use crate::reason::Reason;
+use crate::root::NONE;
+use crate::root::tunnel::Tunnel;
+
+/// The first source port: IANA gives those from here on to nobody (RFC 6335, 6).
+const FIRST_PORT: u16 = 49_152;
+
+/// The TTL of an outer header around a frame that has none.
+const TTL: u8 = 64;
+
+/// Why a packet is not put into a tunnel now.
+pub(super) enum Stop {
+    Reason(Reason),
+    /// An error goes to its source.
+    Aloud(Reason),
+    /// It is cut first, into the segments that the kernel left uncut.
+    Segment,
+}
+
+impl From<Reason> for Stop {
+    fn from(reason: Reason) -> Stop {
+        Stop::Reason(reason)
+    }
+}
+
+pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
+    for &place in frame.places() {
+        context.notes.forget(place, Unlearned::New);
+        let packet = &mut vector[place];
+        // Pieces of a packet before this one go round again: this one must not overtake them.
+        if context.requeue.has_added() {
+            pieces::queue(context, packet, place);
+            continue;
+        }
+        match encapsulate(context, packet) {
+            Ok(()) => context.next.push(lookup::node(packet), place),
+            Err(Stop::Reason(reason)) => context.next.refuse(packet, place, reason),
+            Err(Stop::Aloud(reason)) => context.next.refuse_aloud(packet, place, reason),
+            Err(Stop::Segment) => pieces::segment(context, packet, place),
+        }
+    }
+}
+
+#[inline(always)]
+fn encapsulate(context: &mut Context<'_>, packet: &mut Packet) -> Result<(), Stop> {
+    let root = context.root;
+    let adjacency = root.adjacencies.get(packet.forwarding() as usize).ok_or(Reason::NoPort)?;
+    let tunnel = root.tunnels.of(adjacency.interface).ok_or(Reason::NoPort)?;
+    if packet.is_to_be_segmented() {
+        return Err(Stop::Segment);
+    }
+    let octets = packet.len();
+    let learned = tunnel.path.get(context.now).map_or(usize::MAX, usize::from);
+    let is_long = octets + tunnel.outer.length() > learned.min(root.ipsec.least_mtu as usize);
+    let fits = !is_long || path::check(context, packet, tunnel)?;
+    if !nesting::put_on(packet) {
+        return Err(Reason::TunnelLoop.into());
+    }
+    if context.recorder.is_on() {
+        context.record(packet, Fate::Tunnelled { interface: tunnel.interface, inbound: false });
+    }
+    // Its checksum is behind other headers from here on: no port could complete it.
+    checksum::complete(packet);
+    let (inner, marks) = marks(context, packet, tunnel, fits);
+    build(packet, tunnel, inner, &marks)?;
+    tunnel.counters[context.worker].outbound.add(1, octets as u64);
+    if let Some(interface) = root.interfaces.get(tunnel.interface as usize) {
+        interface.counters[context.worker].tx.add(1, octets as u64);
+    }
+    // What goes on is another packet than the one that its session and its translation are about.
+    Carried::clear(packet);
+    packet.set_translation(0);
+    packet.set_shown(Shown::EMPTY);
+    let originated = if packet.state().contains(ORIGINATED) { ORIGINATED } else { State::EMPTY };
+    packet.set_state(ENCAPSULATED);
+    packet.add_state(TUNNELLED);
+    packet.add_state(originated);
+    packet.set_mtu(0);
+    packet.set_resume(Stage::Lookup as u8);
+    let is_there = |own: &crate::root::Interface| own.vrf == tunnel.vrf;
+    if tunnel.home != NONE && !root.interfaces.get(packet.interface() as usize).is_some_and(is_there) {
+        packet.set_interface(tunnel.home);
+    }
+    Ok(())
+}
+
+/// The fields of the outer header. `fits`: the packet fits the path, so that it need not be fragmented.
+#[inline(always)]
+fn marks(context: &mut Context<'_>, packet: &Packet, tunnel: &Tunnel, fits: bool) -> (Inner, Marks) {
+    let wanted = &tunnel.wanted;
+    let flags = packet.flags();
+    let is_ip = flags.intersects(ParseFlags::IP4 | ParseFlags::IP6);
+    let (class, ttl, df, kind) = if flags.contains(ParseFlags::IP4)
+        && let Ok(header) = ipv4::Header::new(packet.l3())
+    {
+        (header.dscp() << 2 | header.ecn(), header.ttl(), header.dont_fragment(), Inner::V4)
+    } else if flags.contains(ParseFlags::IP6)
+        && let Ok(header) = ipv6::Header::new(packet.l3())
+    {
+        (header.traffic_class(), header.hop_limit(), true, Inner::V6)
+    } else {
+        (0, TTL, false, Inner::Ethernet)
+    };
+    let dscp = match wanted.dscp {
+        OuterDscp::Copy => class & !3,
+        OuterDscp::Fixed(dscp) => dscp << 2,
+    };
+    let dont_fragment = fits
+        && match wanted.df {
+            OuterDf::Copy => df,
+            OuterDf::Set => true,
+            OuterDf::Clear => false,
+        };
+    let ttl = match wanted.ttl {
+        OuterTtl::Copy => ttl.max(1),
+        OuterTtl::Fixed(ttl) => ttl,
+    };
+    // Packets that are not fragmented need no identification (RFC 6864, 4.1).
+    let identification = if dont_fragment || !tunnel.outer.is_v4() { 0 } else { context.random.next() as u16 };
+    let hash = if is_ip { parse::flow_hash(&packet.parsed(), packet.data(), context.seed) } else { tunnel.interface };
+    let marks = Marks {
+        traffic_class: dscp | if wanted.ecn { class & 3 } else { 0 },
+        ttl,
+        dont_fragment,
+        identification,
+        flow_label: hash & 0xf_ffff,
+        source_port: FIRST_PORT | (hash >> 16) as u16,
+    };
+    (if wanted.carrier.is_ethernet() { Inner::Ethernet } else { kind }, marks)
+}
+
+/// Puts the outer headers in front of a packet, and notes what it is now, as the parser would.
+#[inline(always)]
+fn build(packet: &mut Packet, tunnel: &Tunnel, inner: Inner, marks: &Marks) -> Result<(), Reason> {
+    let (octets, length, ip) = (packet.len(), tunnel.outer.length(), tunnel.outer.ip_length());
+    packet.push(length).map_err(|_| Reason::NoHeadroom)?;
+    tunnel.outer.write(packet.data_mut(), octets, inner, marks).ok_or(Reason::MtuExceeded)?;
+    let wanted = &tunnel.wanted;
+    let is_udp = wanted.carrier.port().is_some();
+    if wanted.carrier == Carrier::Gre && wanted.checksum {
+        tunnel::complete_gre(packet.data_mut().get_mut(ip..).unwrap_or_default());
+    }
+    if is_udp && !tunnel.outer.is_v4() && !wanted.zero_checksum {
+        tunnel::complete_udp(packet.data_mut());
+    }
+    let family = if tunnel.outer.is_v4() { ParseFlags::IP4 } else { ParseFlags::IP6 };
+    let flags = family | (ParseFlags::L4 | ParseFlags::L4_HEADER).when(is_udp);
+    let protocol = tunnel.outer.protocol(inner);
+    packet.set_parsed(&Parsed { l3: 0, l4: ip as u16, protocol, flags, l3_length: packet.len() as u32 });
+    packet.set_offload(Offload::default());
+    Ok(())
+}

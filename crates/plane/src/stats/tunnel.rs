@@ -1,0 +1,42 @@
+//! Tunnels, and their counters.
+
+use std::net::IpAddr;
+
+use weir_packet::tunnel::{Carrier, Id};
+
+use super::Traffic;
+
+/// A tunnel. Octets are those of inner packets, with the Ethernet header of frames.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TunnelStats {
+    /// The name of its interface.
+    pub name: String,
+    /// The protocol that carries inner packets.
+    pub carrier: Carrier,
+    /// Its identifier.
+    pub id: Id,
+    /// The UDP port; 0 without UDP.
+    pub port: u16,
+    /// The gateway's outer address.
+    pub local: IpAddr,
+    /// The outer address of the other end.
+    pub remote: IpAddr,
+    /// The routing domain of the outer addresses.
+    pub vrf: String,
+    /// The MTU of its interface, in octets.
+    pub mtu: u32,
+    /// The path MTU in octets, from reports; `None`: no report has come.
+    pub path_mtu: Option<u16>,
+    /// Put into the tunnel.
+    pub outbound: Traffic,
+    /// Taken out.
+    pub inbound: Traffic,
+    /// Dropped for what they are.
+    pub refused: u64,
+    /// Inner packets that did not fit the path.
+    pub too_long: u64,
+    /// Reports that lowered the path MTU.
+    pub lowered: u64,
+    /// Where it was declared.
+    pub origin: String,
+}

@@ -1,0 +1,314 @@
+//! Tunnels: their addresses and identifiers, the link that their packets leave by, and what it leaves of its MTU.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use weir_plane::model::{self, Addresses, InterfaceKind, Route, RouteTarget, Spd, SpdAction, Transport, VrfIndex};
+
+use super::super::declare::{Kind, tunnel::Tunnel};
+use super::super::diagnostic::{Code, Diagnostic};
+use super::super::source::{At, Span};
+use super::Resolver;
+use super::interfaces::LEAST_MTU_V6;
+
+/// The least MTU of an IPv4 link (RFC 791).
+const LEAST_MTU: u32 = 68;
+
+/// The path to the other end of a tunnel, by place in the model.
+#[derive(Clone, Copy)]
+struct Path {
+    /// The interface that packets leave by.
+    interface: usize,
+}
+
+impl<'a> Resolver<'a> {
+    /// Makes a tunnel of the model.
+    pub(super) fn tunnel(&mut self, declared: &'a Tunnel) -> Option<model::Tunnel> {
+        let (local, remote) = (declared.local.value, declared.remote.value);
+        if local.is_ipv4() != remote.is_ipv4() {
+            let message = "the outer addresses of a tunnel are of one family";
+            let found = Diagnostic::error(Code::FamilyMismatch, declared.remote.span, message);
+            self.report(found.related(declared.local.span, "the other address"));
+            return None;
+        }
+        if local == remote {
+            let message = format!("`remote` is {local}, the address of the gateway itself");
+            let found = Diagnostic::error(Code::InvalidValue, declared.remote.span, message);
+            self.report(found.related(declared.local.span, "`local`").help("name the address of the other end"));
+            return None;
+        }
+        let vrf = match &declared.vrf {
+            Some(vrf) => self.vrf(Some(vrf))?,
+            None => self.vrf_of_address(&declared.local),
+        };
+        let Tunnel { carrier, id, port, direct, checksum, zero_checksum, ttl, dscp, ecn, df, .. } = *declared;
+        Some(model::Tunnel {
+            carrier,
+            id,
+            port,
+            direct,
+            checksum,
+            zero_checksum,
+            vrf,
+            local,
+            remote,
+            ttl,
+            dscp,
+            ecn,
+            df,
+        })
+    }
+
+    /// The first VRF in which an address is declared as the gateway's; the first of all if none has it.
+    fn vrf_of_address(&mut self, local: &At<IpAddr>) -> VrfIndex {
+        let declared = self.declared;
+        let has = |at: &usize| declared.interfaces[*at].addresses.iter().any(|own| own.value.addr() == local.value);
+        let found = (0..declared.interfaces.len()).filter(has).filter_map(|at| self.vrf_of[at]).min();
+        if found.is_none() && !declared.lost_interfaces && !declared.interfaces.iter().any(|own| own.lost_addresses) {
+            let message = format!("{} is no address of an interface: no packets of the tunnel come in", local.value);
+            let found = Diagnostic::warning(Code::TunnelPath, local.span, message);
+            self.report(found.help("give an interface the address, or name one that an interface has"));
+        }
+        found.unwrap_or(VrfIndex(0))
+    }
+
+    /// Refuses tunnels whose packets are alike, and two carriers on one port; gives tunnels their MTUs, and warns of
+    /// tunnels that cannot work or that nothing protects.
+    pub(super) fn tunnels(
+        &mut self,
+        interfaces: &mut [model::Interface],
+        routes: &[Route],
+        spds: &[Spd],
+        sas: &[model::Sa],
+    ) {
+        let of = |interface: &model::Interface| match interface.kind {
+            InterfaceKind::Tunnel(tunnel) => Some(tunnel),
+            _ => None,
+        };
+        let tunnels: Vec<(usize, model::Tunnel)> =
+            interfaces.iter().enumerate().filter_map(|(index, own)| Some((index, of(own)?))).collect();
+        if tunnels.is_empty() {
+            return;
+        }
+        let spans = self.tunnel_spans(interfaces);
+        self.unique_tunnels(&tunnels, &spans);
+        let paths = paths(&tunnels, interfaces, routes);
+        for at in 0..tunnels.len() {
+            self.tunnel_path(at, &tunnels, &paths, interfaces, &spans);
+        }
+        for (at, (index, tunnel)) in tunnels.iter().enumerate() {
+            let Some(path) = paths[at] else { continue };
+            let taken = protection(tunnel, interfaces[path.interface].spd, spds, sas);
+            self.tunnel_mtu((*index, tunnel), path, taken.unwrap_or(0), interfaces, &spans);
+            if taken.is_none() && !spds.is_empty() {
+                let (name, out) = (&interfaces[*index].name, &interfaces[path.interface].name);
+                let message = format!("packets of the tunnel `{name}` leave by `{out}` in clear");
+                let found = Diagnostic::warning(Code::TunnelUnprotected, spans[index], message);
+                let (local, remote) = (tunnel.local, tunnel.remote);
+                let help = match interfaces[path.interface].spd {
+                    Some(spd) => format!(
+                        "no rule of `[spd.{}]` protects what goes from {local} to {remote}",
+                        spds[usize::from(spd.0)].name
+                    ),
+                    None => format!("give `{out}` an SPD that protects what goes from {local} to {remote}"),
+                };
+                self.report(found.help(help));
+            }
+        }
+    }
+
+    /// Where each tunnel of the model is declared, by index of its interface.
+    fn tunnel_spans(&self, interfaces: &[model::Interface]) -> HashMap<usize, Span> {
+        let span = |own: &model::Interface| {
+            let at = self.interfaces.get(own.name.as_str())?;
+            match &self.declared.interfaces[*at].kind {
+                Some(Kind::Tunnel(tunnel)) => Some(tunnel.span),
+                _ => None,
+            }
+        };
+        interfaces.iter().enumerate().filter_map(|(index, own)| Some((index, span(own)?))).collect()
+    }
+
+    fn unique_tunnels(&mut self, tunnels: &[(usize, model::Tunnel)], spans: &HashMap<usize, Span>) {
+        let mut first = HashMap::new();
+        let mut ports = HashMap::new();
+        for (index, own) in tunnels {
+            let key = (own.vrf, own.local, own.remote, own.carrier, own.port, own.id);
+            if let Some(&first) = first.get(&key) {
+                let what = match own.carrier.is_ethernet() {
+                    true => "`vni`",
+                    false if own.carrier == weir_packet::tunnel::Carrier::Gre => "`key`",
+                    false => "address",
+                };
+                let message = format!("packets of this {} tunnel are those of another one", own.carrier.name());
+                let found = Diagnostic::error(Code::DuplicateTunnel, spans[index], message);
+                self.report(found.related(first, "the other").help(format!("give one of them another {what}")));
+            } else {
+                first.insert(key, spans[index]);
+            }
+            if own.port == 0 {
+                continue;
+            }
+            let (carrier, first) = *ports.entry(own.port).or_insert((own.carrier, spans[index]));
+            if carrier != own.carrier {
+                let message = format!("port {} is that of {} tunnels", own.port, carrier.name());
+                let found = Diagnostic::error(Code::DuplicateTunnel, spans[index], message);
+                self.report(found.related(first, "here").help("give one of them another `port`"));
+            }
+        }
+    }
+
+    /// Warns of a tunnel whose other end no route leads to, or only a route into the tunnel itself.
+    fn tunnel_path(
+        &mut self,
+        at: usize,
+        tunnels: &[(usize, model::Tunnel)],
+        paths: &[Option<Path>],
+        interfaces: &[model::Interface],
+        spans: &HashMap<usize, Span>,
+    ) {
+        let (index, tunnel) = &tunnels[at];
+        let name = &interfaces[*index].name;
+        let warning = |message: String| Diagnostic::warning(Code::TunnelPath, spans[index], message);
+        let Some(first) = paths[at] else {
+            let message = format!("no route leads to {}, the other end of the tunnel `{name}`", tunnel.remote);
+            return self.report(warning(message).help("declare a route to it"));
+        };
+        let mut path = first;
+        // A loop has come back after as many steps as there are tunnels.
+        for _ in 0..tunnels.len() {
+            if path.interface == *index {
+                let message = format!("the route to {} leads into the tunnel `{name}` itself", tunnel.remote);
+                return self.report(warning(message).help("declare a more specific route to it"));
+            }
+            let next = tunnels.iter().position(|own| own.0 == path.interface).and_then(|at| paths[at]);
+            let Some(next) = next else { return };
+            path = next;
+        }
+    }
+
+    /// Gives a tunnel the MTU that is left, or checks the one that is declared.
+    fn tunnel_mtu(
+        &mut self,
+        (index, tunnel): (usize, &model::Tunnel),
+        path: Path,
+        taken: u32,
+        interfaces: &mut [model::Interface],
+        spans: &HashMap<usize, Span>,
+    ) {
+        let (outside, out) = (interfaces[path.interface].mtu, interfaces[path.interface].name.clone());
+        let left = outside.saturating_sub(tunnel.overhead() + taken);
+        let own = &mut interfaces[index];
+        let declared = self.interfaces.get(own.name.as_str()).and_then(|at| self.declared.interfaces[*at].mtu);
+        let least = if own.addresses.iter().any(|own| own.net.addr().is_ipv6()) { LEAST_MTU_V6 } else { LEAST_MTU };
+        let headers = match taken {
+            0 => format!("{} octets of headers", tunnel.overhead()),
+            _ => format!("{} octets of headers and {taken} of ESP", tunnel.overhead()),
+        };
+        match declared {
+            Some(declared) if declared.value > left && path.interface != index => {
+                let message = format!(
+                    "an MTU of {} does not fit: `{out}` carries {outside}, and {headers} leave {left}",
+                    declared.value
+                );
+                let found = Diagnostic::warning(Code::Mtu, declared.span, message);
+                self.report(found.help("outer packets that do not fit are fragmented, or dropped if they must not be"));
+            }
+            Some(_) => {}
+            None => own.mtu = left.max(least),
+        }
+        if declared.is_none() && left < least && path.interface != index {
+            let name = &own.name;
+            let message =
+                format!("`{name}` needs an MTU of {least}: `{out}` carries {outside}, and {headers} leave {left}");
+            let found = Diagnostic::warning(Code::Mtu, spans[&index], message);
+            self.report(found.help("outer packets are fragmented"));
+        }
+    }
+}
+
+/// Finds the path to the other end of each tunnel: the connected prefix or the route of the longest prefix, and of several paths the
+/// one of the least MTU. One walk over the routes serves all tunnels.
+fn paths(tunnels: &[(usize, model::Tunnel)], interfaces: &[model::Interface], routes: &[Route]) -> Vec<Option<Path>> {
+    let mut ends: Vec<(IpAddr, usize)> = tunnels.iter().enumerate().map(|(at, own)| (own.1.remote, at)).collect();
+    ends.sort_unstable();
+    let mut paths: Vec<Option<Path>> = vec![None; tunnels.len()];
+    let mut known: Vec<Option<(u8, u32)>> = vec![None; tunnels.len()];
+    let mut add = |vrf: VrfIndex, prefix: IpNet, metric: u32, interface: Option<usize>| {
+        let from = ends.partition_point(|end| end.0 < prefix.network());
+        for &(end, at) in &ends[from..] {
+            if !prefix.contains(&end) {
+                break;
+            }
+            let length = prefix.prefix_len();
+            let better = known[at].is_none_or(|(other, also)| (length, also) > (other, metric));
+            if tunnels[at].1.vrf == vrf && better {
+                known[at] = Some((length, metric));
+                paths[at] = interface.map(|interface| Path { interface });
+            }
+        }
+    };
+    for (index, interface) in interfaces.iter().enumerate() {
+        for own in &interface.addresses {
+            add(interface.vrf, own.net.trunc(), 0, Some(index));
+        }
+    }
+    for route in routes {
+        let interface = match &route.target {
+            RouteTarget::Via(hops) => {
+                hops.iter().map(|hop| hop.interface.0 as usize).min_by_key(|&index| interfaces[index].mtu)
+            }
+            RouteTarget::Blackhole | RouteTarget::Unreachable | RouteTarget::Local => None,
+        };
+        // A connected prefix is stronger than a route for the same prefix.
+        add(route.vrf, route.prefix, route.metric.saturating_add(1), interface);
+    }
+    paths
+}
+
+/// Octets that ESP adds to packets of a tunnel; `None`: they leave in clear. The first rule of the SPD decides that matches packets
+/// between the outer addresses, whatever their ports.
+fn protection(tunnel: &model::Tunnel, spd: Option<model::SpdIndex>, spds: &[Spd], sas: &[model::Sa]) -> Option<u32> {
+    use weir_packet::tunnel::Carrier;
+    let spd = spds.get(usize::from(spd?.0))?;
+    let holds = |addresses: &Addresses, own: IpAddr| match addresses {
+        Addresses::Any => true,
+        Addresses::Net(net) => net.contains(&own),
+        Addresses::Range(first, last) => first.is_ipv4() == own.is_ipv4() && (*first..=*last).contains(&own),
+        // What a group has is decided when packets come.
+        Addresses::Group(_) => true,
+    };
+    let number = match tunnel.carrier {
+        Carrier::Gre => weir_packet::wire::protocol::GRE,
+        Carrier::Ip => weir_packet::wire::protocol::IPIP,
+        _ => weir_packet::wire::protocol::UDP,
+    };
+    let is_of = |transport: &Transport| match transport {
+        Transport::Any => true,
+        Transport::Protocol(own) | Transport::Ports { protocol: own, .. } => *own == number,
+        Transport::Icmp { .. } => false,
+    };
+    let matches = |place: &u32| {
+        let rule = &spd.rules[*place as usize];
+        holds(&rule.matches.from, tunnel.local)
+            && holds(&rule.matches.to, tunnel.remote)
+            && is_of(&rule.matches.transport)
+            && rule.matches.family.is_none_or(|family| (family == model::IpFamily::V4) == tunnel.local.is_ipv4())
+            && !rule.is_opaque()
+    };
+    let place = spd.order().into_iter().find(matches)?;
+    let SpdAction::Protect(sa) = spd.rules[place as usize].action else { return None };
+    let sa = sas.get(sa.0 as usize)?;
+    let layout =
+        weir_packet::esp::Layout::new(sa.algorithm.iv_octets(), sa.algorithm.icv_octets(), sa.algorithm.block_octets());
+    let udp = if sa.encapsulation.is_some() { weir_packet::wire::udp::LENGTH } else { 0 };
+    let ip = match (sa.mode, sa.local.is_ipv4()) {
+        (model::SaMode::Transport, _) => 0,
+        (_, true) => weir_packet::wire::ipv4::LENGTH,
+        (_, false) => weir_packet::wire::ipv6::LENGTH,
+    };
+    // With the most padding that any length has.
+    let most = (0..64).map(|octets| layout.sealed(octets) - octets).max().unwrap_or(0);
+    Some((ip + udp + most) as u32)
+}
