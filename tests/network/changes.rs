@@ -13,8 +13,8 @@ use crate::lab::{Lab, Line, LineOptions, Sender, Sink, StreamSpec, Weir, echo, w
 
 /// The time between two changes.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Changes between two reloads.
-const RELOAD: u64 = 100;
+/// Changes between two reloads: a multiple of six, so that a rule that went in also goes out.
+const RELOAD: u64 = 102;
 /// Datagrams per second, over all flows.
 const RATE: u32 = 5000;
 /// On a busy machine, rings of the kernel may overflow each time: then a try proves nothing.
@@ -55,8 +55,8 @@ fn change(weir: &Weir, config: &str, number: u64) {
     };
     match number % 6 {
         _ if number % RELOAD == RELOAD - 1 => weir.reload(&(config.to_owned() + &route)),
-        0 => done(&["acl", "insert", "from-left", "deny udp from 10.1.0.2 to any port 7"]),
-        1 => done(&["acl", "insert", "to-left", "permit udp from 10.98.0.0/16 to any no-flow"]),
+        0 => done(&["acl", "insert", "from-left", "deny udp from 10.1.0.2 to any port 7", "--at", "1"]),
+        1 => done(&["acl", "insert", "to-left", "permit udp from 10.98.0.0/16 to any no-flow", "--at", "1"]),
         2 => done(&["acl", "group", "others", "10.97.0.0/16", "10.99.0.0/16"]),
         3 => done(&["acl", "delete", "from-left", "--at", "1"]),
         4 => done(&["acl", "delete", "to-left", "--at", "1"]),

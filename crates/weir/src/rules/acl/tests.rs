@@ -241,11 +241,11 @@ fn what_is_wrong_is_named_with_its_place() {
         ),
         (
             "permit+reflect tcp from any to any tcp-flags rst/rst",
-            "column 1: `permit+reflect` has no meaning for RST: a reset opens no session",
+            "column 1: `permit+reflect` has no meaning for RST: a reset opens no session (write `permit`, and a rule for the other direction)",
         ),
         (
             "permit+reflect tcp from any to any tcp-flags syn,fin/syn,fin",
-            "column 1: `permit+reflect` has no meaning for SYN together with FIN: such a packet opens no session",
+            "column 1: `permit+reflect` has no meaning for SYN together with FIN: such a packet opens no session (write `permit`, and a rule for the other direction)",
         ),
         (
             "permit ip from any to any limit 1000",
