@@ -1049,7 +1049,7 @@ fn live_edits_apply_to_a_changed_file() {
     assert!(gateway.refused(1, &["acl", "remove", "block"]).contains("interface in uses it"));
     gateway.wait_for(|gateway| {
         let rules = gateway.json(&["show", "acl", "block", "--json"]);
-        rules["rules"][0]["hits"]["packets"].as_u64().is_some_and(|packets| packets > 0)
+        rules["rules"][0]["packets"].as_u64().is_some_and(|packets| packets > 0)
     });
     gateway.folder.output(&["reload"]);
     let changes = gateway.ok(&["show", "changes"]);
