@@ -95,7 +95,7 @@ impl Id {
     }
 }
 
-/// What an inner packet begins with.
+/// The first header of an inner packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Inner {
     /// A header of Ethernet.

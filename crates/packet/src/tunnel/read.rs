@@ -1,4 +1,4 @@
-//! What a packet of a tunnel carries.
+//! Reading of packets of tunnels: the identifier, and where the inner packet begins.
 
 use super::{Carrier, Id, Inner};
 use crate::checksum;
@@ -12,7 +12,7 @@ pub struct Opened {
     pub id: Id,
     /// Octets in front of the inner packet.
     pub header: usize,
-    /// What the inner packet begins with.
+    /// The first header of the inner packet.
     pub inner: Inner,
 }
 

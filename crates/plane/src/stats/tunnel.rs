@@ -25,7 +25,7 @@ pub struct TunnelStats {
     pub vrf: String,
     /// The MTU of its interface, in octets.
     pub mtu: u32,
-    /// The largest outer packet in octets that reports have told of; `None`: none has.
+    /// The path MTU in octets, from reports; `None`: no report has come.
     pub path_mtu: Option<u16>,
     /// Put into the tunnel.
     pub outbound: Traffic,

@@ -38,7 +38,7 @@ pub struct Tunnel {
     pub vrf: String,
     /// The MTU of its interface, in octets.
     pub mtu: u32,
-    /// The largest outer packet in octets that reports have told of.
+    /// The path MTU in octets, from reports.
     pub path_mtu: Option<u16>,
     /// Packets put into the tunnel.
     pub out_packets: u64,

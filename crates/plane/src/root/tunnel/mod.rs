@@ -42,11 +42,11 @@ pub struct Tunnel {
     pub interface: u32,
     /// The number of the routing domain of the outer addresses.
     pub vrf: u16,
-    /// What it is to be.
+    /// The tunnel of the model.
     pub wanted: model::Tunnel,
     /// The number of an interface in the routing domain of the outer addresses; [`NONE`](crate::root::NONE) without one.
     pub home: u32,
-    /// What was learned of its path.
+    /// The path MTU that was learned.
     pub path: Arc<PathMtu>,
     /// Its counters, by worker.
     pub counters: Arc<[TunnelCounters]>,

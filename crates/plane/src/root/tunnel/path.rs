@@ -1,4 +1,4 @@
-//! The path MTU of a tunnel, as far as reports about its packets tell (RFC 1191, RFC 8201). What was learned is forgotten after ten
+//! The path MTU of a tunnel, by reports about its packets (RFC 1191, RFC 8201). A learned MTU is forgotten after ten
 //! minutes, as the path may carry more by then.
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -10,7 +10,7 @@ use weir_packet::tunnel::{Carrier, Id};
 
 use crate::root::NONE;
 
-/// What packets of a tunnel are found by.
+/// The key by which the tunnel of a packet is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key {
     /// The number of the routing domain of the outer addresses.

@@ -73,8 +73,8 @@ impl<'a> Resolver<'a> {
         found.unwrap_or(VrfIndex(0))
     }
 
-    /// Refuses tunnels that packets cannot tell from one another, and two carriers on one port; gives tunnels their MTUs, and warns of
-    /// those that cannot work or that nothing protects.
+    /// Refuses tunnels whose packets are alike, and two carriers on one port; gives tunnels their MTUs, and warns of
+    /// tunnels that cannot work or that nothing protects.
     pub(super) fn tunnels(
         &mut self,
         interfaces: &mut [model::Interface],

@@ -120,7 +120,7 @@ pub(super) fn sent<'a>(root: &'a Root, packet: &Packet, parsed: &Parsed) -> Opti
         }
         number => (Carrier::of_protocol(number)?, 0, l4),
     };
-    // The inner packet may be cut off, but not the header in front of it: one octet of it tells its version.
+    // The inner packet may be cut off, but not the header in front of it: its first octet has its version.
     let opened = tunnel::read(carrier, parsed.protocol, frame.get(at..)?).ok()?;
     let header = frame.get(l3..)?;
     let ends = match parsed.flags.contains(ParseFlags::IP4) {

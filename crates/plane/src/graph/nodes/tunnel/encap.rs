@@ -22,7 +22,7 @@ use crate::reason::Reason;
 use crate::root::NONE;
 use crate::root::tunnel::Tunnel;
 
-/// The first source port that is drawn from: those that IANA gives to nobody (RFC 6335, 6).
+/// The first source port: IANA gives those from here on to nobody (RFC 6335, 6).
 const FIRST_PORT: u16 = 49_152;
 
 /// The TTL of an outer header around a frame that has none.

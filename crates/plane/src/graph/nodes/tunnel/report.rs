@@ -29,7 +29,7 @@ pub(in super::super) fn learn(context: &mut Context<'_>, packet: &Packet) -> boo
     let Some(tunnel) = sent(context.root, packet, &quoted) else { return false };
     let Some(&[_, _, _, _, a, b, c, d]) = packet.l4_header::<8>() else { return false };
     let mtu = if v4 { u32::from(u16::from_be_bytes([c, d])) } else { u32::from_be_bytes([a, b, c, d]) };
-    // Routers of before RFC 1191 say nothing: the packet's own length tells how much did not fit.
+    // Routers of before RFC 1191 give no MTU: their errors lower nothing.
     if mtu != 0 {
         path::lower(context, tunnel, mtu as usize);
     }
