@@ -1,4 +1,4 @@
-//! An outbound SA that several workers share: a worker whose numbers would be too far above those that another has not sent yet puts
+//! An outbound SA that several workers share: a worker whose numbers would be too far above unsent ones of another puts
 //! its packets aside, and loses and reorders none.
 
 mod kit;
