@@ -8,7 +8,8 @@ import signal
 import subprocess
 import time
 
-from packet import wire
+from case import Case, rows
+from packet import udp, wire
 from random_nat import RandomCase
 
 IN_USE = ("10.0.0.5", "10.0.0.6", "10.0.0.7", "10.0.0.8", "10.0.0.9", "10.0.0.77")
@@ -86,14 +87,12 @@ class Gateway:
         except Exception:  # while the port writes it
             return []
 
-    def settle(self, want, seconds):
-        """Waits until as many packets have left as are wanted, or none leave any more."""
-        end, last = time.time() + seconds, -1
+    def settle(self, want, seconds, count=len):
+        """Waits until as many packets have left as are wanted."""
+        end = time.time() + seconds
         while time.time() < end and self.process.poll() is None:
-            now = {n: len(self.output(n)) for n in self.inputs}
-            if now == want:
+            if {n: count(self.output(n)) for n in self.inputs} == want:
                 return
-            last = now if now != last else last
             time.sleep(0.1)
 
 
@@ -181,6 +180,95 @@ class Fixed(RandomCase):
             yield f"dropped {got_drops}, {drops} expected"
 
 
+class Changes(Case):
+    """Rules change under traffic. Each round of packets has what has to leave; commands run in front of it."""
+
+    def __init__(self, name, rules, **k):
+        super().__init__(name, rules, own=["198.51.100.50/32", "198.51.100.51/32", "198.51.100.81/32"], **k)
+        self.rounds = []
+
+    def round(self, steps, *commands):
+        """Adds a round: commands (arguments of weir, or rules for a reload, each with a text that the answer has to contain),
+        then packets (interface, packet, interface or None, packet)."""
+        self.rounds.append((commands, steps))
+        self.steps += steps
+
+    def run(self, weir, folder):
+        rules = self.rules
+        for seconds in (4, 15):  # a worker that slept longer than the pauses takes replies before what they answer
+            self.rules = rules
+            faults = self.once(weir, folder, seconds)
+            if not faults:
+                break
+        return faults
+
+    def once(self, weir, folder, seconds):
+        self.write(folder)
+        macs = {"lan": 1, "dmz": 2, "wan": 3, "wan2": 4}
+        first = wire.udp("10.0.0.5", "10.1.0.5", 1, 1, b"first")
+        inputs = {n: [(0, wire.frame(first, bytes([2, 0, 0, 0, 0, 99])))] for n in macs}
+        for r, (_, steps) in enumerate(self.rounds):
+            for n, (entry, p, _, _) in enumerate(steps):
+                inputs[entry].append((1_000_000_000 + r * seconds * 10**9 + n * seconds * 10_000_000,
+                                      wire.frame(p.octets(), bytes([2, 0, 0, 0, 0, macs[entry]]))))
+        for n, packets in inputs.items():
+            wire.write_pcap(os.path.join(folder, f"{n}-in.pcap"), packets)
+        g = Gateway(weir, folder, self.config(), inputs)
+        g.start()
+        try:
+            return list(self.judge(g, seconds * 2))
+        finally:
+            g.stop()
+
+    def judge(self, g, seconds):
+        want = {n: [] for n in g.inputs}
+        for r, (commands, steps) in enumerate(self.rounds, 1):
+            for words, answer in commands:
+                if isinstance(words, list):
+                    old, self.rules = rows(self.rules), words
+                    g.text = g.text.replace(old, rows(words))
+                    g.write(g.text)
+                    words = ("reload",)
+                code, text = g.ask(*words)
+                if code or answer not in text:
+                    yield f"in front of round {r}: weir {' '.join(words)} ended with {code}: {text[:600]!r}, and {answer!r} expected"
+            for _, p, out, q in steps:
+                if out is not None:
+                    want[out].append(q.replace(ttl=q.ttl - 1).octets())
+            g.settle({n: len(w) for n, w in want.items()}, seconds, lambda packets: sum(b"keep" in d for d in packets))
+            for n in want:  # answers of the gateway itself, which are ICMP errors or resets from its own address, do not count
+                got = [d for d in g.output(n) if d in want[n] or b"keep" in d]
+                if got != want[n]:
+                    yield f"round {r}: {len(got)} packets left by {n}: {[d[:40].hex() for d in got[-3:]]} instead of {[d[:40].hex() for d in want[n][-3:]]}"
+                    return
+
+
+def changes():
+    """A reload, live rules and `weir clear nat` end the translations that they concern, and no others."""
+    c = Changes("live-changes", ["source udp from 10.0.0.5 to any as 198.51.100.50 preserve", "source udp from any to any as interface preserve"])
+
+    def out(host, source, port):
+        return "lan", udp(host, "8.8.8.8", port, 53, b"keep"), "wan", udp(source, "8.8.8.8", port, 53, b"keep")
+
+    def back(host, source, port):
+        return "wan", udp("8.8.8.8", source, 53, port, b"keep"), "lan", udp("8.8.8.8", host, 53, port, b"keep")
+
+    def lost(source, port):
+        return "wan", udp("8.8.8.8", source, 53, port, b"lost"), None, None
+    five, six, seven = "10.0.0.5", "10.0.0.6", "10.0.0.7"
+    a, b, own, other = "198.51.100.50", "198.51.100.51", "198.51.100.1", "198.51.100.81"
+    c.round([out(five, a, 5005), back(five, a, 5005), out(six, own, 5006), back(six, own, 5006), out(seven, own, 5007), back(seven, own, 5007)])
+    changed = ["source udp from 10.0.0.5 to any as 198.51.100.51 preserve", c.rules[1]]
+    c.round([back(six, own, 5006), lost(a, 5005), out(five, b, 5005), back(five, b, 5005), back(seven, own, 5007)], (changed, "1 translation"))
+    c.round([back(seven, own, 5007), out(six, other, 5006), back(six, other, 5006), lost(own, 5006), back(five, b, 5005)],
+            (("nat", "insert", "edge", "--at", "1", "source udp from 10.0.0.6 to any as 198.51.100.81 preserve"), ""))
+    c.round([out(six, own, 5006), back(seven, own, 5007), lost(other, 5006), back(six, own, 5006)], (("nat", "delete", "edge", "--at", "1"), ""))
+    c.round([lost(own, 5007), back(six, own, 5006), back(five, b, 5005), out(seven, own, 5007)],
+            (("clear", "nat", "udp", "from", "10.0.0.7", "to", "any"), "1"))
+    return c
+
+
 def cases():
+    yield changes
     for seed in range(1, 5):
         yield lambda seed=seed: Fixed(seed)

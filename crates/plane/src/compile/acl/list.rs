@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::dropped::{Lost, LostEdits, default_opens, opens};
+use super::dropped::{Lost, LostEdits, LostRule, RuleLost, default_opens, opens};
 use super::order::{Entry, Order, Said, Text};
 use crate::compile::boxes::count;
 use crate::compile::map::Map;
@@ -56,6 +56,12 @@ impl List {
         let Some(default) = default.filter(|default| *default != self.default) else { return self };
         let default_said = (default != self.declared.default).then(|| said.clone());
         List { default, default_said, ..self }
+    }
+
+    /// Reports that an added rule has lost something.
+    pub(super) fn lost_rule(&self, entry: &Entry, lost: RuleLost) -> LostRule {
+        let rule = self.rule(entry).clone();
+        LostRule { number: Some(entry.number), protects: !opens(rule.action), rule, lost }
     }
 
     /// Reports that all its edits ended.

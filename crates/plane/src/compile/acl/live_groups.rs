@@ -28,7 +28,12 @@ impl Store {
             return Err(AclError::NoSuchGroup { group: name.to_string() });
         }
         let mut changed = self.live_groups.changed.clone();
-        changed.insert(Arc::clone(&name), (members, said.clone()));
+        if AclMembers::declared(&input.gateway.groups, &name).as_ref() == Some(&members) {
+            // It takes the edits of the group back.
+            changed.remove(&name);
+        } else {
+            changed.insert(Arc::clone(&name), (members, said.clone()));
+        }
         let live =
             Live::new(&changed, &input.gateway.groups, input.means().limit).map_err(|wrong| wrong.error(input))?;
         self.follow_group(input, &name, live)

@@ -13,7 +13,6 @@ use super::groups;
 use super::list::{List, table, width};
 use super::nested::{AclMembers, Changed, Live, reach};
 use super::order::{Entry, Order, Own, Text};
-use super::rebased::lost_rule;
 use super::resolve::All;
 use crate::compile::boxes::count;
 use crate::model::{AclList, AclRule, Groups, InterfaceIndex, Interfaces};
@@ -80,7 +79,7 @@ impl Carry<'_> {
                 None => {
                     let (rule, gone) = self.live(list.rule(entry));
                     if let Some(gone) = gone {
-                        lost.push(lost_rule(list, entry, gone));
+                        lost.push(list.lost_rule(entry, gone));
                     }
                     let Some(rule) = rule else { continue };
                     rule

@@ -71,7 +71,7 @@ impl Carry<'_> {
                 Slot::Added(item, anchor) => {
                     let (entry, rule) = (had[item], list.rule(had[item]));
                     let (rule, gone) = self.live(rule);
-                    lost.extend(gone.map(|gone| lost_rule(list, entry, gone)));
+                    lost.extend(gone.map(|gone| list.lost_rule(entry, gone)));
                     let (Some(rule), Text::Own(own)) = (rule, &entry.text) else { continue };
                     let (width, said) = (width(&rule), own.said.clone());
                     let text = Text::Own(Arc::new(Own { rule, declared: None, said, anchor }));
@@ -112,7 +112,7 @@ impl Carry<'_> {
             Why::Passed(item) => RuleLost::Passed(Box::new(list.rule(had[item]).clone())),
         };
         match edit {
-            Edit::Added(item) => lost_rule(list, had[item], lost),
+            Edit::Added(item) => list.lost_rule(had[item], lost),
             Edit::Removed(index) => {
                 let rule = list.declared.rules[index as usize].clone();
                 LostRule { number: None, protects: opens(rule.action), rule, lost }
@@ -165,12 +165,6 @@ fn bounds(addresses: &Addresses) -> Option<(IpAddr, IpAddr)> {
         Addresses::Net(net) => Some((net.network(), net.broadcast())),
         Addresses::Range(first, last) => Some((*first, *last)),
     }
-}
-
-/// An added rule that has lost something.
-pub(super) fn lost_rule(list: &List, entry: &Entry, lost: RuleLost) -> LostRule {
-    let rule = list.rule(entry).clone();
-    LostRule { number: Some(entry.number), protects: !opens(rule.action), rule, lost }
 }
 
 /// The rules of a declaration that a list does not have, with who removed each.
