@@ -491,6 +491,6 @@ fn packets_count_at_the_interface_of_the_tunnel() {
     east.put("wan", &frame);
     let row = |harness: &Harness| harness.tunnels().remove(0);
     let (sent, got) = (row(&west.harness), row(&east.harness));
-    assert_eq!((sent.name.as_str(), sent.outbound.packets, sent.outbound.bytes), ("tun", 1, 200));
-    assert_eq!((got.inbound.packets, got.inbound.bytes, got.refused), (1, 200, 0));
+    assert_eq!((sent.name.as_str(), sent.out_packets, sent.out_bytes), ("tun", 1, 200));
+    assert_eq!((got.in_packets, got.in_bytes, got.refused), (1, 200, 0));
 }

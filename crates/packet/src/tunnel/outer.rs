@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::{Carrier, Id, Inner};
+use super::kind::{Carrier, Id, Inner};
 use crate::checksum;
 use crate::wire::ethernet::ethertype;
 use crate::wire::{geneve, gre, gue, ipv4, ipv6, protocol, udp, vxlan};
@@ -258,7 +258,7 @@ pub fn complete_udp(packet: &mut [u8]) {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{is_intact_gre, read};
+    use super::super::read::{is_intact_gre, read};
     use super::*;
     use crate::parse::{self, ParseFlags};
 

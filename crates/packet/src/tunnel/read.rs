@@ -1,6 +1,6 @@
 //! Reading of packets of tunnels: the identifier, and where the inner packet begins.
 
-use super::{Carrier, Id, Inner};
+use super::kind::{Carrier, Id, Inner};
 use crate::checksum;
 use crate::wire::ethernet::ethertype;
 use crate::wire::{geneve, gre, gue, protocol, vxlan};

@@ -6,7 +6,7 @@ use crate::compile::Map;
 use crate::model::Gateway;
 use crate::root::Root;
 use crate::root::tunnel::TunnelCounters;
-use crate::stats::{Traffic, TunnelStats};
+use crate::stats::TunnelStats;
 
 /// The tunnels, in the order of the configuration.
 pub(crate) fn rows(model: &Gateway, map: &Map, root: &Root, now: Time) -> Vec<TunnelStats> {
@@ -23,14 +23,10 @@ pub(crate) fn rows(model: &Gateway, map: &Map, root: &Root, now: Time) -> Vec<Tu
             vrf: model.vrfs[usize::from(own.wanted.vrf.0)].name.clone(),
             mtu: interface.mtu,
             path_mtu: own.path.get(now),
-            outbound: Traffic {
-                packets: sum(&|own| own.outbound.packets.value()),
-                bytes: sum(&|own| own.outbound.bytes.value()),
-            },
-            inbound: Traffic {
-                packets: sum(&|own| own.inbound.packets.value()),
-                bytes: sum(&|own| own.inbound.bytes.value()),
-            },
+            out_packets: sum(&|own| own.outbound.packets.value()),
+            out_bytes: sum(&|own| own.outbound.bytes.value()),
+            in_packets: sum(&|own| own.inbound.packets.value()),
+            in_bytes: sum(&|own| own.inbound.bytes.value()),
             refused: sum(&|own| own.refused.value()),
             too_long: sum(&|own| own.too_long.value()),
             lowered: sum(&|own| own.lowered.value()),

@@ -4,8 +4,6 @@ use std::net::IpAddr;
 
 use weir_packet::tunnel::{Carrier, Id};
 
-use super::Traffic;
-
 /// A tunnel. Octets are those of inner packets, with the Ethernet header of frames.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TunnelStats {
@@ -27,10 +25,14 @@ pub struct TunnelStats {
     pub mtu: u32,
     /// The path MTU in octets, from reports; `None`: no report has come.
     pub path_mtu: Option<u16>,
-    /// Put into the tunnel.
-    pub outbound: Traffic,
-    /// Taken out.
-    pub inbound: Traffic,
+    /// Packets put into the tunnel.
+    pub out_packets: u64,
+    /// Their octets.
+    pub out_bytes: u64,
+    /// Packets taken out.
+    pub in_packets: u64,
+    /// Their octets.
+    pub in_bytes: u64,
     /// Dropped for what they are.
     pub refused: u64,
     /// Inner packets that did not fit the path.

@@ -151,7 +151,6 @@ pub(crate) fn sas() -> Vec<SaStats> {
 
 /// A tunnel that has refused packets.
 pub(crate) fn tunnels() -> Vec<TunnelStats> {
-    let traffic = |packets: u64| Traffic { packets, bytes: packets * 100 };
     vec![TunnelStats {
         name: "vx".to_owned(),
         carrier: weir_packet::tunnel::Carrier::Vxlan,
@@ -162,8 +161,10 @@ pub(crate) fn tunnels() -> Vec<TunnelStats> {
         vrf: "default".to_owned(),
         mtu: 1450,
         path_mtu: Some(1400),
-        outbound: traffic(900),
-        inbound: traffic(800),
+        out_packets: 900,
+        out_bytes: 90_000,
+        in_packets: 800,
+        in_bytes: 80_000,
         refused: 3,
         too_long: 2,
         lowered: 1,

@@ -11,6 +11,7 @@ use weir_packet::wire::{ipv4, ipv6};
 
 use super::super::stage::Stage;
 use super::super::{Context, lookup};
+use super::stop::Stop;
 use super::{path, pieces};
 use crate::graph::flags::{ENCAPSULATED, ORIGINATED, TUNNELLED};
 use crate::graph::flow::Unlearned;
@@ -27,21 +28,6 @@ const FIRST_PORT: u16 = 49_152;
 
 /// The TTL of an outer header around a frame that has none.
 const TTL: u8 = 64;
-
-/// Why a packet is not put into a tunnel now.
-pub(super) enum Stop {
-    Reason(Reason),
-    /// An error goes to its source.
-    Aloud(Reason),
-    /// It is cut first, into the segments that the kernel left uncut.
-    Segment,
-}
-
-impl From<Reason> for Stop {
-    fn from(reason: Reason) -> Stop {
-        Stop::Reason(reason)
-    }
-}
 
 pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     for &place in frame.places() {

@@ -7,6 +7,7 @@ mod encap;
 mod path;
 mod pieces;
 mod report;
+mod stop;
 
 pub(super) use arrival::{Arrival, arrival, owner_hash, takes_segments};
 pub(super) use decap::run as decap;

@@ -10,7 +10,7 @@ use weir_packet::wire::{ethernet, ipv4, ipv6};
 
 use super::super::Context;
 use super::arrival::sent;
-use super::encap::Stop;
+use super::stop::Stop;
 use crate::graph::flags::{ENCAPSULATED, ORIGINATED};
 use crate::reason::Reason;
 use crate::root::tunnel::Tunnel;
