@@ -47,6 +47,7 @@ fn gateway() -> Gateway {
             esn: false,
             outbound: None,
             inbound: SaKey::new(0x1000 + index as u32, algorithm(), &secret()).ok(),
+            is_shared: false,
             window: 0,
             encapsulation: None,
             interface: None,

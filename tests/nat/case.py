@@ -84,6 +84,7 @@ class Case:
         self.name, self.rules, self.own, self.more, self.keys = name, list(rules), own, more, keys
         self.lists, self.nat, self.extra, self.seed = lists or {}, nat or {}, extra or {}, seed
         self.now, self.steps, self.groups = START, [], []
+        self.refused = {}  # the rule that drops a packet, by its number
 
     def config(self):
         own = "".join(f'"{a}", ' for a in self.own)
@@ -196,6 +197,9 @@ class Case:
                 for n in todo:
                     try:
                         faults += [f"packet {n + 1} ({self.where(n)}): {f}" for f in self.step_faults(self.steps[n], seen[n])]
+                        by = [x["by"]["rule"] for x in seen[n].line.get("nat", []) if x["effect"] == "dropped"]
+                        if self.refused.get(n + 1) not in (None, *by):
+                            faults.append(f"packet {n + 1} ({self.where(n)}): dropped by {by} instead of {self.refused[n + 1]}")
                     except Unbound as e:
                         later.append(n)
                         if len(later) == len(todo):

@@ -87,6 +87,20 @@ def hairpin():
     return c
 
 
+def hairpin_limit():
+    """A hairpin for which the source rule has no translation or no port left is dropped by that rule, and not by the one that
+    gave it its destination."""
+    limited = ["source tcp from 10.0.0.5/32 to any as interface limit-per-address 1", "source tcp from 10.0.0.6/32 to any as interface port 7000"]
+    c = Case("hairpin-limit", ["destination tcp from any to interface port 80 as 10.0.0.9 port 8080", *limited])
+    c.both(LAN, tcp(A, OUT, 5000, 80), LAN, tcp(OUT, WEB, Var("p", HIGH), 8080))
+    c.drop(LAN, tcp(A, OUT, 5001, 80), "nat-limit")
+    c.both(LAN, tcp(B, OUT, 5000, 80), LAN, tcp(OUT, WEB, 7000, 8080))
+    c.drop(LAN, tcp(B, OUT, 5001, 80), "nat-exhausted")
+    for number, rule in ((3, limited[0]), (6, limited[1])):
+        c.refused[number] = rule
+    return c
+
+
 def hairpin_plain():
     """Without a source rule the source stays."""
     c = Case("hairpin-plain", ["destination tcp from any to interface port 80 as 10.0.0.9 port 8080"])
@@ -283,6 +297,6 @@ def map6_session():
 
 
 def cases():
-    yield from (forward, forward_order, forward_collision, forward_and_source, source_then_forward, both, hairpin, hairpin_plain, hairpin_rule,
+    yield from (forward, forward_order, forward_collision, forward_and_source, source_then_forward, both, hairpin, hairpin_limit, hairpin_plain, hairpin_rule,
                 hairpin_map, static_map, two_maps_in_vrfs, one_armed, source6, hairpin6, map6_session)
     yield from prefixes6()

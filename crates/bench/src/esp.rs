@@ -331,6 +331,7 @@ impl Networks {
             esn: true,
             outbound: Some(key.clone()),
             inbound: Some(key),
+            is_shared: false,
             window: plan.window,
             encapsulation: None,
             interface: Some(InterfaceIndex(3)),

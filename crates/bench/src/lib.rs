@@ -18,6 +18,7 @@ pub mod lpm;
 mod machine;
 mod model;
 pub mod namespace;
+pub mod nat;
 pub mod peer;
 pub mod prefixes;
 pub mod report;

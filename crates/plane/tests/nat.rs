@@ -1,4 +1,26 @@
 //! Translation in the graph: packets that are held, vectors with several packets of a new flow, and nodes that are not visited.
+//!
+//! The scenarios of VPP's test_nat44_ed, and the tests that have them. Files are in `crates/weir/tests/nat/`.
+//!
+//! | scenario | tests |
+//! |---|---|
+//! | dynamic translation of TCP, UDP and ICMP | `read/00-masquerade`, `read/22-icmp-queries`, `read/26-protocols` |
+//! | static translation: address, port, prefix | `read/06-destination`, `read/08-destination-range`, `read/10-map`, `read/11-map-prefix` |
+//! | edge ports | `read/02-port-range`, `ports_are_uniform_and_differ_from_start_to_start` |
+//! | exhaustion | `06-exhaustion`, `read/03-exhaustion`, `a_list_without_a_log_logs_nothing_but_exhaustion_once_a_minute` |
+//! | limits | `08-limit-per-address`, `read/44-limits`, `read/45-half-open` |
+//! | output feature: by the interface that packets leave by | `read/42-two-outside` |
+//! | hairpin, also of one host to itself | `read/15-hairpin`, `read/16-hairpin-map`, `12-endpoint-independent-hairpin` |
+//! | twice and self-twice | `read/14-both`, `read/15-hairpin` |
+//! | several VRFs, each with its own translation | `read/41-vrfs`, `other_routing_domains_visit_no_node_for_it` |
+//! | ICMP errors from outside and inside | `read/18-icmp-errors-outside` to `read/21-icmp-errors-unknown` |
+//! | fragments in order and out of order | `03-fragments`, `read/24-fragments`, `read/25-fragments-icmp-tcp` |
+//! | RST and FIN, and their time-outs | `read/28-tcp-time-outs`, `read/29-tcp-close` |
+//! | half-reopened TCP | `read/30-tcp-opens` |
+//! | an interface or an address goes away | `read/40-reload-address` |
+//! | one-armed | `read/43-one-armed` |
+//! | address and port dependent, and independent, mapping | `10-endpoint-independent` to `13-endpoint-independent-rules` |
+//! | log of sessions by IPFIX | `beginnings_and_ends_are_logged_once_a_packet_has_left` |
 
 mod kit;
 

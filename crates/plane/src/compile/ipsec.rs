@@ -10,7 +10,7 @@ use weir_packet::esp::{Layout, Outer, Window};
 use super::map::Map;
 use crate::model::{self, Gateway, InterfaceKind, SaKey, Tfc};
 use crate::root::ipsec::{
-    Inbound, Ipsec, Outbound, PathMtu, Paths, Sa, SaCounters, Sequence, Sequences, SpiTable, Upkeep,
+    Inbound, Ipsec, Outbound, PathMtu, Paths, Sa, SaCounters, Sequence, Sequences, Sharing, SpiTable, Upkeep,
 };
 use crate::root::{Interface, NONE};
 
@@ -53,6 +53,7 @@ pub(super) struct Store {
     counters: HashMap<String, (Keys, Arc<[SaCounters]>)>,
     paths: HashMap<PathOf, Arc<PathMtu>>,
     learned: Arc<Paths>,
+    sharings: HashMap<Fingerprint, Arc<Sharing>>,
     current: Ipsec,
 }
 
@@ -78,6 +79,7 @@ impl Store {
         let mut spis = Vec::new();
         let mut peers = Vec::new();
         let paths = std::mem::take(&mut self.paths);
+        let sharings = std::mem::take(&mut self.sharings);
         let mut ports = Vec::new();
         for (sa, &number) in gateway.sas.iter().zip(&map.sas) {
             let vrf = map.vrfs[usize::from(sa.vrf.0)];
@@ -100,11 +102,19 @@ impl Store {
                 let path =
                     Arc::clone(self.paths.entry(of).or_insert_with(|| paths.get(&of).cloned().unwrap_or_default()));
                 peers.push((vrf, sa.remote, key.spi, number));
-                self.outbound(key, gateway.ipsec.reserves, path)
+                self.outbound((key, sa.is_shared), gateway.ipsec.reserves, path)
             });
             if inbound.is_some() {
                 ports.extend(sa.encapsulation.map(|own| own.local_port));
             }
+            let shared = sa.outbound.as_ref().filter(|_| sa.is_shared).map(|key| {
+                // One more, for whoever sends beside the workers.
+                let senders = workers + 1;
+                let known = sharings.get(&key.fingerprint()).filter(|own| own.is_for(senders, sa.window));
+                let sharing = known.map_or_else(|| Arc::new(Sharing::new(senders, sa.window)), Arc::clone);
+                self.sharings.insert(key.fingerprint(), Arc::clone(&sharing));
+                sharing
+            });
             let keys = [&sa.outbound, &sa.inbound].map(|key| key.as_ref().map(|key| (key.spi, key.fingerprint())));
             let counters = counted.get(&sa.name).filter(|(own, _)| *own == keys).map(|(_, own)| Arc::clone(own));
             let counters = counters.unwrap_or_else(|| (0..workers).map(|_| SaCounters::default()).collect());
@@ -130,6 +140,7 @@ impl Store {
                 home: home(interfaces, vrf, sa.local),
                 outbound,
                 inbound,
+                sharing: shared,
                 upkeep: Box::new(Upkeep { lifetimes: sa.lifetimes, dummies: sa.dummies }),
                 counters,
             }));
@@ -163,9 +174,9 @@ impl Store {
         Arc::clone(self.sequences.entry(key.fingerprint()).or_insert_with(new))
     }
 
-    fn outbound(&mut self, key: &SaKey, reserves: bool, path: Arc<PathMtu>) -> Outbound {
+    fn outbound(&mut self, (key, is_shared): (&SaKey, bool), reserves: bool, path: Arc<PathMtu>) -> Outbound {
         let sequence = self.sequence(key, reserves);
-        Outbound { spi: key.spi, key: key.key().clone(), fingerprint: key.fingerprint(), sequence, path }
+        Outbound { spi: key.spi, key: key.key().clone(), fingerprint: key.fingerprint(), sequence, path, is_shared }
     }
 }
 

@@ -173,6 +173,11 @@ impl Bench {
         report::fast_path(std::iter::once(&self.counters.flows))
     }
 
+    /// Sessions, translations among them, and octets of their memory.
+    pub fn sessions(&self) -> (usize, usize) {
+        (self.worker.sessions.len(), self.worker.sessions.octets())
+    }
+
     /// Octets of the forwarding tables, IPv4 and IPv6.
     pub fn table_bytes(&self) -> (usize, usize) {
         self.compiler.occupancy().fold((0, 0), |sum, (v4, v6)| (sum.0 + v4.bytes, sum.1 + v6.bytes))

@@ -32,9 +32,9 @@ pub(crate) fn conservation<'a>(workers: impl Iterator<Item = &'a WorkerCounters>
     let (mut out, mut taken) = (0, 0);
     for worker in workers {
         taken += worker.handed_in.value() + worker.dequeued.value() + worker.ended.value() + worker.released.value();
-        taken += worker.settled.value();
+        taken += worker.settled.value() + worker.resumed.value();
         out += worker.handed_out.value() + worker.queued.value() + worker.begun.value() + worker.held_fragments.value();
-        out += worker.entrusted.value();
+        out += worker.entrusted.value() + worker.deferred.value();
         sum.transmitted += worker.transmitted.value();
         sum.local += worker.local.value();
         sum.dropped += worker.dropped();

@@ -145,6 +145,10 @@ pub struct WorkerCounters {
     pub held_fragments: Counter,
     /// Held packets that were released or timed out.
     pub released: Counter,
+    /// Packets put aside until an SA gives numbers for them.
+    pub deferred: Counter,
+    /// Of these, packets that went on.
+    pub resumed: Counter,
     /// Datagrams whose fragments are remembered for rules.
     pub remembered: Counter,
     /// Datagrams of which a fragment for us has come.
@@ -187,6 +191,8 @@ impl Default for WorkerCounters {
             settled: Counter::default(),
             held_fragments: Counter::default(),
             released: Counter::default(),
+            deferred: Counter::default(),
+            resumed: Counter::default(),
             remembered: Counter::default(),
             begun: Counter::default(),
             ended: Counter::default(),

@@ -8,16 +8,19 @@ use weir_packet::packet::Packet;
 /// Packets in the queue, at most.
 const MOST: usize = 2048;
 
-/// The packets of a worker that go round again. Empty between two rounds.
+/// The packets of a worker that go round again. Between two rounds, all queues are empty but that of deferred packets.
 pub(crate) struct Requeue {
     waiting: VecDeque<Packet>,
     /// Packets that the vector under way added: they go before the waiting ones.
     added: VecDeque<Packet>,
+    /// Packets for SAs of which a worker gets no number now: they go first in the next round.
+    deferred: VecDeque<Packet>,
 }
 
 impl Requeue {
     pub(crate) fn new() -> Requeue {
-        Requeue { waiting: VecDeque::with_capacity(MOST), added: VecDeque::with_capacity(MOST) }
+        let queue = || VecDeque::with_capacity(MOST);
+        Requeue { waiting: queue(), added: queue(), deferred: queue() }
     }
 
     /// Nothing is in it.
@@ -52,6 +55,28 @@ impl Requeue {
         while let Some(packet) = self.added.pop_back() {
             self.waiting.push_front(packet);
         }
+    }
+
+    /// Some packets go round again in the next round.
+    #[inline(always)]
+    pub(crate) fn is_deferred(&self) -> bool {
+        !self.deferred.is_empty()
+    }
+
+    /// Keeps a packet for the next round; gives it back if there is no room.
+    pub(crate) fn defer(&mut self, packet: Packet) -> Result<(), Packet> {
+        if self.deferred.len() >= MOST {
+            return Err(packet);
+        }
+        self.deferred.push_back(packet);
+        Ok(())
+    }
+
+    /// Begins a round: packets of the last one come first. Returns how many there are.
+    pub(crate) fn take_up(&mut self) -> usize {
+        // All others have gone round, so this is a swap of two queues.
+        std::mem::swap(&mut self.deferred, &mut self.waiting);
+        self.waiting.len()
     }
 
     /// The next packet.

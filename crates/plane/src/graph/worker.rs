@@ -35,6 +35,7 @@ use crate::graph::record::{Fate, Recorder};
 use crate::graph::requeue::Requeue;
 use crate::graph::sample::Samples;
 use crate::graph::session::{Ended, Page, Sessions};
+use crate::graph::shares::Shares;
 use crate::graph::streams::Stream;
 use crate::graph::trace::{Decided, Step, Tracer};
 use crate::model::{IcmpLimits, NeighborDiscovery};
@@ -147,6 +148,7 @@ pub(crate) struct Worker {
     reassembly: Reassembly,
     fragments: Fragments,
     requeue: Requeue,
+    shares: Shares,
     pub(crate) sessions: Sessions,
     flows: Learned,
     policies: PolicyCaches,
@@ -223,6 +225,7 @@ impl Worker {
             reassembly,
             fragments,
             requeue: Requeue::new(),
+            shares: Shares::new(),
             sessions,
             flows,
             policies,
@@ -260,7 +263,8 @@ impl Worker {
             self.reassembly.give_up();
             self.fragments.give_up();
         }
-        if self.vector.is_empty() && self.outgoing.is_empty() && self.wanted.is_empty() && !self.is_due(now) {
+        let is_told = !self.outgoing.is_empty() || !self.wanted.is_empty() || self.requeue.is_deferred();
+        if self.vector.is_empty() && !is_told && !self.is_due(now) {
             self.shared.counters.idle_loops.add(1);
             // Those in which something still waits.
             if self.transmitters.iter().flatten().any(Outlet::is_pending) {
@@ -483,7 +487,7 @@ impl Worker {
     /// need not wait for its neighbour any more.
     pub(crate) fn run_injected(&mut self, decapsulated: usize) {
         let now = self.shared.clock.now();
-        let is_told = !self.outgoing.is_empty() || !self.wanted.is_empty();
+        let is_told = !self.outgoing.is_empty() || !self.wanted.is_empty() || self.requeue.is_deferred();
         if !self.vector.is_empty() || is_told || self.is_due(now) {
             self.run(decapsulated, now);
         }
@@ -503,6 +507,7 @@ impl Worker {
             reassembly,
             fragments,
             requeue,
+            shares,
             sessions,
             flows,
             policies,
@@ -550,6 +555,7 @@ impl Worker {
             events,
             samples,
             peers,
+            shares,
             transmitters,
             recorder,
         };
@@ -565,6 +571,11 @@ impl Worker {
         }
         if pass.context.reassembly.deadline().is_some_and(|deadline| deadline <= now) {
             pass.expire(released);
+        }
+        if pass.context.requeue.is_deferred() {
+            let count = pass.context.requeue.take_up();
+            pass.context.counters.resumed.add(count as u64);
+            pass.go_round_again(released);
         }
         if !vector.is_empty() {
             pass.run(vector, handed, true);
@@ -588,6 +599,7 @@ impl Worker {
         samples.flush();
         let books = Books { root, counters: &shared.counters, worker: self.number };
         transmitters.iter_mut().flatten().for_each(|outlet| outlet.kick(&books));
+        shares.sent(root, self.number);
         peers.iter_mut().flatten().for_each(Peer::wake);
     }
 
@@ -784,9 +796,10 @@ impl Pass<'_, '_> {
 
     /// Lets go what ports were given so far.
     fn kick(&mut self) {
-        let Context { root, counters, worker, transmitters, .. } = &mut *self.context;
+        let Context { root, counters, worker, transmitters, shares, .. } = &mut *self.context;
         let books = Books { root, counters, worker: *worker };
         transmitters.iter_mut().flatten().for_each(|outlet| outlet.kick(&books));
+        shares.sent(root, *worker);
     }
 
     /// Sends what the control side has to say.

@@ -46,6 +46,8 @@ pub struct Sa {
     pub outbound: Option<SaKey>,
     /// The SA from the peer to the gateway.
     pub inbound: Option<SaKey>,
+    /// Each worker seals packets for the peer; else one does.
+    pub is_shared: bool,
     /// Numbers of the anti-replay window: 0 for none, or a power of two from 32 to 131,072.
     pub window: u32,
     /// ESP in UDP (RFC 3948).

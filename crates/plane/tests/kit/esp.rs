@@ -34,6 +34,7 @@ pub fn sa(algorithm: &str, local: &str, remote: &str) -> Sa {
         esn: false,
         outbound: key(TO_EAST, 0x51),
         inbound: key(TO_WEST, 0x52),
+        is_shared: false,
         window: 64,
         encapsulation: None,
         interface: None,

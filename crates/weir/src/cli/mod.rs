@@ -19,8 +19,10 @@ mod query;
 mod reload;
 mod replay;
 mod run;
+mod sa;
 mod sav;
 mod show;
+mod spd;
 mod teller;
 mod text;
 mod trace;
@@ -76,6 +78,10 @@ pub enum Command {
     Acl(acl::Acl),
     /// Changes the NAT rules of a running gateway
     Nat(nat::Nat),
+    /// Changes the pairs of SAs of a running gateway
+    Sa(sa::Sa),
+    /// Changes the SPDs of a running gateway
+    Spd(spd::Spd),
     /// Traces packets through the graph of a running gateway
     Trace(trace::Trace),
     /// Clears the counters of a running gateway, or ends sessions
@@ -101,6 +107,8 @@ pub fn main() -> ExitCode {
         Command::Sav(sav) => sav.run(),
         Command::Acl(acl) => acl.run(),
         Command::Nat(nat) => nat.run(),
+        Command::Sa(sa) => sa.run(),
+        Command::Spd(spd) => spd.run(),
         Command::Trace(trace) => trace.run(),
         Command::Clear(clear) => clear.run(),
         Command::Bench(bench) => bench.run(),

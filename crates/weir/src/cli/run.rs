@@ -271,6 +271,10 @@ impl Run {
                     for news in running.news() {
                         log::news(&news);
                     }
+                    if ticks % ALARMS == 0 && running.is_rekeying() {
+                        let gateway = Arc::clone(running);
+                        tokio::task::spawn_blocking(move || gateway.tend_rekeys());
+                    }
                     if ticks % ALARMS == 0 {
                         running.look_at_alarms().iter().for_each(log::alarm);
                     }

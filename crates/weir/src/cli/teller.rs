@@ -63,6 +63,18 @@ impl Changed for crate::render::nat_changed::Changed {
     }
 }
 
+impl Changed for crate::render::ipsec_changed::SpdChanged {
+    fn warnings(&self) -> (&[Remark], usize) {
+        (&self.warnings, self.more_warnings)
+    }
+}
+
+impl Changed for crate::render::ipsec_changed::SaChanged {
+    fn warnings(&self) -> (&[Remark], usize) {
+        (&[], 0)
+    }
+}
+
 impl Changed for crate::render::acl::changed::Regrouped {
     fn warnings(&self) -> (&[Remark], usize) {
         (&self.warnings, self.more_warnings)

@@ -117,6 +117,8 @@ codes! {
     UnknownNat = "unknown-nat",
     /// Warning: an outside address of a NAT rule that is on a link, where nobody answers for it.
     NatAddressUnanswered = "nat-address-unanswered",
+    /// Warning: a NAT rule about both families whose interface has addresses of one.
+    NatOneFamily = "nat-one-family",
     /// Warning: a NAT rule that changes addresses by which a security policy would protect packets.
     NatBeforeSpd = "nat-before-spd",
     /// A security policy database that is not declared.
@@ -151,6 +153,8 @@ codes! {
     LimitExceeded = "limit-exceeded",
     /// A key file that cannot be used.
     KeyFile = "key-file",
+    /// Rules of an SPD that the control socket changed, and that do not fit the configuration any more.
+    LiveRules = "live-rules",
     /// Two inbound SAs with one SPI and destination.
     DuplicateSpi = "duplicate-spi",
     /// A key that two outbound SAs have, or both SAs of a pair.

@@ -14,6 +14,7 @@ mod literal;
 mod load;
 mod loaded;
 mod metrics;
+mod overlay;
 mod render;
 mod resolve;
 mod source;
@@ -25,6 +26,7 @@ use std::path::Path;
 pub use diagnostic::{Code, Diagnostic, Label, Severity};
 pub use loaded::{Loaded, Service};
 pub use metrics::{Detail, Listen, Metrics};
+pub use overlay::{OverRule, OverSa, OverSpd, Overlay, Successor};
 pub(crate) use render::plural;
 pub use render::{json, text};
 pub use source::{Position, Source, SourceId, Sources, Span};
@@ -32,6 +34,11 @@ pub use source::{Position, Source, SourceId, Sources, Span};
 /// Reads a configuration and the files it names. Opens no port and needs no privileges.
 pub fn load(path: &Path) -> Loaded {
     load::load(path, &source::Disk, false)
+}
+
+/// The same with what the control socket adds.
+pub fn load_over(path: &Path, overlay: &Overlay) -> Loaded {
+    load::load_over(path, &source::Disk, overlay)
 }
 
 /// The same, and looks for rules of access lists and exemptions that could be left out: long lists take a second or so.

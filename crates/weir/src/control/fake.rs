@@ -10,9 +10,9 @@ use weir_plane::model::{IpFamily, SavAction};
 use weir_plane::stats;
 
 use super::acl::live::Put;
-use super::nat;
 use super::refusal::{Kind, Refusal};
 use super::{Clear, Gateway, ReloadError, UnknownNode, acl};
+use super::{ipsec, nat};
 use crate::config;
 use crate::render::acl::attached::Attached;
 use crate::render::acl::changed::{Changed, Regrouped, Restored};
@@ -20,6 +20,7 @@ use crate::render::acl::rules::Rules;
 use crate::render::acl::{Acls, Chain};
 use crate::render::changes::Changes;
 use crate::render::crypto::Crypto;
+use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRules};
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::reloaded::{Findings, Reloaded};
 use crate::render::sample;
@@ -287,6 +288,23 @@ impl Gateway for Fake {
 
     fn put_nat(&self, list: &str, source: &str, put: &nat::Put<'_>) -> Result<NatChanged, Box<Refusal>> {
         Ok(NatChanged { rules: put.text.lines().count(), ..nat_changed(list, source) })
+    }
+
+    fn edit_sa(&self, name: &str, source: &str, edit: ipsec::SaEdit<'_>) -> Result<SaChanged, Box<Refusal>> {
+        Ok(SaChanged { sa: name.to_owned(), source: source.to_owned(), done: edit.done().to_owned() })
+    }
+
+    fn edit_spd(&self, spd: &str, source: &str, edit: ipsec::SpdEdit<'_>) -> Result<SpdChanged, Box<Refusal>> {
+        let rules = match edit {
+            ipsec::SpdEdit::Batch(changes) => changes.len(),
+            ipsec::SpdEdit::Replace { text, .. } => text.lines().count(),
+            ipsec::SpdEdit::Reset => 0,
+        };
+        Ok(SpdChanged { spd: spd.to_owned(), source: source.to_owned(), rules, ..SpdChanged::default() })
+    }
+
+    fn spd_rules(&self, _: &str) -> Result<SpdRules, Box<Refusal>> {
+        Ok(SpdRules::default())
     }
 
     fn nat_users(&self, most: usize) -> Vec<stats::NatUser> {

@@ -6,6 +6,7 @@ pub mod client;
 mod differences;
 mod error;
 mod flows;
+pub mod ipsec;
 pub(crate) mod nat;
 pub mod path;
 pub mod refusal;
@@ -36,6 +37,7 @@ use crate::render::acl::rules::Rules;
 use crate::render::acl::{Acls, Chain};
 use crate::render::changes::Changes;
 use crate::render::crypto::Crypto;
+use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRules};
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::reloaded::Reloaded;
 use crate::render::sav::dry_run::DryRun;
@@ -173,6 +175,24 @@ pub trait Gateway: Send + Sync + 'static {
     /// # Errors
     /// As there.
     fn put_nat(&self, list: &str, source: &str, put: &nat::Put<'_>) -> Result<NatChanged, Box<Refusal>>;
+
+    /// Changes a pair of SAs.
+    ///
+    /// # Errors
+    /// When there is no such pair, or the configuration with the change is invalid.
+    fn edit_sa(&self, name: &str, source: &str, edit: ipsec::SaEdit<'_>) -> Result<SaChanged, Box<Refusal>>;
+
+    /// Changes the rules of an SPD: all changes, or none.
+    ///
+    /// # Errors
+    /// When there is no such SPD or rule, or a rule is wrong.
+    fn edit_spd(&self, spd: &str, source: &str, edit: ipsec::SpdEdit<'_>) -> Result<SpdChanged, Box<Refusal>>;
+
+    /// The rules of an SPD, as they can be read again.
+    ///
+    /// # Errors
+    /// When there is no such SPD.
+    fn spd_rules(&self, spd: &str) -> Result<SpdRules, Box<Refusal>>;
 
     /// The inside addresses with the most translations, `most` of them.
     fn nat_users(&self, most: usize) -> Vec<stats::NatUser>;

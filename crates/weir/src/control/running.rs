@@ -1,6 +1,7 @@
 //! The real gateway behind the control socket.
 
 mod edits;
+mod ipsec;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,7 @@ use weir_plane::stats;
 use super::acl::attached::{AttachRequest, Attachments};
 use super::acl::live::Put;
 use super::flows;
+use super::ipsec::{Live, SaEdit, SpdEdit};
 use super::refusal::Refusal;
 use super::{Clear, Gateway, ReloadError, UnknownNode, acl, nat, traced};
 use crate::config::{Metrics, Service};
@@ -31,6 +33,7 @@ use crate::render::acl::rules::Rules;
 use crate::render::acl::{Acls, Chain};
 use crate::render::changes::Changes;
 use crate::render::crypto::Crypto;
+use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRules};
 use crate::render::matched::Matched;
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::number::plural;
@@ -63,6 +66,8 @@ pub struct Running {
     reservations: Mutex<Reservations>,
     /// Live edits of NAT rules. Changed by who holds `reloading` alone.
     nat: Mutex<nat::Lists>,
+    /// Live changes of SAs and SPDs. Changed by who holds `reloading` alone.
+    live: Mutex<Live>,
     /// Live edits of the lists of interfaces, likewise.
     attached: Mutex<Attachments>,
 }
@@ -126,6 +131,7 @@ impl Running {
             alarms: Mutex::default(),
             reservations: Mutex::new(reservations),
             nat: Mutex::default(),
+            live: Mutex::default(),
             attached: Mutex::default(),
         })
     }
@@ -430,6 +436,18 @@ impl Gateway for Running {
         self.engine.nat_pools()
     }
 
+    fn edit_sa(&self, name: &str, source: &str, edit: SaEdit<'_>) -> Result<SaChanged, Box<Refusal>> {
+        self.change_sa(name, source, edit)
+    }
+
+    fn edit_spd(&self, spd: &str, source: &str, edit: SpdEdit<'_>) -> Result<SpdChanged, Box<Refusal>> {
+        self.change_spd(spd, source, edit)
+    }
+
+    fn spd_rules(&self, spd: &str) -> Result<SpdRules, Box<Refusal>> {
+        self.rules_of_spd(spd)
+    }
+
     fn nat_users(&self, most: usize) -> Vec<stats::NatUser> {
         self.engine.nat_users(most)
     }
@@ -492,7 +510,8 @@ impl Gateway for Running {
         // It guards no value that a panic could have left half-written.
         let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         let mut told = Told::of_a_reload(self);
-        let result = self.reload_from(file, lost);
+        let live = self.live().clone();
+        let result = self.reload_from(file, live, lost);
         match &result {
             Ok(reloaded) => {
                 let routes = plural(reloaded.routes as u64, "route");

@@ -12,6 +12,7 @@ pub mod errors;
 pub mod ethertypes;
 pub mod flows;
 pub mod interfaces;
+pub mod ipsec_changed;
 pub mod live;
 pub mod matched;
 pub mod nat;

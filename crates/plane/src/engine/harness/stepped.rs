@@ -337,6 +337,12 @@ impl Harness {
         self.compiler.sequences()
     }
 
+    /// The numbers that workers show one another, of an outbound SA that they share: its own worker is 0, and 1 is anybody else.
+    pub fn sharing(&self, sa: SaIndex) -> Option<Arc<crate::root::ipsec::Sharing>> {
+        let number = *self.map.sas.get(sa.0 as usize)?;
+        self.root.with(|root| root.ipsec.sa(number)?.sharing.clone())
+    }
+
     /// The outside addresses of rules that translate sources.
     pub fn nat_pools(&self) -> Vec<stats::NatPool> {
         let first = self.gathered(&FlowFilter::default(), usize::MAX);

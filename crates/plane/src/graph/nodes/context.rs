@@ -22,6 +22,7 @@ use crate::graph::record::{Fate, Recorder, Subject};
 use crate::graph::requeue::Requeue;
 use crate::graph::sample::Samples;
 use crate::graph::session::Sessions;
+use crate::graph::shares::Shares;
 use crate::model::{IcmpLimits, NeighborDiscovery};
 use crate::node::Node;
 use crate::reason::Reason;
@@ -57,6 +58,7 @@ pub(crate) struct Context<'a> {
     pub(crate) events: &'a mut Events,
     pub(crate) samples: &'a mut Samples,
     pub(crate) peers: &'a mut [Option<Peer>],
+    pub(crate) shares: &'a mut Shares,
     pub(crate) transmitters: &'a mut [Option<Outlet>],
     pub(crate) recorder: &'a mut Recorder,
 }

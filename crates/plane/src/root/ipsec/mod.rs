@@ -8,6 +8,7 @@ mod counters;
 mod path;
 mod sa;
 mod sequence;
+mod sharing;
 mod spi;
 mod upkeep;
 
@@ -20,6 +21,7 @@ pub use counters::SaCounters;
 pub use path::{Learned as LearnedMtu, PathMtu, Paths};
 pub use sa::{Inbound, Outbound, Sa};
 pub use sequence::{Numbers, Sequence, Sequences, Taken, Windows};
+pub use sharing::Sharing;
 pub use spi::{Entry as SpiEntry, SpiTable};
 pub use upkeep::Upkeep;
 pub use weir_packet::esp::Window;

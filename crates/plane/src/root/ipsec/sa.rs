@@ -8,7 +8,7 @@ use weir_base::prefetch;
 use weir_crypto::Key;
 use weir_packet::esp::{Layout, Outer, Window};
 
-use super::{PathMtu, SaCounters, Sequence, Upkeep};
+use super::{PathMtu, SaCounters, Sequence, Sharing, Upkeep};
 use crate::model::{Encapsulation, OuterDf, OuterDscp, OuterLabel, SaMode};
 
 /// A pair of SAs, immutable but for its counters, its sequence numbers and its window.
@@ -58,6 +58,8 @@ pub struct Sa {
     pub encapsulation: Option<Encapsulation>,
     /// Its name.
     pub name: Arc<str>,
+    /// The numbers of workers, if several share its outbound SA.
+    pub sharing: Option<Arc<Sharing>>,
     /// The work of the control side for it.
     pub upkeep: Box<Upkeep>,
 }
@@ -85,6 +87,8 @@ pub struct Outbound {
     pub spi: u32,
     /// The digest of its secret.
     pub fingerprint: [u8; 16],
+    /// Several workers seal its packets.
+    pub is_shared: bool,
 }
 
 /// An inbound SA. It begins with a line of its own.

@@ -56,15 +56,22 @@ impl Sequence {
     /// Gives up to `count` numbers of at most `last`. Any number of threads may take some.
     #[inline]
     pub fn take(&self, count: u64, last: u64) -> Taken {
-        let mut first = self.next.load(Ordering::Relaxed);
+        self.take_within(count, last, |_| u64::MAX)
+    }
+
+    /// As [`Sequence::take`], of numbers before an end that `end` gives for the next number.
+    #[inline]
+    pub(super) fn take_within(&self, count: u64, last: u64, end: impl Fn(u64) -> u64) -> Taken {
+        // Acquire and release: who takes a number sees what those have written before who took lesser ones.
+        let mut first = self.next.load(Ordering::Acquire);
         loop {
             // Acquire: numbers that are reserved are so on disk, which happened before.
-            let end = self.reserved.load(Ordering::Acquire).min(last.saturating_add(1));
+            let end = self.reserved.load(Ordering::Acquire).min(last.saturating_add(1)).min(end(first));
             let count = count.min(end.saturating_sub(first));
             if count == 0 || self.is_expired() {
                 return Taken { first, count: 0 };
             }
-            match self.next.compare_exchange_weak(first, first + count, Ordering::Relaxed, Ordering::Relaxed) {
+            match self.next.compare_exchange_weak(first, first + count, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return Taken { first, count },
                 Err(other) => first = other,
             }

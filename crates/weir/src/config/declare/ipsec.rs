@@ -23,6 +23,7 @@ const KEYS: &[&str] = &[
     "out",
     "in",
     "window",
+    "workers",
     "encapsulation",
     "interface",
     "dscp",
@@ -74,6 +75,7 @@ pub(in super::super) struct Sa {
     pub(in super::super) esn: bool,
     pub(in super::super) outbound: Option<Keyed>,
     pub(in super::super) inbound: Option<Keyed>,
+    pub(in super::super) is_shared: bool,
     pub(in super::super) window: u32,
     pub(in super::super) encapsulation: Option<Encapsulation>,
     pub(in super::super) interface: Option<At<String>>,
@@ -132,6 +134,9 @@ pub(super) fn read(reader: &mut Reader<'_>, name: At<String>, value: Value<'_>, 
         None => Some(if is_protected { WINDOW } else { 0 }),
         Some(value) => window(reader, value),
     };
+    let workers = table
+        .get("workers")
+        .map_or(Some(false), |value| reader.choice(value, "way of sharing an SA", &[("one", false), ("shared", true)]));
     let encapsulation = table.get("encapsulation").map(|value| encapsulation(reader, value));
     let dscp = table.get("dscp").map_or(Some(OuterDscp::Copy), |value| dscp(reader, value));
     let df = table.get("df").map_or(Some(OuterDf::Copy), |value| {
@@ -157,6 +162,7 @@ pub(super) fn read(reader: &mut Reader<'_>, name: At<String>, value: Value<'_>, 
         esn: boolean(reader, &table, "esn", false),
         outbound: optional(outbound)?,
         inbound: optional(inbound)?,
+        is_shared: workers?,
         window: window?,
         encapsulation: optional(encapsulation)?,
         interface: table.get("interface").and_then(|value| reader.reference(value, "an interface's name")),

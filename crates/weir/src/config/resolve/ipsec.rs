@@ -89,6 +89,7 @@ impl Resolver<'_> {
             esn: declared.esn,
             outbound,
             inbound,
+            is_shared: declared.is_shared,
             window: declared.window,
             encapsulation: declared.encapsulation,
             interface,

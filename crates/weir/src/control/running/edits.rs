@@ -8,6 +8,7 @@ use weir_plane::model;
 
 use super::super::acl::attached::{AttachRequest, Attachments};
 use super::super::differences::differences;
+use super::super::ipsec::Live;
 use super::super::refusal::{Kind, Refusal};
 use super::super::{ReloadError, acl, nat};
 use super::{Running, placed, unix_time};
@@ -49,8 +50,9 @@ impl Running {
         result
     }
 
-    pub(super) fn reload_from(&self, file: &Path, lost_edits: LostEdit) -> Result<Reloaded, ReloadError> {
-        let mut loaded = config::load(file);
+    /// Reads the configuration again with these live changes of SAs and SPDs, and puts it into force.
+    pub(super) fn reload_from(&self, file: &Path, live: Live, lost_edits: LostEdit) -> Result<Reloaded, ReloadError> {
+        let mut loaded = config::load_over(file, &live.overlay());
         let Some(mut gateway) = loaded.gateway.take() else { return Err(ReloadError::Invalid(Box::new(loaded))) };
         if loaded.service != self.service {
             let what = "the user or group of `[service]` cannot change while the gateway runs: restart it";
@@ -94,6 +96,7 @@ impl Running {
                 _ => ReloadError::Failed(placed(&error, &origins)),
             })?;
         *self.nat_so_far() = nat;
+        *self.live() = live;
         *self.attached_so_far() = attached;
         self.sampler.follow(&samplers);
         let lists = differences(&before, &self.engine.model());

@@ -1,6 +1,7 @@
 //! Messages: a header, and sets of records (RFC 7011, 3).
 
 use super::record::{self, Record};
+use super::translation;
 
 /// Octets of a message at most.
 pub(super) const MESSAGE: usize = 1400;
@@ -53,7 +54,7 @@ impl Message {
 
     /// Adds all templates.
     pub(super) fn templates(&mut self) {
-        for (number, templates) in record::templates() {
+        for (number, templates) in record::templates(&translation::templates()) {
             self.begin(number);
             self.octets.extend(templates);
         }

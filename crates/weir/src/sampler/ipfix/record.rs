@@ -5,8 +5,6 @@ use weir_packet::wire::protocol;
 use weir_plane::sample::{Cause, Sample, Treatment};
 use weir_plane::sav::By;
 
-use super::translation;
-
 /// Sets of templates and of options templates (RFC 7011, 3.3.2).
 const TEMPLATE_SET: u16 = 2;
 const OPTIONS_SET: u16 = 3;
@@ -77,8 +75,8 @@ pub(super) struct Record {
     pub(super) octets: Vec<u8>,
 }
 
-/// The sets of templates: their numbers, and what they hold.
-pub(super) fn templates() -> [(u16, Vec<u8>); 2] {
+/// The sets of templates: their numbers, and what they hold. `more` are other templates of data records, by number.
+pub(super) fn templates(more: &[(u16, &[Field])]) -> [(u16, Vec<u8>); 2] {
     let mut samples = Vec::new();
     for (number, addresses) in [
         (IPV4, [SOURCE_IPV4_ADDRESS, DESTINATION_IPV4_ADDRESS]),
@@ -89,7 +87,7 @@ pub(super) fn templates() -> [(u16, Vec<u8>); 2] {
         samples.extend((fields.len() as u16).to_be_bytes());
         specify(&mut samples, &fields);
     }
-    for (number, fields) in translation::templates() {
+    for &(number, fields) in more {
         samples.extend(number.to_be_bytes());
         samples.extend((fields.len() as u16).to_be_bytes());
         specify(&mut samples, fields);

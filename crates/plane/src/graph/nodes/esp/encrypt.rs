@@ -24,7 +24,7 @@ use crate::graph::session::Carried;
 use crate::model::SaMode;
 use crate::node::Node;
 use crate::reason::Reason;
-use crate::root::ipsec::{Outbound, Sa};
+use crate::root::ipsec::{Outbound, Sa, Taken};
 use crate::root::{NONE, Root};
 
 /// A packet that is to be sealed.
@@ -87,6 +87,7 @@ fn run_batch(
                 fragments::cut(context, &mut vector[place], place, room);
                 is_queueing = true;
             }
+            Err(Stop::Defer) => fragments::defer(context, &mut vector[place], place),
             Err(Stop::Segment) => {
                 segments::cut(context, &mut vector[place], place);
                 is_queueing = true;
@@ -113,6 +114,8 @@ enum Stop {
     Fragment(u32),
     /// It is cut first, into the segments that the kernel left uncut.
     Segment,
+    /// Its SA gives no number now.
+    Defer,
 }
 
 impl From<Reason> for Stop {
@@ -128,7 +131,12 @@ fn check<'a>(context: &mut Context<'a>, packet: &mut Packet, path: &mut Path) ->
     let number = packet.forwarding();
     let sa = root.ipsec.sa(number).ok_or(Reason::EspNoOutbound)?;
     let outbound = sa.outbound.as_ref().ok_or(Reason::EspNoOutbound)?;
-    if context.peers.len() > 1 && !is_own(context, outbound) {
+    if outbound.is_shared {
+        // None of these overtakes another one.
+        if context.requeue.is_deferred() {
+            return Err(Stop::Defer);
+        }
+    } else if context.peers.len() > 1 && !is_own(context, outbound) {
         return Ok(None);
     }
     if packet.is_to_be_segmented() {
@@ -237,6 +245,38 @@ fn check_length(
     }
 }
 
+/// Takes numbers for packets of one SA.
+#[inline(always)]
+fn take(context: &mut Context<'_>, first: &Ready<'_>, count: u64) -> Taken {
+    match first.outbound.is_shared {
+        false => first.outbound.sequence.take(count, first.sa.last()),
+        true => take_shared(context, first, count),
+    }
+}
+
+/// Takes numbers that other workers take, too.
+#[cold]
+fn take_shared(context: &mut Context<'_>, first: &Ready<'_>, count: u64) -> Taken {
+    let sequence = &*first.outbound.sequence;
+    // Packets before these have got no number: these overtake none.
+    if context.requeue.is_deferred() || !context.shares.note(first.number) {
+        return Taken { first: sequence.next(), count: 0 };
+    }
+    let peers = &*context.peers;
+    let is_gone = |worker: usize| peers.get(worker).and_then(Option::as_ref).is_some_and(Peer::is_gone);
+    match &first.sa.sharing {
+        Some(sharing) => sharing.take((sequence, first.sa.last()), context.worker, count, is_gone),
+        None => sequence.take(count, first.sa.last()),
+    }
+}
+
+/// An SA had numbers, but gave a worker none, as others have not sent theirs.
+fn is_held_back(first: &Ready<'_>, taken: Taken) -> bool {
+    let sequence = &*first.outbound.sequence;
+    let next = taken.first.saturating_add(taken.count);
+    first.outbound.is_shared && next <= first.sa.last() && next < sequence.reserved() && !sequence.is_expired()
+}
+
 /// Gives packets their sequence numbers: those of one SA that follow each other take theirs at once. Returns how many
 /// packets got one; the others are dropped.
 fn number<'a>(
@@ -250,13 +290,15 @@ fn number<'a>(
         let Some(first) = ready[start] else { break };
         let same = |one: &Option<Ready<'_>>| one.is_some_and(|one| one.number == first.number);
         let run = ready[start..count].iter().take_while(|one| same(one)).count();
-        let taken = first.outbound.sequence.take(run as u64, first.sa.last());
+        let taken = take(context, &first, run as u64);
         for index in 0..run {
             let Some(mut one) = ready[start + index] else { continue };
             if (index as u64) < taken.count {
                 one.sequence = taken.first + index as u64;
                 ready[kept] = Some(one);
                 kept += 1;
+            } else if is_held_back(&first, taken) {
+                fragments::defer(context, &mut vector[one.place], one.place);
             } else {
                 let is_over = taken.first.saturating_add(taken.count) > one.sa.last() || taken.first == u64::MAX;
                 let counters = &one.sa.counters[context.worker];

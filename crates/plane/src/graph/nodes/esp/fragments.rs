@@ -22,6 +22,19 @@ pub(super) fn queue(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
     }
 }
 
+/// Has a packet come back to `esp-encrypt` in the next round, before anything newer.
+#[cold]
+pub(super) fn defer(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
+    packet.set_resume(Stage::Encrypt as u8);
+    match context.requeue.defer(packet.take()) {
+        Ok(()) => context.counters.deferred.add(1),
+        Err(refused) => {
+            *packet = refused;
+            context.next.refuse(packet, place, Reason::NoBuffer);
+        }
+    }
+}
+
 /// Cuts an IPv4 packet into fragments of at most `room` octets, which come back to `esp-encrypt`.
 #[cold]
 pub(super) fn cut(context: &mut Context<'_>, packet: &mut Packet, place: u8, room: u32) {

@@ -12,12 +12,13 @@ use crate::root::family::Family;
 
 /// Decides about the source of a packet, unless that was done for its translation: by the rules of the outside interface that it
 /// leaves by. A packet from inside that goes back inside (a hairpin) is subject to those of the outside interface whose rule
-/// gave it its destination, as if it left by that.
+/// gave it its destination, as if it left by that. `by_rule` is set to the rule that has no source for it.
 pub(super) fn source<K: Family>(
     context: &mut Context<'_>,
     member: Membership,
     fields: &Fields<K>,
     egress: u32,
+    by_rule: &mut Option<u32>,
 ) -> Result<(), Reason> {
     let Some(session) = K::of(&*context.sessions).get(member.number) else { return Err(Reason::NatUntranslated) };
     let Some(translation) = session.translation else { return Err(Reason::NatUntranslated) };
@@ -39,7 +40,8 @@ pub(super) fn source<K: Family>(
             |number: &u32| context.root.nat.rules.get(*number as usize).is_some_and(|rule| rule.verb != NatVerb::Keep);
         let found = found.filter(translates);
         if let Some(number) = found {
-            reply = open::drawn(context, number, &translation.out())?.reversed();
+            let drawn = open::drawn(context, number, &translation.out());
+            reply = drawn.inspect_err(|_| *by_rule = Some(number))?.reversed();
         }
         source_by = (!is_inwards).then_some(SourceBy { interface: by, is_hairpin, rule: found });
     }

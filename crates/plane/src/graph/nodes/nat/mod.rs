@@ -105,8 +105,12 @@ pub(super) fn output<K: Family>(context: &mut Context<'_>, vector: &mut Vector, 
                 open::output::<K>(context, packet, &batch.fields[index], batch.tuples[index], rule, egress).map(Some)
             }
         });
+        let mut by_rule = None;
         let member = member.and_then(|member| match member {
-            Some(member) => decide::source::<K>(context, member, &batch.fields[index], egress).map(|()| Some(member)),
+            Some(member) => {
+                let fields = &batch.fields[index];
+                decide::source::<K>(context, member, fields, egress, &mut by_rule).map(|()| Some(member))
+            }
             None => Ok(None),
         });
         match member {
@@ -128,9 +132,10 @@ pub(super) fn output<K: Family>(context: &mut Context<'_>, vector: &mut Vector, 
             }
             Ok(None) => onward.push(place),
             Err(reason) => {
-                let rule = translated(packet).and_then(|member| rule_of::<K>(context, member)).unwrap_or(found[index]);
+                let of_session = || translated(packet).and_then(|member| rule_of::<K>(context, member));
+                let rule = by_rule.or_else(of_session).unwrap_or(found[index]);
                 tell::<K>(context, batch.tuples[index].as_ref(), reason, rule);
-                refuse(context, packet, place, reason, found[index]);
+                refuse_by(context, packet, place, reason, rule);
             }
         }
     }
@@ -189,14 +194,19 @@ fn tell<K: Family>(context: &mut Context<'_>, tuple: Option<&Tuple<K>>, reason: 
     }
 }
 
-/// Drops a packet, and counts it for its rule if no port is free, or its source has as many translations as it may have.
+/// Drops a packet, and counts it for the rule of its translation, else for the rule that matches it.
 #[cold]
 fn refuse(context: &mut Context<'_>, packet: &mut Packet, place: u8, reason: Reason, rule: u32) {
     let of_session = translated(packet).and_then(|member| {
         let v4 = packet.flags().contains(ParseFlags::IP4);
         if v4 { rule_of::<u32>(context, member) } else { rule_of::<u128>(context, member) }
     });
-    let rule = of_session.unwrap_or(rule);
+    refuse_by(context, packet, place, reason, of_session.unwrap_or(rule));
+}
+
+/// Drops a packet, and counts it for a rule if no port is free, or its source has as many translations as it may have.
+#[cold]
+fn refuse_by(context: &mut Context<'_>, packet: &mut Packet, place: u8, reason: Reason, rule: u32) {
     let own = context.root.nat.rules.get(rule as usize);
     if let Some(counters) = context.root.nat.counters(context.worker, rule) {
         match reason {

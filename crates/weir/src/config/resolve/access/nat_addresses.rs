@@ -4,11 +4,12 @@
 use std::net::IpAddr;
 use std::ops::Range;
 
-use weir_plane::model::{Addresses, IpFamily, NatRule, NatTarget, NatVerb, VrfIndex};
+use ipnet::IpNet;
+use weir_plane::model::{Addresses, IpFamily, NatRule, NatTarget, NatVerb, Transport, VrfIndex};
 
 use super::super::super::declare::Interface;
 use super::super::super::diagnostic::{Code, Diagnostic};
-use super::super::super::source::Span;
+use super::super::super::source::{At, Span};
 use super::super::super::value::not_a_host;
 use super::super::Resolver;
 use super::super::known::Link;
@@ -68,7 +69,7 @@ impl Resolver<'_> {
                 continue;
             }
             let Some(vrf) = self.vrf_of[at] else { continue };
-            self.of_interface(interface, rule, span);
+            self.of_interface((interface, vrf), rule, span);
             self.not_ourselves(vrf, rule, span);
             self.answered(vrf, rule, span);
         }
@@ -83,7 +84,7 @@ impl Resolver<'_> {
     }
 
     /// Refuses `interface` where the interface has no address of a family that the rule is about.
-    fn of_interface(&mut self, interface: &Interface, rule: &NatRule, span: Span) {
+    fn of_interface(&mut self, (interface, vrf): (&Interface, VrfIndex), rule: &NatRule, span: Span) {
         let targets = || [&rule.source, &rule.destination].into_iter().flatten();
         if !rule.to_interface && targets().all(|target| target.addresses.is_some()) {
             return;
@@ -97,6 +98,9 @@ impl Resolver<'_> {
             interface.addresses.iter().any(|own| own.value.addr().is_ipv4() == (*family == IpFamily::V4))
         };
         if families.iter().any(is_there) {
+            if let Some(&missing) = families.iter().find(|family| !is_there(family)) {
+                self.one_family((interface, vrf), rule, span, missing);
+            }
             return;
         }
         let family = match families[..] {
@@ -114,6 +118,28 @@ impl Resolver<'_> {
         let found = Diagnostic::error(Code::InvalidRule, self.word_of(rule, word, span), message);
         let found = found.related(interface.name.span, "the interface");
         self.report(found.help("give it one, or name addresses in the rule"));
+    }
+
+    /// Warns of sources of a family that the interface has no address of, if the routing domain has some elsewhere.
+    fn one_family(&mut self, (interface, vrf): (&Interface, VrfIndex), rule: &NatRule, span: Span, missing: IpFamily) {
+        let is_missing = |own: &At<IpNet>| own.value.addr().is_ipv4() == (missing == IpFamily::V4);
+        let declared = self.declared;
+        let others = declared.interfaces.iter().zip(&self.vrf_of).filter(|(_, of)| **of == Some(vrf));
+        let mut has_such = others.flat_map(|(other, _)| &other.addresses);
+        if rule.verb != NatVerb::Source || !has_such.any(is_missing) {
+            return;
+        }
+        let (family, word) = if missing == IpFamily::V4 { ("IPv4", "ip6") } else { ("IPv6", "ip4") };
+        let name = &interface.name.value;
+        let message = format!("the interface `{name}` has no {family} address: {family} packets leave untranslated");
+        let place = self.word_of(rule, Word::Source, span);
+        let found =
+            Diagnostic::warning(Code::NatOneFamily, place, message).related(interface.name.span, "the interface");
+        let help = match rule.matches.transport {
+            Transport::Any => format!("write `{word}` instead of `ip`, or give the interface such an address"),
+            _ => "give the interface such an address, or name addresses of one family in the rule".to_owned(),
+        };
+        self.report(found.help(help));
     }
 
     /// Refuses a destination that is the gateway itself.

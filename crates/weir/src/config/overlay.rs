@@ -1,0 +1,53 @@
+//! Pairs of SAs and rules of SPDs that the control socket adds to the files of a configuration. They are read as if they stood in a
+//! file of their own, so that all checks of a configuration cover them.
+
+/// Additions of the control socket to the files of a configuration.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Overlay {
+    /// Pairs of SAs.
+    pub sas: Vec<OverSa>,
+    /// SPDs whose rules were changed.
+    pub spds: Vec<OverSpd>,
+    /// Pairs of SAs that take the place of others.
+    pub successors: Vec<Successor>,
+}
+
+/// A pair of SAs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OverSa {
+    /// The source of the pair.
+    pub source: String,
+    /// A document with the pair and nothing else.
+    pub text: String,
+}
+
+/// An SPD whose rules were changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OverSpd {
+    /// Its name.
+    pub name: String,
+    /// The rules that the files declared when it was changed first, in words.
+    pub declared: Vec<String>,
+    /// Its rules from now on.
+    pub rules: Vec<OverRule>,
+}
+
+/// A rule of an SPD.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OverRule {
+    /// The rule, in words.
+    pub text: String,
+    /// The source of the rule; `None`: it is one of the files'.
+    pub source: Option<String>,
+}
+
+/// A pair of SAs that takes the place of another. Rules that name the old one name both.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Successor {
+    /// The name of the old pair.
+    pub old: String,
+    /// The name of the new one.
+    pub new: String,
+    /// The new pair sends.
+    pub leads: bool,
+}

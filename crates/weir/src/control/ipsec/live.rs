@@ -1,0 +1,393 @@
+//! The live changes, and the overlay that they are.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use toml::de::DeTable;
+use weir_plane::engine::sa_name;
+use weir_plane::model::{Gateway, Spd};
+use weir_plane::stats::SaStats;
+
+use super::super::acl::{Change, Insert, Replace, Which};
+use super::super::refusal::{Kind, Refusal};
+use super::super::remarks::Remarks;
+use super::edit::{SaEdit, SpdEdit};
+use crate::config::{OverRule, OverSa, OverSpd, Overlay, Successor};
+use crate::render::ipsec_changed::SpdChanged;
+use crate::render::remark::Remark;
+use crate::rules::Names;
+use crate::rules::spd::{self, Rule as Written};
+use crate::suggest::closest;
+
+/// The time that the old pair still receives once the new one sends.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// Changes of a batch, at most.
+const MOST_CHANGES: usize = 10_000;
+
+/// The live changes of pairs of SAs and of SPDs.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Live {
+    sas: BTreeMap<String, Pair>,
+    spds: BTreeMap<String, OverSpd>,
+}
+
+/// A pair of SAs that came by the socket.
+#[derive(Debug, Clone)]
+struct Pair {
+    source: String,
+    keys: String,
+    next: Option<Next>,
+}
+
+/// The pair that takes its place.
+#[derive(Debug, Clone)]
+struct Next {
+    source: String,
+    keys: String,
+    /// The time from which on it sends.
+    leads: Option<Instant>,
+}
+
+fn refuse<T>(kind: Kind, message: String) -> Result<T, Box<Refusal>> {
+    Err(Refusal::new(kind, message + "; nothing was changed").into())
+}
+
+/// The name of the pair that takes the place of another.
+fn next_name(name: &str) -> String {
+    format!("{name}-next")
+}
+
+impl Live {
+    /// The overlay of the configuration.
+    pub(crate) fn overlay(&self) -> Overlay {
+        let mut overlay = Overlay { spds: self.spds.values().cloned().collect(), ..Overlay::default() };
+        for (name, pair) in &self.sas {
+            overlay.sas.push(OverSa { source: pair.source.clone(), text: document(name, &pair.keys) });
+            if let Some(next) = &pair.next {
+                let new = next_name(name);
+                overlay.sas.push(OverSa { source: next.source.clone(), text: document(&new, &next.keys) });
+                overlay.successors.push(Successor { old: name.clone(), new, leads: next.leads.is_some() });
+            }
+        }
+        overlay
+    }
+
+    /// Changes a pair of SAs on a copy.
+    pub(crate) fn edit_sa(
+        &self,
+        gateway: &Gateway,
+        name: &str,
+        source: &str,
+        edit: SaEdit<'_>,
+    ) -> Result<Live, Box<Refusal>> {
+        let mut live = self.clone();
+        if let SaEdit::Add(keys) = edit {
+            if gateway.sas.iter().any(|sa| sa.name == name) {
+                return refuse(Kind::Conflict, format!("there is a pair of SAs `{name}` already"));
+            }
+            let pair = Pair { source: source.to_owned(), keys: whole(name, keys)?, next: None };
+            live.sas.insert(name.to_owned(), pair);
+            return Ok(live);
+        }
+        let Some(pair) = live.sas.get_mut(name) else {
+            return match gateway.sas.iter().any(|sa| sa.name == name) {
+                true => {
+                    refuse(Kind::InUse, format!("the pair of SAs `{name}` is of a file: change it there, and reload"))
+                }
+                false => refuse(Kind::NotFound, format!("there is no pair of SAs `{name}`")),
+            };
+        };
+        let no_rekey = || refuse(Kind::Conflict, format!("no rekey of `{name}` is under way"));
+        match edit {
+            SaEdit::Add(_) => {}
+            SaEdit::Update(_) | SaEdit::Rekey(_) if pair.next.is_some() => {
+                return refuse(Kind::Conflict, format!("a rekey of `{name}` is under way: finish it first"));
+            }
+            SaEdit::Update(keys) => {
+                *pair = Pair { source: source.to_owned(), keys: whole(name, keys)?, next: None };
+            }
+            SaEdit::Rekey(keys) => {
+                let next = next_name(name);
+                if gateway.sas.iter().any(|sa| sa.name == next) {
+                    return refuse(
+                        Kind::Conflict,
+                        format!("there is a pair of SAs `{next}`, the name of the new pair"),
+                    );
+                }
+                pair.next = Some(Next { source: source.to_owned(), keys: whole(&next, keys)?, leads: None });
+            }
+            SaEdit::Switch => match &mut pair.next {
+                Some(next) => {
+                    next.leads.get_or_insert_with(Instant::now);
+                }
+                None => return no_rekey(),
+            },
+            SaEdit::Finish => match pair.next.take() {
+                Some(Next { source, keys, leads: Some(_) }) => *pair = Pair { source, keys, next: None },
+                Some(_) => {
+                    return refuse(Kind::Conflict, format!("the new pair of `{name}` does not send yet: switch first"));
+                }
+                None => return no_rekey(),
+            },
+            SaEdit::Delete => {
+                let named = rules_that_name(gateway, name);
+                if let Some(rule) = named.first() {
+                    let message = format!("rules name the pair of SAs `{name}`, such as `{rule}`: delete them first");
+                    return refuse(Kind::InUse, message);
+                }
+                live.sas.remove(name);
+            }
+        }
+        Ok(live)
+    }
+
+    /// A pair whose rekey goes on by itself: the peer's first packet for the new pair has come, or the old pair is not needed
+    /// any more.
+    pub(crate) fn due(&self, sas: impl FnOnce() -> Vec<SaStats>) -> Option<(String, SaEdit<'static>)> {
+        let mut waiting = self.sas.iter().filter_map(|(name, pair)| Some((name, pair.next.as_ref()?))).peekable();
+        waiting.peek()?;
+        let sas = sas();
+        let has_come = |name: &str| {
+            let new = next_name(name);
+            let is = |sa: &&SaStats| sa.name == new;
+            sas.iter().find(is).and_then(|sa| sa.inbound.as_ref()).is_some_and(|into| into.packets > 0)
+        };
+        waiting.find_map(|(name, next)| match next.leads {
+            None if has_come(name) => Some((name.clone(), SaEdit::Switch)),
+            Some(since) if since.elapsed() >= GRACE => Some((name.clone(), SaEdit::Finish)),
+            _ => None,
+        })
+    }
+
+    /// A rekey is under way.
+    pub(crate) fn is_rekeying(&self) -> bool {
+        self.sas.values().any(|pair| pair.next.is_some())
+    }
+
+    /// Changes the rules of an SPD on a copy.
+    pub(crate) fn edit_spd(
+        &self,
+        gateway: &Gateway,
+        name: &str,
+        source: &str,
+        edit: SpdEdit<'_>,
+    ) -> Result<(Live, SpdChanged), Box<Refusal>> {
+        let mut live = self.clone();
+        if edit == SpdEdit::Reset {
+            return match live.spds.remove(name) {
+                Some(over) => {
+                    let rules = over.declared.len();
+                    let changed =
+                        SpdChanged { spd: name.to_owned(), source: source.to_owned(), rules, ..Default::default() };
+                    Ok((live, changed))
+                }
+                None => refuse(Kind::Conflict, format!("the socket has not changed the SPD `{name}`")),
+            };
+        }
+        let mut over = match live.spds.remove(name) {
+            Some(over) => over,
+            None => self.declared(gateway, spd_named(gateway, name)?),
+        };
+        let mut warnings = Remarks::default();
+        let (inserted, deleted) = match edit {
+            SpdEdit::Reset => (0, 0),
+            SpdEdit::Batch(changes) => batch(&mut over.rules, source, changes, &mut warnings)?,
+            SpdEdit::Replace { text, allow_empty } => replace(&mut over, source, (text, allow_empty), &mut warnings)?,
+        };
+        let changed = SpdChanged {
+            spd: name.to_owned(),
+            source: source.to_owned(),
+            inserted,
+            deleted,
+            rules: over.rules.len(),
+            warnings: warnings.shown,
+            more_warnings: warnings.more,
+        };
+        live.spds.insert(name.to_owned(), over);
+        Ok((live, changed))
+    }
+
+    /// An SPD as the files declare it: without the rules that a rekey added.
+    fn declared(&self, gateway: &Gateway, spd: &Spd) -> OverSpd {
+        let is_next = |sa: Option<&str>| {
+            let pairs = self.sas.iter().filter(|(_, pair)| pair.next.is_some());
+            sa.is_some_and(|sa| pairs.map(|(name, _)| next_name(name)).any(|next| next == sa))
+        };
+        let rules = spd.rules.iter().map(|rule| Written::of(rule, |sa| sa_name(gateway, sa)));
+        let rules: Vec<String> =
+            rules.filter(|rule| !is_next(rule.sa.as_deref())).map(|rule| rule.to_string()).collect();
+        let own = rules.iter().map(|text| OverRule { text: text.clone(), source: None }).collect();
+        OverSpd { name: spd.name.clone(), declared: rules, rules: own }
+    }
+
+    /// The rules of an SPD as they can be read again.
+    pub(crate) fn rules(&self, gateway: &Gateway, name: &str) -> Result<Vec<OverRule>, Box<Refusal>> {
+        match self.spds.get(name) {
+            Some(over) => Ok(over.rules.clone()),
+            None => Ok(self.declared(gateway, spd_named(gateway, name)?).rules),
+        }
+    }
+}
+
+/// The document of a pair of SAs.
+fn document(name: &str, keys: &str) -> String {
+    format!("[sa.{name}]\n{keys}")
+}
+
+/// Checks that keys of `[sa.NAME]` are of that table alone; returns them.
+fn whole(name: &str, keys: &str) -> Result<String, Box<Refusal>> {
+    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+    if !is_name {
+        return refuse(Kind::BadRequest, format!("`{name}` is no name of a pair of SAs"));
+    }
+    // A text that is no document is reported by the reader of the configuration, with its place.
+    let text = document(name, keys);
+    if let Ok(table) = DeTable::parse(&text) {
+        let table = table.get_ref();
+        let sas = table.get("sa").and_then(|sas| sas.get_ref().as_table());
+        let is_alone = table.len() == 1 && sas.is_some_and(|sas| sas.len() == 1 && sas.contains_key(name));
+        if !is_alone {
+            let message = format!("the text has more than the keys of `[sa.{name}]`");
+            return refuse(Kind::BadRequest, message);
+        }
+    }
+    Ok(keys.to_owned())
+}
+
+fn rules_that_name(gateway: &Gateway, name: &str) -> Vec<String> {
+    let rules = gateway.spds.iter().flat_map(|spd| spd.rules.iter());
+    let written = rules.map(|rule| Written::of(rule, |sa| sa_name(gateway, sa)));
+    written.filter(|rule| rule.sa.as_deref() == Some(name)).map(|rule| rule.to_string()).collect()
+}
+
+fn spd_named<'a>(gateway: &'a Gateway, name: &str) -> Result<&'a Spd, Box<Refusal>> {
+    gateway.spds.iter().find(|spd| spd.name == name).ok_or_else(|| {
+        let lists: Vec<String> = gateway.spds.iter().map(|spd| spd.name.clone()).collect();
+        let help = match closest(name, &lists) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if lists.is_empty() => "there is none".to_owned(),
+            None => format!("there are {}", lists.join(", ")),
+        };
+        let message = format!("there is no SPD with the name `{name}`; {help}");
+        Refusal { lists, ..Refusal::new(Kind::UnknownList, message) }.into()
+    })
+}
+
+fn remark(change: usize, message: impl Into<String>) -> Remark {
+    Remark { change: Some(change), message: message.into(), ..Remark::default() }
+}
+
+/// Reads rules, one a line; notes what is wrong or odd.
+fn read(
+    text: &str,
+    change: Option<usize>,
+    source: &str,
+    errors: &mut Remarks,
+    warnings: &mut Remarks,
+) -> Vec<OverRule> {
+    let mut names = Names::default();
+    let mut rules = Vec::new();
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        match spd::parse(line, &mut names) {
+            Ok((rule, odd)) => {
+                warnings.of_text(change, true, &odd);
+                rules.push(OverRule { text: rule.to_string(), source: Some(source.to_owned()) });
+            }
+            Err(wrong) => errors.of_text(change, true, &wrong),
+        }
+    }
+    if rules.is_empty() && errors.is_empty() && change.is_some() {
+        errors.push(|| remark(change.unwrap_or_default(), "there is no rule in it"));
+    }
+    rules
+}
+
+/// The index of a place, counted from 1.
+fn index(at: Option<usize>, id: bool, most: usize) -> Result<usize, String> {
+    match at {
+        _ if id => Err("rules of an SPD have places and no ids: use `at`".to_owned()),
+        None | Some(0) => Err("a place is needed, counted from 1".to_owned()),
+        Some(place) if place > most => Err(format!("there is no place {place}: the last one is {most}")),
+        Some(place) => Ok(place - 1),
+    }
+}
+
+/// Carries out a batch; returns how many rules came and went.
+fn batch(
+    rules: &mut Vec<OverRule>,
+    source: &str,
+    changes: &[Change],
+    warnings: &mut Remarks,
+) -> Result<(usize, usize), Box<Refusal>> {
+    if changes.len() > MOST_CHANGES {
+        return refuse(Kind::TooLarge, format!("a batch has at most {MOST_CHANGES} changes"));
+    }
+    let (mut errors, mut absent) = (Remarks::default(), Remarks::default());
+    let (mut inserted, mut deleted) = (0, 0);
+    for (number, change) in (1..).zip(changes) {
+        let done = match change {
+            Change::Insert(Insert { rules: text, at, before, after }) => {
+                let new = read(text, Some(number), source, &mut errors, warnings);
+                let end = rules.len() + 1;
+                index(at.or(Some(end)), before.is_some() || after.is_some(), end).map(|at| {
+                    inserted += new.len();
+                    rules.splice(at..at, new);
+                })
+            }
+            Change::Delete(Which { id, at }) => index(*at, id.is_some(), rules.len()).map(|at| {
+                rules.remove(at);
+                deleted += 1;
+            }),
+            Change::Replace(Replace { rules: text, id, at }) => {
+                let new = read(text, Some(number), source, &mut errors, warnings);
+                index(*at, id.is_some(), rules.len()).map(|at| {
+                    inserted += new.len();
+                    deleted += 1;
+                    rules.splice(at..=at, new);
+                })
+            }
+        };
+        if let Err(message) = done {
+            absent.push(|| remark(number, message));
+        }
+    }
+    if !errors.is_empty() {
+        return Err(Refusal::of_rules(Kind::InvalidRules, errors).into());
+    }
+    if !absent.is_empty() {
+        return Err(Refusal::of_rules(Kind::Conflict, absent).into());
+    }
+    Ok((inserted, deleted))
+}
+
+/// Replaces all rules. Unchanged rules keep their source. Returns how many came and went.
+fn replace(
+    over: &mut OverSpd,
+    source: &str,
+    (text, allow_empty): (&str, bool),
+    warnings: &mut Remarks,
+) -> Result<(usize, usize), Box<Refusal>> {
+    let mut errors = Remarks::default();
+    let mut new = read(text, None, source, &mut errors, warnings);
+    if !errors.is_empty() {
+        return Err(Refusal::of_rules(Kind::InvalidRules, errors).into());
+    }
+    if new.is_empty() && !allow_empty {
+        let message =
+            format!("no rule was sent: the SPD `{}` would be empty; allow it with `--allow-empty`", over.name);
+        return refuse(Kind::Conflict, message);
+    }
+    let mut before: Vec<Option<OverRule>> = over.rules.drain(..).map(Some).collect();
+    let mut inserted = 0;
+    for rule in &mut new {
+        let same = before.iter_mut().find(|own| own.as_ref().is_some_and(|own| own.text == rule.text));
+        match same.and_then(Option::take) {
+            Some(own) => *rule = own,
+            None => inserted += 1,
+        }
+    }
+    let deleted = before.iter().flatten().count();
+    over.rules = new;
+    Ok((inserted, deleted))
+}

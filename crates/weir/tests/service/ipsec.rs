@@ -1,0 +1,143 @@
+//! Pairs of SAs and rules of SPDs that change by the control socket of a running gateway.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+
+use crate::kit::{Folder, Gateway, text};
+
+const CONFIG: &str = r#"
+version = 1
+[ipsec]
+state = "state"
+[[interface]]
+name = "wan"
+port = "null"
+address = "198.51.100.1/24"
+spd = "edge"
+[spd.edge]
+rules = ["bypass icmp from any to any type 3-11"]
+"#;
+
+fn declaration(spi: u32, out: &str, into: &str) -> String {
+    format!(
+        "local = \"198.51.100.1\"\nremote = \"198.51.100.2\"\nalgorithm = \"aes128gcm16\"\n\
+         out = {{ spi = {spi}, key-file = \"{out}\" }}\nin = {{ spi = {}, key-file = \"{into}\" }}\n",
+        spi + 1
+    )
+}
+
+fn gateway() -> Gateway {
+    let folder = Folder::new();
+    for (name, digits) in [("a", "10a1"), ("b", "10b1"), ("c", "10c1"), ("d", "10d1")] {
+        let path = folder.path(name);
+        fs::write(&path, digits.repeat(10)).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+    }
+    let state = folder.path("state");
+    fs::create_dir(&state).unwrap();
+    fs::set_permissions(&state, Permissions::from_mode(0o700)).unwrap();
+    fs::write(folder.path("east.toml"), declaration(0x1001, "a", "b")).unwrap();
+    fs::write(folder.path("new.toml"), declaration(0x1101, "c", "d")).unwrap();
+    Gateway::start(folder, CONFIG)
+}
+
+const EAST: &str = "protect ip4 from 10.1.0.0/16 to 10.2.0.0/16 sa east";
+
+/// Runs a command that is refused; returns its exit code and standard error.
+#[track_caller]
+fn refused(gateway: &Gateway, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = gateway.folder.weir(arguments);
+    assert!(!output.status.success(), "{arguments:?}");
+    (output.status.code(), text(&output.stderr))
+}
+
+#[test]
+fn pairs_and_rules_come_are_rekeyed_and_go() {
+    let gateway = gateway();
+    assert_eq!(gateway.ok(&["show", "sa"]), "no SAs\n");
+    let (code, said) = refused(&gateway, &["spd", "insert", "edge", EAST]);
+    assert!(code == Some(1) && said.contains("there is no SA `east`"), "{code:?}: {said}");
+    assert_eq!(gateway.ok(&["sa", "add", "east", "east.toml", "--source", "noc"]), "east: added\n");
+    assert_eq!(gateway.ok(&["spd", "insert", "edge", EAST, "--at", "1"]), "edge: inserted 1, deleted 0; 2 rules now\n");
+    assert_eq!(gateway.ok(&["spd", "list", "edge"]).lines().next(), Some(EAST));
+    let shown = gateway.ok(&["show", "sa"]);
+    assert!(shown.contains("0x1001") && shown.contains("(socket noc:1)"), "{shown}");
+    // The first numbers were reserved before the pair came into force.
+    assert!(!shown.contains("no sequence number is reserved"), "{shown}");
+    assert!(gateway.ok(&["show", "spd"]).contains("socket api:1"));
+    let (code, said) = refused(&gateway, &["sa", "delete", "east"]);
+    assert!(code == Some(1) && said.contains("rules name the pair of SAs `east`"), "{code:?}: {said}");
+
+    // A reload keeps both; one that does not fit is refused, and nothing changes.
+    gateway.ok(&["reload"]);
+    assert_eq!(gateway.ok(&["spd", "list", "edge"]).lines().count(), 2);
+    gateway.folder.config(&CONFIG.replace("type 3-11", "type 3-12"));
+    let (code, said) = refused(&gateway, &["reload"]);
+    assert!(code == Some(3) && said.contains("error[live-rules]") && said.contains("weir spd reset edge"), "{said}");
+    assert_eq!(gateway.ok(&["spd", "list", "edge"]).lines().next(), Some(EAST));
+    gateway.folder.config(CONFIG);
+
+    assert_eq!(gateway.ok(&["sa", "rekey", "east", "new.toml"]), "east: rekey begun\n");
+    let names = |gateway: &Gateway| -> Vec<String> {
+        let shown = gateway.ok(&["show", "sa"]);
+        shown
+            .lines()
+            .filter(|line| line.contains(": tunnel"))
+            .map(|line| line.split(':').next().unwrap().into())
+            .collect()
+    };
+    assert_eq!(names(&gateway), ["east", "east-next"]);
+    let (code, _) = refused(&gateway, &["sa", "finish", "east"]);
+    assert_eq!(code, Some(1), "the new pair does not send yet");
+    gateway.ok(&["sa", "switch", "east"]);
+    let shown = gateway.ok(&["show", "spd"]);
+    assert!(shown.find("sa east-next").unwrap() < shown.find("sa east ").unwrap(), "{shown}");
+    assert_eq!(gateway.ok(&["sa", "finish", "east"]), "east: rekey ended\n");
+    assert_eq!(names(&gateway), ["east"]);
+    assert!(gateway.ok(&["show", "sa"]).contains("0x1101"));
+
+    // All of it goes again.
+    assert_eq!(gateway.ok(&["spd", "reset", "edge"]), "edge: inserted 0, deleted 0; 1 rule now\n");
+    assert_eq!(gateway.ok(&["sa", "delete", "east"]), "east: deleted\n");
+    assert_eq!(gateway.ok(&["show", "sa"]), "no SAs\n");
+    let log = gateway.log();
+    assert!(log.contains("sa east: added by noc"), "{log}");
+    for digits in ["10a110a1", "10b110b1", "10c110c1", "10d110d1"] {
+        assert!(!log.contains(digits), "a key is in the log: {log}");
+    }
+    gateway.end();
+}
+
+#[test]
+fn lists_are_replaced_and_what_is_wrong_is_said() {
+    let gateway = gateway();
+    fs::write(
+        gateway.folder.path("rules"),
+        "discard ip from any to 203.0.113.0/24\nbypass icmp from any to any type 3-11\n",
+    )
+    .unwrap();
+    assert_eq!(gateway.ok(&["spd", "replace", "edge", "rules"]), "edge: inserted 1, deleted 0; 2 rules now\n");
+    let changed = ["spd", "change", "edge", "1", "discard ip from any to 203.0.113.0/25"];
+    assert_eq!(gateway.ok(&changed), "edge: inserted 1, deleted 1; 2 rules now\n");
+    assert_eq!(gateway.ok(&["spd", "delete", "edge", "1"]), "edge: inserted 0, deleted 1; 1 rule now\n");
+    assert!(gateway.ok(&["spd", "list", "edge", "--json"]).contains("\"source\":\"file\""));
+    for (arguments, code, words) in [
+        (&["spd", "insert", "edge", "bypas ip from any to any"][..], 3, "bypas"),
+        (&["spd", "delete", "edge", "7"], 1, "there is no place 7: the last one is 1"),
+        (&["spd", "list", "egde"], 1, "did you mean `edge`?"),
+        (&["spd", "reset", "other"], 1, "has not changed the SPD `other`"),
+        (&["sa", "update", "east", "east.toml"], 1, "there is no pair of SAs `east`"),
+        (&["sa", "add", "east", "missing.toml"], 1, "missing.toml"),
+        (&["sa", "add", "ea/st", "east.toml"], 1, "is no name of a pair of SAs"),
+        (&["sa", "add"], 2, "Usage"),
+    ] {
+        let (found, said) = refused(&gateway, arguments);
+        assert!(found == Some(code) && said.contains(words), "{arguments:?}: {found:?}: {said}");
+    }
+    // A key that others may read; the message has its path and nothing of it.
+    fs::set_permissions(gateway.folder.path("a"), Permissions::from_mode(0o644)).unwrap();
+    let (_, said) = refused(&gateway, &["sa", "add", "east", "east.toml"]);
+    assert!(said.contains("can be used by others than its owner") && !said.contains("10a1"), "{said}");
+    assert_eq!(gateway.ok(&["show", "sa"]), "no SAs\n");
+    gateway.end();
+}
