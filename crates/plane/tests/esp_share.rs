@@ -1,5 +1,5 @@
-//! An outbound SA that several workers share: a worker whose numbers would be too far above unsent ones of another puts
-//! its packets aside, and loses and reorders none.
+//! An outbound SA that several workers share: a worker holds its packets if their numbers would be too far above the
+//! unsent numbers of another, and loses and reorders none.
 
 mod kit;
 

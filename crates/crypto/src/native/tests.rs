@@ -161,7 +161,7 @@ fn a_dropped_schedule_is_wiped() {
         // SAFETY: The schedule is not freed here, so its octets stay readable behind the run of its destructor.
         let octets = unsafe {
             assert!(std::slice::from_raw_parts(at, 16 * POWERS).iter().any(|octet| *octet != 0));
-            ptr::drop_in_place(&raw mut **schedule);
+            ptr::drop_in_place(std::sync::Arc::get_mut(&mut schedule).expect("the test alone has it"));
             std::slice::from_raw_parts(at, length)
         };
         let used = 16 * (POWERS + 15);

@@ -108,7 +108,7 @@ impl Store {
                 ports.extend(sa.encapsulation.map(|own| own.local_port));
             }
             let shared = sa.outbound.as_ref().filter(|_| sa.is_shared).map(|key| {
-                // One more, for packets that are sent beside the workers.
+                // One more, for a sender beside the workers.
                 let senders = workers + 1;
                 let known = sharings.get(&key.fingerprint()).filter(|own| own.is_for(senders, sa.window));
                 let sharing = known.map_or_else(|| Arc::new(Sharing::new(senders, sa.window)), Arc::clone);

@@ -16,7 +16,7 @@ use super::{Sequence, Taken};
 /// A worker has taken no number that it has not sent.
 const NOTHING: u64 = u64::MAX;
 
-/// The numbers that workers show one another.
+/// The state that workers show one another.
 #[derive(Debug)]
 pub struct Sharing {
     /// Numbers by which packets may be reordered.
