@@ -30,6 +30,12 @@ rules = [
 ]
 "#;
 
+fn load(folder: &TempDir, text: &str, live: &Live) -> Loaded {
+    let path = folder.path().join("weir.toml");
+    fs::write(&path, text).unwrap();
+    config::load_over(&path, &live.overlay())
+}
+
 struct Site {
     folder: TempDir,
     live: Live,
@@ -44,17 +50,12 @@ impl Site {
             fs::write(&path, format!("{number:02x}ff").repeat(10)).unwrap();
             fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         }
-        let mut site =
-            Site { folder, live: Live::default(), gateway: config::parse_str("none", "").gateway.unwrap_or_default() };
-        let loaded = site.load(FILE, &Live::default());
-        site.gateway = loaded.gateway.unwrap();
-        site
+        let gateway = load(&folder, FILE, &Live::default()).gateway.unwrap();
+        Site { folder, live: Live::default(), gateway }
     }
 
     fn load(&self, text: &str, live: &Live) -> Loaded {
-        let path = self.folder.path().join("weir.toml");
-        fs::write(&path, text).unwrap();
-        config::load_over(&path, &live.overlay())
+        load(&self.folder, text, live)
     }
 
     /// Puts a change into force, as the running gateway does.
