@@ -6,17 +6,17 @@
 //!
 //! - **Class E sources** (240.0.0.0/4): the kernel forwards them; weir drops them as martians (RFC 1812, 5.3.7).
 //! - **Identification, "don't fragment"** of ICMP messages: the kernel counts the one and clears the other; weir sets
-//! "don't fragment", so that the first means nothing (RFC 6864). **Flow labels** of ICMPv6 errors: the kernel chooses
-//! some, weir sends 0.
+//!   "don't fragment", so that the first means nothing (RFC 6864). **Flow labels** of ICMPv6 errors: the kernel chooses
+//!   some, weir sends 0.
 //! - **Unreachable routes** in IPv6: the kernel reports "no route" (code 0), weir "reject route" (code 6, RFC 4443).
 //! - **Rates**: errors about destinations without a route are limited per host by the kernel; weir's limits, for all
-//! hosts together, are not reached here.
+//!   hosts together, are not reached here.
 //! - **Ports of the gateway itself**: the kernel answers "port unreachable"; weir serves none and does not answer.
 //! - **Pointers** of parameter problems: of an option that runs past the header the kernel names the type, weir the
-//! length; a record route too short to record anything is an error to the kernel, while weir goes on to the next option
-//! and names the error that it finds there.
+//!   length; a record route too short to record anything is an error to the kernel, while weir goes on to the next option
+//!   and names the error that it finds there.
 //! - **IPv6 destinations that cannot be** (unspecified, loopback, link-local): the kernel reports that there is no
-//! route; weir drops them as martians, without an error.
+//!   route; weir drops them as martians, without an error.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -281,7 +281,8 @@ fn draws(fills: usize) -> Result<Vec<Draw>, Error> {
         }
     }
     let empty = Figure::of(costs[0].iter().copied()).median;
-    let row = |(((full, _), costs), (found, all)): ((&(u32, std::ops::Range<u32>), &Vec<f64>), &(u64, u64))| {
+    type Fill = (u32, std::ops::Range<u32>);
+    let row = |(((full, _), costs), (found, all)): ((&Fill, &Vec<f64>), &(u64, u64))| {
         let added = Figure::of(costs.iter().map(|cost| cost - empty));
         let most = match full {
             50 => Some(150.0),

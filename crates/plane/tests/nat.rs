@@ -182,7 +182,7 @@ fn drawn(rig: &mut Rig, flows: u16) -> (Vec<u16>, [u32; 64]) {
         let frame = rig.frame("lan", &text);
         let port = ends(&rig.put_all("lan", &[&frame]).1[0].1).1;
         ports.push(port);
-        parts[usize::from(port) - 0x8000 >> 9] += 1;
+        parts[(usize::from(port) - 0x8000) >> 9] += 1;
     }
     (ports, parts)
 }

@@ -16,7 +16,7 @@
 //! - for every fragment, the first included, the addresses alone: all fragments of a packet hash alike. (Behind the
 //!   extension headers of a first IPv6 fragment may be another protocol than the one that later fragments name.)
 //! - never the IPv6 flow label. Hosts change it within a flow (to move away from a bad path), which would reorder the
-//! flow and move it to another worker. RFC 6438 recommends it for tunnels only; there the inner flow decides the hash.
+//!   flow and move it to another worker. RFC 6438 recommends it for tunnels only; there the inner flow decides the hash.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

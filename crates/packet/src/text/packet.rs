@@ -16,7 +16,7 @@ use super::reader::{Reader, hex};
 /// ```
 ///
 /// - `PROTOCOL` is a name (`tcp`, `udp`, `icmp` with IPv4, `icmp6` with IPv6, `esp`, …) or a number. Protocols with
-/// ports need both, unless the packet is a later fragment, which has none.
+///   ports need both, unless the packet is a later fragment, which has none.
 /// - The family follows the addresses, which must agree.
 /// - `ttl` is the hop limit in IPv6; 64 unless given. `dscp` is 0 to 63.
 /// - `length` is that of the IP packet in octets, header included; unless given, the least that holds the headers. The

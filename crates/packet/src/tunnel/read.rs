@@ -140,7 +140,8 @@ mod tests {
             bytes.extend([0; 14]);
             bytes
         };
-        let rows: [(Carrier, u8, Vec<u8>, Result<(u64, usize, Inner), Refused>); 20] = [
+        type Row = (Carrier, u8, Vec<u8>, Result<(u64, usize, Inner), Refused>);
+        let rows: [Row; 20] = [
             (Vxlan, 0, vec![8, 0, 0, 0, 0, 0, 100, 0], Ok((100, 8, Inner::Ethernet))),
             (Vxlan, 0, vec![0, 0, 0, 0, 0, 0, 100, 0], Err(Malformed)),
             (Vxlan, 0, vec![8; 7], Err(Malformed)),

@@ -166,7 +166,7 @@ impl Fields {
         let flags = if self.control { CONTROL } else { 0 } | if self.critical { CRITICAL } else { 0 };
         let [p, q] = self.protocol.to_be_bytes();
         let [a, b, c, d] = (self.vni << 8).to_be_bytes();
-        [self.options_length / 4 & 0x3f, flags, p, q, a, b, c, d]
+        [(self.options_length / 4) & 0x3f, flags, p, q, a, b, c, d]
     }
 }
 

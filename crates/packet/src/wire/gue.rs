@@ -93,7 +93,7 @@ impl Fields {
     #[inline]
     #[must_use]
     pub fn emit(&self) -> [u8; LENGTH] {
-        let first = if self.control { CONTROL } else { 0 } | self.extensions / 4 & 0x1f;
+        let first = if self.control { CONTROL } else { 0 } | ((self.extensions / 4) & 0x1f);
         let [a, b] = self.flags.to_be_bytes();
         [first, self.protocol, a, b]
     }

@@ -92,7 +92,7 @@ impl Gap {
     /// Returns the indices of the declaration whose rules would stand here.
     pub fn declared(&self) -> std::ops::Range<u32> {
         // The first index with a key above that of the previous item, and the first with a key not below that of the next.
-        let first = self.previous.map_or(0, |spot| (spot.key() + 2) / 3);
+        let first = self.previous.map_or(0, |spot| spot.key().div_ceil(3));
         let end = self.next.map_or(self.declared as u64, |spot| (spot.key() + 1) / 3);
         first as u32..end.max(first) as u32
     }

@@ -7,8 +7,8 @@
 //!
 //! - A neighbour change outside an operation goes through the compiler at once.
 //! - A neighbour change during an operation is noted, and a root without the compiler's part is published. The
-//! operation applies the notes to the compiler before it ends. It wakes the control thread, which applies later changes
-//! in its next round.
+//!   operation applies the notes to the compiler before it ends. It wakes the control thread, which applies later changes
+//!   in its next round.
 //! - Links that go down do so at once. A thread of its own then compiles the model again, as an operation.
 //!
 //! Locks are taken in this order: `operating`, `compiler`, `ports`, `state`. Who has one of the later waits for none of the

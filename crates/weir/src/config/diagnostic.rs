@@ -127,7 +127,8 @@ codes! {
     UnknownSa = "unknown-sa",
     /// A group that is in itself, directly or by others.
     GroupCycle = "group-cycle",
-    /// A zone with interfaces of several VRFs.
+    /// A zone with interfaces of several VRFs. Warning: a zone with the name of a VRF, which is another one than the
+    /// VRF's.
     ZoneVrfs = "zone-vrfs",
     /// Warning: a list that opens sessions, where no list is in the way of their replies.
     NeedlessReflect = "needless-reflect",

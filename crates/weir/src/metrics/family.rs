@@ -126,12 +126,15 @@ impl Family {
     }
 }
 
+/// A family of a table: type, name, description, and the value of an object.
+pub(super) type Column<T> = (Kind, &'static str, &'static str, fn(&T) -> Value);
+
 /// Families of one kind of object, whose samples have the same labels.
 pub(super) struct Table<T: 'static> {
     /// The names of the labels, joined by commas.
     pub(super) labels: &'static str,
     /// Name, description and value of each family.
-    pub(super) columns: &'static [(Kind, &'static str, &'static str, fn(&T) -> Value)],
+    pub(super) columns: &'static [Column<T>],
 }
 
 impl<T> Table<T> {

@@ -29,7 +29,8 @@ pub(in crate::compile) enum Plan {
     Beside(Box<Beside>),
 }
 
-/// What became of a change so far.
+/// The state of a change.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, on the stack of the control thread")]
 pub(in crate::compile) enum Step {
     /// It will be in the next root.
     Next(AclEdited),

@@ -20,6 +20,7 @@ pub struct AclEditRow {
 }
 
 /// The effect of an edit.
+#[expect(clippy::large_enum_variant, reason = "most edits add a rule")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum AclEditKind {
     /// It made a list.

@@ -83,7 +83,8 @@ impl Carry<'_> {
         let gone = lost.iter().filter(|rule| rule.number.is_some() && rule.lost.is_gone()).count();
         let protects = lost.iter().any(|rule| rule.protects);
         let of = table(&list.name);
-        let lost = (!lost.is_empty()).then(|| LostEdits { of, rules: gone, protects, lost: Lost::Rules(lost) });
+        let some = !lost.is_empty();
+        let lost = some.then_some(LostEdits { of, rules: gone, protects, lost: Lost::Rules(lost) });
         Rebased {
             removed: removed(list, declared, &entries, (&before, &after)),
             entries,

@@ -64,7 +64,7 @@ impl Paths {
 
 fn milliseconds(time: Time) -> u64 {
     // 2^48 milliseconds are 8,900 years.
-    time.0 / 1_000_000 & ((1 << (64 - MTU_BITS)) - 2)
+    (time.0 / 1_000_000) & ((1 << (64 - MTU_BITS)) - 2)
 }
 
 #[inline]

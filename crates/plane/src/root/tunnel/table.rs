@@ -129,7 +129,7 @@ mod tests {
             remote: address(n % 11),
             carrier: Carrier::ALL[(n % 5) as usize],
             port: if n % 5 < 3 { 4789 } else { 0 },
-            id: if n % 13 == 0 { Id::key(Some(0)) } else { Id(u64::from(n / 3)) },
+            id: if n.is_multiple_of(13) { Id::key(Some(0)) } else { Id(u64::from(n / 3)) },
         };
         let mut entries: Vec<(Key, u32)> = Vec::new();
         for number in 0..2000 {
@@ -141,7 +141,7 @@ mod tests {
         for number in 0..6000 {
             let own = key(number);
             let naive = entries.iter().find(|entry| entry.0 == own).map(|entry| entry.1);
-            let is = |found: u32| entries.iter().any(|entry| *entry == (own, found));
+            let is = |found: u32| entries.contains(&(own, found));
             assert_eq!(table.find(&own, is), naive, "{own:?}");
         }
         assert_eq!(TunnelTable::default().find(&key(0), |_| true), None);

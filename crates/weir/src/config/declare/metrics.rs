@@ -45,13 +45,11 @@ fn listen(reader: &mut Reader<'_>, value: Value<'_>, source: &Source) -> Option<
 }
 
 fn detail(reader: &mut Reader<'_>, value: Value<'_>) -> Detail {
-    let mut detail = Detail::default();
-    let choices: [(&str, fn(&mut Detail) -> &mut bool); 3] =
-        [("rules", |d| &mut d.rules), ("sas", |d| &mut d.sas), ("prefixes", |d| &mut d.prefixes)];
-    for value in reader.one_or_more(value) {
-        if let Some(field) = reader.choice(value, "detail of metrics", &choices) {
-            *field(&mut detail) = true;
-        }
-    }
-    detail
+    const RULES: Detail = Detail { rules: true, sas: false, prefixes: false };
+    const SAS: Detail = Detail { rules: false, sas: true, prefixes: false };
+    const PREFIXES: Detail = Detail { rules: false, sas: false, prefixes: true };
+    const CHOICES: &[(&str, Detail)] = &[("rules", RULES), ("sas", SAS), ("prefixes", PREFIXES)];
+    let some = reader.one_or_more(value).iter();
+    let some: Vec<Detail> = some.filter_map(|value| reader.choice(value, "detail of metrics", CHOICES)).collect();
+    Detail { rules: some.contains(&RULES), sas: some.contains(&SAS), prefixes: some.contains(&PREFIXES) }
 }

@@ -121,8 +121,8 @@ fn a_pair_comes_with_its_rules_and_goes_after_them() {
     assert_eq!(
         site.rules(),
         [
-            FILE.lines().nth(17).unwrap().trim().trim_matches(['"', ',']),
-            FILE.lines().nth(18).unwrap().trim().trim_matches(['"', ','])
+            FILE.lines().nth(16).unwrap().trim().trim_matches(['"', ',']),
+            FILE.lines().nth(17).unwrap().trim().trim_matches(['"', ','])
         ]
     );
     site.sa("east", SaEdit::Add(&keys(0x1001, "b", "c")));

@@ -78,7 +78,7 @@ fn whole_lists_keep_what_stays() {
 }
 
 #[test]
-fn a_reload_keeps_changes_while_the_declaration_stays() {
+fn a_reload_keeps_changes_while_their_anchors_stay() {
     let before = gateway(RULES);
     let changes = [
         insert("source udp from any to any as @pool", Some(1), None, None),
@@ -97,9 +97,13 @@ fn a_reload_keeps_changes_while_the_declaration_stays() {
     kept.name(&mut shown);
     assert_eq!(shown[0].rules.iter().map(|row| row.id).collect::<Vec<_>>(), [3, 2]);
     assert_eq!(shown[0].rules[0].origin, "noc 1970-01-01T00:00:00Z");
-    // Another declaration ends them.
+    // The anchor of the added rule stays, and so does the removed rule.
+    let mut other = gateway(&RULES.replace("10.0.0.0/8 to any", "10.0.0.0/9 to any"));
+    assert!(kept.carry(&mut other).1.is_empty());
+    assert_eq!(rules(&other), [rules(&after)[0].as_str(), "source ip4 from 10.0.0.0/9 to any as @pool"]);
+    // The anchor or the whole list is gone: the changes end.
     for text in [
-        RULES.replace("10.0.0.0/8 to any", "10.0.0.0/9 to any"),
+        RULES.replace("keep ip4 from 10.0.0.0/8", "keep ip4 from 10.0.0.0/9"),
         "[nat.other]\nrules = \"keep ip from any to any\"".into(),
     ] {
         let mut other = gateway(&text);

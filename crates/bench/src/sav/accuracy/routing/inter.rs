@@ -2,10 +2,10 @@
 //! (Gao and Rexford, "Stable Internet Routing Without Global Coordination", 2001), until nothing changes any more.
 //!
 //! - Preferred are routes from customers, then from peers, then from providers, unless a local preference says
-//! otherwise; then the shortest path; then the link of the lowest number.
+//!   otherwise; then the shortest path; then the link of the lowest number.
 //! - Routes from customers and own routes are announced to all neighbours, others to customers only.
 //! - A route with NO_EXPORT is not announced (RFC 1997). A route with the own AS in its path is not accepted (RFC 4271,
-//! 9.1.2).
+//!   9.1.2).
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -104,8 +104,11 @@ fn told_mtu<K: Family>(message: &[u8]) -> Option<u32> {
     }
 }
 
+/// Source and destination port of ESP in UDP.
+type Ports = Option<(u16, u16)>;
+
 /// SPI, lower half of the sequence number, and ports of a quoted packet of ESP, as far as all of these are there.
-fn esp(quoted: &Parsed, frame: &[u8]) -> Option<(u32, u32, Option<(u16, u16)>)> {
+fn esp(quoted: &Parsed, frame: &[u8]) -> Option<(u32, u32, Ports)> {
     let transport = frame.get(usize::from(quoted.l4)..)?;
     let (esp, ports) = match quoted.protocol {
         protocol::ESP => (transport, None),
