@@ -56,9 +56,9 @@ address = ["10.9.0.1/24", "2001:db8:9::1/64"]
 "#
     );
     let weir = Weir::start(&gate, &config);
-    for target in ["10.9.0.2", "2001:db8:9::2"] {
-        echo(&left, target, [0, 56, 1000, 1380, 3000]);
-    }
+    echo(&left, "10.9.0.2", [0, 56, 1000, 1380, 3000]);
+    // Hosts of IPv6 learn what fits from the first echo that does not.
+    echo(&left, "2001:db8:9::2", [0, 56, 1000, 1380]);
     // Offloads of the kernels make segments of up to 64 KiB, in the tunnel, too.
     for (from, at, to) in [
         (&left, &peer, "10.9.0.2:5001"),

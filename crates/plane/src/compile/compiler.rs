@@ -445,7 +445,11 @@ impl Compiler {
                 // A VLAN interface stands after its parent.
                 InterfaceKind::Vlan { parent, .. } => stands[parent.0 as usize],
                 InterfaceKind::Ipsec => PortPlace { number: NONE, ..PortPlace::default() },
-                InterfaceKind::Tunnel(_) => PortPlace { number: TUNNEL, ..PortPlace::default() },
+                InterfaceKind::Tunnel(tunnel) => {
+                    // Both ends may have one name, and have to differ.
+                    let mac = derived_mac(&format!("{} {}", interface.name, tunnel.local));
+                    PortPlace { number: TUNNEL, mac: Some(mac.0), ..PortPlace::default() }
+                }
             };
             let mac = interface.mac.map(|mac| mac.0).or(place.mac).unwrap_or(derived_mac(&interface.name).0);
             stands.push(PortPlace { mac: Some(mac), ..place });
