@@ -279,7 +279,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read(
-            shape in shape(), v4: bool, inner_v6: bool, payload in proptest::collection::vec(any::<u8>(), 1..200),
+            shape in shape(), v4: bool, inner_v6: bool, payload in proptest::collection::vec(any::<u8>(), 20..200),
             class: u8, ttl in 1u8.., df: bool, label in 0u32..1 << 20, identification: u16, source_port: u16
         ) {
             let (from, to): (IpAddr, IpAddr) = match v4 {
