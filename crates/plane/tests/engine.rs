@@ -551,7 +551,8 @@ fn every_node_can_be_traced() {
     let engine = Engine::start(build.0, Options { invent_neighbors: false, ..options(1) }).unwrap();
     // What a host sends needs a device of the kernel: see the test of punts. No tunnel leads here, and there is no SPD.
     let spd = [Node::Ip4SpdIn, Node::Ip6SpdIn, Node::Ip4SpdOut, Node::Ip6SpdOut];
-    let none = [&[Node::HostInput, Node::IpInput, Node::EspDecrypt, Node::EspEncrypt][..], &spd].concat();
+    let tunnels = [Node::IpInput, Node::TunnelEncap, Node::TunnelDecap, Node::EspDecrypt, Node::EspEncrypt];
+    let none = [&[Node::HostInput][..], &tunnels, &spd].concat();
     for traced in Node::ALL.iter().filter(|&&node| node.has_packets() && !none.contains(&node)) {
         engine.clear(Clear::Trace);
         engine.trace_add(traced.name(), 5).unwrap();

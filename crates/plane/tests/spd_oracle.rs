@@ -289,7 +289,6 @@ fn follows_the_linear_search(seed: u64, cache: SpdCache) {
                 assert_eq!(outcome.verdict, expected, "round {round}, out {output}: {one:?} {found:?}");
                 let [(_, place, direction, _)] = outcome.spd[..] else { panic!("matched once: {:?}", outcome.spd) };
                 assert_eq!((place.map(|at| at as usize), direction), (found, output));
-                assert_ne!(outcome.flow, Some(None), "no flow is learned that met an SPD");
             }
             assert_eq!(rig.conservation().imbalance(), 0);
             for row in &rig.harness.spds()[0].rules {

@@ -11,11 +11,14 @@ const LEAST: usize = 1 << 10;
 /// The bits of a slot that count. The others are a part of the key's hash.
 const COUNT: u32 = 0xff;
 
-/// Counts packets by key, in slots of four octets. Keys whose slots are the same forget one another, so a count may be too
-/// small; it is too large for one key in 2^24 at most.
+/// Counts packets by key, in slots of four octets. A key that comes to the slot of another takes it once in four times, at
+/// random: if every packet took it, keys that come in turns would never be counted twice. So a count may be too small; it is too
+/// large for one key in 2^24 at most.
 pub struct Seen {
     secret: Secret,
     slots: Vec<u32>,
+    /// The state of a generator (PCG's multiplier): its upper bits are even enough for this, and cost an instruction.
+    coin: u32,
 }
 
 /// The slot of a key, and what stands in it for that key.
@@ -28,7 +31,7 @@ pub struct Slot {
 impl Seen {
     /// Creates counts without slots: they count nothing.
     pub const fn new(secret: Secret) -> Seen {
-        Seen { secret, slots: Vec::new() }
+        Seen { secret, slots: Vec::new(), coin: 0 }
     }
 
     /// Makes slots for so many keys that come in turns, 1,048,576 at most; none for 0. What was counted is kept if there
@@ -62,10 +65,16 @@ impl Seen {
     #[inline]
     pub fn count(&mut self, Slot { at, tag }: Slot) -> u8 {
         let Some(slot) = self.slots.get_mut(at as usize) else { return 0 };
-        let before = if *slot & !COUNT == tag { *slot & COUNT } else { 0 };
-        let now = (before + 1).min(COUNT);
-        *slot = tag | now;
-        now as u8
+        if *slot & !COUNT == tag {
+            let now = ((*slot & COUNT) + 1).min(COUNT);
+            *slot = tag | now;
+            return now as u8;
+        }
+        self.coin = self.coin.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
+        if *slot == COUNT || self.coin >> 30 == 0 {
+            *slot = tag | 1;
+        }
+        1
     }
 }
 
@@ -73,7 +82,9 @@ impl Seen {
 mod tests {
     use super::*;
 
-    const SECRET: Secret = Secret::new([1, 2, 3, 4]);
+    /// Digits of pi: the hash of keys under a secret of few bits has few bits.
+    const SECRET: Secret =
+        Secret::new([0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344, 0xa409_3822_299f_31d0, 0x082e_fa98_ec4e_6c89]);
 
     fn count(seen: &mut Seen, key: [u64; 2]) -> u8 {
         let slot = seen.slot(&key);
