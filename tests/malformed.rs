@@ -227,6 +227,13 @@ fn ten_million_malformed_packets_are_accounted_for() {
         "router-advertisement",
         // No tunnel leads here.
         "nesting-limit",
+        "tunnel-unknown",
+        "tunnel-malformed",
+        "tunnel-option",
+        "tunnel-control",
+        "tunnel-checksum",
+        "tunnel-ecn",
+        "tunnel-loop",
         // There are no SAs.
         "esp-no-sa",
         "esp-no-outbound",
