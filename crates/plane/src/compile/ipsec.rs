@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use weir_packet::esp::{Layout, Outer, Window};
 
+use super::home::home;
 use super::map::Map;
 use crate::model::{self, Gateway, InterfaceKind, SaKey, Tfc};
 use crate::root::ipsec::{
@@ -193,11 +194,4 @@ fn tfc(sa: &model::Sa, outer: &Outer, least_mtu: u32) -> u16 {
         Some(Tfc::Length(length)) => length.min(longest),
         Some(Tfc::Mtu) => longest,
     }
-}
-
-/// The number of the interface that has an address, or of any in its routing domain.
-fn home(interfaces: &[Interface], vrf: u16, address: IpAddr) -> u32 {
-    let is = |own: &Interface| own.present && own.vrf == vrf;
-    let has = interfaces.iter().position(|own| is(own) && own.has(address));
-    has.or_else(|| interfaces.iter().position(is)).map_or(NONE, |number| number as u32)
 }

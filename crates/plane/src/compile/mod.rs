@@ -15,6 +15,7 @@ mod change;
 mod compared;
 mod compiler;
 mod concerns;
+mod home;
 mod ipsec;
 mod map;
 mod nat;

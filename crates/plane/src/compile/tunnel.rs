@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use weir_packet::tunnel::Outer;
 
+use super::home::home;
 use super::map::Map;
 use crate::model::{Gateway, InterfaceKind};
 use crate::root::tunnel::{Key, PathMtu, Tunnel, TunnelCounters, TunnelTable, Tunnels};
@@ -41,10 +42,7 @@ impl Store {
             if let Some((_, path)) = known.get(&number).filter(|(key, _)| *key == tunnel.key()) {
                 tunnel.path = Arc::clone(path);
             }
-            let is = |own: &Interface| own.present && own.vrf == vrf;
-            let has = interfaces.iter().position(|own| is(own) && own.has(wanted.local));
-            let home = has.or_else(|| interfaces.iter().position(is));
-            tunnel.home = home.map_or(NONE, |number| number as u32);
+            tunnel.home = home(interfaces, vrf, wanted.local);
             self.counters.insert(number, Arc::clone(&tunnel.counters));
             self.paths.insert(number, (tunnel.key(), Arc::clone(&tunnel.path)));
             if list.len() <= number as usize {
