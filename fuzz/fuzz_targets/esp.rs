@@ -13,7 +13,7 @@ use weir_crypto::{Algorithm, Job, Key, Secret, engines};
 use weir_packet::esp::{Layout, read_trailer, write_trailer};
 use weir_packet::wire::{ipv4, ipv6, protocol};
 use weir_plane::harness::{Harness, Options};
-use weir_plane::model::{Gateway, Origin, OuterDf, OuterDscp, OuterLabel, Sa, SaKey, SaMode, VrfIndex};
+use weir_plane::model::{Gateway, Lifetimes, Origin, OuterDf, OuterDscp, OuterLabel, Sa, SaKey, SaMode, VrfIndex};
 
 const ADDRESSES: [(&str, &str); 2] = [("192.0.2.1", "192.0.2.2"), ("2001:db8::1", "2001:db8::2")];
 
@@ -56,6 +56,9 @@ fn gateway() -> Gateway {
             df: OuterDf::Copy,
             flow_label: OuterLabel::Flow,
             hop_limit: 64,
+            lifetimes: Lifetimes::default(),
+            tfc: None,
+            dummies: 0,
             origin: Origin::default(),
         });
     }
