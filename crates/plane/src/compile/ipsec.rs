@@ -11,8 +11,9 @@ use super::home::home;
 use super::map::Map;
 use crate::model::{self, Gateway, InterfaceKind, SaKey, Tfc};
 use crate::root::ipsec::{
-    Inbound, Ipsec, Outbound, PathMtu, Paths, Sa, SaCounters, Sequence, Sequences, Sharing, SpiTable, Upkeep,
+    Inbound, Ipsec, Outbound, Paths, Sa, SaCounters, Sequence, Sequences, Sharing, SpiTable, Upkeep,
 };
+use crate::root::path_mtu::PathMtu;
 use crate::root::{Interface, NONE};
 
 /// The longest packet that padding makes, in octets: small buffers have room for it.

@@ -8,7 +8,8 @@ use weir_packet::tunnel::Outer;
 use super::home::home;
 use super::map::Map;
 use crate::model::{Gateway, InterfaceKind};
-use crate::root::tunnel::{Key, PathMtu, Tunnel, TunnelCounters, TunnelTable, Tunnels};
+use crate::root::path_mtu::PathMtu;
+use crate::root::tunnel::{Key, Tunnel, TunnelCounters, TunnelTable, Tunnels};
 use crate::root::{Interface, NONE};
 
 /// The tunnels in force, and what outlives them.

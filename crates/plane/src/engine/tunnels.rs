@@ -22,7 +22,7 @@ pub(crate) fn rows(model: &Gateway, map: &Map, root: &Root, now: Time) -> Vec<Tu
             remote: own.wanted.remote,
             vrf: model.vrfs[usize::from(own.wanted.vrf.0)].name.clone(),
             mtu: interface.mtu,
-            path_mtu: own.path.get(now),
+            path_mtu: own.path.get(now).map(|learned| learned.mtu),
             out_packets: sum(&|own| own.outbound.packets.value()),
             out_bytes: sum(&|own| own.outbound.bytes.value()),
             in_packets: sum(&|own| own.inbound.packets.value()),

@@ -16,6 +16,7 @@ mod forwarding;
 mod interface;
 pub mod ipsec;
 pub mod nat;
+pub mod path_mtu;
 mod pending;
 pub mod sampler;
 pub mod sav;

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use weir_base::prefetch;
 
 pub use counters::SaCounters;
-pub use path::{Learned as LearnedMtu, PathMtu, Paths};
+pub use path::Paths;
 pub use sa::{Inbound, Outbound, Sa};
 pub use sequence::{Numbers, Sequence, Sequences, Taken, Windows};
 pub use sharing::Sharing;

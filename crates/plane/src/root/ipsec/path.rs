@@ -1,50 +1,8 @@
-//! The MTU of the path to a peer, as reported by ICMP errors about the packets of an SA (RFC 4301, 8.2).
+//! The paths of SAs together.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use weir_base::clock::Time;
-
-/// The time for which an MTU counts (RFC 1191, 6.3; RFC 8201, 4).
-const LIFETIME: Duration = Duration::from_secs(600);
-
-const LIFETIME_MS: u64 = LIFETIME.as_millis() as u64;
-
-/// Bits of the MTU in the word.
-const MTU_BITS: u32 = 16;
-
-/// The learned MTU of an outbound SA's path. All workers share it.
-// The millisecond after that of the error, above the MTU; 0: none was learned.
-#[derive(Debug, Default)]
-pub struct PathMtu(AtomicU64);
-
-/// A learned MTU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Learned {
-    /// The MTU, in octets.
-    pub mtu: u16,
-    /// The time for which it still counts.
-    pub left: Duration,
-}
-
-impl PathMtu {
-    /// Returns what was learned and is not too old.
-    #[inline]
-    #[must_use]
-    pub fn get(&self, now: Time) -> Option<Learned> {
-        read(self.0.load(Ordering::Relaxed), now)
-    }
-
-    /// Takes over the MTU of an error. An MTU that is not less than a learned one changes nothing, and does not make it younger:
-    /// false then.
-    pub fn lower(&self, mtu: u16, now: Time) -> bool {
-        let word = (milliseconds(now) + 1) << MTU_BITS | u64::from(mtu);
-        let lowered = |old: u64| read(old, now).is_none_or(|old| mtu < old.mtu).then_some(word);
-        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, lowered).is_ok()
-    }
-}
-
-/// Whether any MTU was learned: until then, nobody looks at [`PathMtu`].
+/// Whether any MTU was learned: until then, no node reads a [`PathMtu`](crate::root::path_mtu::PathMtu).
 #[derive(Debug, Default)]
 pub struct Paths(AtomicBool);
 
@@ -59,42 +17,5 @@ impl Paths {
     /// Notes that a path has a learned MTU.
     pub fn learn(&self) {
         self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-fn milliseconds(time: Time) -> u64 {
-    // 2^48 milliseconds are 8,900 years.
-    (time.0 / 1_000_000) & ((1 << (64 - MTU_BITS)) - 2)
-}
-
-#[inline]
-fn read(word: u64, now: Time) -> Option<Learned> {
-    let since = (word >> MTU_BITS).checked_sub(1)?;
-    // Another worker may have begun its round later.
-    let age = milliseconds(now).saturating_sub(since);
-    let left = LIFETIME_MS.checked_sub(age).filter(|&left| left > 0)?;
-    Some(Learned { mtu: (word & 0xffff) as u16, left: Duration::from_millis(left) })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(seconds: u64) -> Time {
-        Time(seconds * 1_000_000_000)
-    }
-
-    #[test]
-    fn an_mtu_only_falls_until_it_is_too_old() {
-        let path = PathMtu::default();
-        assert_eq!(path.get(at(0)), None);
-        assert!(path.lower(1400, at(0)));
-        assert!(!path.lower(1400, at(300)) && !path.lower(1500, at(300)), "neither falls nor becomes younger");
-        assert_eq!(path.get(at(300)), Some(Learned { mtu: 1400, left: Duration::from_secs(300) }));
-        assert!(path.lower(1300, at(500)));
-        assert_eq!(path.get(at(600)), Some(Learned { mtu: 1300, left: Duration::from_secs(500) }));
-        assert_eq!(path.get(at(1100)), None);
-        assert!(path.lower(1450, at(1100)), "an old one does not count");
-        assert_eq!(path.get(at(1099)).map(|own| own.mtu), Some(1450), "to a worker whose round began before");
     }
 }

@@ -8,8 +8,9 @@ use weir_base::prefetch;
 use weir_crypto::Key;
 use weir_packet::esp::{Layout, Outer, Window};
 
-use super::{PathMtu, SaCounters, Sequence, Sharing, Upkeep};
+use super::{SaCounters, Sequence, Sharing, Upkeep};
 use crate::model::{Encapsulation, OuterDf, OuterDscp, OuterLabel, SaMode};
+use crate::root::path_mtu::PathMtu;
 
 /// A pair of SAs, immutable but for its counters, its sequence numbers and its window.
 // Fields lie in the order of their use: packets in either direction read the first line, outbound ones the next two, inbound

@@ -4,7 +4,6 @@
 //! learned, and the counters.
 
 mod counters;
-mod path;
 mod table;
 
 use std::net::IpAddr;
@@ -13,10 +12,10 @@ use std::sync::Arc;
 use weir_packet::tunnel::{Carrier, Outer};
 
 pub use counters::TunnelCounters;
-pub use path::PathMtu;
 pub use table::{Key, TunnelTable};
 
 use crate::model;
+use crate::root::path_mtu::PathMtu;
 
 /// The tunnels in force.
 #[derive(Clone, Default)]

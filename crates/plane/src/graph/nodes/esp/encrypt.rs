@@ -44,7 +44,7 @@ struct Ready<'a> {
 }
 
 pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
-    let mut path = Path { sa: NONE, mtu: 0, told: 0 };
+    let mut path = Path { sa: NONE, mtu: 0, learned: 0 };
     let places = frame.places();
     let mut is_queueing = false;
     let mut numbers = [NONE; VECTOR];
@@ -154,7 +154,7 @@ fn check<'a>(context: &mut Context<'a>, packet: &mut Packet, path: &mut Path) ->
     let octets = packet.len() - packet.l3_offset();
     let most = sa.outer.length() + sa.layout.sealed(octets);
     let mut limit = 0;
-    if most > root.ipsec.least_mtu as usize || root.ipsec.paths.is_any() && exceeds_told(context, outbound, most) {
+    if most > root.ipsec.least_mtu as usize || root.ipsec.paths.is_any() && exceeds_learned(context, outbound, most) {
         limit = check_length(context, packet, (number, sa, outbound), octets, path)?;
     }
     Ok(Some(Ready { place: 0, number, sa, outbound, sequence: 0, octets: octets as u64, at: 0, limit }))
@@ -162,7 +162,7 @@ fn check<'a>(context: &mut Context<'a>, packet: &mut Packet, path: &mut Path) ->
 
 /// Returns whether a packet of ESP of so many octets exceeds the MTU that errors about the SA's path reported.
 #[cold]
-fn exceeds_told(context: &Context<'_>, outbound: &Outbound, octets: usize) -> bool {
+fn exceeds_learned(context: &Context<'_>, outbound: &Outbound, octets: usize) -> bool {
     outbound.path.get(context.now).is_some_and(|learned| octets > learned.mtu.into())
 }
 
@@ -230,7 +230,7 @@ fn check_length(
         // Every path takes 1,280 octets (RFC 8200, 5): the packet of ESP is cut then.
         let room = room.max(ipv6::MIN_MTU);
         if originated || octets <= room {
-            return Ok(path.told);
+            return Ok(path.learned);
         }
         packet.set_mtu(room.try_into().unwrap_or(u16::MAX));
         return Err(Stop::Aloud(Reason::MtuExceeded));
@@ -241,7 +241,7 @@ fn check_length(
     }
     match sa.mode {
         SaMode::Tunnel => Err(Stop::Fragment(room as u32)),
-        SaMode::Transport => Ok(path.told),
+        SaMode::Transport => Ok(path.learned),
     }
 }
 

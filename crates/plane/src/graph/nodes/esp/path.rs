@@ -14,15 +14,15 @@ pub(super) struct Path {
     /// Its MTU, in octets.
     pub(super) mtu: usize,
     /// The same, if an error reported it; else 0.
-    pub(super) told: u16,
+    pub(super) learned: u16,
 }
 
 /// The path of an SA by its number.
 pub(super) fn of(context: &Context<'_>, number: u32, sa: &Sa, outbound: &Outbound) -> Path {
     let link = link_mtu(context, sa);
     match outbound.path.get(context.now).map(|learned| learned.mtu) {
-        Some(told) if usize::from(told) < link => Path { sa: number, mtu: told.into(), told },
-        _ => Path { sa: number, mtu: link, told: 0 },
+        Some(mtu) if usize::from(mtu) < link => Path { sa: number, mtu: mtu.into(), learned: mtu },
+        _ => Path { sa: number, mtu: link, learned: 0 },
     }
 }
 

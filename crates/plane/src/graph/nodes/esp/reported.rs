@@ -71,7 +71,7 @@ fn find_in<'a, K: Family>(root: &'a Root, packet: &Packet) -> Option<Report<'a>>
     let frame = packet.data();
     let parsed = packet.parsed();
     let quoted = parse::quoted(&parsed, frame)?;
-    let told = told_mtu::<K>(parsed.transport(frame))?;
+    let reported = reported_mtu::<K>(parsed.transport(frame))?;
     let header = frame.get(usize::from(quoted.l3)..)?;
     let length = usize::from(quoted.l4.checked_sub(quoted.l3)?);
     let is_whole = !quoted.flags.contains(ParseFlags::LATER_FRAGMENT) && session::is_intact(packet);
@@ -87,12 +87,12 @@ fn find_in<'a, K: Family>(root: &'a Root, packet: &Packet) -> Option<Report<'a>>
     let sa = root.ipsec.outbound(vrf, (source.address(), destination.address()), spi)?;
     let outbound = sa.outbound.as_ref().filter(|_| ports == sa.udp)?;
     let total = total_length::<K>(header)?;
-    let mtu = believed(told, total, K::IS_V4)?;
+    let mtu = believed(reported, total, K::IS_V4)?;
     is_recent(outbound, low).then_some(Report { outbound, mtu })
 }
 
 /// Returns the MTU of an ICMP message, 0 if it has none; `None` if it is no error about an MTU.
-fn told_mtu<K: Family>(message: &[u8]) -> Option<u32> {
+fn reported_mtu<K: Family>(message: &[u8]) -> Option<u32> {
     let &[kind, code, _, _, a, b, c, d] = message.first_chunk::<8>()?;
     match (K::IS_V4, kind, code) {
         (true, icmpv4::kind::UNREACHABLE, icmpv4::unreachable::FRAGMENTATION_NEEDED) => {

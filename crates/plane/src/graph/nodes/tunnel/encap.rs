@@ -56,7 +56,7 @@ fn encapsulate(context: &mut Context<'_>, packet: &mut Packet) -> Result<(), Sto
         return Err(Stop::Segment);
     }
     let octets = packet.len();
-    let learned = tunnel.path.get(context.now).map_or(usize::MAX, usize::from);
+    let learned = tunnel.path.get(context.now).map_or(usize::MAX, |learned| learned.mtu.into());
     let is_long = octets + tunnel.outer.length() > learned.min(root.ipsec.least_mtu as usize);
     let fits = !is_long || path::check(context, packet, tunnel)?;
     if !nesting::put_on(packet) {

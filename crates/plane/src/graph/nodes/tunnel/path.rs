@@ -22,7 +22,7 @@ const LEAST_V4: u16 = 576;
 /// The largest outer packet, in octets; the greatest there is if no route leads to the other end, which the lookup finds out.
 fn mtu(context: &Context<'_>, tunnel: &Tunnel) -> usize {
     let root = context.root;
-    let learned = tunnel.path.get(context.now).map_or(usize::MAX, usize::from);
+    let learned = tunnel.path.get(context.now).map_or(usize::MAX, |learned| learned.mtu.into());
     let Some(tables) = root.vrfs.get(usize::from(tunnel.vrf)) else { return learned };
     let value = match tunnel.wanted.remote {
         IpAddr::V4(to) => tables.v4.lookup(context.guard, u32::from(to)),
