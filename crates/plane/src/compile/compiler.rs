@@ -10,7 +10,7 @@ use weir_packet::wire::{MacAddress, nd};
 use weir_table::lpm::{self, Prefix, Transaction, Value, Writer};
 use weir_table::sav::NoRoom;
 
-use super::acl;
+use super::acl::{self, StagedAcls};
 use super::allow;
 use super::bindings;
 use super::concerns::Concerns;
@@ -104,7 +104,7 @@ pub struct Prepared {
     sets: Vec<Vec<u32>>,
     redirects: Vec<PerFamily<Option<u32>>>,
     sav: sav::Staged,
-    acl: acl::Staged,
+    acl: StagedAcls,
     allow: allow::Prepared,
     bindings: bindings::Prepared,
     nat: nat::Prepared,
@@ -197,6 +197,29 @@ impl Compiler {
     /// # Errors
     /// When a table has no room; then everything is as it was.
     pub fn prepare(&self, gateway: &Gateway, places: &Places) -> Result<Prepared, TableFull> {
+        self.prepare_with(gateway, places, self.stage_acls(gateway)?)
+    }
+
+    /// Prepares a model as [`Compiler::prepare`] does, with access lists that were staged before.
+    ///
+    /// # Errors
+    /// As for [`Compiler::prepare`].
+    pub fn prepare_with(
+        &self,
+        gateway: &Gateway,
+        places: &Places,
+        mut acls: StagedAcls,
+    ) -> Result<Prepared, TableFull> {
+        match self.prepare_parts(gateway, places, &mut acls) {
+            Ok(prepared) => Ok(Prepared { acl: acls, ..prepared }),
+            Err(full) => {
+                self.acl.abandon(acls);
+                Err(full)
+            }
+        }
+    }
+
+    fn prepare_parts(&self, gateway: &Gateway, places: &Places, acl: &mut StagedAcls) -> Result<Prepared, TableFull> {
         let mut numbers = self.numbers.clone();
         numbers.adjacencies.begin();
         numbers.sets.begin();
@@ -237,15 +260,9 @@ impl Compiler {
         let nat = self.nat.prepare(&self.domain, self.settings.workers, (gateway, &map), &interfaces)?;
         let spd = self.spd.prepare(&self.domain, self.settings.workers, (gateway, &map))?;
         let allow = self.allow.prepare(&self.domain, gateway)?;
-        let acl = self.acl.prepare(acl::Input { domain: &self.domain, gateway, map: &map })?;
-        let written = write(&self.domain, self.limit, &mut self.writers(), &self.ribs, gateway, &map, &ribs);
-        let (tables, differing) = match written {
-            Ok(written) => written,
-            Err(full) => {
-                self.acl.abandon(acl);
-                return Err(full);
-            }
-        };
+        self.acl.prepare(acl::Input { domain: &self.domain, gateway, map: &map }, acl)?;
+        let (tables, differing) =
+            write(&self.domain, self.limit, &mut self.writers(), &self.ribs, gateway, &map, &ribs)?;
         numbers.adjacencies.end();
         numbers.sets.end();
         numbers.vrfs.end();
@@ -261,7 +278,7 @@ impl Compiler {
             sets,
             redirects,
             sav,
-            acl,
+            acl: StagedAcls::default(),
             allow,
             bindings,
             nat,

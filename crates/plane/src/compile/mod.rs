@@ -38,7 +38,7 @@ mod tunnel;
 
 pub use acl::{
     AclChange, AclDecision, AclEdit, AclEditKind, AclEditRow, AclEdited, AclError, AclGroup, AclMembers, AclPlan,
-    AclRestored, At, Lost, LostEdits, LostRule, RuleLost, Said as AclSaid,
+    AclRestored, At, Lost, LostEdits, LostRule, RuleLost, Said as AclSaid, StagedAcls,
 };
 pub use allow::Listed;
 pub use bindings::BindingDecision;

@@ -161,6 +161,7 @@ impl Engine {
         let announcing = announcing(&ports, &opened.places);
         let (prepared, links) = keeping::prepare(
             &compiler,
+            compiler.stage_acls(&model)?,
             |links| keeper.unusable(links),
             &model,
             &mut opened.places,
@@ -263,18 +264,25 @@ impl Engine {
         if model.limits != before.limits {
             return Err(EngineError::NeedsRestart { what: "the limits of tables" });
         }
-        if lost == LostEdit::Refuse {
-            let refused = operation.read().refused_acl_edits(&model)?;
-            if !refused.is_empty() {
-                return Err(EngineError::EditsLost(refused));
-            }
-        }
-        let mut opened = open_ports(&model, &before.interfaces, &self.pool, control.all_ports())?;
-        let announcing = announcing(&control.ports(), &opened.places);
         let compiler = operation.read();
+        let acls = compiler.stage_acls(&model)?;
+        let refused = if lost == LostEdit::Refuse { acls.protecting() } else { Vec::new() };
+        if !refused.is_empty() {
+            compiler.abandon_acls(acls);
+            return Err(EngineError::EditsLost(refused));
+        }
+        let mut opened = match open_ports(&model, &before.interfaces, &self.pool, control.all_ports()) {
+            Ok(opened) => opened,
+            Err(error) => {
+                compiler.abandon_acls(acls);
+                return Err(error);
+            }
+        };
+        let announcing = announcing(&control.ports(), &opened.places);
         let routes = count(&compiler);
         let prepared = keeping::prepare(
             &compiler,
+            acls,
             |links| control.state().keeper.unusable(links),
             &model,
             &mut opened.places,

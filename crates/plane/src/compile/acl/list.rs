@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::dropped::{Lost, LostEdits, LostRule, RuleLost, default_opens, opens};
-use super::order::{Entry, Order, Said, Text};
+use super::order::{Entry, Order, Said};
 use crate::compile::boxes::count;
 use crate::compile::map::Map;
 use crate::model::{AclDefault, AclList, AclRule};
@@ -34,10 +34,7 @@ pub(super) struct List {
 impl List {
     /// A rule of it.
     pub(super) fn rule<'l>(&'l self, entry: &'l Entry) -> &'l AclRule {
-        match &entry.text {
-            Text::Declared(index) => &self.declared.rules[*index as usize],
-            Text::Own(own) => &own.rule,
-        }
+        entry.rule(&self.declared)
     }
 
     /// The numbers of its rules, and of its default.

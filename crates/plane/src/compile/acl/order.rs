@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::compile::patch::{Anchor, Spot};
-use crate::model::AclRule;
+use crate::model::{AclList, AclRule};
 
 /// Places of a list are below this; the last of them is that of its default.
 pub(super) const PLACES: u64 = 1 << 48;
@@ -82,6 +82,14 @@ impl Entry {
         match &self.text {
             Text::Declared(index) => Some(*index),
             Text::Own(own) => own.declared,
+        }
+    }
+
+    /// The rule, by the declaration of its list.
+    pub(super) fn rule<'r>(&'r self, declared: &'r AclList) -> &'r AclRule {
+        match &self.text {
+            Text::Declared(index) => &declared.rules[*index as usize],
+            Text::Own(own) => &own.rule,
         }
     }
 
