@@ -2,6 +2,9 @@
 
 mod acl;
 mod body;
+mod change;
+mod ipsec;
+mod nat;
 mod sav;
 mod stage;
 
@@ -143,12 +146,12 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/acl/{list}/changes", post(acl::change))
         .route("/v1/acl/{list}/attach", post(acl::attach))
         .route("/v1/acl/{list}/detach", post(acl::detach))
-        .route("/v1/nat/{list}", put(acl::put_nat))
-        .route("/v1/nat/{list}/changes", post(acl::change_nat))
-        .route("/v1/sa/{name}", put(acl::put_sa).delete(acl::delete_sa))
-        .route("/v1/sa/{name}/{action}", put(acl::rekey_sa))
-        .route("/v1/spd/{name}", get(acl::rules_of_spd).put(acl::put_spd).delete(acl::reset_spd))
-        .route("/v1/spd/{name}/changes", post(acl::change_spd))
+        .route("/v1/nat/{list}", put(nat::put))
+        .route("/v1/nat/{list}/changes", post(nat::change))
+        .route("/v1/sa/{name}", put(ipsec::put_sa).delete(ipsec::delete_sa))
+        .route("/v1/sa/{name}/{action}", put(ipsec::rekey_sa))
+        .route("/v1/spd/{name}", get(ipsec::rules).put(ipsec::put_spd).delete(ipsec::reset_spd))
+        .route("/v1/spd/{name}/changes", post(ipsec::change_spd))
         .route("/v1/group/{name}", put(acl::group).delete(acl::restore_group))
         .route("/v1/trace", post(add_trace))
         .route("/v1/clear", post(clear))
