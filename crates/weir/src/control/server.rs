@@ -104,7 +104,7 @@ pub async fn serve(
     }
 }
 
-/// What is served where.
+/// Routes requests to their handlers.
 pub fn router(gateway: Arc<dyn Gateway>) -> Router {
     Router::new()
         .route("/v1/show/version", get(|g| show(g, |g| g.version())))
@@ -349,12 +349,12 @@ async fn show_spd(State(gateway): State<Shared>, Path(name): Path<String>) -> An
     .await?
 }
 
-/// Asks the gateway on a thread apart, so that a long answer holds up neither signals nor other clients.
+/// Calls the gateway on another thread, so that a long call delays neither signals nor other clients.
 async fn apart<T: Send + 'static>(
     gateway: Shared,
-    ask: impl FnOnce(&dyn Gateway) -> T + Send + 'static,
+    call: impl FnOnce(&dyn Gateway) -> T + Send + 'static,
 ) -> Result<T, Refused> {
-    tokio::task::spawn_blocking(move || ask(&*gateway)).await.map_err(|error| {
+    tokio::task::spawn_blocking(move || call(&*gateway)).await.map_err(|error| {
         tracing::error!(%error, "a request to the gateway failed");
         Refused::new(Kind::Failed, "the gateway failed to answer; its log says more")
     })

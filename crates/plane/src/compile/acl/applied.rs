@@ -105,7 +105,7 @@ impl Target<'_> {
         Applied::Moved(new(order))
     }
 
-    /// Whether rules are those that a list has, with their numbers and in their order.
+    /// Whether a list has these rules already, with the same numbers and in the same order.
     fn are_same(&self, list: &List, declared: &AclList, entries: &[Entry]) -> bool {
         let is_same = |(before, entry): (&Entry, &Entry)| {
             before.number == entry.number && same_rule(list.rule(before), self.old, entry.rule(declared), self.new)

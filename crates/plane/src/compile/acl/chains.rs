@@ -1,4 +1,4 @@
-//! Chains for sequences of lists: which sections they are, and which of these there are already.
+//! Plans the chains of sequences of lists: their sections, and the sections that exist already.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -14,13 +14,13 @@ use crate::model::{AclDefault, IpFamily};
 use crate::root::acl::NONE;
 
 enum Slot {
-    /// That at this place of the store.
+    /// The section at this index of the store.
     Keep(usize),
-    /// Another.
+    /// A new section.
     Fresh(Box<Section>),
 }
 
-/// What sequences come to, beside what runs.
+/// The sections and chains of sequences, built beside the ones in force.
 #[derive(Default)]
 pub(super) struct Arranged {
     sequences: Vec<Sequence>,
@@ -29,7 +29,7 @@ pub(super) struct Arranged {
     room: Room,
 }
 
-/// Which sections sequences are to have.
+/// The sections that sequences need.
 struct Plan {
     sections: Vec<Lists>,
     /// The first are those of the sequences.
@@ -37,7 +37,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// Of sequences that are cut so; `None` if there are more chains than numbers.
+    /// Plans sequences with these cuts; `None`: there are more chains than numbers.
     fn new(asked: &[&[u32]], cuts: &HashMap<&[u32], Vec<Range<usize>>>) -> Option<Plan> {
         let mut sections: Vec<Lists> = Vec::new();
         let mut places: HashMap<Lists, usize> = HashMap::new();
@@ -74,8 +74,8 @@ pub(super) fn next_number(others: usize) -> Option<u16> {
 }
 
 impl Store {
-    /// Chains for sequences, whose numbers they have; others follow. A section that there is already goes on, if none of its
-    /// lists is new.
+    /// Builds the chains of sequences. The first chains have the numbers of the sequences. A section that exists stays if none of
+    /// its lists is new.
     pub(super) fn arrange<'l>(
         &self,
         means: Means<'_>,
@@ -122,7 +122,7 @@ impl Store {
         self.chains.len() > self.sequences.len()
     }
 
-    /// Has chains run in the place of those that do.
+    /// Replaces the chains in force.
     pub(super) fn install(&mut self, arranged: Arranged) {
         let Arranged { sequences, sections, chains, room } = arranged;
         let mut old: Vec<Option<Section>> = std::mem::take(&mut self.sections).into_iter().map(Some).collect();
@@ -136,16 +136,16 @@ impl Store {
         self.changed = Changed::Sections;
     }
 
-    /// A chain, and those that are asked after it.
+    /// Returns a chain and the chains that follow it.
     pub(super) fn links(&self, first: Option<Link>) -> impl Iterator<Item = Link> {
         std::iter::successors(first, |link| self.chains.get(usize::from(link.next)).copied())
     }
 
-    /// Has the next root have the chains that there are now.
+    /// Puts the chains into the next root.
     pub(super) fn show_chains(&mut self) {
         let sections = |link: &Link| self.links(Some(*link)).map(|link| &self.sections[link.section]);
         let v4 = |link: &Link| {
-            // What a later section asks for, fragments have to wait for before the first.
+            // If a later section matches ports, fragments wait before the first section.
             let needs_transport = sections(link).any(|section| section.v4.transport > 0);
             self.sections[link.section].v4.chain(link.next, needs_transport)
         };
@@ -157,14 +157,14 @@ impl Store {
     }
 }
 
-/// Those of a sequence that are ever asked: what comes behind a default that decides is not.
+/// Returns the lists of a sequence that can match: a default that decides is the last.
 pub(super) fn asked<'s, 'l>(sequence: &'s [u32], list: impl Fn(u32) -> &'l List) -> &'s [u32] {
     let decides = |&number: &u32| list(number).default != AclDefault::Next;
     let asked = sequence.iter().position(decides).map_or(sequence.len(), |position| position + 1);
     &sequence[..asked]
 }
 
-/// Boxes of a list, of each family.
+/// Counts the boxes of a list in each family.
 fn of_families(list: &List) -> [usize; 2] {
     [IpFamily::V4, IpFamily::V6].map(|family| {
         let boxes = list.order.iter().map(|entry| count_of(list.rule(entry), family));

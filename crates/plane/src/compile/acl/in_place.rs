@@ -1,5 +1,5 @@
-//! Rules that go into the classifiers as they are, or out of them: those of one box. No lookup finds anything else than the list
-//! before or after it.
+//! Inserts rules of one box into the classifiers in force, and removes them. Each lookup finds the list before or after the
+//! change.
 
 use std::sync::Arc;
 
@@ -29,8 +29,8 @@ pub(in crate::compile) struct Pending {
 }
 
 impl Store {
-    /// A list is to change in place. Whoever asks one section after the other must not find this change in the second after
-    /// it has not found an earlier one in the first: where that was another section's, readers pass it first.
+    /// Begins a change of a list in place. A reader that matches one section after the other must not see this change in the
+    /// second section, and not an earlier change in the first. So readers pass a change of another section first.
     fn in_order(&mut self, domain: &Domain, list: u32) {
         let before = std::mem::replace(&mut self.changed, Changed::List(list));
         let waits = match before {
@@ -69,7 +69,7 @@ impl Store {
         let text = self.text_at(input, list, (index, behind), rule, said);
         let own = self.numbers.allocate();
         self.numbers.set_special(own, special(rule, choice, None));
-        // Counted from here on: not by whoever had the number before.
+        // Packets count from here on, without those of an earlier rule with the number.
         self.numbers.give(own, numbers::Means::Rule(number, place));
         let mut tell = !self.numbers.are_shown();
         for section in self.sections.iter_mut().filter(|section| section.position(number).is_some()) {
@@ -100,7 +100,7 @@ impl Store {
             })
         });
         if let Err(full) = done {
-            // Made anew they may have room, as all of it lies close then.
+            // Rebuilt sections may have room, as their rules lie close together.
             let Some(list) = self.list(number) else { return Ok(Default::default()) };
             let mut entries: Vec<Entry> = list.order.iter().cloned().collect();
             entries.insert(index, entry);
@@ -121,8 +121,8 @@ impl Store {
             for (done, section) in self.sections.iter_mut().enumerate() {
                 gone &= section.undo(number, at, &boxes, done < into);
             }
-            // A classifier that has no room for a list without the rule keeps it until it is made anew: then nobody else
-            // gets its number.
+            // A classifier without room for a list without the rule keeps the rule until it is rebuilt. So its number is not
+            // reused.
             if gone {
                 self.numbers.release(vec![own]);
             }
@@ -174,7 +174,7 @@ impl Store {
         let entry = list.order.get(index).filter(|entry| entry.width == 1)?;
         let (own, declared) = (entry.number, entry.declared());
         let boxes = Boxes::of(input.means(), list.rule(entry));
-        // Where there is no room for a list without it, sections are made anew: those that were changed already as well.
+        // If there is no room for a list without it, all sections are rebuilt.
         self.sections.iter_mut().try_for_each(|section| section.remove(number, at)).ok()?;
         list.order.remove(index);
         if let Some(index) = declared {
@@ -226,13 +226,13 @@ impl Boxes {
 }
 
 impl Section {
-    /// A rule will come; gives whether readers have to know.
+    /// Announces a rule. Returns whether readers need a new root first.
     fn expect(&mut self, boxes: &Boxes) -> bool {
-        // Both are asked.
+        // Both families, whatever the first returns.
         self.v4.expect(&boxes.v4) | self.v6.expect(&boxes.v6)
     }
 
-    /// A rule is gone; gives whether readers may know.
+    /// Notes that a rule is gone. Returns whether the next root differs.
     fn forget(&mut self, boxes: &Boxes) -> bool {
         self.v4.forget(&boxes.v4) | self.v6.forget(&boxes.v6)
     }

@@ -1,4 +1,4 @@
-//! What access lists tell of themselves.
+//! Reports of access lists and groups.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -38,21 +38,21 @@ pub(in crate::compile) struct Store {
     pub(super) sequences: Vec<Sequence>,
     pub(super) sections: Vec<Section>,
     pub(super) chains: Vec<Link>,
-    /// What may come one by one until sections have to be others.
+    /// The rules that can be inserted until sections have to be cut otherwise.
     pub(super) room: Room,
-    /// Rules of copies that lists may come to before they are kept once.
+    /// The limit of rules of copies; lists beyond it are shared.
     pub(super) most_copied: usize,
     pub(super) changed: Changed,
     pub(super) numbers: Numbers,
     pub(super) access: Access,
     /// Rules of all lists.
     pub(super) rules: usize,
-    /// The groups of the model, and those that are not as it has them.
+    /// The groups of the model, and the groups with live edits.
     pub(super) declared_groups: Groups,
     pub(super) live_groups: Live,
-    /// What was lost and not asked for yet.
+    /// Edits that ended and were not reported yet.
     pub(super) lost: Vec<LostEdits>,
-    /// What ran before, to be freed when nobody waits.
+    /// Replaced parts, to be freed while no reader waits.
     pub(in crate::compile) rubbish: Rubbish,
     /// The packets that rules match which went in or out in place since the last root.
     noted: Noted,
@@ -69,7 +69,7 @@ pub(super) struct Attached {
     pub(super) lists: [Option<Sequence>; 2],
 }
 
-/// What changed last.
+/// The last change.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Changed {
     /// Sections, which came with a root.
@@ -78,7 +78,7 @@ pub(super) enum Changed {
     List(u32),
 }
 
-/// What a version is compiled from.
+/// The input of a compilation.
 #[derive(Clone, Copy)]
 pub(in crate::compile) struct Input<'a> {
     pub(in crate::compile) domain: &'a Domain,
@@ -116,7 +116,7 @@ impl Store {
         }
     }
 
-    /// What the root is to have.
+    /// Returns the lists for the next root.
     pub(in crate::compile) fn current(&self) -> &Access {
         &self.access
     }
@@ -203,8 +203,7 @@ impl Store {
         before.numbers().filter(|number| !kept.contains(number)).collect()
     }
 
-    /// Puts a list in the place of another, and says what its numbers stand for. Those that only the other had are given up:
-    /// `gone`.
+    /// Replaces a list, and sets the meanings of its numbers. Releases the numbers that only the replaced list had: `gone`.
     pub(super) fn put(&mut self, number: u32, list: List, gone: Vec<u32>) {
         if self.lists.len() <= number as usize {
             self.lists.resize_with(number as usize + 1, || None);
@@ -233,7 +232,7 @@ impl Store {
         }
     }
 
-    /// Says again what the rules of a list ask for beside their verdicts.
+    /// Updates the special effects of the rules of a list.
     pub(super) fn refresh_specials(&mut self, number: u32) {
         let Some(list) = self.lists.get(number as usize).and_then(Option::as_ref) else { return };
         for entry in list.order.iter() {
@@ -266,7 +265,7 @@ pub(super) fn sequence(named: &[&str], number: impl Fn(&str) -> Option<u32>) -> 
     sequence.into()
 }
 
-/// What a rule asks for beside its verdict. Its bucket stays as full as it is.
+/// Returns the special effects of a rule. Its token bucket keeps its fill.
 pub(super) fn special(rule: &AclRule, choice: Option<Choice>, before: Option<&Special>) -> Option<Special> {
     if !section::found(rule, 0).is_special() {
         return None;
