@@ -13,11 +13,10 @@ use weir_port::links::Monitor;
 
 use super::cleared::Cleared;
 use super::collect;
-use super::control::{self, Control, State, look_at};
+use super::control::{self, Control, State};
 use super::error::EngineError;
 use super::keeper;
-use super::ports::{OpenPort, announcing, open_first, open_ports, tell_of_mtus};
-use super::report::{Reloaded, count, difference};
+use super::ports::{OpenPort, announcing, open_first};
 use super::samples::Reader as SampleReader;
 use super::stuck::Rounds;
 use super::upkeep::Upkeep;
@@ -43,15 +42,6 @@ pub struct Options {
     pub invent_neighbors: bool,
     /// Pin workers to CPUs.
     pub pin: bool,
-}
-
-/// The treatment of live edits that do not apply to a new model, and without which more packets might pass.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LostEdit {
-    /// The model is refused.
-    Refuse,
-    /// They end, and are reported.
-    Drop,
 }
 
 /// A running gateway. Dropping it stops it.
@@ -186,142 +176,6 @@ impl Engine {
         })
     }
 
-    /// Puts a new model into force: ports are opened and tables written first, then everything changes at once, packet
-    /// by packet no one sees a mixture. On any error the old model goes on as if nothing had been tried.
-    ///
-    /// # Errors
-    /// As for [`Engine::start`], and when something changed that only a start can change.
-    pub fn reload(&self, model: model::Gateway) -> Result<Reloaded, EngineError> {
-        self.reload_after(model, LostEdit::Refuse, |_| ())
-    }
-
-    /// Reloads as [`Engine::reload`] does; `lost` is the treatment of edits that do not apply. Calls `before_force`
-    /// with the sequence numbers of outbound SAs before the model comes into force. The numbers that it reserves serve
-    /// the first packets of new SAs.
-    ///
-    /// # Errors
-    /// As for [`Engine::reload`].
-    pub fn reload_after(
-        &self,
-        model: model::Gateway,
-        lost: LostEdit,
-        before_force: impl FnOnce(Numbers),
-    ) -> Result<Reloaded, EngineError> {
-        let control = &*self.control;
-        let operation = control.operate();
-        let (before, _) = control.in_force();
-        let place = |workers: &model::Workers| (workers.count, workers.cores.clone());
-        if place(&model.workers) != place(&before.workers) {
-            return Err(EngineError::NeedsRestart { what: "the number or place of workers" });
-        }
-        if model.buffers != before.buffers {
-            return Err(EngineError::NeedsRestart { what: "the number of packet buffers" });
-        }
-        if model.limits != before.limits {
-            return Err(EngineError::NeedsRestart { what: "the limits of tables" });
-        }
-        let compiler = operation.read();
-        let acls = compiler.stage_acls(&model)?;
-        let refused = if lost == LostEdit::Refuse { acls.protecting() } else { Vec::new() };
-        if !refused.is_empty() {
-            compiler.abandon_acls(acls);
-            return Err(EngineError::EditsLost(refused));
-        }
-        let mut opened = match open_ports(&model, &before.interfaces, &self.pool, control.all_ports()) {
-            Ok(opened) => opened,
-            Err(error) => {
-                compiler.abandon_acls(acls);
-                return Err(error);
-            }
-        };
-        let announcing = announcing(&control.ports(), &opened.places);
-        let routes = count(&compiler);
-        let prepared = keeping::prepare(
-            &compiler,
-            acls,
-            |links| control.state().keeper.unusable(links),
-            &model,
-            &mut opened.places,
-            |index| announcing.contains(&index),
-        );
-        drop(compiler);
-        let (prepared, links) = match prepared {
-            Ok(prepared) => prepared,
-            Err(error) => {
-                opened.undo(control.all_ports());
-                return Err(error.into());
-            }
-        };
-        // New ports can send before anything is routed to them; old ones are closed after nothing is routed to them. New
-        // ones receive once it is known what belongs to them and once workers have let go of the old ones, which may
-        // be of the same device: what both received would come twice, and out of order.
-        connect(&self.workers, &opened.new, &mut control.ports());
-        self.workers.settle();
-        if control.leave(&links) {
-            self.workers.settle();
-        }
-        let mut report = difference(&before, &model);
-        let mut work = Work::default();
-        let mut places = opened.places.ports.clone();
-        {
-            let mut ports = control.ports();
-            look_at(&model, &ports, &mut places);
-            tell_of_mtus(&mut ports, &model, &places, &mut work);
-        }
-        let model = Arc::new(model);
-        let sequences = operation.write().announced_sequences(&model);
-        before_force(Numbers { sequences, windows: Vec::new() });
-        let mut compiler = operation.write();
-        let nat = self.root.with(|root| root.nat.version);
-        let (root, map) = compiler.commit(&model, prepared, true);
-        report.generation = root.model;
-        report.routes = (count(&compiler), routes);
-        report.lost = compiler.lost_acl_edits();
-        let ended = compiler.ended_sav_stages().into_iter();
-        work.news.extend(ended.map(|policy| News::StageEnded { policy }));
-        let map = control.take_over(&mut compiler, root, (Arc::clone(&model), map), (opened.places, places), &mut work);
-        drop(compiler);
-        self.workers.wake();
-        for &number in &opened.gone {
-            control.ports()[number as usize].iter_mut().for_each(|port| port.port.keep_open());
-        }
-        for worker in self.workers.iter() {
-            // A reload that leaves the limits alone fills no bucket up.
-            if (model.icmp, model.neighbor_discovery) != (before.icmp, before.neighbor_discovery) {
-                worker.command(Command::Limit(model.icmp, model.neighbor_discovery));
-            }
-            worker.command(Command::Pace(model.workers.max_latency));
-            for &number in &opened.gone {
-                worker.command(Command::Forget(number));
-            }
-        }
-        // Workers let go of a port before it counts as closed: whatever it wrote is written.
-        self.workers.settle();
-        receive(&self.workers, &opened.new, &mut control.ports());
-        for &number in &opened.gone {
-            let closed = control.ports()[number as usize].take();
-            // What its last flush met is known only now.
-            let failure = closed.and_then(|port| port.failure());
-            control.state().untold.extend(failure);
-        }
-        {
-            let mut compiler = operation.write();
-            let mut state = control.state();
-            state.keeper.adopt(&model, &map, links, self.clock.now(), &mut work);
-            control.carry_out(&mut state, Some(&mut compiler), work);
-        }
-        // What ports said of their devices since.
-        let mut work = Work::default();
-        control.look_at_links(&mut work);
-        control.state().report(work.news);
-        self.workers.wake();
-        self.keeper.wake();
-        if self.root.with(|root| root.nat.version) != nat {
-            report.translations = self.workers.iter().map(|worker| worker.recheck()).sum();
-        }
-        Ok(report)
-    }
-
     /// Returns the reading ends of the workers' sample rings to the first caller.
     pub fn take_samples(&mut self) -> Option<SampleReader> {
         self.samples.take()
@@ -423,7 +277,7 @@ impl Engine {
 }
 
 /// Gives each worker a transmit queue of every one of these ports. All have them once they have settled.
-fn connect(workers: &Workers, numbers: &[u32], ports: &mut [Option<OpenPort>]) {
+pub(super) fn connect(workers: &Workers, numbers: &[u32], ports: &mut [Option<OpenPort>]) {
     for &number in numbers {
         let Some(port) = ports[number as usize].as_mut() else { continue };
         for (worker, transmitter) in workers.iter().zip(port.port.transmitters(workers.len())) {
@@ -433,7 +287,7 @@ fn connect(workers: &Workers, numbers: &[u32], ports: &mut [Option<OpenPort>]) {
 }
 
 /// Gives the receive queues of these ports to the workers in turn.
-fn receive(workers: &Workers, numbers: &[u32], ports: &mut [Option<OpenPort>]) {
+pub(super) fn receive(workers: &Workers, numbers: &[u32], ports: &mut [Option<OpenPort>]) {
     for &number in numbers {
         let Some(port) = ports[number as usize].as_mut() else { continue };
         for (index, receiver) in port.port.receivers().into_iter().enumerate() {
