@@ -8,10 +8,9 @@ use weir_table::classify::Error;
 use super::super::boxes::count_of;
 use super::list::List;
 use super::section::{Full, Link, Lists, Means, Section, Sequence};
-use super::sharing::{Cuts, Room, cut};
-use super::store::{Changed, Store};
+use super::sharing::{Cuts, MOST_COPIED, Room, cut};
 use crate::model::{AclDefault, IpFamily};
-use crate::root::acl::NONE;
+use crate::root::acl::{Access, NONE};
 
 enum Slot {
     /// The section at this index of the store.
@@ -73,7 +72,24 @@ pub(super) fn next_number(others: usize) -> Option<u16> {
     u16::try_from(others).ok().filter(|&number| number != NONE)
 }
 
-impl Store {
+/// The sections and chains in force.
+pub(super) struct Compiled {
+    /// The sequences of interfaces, each once: the first chains are theirs.
+    pub(super) sequences: Vec<Sequence>,
+    pub(super) sections: Vec<Section>,
+    pub(super) chains: Vec<Link>,
+    /// The rules that can be inserted until sections have to be cut otherwise.
+    pub(super) room: Room,
+    /// The limit of rules of copies; lists beyond it are shared.
+    pub(super) most_copied: usize,
+}
+
+impl Compiled {
+    pub(super) fn new() -> Compiled {
+        let (sequences, sections, chains) = (Vec::new(), Vec::new(), Vec::new());
+        Compiled { sequences, sections, chains, room: Room::default(), most_copied: MOST_COPIED }
+    }
+
     /// Builds the chains of sequences. The first chains have the numbers of the sequences. A section that exists stays if none of
     /// its lists is new.
     pub(super) fn arrange<'l>(
@@ -122,8 +138,8 @@ impl Store {
         self.chains.len() > self.sequences.len()
     }
 
-    /// Replaces the chains in force.
-    pub(super) fn install(&mut self, arranged: Arranged) {
+    /// Replaces the chains in force. Returns the sections before, without the sections that stay.
+    pub(super) fn install(&mut self, arranged: Arranged) -> Vec<Option<Section>> {
         let Arranged { sequences, sections, chains, room } = arranged;
         let mut old: Vec<Option<Section>> = std::mem::take(&mut self.sections).into_iter().map(Some).collect();
         let sections = sections.into_iter().filter_map(|slot| match slot {
@@ -131,9 +147,8 @@ impl Store {
             Slot::Fresh(section) => Some(*section),
         });
         self.sections = sections.collect();
-        self.rubbish.push(old);
         (self.sequences, self.chains, self.room) = (sequences, chains, room);
-        self.changed = Changed::Sections;
+        old
     }
 
     /// Returns a chain and the chains that follow it.
@@ -141,8 +156,13 @@ impl Store {
         std::iter::successors(first, |link| self.chains.get(usize::from(link.next)).copied())
     }
 
+    /// Frees objects that readers have passed.
+    pub(super) fn collect(&mut self) {
+        self.sections.iter_mut().for_each(Section::collect);
+    }
+
     /// Puts the chains into the next root.
-    pub(super) fn show_chains(&mut self) {
+    pub(super) fn show(&self, access: &mut Access) {
         let sections = |link: &Link| self.links(Some(*link)).map(|link| &self.sections[link.section]);
         let v4 = |link: &Link| {
             // If a later section matches ports, fragments wait before the first section.
@@ -153,7 +173,7 @@ impl Store {
             let needs_transport = sections(link).any(|section| section.v6.transport > 0);
             self.sections[link.section].v6.chain(link.next, needs_transport)
         };
-        (self.access.v4, self.access.v6) = (self.chains.iter().map(v4).collect(), self.chains.iter().map(v6).collect());
+        (access.v4, access.v6) = (self.chains.iter().map(v4).collect(), self.chains.iter().map(v6).collect());
     }
 }
 

@@ -36,7 +36,7 @@ impl Store {
         let waits = match before {
             // Chains may have had several sections until then.
             Changed::Sections => true,
-            Changed::List(before) => before != list && self.is_cut(),
+            Changed::List(before) => before != list && self.compiled.is_cut(),
         };
         if waits {
             domain.synchronize();
@@ -46,7 +46,7 @@ impl Store {
     /// The place of a rule in a list, if it can go in as it is.
     pub(super) fn place_for(&self, number: u32, index: usize, rule: &AclRule) -> Option<u64> {
         // Else sections may have to be others. One box of a family at most.
-        let can = self.room.has(number) && count(rule) <= 1;
+        let can = self.compiled.room.has(number) && count(rule) <= 1;
         let list = self.list(number).filter(|_| can)?;
         // The first rule that opens sessions concerns all interfaces of its zones.
         (list.reflects || !reflects(rule.action)).then(|| list.order.gap(index, 1))?
@@ -72,7 +72,7 @@ impl Store {
         // Packets count from here on, without those of an earlier rule with the number.
         self.numbers.give(own, numbers::Means::Rule(number, place));
         let mut tell = !self.numbers.are_shown();
-        for section in self.sections.iter_mut().filter(|section| section.position(number).is_some()) {
+        for section in self.compiled.sections.iter_mut().filter(|section| section.position(number).is_some()) {
             tell |= section.expect(&boxes);
         }
         let (rule, said) = (rule.clone(), said.clone());
@@ -93,7 +93,7 @@ impl Store {
         let mut into = 0;
         let done = self.hold_to_limit(input.means(), number, &boxes);
         let done = done.and_then(|()| {
-            self.sections.iter_mut().try_for_each(|section| {
+            self.compiled.sections.iter_mut().try_for_each(|section| {
                 let done = section.insert(input.means(), number, at, &boxes, identity);
                 into += usize::from(done.is_ok());
                 done
@@ -118,7 +118,7 @@ impl Store {
                 _ => full,
             };
             let mut gone = true;
-            for (done, section) in self.sections.iter_mut().enumerate() {
+            for (done, section) in self.compiled.sections.iter_mut().enumerate() {
                 gone &= section.undo(number, at, &boxes, done < into);
             }
             // A classifier without room for a list without the rule keeps the rule until it is rebuilt. So its number is not
@@ -140,21 +140,21 @@ impl Store {
         list.order.insert(index, entry);
         self.rules += 1;
         let rules = list.order.len();
-        self.room.take(number);
+        self.compiled.room.take(number);
         self.count_edit(number, boxes.both());
         Ok((AclEdited { added: vec![own], rules, ..AclEdited::default() }, false))
     }
 
     /// Refuses boxes that come to a list of which a sequence of several sections would have too many.
     fn hold_to_limit(&self, means: Means<'_>, list: u32, boxes: &Boxes) -> Result<(), Error> {
-        if !self.is_cut() {
+        if !self.compiled.is_cut() {
             // Its section holds itself to it.
             return Ok(());
         }
-        for &first in &self.chains[..self.sequences.len()] {
+        for &first in &self.compiled.chains[..self.compiled.sequences.len()] {
             let (mut v4, mut v6, mut has) = (boxes.v4.len(), boxes.v6.len(), false);
-            for link in self.links(Some(first)) {
-                let section = &self.sections[link.section];
+            for link in self.compiled.links(Some(first)) {
+                let section = &self.compiled.sections[link.section];
                 (v4, v6) = (v4 + section.v4.boxes, v6 + section.v6.boxes);
                 has |= section.position(list).is_some();
             }
@@ -175,17 +175,17 @@ impl Store {
         let (own, declared) = (entry.number, entry.declared());
         let boxes = Boxes::of(input.means(), list.rule(entry));
         // If there is no room for a list without it, all sections are rebuilt.
-        self.sections.iter_mut().try_for_each(|section| section.remove(number, at)).ok()?;
+        self.compiled.sections.iter_mut().try_for_each(|section| section.remove(number, at)).ok()?;
         list.order.remove(index);
         if let Some(index) = declared {
             Arc::make_mut(&mut list.removed).insert(index, said.clone());
         }
         self.rules -= 1;
-        self.room.give_back(number);
+        self.compiled.room.give_back(number);
         self.count_edit(number, boxes.both());
         self.numbers.release(vec![own]);
         let mut tell = false;
-        for section in self.sections.iter_mut().filter(|section| section.position(number).is_some()) {
+        for section in self.compiled.sections.iter_mut().filter(|section| section.position(number).is_some()) {
             tell |= section.forget(&boxes);
         }
         if tell {
@@ -201,7 +201,7 @@ impl Store {
         let Some(entry) = entry else { return };
         let rule = list.rule(entry);
         let (boxes, identity) = (Boxes::of(input.means(), rule), found(rule, entry.number).identity());
-        for section in &mut self.sections {
+        for section in &mut self.compiled.sections {
             section.restore(input.means(), number, at, &boxes, identity);
         }
         // Packets may not have matched it meanwhile.

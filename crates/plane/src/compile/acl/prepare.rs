@@ -67,7 +67,7 @@ impl Store {
         });
         staged.gone = anew.collect();
         let is_new = |number: u32| fresh.contains(&number);
-        let arranged = self.arrange(input.means(), sequences, list, is_new);
+        let arranged = self.compiled.arrange(input.means(), sequences, list, is_new);
         staged.arranged = arranged.map_err(|full| table_full(full, list))?;
         staged.interfaces = interfaces;
         Ok(())

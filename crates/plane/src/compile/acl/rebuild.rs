@@ -248,7 +248,7 @@ impl Store {
             own.or_else(|| self.list(number)).expect("a chain's list")
         };
         let is_new = |number: u32| lists.iter().any(|(own, _)| *own == number);
-        match self.arrange(input.means(), self.sequences.clone(), find, is_new) {
+        match self.compiled.arrange(input.means(), self.compiled.sequences.clone(), find, is_new) {
             Ok(arranged) => {
                 let gone = lists.iter().map(|(number, list)| (*number, self.only_before(*number, list))).collect();
                 Ok(Beside { lists, gone, arranged, groups: None, edited: AclEdited::default() })

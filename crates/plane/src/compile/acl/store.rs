@@ -7,13 +7,13 @@ use std::sync::atomic::Ordering;
 use weir_base::reclaim::Domain;
 use weir_table::classify::Rule;
 
+use super::chains::{Arranged, Compiled};
 use super::dropped::LostEdits;
 use super::list::List;
 use super::nested::Live;
 use super::numbers::{self, Numbers};
 use super::resolve::All;
-use super::section::{self, Link, Means, Section, Sequence};
-use super::sharing::{self, Room};
+use super::section::{self, Means, Sequence};
 use crate::compile::map::Map;
 use crate::compile::noted::Noted;
 use crate::compile::rubbish::Rubbish;
@@ -34,14 +34,7 @@ pub(in crate::compile) struct Store {
     pub(super) interfaces: Vec<u32>,
     /// Interfaces with lists.
     pub(super) attached: Vec<Attached>,
-    /// Sequences that interfaces name, each once: the first chains are theirs.
-    pub(super) sequences: Vec<Sequence>,
-    pub(super) sections: Vec<Section>,
-    pub(super) chains: Vec<Link>,
-    /// The rules that can be inserted until sections have to be cut otherwise.
-    pub(super) room: Room,
-    /// The limit of rules of copies; lists beyond it are shared.
-    pub(super) most_copied: usize,
+    pub(super) compiled: Compiled,
     pub(super) changed: Changed,
     pub(super) numbers: Numbers,
     pub(super) access: Access,
@@ -99,11 +92,7 @@ impl Store {
             indices: Vec::new(),
             interfaces: Vec::new(),
             attached: Vec::new(),
-            sequences: Vec::new(),
-            sections: Vec::new(),
-            chains: Vec::new(),
-            room: Room::default(),
-            most_copied: sharing::MOST_COPIED,
+            compiled: Compiled::new(),
             changed: Changed::Sections,
             numbers: Numbers::new(workers),
             access: Access::default(),
@@ -123,7 +112,7 @@ impl Store {
 
     /// Sets how many rules of copies lists may come to before they are shared, from the next change on.
     pub(in crate::compile) fn share(&mut self, most_copied: usize) {
-        self.most_copied = most_copied;
+        self.compiled.most_copied = most_copied;
     }
 
     /// Takes the changes that ended with the last models.
@@ -133,12 +122,12 @@ impl Store {
 
     /// Frees what readers have passed.
     pub(in crate::compile) fn collect(&mut self) {
-        self.sections.iter_mut().for_each(Section::collect);
+        self.compiled.collect();
     }
 
-    /// Has the next root have what there is now.
+    /// Updates the lists for the next root.
     pub(in crate::compile) fn show(&mut self) {
-        self.show_chains();
+        self.compiled.show(&mut self.access);
         self.access.pages = self.numbers.pages();
         let mut reflecting = vec![false; self.attached.iter().map(|of| usize::from(of.zone) + 1).max().unwrap_or(0)];
         for Attached { zone, lists, .. } in &self.attached {
@@ -170,6 +159,12 @@ impl Store {
     /// The packets that these match, for the next root.
     pub(in crate::compile) fn take_noted(&mut self) -> Noted {
         std::mem::take(&mut self.noted)
+    }
+
+    /// Replaces the sections and chains in force.
+    pub(super) fn install(&mut self, arranged: Arranged) {
+        self.rubbish.push(self.compiled.install(arranged));
+        self.changed = Changed::Sections;
     }
 
     pub(super) fn groups<'a>(&'a self, declared: &'a Groups) -> All<'a> {
