@@ -16,6 +16,7 @@ mod compared;
 mod compiler;
 mod concerns;
 mod home;
+mod interfaces;
 mod ipsec;
 mod map;
 mod nat;
@@ -32,6 +33,7 @@ mod sav;
 pub(crate) mod spd;
 mod stations;
 mod table_full;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod tunnel;

@@ -11,9 +11,9 @@ use super::super::acl::attached::AttachRequest;
 use super::super::acl::live::{self, Put};
 use super::super::acl::{Expect, GroupRequest};
 use super::super::refusal::{Kind, Refusal};
+use super::answer::{Answer, Refused, Shared, apart, asked, document, empty, parsed, received};
 use super::body::Room;
 use super::change::{self, of_source};
-use super::{Answer, Refused, Shared, apart, asked, document, empty, parsed, received};
 use crate::suggest::closest;
 
 /// The query of a list's rules.

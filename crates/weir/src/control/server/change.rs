@@ -6,8 +6,8 @@ use serde::Deserialize;
 use super::super::acl::{BatchRequest, Change};
 use super::super::refusal::{Kind, Refusal};
 use super::super::{Gateway, source};
+use super::answer::{Answer, Refused, Shared, apart, document, parsed, text};
 use super::body::Room;
-use super::{Answer, Refused, Shared, apart, document, parsed, text};
 use crate::render::Report;
 
 /// The query of rules that are put.

@@ -8,9 +8,9 @@ use serde::Deserialize;
 use super::super::Gateway;
 use super::super::acl::Expect;
 use super::super::ipsec::{SaAction, SaEdit, SpdEdit};
+use super::answer::{Answer, Shared, asked};
 use super::body::Room;
 use super::change::{self, Whole, named};
-use super::{Answer, Shared, asked};
 
 /// The query of a change.
 #[derive(Debug, Default, Deserialize)]

@@ -5,9 +5,9 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, Request, State};
 
 use super::super::{Gateway, nat};
+use super::answer::{Answer, Shared, asked};
 use super::body::Room;
 use super::change::{self, Whole};
-use super::{Answer, Shared, asked};
 
 /// `POST`: a batch of changes of NAT rules.
 pub(super) async fn change(
