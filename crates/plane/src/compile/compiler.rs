@@ -474,6 +474,7 @@ impl Compiler {
                 vrf: map.vrfs[usize::from(interface.vrf.0)],
                 zone: map.zones[index],
                 fast_path: interface.fast_path,
+                merge: interface.merge,
                 mac,
                 mtu: interface.mtu,
                 addresses: addresses.into(),

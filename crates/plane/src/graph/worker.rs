@@ -12,6 +12,7 @@ use weir_base::reclaim::{Published, Reader};
 use weir_base::ring::Consumer;
 use weir_base::tsc;
 use weir_packet::buffer::Cache;
+use weir_packet::merge::Merger;
 use weir_packet::packet::Packet;
 use weir_packet::parse::{self, ParseFlags, Parsed, Seed};
 use weir_packet::text;
@@ -149,6 +150,8 @@ pub(crate) struct Worker {
     fragments: Fragments,
     requeue: Requeue,
     shares: Shares,
+    merger: Merger,
+    segments: Option<Vector>,
     pub(crate) sessions: Sessions,
     flows: Learned,
     policies: PolicyCaches,
@@ -226,6 +229,8 @@ impl Worker {
             fragments,
             requeue: Requeue::new(),
             shares: Shares::new(),
+            merger: Merger::new(),
+            segments: Some(Vector::new()),
             sessions,
             flows,
             policies,
@@ -508,6 +513,8 @@ impl Worker {
             fragments,
             requeue,
             shares,
+            merger,
+            segments,
             sessions,
             flows,
             policies,
@@ -556,6 +563,8 @@ impl Worker {
             samples,
             peers,
             shares,
+            merger,
+            segments,
             transmitters,
             recorder,
         };
