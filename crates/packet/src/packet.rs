@@ -715,6 +715,16 @@ impl Packet {
         }
     }
 
+    /// Takes over everything that is known of a packet whose octets this one has in the same places, but for the offloads.
+    pub(crate) fn take_over(&mut self, from: &Packet) {
+        let Packet { l3, l4, flags, protocol, reason, resume, nesting, state, mtu, .. } = *from;
+        (self.l3, self.l4, self.flags, self.protocol) = (l3, l4, flags, protocol);
+        (self.reason, self.resume, self.nesting, self.state, self.mtu) = (reason, resume, nesting, state, mtu);
+        (self.forwarding, self.flow, self.flow_out) = (from.forwarding, from.flow, from.flow_out);
+        (self.translation, self.shown) = (from.translation, from.shown);
+        self.inherit(from);
+    }
+
     /// Prefetches the first line of the frame.
     #[inline(always)]
     pub fn prefetch(&self) {

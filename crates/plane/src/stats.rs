@@ -148,6 +148,10 @@ pub struct InterfaceStats {
     pub dropped: Traffic,
     /// Given to the host by the punt device, after being received here.
     pub punt: Traffic,
+    /// Super-packets that were made of packets that leave here, and these packets.
+    pub merged: (u64, u64),
+    /// Super-packets that were cut here, and their segments.
+    pub cut: (u64, u64),
     /// Frames waiting in the port for which no buffer was left.
     pub no_buffer: u64,
     /// Frames that the kernel dropped before they came to us, the port's ring being full.

@@ -78,6 +78,7 @@ pub(super) fn interfaces(
             vrf: map.vrfs[usize::from(interface.vrf.0)],
             zone: map.zones[index],
             fast_path: interface.fast_path,
+            merge: interface.merge,
             mac,
             mtu: interface.mtu,
             addresses: addresses.into(),

@@ -15,6 +15,7 @@ use weir_base::reclaim::Reader;
 use weir_base::ring::Consumer;
 use weir_base::tsc;
 use weir_packet::buffer::Cache;
+use weir_packet::merge::Merger;
 use weir_packet::packet::Packet;
 use weir_packet::parse::{self, Seed};
 use weir_packet::vector::{Indices, VECTOR, Vector};
@@ -83,6 +84,8 @@ pub(crate) struct Worker {
     fragments: Fragments,
     requeue: Requeue,
     shares: Shares,
+    merger: Merger,
+    segments: Option<Vector>,
     pub(crate) sessions: Sessions,
     flows: Learned,
     policies: PolicyCaches,
@@ -160,6 +163,8 @@ impl Worker {
             fragments,
             requeue: Requeue::new(),
             shares: Shares::new(),
+            merger: Merger::new(),
+            segments: Some(Vector::new()),
             sessions,
             flows,
             policies,
@@ -442,6 +447,8 @@ impl Worker {
             fragments,
             requeue,
             shares,
+            merger,
+            segments,
             sessions,
             flows,
             policies,
@@ -490,6 +497,8 @@ impl Worker {
             samples,
             peers,
             shares,
+            merger,
+            segments,
             transmitters,
             recorder,
         };
