@@ -99,7 +99,7 @@ impl Scratch {
     const EMPTY: Scratch = Scratch { nonce: [0; 16], header: [0; 12], displaced: [0; 4], icv: [0; 32], done: false };
 }
 
-/// What the library does with a packet. All offsets lie within the packet.
+/// The work of the library on a packet. All offsets lie within the packet.
 #[derive(Debug, Clone, Copy)]
 struct Plan {
     /// The first octet of the text.

@@ -66,7 +66,7 @@ impl fmt::Display for Layer {
     }
 }
 
-/// Who merges packets that a device receives.
+/// Merging of packets that a device receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Merging {
     /// The kernel: generic receive offload.

@@ -41,7 +41,7 @@ pub(super) enum Kind {
 pub(super) struct Facts {
     /// `None`: it does not exist.
     pub device: Option<Device>,
-    /// Who merges packets that it receives; `None`: not known.
+    /// Merging of packets that it receives; `None`: not known.
     pub merging: Option<Merging>,
     /// The gateway that uses it.
     pub holder: Option<Holder>,

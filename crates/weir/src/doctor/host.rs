@@ -68,7 +68,7 @@ impl Host {
     }
 }
 
-/// Instruction sets that the CPU has, and those that it lacks.
+/// Instruction sets that the CPU has, and instruction sets that it lacks.
 fn instructions() -> (Vec<&'static str>, Vec<&'static str>) {
     #[cfg(target_arch = "x86_64")]
     let all = [
