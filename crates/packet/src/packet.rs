@@ -310,6 +310,17 @@ impl Packet {
         Some(unsafe { &*self.first().add(l4).cast::<[u8; N]>().as_ptr() })
     }
 
+    /// The first `N` octets from the transport header on, to be changed, if there is one and the frame has them.
+    #[inline(always)]
+    pub fn l4_header_mut<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
+        let l4 = usize::from(self.l4);
+        if l4 == 0 || l4 + N > self.len as usize {
+            return None;
+        }
+        // SAFETY: as above; `&mut self` makes the access exclusive.
+        Some(unsafe { &mut *self.first().add(l4).cast::<[u8; N]>().as_ptr() })
+    }
+
     /// The first `N` octets from the network-layer header on and the first `M` from the transport header on, if that lies behind
     /// them and the frame has them.
     #[inline(always)]

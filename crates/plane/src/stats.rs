@@ -443,6 +443,17 @@ pub struct NatUser {
     pub origin: String,
 }
 
+/// Packets that found no free port or address of a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NatExhausted {
+    /// The outside address; `None`: those beyond the first 256 of the rule.
+    pub address: Option<std::net::IpAddr>,
+    /// The protocol: `tcp`, `udp`, `icmp` (of both families) or `other`.
+    pub protocol: &'static str,
+    /// How many packets.
+    pub packets: u64,
+}
+
 /// The outside addresses of a rule at an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NatPool {
@@ -464,6 +475,8 @@ pub struct NatPool {
     pub greatest: Vec<(std::net::IpAddr, usize)>,
     /// Packets that found no free port or address.
     pub exhausted: u64,
+    /// The same by outside address and protocol.
+    pub exhausted_by: Vec<NatExhausted>,
     /// Where the rule was declared.
     pub origin: String,
 }

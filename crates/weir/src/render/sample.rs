@@ -248,6 +248,7 @@ pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
         addresses_used: 1,
         greatest: vec![("198.51.100.9".parse().unwrap(), 2)],
         exhausted: 1,
+        exhausted_by: vec![NatExhausted { address: "198.51.100.9".parse().ok(), protocol: "tcp", packets: 1 }],
         origin,
     };
     (vec![rules], Translations { rows: vec![translation], total: 2 }, vec![pool])
