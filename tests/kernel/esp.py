@@ -1,6 +1,7 @@
 """Cases of ESP: the kernel of the virtual machine has the other SAs (`ip xfrm`)."""
 import os
 import re
+import signal
 import subprocess
 import time
 
@@ -316,7 +317,7 @@ def replay(lab, folder):
         case.guest_states(guest)
         case.guest_policies(guest, [(NETS[4][1], NETS[4][0])])
         capture = Capture(lab.gate, "wan", os.path.join(folder, "wan.pcap"), "esp and src 198.51.100.1")
-        ping(lab.host, GUEST[4], count=20, interval=0.02)
+        ping(lab.host, GUEST[4], count=20)
         frames = [frame for _, frame in capture.stop()]
         expect(len(frames) == 20, f"{len(frames)} packets of weir")
         counted(lab, weir)
@@ -328,7 +329,7 @@ def replay(lab, folder):
         expect(pair["replayed"] == 20 and pair["packets"] == 20, f"weir counts {pair}")
         expect(weir.drops().get("esp-replay") == 20, f"weir drops {weir.drops()}")
         # The next number is new again.
-        ping(lab.host, GUEST[4], count=5, interval=0.02)
+        ping(lab.host, GUEST[4], count=5)
         # Packets of weir once more, to the guest.
         inject(lab.gate, "wan", frames)
         time.sleep(0.3)
@@ -399,27 +400,33 @@ rules = ["bypass udp from any port 500 to any port 500"]
         weir.weir("spd", "insert", "edge", f"protect ip4 from {NETS[4][0]} to {NETS[4][1]} sa peer")
         case.guest_states(guest)
         case.guest_policies(guest, [(NETS[4][1], NETS[4][0])], spi=0x2001)
-        pinger = subprocess.Popen(lab.host.command("ping", "-n", "-i", "0.02", "-c", "400", "-W", "2", GUEST[4]),
-                                  stdout=subprocess.PIPE, text=True)
+        with open(os.path.join(folder, "ping"), "w") as output:
+            pinger = subprocess.Popen(lab.host.command("ping", "-n", "-i", "0.02", GUEST[4]), stdout=output)
         for turn in range(1, 4):
             time.sleep(0.7)
             # weir receives by the new pair at once; it sends by it once the guest does.
             weir.weir("sa", "rekey", "peer", new(turn))
             case.guest_states(guest, turn)
             case.guest_policies(guest, [(NETS[4][1], NETS[4][0])], verb="update", spi=0x2001 + turn)
-            end = time.monotonic() + 5
+            end = time.monotonic() + 10
             while weir.weir("sa", "finish", "peer", check=False)[0] != 0:
                 expect(time.monotonic() < end, "weir does not send by the new pair, although the peer does")
                 time.sleep(0.1)
             for number, source, target in ((0x2001, case.remote, case.local), (0x1001, case.local, case.remote)):
                 guest.ip(f"xfrm state delete src {source} dst {target} proto esp spi {number + turn - 1}")
-        output, _ = pinger.communicate(timeout=30)
-        expect(" 400 received" in output, f"packets are lost: {output.strip().splitlines()[-2:]}")
+        time.sleep(0.5)
+        pinger.send_signal(signal.SIGINT)
+        pinger.wait(10)
+        with open(os.path.join(folder, "ping")) as output:
+            seen = {int(number) for number in re.findall(r"icmp_seq=(\d+)", output.read())}
+        # The last ones may be under way.
+        lost = set(range(1, max(seen) + 1)) - seen
+        expect(len(seen) > 100 and not lost, f"of {max(seen)} pings these are lost: {sorted(lost)}")
         errors = lab.xfrm_errors()
         expect(not errors, f"the kernel counts {errors}")
         sas = weir.show("sa")["sas"]
         expect([pair["out"]["spi"] for pair in sas] == [0x1004], f"SAs are left: {sas}")
-        return "3 changes of both SAs, 400 of 400 pings"
+        return f"3 changes of both SAs, none of {len(seen)} pings lost"
     finally:
         if pinger:
             pinger.kill()

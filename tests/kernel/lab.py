@@ -241,18 +241,22 @@ cat /proc/net/xfrm_stat >/run/xfrm_stat; true""", check=False)
                 if int(value) != before[name]}
 
 
-def ping(space, address, size=56, count=3, more=(), interval=0.1, check=True):
+def pings(count, size):
+    """Returns options of ping: all requests at once. ping waits for the last reply as long as its interval, a second."""
+    return ["-n", "-c", str(count), "-l", str(count), "-i", "1", "-W", "2", "-s", str(size)]
+
+
+def ping(space, address, size=56, count=3, more=(), check=True):
     """Sends echo requests from a namespace; returns the output of ping. Not all answered is a failure."""
-    _, output = space.run("ping", "-n", "-c", str(count), "-i", str(interval), "-W", "2", "-s", str(size), *more, address,
-                          check=False)
+    _, output = space.run("ping", *pings(count, size), *more, address, check=False)
     if check:
         expect(f" {count} received" in output, f"ping of {size} octets to {address} {' '.join(more)}: {output.strip()}")
     return output
 
 
-def guest_ping(guest, address, size=56, count=3, more=""):
-    output = guest(f"ping -n -c {count} -i 0.1 -W 2 -s {size} {more} {address}", check=False)
-    expect(f" {count} received" in output, f"ping of the guest, {size} octets to {address} {more}: {output.strip()}")
+def guest_ping(guest, address, size=56, count=3):
+    output = guest(f"ping {' '.join(pings(count, size))} {address}", check=False)
+    expect(f" {count} received" in output, f"ping of the guest, {size} octets to {address}: {output.strip()}")
 
 
 def transfer(space, address, octets=1_000_000, port=7):
