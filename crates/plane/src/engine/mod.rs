@@ -16,6 +16,7 @@ mod pace;
 mod policies;
 mod ports;
 mod report;
+mod routes;
 mod running;
 mod samples;
 mod sas;
