@@ -63,6 +63,7 @@ mod open;
 mod outcome;
 pub mod pcap;
 mod port;
+pub mod routes;
 pub mod spec;
 mod sys;
 mod tap;

@@ -11,3 +11,4 @@ mod netlink;
 pub use device::{Device, Layer, Merging, Tuntap};
 pub use monitor::{Change, Monitor};
 pub use netlink::LinksError;
+pub(crate) use netlink::{DATAGRAM, receive, socket};

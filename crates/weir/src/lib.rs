@@ -16,6 +16,7 @@ pub mod privilege;
 pub mod render;
 pub mod replay;
 mod reservation;
+mod routes;
 pub mod rules;
 pub mod sampler;
 pub mod sav_preview;

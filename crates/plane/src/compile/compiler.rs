@@ -10,15 +10,17 @@ use super::acl::{self, StagedAcls};
 use super::allow;
 use super::bindings;
 use super::concerns::Concerns;
+use super::hops::Routing;
 use super::interfaces::{self, addresses, demux, samplers};
 use super::ipsec;
 use super::map::{Map, Places, Settings};
 use super::nat;
 use super::noted::Noted;
 use super::numbers::{Numbers, assign};
-use super::pass::{Pass, Routing};
+use super::pass::Pass;
 use super::rubbish::Rubbish;
 use super::sav;
+use super::sources::Sources;
 use super::spd;
 use super::stations::{Fixed, LearnedSet};
 use super::table_full::TableFull;
@@ -74,6 +76,10 @@ pub struct Compiler {
     pub(super) models: u64,
     pub(super) rubbish: Rubbish,
     pub(super) concerns: Concerns,
+    /// Routes of other sources than the model.
+    pub(super) sources: Sources,
+    /// Next hops that sources have named since the last compilation.
+    pub(super) clutter: usize,
 }
 
 /// A model that was compiled beside the one in force, for [`Compiler::commit`].
@@ -137,6 +143,8 @@ impl Compiler {
             models: 0,
             rubbish: Rubbish::default(),
             concerns: Concerns::default(),
+            sources: Sources::default(),
+            clutter: 0,
         }
     }
 
@@ -222,6 +230,7 @@ impl Compiler {
             fixed: &fixed,
             learned: &self.learned,
             previous: &self.ribs,
+            sources: &self.sources,
         };
         let mut ribs = pass.base();
         let redirects = pass.redirects();
@@ -317,6 +326,8 @@ impl Compiler {
         self.flow_table = gateway.flow_table;
         self.samplers = samplers(&self.samplers, self.settings.workers, (gateway, &map)).into();
         self.models += u64::from(counts);
+        self.sources.keep(gateway);
+        self.clutter = 0;
         self.concerns.noted().append(prepared.differing);
         self.count();
         (self.root(), map)
@@ -421,7 +432,7 @@ impl Compiler {
 }
 
 /// The adjacencies and the interfaces of each multipath set, by its number.
-fn reverse(numbers: &Numbers, routing: &Routing) -> (Vec<Vec<u32>>, Vec<Vec<u32>>) {
+pub(super) fn reverse(numbers: &Numbers, routing: &Routing) -> (Vec<Vec<u32>>, Vec<Vec<u32>>) {
     let mut all = vec![Vec::new(); numbers.sets.used().len()];
     let mut sets = all.clone();
     for (paths, number) in numbers.sets.iter() {

@@ -16,6 +16,7 @@ mod compared;
 mod compiler;
 mod concerns;
 mod home;
+mod hops;
 mod interfaces;
 mod ipsec;
 mod map;
@@ -30,6 +31,7 @@ mod prefix;
 pub mod rib;
 mod rubbish;
 mod sav;
+mod sources;
 pub(crate) mod spd;
 mod stations;
 mod table_full;
@@ -47,13 +49,14 @@ pub use bindings::BindingDecision;
 pub(crate) use bindings::MOST_BINDINGS;
 pub use change::Change;
 pub use compiler::{Compiler, Prepared};
+pub(crate) use hops::tag_octets;
 pub use map::{Map, Places, PortPlace, Settings};
-pub(crate) use pass::tag_octets;
 pub use rubbish::Rubbish;
 pub(crate) use sav::is_distinct;
 pub use sav::{
     Decision, Edit, Edited, EntryKey, MAX_SOURCES, Named, Names, Nearest, Occupancy, Problem, Said, SavError, SavPlan,
     Stage, StageError,
 };
+pub use sources::{Hop, Offer, RoutesChanged, Target};
 pub use stations::Learned;
 pub use table_full::TableFull;

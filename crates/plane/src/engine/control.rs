@@ -84,6 +84,8 @@ pub(super) struct State {
     unknown: Unknown,
     /// The numbers of interfaces whose links have gone down since.
     down: HashSet<u32>,
+    /// A compilation is due although no link has changed.
+    is_cluttered: bool,
     /// The root in force has changes that the compiler does not know.
     was_ahead: bool,
     /// Changes of the root beside those of the compiler, and the number of the last among all.
@@ -203,6 +205,7 @@ impl Control {
             compiled,
             unknown: Unknown::default(),
             down: HashSet::new(),
+            is_cluttered: false,
             was_ahead: false,
             beside: 0,
             last_beside: 0,
@@ -455,12 +458,18 @@ impl Control {
         differs
     }
 
+    /// Has the model compiled again, which frees the next hops that nothing leads to any more.
+    pub(super) fn compile_again(&self) {
+        self.state().is_cluttered = true;
+        self.links.set();
+    }
+
     /// Compiles the model anew where links are not what they were when it was compiled.
     pub(super) fn follow_links(&self) {
         let operation = self.operate();
         let (model, mut places) = {
-            let state = self.state();
-            if state.places.ports == state.standing {
+            let mut state = self.state();
+            if !std::mem::take(&mut state.is_cluttered) && state.places.ports == state.standing {
                 return;
             }
             (Arc::clone(&state.model), state.places.clone())

@@ -20,6 +20,7 @@ mod ports;
 mod reload;
 mod report;
 mod reports;
+mod routes;
 mod running;
 mod samples;
 mod sas;

@@ -87,6 +87,7 @@ pub(super) fn resolve(
         resolver.absent_cores(files);
     }
     resolver.devices();
+    resolver.route_vrfs();
     resolver.unused();
     let settings = &declared.settings;
     let (icmp, limits) = (settings.icmp, settings.limits);
@@ -119,6 +120,14 @@ pub(super) fn resolve(
 impl<'a> Resolver<'a> {
     fn report(&mut self, diagnostic: Diagnostic) {
         self.diagnostics.push(diagnostic);
+    }
+
+    /// Checks the VRFs of tables of other sources' routes.
+    fn route_vrfs(&mut self) {
+        let declared = self.declared;
+        for name in &declared.settings.route_vrfs {
+            self.vrf_named(name);
+        }
     }
 
     /// The origin of what begins at a span.

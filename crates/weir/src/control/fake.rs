@@ -23,6 +23,7 @@ use crate::render::crypto::Crypto;
 use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRules};
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::reloaded::{Findings, Reloaded};
+use crate::render::routes::Source;
 use crate::render::sample;
 use crate::render::sav::dry_run::{self, DryRun};
 use crate::render::sav::entries::overlap;
@@ -85,6 +86,10 @@ impl Gateway for Fake {
 
     fn routes(&self) -> Vec<stats::RouteRow> {
         sample::routes()
+    }
+
+    fn route_sources(&self) -> Vec<Source> {
+        Vec::new()
     }
 
     fn neighbors(&self) -> Vec<stats::NeighborRow> {

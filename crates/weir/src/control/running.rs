@@ -3,6 +3,7 @@
 mod edits;
 mod ipsec;
 
+use std::collections::HashMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,10 +13,11 @@ use ipnet::IpNet;
 use weir_base::clock::{Clock, Time};
 use weir_base::random::Entropy;
 use weir_plane::alarm::{self, Alarms};
-use weir_plane::compile::{Edit, Edited, EntryKey, Names, SavError, StageError, TableFull};
+use weir_plane::compile::{Edit, Edited, EntryKey, Names, Offer, RoutesChanged, SavError, StageError, TableFull};
 use weir_plane::engine::{self, Engine, EngineError, LostEdit};
 use weir_plane::model::{self, Origins, SavAction};
 use weir_plane::node::Node;
+use weir_plane::rib::By;
 use weir_plane::stats;
 
 use super::acl::attached::{AttachRequest, Attachments};
@@ -24,7 +26,7 @@ use super::flows;
 use super::ipsec::{Live, SaEdit, SpdEdit};
 use super::refusal::Refusal;
 use super::{Clear, Gateway, ReloadError, UnknownNode, acl, nat, traced};
-use crate::config::{Metrics, Service};
+use crate::config::{Metrics, Routes, Service};
 use crate::notify;
 use crate::render::Report as _;
 use crate::render::acl::attached::Attached;
@@ -38,12 +40,14 @@ use crate::render::matched::Matched;
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::number::plural;
 use crate::render::reloaded::Reloaded;
+use crate::render::routes::Source;
 use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::entries::overlap;
 use crate::render::sav::learned::Learned;
 use crate::render::trace::Traces;
 use crate::render::version::Version;
 use crate::reservation::Reservations;
+use crate::routes::state::Sources;
 use crate::sampler;
 
 /// An engine, and where its configuration comes from.
@@ -55,6 +59,9 @@ pub struct Running {
     service: Service,
     /// Where metrics are served, if they are.
     metrics: Option<Metrics>,
+    /// Other sources of routes, if there are any, and their states.
+    routes: Option<Routes>,
+    sources: Sources,
     started: Instant,
     /// Held by a reload, so that two do not overtake each other between reading the file and publishing it.
     reloading: Mutex<()>,
@@ -97,7 +104,7 @@ impl Running {
     pub fn start(
         gateway: model::Gateway,
         file: Option<&Path>,
-        (service, metrics): (Service, Option<Metrics>),
+        (service, metrics, routes): (Service, Option<Metrics>, Option<Routes>),
         before_threads: impl FnOnce() -> Result<(), Box<dyn Error + Send + Sync>>,
     ) -> Result<Running, StartError> {
         let random = Entropy::from_system().map_err(StartError::Random)?;
@@ -124,6 +131,8 @@ impl Running {
             file: file.map(Path::to_owned),
             service,
             metrics,
+            routes,
+            sources: Sources::default(),
             started: Instant::now(),
             reloading: Mutex::default(),
             failures: Mutex::default(),
@@ -171,6 +180,29 @@ impl Running {
         let (state, numbers) = self.engine.numbers();
         self.reservations().step(state.as_deref(), numbers);
         self.engine.tend_sas();
+    }
+
+    /// Returns the states of the sources of routes, which their threads update.
+    pub(crate) fn sources(&self) -> &Sources {
+        &self.sources
+    }
+
+    /// Changes the routes that a source offers for a VRF.
+    pub(crate) fn change_routes(&self, vrf: &str, by: By, offers: Vec<Offer>) -> RoutesChanged {
+        self.engine.change_routes(vrf, by, offers)
+    }
+
+    /// Returns the generation in force, and if it is not `known` the numbers of interfaces by name of their punt device.
+    pub(crate) fn punt_devices(&self, known: Option<u64>) -> (u64, Option<HashMap<String, u32>>) {
+        let generation = self.engine.generation();
+        if known == Some(generation) {
+            return (generation, None);
+        }
+        let (model, numbers) = self.engine.numbered();
+        let devices = model.interfaces.iter().zip(numbers);
+        let device =
+            |(interface, number): (&model::Interface, u32)| Some((interface.punt.as_ref()?.name.clone(), number));
+        (generation, Some(devices.filter_map(device).collect()))
     }
 
     fn reservations(&self) -> MutexGuard<'_, Reservations> {
@@ -257,6 +289,10 @@ impl Gateway for Running {
 
     fn routes(&self) -> Vec<stats::RouteRow> {
         self.engine.routes()
+    }
+
+    fn route_sources(&self) -> Vec<Source> {
+        self.sources.read()
     }
 
     fn neighbors(&self) -> Vec<stats::NeighborRow> {

@@ -163,7 +163,7 @@ async fn show_routes(gateway: State<Shared>, query: Result<Query<Filter>, QueryR
                 return Err(Refused::from(Refusal::of_vrf(vrf, &vrfs)));
             }
         }
-        Ok(document(200, &routes::Routes::new(g.routes(), &filter)))
+        Ok(document(200, &routes::Routes { sources: g.route_sources(), ..routes::Routes::new(g.routes(), &filter) }))
     })
     .await?
 }

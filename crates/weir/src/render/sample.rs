@@ -484,6 +484,7 @@ pub(crate) fn routes() -> Vec<RouteRow> {
         kind: kind.into(),
         paths,
         origin: origin.into(),
+        source: "file".into(),
     };
     let two = vec![
         path("wan", Some("198.51.100.254"), 3, 750, Some("02:00:00:00:00:fe")),
