@@ -64,7 +64,9 @@ fn privileges(gateway: &Gateway) -> Vec<Finding> {
     match privilege::missing(gateway) {
         Ok(None) => vec![],
         Ok(Some(missing)) => vec![missing.finding()],
-        Err(error) => vec![Finding::problem("privileges", format!("the capabilities of this process are unknown: {error}"))],
+        Err(error) => {
+            vec![Finding::problem("privileges", format!("the capabilities of this process are unknown: {error}"))]
+        }
     }
 }
 
