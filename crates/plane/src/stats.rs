@@ -128,7 +128,7 @@ pub struct InterfaceStats {
     pub capabilities: Vec<&'static str>,
     /// Packets can pass.
     pub up: bool,
-    /// Hardware address.
+    /// Hardware address; empty for interfaces without a link layer.
     pub mac: String,
     /// Largest IP packet, in octets.
     pub mtu: u32,
