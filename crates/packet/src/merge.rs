@@ -58,7 +58,7 @@ struct Piece {
     identification: u16,
 }
 
-/// What a packet means to the runs.
+/// The effect of a packet on the runs.
 enum Role {
     /// It belongs to no flow of TCP or UDP.
     None,
@@ -75,7 +75,7 @@ struct Run {
     /// The place of the first packet.
     head: u8,
     first: Piece,
-    /// What was joined so far; empty while the first packet is alone.
+    /// The packet joined so far; empty while the first packet is alone.
     whole: Packet,
     count: u32,
     /// The sequence number and the identification that the next packet has.

@@ -16,7 +16,7 @@ use crate::root::{NONE, Root, TUNNEL};
 /// The way of the packets at each place, as it counts: looked at before a port may take packets out of their places.
 pub(super) type Lengths = [Length; VECTOR];
 
-/// What a packet counts.
+/// The counts of a packet.
 #[derive(Clone, Copy)]
 pub(super) struct Length {
     /// The interface that it leaves by.
