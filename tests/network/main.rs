@@ -10,6 +10,7 @@
 //! | `WEIR_TEST_DOWNLOAD=MB` | the size of the file in megabytes, 1000 unless given |
 //! | `WEIR_TEST_BUSY=N` | so many rules in the test of long operations, and twice as many routes; 60,000 unless given |
 //! | `WEIR_TEST_CHANGES=SECONDS` | the time under changes of everything, 10 seconds unless given |
+//! | `WEIR_TEST_TABLE=FILE` | IPv4 prefixes, one a line, for the test of full tables; 100,000 made ones unless given |
 //! | `WEIR_BIN=PATH` | another program than the one that was built beside the tests |
 
 #![forbid(unsafe_code)]
@@ -17,6 +18,7 @@
 mod acl;
 mod busy;
 mod changes;
+mod doctor;
 mod download;
 mod ecmp;
 mod ending;
@@ -32,6 +34,7 @@ mod mtu;
 mod nat;
 mod ping;
 mod reload;
+mod routes;
 mod sav;
 mod sessions;
 mod traceroute;

@@ -11,11 +11,11 @@ use ipnet::IpNet;
 use weir_table::lpm::{self, Prefix, Table, Value, Writer};
 
 use super::compiler::Compiler;
+use super::hops::Stations;
 use super::numbers::Key;
-use super::pass::Stations;
 use super::prefix::{is_link_local, prefix_v4, prefix_v6};
 use super::stations::Learned;
-use crate::compile::rib::{Entry, Source};
+use crate::compile::rib::{By, Entry, Source};
 use crate::model::Address;
 use crate::root::{Adjacency, Kind, Root};
 
@@ -41,7 +41,7 @@ pub enum Change {
 }
 
 /// Routes to write, the last of each prefix; `None` takes it out.
-type Edits = BTreeMap<(u16, IpNet), Option<Entry>>;
+pub(super) type Edits = BTreeMap<(u16, IpNet), Option<Entry>>;
 
 impl Compiler {
     /// Returns the version that follows from some changes, and the number of neighbours that the tables had no room
@@ -63,7 +63,7 @@ impl Compiler {
     }
 
     /// Brings the adjacency of a neighbour, and the route to it, into line with what is known.
-    fn settle(&mut self, number: u32, address: IpAddr, edits: &mut Edits) {
+    pub(super) fn settle(&mut self, number: u32, address: IpAddr, edits: &mut Edits) {
         let Some(vrf) = self.interfaces.get(number as usize).filter(|link| link.present).map(|link| link.vrf) else {
             return;
         };
@@ -91,7 +91,7 @@ impl Compiler {
         let host = stations.host(rib, vrf, address, &self.numbers, &self.routing);
         let entry = host.map(|(number, origin)| {
             let forwarding = self.renew(number, address);
-            Entry { forwarding, source: Source::Neighbor, origin }
+            Entry { forwarding, source: Source::Neighbor, by: By::Model, origin }
         });
         let before = self.ribs[usize::from(vrf)].get(address.into());
         // A route of the model for this very address is none of a neighbour's business.
@@ -123,7 +123,7 @@ impl Compiler {
     }
 
     /// Gives up the number of an adjacency that nothing leads to any more, unless the model names it.
-    fn release(&mut self, key: Key) {
+    pub(super) fn release(&mut self, key: Key) {
         if let Some(number) = self.numbers.adjacencies.known(&key)
             && !self.based.get(number as usize).copied().unwrap_or(false)
         {
@@ -143,14 +143,14 @@ impl Compiler {
         let Some(forwarding) = self.numbers.adjacencies.known(&Key::Terminal(Kind::Local)) else { return };
         if !is_link_local(IpAddr::V6(address)) {
             let (vrf, prefix) = (interface.vrf, IpNet::from(IpAddr::V6(address)));
-            let entry = Entry { forwarding, source: Source::Local, origin: own.origin };
+            let entry = Entry { forwarding, source: Source::Local, by: By::Model, origin: own.origin };
             self.ribs[usize::from(vrf)].replace(prefix, Some(entry));
             edits.insert((vrf, prefix), Some(entry));
         }
     }
 
     /// Writes routes in one transaction for each table; gives how many found no room.
-    fn write_edits(&mut self, edits: Edits) -> usize {
+    pub(super) fn write_edits(&mut self, edits: Edits) -> usize {
         let mut refused = Vec::new();
         edits.keys().for_each(|&(_, prefix)| self.concerns.noted().prefix(prefix));
         let mut edits = edits.into_iter().peekable();

@@ -16,6 +16,8 @@ mod compared;
 mod compiler;
 mod concerns;
 mod home;
+mod hops;
+mod interfaces;
 mod ipsec;
 mod map;
 mod nat;
@@ -29,29 +31,32 @@ mod prefix;
 pub mod rib;
 mod rubbish;
 mod sav;
+mod sources;
 pub(crate) mod spd;
 mod stations;
 mod table_full;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod tunnel;
 
 pub use acl::{
     AclChange, AclDecision, AclEdit, AclEditKind, AclEditRow, AclEdited, AclError, AclGroup, AclMembers, AclPlan,
-    AclRestored, At, Lost, LostEdits, LostRule, RuleLost, Said as AclSaid,
+    AclRestored, At, Lost, LostEdits, LostRule, RuleLost, Said as AclSaid, StagedAcls,
 };
 pub use allow::Listed;
 pub use bindings::BindingDecision;
 pub(crate) use bindings::MOST_BINDINGS;
 pub use change::Change;
 pub use compiler::{Compiler, Prepared};
+pub(crate) use hops::tag_octets;
 pub use map::{Map, Places, PortPlace, Settings};
-pub(crate) use pass::tag_octets;
 pub use rubbish::Rubbish;
 pub(crate) use sav::is_distinct;
 pub use sav::{
     Decision, Edit, Edited, EntryKey, MAX_SOURCES, Named, Names, Nearest, Occupancy, Problem, Said, SavError, SavPlan,
     Stage, StageError,
 };
+pub use sources::{Hop, Offer, RoutesChanged, Target};
 pub use stations::Learned;
 pub use table_full::TableFull;

@@ -84,6 +84,11 @@ impl<K: Clone + Eq + Hash> Numbered<K> {
         &self.used
     }
 
+    /// Keys that have a number.
+    pub(super) fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
     /// Frees the number of a key at once. Forwarding tables are versions, as the root is: a reader of a table with the
     /// number also reads the version of the root in which the number had its meaning.
     pub(super) fn release(&mut self, key: &K) {

@@ -42,6 +42,31 @@ impl Source {
     }
 }
 
+/// The party that a route comes from. Of several routes for one prefix, that of the first party here counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum By {
+    /// The model: routes of the file, and routes that follow from addresses and neighbours.
+    Model,
+    /// A forwarding plane manager, by its connection.
+    Fpm,
+    /// The kernel's tables.
+    Kernel,
+}
+
+impl By {
+    /// The parties beside the model, the strongest first.
+    pub const OTHERS: [By; 2] = [By::Fpm, By::Kernel];
+
+    /// As `show routes` names it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            By::Model => "file",
+            By::Fpm => "fpm",
+            By::Kernel => "kernel",
+        }
+    }
+}
+
 /// A route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
@@ -49,6 +74,8 @@ pub struct Entry {
     pub forwarding: u32,
     /// Its source.
     pub source: Source,
+    /// Who it comes from.
+    pub by: By,
     /// Where it was declared.
     pub origin: Origin,
 }
@@ -107,6 +134,14 @@ impl Rib {
             let entry = self.get(prefix)?;
             (len < longest || entry.source != Source::Neighbor).then_some((prefix, entry))
         })
+    }
+
+    /// Replaces the static routes of a prefix that are not its best.
+    pub(super) fn set_alternates(&mut self, prefix: IpNet, alternates: Vec<Entry>) {
+        match alternates.is_empty() {
+            true => drop(self.alternates.remove(&prefix)),
+            false => drop(self.alternates.insert(prefix, alternates)),
+        }
     }
 
     /// Puts a route in the place of another, or takes it out; gives what was there.

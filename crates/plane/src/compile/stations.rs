@@ -1,8 +1,9 @@
 //! Who is known on which link: what the configuration says, and what was learned.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use weir_packet::wire::MacAddress;
 
 use crate::model::{Gateway, Origin};
@@ -47,6 +48,12 @@ impl LearnedSet {
         self.places.range((address, 0)..=(address, u32::MAX)).map(|(_, interface)| *interface)
     }
 
+    /// The addresses inside a prefix, each with an interface.
+    pub(super) fn within(&self, prefix: IpNet) -> impl Iterator<Item = (u32, IpAddr)> {
+        let (first, last) = (prefix.network(), prefix.broadcast());
+        self.places.range((first, 0)..=(last, u32::MAX)).map(|&(address, interface)| (interface, address))
+    }
+
     /// All of them, in an order that equal gateways share: it decides the numbers of adjacencies.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, IpAddr)> {
         self.places.iter().map(|&(address, interface)| (interface, address))
@@ -58,7 +65,7 @@ impl LearnedSet {
 pub(super) struct Fixed {
     stations: HashMap<(u32, IpAddr), MacAddress>,
     /// By address, in the order of the configuration: numbers of interfaces, and where it says so.
-    places: HashMap<IpAddr, Vec<(u32, Origin)>>,
+    places: BTreeMap<IpAddr, Vec<(u32, Origin)>>,
 }
 
 impl Fixed {
@@ -79,5 +86,12 @@ impl Fixed {
 
     pub(super) fn at(&self, address: IpAddr) -> &[(u32, Origin)] {
         self.places.get(&address).map_or(&[], Vec::as_slice)
+    }
+
+    /// The addresses inside a prefix, each with an interface.
+    pub(super) fn within(&self, prefix: IpNet) -> impl Iterator<Item = (u32, IpAddr)> {
+        let own =
+            |(&address, places): (&IpAddr, &Vec<(u32, Origin)>)| places.first().map(|&(number, _)| (number, address));
+        self.places.range(prefix.network()..=prefix.broadcast()).filter_map(own)
     }
 }

@@ -2,10 +2,14 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
+use ipnet::IpNet;
 use proptest::prelude::*;
 use weir_base::reclaim::{Domain, Reader};
 
+use super::rib::{By, Source};
+use super::sources::{Hop, Target};
 use super::*;
 use crate::kit::*;
 use crate::model::{self, Gateway, InterfaceKind};
@@ -110,8 +114,63 @@ fn meaning(compiler: &Compiler, root: &Root, reader: &mut Reader) -> Vec<(String
 #[derive(Debug, Clone)]
 enum Op {
     Learn(Vec<Lesson>),
-    Load { variant: u8, down: [bool; 2], peer: bool, tentative: bool },
+    Load {
+        variant: u8,
+        down: [bool; 2],
+        peer: bool,
+        tentative: bool,
+    },
     Usable,
+    /// A source changes its offers: VRF, party, and the indices of prefixes and targets, the last of which is none.
+    Offer(bool, bool, Vec<(usize, usize)>),
+}
+
+/// Prefixes that sources offer: around, inside and beside those of the model, and its hosts.
+const OFFERED: [&str; 16] = [
+    "0.0.0.0/0",
+    "9.9.9.0/24",
+    "10.0.0.0/8",
+    "10.0.0.0/16",
+    "10.0.0.0/29",
+    "10.0.0.4/32",
+    "10.0.0.6/32",
+    "10.0.5.0/24",
+    "10.0.5.3/32",
+    "10.0.6.0/24",
+    "10.1.0.0/30",
+    "172.16.0.0/12",
+    "::/0",
+    "2001:db8:9::/48",
+    "2001:db8:a::5/128",
+    "2001:db8:b::/126",
+];
+
+/// The targets of offers.
+fn targets() -> Vec<Option<Arc<Target>>> {
+    let hop = |interface, address: &str| Hop { interface, address: address.parse().ok(), weight: 1 };
+    let via = |hops: &[Hop]| Some(Arc::new(Target::Via(hops.into())));
+    vec![
+        None,
+        Some(Arc::new(Target::Blackhole)),
+        Some(Arc::new(Target::Unreachable)),
+        via(&[hop(0, "10.0.0.3")]),
+        via(&[hop(1, "")]),
+        via(&[hop(0, "10.0.0.3"), hop(1, "10.1.0.5"), hop(3, "10.3.0.5")]),
+        via(&[hop(0, "fe80::5"), Hop { weight: 3, ..hop(1, "fe80::6") }]),
+        via(&[hop(3, ""), hop(7, "10.3.0.9")]),
+    ]
+}
+
+/// All routes, with the party that each comes from and the number of its alternates.
+fn routes(compiler: &Compiler) -> Vec<(usize, IpNet, By, Source, usize)> {
+    let mut all = Vec::new();
+    for (vrf, rib) in compiler.ribs().iter().enumerate() {
+        let v4 = rib.v4.iter().map(|(&net, entry)| (IpNet::from(net), entry));
+        let v6 = rib.v6.iter().map(|(&net, entry)| (IpNet::from(net), entry));
+        all.extend(v4.chain(v6).map(|(net, entry)| (vrf, net, entry.by, entry.source, rib.alternates(net).len())));
+    }
+    all.sort_by_key(|route| (route.0, route.1));
+    all
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -122,6 +181,12 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (0..16u8, any::<[bool; 2]>(), any::<[bool; 2]>())
             .prop_map(|(variant, down, [peer, tentative])| Op::Load { variant, down, peer, tentative }),
         1 => Just(Op::Usable),
+        4 => (
+            any::<bool>(),
+            any::<bool>(),
+            proptest::collection::vec((0..OFFERED.len(), 0..targets().len()), 1..6),
+        )
+            .prop_map(|(red, kernel, offers)| Op::Offer(red, kernel, offers)),
     ]
 }
 
@@ -136,6 +201,8 @@ proptest! {
         let (mut gateway, mut now) = (model(0), places(&model(0), [false; 2], false));
         let mut known: HashMap<(u32, IpAddr), Learned> = HashMap::new();
         let (_, mut map) = compiler.compile(&gateway, &now).unwrap();
+        let mut offered: HashMap<(&str, By, IpNet), Arc<Target>> = HashMap::new();
+        let mut has_offered = false;
         let mut root;
         let candidates = candidates();
         for op in ops {
@@ -174,6 +241,8 @@ proptest! {
                         }
                     }
                     (root, map) = compiler.compile(&gateway, &now).unwrap();
+                    has_offered = false;
+                    offered.retain(|(vrf, ..), _| gateway.vrfs.iter().any(|own| own.name == *vrf));
                     // What is known of interfaces that are gone goes with them.
                     let gone: Vec<_> =
                         known.keys().filter(|(interface, _)| !map.interfaces.contains(interface)).copied().collect();
@@ -188,6 +257,24 @@ proptest! {
                     let changes = all.into_iter().map(|(interface, address)| Change::Usable { interface, address });
                     root = compiler.change(changes).0;
                 }
+                Op::Offer(red, kernel, offers) => {
+                    has_offered = true;
+                    let (vrf, by) = (if red { "red" } else { "default" }, if kernel { By::Kernel } else { By::Fpm });
+                    let offers: Vec<_> = offers
+                        .into_iter()
+                        .map(|(prefix, target)| (OFFERED[prefix].parse().unwrap(), targets()[target].clone()))
+                        .collect();
+                    let is_there = gateway.vrfs.iter().any(|own| own.name == vrf);
+                    let (new, changed) = compiler.change_routes(vrf, by, offers.clone());
+                    root = new;
+                    prop_assert_eq!((changed.refused.len(), changed.is_unknown), (0, !is_there));
+                    for (prefix, target) in offers.into_iter().filter(|_| is_there) {
+                        match target {
+                            Some(target) => offered.insert((vrf, by, prefix), target),
+                            None => offered.remove(&(vrf, by, prefix)),
+                        };
+                    }
+                }
             }
             // Interfaces have numbers by the order in which they were first seen: the same here.
             let mut fresh = self::compiler(&domain);
@@ -197,10 +284,16 @@ proptest! {
             for (&(interface, address), &learned) in &known {
                 fresh.learned.set(interface, address, Some(learned));
             }
+            for (&(vrf, by, prefix), target) in &offered {
+                fresh.sources.set(vrf, by, prefix, Some(Arc::clone(target)));
+            }
             let (expected, _) = fresh.compile(&gateway, &now).unwrap();
+            prop_assert_eq!(routes(&compiler), routes(&fresh));
             prop_assert_eq!(meaning(&compiler, &root, &mut reader), meaning(&fresh, &expected, &mut reader));
             let used = |compiler: &Compiler| compiler.numbers.adjacencies.used().iter().filter(|used| **used).count();
-            prop_assert_eq!(used(&compiler), used(&fresh), "adjacencies in use");
+            // Next hops of offers stay until the next compilation.
+            let (now, least) = (used(&compiler), used(&fresh));
+            prop_assert!(now == least || has_offered && now > least, "{} adjacencies in use, not {}", now, least);
         }
     }
 }

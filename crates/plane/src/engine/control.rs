@@ -84,6 +84,8 @@ pub(super) struct State {
     unknown: Unknown,
     /// The numbers of interfaces whose links have gone down since.
     down: HashSet<u32>,
+    /// A compilation is due although no link has changed.
+    is_cluttered: bool,
     /// The root in force has changes that the compiler does not know.
     was_ahead: bool,
     /// Changes of the root beside those of the compiler, and the number of the last among all.
@@ -203,6 +205,7 @@ impl Control {
             compiled,
             unknown: Unknown::default(),
             down: HashSet::new(),
+            is_cluttered: false,
             was_ahead: false,
             beside: 0,
             last_beside: 0,
@@ -455,12 +458,18 @@ impl Control {
         differs
     }
 
+    /// Has the model compiled again, which frees the next hops that nothing leads to any more.
+    pub(super) fn compile_again(&self) {
+        self.state().is_cluttered = true;
+        self.links.set();
+    }
+
     /// Compiles the model anew where links are not what they were when it was compiled.
     pub(super) fn follow_links(&self) {
         let operation = self.operate();
         let (model, mut places) = {
-            let state = self.state();
-            if state.places.ports == state.standing {
+            let mut state = self.state();
+            if !std::mem::take(&mut state.is_cluttered) && state.places.ports == state.standing {
                 return;
             }
             (Arc::clone(&state.model), state.places.clone())
@@ -471,13 +480,14 @@ impl Control {
         };
         let told = |error: &dyn std::fmt::Display| format!("after a change of links: {error}");
         self.state().untold.extend(refused.iter().map(|error| told(error)));
-        let prepared = control::prepare(
-            &operation.read(),
-            |links| self.state().keeper.unusable(links),
-            &model,
-            &mut places,
-            |index| announcing.contains(&index),
-        );
+        let prepared = {
+            let compiler = operation.read();
+            let unusable = |links: &[neighbor::Link]| self.state().keeper.unusable(links);
+            let announces = |index| announcing.contains(&index);
+            compiler
+                .stage_acls(&model)
+                .and_then(|acls| control::prepare(&compiler, acls, unusable, &model, &mut places, announces))
+        };
         match prepared {
             Ok((prepared, links)) => {
                 let mut work = Work::default();

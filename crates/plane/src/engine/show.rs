@@ -39,6 +39,7 @@ pub(crate) fn routes(model: &Gateway, map: &Map, compiler: &Compiler, root: &Roo
             vrf: vrf.name.clone(),
             prefix: net.to_string(),
             kind: entry.source.name().into(),
+            source: entry.by.name().into(),
             paths: paths(entry, compiler, root),
             origin: model.origins.place(entry.origin).map_or_else(String::new, |place| place.to_string()),
         }));

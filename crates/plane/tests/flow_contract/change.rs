@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use weir_base::random::Random;
-use weir_plane::compile::{AclChange, AclEdit, AclGroup, AclMembers, AclSaid, At, Edit, EntryKey, Names};
+use weir_plane::compile::{
+    AclChange, AclEdit, AclGroup, AclMembers, AclSaid, At, Edit, EntryKey, Hop, Names, Offer, Target,
+};
 use weir_plane::engine::FlowFilter;
 use weir_plane::model::{
     AclAction, AclDefault, AclIndex, Gateway, Group, Mechanism, Mode, Rejection, SavAction, SavPolicy,
 };
 use weir_plane::node::Node;
+use weir_plane::rib::By;
 
-use crate::gateway::{Links, Part, Seeds, addresses, between, interfaces, pick, ports, prefix, rule};
+use crate::gateway::{Links, Part, Seeds, addresses, between, host, interfaces, pick, ports, prefix, rule};
 use crate::pair::{Pair, Side};
 
 /// A change, the same for both gateways.
@@ -34,6 +37,8 @@ pub enum Change {
     EditSav(String, Vec<Edit>),
     ReplaceSav(String, Vec<(EntryKey, Names)>),
     StageSav(String, Option<SavAction>),
+    /// A source of routes changes its offers.
+    OfferRoutes(&'static str, By, Vec<Offer>),
     SetLink(u32, bool),
     ClearFlows(Box<FlowFilter>),
     ShareAcls(usize),
@@ -63,6 +68,7 @@ impl Change {
         "edit-sav",
         "replace-sav",
         "stage-sav",
+        "offer-routes",
         "link-down",
         "link-up",
         "clear-flows",
@@ -91,6 +97,7 @@ impl Change {
             Change::EditSav(..) => "edit-sav",
             Change::ReplaceSav(..) => "replace-sav",
             Change::StageSav(..) => "stage-sav",
+            Change::OfferRoutes(..) => "offer-routes",
             Change::SetLink(_, false) => "link-down",
             Change::SetLink(_, true) => "link-up",
             Change::ClearFlows(_) => "clear-flows",
@@ -132,6 +139,7 @@ impl Change {
             Change::EditSav(policy, edits) => format!("{:?}", harness.edit_sav(policy, "api", edits, 1)),
             Change::ReplaceSav(policy, entries) => format!("{:?}", harness.replace_sav(policy, "peer", entries, 1)),
             Change::StageSav(policy, action) => format!("{:?}", harness.stage_sav(policy, *action, 1)),
+            Change::OfferRoutes(vrf, by, offers) => format!("{:?}", harness.change_routes(vrf, *by, offers.clone())),
             Change::SetLink(interface, up) => format!("{:?}", harness.set_link(*interface, *up)),
             Change::ClearFlows(filter) => format!("{:?}", harness.clear_flows(filter)),
             Change::ShareAcls(most) => format!("{:?}", harness.share_acls(*most)),
@@ -208,9 +216,34 @@ impl Change {
                 model.interfaces[interface].access.live_lists[random.below(2) as usize] = Some(lists);
                 Change::AttachLists(Box::new(model))
             }
+            37 | 38 => offer(random, links),
             _ => Change::Wait(wait(random, model)),
         }
     }
+}
+
+/// Returns offers of a source: interfaces have numbers by their order.
+fn offer(random: &mut Random, links: &Links) -> Change {
+    let vrf = if random.chance(0.8) { "default" } else { "red" };
+    let by = pick(random, &By::OTHERS);
+    let offers = (0..between(random, 1, 4)).map(|_| {
+        let v6 = random.chance(0.5);
+        let mut hop = || {
+            let interface = random.below(links.count as u64) as usize;
+            let address = Some(host(interface, v6, between(random, 2, 4) as u8));
+            Hop { interface: interface as u32, address, weight: between(random, 1, 3) as u8 }
+        };
+        let (one, two) = (vec![hop()], vec![hop(), hop()]);
+        let target = match random.below(8) {
+            0 | 1 => None,
+            2 => Some(Target::Blackhole),
+            3 => Some(Target::Unreachable),
+            4 | 5 => Some(Target::Via(two.into())),
+            _ => Some(Target::Via(one.into())),
+        };
+        (prefix(random, links, v6), target.map(Arc::new))
+    });
+    Change::OfferRoutes(vrf, by, offers.collect())
 }
 
 /// Returns a time that passes: often such that sessions are just not over, or just over.

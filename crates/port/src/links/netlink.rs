@@ -58,13 +58,13 @@ impl LinksError {
 
 /// Octets of the longest datagram that is read. Dumps have up to 32 KiB; the message of a link exceeds that only with
 /// hundreds of virtual functions.
-pub(super) const DATAGRAM: usize = 64 * 1024;
+pub(crate) const DATAGRAM: usize = 64 * 1024;
 
 /// Octets of a netlink header.
 const HEADER: usize = 16;
 
 /// Opens a socket with subscriptions to `groups` (one bit for each).
-pub(super) fn socket(groups: u32, flags: SocketFlags) -> rustix::io::Result<OwnedFd> {
+pub(crate) fn socket(groups: u32, flags: SocketFlags) -> rustix::io::Result<OwnedFd> {
     // The protocol 0 is NETLINK_ROUTE.
     let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags | SocketFlags::CLOEXEC, None)?;
     rustix::net::bind(&socket, &SocketAddrNetlink::new(0, groups))?;
@@ -72,7 +72,7 @@ pub(super) fn socket(groups: u32, flags: SocketFlags) -> rustix::io::Result<Owne
 }
 
 /// Reads one datagram: `None` if its sender is not the kernel, `MSGSIZE` if it is longer than `buffer`.
-pub(super) fn receive<'a>(socket: &OwnedFd, buffer: &'a mut [u8]) -> rustix::io::Result<Option<&'a [u8]>> {
+pub(crate) fn receive<'a>(socket: &OwnedFd, buffer: &'a mut [u8]) -> rustix::io::Result<Option<&'a [u8]>> {
     let (_, len, from) = loop {
         match rustix::net::recvfrom(socket, &mut *buffer, RecvFlags::TRUNC) {
             Err(rustix::io::Errno::INTR) => (),

@@ -115,7 +115,7 @@ impl Run {
         log::start(self.log_level.clone().unwrap_or_else(|| Targets::new().with_default(level)), self.log)?;
         let loaded = self.config.as_deref().map_or_else(demo::load, config::load);
         let (service, cores, files) = (loaded.service.clone(), loaded.cores.clone(), loaded.files());
-        let settings = loaded.metrics.clone();
+        let (settings, routes) = (loaded.metrics.clone(), loaded.routes.clone());
         let gateway = configuration::valid(loaded, self.json)?;
         // All that can be known to fail does so before anything is opened.
         if let Some(missing) = privilege::missing(&gateway).map_err(failed)? {
@@ -139,15 +139,20 @@ impl Run {
         // Before any port is opened: a second gateway must not touch what the first one uses.
         let socket = Socket::take(&self.place.path(), account.as_ref().map(|account| account.user)).map_err(failed)?;
         let endpoint = settings.as_ref().map(metrics::Endpoint::open).transpose().map_err(failed)?;
+        let managers =
+            routes.as_ref().and_then(|routes| routes.fpm).map(crate::routes::listen).transpose().map_err(failed)?;
         let samplers = gateway.samplers.clone();
         let give_up = || self.give_up_privileges(account.as_ref(), &socket, (&files, &samplers));
-        let running = Running::start(gateway, self.config.as_deref(), (service, settings), give_up).map_err(failed)?;
+        let running = Running::start(gateway, self.config.as_deref(), (service, settings, routes.clone()), give_up)
+            .map_err(failed)?;
         let running = Arc::new(running);
         let reserving = reservation::Thread::start({
             let running = Arc::clone(&running);
             move || running.reserve()
         })
         .map_err(|error| Error::Failed(format!("cannot start the thread that reserves sequence numbers: {error}")))?;
+        let sources = crate::routes::Threads::start(&running, routes.as_ref(), managers)
+            .map_err(|error| Error::Failed(format!("cannot start the threads that follow routes: {error}")))?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::Failed(format!("cannot start the control thread: {error}")))?;
         let ended = runtime.block_on(self.serve(&running, &socket, endpoint, live));
@@ -155,6 +160,7 @@ impl Run {
         drop(runtime);
         drop(socket);
         reserving.end();
+        drop(sources);
         let Some(running) = Arc::into_inner(running) else {
             return Err(Error::Failed("the gateway is still in use".to_owned()));
         };

@@ -11,6 +11,7 @@ mod objects;
 mod port;
 mod refuse;
 mod route;
+mod routes;
 pub(super) mod rules;
 pub(super) mod sampler;
 pub(super) mod sav;
@@ -39,6 +40,7 @@ pub(super) const ROOT_KEYS: &[&str] = &[
     "flow-table",
     "service",
     "metrics",
+    "routes",
     "vrf",
     "interface",
     "route",

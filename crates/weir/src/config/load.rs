@@ -128,6 +128,7 @@ impl<'f> Loader<'f> {
                 gateway: None,
                 service,
                 metrics: None,
+                routes: None,
                 cores: None,
                 diagnostics: self.diagnostics,
                 sources: self.sources,
@@ -189,11 +190,21 @@ impl<'f> Loader<'f> {
         ];
         diagnostics.retain(|diagnostic| !errors || !unused.contains(&diagnostic.code));
         let (service, metrics) = (self.declared.settings.service, self.declared.settings.metrics);
+        let routes = self.declared.settings.routes;
         let cores = self.declared.settings.cores.as_ref().map(|cores| self.sources.position(cores.span));
         let keyed = self.declared.sas.iter().flat_map(|sa| [&sa.outbound, &sa.inbound]).flatten();
         let key_files = keyed.filter_map(|keyed| Some(keyed.file.as_ref()?.value.clone())).collect();
         let sources = self.sources;
-        Loaded { gateway: gateway.filter(|_| !errors), service, metrics, cores, diagnostics, sources, key_files }
+        Loaded {
+            gateway: gateway.filter(|_| !errors),
+            service,
+            metrics,
+            routes,
+            cores,
+            diagnostics,
+            sources,
+            key_files,
+        }
     }
 
     /// Text of octets that may not be UTF-8, with an error if they are not.

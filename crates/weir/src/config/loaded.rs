@@ -7,6 +7,7 @@ use weir_plane::model::Gateway;
 use super::diagnostic::{Diagnostic, Severity};
 use super::metrics::Metrics;
 use super::render;
+use super::routes::Routes;
 use super::source::{Position, Sources};
 
 /// `[service]`: the user of the process once it has opened its ports.
@@ -27,6 +28,8 @@ pub struct Loaded {
     pub service: Service,
     /// Where metrics are served, if they are.
     pub metrics: Option<Metrics>,
+    /// Other sources of routes, if there are any.
+    pub routes: Option<Routes>,
     /// Where the cores of workers stand, if the configuration names any.
     pub cores: Option<Position>,
     /// The findings, in the order of the files and their lines.

@@ -17,6 +17,7 @@ mod metrics;
 mod overlay;
 mod render;
 mod resolve;
+pub(crate) mod routes;
 mod source;
 mod table;
 mod value;
@@ -29,6 +30,7 @@ pub use metrics::{Detail, Listen, Metrics};
 pub use overlay::{OverRule, OverSa, OverSpd, Overlay, Successor};
 pub(crate) use render::plural;
 pub use render::{json, text};
+pub use routes::Routes;
 pub use source::{Position, Source, SourceId, Sources, Span};
 
 /// Reads a configuration and the files it names. Opens no port and needs no privileges.

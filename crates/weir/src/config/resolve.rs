@@ -72,6 +72,7 @@ pub(super) fn resolve(
     let sas = resolver.sas();
     let spds = resolver.spds(&sas);
     resolver.tunnels(interfaces.as_deref_mut().unwrap_or_default(), &routes, &spds, &sas);
+    resolver.nat_routed(&nat, &routes, interfaces.as_deref().unwrap_or_default());
     resolver.nat_before_spd(&nat, &spds, interfaces.as_deref().unwrap_or_default());
     let (acls, allowlists, bindings) = (resolver.lists(), resolver.allowlists(), resolver.bindings());
     resolver.chains(&acls, interfaces.as_deref().unwrap_or_default());
@@ -86,6 +87,7 @@ pub(super) fn resolve(
         resolver.absent_cores(files);
     }
     resolver.devices();
+    resolver.route_vrfs();
     resolver.unused();
     let settings = &declared.settings;
     let (icmp, limits) = (settings.icmp, settings.limits);
@@ -118,6 +120,14 @@ pub(super) fn resolve(
 impl<'a> Resolver<'a> {
     fn report(&mut self, diagnostic: Diagnostic) {
         self.diagnostics.push(diagnostic);
+    }
+
+    /// Checks the VRFs of tables of other sources' routes.
+    fn route_vrfs(&mut self) {
+        let declared = self.declared;
+        for name in &declared.settings.route_vrfs {
+            self.vrf_named(name);
+        }
     }
 
     /// The origin of what begins at a span.

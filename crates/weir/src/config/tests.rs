@@ -544,3 +544,30 @@ fn one_prefix_stands_once_for_each_metric() {
     let codes: Vec<Code> = again.diagnostics.iter().map(|diagnostic| diagnostic.code).collect();
     assert_eq!(codes, [Code::DuplicateRoute]);
 }
+
+#[test]
+fn sources_of_routes() {
+    let load = |text: &str| {
+        let loaded = parse_str(
+            "test.toml",
+            &format!(
+                "version = 1\n[[vrf]]\nname = \"blue\"\n[[interface]]\nname = \"a\"\nport = \"null\"\nvrf = \"blue\"\n{text}"
+            ),
+        );
+        assert!(loaded.gateway.is_some(), "{}", loaded.text(false));
+        loaded.routes
+    };
+    assert_eq!((load(""), load("[routes]\nlimit = 5\n")), (None, None), "no source");
+    let plain = load("[routes]\nkernel = true\n").expect("a source");
+    let usual = routes::Table::main();
+    assert_eq!((plain.kernel, plain.fpm, plain.limit, &plain.tables[..]), (true, None, 2_000_000, &[usual][..]));
+    let all = "[routes]\nfpm = \"[::1]:2620\"\nlimit = 7\nstale-time = \"3s\"\n\
+               [[routes.table]]\nvrf = \"blue\"\nid = 100\nprotocols = [\"bgp\", 77]\nmax-metric = 9\n";
+    let all = load(all).expect("a source");
+    assert_eq!((all.kernel, all.fpm, all.limit), (false, Some("[::1]:2620".parse().unwrap()), 7));
+    assert_eq!(all.stale_time.as_secs(), 3);
+    let [table] = &all.tables[..] else { panic!("{:?}", all.tables) };
+    assert_eq!((table.id, &*table.vrf, table.max_metric), (100, "blue", 9));
+    assert_eq!([186, 77, 2, 3].map(|protocol| table.takes(protocol)), [true, true, false, false]);
+    assert_eq!([1, 2, 3, 186].map(|protocol| routes::Table::main().takes(protocol)), [false, false, true, true]);
+}

@@ -23,6 +23,7 @@ use crate::render::crypto::Crypto;
 use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRules};
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::reloaded::{Findings, Reloaded};
+use crate::render::routes::Source;
 use crate::render::sample;
 use crate::render::sav::dry_run::{self, DryRun};
 use crate::render::sav::entries::overlap;
@@ -31,11 +32,11 @@ use crate::render::trace::Traces;
 use crate::render::version::Version;
 use crate::sampler;
 
-/// Answers from the samples, and notes what it was told.
+/// Answers from the samples, and notes the calls.
 #[derive(Default)]
 pub(crate) struct Fake {
     pub(crate) told: Mutex<Vec<String>>,
-    /// What the next reload reads.
+    /// The configuration of the next reload.
     pub(crate) configuration: Mutex<String>,
 }
 
@@ -85,6 +86,10 @@ impl Gateway for Fake {
 
     fn routes(&self) -> Vec<stats::RouteRow> {
         sample::routes()
+    }
+
+    fn route_sources(&self) -> Vec<Source> {
+        Vec::new()
     }
 
     fn neighbors(&self) -> Vec<stats::NeighborRow> {
@@ -332,7 +337,7 @@ impl Gateway for Fake {
     fn reload(&self, _: LostEdit) -> Result<Reloaded, ReloadError> {
         let text = self.configuration.lock().unwrap().clone();
         if text == "panic" {
-            panic!("asked for");
+            panic!("on purpose");
         }
         let loaded = config::parse_str("fake.toml", &text);
         if loaded.gateway.is_none() {

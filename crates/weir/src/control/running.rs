@@ -3,6 +3,7 @@
 mod edits;
 mod ipsec;
 
+use std::collections::HashMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,10 +13,11 @@ use ipnet::IpNet;
 use weir_base::clock::{Clock, Time};
 use weir_base::random::Entropy;
 use weir_plane::alarm::{self, Alarms};
-use weir_plane::compile::{Edit, Edited, EntryKey, Names, SavError, StageError, TableFull};
+use weir_plane::compile::{Edit, Edited, EntryKey, Names, Offer, RoutesChanged, SavError, StageError, TableFull};
 use weir_plane::engine::{self, Engine, EngineError, LostEdit};
 use weir_plane::model::{self, Origins, SavAction};
 use weir_plane::node::Node;
+use weir_plane::rib::By;
 use weir_plane::stats;
 
 use super::acl::attached::{AttachRequest, Attachments};
@@ -24,7 +26,7 @@ use super::flows;
 use super::ipsec::{Live, SaEdit, SpdEdit};
 use super::refusal::Refusal;
 use super::{Clear, Gateway, ReloadError, UnknownNode, acl, nat, traced};
-use crate::config::{Metrics, Service};
+use crate::config::{Metrics, Routes, Service};
 use crate::notify;
 use crate::render::Report as _;
 use crate::render::acl::attached::Attached;
@@ -38,12 +40,14 @@ use crate::render::matched::Matched;
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::number::plural;
 use crate::render::reloaded::Reloaded;
+use crate::render::routes::Source;
 use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::entries::overlap;
 use crate::render::sav::learned::Learned;
 use crate::render::trace::Traces;
 use crate::render::version::Version;
 use crate::reservation::Reservations;
+use crate::routes::state::Sources;
 use crate::sampler;
 
 /// An engine, and where its configuration comes from.
@@ -55,6 +59,9 @@ pub struct Running {
     service: Service,
     /// Where metrics are served, if they are.
     metrics: Option<Metrics>,
+    /// Other sources of routes, if there are any, and their states.
+    routes: Option<Routes>,
+    sources: Sources,
     started: Instant,
     /// Held by a reload, so that two do not overtake each other between reading the file and publishing it.
     reloading: Mutex<()>,
@@ -97,7 +104,7 @@ impl Running {
     pub fn start(
         gateway: model::Gateway,
         file: Option<&Path>,
-        (service, metrics): (Service, Option<Metrics>),
+        (service, metrics, routes): (Service, Option<Metrics>, Option<Routes>),
         before_threads: impl FnOnce() -> Result<(), Box<dyn Error + Send + Sync>>,
     ) -> Result<Running, StartError> {
         let random = Entropy::from_system().map_err(StartError::Random)?;
@@ -124,6 +131,8 @@ impl Running {
             file: file.map(Path::to_owned),
             service,
             metrics,
+            routes,
+            sources: Sources::default(),
             started: Instant::now(),
             reloading: Mutex::default(),
             failures: Mutex::default(),
@@ -136,7 +145,7 @@ impl Running {
         })
     }
 
-    /// Takes note of ports that failed; returns those that had not been noted yet.
+    /// Notes ports that failed; returns the failures that were not noted before.
     pub fn note_failures(&self) -> Vec<String> {
         let mut new = self.engine.faults();
         let mut so_far = self.failures_so_far();
@@ -148,7 +157,7 @@ impl Running {
         new
     }
 
-    /// What happened to links and neighbours since the last call, each once.
+    /// Returns the news of links and neighbours since the last call, each once.
     pub fn news(&self) -> Vec<engine::News> {
         self.engine.news()
     }
@@ -173,12 +182,35 @@ impl Running {
         self.engine.tend_sas();
     }
 
+    /// Returns the states of the sources of routes, which their threads update.
+    pub(crate) fn sources(&self) -> &Sources {
+        &self.sources
+    }
+
+    /// Changes the routes that a source offers for a VRF.
+    pub(crate) fn change_routes(&self, vrf: &str, by: By, offers: Vec<Offer>) -> RoutesChanged {
+        self.engine.change_routes(vrf, by, offers)
+    }
+
+    /// Returns the generation in force, and if it is not `known` the numbers of interfaces by name of their punt device.
+    pub(crate) fn punt_devices(&self, known: Option<u64>) -> (u64, Option<HashMap<String, u32>>) {
+        let generation = self.engine.generation();
+        if known == Some(generation) {
+            return (generation, None);
+        }
+        let (model, numbers) = self.engine.numbered();
+        let devices = model.interfaces.iter().zip(numbers);
+        let device =
+            |(interface, number): (&model::Interface, u32)| Some((interface.punt.as_ref()?.name.clone(), number));
+        (generation, Some(devices.filter_map(device).collect()))
+    }
+
     fn reservations(&self) -> MutexGuard<'_, Reservations> {
         // Whatever is noted there is on disk: a panic in between noted too little.
         self.reservations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the service manager shows of it.
+    /// Returns the status line of the service manager.
     pub fn status(&self) -> String {
         format!("generation {}", self.engine.generation())
     }
@@ -197,7 +229,7 @@ impl Running {
         reservations.into_inner().unwrap_or_else(PoisonError::into_inner).finish();
         // Writes what is left.
         drop(sampler);
-        // Asked now: the last flush of a port may have failed.
+        // Read last: the last flush of a port may have failed.
         failures.extend(engine.faults());
         Stopped {
             snapshot: engine.snapshot(),
@@ -211,7 +243,7 @@ impl Running {
     }
 
     fn alarms_so_far(&self) -> MutexGuard<'_, Alarms> {
-        // A panic in between left at worst an event that nobody is told.
+        // A panic in between lost an event at worst.
         self.alarms.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -221,7 +253,7 @@ impl Running {
     }
 }
 
-/// What is left of a gateway.
+/// A gateway that has stopped.
 #[derive(Debug)]
 pub struct Stopped {
     /// The last reading of every counter.
@@ -257,6 +289,10 @@ impl Gateway for Running {
 
     fn routes(&self) -> Vec<stats::RouteRow> {
         self.engine.routes()
+    }
+
+    fn route_sources(&self) -> Vec<Source> {
+        self.sources.read()
     }
 
     fn neighbors(&self) -> Vec<stats::NeighborRow> {
@@ -558,8 +594,8 @@ fn unix_time() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// A reload that the service manager was told of. Dropping it says that it has ended, however it did. The protocol knows
-/// no reload that failed: the status says so.
+/// A reload that was announced to the service manager. Dropping it announces its end. The protocol has no failed reloads: the
+/// status names the failure.
 struct Told<'a> {
     running: &'a Running,
     failure: Option<String>,

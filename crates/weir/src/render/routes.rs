@@ -16,6 +16,29 @@ pub struct Routes {
     pub total: usize,
     /// Each route.
     pub routes: Vec<stats::RouteRow>,
+    /// The sources of routes beside the configuration.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<Source>,
+}
+
+/// A source of routes, as `show routes` shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Source {
+    /// `kernel` or `fpm`.
+    pub source: String,
+    /// `listing`, `following`, `waiting` (for a connection) or `failed`.
+    pub state: String,
+    /// Routes of the source in the tables that are taken, best or not.
+    pub routes: usize,
+    /// Next hop objects of the source.
+    pub nexthops: usize,
+    /// Routes that found no room, since the start.
+    pub refused: u64,
+    /// Lists that were read, or connections.
+    pub lists: u64,
+    /// Times that changes came faster than they were read.
+    pub overflows: u64,
 }
 
 /// The filter of routes.
@@ -37,7 +60,7 @@ impl Routes {
         }
         let total = rows.len();
         rows.truncate(filter.limit.unwrap_or(usize::MAX));
-        Routes { total, routes: rows }
+        Routes { total, routes: rows, sources: Vec::new() }
     }
 }
 
@@ -64,10 +87,11 @@ impl Report for Routes {
             ("Share", Align::Right),
             ("Declared", Align::Left),
         ]);
-        for stats::RouteRow { vrf, prefix, kind, paths, origin } in &self.routes {
+        for stats::RouteRow { vrf, prefix, kind, paths, origin, source } in &self.routes {
+            let declared = if origin.is_empty() && source != "file" { source.to_string() } else { origin.clone() };
             let mut row = |path: [String; 4]| {
                 let [path, mac, weight, share] = path;
-                table.row([vrf.clone(), prefix.clone(), kind.to_string(), path, mac, weight, share, origin.clone()]);
+                table.row([vrf.clone(), prefix.clone(), kind.to_string(), path, mac, weight, share, declared.clone()]);
             };
             if paths.is_empty() {
                 row(Default::default());
@@ -80,6 +104,12 @@ impl Report for Routes {
         let mut text = table.text();
         if self.routes.len() < self.total {
             let _ = writeln!(text, "{} of {}", self.routes.len(), plural(self.total as u64, "route"));
+        }
+        for source in &self.sources {
+            let Source { source, state, routes, refused, overflows, .. } = source;
+            let routes = plural(*routes as u64, "route");
+            let overflows = plural(*overflows, "overflow");
+            let _ = writeln!(text, "source {source}: {state}, {routes}, {refused} refused, {overflows}");
         }
         text
     }
@@ -112,6 +142,6 @@ default  ff00::/8        unreachable  -                      -                  
         let filter = Filter { limit: Some(1), ..Filter::default() };
         assert!(Routes::new(sample::routes(), &filter).text().ends_with("1 of 4 routes\n"));
         let filter = Filter { vrf: Some("blue".into()), ..Filter::default() };
-        assert_eq!(Routes::new(sample::routes(), &filter), Routes { total: 0, routes: vec![] });
+        assert_eq!(Routes::new(sample::routes(), &filter), Routes { total: 0, routes: vec![], sources: vec![] });
     }
 }

@@ -3,4 +3,5 @@
 mod acl;
 mod allow;
 mod bindings;
+mod routes;
 mod sav;

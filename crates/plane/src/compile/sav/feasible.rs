@@ -1,7 +1,7 @@
 //! Routes back to sources, including routes that are not the best for their prefix (RFC 3704, 2.3): a table of the
 //! interfaces of each prefix's routes. Only VRFs with a policy of mechanism `urpf-feasible` have one.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 use ipnet::IpNet;
@@ -11,7 +11,7 @@ use weir_table::sav::{Limits, Merged, MostSpecific, NoRoom, Set};
 
 use super::input::Input;
 use super::rules::Family;
-use crate::compile::pass::Routing;
+use crate::compile::hops::Routing;
 use crate::compile::rib::{Entry, Rib, Source};
 use crate::compile::table_full::TableFull;
 use crate::model::{Mechanism, Origin, Urpf, UrpfMode};
@@ -59,6 +59,41 @@ pub(super) fn bring_up(all: &Mutex<Vec<Option<Feasible>>>, input: Input<'_>) -> 
         }
     }
     Ok(())
+}
+
+/// Brings the tables of a VRF into line with its routes for some prefixes. Returns prefixes that found no room.
+pub(super) fn follow(
+    all: &Mutex<Vec<Option<Feasible>>>,
+    vrf: u16,
+    (rib, routing, sets): (&Rib, &Routing, &[Vec<u32>]),
+    prefixes: &BTreeSet<IpNet>,
+) -> Vec<IpNet> {
+    let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(Some(kept)) = all.get_mut(usize::from(vrf)) else { return Vec::new() };
+    let mut of = Interfaces { routing, sets, rib, known: HashMap::new() };
+    let mut refused = change_some(&mut kept.v4, &mut of, prefixes);
+    refused.extend(change_some(&mut kept.v6, &mut of, prefixes));
+    refused
+}
+
+/// Changes the entries of some prefixes, those of the table's family.
+fn change_some<K: Family>(
+    table: &mut Merged<K, MostSpecific>,
+    of: &mut Interfaces<'_>,
+    prefixes: &BTreeSet<IpNet>,
+) -> Vec<IpNet> {
+    let change = |&net: &IpNet| {
+        let prefix = K::prefix(net)?;
+        let set = of.rib.get(net).and_then(|entry| of.back::<K>(net, &entry)).map(|(_, set)| set);
+        (table.get(&prefix) != set.as_ref()).then_some((net, (prefix, set)))
+    };
+    let changes: Vec<(IpNet, (Prefix<K>, Option<Set>))> = prefixes.iter().filter_map(change).collect();
+    if changes.is_empty() || table.change(changes.iter().map(|(_, change)| change.clone())).is_ok() {
+        return Vec::new();
+    }
+    // One by one: as many as there is room for.
+    let one = |(net, change)| table.change(vec![change]).is_err().then_some(net);
+    changes.into_iter().filter_map(one).collect()
 }
 
 impl Feasible {

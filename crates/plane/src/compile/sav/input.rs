@@ -4,8 +4,8 @@ use weir_base::reclaim::Domain;
 use weir_table::sav::Limits;
 
 use super::named::Numbers;
+use crate::compile::hops::Routing;
 use crate::compile::map::Map;
-use crate::compile::pass::Routing;
 use crate::compile::rib::Rib;
 use crate::compile::table_full::most_bytes;
 use crate::model::{Gateway, PerFamily};

@@ -1,9 +1,10 @@
 //! From policies of a model to validators of a root.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError};
 
-use weir_table::sav::{NoRoom, Set};
+use ipnet::IpNet;
+use weir_table::sav::{self as sav_table, NoRoom, Set};
 
 use super::actions::is_distinct;
 use super::dynamic::Dynamic;
@@ -14,6 +15,8 @@ use super::input::Input;
 use super::kept::{Kept, Own, Store, Stored, unknown_is_valid};
 use super::lists::{allowlisted, are_of_other_modes};
 use super::rules::{self, Rules};
+use crate::compile::hops::Routing;
+use crate::compile::rib::Rib;
 use crate::compile::rubbish::Rubbish;
 use crate::compile::table_full::TableFull;
 use crate::model::{Gateway, InterfaceKind, Mechanism, SavLayout, SavPolicy, SavRules, Urpf, UrpfMode};
@@ -224,6 +227,37 @@ impl Store {
         }
     }
 
+    /// Follows changes of routes that are no part of a model. Returns prefixes for which the tables of
+    /// [`UrpfMode::Feasible`] had no room.
+    pub(in crate::compile) fn follow_routes(
+        &mut self,
+        vrf: u16,
+        (rib, routing): (&Rib, &Routing),
+        sets: &[Vec<u32>],
+        prefixes: &BTreeSet<IpNet>,
+    ) -> Vec<IpNet> {
+        let before = self.back(vrf);
+        let refused = feasible::follow(&self.feasible, vrf, (rib, routing, sets), prefixes);
+        if let (Some(before), Some(now)) = (before, self.back(vrf)) {
+            renew_back(&mut self.validators.v4, &before.0, &now.0);
+            renew_back(&mut self.validators.v6, &before.1, &now.1);
+        }
+        refused
+    }
+
+    /// Gives the validators other multipath sets; there are `interfaces`.
+    pub(in crate::compile) fn renew_sets(&mut self, paths: &[Vec<u32>], sets: &[Vec<u32>], interfaces: usize) {
+        self.validators.reverse = Reverse::new(sets, interfaces);
+        self.validators.paths = Paths::new(paths);
+    }
+
+    /// The views of a VRF's tables of routes back.
+    fn back(&self, vrf: u16) -> Option<(sav_table::Reading<u32>, sav_table::Reading<u128>)> {
+        let feasible = self.feasible.lock().unwrap_or_else(PoisonError::into_inner);
+        let feasible = feasible.get(usize::from(vrf))?.as_ref()?;
+        Some((feasible.v4.reading(), feasible.v6.reading()))
+    }
+
     /// Returns the validators for the root.
     pub(in crate::compile) fn current(&self) -> &Validators {
         &self.validators
@@ -236,6 +270,25 @@ impl Store {
         self.validators.v4 = renew.of(&self.validators.v4);
         self.validators.v6 = renew.of(&self.validators.v6);
     }
+}
+
+/// Gives the validators that read a table of routes back its new version.
+fn renew_back<K: Stored>(all: &mut Arc<[Validator<K>]>, before: &sav_table::Reading<K>, now: &sav_table::Reading<K>) {
+    let reads =
+        |validator: &Validator<K>| matches!(&validator.check, Check::Rules { table, .. } if table.is_same(before));
+    if before.is_same(now) || !all.iter().any(reads) {
+        return;
+    }
+    let renew = |validator: &Validator<K>| {
+        let mut validator = validator.clone();
+        if let Check::Rules { table, .. } = &mut validator.check
+            && table.is_same(before)
+        {
+            *table = now.clone();
+        }
+        validator
+    };
+    *all = all.iter().map(renew).collect();
 }
 
 /// The new view of a policy's readers after its tables have changed.

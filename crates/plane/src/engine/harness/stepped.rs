@@ -15,8 +15,8 @@ use weir_packet::offload::Offload;
 use weir_port::Transmitter;
 
 use crate::compile::{
-    AclEdit, AclEdited, AclError, AclMembers, AclSaid, Compiler, Edit, Edited, Map, Names, Places, PortPlace, SavError,
-    Settings, StageError, TableFull,
+    AclEdit, AclEdited, AclError, AclMembers, AclSaid, Compiler, Edit, Edited, Map, Names, Offer, Places, PortPlace,
+    RoutesChanged, SavError, Settings, StageError, TableFull,
 };
 use crate::graph::counters::WorkerCounters;
 use crate::graph::events;
@@ -32,6 +32,7 @@ use crate::neighbor::Known;
 use crate::neighbor::control::{self, Keeper, News, Work};
 use crate::node::Node;
 use crate::reason::Reason;
+use crate::rib::By;
 use crate::root::{Adjacency, Kind, NONE, Root};
 use crate::stats::{self, Conservation};
 
@@ -213,6 +214,13 @@ impl Harness {
         let root = self.compiler.stage_sav(&self.model, policy, action, time)?;
         self.root.publish(root);
         Ok(())
+    }
+
+    /// Changes the routes that a source offers for a VRF.
+    pub fn change_routes(&mut self, vrf: &str, by: By, offers: Vec<Offer>) -> RoutesChanged {
+        let (root, changed) = self.compiler.change_routes(vrf, by, offers);
+        self.root.publish(root);
+        changed
     }
 
     /// Changes an access list.
@@ -480,7 +488,10 @@ impl Harness {
         if let Some(Discovery { keeper, announces, .. }) = &mut self.discovery {
             let announces = |port| announces.contains(&port);
             let unusable = |links: &[crate::neighbor::Link]| keeper.unusable(links);
-            let (prepared, links) = control::prepare(&self.compiler, unusable, &model, &mut places, announces)?;
+            let (prepared, links) = {
+                let acls = self.compiler.stage_acls(&model)?;
+                control::prepare(&self.compiler, acls, unusable, &model, &mut places, announces)?
+            };
             let (root, map) = self.compiler.commit(&model, prepared, true);
             drop(self.compiler.take_rubbish());
             self.root.publish(root);

@@ -1,4 +1,4 @@
-//! The tables that stand once: `[workers]`, `[buffers]`, `[icmp]`, `[limits]`, `[neighbor-discovery]`, `[service]`, `[metrics]`.
+//! The tables that stand once: `[workers]`, `[buffers]`, `[icmp]`, `[limits]`, `[neighbor-discovery]`, `[service]`, `[metrics]`, `[routes]`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,9 +9,10 @@ use super::super::Service;
 use super::super::diagnostic::{Code, Diagnostic};
 use super::super::metrics::Metrics;
 use super::super::plural;
+use super::super::routes::Routes;
 use super::super::source::{At, Source, Span};
 use super::super::table::{Reader, Table, Value};
-use super::{metrics, refuse};
+use super::{metrics, refuse, routes};
 
 /// The settings of the tables.
 #[derive(Default)]
@@ -31,6 +32,9 @@ pub(in super::super) struct Settings {
     pub(in super::super) flow_interfaces: Option<Vec<At<String>>>,
     pub(in super::super) service: Service,
     pub(in super::super) metrics: Option<Metrics>,
+    pub(in super::super) routes: Option<Routes>,
+    /// The VRFs that `[[routes.table]]` names.
+    pub(in super::super) route_vrfs: Vec<At<String>>,
     /// The directory in which sequence numbers of SAs are reserved.
     pub(in super::super) ipsec_state: Option<PathBuf>,
     /// The engine of all SAs; `None`: for each SA the first that has its algorithm.
@@ -78,6 +82,9 @@ impl Settings {
         if let Some(table) = self.open(reader, root, "metrics", "`[metrics]`", metrics::KEYS) {
             self.metrics = metrics::read(reader, &table, source);
         }
+        if let Some(table) = self.open(reader, root, "routes", "`[routes]`", routes::KEYS) {
+            (self.routes, self.route_vrfs) = routes::read(reader, &table);
+        }
     }
 
     fn ipsec(&mut self, reader: &mut Reader<'_>, root: &Table<'_>, source: &Source) {
@@ -87,7 +94,8 @@ impl Settings {
         self.insecure = table.get("insecure").and_then(|value| reader.boolean(value)).unwrap_or(false);
         let state = table.get("state").and_then(|value| reader.path(value));
         self.ipsec_state = state.map(|path| source.resolve(path.value));
-        let engines = [("auto", None), ("native", Some("native")), ("aws-lc", Some("aws-lc"))];
+        let engines =
+            [("auto", None), ("native", Some("native")), ("ipsec-mb", Some("ipsec-mb")), ("aws-lc", Some("aws-lc"))];
         self.engine = table.get("engine").and_then(|value| {
             let span = reader.span(value.span());
             reader.choice(value, "engine of IPsec", &engines)?.map(|value| At { value, span })

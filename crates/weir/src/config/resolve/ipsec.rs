@@ -105,7 +105,7 @@ impl Resolver<'_> {
         })
     }
 
-    fn vrf_named(&mut self, name: &At<String>) -> Option<VrfIndex> {
+    pub(super) fn vrf_named(&mut self, name: &At<String>) -> Option<VrfIndex> {
         let found = self.vrfs.get(name.value.as_str()).copied();
         if found.is_none() && !self.declared.lost_vrfs {
             let unknown = Diagnostic::error(Code::UnknownVrf, name.span, format!("there is no VRF `{}`", name.value));

@@ -62,6 +62,10 @@ impl Running {
             let what = "`[metrics]` cannot change while the gateway runs: restart it";
             return Err(ReloadError::NeedsRestart(what.to_owned()));
         }
+        if loaded.routes != self.routes {
+            let what = "`[routes]` cannot change while the gateway runs: restart it";
+            return Err(ReloadError::NeedsRestart(what.to_owned()));
+        }
         let (origins, samplers) = (gateway.origins.clone(), gateway.samplers.clone());
         let state = gateway.ipsec.state.clone();
         // Reports of lost edits name interfaces by this model. Only reloads put another into force.

@@ -1,0 +1,116 @@
+//! Routes of other sources than the model: the kernel's tables, and forwarding plane managers.
+//!
+//! Each source offers at most one route for a prefix of a VRF. The routes of the model precede; then the order of [`By`]
+//! decides. Offers name interfaces by number, so they outlive a model. [`Compiler::change_routes`] applies changes of
+//! offers one by one; a compilation of a model reads all of them. Both give the same routes.
+//!
+//! [`Compiler::change_routes`]: super::Compiler::change_routes
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+
+use super::rib::By;
+use crate::model::Gateway;
+
+/// A path of an offered route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Hop {
+    /// The number of the egress interface.
+    pub interface: u32,
+    /// The gateway's address; `None`: the destination is on the link.
+    pub address: Option<IpAddr>,
+    /// Share of flows relative to the other paths, 1 ..= 255.
+    pub weight: u8,
+}
+
+/// The target of an offered route.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// Forward over one of these, by flow hash and weight.
+    Via(Box<[Hop]>),
+    /// Discard silently.
+    Blackhole,
+    /// Discard and say so (ICMP unreachable).
+    Unreachable,
+}
+
+/// A change of the offers of a source: the target of a prefix from now on; `None`: the source has no route for it.
+pub type Offer = (IpNet, Option<Arc<Target>>);
+
+/// The offers for a prefix, in the order of [`By::OTHERS`].
+#[derive(Debug, Clone, Default)]
+pub(super) struct Offers([Option<Arc<Target>>; By::OTHERS.len()]);
+
+impl Offers {
+    /// Returns the offers, the strongest first.
+    pub(super) fn each(&self) -> impl Iterator<Item = (By, &Target)> {
+        By::OTHERS.into_iter().zip(&self.0).filter_map(|(by, target)| Some((by, &**target.as_ref()?)))
+    }
+}
+
+/// The offers of all sources. Ordered, so that equal gateways give equal numbers to next hops.
+#[derive(Debug, Default)]
+pub(super) struct Sources {
+    /// By name of the VRF.
+    vrfs: BTreeMap<String, BTreeMap<IpNet, Offers>>,
+}
+
+impl Sources {
+    /// Returns the offers for a VRF, by prefix.
+    pub(super) fn of(&self, vrf: &str) -> impl Iterator<Item = (IpNet, &Offers)> {
+        self.vrfs.get(vrf).into_iter().flatten().map(|(&prefix, offers)| (prefix, offers))
+    }
+
+    /// Returns the offers for a prefix.
+    pub(super) fn get(&self, vrf: &str, prefix: IpNet) -> Option<&Offers> {
+        self.vrfs.get(vrf)?.get(&prefix)
+    }
+
+    /// Changes an offer. Returns whether it differs from the offer before.
+    pub(super) fn set(&mut self, vrf: &str, by: By, prefix: IpNet, target: Option<Arc<Target>>) -> bool {
+        let Some(at) = By::OTHERS.iter().position(|&other| other == by) else { return false };
+        if !self.vrfs.contains_key(vrf) {
+            self.vrfs.insert(vrf.to_owned(), BTreeMap::new());
+        }
+        let Some(all) = self.vrfs.get_mut(vrf) else { return false };
+        let Some(target) = target else {
+            let Some(offers) = all.get_mut(&prefix) else { return false };
+            let before = offers.0[at].take();
+            if offers.0.iter().all(Option::is_none) {
+                all.remove(&prefix);
+            }
+            return before.is_some();
+        };
+        let slot = &mut all.entry(prefix).or_default().0[at];
+        if slot.as_ref() == Some(&target) {
+            return false;
+        }
+        *slot = Some(target);
+        true
+    }
+
+    /// Returns the prefixes that a source has offers for.
+    pub(super) fn prefixes(&self, vrf: &str, by: By) -> Vec<IpNet> {
+        let has = |offers: &Offers| offers.each().any(|(other, _)| other == by);
+        self.of(vrf).filter(|(_, offers)| has(offers)).map(|(prefix, _)| prefix).collect()
+    }
+
+    /// Forgets the offers for VRFs that a model does not have.
+    pub(super) fn keep(&mut self, gateway: &Gateway) {
+        self.vrfs.retain(|name, _| gateway.vrfs.iter().any(|vrf| vrf.name == *name));
+    }
+}
+
+/// The result of a change of offers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RoutesChanged {
+    /// Offers that differ from those before.
+    pub changed: usize,
+    /// Prefixes that the tables of the VRF had no room for. Their offers are forgotten.
+    pub refused: Vec<IpNet>,
+    /// There is no VRF of this name.
+    pub is_unknown: bool,
+}

@@ -1,0 +1,84 @@
+//! From the routes of a source to the engine.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use weir_plane::rib::By;
+use weir_port::routes::Update;
+
+use super::fib::{Counts, Fib};
+use crate::config::Routes;
+use crate::control::running::Running;
+use crate::render::routes::Source;
+
+/// Offers that are handed over at a time.
+const BATCH: usize = 65_536;
+
+/// The least time between two log lines about refused routes.
+const QUIET: Duration = Duration::from_secs(60);
+
+/// The routes of a source, on their way to the engine.
+pub(super) struct Feed {
+    pub(super) fib: Fib,
+    by: By,
+    running: Arc<Running>,
+    /// The generation of the configuration whose interfaces are known.
+    generation: Option<u64>,
+    at: usize,
+    told: Option<Instant>,
+}
+
+impl Feed {
+    pub(super) fn new(running: Arc<Running>, by: By, settings: &Routes) -> Feed {
+        let mut all = running.sources().lock();
+        let at = all.len();
+        all.push(Source {
+            source: by.name().to_owned(),
+            state: "waiting".to_owned(),
+            routes: 0,
+            nexthops: 0,
+            refused: 0,
+            lists: 0,
+            overflows: 0,
+        });
+        drop(all);
+        let fib = Fib::new(&settings.tables, settings.limit as usize, by == By::Fpm);
+        Feed { fib, by, running, generation: None, at, told: None }
+    }
+
+    /// Takes in a change. Returns whether a list is due.
+    pub(super) fn apply(&mut self, update: Update) -> bool {
+        self.fib.apply(update)
+    }
+
+    /// Changes the state that is shown.
+    pub(super) fn note(&self, change: impl FnOnce(&mut Source)) {
+        if let Some(own) = self.running.sources().lock().get_mut(self.at) {
+            change(own);
+        }
+    }
+
+    /// Hands all changes over, by the interfaces of the configuration in force.
+    pub(super) fn flush(&mut self) {
+        let (generation, interfaces) = self.running.punt_devices(self.generation);
+        if let Some(interfaces) = interfaces {
+            self.generation = Some(generation);
+            self.fib.set_interfaces(interfaces);
+        }
+        while let Some((vrf, offers)) = self.fib.offers(BATCH) {
+            let changed = self.running.change_routes(&vrf, self.by, offers);
+            self.fib.note_refused(&changed.refused);
+        }
+        let Counts { routes, nexthops, refused } = self.fib.counts();
+        self.note(|own| (own.routes, own.nexthops, own.refused) = (routes, nexthops, refused));
+        if self.told.is_none_or(|told| told.elapsed() > QUIET)
+            && let Some(prefix) = self.fib.take_first_refused()
+        {
+            self.told = Some(Instant::now());
+            let by = self.by.name();
+            tracing::warn!(
+                "routes of source {by} found no room, the first of them {prefix}: {refused} since the start"
+            );
+        }
+    }
+}

@@ -1,0 +1,426 @@
+//! The routes of one source as it reports them, and the offers that follow: a state machine without I/O.
+//!
+//! The source names devices by index and may name next hop objects; weir has interfaces. A device is an interface's if it
+//! is its punt device. For each prefix the route of the lowest metric is offered that leads to an interface of weir.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use weir_plane::compile::{Hop, Offer, Target};
+use weir_port::routes::{Nexthop, Path, Route, RouteKind, Update};
+
+use crate::config::routes::Table;
+
+/// Next hop objects, at most.
+const MOST_NEXTHOPS: usize = 1 << 18;
+/// Nested groups of next hop objects: the kernel allows one level.
+const DEPTH: usize = 4;
+/// Paths of a route, at most.
+const MOST_PATHS: usize = weir_plane::ecmp::MAX_PATHS;
+/// Targets that are kept translated.
+const TRANSLATED: usize = 1 << 16;
+
+/// The way of a route.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Way {
+    Paths(Arc<[Path]>),
+    Nexthop(u32),
+    Blackhole,
+    Unreachable,
+}
+
+/// A route of the source.
+#[derive(Debug, Clone)]
+struct Known {
+    metric: u32,
+    way: Way,
+    /// The list or the connection that reported it last.
+    epoch: u32,
+}
+
+/// The routes of a table.
+#[derive(Debug, Default)]
+struct Routes {
+    /// For each prefix the routes in the order in which they precede.
+    all: BTreeMap<IpNet, Vec<Known>>,
+    /// Prefixes whose offers may have changed.
+    dirty: BTreeSet<IpNet>,
+}
+
+/// The routes of one source.
+#[derive(Debug)]
+pub(crate) struct Fib {
+    tables: Vec<(Table, Routes)>,
+    limit: usize,
+    /// The source has one route for a prefix: another one takes its place, whatever its metric is.
+    is_single: bool,
+    nexthops: HashMap<u32, (Nexthop, u32)>,
+    /// Names of devices by index, and whether they are up.
+    devices: HashMap<u32, (String, bool)>,
+    /// Numbers of interfaces, by name of their device.
+    interfaces: HashMap<String, u32>,
+    translated: HashMap<Way, Option<Arc<Target>>>,
+    epoch: u32,
+    count: usize,
+    refused: u64,
+    first_refused: Option<IpNet>,
+}
+
+/// The counts of a source.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Routes that are kept.
+    pub(crate) routes: usize,
+    /// Next hop objects.
+    pub(crate) nexthops: usize,
+    /// Routes that found no room, since the start.
+    pub(crate) refused: u64,
+}
+
+impl Fib {
+    /// A source of these tables that keeps `limit` routes at most. `is_single`: it has one route for a prefix.
+    pub(crate) fn new(tables: &[Table], limit: usize, is_single: bool) -> Fib {
+        Fib {
+            tables: tables.iter().map(|table| (table.clone(), Routes::default())).collect(),
+            limit,
+            is_single,
+            nexthops: HashMap::new(),
+            devices: HashMap::new(),
+            interfaces: HashMap::new(),
+            translated: HashMap::new(),
+            epoch: 0,
+            count: 0,
+            refused: 0,
+            first_refused: None,
+        }
+    }
+
+    /// Takes in a change. Returns whether the kernel may have deleted routes without a word, so that a list is due.
+    pub(crate) fn apply(&mut self, update: Update) -> bool {
+        match update {
+            Update::Route(route) => self.add(route),
+            Update::RouteGone(route) => self.remove(&route),
+            Update::Nexthop(id, nexthop) => self.nexthop(id, Some(nexthop)),
+            Update::NexthopGone(id) => {
+                self.nexthop(id, None);
+                return true;
+            }
+            Update::Device(index, name, is_up) => {
+                let before = self.devices.insert(index, (name.clone(), is_up));
+                if before.as_ref().is_none_or(|(before, _)| *before != name) {
+                    self.all_changed();
+                }
+                // A device that went down took its routes along.
+                return !is_up && before.is_some_and(|(_, was_up)| was_up);
+            }
+            Update::DeviceGone(index) => {
+                if self.devices.remove(&index).is_some() {
+                    self.all_changed();
+                }
+                return true;
+            }
+            Update::AddressGone => return true,
+            Update::Done | Update::Refused(_) => {}
+        }
+        false
+    }
+
+    /// Sets the numbers of interfaces, by name of their device.
+    pub(crate) fn set_interfaces(&mut self, interfaces: HashMap<String, u32>) {
+        self.interfaces = interfaces;
+        self.all_changed();
+    }
+
+    /// Begins a new list: routes and objects that it does not name go at its end.
+    pub(crate) fn begin(&mut self) {
+        self.epoch = self.epoch.wrapping_add(1);
+    }
+
+    /// Ends a list. Returns how many routes it did not name.
+    pub(crate) fn end(&mut self) -> usize {
+        let epoch = self.epoch;
+        let before = self.count;
+        let gone: Vec<u32> = self.nexthops.iter().filter(|(_, own)| own.1 != epoch).map(|(&id, _)| id).collect();
+        gone.into_iter().for_each(|id| self.nexthop(id, None));
+        for (_, routes) in &mut self.tables {
+            let Routes { all, dirty } = routes;
+            all.retain(|&prefix, known| {
+                let count = known.len();
+                known.retain(|route| route.epoch == epoch);
+                if known.len() != count {
+                    self.count -= count - known.len();
+                    dirty.insert(prefix);
+                }
+                !known.is_empty()
+            });
+        }
+        before - self.count
+    }
+
+    /// Returns the changes of offers since the last call, `most` or some more, for one VRF.
+    pub(crate) fn offers(&mut self, most: usize) -> Option<(String, Vec<Offer>)> {
+        let at = self.tables.iter().position(|(_, routes)| !routes.dirty.is_empty())?;
+        let mut offers = Vec::new();
+        while offers.len() < most
+            && let Some(prefix) = self.tables[at].1.dirty.pop_first()
+        {
+            let ways: Vec<Way> = match self.tables[at].1.all.get(&prefix) {
+                Some(known) => known.iter().map(|route| route.way.clone()).collect(),
+                None => Vec::new(),
+            };
+            let target = ways.into_iter().find_map(|way| self.translate(way));
+            offers.push((prefix, target));
+        }
+        Some((self.tables[at].0.vrf.clone(), offers))
+    }
+
+    /// Takes note of prefixes that the forwarding tables had no room for.
+    pub(crate) fn note_refused(&mut self, prefixes: &[IpNet]) {
+        self.refused += prefixes.len() as u64;
+        self.first_refused = self.first_refused.or(prefixes.first().copied());
+    }
+
+    /// Returns the first prefix that was refused since the last call.
+    pub(crate) fn take_first_refused(&mut self) -> Option<IpNet> {
+        self.first_refused.take()
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        Counts { routes: self.count, nexthops: self.nexthops.len(), refused: self.refused }
+    }
+
+    fn add(&mut self, route: Route) {
+        let Some(at) = self.wanted(&route) else { return };
+        let way = match (route.kind, route.nexthop) {
+            (RouteKind::Blackhole, _) => Way::Blackhole,
+            (RouteKind::Unreachable | RouteKind::Prohibit, _) => Way::Unreachable,
+            (_, Some(id)) => Way::Nexthop(id),
+            (_, None) => Way::Paths(route.paths.into()),
+        };
+        let known = Known { metric: if self.is_single { 0 } else { route.metric }, way, epoch: self.epoch };
+        let routes = &mut self.tables[at].1;
+        let is_full = self.count >= self.limit;
+        let list = routes.all.get(&route.prefix).map_or(&[][..], Vec::as_slice);
+        let first = list.partition_point(|other| other.metric < known.metric);
+        let equal = list[first..].iter().take_while(|other| other.metric == known.metric).count();
+        // A message about an IPv6 route has all its paths.
+        let replaced = match list[first..first + equal].iter().position(|other| other.way == known.way) {
+            Some(place) => Some(first + place),
+            None if equal > 0 && (self.is_single || route.replaces || route.prefix.addr().is_ipv6()) => Some(first),
+            None => None,
+        };
+        if replaced.is_none() && is_full {
+            self.refused += 1;
+            self.first_refused.get_or_insert(route.prefix);
+            return;
+        }
+        let list = routes.all.entry(route.prefix).or_default();
+        match replaced {
+            Some(place) => {
+                let is_same = list[place].way == known.way;
+                list[place] = known;
+                if is_same {
+                    return;
+                }
+            }
+            None => {
+                // Lists have equal routes in their order, and name each once.
+                let is_stale = list.get(first).is_some_and(|other| other.epoch != self.epoch);
+                let place = if route.appends || !is_stale { first + equal } else { first };
+                list.insert(place, known);
+                self.count += 1;
+            }
+        }
+        routes.dirty.insert(route.prefix);
+    }
+
+    fn remove(&mut self, route: &Route) {
+        let Some(at) = self.wanted(route) else { return };
+        let routes = &mut self.tables[at].1;
+        if self.is_single {
+            if routes.all.remove(&route.prefix).is_some() {
+                routes.dirty.insert(route.prefix);
+                self.count -= 1;
+            }
+            return;
+        }
+        let Some(list) = routes.all.get_mut(&route.prefix) else { return };
+        let is_it = |other: &Known| match (&other.way, route.kind, route.nexthop) {
+            (Way::Blackhole, RouteKind::Blackhole, _) => true,
+            (Way::Unreachable, RouteKind::Unreachable | RouteKind::Prohibit, _) => true,
+            (Way::Nexthop(own), _, Some(id)) => *own == id,
+            (Way::Paths(own), RouteKind::Unicast, None) => **own == *route.paths,
+            _ => false,
+        };
+        let mut equal = list.iter().enumerate().filter(|(_, other)| other.metric == route.metric);
+        let Some(place) =
+            equal.clone().find(|(_, other)| is_it(other)).or_else(|| equal.next()).map(|(place, _)| place)
+        else {
+            return;
+        };
+        routes.dirty.insert(route.prefix);
+        // A message may be about one of several paths of an IPv6 route.
+        if let Way::Paths(own) = &list[place].way
+            && route.prefix.addr().is_ipv6()
+        {
+            let left: Vec<Path> = own.iter().filter(|path| !is_among(path, &route.paths)).copied().collect();
+            if !left.is_empty() && left.len() < own.len() {
+                list[place].way = Way::Paths(left.into());
+                return;
+            }
+        }
+        list.remove(place);
+        self.count -= 1;
+        if list.is_empty() {
+            routes.all.remove(&route.prefix);
+        }
+    }
+
+    /// Returns the table of a route, if it is to be taken.
+    fn wanted(&self, route: &Route) -> Option<usize> {
+        let is_forwarding = !matches!(route.kind, RouteKind::Other(_));
+        // Link-local prefixes and groups are the business of each link.
+        let is_global = match route.prefix {
+            IpNet::V4(net) => !net.network().is_multicast() && !net.network().is_link_local(),
+            IpNet::V6(net) => !net.network().is_multicast() && !net.network().is_unicast_link_local(),
+        };
+        let takes =
+            |table: &Table| table.id == route.table && table.takes(route.protocol) && route.metric <= table.max_metric;
+        (is_forwarding && is_global && route.tos == 0)
+            .then(|| self.tables.iter().position(|(table, _)| takes(table)))
+            .flatten()
+    }
+
+    fn nexthop(&mut self, id: u32, nexthop: Option<Nexthop>) {
+        let epoch = self.epoch;
+        let before = self.nexthops.get(&id).map(|own| &own.0);
+        let is_same = before == nexthop.as_ref();
+        match nexthop {
+            Some(nexthop) if before.is_some() || self.nexthops.len() < MOST_NEXTHOPS => {
+                self.nexthops.insert(id, (nexthop, epoch));
+            }
+            Some(_) => {}
+            None => drop(self.nexthops.remove(&id)),
+        }
+        if !is_same {
+            self.nexthops_changed();
+        }
+    }
+
+    /// The translations of next hop objects may differ now, and the routes over them.
+    fn nexthops_changed(&mut self) {
+        let before: HashMap<Way, Option<Arc<Target>>> =
+            self.translated.extract_if(|way, _| matches!(way, Way::Nexthop(_))).collect();
+        let mut changed = BTreeSet::new();
+        for (way, target) in before {
+            if let Way::Nexthop(id) = way
+                && self.translate(way) != target
+            {
+                changed.insert(id);
+            }
+        }
+        if changed.is_empty() {
+            return;
+        }
+        for (_, routes) in &mut self.tables {
+            let is_over = |known: &Vec<Known>| {
+                known.iter().any(|route| matches!(route.way, Way::Nexthop(id) if changed.contains(&id)))
+            };
+            routes.dirty.extend(routes.all.iter().filter(|(_, known)| is_over(known)).map(|(&prefix, _)| prefix));
+        }
+    }
+
+    fn all_changed(&mut self) {
+        self.translated.clear();
+        for (_, routes) in &mut self.tables {
+            routes.dirty.extend(routes.all.keys());
+        }
+    }
+
+    /// Returns the target of a way in weir; `None`: it leads to no interface of weir.
+    fn translate(&mut self, way: Way) -> Option<Arc<Target>> {
+        if let Some(known) = self.translated.get(&way) {
+            return known.clone();
+        }
+        let target = match &way {
+            Way::Blackhole => Some(Target::Blackhole),
+            Way::Unreachable => Some(Target::Unreachable),
+            Way::Paths(paths) => {
+                let hops = paths.iter().filter_map(|path| self.hop(path, u32::from(path.weight))).collect();
+                via(hops)
+            }
+            Way::Nexthop(id) => {
+                let mut hops = Vec::new();
+                if self.is_blackhole(*id) {
+                    Some(Target::Blackhole)
+                } else {
+                    self.members(*id, 1, DEPTH, &mut hops);
+                    via(hops)
+                }
+            }
+        };
+        let target = target.map(Arc::new);
+        if self.translated.len() >= TRANSLATED {
+            // Routes over objects have to be found when these change.
+            self.translated.retain(|way, _| matches!(way, Way::Nexthop(_)));
+        }
+        self.translated.insert(way, target.clone());
+        target
+    }
+
+    fn is_blackhole(&self, id: u32) -> bool {
+        let is = |id| matches!(self.nexthops.get(&id), Some((Nexthop::Blackhole, _)));
+        match self.nexthops.get(&id) {
+            Some((Nexthop::Group(members), _)) => !members.is_empty() && members.iter().all(|&(id, _)| is(id)),
+            _ => is(id),
+        }
+    }
+
+    /// Adds the paths of an object and of the objects in it.
+    fn members(&self, id: u32, weight: u32, depth: usize, hops: &mut Vec<(Hop, u32)>) {
+        match self.nexthops.get(&id) {
+            Some((Nexthop::Path(path), _)) => hops.extend(self.hop(path, weight)),
+            Some((Nexthop::Group(members), _)) if depth > 0 && hops.len() < MOST_PATHS => {
+                for &(member, own) in members.iter().take(MOST_PATHS) {
+                    self.members(member, weight.saturating_mul(own.into()), depth - 1, hops);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn hop(&self, path: &Path, weight: u32) -> Option<(Hop, u32)> {
+        let interface = *self.interfaces.get(&self.devices.get(&path.device)?.0)?;
+        let hop = Hop { interface, address: path.gateway, weight: 1 };
+        let is_usable = !path.is_encapsulated && path.gateway.is_none_or(is_host);
+        is_usable.then_some((hop, weight.max(1)))
+    }
+}
+
+/// An address that a neighbour can have.
+fn is_host(address: IpAddr) -> bool {
+    let is_broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
+    !(is_broadcast || address.is_unspecified() || address.is_multicast() || address.is_loopback())
+}
+
+/// The same device and gateway.
+fn is_among(path: &Path, paths: &[Path]) -> bool {
+    paths.iter().any(|other| (other.device, other.gateway) == (path.device, path.gateway))
+}
+
+/// A target of these paths, whose weights fit into an octet.
+fn via(mut hops: Vec<(Hop, u32)>) -> Option<Target> {
+    hops.truncate(MOST_PATHS);
+    let most = hops.iter().map(|(_, weight)| *weight).max()?;
+    let scaled = |weight: u32| match most {
+        0..=255 => weight,
+        _ => (u64::from(weight) * 255 / u64::from(most)) as u32,
+    };
+    let hop = |(hop, weight): (Hop, u32)| Hop { weight: scaled(weight).clamp(1, 255) as u8, ..hop };
+    Some(Target::Via(hops.into_iter().map(hop).collect()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,232 @@
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn table() -> Table {
+    Table::main()
+}
+
+fn path(device: u32, gateway: &str) -> Path {
+    Path { device, gateway: gateway.parse().ok(), weight: 1, is_encapsulated: false }
+}
+
+fn route(prefix: &str, metric: u32, paths: &[Path]) -> Route {
+    Route {
+        table: 254,
+        prefix: prefix.parse().unwrap(),
+        protocol: 186,
+        tos: 0,
+        metric,
+        kind: RouteKind::Unicast,
+        paths: paths.to_vec(),
+        nexthop: None,
+        replaces: false,
+        appends: false,
+    }
+}
+
+/// A source with devices 1 and 2 of the interfaces 10 and 20, and device 3 of none.
+fn fib(limit: usize) -> Fib {
+    let mut fib = Fib::new(&[table()], limit, false);
+    for (index, name) in [(1, "a"), (2, "b"), (3, "other")] {
+        fib.apply(Update::Device(index, name.into(), true));
+    }
+    fib.set_interfaces(HashMap::from([("a".into(), 10), ("b".into(), 20)]));
+    fib
+}
+
+/// The offers that are in force after all changes so far.
+fn follow(fib: &mut Fib, offered: &mut BTreeMap<IpNet, Arc<Target>>) {
+    while let Some((vrf, offers)) = fib.offers(2) {
+        assert_eq!(vrf, "default");
+        for (prefix, target) in offers {
+            match target {
+                Some(target) => drop(offered.insert(prefix, target)),
+                None => drop(offered.remove(&prefix)),
+            }
+        }
+    }
+}
+
+fn via(hops: &[(u32, &str, u8)]) -> Arc<Target> {
+    let hop = |&(interface, address, weight): &(u32, &str, u8)| Hop {
+        interface,
+        address: address.parse::<IpAddr>().ok(),
+        weight,
+    };
+    Arc::new(Target::Via(hops.iter().map(hop).collect()))
+}
+
+#[test]
+fn the_lowest_metric_counts_that_leads_to_an_interface() {
+    let (mut fib, mut offered) = (fib(100), BTreeMap::new());
+    let net = "10.0.0.0/8".parse().unwrap();
+    fib.apply(Update::Route(route("10.0.0.0/8", 20, &[path(1, "192.0.2.1")])));
+    fib.apply(Update::Route(route("10.0.0.0/8", 5, &[path(3, "192.0.2.3")])));
+    fib.apply(Update::Route(route("10.0.0.0/8", 10, &[path(2, "192.0.2.2")])));
+    follow(&mut fib, &mut offered);
+    assert_eq!(offered[&net], via(&[(20, "192.0.2.2", 1)]));
+    fib.apply(Update::RouteGone(route("10.0.0.0/8", 10, &[path(2, "192.0.2.2")])));
+    follow(&mut fib, &mut offered);
+    assert_eq!(offered[&net], via(&[(10, "192.0.2.1", 1)]));
+    // The device becomes an interface's, and another one loses its name.
+    fib.apply(Update::Device(3, "b".into(), true));
+    follow(&mut fib, &mut offered);
+    assert_eq!(offered[&net], via(&[(20, "192.0.2.3", 1)]));
+    // Of its own links, of another table, type of service or kind, of the kernel itself: not taken.
+    let base = route("10.1.0.0/16", 0, &[path(1, "")]);
+    for other in [
+        route("fe80::/64", 0, &[path(1, "")]),
+        Route { table: 255, ..base.clone() },
+        Route { tos: 4, ..base.clone() },
+        Route { kind: RouteKind::Other(2), ..base.clone() },
+        Route { protocol: 2, ..base.clone() },
+    ] {
+        fib.apply(Update::Route(other));
+    }
+    assert_eq!(fib.counts().routes, 2);
+}
+
+#[test]
+fn objects_and_groups_change_the_routes_over_them() {
+    let (mut fib, mut offered) = (fib(100), BTreeMap::new());
+    let net = "10.0.0.0/8".parse().unwrap();
+    fib.apply(Update::Route(Route { nexthop: Some(7), ..route("10.0.0.0/8", 0, &[]) }));
+    follow(&mut fib, &mut offered);
+    assert!(offered.is_empty(), "the object is not known yet");
+    fib.apply(Update::Nexthop(1, Nexthop::Path(path(1, "fe80::1"))));
+    fib.apply(Update::Nexthop(2, Nexthop::Path(path(2, "192.0.2.2"))));
+    fib.apply(Update::Nexthop(7, Nexthop::Group(vec![(1, 1000), (2, 500), (9, 3)])));
+    follow(&mut fib, &mut offered);
+    assert_eq!(offered[&net], via(&[(10, "fe80::1", 255), (20, "192.0.2.2", 127)]));
+    assert!(fib.apply(Update::NexthopGone(1)), "the kernel does not say which routes go");
+    follow(&mut fib, &mut offered);
+    assert_eq!(offered[&net], via(&[(20, "192.0.2.2", 255)]));
+    fib.apply(Update::Nexthop(2, Nexthop::Blackhole));
+    fib.apply(Update::Nexthop(7, Nexthop::Group(vec![(2, 1)])));
+    follow(&mut fib, &mut offered);
+    assert_eq!(*offered[&net], Target::Blackhole);
+    // A group in itself has no end, and one without members no path.
+    for members in [vec![(7, 1)], vec![]] {
+        fib.apply(Update::Nexthop(7, Nexthop::Group(members)));
+        follow(&mut fib, &mut offered);
+        assert!(offered.is_empty());
+    }
+}
+
+#[test]
+fn a_list_sweeps_what_it_does_not_name() {
+    let (mut fib, mut offered) = (fib(100), BTreeMap::new());
+    for net in ["10.0.0.0/8", "10.1.0.0/16", "10.2.0.0/16"] {
+        fib.apply(Update::Route(route(net, 0, &[path(1, "")])));
+    }
+    follow(&mut fib, &mut offered);
+    fib.begin();
+    fib.apply(Update::Route(route("10.1.0.0/16", 0, &[path(1, "")])));
+    fib.apply(Update::Route(route("10.3.0.0/16", 0, &[path(1, "")])));
+    assert_eq!(fib.end(), 2);
+    follow(&mut fib, &mut offered);
+    let left: Vec<String> = offered.keys().map(IpNet::to_string).collect();
+    assert_eq!(left, ["10.1.0.0/16", "10.3.0.0/16"]);
+}
+
+#[test]
+fn routes_beyond_the_limit_are_counted_and_the_first_is_named() {
+    let mut fib = fib(2);
+    for net in ["10.0.0.0/8", "10.1.0.0/16", "10.2.0.0/16", "10.3.0.0/16"] {
+        fib.apply(Update::Route(route(net, 0, &[path(1, "")])));
+    }
+    assert_eq!((fib.counts().routes, fib.counts().refused), (2, 2));
+    assert_eq!(fib.take_first_refused(), Some("10.2.0.0/16".parse().unwrap()));
+    assert_eq!(fib.take_first_refused(), None);
+    // What is there can change.
+    let other = Route { replaces: true, ..route("10.1.0.0/16", 0, &[path(2, "")]) };
+    fib.apply(Update::Route(other));
+    assert_eq!((fib.counts().routes, fib.counts().refused), (2, 2));
+}
+
+#[test]
+fn a_forwarding_plane_manager_has_one_route_for_a_prefix() {
+    let mut fib = Fib::new(&[table()], 2, true);
+    fib.apply(Update::Device(1, "a".into(), true));
+    fib.set_interfaces(HashMap::from([("a".into(), 10)]));
+    let (mut offered, net) = (BTreeMap::new(), "10.0.0.0/8".parse().unwrap());
+    fib.apply(Update::Route(route("10.0.0.0/8", 20, &[path(1, "192.0.2.1")])));
+    fib.apply(Update::Route(route("10.0.0.0/8", 30, &[path(1, "192.0.2.2")])));
+    follow(&mut fib, &mut offered);
+    assert_eq!((offered.get(&net), fib.counts().routes), (Some(&via(&[(10, "192.0.2.2", 1)])), 1));
+    // Deletions name no paths.
+    fib.apply(Update::RouteGone(route("10.0.0.0/8", 0, &[])));
+    follow(&mut fib, &mut offered);
+    assert!(offered.is_empty() && fib.counts().routes == 0);
+}
+
+#[test]
+fn paths_of_ipv6_routes_go_one_by_one() {
+    let (mut fib, mut offered) = (fib(100), BTreeMap::new());
+    let net = "2001:db8::/32".parse().unwrap();
+    let both = [path(1, "fe80::1"), path(2, "fe80::2")];
+    fib.apply(Update::Route(route("2001:db8::/32", 1024, &both[..1])));
+    fib.apply(Update::Route(Route { appends: true, ..route("2001:db8::/32", 1024, &both) }));
+    follow(&mut fib, &mut offered);
+    assert_eq!(offered[&net], via(&[(10, "fe80::1", 1), (20, "fe80::2", 1)]));
+    fib.apply(Update::RouteGone(route("2001:db8::/32", 1024, &both[..1])));
+    follow(&mut fib, &mut offered);
+    assert_eq!(offered[&net], via(&[(20, "fe80::2", 1)]));
+    fib.apply(Update::RouteGone(route("2001:db8::/32", 1024, &both[1..])));
+    follow(&mut fib, &mut offered);
+    assert!(offered.is_empty() && fib.counts().routes == 0);
+}
+
+/// One step: a route of these comes or goes, by the indices of its prefix, metric and path; or a list is read.
+#[derive(Debug, Clone)]
+enum Step {
+    Add(usize, u32, u32),
+    Remove(usize, u32),
+    List,
+}
+
+proptest! {
+    /// Whatever comes and goes, offers are those of a table that keeps one route for each prefix and metric.
+    #[test]
+    fn offers_are_those_of_a_plain_table(steps in proptest::collection::vec(prop_oneof![
+        4 => (0..4usize, 0..3u32, 1..4u32).prop_map(|(net, metric, device)| Step::Add(net, metric, device)),
+        3 => (0..4usize, 0..3u32).prop_map(|(net, metric)| Step::Remove(net, metric)),
+        1 => Just(Step::List),
+    ], 1..60)) {
+        let nets = ["10.0.0.0/8", "10.1.0.0/16", "0.0.0.0/0", "2001:db8::/32"];
+        let mut plain: BTreeMap<(usize, u32), u32> = BTreeMap::new();
+        let (mut fib, mut offered) = (fib(100), BTreeMap::new());
+        for step in steps {
+            match step {
+                Step::Add(net, metric, device) => {
+                    plain.insert((net, metric), device);
+                    let new = Route { replaces: true, ..route(nets[net], metric, &[path(device, "")]) };
+                    fib.apply(Update::Route(new));
+                }
+                Step::Remove(net, metric) => {
+                    if let Some(device) = plain.remove(&(net, metric)) {
+                        fib.apply(Update::RouteGone(route(nets[net], metric, &[path(device, "")])));
+                    }
+                }
+                Step::List => {
+                    fib.begin();
+                    for (&(net, metric), &device) in &plain {
+                        fib.apply(Update::Route(route(nets[net], metric, &[path(device, "")])));
+                    }
+                    prop_assert_eq!(fib.end(), 0);
+                }
+            }
+            follow(&mut fib, &mut offered);
+            let mut expected: BTreeMap<IpNet, Arc<Target>> = BTreeMap::new();
+            for (&(net, _), &device) in plain.iter().filter(|(_, device)| **device < 3) {
+                expected.entry(nets[net].parse().unwrap()).or_insert_with(|| via(&[(device * 10, "", 1)]));
+            }
+            prop_assert_eq!(&offered, &expected);
+            prop_assert_eq!(fib.counts().routes, plain.len());
+        }
+    }
+}
