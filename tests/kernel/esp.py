@@ -180,6 +180,13 @@ def sealed(frames, encap=False):
     return packets
 
 
+def kernel_counts(guest):
+    """Returns the packets of each SA of the guest by SPI."""
+    text = guest("ip -s xfrm state")
+    blocks = re.findall(r"(?s)proto esp spi 0x([0-9a-f]+).*?lifetime current:\s*\d+\(bytes\), (\d+)\(packets\)", text)
+    return {int(spi, 16): int(packets) for spi, packets in blocks}
+
+
 def counted(lab, weir, allowed=(), states=True):
     """Compares the counters of both ends; returns the packets out and in."""
     time.sleep(0.3)
@@ -193,9 +200,7 @@ def counted(lab, weir, allowed=(), states=True):
         expect(pair["in"].get(key) == 0, f"{key}: {pair['in']}")
     out, into = pair["out"]["packets"], pair["in"]["packets"]
     if states:
-        text = lab.guest("ip -s xfrm state")
-        blocks = re.findall(r"(?s)proto esp spi 0x([0-9a-f]+).*?lifetime current:\s*\d+\(bytes\), (\d+)\(packets\)", text)
-        kernel = {int(spi, 16): int(packets) for spi, packets in blocks}
+        kernel = kernel_counts(lab.guest)
         expect(kernel == {0x1001: out, 0x2001: into}, f"the kernel counts {kernel}, weir {out} out and {into} in")
     return out, into
 
@@ -340,6 +345,28 @@ def replay(lab, folder):
         weir.end(check=False)
 
 
+def rollover(lab, folder):
+    """The kernel's extended sequence numbers pass 4,294,967,295."""
+    case, guest = Esp("rollover", esn=True, peer_window=128, window=128), lab.guest
+    inside(guest)
+    weir = Weir(lab, case.config(folder, [f"protect ip4 from {NETS[4][0]} to {NETS[4][1]} sa peer"]), folder)
+    try:
+        out = f"src {case.remote} dst {case.local} proto esp spi {0x2001}"
+        guest.ip(f"xfrm state add {case.state(False)}", f"xfrm state add {case.state(True)} replay-oseq 0x80000000")
+        case.guest_policies(guest, [(NETS[4][1], NETS[4][0])])
+        # A window at 0 takes the last numbers of 32 bits for those in front of 0 (RFC 4303, A2.2): it has to be behind first.
+        ping(lab.host, GUEST[4], count=20)
+        guest.ip(f"xfrm state delete {out}", f"xfrm state add {case.state(True)} replay-oseq 0xffffffe0")
+        for _ in range(4):
+            ping(lab.host, GUEST[4], count=20)
+        counted(lab, weir, states=False)
+        into = weir.show("sa")["sas"][0]["in"]
+        expect((into["packets"], into["highest"]) == (100, 0xffffffe0 + 80), f"weir counts {into}")
+        return f"numbers to {into['highest']:,}, 80 of 80"
+    finally:
+        weir.end(check=False)
+
+
 def inject(space, device, frames):
     """Sends frames by a device."""
     code = ("import socket, sys\ns = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\ns.bind((sys.argv[1], 0))\n"
@@ -426,6 +453,8 @@ rules = ["bypass udp from any port 500 to any port 500"]
         expect(not errors, f"the kernel counts {errors}")
         sas = weir.show("sa")["sas"]
         expect([pair["out"]["spi"] for pair in sas] == [0x1004], f"SAs are left: {sas}")
+        kernel, own = kernel_counts(guest), [sas[0]["out"]["packets"], sas[0]["in"]["packets"]]
+        expect(kernel == {0x1004: own[0], 0x2004: own[1]}, f"the kernel counts {kernel}, weir {own} out and in")
         return f"3 changes of both SAs, none of {len(seen)} pings lost"
     finally:
         if pinger:
@@ -435,4 +464,4 @@ rules = ["bypass udp from any port 500 to any port 500"]
 
 CASES = ([(f"esp-{case.name}", lambda lab, folder, case=case: tunnel(lab, folder, case)) for case in PLAIN]
          + [(f"esp-{case.name}", lambda lab, folder, case=case: transport(lab, folder, case)) for case in TRANSPORT]
-         + [("esp-replay", replay), ("esp-forged", forged), ("esp-rekey", rekey)])
+         + [("esp-replay", replay), ("esp-esn-rollover", rollover), ("esp-forged", forged), ("esp-rekey", rekey)])

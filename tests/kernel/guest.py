@@ -9,7 +9,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-# Modules of the kernel, each loaded behind those that it depends on.
+# Modules of the kernel, each loaded behind its dependencies.
 MODULES = """virtio_pci virtio_net dummy vrf af_packet
 esp4 esp6 xfrm_user xfrm4_tunnel xfrm6_tunnel udp_tunnel ip6_udp_tunnel
 gcm ccm ctr cbc seqiv echainiv authenc authencesn aes_generic ghash_generic sha1_generic sha256_generic sha512_generic
