@@ -353,7 +353,8 @@ fn build_all(context: &mut Context<'_>, vector: &mut Vector, ready: &mut [Option
         }
         let flow =
             if one.sa.outer.is_v4() { 0 } else { parse::flow_hash(&packet.parsed(), packet.data(), context.seed) };
-        let draw = Draw { number: one.sequence, flow, random: context.random };
+        let padded = path::padded(context, one.sa, one.outbound);
+        let draw = Draw { number: one.sequence, flow, padded, random: context.random };
         match build::build(packet, one.sa, one.outbound, draw) {
             Ok(at) => {
                 one.at = at;
