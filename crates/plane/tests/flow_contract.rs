@@ -2,7 +2,8 @@
 //! model, packets, times and changes. The same frames leave each port in the same order, equal to the octet, and all counters
 //! are equal, but those of nodes and of the flow table itself.
 //!
-//! `WEIR_CONTRACT_PACKETS` is the number of packets. A failure names its seed; `WEIR_CONTRACT_SEED` repeats it alone.
+//! `WEIR_CONTRACT_PACKETS` is the number of packets with one worker; each number of several workers gets an eighth of them. A
+//! failure names its seed and the number of workers; `WEIR_CONTRACT_SEED` and `WEIR_CONTRACT_WORKERS` repeat it alone.
 
 #![allow(missing_docs, unreachable_pub, reason = "the modules of one test")]
 
@@ -40,6 +41,10 @@ use weir_plane::reason::Reason;
 
 /// Packets that the test sends unless `WEIR_CONTRACT_PACKETS` has another number.
 const PACKETS: u64 = 1_000_000;
+/// Numbers of workers that get a share of the packets beside a single worker.
+const SEVERAL: [usize; 2] = [2, 4];
+/// The share of each of them: one packet in so many.
+const SHARE: u64 = 8;
 /// Vectors of a seed.
 const VECTORS: u64 = 400;
 /// Vectors between two comparisons of all counters.
@@ -55,6 +60,8 @@ struct Totals {
     eligible: u64,
     transmitted: u64,
     hits: u64,
+    /// Packets that went from one worker to another.
+    handed: u64,
     drops: BTreeMap<Reason, u64>,
     changes: BTreeMap<&'static str, u64>,
     features: BTreeMap<&'static str, u64>,
@@ -72,8 +79,8 @@ enum Neighbors {
     Fixed,
 }
 
-/// Runs a pair of gateways.
-fn run(seed: u64, batch: u64, totals: &mut Totals) -> Result<(), String> {
+/// Runs a pair of gateways with so many workers each.
+fn run(seed: u64, workers: usize, batch: u64, totals: &mut Totals) -> Result<(), String> {
     let mut random = Random::from_seed(seed);
     let neighbors = match random.below(10) {
         0 => Neighbors::Wanted,
@@ -85,7 +92,7 @@ fn run(seed: u64, batch: u64, totals: &mut Totals) -> Result<(), String> {
     links.addresses = traffic.addresses();
     let mut seeds = Seeds::random(&mut random);
     let options = Options { seed: random.next(), invent_neighbors: random.chance(0.3) };
-    let mut pair = Pair::new(&seeds.model(&links), options, links.exact_samples);
+    let mut pair = Pair::new(&seeds.model(&links), options, workers, links.exact_samples);
     pair.each(|side| match neighbors {
         Neighbors::Found => side.discover(),
         Neighbors::Wanted => side.harness.listen(),
@@ -163,6 +170,7 @@ fn run(seed: u64, batch: u64, totals: &mut Totals) -> Result<(), String> {
     pair.compare()?;
     totals.transmitted += pair.off.harness.conservation().transmitted;
     totals.hits += pair.on.harness.fast_path().hits;
+    totals.handed += pair.on.harness.handed();
     let off = pair.off.harness.fast_path();
     if (off.hits, off.learned) != (0, 0) {
         return Err(format!("the flow table is off and was used: {off:?}"));
@@ -185,21 +193,45 @@ fn number(variable: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text}: not a number")))
 }
 
-#[test]
-fn the_flow_table_changes_nothing() {
-    let (packets, only) = (number("WEIR_CONTRACT_PACKETS").unwrap_or(PACKETS), number("WEIR_CONTRACT_SEED"));
+/// Runs seeds until they sent so many packets, or one seed alone.
+fn check(workers: usize, packets: u64, only: Option<u64>) -> Totals {
     let mut totals = Totals::default();
     // A repetition finds the very vector after which a counter differs.
     let batch = if only.is_some() { 1 } else { BATCH };
     for seed in only.unwrap_or(1).. {
-        if let Err(message) = run(seed, batch, &mut totals) {
-            panic!("WEIR_CONTRACT_SEED={seed}: {message}");
+        if let Err(message) = run(seed, workers, batch, &mut totals) {
+            panic!("WEIR_CONTRACT_SEED={seed} WEIR_CONTRACT_WORKERS={workers}: {message}");
         }
         if only.is_some() || totals.packets >= packets {
             break;
         }
     }
-    let Totals { packets: sent, eligible, transmitted, hits, drops, changes, features, counted } = &totals;
+    totals
+}
+
+#[test]
+fn the_flow_table_changes_nothing_with_several_workers() {
+    let (packets, only) = (number("WEIR_CONTRACT_PACKETS").unwrap_or(PACKETS), number("WEIR_CONTRACT_SEED"));
+    let wanted = number("WEIR_CONTRACT_WORKERS").map(|workers| workers as usize);
+    for workers in SEVERAL.into_iter().filter(|&workers| wanted.is_none_or(|wanted| wanted == workers)) {
+        let totals = check(workers, packets / SHARE, only);
+        let Totals { packets: sent, eligible, hits, .. } = &totals;
+        println!("{workers} workers: {sent} packets, {eligible} may hit, {hits} hits, {} handed over", totals.handed);
+        if only.is_none() && packets >= PACKETS {
+            assert!(hits * 8 > *eligible, "{workers} workers: {hits} hits of {eligible} packets that may hit");
+            assert!(totals.handed * 8 > *sent, "{workers} workers: {} of {sent} handed over", totals.handed);
+        }
+    }
+}
+
+#[test]
+fn the_flow_table_changes_nothing() {
+    if number("WEIR_CONTRACT_WORKERS").is_some_and(|workers| workers != 1) {
+        return;
+    }
+    let (packets, only) = (number("WEIR_CONTRACT_PACKETS").unwrap_or(PACKETS), number("WEIR_CONTRACT_SEED"));
+    let totals = check(1, packets, only);
+    let Totals { packets: sent, eligible, transmitted, hits, drops, changes, features, counted, .. } = &totals;
     println!(
         "{sent} packets, {transmitted} transmitted, {eligible} may hit, {hits} hits\n{changes:?}\n{features:?}\n{drops:?}\n{counted:?}"
     );

@@ -438,10 +438,10 @@ fn cores(model: &model::Gateway, count: usize, pin: bool) -> Result<Vec<Option<u
     Ok((0..count).map(|worker| allowed.iter().rev().nth(worker % allowed.len().max(1)).copied()).collect())
 }
 
-type Ways = (Vec<Option<Peer>>, Vec<Consumer<Packet>>);
+pub(super) type Ways = (Vec<Option<Peer>>, Vec<Consumer<Packet>>);
 
 /// A way from every worker to every other.
-fn rings(wakers: &[Waker]) -> Vec<Ways> {
+pub(super) fn rings(wakers: &[Waker]) -> Vec<Ways> {
     let count = wakers.len();
     let mut ends: Vec<Ways> = (0..count).map(|_| (Vec::new(), Vec::new())).collect();
     for from in 0..count {

@@ -432,6 +432,16 @@ impl Worker {
         }
     }
 
+    /// Runs the graph over what other workers handed over; returns whether there was anything.
+    pub(crate) fn run_handed(&mut self) -> bool {
+        let handed = self.take_handed();
+        if handed > 0 {
+            self.run(handed, self.shared.clock.now());
+            self.shared.counters.handed_in.add(handed as u64);
+        }
+        handed > 0
+    }
+
     /// Runs the graph over the vector, whose first `handed` packets have been parsed by another worker. Whatever waited for
     /// a neighbour and need not any more goes first, so that nothing newer of its flow overtakes it.
     fn run(&mut self, handed: usize, now: Time) {

@@ -23,28 +23,31 @@ use crate::traffic::{From, Input};
 /// A frame that left, with its offload state.
 type Frame = (Vec<u8>, Offload);
 
-/// The frames that left by each port, in their order.
-type Sent = Arc<Mutex<BTreeMap<u32, Vec<Frame>>>>;
+/// A queue of a port: the port, and the worker that sends by it. The order of frames of different workers means nothing.
+type Queue = (u32, usize);
 
-/// Keeps the frames that leave by a port.
+/// The frames that left by each queue, in their order.
+type Sent = Arc<Mutex<BTreeMap<Queue, Vec<Frame>>>>;
+
+/// Keeps the frames that leave by a queue.
 struct Keeping {
-    port: u32,
+    queue: Queue,
     sent: Sent,
-    /// Frames that the port takes until the next vector.
-    room: Arc<Mutex<BTreeMap<u32, usize>>>,
+    /// Frames that each queue takes until the next vector.
+    room: Arc<Mutex<BTreeMap<Queue, usize>>>,
 }
 
 impl Transmitter for Keeping {
     fn transmit(&mut self, vector: &mut Vector, frame: &Indices, _: &mut Indices, _: &mut Cache, _: Time) -> usize {
         let mut rooms = self.room.lock().unwrap();
-        let count = rooms.get_mut(&self.port).map_or(frame.len(), |room| {
+        let count = rooms.get_mut(&self.queue).map_or(frame.len(), |room| {
             let count = frame.len().min(*room);
             *room -= count;
             count
         });
         let packets = frame.places()[..count].iter();
         let packets = packets.map(|&place| (vector[place].data().to_vec(), vector[place].offload()));
-        self.sent.lock().unwrap().entry(self.port).or_default().extend(packets);
+        self.sent.lock().unwrap().entry(self.queue).or_default().extend(packets);
         count
     }
 }
@@ -64,23 +67,29 @@ pub struct Side {
     pub harness: Harness,
     enabled: FastPath,
     sent: Sent,
-    room: Arc<Mutex<BTreeMap<u32, usize>>>,
-    /// Frames that a port takes of each vector, where there is a bound.
+    room: Arc<Mutex<BTreeMap<Queue, usize>>>,
+    /// Frames that each queue of a port takes of each vector, where there is a bound.
     rooms: BTreeMap<u32, usize>,
+    workers: usize,
     /// The control side sends frames.
     discovers: bool,
 }
 
 impl Side {
-    fn new(mut model: Gateway, enabled: FastPath, options: Options) -> Side {
+    fn new(mut model: Gateway, enabled: FastPath, options: Options, workers: usize) -> Side {
         model.flow_table.enabled = enabled;
-        let harness = Harness::new(model, options).unwrap();
+        // Each worker keeps buffers for itself: none may find the pool empty where another order of packets would not.
+        let share = 2 * (workers as u32 - 1);
+        model.buffers.small += share * model.buffers.small;
+        model.buffers.large += share * model.buffers.large;
+        let harness = Harness::with_workers(model, options, workers).unwrap();
         let mut side = Side {
             harness,
             enabled,
             sent: Sent::default(),
             room: Arc::default(),
             rooms: BTreeMap::new(),
+            workers,
             discovers: false,
         };
         side.harness.set_recording(false);
@@ -96,7 +105,7 @@ impl Side {
 
     /// Takes the frames that left since the last call. Those of the control side, whose order depends on the order of a map,
     /// come first, in an order of their own.
-    fn sent(&self) -> BTreeMap<u32, Vec<Frame>> {
+    fn sent(&self) -> BTreeMap<Queue, Vec<Frame>> {
         let mut sent = std::mem::take(&mut *self.sent.lock().unwrap());
         if self.discovers {
             for frames in sent.values_mut() {
@@ -120,8 +129,11 @@ impl Side {
         let own = Some(index).filter(|&index| self.harness.port_of(index) == index);
         let punt = self.harness.model().interfaces[index as usize].punt.is_some();
         for port in own.into_iter().chain(punt.then(|| self.harness.punt_port(index))) {
-            let (sent, room) = (Arc::clone(&self.sent), Arc::clone(&self.room));
-            self.harness.connect(port, Box::new(Keeping { port, sent, room }));
+            let (sent, room, mut workers) = (&self.sent, &self.room, 0..);
+            self.harness.connect_each(port, || {
+                let queue = (port, workers.next().expect("a worker"));
+                Box::new(Keeping { queue, sent: Arc::clone(sent), room: Arc::clone(room) })
+            });
         }
     }
 
@@ -143,7 +155,8 @@ impl Side {
 
     /// Runs a vector; returns the outcomes, of which there are none unless fates are recorded.
     fn run(&mut self, inputs: &[Input], now: Time) -> (usize, Vec<Outcome>) {
-        self.room.lock().unwrap().clone_from(&self.rooms);
+        let rooms = self.rooms.iter().flat_map(|(port, room)| (0..self.workers).map(|worker| ((*port, worker), *room)));
+        *self.room.lock().unwrap() = rooms.collect();
         self.harness.set_time(now);
         let mut taken = 0;
         for (number, input) in (0..).zip(inputs) {
@@ -204,8 +217,9 @@ fn same<T: PartialEq + Debug>(name: &str, on: &[T], off: &[T]) -> Result<(), Str
 }
 
 impl Pair {
-    pub fn new(model: &Gateway, options: Options, exact_samples: bool) -> Pair {
-        let [on, off] = [FastPath::On, FastPath::Off].map(|enabled| Side::new(model.clone(), enabled, options));
+    pub fn new(model: &Gateway, options: Options, workers: usize, exact_samples: bool) -> Pair {
+        let side = |enabled| Side::new(model.clone(), enabled, options, workers);
+        let [on, off] = [FastPath::On, FastPath::Off].map(side);
         Pair { on, off, exact_samples, latest: Vec::new() }
     }
 
@@ -247,11 +261,11 @@ impl Pair {
     /// Compares the frames that left by each port since the last call.
     fn same_frames(&mut self, inputs: &[Input]) -> Result<(), String> {
         let (on, off) = (self.on.sent(), self.off.sent());
-        let kept = off.iter().flat_map(|(port, frames)| frames.iter().map(|(frame, _)| (*port, frame.clone())));
+        let kept = off.iter().flat_map(|((port, _), frames)| frames.iter().map(|(frame, _)| (*port, frame.clone())));
         self.latest = kept.filter(|(_, frame)| !is_of_link(frame)).collect();
-        let none = Vec::new();
-        for port in on.keys().chain(off.keys()) {
-            let (on, off) = (on.get(port).unwrap_or(&none), off.get(port).unwrap_or(&none));
+        let (none, all) = (Vec::new(), (&on, &off));
+        for queue @ (port, worker) in on.keys().chain(off.keys()) {
+            let (on, off) = (on.get(queue).unwrap_or(&none), off.get(queue).unwrap_or(&none));
             let Some(place) = (0..on.len().max(off.len())).find(|&place| on.get(place) != off.get(place)) else {
                 continue;
             };
@@ -260,8 +274,22 @@ impl Pair {
                     format!("{} {offload:?}\n       {frame:02x?}", text::summary(frame))
                 })
             };
-            let mut message = format!("port {port}: {} and {} frames, and frame {place} differs", on.len(), off.len());
+            let mut message = format!(
+                "port {port}, worker {worker}: {} and {} frames, and frame {place} differs",
+                on.len(),
+                off.len()
+            );
             message.push_str(&format!("\n   on: {}\n  off: {}", line(on.get(place)), line(off.get(place))));
+            let counts = |sent: &BTreeMap<Queue, Vec<Frame>>| {
+                let counts: Vec<String> =
+                    sent.iter().map(|((port, worker), frames)| format!("{port}/{worker}: {}", frames.len())).collect();
+                counts.join(", ")
+            };
+            message.push_str(&format!(
+                "\n  frames by port and worker:\n   on: {}\n  off: {}",
+                counts(all.0),
+                counts(all.1)
+            ));
             for (number, input) in inputs.iter().enumerate() {
                 // Those from which one of the two frames may come.
                 let end = &input.frame[input.frame.len().saturating_sub(8)..];

@@ -4,6 +4,7 @@ mod outcome;
 mod protection;
 mod stepped;
 mod validation;
+mod workers;
 
 pub use crate::engine::answers::Answer;
 pub use outcome::{Filtered, Outcome, Piece, RouteTaken, Secured, Tunnelled, Unlisted, Verdict};

@@ -1,10 +1,10 @@
-//! One worker on the calling thread, without ports: the caller puts packets in and learns what became of each. Replays,
+//! Workers on the calling thread, one unless more are wanted, without ports: the caller puts packets in and learns what became of each. Replays,
 //! `explain` and tests run the very graph of a live gateway this way; only ports, clock and randomness differ.
 
 use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 
 use weir_base::clock::{Clock, ManualClock, Time};
 use weir_base::random::Entropy;
@@ -18,7 +18,6 @@ use crate::compile::{
     AclEdit, AclEdited, AclError, AclMembers, AclSaid, Compiler, Edit, Edited, Map, Names, Offer, Places, PortPlace,
     RoutesChanged, SavError, Settings, StageError, TableFull,
 };
-use crate::graph::counters::WorkerCounters;
 use crate::graph::events;
 use crate::graph::events::Event;
 use crate::graph::record::{Fate, Fragmented, Recorder};
@@ -26,7 +25,7 @@ use crate::graph::sample::{self, Sample};
 use crate::graph::session::{LOG_RING, NatEvent};
 use crate::graph::streams::Stream;
 use crate::graph::trace::Tracer;
-use crate::graph::worker::{Command, Shared, UNASKED, Worker};
+use crate::graph::worker::{Command, UNASKED, Worker};
 use crate::model::{self, InterfaceIndex, InterfaceKind, IpFamily, Origin, Place, SaIndex};
 use crate::neighbor::Known;
 use crate::neighbor::control::{self, Keeper, News, Work};
@@ -37,6 +36,7 @@ use crate::root::{Adjacency, Kind, NONE, Root};
 use crate::stats::{self, Conservation};
 
 use super::outcome::{Filtered, Outcome, Piece, RouteTaken, Secured, Tunnelled, Unlisted, Verdict};
+use super::workers::{Parts, Workers};
 use crate::engine::cleared::Cleared;
 use crate::engine::flows::{self, Compiled, First, FlowFilter, FlowOrder};
 use crate::engine::traced::TraceRow;
@@ -59,6 +59,9 @@ pub enum HarnessError {
     /// No room for packet buffers.
     #[error("no room for packet buffers: {0}")]
     Buffers(#[source] io::Error),
+    /// No descriptors by which workers wake one another.
+    #[error("no descriptors for workers: {0}")]
+    Workers(#[source] io::Error),
     /// A table has no room for the routes.
     #[error(transparent)]
     TableFull(#[from] TableFull),
@@ -66,18 +69,18 @@ pub enum HarnessError {
 
 /// A gateway without ports.
 pub struct Harness {
-    pub(super) worker: Worker,
+    pub(super) workers: Workers,
     pub(super) domain: Domain,
     pub(super) root: Arc<Published<Root>>,
     pub(super) compiler: Compiler,
     pub(super) map: Map,
     pub(super) model: model::Gateway,
     clock: ManualClock,
-    counters: Arc<WorkerCounters>,
     tracer: Arc<Tracer>,
-    events: Option<Consumer<Event>>,
-    samples: Option<Consumer<Sample>>,
-    log: Option<Consumer<NatEvent>>,
+    /// By worker, if the caller reads them.
+    events: Vec<Consumer<Event>>,
+    samples: Vec<Consumer<Sample>>,
+    log: Vec<Consumer<NatEvent>>,
     discovery: Option<Discovery>,
     places: Places,
     entropy: Entropy,
@@ -87,8 +90,6 @@ pub struct Harness {
     cleared: Cleared,
     /// The next vector has frames.
     frames: bool,
-    // Keeps the worker's mailbox open.
-    _commands: mpsc::Sender<Command>,
 }
 
 /// The control side of neighbours, stepped by the caller.
@@ -105,42 +106,48 @@ impl Harness {
     ///
     /// # Errors
     /// When there is no room for buffers or routes.
-    pub fn new(mut model: model::Gateway, options: Options) -> Result<Harness, HarnessError> {
+    pub fn new(model: model::Gateway, options: Options) -> Result<Harness, HarnessError> {
+        Harness::with_workers(model, options, 1)
+    }
+
+    /// As [`Harness::new`], with so many workers, which are stepped in turns. Ports are spread over them, and packets are
+    /// handed over to the worker that owns their flow.
+    ///
+    /// # Errors
+    /// As for [`Harness::new`].
+    pub fn with_workers(mut model: model::Gateway, options: Options, workers: usize) -> Result<Harness, HarnessError> {
         model.ipsec.reserves = false;
         let entropy = Entropy::from_seed(options.seed);
         let domain = Domain::new();
-        let settings = Settings { workers: 1, invent_neighbors: options.invent_neighbors };
+        let settings = Settings { workers, invent_neighbors: options.invent_neighbors };
         let mut compiler = Compiler::new(&domain, settings, model.limits);
         let places = places(&model);
         let (root, map) = compiler.compile(&model, &places)?;
         let root = Arc::new(Published::new(root, &domain));
         let size = PoolSize { small: model.buffers.small as usize, large: model.buffers.large as usize };
         let pool = Pool::new(size).map_err(HarnessError::Buffers)?;
-        let (clock, counters, tracer) = (ManualClock::new(), Arc::new(WorkerCounters::default()), Arc::default());
-        let shared = Shared {
-            root: Arc::clone(&root),
-            tracer: Arc::clone(&tracer),
-            counters: Arc::clone(&counters),
+        let (clock, tracer) = (ManualClock::new(), Arc::<Tracer>::default());
+        let parts = Parts {
+            domain: &domain,
+            root: &root,
+            tracer: &tracer,
+            pool: &pool,
             clock: clock.clone().into(),
-            entropy: entropy.clone(),
+            entropy: &entropy,
         };
-        let reader = domain.reader().expect("a domain that was made just now has free slots");
-        let (commands, mailbox) = mpsc::channel();
-        let mut worker = Worker::new(0, 1, shared, reader, pool.cache(), mailbox, Vec::new(), Vec::new());
-        worker.recorder = Recorder::of_all();
+        let workers = Workers::new(workers, &parts).map_err(HarnessError::Workers)?;
         let mut harness = Harness {
-            worker,
+            workers,
             domain,
             root,
             compiler,
             map,
             model,
             clock,
-            counters,
             tracer,
-            events: None,
-            samples: None,
-            log: None,
+            events: Vec::new(),
+            samples: Vec::new(),
+            log: Vec::new(),
             discovery: None,
             places,
             entropy,
@@ -148,7 +155,6 @@ impl Harness {
             upkeep: Upkeep::default(),
             cleared: Cleared::default(),
             frames: false,
-            _commands: commands,
         };
         harness.limit();
         Ok(harness)
@@ -260,15 +266,15 @@ impl Harness {
     /// Where packets came from that were not valid.
     pub fn invalid_sources(&self) -> stats::InvalidSources {
         let now = self.now();
-        self.root
-            .with(|root| crate::engine::collect::invalid_sources(std::iter::once(&self.counters.spoofed), root, now))
+        let tables = self.workers.counters().map(|own| &own.spoofed);
+        self.root.with(|root| crate::engine::collect::invalid_sources(tables, root, now))
     }
 
     /// Where packets came from that passed although no rule knew their source.
     pub fn unknown_sources(&self) -> stats::InvalidSources {
         let now = self.now();
-        self.root
-            .with(|root| crate::engine::collect::invalid_sources(std::iter::once(&self.counters.unknown), root, now))
+        let tables = self.workers.counters().map(|own| &own.unknown);
+        self.root.with(|root| crate::engine::collect::invalid_sources(tables, root, now))
     }
 
     /// Returns the SAV counters of the interfaces.
@@ -300,14 +306,18 @@ impl Harness {
     pub fn flows(&self, filter: &FlowFilter, order: FlowOrder, most: usize) -> stats::Flows {
         let (now, filter) = (self.now(), Compiled::new(filter, &self.map));
         let mut first = First::new(order, most);
-        let page = |from| Some(self.worker.flows(from, now));
-        flows::each(page, |_, session| {
-            if filter.matches(&session) {
-                first.add(0, session, now)
-            }
-        });
+        for (number, worker) in self.workers.iter().enumerate() {
+            flows::each(
+                |from| Some(worker.flows(from, now)),
+                |_, session| {
+                    if filter.matches(&session) {
+                        first.add(number, session, now)
+                    }
+                },
+            );
+        }
         let at = (&self.model, &self.compiler);
-        let counted = crate::engine::report::sessions_counted(std::iter::once(&self.counters.sessions));
+        let counted = crate::engine::report::sessions_counted(self.workers.counters().map(|own| &own.sessions));
         let counted = (counted, self.fast_path());
         self.root.with(|root| first.rows((at.0, at.1, root), &self.model.flow_table, counted, now))
     }
@@ -368,25 +378,30 @@ impl Harness {
         let filter = FlowFilter { translations: true, ..filter.clone() };
         let (now, filter) = (self.now(), Compiled::new(&filter, &self.map));
         let mut first = First::new(FlowOrder::Age, most);
-        flows::each(
-            |from| Some(self.worker.flows(from, now)),
-            |_, session| {
-                if filter.matches(&session) {
-                    first.add(0, session, now);
-                }
-            },
-        );
+        for (number, worker) in self.workers.iter().enumerate() {
+            flows::each(
+                |from| Some(worker.flows(from, now)),
+                |_, session| {
+                    if filter.matches(&session) {
+                        first.add(number, session, now)
+                    }
+                },
+            );
+        }
         first
     }
 
     /// Ends the sessions that a filter matches; gives how many.
     pub fn clear_flows(&mut self, filter: &FlowFilter) -> usize {
         let (now, filter) = (self.now(), Compiled::new(filter, &self.map));
-        let (mut from, mut count) = (Some(0), 0);
-        while let Some(at) = from {
-            let page = self.worker.flows(at, now);
-            count += self.worker.end_flows(&flows::ended(&page, &filter));
-            from = page.next;
+        let mut count = 0;
+        for worker in self.workers.iter_mut() {
+            let mut from = Some(0);
+            while let Some(at) = from {
+                let page = worker.flows(at, now);
+                count += worker.end_flows(&flows::ended(&page, &filter));
+                from = page.next;
+            }
         }
         count
     }
@@ -398,7 +413,12 @@ impl Harness {
 
     /// Gives the port of an interface (the model's index) a transmitter. Packets to ports without one are dropped.
     pub fn connect(&mut self, interface: u32, transmitter: Box<dyn Transmitter>) {
-        self.worker.handle(Command::Transmit(interface, transmitter));
+        self.workers.first().handle(Command::Transmit(interface, transmitter));
+    }
+
+    /// As [`Harness::connect`], a transmitter for each worker.
+    pub fn connect_each(&mut self, interface: u32, mut transmitter: impl FnMut() -> Box<dyn Transmitter>) {
+        self.workers.iter_mut().for_each(|worker| worker.handle(Command::Transmit(interface, transmitter())));
     }
 
     /// The number, as [`Harness::connect`] and [`Harness::inject`] take it, of the port that is an interface's punt device.
@@ -409,23 +429,29 @@ impl Harness {
     /// Lets the caller resolve neighbours from now on: packets are held until it answers ([`Harness::events`]) instead
     /// of being refused at once.
     pub fn listen(&mut self) {
-        let (producer, events) = ring(events::RING);
-        self.worker.events.connect(producer, None);
-        self.events = Some(events);
+        let connect = |worker: &mut Worker| {
+            let (producer, events) = ring(events::RING);
+            worker.events.connect(producer, None);
+            events
+        };
+        self.events = self.workers.iter_mut().map(connect).collect();
         self.limit();
     }
 
     /// Logs translations from now on, for the caller ([`Harness::nat_events`]).
     pub fn log_translations(&mut self) {
-        let (producer, events) = ring(LOG_RING);
-        self.worker.sessions.log.connect(producer, None, Arc::default());
-        self.log = Some(events);
+        let connect = |worker: &mut Worker| {
+            let (producer, events) = ring(LOG_RING);
+            worker.sessions.log.connect(producer, None, Arc::default());
+            events
+        };
+        self.log = self.workers.iter_mut().map(connect).collect();
     }
 
     /// The events of translations since the last call.
     pub fn nat_events(&mut self) -> Vec<NatEvent> {
         let mut taken = Vec::new();
-        if let Some(events) = &mut self.log {
+        for events in &mut self.log {
             events.pop(LOG_RING, |event| taken.push(event));
         }
         taken
@@ -433,15 +459,18 @@ impl Harness {
 
     /// Takes samples from now on, for the caller ([`Harness::samples`]).
     pub fn take_samples(&mut self) {
-        let (producer, samples) = ring(sample::RING);
-        self.worker.samples.connect(producer, None);
-        self.samples = Some(samples);
+        let connect = |worker: &mut Worker| {
+            let (producer, samples) = ring(sample::RING);
+            worker.samples.connect(producer, None);
+            samples
+        };
+        self.samples = self.workers.iter_mut().map(connect).collect();
     }
 
     /// The samples that were taken since the last call, if any are; the oldest thousand, if there were more.
     pub fn samples(&mut self) -> Vec<Sample> {
         let mut taken = Vec::new();
-        if let Some(samples) = &mut self.samples {
+        for samples in &mut self.samples {
             samples.pop(sample::RING, |sample| taken.push(sample));
         }
         taken
@@ -539,7 +568,7 @@ impl Harness {
     pub fn tend_sas(&mut self) -> Vec<News> {
         let now = self.now();
         let due = self.root.with(|root| self.upkeep.step(now, &root.ipsec));
-        self.worker.handle(Command::Make(due.packets));
+        self.workers.first().handle(Command::Make(due.packets));
         due.news
     }
 
@@ -551,7 +580,7 @@ impl Harness {
             self.root.publish(root);
         }
         for (interface, frame) in work.frames.drain(..) {
-            self.worker.handle(Command::Send(interface, frame));
+            self.workers.first().handle(Command::Send(interface, frame));
         }
         if let Some(discovery) = &mut self.discovery {
             discovery.news.append(&mut work.news);
@@ -570,21 +599,28 @@ impl Harness {
 
     fn limit(&mut self) {
         let mut neighbors = self.model.neighbor_discovery;
-        if self.events.is_none() {
+        if self.events.is_empty() {
             neighbors.hold = 0;
         }
-        self.worker.handle(Command::Limit(self.model.icmp, neighbors));
+        let icmp = self.model.icmp;
+        self.workers.iter_mut().for_each(|worker| worker.handle(Command::Limit(icmp, neighbors)));
     }
 
     /// Records the fates of packets, or not: a packet whose fate is recorded walks, and takes no learned decision. Without
     /// records, [`Harness::run`] gives no outcomes.
     pub fn set_recording(&mut self, on: bool) {
-        self.worker.recorder = if on { Recorder::of_all() } else { Recorder::default() };
+        let recorder = || if on { Recorder::of_all() } else { Recorder::default() };
+        self.workers.iter_mut().for_each(|worker| worker.recorder = recorder());
     }
 
     /// Returns the counters of learned decisions.
     pub fn fast_path(&self) -> stats::FastPath {
-        crate::engine::report::fast_path(std::iter::once(&self.counters.flows))
+        crate::engine::report::fast_path(self.workers.counters().map(|own| &own.flows))
+    }
+
+    /// Packets that went from one worker to another.
+    pub fn handed(&self) -> u64 {
+        self.workers.counters().map(|own| own.handed_out.value()).sum()
     }
 
     /// Moves the clock on. It never goes back.
@@ -595,7 +631,7 @@ impl Harness {
     /// Whether the worker has work without packets: sessions to visit, held packets whose time is over.
     pub fn is_due(&mut self) -> bool {
         let now = self.now();
-        self.worker.is_due(now)
+        self.workers.iter_mut().any(|worker| worker.is_due(now))
     }
 
     /// Adds a frame to the next vector, as received by the port of an interface (the model's index). False when the
@@ -614,17 +650,22 @@ impl Harness {
         ordinal: u32,
     ) -> bool {
         if frame.len() > MAX_FRAME {
-            self.counters.received.add(1);
-            self.counters.drops[Reason::FrameTooLong as usize].add(1);
-            self.worker.recorder.add_unseen(ordinal, Fate::Dropped { reason: Reason::FrameTooLong, created: false });
+            let Some(counters) = self.workers.counters().next() else { return false };
+            counters.received.add(1);
+            counters.drops[Reason::FrameTooLong as usize].add(1);
+            self.workers
+                .first()
+                .recorder
+                .add_unseen(ordinal, Fate::Dropped { reason: Reason::FrameTooLong, created: false });
             return true;
         }
-        let Some(mut packet) = self.worker.packet(frame) else { return false };
+        let worker = self.workers.of_port(interface);
+        let Some(mut packet) = worker.packet(frame) else { return false };
         packet.set_time(time);
         packet.set_ordinal(ordinal);
         packet.set_offload(offload);
         self.frames = true;
-        self.worker.inject(interface, packet).is_ok()
+        worker.inject(interface, packet).is_ok()
     }
 
     /// Adds a packet without a link-layer header to the next vector, as if it had been taken out of a tunnel of an interface
@@ -633,9 +674,9 @@ impl Harness {
         if self.frames {
             return false;
         }
-        let Some(mut packet) = self.worker.packet(packet) else { return false };
+        let Some(mut packet) = self.workers.first().packet(packet) else { return false };
         packet.set_ordinal(ordinal);
-        let added = self.worker.inject_decapsulated(interface, nesting, packet).is_ok();
+        let added = self.workers.first().inject_decapsulated(interface, nesting, packet).is_ok();
         self.decapsulated += usize::from(added);
         added
     }
@@ -647,9 +688,9 @@ impl Harness {
             return false;
         }
         let Some(&number) = self.map.sas.get(sa.0 as usize) else { return false };
-        let Some(mut packet) = self.worker.packet(packet) else { return false };
+        let Some(mut packet) = self.workers.first().packet(packet) else { return false };
         packet.set_ordinal(ordinal);
-        let added = self.worker.inject_protected(interface, number, packet).is_ok();
+        let added = self.workers.first().inject_protected(interface, number, packet).is_ok();
         self.decapsulated += usize::from(added);
         added
     }
@@ -657,10 +698,11 @@ impl Harness {
     /// Runs the graph over what was injected and returns what became of it, by ascending number.
     pub fn run(&mut self) -> Vec<Outcome> {
         self.frames = false;
-        self.worker.run_injected(std::mem::take(&mut self.decapsulated));
+        self.workers.run(std::mem::take(&mut self.decapsulated));
         let mut outcomes: Vec<Outcome> = Vec::new();
         let mut index: HashMap<u32, usize> = HashMap::new();
-        let fates = self.worker.recorder.take().filter(|(ordinal, _)| *ordinal != UNASKED);
+        let fates = self.workers.iter_mut().flat_map(|worker| worker.recorder.take());
+        let fates: Vec<(u32, Fate)> = fates.filter(|(ordinal, _)| *ordinal != UNASKED).collect();
         for (ordinal, fate) in fates {
             let place = *index.entry(ordinal).or_insert_with(|| {
                 outcomes.push(Outcome {
@@ -841,12 +883,12 @@ impl Harness {
 
     /// Packets that a node was given.
     pub fn visits(&self, node: Node) -> u64 {
-        self.counters.nodes[node as usize].packets.value()
+        self.workers.counters().map(|own| own.nodes[node as usize].packets.value()).sum()
     }
 
     /// How often a reason dropped a packet.
     pub fn drops(&self, reason: Reason) -> u64 {
-        self.counters.drops[reason as usize].value()
+        self.workers.counters().map(|own| own.drops[reason as usize].value()).sum()
     }
 
     /// Returns the counters of an interface of the model.
@@ -860,14 +902,14 @@ impl Harness {
 
     /// Where all packets went.
     pub fn conservation(&self) -> Conservation {
-        crate::engine::collect::conservation(std::iter::once(&*self.counters))
+        crate::engine::collect::conservation(self.workers.counters())
     }
 
     /// Returns the worker's neighbour events since the last call, if the caller resolves neighbours: the oldest few
     /// thousand, if there were more.
     pub fn events(&mut self) -> Vec<Event> {
         let mut told = Vec::new();
-        if let Some(events) = &mut self.events {
+        for events in &mut self.events {
             events.pop(events::RING, |event| told.push(event));
         }
         told
@@ -875,7 +917,7 @@ impl Harness {
 
     /// Pushes out what transmitters have buffered.
     pub fn flush(&mut self) {
-        self.worker.flush();
+        self.workers.iter_mut().for_each(Worker::flush);
     }
 }
 

@@ -62,11 +62,11 @@ impl Harness {
     /// validated, in order of validation. The numbers of injected packets have to be consecutive. The buffer of results
     /// is cleared first. Returns the packets that were dropped without validation, by reason.
     pub fn run_validated(&mut self, told: &mut Vec<Validated>) -> Unvalidated {
-        self.worker.run_injected(0);
+        self.workers.run(0);
         told.clear();
         let mut unvalidated = Unvalidated::default();
         let mut places = [u16::MAX; VECTOR];
-        for (ordinal, fate) in self.worker.recorder.take() {
+        for (ordinal, fate) in self.workers.iter_mut().flat_map(|worker| worker.recorder.take()) {
             if ordinal == UNASKED {
                 continue;
             }

@@ -99,6 +99,8 @@ fn to_host(context: &mut Context<'_>, packet: &mut Packet, place: u8, checked: b
     stage.resumes(packet);
     let node = match stage::entry(context.root, context.notes, packet) {
         Node::Ip4Lookup | Node::Ip6Lookup => Node::Punt,
+        // It takes no learned decision: whether flows are learned does not change its worker.
+        Node::Ip4Flow | Node::Ip6Flow if !stage::is_checked(context.root, packet) => Node::Punt,
         _ if context.peers.len() > 1 => Node::Handover,
         policy => policy,
     };

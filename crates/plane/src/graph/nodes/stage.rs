@@ -138,6 +138,13 @@ pub(super) fn first(root: &Root, interface: &Interface, v4: bool) -> Node {
     node(Some(interface), Stage::Sav, v4)
 }
 
+/// Whether a policy checks a packet, or a session may have it.
+pub(super) fn is_checked(root: &Root, packet: &Packet) -> bool {
+    let (interface, v4) = (root.interfaces.get(packet.interface() as usize), packet.flags().contains(ParseFlags::IP4));
+    let first = node(interface, Stage::of(packet), v4);
+    root.acl.reflects_anywhere() || !matches!(first, Node::Ip4Lookup | Node::Ip6Lookup)
+}
+
 /// The first node of a parsed packet, or the node at which it goes on after it was held.
 #[inline]
 pub(crate) fn entry(root: &Root, notes: &mut Notes, packet: &Packet) -> Node {
