@@ -95,9 +95,13 @@ pub enum Error {
     },
     /// Packets of a window went elsewhere than the version has them go.
     #[error(
-        "of {expected} packets, {received} came, {passed} passed {node}, {transmitted} left and {dropped} were dropped"
+        "{version}, after {before} packets: of {expected} packets, {received} came, {passed} passed {node}, {transmitted} left and {dropped} were dropped"
     )]
     Packets {
+        /// The version of the gateway.
+        version: String,
+        /// Packets of its turn before the window.
+        before: u64,
         /// Packets of the window.
         expected: u64,
         /// Packets that came.
@@ -111,6 +115,29 @@ pub enum Error {
         /// Packets that were dropped.
         dropped: u64,
     },
+    /// Packets do not take decisions as they should.
+    #[error("of packets of {flows} flows, {found:.1} % take a decision instead of {wanted:.1} %")]
+    Hits {
+        /// Flows that are learned.
+        flows: u32,
+        /// Percent that should.
+        wanted: f64,
+        /// Percent that do.
+        found: f64,
+    },
+    /// First packets do not open a session each.
+    #[error("{case}: {packets} first packets opened {opened} sessions")]
+    Opened {
+        /// The case.
+        case: &'static str,
+        /// Packets.
+        packets: usize,
+        /// Sessions.
+        opened: usize,
+    },
+    /// Packets took decisions from before a change.
+    #[error("{0} packets took a decision that a change had ended")]
+    Unchanged(usize),
     /// The running gateway did something else with packets than was expected.
     #[error("the running gateway {0}")]
     Running(String),

@@ -333,7 +333,17 @@ fn opening(v4: bool, translations: u32) -> Result<Opening, Error> {
         let ends = bench.conservation();
         let node = Node::Ip4NatOut.name();
         let (transmitted, dropped) = (ends.transmitted, ends.dropped);
-        return Err(Error::Packets { expected, received: ends.received, node, passed, transmitted, dropped });
+        let (version, before) = ("first packets".to_owned(), 0);
+        return Err(Error::Packets {
+            version,
+            before,
+            expected,
+            received: ends.received,
+            node,
+            passed,
+            transmitted,
+            dropped,
+        });
     }
     steps.sort_by(f64::total_cmp);
     let step = steps[(steps.len() * 999 / 1000).min(steps.len() - 1)];

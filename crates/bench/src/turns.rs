@@ -14,6 +14,9 @@ use crate::report::figure::Figure;
 /// Rounds of a window, a vector each: half a millisecond or so.
 pub(crate) const WINDOW: usize = 64;
 
+/// The state of a version has to hold after so many times the packets that have to go where they should.
+const PASSES: usize = 6;
+
 /// Nodes of policies: all packets pass such a node, or none.
 const POLICIES: [Node; 14] = [
     Node::Ip4Sav,
@@ -40,6 +43,7 @@ pub(crate) enum Outcome {
 }
 
 struct Version {
+    name: String,
     root: Root,
     /// The nodes of policies that all packets pass.
     passes: Vec<Node>,
@@ -62,37 +66,58 @@ impl Run {
 
     /// Adds a version, whose packets pass these nodes of policies and come to this end.
     pub(crate) fn add(&mut self, model: &Gateway, passes: &[Node], outcome: Outcome) -> Result<(), Error> {
-        self.add_version(model, passes, outcome, None)
+        let name = format!("version {}", self.versions.len() + 1);
+        self.add_version(&name, model, passes, outcome, None)
     }
 
-    /// As [`Run::add`]. The version is put into force again after so many rounds, so that nothing that was learned holds.
+    /// As [`Run::add`], with a name for errors. The version is put into force again after so many rounds, so that nothing that
+    /// was learned holds.
     pub(crate) fn add_version(
         &mut self,
+        name: &str,
         model: &Gateway,
         passes: &[Node],
         outcome: Outcome,
         changes: Option<usize>,
     ) -> Result<(), Error> {
         let root = self.bench.compile(model)?;
-        self.versions.push(Version { root, passes: passes.to_vec(), outcome, changes });
+        self.versions.push(Version { name: name.to_owned(), root, passes: passes.to_vec(), outcome, changes });
         Ok(())
     }
 
-    /// Gives each version its turns, of so many windows. A turn begins with `packets` packets that are not counted: they
-    /// bring the caches into the state that they keep.
+    /// Gives each version its turns, of so many windows. A turn begins with packets that are not counted: they bring tables and
+    /// caches into the state that they keep. It holds once `packets` packets in a row went where they should.
+    ///
+    /// # Errors
+    /// If the state does not hold after [`PASSES`] times as many packets, or packets of a window go elsewhere.
     pub(crate) fn turns(&mut self, turns: usize, windows: usize, packets: usize) -> Result<Vec<Samples>, Error> {
         let mut samples: Vec<Samples> = self.versions.iter().map(|_| Samples::default()).collect();
         for _ in 0..turns {
             for (version, samples) in self.versions.iter().zip(&mut samples) {
                 self.bench.enforce(&version.root);
-                self.bench.window(packets.div_ceil(VECTOR));
+                let settled = settle(&mut self.bench, version, packets)?;
                 let windows: Result<Vec<Turn>, Error> =
-                    (0..windows).map(|_| window(&mut self.bench, version)).collect();
+                    (0..windows).map(|done| window(&mut self.bench, version, settled + done)).collect();
                 samples.add(&windows?);
             }
         }
         Ok(samples)
     }
+}
+
+/// Runs windows until so many packets in a row went where they should. Returns how many windows ran.
+fn settle(bench: &mut Bench, version: &Version, packets: usize) -> Result<usize, Error> {
+    let needed = packets.div_ceil(WINDOW * VECTOR);
+    let (mut right, mut warm) = (0, 0);
+    while right < needed {
+        match window(bench, version, warm) {
+            Ok(_) => right += 1,
+            Err(error) if warm >= PASSES * needed => return Err(error),
+            Err(_) => right = 0,
+        }
+        warm += 1;
+    }
+    Ok(warm)
 }
 
 /// Runs a window; returns what every node did.
@@ -117,8 +142,8 @@ fn rounds(bench: &mut Bench, version: &Version) -> Vec<NodeWindow> {
     all
 }
 
-/// Returns ticks per packet of a window.
-fn window(bench: &mut Bench, version: &Version) -> Result<Turn, Error> {
+/// Returns ticks per packet of a window, before which so many windows of its turn ran.
+fn window(bench: &mut Bench, version: &Version, warm: usize) -> Result<Turn, Error> {
     let before = bench.conservation();
     let start = tsc::ticks();
     let nodes = rounds(bench, version);
@@ -140,7 +165,8 @@ fn window(bench: &mut Bench, version: &Version) -> Result<Turn, Error> {
     if received != expected || (transmitted, dropped) != ends || wrong.is_some() || after.imbalance() != 0 {
         let node = wrong.or(version.passes.first().copied());
         let (node, passed) = node.map_or(("", 0), |node| (node.name(), of(node)));
-        return Err(Error::Packets { expected, received, node, passed, transmitted, dropped });
+        let (version, before) = (version.name.clone(), (warm * WINDOW * VECTOR) as u64);
+        return Err(Error::Packets { version, before, expected, received, node, passed, transmitted, dropped });
     }
     let ran = || nodes.iter().filter(|window| window.packets > 0 && window.node != Node::Rx);
     let graph: u64 = ran().map(|window| window.ticks).sum();

@@ -12,12 +12,22 @@ use weir_table::classify::Rule;
 
 use crate::compile::boxes::boxes;
 use crate::compile::{Compiler, Map};
-use crate::graph::flow::Unlearned;
+use crate::graph::flow::{Kept, Unlearned};
 use crate::graph::session::{AnySession, Ended, Page, Session, SessionRef, Way};
 use crate::model::{self, AclRule, FlowTable, Gateway};
 use crate::root::Root;
 use crate::root::family::Family;
 use crate::stats::{FastPath, FlowRow, FlowRule, Flows, SessionsCounted};
+
+/// Returns the octets of memory that so many learned decisions take at least: those of IPv4.
+pub fn least_octets_of_decisions(flows: u32) -> u64 {
+    u64::from(flows) * (size_of::<Kept>() + size_of::<<u32 as Family>::FlowKey>()) as u64
+}
+
+/// Returns the octets of memory that so many sessions take at least: those of IPv4.
+pub fn least_octets_of_sessions(sessions: u32) -> u64 {
+    u64::from(sessions) * size_of::<Session<u32>>() as u64
+}
 
 /// The order of sessions in a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

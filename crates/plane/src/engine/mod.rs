@@ -36,7 +36,7 @@ mod workers;
 pub use answers::{Answer, answers};
 pub use counted::Clear;
 pub use error::{EngineError, UnknownNode};
-pub use flows::{FlowFilter, FlowOrder, endpoint};
+pub use flows::{FlowFilter, FlowOrder, endpoint, least_octets_of_decisions, least_octets_of_sessions};
 pub use policies::sa_name;
 pub use reload::LostEdit;
 pub use report::Reloaded;

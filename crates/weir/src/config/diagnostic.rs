@@ -150,6 +150,8 @@ codes! {
     CoreCount = "core-count",
     /// Warning: a core that this machine does not have.
     UnknownCore = "unknown-core",
+    /// Tables of flows that this machine has no memory for.
+    BeyondMemory = "beyond-memory",
     /// Too few buffers for the workers and queues.
     TooFewBuffers = "too-few-buffers",
     /// More objects than `[limits]` allows, or than weir can hold.

@@ -7,6 +7,7 @@ mod files;
 mod interfaces;
 mod ipsec;
 mod known;
+mod memory;
 mod neighbors;
 mod resolver;
 mod routes;
@@ -83,6 +84,7 @@ pub(super) fn resolve(
     let workers = resolver.workers();
     let buffers = resolver.buffers(&workers);
     resolver.files(files);
+    resolver.beyond_memory(files);
     if !resolver.diagnostics.iter().any(|found| found.severity == Severity::Error) {
         resolver.absent_cores(files);
     }

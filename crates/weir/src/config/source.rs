@@ -155,6 +155,9 @@ pub(super) trait Files {
 
     /// The CPUs of this machine that are online, if that is known.
     fn cpus(&self) -> Option<HashSet<u16>>;
+
+    /// The octets of memory of this machine, if that is known.
+    fn memory(&self) -> Option<u64>;
 }
 
 /// Why a file was not read.
@@ -195,6 +198,16 @@ impl Files for Disk {
     fn cpus(&self) -> Option<HashSet<u16>> {
         cpus(&std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?)
     }
+
+    fn memory(&self) -> Option<u64> {
+        memory(&std::fs::read_to_string("/proc/meminfo").ok()?)
+    }
+}
+
+/// Reads the octets of memory that `/proc/meminfo` names.
+fn memory(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// Reads a list of CPUs as the kernel writes it: `0-3,8`.
@@ -230,11 +243,21 @@ impl Files for NoFiles {
     fn cpus(&self) -> Option<HashSet<u16>> {
         None
     }
+
+    fn memory(&self) -> Option<u64> {
+        None
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_is_read_as_the_kernel_writes_it() {
+        assert_eq!(memory("MemTotal:         512 kB\nMemFree: 1 kB\n"), Some(512 << 10));
+        assert_eq!((memory("MemFree: 1 kB\n"), memory("MemTotal: x kB")), (None, None));
+    }
 
     #[test]
     fn lists_of_cpus_are_read_as_the_kernel_writes_them() {

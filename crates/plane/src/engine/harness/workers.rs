@@ -82,7 +82,7 @@ impl Workers {
         std::iter::once(&mut self.first).chain(&mut self.others)
     }
 
-    /// The worker whose receive queues take what is told from outside.
+    /// The worker that gets packets of no port, and commands of the control side.
     pub(super) fn first(&mut self) -> &mut Worker {
         &mut self.first
     }

@@ -28,6 +28,9 @@ pub(in super::super) struct Settings {
     pub(in super::super) limits: Limits,
     pub(in super::super) neighbor_discovery: NeighborDiscovery,
     pub(in super::super) flow_table: FlowTable,
+    /// Where its bounds are set, if they are.
+    pub(in super::super) flows_span: Option<Span>,
+    pub(in super::super) sessions_span: Option<Span>,
     /// The interfaces whose flows are learned; `None`: all.
     pub(in super::super) flow_interfaces: Option<Vec<At<String>>>,
     pub(in super::super) service: Service,
@@ -292,6 +295,8 @@ impl Settings {
         ];
         const ON_CHANGE: &[(&str, bool)] = &[("recheck", true), ("keep", false)];
         let Some(table) = self.open(reader, root, "flow-table", "`[flow-table]`", KEYS) else { return };
+        let span = |key: &str| table.get(key).map(|value| reader.span(value.span()));
+        (self.flows_span, self.sessions_span) = (span("flows"), span("sessions"));
         let found = &mut self.flow_table;
         if let Some(sessions) =
             table.get("sessions").and_then(|value| reader.u32(value, "the number of sessions", 1..=MOST_SESSIONS))
