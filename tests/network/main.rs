@@ -32,6 +32,7 @@ mod links;
 mod mtu;
 mod nat;
 mod nat_hosts;
+mod nat_kernel;
 mod ping;
 mod reload;
 mod sav;
