@@ -8,6 +8,7 @@
 //! | `WEIR_TEST_UNPRIVILEGED=1` | without root, say that nothing was run instead of failing |
 //! | `WEIR_TEST_ALL_SIZES=1` | echo requests of every size from 0 to 65,507 octets, not of some |
 //! | `WEIR_TEST_DOWNLOAD=MB` | the size of the file in megabytes, 1000 unless given |
+//! | `WEIR_TEST_DOWNLOADS=N` | so many downloads through NAT beside a flood, 2,000 unless given |
 //! | `WEIR_TEST_BUSY=N` | so many rules in the test of long operations, and twice as many routes; 60,000 unless given |
 //! | `WEIR_TEST_CHANGES=SECONDS` | the time under changes of everything, 10 seconds unless given |
 //! | `WEIR_TEST_TABLE=FILE` | IPv4 prefixes, one a line, for the test of full tables; 100,000 made ones unless given |
@@ -32,6 +33,8 @@ mod lab;
 mod links;
 mod mtu;
 mod nat;
+mod nat_hosts;
+mod nat_kernel;
 mod ping;
 mod reload;
 mod routes;

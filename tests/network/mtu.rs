@@ -12,7 +12,7 @@ const TOO_BIG: &str = "(icmp and icmp[0] = 3 and icmp[1] = 4) or (icmp6 and ip6[
 ///
 /// Checks path MTU discovery. `far` is the host and its addresses behind the small link; `teller` are the addresses
 /// that report it.
-fn discover(left: &Space, far: (&Space, [&str; 2]), teller: [&str; 2]) {
+pub(crate) fn discover(left: &Space, far: (&Space, [&str; 2]), teller: [&str; 2]) {
     for offload in ["on", "off"] {
         left.run("ethtool", &["-K", "e0", "tso", offload, "gso", offload]);
         for (address, teller) in far.1.into_iter().zip(teller) {
@@ -46,27 +46,20 @@ fn told(frame: &[u8]) -> (String, u32) {
     }
 }
 
-#[test]
-fn our_own_small_link() {
-    let Some(mut lab) = Lab::open() else { return };
-    let line = Line::new(&mut lab, LineOptions::default());
-    // The hosts' devices have an MTU of 1,500 octets, so that neither announces a small segment size; the gateway's
-    // device has a smaller one.
-    let config = line.config().replacen("mtu = 1500", "mtu = 9999", 1);
-    let config = config.replacen("mtu = 1500", &format!("mtu = {SMALL}"), 1).replacen("mtu = 9999", "mtu = 1500", 1);
-    let weir = Weir::start(&line.gate, &config);
-    discover(&line.left, (&line.right, ["10.2.0.2", "2001:db8:2::2"]), ["10.1.0.1", "2001:db8:1::1"]);
-    // What may be fragmented is, in IPv4; the other direction has no small link.
-    ping(&line.left, &["-M", "dont", "-s", "4000", "10.2.0.2"]);
-    transfer(&line.right, &line.left, "10.1.0.2:5002".parse().expect("an address"), 5_000_000);
-    assert!(weir.drops()["mtu-exceeded"] >= 4);
-    weir.end();
-}
+/// Routes of the gateway to the far host of [`behind`].
+pub(crate) const ROUTES: &str = r#"
+[[route]]
+prefix = "10.4.0.0/24"
+via = { address = "10.2.0.2" }
 
-#[test]
-fn a_small_link_behind_the_next_router() {
-    let Some(mut lab) = Lab::open() else { return };
-    let line = Line::new(&mut lab, LineOptions::default());
+[[route]]
+prefix = "2001:db8:4::/64"
+via = { address = "2001:db8:2::2" }
+"#;
+
+/// Adds a small link behind the host on the right, and a far host behind that. Returns the router between and the far host, which
+/// has 10.4.0.2 and 2001:db8:4::2.
+pub(crate) fn behind(lab: &mut Lab, line: &Line) -> (Space, Space) {
     // left ── weir ── right ── (1300) ── beyond ── far
     let (beyond, far) = (lab.space("beyond"), lab.space("far"));
     lab.link((&line.right, "small"), (&beyond, "small"), SMALL);
@@ -93,16 +86,32 @@ fn a_small_link_behind_the_next_router() {
     ] {
         space.ip(&format!("route add {prefix} via {via}"));
     }
-    let config = line.config()
-        + r#"
-[[route]]
-prefix = "10.4.0.0/24"
-via = { address = "10.2.0.2" }
+    (beyond, far)
+}
 
-[[route]]
-prefix = "2001:db8:4::/64"
-via = { address = "2001:db8:2::2" }
-"#;
+#[test]
+fn our_own_small_link() {
+    let Some(mut lab) = Lab::open() else { return };
+    let line = Line::new(&mut lab, LineOptions::default());
+    // The hosts' devices have an MTU of 1,500 octets, so that neither announces a small segment size; the gateway's
+    // device has a smaller one.
+    let config = line.config().replacen("mtu = 1500", "mtu = 9999", 1);
+    let config = config.replacen("mtu = 1500", &format!("mtu = {SMALL}"), 1).replacen("mtu = 9999", "mtu = 1500", 1);
+    let weir = Weir::start(&line.gate, &config);
+    discover(&line.left, (&line.right, ["10.2.0.2", "2001:db8:2::2"]), ["10.1.0.1", "2001:db8:1::1"]);
+    // What may be fragmented is, in IPv4; the other direction has no small link.
+    ping(&line.left, &["-M", "dont", "-s", "4000", "10.2.0.2"]);
+    transfer(&line.right, &line.left, "10.1.0.2:5002".parse().expect("an address"), 5_000_000);
+    assert!(weir.drops()["mtu-exceeded"] >= 4);
+    weir.end();
+}
+
+#[test]
+fn a_small_link_behind_the_next_router() {
+    let Some(mut lab) = Lab::open() else { return };
+    let line = Line::new(&mut lab, LineOptions::default());
+    let (_beyond, far) = behind(&mut lab, &line);
+    let config = line.config() + ROUTES;
     let weir = Weir::start(&line.gate, &config);
     echo(&line.left, "10.4.0.2", [56]);
     echo(&line.left, "2001:db8:4::2", [56]);

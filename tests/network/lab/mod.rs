@@ -27,7 +27,7 @@ pub(crate) use tcp::transfer;
 pub(crate) use weir::Weir;
 
 /// The programs that tests run, and the Debian packages that they are in.
-const TOOLS: [(&str, &str); 9] = [
+const TOOLS: [(&str, &str); 10] = [
     ("ip", "iproute2"),
     ("ping", "iputils-ping"),
     ("traceroute", "traceroute"),
@@ -37,6 +37,7 @@ const TOOLS: [(&str, &str); 9] = [
     ("ethtool", "ethtool"),
     ("tcpdump", "tcpdump"),
     ("sysctl", "procps"),
+    ("nft", "nftables"),
 ];
 
 /// A test's share of the machine: all of it, while it is open.

@@ -106,7 +106,7 @@ pub(crate) struct Session<K: Family> {
     pub(crate) rules: [Option<OpenedBy>; 2],
 }
 
-/// The learned decision about packets of a direction.
+/// The learned decision about packets of a direction, and their translation.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct Learned<K: Family> {

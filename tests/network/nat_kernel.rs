@@ -1,0 +1,184 @@
+//! The kernel's own translation (nftables and conntrack) as a reference implementation: the same rules, the same hosts, the same
+//! questions, and the answers have to be the same.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::Stdio;
+use std::time::Duration;
+
+use crate::lab::{Lab, Line, LineOptions, Space, Weir};
+
+/// The hosts' addresses and those of the gateway's right interface, by family.
+const LEFT: [&str; 2] = ["10.1.0.2", "2001:db8:1::2"];
+const SECOND: [&str; 2] = ["10.1.0.3", "2001:db8:1::3"];
+const RIGHT: [&str; 2] = ["10.2.0.2", "2001:db8:2::2"];
+const OTHER: [&str; 2] = ["10.2.0.3", "2001:db8:2::3"];
+const OUTSIDE: [&str; 2] = ["10.2.0.1", "2001:db8:2::1"];
+
+/// The rules of weir: as the kernel does it, ports stay if they are free.
+const RULES: &str = r#"
+[nat.edge]
+rules = [
+  "destination tcp from any to interface port 8080 as 10.1.0.2 port 80",
+  "destination tcp from any to interface port 8080 as 2001:db8:1::2 port 80",
+  "source ip from any to any as interface preserve",
+]
+"#;
+
+/// The same for the kernel.
+const NFT: &str = r#"
+table ip nat {
+  chain pre {
+    type nat hook prerouting priority -100;
+    ip daddr 10.2.0.1 tcp dport 8080 dnat to 10.1.0.2:80
+  }
+  chain post {
+    type nat hook postrouting priority 100;
+    oifname "right" masquerade
+  }
+}
+table ip6 nat {
+  chain pre {
+    type nat hook prerouting priority -100;
+    ip6 daddr 2001:db8:2::1 tcp dport 8080 dnat to [2001:db8:1::2]:80
+  }
+  chain post {
+    type nat hook postrouting priority 100;
+    oifname "right" masquerade
+  }
+}
+"#;
+
+fn at(address: &str, port: u16) -> SocketAddr {
+    SocketAddr::new(address.parse::<IpAddr>().expect("an address"), port)
+}
+
+/// Binds a socket of a host that waits for so long.
+fn socket(space: &Space, on: SocketAddr, patience: u64) -> UdpSocket {
+    let own = space.enter(|| UdpSocket::bind(on).expect("the port is free"));
+    own.set_read_timeout(Some(Duration::from_millis(patience))).expect("a socket has a timeout");
+    own
+}
+
+/// Receives a datagram, and returns its source and length; what else came of it, in words.
+fn received(socket: &UdpSocket) -> Result<(SocketAddr, usize), String> {
+    let mut octets = vec![0; 65_536];
+    socket.recv_from(&mut octets).map(|(length, from)| (from, length)).map_err(|error| words(&error))
+}
+
+fn words(error: &std::io::Error) -> String {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => "nothing".to_owned(),
+        ErrorKind::ConnectionRefused => "refused".to_owned(),
+        kind => format!("{kind:?}"),
+    }
+}
+
+/// The answers to all questions, in words that do not depend on chance.
+fn answers(line: &Line) -> Vec<(String, String)> {
+    let mut answers = Vec::new();
+    for family in 0..2 {
+        let mut say = |question: &str, answer: String| answers.push((format!("{question}, {}", RIGHT[family]), answer));
+        let (left, right) = (&line.left, &line.right);
+        let server = socket(right, at(RIGHT[family], 7000), 5000);
+        let client = socket(left, at(LEFT[family], 4000), 5000);
+        for size in [1, 1400, 4000] {
+            client.send_to(&vec![7; size], at(RIGHT[family], 7000)).expect("a datagram is sent");
+            say(&format!("source of {size} octets"), format!("{:?}", received(&server)));
+            server.send_to(&vec![8; size], at(OUTSIDE[family], 4000)).expect("an answer is sent");
+            say(&format!("answer of {size} octets"), format!("{:?}", received(&client)));
+        }
+        // A second host with the same port gets another one.
+        let second = socket(left, at(SECOND[family], 4000), 5000);
+        second.send_to(&[9], at(RIGHT[family], 7000)).expect("a datagram is sent");
+        let taken = received(&server).expect("it arrives").0;
+        say("a port that is taken", format!("{} {}", taken.ip(), taken.port() != 4000));
+        server.send_to(&[10], taken).expect("an answer is sent");
+        say("its answer", format!("{:?}", received(&second)));
+        // From another address, and from another port of the server.
+        let quick = Some(Duration::from_millis(300));
+        client.set_read_timeout(quick).expect("a socket has a timeout");
+        // The kernel tracks the datagram of a stranger as its own, and takes the port for that endpoint: so it is not the one below.
+        let stranger = socket(right, at(OTHER[family], 7002), 300);
+        stranger.send_to(&[1], at(OUTSIDE[family], 4000)).expect("a datagram is sent");
+        say("another host", format!("{:?}", received(&client)));
+        let other_port = socket(right, at(RIGHT[family], 7001), 300);
+        other_port.send_to(&[1], at(OUTSIDE[family], 4000)).expect("a datagram is sent");
+        say("another port", format!("{:?}", received(&client)));
+        // The same port serves another destination.
+        client.set_read_timeout(Some(Duration::from_secs(5))).expect("a socket has a timeout");
+        let elsewhere = socket(right, at(OTHER[family], 7000), 5000);
+        client.send_to(&[2], at(OTHER[family], 7000)).expect("a datagram is sent");
+        say("source at another host", format!("{:?}", received(&elsewhere)));
+        // ICMP errors: of a closed port, and by traceroute.
+        let closed = socket(left, at(LEFT[family], 4001), 5000);
+        closed.connect(at(RIGHT[family], 9)).expect("there is a route");
+        closed.send(&[3]).expect("a datagram is sent");
+        say("a closed port of UDP", received(&closed).map_or_else(|error| error, |_| "an answer".to_owned()));
+        for method in ["-U", "-I", "-T"] {
+            let text = left.run("traceroute", &["-n", "-q", "1", "-w", "10", "-m", "4", method, RIGHT[family]]);
+            let hops: Vec<&str> = text.lines().skip(1).filter_map(|line| line.split_whitespace().nth(1)).collect();
+            say(&format!("traceroute {method}"), format!("{hops:?}"));
+        }
+        let pinged = left.output("ping", &["-n", "-q", "-c", "3", "-i", "0.2", "-s", "3000", RIGHT[family]]);
+        say("echo in fragments", format!("{}", pinged.status.success()));
+        let pinged = right.output("ping", &["-n", "-q", "-c", "2", "-i", "0.2", OUTSIDE[family]]);
+        say("echo to the gateway", format!("{}", pinged.status.success()));
+        let refused = left.enter(|| TcpStream::connect_timeout(&at(RIGHT[family], 9), Duration::from_secs(5)));
+        say("a closed port of TCP", refused.map_or_else(|error| words(&error), |_| "open".to_owned()));
+        for (question, from, to, on) in [
+            ("TCP out", left, at(RIGHT[family], 5001), (right, at(RIGHT[family], 5001))),
+            ("TCP in", right, at(OUTSIDE[family], 8080), (left, at(LEFT[family], 80))),
+        ] {
+            let listener = on.0.enter(|| TcpListener::bind(on.1).expect("the port is free"));
+            let talk = from.enter(|| {
+                let mut stream = TcpStream::connect_timeout(&to, Duration::from_secs(10))?;
+                stream.write_all(b"question")?;
+                let (mut accepted, source) = listener.accept()?;
+                let mut octets = [0; 8];
+                accepted.read_exact(&mut octets)?;
+                accepted.write_all(b"answered")?;
+                stream.read_exact(&mut octets)?;
+                Ok(format!("{} {}", source.ip(), String::from_utf8_lossy(&octets)))
+            });
+            say(question, talk.unwrap_or_else(|error: std::io::Error| words(&error)));
+        }
+    }
+    answers
+}
+
+/// Loads rules of nftables into a host's kernel.
+fn load(space: &Space, rules: &str) {
+    let mut child = space.command("nft").args(["-f", "-"]).stdin(Stdio::piped()).spawn().expect("nft can be started");
+    child.stdin.take().expect("it is a pipe").write_all(rules.as_bytes()).expect("nft reads");
+    assert!(child.wait().expect("nft ends").success(), "the kernel does not take the rules");
+}
+
+#[test]
+fn the_kernel_gives_the_same_answers() {
+    let Some(mut lab) = Lab::open() else { return };
+    let line = Line::new(&mut lab, LineOptions::default());
+    for family in 0..2 {
+        let (length, nodad) = if family == 0 { (24, "") } else { (64, " nodad") };
+        line.left.ip(&format!("address add {}/{length} dev e0{nodad}", SECOND[family]));
+        line.right.ip(&format!("address add {}/{length} dev e0{nodad}", OTHER[family]));
+    }
+    let config = line.config().replace("address = [\"10.2.0.1", "nat = \"edge\"\naddress = [\"10.2.0.1") + RULES;
+    let weir = Weir::start(&line.gate, &config);
+    let ours = answers(&line);
+    weir.end();
+    for (device, side) in [("left", 1), ("right", 2)] {
+        line.gate.ip(&format!("address add 10.{side}.0.1/24 dev {device}"));
+        line.gate.ip(&format!("address add 2001:db8:{side}::1/64 dev {device} nodad"));
+        // The kernel sends solicitations for forwarded packets by a link-local address alone.
+        line.gate.ip(&format!("address add fe80::1/64 dev {device} nodad"));
+    }
+    line.gate.sysctl(&["net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"]);
+    load(&line.gate, NFT);
+    let kernels = answers(&line);
+    for (own, other) in ours.iter().zip(&kernels) {
+        assert_eq!(own, other, "weir, and the kernel");
+    }
+    assert_eq!(ours.len(), kernels.len());
+    println!("{} answers are the same", ours.len());
+}
