@@ -5,6 +5,8 @@
 //! gateway, is decrypted, enters a second routing domain and leaves. So sequence numbers and windows are real, and no packet
 //! is ever replayed.
 
+pub(crate) mod captures;
+
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -17,6 +19,7 @@ use weir_plane::model::{
     SpdRule, Vrf, VrfIndex,
 };
 use weir_plane::node::Node;
+use weir_port::spec::{Middleware, PortSpec};
 
 use crate::report::figure::{Figure, Target};
 use crate::report::table::Table;
@@ -49,6 +52,24 @@ pub struct Esp {
     pub flows: u32,
     /// The cases.
     pub cases: Vec<Case>,
+    /// Packets whose SPI no SA has.
+    #[serde(default)]
+    pub unknown: Vec<Unknown>,
+}
+
+/// The cost of packets of ESP with random SPIs, which are dropped.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Unknown {
+    /// The family of the packets: `ipv4` or `ipv6`.
+    pub family: String,
+    /// SAs of the gateway.
+    pub sas: u32,
+    /// Ticks per packet of the node `esp-decrypt`.
+    pub decrypt: Figure,
+    /// Ticks per packet of all nodes.
+    pub graph: Figure,
+    /// The target for the node.
+    pub target: Target,
 }
 
 /// The cost of a case, in ticks per packet.
@@ -97,6 +118,12 @@ impl Report for Esp {
             .number("Open", 0, |case| case.open.median)
             .number("Graph", 0, |case| case.graph.median)
             .target(|case| case.target);
+        let unknown = Table::of(&self.unknown)
+            .words("Family", |case| case.family.clone())
+            .number("SAs", 0, |case| f64::from(case.sas))
+            .number("Decrypt", 1, |case| case.decrypt.median)
+            .number("Graph", 1, |case| case.graph.median)
+            .target(|case| Some(case.target));
         Page::default()
             .line(machine(&self.cpu, self.tick_frequency))
             .line(format!(
@@ -105,6 +132,8 @@ impl Report for Esp {
             ))
             .line("encrypt, decrypt: the nodes; seal, open: the engine alone; graph: all nodes, both ways")
             .table(table)
+            .line("packets with random SPIs, which no SA has")
+            .table(unknown)
     }
 }
 
@@ -142,6 +171,14 @@ impl Plan {
         own.into_iter().chain(others.into_iter().map(other)).collect()
     }
 
+    /// The SPI of the first SA.
+    pub(crate) const SPI: u32 = 0x1000;
+
+    /// No cipher, with one SA.
+    pub(crate) fn null() -> Plan {
+        Plan { algorithm: Algorithm::Unprotected, v4: true, sas: 1, window: 0 }
+    }
+
     /// AES-128-GCM with one SA.
     pub(crate) fn one(v4: bool) -> Plan {
         Plan { v4, ..Plan::all(1)[0] }
@@ -172,8 +209,14 @@ impl Esp {
         for plan in plans {
             cases.extend(measure(plan, FLOWS * many, turns, windows)?);
         }
+        let mut unknown = Vec::new();
+        for v4 in [true, false] {
+            for sas in [1, many] {
+                unknown.push(measure_unknown(Plan { sas, ..Plan::one(v4) }, turns, windows)?);
+            }
+        }
         let (tick_frequency, cpu) = (tsc::frequency(), cpu::cpu_name());
-        Ok(Esp { tick_frequency, cpu, turns, flows: FLOWS * many, cases })
+        Ok(Esp { tick_frequency, cpu, turns, flows: FLOWS * many, cases, unknown })
     }
 }
 
@@ -207,6 +250,33 @@ fn measure(plan: Plan, flows: u32, turns: usize, windows: usize) -> Result<Vec<C
         });
     }
     Ok(cases)
+}
+
+/// The frames with random SPIs that a port repeats.
+const STRANGERS: usize = 4096;
+
+/// The target for a packet with an unknown SPI, in ticks.
+const STRANGER: f64 = 15.0;
+
+fn measure_unknown(plan: Plan, turns: usize, windows: usize) -> Result<Unknown, Error> {
+    let networks = Networks::of(plan.v4);
+    let frames = captures::unknown(networks.own(), STRANGERS, 64);
+    let repeated = captures::Repeated::new(&frames)?;
+    let gateway = networks.inbound(plan, repeated.port.clone())?;
+    let mut run = Run::new(&gateway)?;
+    // The SPD lets ESP for the gateway pass.
+    let spd = if plan.v4 { Node::Ip4SpdIn } else { Node::Ip6SpdIn };
+    run.add(&gateway, &[spd, Node::EspDecrypt], Outcome::Dropped)?;
+    let samples = run.turns(turns, windows, STRANGERS)?;
+    let [own]: &[Samples; 1] = samples.as_slice().try_into().expect("a version has samples");
+    let decrypt = own.node(Node::EspDecrypt);
+    Ok(Unknown {
+        family: if plan.v4 { "ipv4" } else { "ipv6" }.to_owned(),
+        sas: plan.sas,
+        target: Target::at_most(STRANGER, decrypt.median),
+        decrypt,
+        graph: own.graph(),
+    })
 }
 
 /// Octets of text of a packet of so many octets: with its trailer, padded as RFC 4303 and the cipher demand.
@@ -255,7 +325,7 @@ impl Networks {
         let hosts = model::range(self.to, last);
         let port = |port, name: &str, net| model::interface(name, port, net);
         let lan = port(model::udp(from, hosts, LINK + octets, flows, 1), "lan", self.link);
-        let null = || weir_port::spec::PortSpec::Null;
+        let null = || PortSpec::Null;
         let mut wan = port(null(), "wan", self.outer[0]);
         wan.addresses.push(Address { net: self.outer[1], origin: Origin(0) });
         wan.spd = Some(SpdIndex(0));
@@ -293,6 +363,50 @@ impl Networks {
         })
     }
 
+    /// The gateway whose packets of ESP leave for a peer.
+    pub(crate) fn outbound(&self, plan: Plan, flows: u32, octets: u32) -> Result<Gateway, Error> {
+        let mut gateway = self.gateway(plan, flows, octets)?;
+        for sa in &mut gateway.sas {
+            sa.remote = self.neighbors[0];
+        }
+        Ok(gateway)
+    }
+
+    /// The gateway whose `wan` receives packets of ESP by a port. Inside packets match its policies, and leave by `out`.
+    pub(crate) fn inbound(&self, plan: Plan, received: PortSpec) -> Result<Gateway, Error> {
+        let mut gateway = self.gateway(plan, 1, 64)?;
+        let [lan, wan, ..] = &mut gateway.interfaces[..] else { unreachable!("the gateway has four interfaces") };
+        for (interface, port) in [(lan, PortSpec::Null), (wan, received)] {
+            interface.kind = InterfaceKind::Port { port, middleware: Middleware::default(), queues: 1 };
+        }
+        gateway.interfaces[1].mac = Some(captures::STATION);
+        let hop = model::hop(2, self.neighbors[1]);
+        let way = Route { vrf: VrfIndex(1), ..model::route(self.from, RouteTarget::Via([hop].into())) };
+        gateway.routes.push(way);
+        gateway.ipsec.unchecked = false;
+        for sa in &mut gateway.sas {
+            sa.remote = self.neighbors[0];
+            // Both SAs of a pair must not have one key.
+            sa.outbound = None;
+        }
+        Ok(gateway)
+    }
+
+    /// The gateway's outer address.
+    pub(crate) fn own(&self) -> IpAddr {
+        self.outer[1].addr()
+    }
+
+    /// The network whose packets are encrypted.
+    pub(crate) fn from(&self) -> IpNet {
+        self.from
+    }
+
+    /// The source and the destination of packets inside of received ones.
+    pub(crate) fn inner(&self) -> (IpAddr, IpAddr) {
+        (self.to.addr(), self.from.addr())
+    }
+
     /// A policy for each SA: for all packets if there is one SA, else for those to one host.
     fn policies(&self, sas: u32) -> Vec<SpdRule> {
         let policy = |number: u32| {
@@ -319,7 +433,7 @@ impl Networks {
         };
         let (cipher, integrity) = (plan.algorithm.cipher_key_octets(), plan.algorithm.integrity_key_octets());
         let secret = Secret::new(&octets(cipher), &octets(integrity));
-        let key = SaKey::new(0x1000 + number, plan.algorithm, &secret);
+        let key = SaKey::new(Plan::SPI + number, plan.algorithm, &secret);
         let key = key.map_err(|error| Error::Running(format!("has no key: {error}")))?;
         Ok(Sa {
             name: format!("sa{number}"),
@@ -328,7 +442,7 @@ impl Networks {
             local: self.outer[1].addr(),
             remote: self.outer[1].addr(),
             algorithm: plan.algorithm,
-            esn: true,
+            esn: plan.algorithm.has_integrity(),
             outbound: Some(key.clone()),
             inbound: Some(key),
             is_shared: false,
@@ -357,7 +471,10 @@ mod tests {
         let cases: Vec<Case> = Plan::all(20).into_iter().flat_map(|plan| measure(plan, 80, 1, 1).unwrap()).collect();
         assert_eq!(cases.len(), 14 * SIZES.len());
         assert!(cases.iter().all(|case| case.encrypt.median > 0.0 && case.open.median > 0.0), "{cases:?}");
-        let report = Esp { tick_frequency: 1e9, cpu: "none".into(), turns: 1, flows: 80, cases };
+        let unknown: Vec<Unknown> =
+            [true, false].map(|v4| measure_unknown(Plan { sas: 20, ..Plan::one(v4) }, 1, 1).unwrap()).into();
+        assert!(unknown.iter().all(|case| case.decrypt.median > 0.0), "{unknown:?}");
+        let report = Esp { tick_frequency: 1e9, cpu: "none".into(), turns: 1, flows: 80, cases, unknown };
         assert_eq!(serde_json::from_str::<Esp>(&report.json()).unwrap(), report);
         assert!(report.text().contains("chacha20poly1305"), "{}", report.text());
     }

@@ -1,6 +1,8 @@
 //! `weir bench spd`: policies of SPDs, matched at the last of so many, with caches and without, and with caches in which no packet
 //! finds its flow.
 
+mod published;
+
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -37,6 +39,12 @@ pub struct Spd {
     pub flows: u32,
     /// The cases.
     pub cases: Vec<Case>,
+    /// Packets that leave, as the commit about outbound packets measures them.
+    #[serde(default)]
+    pub out: Vec<published::Out>,
+    /// Packets that come in, as the commit about inbound packets measures them.
+    #[serde(default)]
+    pub inbound: Vec<published::In>,
 }
 
 /// The cost of a case.
@@ -104,6 +112,13 @@ impl Report for Spd {
                 self.turns, self.flows
             ))
             .table(table)
+            .line("")
+            .line("packets that leave under null encryption with one SA, frames of 64 octets with FCS, Mpps of one worker:")
+            .line("without a cache and with it; beside VPP on Neoverse N1, ThunderX2 and Skylake (its commit of 2021-10-12)")
+            .table(published::out_table(&self.out))
+            .line("packets that come in under null encryption, frames of 94 octets with FCS, Mbit/s of one worker; beside")
+            .line("VPP on ThunderX2 (its commit of 2022), where decrypted packets match a policy, too")
+            .table(published::in_table(&self.inbound))
     }
 }
 
@@ -120,7 +135,9 @@ impl Spd {
         for v4 in [true, false] {
             cases.extend(measure(v4, sizes, turns, windows)?);
         }
-        Ok(Spd { tick_frequency: tsc::frequency(), cpu: cpu::cpu_name(), turns, flows: FLOWS, cases })
+        let (out, inbound) = (published::out(turns, windows)?, published::inbound(turns, windows)?);
+        let (tick_frequency, cpu) = (tsc::frequency(), cpu::cpu_name());
+        Ok(Spd { tick_frequency, cpu, turns, flows: FLOWS, cases, out, inbound })
     }
 }
 
@@ -252,8 +269,12 @@ mod tests {
         let cases: Vec<Case> = [true, false].into_iter().flat_map(|v4| measure(v4, &[1, 30], 1, 1).unwrap()).collect();
         assert_eq!(cases.len(), 12);
         assert!(cases.iter().all(|case| case.output.median > 0.0 && case.input.median > 0.0), "{cases:?}");
-        let report = Spd { tick_frequency: 1e9, cpu: "none".into(), turns: 1, flows: FLOWS, cases };
+        let (out, inbound) = (published::out(1, 1).unwrap(), published::inbound(1, 1).unwrap());
+        assert!(out.iter().all(|row| row.off > 0.0 && row.cached > 0.0), "{out:?}");
+        assert!(inbound.iter().all(|row| row.off > 0.0), "{inbound:?}");
+        let report = Spd { tick_frequency: 1e9, cpu: "none".into(), turns: 1, flows: FLOWS, cases, out, inbound };
         assert_eq!(serde_json::from_str::<Spd>(&report.json()).unwrap(), report);
-        assert!(report.text().contains("misses"), "{}", report.text());
+        let text = report.text();
+        assert!(text.contains("misses") && text.contains("SKX"), "{text}");
     }
 }

@@ -67,6 +67,7 @@ const OUTBOUND: Table<(String, SaDirection)> = Table {
         (Counter, "weir_sa_unreserved_packets", "Packets without a reserved sequence number.", |s| {
             s.1.unreserved.into()
         }),
+        (Counter, "weir_sa_out_dummy_packets", "Dummy packets that the SA sent.", |s| s.1.dummies.into()),
     ],
 };
 
@@ -80,6 +81,15 @@ const INBOUND: Table<(String, SaInbound)> = Table {
         (Counter, "weir_sa_auth_failed_packets", "Packets that failed authentication.", |s| s.1.auth_failed.into()),
         (Counter, "weir_sa_malformed_packets", "Packets malformed inside.", |s| s.1.malformed.into()),
         (Counter, "weir_sa_selector_packets", "Decrypted packets that fit no policy.", |s| s.1.selector.into()),
+        (Counter, "weir_sa_in_dummy_packets", "Dummy packets that the peer sent.", |s| s.1.dummies.into()),
+    ],
+};
+
+const PAIRS: Table<SaStats> = Table {
+    labels: "sa",
+    columns: &[
+        (Counter, "weir_sa_keepalive_packets", "Keepalives that were sent for the pair.", |s| s.keepalives.into()),
+        (Counter, "weir_sa_expired_packets", "Packets behind a hard lifetime.", |s| s.expired.into()),
     ],
 };
 
@@ -163,5 +173,6 @@ fn sas(sas: &[SaStats], detail: Detail) -> Vec<Family> {
         vec![Family::new(Gauge, "weir_sas", "", "Pairs of SAs of the configuration.").with([], sas.len())];
     families.extend(OUTBOUND.read(&outbound, |(sa, _)| vec![sa.clone()]));
     families.extend(INBOUND.read(&inbound, |(sa, _)| vec![sa.clone()]));
+    families.extend(PAIRS.read(some(), |sa| vec![name(sa)]));
     families
 }
