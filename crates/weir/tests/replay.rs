@@ -307,6 +307,24 @@ fn explain_refuses_what_it_cannot_read() {
 }
 
 #[test]
+fn explain_resolves_nothing_at_the_end_of_a_tunnel_of_packets() {
+    let bench = Bench::new();
+    for (kind, text) in [
+        ("gre", "10.8.0.2 on t0 is the other end of the tunnel"),
+        ("vxlan", "10.8.0.2 on t0 has no [[neighbor]], so its hardware address has to be resolved"),
+    ] {
+        let vni = if kind == "vxlan" { ", vni = 7" } else { "" };
+        let ends = r#"local = "198.51.100.1", remote = "198.51.100.2""#;
+        let tunnel = format!(
+            "{CONFIG}\n[[interface]]\nname = \"t0\"\nport = {{ {kind} = {{ {ends}{vni} }} }}\naddress = \"10.8.0.1/24\"\n"
+        );
+        std::fs::write(bench.path("tunnel.toml"), tunnel).unwrap();
+        let output = bench.weir(&["explain", "tunnel.toml", "--in", "lan", "icmp from 10.0.0.9 to 10.8.0.2"]);
+        assert!(stdout(&output).contains(text), "{kind}: {}", stdout(&output));
+    }
+}
+
+#[test]
 fn explain_in_json_says_what_replay_says() {
     let bench = Bench::new();
     let packet = "udp from 198.51.100.9 port 1000 to 10.7.0.9 port 53 length 60";
