@@ -527,7 +527,7 @@ pub struct RouteRow {
     pub paths: Vec<PathRow>,
     /// Where it was declared, `file:line`; empty when built in.
     pub origin: String,
-    /// Who it comes from: `file` (with all that follows from addresses and neighbours), `fpm` or `kernel`.
+    /// The party that it comes from: `file` (with all that follows from addresses and neighbours), `fpm` or `kernel`.
     #[serde(default)]
     pub source: Name,
 }

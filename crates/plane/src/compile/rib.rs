@@ -74,7 +74,7 @@ pub struct Entry {
     pub forwarding: u32,
     /// Its source.
     pub source: Source,
-    /// Who it comes from.
+    /// The party that it comes from.
     pub by: By,
     /// Where it was declared.
     pub origin: Origin,
