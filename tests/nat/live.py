@@ -268,7 +268,41 @@ def changes():
     return c
 
 
+class Logged(Changes):
+    """A running gateway whose log has these lines about translations, in this order, and no others."""
+
+    lines = ()
+
+    def once(self, weir, folder, seconds):
+        log = os.path.join(folder, "log")
+        if os.path.exists(log):
+            os.remove(log)
+        faults = super().once(weir, folder, seconds)
+        with open(log, errors="replace") as f:
+            lines = [line[line.index("nat: "):].strip() for line in f if "nat: created" in line or "nat: ended" in line]
+        if lines != list(self.lines):
+            faults.append(f"the log says {lines}, {list(self.lines)} expected")
+        return faults
+
+
+def log():
+    """The option `log` of a rule: a line when a translation begins, and one when it ends (docs/nat.md, Log of translations)."""
+    rules = ["source udp from 10.0.0.6 to any as interface preserve", "source udp from any to any as interface preserve log"]
+    c = Logged("live-log", rules)
+    five, six, own = "10.0.0.5", "10.0.0.6", "198.51.100.1"
+
+    def out(host, port):
+        return "lan", udp(host, "8.8.8.8", port, 53, b"keep"), "wan", udp(own, "8.8.8.8", port, 53, b"keep")
+    c.round([out(five, 5005), out(six, 5006), out(five, 5005)])
+    c.round([out(five, 5007)], (("clear", "nat", "udp", "from", five, "to", "any"), "1"))
+    ends = "udp from {0}:{1} to 8.8.8.8:53 as {2}:{1} to 8.8.8.8:53, nat edge rule 2"
+    first, second = ends.format(five, 5005, own), ends.format(five, 5007, own)
+    c.lines = [f"nat: created {first}", f"nat: ended {first}", f"nat: created {second}"]
+    return c
+
+
 def cases():
     yield changes
+    yield log
     for seed in range(1, 5):
         yield lambda seed=seed: Fixed(seed)

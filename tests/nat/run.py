@@ -19,11 +19,13 @@ import traceback
 
 import cases_destination
 import cases_icmp
+import cases_mapping
+import cases_scenarios
 import cases_source
 import live
 
 # Cases of a running gateway come first: they take seconds, most of which they sleep.
-MODULES = (live, cases_source, cases_destination, cases_icmp)
+MODULES = (live, cases_source, cases_destination, cases_mapping, cases_scenarios, cases_icmp)
 
 
 def run_one(index):

@@ -18,6 +18,7 @@
 mod acl;
 mod busy;
 mod changes;
+mod doctor;
 mod download;
 mod ecmp;
 mod ending;

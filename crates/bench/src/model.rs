@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use weir_packet::wire::MacAddress;
 use weir_plane::model::{
-    Access, Address, Buffers, FastPath, FlowTable, Gateway, Interface, InterfaceIndex, InterfaceKind, Neighbor,
+    Access, Address, Buffers, FastPath, FlowTable, Gateway, Interface, InterfaceIndex, InterfaceKind, Merge, Neighbor,
     NextHop, Origin, PerFamily, Route, RouteTarget, Vrf, VrfIndex, Workers,
 };
 use weir_port::spec::{
@@ -52,6 +52,7 @@ pub(crate) fn interface(name: &str, port: PortSpec, net: IpNet) -> Interface {
         vrf: VrfIndex(0),
         zone: None,
         fast_path: true,
+        merge: Merge::default(),
         punt: None,
         router_advertisement: None,
         sav: PerFamily::default(),

@@ -251,7 +251,21 @@ fn established(v4: bool, flows: u32, turns: usize, windows: usize) -> Result<Est
     let mut run = Run::new(&plan.gateway())?;
     run.add(&plan.gateway(), &[], Outcome::Forwarded)?;
     run.add(&plan.translating(), &[], Outcome::Forwarded)?;
-    let samples = run.turns(turns, windows, 2 * flows as usize)?;
+    // Each flow opens its translation, has its decision learned, and takes it twice before the first window.
+    let samples = run.turns(turns, windows, 4 * flows as usize)?;
+    let walks = if v4 { Node::Ip4NatOut } else { Node::Ip6NatOut };
+    if let Some(node) = samples[1].nodes().into_iter().find(|&node| node == walks) {
+        let packets = samples[1].packets();
+        let (expected, node) = (packets, node.name());
+        return Err(Error::Packets {
+            expected,
+            received: packets,
+            node,
+            passed: packets,
+            transmitted: packets,
+            dropped: 0,
+        });
+    }
     let (plain, translated) = (samples[0].graph(), samples[1].graph());
     let added = samples[1].added(&samples[0]);
     let most = if v4 { Some(4.0) } else { (flows <= 10_000).then_some(8.0) };

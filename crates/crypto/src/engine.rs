@@ -45,4 +45,31 @@ pub enum Missing {
     Instructions,
     /// The engine has sealed or opened a packet in another way than `aws-lc`.
     Agreement,
+    /// The library is not installed.
+    NotInstalled,
+    /// The library has another version than those whose structures are known: 16 bits, 8 and 8; 0 if it does not say.
+    Version(u32),
+    /// The library has the version, but not the structures that belong to it, or does not start.
+    Layout,
+    /// The library was built without wiping of keys or without checks, or its test of itself has failed.
+    Unsafe,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Missing::Instructions => f.write_str("the CPU lacks instructions"),
+            Missing::Agreement => f.write_str("its results differ from those of aws-lc"),
+            Missing::NotInstalled => f.write_str("libIPSec_MB.so.1 is not installed"),
+            Missing::Version(0) => f.write_str("libIPSec_MB does not say its version, and weir knows 1.3.0"),
+            Missing::Version(version) => {
+                let (major, minor, patch) = (version >> 16, (version >> 8) & 0xff, version & 0xff);
+                write!(f, "libIPSec_MB has version {major}.{minor}.{patch}, and weir knows 1.3.0")
+            }
+            Missing::Layout => f.write_str("libIPSec_MB does not start, or its structures are not those of 1.3.0"),
+            Missing::Unsafe => {
+                f.write_str("libIPSec_MB was built without SAFE_DATA or SAFE_PARAM, or has failed its test")
+            }
+        }
+    }
 }

@@ -6,6 +6,8 @@ use crate::algorithm::Algorithm;
 use crate::aws_lc::AwsLc;
 use crate::engine::Engine;
 pub use crate::engine::Missing;
+#[cfg(target_arch = "x86_64")]
+use crate::ipsec_mb::{self, IpsecMb};
 use crate::job::Job;
 use crate::key::{Key, State};
 #[cfg(target_arch = "x86_64")]
@@ -22,13 +24,18 @@ pub struct Known {
 
 /// Returns the engines of weir for this architecture, the fastest first. The last one, `aws-lc`, supports all algorithms.
 ///
-/// The first call detects the CPU's instructions, and checks each native engine against `aws-lc`.
+/// The first call detects the CPU's instructions, loads libraries, and checks each engine but the last one against `aws-lc`.
 pub fn known() -> &'static [Known] {
     static KNOWN: OnceLock<Vec<Known>> = OnceLock::new();
     KNOWN.get_or_init(|| {
         let mut known: Vec<Known> = Vec::new();
         #[cfg(target_arch = "x86_64")]
         known.extend(native::detected().map(|(engine, missing)| Known { engine, missing }));
+        #[cfg(target_arch = "x86_64")]
+        {
+            let (engine, missing) = ipsec_mb::detected();
+            known.push(Known { engine, missing });
+        }
         known.push(Known { engine: &AwsLc, missing: None });
         known
     })
@@ -60,6 +67,8 @@ pub fn of(key: &Key) -> &'static dyn Engine {
     match &key.state {
         #[cfg(target_arch = "x86_64")]
         State::Native(key) => native::engine(key.native()),
+        #[cfg(target_arch = "x86_64")]
+        State::IpsecMb(_) => &IpsecMb,
         State::AwsLc(_) => &AwsLc,
     }
 }

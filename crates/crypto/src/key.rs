@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::algorithm::Algorithm;
 use crate::aws_lc;
 #[cfg(target_arch = "x86_64")]
-use crate::native;
+use crate::{ipsec_mb, native};
 
 /// A key of an SA, expanded by an engine. Immutable, so any number of threads use it at once.
 ///
@@ -23,6 +23,8 @@ pub struct Key {
 pub(crate) enum State {
     #[cfg(target_arch = "x86_64")]
     Native(native::Key),
+    #[cfg(target_arch = "x86_64")]
+    IpsecMb(Arc<ipsec_mb::Key>),
     AwsLc(Arc<aws_lc::Key>),
 }
 
@@ -43,6 +45,8 @@ impl Key {
         match &self.state {
             #[cfg(target_arch = "x86_64")]
             State::Native(key) => key.native().name(),
+            #[cfg(target_arch = "x86_64")]
+            State::IpsecMb(_) => ipsec_mb::NAME,
             State::AwsLc(_) => aws_lc::NAME,
         }
     }
@@ -53,6 +57,8 @@ impl Key {
         match (&self.state, &other.state) {
             #[cfg(target_arch = "x86_64")]
             (State::Native(one), State::Native(other)) => one.native() == other.native(),
+            #[cfg(target_arch = "x86_64")]
+            (State::IpsecMb(_), State::IpsecMb(_)) => true,
             (State::AwsLc(_), State::AwsLc(_)) => true,
             #[cfg(target_arch = "x86_64")]
             _ => false,
@@ -65,6 +71,8 @@ impl Key {
         match &self.state {
             #[cfg(target_arch = "x86_64")]
             State::Native(key) => key.prefetch(text),
+            #[cfg(target_arch = "x86_64")]
+            State::IpsecMb(key) => weir_base::prefetch::read(&raw const **key),
             State::AwsLc(key) => weir_base::prefetch::read(&raw const **key),
         }
     }

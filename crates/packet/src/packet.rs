@@ -310,6 +310,17 @@ impl Packet {
         Some(unsafe { &*self.first().add(l4).cast::<[u8; N]>().as_ptr() })
     }
 
+    /// The first `N` octets from the transport header on, to be changed, if there is one and the frame has them.
+    #[inline(always)]
+    pub fn l4_header_mut<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
+        let l4 = usize::from(self.l4);
+        if l4 == 0 || l4 + N > self.len as usize {
+            return None;
+        }
+        // SAFETY: as above; `&mut self` makes the access exclusive.
+        Some(unsafe { &mut *self.first().add(l4).cast::<[u8; N]>().as_ptr() })
+    }
+
     /// The first `N` octets from the network-layer header on and the first `M` from the transport header on, if that lies behind
     /// them and the frame has them.
     #[inline(always)]
@@ -713,6 +724,16 @@ impl Packet {
         {
             *own = scratch;
         }
+    }
+
+    /// Takes over everything that is known of a packet whose octets this one has in the same places, but for the offloads.
+    pub(crate) fn take_over(&mut self, from: &Packet) {
+        let Packet { l3, l4, flags, protocol, reason, resume, nesting, state, mtu, .. } = *from;
+        (self.l3, self.l4, self.flags, self.protocol) = (l3, l4, flags, protocol);
+        (self.reason, self.resume, self.nesting, self.state, self.mtu) = (reason, resume, nesting, state, mtu);
+        (self.forwarding, self.flow, self.flow_out) = (from.forwarding, from.flow, from.flow_out);
+        (self.translation, self.shown) = (from.translation, from.shown);
+        self.inherit(from);
     }
 
     /// Prefetches the first line of the frame.

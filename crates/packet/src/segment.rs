@@ -14,6 +14,23 @@ use crate::wire::{ipv4, ipv6, protocol, tcp, udp};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mismatch;
 
+/// Returns how many packets a packet stands for on the wire, and the octets of their frames.
+#[inline]
+pub fn on_wire(packet: &Packet) -> (u32, u32) {
+    match packet.is_to_be_segmented() {
+        false => (1, packet.len() as u32),
+        true => segments_on_wire(packet),
+    }
+}
+
+#[cold]
+fn segments_on_wire(packet: &Packet) -> (u32, u32) {
+    let Ok(segmenter) = Segmenter::new(packet) else { return (1, packet.len() as u32) };
+    let headers = packet.l3_offset() + segmenter.headers.len();
+    let segments = segmenter.count();
+    (segments as u32, (packet.len() + (segments - 1) * headers) as u32)
+}
+
 /// Cuts one packet.
 #[derive(Debug, Clone)]
 pub struct Segmenter<'a> {

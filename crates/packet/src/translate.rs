@@ -31,6 +31,95 @@ pub fn has_words(protocol: u8, is_query: bool) -> bool {
     is_query || protocol::has_ports(protocol) && protocol != protocol::SCTP
 }
 
+/// The change of the endpoints of whole packets of TCP or UDP that have the same ones: ports and the differences of checksums.
+/// The new addresses are given beside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Change {
+    ports: [u16; 2],
+    /// The difference of the addresses.
+    addresses: Delta,
+    /// The difference of addresses and ports.
+    all: Delta,
+}
+
+impl Change {
+    /// Computes the change from endpoints to others. `None`: packets of the protocol need [`translate`].
+    pub fn new(protocol: u8, from: &Endpoints, to: &Endpoints) -> Option<Change> {
+        if !matches!(protocol, protocol::TCP | protocol::UDP) {
+            return None;
+        }
+        let addresses = match (from.source, from.destination, to.source, to.destination) {
+            (IpAddr::V4(source), IpAddr::V4(destination), IpAddr::V4(new_source), IpAddr::V4(new_destination)) => {
+                let destination = Delta::long(destination.to_bits(), new_destination.to_bits());
+                Delta::long(source.to_bits(), new_source.to_bits()).and(destination)
+            }
+            (IpAddr::V6(source), IpAddr::V6(destination), IpAddr::V6(new_source), IpAddr::V6(new_destination)) => {
+                let destination = Delta::wide(destination.to_bits(), new_destination.to_bits());
+                Delta::wide(source.to_bits(), new_source.to_bits()).and(destination)
+            }
+            _ => return None,
+        };
+        let words = Delta::word(from.ports[0], to.ports[0]).and(Delta::word(from.ports[1], to.ports[1]));
+        Some(Change { ports: to.ports, addresses, all: addresses.and(words) })
+    }
+
+    /// Gives a whole packet of IPv4 with the endpoints that the change is from these addresses, and the ports. False, with nothing
+    /// changed, if a checksum is left to the port, or a header is not whole: then [`translate`] does it.
+    #[inline(always)]
+    pub fn apply_v4(&self, packet: &mut Packet, source: u32, destination: u32) -> bool {
+        if !self.fits(packet) {
+            return false;
+        }
+        let Some(header) = packet.l3_header_mut::<{ ipv4::LENGTH }>() else { return false };
+        let checksum = self.addresses.apply(be16(header, ipv4::CHECKSUM));
+        header[ipv4::CHECKSUM..][..2].copy_from_slice(&checksum.to_be_bytes());
+        let addresses = u64::from(source) << 32 | u64::from(destination);
+        header[ipv4::SOURCE..].copy_from_slice(&addresses.to_be_bytes());
+        self.apply_transport(packet);
+        true
+    }
+
+    /// As [`Change::apply_v4`], for a packet of IPv6.
+    #[inline(always)]
+    pub fn apply_v6(&self, packet: &mut Packet, source: u128, destination: u128) -> bool {
+        if !self.fits(packet) {
+            return false;
+        }
+        let Some(header) = packet.l3_header_mut::<{ ipv6::LENGTH }>() else { return false };
+        header[ipv6::SOURCE..][..16].copy_from_slice(&source.to_be_bytes());
+        header[ipv6::DESTINATION..][..16].copy_from_slice(&destination.to_be_bytes());
+        self.apply_transport(packet);
+        true
+    }
+
+    /// Both checksums of a packet are there, in the packet.
+    #[inline(always)]
+    fn fits(&self, packet: &Packet) -> bool {
+        let has_header = match packet.protocol() {
+            protocol::TCP => packet.l4_header::<18>().is_some(),
+            protocol::UDP => packet.l4_header::<8>().is_some(),
+            _ => false,
+        };
+        has_header && packet.offload().checksum != Checksum::Partial
+    }
+
+    #[inline(always)]
+    fn apply_transport(&self, packet: &mut Packet) {
+        let [source, destination] = self.ports;
+        let ports = (u32::from(source) << 16 | u32::from(destination)).to_be_bytes();
+        if packet.protocol() == protocol::UDP {
+            let Some(header) = packet.l4_header_mut::<8>() else { return };
+            header[..4].copy_from_slice(&ports);
+            let checksum = self.all.apply_udp(be16(header, 6));
+            header[6..].copy_from_slice(&checksum.to_be_bytes());
+        } else if let Some(header) = packet.l4_header_mut::<18>() {
+            header[..4].copy_from_slice(&ports);
+            let checksum = self.all.apply(be16(header, 16));
+            header[16..].copy_from_slice(&checksum.to_be_bytes());
+        }
+    }
+}
+
 /// Gives a parsed packet other endpoints. A packet of the other family is left as it is.
 pub fn translate(packet: &mut Packet, to: &Endpoints) {
     let (parsed, is_partial) = (packet.parsed(), packet.offload().checksum == Checksum::Partial);
@@ -217,6 +306,64 @@ mod tests {
             translate(&mut packet, &to);
             assert_eq!(packet.data(), frame(after), "{before}");
         }
+    }
+
+    #[test]
+    fn a_change_computed_before_gives_the_same_octets() {
+        let pool = Pool::new(PoolSize { small: 256, large: 1 }).unwrap();
+        let mut cache = pool.cache();
+        for (text, from, to) in [
+            (
+                "tcp from 10.0.0.5 port 4000 to 203.0.113.9 port 443 length 101",
+                endpoints("10.0.0.5", "203.0.113.9", [4000, 443]),
+                endpoints("198.51.100.1", "203.0.113.9", [50_123, 8443]),
+            ),
+            (
+                "udp from 10.0.0.5 port 4000 to 203.0.113.9 port 53 length 600",
+                endpoints("10.0.0.5", "203.0.113.9", [4000, 53]),
+                endpoints("198.51.100.1", "203.0.113.10", [1, 53]),
+            ),
+            (
+                "udp from fd00::5 port 4000 to 2001:db8::9 port 53 length 600",
+                endpoints("fd00::5", "2001:db8::9", [4000, 53]),
+                endpoints("2001:db8:f::1", "2001:db8::9", [65_535, 53]),
+            ),
+            (
+                "tcp from fd00::5 port 4000 to 2001:db8::9 port 53 length 600",
+                endpoints("fd00::5", "2001:db8::9", [4000, 53]),
+                endpoints("fd00::5", "2001:db8::a", [4000, 5353]),
+            ),
+        ] {
+            let udp_checksum = if from.source.is_ipv6() { 60 } else { 40 };
+            let all = [None, Some([0, 0]), Some([0xff, 0xff]), Some([0x12, 0x34])];
+            for checksum in all {
+                let mut octets = frame(text);
+                if let (Some(checksum), true) = (checksum, text.starts_with("udp")) {
+                    octets[udp_checksum..][..2].copy_from_slice(&checksum);
+                }
+                let (mut one, mut other) = (packet(&mut cache, &octets), packet(&mut cache, &octets));
+                translate(&mut one, &to);
+                let change = Change::new(one.protocol(), &from, &to).unwrap();
+                let is_done = match (to.source, to.destination) {
+                    (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                        change.apply_v4(&mut other, source.to_bits(), destination.to_bits())
+                    }
+                    (IpAddr::V6(source), IpAddr::V6(destination)) => {
+                        change.apply_v6(&mut other, source.to_bits(), destination.to_bits())
+                    }
+                    _ => unreachable!("addresses are of one family"),
+                };
+                assert!(is_done && one.data() == other.data(), "{text} {checksum:?}");
+            }
+        }
+        let (from, to) =
+            (endpoints("10.0.0.5", "203.0.113.9", [0; 2]), endpoints("198.51.100.1", "203.0.113.9", [0; 2]));
+        assert_eq!(Change::new(protocol::GRE, &from, &to), None);
+        let mut partial = packet(&mut cache, &frame("tcp from 10.0.0.5 port 4000 to 203.0.113.9 port 443"));
+        partial.set_offload(Offload { checksum: Checksum::Partial, start: 34, offset: 16, ..Offload::default() });
+        let before = partial.data().to_vec();
+        let change = Change::new(protocol::TCP, &from, &to).unwrap();
+        assert!(!change.apply_v4(&mut partial, 1, 2) && partial.data() == before);
     }
 
     #[test]

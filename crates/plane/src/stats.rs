@@ -1,7 +1,12 @@
 //! The statistics of a running gateway: plain values that the control thread takes from the workers' counters without
 //! stopping them. The command line renders them as tables and JSON.
 
+mod access;
+mod acl;
 mod ipsec;
+mod sav;
+mod spd;
+mod traffic;
 mod tunnel;
 
 use std::borrow::Cow;
@@ -10,7 +15,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use access::{AllowlistStats, BindingRow, BindingsStats, EthertypeStats};
+pub use acl::{AclListStats, AclRuleRow, AclSectionStats, AclTableStats};
 pub use ipsec::{PathMtu, SaDirection, SaInbound, SaLife, SaPhase, SaStats};
+pub use sav::{InvalidSourceRow, InvalidSources, SavEntryRow, SavInterfaceStats, SavPolicyStats, SavTableStats};
+pub use spd::{SpdCacheRow, SpdRuleRow, SpdStats};
+pub use traffic::Traffic;
 pub use tunnel::TunnelStats;
 
 /// A word of the program's own, or one that was read from JSON.
@@ -118,7 +128,7 @@ pub struct InterfaceStats {
     pub capabilities: Vec<&'static str>,
     /// Packets can pass.
     pub up: bool,
-    /// Hardware address.
+    /// Hardware address; empty for interfaces without a link layer.
     pub mac: String,
     /// Largest IP packet, in octets.
     pub mtu: u32,
@@ -138,6 +148,10 @@ pub struct InterfaceStats {
     pub dropped: Traffic,
     /// Given to the host by the punt device, after being received here.
     pub punt: Traffic,
+    /// Super-packets that were made of packets that leave here, and these packets.
+    pub merged: (u64, u64),
+    /// Super-packets that were cut here, and their segments.
+    pub cut: (u64, u64),
     /// Frames waiting in the port for which no buffer was left.
     pub no_buffer: u64,
     /// Frames that the kernel dropped before they came to us, the port's ring being full.
@@ -151,15 +165,6 @@ pub struct InterfaceStats {
     pub faults: Vec<(&'static str, u64)>,
     /// Where it was declared, `file:line`.
     pub origin: String,
-}
-
-/// Packets and octets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Traffic {
-    /// Packets.
-    pub packets: u64,
-    /// Octets.
-    pub bytes: u64,
 }
 
 /// Where all packets went: `received + created = transmitted + local + held + dropped + absorbed`.
@@ -419,57 +424,6 @@ pub struct NatRuleRow {
     pub origin: String,
 }
 
-/// An SPD.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SpdStats {
-    /// Its name.
-    pub name: String,
-    /// The interfaces that name it.
-    pub interfaces: Vec<String>,
-    /// Its rules, in the order in which they are matched.
-    pub rules: Vec<SpdRuleRow>,
-    /// Its caches.
-    pub caches: Vec<SpdCacheRow>,
-    /// Where it was declared.
-    pub origin: String,
-}
-
-/// The caches of an SPD for a direction and family, of all workers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SpdCacheRow {
-    /// It is of packets that leave.
-    pub output: bool,
-    /// Its family.
-    pub family: crate::model::IpFamily,
-    /// Places for entries.
-    pub places: u64,
-    /// Entries.
-    pub entries: u64,
-    /// Packets whose flow was there.
-    pub hits: u64,
-    /// Packets whose flow was not there.
-    pub misses: u64,
-    /// Packets whose flow was there with the policy of an earlier version of the SPD.
-    pub stale: u64,
-    /// Entries that were overwritten by those of other flows.
-    pub overwritten: u64,
-}
-
-/// A rule of an SPD, and what it has matched.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SpdRuleRow {
-    /// The rule.
-    pub rule: crate::model::SpdRule,
-    /// The name of its SA.
-    pub sa: Option<std::sync::Arc<str>>,
-    /// Packets that left and matched it; octets from the IP header on.
-    pub output: Traffic,
-    /// Packets that came in and matched it; octets from the IP header on.
-    pub input: Traffic,
-    /// Where it was declared.
-    pub origin: String,
-}
-
 /// An inside address, and its translations by a rule at an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NatUser {
@@ -487,6 +441,17 @@ pub struct NatUser {
     pub limit: Option<u32>,
     /// Where the rule was declared.
     pub origin: String,
+}
+
+/// Packets that found no free port or address of a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NatExhausted {
+    /// The outside address; `None`: those beyond the first 256 of the rule.
+    pub address: Option<std::net::IpAddr>,
+    /// The protocol: `tcp`, `udp`, `icmp` (of both families) or `other`.
+    pub protocol: &'static str,
+    /// How many packets.
+    pub packets: u64,
 }
 
 /// The outside addresses of a rule at an interface.
@@ -510,6 +475,8 @@ pub struct NatPool {
     pub greatest: Vec<(std::net::IpAddr, usize)>,
     /// Packets that found no free port or address.
     pub exhausted: u64,
+    /// The same by outside address and protocol.
+    pub exhausted_by: Vec<NatExhausted>,
     /// Where the rule was declared.
     pub origin: String,
 }
@@ -527,7 +494,7 @@ pub struct RouteRow {
     pub paths: Vec<PathRow>,
     /// Where it was declared, `file:line`; empty when built in.
     pub origin: String,
-    /// The party that it comes from: `file` (with all that follows from addresses and neighbours), `fpm` or `kernel`.
+    /// Its source: `file` (with all that follows from addresses and neighbours), `fpm` or `kernel`.
     #[serde(default)]
     pub source: Name,
 }
@@ -600,296 +567,4 @@ pub struct SamplerStats {
     pub over_rate: u64,
     /// Packets that were not sampled because the ring of a worker had no room.
     pub ring_full: u64,
-}
-
-/// The counters of source address validation on an interface, of one family.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SavInterfaceStats {
-    /// The interface.
-    pub interface: String,
-    /// `ipv4` or `ipv6`.
-    pub family: &'static str,
-    /// The policy that it has; empty: none any more.
-    pub policy: String,
-    /// Packets that were validated.
-    pub checked: u64,
-    /// Valid packets whose source is unknown and that went on for it.
-    pub unknown: u64,
-    /// Packets that were not validated, being exempt.
-    pub exempt: u64,
-    /// Invalid packets that were dropped by a limit.
-    pub limited: u64,
-    /// Invalid packets that were redirected.
-    pub redirected: u64,
-    /// Invalid packets by the check that found them, for every mechanism in order.
-    pub invalid: Vec<(&'static str, Traffic)>,
-}
-
-/// Where packets came from that were not valid.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct InvalidSources {
-    /// By interface, prefix of the source and cause, those with the most packets first.
-    pub rows: Vec<InvalidSourceRow>,
-    /// Prefixes that each worker keeps at most.
-    pub limit: usize,
-    /// Octets of memory, over all workers.
-    pub octets: usize,
-    /// The number of evicted prefixes, and their traffic.
-    pub lost: (u64, Traffic),
-}
-
-/// The invalid packets of one prefix, interface and cause.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InvalidSourceRow {
-    /// The interface.
-    pub interface: String,
-    /// The prefix that is counted together: 24 bits of IPv4, 48 of IPv6.
-    pub prefix: ipnet::IpNet,
-    /// The longest prefix that covers all sources that were entered.
-    pub seen: ipnet::IpNet,
-    /// One of these sources.
-    pub source: std::net::IpAddr,
-    /// Packets and octets of frames.
-    pub traffic: Traffic,
-    /// The check that found the packets invalid.
-    pub by: &'static str,
-    /// How long ago the last of them came.
-    pub age: Duration,
-}
-
-/// An entry of a policy's list or table.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SavEntryRow {
-    /// The prefix of sources.
-    pub prefix: ipnet::IpNet,
-    /// The interfaces that it is about.
-    pub interfaces: Vec<String>,
-    /// Whose list of a table it stands in; [`Scope::Prefix`](crate::model::Scope::Prefix) in an `acl`.
-    pub scope: crate::model::Scope,
-    /// They may be come in by.
-    pub permit: bool,
-    /// `file`, or who said so while the gateway ran.
-    pub source: String,
-    /// Where it was declared; empty where it was said.
-    pub origin: String,
-    /// When it was said: seconds of the Unix epoch.
-    pub time: Option<u64>,
-    /// Packets whose source's most specific prefix this is, where they are counted.
-    pub hits: Option<u64>,
-}
-
-/// An access list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AclListStats {
-    /// Its name.
-    pub name: String,
-    /// Where it was declared; empty where it was not.
-    pub origin: String,
-    /// The creator of the list and the time in seconds of the Unix epoch, if a command created it.
-    pub created: Option<(String, u64)>,
-    /// Rules of it were changed since it was declared.
-    pub edited: bool,
-    /// Rules.
-    pub rules: usize,
-    /// The number of rules that live edits added.
-    pub live: usize,
-    /// The action for packets that no rule matches.
-    pub default: crate::model::AclDefault,
-    /// The number of the default.
-    pub default_number: u32,
-    /// Packets that it decided about, and their octets from the IP header on.
-    pub default_matched: Traffic,
-    /// Packets that rules decided about.
-    pub matched: Traffic,
-    /// The interfaces with this ingress list.
-    pub input: Vec<String>,
-    /// The interfaces that name it for what leaves.
-    pub output: Vec<String>,
-    /// Of how many packets of rules that log one is sampled, and by which sampler.
-    pub sample: Option<(u32, String)>,
-    /// Octets of its order, beside those of chains and counters.
-    pub octets: usize,
-}
-
-/// A rule of an access list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AclRuleRow {
-    /// Its number, which it has as long as it is in the list.
-    pub number: u32,
-    /// Where in the list it is, counted from 0.
-    pub index: usize,
-    /// The rule, with the interfaces of the model in force.
-    pub rule: crate::model::AclRule,
-    /// Packets that it matched, and their octets from the IP header on.
-    pub matched: Traffic,
-    /// Packets that the rule's limit dropped; `None` without a limit.
-    pub limited: Option<u64>,
-    /// `file`, or who said so while the gateway ran.
-    pub source: String,
-    /// Where it was declared; empty where it was said.
-    pub origin: String,
-    /// When it was said: seconds of the Unix epoch.
-    pub time: Option<u64>,
-}
-
-/// Access lists that are compiled together into one section of a chain.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AclSectionStats {
-    /// The lists, in their order.
-    pub lists: Vec<String>,
-    /// No section follows for packets that no rule matches.
-    pub is_last: bool,
-    /// The interfaces with this section at ingress.
-    pub input: Vec<String>,
-    /// The interfaces with this section at egress.
-    pub output: Vec<String>,
-    /// For IPv4.
-    pub v4: AclTableStats,
-    /// For IPv6.
-    pub v6: AclTableStats,
-}
-
-/// A classifier of a family.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AclTableStats {
-    /// Boxes that its rules come to: one for each combination of members of groups.
-    pub boxes: usize,
-    /// Octets of what lookups touch.
-    pub lookup_octets: usize,
-    /// Octets of what the control side keeps beside it.
-    pub control_octets: usize,
-    /// Rules match ports, types or flags, which later fragments do not have.
-    pub needs_transport: bool,
-    /// How a lookup fares at worst.
-    pub worst: weir_table::classify::Shape,
-}
-
-/// A policy of source address validation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SavPolicyStats {
-    /// Its name.
-    pub name: String,
-    /// Its mechanism.
-    pub mechanism: &'static str,
-    /// The action that is configured: `permit`, `rate-limit`, `redirect` or `discard`.
-    pub action: &'static str,
-    /// The action that is in force in its place, and since when in seconds of the Unix epoch, if another is.
-    pub stage: Option<(&'static str, u64)>,
-    /// How nested prefixes are taken, of a table.
-    pub matching: Option<&'static str>,
-    /// `merged`, `cards-serial` or `cards-parallel`, of a table.
-    pub layout: Option<&'static str>,
-    /// Sources that no rule knows are valid.
-    pub incremental: bool,
-    /// Configured rules of a table, by the kinds of lists that they stand in: those of [`Mode::ALL`](crate::model::Mode::ALL).
-    pub rules: Option<[usize; 4]>,
-    /// How many packets pass where they are limited.
-    pub rate_limit: Option<crate::model::RateLimit>,
-    /// Where packets go where they are redirected: family, address unless they go straight to their destinations, interface.
-    pub redirect: Vec<(&'static str, Option<IpAddr>, String)>,
-    /// Of how many packets one is sampled, and by which sampler.
-    pub sample: Option<(u32, String)>,
-    /// Rules that say which packets are not validated.
-    pub exempt: usize,
-    /// The check of source hardware addresses: `off`, `known` or `strict`.
-    pub link_check: &'static str,
-    /// The threshold of its alarm.
-    pub alarm: Option<crate::model::Alarm>,
-    /// Where it was declared.
-    pub origin: String,
-    /// Its tables, IPv4 and IPv6; empty for mechanisms that use routes.
-    pub tables: Vec<SavTableStats>,
-    /// Entries by who says so: `file`, then the others.
-    pub sources: Vec<(String, usize)>,
-    /// Octets of what is kept of entries that came while the gateway ran.
-    pub dynamic_octets: usize,
-    /// Octets of counters of hits.
-    pub hits_octets: usize,
-    /// Octets of the buckets of its rate limit.
-    pub limit_octets: usize,
-}
-
-/// How full one of a policy's tables is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SavTableStats {
-    /// `ipv4` or `ipv6`.
-    pub family: &'static str,
-    /// Prefixes, and how many there may be.
-    pub prefixes: (usize, usize),
-    /// Different sets of interfaces, and how many there may be.
-    pub sets: (usize, usize),
-    /// Octets of what lookups touch.
-    pub lookup_octets: usize,
-    /// Octets of what the control side keeps beside it.
-    pub control_octets: usize,
-}
-
-/// The ethertypes that an interface lets pass in a direction.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EthertypeStats {
-    /// The interface.
-    pub interface: String,
-    /// `in` or `out`.
-    pub direction: &'static str,
-    /// The ethertypes; `None`: any, though it was otherwise before.
-    pub ethertypes: Option<Vec<u16>>,
-    /// Frames of others, which were dropped.
-    pub refused: u64,
-    /// Where they were declared; empty: any may pass.
-    pub origin: String,
-}
-
-/// Bindings of hardware addresses to those of IP.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BindingsStats {
-    /// Their name.
-    pub name: String,
-    /// Interfaces that name them, in the order of the configuration.
-    pub interfaces: Vec<String>,
-    /// Their rules, in their order.
-    pub rules: Vec<BindingRow>,
-    /// Packets that no rule matched, and octets from the header of IP on: they were dropped.
-    pub unmatched: Traffic,
-    /// Octets of their tables.
-    pub octets: usize,
-    /// Where they were declared.
-    pub origin: String,
-}
-
-/// A rule of [`BindingsStats`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BindingRow {
-    /// It permits.
-    pub permit: bool,
-    /// The hardware address, `02:00:00:00:00:01`.
-    pub mac: String,
-    /// How many of its bits count, 0 ..= 48.
-    pub mac_length: u8,
-    /// The sources; `None`: any.
-    pub from: Option<ipnet::IpNet>,
-    /// Packets that it matched, and octets from the header of IP on.
-    pub matched: Traffic,
-    /// Where it was declared.
-    pub origin: String,
-}
-
-/// An allowlist of sources.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AllowlistStats {
-    /// Its name.
-    pub name: String,
-    /// The routing domain whose routes it is; `None`: it has prefixes of its own.
-    pub vrf: Option<String>,
-    /// Its prefixes, IPv4 and IPv6; none where it is a routing domain.
-    pub prefixes: (usize, usize),
-    /// Octets of its tables.
-    pub octets: usize,
-    /// Interfaces that name it, in the order of the configuration, by family.
-    pub interfaces: crate::model::PerFamily<Vec<String>>,
-    /// Packets that were looked up in the list and whose sources it contains.
-    pub passed: u64,
-    /// Packets whose sources it does not contain: they were dropped.
-    pub refused: u64,
-    /// Where it was declared.
-    pub origin: String,
 }

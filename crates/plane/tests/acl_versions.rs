@@ -723,6 +723,28 @@ fn what_can_not_be_changed_stays_as_it_was() {
 }
 
 #[test]
+fn a_list_keeps_its_classifier_when_its_edits_were_saved() {
+    let rules = [from(PERMIT, "10.0.0.0/8"), from(DENY, "0.0.0.0/0")];
+    let mut rig = Rig::new(model(&[list("x", &rules)], &[0], &[]));
+    let live = from(DENY, "10.1.0.0/16");
+    rig.edit("x", insert(At::Index(0), std::slice::from_ref(&live))).unwrap();
+    rig.edit("x", AclEdit::Delete { rules: vec![rig.numbers("x")[1]] }).unwrap();
+    assert_eq!(rig.compiler.acl_edits(&rig.gateway).len(), 2);
+    let classifier =
+        |rig: &Rig| rig.root.with(|root| Arc::clone(&root.acl.v4[usize::from(root.interfaces[0].acl_in.v4)].table));
+    let (table, numbers) = (classifier(&rig), rig.numbers("x"));
+    let saved = [live, rules[1].clone()];
+    assert_eq!(rig.reload(model(&[list("x", &saved)], &[0], &[])), []);
+    assert!(Arc::ptr_eq(&table, &classifier(&rig)));
+    assert_eq!((rig.numbers("x"), rig.compiler.acl_edits(&rig.gateway).len()), (numbers.clone(), 0));
+
+    // With other rules the list is compiled again.
+    assert_eq!(rig.reload(model(&[list("x", &rules)], &[0], &[])), []);
+    assert!(!Arc::ptr_eq(&table, &classifier(&rig)));
+    assert_eq!(rig.numbers("x")[1], numbers[1]);
+}
+
+#[test]
 fn lists_that_are_declared_as_they_were_keep_their_changes() {
     let rules = [from(PERMIT, "10.0.0.0/8"), from(PERMIT, "10.128.0.0/9"), from(DENY, "0.0.0.0/0")];
     let lists = [list("x", &rules), list("y", &rules)];

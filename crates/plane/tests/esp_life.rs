@@ -122,6 +122,14 @@ fn soft_lifetimes_are_reported_and_hard_ones_stop_the_sa() {
     west.reload(kit::esp::west(std::slice::from_ref(&own)));
     tend(&mut west, 1);
     assert_eq!(verdict(&mut west), Verdict::Drop(Reason::EspExpired));
+    let expired = west.harness.sas()[0].expired;
+    let renamed = Sa { name: "renamed".into(), ..own.clone() };
+    west.reload(kit::esp::west(&[renamed]));
+    assert!(tend(&mut west, 1).0.is_empty(), "its end was reported under its old name");
+    assert_eq!(verdict(&mut west), Verdict::Drop(Reason::EspExpired));
+    let row = &west.harness.sas()[0];
+    assert_eq!((row.name.as_str(), row.expired), ("renamed", expired + 1), "counters go on");
+    assert_eq!(row.outbound.as_ref().unwrap().packets, 2);
     let outbound = SaKey::new(TO_EAST, own.algorithm, &secret(own.algorithm, 0x99)).ok();
     west.reload(kit::esp::west(&[Sa { outbound, ..own.clone() }]));
     tend(&mut west, 1);

@@ -8,7 +8,7 @@ use kit::esp::{TO_EAST, bare, sa, udp};
 use kit::*;
 use weir_packet::icmp::{self, ErrorV4, ErrorV6};
 use weir_plane::harness::Verdict;
-use weir_plane::model::{OuterDf, Sa, SaMode, SpdCache};
+use weir_plane::model::{OuterDf, Sa, SaMode, SpdCache, Tfc};
 use weir_plane::reason::Reason;
 
 const V4: (&str, &str) = ("198.51.100.1", "198.51.100.2");
@@ -97,6 +97,24 @@ fn an_error_about_esp_lowers_the_mtu_of_its_sa_and_inner_senders_learn_it() {
         let passage = west.send("lan", &inner(true, 1440).replace(" df", ""));
         assert_eq!(passage.out.len(), 2);
         assert!(passage.out.iter().all(|(port, frame)| port == "wan" && frame.len() - l3(frame) <= 1400));
+    }
+}
+
+/// Padding for traffic flow confidentiality goes as far as packets of ESP fit the path, and grows again once the MTU is forgotten.
+#[test]
+fn padding_fits_the_mtu_of_the_path() {
+    for (outer, overhead) in [(V4, 54), (V6, 74)] {
+        let own = Sa { tfc: Some(Tfc::Mtu), dummies: 10, ..sa("aes128gcm16", outer.0, outer.1) };
+        let mut west = west(&own);
+        let long = protect(&mut west, &inner(true, 100));
+        assert!(long.len() > 1490, "{}", long.len());
+        assert_eq!(verdict(&mut west, &error(&long, 1300, 1000)), Verdict::Local);
+        for length in [100, 700, 1300 - overhead - 3] {
+            let packet = protect(&mut west, &inner(true, length));
+            assert!((1297..=1300).contains(&packet.len()), "{} of {length}", packet.len());
+        }
+        west.advance(601 * SECOND);
+        assert_eq!(protect(&mut west, &inner(true, 100)).len(), long.len());
     }
 }
 

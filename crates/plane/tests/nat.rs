@@ -1,26 +1,6 @@
 //! Translation in the graph: packets that are held, vectors with several packets of a new flow, and nodes that are not visited.
 //!
-//! The scenarios of VPP's test_nat44_ed, and the tests that have them. Files are in `crates/weir/tests/nat/`.
-//!
-//! | scenario | tests |
-//! |---|---|
-//! | dynamic translation of TCP, UDP and ICMP | `read/00-masquerade`, `read/22-icmp-queries`, `read/26-protocols` |
-//! | static translation: address, port, prefix | `read/06-destination`, `read/08-destination-range`, `read/10-map`, `read/11-map-prefix` |
-//! | edge ports | `read/02-port-range`, `ports_are_uniform_and_differ_from_start_to_start` |
-//! | exhaustion | `06-exhaustion`, `read/03-exhaustion`, `a_list_without_a_log_logs_nothing_but_exhaustion_once_a_minute` |
-//! | limits | `08-limit-per-address`, `read/44-limits`, `read/45-half-open` |
-//! | output feature: by the interface that packets leave by | `read/42-two-outside` |
-//! | hairpin, also of one host to itself | `read/15-hairpin`, `read/16-hairpin-map`, `12-endpoint-independent-hairpin` |
-//! | twice and self-twice | `read/14-both`, `read/15-hairpin` |
-//! | several VRFs, each with its own translation | `read/41-vrfs`, `other_routing_domains_visit_no_node_for_it` |
-//! | ICMP errors from outside and inside | `read/18-icmp-errors-outside` to `read/21-icmp-errors-unknown` |
-//! | fragments in order and out of order | `03-fragments`, `read/24-fragments`, `read/25-fragments-icmp-tcp` |
-//! | RST and FIN, and their time-outs | `read/28-tcp-time-outs`, `read/29-tcp-close` |
-//! | half-reopened TCP | `read/30-tcp-opens` |
-//! | an interface or an address goes away | `read/40-reload-address` |
-//! | one-armed | `read/43-one-armed` |
-//! | address and port dependent, and independent, mapping | `10-endpoint-independent` to `13-endpoint-independent-rules` |
-//! | log of sessions by IPFIX | `beginnings_and_ends_are_logged_once_a_packet_has_left` |
+//! `tests/nat/README.md` lists the scenarios of VPP's test_nat44_ed, and the tests that have them.
 
 mod kit;
 
@@ -172,6 +152,35 @@ fn a_list_without_a_log_logs_nothing_but_exhaustion_once_a_minute() {
     assert_eq!(events.iter().map(|event| event.kind).collect::<Vec<_>>(), [NatEventKind::Exhausted]);
     assert_eq!(events[0].before[0], (ip("10.0.0.2"), 2));
     assert_eq!(rig.harness.nat_lists()[0].rules[0].exhausted, 8);
+}
+
+#[test]
+fn packets_without_a_port_are_counted_by_address_and_protocol() {
+    let mut rig = two_ports().masquerade("wan", 6000..=6000).rig();
+    for text in ["udp from 10.0.0.2 port {}", "tcp from 10.0.0.2 port {}", "udp from 10.0.0.3 port {}"] {
+        for port in 1..4 {
+            let text = text.replace("{}", &port.to_string());
+            let frame = rig.frame("lan", &format!("{text} to 198.51.100.9 port 53"));
+            rig.put_all("lan", &[&frame]);
+        }
+    }
+    let pools = rig.harness.nat_pools();
+    let counts: Vec<_> = pools[0].exhausted_by.iter().map(|own| (own.address, own.protocol, own.packets)).collect();
+    let own = Some(ip("192.0.2.1"));
+    assert_eq!((pools[0].exhausted, counts), (7, vec![(own, "tcp", 2), (own, "udp", 5)]));
+}
+
+#[test]
+fn ports_are_found_where_98_of_100_are_taken() {
+    let mut rig = two_ports().masquerade("wan", 6000..=6999).rig();
+    let mut ports = std::collections::HashSet::new();
+    for flow in 0..985 {
+        let frame = rig.frame("lan", &format!("udp from 10.0.0.2 port {} to 198.51.100.9 port 53", flow + 1));
+        let (_, out) = rig.put_all("lan", &[&frame]);
+        let port = ends(&out[0].1).1;
+        assert!((6000..=6999).contains(&port) && ports.insert(port), "flow {flow}: {port}");
+    }
+    assert_eq!(rig.harness.nat_lists()[0].rules[0].exhausted, 0);
 }
 
 /// The ports that a gateway draws for so many flows, each to another destination, and their number in each of 64 parts of the range.

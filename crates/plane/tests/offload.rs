@@ -6,24 +6,31 @@ use std::sync::{Arc, Mutex};
 
 use kit::*;
 use weir_base::clock::Time;
-use weir_packet::buffer::Cache;
+use weir_packet::buffer::{Cache, Pool, PoolSize};
 use weir_packet::offload::{Checksum, Gso, Offload};
+use weir_packet::packet::Packet;
+use weir_packet::segment::Segmenter;
 use weir_packet::vector::{Indices, Vector};
 use weir_packet::{checksum, parse};
 use weir_plane::harness::{Harness, Options, Verdict};
+use weir_plane::model::Merge;
 use weir_plane::reason::Reason;
-use weir_port::Transmitter;
+use weir_port::{Segmentation, Transmitter};
 
 type Sent = Arc<Mutex<Vec<(Vec<u8>, Offload)>>>;
 
-/// Keeps what is sent, with its state.
-struct Keeping(Sent);
+/// Keeps what is sent, with its state, and takes these super-packets.
+struct Keeping(Sent, Option<Segmentation>);
 
 impl Transmitter for Keeping {
     fn transmit(&mut self, vector: &mut Vector, frame: &Indices, _: &mut Indices, _: &mut Cache, _: Time) -> usize {
         let packets = frame.places().iter().map(|&place| (vector[place].data().to_vec(), vector[place].offload()));
         self.0.lock().unwrap().extend(packets);
         frame.len()
+    }
+
+    fn segmentation(&self) -> Option<Segmentation> {
+        self.1
     }
 }
 
@@ -34,11 +41,16 @@ struct Offloading {
 
 impl Offloading {
     fn new(build: Build) -> Offloading {
+        Offloading::taking(build, None)
+    }
+
+    /// A gateway whose ports take these super-packets, and have the gateway cut others; `None`: they keep what they are given.
+    fn taking(build: Build, takes: Option<Segmentation>) -> Offloading {
         let harness = Harness::new(build.0, Options { seed: 7, invent_neighbors: true }).unwrap();
         let mut rig = Offloading { harness, sent: Sent::default() };
         for index in 0..rig.harness.model().interfaces.len() as u32 {
             if rig.harness.port_of(index) == index {
-                rig.harness.connect(index, Box::new(Keeping(Arc::clone(&rig.sent))));
+                rig.harness.connect(index, Box::new(Keeping(Arc::clone(&rig.sent), takes)));
             }
         }
         rig
@@ -329,4 +341,148 @@ fn packets_to_be_segmented_are_cut_before_they_are_encrypted() {
         let sequences: Vec<u32> = inner.iter().map(|(_, frame)| index(&frame[14 + 20 + 4..])).collect();
         assert_eq!(sequences, (0..4000).map(|number| number * 1300).collect::<Vec<_>>());
     }
+}
+
+const ALL: Option<Segmentation> = Some(Segmentation { tcp4: true, tcp6: true, udp: true, largest: 65_597 });
+
+/// The packets that a frame stands for, without their link-layer header.
+fn pieces(frame: &[u8], offload: Offload) -> Vec<Vec<u8>> {
+    let mut cache = Pool::new(PoolSize { small: 1, large: 1 }).unwrap().cache();
+    let mut packet = Packet::copy_of(&mut cache, frame).unwrap();
+    let parsed = if frame[12] == 8 { parse::ipv4(frame, 14) } else { parse::ipv6(frame, 14) };
+    packet.set_parsed(&parsed.unwrap());
+    packet.set_offload(offload);
+    let mut segmenter = Segmenter::new(&packet).unwrap();
+    let mut pieces = Vec::new();
+    while let Some(length) = segmenter.next_length() {
+        let mut piece = vec![0; length];
+        segmenter.next(&mut piece);
+        pieces.push(piece);
+    }
+    packet.recycle(&mut cache);
+    pieces
+}
+
+/// A frame without its link-layer header, one router further on.
+fn onward(frame: &[u8]) -> Vec<u8> {
+    let mut packet = frame[14..].to_vec();
+    if packet[0] >> 4 == 4 {
+        checksum::decrement_ttl(&mut packet).unwrap();
+    } else {
+        packet[7] -= 1;
+    }
+    packet
+}
+
+/// The flows of the tests: protocol, text, octets of headers and kind.
+const FLOWS: [(&str, &str, usize, Gso); 4] = [
+    ("tcp", "from 10.1.0.2 port 1 to 10.2.0.2 port 2 flags ack df", 40, Gso::Tcp4),
+    ("tcp", "from 2001:db8:1::2 port 1 to 2001:db8:2::2 port 2 flags ack", 60, Gso::Tcp6),
+    ("udp", "from 10.1.0.2 port 1 to 10.2.0.2 port 2 df", 28, Gso::Udp),
+    ("udp", "from 2001:db8:1::2 port 1 to 2001:db8:2::2 port 2", 48, Gso::Udp),
+];
+
+#[test]
+fn decrypted_packets_of_a_vector_leave_as_super_packets() {
+    use kit::esp::{east, sa, west};
+    let own = sa("aes128gcm16", "198.51.100.1", "198.51.100.2");
+    let sas = std::slice::from_ref(&own);
+    let mut near = Offloading::new(west(sas).spd(&["wan"], Default::default(), &["protect 0 any"]).buffers(8192, 256));
+    let udp_off = ALL.map(|all| Segmentation { udp: false, ..all });
+    for (takes, merge) in [(ALL, Merge::Tunnelled), (ALL, Merge::Off), (udp_off, Merge::Tunnelled), (None, Merge::All)]
+    {
+        let mut build = east(sas).buffers(8192, 256);
+        build.0.interfaces[0].merge = merge;
+        let mut far = Offloading::taking(build, takes);
+        for (protocol, text, headers, gso) in FLOWS {
+            let (frame, offload) = super_packet(&near, &format!("{protocol} {text}"), headers, gso, 1300);
+            let (_, sent) = near.put(&frame, offload);
+            let before = pieces(&frame, offload);
+            assert_eq!((sent.len(), before.len()), (20, 20));
+            for (number, (frame, _)) in sent.iter().enumerate() {
+                assert!(far.harness.inject_offloaded(1, frame, Offload::default(), Time(1), number as u32 + 1));
+            }
+            let outcomes = far.harness.run();
+            assert!(
+                outcomes.iter().all(|outcome| outcome.verdict == Verdict::Forward),
+                "each packet has its own verdict"
+            );
+            assert_eq!(far.harness.conservation().imbalance(), 0);
+            let left = std::mem::take(&mut *far.sent.lock().unwrap());
+            let merges = merge == Merge::Tunnelled && takes.is_some_and(|takes| takes.includes(gso, 26_100));
+            assert_eq!(left.len(), if merges { 1 } else { 20 }, "{protocol} {text} {takes:?} {merge:?}");
+            let after: Vec<Vec<u8>> = match merges {
+                true => pieces(&left[0].0, left[0].1),
+                false => left.iter().map(|(frame, _)| frame[14..].to_vec()).collect(),
+            };
+            // Two gateways took one TTL each.
+            let expected: Vec<Vec<u8>> = before
+                .iter()
+                .map(|packet| onward(&[&[0; 14][..], &onward(&[&[0; 14][..], packet].concat())].concat()))
+                .collect();
+            assert!(after == expected, "{protocol} {text} {takes:?} {merge:?}");
+        }
+        let row = far.harness.interface_stats(0).unwrap();
+        let (wholes, octets) = match (takes, merge) {
+            (Some(takes), Merge::Tunnelled) if takes.udp => (4, 80),
+            (Some(_), Merge::Tunnelled) => (2, 40),
+            _ => (0, 0),
+        };
+        assert_eq!((row.merged, row.tx.packets), ((wholes, octets), 80), "a super-packet counts as its segments");
+    }
+}
+
+#[test]
+fn packets_that_came_in_clear_are_merged_only_if_that_is_wanted() {
+    for (merge, left) in [(Merge::Tunnelled, 10), (Merge::All, 1)] {
+        let mut build = two_ports().buffers(1024, 16);
+        build.0.interfaces[1].merge = merge;
+        let mut rig = Offloading::taking(build, ALL);
+        let (frame, offload) =
+            super_packet(&rig, "tcp from 10.0.0.2 port 1 to 198.51.100.9 port 2 flags ack df", 40, Gso::Tcp4, 700);
+        let before: Vec<Vec<u8>> = pieces(&frame, offload)[..10].to_vec();
+        for (number, packet) in before.iter().enumerate() {
+            let frame = [&frame[..14], packet].concat();
+            assert!(rig.harness.inject_offloaded(0, &frame, Offload::default(), Time(1), number as u32 + 1));
+        }
+        rig.harness.run();
+        assert_eq!(rig.harness.conservation().imbalance(), 0);
+        assert_eq!(rig.sent.lock().unwrap().len(), left, "{merge:?}");
+    }
+}
+
+#[test]
+fn a_super_packet_is_cut_at_the_way_out_where_the_port_takes_none() {
+    let mut rig = Offloading::taking(two_ports().buffers(4096, 300), Some(Segmentation::default()));
+    let text = "tcp from 10.0.0.2 port 1 to 198.51.100.9 port 2 df";
+    let small = rig.frame(&format!("{text} length 100"));
+    let (frame, offload) = super_packet(&rig, text, 40, Gso::Tcp4, 100);
+    // More segments than a vector holds, in front of packets and behind others.
+    let long = [&frame[..], &vec![7; 60_000 - frame.len()]].concat();
+    let mut long = long;
+    let octets = long.len() as u16 - 14;
+    long[16..18].copy_from_slice(&octets.to_be_bytes());
+    mend(&mut long);
+    let (long, partial) = self::partial(&long);
+    let long_offload = Offload { gso: Gso::Tcp4, segment: 100, ..partial };
+    let frames = [(&small, Offload::default()), (&long, long_offload), (&small, Offload::default()), (&frame, offload)];
+    for (number, (frame, offload)) in frames.iter().enumerate() {
+        assert!(rig.harness.inject_offloaded(0, frame, *offload, Time(1), number as u32 + 1));
+    }
+    rig.harness.run();
+    assert_eq!(rig.harness.conservation().imbalance(), 0);
+    let sent = std::mem::take(&mut *rig.sent.lock().unwrap());
+    let mut expected = vec![onward(&small)];
+    let cut = |frame: &[u8], offload| {
+        let all = pieces(frame, offload);
+        all.iter().map(|packet| onward(&[&[0; 14][..], packet].concat())).collect::<Vec<_>>()
+    };
+    expected.extend(cut(&long, long_offload));
+    expected.push(onward(&small));
+    expected.extend(cut(&frame, offload));
+    let left: Vec<Vec<u8>> = sent.iter().map(|(frame, _)| frame[14..].to_vec()).collect();
+    assert!(left == expected, "{} of {}", left.len(), expected.len());
+    assert!(sent.iter().all(|(_, offload)| *offload == Offload::default()));
+    let row = rig.harness.interface_stats(1).unwrap();
+    assert_eq!((row.cut.0, row.cut.1 + 2, row.tx.packets), (2, sent.len() as u64, sent.len() as u64));
 }

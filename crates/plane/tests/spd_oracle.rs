@@ -46,8 +46,27 @@ fn address(v6: bool, is_remote: bool, number: u32) -> IpAddr {
     }
 }
 
+/// Hosts on each side that packets and rules draw from.
+#[derive(Debug, Clone, Copy)]
+struct Hosts {
+    local: u64,
+    remote: u64,
+}
+
+/// Few, so that rules meet.
+const FEW: Hosts = Hosts { local: 16, remote: 16 };
+
+/// Many, so that thousands of rules differ.
+const MANY: Hosts = Hosts { local: 4096, remote: 200 };
+
+impl Hosts {
+    fn draw(self, random: &mut Random, is_remote: bool) -> u32 {
+        random.below(if is_remote { self.remote } else { self.local }) as u32
+    }
+}
+
 impl Asked {
-    fn random(random: &mut Random) -> Asked {
+    fn random(random: &mut Random, hosts: Hosts) -> Asked {
         let v6 = random.chance(0.5);
         let protocol = [6, 17, if v6 { 58 } else { 1 }, 99][random.below(4) as usize];
         let words = match protocol {
@@ -56,7 +75,7 @@ impl Asked {
             58 => (128 + random.below(2) as u16, random.below(2) as u16),
             _ => (0, 0),
         };
-        let (local, remote) = (random.below(16) as u32, random.below(16) as u32);
+        let (local, remote) = (hosts.draw(random, false), hosts.draw(random, true));
         Asked { v6, local, remote, protocol, words, part: Part::Whole }
     }
 
@@ -164,8 +183,8 @@ fn of_family(addresses: &Addresses, v6: bool) -> bool {
     }
 }
 
-fn addresses(random: &mut Random, v6: bool, is_remote: bool) -> Addresses {
-    let number = random.below(16) as u32;
+fn addresses(random: &mut Random, v6: bool, is_remote: bool, hosts: Hosts) -> Addresses {
+    let number = hosts.draw(random, is_remote);
     match random.below(6) {
         0 | 1 => {
             let length = if v6 { 128 } else { 32 } - random.below(4) as u8;
@@ -177,7 +196,7 @@ fn addresses(random: &mut Random, v6: bool, is_remote: bool) -> Addresses {
         }
         3 => {
             let members = (0..3).map(|_| {
-                let first = random.below(16) as u32;
+                let first = hosts.draw(random, is_remote);
                 Addresses::Range(address(v6, is_remote, first), address(v6, is_remote, first + random.below(2) as u32))
             });
             Addresses::Group(Group { name: "g".into(), members: members.collect() })
@@ -195,14 +214,14 @@ fn range(random: &mut Random) -> RangeInclusive<u16> {
     }
 }
 
-fn rule(random: &mut Random, number: u32, opaque: f64) -> SpdRule {
+fn rule(random: &mut Random, number: u32, opaque: f64, hosts: Hosts) -> SpdRule {
     let v6 = random.chance(0.5);
     let action = match random.below(6) {
         0 => SpdAction::Protect(SaIndex(0)),
         1 | 2 => SpdAction::Discard,
         _ => SpdAction::Bypass,
     };
-    let (from, to) = (addresses(random, v6, false), addresses(random, v6, true));
+    let (from, to) = (addresses(random, v6, false, hosts), addresses(random, v6, true, hosts));
     let family = match (&from, &to) {
         (Addresses::Any, Addresses::Any) => [None, Some(IpFamily::V4), Some(IpFamily::V6)][random.below(3) as usize],
         _ => None,
@@ -241,6 +260,17 @@ fn build(rules: &[SpdRule], cache: SpdCache) -> Build {
     build
 }
 
+/// The verdict that RFC 4301 demands. The pair of SAs of `protect` has no outbound one.
+fn verdict(action: Option<SpdAction>, output: bool) -> Verdict {
+    match action {
+        Some(SpdAction::Bypass) => Verdict::Forward,
+        Some(SpdAction::Discard) => Verdict::Drop(Reason::SpdDiscard),
+        Some(SpdAction::Protect(_)) if output => Verdict::Drop(Reason::EspNoOutbound),
+        Some(SpdAction::Protect(_)) => Verdict::Drop(Reason::SpdUnprotected),
+        None => Verdict::Drop(Reason::SpdNoMatch),
+    }
+}
+
 fn follows_the_linear_search(seed: u64, cache: SpdCache) {
     let mut random = Random::from_seed(seed);
     for round in 0..20 {
@@ -248,7 +278,7 @@ fn follows_the_linear_search(seed: u64, cache: SpdCache) {
         let (mut count, mut removed) = (0, Vec::new());
         let mut make = |random: &mut Random| {
             count += 1;
-            rule(random, count, opaque)
+            rule(random, count, opaque, FEW)
         };
         let least = if round % 10 == 9 { 300 } else { 3 };
         let mut rules: Vec<SpdRule> = (0..least + random.below(20)).map(|_| make(&mut random)).collect();
@@ -261,7 +291,7 @@ fn follows_the_linear_search(seed: u64, cache: SpdCache) {
             let output = random.chance(0.5);
             let (mut asked, mut frames) = (Vec::new(), Vec::new());
             while asked.len() < 250 {
-                let one = Asked::random(&mut random);
+                let one = Asked::random(&mut random, FEW);
                 let parts = match random.below(4) {
                     0 => [Some(Part::First), Some(Part::Later)],
                     _ => [Some(Part::Whole), None],
@@ -279,13 +309,7 @@ fn follows_the_linear_search(seed: u64, cache: SpdCache) {
                 if let Some(at) = found {
                     counted.entry(key(&rules[at])).or_default()[usize::from(!output)] += 1;
                 }
-                let expected = match found.map(|at| rules[at].action) {
-                    Some(SpdAction::Bypass) => Verdict::Forward,
-                    Some(SpdAction::Discard) => Verdict::Drop(Reason::SpdDiscard),
-                    Some(SpdAction::Protect(_)) if output => Verdict::Drop(Reason::EspNoOutbound),
-                    Some(SpdAction::Protect(_)) => Verdict::Drop(Reason::SpdUnprotected),
-                    None => Verdict::Drop(Reason::SpdNoMatch),
-                };
+                let expected = verdict(found.map(|at| rules[at].action), output);
                 assert_eq!(outcome.verdict, expected, "round {round}, out {output}: {one:?} {found:?}");
                 let [(_, place, direction, _)] = outcome.spd[..] else { panic!("matched once: {:?}", outcome.spd) };
                 assert_eq!((place.map(|at| at as usize), direction), (found, output));
@@ -318,6 +342,97 @@ fn follows_the_linear_search(seed: u64, cache: SpdCache) {
             rig.reload(build(&rules, cache));
         }
     }
+}
+
+/// Policies, and vectors of packets between two changes of them, in the long run.
+const POLICIES: usize = 10_000;
+const STEADY: usize = 20;
+
+/// A rule of a list of thousands: most are about one host or flow, so that packets match rules all over the list.
+fn narrow(random: &mut Random, number: u32) -> SpdRule {
+    let mut own = rule(random, number, 0.0, MANY);
+    if random.chance(0.95) {
+        let v6 = !of_family(&own.matches.to, false) || !of_family(&own.matches.from, false);
+        let host = |random: &mut Random, is_remote| {
+            let address = address(v6, is_remote, MANY.draw(random, is_remote));
+            Addresses::Net(address.into())
+        };
+        own.matches.family = None;
+        own.matches.from = host(random, false);
+        if random.chance(0.7) {
+            own.matches.to = host(random, true);
+        } else {
+            own.matches.to = Addresses::Any;
+        }
+    } else {
+        // Behind all others: what no other rule matches.
+        own.priority = i32::MIN;
+    }
+    own
+}
+
+/// Packets against ten thousand policies that change, half of them with caches. `WEIR_SPD_PACKETS` is their number.
+#[test]
+fn ten_thousand_policies_follow_the_linear_search_under_changes() {
+    let packets: u64 = std::env::var("WEIR_SPD_PACKETS").map_or(10_000, |number| number.parse().unwrap());
+    let mut random = Random::from_seed(43_010);
+    let mut count = POLICIES as u32;
+    let mut rules: Vec<SpdRule> = (0..count).map(|number| narrow(&mut random, number)).collect();
+    let cache = |is_on| SpdCache { outbound: is_on, inbound: is_on, flows: 4096 };
+    let mut is_cached = false;
+    let mut rig = build(&rules, cache(is_cached)).inventive();
+    rig.advance(1_000_000_000);
+    let (mut left, mut vectors, mut sorts) = (packets, 0, HashMap::<String, u64>::new());
+    while left > 0 {
+        let output = random.chance(0.5);
+        let asked: Vec<Asked> = (0..250).map(|_| of_rule(&mut random, &rules)).collect();
+        let frames: Vec<Vec<u8>> = asked.iter().map(|one| one.frame(&rig, output, 0)).collect();
+        let (outcomes, _) = rig.put_all(if output { "lan" } else { "wan" }, &frames);
+        for (one, outcome) in asked.iter().zip(&outcomes) {
+            let found = search(&rules, one);
+            let expected = verdict(found.map(|at| rules[at].action), output);
+            assert_eq!(outcome.verdict, expected, "after {vectors} vectors, out {output}: {one:?} {found:?}");
+            let [(_, place, direction, _)] = outcome.spd[..] else { panic!("matched once: {:?}", outcome.spd) };
+            assert_eq!((place.map(|at| at as usize), direction), (found, output));
+            *sorts.entry(format!("{:?}", found.map(|at| rules[at].action))).or_default() += 1;
+        }
+        left = left.saturating_sub(asked.len() as u64);
+        vectors += 1;
+        if vectors % STEADY == 0 {
+            for _ in 0..1 + random.below(20) {
+                let at = random.below(rules.len() as u64) as usize;
+                count += 1;
+                match random.below(3) {
+                    0 => rules[at] = narrow(&mut random, count),
+                    1 => rules.insert(at, narrow(&mut random, count)),
+                    _ => drop(rules.remove(at)),
+                }
+            }
+            is_cached = random.chance(0.5);
+            rig.reload(build(&rules, cache(is_cached)));
+        }
+    }
+    assert_eq!(rig.conservation().imbalance(), 0);
+    // Every action decided about some.
+    assert!(sorts.len() >= 3, "{sorts:?}");
+}
+
+/// A packet: one in two has the addresses of a rule, so that rules about single hosts match.
+fn of_rule(random: &mut Random, rules: &[SpdRule]) -> Asked {
+    let mut one = Asked::random(random, MANY);
+    let rule = &rules[random.below(rules.len() as u64) as usize].matches;
+    let number = |addresses: &Addresses, is_remote: bool| match (addresses, address(one.v6, is_remote, 0)) {
+        (Addresses::Net(IpNet::V4(net)), IpAddr::V4(first)) => net.addr().to_bits().checked_sub(first.to_bits()),
+        (Addresses::Net(IpNet::V6(net)), IpAddr::V6(first)) => {
+            net.addr().to_bits().checked_sub(first.to_bits()).map(|number| number as u32)
+        }
+        _ => None,
+    };
+    let (local, remote) = (number(&rule.from, false), number(&rule.to, true));
+    if random.chance(0.5) {
+        (one.local, one.remote) = (local.unwrap_or(one.local), remote.unwrap_or(one.remote));
+    }
+    one
 }
 
 #[test]

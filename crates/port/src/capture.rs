@@ -17,7 +17,7 @@ use crate::failure::FailureSlot;
 use crate::outcome::Outcomes;
 use crate::pcap::{CaptureError, Writer, encode};
 use crate::wrapped::{Layer, Wrapped};
-use crate::{Burst, Failure, Outcome, Port, PortCounters, Readiness, Receiver, Transmitter};
+use crate::{Burst, Failure, Outcome, Port, PortCounters, Readiness, Receiver, Segmentation, Transmitter};
 
 /// Wraps a port and captures its packets. Creates the file and replaces an existing one.
 ///
@@ -156,6 +156,10 @@ impl Transmitter for TransmitQueue {
             self.settle(Outcome { packets: self.lengths.len(), sent: true });
         }
         taken
+    }
+
+    fn segmentation(&self) -> Option<Segmentation> {
+        self.sink.segmentation()
     }
 
     fn sends_later(&self) -> bool {

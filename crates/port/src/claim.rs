@@ -67,15 +67,22 @@ impl Claim {
                 ours.push((namespace, name.to_owned(), Arc::downgrade(&socket)));
                 Ok(Claim(socket))
             }
-            Err(error) if error.kind() == ErrorKind::AddrInUse => Err(Unclaimed::Held(holder(&address))),
+            Err(error) if error.kind() == ErrorKind::AddrInUse => Err(Unclaimed::Held(listener(&address))),
             Err(error) => Err(Unclaimed::System(error)),
         }
     }
 }
 
+/// Returns the process that holds the claim on a device; `None` if no other process is known to.
+#[must_use]
+pub fn holder(device: &str) -> Option<Holder> {
+    let address = SocketAddr::from_abstract_name(format!("weir/device/{device}")).ok()?;
+    listener(&address)
+}
+
 /// Returns the process that listens on an address. It accepts no connection: once its queue is full, its number is not
 /// reported.
-fn holder(address: &SocketAddr) -> Option<Holder> {
+fn listener(address: &SocketAddr) -> Option<Holder> {
     let socket = rustix::net::socket_with(
         rustix::net::AddressFamily::UNIX,
         rustix::net::SocketType::STREAM,

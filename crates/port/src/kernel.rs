@@ -1,7 +1,7 @@
 //! The version of the running kernel, for features that no system call announces.
 
 /// Returns whether the kernel segments UDP super-packets that carry a `virtio_net_hdr`: from Linux 6.2.
-pub(crate) fn segments_udp() -> bool {
+pub fn segments_udp() -> bool {
     version(&rustix::system::uname().release().to_string_lossy()) >= (6, 2)
 }
 

@@ -72,11 +72,12 @@ mod wrapped;
 
 pub use af_packet::AfPacketError;
 pub use capabilities::{Capabilities, Checksums, Offloads, Segmentation};
-pub use claim::Holder;
+pub use claim::{Holder, holder};
 pub use context::Context;
 pub use counters::{FaultCounters, PortCounters, count};
 pub use error::OpenError;
 pub use failure::Failure;
+pub use kernel::segments_udp;
 pub use open::open;
 pub use outcome::Outcome;
 pub use port::{Burst, Link, Port, Readiness, Receiver, Transmitter};

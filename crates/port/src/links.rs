@@ -8,7 +8,7 @@ mod device;
 mod monitor;
 mod netlink;
 
-pub use device::{Device, Layer, Tuntap};
+pub use device::{Device, Layer, Merging, Tuntap};
 pub use monitor::{Change, Monitor};
 pub use netlink::LinksError;
 pub(crate) use netlink::{DATAGRAM, receive, socket};

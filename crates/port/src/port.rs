@@ -7,7 +7,7 @@ use weir_base::clock::Time;
 use weir_packet::buffer::Cache;
 use weir_packet::vector::{Indices, Vector};
 
-use crate::capabilities::Capabilities;
+use crate::capabilities::{Capabilities, Segmentation};
 use crate::counters::PortCounters;
 use crate::error::OpenError;
 use crate::failure::Failure;
@@ -143,6 +143,12 @@ pub trait Transmitter: Send {
         cache: &mut Cache,
         now: Time,
     ) -> usize;
+
+    /// Returns the super-packets that somebody behind the port cuts or takes whole, if it sends on what it is given. `None`: packets
+    /// end here, and are kept or discarded as they are.
+    fn segmentation(&self) -> Option<Segmentation> {
+        None
+    }
 
     /// Returns whether [`Transmitter::kick`] and later calls send the packets. [`Transmitter::outcome`] then reports
     /// every packet that was taken and not refused. The result never changes.

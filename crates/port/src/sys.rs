@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod bpf;
+pub(crate) mod ethtool;
 pub(crate) mod packet_ring;
 pub(crate) mod packet_socket;
 pub(crate) mod tun;

@@ -55,6 +55,11 @@ impl<K: Key> Recent<K> {
         Recent { entries, secret }
     }
 
+    /// Gives the entries back.
+    pub fn into_entries(self) -> Entries<K> {
+        self.entries
+    }
+
     /// The number of places.
     pub fn places(&self) -> usize {
         self.entries.len()

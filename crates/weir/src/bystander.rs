@@ -10,8 +10,25 @@ use weir_port::spec::PortSpec;
 /// The kernel's settings.
 pub(crate) const SETTINGS: &str = "/proc/sys/net";
 
-/// Returns a line for each interface whose packets the kernel takes beside the gateway, with a command that stops it.
+/// An interface whose packets the kernel takes beside the gateway.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Beside {
+    /// Name of the interface.
+    pub(crate) interface: String,
+    /// The fact.
+    pub(crate) what: String,
+    /// The command that stops it.
+    pub(crate) command: String,
+}
+
+/// Returns a line for each interface of [`found`].
 pub(crate) fn warnings(gateway: &Gateway, settings: &Path) -> Vec<String> {
+    let line = |Beside { interface, what, command }| format!("interface {interface}: {what}: run `{command}`");
+    found(gateway, settings).into_iter().map(line).collect()
+}
+
+/// Returns each interface whose packets the kernel takes beside the gateway.
+pub(crate) fn found(gateway: &Gateway, settings: &Path) -> Vec<Beside> {
     // Without punt devices, the gateway's addresses are none of the kernel's.
     if gateway.interfaces.iter().all(|interface| interface.punt.is_none()) {
         return Vec::new();
@@ -33,13 +50,10 @@ pub(crate) fn warnings(gateway: &Gateway, settings: &Path) -> Vec<String> {
             (!is_off).then(|| format!("net.ipv6.conf.{device}.disable_ipv6=1")),
         ];
         let wanted: Vec<String> = wanted.into_iter().flatten().collect();
-        (!wanted.is_empty()).then(|| {
-            format!(
-                "interface {}: the kernel takes packets to the gateway's addresses from {device}, too, past all policies: run \
-                 `sysctl -w {}`",
-                interface.name,
-                wanted.join(" ")
-            )
+        (!wanted.is_empty()).then(|| Beside {
+            interface: interface.name.clone(),
+            what: format!("the kernel takes packets to the gateway's addresses from {device}, too, past all policies"),
+            command: format!("sysctl -w {}", wanted.join(" ")),
         })
     };
     gateway.interfaces.iter().filter_map(line).collect()

@@ -7,6 +7,7 @@ pub mod cli;
 pub mod config;
 pub mod control;
 pub mod demo;
+pub mod doctor;
 mod encoding;
 pub mod ethertype;
 mod metrics;

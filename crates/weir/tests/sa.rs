@@ -124,12 +124,16 @@ fn the_engine_is_chosen_for_all_sas_or_refused() {
             out = {{ spi = 300, key-file = \"key\" }}\n"
         )
     };
-    let native = weir_crypto::engines::by_name("native").map(|engine| engine.name());
+    let named = |name| weir_crypto::engines::by_name(name).map(|engine| engine.name());
+    let (native, many) = (named("native"), named("ipsec-mb"));
     for (engine, algorithm, octets, expected) in [
-        ("engine = \"auto\"", "aes128gcm16", 20, Some(native.unwrap_or("aws-lc"))),
+        ("engine = \"auto\"", "aes128gcm16", 20, Some(native.or(many).unwrap_or("aws-lc"))),
         ("engine = \"native\"", "aes128gcm16", 20, native),
         ("engine = \"aws-lc\"", "aes128gcm16", 20, Some("aws-lc")),
-        ("", "aes128-sha256", 48, Some("aws-lc")),
+        ("", "aes128-sha256", 48, Some(many.unwrap_or("aws-lc"))),
+        ("engine = \"ipsec-mb\"", "aes128-sha256", 48, many),
+        ("engine = \"ipsec-mb\"", "aes128gcm16", 20, many),
+        ("engine = \"ipsec-mb\"", "aes128gmac", 20, None),
         ("engine = \"native\"", "aes128-sha256", 48, None),
         ("engine = \"fast\"", "aes128gcm16", 20, None),
     ] {

@@ -302,7 +302,7 @@ impl Drop for Hash {
 }
 
 /// Compares octets in a time that depends on their number alone. False if their numbers differ.
-pub(super) fn equal(one: &[u8], other: &[u8]) -> bool {
+pub(crate) fn equal(one: &[u8], other: &[u8]) -> bool {
     // SAFETY: Both are valid for the same length.
     one.len() == other.len() && unsafe { lc::CRYPTO_memcmp(one.as_ptr().cast(), other.as_ptr().cast(), one.len()) } == 0
 }

@@ -18,6 +18,8 @@ use crate::job::{Failure, Job, Parts};
 use crate::key::{self as any, State};
 use crate::secret::{KeyError, Secret};
 use ffi::Direction;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use ffi::equal;
 use key::Kind;
 pub(crate) use key::{Key, NAME};
 
@@ -138,7 +140,7 @@ fn own<'a>(job: &Job<'a>) -> Result<&'a Kind, Failure> {
     match &job.key.state {
         State::AwsLc(key) => Ok(&key.0),
         #[cfg(target_arch = "x86_64")]
-        State::Native(_) => Err(Failure::NotDone),
+        State::Native(_) | State::IpsecMb(_) => Err(Failure::NotDone),
     }
 }
 

@@ -21,8 +21,8 @@ use std::ptr;
 use weir_base::prefetch;
 use zeroize::{Zeroize as _, Zeroizing};
 
-use crate::algorithm::{AesKey, Algorithm, Icv};
-use crate::aws_lc::AwsLc;
+use crate::agreement::agrees;
+use crate::algorithm::Algorithm;
 use crate::engine::{Engine, Missing};
 use crate::job::{Failure, Job};
 use crate::key::{self as any, State};
@@ -52,43 +52,13 @@ pub(crate) fn detected() -> [(&'static Native, Option<Missing>); 2] {
     [&AVX512, &AVX2].map(|native| {
         let missing = if !native.has_instructions() {
             Some(Missing::Instructions)
-        } else if !native.agrees() {
+        } else if !agrees(native, |algorithm, secret| native.key(algorithm, secret)) {
             Some(Missing::Agreement)
         } else {
             None
         };
         (native, missing)
     })
-}
-
-impl Native {
-    /// Seals packets, compares them with those of `aws-lc`, and opens them. False if anything differs: then the CPU, a
-    /// hypervisor or the compiler does not do what this code needs, and the engine is not offered.
-    fn agrees(&'static self) -> bool {
-        let lengths = (0..=68).chain((84..1536).step_by(97)).chain([9000]);
-        lengths.enumerate().all(|(number, length)| {
-            let size = AesKey::ALL[number % 3];
-            let icv = Icv::ALL[number / 3 % 3];
-            [Algorithm::AesGcm(size, icv), Algorithm::AesGmac(size)].into_iter().all(|algorithm| {
-                let octets: Vec<u8> = (0..length + 64).map(|at| (at * 167 + number * 59) as u8).collect();
-                let secret = Secret::new(&octets[..algorithm.cipher_key_octets()], &[]);
-                let (Ok(own), Ok(other)) = (self.key(algorithm, &secret), AwsLc.key(algorithm, &secret)) else {
-                    return false;
-                };
-                let high = (number % 2 == 1).then_some(number as u32);
-                let plain = &octets[..8 + IV + length + algorithm.icv_octets()];
-                let (mut one, mut two) = (plain.to_vec(), plain.to_vec());
-                self.seal(&mut [Job::esp(&own, &mut one, high)]);
-                AwsLc.seal(&mut [Job::esp(&other, &mut two, high)]);
-                let same = one == two;
-                let mut job = [Job::esp(&own, &mut one, high)];
-                self.open(&mut job);
-                let opened = job[0].result().is_ok();
-                let end = 8 + IV + length;
-                same && opened && one[..end] == plain[..end]
-            })
-        })
-    }
 }
 
 impl Engine for Native {

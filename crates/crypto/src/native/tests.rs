@@ -3,6 +3,7 @@
 use super::naive::Naive;
 use super::schedule::POWERS;
 use super::*;
+use crate::algorithm::{AesKey, Icv};
 
 fn octets(seed: usize, octets: usize) -> Vec<u8> {
     let mut value = seed as u64 + 1;

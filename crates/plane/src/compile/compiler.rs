@@ -1,51 +1,36 @@
 //! The compiler: its state, and compiling a model in two parts.
 
-use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ipnet::IpNet;
 use weir_base::reclaim::Domain;
-use weir_packet::wire::{MacAddress, nd};
-use weir_table::lpm::{self, Prefix, Transaction, Value, Writer};
-use weir_table::sav::NoRoom;
+use weir_packet::wire::MacAddress;
+use weir_table::lpm;
 
-use super::acl;
+use super::acl::{self, StagedAcls};
 use super::allow;
 use super::bindings;
 use super::concerns::Concerns;
 use super::hops::Routing;
+use super::interfaces::{self, addresses, demux, samplers};
 use super::ipsec;
-use super::map::{Map, Places, PortPlace, Settings};
+use super::map::{Map, Places, Settings};
 use super::nat;
 use super::noted::Noted;
 use super::numbers::{Numbers, assign};
 use super::pass::Pass;
-use super::prefix::{is_link_local, prefix_v4, prefix_v6};
 use super::rubbish::Rubbish;
 use super::sav;
 use super::sources::Sources;
 use super::spd;
 use super::stations::{Fixed, LearnedSet};
-use super::table_full::{TableFull, most_bytes};
+use super::table_full::TableFull;
+use super::tables::{Writers, write};
 use super::tunnel;
-use crate::compile::rib::{Entry, Rib};
-use crate::model::{self, Address, FlowTable, Gateway, IcmpLimits, InterfaceKind, Origin, PerFamily};
+use crate::compile::rib::Rib;
+use crate::model::{self, Address, FlowTable, Gateway, IcmpLimits, PerFamily};
 use crate::root::acl::Access;
 use crate::root::sampler::Sampler;
-use crate::root::{
-    Adjacency, Changes, Demux, Interface, InterfaceCounters, LinkLocals, NONE, Pending, Root, TUNNEL, Tables,
-    derived_mac,
-};
-
-/// The link-local addresses (RFC 4291, 2.5.6) have a prefix of this length on a link.
-const LINK_LOCAL_LENGTH: u8 = 64;
-
-/// The writers of the tables of a VRF.
-pub(super) struct Writers {
-    pub(super) v4: Writer<u32>,
-    pub(super) v6: Writer<u128>,
-}
+use crate::root::{Changes, Demux, Interface, Pending, Root, Tables};
 
 /// Turns models into roots, one after another.
 pub struct Compiler {
@@ -110,7 +95,7 @@ pub struct Prepared {
     sets: Vec<Vec<u32>>,
     redirects: Vec<PerFamily<Option<u32>>>,
     sav: sav::Staged,
-    acl: acl::Staged,
+    acl: StagedAcls,
     allow: allow::Prepared,
     bindings: bindings::Prepared,
     nat: nat::Prepared,
@@ -167,7 +152,7 @@ impl Compiler {
     pub fn outline(&self, gateway: &Gateway, places: &Places) -> (Map, Vec<Interface>) {
         let mut numbers = self.numbers.clone();
         let map = map(&mut numbers, gateway);
-        let interfaces = self.interfaces(gateway, places, &map);
+        let interfaces = interfaces::interfaces(&self.interfaces, self.settings.workers, (gateway, &map), places);
         (map, interfaces)
     }
 
@@ -205,12 +190,35 @@ impl Compiler {
     /// # Errors
     /// When a table has no room; then everything is as it was.
     pub fn prepare(&self, gateway: &Gateway, places: &Places) -> Result<Prepared, TableFull> {
+        self.prepare_with(gateway, places, self.stage_acls(gateway)?)
+    }
+
+    /// Prepares a model as [`Compiler::prepare`] does, with access lists that were staged before.
+    ///
+    /// # Errors
+    /// As for [`Compiler::prepare`].
+    pub fn prepare_with(
+        &self,
+        gateway: &Gateway,
+        places: &Places,
+        mut acls: StagedAcls,
+    ) -> Result<Prepared, TableFull> {
+        match self.prepare_parts(gateway, places, &mut acls) {
+            Ok(prepared) => Ok(Prepared { acl: acls, ..prepared }),
+            Err(full) => {
+                self.acl.abandon(acls);
+                Err(full)
+            }
+        }
+    }
+
+    fn prepare_parts(&self, gateway: &Gateway, places: &Places, acl: &mut StagedAcls) -> Result<Prepared, TableFull> {
         let mut numbers = self.numbers.clone();
         numbers.adjacencies.begin();
         numbers.sets.begin();
         numbers.vrfs.begin();
         let map = map(&mut numbers, gateway);
-        let mut interfaces = self.interfaces(gateway, places, &map);
+        let mut interfaces = interfaces::interfaces(&self.interfaces, self.settings.workers, (gateway, &map), places);
         let fixed = Fixed::new(gateway, &map.interfaces);
         let mut routing = self.routing.clone();
         let mut pass = Pass {
@@ -246,15 +254,9 @@ impl Compiler {
         let nat = self.nat.prepare(&self.domain, self.settings.workers, (gateway, &map), &interfaces)?;
         let spd = self.spd.prepare(&self.domain, self.settings.workers, (gateway, &map))?;
         let allow = self.allow.prepare(&self.domain, gateway)?;
-        let acl = self.acl.prepare(acl::Input { domain: &self.domain, gateway, map: &map })?;
-        let written = write(&self.domain, self.limit, &mut self.writers(), &self.ribs, gateway, &map, &ribs);
-        let (tables, differing) = match written {
-            Ok(written) => written,
-            Err(full) => {
-                self.acl.abandon(acl);
-                return Err(full);
-            }
-        };
+        self.acl.prepare(acl::Input { domain: &self.domain, gateway, map: &map }, acl)?;
+        let (tables, differing) =
+            write(&self.domain, self.limit, &mut self.writers(), &self.ribs, gateway, &map, &ribs)?;
         numbers.adjacencies.end();
         numbers.sets.end();
         numbers.vrfs.end();
@@ -270,7 +272,7 @@ impl Compiler {
             sets,
             redirects,
             sav,
-            acl,
+            acl: StagedAcls::default(),
             allow,
             bindings,
             nat,
@@ -322,7 +324,7 @@ impl Compiler {
         self.ethertypes_out = gateway.interfaces.iter().any(|interface| interface.access.ethertypes_out.is_some());
         self.icmp = gateway.icmp;
         self.flow_table = gateway.flow_table;
-        self.samplers = self.samplers(gateway, &map).into();
+        self.samplers = samplers(&self.samplers, self.settings.workers, (gateway, &map)).into();
         self.models += u64::from(counts);
         self.sources.keep(gateway);
         self.clutter = 0;
@@ -427,135 +429,6 @@ impl Compiler {
     pub fn occupancy(&self) -> impl Iterator<Item = (lpm::Stats, lpm::Stats)> {
         self.occupancy.iter().copied()
     }
-
-    /// Returns the samplers by number. A sampler that the model no longer has leaves a hole.
-    fn samplers(&self, gateway: &Gateway, map: &Map) -> Vec<Sampler> {
-        let mut samplers: Vec<Sampler> = self.samplers.iter().map(Sampler::gone).collect();
-        for (sampler, &number) in gateway.samplers.iter().zip(&map.samplers) {
-            let compiled = Sampler::new(sampler, self.settings.workers, samplers.get(number as usize));
-            // New numbers come in ascending order, one past the last.
-            match samplers.get_mut(number as usize) {
-                Some(slot) => *slot = compiled,
-                None => samplers.push(compiled),
-            }
-        }
-        samplers
-    }
-
-    /// Returns the interfaces by number. An interface that the model no longer has leaves a hole.
-    fn interfaces(&self, gateway: &Gateway, places: &Places, map: &Map) -> Vec<Interface> {
-        let mut interfaces = self.interfaces.clone();
-        interfaces.iter_mut().for_each(|interface| interface.present = false);
-        let mut stands: Vec<PortPlace> = Vec::new();
-        for (index, interface) in gateway.interfaces.iter().enumerate() {
-            let place = match &interface.kind {
-                InterfaceKind::Port { .. } => {
-                    let nowhere = PortPlace { number: NONE, ..PortPlace::default() };
-                    places.ports.get(&(index as u32)).copied().unwrap_or(nowhere)
-                }
-                // A VLAN interface stands after its parent.
-                InterfaceKind::Vlan { parent, .. } => stands[parent.0 as usize],
-                InterfaceKind::Ipsec => PortPlace { number: NONE, ..PortPlace::default() },
-                InterfaceKind::Tunnel(tunnel) => {
-                    // Both ends may have one name, and have to differ.
-                    let mac = derived_mac(&format!("{} {}", interface.name, tunnel.local));
-                    PortPlace { number: TUNNEL, mac: Some(mac.0), ..PortPlace::default() }
-                }
-            };
-            let mac = interface.mac.map(|mac| mac.0).or(place.mac).unwrap_or(derived_mac(&interface.name).0);
-            stands.push(PortPlace { mac: Some(mac), ..place });
-            let number = map.interfaces[index] as usize;
-            let counters = match interfaces.get(number) {
-                Some(known) => known.counters.clone(),
-                None => (0..self.settings.workers).map(|_| InterfaceCounters::default()).collect(),
-            };
-            let unusable = |own: &Address| match own.net.addr() {
-                IpAddr::V6(address) => places.unusable.contains(&(number as u32, address)),
-                IpAddr::V4(_) => false,
-            };
-            let (tentative, addresses): (Vec<_>, Vec<_>) =
-                addresses(interface, MacAddress(mac)).into_iter().partition(unusable);
-            let compiled = Interface {
-                present: true,
-                name: interface.name.as_str().into(),
-                port: place.number,
-                peer: place.peer,
-                is_linkless: interface.kind.is_linkless(),
-                down: place.down,
-                vrf: map.vrfs[usize::from(interface.vrf.0)],
-                zone: map.zones[index],
-                fast_path: interface.fast_path,
-                mac,
-                mtu: interface.mtu,
-                addresses: addresses.into(),
-                tentative: tentative.into(),
-                punt: places.punts.get(&(index as u32)).copied().unwrap_or(NONE),
-                on_link: Adjacency::NO_ROUTE,
-                link_local: LinkLocals::default(),
-                sav: PerFamily { v4: crate::root::sav::NONE, v6: crate::root::sav::NONE },
-                acl_in: PerFamily { v4: crate::root::acl::NONE, v6: crate::root::acl::NONE },
-                acl_out: PerFamily { v4: crate::root::acl::NONE, v6: crate::root::acl::NONE },
-                allow: PerFamily { v4: crate::root::allow::NONE, v6: crate::root::allow::NONE },
-                bindings: crate::root::bindings::NONE,
-                nat: crate::root::nat::OfInterface::NONE,
-                spd: crate::root::spd::NONE,
-                ethertypes_in: interface.access.ethertypes_in.as_ref().map(|of| Arc::from(of.types.as_slice())),
-                ethertypes_out: interface.access.ethertypes_out.as_ref().map(|of| Arc::from(of.types.as_slice())),
-                broadcasts: Arc::default(),
-                counters,
-            };
-            // New numbers come in ascending order, one past the last.
-            match interfaces.get_mut(number) {
-                Some(slot) => *slot = compiled,
-                None => interfaces.push(compiled),
-            }
-        }
-        interfaces
-    }
-}
-
-/// Writes what differs into the tables; all or nothing. Gives the prefixes of routes that differ beside the tables.
-fn write(
-    domain: &Domain,
-    limit: usize,
-    all: &mut Vec<Writers>,
-    before: &[Rib],
-    gateway: &Gateway,
-    map: &Map,
-    ribs: &[Rib],
-) -> Result<(Vec<Tables>, Noted), TableFull> {
-    let limits = lpm::Limits { max_routes: limit, max_bytes: most_bytes(limit) };
-    while all.len() < ribs.len() {
-        let number = all.len();
-        let refused = |full| {
-            let vrf = map.vrfs.iter().position(|&vrf| usize::from(vrf) == number).map(|at| &gateway.vrfs[at]);
-            TableFull {
-                table: vrf.map_or_else(String::new, |vrf| format!("vrf {}", vrf.name)),
-                prefix: String::new(),
-                origin: vrf.map_or_else(Origin::default, |vrf| vrf.origin),
-                full: NoRoom::Prefixes(full),
-            }
-        };
-        let v4 = Writer::new(domain, limits).map_err(refused)?;
-        let v6 = Writer::new(domain, limits).map_err(refused)?;
-        all.push(Writers { v4, v6 });
-    }
-    let none = Rib::default();
-    let mut differing = Noted::default();
-    let mut v4 = Vec::new();
-    let mut v6 = Vec::new();
-    for (number, (writers, rib)) in all.iter_mut().zip(ribs).enumerate() {
-        let old = before.get(number).unwrap_or(&none);
-        let name = || {
-            let index = map.vrfs.iter().position(|&vrf| usize::from(vrf) == number);
-            index.map_or_else(String::new, |index| gateway.vrfs[index].name.clone())
-        };
-        v4.push(change(&mut writers.v4, (&old.v4, &rib.v4), prefix_v4, name, &mut differing)?);
-        v6.push(change(&mut writers.v6, (&old.v6, &rib.v6), prefix_v6, name, &mut differing)?);
-    }
-    // Nothing can fail from here on.
-    let commit = |(v4, v6): (Transaction<'_, u32>, Transaction<'_, u128>)| Tables { v4: v4.commit(), v6: v6.commit() };
-    Ok((v4.into_iter().zip(v6).map(commit).collect(), differing))
 }
 
 /// The adjacencies and the interfaces of each multipath set, by its number.
@@ -568,62 +441,6 @@ pub(super) fn reverse(numbers: &Numbers, routing: &Routing) -> (Vec<Vec<u32>>, V
         sets[number as usize] = adjacencies.map(|adjacency| adjacency.interface).collect();
     }
     (all, sets)
-}
-
-/// Writes the differences between two sets of routes into a draft of their table.
-fn change<'w, K: lpm::Key, N: Copy + Eq + std::hash::Hash + std::fmt::Display + Into<IpNet>>(
-    writer: &'w mut Writer<K>,
-    (old, new): (&HashMap<N, Entry>, &HashMap<N, Entry>),
-    prefix: impl Fn(N) -> Prefix<K>,
-    vrf: impl Fn() -> String,
-    differing: &mut Noted,
-) -> Result<Transaction<'w, K>, TableFull> {
-    let mut draft = writer.transaction();
-    // Removals first: what they free may be needed.
-    for net in old.keys().filter(|net| !new.contains_key(net)) {
-        draft.remove(&prefix(*net));
-        differing.prefix((*net).into());
-    }
-    for (&net, entry) in new {
-        if old.get(&net).is_some_and(|old| old.forwarding == entry.forwarding) {
-            continue;
-        }
-        let Some(value) = Value::new(entry.forwarding) else { continue };
-        differing.prefix(net.into());
-        draft.insert(prefix(net), value).map_err(|full| TableFull {
-            table: format!("vrf {}", vrf()),
-            prefix: net.to_string(),
-            origin: entry.origin,
-            full: NoRoom::Prefixes(full),
-        })?;
-    }
-    Ok(draft)
-}
-
-/// Returns the interfaces of the ports' frames.
-fn demux(gateway: &Gateway, map: &Map, interfaces: &[Interface]) -> Vec<Demux> {
-    let numbers = interfaces.iter().flat_map(|interface| [interface.port, interface.punt]);
-    let count = numbers.filter(|&number| number != NONE && number != TUNNEL).map(|number| number + 1).max();
-    let mut untagged = vec![NONE; count.unwrap_or(0) as usize];
-    let mut hosts = untagged.clone();
-    let mut tagged: Vec<HashMap<(u16, u16, u16), u32>> = vec![HashMap::new(); untagged.len()];
-    for (index, interface) in gateway.interfaces.iter().enumerate() {
-        let number = map.interfaces[index];
-        let port = interfaces[number as usize].port as usize;
-        if let Some(host) = hosts.get_mut(interfaces[number as usize].punt as usize) {
-            *host = number;
-        }
-        match interface.kind {
-            _ if port >= untagged.len() => {}
-            InterfaceKind::Port { .. } => untagged[port] = number,
-            InterfaceKind::Vlan { outer, inner, .. } => {
-                tagged[port].insert((outer.tpid, outer.vid, inner.unwrap_or(0)), number);
-            }
-            InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) => {}
-        }
-    }
-    let ports = untagged.into_iter().zip(hosts).zip(tagged);
-    ports.map(|((untagged, host), tagged)| Demux { untagged, host, tagged: tagged.into() }).collect()
 }
 
 /// The numbers of a model's interfaces and VRFs.
@@ -649,18 +466,4 @@ fn map(numbers: &mut Numbers, gateway: &Gateway) -> Map {
         samplers: gateway.samplers.iter().map(|sampler| assign(&mut numbers.samplers, &sampler.name)).collect(),
         sas: gateway.sas.iter().map(|sa| assign(&mut numbers.sas, &sa.name)).collect(),
     }
-}
-
-/// The addresses of an interface: those of the model, and where there is IPv6 without a link-local address, the one that
-/// follows from the hardware address (RFC 4291, 2.1 and appendix A). Its origin is weir itself.
-fn addresses(interface: &model::Interface, mac: MacAddress) -> Vec<Address> {
-    let mut addresses = interface.addresses.clone();
-    let v6 = || interface.addresses.iter().filter(|own| own.net.addr().is_ipv6());
-    if v6().next().is_some()
-        && !v6().any(|own| is_link_local(own.net.addr()))
-        && let Ok(net) = IpNet::new(IpAddr::V6(nd::link_local(mac)), LINK_LOCAL_LENGTH)
-    {
-        addresses.push(Address { net, origin: Origin::default() });
-    }
-    addresses
 }

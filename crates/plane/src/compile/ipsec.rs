@@ -1,7 +1,7 @@
 //! Pairs of SAs become those of the root. What outlives a version (sequence numbers, windows, counters) goes on where the SA
 //! does: sequence numbers with the key, whichever SA has it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -73,7 +73,11 @@ impl Store {
     /// Puts the SAs of a model into force.
     pub(super) fn commit(&mut self, workers: usize, (gateway, map): (&Gateway, &Map), interfaces: &[Interface]) {
         let before = std::mem::take(&mut self.windows);
-        let counted = std::mem::take(&mut self.counters);
+        let mut counted = std::mem::take(&mut self.counters);
+        // An SA keeps its counters in a pair of another name.
+        let names: HashSet<&str> = gateway.sas.iter().map(|sa| sa.name.as_str()).collect();
+        let mut renamed: HashMap<Keys, Arc<[SaCounters]>> =
+            counted.extract_if(|name, _| !names.contains(name.as_str())).map(|(_, own)| own).collect();
         let length = map.sas.iter().map(|&number| number as usize + 1).max().unwrap_or(0);
         let mut sas: Vec<Option<Arc<Sa>>> = vec![None; length];
         let linked = gateway.interfaces.iter().filter(|own| own.kind != InterfaceKind::Ipsec);
@@ -119,6 +123,7 @@ impl Store {
             });
             let keys = [&sa.outbound, &sa.inbound].map(|key| key.as_ref().map(|key| (key.spi, key.fingerprint())));
             let counters = counted.get(&sa.name).filter(|(own, _)| *own == keys).map(|(_, own)| Arc::clone(own));
+            let counters = counters.or_else(|| renamed.remove(&keys));
             let counters = counters.unwrap_or_else(|| (0..workers).map(|_| SaCounters::default()).collect());
             self.counters.insert(sa.name.clone(), (keys, Arc::clone(&counters)));
             sas[number as usize] = Some(Arc::new(Sa {

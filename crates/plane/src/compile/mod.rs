@@ -17,6 +17,7 @@ mod compiler;
 mod concerns;
 mod home;
 mod hops;
+mod interfaces;
 mod ipsec;
 mod map;
 mod nat;
@@ -34,13 +35,14 @@ mod sources;
 pub(crate) mod spd;
 mod stations;
 mod table_full;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod tunnel;
 
 pub use acl::{
     AclChange, AclDecision, AclEdit, AclEditKind, AclEditRow, AclEdited, AclError, AclGroup, AclMembers, AclPlan,
-    AclRestored, At, Lost, LostEdits, LostRule, RuleLost, Said as AclSaid,
+    AclRestored, At, Lost, LostEdits, LostRule, RuleLost, Said as AclSaid, StagedAcls,
 };
 pub use allow::Listed;
 pub use bindings::BindingDecision;

@@ -172,7 +172,8 @@ impl Store {
             name: instance.name.as_str().into(),
             limit: known.unwrap_or_else(|| instance.rule.limit_per_address.and_then(&mut limit)),
             mss_clamp: instance.mss_clamp,
-            counters: counters.unwrap_or_else(|| (0..workers).map(|_| RuleCounters::default()).collect()),
+            counters: counters
+                .unwrap_or_else(|| (0..workers).map(|_| RuleCounters::new(instance.source.as_ref())).collect()),
         });
         let rules: Arc<[Rule]> = rules.collect();
         let vrfs = map.vrfs.iter().map(|&vrf| usize::from(vrf) + 1).max().unwrap_or(0);

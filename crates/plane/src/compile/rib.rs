@@ -74,7 +74,7 @@ pub struct Entry {
     pub forwarding: u32,
     /// Its source.
     pub source: Source,
-    /// The party that it comes from.
+    /// The component that declared it.
     pub by: By,
     /// Where it was declared.
     pub origin: Origin,

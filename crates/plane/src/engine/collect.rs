@@ -104,6 +104,9 @@ pub(crate) fn interface(workers: &[InterfaceCounters], port: Option<&PortCounter
             bytes: sum.bytes + counter.bytes.value(),
         })
     };
+    let both = |of: fn(&InterfaceCounters) -> &(Counter, Counter)| {
+        workers.iter().map(of).fold((0, 0), |sum, own| (sum.0 + own.0.value(), sum.1 + own.1.value()))
+    };
     let read = |of: fn(&PortCounters) -> &AtomicU64| port.map_or(0, |port| of(port).load(Ordering::Relaxed));
     let fault_counts = [
         ("dropped", read(|port| &port.faults.dropped)),
@@ -117,6 +120,8 @@ pub(crate) fn interface(workers: &[InterfaceCounters], port: Option<&PortCounter
         tx: sum(|counters| &counters.tx),
         dropped: sum(|counters| &counters.dropped),
         punt: sum(|counters| &counters.punt),
+        merged: both(|counters| &counters.merged),
+        cut: both(|counters| &counters.cut),
         no_buffer: read(|port| &port.no_buffer),
         kernel_drops: read(|port| &port.kernel_drops),
         receive_errors: read(|port| &port.receive_errors),
@@ -346,6 +351,9 @@ fn subtract(interface: &mut InterfaceStats, before: &InterfaceStats) {
     ] {
         now.packets -= before.packets;
         now.bytes -= before.bytes;
+    }
+    for (now, before) in [(&mut interface.merged, before.merged), (&mut interface.cut, before.cut)] {
+        *now = (now.0 - before.0, now.1 - before.1);
     }
     interface.no_buffer = interface.no_buffer.saturating_sub(before.no_buffer);
     interface.kernel_drops = interface.kernel_drops.saturating_sub(before.kernel_drops);

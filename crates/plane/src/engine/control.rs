@@ -480,13 +480,14 @@ impl Control {
         };
         let told = |error: &dyn std::fmt::Display| format!("after a change of links: {error}");
         self.state().untold.extend(refused.iter().map(|error| told(error)));
-        let prepared = control::prepare(
-            &operation.read(),
-            |links| self.state().keeper.unusable(links),
-            &model,
-            &mut places,
-            |index| announcing.contains(&index),
-        );
+        let prepared = {
+            let compiler = operation.read();
+            let unusable = |links: &[neighbor::Link]| self.state().keeper.unusable(links);
+            let announces = |index| announcing.contains(&index);
+            compiler
+                .stage_acls(&model)
+                .and_then(|acls| control::prepare(&compiler, acls, unusable, &model, &mut places, announces))
+        };
         match prepared {
             Ok((prepared, links)) => {
                 let mut work = Work::default();

@@ -1,5 +1,6 @@
 //! Reports of the control thread about interfaces, tables and reloads.
 
+use weir_packet::wire::MacAddress;
 use weir_port::Link;
 use weir_table::classify::MOST_RULES;
 
@@ -124,7 +125,7 @@ pub(super) fn interfaces(
                 },
                 capabilities: own.map_or_else(Vec::new, |port| port.capabilities().names()),
                 up: interface.kind.is_portless() || port.is_some_and(|port| port.port.link() == Link::Up),
-                mac: weir_packet::wire::MacAddress(compiled.mac).to_string(),
+                mac: if compiled.is_linkless { String::new() } else { MacAddress(compiled.mac).to_string() },
                 mtu: compiled.mtu,
                 vrf: model.vrfs[usize::from(interface.vrf.0)].name.clone(),
                 addresses: nets(compiled.addresses.iter().chain(compiled.tentative.iter())),

@@ -1,7 +1,7 @@
 //! Translations as people want to see them, and the rules that give them.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::graph::session::{AnySession, Session, Tuple};
 use crate::model::{FlowTable, Gateway, NatIndex, NatList, NatRule};
 use crate::root::Root;
 use crate::root::family::Family;
-use crate::root::nat::{Rule, RuleCounters};
-use crate::stats::{NatEnds, NatPool, NatRuleRow, NatStats, NatUser, TranslationRow, Translations};
+use crate::root::nat::{Exhausted, PROTOCOLS, Rule, RuleCounters, Spans};
+use crate::stats::{NatEnds, NatExhausted, NatPool, NatRuleRow, NatStats, NatUser, TranslationRow, Translations};
 
 /// The translations that were gathered.
 pub(super) fn rows(first: First, (model, root): (&Gateway, &Root), settings: &FlowTable, now: Time) -> Translations {
@@ -82,7 +82,8 @@ pub(crate) fn lists(model: &Gateway, root: &Root) -> Vec<NatStats> {
     for rule in root.nat.rules.iter() {
         let sums = counted.entry((rule.list.0, rule.place)).or_default();
         for counters in rule.counters.iter() {
-            let RuleCounters { packets, octets, opened, exhausted, clamped, limited, told: _ } = counters;
+            let RuleCounters { packets, octets, opened, exhausted, exhausted_by: _, clamped, limited, told: _ } =
+                counters;
             let own = [packets, octets, opened, exhausted, clamped, limited];
             sums.iter_mut().zip(own).for_each(|(sum, own)| *sum += own.value());
         }
@@ -176,23 +177,35 @@ pub(super) fn users(first: First, (model, root): (&Gateway, &Root), most: usize)
 fn pool(rule: &Rule, used: Used, (model, root): (&Gateway, &Root)) -> Option<NatPool> {
     let target = rule.source.as_ref()?;
     let list = model.nat.get(usize::from(rule.list.0))?;
-    let size = |first: u128, last: u128| (last - first).saturating_add(1);
-    let v4 = target.spans.v4.iter().map(|&(first, last)| size(first.into(), last.into()));
-    let v6 = target.spans.v6.iter().map(|&(first, last)| size(first, last));
     let mut greatest: Vec<(IpAddr, usize)> = used.addresses.into_iter().collect();
     greatest.sort_by_key(|&(address, count)| (Reverse(count), address));
     Some(NatPool {
         list: list.name.clone(),
         rule: rule.place as usize,
         interface: root.interfaces.get(rule.interface as usize).map_or_else(String::new, |own| own.name.to_string()),
-        addresses: v4.chain(v6).fold(0, u128::saturating_add),
+        addresses: target.spans.count(),
         ports: target.ports.clone(),
         translations: used.translations,
         addresses_used: greatest.len(),
         greatest: greatest.into_iter().take(3).collect(),
         exhausted: rule.counters.iter().map(|own| own.exhausted.value()).sum(),
+        exhausted_by: exhausted_by(rule, &target.spans),
         origin: origin(model, list, rule.place as usize).unwrap_or_default(),
     })
+}
+
+/// Packets that found no free port or address, by outside address and protocol.
+fn exhausted_by(rule: &Rule, spans: &Spans) -> Vec<NatExhausted> {
+    let mut sums: BTreeMap<(usize, usize), u64> = BTreeMap::new();
+    for (place, protocol, count) in rule.counters.iter().flat_map(|own| own.exhausted_by.counts()) {
+        *sums.entry((place, protocol)).or_default() += count;
+    }
+    let row = |((place, protocol), packets): ((usize, usize), u64)| NatExhausted {
+        address: spans.address_at(place as u128).filter(|_| place < Exhausted::ADDRESSES),
+        protocol: PROTOCOLS[protocol],
+        packets,
+    };
+    sums.into_iter().map(row).collect()
 }
 
 /// The rule that gave a translation its source, and the source.

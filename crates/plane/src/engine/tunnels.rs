@@ -1,6 +1,7 @@
-//! Tunnels as people want to see them.
+//! Reports tunnels with their counters.
 
 use weir_base::clock::Time;
+use weir_packet::tunnel::{Carrier, Id};
 
 use crate::compile::Map;
 use crate::model::Gateway;
@@ -8,16 +9,18 @@ use crate::root::Root;
 use crate::root::tunnel::TunnelCounters;
 use crate::stats::TunnelStats;
 
-/// The tunnels, in the order of the configuration.
+/// Returns the tunnels, in the order of the configuration.
 pub(crate) fn rows(model: &Gateway, map: &Map, root: &Root, now: Time) -> Vec<TunnelStats> {
     let row = |(interface, &number): (&crate::model::Interface, &u32)| {
         let own = root.tunnels.of(number)?;
         let sum = |of: &dyn Fn(&TunnelCounters) -> u64| own.counters.iter().map(of).sum::<u64>();
+        let (carrier, id) = (own.wanted.carrier, own.wanted.id.0 as u32);
         Some(TunnelStats {
             name: interface.name.clone(),
-            carrier: own.wanted.carrier,
-            id: own.wanted.id,
-            port: own.wanted.port,
+            kind: carrier.name().to_owned(),
+            vni: carrier.is_ethernet().then_some(id),
+            key: (carrier == Carrier::Gre && own.wanted.id != Id::NONE).then_some(id),
+            port: Some(own.wanted.port).filter(|&port| port != 0),
             local: own.wanted.local,
             remote: own.wanted.remote,
             vrf: model.vrfs[usize::from(own.wanted.vrf.0)].name.clone(),

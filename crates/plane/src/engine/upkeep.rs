@@ -68,6 +68,9 @@ struct Life {
     phase: SaPhase,
 }
 
+/// Lives without a pair, by direction (`true` is outbound) and identity.
+type Loose = HashMap<(bool, [u8; 16]), Life>;
+
 /// The use of an SA.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Used {
@@ -96,15 +99,33 @@ impl Upkeep {
     pub(crate) fn step(&mut self, now: Time, ipsec: &Ipsec) -> Due {
         let mut due = Due::default();
         let sas = || (0..).zip(ipsec.sas.iter()).filter_map(|(number, sa)| Some((number, sa.as_deref()?)));
-        self.pairs.retain(|&number, _| ipsec.sa(number).is_some());
+        let mut loose = self.loose(ipsec);
         for (number, sa) in sas() {
             let pair = self.pairs.entry(number).or_default();
-            pair.step(now, sa, &mut due.news);
+            pair.step(now, sa, &mut loose, &mut due.news);
             let dummies = pair.dummies(now, sa);
             due.packets.extend((0..dummies).map(|_| (number, Made::Dummy)));
         }
         self.keep_alive(now, sas(), &mut due.packets);
         due
+    }
+
+    /// Takes the lives out of pairs that do not have their SAs any more: an SA keeps its life in a pair of another name.
+    fn loose(&mut self, ipsec: &Ipsec) -> Loose {
+        let mut loose = Loose::new();
+        self.pairs.retain(|&number, pair| {
+            let sa = ipsec.sa(number);
+            let outbound = sa.and_then(|sa| Some(sa.outbound.as_ref()?.identity()));
+            let inbound = sa.and_then(|sa| Some(sa.inbound.as_ref()?.identity()));
+            for (is_outbound, life, identity) in
+                [(true, &mut pair.outbound, outbound), (false, &mut pair.inbound, inbound)]
+            {
+                let gone = life.take_if(|own| Some(own.identity) != identity);
+                loose.extend(gone.map(|own| ((is_outbound, own.identity), own)));
+            }
+            sa.is_some()
+        });
+        loose
     }
 
     /// Finds the mappings through which nothing was sent for too long.
@@ -157,16 +178,18 @@ impl Pair {
         due / PACKET
     }
 
-    fn step(&mut self, now: Time, sa: &Sa, news: &mut Vec<News>) {
+    fn step(&mut self, now: Time, sa: &Sa, loose: &mut Loose, news: &mut Vec<News>) {
         let of = |own: &dyn Fn(&SaCounters) -> [u64; 2]| {
             let [packets, octets] = [0, 1].map(|at| sum(sa, |counters| own(counters)[at]));
             Used { packets, octets }
         };
         let outbound = sa.outbound.as_ref().map(|own| own.identity());
         let used = of(&|own| [own.outbound.packets.value(), own.outbound.bytes.value()]);
+        adopt(&mut self.outbound, outbound.and_then(|own| loose.remove(&(true, own))));
         advance(&mut self.outbound, outbound, now, used, sa, |phase| news.extend(ended(sa, true, phase)));
         let inbound = sa.inbound.as_ref().map(|own| own.identity());
         let used = of(&|own| [own.inbound.packets.value(), own.inbound.bytes.value()]);
+        adopt(&mut self.inbound, inbound.and_then(|own| loose.remove(&(false, own))));
         advance(&mut self.inbound, inbound, now, used, sa, |phase| news.extend(ended(sa, false, phase)));
         let is_over = |life: &Option<Life>| life.as_ref().is_some_and(|life| matches!(life.phase, SaPhase::Expired(_)));
         if let Some(own) = &sa.outbound {
@@ -175,6 +198,13 @@ impl Pair {
         if let Some(own) = &sa.inbound {
             own.window.set_closed(is_over(&self.inbound));
         }
+    }
+}
+
+/// Gives a pair the life of its SA, if another pair had it.
+fn adopt(life: &mut Option<Life>, loose: Option<Life>) {
+    if loose.is_some() {
+        *life = loose;
     }
 }
 

@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use weir_base::clock::Time;
 use weir_packet::buffer::Cache;
 use weir_packet::packet::Packet;
+use weir_packet::segment;
 use weir_packet::vector::{Indices, VECTOR, Vector};
-use weir_port::Transmitter;
+use weir_port::{Segmentation, Transmitter};
 
 use crate::graph::counters::WorkerCounters;
 use crate::graph::flags::ORIGINATED;
@@ -19,6 +20,8 @@ use crate::root::{NONE, Root};
 /// their packets count as held until then.
 pub(crate) struct Outlet {
     queue: Box<dyn Transmitter>,
+    /// The super-packets that it takes; `None`: packets end there.
+    segmentation: Option<Segmentation>,
     /// It was given packets in the vector under way, or some of before still wait in it.
     due: bool,
     /// Places of the last frame whose packets the port cannot send.
@@ -34,7 +37,9 @@ pub(crate) struct Parcel {
     from: u32,
     /// Where it goes.
     to: Destination,
-    /// Octets of the frame.
+    /// Packets on the wire: the segments of a super-packet.
+    packets: u32,
+    /// Octets of their frames.
     length: u32,
 }
 
@@ -50,7 +55,8 @@ pub(crate) enum Destination {
 impl Parcel {
     pub(crate) fn new(packet: &Packet, to: Destination) -> Parcel {
         let created = packet.state().contains(ORIGINATED);
-        Parcel { from: if created { NONE } else { packet.interface() }, to, length: packet.len() as u32 }
+        let (packets, length) = segment::on_wire(packet);
+        Parcel { from: if created { NONE } else { packet.interface() }, to, packets, length }
     }
 
     fn count(self, sent: bool, books: &Books<'_>) {
@@ -59,19 +65,19 @@ impl Parcel {
             _ if !sent => {
                 books.counters.drops[Reason::TransmitFailed as usize].add(1);
                 if let Some(interface) = counters(self.from) {
-                    interface.dropped.add(1, self.length.into());
+                    interface.dropped.add(self.packets.into(), self.length.into());
                 }
             }
             Destination::Link(to) => {
                 books.counters.transmitted.add(1);
                 if let Some(interface) = counters(to) {
-                    interface.tx.add(1, self.length.into());
+                    interface.tx.add(self.packets.into(), self.length.into());
                 }
             }
             Destination::Host(from) => {
                 books.counters.local.add(1);
                 if let Some(interface) = counters(from) {
-                    interface.punt.add(1, self.length.into());
+                    interface.punt.add(self.packets.into(), self.length.into());
                 }
             }
         }
@@ -105,7 +111,8 @@ pub(crate) struct Sender<'a> {
 impl Outlet {
     pub(crate) fn new(queue: Box<dyn Transmitter>) -> Outlet {
         let room = if queue.sends_later() { 8 * VECTOR } else { 0 };
-        Outlet { queue, due: false, refused: Indices::new(), unsettled: VecDeque::with_capacity(room) }
+        let segmentation = queue.segmentation();
+        Outlet { queue, segmentation, due: false, refused: Indices::new(), unsettled: VecDeque::with_capacity(room) }
     }
 
     /// Transmits packets as [`Transmitter::transmit`] does. `to` returns the destination of each packet.
@@ -181,6 +188,12 @@ impl Outlet {
             self.unsettled.drain(..packets).for_each(|parcel| parcel.count(outcome.sent, books));
             books.counters.settled.add(packets as u64);
         }
+    }
+
+    /// The super-packets that the port takes; `None`: packets end there.
+    #[inline(always)]
+    pub(crate) fn segmentation(&self) -> Option<Segmentation> {
+        self.segmentation
     }
 
     /// Places of the last frame whose packets the port cannot send.

@@ -1,5 +1,7 @@
 //! A worker's caches of policies by flow: one for each SPD, direction and family that has one.
 
+use std::sync::Arc;
+
 use weir_base::random::SecureRandom;
 use weir_table::flow::Secret;
 use weir_table::recent::Recent;
@@ -8,9 +10,9 @@ use crate::root::Root;
 use crate::root::family::{Both, BothMut, Family};
 use crate::root::spd::{Cached, Spd};
 
-/// A cache, with the number by which the root knows it.
+/// A cache, with what the root knows of it.
 pub(crate) struct Own<K: Family> {
-    id: u64,
+    cached: Arc<Cached<K>>,
     pub(crate) table: Recent<K::FlowKey>,
 }
 
@@ -72,17 +74,20 @@ impl PolicyCaches {
 }
 
 impl<K: Family> OfFamily<K> {
-    fn adopt(&mut self, spds: &[std::sync::Arc<Spd>], worker: usize, random: &mut SecureRandom) {
+    fn adopt(&mut self, spds: &[Arc<Spd>], worker: usize, random: &mut SecureRandom) {
         let mut before: Vec<Own<K>> = std::mem::take(&mut self.0).into_iter().flatten().flatten().collect();
-        let mut of = |cached: &Option<std::sync::Arc<Cached<K>>>| {
+        let mut of = |cached: &Option<Arc<Cached<K>>>| {
             let cached = cached.as_ref()?;
-            if let Some(at) = before.iter().position(|own| own.id == cached.id) {
+            if let Some(at) = before.iter().position(|own| own.cached.id == cached.id) {
                 return Some(before.swap_remove(at));
             }
             let secret = Secret::new(std::array::from_fn(|_| random.next()));
-            Some(Own { id: cached.id, table: Recent::new(cached.take(worker)?, secret) })
+            Some(Own { cached: cached.clone(), table: Recent::new(cached.take(worker)?, secret) })
         };
         self.0 = spds.iter().map(|spd| [of(&K::of(&**spd).cached[0]), of(&K::of(&**spd).cached[1])]).collect();
+        for Own { cached, table } in before {
+            cached.give_back(worker, table.into_entries());
+        }
     }
 
     /// The cache of an SPD and direction.

@@ -1,119 +1,54 @@
 //! A worker: one thread that takes vectors from its receive queues and runs the graph over them to completion.
 
+mod command;
+mod pass;
+mod traced;
+mod wait;
+
 use std::collections::VecDeque;
-use std::os::fd::BorrowedFd;
-use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver as Mailbox};
+use std::sync::mpsc::Receiver as Mailbox;
 use std::time::Duration;
 
 use weir_base::clock::{Clock, Time};
-use weir_base::random::{Entropy, Random, SecureRandom};
-use weir_base::reclaim::{Published, Reader};
+use weir_base::random::{Random, SecureRandom};
+use weir_base::reclaim::Reader;
 use weir_base::ring::Consumer;
 use weir_base::tsc;
 use weir_packet::buffer::Cache;
+use weir_packet::merge::Merger;
 use weir_packet::packet::Packet;
-use weir_packet::parse::{self, ParseFlags, Parsed, Seed};
-use weir_packet::text;
+use weir_packet::parse::{self, Seed};
 use weir_packet::vector::{Indices, VECTOR, Vector};
-use weir_port::{Burst, Readiness, Receiver, Transmitter};
+use weir_port::{Burst, Receiver};
 
-use crate::graph::counters::WorkerCounters;
-use crate::graph::events::Event;
+pub(crate) use command::{Command, Round, Shared};
+use pass::Pass;
+pub(crate) use pass::UNASKED;
+
 use crate::graph::events::Events;
-use crate::graph::flags::{DECRYPTED, ORIGINATED};
 use crate::graph::flow::{Learned, Notes};
 use crate::graph::fragments::Fragments;
-use crate::graph::hold::{Hold, Key};
+use crate::graph::hold::Hold;
 use crate::graph::made::Made;
-use crate::graph::nodes::{self, Context, Limits, Next, Stage};
+use crate::graph::nodes::{Context, Limits, Next, Stage};
 use crate::graph::outlet::{Books, Outlet};
 use crate::graph::peer::Peer;
 use crate::graph::policies::PolicyCaches;
 use crate::graph::reassembly::Reassembly;
-use crate::graph::record::{Fate, Recorder};
+use crate::graph::record::Recorder;
 use crate::graph::requeue::Requeue;
 use crate::graph::sample::Samples;
 use crate::graph::session::{Ended, Page, Sessions};
 use crate::graph::shares::Shares;
 use crate::graph::streams::Stream;
-use crate::graph::trace::{Decided, Step, Tracer};
 use crate::model::{IcmpLimits, NeighborDiscovery};
 use crate::node::Node;
-use crate::reason::Reason;
-use crate::root::Root;
-
-/// The number, for the recorder, of packets that no input packet led to.
-pub(crate) const UNASKED: u32 = u32::MAX;
-
-/// Nanoseconds until a port is kicked again that has no room for what was sent by it.
-const RETRY: u64 = 1_000_000;
-
-/// A command to a worker.
-pub(crate) enum Command {
-    /// Poll this queue of a port.
-    Receive(u32, Box<dyn Receiver>),
-    /// Send to this port through this queue.
-    Transmit(u32, Box<dyn Transmitter>),
-    /// Forget a port's queues.
-    Forget(u32),
-    /// Limits of what is originated, for all workers together, and of what waits for neighbours, for each.
-    Limit(IcmpLimits, NeighborDiscovery),
-    /// Let no packet wait longer than this for a pause.
-    Pace(Duration),
-    /// Send this frame, link-layer header included, by the interface of this number.
-    Send(u32, Box<[u8]>),
-    /// Make these packets for pairs of SAs by number.
-    Make(Vec<(u32, Made)>),
-    /// Give sessions from this place on.
-    Flows(u64, mpsc::Sender<Page>),
-    /// End sessions, and say how many there were.
-    EndFlows(Vec<Ended>, mpsc::Sender<usize>),
-    /// Match translations from this place on by the rules in force, and say how many ended and where the next page begins.
-    Recheck(u64, mpsc::Sender<(usize, Option<u64>)>),
-    /// Take nothing more from ports, but go on with what other workers hand over.
-    Drain,
-    /// End once nothing is left.
-    End,
-}
-
-/// The state that a worker shares with the control thread and the other workers.
-pub(crate) struct Shared {
-    pub(crate) root: Arc<Published<Root>>,
-    pub(crate) tracer: Arc<Tracer>,
-    pub(crate) counters: Arc<WorkerCounters>,
-    pub(crate) clock: Clock,
-    pub(crate) entropy: Entropy,
-}
-
-/// How a round of the main loop went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Round {
-    /// Packets were moved.
-    Busy,
-    /// Nothing to do now.
-    Idle,
-    /// Packets may wait in the ports, but another worker is behind.
-    Blocked,
-    /// Nothing to do now, and every receive queue has ended.
-    Done,
-    /// The worker got the command to end, and nothing is left.
-    Ended,
-}
 
 struct Queue {
     port: u32,
     receiver: Box<dyn Receiver>,
     /// Its last burst.
     state: Burst,
-}
-
-/// The events that an idle worker waits for, beside its waker.
-pub(crate) struct Wait<'a> {
-    /// Descriptors, one of which is to become readable.
-    pub(crate) descriptors: Vec<BorrowedFd<'a>>,
-    /// When it has to go on at the latest.
-    pub(crate) until: Option<Time>,
 }
 
 /// A worker, on whatever thread calls it.
@@ -149,6 +84,8 @@ pub(crate) struct Worker {
     fragments: Fragments,
     requeue: Requeue,
     shares: Shares,
+    merger: Merger,
+    segments: Option<Vector>,
     pub(crate) sessions: Sessions,
     flows: Learned,
     policies: PolicyCaches,
@@ -226,6 +163,8 @@ impl Worker {
             fragments,
             requeue: Requeue::new(),
             shares: Shares::new(),
+            merger: Merger::new(),
+            segments: Some(Vector::new()),
             sessions,
             flows,
             policies,
@@ -508,6 +447,8 @@ impl Worker {
             fragments,
             requeue,
             shares,
+            merger,
+            segments,
             sessions,
             flows,
             policies,
@@ -556,6 +497,8 @@ impl Worker {
             samples,
             peers,
             shares,
+            merger,
+            segments,
             transmitters,
             recorder,
         };
@@ -660,341 +603,4 @@ impl Worker {
     pub(crate) fn count_sleep(&self) {
         self.shared.counters.sleeps.add(1);
     }
-
-    /// After a round that was idle: what to wait for. `None`: a queue has to be polled.
-    pub(crate) fn wait(&self) -> Option<Wait<'_>> {
-        let mut wait = Wait { descriptors: Vec::new(), until: self.deadline() };
-        if self.transmitters.iter().flatten().any(Outlet::is_pending) {
-            let retry = Time(self.shared.clock.now().0.saturating_add(RETRY));
-            wait.until = Some(wait.until.map_or(retry, |until| until.min(retry)));
-        }
-        // Who is draining takes nothing from its queues, and they must not wake it.
-        for queue in self.queues.iter().filter(|_| !self.draining) {
-            match queue.state {
-                Burst::More => return None,
-                Burst::Idle => {}
-                Burst::Ended => continue,
-            }
-            match queue.receiver.readiness() {
-                Readiness::Now => return None,
-                Readiness::At(time) => wait.until = Some(wait.until.map_or(time, |until| until.min(time))),
-                Readiness::When(descriptor) => wait.descriptors.push(descriptor),
-                Readiness::Never => {}
-            }
-        }
-        Some(wait)
-    }
-}
-
-/// A way through the graph, for one vector after another.
-struct Pass<'p, 'c> {
-    context: &'p mut Context<'c>,
-    tracer: &'p Tracer,
-    pieces: &'p mut Vector,
-    spare: &'p mut Indices,
-}
-
-impl Pass<'_, '_> {
-    /// Sends what waited for neighbours on its way again: what may leave by the new version of the root, and what has
-    /// waited too long.
-    #[cold]
-    fn release(&mut self, vector: &mut Vector) {
-        let Context { root, guard, seed, hold, events, counters, now, .. } = &mut *self.context;
-        if hold.generation != root.generation {
-            hold.decide(root.generation, |key, packet| nodes::decide(root, guard, seed, key, packet));
-        }
-        hold.look_after(*now, |Key { interface, address }| {
-            events.tell(Event::Wanted { interface, address }, &counters.events_lost)
-        });
-        self.send_on(vector, |context| {
-            let packet = context.hold.pop()?;
-            context.counters.dequeued.add(1);
-            Some(packet)
-        });
-    }
-
-    /// Drops datagrams whose fragments have waited too long for the rest, and reports that to their sources.
-    #[cold]
-    fn expire(&mut self, vector: &mut Vector) {
-        self.send_on(vector, |context| {
-            let packet = context.reassembly.expire(context.now)?;
-            context.counters.ended.add(1);
-            Some(packet)
-        });
-    }
-
-    /// Releases fragments whose first fragment has arrived, and drops fragments that were held too long.
-    #[cold]
-    fn release_fragments(&mut self, vector: &mut Vector) {
-        self.context.fragments.expire(self.context.now);
-        self.send_on(vector, |context| {
-            let packet = context.fragments.pop()?;
-            context.counters.released.add(1);
-            Some(packet)
-        });
-    }
-
-    /// Ends sessions whose time is over.
-    #[cold]
-    fn age(&mut self) {
-        let Context { root, guard, sessions, rules, counters, now, .. } = &mut *self.context;
-        let start = tsc::ticks();
-        let visited = sessions.age((root, guard), *rules, &counters.sessions, *now);
-        sessions.end_vector(root, &counters.sessions);
-        charge_age(counters, visited, start);
-    }
-
-    /// Forgets decisions about idle flows.
-    #[cold]
-    fn forget(&mut self) {
-        let Context { flows, counters, now, .. } = &mut *self.context;
-        let start = tsc::ticks();
-        let visited = flows.age(&counters.flows, *now);
-        flows.prepare();
-        flows.show(&counters.flows);
-        charge_age(counters, visited, start);
-    }
-
-    /// Runs the graph over held packets that `next` gives, a vector at a time.
-    fn send_on(&mut self, vector: &mut Vector, mut next: impl FnMut(&mut Context<'_>) -> Option<Packet>) {
-        loop {
-            while vector.room() > 0
-                && let Some(packet) = next(self.context)
-            {
-                // There is room.
-                let _ = vector.push(packet);
-            }
-            if vector.is_empty() {
-                break;
-            }
-            let packets = vector.len();
-            self.run(vector, packets, false);
-            // A port's ring holds a vector, but perhaps not all that was held.
-            self.kick();
-        }
-    }
-
-    /// Runs the graph over the packets that nodes have queued, until none is left.
-    #[cold]
-    fn go_round_again(&mut self, vector: &mut Vector) {
-        loop {
-            self.context.requeue.end_vector();
-            while vector.room() > 0
-                && let Some(packet) = self.context.requeue.pop()
-            {
-                // There is room.
-                let _ = vector.push(packet);
-            }
-            if vector.is_empty() {
-                break;
-            }
-            let packets = vector.len();
-            self.run(vector, packets, false);
-            self.kick();
-        }
-    }
-
-    /// Lets go what ports were given so far.
-    fn kick(&mut self) {
-        let Context { root, counters, worker, transmitters, shares, .. } = &mut *self.context;
-        let books = Books { root, counters, worker: *worker };
-        transmitters.iter_mut().flatten().for_each(|outlet| outlet.kick(&books));
-        shares.sent(root, *worker);
-    }
-
-    /// Sends what the control side has to say.
-    #[cold]
-    fn send(&mut self, frames: &mut Vec<(u32, Box<[u8]>)>, vector: &mut Vector) {
-        let mut frames = frames.drain(..).peekable();
-        while frames.peek().is_some() {
-            while vector.room() > 0
-                && let Some((number, frame)) = frames.next()
-            {
-                // What cannot be made is as lost on the way.
-                let interface = self.context.root.interfaces.get(number as usize);
-                let Some(interface) = interface.filter(|interface| interface.present) else { continue };
-                let Some(mut packet) = Packet::copy_of(self.context.cache, &frame) else { continue };
-                packet.set_parsed(&Parsed::default());
-                packet.add_state(ORIGINATED);
-                packet.set_interface(number);
-                packet.set_forwarding(interface.on_link);
-                packet.set_ordinal(UNASKED);
-                self.context.counters.created.add(1);
-                // There is room.
-                let _ = vector.push(packet);
-            }
-            for place in 0..vector.len() {
-                self.context.next.push(Node::Output, place as u8);
-            }
-            self.walk(vector, self.tracer.wanted(), false);
-        }
-    }
-
-    /// Sends packets that the control side wants for pairs of SAs.
-    #[cold]
-    fn originate(&mut self, wanted: &mut VecDeque<(u32, Made)>, vector: &mut Vector) {
-        self.send_on(vector, |context| {
-            while let Some((sa, made)) = wanted.pop_front() {
-                if let Some(mut packet) = nodes::originate(context, sa, made) {
-                    packet.set_ordinal(UNASKED);
-                    return Some(packet);
-                }
-            }
-            None
-        });
-    }
-
-    /// Runs the graph over a vector, whose first `parsed` packets have been parsed before. `fresh`: they come from the inputs.
-    fn run(&mut self, vector: &mut Vector, parsed: usize, fresh: bool) {
-        let Pass { context, tracer, spare, .. } = self;
-        for place in 0..vector.len() {
-            let node = if place < parsed { resume(context, &mut vector[place as u8]) } else { Node::EthernetInput };
-            context.next.push(node, place as u8);
-        }
-        let wanted = tracer.wanted();
-        let tracing = wanted.is_some() || (0..parsed).any(|place| vector[place as u8].is_traced());
-        if let Some(input @ (Node::Rx | Node::HandoverInput)) = wanted.filter(|_| fresh) {
-            // Inputs are no nodes that the loop below visits: what they took is in the vector already.
-            let taken = if input == Node::Rx { parsed..vector.len() } else { 0..parsed };
-            spare.clear();
-            taken.for_each(|place| spare.push(place as u8));
-            trace(context, tracer, vector, input, wanted, spare);
-        }
-        self.walk(vector, wanted, tracing);
-    }
-
-    /// Takes the packets of a vector from node to node, from where they wait to where they end.
-    fn walk(&mut self, vector: &mut Vector, wanted: Option<Node>, tracing: bool) {
-        let Pass { context, tracer, pieces, spare } = self;
-        let tracing = tracing || wanted.is_some();
-        context.recorder.begin(tracing);
-        let mut start = tsc::ticks();
-        while let Some(node) = context.next.pending() {
-            context.next.take(node, spare);
-            // Nodes see packets in the order of arrival, whichever ways these took: so what nodes give to some packets and not to
-            // others, as limits do, does not depend on the ways.
-            spare.sort();
-            if tracing {
-                trace(context, tracer, vector, node, wanted, spare);
-                start = tsc::ticks();
-            }
-            nodes::run(node, context, pieces, vector, spare);
-            let end = tsc::ticks();
-            context.counters.nodes[node as usize].charge(spare.len(), end.wrapping_sub(start));
-            start = end;
-        }
-        if tracing {
-            report(context, tracer);
-            context.recorder.end();
-        }
-        for packet in vector.filled() {
-            packet.recycle(context.cache);
-        }
-        vector.clear();
-        if context.sessions.is_active() {
-            context.sessions.end_vector(context.root, &context.counters.sessions);
-            context.sessions.prepare();
-        }
-        context.notes.end_pass();
-        if context.notes.is_on() {
-            context.notes.end_vector();
-            context.flows.prepare();
-            context.flows.show(&context.counters.flows);
-        }
-    }
-}
-
-/// Charges a visit of the flow table to `flow-age`.
-fn charge_age(counters: &WorkerCounters, visited: usize, start: u64) {
-    counters.nodes[Node::FlowAge as usize].charge(visited, tsc::ticks().wrapping_sub(start));
-}
-
-/// Where a packet goes on that has been parsed before: by another worker, or before it had to wait.
-fn resume(context: &mut Context<'_>, packet: &mut Packet) -> Node {
-    let root = context.root;
-    if !root.interfaces.get(packet.interface() as usize).is_some_and(|interface| interface.present) {
-        packet.set_reason(Reason::InterfaceGone.number());
-    }
-    match Reason::of(packet.reason()) {
-        None if Stage::of(packet) == Stage::Redirect => nodes::redirect_again(root, context.guard, packet),
-        None => nodes::entry(root, context.notes, packet),
-        // No error is sent if the interface is gone or a worker has failed.
-        Some(Reason::InterfaceGone | Reason::WorkerGone) => Node::Drop,
-        Some(_) => Node::IcmpError,
-    }
-}
-
-/// Writes what nodes decided about traced packets into their traces: each trace is still at the node that did.
-#[cold]
-fn report(context: &mut Context<'_>, tracer: &Tracer) {
-    let root = context.root;
-    context.recorder.each_traced(|trace, fate| tracer.decide(trace, decided(root, fate)));
-}
-
-fn decided(root: &Root, fate: Fate) -> Decided {
-    Decided { model: root.model, version: root.generation, fate }
-}
-
-/// Opens traces at the requested node, and adds a step to each trace that passes.
-#[cold]
-fn trace(
-    context: &mut Context<'_>,
-    tracer: &Tracer,
-    vector: &mut Vector,
-    node: Node,
-    wanted: Option<Node>,
-    frame: &Indices,
-) {
-    report(context, tracer);
-    for &place in frame.places() {
-        let packet = &mut vector[place];
-        if wanted == Some(node)
-            && !packet.is_traced()
-            && let Some(number) = tracer.open(node, context.worker, packet.time().unwrap_or(context.now))
-        {
-            packet.set_trace(number);
-        }
-        if packet.is_traced() {
-            // What was made here has no link-layer header before it is sent.
-            let ip = ParseFlags::IP4 | ParseFlags::IP6;
-            let bare = packet.l3_offset() == 0 && (packet.flags().intersects(ip) || node == Node::IpInput);
-            let summary = if bare { text::packet_summary } else { text::summary };
-            let step = Step {
-                node,
-                interface: packet.interface(),
-                packet: summary(packet.data()).to_string(),
-                note: note(context, packet, node),
-                decisions: Vec::new(),
-            };
-            tracer.step(packet.trace(), step);
-            // A trace that begins here names what dropped the packet, too.
-            if matches!(node, Node::Drop | Node::IcmpError)
-                && let Some(reason) = Reason::of(packet.reason())
-                && let Some(fate) = context.recorder.cause(packet, reason)
-            {
-                tracer.decide(packet.trace(), decided(context.root, fate));
-            }
-        }
-    }
-}
-
-/// Describes the fate of a packet, as far as it is known, on its way into a node.
-fn note(context: &Context<'_>, packet: &Packet, node: Node) -> String {
-    match node {
-        Node::Drop | Node::IcmpError => {
-            Reason::of(packet.reason()).map_or_else(String::new, |reason| reason.name().into())
-        }
-        Node::Ip4Rewrite | Node::Ip6Rewrite | Node::Ip4Fragment | Node::Ip6Fragment | Node::Neighbor => {
-            let adjacency = context.root.adjacencies.get(packet.forwarding() as usize);
-            adjacency.map_or_else(String::new, |adjacency| context.root.describe(adjacency))
-        }
-        Node::EspEncrypt => sa_name(context, packet),
-        Node::IpInput if packet.state().contains(DECRYPTED) => sa_name(context, packet),
-        _ => String::new(),
-    }
-}
-
-/// The SA that a packet is for, or was decrypted by.
-fn sa_name(context: &Context<'_>, packet: &Packet) -> String {
-    context.root.ipsec.sa(packet.forwarding()).map_or_else(String::new, |sa| format!("sa {}", sa.name))
 }

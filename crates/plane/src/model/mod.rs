@@ -117,6 +117,18 @@ pub struct Vrf {
     pub origin: Origin,
 }
 
+/// Packets of one vector that leave an interface as super-packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Merge {
+    /// None.
+    Off,
+    /// Packets that were taken out of ESP or a tunnel.
+    #[default]
+    Tunnelled,
+    /// Any.
+    All,
+}
+
 /// An interface: a port, or a VLAN on one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Interface {
@@ -136,6 +148,8 @@ pub struct Interface {
     pub zone: Option<String>,
     /// Flows of packets that come in by it are learned.
     pub fast_path: bool,
+    /// The packets that leave by it as super-packets, where its port takes these.
+    pub merge: Merge,
     /// The punt device: local packets that weir does not answer go to it, and packets that the host sends by it leave
     /// here.
     pub punt: Option<TapSpec>,

@@ -10,7 +10,7 @@ use weir_base::clock::Time;
 use weir_base::random::SecureRandom;
 use weir_packet::wire::MacAddress;
 
-use crate::compile::{Change, Compiler, Learned, Map, Places, Prepared, TableFull, tag_octets};
+use crate::compile::{Change, Compiler, Learned, Map, Places, Prepared, StagedAcls, TableFull, tag_octets};
 use crate::model::{self, InterfaceKind};
 use crate::neighbor::{Action, Event, Link, Table};
 use crate::root::{Interface, Root};
@@ -255,9 +255,11 @@ impl Keeper {
 }
 
 /// Prepares a model by [`Compiler::prepare`], without the addresses that are not ours yet, which `unusable` finds out by
-/// [`Keeper::unusable`]: gives what is to be committed, and the links for [`Keeper::adopt`] once it is in force.
+/// [`Keeper::unusable`]. `acls` are its access lists. Returns the model for the commit, and the links for [`Keeper::adopt`] once
+/// it is in force.
 pub(crate) fn prepare(
     compiler: &Compiler,
+    acls: StagedAcls,
     unusable: impl FnOnce(&[Link]) -> HashSet<(u32, Ipv6Addr)>,
     model: &model::Gateway,
     places: &mut Places,
@@ -266,7 +268,7 @@ pub(crate) fn prepare(
     let (map, interfaces) = compiler.outline(model, places);
     let links = links(model, &map, &interfaces, announces);
     places.unusable = unusable(&links);
-    Ok((compiler.prepare(model, places)?, links))
+    Ok((compiler.prepare_with(model, places, acls)?, links))
 }
 
 /// The root that follows from what was learned, if anything was.

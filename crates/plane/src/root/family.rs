@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use weir_packet::checksum;
 use weir_packet::packet::Packet;
 use weir_packet::parse::{self, Seed};
+use weir_packet::translate::Change;
 use weir_packet::wire::ethernet::ethertype;
 use weir_packet::wire::{ipv4, ipv6};
 use weir_table::classify::Address;
@@ -105,6 +106,14 @@ pub trait Family: sealed::Sealed + Key + Address + From<u32> + Into<u128> {
     fn source(packet: &Packet) -> &Self::Octets;
     /// The matched fields of a parsed packet's header; `None` for any other packet.
     fn matched(packet: &Packet) -> Option<Header<Self>>;
+    /// The addresses that are beside a learned decision, if they fit there.
+    type Beside: Copy + std::fmt::Debug;
+    /// Source and destination, as they are beside a learned decision.
+    fn beside(addresses: [Self; 2]) -> Self::Beside;
+    /// Source and destination of [`Family::beside`], if they are there.
+    fn from_beside(beside: Self::Beside) -> Option<[Self; 2]>;
+    /// Changes the endpoints of a packet; see [`Change::apply_v4`].
+    fn change(packet: &mut Packet, change: &Change, addresses: [Self; 2]) -> bool;
     /// Decrements the TTL or hop limit. False, with nothing changed, if it is 1 or 0.
     fn decrement_above_one(packet: &mut Packet) -> bool;
 }
@@ -117,6 +126,22 @@ impl Family for u32 {
     const IS_V4: bool = true;
     const ETHERTYPE: u16 = ethertype::IPV4;
     const TTL: usize = ipv4::TTL;
+    type Beside = [u32; 2];
+
+    #[inline(always)]
+    fn beside(addresses: [u32; 2]) -> [u32; 2] {
+        addresses
+    }
+
+    #[inline(always)]
+    fn from_beside(beside: [u32; 2]) -> Option<[u32; 2]> {
+        Some(beside)
+    }
+
+    #[inline(always)]
+    fn change(packet: &mut Packet, change: &Change, [source, destination]: [u32; 2]) -> bool {
+        change.apply_v4(packet, source, destination)
+    }
 
     #[inline(always)]
     fn of<B: Both>(both: &B) -> &B::Part<u32> {
@@ -193,6 +218,20 @@ impl Family for u128 {
     const IS_V4: bool = false;
     const ETHERTYPE: u16 = ethertype::IPV6;
     const TTL: usize = ipv6::HOP_LIMIT;
+    type Beside = ();
+
+    #[inline(always)]
+    fn beside(_: [u128; 2]) {}
+
+    #[inline(always)]
+    fn from_beside((): ()) -> Option<[u128; 2]> {
+        None
+    }
+
+    #[inline(always)]
+    fn change(packet: &mut Packet, change: &Change, [source, destination]: [u128; 2]) -> bool {
+        change.apply_v6(packet, source, destination)
+    }
 
     #[inline(always)]
     fn of<B: Both>(both: &B) -> &B::Part<u128> {

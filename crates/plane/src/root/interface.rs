@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use crate::model::{Address, PerFamily};
+use crate::model::{Address, Merge, PerFamily};
 use crate::root::counters::{Counter, TrafficCounter};
 use crate::root::nat;
 use crate::root::sav::{Broadcasts, SavCounters};
@@ -32,6 +32,8 @@ pub struct Interface {
     pub zone: u16,
     /// Flows of packets that come in by it are learned.
     pub fast_path: bool,
+    /// The packets that leave by it as super-packets.
+    pub merge: Merge,
     /// Its hardware address.
     pub mac: [u8; 6],
     /// Largest IP packet, in octets.
@@ -169,8 +171,12 @@ impl LinkLocals {
 pub struct InterfaceCounters {
     /// Received.
     pub rx: TrafficCounter,
-    /// Transmitted.
+    /// Transmitted; a super-packet counts as its segments.
     pub tx: TrafficCounter,
+    /// Super-packets that were made here, and the packets that went into them.
+    pub merged: (Counter, Counter),
+    /// Super-packets that were cut here, as the port takes none, and the segments they gave.
+    pub cut: (Counter, Counter),
     /// Dropped after being received here.
     pub dropped: TrafficCounter,
     /// Given to the host after being received here.

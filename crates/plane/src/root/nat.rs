@@ -4,6 +4,7 @@
 //! that leave by an outside interface. A chain gives the number of a rule. Sessions remember that number, and the version of
 //! the rules that it is of.
 
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -11,9 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_base::clock::Time;
 use weir_packet::npt::Prefixes;
+use weir_packet::wire::protocol;
 use weir_table::classify::Table;
 
-use crate::model::{MssClamp, NatIndex, NatVerb};
+use crate::model::{IpFamily, MssClamp, NatIndex, NatVerb};
 use crate::root::counters::Counter;
 use crate::root::family::{Both, Family};
 
@@ -172,6 +174,50 @@ impl Spans {
         behind.checked_sub(1).is_some_and(|at| address <= spans[at].1)
     }
 
+    /// How many addresses there are.
+    pub fn count(&self) -> u128 {
+        let v4 = self.v4.iter().map(|&(first, last)| u128::from(last - first) + 1);
+        let v6 = self.v6.iter().map(|&(first, last)| (last - first).saturating_add(1));
+        v4.chain(v6).fold(0, u128::saturating_add)
+    }
+
+    /// The place of an address among all of them.
+    pub fn place_of(&self, address: IpAddr) -> Option<u128> {
+        let mut before: u128 = 0;
+        let v4 = self.v4.iter().map(|&(first, last)| (IpFamily::V4, u128::from(first), u128::from(last)));
+        let v6 = self.v6.iter().map(|&(first, last)| (IpFamily::V6, first, last));
+        let (family, own) = match address {
+            IpAddr::V4(own) => (IpFamily::V4, own.to_bits().into()),
+            IpAddr::V6(own) => (IpFamily::V6, own.to_bits()),
+        };
+        for (of, first, last) in v4.chain(v6) {
+            if of == family && (first..=last).contains(&own) {
+                return Some(before.saturating_add(own - first));
+            }
+            before = before.saturating_add((last - first).saturating_add(1));
+        }
+        None
+    }
+
+    /// The address at a place among all of them.
+    pub fn address_at(&self, mut place: u128) -> Option<IpAddr> {
+        for &(first, last) in &self.v4 {
+            let count = u128::from(last - first) + 1;
+            if place < count {
+                return Some(IpAddr::V4((first + place as u32).into()));
+            }
+            place -= count;
+        }
+        for &(first, last) in &self.v6 {
+            let count = (last - first).saturating_add(1);
+            if place < count {
+                return Some(IpAddr::V6((first + place).into()));
+            }
+            place -= count;
+        }
+        None
+    }
+
     /// The first address of a family.
     pub fn first<K: Family>(&self) -> Option<K> {
         K::of(self).first().map(|&(first, _)| first)
@@ -260,6 +306,50 @@ pub struct Limit {
     pub most: u32,
 }
 
+/// Packets that found no free port or address, by outside address and protocol.
+#[derive(Debug, Default)]
+pub struct Exhausted(Box<[[Counter; PROTOCOLS.len()]]>);
+
+/// The protocols whose packets are counted apart, by name; the last is all others.
+pub const PROTOCOLS: [&str; 4] = ["tcp", "udp", "icmp", "other"];
+
+impl Exhausted {
+    /// Addresses that have counters of their own. Those behind share the last ones.
+    pub const ADDRESSES: usize = 256;
+
+    /// Counters for the addresses of a target.
+    pub fn new(target: Option<&Target>) -> Exhausted {
+        let count = target.map_or(0, |target| target.spans.count());
+        // At most one more than ADDRESSES.
+        Exhausted((0..count.min(Self::ADDRESSES as u128 + 1)).map(|_| Default::default()).collect())
+    }
+
+    /// Counts a packet.
+    #[cold]
+    pub(crate) fn count(&self, spans: &Spans, address: IpAddr, protocol: u8) {
+        let place =
+            spans.place_of(address).map_or(Self::ADDRESSES, |place| place.min(Self::ADDRESSES as u128) as usize);
+        let of = match protocol {
+            protocol::TCP => 0,
+            protocol::UDP => 1,
+            protocol::ICMP | protocol::ICMPV6 => 2,
+            _ => 3,
+        };
+        if let Some(counters) = self.0.get(place) {
+            counters[of].add(1);
+        }
+    }
+
+    /// The counts that are not zero: place of the address, place of the protocol, packets.
+    pub fn counts(&self) -> impl Iterator<Item = (usize, usize, u64)> + '_ {
+        let of = |(place, counters): (usize, &[Counter; PROTOCOLS.len()])| -> Vec<(usize, usize, u64)> {
+            let own = counters.iter().enumerate().map(|(protocol, own)| (place, protocol, own.value()));
+            own.filter(|&(_, _, count)| count > 0).collect()
+        };
+        self.0.iter().enumerate().flat_map(of)
+    }
+}
+
 /// Counters of a rule, on one worker.
 #[derive(Debug, Default)]
 pub struct RuleCounters {
@@ -271,6 +361,8 @@ pub struct RuleCounters {
     pub opened: Counter,
     /// Packets that found no free port or address.
     pub exhausted: Counter,
+    /// The same by outside address and protocol.
+    pub exhausted_by: Exhausted,
     /// SYN segments whose maximum segment size it lowered.
     pub clamped: Counter,
     /// Packets whose source had as many translations as it may have.
@@ -278,6 +370,13 @@ pub struct RuleCounters {
     /// When packets without a port, and those beyond a limit, were last logged, in nanoseconds: of the first worker's counters,
     /// for all.
     pub told: [AtomicU64; 2],
+}
+
+impl RuleCounters {
+    /// The counters of a rule that gives these sources.
+    pub fn new(source: Option<&Target>) -> RuleCounters {
+        RuleCounters { exhausted_by: Exhausted::new(source), ..RuleCounters::default() }
+    }
 }
 
 /// How the packets of a routing domain are spread over workers, so that both directions of a translation come to one.
@@ -293,6 +392,27 @@ pub struct Spread {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_have_places_in_their_order() {
+        let spans = Spans { v4: vec![(20, 30), (5, 9)], v6: vec![(1 << 100, (1 << 100) + 3)] };
+        assert_eq!(spans.count(), 20);
+        let all: Vec<IpAddr> = (0..20).filter_map(|place| spans.address_at(place)).collect();
+        assert_eq!((all.len(), spans.address_at(20)), (20, None));
+        assert!(all.iter().enumerate().all(|(place, own)| spans.place_of(*own) == Some(place as u128)));
+        assert_eq!(spans.place_of(IpAddr::V4(10.into())), None);
+    }
+
+    #[test]
+    fn addresses_beyond_the_bound_are_counted_together() {
+        let target = Target { spans: Spans { v4: vec![(1000, 1999)], v6: vec![] }, ports: None };
+        let counters = Exhausted::new(Some(&target));
+        for (address, protocol) in [(1000u32, 6), (1255, 17), (1256, 17), (1999, 17), (1999, 47)] {
+            counters.count(&target.spans, IpAddr::V4(address.into()), protocol);
+        }
+        let counts: Vec<_> = counters.counts().collect();
+        assert_eq!(counts, [(0, 0, 1), (255, 1, 1), (256, 1, 2), (256, 3, 1)]);
+    }
 
     #[test]
     fn merged_spans_hold_what_spans_contain() {

@@ -2,19 +2,22 @@
 
 use std::net::IpAddr;
 
-use weir_packet::tunnel::{Carrier, Id};
+use serde::{Deserialize, Serialize};
 
 /// A tunnel. Octets are those of inner packets, with the Ethernet header of frames.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct TunnelStats {
     /// The name of its interface.
     pub name: String,
-    /// The protocol that carries inner packets.
-    pub carrier: Carrier,
-    /// Its identifier.
-    pub id: Id,
-    /// The UDP port; 0 without UDP.
-    pub port: u16,
+    /// `vxlan`, `geneve`, `gue`, `gre` or `ipip`.
+    pub kind: String,
+    /// The identifier of the network, for `vxlan` and `geneve`.
+    pub vni: Option<u32>,
+    /// The key, for `gre`.
+    pub key: Option<u32>,
+    /// The UDP port that packets go to.
+    pub port: Option<u16>,
     /// The gateway's outer address.
     pub local: IpAddr,
     /// The outer address of the other end.
@@ -33,7 +36,7 @@ pub struct TunnelStats {
     pub in_packets: u64,
     /// Their octets.
     pub in_bytes: u64,
-    /// Dropped for what they are.
+    /// Packets of the tunnel that were dropped for what they are.
     pub refused: u64,
     /// Inner packets that did not fit the path.
     pub too_long: u64,

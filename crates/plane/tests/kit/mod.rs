@@ -25,9 +25,9 @@ use weir_packet::wire::ethernet::ethertype;
 use weir_plane::harness::{Harness, Options, Outcome, Verdict};
 use weir_plane::model::{
     Access, AclAction, AclRule, Address, Buffers, FlowTable, Gateway, IcmpLimits, Interface, InterfaceIndex,
-    InterfaceKind, Limits, LineCard, Match, Mechanism, NatFiltering, NatIndex, NatList, NatMapping, NatRule, NatTarget,
-    NatVerb, Neighbor, NextHop, Origin, Origins, PerFamily, Place, Route, RouteTarget, SavIndex, SavLayout, SavPolicy,
-    SavRule, SavRules, Scope, Tag, Tunnel, Vrf, VrfIndex, Workers,
+    InterfaceKind, Limits, LineCard, Match, Mechanism, Merge, NatFiltering, NatIndex, NatList, NatMapping, NatRule,
+    NatTarget, NatVerb, Neighbor, NextHop, Origin, Origins, PerFamily, Place, Route, RouteTarget, SavIndex, SavLayout,
+    SavPolicy, SavRule, SavRules, Scope, Tag, Tunnel, Vrf, VrfIndex, Workers,
 };
 use weir_plane::reason::Reason;
 use weir_plane::stats::Conservation;
@@ -128,6 +128,7 @@ impl Build {
             vrf,
             zone: None,
             fast_path: true,
+            merge: Merge::default(),
             punt,
             router_advertisement,
             sav: PerFamily::default(),

@@ -35,7 +35,7 @@ use weir_packet::wire::vlan;
 use crate::outcome::Outcomes;
 use crate::sys::packet_ring::{LONGEST, Progress, TransmitRing};
 use crate::sys::packet_socket::PacketSocket;
-use crate::{Offloads, Outcome, PortCounters, Transmitter, count, virtio};
+use crate::{Offloads, Outcome, PortCounters, Segmentation, Transmitter, count, virtio};
 
 /// Slots of a transmit ring: 2 MiB, four vectors.
 pub(super) const SLOTS: usize = 1024;
@@ -256,6 +256,10 @@ impl Queue {
 }
 
 impl Transmitter for Queue {
+    fn segmentation(&self) -> Option<Segmentation> {
+        Some(self.offloads.segmentation)
+    }
+
     fn transmit(
         &mut self,
         vector: &mut Vector,

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 
 use super::LinksError;
 use super::netlink::{change, dump, get};
+use crate::sys::ethtool;
 
 /// Octets of the longest name of a device: IFNAMSIZ without the closing zero.
 const LONGEST_NAME: usize = 15;
@@ -65,6 +66,15 @@ impl fmt::Display for Layer {
     }
 }
 
+/// Merging of packets that a device receives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Merging {
+    /// The kernel: generic receive offload.
+    pub gro: bool,
+    /// The device: large receive offload.
+    pub lro: bool,
+}
+
 /// A tun or tap device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tuntap {
@@ -101,6 +111,14 @@ impl Device {
         let Some(mut device) = link.map(Device::of) else { return Ok(None) };
         device.addresses = addresses(&what, device.index)?;
         Ok(Some(device))
+    }
+
+    /// Returns whether packets that the device receives are merged into super-packets, by the kernel (`gro`) and by the device
+    /// (`lro`); `None` if the kernel does not say.
+    #[must_use]
+    pub fn merging(&self) -> Option<Merging> {
+        let (gro, lro) = ethtool::merging(&self.name).ok()?;
+        Some(Merging { gro, lro })
     }
 
     fn of(link: LinkMessage) -> Device {

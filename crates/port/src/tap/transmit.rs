@@ -10,7 +10,7 @@ use weir_packet::wire::ethernet::{self, ethertype};
 
 use super::mode::Mode;
 use super::queue;
-use crate::{Offloads, Transmitter, count, virtio};
+use crate::{Offloads, Segmentation, Transmitter, count, virtio};
 
 pub(super) struct Queue {
     queue: queue::Queue,
@@ -68,6 +68,10 @@ impl Queue {
 }
 
 impl Transmitter for Queue {
+    fn segmentation(&self) -> Option<Segmentation> {
+        Some(self.offloads.segmentation)
+    }
+
     fn transmit(
         &mut self,
         vector: &mut Vector,

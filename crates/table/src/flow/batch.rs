@@ -192,4 +192,22 @@ impl<K: Key, V: Copy + Default, A: Copy> Table<K, V, A> {
             }
         }
     }
+
+    /// Returns the keys that surely are not in the table, as bits. Reads tags alone: a key that is not in the table may have the
+    /// tag of another one, and is left out then, once in a thousand times.
+    #[inline]
+    pub fn absent<const N: usize>(&self, keys: &[K; N]) -> u64 {
+        const { assert!(N <= u64::BITS as usize) };
+        if self.buckets.len() == 0 {
+            return u64::MAX >> (u64::BITS as usize - N);
+        }
+        let targets = keys.map(|key| {
+            let target = self.target(key.hash(&self.secret));
+            prefetch::read(self.buckets.addresses(target.home as usize).0.as_ptr());
+            target
+        });
+        let bit =
+            |(at, target): (usize, &Target)| u64::from(self.buckets.lacks(target.home as usize, target.tag)) << at;
+        targets.iter().enumerate().map(bit).fold(0, |all, bit| all | bit)
+    }
 }

@@ -42,6 +42,19 @@ impl<K: Key, V: Copy + Default, A: Copy> Buckets<K, V, A> {
         None
     }
 
+    /// No entry whose home may be this bucket has a tag.
+    #[inline]
+    pub(super) fn lacks(&self, home: usize, tag: u16) -> bool {
+        let has = |bucket: usize| self.tags(bucket).is_some_and(|tags| tags.matching(tag) != 0);
+        let mut away = self.tags(home).map_or(0, |tags| tags.away);
+        let mut is_there = has(home);
+        while away != 0 && !is_there {
+            is_there = has(of_group(home, away.trailing_zeros() as usize));
+            away &= away - 1;
+        }
+        !is_there
+    }
+
     #[inline]
     fn find_in(&self, bucket: usize, tag: u16, key: &K) -> Option<usize> {
         let mut matching = self.tags(bucket)?.matching(tag);

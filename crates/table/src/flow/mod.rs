@@ -26,6 +26,7 @@ mod key;
 mod memory;
 pub mod naive;
 mod seen;
+mod slab;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -33,4 +34,5 @@ mod tests;
 pub use batch::Lookup;
 pub use key::{Key, Secret};
 pub use seen::{Seen, Slot};
+pub use slab::Slab;
 pub use table::{BATCH, Full, Lines, Packed, Place, Table, VECTOR};

@@ -70,6 +70,11 @@ impl<K: Key + std::hash::Hash> Twins<K, u64> {
             }
             assert_eq!(lookup.value(keys.len()), None);
         }
+        for keys in keys.as_chunks::<7>().0 {
+            let absent = self.table.absent(keys);
+            let is_there = |at: &usize| self.naive.value(&keys[*at]).is_some();
+            assert!((0..7).filter(is_there).all(|at| absent >> at & 1 == 0) && absent >> 7 == 0);
+        }
         for keys in keys.chunks(VECTOR) {
             let mut places = [Place::NONE; VECTOR];
             self.table.find_each(keys, &mut places);
@@ -205,6 +210,19 @@ fn no_place_is_out_of_bounds() {
         let own = Place(number);
         assert_eq!(table.value(own).copied(), (own == place).then_some(3));
     }
+}
+
+#[test]
+fn nearly_all_keys_that_are_not_there_are_absent_by_their_tags() {
+    let mut table: Table<[u64; 2], u32> = Table::new(100_000, secret(1));
+    assert_eq!(table.absent(&[[1, 2], [3, 4]]), 0b11);
+    while !table.prepare(20_000) {}
+    (0..20_000).for_each(|number| drop(table.insert([1, number], 0).unwrap()));
+    let absent = (0..10_000u64).map(|number| table.absent(&[[2, number], [1, number]]));
+    let absent: Vec<u64> = absent.collect();
+    assert!(absent.iter().all(|bits| bits & 0b10 == 0));
+    let found = absent.iter().filter(|&&bits| bits == 1).count();
+    assert!(found > 9_900, "{found}");
 }
 
 #[test]

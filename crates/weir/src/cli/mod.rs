@@ -7,6 +7,7 @@ mod clear;
 mod completions;
 mod configuration;
 mod connection;
+mod doctor;
 mod error;
 mod exit;
 mod explain;
@@ -64,6 +65,8 @@ pub enum Command {
     Check(check::Check),
     /// Runs the gateway until SIGTERM or SIGINT, then prints a summary; SIGHUP reloads
     Run(run::Run),
+    /// Examines this host, and prints the command that mends each finding
+    Doctor(doctor::Doctor),
     /// Sends captured packets through the gateway and reports the verdict on each
     Replay(replay::Replay),
     /// Reports the verdict on a packet, and the line of the configuration that decides
@@ -99,6 +102,7 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Check(check) => return check.run().into(),
+        Command::Doctor(doctor) => return doctor.run().into(),
         Command::Run(run) => run.run(),
         Command::Replay(replay) => replay.run(),
         Command::Explain(explain) => explain.run(),

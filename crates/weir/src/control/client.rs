@@ -44,7 +44,7 @@ pub enum ClientError {
     NoGateway {
         /// The socket.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// A process of another ordinary user listens.

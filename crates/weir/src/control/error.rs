@@ -6,7 +6,7 @@ use crate::config::Loaded;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no node `{node}`; there are {}", nodes.join(", "))]
 pub struct UnknownNode {
-    /// What was asked for.
+    /// The name of the request.
     pub node: String,
     /// All there are.
     pub nodes: Vec<String>,

@@ -32,11 +32,11 @@ use crate::render::trace::Traces;
 use crate::render::version::Version;
 use crate::sampler;
 
-/// Answers from the samples, and notes what it was told.
+/// Answers from the samples, and notes the calls.
 #[derive(Default)]
 pub(crate) struct Fake {
     pub(crate) told: Mutex<Vec<String>>,
-    /// What the next reload reads.
+    /// The configuration of the next reload.
     pub(crate) configuration: Mutex<String>,
 }
 
@@ -337,7 +337,7 @@ impl Gateway for Fake {
     fn reload(&self, _: LostEdit) -> Result<Reloaded, ReloadError> {
         let text = self.configuration.lock().unwrap().clone();
         if text == "panic" {
-            panic!("asked for");
+            panic!("on purpose");
         }
         let loaded = config::parse_str("fake.toml", &text);
         if loaded.gateway.is_none() {

@@ -51,12 +51,12 @@ pub use error::{ReloadError, UnknownNode};
 pub(crate) use flows::parse_filter;
 use refusal::Refusal;
 
-/// Octets of what comes at a time, at most: some million entries.
+/// Octets of a request, at most: some million entries.
 pub const LONGEST_TEXT: usize = 256 << 20;
 
 /// A running gateway, as the control socket sees it. Calls may take as long as publishing takes, and run on any thread.
 pub trait Gateway: Send + Sync + 'static {
-    /// Who it is, and what it runs.
+    /// The version, the process and the configuration.
     fn version(&self) -> Version;
     /// One reading of every counter.
     fn snapshot(&self) -> stats::Snapshot;
@@ -68,25 +68,25 @@ pub trait Gateway: Send + Sync + 'static {
     fn neighbors(&self) -> Vec<stats::NeighborRow>;
     /// The policies of source address validation.
     fn sav_policies(&self) -> Vec<stats::SavPolicyStats>;
-    /// The entries of a policy, `most` at most, and how many there are in all: all of them, or those that cover `prefix` or
-    /// lie in it. `None`: there is no such policy, or it has no entries.
+    /// The entries of a policy, `most` at most, and their number in all. With `prefix`: the entries that cover it or lie in it.
+    /// `None`: there is no such policy, or it has no entries.
     fn sav_entries(&self, policy: &str, prefix: Option<IpNet>, most: usize)
     -> Option<(Vec<stats::SavEntryRow>, usize)>;
     /// Changes what a source says of the table of a policy: all changes, or none.
     ///
     /// # Errors
-    /// When the policy has no table, a change can not be made, or there is no room.
+    /// When the policy has no table, a change cannot be made, or there is no room.
     fn edit_sav(&self, policy: &str, source: &str, edits: &[Edit]) -> Result<Edited, SavError>;
     /// Makes a source say these entries of the table of a policy and no others.
     ///
     /// # Errors
     /// As for [`Gateway::edit_sav`].
     fn replace_sav(&self, policy: &str, source: &str, entries: &[(EntryKey, Names)]) -> Result<Edited, SavError>;
-    /// What would be dropped if every policy discarded what is not valid: of the sources the `top` that sent most.
+    /// The packets that would be dropped if every policy discarded invalid packets, with the `top` sources that sent most.
     fn sav_dry_run(&self, top: usize) -> DryRun;
     /// Rules that would let pass what was found not valid, of prefixes of which an interface got so many packets at least.
     fn sav_learn(&self, min_packets: u64) -> Learned;
-    /// What samplers took, in the order of the configuration, and what became of it.
+    /// The counters of samplers, in the order of the configuration, and the states of their outlets.
     fn samplers(&self) -> (Vec<stats::SamplerStats>, Vec<sampler::Status>);
     /// The alarms of interfaces.
     fn alarms(&self) -> alarm::Alarms;
@@ -97,7 +97,7 @@ pub trait Gateway: Send + Sync + 'static {
     fn stage_sav(&self, policy: &str, action: Option<SavAction>) -> Result<(), StageError>;
     /// The access lists, the groups, and what they are compiled to.
     fn acls(&self) -> Acls;
-    /// What sequences of access lists are compiled to.
+    /// The chains of sequences of access lists.
     fn acl_chains(&self) -> Vec<Chain>;
     /// The rules of an access list, `most` at most. `None`: there is no such list.
     fn acl_rules(&self, list: &str, most: usize) -> Option<Rules>;
@@ -123,7 +123,7 @@ pub trait Gateway: Send + Sync + 'static {
     ) -> Result<Attached, Box<Refusal>>;
     /// The live edits, `most` at most.
     fn changes(&self, most: usize) -> Changes;
-    /// Has an access list gone that was made while the gateway ran.
+    /// Removes a live access list.
     ///
     /// # Errors
     /// When there is no such list, interfaces name it, or the configuration has it.
@@ -133,10 +133,10 @@ pub trait Gateway: Send + Sync + 'static {
     /// # Errors
     /// When a member is wrong, the group is of another kind, or there is no room.
     fn set_acl_group(&self, name: &str, request: &acl::GroupRequest) -> Result<Regrouped, Box<Refusal>>;
-    /// Takes back what a group was given while the gateway ran.
+    /// Ends the live edits of a group.
     ///
     /// # Errors
-    /// When there is no such group, nothing was changed of it, or it can not be as configured, or go.
+    /// When there is no such group, nothing was changed of it, or it cannot be as configured, or go.
     fn restore_acl_group(&self, name: &str) -> Result<Regrouped, Box<Refusal>>;
     /// The names of the VRFs, `default` first.
     fn vrfs(&self) -> Vec<String>;
@@ -229,7 +229,7 @@ pub trait Gateway: Send + Sync + 'static {
     fn reload(&self, lost: LostEdit) -> Result<Reloaded, ReloadError>;
 }
 
-/// What can be cleared.
+/// The counters or entries to clear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Clear {
@@ -255,7 +255,7 @@ pub enum Clear {
     Spd,
     /// Traced packets, and what is still to be traced
     Trace,
-    /// Neighbours that were learned: they are asked for again when somebody wants them
+    /// Neighbours that were learned: they are resolved again when a packet needs them
     Neighbors,
     /// Sessions of access lists, which end: all, or as FILTER says
     Flows,
@@ -279,7 +279,7 @@ pub struct TraceRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClearRequest {
-    /// What to clear.
+    /// The counters or entries to clear.
     pub what: Clear,
     /// The sessions or translations that end; none else has a filter.
     #[serde(default, skip_serializing_if = "Option::is_none")]

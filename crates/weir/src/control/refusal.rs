@@ -14,7 +14,7 @@ use crate::suggest::closest;
 /// The end of the message of a refused change.
 const UNCHANGED: &str = "; nothing was changed";
 
-/// What stands in the way.
+/// The kind of a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -88,7 +88,7 @@ impl Kind {
 /// A refusal, as it stands in JSON.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Refusal {
-    /// What stands in the way.
+    /// Its kind.
     pub kind: Kind,
     /// The same in words.
     pub message: String,
@@ -101,7 +101,7 @@ pub struct Refusal {
     /// All access lists there are, when one was not found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lists: Vec<String>,
-    /// What is wrong with entries or rules, the first of it.
+    /// The first errors in entries or rules.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Remark>,
     /// The findings as `weir check` prints them, when the configuration is invalid.
@@ -197,7 +197,7 @@ impl Refusal {
         Refusal::new(Kind::UnknownVrf, format!("there is no VRF with the name `{vrf}`; {help}"))
     }
 
-    /// Of entries that could not be put into force. `change` tells which change of a batch an edit belongs to, if there
+    /// Of entries that could not be put into force. `change` returns the change of a batch that an edit belongs to, if there
     /// were changes.
     pub fn of_sav(error: SavError, change: impl Fn(usize) -> Option<usize>) -> Self {
         let message = error.to_string();
@@ -223,7 +223,7 @@ impl Refusal {
 }
 
 impl Refusal {
-    /// Of a stage that a policy can not have.
+    /// Of a stage that a policy cannot have.
     pub fn of_stage(error: StageError) -> Self {
         let message = error.to_string();
         match error {

@@ -1,4 +1,4 @@
-//! What is wrong or odd about what was sent: the first of it.
+//! The first errors or warnings about a request.
 
 use crate::render::remark::Remark;
 use crate::rules::{Finding, Findings};

@@ -145,7 +145,7 @@ impl Running {
         })
     }
 
-    /// Takes note of ports that failed; returns those that had not been noted yet.
+    /// Notes ports that failed; returns the failures that were not noted before.
     pub fn note_failures(&self) -> Vec<String> {
         let mut new = self.engine.faults();
         let mut so_far = self.failures_so_far();
@@ -157,7 +157,7 @@ impl Running {
         new
     }
 
-    /// What happened to links and neighbours since the last call, each once.
+    /// Returns the news of links and neighbours since the last call, each once.
     pub fn news(&self) -> Vec<engine::News> {
         self.engine.news()
     }
@@ -210,7 +210,7 @@ impl Running {
         self.reservations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the service manager shows of it.
+    /// Returns the status line of the service manager.
     pub fn status(&self) -> String {
         format!("generation {}", self.engine.generation())
     }
@@ -229,7 +229,7 @@ impl Running {
         reservations.into_inner().unwrap_or_else(PoisonError::into_inner).finish();
         // Writes what is left.
         drop(sampler);
-        // Asked now: the last flush of a port may have failed.
+        // Read last: the last flush of a port may have failed.
         failures.extend(engine.faults());
         Stopped {
             snapshot: engine.snapshot(),
@@ -243,7 +243,7 @@ impl Running {
     }
 
     fn alarms_so_far(&self) -> MutexGuard<'_, Alarms> {
-        // A panic in between left at worst an event that nobody is told.
+        // A panic in between lost an event at worst.
         self.alarms.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -253,7 +253,7 @@ impl Running {
     }
 }
 
-/// What is left of a gateway.
+/// A gateway that has stopped.
 #[derive(Debug)]
 pub struct Stopped {
     /// The last reading of every counter.
@@ -594,8 +594,8 @@ fn unix_time() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// A reload that the service manager was told of. Dropping it says that it has ended, however it did. The protocol knows
-/// no reload that failed: the status says so.
+/// A reload that was announced to the service manager. Dropping it announces its end. The protocol has no failed reloads: the
+/// status names the failure.
 struct Told<'a> {
     running: &'a Running,
     failure: Option<String>,

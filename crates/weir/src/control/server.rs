@@ -1,26 +1,29 @@
 //! The gateway's side of the control socket.
 
 mod acl;
+mod answer;
 mod body;
+mod change;
+mod ipsec;
+mod nat;
 mod sav;
 mod stage;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
-use axum::http::{Response, StatusCode, header};
 use axum::routing::{get, post, put};
 use axum::{Extension, Router};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use weir_plane::engine::LostEdit;
+
+use answer::{Answer, BODY_LIMIT, Refused, Shared, apart, asked, document, empty, parsed, received, show};
 
 use super::refusal::{Kind, Refusal};
 use super::{Clear, ClearRequest, Gateway, ReloadRequest, TraceRequest};
-use crate::encoding;
 use crate::render::alarms::Alarms;
 use crate::render::allowlists::Allowlists;
 use crate::render::bindings::Bindings;
@@ -34,47 +37,10 @@ use crate::render::sas::Sas;
 use crate::render::sav::Sav;
 use crate::render::spd::Spds;
 use crate::render::tunnels::Tunnels;
-use crate::render::{self, Report};
 use crate::render::{buffers, errors, interfaces, neighbors, routes, runtime, tables};
-
-/// Octets of a request's body, at most.
-const BODY_LIMIT: usize = 64 << 10;
 
 /// How long clients may take to end what they began when the gateway stops.
 const GRACE: Duration = Duration::from_secs(1);
-
-/// A gateway, shared by the requests to it.
-type Shared = Arc<dyn Gateway>;
-
-/// Every answer that is not empty is one line of JSON.
-type Answer = Result<Response<Body>, Refused>;
-
-/// A refusal on its way out.
-struct Refused(Box<Refusal>);
-
-impl Refused {
-    fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Refusal::new(kind, message).into()
-    }
-}
-
-impl From<Refusal> for Refused {
-    fn from(refusal: Refusal) -> Self {
-        Refused(Box::new(refusal))
-    }
-}
-
-impl From<Box<Refusal>> for Refused {
-    fn from(refusal: Box<Refusal>) -> Self {
-        Refused(refusal)
-    }
-}
-
-impl axum::response::IntoResponse for Refused {
-    fn into_response(self) -> Response<Body> {
-        document(self.0.kind.status(), &*self.0)
-    }
-}
 
 /// Serves the gateway until `stop` comes, then lets the requests end that were begun.
 ///
@@ -101,7 +67,7 @@ pub async fn serve(
     }
 }
 
-/// What is served where.
+/// Routes requests to their handlers.
 pub fn router(gateway: Arc<dyn Gateway>) -> Router {
     Router::new()
         .route("/v1/show/version", get(|g| show(g, |g| g.version())))
@@ -143,12 +109,12 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/acl/{list}/changes", post(acl::change))
         .route("/v1/acl/{list}/attach", post(acl::attach))
         .route("/v1/acl/{list}/detach", post(acl::detach))
-        .route("/v1/nat/{list}", put(acl::put_nat))
-        .route("/v1/nat/{list}/changes", post(acl::change_nat))
-        .route("/v1/sa/{name}", put(acl::put_sa).delete(acl::delete_sa))
-        .route("/v1/sa/{name}/{action}", put(acl::rekey_sa))
-        .route("/v1/spd/{name}", get(acl::rules_of_spd).put(acl::put_spd).delete(acl::reset_spd))
-        .route("/v1/spd/{name}/changes", post(acl::change_spd))
+        .route("/v1/nat/{list}", put(nat::put))
+        .route("/v1/nat/{list}/changes", post(nat::change))
+        .route("/v1/sa/{name}", put(ipsec::put_sa).delete(ipsec::delete_sa))
+        .route("/v1/sa/{name}/{action}", put(ipsec::rekey_sa))
+        .route("/v1/spd/{name}", get(ipsec::rules).put(ipsec::put_spd).delete(ipsec::reset_spd))
+        .route("/v1/spd/{name}/changes", post(ipsec::change_spd))
         .route("/v1/group/{name}", put(acl::group).delete(acl::restore_group))
         .route("/v1/trace", post(add_trace))
         .route("/v1/clear", post(clear))
@@ -323,14 +289,6 @@ async fn reload(State(gateway): State<Shared>, body: Result<Bytes, BytesRejectio
     .await?
 }
 
-/// Takes a report and answers with it.
-async fn show<R: Report>(
-    State(gateway): State<Shared>,
-    report: impl FnOnce(&dyn Gateway) -> R + Send + 'static,
-) -> Answer {
-    apart(gateway, move |g| document(200, &report(g))).await
-}
-
 /// An SPD.
 async fn show_spd(State(gateway): State<Shared>, Path(name): Path<String>) -> Answer {
     apart(gateway, move |g| {
@@ -344,51 +302,4 @@ async fn show_spd(State(gateway): State<Shared>, Path(name): Path<String>) -> An
         Ok(document(200, &Spds::new(named)))
     })
     .await?
-}
-
-/// Asks the gateway on a thread apart, so that a long answer holds up neither signals nor other clients.
-async fn apart<T: Send + 'static>(
-    gateway: Shared,
-    ask: impl FnOnce(&dyn Gateway) -> T + Send + 'static,
-) -> Result<T, Refused> {
-    tokio::task::spawn_blocking(move || ask(&*gateway)).await.map_err(|error| {
-        tracing::error!(%error, "a request to the gateway failed");
-        Refused::new(Kind::Failed, "the gateway failed to answer; its log says more")
-    })
-}
-
-fn document<R: Report>(status: u16, report: &R) -> Response<Body> {
-    let mut response = Response::new(Body::from(render::json(report) + "\n"));
-    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
-    response
-}
-
-fn empty() -> Response<Body> {
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NO_CONTENT;
-    response
-}
-
-fn asked<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Refused> {
-    let bad = |rejection: QueryRejection| Refused::new(Kind::BadRequest, rejection.body_text());
-    query.map(|Query(query)| query).map_err(bad)
-}
-
-fn received(body: Result<Bytes, BytesRejection>) -> Result<Bytes, Refused> {
-    body.map_err(|rejection| match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => {
-            Refused::new(Kind::TooLarge, format!("a request has at most {BODY_LIMIT} octets"))
-        }
-        _ => Refused::new(Kind::BadRequest, rejection.body_text()),
-    })
-}
-
-/// The text of a body. A text that begins as one of another encoding is refused, too, though it may be UTF-8.
-fn text(body: &[u8]) -> Result<&str, Refused> {
-    encoding::decode(body).map_err(|wrong| Refused::new(Kind::BadRequest, wrong.to_string()))
-}
-
-fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
-    serde_json::from_slice(body).map_err(|error| Refused::new(Kind::BadRequest, error.to_string()))
 }

@@ -33,7 +33,7 @@ pub enum SocketError {
     NoFolder {
         /// The socket.
         path: PathBuf,
-        /// What is not there.
+        /// The folder that does not exist.
         folder: PathBuf,
     },
     /// The folder, or one that it is in, belongs to another user, or others may write to it.
@@ -46,11 +46,11 @@ pub enum SocketError {
     /// The system said no.
     #[error("cannot {what} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
         /// With which file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }

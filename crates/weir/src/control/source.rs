@@ -1,9 +1,9 @@
-//! Who says what changes while the gateway runs.
+//! The sources of live changes.
 
-/// Who says what comes without a name.
+/// The source of changes without a name.
 pub const SOURCE: &str = "api";
 
-/// Who says what stands in the configuration.
+/// The source of the configuration.
 pub const FILE: &str = "file";
 
 /// Characters of a source's name, at most.

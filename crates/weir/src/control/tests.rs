@@ -61,7 +61,7 @@ impl Served {
         self.gateway.told.lock().unwrap().clone()
     }
 
-    /// What is answered to a request written by hand: its status and its body.
+    /// Returns the status and the body of the response to a request written by hand.
     fn raw(&self, request: &str, body: &str) -> (u16, String) {
         let mut stream = UnixStream::connect(&self.path).unwrap();
         let length = body.len();
@@ -91,7 +91,7 @@ impl Drop for Served {
     }
 }
 
-/// What the client reads is what the gateway's own values make, as text and as JSON.
+/// Clients read the values of the gateway, as text and as JSON.
 fn agrees<R: Report>(client: &Client, target: &str, expected: &R) {
     let (report, json) = client.show::<R>(target).unwrap();
     assert_eq!(report.text(), expected.text());

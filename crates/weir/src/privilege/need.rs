@@ -6,6 +6,8 @@ use rustix::thread::{CapabilitySet, capabilities};
 use weir_plane::model::{Gateway, Interface, InterfaceKind};
 use weir_port::spec::PortSpec;
 
+use crate::doctor::Finding;
+
 /// A capability that an interface needs and the process does not have.
 #[derive(Debug, thiserror::Error)]
 #[error(
@@ -21,6 +23,15 @@ pub struct Missing {
     what: &'static str,
     capability: &'static str,
     program: String,
+}
+
+impl Missing {
+    /// The same as a finding about the host.
+    pub(crate) fn finding(&self) -> Finding {
+        let what = format!("{} needs {}, which this process does not have", self.what, self.capability);
+        let command = format!("sudo setcap cap_net_raw,cap_net_admin+ep {}", self.program);
+        Finding::problem(format!("interface {}", self.interface), what).mended_by(command)
+    }
 }
 
 /// The first thing that a gateway needs and this process does not have.

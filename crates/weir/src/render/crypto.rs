@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use weir_crypto::Algorithm;
-use weir_crypto::engines::{Known, Missing};
+use weir_crypto::engines::Known;
 use weir_plane::stats::SaStats;
 
 use super::Report;
@@ -42,7 +42,7 @@ impl Crypto {
         let engine = |known: &Known| Engine {
             name: known.engine.name().to_owned(),
             about: known.engine.about().to_owned(),
-            missing: known.missing.map(|missing| reason(missing).to_owned()),
+            missing: known.missing.map(|missing| missing.to_string()),
             algorithms: Algorithm::all()
                 .iter()
                 .filter(|own| known.engine.supports(**own))
@@ -51,13 +51,6 @@ impl Crypto {
             sas: used(known.engine.name()),
         };
         Crypto { engines: engines.iter().map(engine).collect() }
-    }
-}
-
-fn reason(missing: Missing) -> &'static str {
-    match missing {
-        Missing::Instructions => "the CPU lacks instructions",
-        Missing::Agreement => "its results differ from those of aws-lc",
     }
 }
 

@@ -32,7 +32,7 @@ pub struct Interface {
     /// leave to the gateway. Empty for a VLAN.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
-    /// Hardware address.
+    /// Hardware address; empty for interfaces without a link layer.
     pub mac: String,
     /// Largest IP packet, in octets.
     pub mtu: u32,
@@ -238,7 +238,7 @@ impl Report for Interfaces {
                 interface.name.clone(),
                 interface.state.clone(),
                 interface.kind.clone(),
-                interface.mac.clone(),
+                if interface.mac.is_empty() { "-".to_owned() } else { interface.mac.clone() },
                 interface.mtu.to_string(),
                 interface.vrf.clone(),
                 interface.addresses.join(","),

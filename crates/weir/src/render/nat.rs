@@ -356,8 +356,28 @@ pub struct Pool {
     pub greatest: Vec<(IpAddr, u64)>,
     /// Packets that found no free port or address.
     pub exhausted: u64,
+    /// The same by outside address and protocol.
+    #[serde(default)]
+    pub exhausted_by: Vec<Exhausted>,
     /// Where the rule was declared.
     pub origin: String,
+}
+
+/// Packets that found no free port or address.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exhausted {
+    /// The outside address; `None`: those beyond the first 256 of the rule.
+    pub address: Option<IpAddr>,
+    /// The protocol: `tcp`, `udp`, `icmp` (of both families) or `other`.
+    pub protocol: String,
+    /// How many packets.
+    pub packets: u64,
+}
+
+impl Exhausted {
+    fn new(of: stats::NatExhausted) -> Exhausted {
+        Exhausted { address: of.address, protocol: of.protocol.to_owned(), packets: of.packets }
+    }
 }
 
 impl Pools {
@@ -373,6 +393,7 @@ impl Pools {
             translations: own.translations as u64,
             greatest: own.greatest.into_iter().map(|(address, count)| (address, count as u64)).collect(),
             exhausted: own.exhausted,
+            exhausted_by: own.exhausted_by.into_iter().map(Exhausted::new).collect(),
             origin: own.origin,
         };
         Pools { pools: pools.into_iter().map(pool).collect() }
@@ -410,7 +431,33 @@ impl Report for Pools {
                 greatest.join(", "),
             ]);
         }
-        table.text()
+        table.text() + &self.exhausted()
+    }
+}
+
+impl Pools {
+    /// The packets without a port, by outside address and protocol; nothing if there are none.
+    fn exhausted(&self) -> String {
+        if self.pools.iter().all(|own| own.exhausted_by.is_empty()) {
+            return String::new();
+        }
+        let mut table = Table::new(&[
+            ("Rule", Align::Left),
+            ("Interface", Align::Left),
+            ("Exhausted_address", Align::Left),
+            ("Protocol", Align::Left),
+            ("Packets", Align::Right),
+        ]);
+        for (pool, own) in self.pools.iter().flat_map(|pool| pool.exhausted_by.iter().map(move |own| (pool, own))) {
+            table.row([
+                format!("{} {}", pool.list, pool.rule),
+                pool.interface.clone(),
+                own.address.map_or_else(|| "others".to_owned(), |address| address.to_string()),
+                own.protocol.clone(),
+                own.packets.to_string(),
+            ]);
+        }
+        "\n".to_owned() + &table.text()
     }
 }
 
@@ -448,6 +495,9 @@ udp       stream  10.0.0.5:4000  203.0.113.9:53  198.51.100.9:50000  203.0.113.9
             "\
 Rule    Interface  Addresses  Used  Ports  Translations  Exhausted  Greatest
 edge 1  wan                1     1  any               2          1  198.51.100.9 2
+
+Rule    Interface  Exhausted_address  Protocol  Packets
+edge 1  wan        198.51.100.9       tcp             1
 "
         );
         assert_eq!(read::<Pools>(&json(&pools)).unwrap(), pools);

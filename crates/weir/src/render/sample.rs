@@ -153,9 +153,10 @@ pub(crate) fn sas() -> Vec<SaStats> {
 pub(crate) fn tunnels() -> Vec<TunnelStats> {
     vec![TunnelStats {
         name: "vx".to_owned(),
-        carrier: weir_packet::tunnel::Carrier::Vxlan,
-        id: weir_packet::tunnel::Id::network(100),
-        port: 4789,
+        kind: "vxlan".to_owned(),
+        vni: Some(100),
+        key: None,
+        port: Some(4789),
         local: "198.51.100.1".parse().unwrap(),
         remote: "203.0.113.1".parse().unwrap(),
         vrf: "default".to_owned(),
@@ -247,6 +248,7 @@ pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
         addresses_used: 1,
         greatest: vec![("198.51.100.9".parse().unwrap(), 2)],
         exhausted: 1,
+        exhausted_by: vec![NatExhausted { address: "198.51.100.9".parse().ok(), protocol: "tcp", packets: 1 }],
         origin,
     };
     (vec![rules], Translations { rows: vec![translation], total: 2 }, vec![pool])

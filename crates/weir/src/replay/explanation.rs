@@ -232,6 +232,7 @@ impl Teller<'_> {
             interface: self.name(number),
             address,
             mac: known.map(|neighbor| neighbor.mac.to_string()),
+            linkless: self.harness.model().interfaces[index.0 as usize].kind.is_linkless(),
             by: known.and_then(|neighbor| self.harness.place(neighbor.origin)).map(line),
         })
     }
@@ -352,11 +353,12 @@ impl fmt::Display for Explanation {
         if let Some(route) = &self.route {
             section(f, "route", &route.sentence(), route.by.as_ref())?;
         }
-        if let Some(NextHop { interface, address, mac, by }) = &self.next_hop {
-            let known = mac.as_ref().map_or_else(
-                || "has no [[neighbor]], so its hardware address has to be resolved".to_owned(),
-                |mac| format!("is at {mac}"),
-            );
+        if let Some(NextHop { interface, address, mac, linkless, by }) = &self.next_hop {
+            let known = match mac {
+                Some(mac) => format!("is at {mac}"),
+                None if *linkless => "is the other end of the tunnel".to_owned(),
+                None => "has no [[neighbor]], so its hardware address has to be resolved".to_owned(),
+            };
             section(f, "next hop", &format!("{address} on {interface} {known}"), by.as_ref())?;
         }
         if let Some(Mtu { interface, mtu, length, by }) = self.mtu.as_ref().filter(|_| self.esp.is_none()) {

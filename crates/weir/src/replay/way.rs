@@ -45,6 +45,9 @@ pub struct NextHop {
     pub address: IpAddr,
     /// Its hardware address, if it is configured.
     pub mac: Option<String>,
+    /// The link is a tunnel of packets of IP, on which there are no hardware addresses.
+    #[serde(skip)]
+    pub linkless: bool,
     /// The line that says so.
     pub by: Option<Line>,
 }

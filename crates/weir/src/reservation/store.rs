@@ -47,7 +47,7 @@ impl Store {
     pub(super) fn open(folder: &Path) -> io::Result<Store> {
         let handle = File::open(folder).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => io::Error::other(format!(
-                "there is no such directory: if no SA ever sent with these keys, make it by `mkdir -m 700 {}`; else {NEW_KEY} first",
+                "there is no such directory: if no SA ever sent with these keys, make it by `mkdir -p -m 700 {}`; else {NEW_KEY} first",
                 folder.display()
             )),
             _ => error,
@@ -230,7 +230,7 @@ mod tests {
     fn a_directory_that_is_not_as_it_was_left_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path().join("state");
-        assert!(error(Store::open(&state)).contains("mkdir -m 700"));
+        assert!(error(Store::open(&state)).contains("mkdir -p -m 700"));
         fs::create_dir(&state).unwrap();
         fs::set_permissions(&state, fs::Permissions::from_mode(0o777)).unwrap();
         assert!(error(Store::open(&state)).contains("(mode 0777): chmod 700"));

@@ -1,4 +1,4 @@
-//! Chains for sequences of lists: which sections they are, and which of these there are already.
+//! Plans the chains of sequences of lists: their sections, and the sections that exist already.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -8,19 +8,18 @@ use weir_table::classify::Error;
 use super::super::boxes::count_of;
 use super::list::List;
 use super::section::{Full, Link, Lists, Means, Section, Sequence};
-use super::sharing::{Cuts, Room, cut};
-use super::store::{Changed, Store};
+use super::sharing::{Cuts, MOST_COPIED, Room, cut};
 use crate::model::{AclDefault, IpFamily};
-use crate::root::acl::NONE;
+use crate::root::acl::{Access, NONE};
 
 enum Slot {
-    /// That at this place of the store.
+    /// The section at this index of the store.
     Keep(usize),
-    /// Another.
+    /// A new section.
     Fresh(Box<Section>),
 }
 
-/// What sequences come to, beside what runs.
+/// The sections and chains of sequences, built beside the ones in force.
 #[derive(Default)]
 pub(super) struct Arranged {
     sequences: Vec<Sequence>,
@@ -29,7 +28,7 @@ pub(super) struct Arranged {
     room: Room,
 }
 
-/// Which sections sequences are to have.
+/// The sections that sequences need.
 struct Plan {
     sections: Vec<Lists>,
     /// The first are those of the sequences.
@@ -37,7 +36,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// Of sequences that are cut so; `None` if there are more chains than numbers.
+    /// Plans sequences with these cuts; `None`: there are more chains than numbers.
     fn new(asked: &[&[u32]], cuts: &HashMap<&[u32], Vec<Range<usize>>>) -> Option<Plan> {
         let mut sections: Vec<Lists> = Vec::new();
         let mut places: HashMap<Lists, usize> = HashMap::new();
@@ -73,9 +72,26 @@ pub(super) fn next_number(others: usize) -> Option<u16> {
     u16::try_from(others).ok().filter(|&number| number != NONE)
 }
 
-impl Store {
-    /// Chains for sequences, whose numbers they have; others follow. A section that there is already goes on, if none of its
-    /// lists is new.
+/// The sections and chains in force.
+pub(super) struct Compiled {
+    /// The sequences of interfaces, each once: the first chains are theirs.
+    pub(super) sequences: Vec<Sequence>,
+    pub(super) sections: Vec<Section>,
+    pub(super) chains: Vec<Link>,
+    /// The rules that can be inserted until sections have to be cut otherwise.
+    pub(super) room: Room,
+    /// The limit of rules of copies; lists beyond it are shared.
+    pub(super) most_copied: usize,
+}
+
+impl Compiled {
+    pub(super) fn new() -> Compiled {
+        let (sequences, sections, chains) = (Vec::new(), Vec::new(), Vec::new());
+        Compiled { sequences, sections, chains, room: Room::default(), most_copied: MOST_COPIED }
+    }
+
+    /// Builds the chains of sequences. The first chains have the numbers of the sequences. A section that exists stays if none of
+    /// its lists is new.
     pub(super) fn arrange<'l>(
         &self,
         means: Means<'_>,
@@ -122,8 +138,8 @@ impl Store {
         self.chains.len() > self.sequences.len()
     }
 
-    /// Has chains run in the place of those that do.
-    pub(super) fn install(&mut self, arranged: Arranged) {
+    /// Replaces the chains in force. Returns the sections before, without the sections that stay.
+    pub(super) fn install(&mut self, arranged: Arranged) -> Vec<Option<Section>> {
         let Arranged { sequences, sections, chains, room } = arranged;
         let mut old: Vec<Option<Section>> = std::mem::take(&mut self.sections).into_iter().map(Some).collect();
         let sections = sections.into_iter().filter_map(|slot| match slot {
@@ -131,21 +147,25 @@ impl Store {
             Slot::Fresh(section) => Some(*section),
         });
         self.sections = sections.collect();
-        self.rubbish.push(old);
         (self.sequences, self.chains, self.room) = (sequences, chains, room);
-        self.changed = Changed::Sections;
+        old
     }
 
-    /// A chain, and those that are asked after it.
+    /// Returns a chain and the chains that follow it.
     pub(super) fn links(&self, first: Option<Link>) -> impl Iterator<Item = Link> {
         std::iter::successors(first, |link| self.chains.get(usize::from(link.next)).copied())
     }
 
-    /// Has the next root have the chains that there are now.
-    pub(super) fn show_chains(&mut self) {
+    /// Frees objects that readers have passed.
+    pub(super) fn collect(&mut self) {
+        self.sections.iter_mut().for_each(Section::collect);
+    }
+
+    /// Puts the chains into the next root.
+    pub(super) fn show(&self, access: &mut Access) {
         let sections = |link: &Link| self.links(Some(*link)).map(|link| &self.sections[link.section]);
         let v4 = |link: &Link| {
-            // What a later section asks for, fragments have to wait for before the first.
+            // If a later section matches ports, fragments wait before the first section.
             let needs_transport = sections(link).any(|section| section.v4.transport > 0);
             self.sections[link.section].v4.chain(link.next, needs_transport)
         };
@@ -153,18 +173,18 @@ impl Store {
             let needs_transport = sections(link).any(|section| section.v6.transport > 0);
             self.sections[link.section].v6.chain(link.next, needs_transport)
         };
-        (self.access.v4, self.access.v6) = (self.chains.iter().map(v4).collect(), self.chains.iter().map(v6).collect());
+        (access.v4, access.v6) = (self.chains.iter().map(v4).collect(), self.chains.iter().map(v6).collect());
     }
 }
 
-/// Those of a sequence that are ever asked: what comes behind a default that decides is not.
+/// Returns the lists of a sequence that can match: a default that decides is the last.
 pub(super) fn asked<'s, 'l>(sequence: &'s [u32], list: impl Fn(u32) -> &'l List) -> &'s [u32] {
     let decides = |&number: &u32| list(number).default != AclDefault::Next;
     let asked = sequence.iter().position(decides).map_or(sequence.len(), |position| position + 1);
     &sequence[..asked]
 }
 
-/// Boxes of a list, of each family.
+/// Counts the boxes of a list in each family.
 fn of_families(list: &List) -> [usize; 2] {
     [IpFamily::V4, IpFamily::V6].map(|family| {
         let boxes = list.order.iter().map(|entry| count_of(list.rule(entry), family));

@@ -1,8 +1,8 @@
-//! Changes to access lists, and what they did.
+//! Changes of access lists and groups, and their results.
 
 use crate::model::{AclDefault, AclRule};
 
-/// A change to a list. Rules that are named by their numbers are those that `show` tells of.
+/// A change of a list. Numbers of rules are those of `show`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AclEdit {
     /// Rules come, one behind the other.
@@ -17,11 +17,11 @@ pub enum AclEdit {
         /// Their numbers.
         rules: Vec<u32>,
     },
-    /// The list has these rules from now on, and no others. Those that it has already go on counting.
+    /// Replaces all rules. Rules that the list has already keep their counters.
     Replace {
         /// The rules.
         rules: Vec<AclRule>,
-        /// What becomes of packets that none of them matches; `None`: what became of them so far.
+        /// The new default; `None`: the default stays.
         default: Option<AclDefault>,
     },
     /// Several changes, one after the other.
@@ -64,23 +64,23 @@ pub enum At {
     After(u32),
 }
 
-/// What a change did.
+/// The result of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AclEdited {
     /// Numbers of the rules that are new, in their order.
     pub added: Vec<u32>,
     /// Rules that are gone.
     pub deleted: usize,
-    /// Rules that were there and stand elsewhere among those that stayed, as few as the change can be told by.
+    /// The least number of rules that have to move among the rules that stayed.
     pub moved: usize,
     /// Rules of the list, or of all lists that name the group, from now on.
     pub rules: usize,
 }
 
-/// What became of a group when what it was given while the gateway ran was taken back.
+/// A group after its live edits ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AclRestored {
-    /// What is in it: `addresses`, `ports` or `interfaces`.
+    /// Its kind: `addresses`, `ports` or `interfaces`.
     pub kind: &'static str,
     /// Its members from now on, as it was declared; `None`: it is gone, as it was not.
     pub members: Option<usize>,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::list::{List, choice};
-use super::stage::{Slot, Staged};
+use super::stage::{Slot, StagedAcls};
 use super::store::{Attached, Input, Store, sequence};
 use crate::compile::map::Map;
 use crate::model::{Gateway, PerFamily};
@@ -12,7 +12,12 @@ use crate::root::acl::NONE;
 
 impl Store {
     /// Puts it into force, and gives interfaces their chains.
-    pub(in crate::compile) fn commit(&mut self, mut staged: Staged, input: Input<'_>, interfaces: &mut [Interface]) {
+    pub(in crate::compile) fn commit(
+        &mut self,
+        mut staged: StagedAcls,
+        input: Input<'_>,
+        interfaces: &mut [Interface],
+    ) {
         let Input { gateway, map, .. } = input;
         let attached = self.attached(gateway, map, &staged);
         let is_fresh = |slot: &Slot| matches!(slot, Slot::Fresh(..));
@@ -30,7 +35,7 @@ impl Store {
                 Slot::Keep(number, moved) => {
                     let Some(list) = self.lists[number as usize].as_mut() else { continue };
                     if let Some(moved) = moved {
-                        list.order = moved.order;
+                        *list = List { choice: list.choice, ..*moved };
                     }
                     let Some(declared) = declared else { continue };
                     // It means the same, and may stand elsewhere.
@@ -74,7 +79,7 @@ impl Store {
     }
 
     /// The interfaces of a model that have lists.
-    fn attached(&self, gateway: &Gateway, map: &Map, staged: &Staged) -> Vec<Attached> {
+    fn attached(&self, gateway: &Gateway, map: &Map, staged: &StagedAcls) -> Vec<Attached> {
         let mut numbers: HashMap<&str, u32> =
             gateway.acls.iter().map(|list| list.name.as_str()).zip(staged.lists.iter().map(Slot::number)).collect();
         for number in staged.created.iter().map(Slot::number) {

@@ -1,4 +1,4 @@
-//! Which rules are the same, and which lists, over models whose interfaces have other indices and whose lines stand elsewhere.
+//! Compares rules and lists of models whose interfaces have other indices and whose rules stand on other lines.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -78,12 +78,12 @@ pub(super) fn seen(rule: &AclRule, indices: &Indices) -> AclRule {
     AclRule { from, to, transport, received_on, comment: None, origin: Origin(0), ..rule.clone() }
 }
 
-/// Numbers of rules that there were, for those that are the same.
+/// The numbers of rules before, by the text of each rule.
 #[derive(Default)]
 pub(super) struct Known(HashMap<AclRule, Vec<u32>>);
 
 impl Known {
-    /// Of several rules that are the same the first is found first.
+    /// Of several equal rules, the first is found first.
     pub(super) fn new<'r>(rules: impl DoubleEndedIterator<Item = (&'r AclRule, u32)>, indices: &Indices) -> Known {
         let mut known: HashMap<AclRule, Vec<u32>> = HashMap::new();
         for (rule, number) in rules.rev() {
@@ -92,7 +92,7 @@ impl Known {
         Known(known)
     }
 
-    /// The number of a rule that is the same as this one; each is found once.
+    /// Takes the number of an equal rule; each number is found once.
     pub(super) fn take(&mut self, rule: &AclRule, indices: &Indices) -> Option<u32> {
         if self.0.is_empty() {
             return None;

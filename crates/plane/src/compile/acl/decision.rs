@@ -4,7 +4,7 @@ use super::order::Said;
 use crate::model::{AclRule, Origin};
 use crate::root::acl::Action;
 
-/// What a list decided about a packet.
+/// The decision of a list about a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AclDecision {
     /// The list.
@@ -13,10 +13,10 @@ pub struct AclDecision {
     pub number: u32,
     /// Where in the list the rule is, counted from 0, and the rule; `None`: no rule matched, and the default decided.
     pub rule: Option<(usize, AclRule)>,
-    /// What became of the packet.
+    /// The action on the packet.
     pub action: Action,
     /// Where the rule, or the list, was declared.
     pub origin: Origin,
-    /// Who said the rule, if it came while the gateway ran.
+    /// The source of the rule, if it is a live rule.
     pub said: Option<Said>,
 }

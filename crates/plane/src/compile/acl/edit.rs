@@ -1,8 +1,7 @@
 //! Changes to lists while the gateway runs: each happens as a whole, or not at all.
 //!
-//! A rule of one box goes into the classifiers as they are, or out of them: no lookup finds anything else than the list
-//! before or after it. Anything else makes lists and their sections anew beside those that run, and readers see it with the next
-//! root.
+//! A rule of one box is inserted into the classifiers in force, or removed: each lookup finds the list before or after the
+//! change. Any other change rebuilds lists and their sections beside the ones in force, and the next root shows it.
 
 use weir_table::classify::Error;
 
@@ -16,10 +15,10 @@ use super::store::{Input, Store};
 use crate::compile::boxes::count;
 use crate::model::{AclRule, Gateway};
 
-/// A change that was checked, and made as far as those who look at lists need not wait for it.
+/// A change that was checked and prepared, while readers of lists did not have to wait.
 pub struct AclPlan(pub(in crate::compile) Plan);
 
-/// What is to be done.
+/// The rest of a change.
 pub(in crate::compile) enum Plan {
     /// Nothing is to be done.
     Done(AclEdited),

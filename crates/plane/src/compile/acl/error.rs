@@ -9,9 +9,9 @@ pub enum AclError {
     /// There is no such list.
     #[error("there is no access list with the name `{list}`")]
     NoSuchList {
-        /// What was asked for.
+        /// The name of the request.
         list: String,
-        /// Those that there are.
+        /// The names of all lists.
         lists: Vec<String>,
     },
     /// The list has no such rule.
@@ -19,7 +19,7 @@ pub enum AclError {
     NoSuchRule {
         /// The list.
         list: String,
-        /// The number that was asked for.
+        /// The number of the request.
         number: u32,
     },
     /// The list is shorter.
@@ -27,7 +27,7 @@ pub enum AclError {
     NoSuchPlace {
         /// The list.
         list: String,
-        /// What was asked for, counted from 0.
+        /// The place of the request, counted from 0.
         index: usize,
         /// How many rules it has.
         rules: usize,
@@ -43,7 +43,7 @@ pub enum AclError {
     /// There is no such group, or it is of another kind.
     #[error("there is no group `{group}` of the kind that is meant")]
     NoSuchGroup {
-        /// What was asked for.
+        /// The name of the request.
         group: String,
     },
     /// A group would have no members.
@@ -75,7 +75,7 @@ pub enum AclError {
     NoFamily {
         /// The list.
         list: String,
-        /// The rule, counted from 1; of those that were given, if it is new.
+        /// The place of the rule, counted from 1: in the request if it is new, or else in the list.
         place: usize,
     },
     /// There is a list of this name.
@@ -133,7 +133,7 @@ fn used_by(interfaces: &[String]) -> String {
     format!("interface{s} {} {uses}", interfaces.join(", "))
 }
 
-/// Who names a group, as the subject of a sentence, and that they do.
+/// Names the rules and groups that use a group, as the subject of a sentence, and its verb.
 fn named_by(rules: &[(String, Vec<u32>)], groups: &[String]) -> String {
     let of_list = |(list, numbers): &(String, Vec<u32>)| {
         let named: Vec<String> = numbers.iter().take(NAMED).map(u32::to_string).collect();

@@ -1,4 +1,4 @@
-//! Groups, and what their members make of rules that name them.
+//! Groups, their members, and the rules that name groups.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -79,7 +79,7 @@ impl AclGroup {
             let members = new.cloned().collect();
             Group { name: own.name, members }
         }
-        /// Those of its kind.
+        /// Returns the groups of its kind.
         fn those<T>(groups: Vec<AclGroup>, of: impl Fn(AclGroup) -> Option<Group<T>>) -> Vec<Group<T>> {
             groups.into_iter().filter_map(of).collect()
         }
@@ -175,8 +175,8 @@ pub(super) fn names(rule: &AclRule) -> impl Iterator<Item = &Arc<str>> {
     [of_addresses(&rule.from), of_addresses(&rule.to), interfaces].into_iter().chain(ports).flatten()
 }
 
-/// Interfaces by the indices of another model, of which `new` has the index of each number; and those that it lacks, by their
-/// old indices.
+/// Returns interfaces by the indices of another model, of which `new` has the index of each number, and the interfaces that the
+/// model does not have, by their old indices.
 pub(super) fn reindexed(
     members: &[InterfaceIndex],
     old: &Indices,

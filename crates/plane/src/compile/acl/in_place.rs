@@ -1,5 +1,5 @@
-//! Rules that go into the classifiers as they are, or out of them: those of one box. No lookup finds anything else than the list
-//! before or after it.
+//! Inserts rules of one box into the classifiers in force, and removes them. Each lookup finds the list before or after the
+//! change.
 
 use std::sync::Arc;
 
@@ -29,14 +29,14 @@ pub(in crate::compile) struct Pending {
 }
 
 impl Store {
-    /// A list is to change in place. Whoever asks one section after the other must not find this change in the second after
-    /// it has not found an earlier one in the first: where that was another section's, readers pass it first.
+    /// Begins a change of a list in place. A reader that matches one section after the other must not see this change in the
+    /// second section, and not an earlier change in the first. So readers pass a change of another section first.
     fn in_order(&mut self, domain: &Domain, list: u32) {
         let before = std::mem::replace(&mut self.changed, Changed::List(list));
         let waits = match before {
             // Chains may have had several sections until then.
             Changed::Sections => true,
-            Changed::List(before) => before != list && self.is_cut(),
+            Changed::List(before) => before != list && self.compiled.is_cut(),
         };
         if waits {
             domain.synchronize();
@@ -46,7 +46,7 @@ impl Store {
     /// The place of a rule in a list, if it can go in as it is.
     pub(super) fn place_for(&self, number: u32, index: usize, rule: &AclRule) -> Option<u64> {
         // Else sections may have to be others. One box of a family at most.
-        let can = self.room.has(number) && count(rule) <= 1;
+        let can = self.compiled.room.has(number) && count(rule) <= 1;
         let list = self.list(number).filter(|_| can)?;
         // The first rule that opens sessions concerns all interfaces of its zones.
         (list.reflects || !reflects(rule.action)).then(|| list.order.gap(index, 1))?
@@ -69,10 +69,10 @@ impl Store {
         let text = self.text_at(input, list, (index, behind), rule, said);
         let own = self.numbers.allocate();
         self.numbers.set_special(own, special(rule, choice, None));
-        // Counted from here on: not by whoever had the number before.
+        // Packets count from here on, without those of an earlier rule with the number.
         self.numbers.give(own, numbers::Means::Rule(number, place));
         let mut tell = !self.numbers.are_shown();
-        for section in self.sections.iter_mut().filter(|section| section.position(number).is_some()) {
+        for section in self.compiled.sections.iter_mut().filter(|section| section.position(number).is_some()) {
             tell |= section.expect(&boxes);
         }
         let (rule, said) = (rule.clone(), said.clone());
@@ -93,14 +93,14 @@ impl Store {
         let mut into = 0;
         let done = self.hold_to_limit(input.means(), number, &boxes);
         let done = done.and_then(|()| {
-            self.sections.iter_mut().try_for_each(|section| {
+            self.compiled.sections.iter_mut().try_for_each(|section| {
                 let done = section.insert(input.means(), number, at, &boxes, identity);
                 into += usize::from(done.is_ok());
                 done
             })
         });
         if let Err(full) = done {
-            // Made anew they may have room, as all of it lies close then.
+            // Rebuilt sections may have room, as their rules lie close together.
             let Some(list) = self.list(number) else { return Ok(Default::default()) };
             let mut entries: Vec<Entry> = list.order.iter().cloned().collect();
             entries.insert(index, entry);
@@ -118,11 +118,11 @@ impl Store {
                 _ => full,
             };
             let mut gone = true;
-            for (done, section) in self.sections.iter_mut().enumerate() {
+            for (done, section) in self.compiled.sections.iter_mut().enumerate() {
                 gone &= section.undo(number, at, &boxes, done < into);
             }
-            // A classifier that has no room for a list without the rule keeps it until it is made anew: then nobody else
-            // gets its number.
+            // A classifier without room for a list without the rule keeps the rule until it is rebuilt. So its number is not
+            // reused.
             if gone {
                 self.numbers.release(vec![own]);
             }
@@ -140,21 +140,21 @@ impl Store {
         list.order.insert(index, entry);
         self.rules += 1;
         let rules = list.order.len();
-        self.room.take(number);
+        self.compiled.room.take(number);
         self.count_edit(number, boxes.both());
         Ok((AclEdited { added: vec![own], rules, ..AclEdited::default() }, false))
     }
 
     /// Refuses boxes that come to a list of which a sequence of several sections would have too many.
     fn hold_to_limit(&self, means: Means<'_>, list: u32, boxes: &Boxes) -> Result<(), Error> {
-        if !self.is_cut() {
+        if !self.compiled.is_cut() {
             // Its section holds itself to it.
             return Ok(());
         }
-        for &first in &self.chains[..self.sequences.len()] {
+        for &first in &self.compiled.chains[..self.compiled.sequences.len()] {
             let (mut v4, mut v6, mut has) = (boxes.v4.len(), boxes.v6.len(), false);
-            for link in self.links(Some(first)) {
-                let section = &self.sections[link.section];
+            for link in self.compiled.links(Some(first)) {
+                let section = &self.compiled.sections[link.section];
                 (v4, v6) = (v4 + section.v4.boxes, v6 + section.v6.boxes);
                 has |= section.position(list).is_some();
             }
@@ -174,18 +174,18 @@ impl Store {
         let entry = list.order.get(index).filter(|entry| entry.width == 1)?;
         let (own, declared) = (entry.number, entry.declared());
         let boxes = Boxes::of(input.means(), list.rule(entry));
-        // Where there is no room for a list without it, sections are made anew: those that were changed already as well.
-        self.sections.iter_mut().try_for_each(|section| section.remove(number, at)).ok()?;
+        // If there is no room for a list without it, all sections are rebuilt.
+        self.compiled.sections.iter_mut().try_for_each(|section| section.remove(number, at)).ok()?;
         list.order.remove(index);
         if let Some(index) = declared {
             Arc::make_mut(&mut list.removed).insert(index, said.clone());
         }
         self.rules -= 1;
-        self.room.give_back(number);
+        self.compiled.room.give_back(number);
         self.count_edit(number, boxes.both());
         self.numbers.release(vec![own]);
         let mut tell = false;
-        for section in self.sections.iter_mut().filter(|section| section.position(number).is_some()) {
+        for section in self.compiled.sections.iter_mut().filter(|section| section.position(number).is_some()) {
             tell |= section.forget(&boxes);
         }
         if tell {
@@ -201,7 +201,7 @@ impl Store {
         let Some(entry) = entry else { return };
         let rule = list.rule(entry);
         let (boxes, identity) = (Boxes::of(input.means(), rule), found(rule, entry.number).identity());
-        for section in &mut self.sections {
+        for section in &mut self.compiled.sections {
             section.restore(input.means(), number, at, &boxes, identity);
         }
         // Packets may not have matched it meanwhile.
@@ -226,13 +226,13 @@ impl Boxes {
 }
 
 impl Section {
-    /// A rule will come; gives whether readers have to know.
+    /// Announces a rule. Returns whether readers need a new root first.
     fn expect(&mut self, boxes: &Boxes) -> bool {
-        // Both are asked.
+        // Both families, whatever the first returns.
         self.v4.expect(&boxes.v4) | self.v6.expect(&boxes.v6)
     }
 
-    /// A rule is gone; gives whether readers may know.
+    /// Notes that a rule is gone. Returns whether the next root differs.
     fn forget(&mut self, boxes: &Boxes) -> bool {
         self.v4.forget(&boxes.v4) | self.v6.forget(&boxes.v6)
     }

@@ -1,23 +1,23 @@
-//! Access lists as they run.
+//! Access lists in force.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::dropped::{Lost, LostEdits, LostRule, RuleLost, default_opens, opens};
-use super::order::{Entry, Order, Said, Text};
+use super::order::{Entry, Order, Said};
 use crate::compile::boxes::count;
 use crate::compile::map::Map;
 use crate::model::{AclDefault, AclList, AclRule};
 use crate::root::sampler::Choice;
 
-/// A list as it runs.
+/// A list in force.
 pub(super) struct List {
     pub(super) name: Arc<str>,
     /// As it was declared; without rules, if it was not.
     pub(super) declared: AclList,
-    /// Who made it, if it was not declared.
+    /// The source of a live list.
     pub(super) created: Option<Said>,
-    /// The declared rules that an edit removed, by index, and who removed each.
+    /// The declared rules that an edit removed, by index, with the source of each removal.
     pub(super) removed: Arc<BTreeMap<u32, Said>>,
     /// The source of the change of the default.
     pub(super) default_said: Option<Said>,
@@ -34,10 +34,7 @@ pub(super) struct List {
 impl List {
     /// A rule of it.
     pub(super) fn rule<'l>(&'l self, entry: &'l Entry) -> &'l AclRule {
-        match &entry.text {
-            Text::Declared(index) => &self.declared.rules[*index as usize],
-            Text::Own(own) => &own.rule,
-        }
+        entry.rule(&self.declared)
     }
 
     /// The numbers of its rules, and of its default.
@@ -89,7 +86,7 @@ impl List {
     }
 }
 
-/// What the table of a list is called.
+/// Returns the name of the table of a list.
 pub(super) fn table(list: &str) -> String {
     format!("acl {list}")
 }

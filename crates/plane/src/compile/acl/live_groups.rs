@@ -77,7 +77,7 @@ impl Store {
                 rules.push((list.name.to_string(), numbers));
             }
         }
-        // Those that are declared name declared ones.
+        // Groups without edits name declared groups only.
         let others = self.live_groups.changed.iter().filter(|(_, (members, _))| members.groups.contains(name));
         let mut groups: Vec<String> = others.map(|(other, _)| other.to_string()).collect();
         groups.sort_unstable();

@@ -1,17 +1,19 @@
 //! Access lists, compiled: lists of the model become chains of the root.
 //!
-//! Interfaces and directions that name the same lists in the same order share a *chain*. That is one *section* or some: a
-//! classifier of each family for lists that are asked one behind the other (`sharing` says when there are several, which
-//! chains share). Sections are kept from version to version while their lists mean the same; else they are made anew beside
-//! the old ones, so that a version that does not come about changes nothing.
+//! Interfaces and directions that name the same lists in the same order share a *chain*. A chain has one *section* or more: a
+//! classifier of each family for lists that are matched one after the other. `sharing` decides where a chain has several
+//! sections, which chains share. Sections are kept from version to version while their lists mean the same. Other sections
+//! are built beside the old ones, so that a version that is abandoned changes nothing.
 //!
-//! Rules have *numbers*, over all lists, by which they are counted (`numbers`). A rule keeps its number for as long as its
-//! list has the same rule, wherever in the list that is.
+//! Rules have *numbers*, over all lists, by which they are counted (`numbers`). A rule keeps its number as long as its list
+//! has the same rule, wherever it stands in the list.
 //!
-//! Edits of a list or a group that a running gateway carries out (`edit`) are a patch of its declaration (`record`). A model
-//! with the same declaration leaves the list as it is (`reapply`); the patch applies to any other declaration (`rebased`).
-//! Edits that do not apply are reported ([`LostEdits`]). Some of them protect: without them more packets would pass.
+//! Live edits of a list or a group (`edit`) are a patch of its declaration (`record`). Another model is staged with the edits
+//! that apply (`stage`, `applied`, `regrouped`), and then compiled (`prepare`). Edits that do not apply are reported
+//! ([`LostEdits`]). Some of them protect: without them more packets would pass.
 
+mod applied;
+mod bounds;
 mod chains;
 mod change;
 mod commit;
@@ -28,10 +30,10 @@ mod live_groups;
 mod nested;
 mod numbers;
 mod order;
-mod reapply;
-mod rebased;
+mod prepare;
 mod rebuild;
 mod record;
+mod regrouped;
 mod resolve;
 mod section;
 mod sharing;
@@ -51,5 +53,5 @@ pub use error::AclError;
 pub use groups::AclGroup;
 pub use nested::AclMembers;
 pub use order::Said;
-pub(super) use stage::Staged;
+pub use stage::StagedAcls;
 pub(super) use store::{Input, Store};

@@ -1,7 +1,7 @@
-//! Groups that were given other members while the gateway runs, and what is in those that name them.
+//! Groups with live edits, and the members of the groups that contain them.
 //!
-//! What a group has is its own members, and those of the groups that it names. Which groups it names is kept: so one whose
-//! members change is changed in all groups that it is in.
+//! A group has its own members and the members of the groups that it names. The names stay: a change of a group's members
+//! changes all groups that contain it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::groups::{AclGroup, all, declared, rebased};
 use super::order::Said;
 use crate::model::{Groups, InterfaceIndex, Nested};
 
-/// What a group is given: members of its own, and groups of its kind that it names.
+/// The members of a group: its own, and the groups of its kind that it names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AclMembers {
     /// Its own; perhaps none, if it names groups.
@@ -27,7 +27,7 @@ impl From<AclGroup> for AclMembers {
 }
 
 impl AclMembers {
-    /// What a group was declared with.
+    /// Returns the members of a declaration.
     pub(super) fn declared(groups: &Groups, name: &str) -> Option<AclMembers> {
         let group = declared(groups, name)?;
         Some(match groups.nested.iter().find(|nested| *nested.name == *name) {
@@ -41,7 +41,7 @@ impl AclMembers {
         self.own.is_empty() && self.groups.is_empty()
     }
 
-    /// Takes groups out of those that it names; gives them.
+    /// Removes groups from the groups that it names; returns them.
     pub(super) fn without(&mut self, is_gone: impl Fn(&Arc<str>) -> bool) -> Vec<Arc<str>> {
         let (gone, left): (Vec<_>, Vec<_>) = self.groups.iter().cloned().partition(is_gone);
         if !gone.is_empty() {
@@ -63,18 +63,18 @@ impl AclMembers {
     }
 }
 
-/// What groups were given while the gateway runs, by their names, and by whom.
+/// The members of groups with live edits, by name, with the source of the edits.
 pub(super) type Changed = HashMap<Arc<str>, (AclMembers, Said)>;
 
-/// The groups that are not as they were declared.
+/// The groups that differ from their declarations.
 #[derive(Default)]
 pub(super) struct Live {
     pub(super) changed: Changed,
-    /// What is in these now, and in those that name them.
+    /// The members of these groups and of the groups that contain them.
     pub(super) now: HashMap<Arc<str>, AclGroup>,
 }
 
-/// Why groups can not be given what they were.
+/// Why groups cannot have these members.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Wrong {
     /// One names another that there is not, or not of its kind.
@@ -100,8 +100,8 @@ impl Wrong {
 }
 
 impl Live {
-    /// What is in groups that are given this, of those of a model. They have `most` members at most, together with those that
-    /// name them.
+    /// Computes the members of groups of a model that have these edits. They and the groups that contain them have `most` members
+    /// at most.
     pub(super) fn new(changed: &Changed, groups: &Groups, most: usize) -> Result<Live, Wrong> {
         let mut now: HashMap<Arc<str>, AclGroup> = HashMap::new();
         if changed.is_empty() {
@@ -110,7 +110,7 @@ impl Live {
         let known: HashMap<Arc<str>, AclGroup> = all(groups).map(|group| (Arc::clone(group.name()), group)).collect();
         let declared: HashMap<&str, &Nested> = groups.nested.iter().map(|nested| (&*nested.name, nested)).collect();
         let names = names(changed, groups);
-        // Those that name no others of these first, then those that name these, and so on.
+        // Groups that name no other group of these come first, then the groups that name them, and so on.
         let mut namers: HashMap<&Arc<str>, Vec<&Arc<str>>> = HashMap::new();
         let mut left: HashMap<&Arc<str>, usize> = HashMap::new();
         for (&name, groups) in &names {
@@ -164,7 +164,7 @@ impl Live {
         }
     }
 
-    /// Groups, and those that they are in.
+    /// Returns groups and the groups that contain them.
     pub(super) fn around<'a>(
         &'a self,
         groups: &'a Groups,
@@ -178,7 +178,7 @@ impl Live {
     }
 }
 
-/// Groups, those that name them, those that name these, and so on.
+/// Returns groups, the groups that name them, the groups that name these, and so on.
 pub(super) fn reach<'a>(
     namers: &HashMap<&'a Arc<str>, Vec<&'a Arc<str>>>,
     of: impl IntoIterator<Item = &'a Arc<str>>,
@@ -198,7 +198,7 @@ fn names<'a>(changed: &'a Changed, groups: &'a Groups) -> HashMap<&'a Arc<str>, 
     declared.chain(changed.iter().map(|(name, (members, _))| (name, &*members.groups))).collect()
 }
 
-/// A circle of groups, each of which names the next, among those that each name another of them.
+/// Finds a circle of groups, each of which names the next, among groups that each name another one.
 fn cycle<'a>(names: &HashMap<&'a Arc<str>, &'a [Arc<str>]>, stuck: HashSet<&'a Arc<str>>) -> Option<Vec<&'a Arc<str>>> {
     let mut at = stuck.iter().copied().min()?;
     let (mut way, mut seen) = (Vec::new(), HashSet::new());

@@ -1,8 +1,8 @@
-//! The numbers of rules, over all lists, and what is kept by them: counters and what special rules ask for.
+//! The numbers of rules, over all lists, with the counters and special effects of each rule.
 //!
-//! A number that is given up is given to another rule once no reader can find it any more, and what was counted by it then
-//! is subtracted from what the other counts. It rests for long first: who read it and says it in a command means the rule
-//! that he saw, and no other that has come since.
+//! A released number goes to another rule once no reader can find it. The packets counted so far are then subtracted from the
+//! count of the new rule. The number rests for long first: an operator who names it in a command means the rule that `show`
+//! printed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,18 +11,18 @@ use weir_base::reclaim::{Domain, Stamp};
 
 use crate::root::acl::{MOST_NUMBERS, PAGE, Page, Pages, Special};
 
-/// Numbers that rest: so many others are given up before one is given again, as long as there are any that nobody has had.
-/// A page of counters for each thousand is what that costs.
+/// Numbers that rest: so many others are released before a number is reused, as long as there are unused numbers. Each thousand
+/// costs a page of counters.
 const RESTING: usize = 4096;
 
-/// What a number stands for.
+/// The meaning of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Means {
     /// Nothing (any more).
     Nothing,
     /// The rule at a place of a list, by the list's number.
     Rule(u32, u64),
-    /// What a list does with what no rule of it matches.
+    /// The default of a list.
     Default(u32),
 }
 
@@ -35,7 +35,7 @@ struct Slot {
 /// Numbers that stand for nothing.
 #[derive(Default)]
 struct Spare {
-    /// Those that no reader can find, the one that was given up first in front.
+    /// Numbers that no reader can find, the one that was released first in front.
     free: VecDeque<u32>,
     /// No number from this one on was ever taken.
     next: u32,
@@ -44,12 +44,12 @@ struct Spare {
 /// The numbers that there are.
 pub(super) struct Numbers {
     workers: usize,
-    /// Of those that stood for something at some time.
+    /// The numbers that were ever used.
     slots: Vec<Slot>,
-    /// What can be taken while others look at the rest.
+    /// Numbers that can be allocated while others read the rest.
     spare: Mutex<Spare>,
-    /// Those that readers may still find. What has no stamp was given up since the last look: the root that knows nothing
-    /// of it may not be out yet.
+    /// Numbers that readers may still find. Numbers without a stamp were released since the last check: the root without them may
+    /// not be published yet.
     limbo: VecDeque<(Option<Stamp>, Vec<u32>)>,
     pages: Vec<Arc<Page>>,
     specials: BTreeMap<u32, Special>,
@@ -119,7 +119,7 @@ impl Numbers {
         slot.means = means;
     }
 
-    /// What a number stands for.
+    /// Returns the meaning of a number.
     pub(super) fn means(&self, number: u32) -> Means {
         self.slots.get(number as usize).map_or(Means::Nothing, |slot| slot.means)
     }
@@ -132,7 +132,7 @@ impl Numbers {
         self.give_back(numbers);
     }
 
-    /// Gives numbers up that roots may have.
+    /// Releases numbers that roots may have.
     pub(super) fn release(&mut self, numbers: Vec<u32>) {
         if numbers.is_empty() {
             return;
@@ -160,7 +160,7 @@ impl Numbers {
         }
     }
 
-    /// Sets what a rule asks for beside its verdict.
+    /// Sets the special effects of a rule.
     pub(super) fn set_special(&mut self, number: u32, special: Option<Special>) {
         let there = self.specials.contains_key(&number);
         let hastens =
@@ -179,7 +179,7 @@ impl Numbers {
         self.stale.insert(number as usize / PAGE);
     }
 
-    /// What a rule asks for beside its verdict.
+    /// Returns the special effects of a rule.
     pub(super) fn special(&self, number: u32) -> Option<&Special> {
         self.specials.get(&number)
     }
@@ -194,7 +194,7 @@ impl Numbers {
         self.stale.is_empty() && self.shown.0.len() == self.pages.len()
     }
 
-    /// What a root is to have.
+    /// Returns the pages of the next root.
     pub(super) fn pages(&mut self) -> Pages {
         if !self.are_shown() {
             for page in std::mem::take(&mut self.stale) {
@@ -223,12 +223,12 @@ impl Numbers {
         self.specials.values().filter_map(|special| special.meter.as_ref()).for_each(|meter| meter.clear());
     }
 
-    /// What was counted by a number.
+    /// Returns the packets and octets counted by a number.
     fn counted(&self, number: u32) -> (u64, u64) {
         self.pages.get(number as usize / PAGE).map_or((0, 0), |page| page.matched(number as usize % PAGE))
     }
 
-    /// Octets of counters, and of what special rules ask for.
+    /// Octets of counters and special effects.
     pub(super) fn octets(&self) -> usize {
         self.shown.octets() + self.slots.capacity() * size_of::<Slot>()
     }

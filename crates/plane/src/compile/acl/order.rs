@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::compile::patch::{Anchor, Spot};
-use crate::model::AclRule;
+use crate::model::{AclList, AclRule};
 
 /// Places of a list are below this; the last of them is that of its default.
 pub(super) const PLACES: u64 = 1 << 48;
@@ -18,7 +18,7 @@ pub(super) const DEFAULT: u64 = PLACES - 1;
 /// Rules of a chunk at most.
 const CHUNK: usize = 512;
 
-/// A rule as it runs.
+/// A rule in force.
 #[derive(Clone, Debug)]
 pub(super) enum Text {
     /// That of the declaration with this index.
@@ -33,7 +33,7 @@ pub(super) struct Own {
     pub(super) rule: AclRule,
     /// The declared one whose groups have other members; `None`: it came while the gateway ran.
     pub(super) declared: Option<u32>,
-    /// Who said so.
+    /// The source of a live rule.
     pub(super) said: Option<Said>,
     /// The place that the edit chose for it, by the declaration of its list.
     pub(super) anchor: Anchor,
@@ -46,12 +46,12 @@ impl Own {
     }
 }
 
-/// Who said something while the gateway ran.
+/// The source of a live edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
-    /// His name.
+    /// Its name.
     pub source: Arc<str>,
-    /// When: seconds of the Unix epoch.
+    /// The time, in seconds of the Unix epoch.
     pub time: u64,
 }
 
@@ -82,6 +82,14 @@ impl Entry {
         match &self.text {
             Text::Declared(index) => Some(*index),
             Text::Own(own) => own.declared,
+        }
+    }
+
+    /// The rule, by the declaration of its list.
+    pub(super) fn rule<'r>(&'r self, declared: &'r AclList) -> &'r AclRule {
+        match &self.text {
+            Text::Declared(index) => &declared.rules[*index as usize],
+            Text::Own(own) => &own.rule,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Changes that make lists, and the sections they are in, anew beside those that run.
+//! Changes that rebuild lists and their sections beside the ones in force.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::store::{Input, Store};
 use crate::compile::patch::Anchor;
 use crate::model::{AclDefault, AclRule};
 
-/// Lists as they are to be, with the sections that they are in: made while those that run can be looked at.
+/// New lists with their sections, built while readers use the ones in force.
 pub(in crate::compile) struct Beside {
     pub(super) lists: Vec<(u32, List)>,
     /// The numbers that the lists in their places have and that they do not have.
@@ -128,7 +128,7 @@ impl Store {
         Ok(Beside { edited, ..self.beside(input, list.into_iter().collect(), added)? })
     }
 
-    /// The index of a place in the rules of a list that is being changed. Where its rules have other places than those that run,
+    /// Finds the index of a place in the rules of a list that is being changed. If its rules have other places than in force,
     /// `moved` has them.
     pub(super) fn index_in(
         &self,
@@ -138,7 +138,7 @@ impl Store {
         at: At,
     ) -> Result<usize, AclError> {
         let of = |rule: u32| {
-            // Rules that came a moment ago have numbers that nobody was told.
+            // Rules of the same batch have numbers that no report has shown.
             let place = self.place_of(number, rule)?;
             let place = moved.map_or(Some(place), |moved| moved.get(&rule).copied());
             // A rule that came may have the place of one that went.
@@ -248,7 +248,7 @@ impl Store {
             own.or_else(|| self.list(number)).expect("a chain's list")
         };
         let is_new = |number: u32| lists.iter().any(|(own, _)| *own == number);
-        match self.arrange(input.means(), self.sequences.clone(), find, is_new) {
+        match self.compiled.arrange(input.means(), self.compiled.sequences.clone(), find, is_new) {
             Ok(arranged) => {
                 let gone = lists.iter().map(|(number, list)| (*number, self.only_before(*number, list))).collect();
                 Ok(Beside { lists, gone, arranged, groups: None, edited: AclEdited::default() })

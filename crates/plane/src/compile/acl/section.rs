@@ -1,4 +1,4 @@
-//! Sections of chains as they are kept: a classifier of each family for lists that are asked one behind the other.
+//! Sections of chains: a classifier of each family for lists that are matched one after the other.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::root::acl::{Action, Chain, Found};
 const OCTETS_PER_RULE: usize = 3072;
 const LEAST_OCTETS: usize = 16 << 20;
 
-/// Lists by their numbers, in the order in which they are asked.
+/// Lists by their numbers, in the order of matching.
 pub(super) type Sequence = Arc<[u32]>;
 
 /// A chain: a section, and the chain that decides about packets that none of its rules matches.
@@ -27,7 +27,7 @@ pub(super) struct Link {
     pub(super) next: u16,
 }
 
-/// What sections are told apart by.
+/// The identity of a section.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Lists {
     pub(super) sequence: Sequence,
@@ -47,11 +47,11 @@ pub(super) struct Own<K> {
     pub(super) writer: Writer<K>,
     /// Boxes of rules: those of defaults are not counted.
     pub(super) boxes: usize,
-    /// Boxes that ask for what only first fragments have.
+    /// Boxes that match fields of first fragments.
     pub(super) transport: usize,
 }
 
-/// What classifiers are made with.
+/// The parameters of classifiers.
 #[derive(Clone, Copy)]
 pub(super) struct Means<'a> {
     pub(super) domain: &'a Domain,
@@ -68,7 +68,7 @@ impl Means<'_> {
     }
 }
 
-/// Why a section can not be made.
+/// Why a section cannot be built.
 #[derive(Debug)]
 pub(super) struct Full {
     /// The list, by its number.
@@ -78,13 +78,13 @@ pub(super) struct Full {
     pub(super) error: Error,
 }
 
-/// What a classifier says of a packet that a rule matches.
+/// Returns the result of a classifier for a packet that a rule matches.
 pub(super) fn found(rule: &AclRule, number: u32) -> Found {
     let special = rule.log || rule.limit.is_some() || rule.flow.is_some() || is_special(rule.action);
     Found::new(number, action(rule.action), special)
 }
 
-/// What a classifier says of a packet that no rule matches, of which the last list has this default.
+/// Returns the result of a classifier for a packet that no rule matches, by the default of the last list.
 pub(super) fn found_default(default: AclDefault, number: u32) -> Found {
     match default {
         AclDefault::Next => Found::new(number, Action::Deny, false),
@@ -100,7 +100,7 @@ fn action(action: AclAction) -> Action {
     }
 }
 
-/// Whether there is more to an action than its verdict. Sources are told in the usual way where nothing is said.
+/// Whether an action has an effect beside its verdict. Rejections without a word are the usual ones.
 pub(super) fn is_special(action: AclAction) -> bool {
     match action {
         AclAction::Permit | AclAction::Deny | AclAction::Reject(Rejection::Usual) => false,
@@ -131,7 +131,7 @@ fn named<'l>(error: Error, sequence: &[u32], list: impl Fn(u32) -> &'l List) -> 
     Some(Full { list: of, rule, error: Error::Overlap { most, places } })
 }
 
-/// Whether a box asks for what only the first fragment of a packet has.
+/// Whether a box matches fields that only first fragments have.
 pub(super) fn asks_transport<K>(rule: &Rule<K>) -> bool {
     !matches!(rule.upper, Upper::Any) || rule.flags.mask() != 0
 }
@@ -197,7 +197,7 @@ impl<K: Bits> Own<K> {
         self.writer.worst()
     }
 
-    /// What the root is to have, where the chain with this number is asked next.
+    /// Returns the chain of the root, of which `next` is the number of the following chain.
     pub(super) fn chain(&self, next: u16, needs_transport: bool) -> Chain<K> {
         Chain { table: self.writer.table(), needs_transport, next }
     }

@@ -3,19 +3,19 @@
 //! As one classifier, a sequence costs a packet one lookup, however many lists it has. But where many sequences have a
 //! large list, each beside others of their own, each would have a copy of it, which takes memory, and time with each
 //! change. Lists that always stand together are a *run*. A run of which all sequences but one would have so many rules
-//! more, is kept once, as a section that they share, for one lookup more.
+//! more is a section that they share, for one lookup more.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Rules of copies, over all sequences but the first, that a run may have unless told otherwise.
+/// The default limit of rules of copies of a run, over all sequences but the first.
 pub(super) const MOST_COPIED: usize = 4096;
 
 /// A run that has this part of them is small, however many sequences have it: lists that are combined in many ways would cost
 /// a lookup each.
 const SMALL: usize = 64;
 
-/// What becomes of sequences.
+/// The sections of sequences.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Cuts {
     /// By sequence: its sections, as positions of its lists.
@@ -26,7 +26,7 @@ pub(super) struct Cuts {
 /// The rules that may come until a run is too large to be copied.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Room {
-    /// By list: its run. Those that are not there may have any number.
+    /// By list: its run. Other lists may have any number of rules.
     runs: HashMap<u32, usize>,
     left: Vec<usize>,
 }
@@ -52,7 +52,7 @@ impl Room {
     }
 }
 
-/// What stands before or behind a list.
+/// The neighbour of a list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Beside {
     /// The same list everywhere; `None`: nothing.

@@ -1,4 +1,4 @@
-//! What access lists tell of themselves.
+//! Reports of access lists and groups.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -124,13 +124,13 @@ impl Store {
             v4: table(v4.writer.stats(), v4.worst(), v4.boxes, v4.transport),
             v6: table(v6.writer.stats(), v6.worst(), v6.boxes, v6.transport),
         };
-        let mut sections: Vec<AclSectionStats> = self.sections.iter().map(section).collect();
+        let mut sections: Vec<AclSectionStats> = self.compiled.sections.iter().map(section).collect();
         let first: HashMap<&[u32], Link> =
-            self.sequences.iter().map(|own| &**own).zip(self.chains.iter().copied()).collect();
+            self.compiled.sequences.iter().map(|own| &**own).zip(self.compiled.chains.iter().copied()).collect();
         for interface in &gateway.interfaces {
             let mut add = |output, names: fn(&mut AclSectionStats) -> &mut Vec<String>| {
                 let sequence = self.sequence_of(gateway, interface, output);
-                for link in self.links(first.get(&*sequence).copied()) {
+                for link in self.compiled.links(first.get(&*sequence).copied()) {
                     names(&mut sections[link.section]).push(interface.name.clone());
                 }
             };

@@ -7,13 +7,13 @@ use std::sync::atomic::Ordering;
 use weir_base::reclaim::Domain;
 use weir_table::classify::Rule;
 
+use super::chains::{Arranged, Compiled};
 use super::dropped::LostEdits;
 use super::list::List;
 use super::nested::Live;
 use super::numbers::{self, Numbers};
 use super::resolve::All;
-use super::section::{self, Link, Means, Section, Sequence};
-use super::sharing::{self, Room};
+use super::section::{self, Means, Sequence};
 use crate::compile::map::Map;
 use crate::compile::noted::Noted;
 use crate::compile::rubbish::Rubbish;
@@ -34,25 +34,18 @@ pub(in crate::compile) struct Store {
     pub(super) interfaces: Vec<u32>,
     /// Interfaces with lists.
     pub(super) attached: Vec<Attached>,
-    /// Sequences that interfaces name, each once: the first chains are theirs.
-    pub(super) sequences: Vec<Sequence>,
-    pub(super) sections: Vec<Section>,
-    pub(super) chains: Vec<Link>,
-    /// What may come one by one until sections have to be others.
-    pub(super) room: Room,
-    /// Rules of copies that lists may come to before they are kept once.
-    pub(super) most_copied: usize,
+    pub(super) compiled: Compiled,
     pub(super) changed: Changed,
     pub(super) numbers: Numbers,
     pub(super) access: Access,
     /// Rules of all lists.
     pub(super) rules: usize,
-    /// The groups of the model, and those that are not as it has them.
+    /// The groups of the model, and the groups with live edits.
     pub(super) declared_groups: Groups,
     pub(super) live_groups: Live,
-    /// What was lost and not asked for yet.
+    /// Edits that ended and were not reported yet.
     pub(super) lost: Vec<LostEdits>,
-    /// What ran before, to be freed when nobody waits.
+    /// Replaced parts, to be freed while no reader waits.
     pub(in crate::compile) rubbish: Rubbish,
     /// The packets that rules match which went in or out in place since the last root.
     noted: Noted,
@@ -69,7 +62,7 @@ pub(super) struct Attached {
     pub(super) lists: [Option<Sequence>; 2],
 }
 
-/// What changed last.
+/// The last change.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Changed {
     /// Sections, which came with a root.
@@ -78,7 +71,7 @@ pub(super) enum Changed {
     List(u32),
 }
 
-/// What a version is compiled from.
+/// The input of a compilation.
 #[derive(Clone, Copy)]
 pub(in crate::compile) struct Input<'a> {
     pub(in crate::compile) domain: &'a Domain,
@@ -99,11 +92,7 @@ impl Store {
             indices: Vec::new(),
             interfaces: Vec::new(),
             attached: Vec::new(),
-            sequences: Vec::new(),
-            sections: Vec::new(),
-            chains: Vec::new(),
-            room: Room::default(),
-            most_copied: sharing::MOST_COPIED,
+            compiled: Compiled::new(),
             changed: Changed::Sections,
             numbers: Numbers::new(workers),
             access: Access::default(),
@@ -116,14 +105,14 @@ impl Store {
         }
     }
 
-    /// What the root is to have.
+    /// Returns the lists for the next root.
     pub(in crate::compile) fn current(&self) -> &Access {
         &self.access
     }
 
     /// Sets how many rules of copies lists may come to before they are shared, from the next change on.
     pub(in crate::compile) fn share(&mut self, most_copied: usize) {
-        self.most_copied = most_copied;
+        self.compiled.most_copied = most_copied;
     }
 
     /// Takes the changes that ended with the last models.
@@ -133,12 +122,12 @@ impl Store {
 
     /// Frees what readers have passed.
     pub(in crate::compile) fn collect(&mut self) {
-        self.sections.iter_mut().for_each(Section::collect);
+        self.compiled.collect();
     }
 
-    /// Has the next root have what there is now.
+    /// Updates the lists for the next root.
     pub(in crate::compile) fn show(&mut self) {
-        self.show_chains();
+        self.compiled.show(&mut self.access);
         self.access.pages = self.numbers.pages();
         let mut reflecting = vec![false; self.attached.iter().map(|of| usize::from(of.zone) + 1).max().unwrap_or(0)];
         for Attached { zone, lists, .. } in &self.attached {
@@ -172,6 +161,12 @@ impl Store {
         std::mem::take(&mut self.noted)
     }
 
+    /// Replaces the sections and chains in force.
+    pub(super) fn install(&mut self, arranged: Arranged) {
+        self.rubbish.push(self.compiled.install(arranged));
+        self.changed = Changed::Sections;
+    }
+
     pub(super) fn groups<'a>(&'a self, declared: &'a Groups) -> All<'a> {
         All { live: &self.live_groups, declared }
     }
@@ -203,8 +198,7 @@ impl Store {
         before.numbers().filter(|number| !kept.contains(number)).collect()
     }
 
-    /// Puts a list in the place of another, and says what its numbers stand for. Those that only the other had are given up:
-    /// `gone`.
+    /// Replaces a list, and sets the meanings of its numbers. Releases the numbers that only the replaced list had: `gone`.
     pub(super) fn put(&mut self, number: u32, list: List, gone: Vec<u32>) {
         if self.lists.len() <= number as usize {
             self.lists.resize_with(number as usize + 1, || None);
@@ -233,7 +227,7 @@ impl Store {
         }
     }
 
-    /// Says again what the rules of a list ask for beside their verdicts.
+    /// Updates the special effects of the rules of a list.
     pub(super) fn refresh_specials(&mut self, number: u32) {
         let Some(list) = self.lists.get(number as usize).and_then(Option::as_ref) else { return };
         for entry in list.order.iter() {
@@ -266,7 +260,7 @@ pub(super) fn sequence(named: &[&str], number: impl Fn(&str) -> Option<u32>) -> 
     sequence.into()
 }
 
-/// What a rule asks for beside its verdict. Its bucket stays as full as it is.
+/// Returns the special effects of a rule. Its token bucket keeps its fill.
 pub(super) fn special(rule: &AclRule, choice: Option<Choice>, before: Option<&Special>) -> Option<Special> {
     if !section::found(rule, 0).is_special() {
         return None;

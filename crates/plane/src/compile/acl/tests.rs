@@ -1,4 +1,4 @@
-//! What chains come to, what versions share, and what stays with rules.
+//! Tests of chains, of sections that versions share, and of numbers and counters of rules.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ fn model(lists: &[AclList]) -> Gateway {
     build.0
 }
 
-/// Gives an interface lists, for what comes in and for what leaves.
+/// Gives an interface lists for ingress and for egress.
 fn name(gateway: &mut Gateway, interface: usize, input: &[u16], output: &[u16]) {
     let access = &mut gateway.interfaces[interface].access;
     access.acl_in = input.iter().copied().map(AclIndex).collect();
@@ -91,7 +91,7 @@ impl Rig {
         Found::of(found[0])
     }
 
-    /// What a chain says of a packet of TCP from an address.
+    /// Returns the result of a chain for a TCP packet from an address.
     fn from(&mut self, chain: u16, source: &str) -> Found {
         self.ask(chain, Fields::new(source.parse::<std::net::Ipv4Addr>().unwrap().to_bits(), 9, 6).with_ports(1, 80))
     }
@@ -187,7 +187,7 @@ fn large_lists_are_kept_once_for_all_that_name_them() {
         section("last", true, 2),
     ];
     assert_eq!(told, all);
-    // Of those that ask for ports behind them, chains say so.
+    // Chains before a section that matches ports say so.
     let needs: Vec<bool> = rig.access().v4.iter().map(|chain| chain.needs_transport).collect();
     let (a, b, c) = (rig.chains(0), rig.chains(1), rig.chains(2));
     assert_eq!((a, b, c), ((0, 1), (2, 3), (4, NONE)));

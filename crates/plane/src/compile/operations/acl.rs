@@ -2,7 +2,7 @@
 
 use crate::compile::acl::{
     AclDecision, AclEdit, AclEditRow, AclEdited, AclError, AclGroup, AclMembers, AclPlan, AclRestored, Input,
-    LostEdits, Plan, Said, Step,
+    LostEdits, Plan, Said, StagedAcls, Step,
 };
 use crate::compile::compiler::Compiler;
 use crate::compile::map::Map;
@@ -186,11 +186,25 @@ impl Compiler {
     /// # Errors
     /// When a list of the model has no room.
     pub fn refused_acl_edits(&self, gateway: &Gateway) -> Result<Vec<LostEdits>, TableFull> {
-        if !self.acl.has_edits() {
-            return Ok(Vec::new());
-        }
+        let lists = self.stage_acls(gateway)?;
+        let refused = lists.protecting();
+        self.abandon_acls(lists);
+        Ok(refused)
+    }
+
+    /// Stages the access lists of a model with the live edits that apply, for [`Compiler::prepare_with`]. Nothing else may
+    /// change in between.
+    ///
+    /// # Errors
+    /// When a list has no room.
+    pub fn stage_acls(&self, gateway: &Gateway) -> Result<StagedAcls, TableFull> {
         let map = self.map_of(gateway);
-        self.acl.refused(Input { domain: &self.domain, gateway, map: &map })
+        self.acl.stage(Input { domain: &self.domain, gateway, map: &map })
+    }
+
+    /// Abandons staged access lists.
+    pub fn abandon_acls(&self, lists: StagedAcls) {
+        self.acl.abandon(lists);
     }
 
     /// Changes to access lists and groups that ended with the last models; once.

@@ -488,7 +488,10 @@ impl Harness {
         if let Some(Discovery { keeper, announces, .. }) = &mut self.discovery {
             let announces = |port| announces.contains(&port);
             let unusable = |links: &[crate::neighbor::Link]| keeper.unusable(links);
-            let (prepared, links) = control::prepare(&self.compiler, unusable, &model, &mut places, announces)?;
+            let (prepared, links) = {
+                let acls = self.compiler.stage_acls(&model)?;
+                control::prepare(&self.compiler, acls, unusable, &model, &mut places, announces)?
+            };
             let (root, map) = self.compiler.commit(&model, prepared, true);
             drop(self.compiler.take_rubbish());
             self.root.publish(root);

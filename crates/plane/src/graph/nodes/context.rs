@@ -4,9 +4,10 @@ use weir_base::clock::Time;
 use weir_base::random::SecureRandom;
 use weir_base::reclaim::Guard;
 use weir_packet::buffer::Cache;
+use weir_packet::merge::Merger;
 use weir_packet::packet::Packet;
 use weir_packet::parse::Seed;
-use weir_packet::vector::Indices;
+use weir_packet::vector::{Indices, Vector};
 
 use crate::graph::counters::WorkerCounters;
 use crate::graph::events::Events;
@@ -59,6 +60,9 @@ pub(crate) struct Context<'a> {
     pub(crate) samples: &'a mut Samples,
     pub(crate) peers: &'a mut [Option<Peer>],
     pub(crate) shares: &'a mut Shares,
+    pub(crate) merger: &'a mut Merger,
+    /// Segments on their way out; a node that uses it takes it and puts it back, empty.
+    pub(crate) segments: &'a mut Option<Vector>,
     pub(crate) transmitters: &'a mut [Option<Outlet>],
     pub(crate) recorder: &'a mut Recorder,
 }

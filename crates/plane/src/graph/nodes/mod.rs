@@ -35,6 +35,7 @@ mod scope;
 mod session;
 mod spd;
 mod stage;
+mod supers;
 mod tunnel;
 
 use weir_packet::vector::{Indices, Vector};

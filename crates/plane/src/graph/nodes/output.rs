@@ -2,30 +2,62 @@
 
 use weir_packet::packet::Packet;
 use weir_packet::parse;
+use weir_packet::segment;
 use weir_packet::vector::{Indices, VECTOR, Vector};
 
-use super::{Context, session};
+use super::{Context, session, supers};
 use crate::graph::flags::ORIGINATED;
-use crate::graph::outlet::{Destination, Sender};
+use crate::graph::outlet::{Destination, Outlet, Sender};
 use crate::graph::record::Fate;
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::{NONE, Root, TUNNEL};
 
-/// Interface and length of the packets at each place: looked at before a port may take packets out of their places.
-type Lengths = [(u32, u32); VECTOR];
+/// The way of the packets at each place, as it counts: looked at before a port may take packets out of their places.
+pub(super) type Lengths = [Length; VECTOR];
+
+/// The counts of a packet.
+#[derive(Clone, Copy)]
+pub(super) struct Length {
+    /// The interface that it leaves by.
+    pub(super) interface: u32,
+    /// Packets on the wire: the segments of a super-packet.
+    packets: u32,
+    /// Octets of their frames.
+    octets: u32,
+}
+
+impl Length {
+    const NONE: Length = Length { interface: NONE, packets: 0, octets: 0 };
+
+    #[inline(always)]
+    pub(super) fn of(packet: &Packet, interface: u32) -> Length {
+        let (packets, octets) = segment::on_wire(packet);
+        Length { interface, packets, octets }
+    }
+
+    /// The packets that it counts more than another.
+    pub(super) fn more_than(&self, other: &Length) -> u32 {
+        self.packets.saturating_sub(other.packets)
+    }
+}
+
+/// Lengths of no packets.
+pub(super) fn no_lengths() -> Lengths {
+    [Length::NONE; VECTOR]
+}
 
 /// Sorts packets by egress port, and sends each port its own, in the order in which they arrived.
 pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     let adjacencies = context.root.adjacencies.view();
-    let mut lengths = [(NONE, 0); VECTOR];
+    let mut lengths = [Length::NONE; VECTOR];
     let mut ports = [NONE; VECTOR];
     let (mut only, mut several) = (None, false);
     for &place in frame.places() {
         let packet = &vector[place];
         let way = adjacencies.get(packet.forwarding());
         let (port, interface) = way.map_or((NONE, NONE), |adjacency| (adjacency.port, adjacency.interface));
-        lengths[usize::from(place)] = (interface, packet.len() as u32);
+        lengths[usize::from(place)] = Length::of(packet, interface);
         ports[usize::from(place)] = port;
         several |= *only.get_or_insert(port) != port;
     }
@@ -34,7 +66,7 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
         frame.places().iter().for_each(|&place| session::pass(context, &vector[place]));
     }
     if !several && only != TUNNEL {
-        return send(context, vector, frame, only as usize, &lengths);
+        return send(context, vector, frame, only as usize, &mut lengths);
     }
     for &place in frame.places() {
         match context.next.ports.get_mut(ports[usize::from(place)] as usize) {
@@ -46,7 +78,7 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
     for port in 0..context.next.ports.len() {
         let frame = std::mem::take(&mut context.next.ports[port]);
         if !frame.is_empty() {
-            send(context, vector, &frame, port, &lengths);
+            send(context, vector, &frame, port, &mut lengths);
         }
     }
 }
@@ -54,16 +86,16 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
 /// Sends packets by a port; what it does not send is dropped.
 pub(super) fn transmit(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices, port: usize) {
     let adjacencies = context.root.adjacencies.view();
-    let mut lengths = [(NONE, 0); VECTOR];
+    let mut lengths = [Length::NONE; VECTOR];
     for &place in frame.places() {
         let packet = &vector[place];
         let interface = adjacencies.get(packet.forwarding()).map_or(NONE, |adjacency| adjacency.interface);
-        lengths[usize::from(place)] = (interface, packet.len() as u32);
+        lengths[usize::from(place)] = Length::of(packet, interface);
     }
-    send(context, vector, frame, port, &lengths);
+    send(context, vector, frame, port, &mut lengths);
 }
 
-fn send(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices, port: usize, lengths: &Lengths) {
+fn send(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices, port: usize, lengths: &mut Lengths) {
     let admitted;
     let mut frame = frame;
     if context.root.ethertypes_out {
@@ -75,12 +107,27 @@ fn send(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices, port: u
             record(context, vector, place);
         }
     }
+    let outlet = context.transmitters.get(port).and_then(Option::as_ref);
+    if let Some(takes) = outlet.and_then(Outlet::segmentation) {
+        return supers::send(context, vector, frame, lengths, (port, takes));
+    }
+    hand_over(context, vector, frame, port, lengths);
+}
+
+/// Hands packets to a port as they are; what it does not send is dropped.
+pub(super) fn hand_over(
+    context: &mut Context<'_>,
+    vector: &mut Vector,
+    frame: &Indices,
+    port: usize,
+    lengths: &Lengths,
+) {
     let Context { transmitters, cache, now, counters, .. } = context;
     let Some(Some(outlet)) = transmitters.get_mut(port) else {
         frame.places().iter().for_each(|&place| super::discard(context, &vector[place], Reason::NoPort));
         return;
     };
-    let to = |place: u8, _: &_| Destination::Link(lengths[usize::from(place)].0);
+    let to = |place: u8, _: &_| Destination::Link(lengths[usize::from(place)].interface);
     let done = outlet.transmit(vector, frame, Sender { cache, counters, now: *now }, to);
     let (taken, at_once) = (done.taken, done.at_once);
     if !done.refused.is_empty() {
@@ -125,7 +172,7 @@ fn admit(context: &mut Context<'_>, vector: &Vector, frame: &Indices, lengths: &
     let mut admitted = Indices::new();
     for &place in frame.places() {
         let packet = &vector[place];
-        match is_listed(context, packet, lengths[usize::from(place)].0) {
+        match is_listed(context, packet, lengths[usize::from(place)].interface) {
             true => admitted.push(place),
             false => super::discard(context, packet, Reason::AclEthertype),
         }
@@ -153,10 +200,14 @@ fn is_listed(context: &mut Context<'_>, packet: &Packet, number: u32) -> bool {
 #[inline(always)]
 fn count(root: &Root, worker: usize, lengths: &Lengths, sent: &[u8]) {
     let of = |place: u8| lengths[usize::from(place)];
-    for run in sent.chunk_by(|&one, &other| of(one).0 == of(other).0) {
-        if let Some(interface) = root.interfaces.get(of(run[0]).0 as usize) {
-            let bytes = run.iter().map(|&place| u64::from(of(place).1)).sum();
-            interface.counters[worker].tx.add(run.len() as u64, bytes);
+    for run in sent.chunk_by(|&one, &other| of(one).interface == of(other).interface) {
+        if let Some(interface) = root.interfaces.get(of(run[0]).interface as usize) {
+            let (mut packets, mut octets) = (0, 0);
+            for &place in run {
+                packets += u64::from(of(place).packets);
+                octets += u64::from(of(place).octets);
+            }
+            interface.counters[worker].tx.add(packets, octets);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The usual rewrite: of a packet that is forwarded over plain Ethernet and fits.
+//! The usual rewrites: of a packet that leaves over plain Ethernet and fits.
 
 use weir_packet::packet::Packet;
 use weir_packet::wire::ethernet;
@@ -7,18 +7,45 @@ use crate::graph::flags::{ENCAPSULATED, ORIGINATED};
 use crate::root::family::Family;
 use crate::root::{Adjacency, Kind};
 
-/// Rewrites a packet that is forwarded over plain Ethernet and fits; false, with nothing changed, for any other.
+/// Rewrites a packet that leaves over plain Ethernet and fits; false, with nothing changed, for any other.
 #[inline(always)]
 pub(super) fn rewrite<K: Family>(packet: &mut Packet, adjacency: &Adjacency) -> bool {
     let length = packet.len() - packet.l3_offset();
-    let plain = (packet.l3_offset() == ethernet::LENGTH)
-        & (usize::from(adjacency.l2_len) == ethernet::LENGTH)
+    let fits = (usize::from(adjacency.l2_len) == ethernet::LENGTH)
         & (adjacency.kind == Kind::Rewrite)
-        & (length <= adjacency.mtu as usize)
-        & !packet.state().intersects(ORIGINATED | ENCAPSULATED);
-    if !plain || !K::decrement_above_one(packet) {
+        & (length <= adjacency.mtu as usize);
+    let own = packet.state().intersects(ORIGINATED | ENCAPSULATED);
+    if !fits {
         return false;
     }
+    if (packet.l3_offset() != ethernet::LENGTH) | own {
+        return bare::<K>(packet, adjacency);
+    }
+    if !K::decrement_above_one(packet) {
+        return false;
+    }
+    write::<K>(packet, adjacency)
+}
+
+/// Rewrites a packet without a link-layer header: one that was decrypted, or a packet of ESP.
+#[inline(never)]
+fn bare<K: Family>(packet: &mut Packet, adjacency: &Adjacency) -> bool {
+    let state = packet.state();
+    // The path of a packet of ESP may take less, and so may that of an answer of the gateway.
+    if packet.l3_offset() != 0 || state.contains(ORIGINATED) || state.contains(ENCAPSULATED) && packet.mtu() > 0 {
+        return false;
+    }
+    if state.contains(ENCAPSULATED) {
+        return packet.replace_l2(ethernet::LENGTH).is_ok() && write::<K>(packet, adjacency);
+    }
+    packet.l3().get(K::TTL).is_some_and(|&ttl| ttl > 1)
+        && packet.replace_l2(ethernet::LENGTH).is_ok()
+        && K::decrement_above_one(packet)
+        && write::<K>(packet, adjacency)
+}
+
+#[inline(always)]
+fn write<K: Family>(packet: &mut Packet, adjacency: &Adjacency) -> bool {
     let Some(header) = packet.data_mut().first_chunk_mut::<{ ethernet::LENGTH }>() else { return false };
     header[..12].copy_from_slice(&adjacency.l2[..12]);
     header[12..].copy_from_slice(&K::ETHERTYPE.to_be_bytes());

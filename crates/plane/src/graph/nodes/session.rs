@@ -11,8 +11,16 @@ use crate::root::acl::Found;
 use crate::root::family::Family;
 
 /// A packet leaves, or has arrived.
-#[inline]
+#[inline(always)]
 pub(super) fn pass(context: &mut Context<'_>, packet: &Packet) {
+    if packet.translation() > 0 || packet.flow().max(packet.flow_out()) > 1 {
+        pass_sessions(context, packet);
+    }
+}
+
+/// The same for a packet that is translated, or counts for a session.
+#[inline(never)]
+fn pass_sessions(context: &mut Context<'_>, packet: &Packet) {
     if let Some(member) = translated(packet)
         && !packet.state().contains(NAT_HELD)
     {

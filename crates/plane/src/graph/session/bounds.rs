@@ -1,6 +1,9 @@
 //! The bounds of a worker's sessions.
 
-use crate::model::FlowTable;
+use weir_packet::wire::protocol;
+
+use super::state::Progress;
+use crate::model::{FlowTable, SessionState};
 
 /// The bounds of a worker's sessions, and their time-outs.
 #[derive(Debug, Clone, Copy)]
@@ -9,4 +12,64 @@ pub(crate) struct Bounds {
     /// The worker's share of sessions and of half-open ones.
     pub(crate) sessions: usize,
     pub(crate) half_open: usize,
+    /// Nanoseconds that a session lasts after its last packet, by its state and the class of its protocol.
+    lasting: [[u64; CLASSES.len()]; STATES.len()],
+}
+
+/// The states, in their order.
+const STATES: [SessionState; 9] = [
+    SessionState::SynSent,
+    SessionState::SynReceived,
+    SessionState::Established,
+    SessionState::Unreplied,
+    SessionState::FinWait,
+    SessionState::TimeWait,
+    SessionState::Close,
+    SessionState::New,
+    SessionState::Stream,
+];
+
+/// A protocol of each class with time-outs of its own.
+const CLASSES: [u8; 3] = [protocol::GRE, protocol::UDP, protocol::ICMP];
+
+/// The class of a protocol.
+#[inline(always)]
+fn class(protocol: u8) -> usize {
+    match protocol {
+        protocol::UDP | protocol::UDP_LITE => 1,
+        protocol::ICMP | protocol::ICMPV6 => 2,
+        _ => 0,
+    }
+}
+
+impl Bounds {
+    pub(super) fn new(settings: FlowTable, sessions: usize, half_open: usize) -> Bounds {
+        let of = |state, protocol| Progress::begin(state).timeout(protocol, &settings.timeouts);
+        let lasting = STATES.map(|state| CLASSES.map(|protocol| of(state, protocol)));
+        Bounds { settings, sessions, half_open, lasting }
+    }
+
+    /// Nanoseconds that a session lasts after its last packet.
+    #[inline(always)]
+    pub(super) fn lasting(&self, state: SessionState, protocol: u8) -> u64 {
+        self.lasting[state as usize % STATES.len()][class(protocol)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_outs_are_those_of_the_settings() {
+        let settings = FlowTable::default();
+        let bounds = Bounds::new(settings, 1, 1);
+        for (place, state) in STATES.into_iter().enumerate() {
+            assert_eq!(state as usize, place);
+            for protocol in 0..=u8::MAX {
+                let own = Progress::begin(state).timeout(protocol, &settings.timeouts);
+                assert_eq!(bounds.lasting(state, protocol), own, "{state:?} {protocol}");
+            }
+        }
+    }
 }

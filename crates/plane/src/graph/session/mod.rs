@@ -18,7 +18,6 @@ mod page;
 mod record;
 mod related;
 mod sessions;
-mod slab;
 mod state;
 mod translated;
 mod translation;

@@ -7,14 +7,13 @@ use weir_packet::parse::ParseFlags;
 use weir_packet::vector::VECTOR;
 use weir_packet::wire::{protocol, tcp};
 use weir_table::classify::NO_RULE;
-use weir_table::flow::{self, BATCH, Packed, Place, Secret, Table};
+use weir_table::flow::{self, BATCH, Packed, Place, Secret, Slab, Table};
 
 use super::bounds::Bounds;
 use super::log::Waiting;
 use super::mappings::Mappings;
 use super::membership::Membership;
-use super::record::{NONE, ORIGINAL, OpenedBy, Opener, REPLY, Session};
-use super::slab::Slab;
+use super::record::{NONE, ORIGINAL, OpenedBy, Opener, REPLY, Session, TUPLES};
 use super::state::{NoOpener, Progress, Way};
 use super::tuple::Tuple;
 use crate::graph::flow::{Decision, UNASKED, Unlearned};
@@ -37,6 +36,18 @@ pub(crate) enum Admission {
     MidStream,
     /// There is no room.
     Full,
+}
+
+/// A packet that took the learned decision of its translation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Taken {
+    /// The number of the rule of NAT.
+    pub(crate) rule: u32,
+    pub(crate) adjacency: u32,
+    /// The rules of access lists, as they are in the decision.
+    pub(crate) acl: [u32; 2],
+    /// It is rewritten.
+    pub(crate) leaves: bool,
 }
 
 /// The sessions of one family.
@@ -267,7 +278,7 @@ impl<K: Family> OfFamily<K> {
     #[inline]
     pub(crate) fn learned(&self, member: Membership) -> Option<&Decision> {
         let session = self.sessions.get(member.number)?;
-        if member.way == Way::Original { session.original.as_ref() } else { session.reply.as_ref() }
+        if member.way == Way::Original { session.original.decision.as_ref() } else { session.reply.decision.as_ref() }
     }
 
     /// The same, to be changed.
@@ -289,6 +300,7 @@ impl<K: Family> OfFamily<K> {
             return false;
         }
         *session.learned(member.way) = Some(decision);
+        session.note_changes();
         true
     }
 
@@ -304,7 +316,7 @@ impl<K: Family> OfFamily<K> {
     pub(crate) fn add_rule(&mut self, number: u32, by: OpenedBy, output: bool) {
         if let Some(session) = self.sessions.get_mut(number) {
             session.rules[usize::from(output)] = Some(by);
-            (session.original, session.reply) = (None, None);
+            (*session.learned(Way::Original), *session.learned(Way::Reply)) = (None, None);
             session.unlearned = [Unlearned::New; 2];
         }
     }
@@ -337,6 +349,29 @@ impl<K: Family> OfFamily<K> {
         if was_half_open && !session.progress.is_half_open() {
             self.unlink(member.number);
         }
+    }
+
+    /// Lets a usual packet of a translation take its learned decision: translates it, and rewrites it if it can. A packet that
+    /// is rewritten counts as passed. `None`, with nothing changed: it is translated by the tuples.
+    #[inline(always)]
+    pub(crate) fn take(
+        &mut self,
+        packet: &mut Packet,
+        member: Membership,
+        now: Time,
+        rewrite: impl FnOnce(&mut Packet, &Decision) -> bool,
+    ) -> Option<Taken> {
+        let session = self.sessions.get(member.number)?;
+        let decision = if member.way == Way::Original { &session.original.decision } else { &session.reply.decision };
+        let decision = decision.as_ref()?;
+        let rule = session.change(packet, member.way)?;
+        let mut taken =
+            Taken { rule, adjacency: decision.adjacency, acl: [decision.acl_in, decision.acl_out], leaves: false };
+        if rewrite(packet, decision) {
+            taken.leaves = true;
+            self.pass(packet, member, now);
+        }
+        Some(taken)
     }
 
     /// Ends a session.
@@ -437,13 +472,27 @@ impl<K: Family> Lookup<'_, K> {
 
     /// Looks up so many tuples, which are all that were added, and fetches what their packets read of sessions.
     #[inline(always)]
-    pub(crate) fn compare(&mut self, count: usize) {
+    pub(crate) fn compare(&mut self, count: usize, translates: bool) {
         self.table.compare();
         for (slot, number) in self.numbers.iter_mut().enumerate().take(count) {
             *number = self.table.value(slot).map_or(NONE, |value| *value);
             let decision = if *number & 1 == 0 { ORIGINAL } else { REPLY };
-            self.sessions.prefetch(*number >> 1, [0, decision]);
+            match translates && !K::IS_V4 {
+                false => self.sessions.prefetch(*number >> 1, [0, decision]),
+                true => self.sessions.prefetch(*number >> 1, [0, decision, TUPLES, TUPLES + 64]),
+            }
         }
+    }
+
+    /// The learned decision about a packet, if it is in force: the translation's rules are those of this version, and the session
+    /// does not end for another one.
+    #[inline(always)]
+    pub(crate) fn in_force(&self, member: Membership, version: u64, has_room: bool) -> Option<&Decision> {
+        let session = self.sessions.get(member.number)?;
+        if session.version != version || !has_room && session.progress.is_half_open() {
+            return None;
+        }
+        if member.way == Way::Original { session.original.decision.as_ref() } else { session.reply.decision.as_ref() }
     }
 
     /// The session of a tuple, if it has not ended.

@@ -1,6 +1,8 @@
 //! A session.
 
 use weir_base::clock::Time;
+use weir_packet::packet::Packet;
+use weir_packet::translate::Change;
 use weir_packet::wire::protocol;
 use weir_table::classify::{Fields, Fragment};
 
@@ -73,7 +75,7 @@ pub(crate) struct OpenedBy {
 /// direction.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
-pub(crate) struct Session<K> {
+pub(crate) struct Session<K: Family> {
     /// When its last packet passed.
     pub(crate) last: Time,
     /// Packets, and octets from the IP header on, by direction.
@@ -85,23 +87,43 @@ pub(crate) struct Session<K> {
     pub(super) confirmed: bool,
     /// The protocol of the tuple, which lies on another line.
     pub(super) protocol: u8,
-    /// Neighbours in the list of half-open sessions: this one and `newer`.
-    pub(super) older: u32,
-    /// The learned decision about packets of the original direction.
-    pub(super) original: Option<Decision>,
-    pub(crate) opener: Opener,
-    pub(crate) created: Time,
-    /// The learned decision about replies.
-    pub(super) reply: Option<Decision>,
-    pub(super) newer: u32,
     /// By direction: why no decision is learned.
     pub(super) unlearned: [Unlearned; 2],
-    /// The rules that opened it, of an ingress and of an egress list.
-    pub(crate) rules: [Option<OpenedBy>; 2],
+    /// Neighbours in the list of half-open sessions: this one and `newer`.
+    pub(super) older: u32,
+    /// Learned about packets of the original direction.
+    pub(super) original: Learned<K>,
+    /// Learned about replies.
+    pub(super) reply: Learned<K>,
     /// The tuple of its original direction.
     pub(crate) tuple: Tuple<K>,
     /// Its other tuple and the rule that gave it, if it is a translation.
     pub(crate) translation: Option<Translation<K>>,
+    pub(super) newer: u32,
+    pub(crate) created: Time,
+    pub(crate) opener: Opener,
+    /// The rules that opened it, of an ingress and of an egress list.
+    pub(crate) rules: [Option<OpenedBy>; 2],
+}
+
+/// The learned decision about packets of a direction.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
+pub(crate) struct Learned<K: Family> {
+    pub(super) decision: Option<Decision>,
+    /// The number of the translation's rule, for the change; [`NONE`]: packets are translated by the tuples.
+    pub(super) rule: u32,
+    change: Change,
+    /// The addresses that packets get, if they fit here.
+    beside: K::Beside,
+}
+
+impl<K: Family> Learned<K> {
+    /// Nothing.
+    pub(super) fn nothing() -> Self {
+        let nobody = K::from(0);
+        Learned { decision: None, rule: NONE, change: Change::default(), beside: K::beside([nobody; 2]) }
+    }
 }
 
 /// Octets in front of the decision about a direction. Decisions lie on lines of their own.
@@ -109,8 +131,11 @@ pub(super) const ORIGINAL: usize = std::mem::offset_of!(Session<u32>, original);
 /// The same for replies.
 pub(super) const REPLY: usize = std::mem::offset_of!(Session<u32>, reply);
 
-const _: () = assert!(ORIGINAL % 64 + size_of::<Option<Decision>>() <= 64 && ORIGINAL >= 64);
-const _: () = assert!(REPLY % 64 + size_of::<Option<Decision>>() <= 64);
+/// The same of the tuples, which packets of IPv6 are translated by.
+pub(super) const TUPLES: usize = std::mem::offset_of!(Session<u128>, tuple);
+
+const _: () = assert!(ORIGINAL == 64 && REPLY == 128 && size_of::<Learned<u32>>() == 64);
+const _: () = assert!(size_of::<Learned<u128>>() == 64 && size_of::<Session<u32>>() <= 320);
 
 impl<K: Family> Session<K> {
     /// A session that its first packet opens now, by no rule of a list.
@@ -126,8 +151,8 @@ impl<K: Family> Session<K> {
             version,
             packets: [0; 2],
             octets: [0; 2],
-            original: None,
-            reply: None,
+            original: Learned::nothing(),
+            reply: Learned::nothing(),
             protocol: tuple.protocol,
             confirmed: false,
             older: NONE,
@@ -139,7 +164,8 @@ impl<K: Family> Session<K> {
     /// Nanoseconds until it ends, if no packet passes before; 0 if it has ended.
     #[inline]
     pub(crate) fn left(&self, bounds: &Bounds, now: Time) -> u64 {
-        self.last.0.saturating_add(self.timeout(&bounds.settings)).saturating_sub(now.0)
+        let lasting = bounds.lasting(self.progress.state(), self.protocol);
+        self.last.0.saturating_add(lasting).saturating_sub(now.0)
     }
 
     /// Nanoseconds that it lasts after its last packet.
@@ -152,8 +178,8 @@ impl<K: Family> Session<K> {
     #[inline]
     pub(super) fn learned(&mut self, way: Way) -> &mut Option<Decision> {
         match way {
-            Way::Original => &mut self.original,
-            Way::Reply => &mut self.reply,
+            Way::Original => &mut self.original.decision,
+            Way::Reply => &mut self.reply.decision,
         }
     }
 
@@ -166,9 +192,44 @@ impl<K: Family> Session<K> {
     /// Why packets of a direction take no decision; `None`: they take one.
     pub(crate) fn unlearned(&self, way: Way) -> Option<Unlearned> {
         match way {
-            Way::Original => self.original.is_none().then_some(self.unlearned[0]),
-            Way::Reply => self.reply.is_none().then_some(self.unlearned[1]),
+            Way::Original => self.original.decision.is_none().then_some(self.unlearned[0]),
+            Way::Reply => self.reply.decision.is_none().then_some(self.unlearned[1]),
         }
+    }
+
+    /// Computes the changes of translated packets whose decisions are learned.
+    pub(super) fn note_changes(&mut self) {
+        let Some(translation) = self.translation else { return };
+        for way in [Way::Original, Way::Reply] {
+            let (from, to) = self.ends(way);
+            let change = Change::new(from.protocol, &from.endpoints(), &to.endpoints()).filter(|_| from != to);
+            let own = if way == Way::Original { &mut self.original } else { &mut self.reply };
+            own.rule = if change.is_some() { translation.rule } else { NONE };
+            (own.change, own.beside) = (change.unwrap_or_default(), K::beside([to.source, to.destination]));
+        }
+    }
+
+    /// The tuples of packets in a direction, as they come in and as they leave.
+    pub(crate) fn ends(&self, way: Way) -> (Tuple<K>, Tuple<K>) {
+        match way {
+            Way::Original => (self.tuple, self.reply().reversed()),
+            Way::Reply => (self.reply(), self.tuple.reversed()),
+        }
+    }
+
+    /// Translates a usual packet whose decision is learned; gives the number of the rule. `None`, with nothing changed: it is
+    /// translated by the tuples.
+    #[inline(always)]
+    pub(crate) fn change(&self, packet: &mut Packet, way: Way) -> Option<u32> {
+        let own = if way == Way::Original { &self.original } else { &self.reply };
+        if own.rule == NONE {
+            return None;
+        }
+        let addresses = K::from_beside(own.beside).unwrap_or_else(|| {
+            let (_, to) = self.ends(way);
+            [to.source, to.destination]
+        });
+        K::change(packet, &own.change, addresses).then_some(own.rule)
     }
 
     /// The tuple of its replies, as they come in.

@@ -65,7 +65,7 @@ impl Sessions {
         Sessions {
             v4: OfFamily::new(secret()),
             v6: OfFamily::new(secret()),
-            bounds: Bounds { settings: FlowTable::default(), sessions: 0, half_open: 0 },
+            bounds: Bounds::new(FlowTable::default(), 0, 0),
             generation: 0,
             opens: false,
             limits: false,
@@ -85,7 +85,7 @@ impl Sessions {
         let settings = root.flow_table;
         // Sessions are not spread evenly, and bounds are no promise: each worker has its share, rounded up.
         let share = |all: u32| (all as usize).div_ceil(workers.max(1));
-        self.bounds = Bounds { settings, sessions: share(settings.sessions), half_open: share(settings.half_open) };
+        self.bounds = Bounds::new(settings, share(settings.sessions), share(settings.half_open));
         self.limits = root.nat.has_limits();
         self.maps = root.nat.has_mappings();
         self.translates = root.nat.is_active();

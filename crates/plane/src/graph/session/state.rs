@@ -92,7 +92,7 @@ impl Progress {
         Ok(progress)
     }
 
-    const fn begin(state: SessionState) -> Progress {
+    pub(super) const fn begin(state: SessionState) -> Progress {
         Progress { state, before: state, syn: 0, fin: 0, ack: 0, asked: 0, half_open: true }
     }
 

@@ -48,6 +48,12 @@ impl<K: Family> OfFamily<K> {
         }
     }
 
+    /// The keys of tuples that surely no session has, as bits: others may have none either.
+    #[inline]
+    pub(crate) fn absent<const N: usize>(&self, keys: &[K::FlowKey; N]) -> u64 {
+        self.table.absent(keys)
+    }
+
     /// The mapping that packets like those of a tuple come in for.
     pub(crate) fn mapping_of(&self, tuple: &Tuple<K>) -> Option<&Mapping<K>> {
         if self.mappings.is_empty() {
@@ -161,6 +167,9 @@ impl<K: Family> OfFamily<K> {
         if let Some(translation) = self.sessions.get_mut(number).and_then(|own| own.translation.as_mut()) {
             translation.reply = reply;
         }
+        if let Some(session) = self.sessions.get_mut(number) {
+            session.note_changes();
+        }
         if let (Some(to), Some(session)) = (logged, self.sessions.get(number))
             && let Some(event) = NatEvent::of(session, to, Kind::Created, self.log.now)
         {
@@ -188,6 +197,7 @@ impl<K: Family> OfFamily<K> {
         let Some(now) = again(root, guard, session) else { return false };
         session.version = root.nat.version;
         session.translation = Some(now);
+        session.note_changes();
         let by = now.mapped_by(root);
         if !self.hold_mappings(number, by) {
             return false;

@@ -2,6 +2,7 @@
 
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
+use weir_packet::translate::Endpoints;
 use weir_packet::wire::{icmpv4, icmpv6, protocol};
 use weir_table::classify::Fields;
 
@@ -48,6 +49,11 @@ impl<K: Family> Tuple<K> {
         let [first, second] = self.words.map(u64::from);
         let rest = first << 48 | second << 32 | u64::from(self.zone) << 16 | u64::from(self.protocol) << 8;
         K::flow_key(self.source, self.destination, rest | u64::from(self.query))
+    }
+
+    /// The endpoints of packets.
+    pub(crate) fn endpoints(&self) -> Endpoints {
+        Endpoints { source: self.source.address(), destination: self.destination.address(), ports: self.words }
     }
 
     /// The type of the ICMP request, if it is one that opened the session.

@@ -18,7 +18,7 @@ pub struct Cached<K: Family> {
 }
 
 struct OfWorker<K: Family> {
-    /// The memory, until the worker takes it.
+    /// The memory, while the worker does not have it.
     supply: Mutex<Option<Entries<K::FlowKey>>>,
     counters: CacheCounters,
 }
@@ -47,10 +47,17 @@ impl<K: Family> Cached<K> {
         Cached { id, places: (flows.max(1) as usize).saturating_mul(4).next_power_of_two(), workers }
     }
 
-    /// Takes the memory of a worker; `None` if it was taken before.
+    /// Takes the memory of a worker; `None` if the worker has it.
     pub(crate) fn take(&self, worker: usize) -> Option<Entries<K::FlowKey>> {
         let supply = &self.workers.get(worker)?.supply;
         supply.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Gives the memory of a worker back, for the case that a root with this cache comes into force once more.
+    pub(crate) fn give_back(&self, worker: usize, entries: Entries<K::FlowKey>) {
+        if let Some(own) = self.workers.get(worker) {
+            *own.supply.lock().unwrap_or_else(PoisonError::into_inner) = Some(entries);
+        }
     }
 
     /// The counters of a worker.

@@ -1,7 +1,7 @@
 //! `[[interface]]`.
 
 use toml::de::DeValue;
-use weir_plane::model::PerFamily;
+use weir_plane::model::{Merge, PerFamily};
 use weir_port::spec::{FaultSpec, Middleware};
 
 use super::super::diagnostic::{Code, Diagnostic};
@@ -21,6 +21,7 @@ const KEYS: &[&str] = &[
     "vrf",
     "zone",
     "address",
+    "merge",
     "punt",
     "router-advertisement",
     "sav",
@@ -72,6 +73,10 @@ pub(super) fn read(reader: &mut Reader<'_>, value: Value<'_>, source: &Source) -
             }
         }
     }
+    let merge = table.get("merge").and_then(|value| {
+        let choices = [("off", Merge::Off), ("tunnelled", Merge::Tunnelled), ("all", Merge::All)];
+        reader.choice(value, "kind of packets to be merged", &choices)
+    });
     let punt = table.get("punt").and_then(|value| {
         let mut uses = Uses::default();
         let spec = device::punt(reader, value, &mut uses)?;
@@ -100,6 +105,7 @@ pub(super) fn read(reader: &mut Reader<'_>, value: Value<'_>, source: &Source) -
         zone,
         addresses,
         lost_addresses,
+        merge: merge.unwrap_or_default(),
         punt,
         router_advertisement,
         sav,

@@ -21,6 +21,7 @@ pub(in super::super) struct Interface {
     /// There is a VRF, but it could not be read.
     pub(in super::super) lost_vrf: bool,
     pub(in super::super) zone: Option<At<String>>,
+    pub(in super::super) merge: weir_plane::model::Merge,
     pub(in super::super) addresses: Vec<At<IpNet>>,
     /// Some address could not be read.
     pub(in super::super) lost_addresses: bool,

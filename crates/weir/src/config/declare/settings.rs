@@ -94,7 +94,8 @@ impl Settings {
         self.insecure = table.get("insecure").and_then(|value| reader.boolean(value)).unwrap_or(false);
         let state = table.get("state").and_then(|value| reader.path(value));
         self.ipsec_state = state.map(|path| source.resolve(path.value));
-        let engines = [("auto", None), ("native", Some("native")), ("aws-lc", Some("aws-lc"))];
+        let engines =
+            [("auto", None), ("native", Some("native")), ("ipsec-mb", Some("ipsec-mb")), ("aws-lc", Some("aws-lc"))];
         self.engine = table.get("engine").and_then(|value| {
             let span = reader.span(value.span());
             reader.choice(value, "engine of IPsec", &engines)?.map(|value| At { value, span })

@@ -174,6 +174,7 @@ impl<'a> Resolver<'a> {
             vrf: self.vrf_of[at]?,
             zone: interface.zone.as_ref().map(|zone| zone.value.clone()),
             fast_path: self.is_fast(interface),
+            merge: interface.merge,
             punt: self.punt(interface),
             router_advertisement: interface.router_advertisement.map(|sent| sent.value),
             sav: self.sav_of_interface(&interface.sav),

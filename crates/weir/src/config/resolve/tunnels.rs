@@ -98,7 +98,8 @@ impl<'a> Resolver<'a> {
             self.tunnel_path(at, &tunnels, &paths, interfaces, &spans);
         }
         for (at, (index, tunnel)) in tunnels.iter().enumerate() {
-            let Some(path) = paths[at] else { continue };
+            // A tunnel that leads into itself has its own finding.
+            let Some(path) = paths[at].filter(|path| path.interface != *index) else { continue };
             let taken = protection(tunnel, interfaces[path.interface].spd, spds, sas);
             self.tunnel_mtu((*index, tunnel), path, taken.unwrap_or(0), interfaces, &spans);
             if taken.is_none() && !spds.is_empty() {

@@ -1,4 +1,4 @@
-//! What is asked of access lists, as an engine does it.
+//! Commands for access lists, carried out by the engine.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(crate) fn word(default: AclDefault) -> &'static str {
     }
 }
 
-/// What a word says that a list does with packets that no rule of it matches.
+/// Reads the default of a list.
 ///
 /// # Errors
 /// Says that there is no such word.
@@ -89,7 +89,7 @@ pub(super) fn member(gateway: &model::Gateway, group: &AclGroup) -> Vec<String> 
     }
 }
 
-/// What sequences of access lists are compiled to: without a look at rules, however many there are.
+/// Returns the chains of sequences of access lists, without a look at their rules.
 pub(crate) fn chains(engine: &Engine) -> Vec<Chain> {
     let chain = |chain: stats::AclSectionStats| {
         let (lists, input, output) = (chain.lists, chain.input, chain.output);
@@ -314,7 +314,7 @@ pub(crate) fn change(
     }
 }
 
-/// What was understood by a model, while the engine went on.
+/// A request that was read by a model while the engine went on.
 struct Beforehand<T> {
     model: Arc<model::Gateway>,
     understood: T,
@@ -327,7 +327,7 @@ fn beforehand<T>(engine: &Engine, understand: impl FnOnce(&model::Gateway) -> T)
 }
 
 impl<T> Beforehand<T> {
-    /// What was understood; anew, if another model is in force by now.
+    /// Returns the request. Reads it again if another model is in force now.
     fn of(self, gateway: &model::Gateway, understand: impl FnOnce(&model::Gateway) -> T) -> T {
         if std::ptr::eq(gateway, &raw const *self.model) { self.understood } else { understand(gateway) }
     }
@@ -340,11 +340,11 @@ fn no_such_list(engine: &Engine, list: &str) -> AclError {
 
 /// A list as a whole.
 pub struct Put<'a> {
-    /// Who says so.
+    /// The source of the change.
     pub source: &'a str,
     /// Its rules.
     pub text: &'a str,
-    /// What it does by default; `None`: what it did, or `next`.
+    /// The default; `None`: the present one, or `next`.
     pub default: Option<AclDefault>,
     /// Whether there is to be one already.
     pub expect: Option<Expect>,
@@ -439,7 +439,7 @@ pub(crate) fn restore_group(engine: &Engine, name: &str) -> Result<Regrouped, Bo
             warnings: Vec::new(),
             more_warnings: 0,
         }),
-        // Nobody asked for it: it is what others were given that does not go with what is declared.
+        // The live edits of other groups do not fit the declaration.
         Err(error @ AclError::GroupCycle { .. }) => {
             Err(Refusal::new(Kind::Conflict, format!("{error}; nothing was changed")).into())
         }

@@ -14,10 +14,10 @@ use super::source;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BatchRequest {
-    /// Who says so.
+    /// The source of the change.
     #[serde(default = "source::usual")]
     pub source: String,
-    /// What is to change, in this order: each finds the list as the one before left it.
+    /// The changes, in this order. Each change sees the list after the change before it.
     pub changes: Vec<Change>,
 }
 
@@ -54,7 +54,7 @@ pub struct Insert {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Which {
-    /// What it is called.
+    /// Its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<u32>,
     /// Its place, from 1.
@@ -68,7 +68,7 @@ pub struct Which {
 pub struct Replace {
     /// Rules, one a line.
     pub rules: String,
-    /// What the rule is called that goes.
+    /// The id of the replaced rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<u32>,
     /// Its place, from 1.
@@ -80,17 +80,17 @@ pub struct Replace {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupRequest {
-    /// Who says so.
+    /// The source of the change.
     #[serde(default = "source::usual")]
     pub source: String,
-    /// What is in it; needed for a group that is new.
+    /// The kind of the group; needed for a new group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<GroupKind>,
     /// All that is in it from now on, as the configuration writes members of its kind.
     pub members: Vec<String>,
 }
 
-/// What is in a group.
+/// The kind of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum GroupKind {

@@ -16,7 +16,7 @@ use crate::rules::{Names, acl::Reading};
 /// Changes of a batch, at most: more than that is a list of its own.
 pub(super) const MOST_CHANGES: usize = 10_000;
 
-/// What rules may name, with the groups that a gateway has now.
+/// Returns the names that rules may use, with the present groups of a gateway.
 pub(super) fn vocabulary(gateway: &Gateway, groups: &[AclGroup]) -> Vocabulary {
     let mut vocabulary = Vocabulary::of(gateway);
     for group in groups {
@@ -116,7 +116,7 @@ impl<'t> Text<'t> {
     }
 }
 
-/// Why a batch can not be.
+/// Why a batch is refused.
 #[derive(Debug)]
 pub(super) enum Wrong {
     /// Something is wrong with what was sent.
@@ -133,7 +133,7 @@ pub(super) struct Batch {
     pub(super) spots: Vec<Spot>,
 }
 
-/// What is read of a batch without knowing the gateway.
+/// The parts of a batch that are read without the gateway.
 pub(super) struct Changes<'c> {
     changes: &'c [Change],
     texts: Vec<Option<Text<'c>>>,
@@ -178,7 +178,7 @@ impl<'c> Changes<'c> {
         }
     }
 
-    /// What is to be done to a list with these ids, in their order; `None`: whoever does it finds out what is not there.
+    /// Returns the edit of a list with these ids, in their order. `None`: the edit itself finds rules that do not exist.
     pub(super) fn batch(&self, ids: Option<&[u32]>, vocabulary: &Vocabulary, errors: &Remarks) -> Result<Batch, Wrong> {
         let mut errors = errors.clone();
         let mut list = ids.map(|ids| List(ids.iter().copied().map(Some).collect()));
@@ -305,7 +305,7 @@ impl List {
 }
 
 impl Which {
-    /// The id of the rule; `None`: it does not say which, and that has been told.
+    /// Returns the id of the rule; `None`: it names none, which was reported.
     fn find(self, list: Option<&List>) -> Result<Option<u32>, String> {
         let found = match (self, list) {
             (Which { id: Some(id), .. }, Some(list)) => list.position(id).map(|_| id),
@@ -322,7 +322,7 @@ impl Which {
     }
 }
 
-/// What a group of a kind is given: members of its own, and the groups that it names.
+/// Reads the members of a group of a kind: its own, and the groups that it names.
 pub(super) fn group(
     name: &str,
     role: Role,

@@ -1,6 +1,6 @@
 //! The live changes, and the overlay that they are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 use toml::de::DeTable;
@@ -177,9 +177,15 @@ impl Live {
         if edit == SpdEdit::Reset {
             return match live.spds.remove(name) {
                 Some(over) => {
-                    let rules = over.declared.len();
-                    let changed =
-                        SpdChanged { spd: name.to_owned(), source: source.to_owned(), rules, ..Default::default() };
+                    let own: Vec<String> = over.rules.into_iter().map(|rule| rule.text).collect();
+                    let changed = SpdChanged {
+                        spd: name.to_owned(),
+                        source: source.to_owned(),
+                        inserted: missing(&over.declared, &own),
+                        deleted: missing(&own, &over.declared),
+                        rules: over.declared.len(),
+                        ..Default::default()
+                    };
                     Ok((live, changed))
                 }
                 None => refuse(Kind::Conflict, format!("the socket has not changed the SPD `{name}`")),
@@ -253,6 +259,20 @@ fn whole(name: &str, keys: &str) -> Result<String, Box<Refusal>> {
         }
     }
     Ok(keys.to_owned())
+}
+
+/// Counts the rules of a list that another list does not have.
+fn missing(from: &[String], other: &[String]) -> usize {
+    let mut left: HashMap<&str, usize> = HashMap::new();
+    other.iter().for_each(|rule| *left.entry(rule).or_default() += 1);
+    let is_missing = |rule: &&String| match left.get_mut(rule.as_str()) {
+        Some(count) if *count > 0 => {
+            *count -= 1;
+            false
+        }
+        _ => true,
+    };
+    from.iter().filter(is_missing).count()
 }
 
 fn rules_that_name(gateway: &Gateway, name: &str) -> Vec<String> {

@@ -137,10 +137,11 @@ fn a_pair_comes_with_its_rules_and_goes_after_them() {
     assert_eq!(site.spd(&[Change::Delete(Which { id: None, at: Some(1) })]), (0, 1, 3));
     site.sa("east", SaEdit::Delete);
     assert_eq!(site.gateway.sas.len(), 1);
-    // The rules of the file again.
+    assert_eq!(site.spd(&[Change::Delete(Which { id: None, at: Some(1) })]), (0, 1, 2));
+    // The rules of the file again: one comes back, one goes.
     let (live, changed) = site.live.edit_spd(&site.gateway, "edge", "noc", SpdEdit::Reset).unwrap();
     site.put(live);
-    assert_eq!((changed.rules, site.rules().len()), (2, 2));
+    assert_eq!((changed.inserted, changed.deleted, changed.rules, site.rules().len()), (1, 1, 2, 2));
 }
 
 #[test]

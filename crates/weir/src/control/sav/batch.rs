@@ -13,10 +13,10 @@ use crate::rules::{self, Format, Names, Rule};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BatchRequest {
-    /// Who says so.
+    /// The source of the changes.
     #[serde(default = "source::usual")]
     pub source: String,
-    /// What is to change, in this order.
+    /// The changes, in this order.
     pub changes: Vec<Change>,
 }
 
@@ -40,14 +40,14 @@ pub struct Batch {
     pub edits: Vec<Edit>,
     /// The number of the change that each of these belongs to, from 1.
     pub of: Vec<usize>,
-    /// What is odd.
+    /// Warnings.
     pub warnings: Remarks,
 }
 
 /// Reads a batch for a gateway that has these interfaces.
 ///
 /// # Errors
-/// When any change can not be understood, or names something that is not there: all that is wrong.
+/// When a change cannot be read, or names an interface that does not exist: all errors.
 pub fn read(changes: &[Change], interfaces: &[String]) -> Result<Batch, Remarks> {
     let mut batch = Batch::default();
     let mut errors = Remarks::default();

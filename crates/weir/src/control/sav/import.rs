@@ -15,7 +15,7 @@ use crate::rules::{self, Format};
 pub struct Import {
     /// The interfaces of each prefix in each kind of list; each once, in their order.
     pub entries: Vec<(EntryKey, Names)>,
-    /// What is odd.
+    /// Warnings.
     pub warnings: Remarks,
 }
 
@@ -23,7 +23,7 @@ pub struct Import {
 /// there are such is a warning.
 ///
 /// # Errors
-/// When any rule can not be understood, or names something that is not there: the first of all that is wrong.
+/// When a rule cannot be read, or names an interface that does not exist: the first errors.
 pub fn read(format: Format, text: &str, interfaces: &[String]) -> Result<Import, Remarks> {
     let mut errors = Remarks::default();
     let reading = match rules::read(format, text) {

@@ -14,7 +14,7 @@ use weir_plane::compile::{EntryKey, Names};
 use crate::rules::{Action, Rule, Scope};
 use crate::suggest::closest;
 
-/// What a rule is about: prefixes, and the kind of list.
+/// Returns the keys of a rule: prefixes, and the kind of list.
 fn keys(from: Option<IpNet>, scope: Scope, action: Action) -> impl Iterator<Item = EntryKey> {
     let any = [IpNet::V4(Ipv4Net::default()), IpNet::V6(Ipv6Net::default())];
     let any = from.is_none().then_some(any);
@@ -50,7 +50,7 @@ impl<'a> Interfaces<'a> {
         Interfaces { known, all: None, fine: HashSet::new() }
     }
 
-    /// Those that a rule is about. `any` stands for those that there are now.
+    /// Returns the interfaces of a rule. `any` stands for all interfaces of the moment.
     fn of(&mut self, rule: &Rule) -> Result<Names, Unknown> {
         let Some(names) = &rule.on else {
             let known = self.known;

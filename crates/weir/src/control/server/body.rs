@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::super::LONGEST_TEXT;
 use super::super::refusal::Kind;
-use super::{BODY_LIMIT, Refused};
+use super::answer::{BODY_LIMIT, Refused};
 
 /// How long a client may take to send one.
 const PATIENCE: Duration = Duration::from_secs(60);

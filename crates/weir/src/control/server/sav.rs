@@ -12,8 +12,8 @@ use super::super::refusal::{Kind, Refusal};
 use super::super::remarks::Remarks;
 use super::super::sav::{batch, import};
 use super::super::source;
+use super::answer::{Answer, Refused, Shared, apart, asked, document, parsed, show, text};
 use super::body::Room;
-use super::{Answer, Refused, Shared, apart, asked, document, parsed, show, text};
 use crate::render::sav::changed::Changed;
 use crate::render::sav::entries::{Entries, Filter};
 use crate::rules::Format;
@@ -56,7 +56,7 @@ pub(super) struct Top {
     top: Option<usize>,
 }
 
-/// What would be dropped if every policy discarded what is not valid.
+/// Returns the packets that would be dropped if every policy discarded invalid packets.
 pub(super) async fn dry_run(gateway: State<Shared>, query: Result<Query<Top>, QueryRejection>) -> Answer {
     let top = asked(query)?.top.unwrap_or(usize::MAX);
     show(gateway, move |g| g.sav_dry_run(top)).await

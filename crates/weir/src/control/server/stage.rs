@@ -8,7 +8,7 @@ use weir_plane::stats::SavPolicyStats;
 use super::super::Gateway;
 use super::super::refusal::{Kind, Refusal};
 use super::super::sav::stage::{self, StageRequest};
-use super::{Answer, Refused, Shared, apart, document, parsed, received};
+use super::answer::{Answer, Refused, Shared, apart, document, parsed, received};
 use crate::render::sav::stage::Staged;
 
 pub(super) async fn set(

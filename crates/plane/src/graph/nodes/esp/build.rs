@@ -15,6 +15,8 @@ pub(super) struct Draw<'a> {
     pub(super) number: u64,
     /// A hash of the inner flow.
     pub(super) flow: u32,
+    /// The octets that a shorter inner packet is padded to in tunnel mode.
+    pub(super) padded: usize,
     pub(super) random: &'a mut SecureRandom,
 }
 
@@ -36,7 +38,7 @@ fn tunnel(packet: &mut Packet, sa: &Sa, outbound: &Outbound, draw: Draw<'_>) -> 
     let length = packet.len() - packet.l3_offset();
     let v4 = packet.flags().contains(ParseFlags::IP4);
     let marks = marks(packet, sa, &draw).ok_or(NoRoom)?;
-    let length = if length < usize::from(sa.tfc) { pad(packet, usize::from(sa.tfc) - length)? } else { length };
+    let length = if length < draw.padded { pad(packet, draw.padded - length)? } else { length };
     add_trailer(packet, sa, length, if v4 { protocol::IPIP } else { protocol::IPV6 })?;
     let at = sa.outer.length();
     packet.replace_l2(at + sa.layout.front())?;

@@ -13,7 +13,7 @@ use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::{ipv4, protocol, udp};
 
 use super::super::Context;
-use super::jobs::{BATCH, no_jobs};
+use super::jobs::{BATCH, jobs};
 use super::seen::{AllSeen, Seen, numbers, see_all};
 use super::warm::Sas;
 use crate::graph::flags::DECRYPTED;
@@ -142,21 +142,19 @@ fn is_encapsulated_so(packet: &Packet, sa: &Sa) -> bool {
 fn open(vector: &mut Vector, batch: &[Option<Found<'_>>]) -> [Result<(), Failure>; BATCH] {
     let mut results = [Err(Failure::NotDone); BATCH];
     let Some(Some(first)) = batch.first() else { return results };
-    let mut jobs = no_jobs(&first.inbound.key);
-    let mut count = 0;
     // Places are in ascending order, so one walk over the packets finds them.
     let mut wanted = batch.iter().flatten().peekable();
-    for (place, packet) in vector.filled().iter_mut().enumerate().skip(usize::from(first.place)) {
-        let Some(one) = wanted.next_if(|one| usize::from(one.place) == place) else {
-            if wanted.peek().is_none() {
-                break;
-            }
-            continue;
-        };
-        let high = one.sa.esn.then_some((one.sequence >> 32) as u32);
-        jobs[count] = Job::esp(&one.inbound.key, packet.data_mut().get_mut(one.at..).unwrap_or_default(), high);
-        count += 1;
-    }
+    let packets = vector.filled().iter_mut().enumerate().skip(usize::from(first.place));
+    let found = packets.map_while(|(place, packet)| {
+        wanted.peek()?;
+        let one = wanted.next_if(|one| usize::from(one.place) == place);
+        Some(one.map(|one| {
+            let high = one.sa.esn.then_some((one.sequence >> 32) as u32);
+            Job::esp(&one.inbound.key, packet.data_mut().get_mut(one.at..).unwrap_or_default(), high)
+        }))
+    });
+    let mut jobs = jobs(&first.inbound.key, found.flatten());
+    let count = batch.len();
     weir_crypto::open(&mut jobs[..count]);
     results.iter_mut().zip(&jobs[..count]).for_each(|(result, job)| *result = job.result());
     results

@@ -12,7 +12,7 @@ use weir_packet::wire::{ipv4, ipv6, protocol};
 use super::super::stage::Stage;
 use super::super::{Context, handover, session, tunnel};
 use super::build::{self, Draw};
-use super::jobs::{BATCH, no_jobs};
+use super::jobs::{BATCH, jobs};
 use super::path::{self, Path};
 use super::warm::Sas;
 use super::{fragments, segments};
@@ -99,10 +99,22 @@ fn run_batch(
     let count = build_all(context, vector, ready);
     sas.outbound_parts(context, vector, places, from + BATCH);
     seal(vector, &ready[..count]);
-    for one in ready[..count].iter().flatten() {
+    let sealed = &ready[..count];
+    count_all(context.worker, sealed);
+    for one in sealed.iter().flatten() {
         finish(context, &mut vector[one.place], one);
     }
     is_queueing
+}
+
+/// Counts sealed packets: those of one SA that follow each other at once.
+fn count_all(worker: usize, sealed: &[Option<Ready<'_>>]) {
+    for run in sealed.chunk_by(|one, next| one.map(|own| own.number) == next.map(|own| own.number)) {
+        let octets = run.iter().flatten().map(|one| one.octets).sum();
+        if let Some(first) = run.first().copied().flatten() {
+            first.sa.counters[worker].outbound.add(run.len() as u64, octets);
+        }
+    }
 }
 
 /// Why a packet is not sealed now.
@@ -341,7 +353,8 @@ fn build_all(context: &mut Context<'_>, vector: &mut Vector, ready: &mut [Option
         }
         let flow =
             if one.sa.outer.is_v4() { 0 } else { parse::flow_hash(&packet.parsed(), packet.data(), context.seed) };
-        let draw = Draw { number: one.sequence, flow, random: context.random };
+        let padded = path::padded(context, one.sa, one.outbound);
+        let draw = Draw { number: one.sequence, flow, padded, random: context.random };
         match build::build(packet, one.sa, one.outbound, draw) {
             Ok(at) => {
                 one.at = at;
@@ -356,21 +369,19 @@ fn build_all(context: &mut Context<'_>, vector: &mut Vector, ready: &mut [Option
 
 fn seal(vector: &mut Vector, ready: &[Option<Ready<'_>>]) {
     let Some(Some(first)) = ready.first() else { return };
-    let mut jobs = no_jobs(&first.outbound.key);
-    let mut count = 0;
     // Places are in ascending order, so one walk over the packets finds them.
     let mut wanted = ready.iter().flatten().peekable();
-    for (place, packet) in vector.filled().iter_mut().enumerate().skip(usize::from(first.place)) {
-        let Some(one) = wanted.next_if(|one| usize::from(one.place) == place) else {
-            if wanted.peek().is_none() {
-                break;
-            }
-            continue;
-        };
-        let high = one.sa.esn.then_some((one.sequence >> 32) as u32);
-        jobs[count] = Job::esp(&one.outbound.key, packet.data_mut().get_mut(one.at..).unwrap_or_default(), high);
-        count += 1;
-    }
+    let packets = vector.filled().iter_mut().enumerate().skip(usize::from(first.place));
+    let found = packets.map_while(|(place, packet)| {
+        wanted.peek()?;
+        let one = wanted.next_if(|one| usize::from(one.place) == place);
+        Some(one.map(|one| {
+            let high = one.sa.esn.then_some((one.sequence >> 32) as u32);
+            Job::esp(&one.outbound.key, packet.data_mut().get_mut(one.at..).unwrap_or_default(), high)
+        }))
+    });
+    let mut jobs = jobs(&first.outbound.key, found.flatten());
+    let count = ready.len();
     weir_crypto::seal(&mut jobs[..count]);
     debug_assert!(jobs[..count].iter().all(|job| job.result().is_ok()), "the layout is that of the algorithm");
 }
@@ -379,7 +390,6 @@ fn seal(vector: &mut Vector, ready: &[Option<Ready<'_>>]) {
 #[inline(always)]
 fn finish(context: &mut Context<'_>, packet: &mut Packet, one: &Ready<'_>) {
     let sa = one.sa;
-    sa.counters[context.worker].outbound.add(1, one.octets);
     if sa.outer.needs_checksum() {
         complete_udp(packet);
     }

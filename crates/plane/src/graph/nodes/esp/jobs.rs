@@ -5,8 +5,9 @@ use weir_crypto::{Job, Key};
 /// Packets that are sealed or opened at once.
 pub(super) const BATCH: usize = 32;
 
-/// Jobs without a packet, to be replaced.
+/// Jobs for packets, with jobs without a packet behind them.
 #[inline(always)]
-pub(super) fn no_jobs<'a>(key: &'a Key) -> [Job<'a>; BATCH] {
-    std::array::from_fn(|_| Job::esp(key, &mut [], None))
+pub(super) fn jobs<'a>(key: &'a Key, found: impl Iterator<Item = Job<'a>>) -> [Job<'a>; BATCH] {
+    let mut found = found.fuse();
+    std::array::from_fn(|_| found.next().unwrap_or_else(|| Job::esp(key, &mut [], None)))
 }

@@ -10,6 +10,7 @@ use super::super::Context;
 use super::super::stage::Stage;
 use super::build::{self, Draw};
 use super::encrypt::complete_udp;
+use super::path;
 use crate::graph::flags::{ENCAPSULATED, ORIGINATED};
 use crate::graph::made::Made;
 use crate::model::OuterDscp;
@@ -61,9 +62,9 @@ fn keepalive(context: &mut Context<'_>, sa: &Sa) -> Option<Packet> {
 /// Makes a dummy packet: as long as padded packets are, or of a random length.
 fn dummy(context: &mut Context<'_>, sa: &Sa) -> Option<Packet> {
     let outbound = sa.outbound.as_ref().filter(|_| sa.home != NONE)?;
-    let payload = match sa.tfc {
+    let payload = match path::padded(context, sa, outbound) {
         0 => SHORTEST + context.random.next() as usize % (LONGEST - SHORTEST),
-        length => usize::from(length),
+        length => length,
     };
     let (at, esp) = (sa.outer.length(), sa.layout.sealed(payload));
     let mut packet = Packet::new(context.cache, at + esp)?;
@@ -96,7 +97,7 @@ fn seal(
     // The payload is nothing: nobody reads it (RFC 4303, 2.6).
     packet.data_mut().get_mut(text..trailer.start)?.fill(0);
     esp::write_trailer(packet.data_mut().get_mut(trailer)?, protocol::NO_NEXT_HEADER);
-    build::write_header(packet, sa, outbound, at, Draw { number, flow: 0, random: context.random });
+    build::write_header(packet, sa, outbound, at, Draw { number, flow: 0, padded: 0, random: context.random });
     let high = sa.esn.then_some((number >> 32) as u32);
     let mut jobs = [Job::esp(&outbound.key, packet.data_mut().get_mut(at..)?, high)];
     weir_crypto::seal(&mut jobs);

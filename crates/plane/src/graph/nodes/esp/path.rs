@@ -43,3 +43,22 @@ fn link_mtu(context: &Context<'_>, sa: &Sa) -> usize {
         _ => usize::MAX,
     }
 }
+
+/// Returns the octets that shorter inner packets are padded to, from their IP header on: those of `tfc`, as far as packets of ESP
+/// fit the MTU that errors reported of the path. 0: packets are not padded.
+#[inline(always)]
+pub(super) fn padded(context: &Context<'_>, sa: &Sa, outbound: &Outbound) -> usize {
+    match sa.tfc {
+        0 => 0,
+        tfc => padded_by(context, sa, outbound, tfc.into()),
+    }
+}
+
+#[cold]
+fn padded_by(context: &Context<'_>, sa: &Sa, outbound: &Outbound, tfc: usize) -> usize {
+    let learned = context.root.ipsec.paths.is_any().then(|| outbound.path.get(context.now)).flatten();
+    learned.map_or(tfc, |learned| {
+        let room = usize::from(learned.mtu).saturating_sub(sa.outer.length());
+        tfc.min(sa.layout.longest(room).unwrap_or(0))
+    })
+}

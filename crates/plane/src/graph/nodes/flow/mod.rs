@@ -275,6 +275,9 @@ fn find_sessions<K: Family>(
     walk: &mut Indices,
 ) -> u64 {
     let (root, now, bounds) = (context.root, context.now, *context.sessions.bounds());
+    let (epoch, version, has_room) = (root.changes.count(), root.nat.version, context.sessions.has_room_for_vector());
+    let adjacencies = root.adjacencies.view();
+    let translating = root.nat.is_active();
     let mut excluded = 0;
     let mut own = Own::<K>::of(root, NONE);
     let mut sessions = K::of_mut(context.sessions).lookup();
@@ -312,12 +315,21 @@ fn find_sessions<K: Family>(
                 }
             }
         }
-        sessions.compare(count);
+        sessions.compare(count, translating);
         for (slot, &place) in places[..count].iter().enumerate() {
             let packet = &mut vector[place];
             let member = sessions.membership(slot, &bounds, now);
             if translates[slot] {
                 translations.set(place, member);
+                let decision = member.filter(|_| may_take[slot]);
+                let decision = decision.and_then(|member| sessions.in_force(member, version, has_room));
+                translations.settle(
+                    place,
+                    decision.is_some_and(|decision| {
+                        decision.is_plain(epoch, packet.interface())
+                            && adjacencies.get(decision.adjacency).is_some_and(|own| own.kind == Kind::Rewrite)
+                    }),
+                );
                 continue;
             }
             member.map_or(Carried::None, Carried::Session).set(packet, ZoneOf::Ingress);
@@ -431,6 +443,10 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
     let mut misses = [0u64; 3];
     for &place in frame.places() {
         let (packet, index) = (&mut vector[place], usize::from(place));
+        if !recording && translations.is_settled(place) {
+            hits.push(place);
+            continue;
+        }
         if !walks[index] {
             let guard = context.guard;
             let found = match translations.of(place) {
@@ -474,9 +490,33 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
     tally.misses = misses;
     let (mut rules, mut sum) = (Rules::NONE, Sum::default());
     let (mut out, mut unusual, mut encrypt) = (Indices::new(), Indices::new(), Indices::new());
+    let mut translated = translations::Run::new();
     for &place in hits.places() {
         let (packet, index) = (&mut vector[place], usize::from(place));
         let member = translations.of(place);
+        if let Some(member) = member.filter(|_| translations.is_settled(place)) {
+            let octets = octets(packet);
+            let taken = K::of_mut(context.sessions).take(packet, member, context.now, |packet, decision| {
+                adjacencies.get(decision.adjacency).is_some_and(|own| plain::rewrite::<K>(packet, own))
+            });
+            if let Some(taken) = taken {
+                packet.set_forwarding(taken.adjacency);
+                let own = Rules::new(taken.acl, packet);
+                if !own.is(&rules) {
+                    tally.add(rules, std::mem::take(&mut sum));
+                    rules = own;
+                }
+                sum.add(octets);
+                translated.add(context, taken.rule, octets);
+                if taken.leaves {
+                    out.push(place);
+                } else {
+                    translations::note(packet, member);
+                    unusual.push(place);
+                }
+                continue;
+            }
+        }
         let decision = match member {
             Some(member) => K::of(&*context.sessions).learned(member),
             None => decision_of::<K>(context, packet, at[index]),
@@ -513,6 +553,7 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
     }
     tally.add(rules, sum);
     tally.end(context, hits.len());
+    translated.end(context);
     leave::<K>(context, &out, &unusual, &encrypt);
     walk_on(context, vector, &walk, K::IS_V4);
 }

@@ -39,7 +39,12 @@ impl Rules {
 
     #[inline(always)]
     pub(super) fn of(decision: &Decision, packet: &Packet) -> Rules {
-        Rules { found: [decision.acl_in, decision.acl_out], interface: packet.interface() }
+        Rules::new([decision.acl_in, decision.acl_out], packet)
+    }
+
+    #[inline(always)]
+    pub(super) fn new(found: [u32; 2], packet: &Packet) -> Rules {
+        Rules { found, interface: packet.interface() }
     }
 
     /// Equality with one branch.

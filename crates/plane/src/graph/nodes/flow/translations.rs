@@ -6,6 +6,8 @@ use weir_packet::wire::{protocol, tcp};
 
 use super::super::Context;
 use super::super::nat;
+use super::tally::Sum;
+use crate::graph::flags::TRANSLATED;
 use crate::graph::flow::Decision;
 use crate::graph::record::Miss;
 use crate::graph::session::{Membership, set_translated};
@@ -16,19 +18,33 @@ use crate::root::nat::NONE;
 /// The translations of a vector's packets, as they came in.
 pub(super) struct Translations {
     members: [Option<Membership>; VECTOR],
+    /// By place: the learned decision is in force, and any packet of the translation may take it.
+    settled: [bool; VECTOR],
     /// A packet walks whose translation is not known: a fragment.
     pub(super) is_partial: bool,
 }
 
 impl Translations {
     pub(super) fn new() -> Self {
-        Translations { members: [None; VECTOR], is_partial: false }
+        Translations { members: [None; VECTOR], settled: [false; VECTOR], is_partial: false }
     }
 
     /// Notes the translation of a packet.
     #[inline]
     pub(super) fn set(&mut self, place: u8, member: Option<Membership>) {
         self.members[usize::from(place)] = member;
+    }
+
+    /// Notes that a packet takes the learned decision of its translation, if nothing else of its vector concerns it.
+    #[inline(always)]
+    pub(super) fn settle(&mut self, place: u8, is_settled: bool) {
+        self.settled[usize::from(place)] = is_settled;
+    }
+
+    /// The learned decision about a packet is in force, and any packet of the translation may take it.
+    #[inline(always)]
+    pub(super) fn is_settled(&self, place: u8) -> bool {
+        self.settled[usize::from(place)]
     }
 
     /// The translation of a packet.
@@ -73,6 +89,45 @@ pub(super) fn decision_to_check<'c, K: Family>(
     }
     let after = nat::addresses(session, member.way);
     sessions.learned_mut(member).map(|decision| (decision, after)).ok_or(Miss::New)
+}
+
+/// Packets in a row that one rule translates.
+pub(super) struct Run {
+    rule: u32,
+    sum: Sum,
+}
+
+impl Run {
+    pub(super) fn new() -> Run {
+        Run { rule: 0, sum: Sum::default() }
+    }
+
+    /// Counts a packet.
+    #[inline(always)]
+    pub(super) fn add(&mut self, context: &Context<'_>, rule: u32, octets: u64) {
+        if rule != self.rule {
+            self.end(context);
+            self.rule = rule;
+        }
+        self.sum.add(octets);
+    }
+
+    /// Adds the packets to the counters of their rule.
+    #[inline(never)]
+    pub(super) fn end(&mut self, context: &Context<'_>) {
+        let Sum { packets, octets } = std::mem::take(&mut self.sum);
+        if let Some(counters) = context.root.nat.counters(context.worker, self.rule).filter(|_| packets > 0) {
+            counters.packets.add(packets);
+            counters.octets.add(octets);
+        }
+    }
+}
+
+/// Notes the translation of a packet that was translated by its learned decision, and is to be rewritten by another node.
+#[cold]
+pub(super) fn note(packet: &mut Packet, member: Membership) {
+    set_translated(packet, member);
+    packet.add_state(TRANSLATED);
 }
 
 /// Translates a packet that takes a decision, and counts it for the rule.

@@ -4,17 +4,12 @@ use std::net::IpAddr;
 
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
-use weir_packet::translate::{Endpoints, translate, translate_error};
+use weir_packet::translate::{translate, translate_error};
 
 use super::super::Context;
 use crate::graph::flags::TRANSLATED;
 use crate::graph::session::{Membership, Session, Tuple, Way, translated};
 use crate::root::family::Family;
-
-/// The endpoints of a tuple.
-fn of<K: Family>(tuple: &Tuple<K>) -> Endpoints {
-    Endpoints { source: tuple.source.address(), destination: tuple.destination.address(), ports: tuple.words }
-}
 
 /// The tuple of packets whose destination alone was translated. The identifier of a query is that of the inside.
 fn between<K: Family>(session: &Session<K>, way: Way) -> Tuple<K> {
@@ -33,23 +28,15 @@ pub(super) fn halfway<K: Family>(session: &Session<K>, way: Way) -> (K, K) {
     (tuple.source, tuple.destination)
 }
 
-/// The tuples of packets in a direction, as they come in and as they leave.
-fn ends<K: Family>(session: &Session<K>, way: Way) -> (Tuple<K>, Tuple<K>) {
-    match way {
-        Way::Original => (session.tuple, session.reply().reversed()),
-        Way::Reply => (session.reply(), session.tuple.reversed()),
-    }
-}
-
 /// The addresses of packets in a direction, as they leave.
 pub(in crate::graph::nodes) fn addresses<K: Family>(session: &Session<K>, way: Way) -> [K; 2] {
-    let (_, after) = ends(session, way);
+    let (_, after) = session.ends(way);
     [after.source, after.destination]
 }
 
 /// Packets in a direction have got all that the translation gives them when they have got their destination.
 pub(in crate::graph::nodes) fn keeps_source<K: Family>(session: &Session<K>, way: Way) -> bool {
-    between(session, way) == ends(session, way).1
+    between(session, way) == session.ends(way).1
 }
 
 /// Gives a packet both endpoints at once.
@@ -61,7 +48,7 @@ pub(in crate::graph::nodes) fn whole<K: Family>(packet: &mut Packet, session: &S
 
 /// Gives a packet its destination; false if it has it already.
 pub(super) fn input<K: Family>(packet: &mut Packet, session: &Session<K>, member: Membership) -> bool {
-    let (before, after) = ends(session, member.way);
+    let (before, after) = session.ends(member.way);
     if member.is_error {
         return before != after && error(packet, session, member, false);
     }
@@ -69,20 +56,20 @@ pub(super) fn input<K: Family>(packet: &mut Packet, session: &Session<K>, member
     if to == before {
         return false;
     }
-    translate(packet, &of(&to));
+    translate(packet, &to.endpoints());
     true
 }
 
 /// Gives a packet its source, and its destination if it has not got that; false if nothing changes.
 pub(super) fn output<K: Family>(packet: &mut Packet, session: &Session<K>, member: Membership) -> bool {
-    let (before, after) = ends(session, member.way);
+    let (before, after) = session.ends(member.way);
     if before == after {
         return false;
     }
     if member.is_error {
         return error(packet, session, member, true);
     }
-    translate(packet, &of(&after));
+    translate(packet, &after.endpoints());
     true
 }
 
@@ -91,9 +78,9 @@ pub(super) fn output<K: Family>(packet: &mut Packet, session: &Session<K>, membe
 #[cold]
 fn error<K: Family>(packet: &mut Packet, session: &Session<K>, member: Membership, output: bool) -> bool {
     let Some((own, _)) = K::endpoints(packet.l3()) else { return false };
-    let (before, after) = ends(session, member.way);
+    let (before, after) = session.ends(member.way);
     let source = if output && before.source != after.source { after.source } else { own };
-    translate_error(packet, source.address(), after.destination.address(), &of(&after.reversed()));
+    translate_error(packet, source.address(), after.destination.address(), &after.reversed().endpoints());
     true
 }
 
@@ -102,7 +89,7 @@ fn error<K: Family>(packet: &mut Packet, session: &Session<K>, member: Membershi
 pub(super) fn undo(context: &Context<'_>, packet: &mut Packet) {
     fn of_family<K: Family>(context: &Context<'_>, packet: &mut Packet, member: Membership) {
         if let Some(session) = K::of(&*context.sessions).get(member.number) {
-            translate(packet, &of(&ends(session, member.way).0));
+            translate(packet, &session.ends(member.way).0.endpoints());
         }
     }
     let Some(member) = translated(packet).filter(|member| !member.is_error) else { return };

@@ -116,7 +116,13 @@ pub(super) fn drawn<K: Family>(context: &mut Context<'_>, number: u32, tuple: &T
     let sessions = (own, context.sessions.bounds(), context.now);
     match nat::draw(sessions, (context.seed, context.random), rule, tuple) {
         Draw::Found(tuple) => Ok(tuple),
-        Draw::Exhausted => Err(Reason::NatExhausted),
+        Draw::Exhausted(address) => {
+            let target = rule.source.as_ref().zip(address);
+            if let (Some((target, address)), Some(counters)) = (target, rule.counters.get(context.worker)) {
+                counters.exhausted_by.count(&target.spans, address.address(), tuple.protocol);
+            }
+            Err(Reason::NatExhausted)
+        }
     }
 }
 

@@ -20,7 +20,7 @@ const FAMILIES: [IpFamily; 2] = [IpFamily::V4, IpFamily::V6];
 
 /// A word of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Word {
+pub(super) enum Word {
     /// The destination that it matches.
     To,
     /// The target of sources.
@@ -49,7 +49,7 @@ fn place_of(text: &str, verb: NatVerb, word: Word) -> Option<Range<usize>> {
 
 impl Resolver<'_> {
     /// The place of a word of a rule; that of the whole rule, if the word is not found.
-    fn word_of(&self, rule: &NatRule, word: Word, span: Span) -> Span {
+    pub(super) fn word_of(&self, rule: &NatRule, word: Word, span: Span) -> Span {
         let (text, start) = self.rule_text(span);
         let Some(range) = place_of(&text, rule.verb, word) else { return span };
         Span { start: start + range.start as u32, end: start + range.end as u32, ..span }

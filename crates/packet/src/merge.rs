@@ -1,0 +1,455 @@
+//! Merging of TCP segments and UDP datagrams into super-packets: what [`Segmenter`](crate::segment::Segmenter) undoes octet for octet.
+//!
+//! The rules are those of the kernel's GRO. Packets of one flow join if their headers are equal but for what the split writes again:
+//! sequence numbers and IPv4 identifications count on, lengths and checksums follow from the contents. All are equally long, the last
+//! one may be shorter. FIN, PSH and a shorter packet end a run, and so does a packet of the flow that cannot join: nothing overtakes
+//! within a flow. A checksum that nobody has verified is verified before the packet joins.
+//!
+//! Octets are copied into one large buffer. A run without one stays as it is.
+
+use crate::buffer::{Cache, SMALL_FRAME};
+use crate::checksum::{self, Sum};
+use crate::offload::{Checksum, Gso, Offload};
+use crate::packet::{NoRoom, Packet};
+use crate::parse::ParseFlags;
+use crate::vector::{Indices, Vector};
+use crate::wire::{ipv4, ipv6, protocol, tcp, udp};
+
+/// Runs that are open at once. A flow whose place is taken ends the run there.
+const RUNS: usize = 64;
+/// Datagrams of a super-packet at most, as the kernel bounds them.
+const MOST_DATAGRAMS: u32 = 64;
+
+/// The super-packets that are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Wanted {
+    /// TCP over IPv4.
+    pub tcp4: bool,
+    /// TCP over IPv6.
+    pub tcp6: bool,
+    /// UDP.
+    pub udp: bool,
+    /// Octets of the longest frame.
+    pub largest: usize,
+}
+
+/// The sums of a merge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Merged {
+    /// Super-packets that were made.
+    pub wholes: u64,
+    /// Packets that went into them.
+    pub packets: u64,
+}
+
+/// The fields of a packet that may join others.
+#[derive(Clone, Copy, Default)]
+struct Piece {
+    /// Where the payload starts in the frame.
+    headers: u16,
+    payload: u16,
+    l3: u16,
+    l4: u16,
+    is_v4: bool,
+    is_tcp: bool,
+    /// The TCP flags, or none.
+    flags: u8,
+    sequence: u32,
+    identification: u16,
+}
+
+/// The effect of a packet on the runs.
+enum Role {
+    /// It belongs to no flow of TCP or UDP.
+    None,
+    /// It is of this flow, and joins nothing.
+    Ends(usize),
+    /// Its flow is not known: it ends all runs.
+    EndsAll,
+    /// It may join a run of this flow, or begin one.
+    May(usize, Piece),
+}
+
+/// A run of packets.
+struct Run {
+    /// The place of the first packet.
+    head: u8,
+    first: Piece,
+    /// The packet joined so far; empty while the first packet is alone.
+    whole: Packet,
+    count: u32,
+    /// The sequence number and the identification that the next packet has.
+    sequence: u32,
+    identification: u16,
+}
+
+/// Merges packets, with memory of its own.
+pub struct Merger {
+    runs: Box<[Run; RUNS]>,
+    /// The places of `runs` that are in use.
+    open: u64,
+}
+
+impl Default for Merger {
+    fn default() -> Self {
+        Merger::new()
+    }
+}
+
+impl Merger {
+    /// Takes the memory that it will need.
+    pub fn new() -> Merger {
+        let run = |_| Run {
+            head: 0,
+            first: Piece::default(),
+            whole: Packet::EMPTY,
+            count: 0,
+            sequence: 0,
+            identification: 0,
+        };
+        Merger { runs: Box::new(std::array::from_fn(run)), open: 0 }
+    }
+
+    /// Merges the packets of a frame for which `wants` is true, and adds the places of what is left to `out`, in the frame's order.
+    /// A super-packet has the place of its first packet. The others stay in the vector.
+    pub fn merge(
+        &mut self,
+        vector: &mut Vector,
+        frame: &Indices,
+        out: &mut Indices,
+        (cache, wanted): (&mut Cache, Wanted),
+        wants: impl Fn(&Packet) -> bool,
+    ) -> Merged {
+        let mut merged = Merged::default();
+        for &place in frame.places() {
+            let (slot, piece) = match role(&vector[place]) {
+                Role::None => {
+                    out.push(place);
+                    continue;
+                }
+                Role::EndsAll => {
+                    self.end_all(vector, cache, &mut merged);
+                    out.push(place);
+                    continue;
+                }
+                Role::Ends(slot) => {
+                    self.end(slot, vector, cache, &mut merged);
+                    out.push(place);
+                    continue;
+                }
+                Role::May(slot, piece) => (slot, piece),
+            };
+            let kind = if !piece.is_tcp {
+                wanted.udp
+            } else if piece.is_v4 {
+                wanted.tcp4
+            } else {
+                wanted.tcp6
+            };
+            let may = kind && wants(&vector[place]);
+            if may && self.open & 1 << slot != 0 && self.runs[slot].join(vector, place, &piece, cache, wanted.largest) {
+                if piece.ends(&self.runs[slot].first) {
+                    self.end(slot, vector, cache, &mut merged);
+                }
+                continue;
+            }
+            self.end(slot, vector, cache, &mut merged);
+            out.push(place);
+            if may && !piece.ends(&piece) {
+                self.runs[slot].begin(place, &piece);
+                self.open |= 1 << slot;
+            }
+        }
+        self.end_all(vector, cache, &mut merged);
+        merged
+    }
+
+    fn end_all(&mut self, vector: &mut Vector, cache: &mut Cache, merged: &mut Merged) {
+        while self.open != 0 {
+            self.end(self.open.trailing_zeros() as usize, vector, cache, merged);
+        }
+    }
+
+    /// Ends the run at a place, if there is one.
+    fn end(&mut self, slot: usize, vector: &mut Vector, cache: &mut Cache, merged: &mut Merged) {
+        if self.open & 1 << slot == 0 {
+            return;
+        }
+        self.open &= !(1 << slot);
+        let run = &mut self.runs[slot];
+        if run.whole.is_empty() {
+            return;
+        }
+        merged.wholes += 1;
+        merged.packets += u64::from(run.count);
+        let head = &mut vector[run.head];
+        run.finish(head);
+        std::mem::swap(head, &mut run.whole);
+        run.whole.recycle(cache);
+        run.whole = Packet::EMPTY;
+    }
+}
+
+impl Piece {
+    /// Nothing joins behind this packet of a run that begins with `first`.
+    fn ends(&self, first: &Piece) -> bool {
+        self.payload < first.payload || tcp::Flags(self.flags).0 & (tcp::Flags::FIN.0 | tcp::Flags::PSH.0) != 0
+    }
+}
+
+impl Run {
+    fn begin(&mut self, place: u8, piece: &Piece) {
+        (self.head, self.first, self.count) = (place, *piece, 1);
+        self.expect(piece);
+    }
+
+    fn expect(&mut self, piece: &Piece) {
+        self.sequence = piece.sequence.wrapping_add(piece.payload.into());
+        self.identification = piece.identification.wrapping_add(1);
+    }
+
+    /// Adds a packet; false, with nothing changed, if it does not follow or there is no room.
+    fn join(&mut self, vector: &Vector, place: u8, piece: &Piece, cache: &mut Cache, largest: usize) -> bool {
+        let next = &vector[place];
+        let head = &vector[self.head];
+        let reference = if self.whole.is_empty() { head } else { &self.whole };
+        if !self.follows(reference, next, piece, largest) || !is_right(next, piece) {
+            return false;
+        }
+        let is_alone = self.whole.is_empty();
+        if is_alone && (!is_right(head, &self.first) || start(&mut self.whole, head, cache).is_none()) {
+            return false;
+        }
+        let payload = next.data().get(piece.headers.into()..).unwrap_or_default();
+        if append(&mut self.whole, payload).is_err() {
+            return false;
+        }
+        if let Some(flags) = self.whole.data_mut().get_mut(usize::from(piece.l4) + tcp::FLAGS).filter(|_| piece.is_tcp)
+        {
+            *flags |= piece.flags;
+        }
+        self.count += 1;
+        self.expect(piece);
+        true
+    }
+
+    /// The packet is the next one of the run.
+    fn follows(&self, reference: &Packet, next: &Packet, piece: &Piece, largest: usize) -> bool {
+        let first = &self.first;
+        let octets = reference.len() + usize::from(piece.payload);
+        let l3 = octets - usize::from(first.l3);
+        let fits = octets <= largest && l3 <= if first.is_v4 { 65_535 } else { 65_535 + ipv6::LENGTH };
+        fits && (piece.is_v4, piece.is_tcp, piece.l3, piece.l4, piece.headers)
+            == (first.is_v4, first.is_tcp, first.l3, first.l4, first.headers)
+            && piece.payload <= first.payload
+            && (piece.is_tcp || self.count < MOST_DATAGRAMS)
+            && (!piece.is_v4 || piece.identification == self.identification)
+            && (!piece.is_tcp || piece.sequence == self.sequence && piece.flags & tcp::Flags::CWR.0 == 0)
+            && are_alike(reference.data(), next.data(), first)
+    }
+
+    /// Completes the headers of the super-packet, and takes over from its first packet what the graph knows of it.
+    fn finish(&mut self, head: &Packet) {
+        let (first, whole) = (self.first, &mut self.whole);
+        whole.take_over(head);
+        let (l3, l4) = (usize::from(first.l3), usize::from(first.l4));
+        let behind = whole.len() - l4;
+        let length = whole.len() - l3;
+        let headers = &mut whole.data_mut()[l3..usize::from(first.headers)];
+        let (own, gso) = if first.is_tcp { (protocol::TCP, tcp_kind(first.is_v4)) } else { (protocol::UDP, Gso::Udp) };
+        let pseudo = if first.is_v4 {
+            // `follows` bounds the lengths.
+            headers[ipv4::TOTAL_LENGTH..][..2].copy_from_slice(&(length as u16).to_be_bytes());
+            headers[ipv4::CHECKSUM..][..2].fill(0);
+            let checksum = checksum::of(&headers[..ipv4::LENGTH]);
+            headers[ipv4::CHECKSUM..][..2].copy_from_slice(&checksum.to_be_bytes());
+            pseudo(&headers[ipv4::SOURCE..ipv4::LENGTH], own, behind)
+        } else {
+            let payload = (length - ipv6::LENGTH) as u16;
+            headers[ipv6::PAYLOAD_LENGTH..][..2].copy_from_slice(&payload.to_be_bytes());
+            pseudo(&headers[ipv6::SOURCE..ipv6::LENGTH], own, behind)
+        };
+        let transport = &mut headers[l4 - l3..];
+        let at = if first.is_tcp { tcp::CHECKSUM } else { udp::CHECKSUM };
+        if !first.is_tcp {
+            transport[4..6].copy_from_slice(&(behind as u16).to_be_bytes());
+        }
+        transport[at..at + 2].copy_from_slice(&pseudo.folded().to_be_bytes());
+        let (start, offset) = (first.l4, at as u16);
+        whole.set_offload(Offload { checksum: Checksum::Partial, gso, segment: first.payload, start, offset });
+    }
+}
+
+fn tcp_kind(v4: bool) -> Gso {
+    if v4 { Gso::Tcp4 } else { Gso::Tcp6 }
+}
+
+/// Takes a large buffer with the octets of the first packet.
+fn start(whole: &mut Packet, head: &Packet, cache: &mut Cache) -> Option<()> {
+    *whole = Packet::new(cache, SMALL_FRAME + 1)?;
+    // The first packet is shorter than the longest frame, which there is room for.
+    whole.set_len(head.len()).ok()?;
+    whole.data_mut().copy_from_slice(head.data());
+    Some(())
+}
+
+fn append(whole: &mut Packet, payload: &[u8]) -> Result<(), NoRoom> {
+    let end = whole.len();
+    whole.set_len(end + payload.len())?;
+    whole.data_mut()[end..].copy_from_slice(payload);
+    Ok(())
+}
+
+/// The sum of the pseudo-header, from the addresses as they stand in the header.
+fn pseudo(addresses: &[u8], protocol: u8, octets: usize) -> Sum {
+    Sum::new().bytes(addresses).word(protocol.into()).long(octets as u32)
+}
+
+/// Reads a packet.
+#[inline]
+fn role(packet: &Packet) -> Role {
+    let flags = packet.flags();
+    if !flags.intersects(ParseFlags::IP4 | ParseFlags::IP6) {
+        return Role::None;
+    }
+    if flags.contains(ParseFlags::FRAGMENT) {
+        return Role::EndsAll;
+    }
+    if !matches!(packet.protocol(), protocol::TCP | protocol::UDP) {
+        return Role::None;
+    }
+    let is_v4 = flags.contains(ParseFlags::IP4);
+    let Some(slot) = slot(packet, is_v4) else { return Role::EndsAll };
+    match piece(packet, is_v4) {
+        Some(piece) => Role::May(slot, piece),
+        None => Role::Ends(slot),
+    }
+}
+
+/// The place of a packet's flow among the runs.
+#[inline]
+fn slot(packet: &Packet, is_v4: bool) -> Option<usize> {
+    let addresses = if is_v4 { ipv4::SOURCE..ipv4::LENGTH } else { ipv6::SOURCE..ipv6::LENGTH };
+    let addresses = packet.l3().get(addresses)?;
+    let ports = packet.l4_header::<4>()?;
+    let mut mixed = u64::from(u32::from_ne_bytes(*ports)) << 8 | u64::from(packet.protocol());
+    for word in addresses.as_chunks::<8>().0 {
+        mixed = (mixed ^ u64::from_ne_bytes(*word)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    }
+    mixed = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    Some((mixed >> 58) as usize)
+}
+
+/// The fields of a packet that may join others.
+#[inline]
+fn piece(packet: &Packet, is_v4: bool) -> Option<Piece> {
+    let (l3, l4, is_tcp) = (packet.l3_offset(), packet.l4_offset(), packet.protocol() == protocol::TCP);
+    let length = packet.len().checked_sub(l3)?;
+    let mut piece = Piece { l3: l3 as u16, l4: l4 as u16, is_v4, is_tcp, ..Piece::default() };
+    if packet.offload().gso != Gso::None {
+        return None;
+    }
+    if is_v4 {
+        let header = packet.l3_header::<{ ipv4::LENGTH }>()?;
+        let word = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+        piece.identification = word(ipv4::IDENTIFICATION);
+        let plain = header[ipv4::VERSION_IHL] == 0x45
+            && word(ipv4::FRAGMENT) & !ipv4::DONT_FRAGMENT == 0
+            && usize::from(word(ipv4::TOTAL_LENGTH)) == length
+            && header[ipv4::PROTOCOL] == packet.protocol()
+            && word(ipv4::CHECKSUM) != 0xffff
+            && l4 == l3 + ipv4::LENGTH;
+        if !plain {
+            return None;
+        }
+    } else {
+        let header = packet.l3_header::<{ ipv6::LENGTH }>()?;
+        let payload = u16::from_be_bytes([header[ipv6::PAYLOAD_LENGTH], header[ipv6::PAYLOAD_LENGTH + 1]]);
+        let plain = usize::from(payload) + ipv6::LENGTH == length
+            && header[ipv6::NEXT_HEADER] == packet.protocol()
+            && l4 == l3 + ipv6::LENGTH;
+        if !plain {
+            return None;
+        }
+    }
+    let transport = if is_tcp { segment(packet, &mut piece)? } else { datagram(packet)? };
+    let headers = l4 + transport;
+    let payload = packet.len().checked_sub(headers).filter(|&payload| payload > 0)?;
+    (piece.headers, piece.payload) = (headers as u16, payload as u16);
+    Some(piece)
+}
+
+/// Reads the TCP header; returns its length.
+#[inline]
+fn segment(packet: &Packet, piece: &mut Piece) -> Option<usize> {
+    let header = packet.l4_header::<{ tcp::LENGTH }>()?;
+    let flags = header[tcp::FLAGS];
+    let joining = tcp::Flags::FIN.0 | tcp::Flags::PSH.0 | tcp::Flags::ACK.0 | tcp::Flags::ECE.0 | tcp::Flags::CWR.0;
+    let length = usize::from(header[tcp::DATA_OFFSET] >> 4) * 4;
+    let fits = flags & !joining == 0 && flags & tcp::Flags::ACK.0 != 0 && length >= tcp::LENGTH;
+    // The other form of a checksum of 0, which the split does not write.
+    let usual = header[tcp::CHECKSUM..][..2] != [0xff, 0xff] || packet.offload().checksum == Checksum::Partial;
+    let &[a, b, c, d] = header[tcp::SEQUENCE..].first_chunk::<4>()?;
+    (piece.sequence, piece.flags) = (u32::from_be_bytes([a, b, c, d]), flags);
+    (fits && usual).then_some(length)
+}
+
+/// Reads the UDP header; returns its length. A datagram without a checksum would get one by the split.
+#[inline]
+fn datagram(packet: &Packet) -> Option<usize> {
+    let &[_, _, _, _, a, b, c, d] = packet.l4_header::<{ udp::LENGTH }>()?;
+    let whole = usize::from(u16::from_be_bytes([a, b])) == packet.len() - packet.l4_offset();
+    (whole && [c, d] != [0, 0]).then_some(udp::LENGTH)
+}
+
+/// Two frames are equal up to their payloads, but for what the split writes again.
+#[inline]
+fn are_alike(one: &[u8], other: &[u8], piece: &Piece) -> bool {
+    let (l3, l4, headers) = (usize::from(piece.l3), usize::from(piece.l4), usize::from(piece.headers));
+    let (Some(one), Some(other)) = (one.get(..headers), other.get(..headers)) else { return false };
+    let equal = |from: usize, to: usize| one[from..to] == other[from..to];
+    let network = match piece.is_v4 {
+        true => {
+            // Without length, identification and checksum.
+            equal(l3, l3 + ipv4::TOTAL_LENGTH)
+                && equal(l3 + ipv4::FRAGMENT, l3 + ipv4::CHECKSUM)
+                && equal(l3 + ipv4::SOURCE, l4)
+        }
+        false => equal(l3, l3 + ipv6::PAYLOAD_LENGTH) && equal(l3 + ipv6::NEXT_HEADER, l4),
+    };
+    // The run's flags have those of the packets before: only the others are compared.
+    let differing = tcp::Flags::FIN.0 | tcp::Flags::PSH.0 | tcp::Flags::CWR.0;
+    let transport = || match piece.is_tcp {
+        true => {
+            equal(l4, l4 + tcp::SEQUENCE)
+                && equal(l4 + tcp::ACKNOWLEDGMENT, l4 + tcp::FLAGS)
+                && (one[l4 + tcp::FLAGS] ^ other[l4 + tcp::FLAGS]) & !differing == 0
+                && equal(l4 + tcp::WINDOW, l4 + tcp::CHECKSUM)
+                && equal(l4 + tcp::URGENT, headers)
+        }
+        false => equal(l4, l4 + 4),
+    };
+    network && transport() && equal(0, l3)
+}
+
+/// The checksums of a packet are right, or nobody but the split will write them.
+#[inline]
+fn is_right(packet: &Packet, piece: &Piece) -> bool {
+    let l3 = packet.l3();
+    if piece.is_v4 && l3.first_chunk::<{ ipv4::LENGTH }>().is_none_or(|header| !checksum::is_valid_ipv4(header)) {
+        return false;
+    }
+    let offload = packet.offload();
+    let at = if piece.is_tcp { tcp::CHECKSUM } else { udp::CHECKSUM };
+    match offload.checksum {
+        Checksum::Valid => true,
+        Checksum::Partial => (usize::from(offload.start), usize::from(offload.offset)) == (piece.l4.into(), at),
+        Checksum::Unknown => {
+            let addresses = if piece.is_v4 { ipv4::SOURCE..ipv4::LENGTH } else { ipv6::SOURCE..ipv6::LENGTH };
+            let own = if piece.is_tcp { protocol::TCP } else { protocol::UDP };
+            let transport = packet.data().get(usize::from(piece.l4)..).unwrap_or_default();
+            let addresses = l3.get(addresses).unwrap_or_default();
+            pseudo(addresses, own, transport.len()).bytes(transport).is_valid()
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Super-packets at the way out: packets of one flow leave as one where the port takes it, and a super-packet is cut where the port
+//! takes none. All policies have decided about each packet before it is merged, so merging changes no verdict and no counter.
+
+use weir_packet::merge::Wanted;
+use weir_packet::packet::Packet;
+use weir_packet::parse::{self, ParseFlags};
+use weir_packet::segment::Segmenter;
+use weir_packet::vector::{Indices, Vector};
+use weir_port::Segmentation;
+
+use super::output::{self, Length, Lengths};
+use super::{Context, discard};
+use crate::graph::flags::ORIGINATED;
+use crate::graph::nesting;
+use crate::model::Merge;
+use crate::reason::Reason;
+use crate::root::Root;
+
+/// Sends packets by a port that takes these super-packets.
+pub(super) fn send(
+    context: &mut Context<'_>,
+    vector: &mut Vector,
+    frame: &Indices,
+    lengths: &mut Lengths,
+    (port, takes): (usize, Segmentation),
+) {
+    let root = context.root;
+    let (mut joining, mut foreign) = (0, false);
+    let mut last = (u32::MAX, Merge::Off);
+    for &place in frame.places() {
+        let packet = &vector[place];
+        let interface = lengths[usize::from(place)].interface;
+        if interface != last.0 {
+            last = (interface, merge_of(root, interface));
+        }
+        joining += usize::from(joins(packet, last.1));
+        foreign |= packet.is_to_be_segmented() && !takes.includes(packet.offload().gso, packet.len());
+    }
+    if foreign {
+        return send_pieces(context, vector, frame, lengths, (port, takes));
+    }
+    if joining < 2 || !(takes.tcp4 | takes.tcp6 | takes.udp) {
+        return output::hand_over(context, vector, frame, port, lengths);
+    }
+    let left = merge(context, vector, frame, lengths, takes);
+    output::hand_over(context, vector, &left, port, lengths);
+}
+
+/// The packets that are merged on their way out by an interface.
+fn merge_of(root: &Root, interface: u32) -> Merge {
+    root.interfaces.get(interface as usize).map_or(Merge::Off, |interface| interface.merge)
+}
+
+/// A packet leaves by an interface that merges packets of its kind.
+#[inline(always)]
+fn joins(packet: &Packet, merge: Merge) -> bool {
+    match merge {
+        Merge::Off => false,
+        Merge::Tunnelled => nesting::taken_off(packet) > 0,
+        Merge::All => true,
+    }
+}
+
+/// Merges packets; returns the places of what is left.
+#[inline(never)]
+fn merge(
+    context: &mut Context<'_>,
+    vector: &mut Vector,
+    frame: &Indices,
+    lengths: &mut Lengths,
+    takes: Segmentation,
+) -> Indices {
+    let Context { root, worker, counters, merger, cache, .. } = context;
+    let wanted = Wanted { tcp4: takes.tcp4, tcp6: takes.tcp6, udp: takes.udp, largest: takes.largest };
+    let mut left = Indices::new();
+    let of = |packet: &Packet| root.adjacencies.get(packet.forwarding() as usize).map(|way| way.interface);
+    let wants = |packet: &Packet| of(packet).is_some_and(|interface| joins(packet, merge_of(root, interface)));
+    let merged = merger.merge(vector, frame, &mut left, (cache, wanted), wants);
+    if merged.wholes == 0 {
+        return left;
+    }
+    counters.created.add(merged.wholes);
+    counters.absorbed.add(merged.packets);
+    for &place in left.places() {
+        let packet = &vector[place];
+        if !packet.is_to_be_segmented() {
+            continue;
+        }
+        let length = &mut lengths[usize::from(place)];
+        let before = *length;
+        *length = Length::of(packet, before.interface);
+        let joined = length.more_than(&before);
+        if joined > 0
+            && let Some(interface) = root.interfaces.get(before.interface as usize)
+        {
+            let (wholes, packets) = &interface.counters[*worker].merged;
+            wholes.add(1);
+            packets.add(u64::from(joined) + 1);
+        }
+    }
+    left
+}
+
+/// Sends packets, some of which the port takes only in segments.
+#[cold]
+#[inline(never)]
+fn send_pieces(
+    context: &mut Context<'_>,
+    vector: &mut Vector,
+    frame: &Indices,
+    lengths: &Lengths,
+    (port, takes): (usize, Segmentation),
+) {
+    let mut before = Indices::new();
+    for &place in frame.places() {
+        let packet = &vector[place];
+        if takes.includes(packet.offload().gso, packet.len()) {
+            before.push(place);
+            continue;
+        }
+        if !before.is_empty() {
+            output::hand_over(context, vector, &before, port, lengths);
+            before.clear();
+        }
+        let interface = lengths[usize::from(place)].interface;
+        match cut(context, &vector[place], interface, port) {
+            Ok(segments) => {
+                context.counters.absorbed.add(1);
+                if let Some(interface) = context.root.interfaces.get(interface as usize) {
+                    let (wholes, pieces) = &interface.counters[context.worker].cut;
+                    wholes.add(1);
+                    pieces.add(segments);
+                }
+            }
+            Err(reason) => discard(context, &vector[place], reason),
+        }
+    }
+    if !before.is_empty() {
+        output::hand_over(context, vector, &before, port, lengths);
+    }
+}
+
+/// Sends the segments of a super-packet; returns how many there are. If buffers run out, those before have left.
+fn cut(context: &mut Context<'_>, packet: &Packet, interface: u32, port: usize) -> Result<u64, Reason> {
+    let mut segmenter = Segmenter::new(packet).map_err(|_| Reason::OffloadMismatch)?;
+    // Only `cut` takes it, and puts it back.
+    let mut pieces = context.segments.take().ok_or(Reason::NoBuffer)?;
+    let count = segmenter.count() as u64;
+    let mut outcome = Ok(count);
+    while segmenter.count() > 0 {
+        match piece(context, packet, &mut segmenter) {
+            Ok(piece) => {
+                context.counters.created.add(1);
+                // There is room: it is sent when it is full.
+                let _ = pieces.push(piece);
+            }
+            Err(reason) => {
+                outcome = Err(reason);
+                break;
+            }
+        }
+        if pieces.room() == 0 {
+            send_all(context, &mut pieces, interface, port);
+        }
+    }
+    send_all(context, &mut pieces, interface, port);
+    *context.segments = Some(pieces);
+    outcome
+}
+
+/// Makes the next segment of a packet, behind the packet's link-layer header.
+fn piece(context: &mut Context<'_>, packet: &Packet, segmenter: &mut Segmenter<'_>) -> Result<Packet, Reason> {
+    let length = segmenter.next_length().ok_or(Reason::OffloadMismatch)?;
+    let mut piece = Packet::new(context.cache, length).ok_or(Reason::NoBuffer)?;
+    segmenter.next(piece.data_mut());
+    let v4 = packet.flags().contains(ParseFlags::IP4);
+    let parsed = if v4 { parse::ipv4(piece.data(), 0) } else { parse::ipv6(piece.data(), 0) };
+    let link = packet.data().get(..packet.l3_offset()).unwrap_or_default();
+    let framed = parsed.is_ok_and(|parsed| {
+        piece.set_parsed(&parsed);
+        piece.replace_l2(link.len()).map(|room| room.copy_from_slice(link)).is_ok()
+    });
+    if !framed {
+        piece.recycle(context.cache);
+        return Err(Reason::OffloadMismatch);
+    }
+    piece.inherit(packet);
+    if packet.state().contains(ORIGINATED) {
+        piece.add_state(ORIGINATED);
+    }
+    piece.set_nesting(packet.nesting());
+    piece.set_forwarding(packet.forwarding());
+    Ok(piece)
+}
+
+/// Sends the packets of a vector by a port, and empties it.
+fn send_all(context: &mut Context<'_>, pieces: &mut Vector, interface: u32, port: usize) {
+    if pieces.is_empty() {
+        return;
+    }
+    let mut frame = Indices::new();
+    frame.fill(pieces.len());
+    let mut lengths = output::no_lengths();
+    for &place in frame.places() {
+        lengths[usize::from(place)] = Length::of(&pieces[place], interface);
+    }
+    output::hand_over(context, pieces, &frame, port, &lengths);
+    pieces.filled().iter_mut().for_each(|packet| packet.recycle(context.cache));
+    pieces.clear();
+}

@@ -1,0 +1,72 @@
+//! `weir doctor` names what is in the way of a gateway, and its commands mend it.
+
+use serde_json::Value;
+
+use weir_tests::{Scratch, program};
+
+use crate::lab::{Lab, Weir};
+
+const CONFIG: &str = r#"
+version = 1
+
+[[interface]]
+name = "lan"
+port = { af-packet = { interface = "g0", offload = false } }
+address = "10.1.0.1/24"
+
+[[interface]]
+name = "wan"
+port = { af-packet = { interface = "g1", offload = false } }
+address = "10.2.0.1/24"
+"#;
+
+#[test]
+fn its_commands_mend_what_it_finds() {
+    let Some(mut lab) = Lab::open() else { return };
+    let (gate, left) = (lab.space("gate"), lab.space("left"));
+    lab.link((&gate, "g0"), (&left, "e0"), 1500);
+    lab.link((&gate, "g1"), (&left, "e1"), 1500);
+    gate.ip("link set g0 down");
+    gate.ip("link set g1 mtu 1400");
+    gate.ip("address add 192.0.2.1/24 dev g0");
+    gate.run("ethtool", &["-K", "g1", "gro", "on"]);
+    gate.sysctl(&["net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"]);
+    let folder = Scratch::new();
+    let file = folder.path().join("weir.toml");
+    std::fs::write(&file, CONFIG).expect("the file is written");
+    let (path, weir) = (file.to_str().expect("a path of ASCII"), program());
+    let weir = weir.to_str().expect("a path of ASCII");
+    let examine = || {
+        let output = gate.output(weir, &["doctor", "--json", path]);
+        let diagnosis: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let findings = diagnosis["findings"].as_array().expect("a list").clone();
+        let problems: Vec<Value> = findings.into_iter().filter(|own| own["level"] == "problem").collect();
+        assert_eq!(output.status.code(), Some(i32::from(!problems.is_empty())), "{problems:?}");
+        problems
+    };
+
+    let problems = examine();
+    let commands: Vec<&str> = problems.iter().filter_map(|own| own["command"].as_str()).collect();
+    for wanted in [
+        "sysctl -w net.ipv4.ip_forward=0",
+        "sysctl -w net.ipv6.conf.all.forwarding=0",
+        "ip address flush dev g0 scope global",
+        "ip link set dev g0 up",
+        "ip link set dev g1 mtu 1500",
+        "ethtool -K g1 gro off",
+    ] {
+        assert!(commands.contains(&wanted), "no `{wanted}` in {problems:#?}");
+    }
+    for command in commands {
+        let words: Vec<&str> = command.split(' ').collect();
+        gate.run(words[0], &words[1..]);
+    }
+    assert_eq!(examine(), Vec::<Value>::new());
+
+    let running = Weir::start(&gate, CONFIG);
+    let output = gate.output(weir, &["doctor", path]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("a gateway uses g0 already (process "), "{text}");
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    running.end();
+}
