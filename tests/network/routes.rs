@@ -135,8 +135,9 @@ fn the_kernels_routes_forward() {
     // A device that goes down takes its routes along, of IPv4 without a word.
     gate.ip("route add 10.9.0.0/24 via 10.2.0.2");
     kernel(&[("10.9.0.0/24", "via right 10.2.0.2 1"), ("2001:db8:9::/48", "via right 2001:db8:2::2 1")]);
+    gate.ip("route add 10.9.1.0/24 nexthop via 10.2.0.2 nexthop via 10.1.0.2");
     gate.ip("link set right-host down");
-    kernel(&[]);
+    kernel(&[("10.9.1.0/24", "via left 10.1.0.2 1")]);
     weir.end();
 }
 
@@ -190,12 +191,14 @@ fn many_routes_come_and_go_under_traffic() {
     let config = router.config(strict).replace("address = [\"10.2.0.1", "sav = \"strict\"\naddress = [\"10.2.0.1");
     let weir = Weir::start(gate, &config);
     wait("a punt device", PATIENCE, || gate.device("right-host").is_some());
+    // The neighbours are resolved before packets count.
+    echo(&line.left, "10.2.0.2", [56]);
     let sink = Sink::start(&line.right, "10.2.0.2:9000".parse().expect("an address"));
     let from = "10.1.0.2".parse().expect("an address");
     let to = "10.2.0.2:9000".parse().expect("an address");
     let sender = Sender::start(&line.left, StreamSpec { from, to, flows: 16, rate: 2000, size: 200 });
     let file = std::env::temp_dir().join(format!("weir-routes-{}", std::process::id()));
-    let mut batch = |verb: &str| {
+    let batch = |verb: &str| {
         let lines: String = (0..10_000u32)
             .map(|at| format!("route {verb} 172.{}.{}.0/24 via 10.2.0.2 proto bgp\n", 16 + at / 256, at % 256))
             .collect();
@@ -331,6 +334,8 @@ fn a_full_table_by_fpm() {
         let each = prefixes.iter().map(|(address, length)| fpm_route(kind, address.octets(), *length, index, gateway));
         each.chain([fpm_message(3, &[0; 4])]).flatten().collect::<Vec<u8>>()
     };
+    // The neighbours are resolved before packets count.
+    echo(&line.left, "10.2.0.2", [56]);
     let sink = Sink::start(&line.right, "10.2.0.2:9000".parse().expect("an address"));
     let from = "10.1.0.2".parse().expect("an address");
     let to = "10.2.0.2:9000".parse().expect("an address");

@@ -114,6 +114,9 @@ const HEADER: usize = 16;
 const REPLACE: u16 = 0x100;
 const APPEND: u16 = 0x800;
 
+/// RTNH_F_DEAD: the device of a path is down.
+const DEAD: u8 = 1;
+
 /// Reads the messages of a datagram. Messages of other types are skipped. A defect in the body of a message hides this
 /// message alone; a length that does not fit ends the list.
 pub fn updates(datagram: &[u8]) -> impl Iterator<Item = Result<Update, Defect>> {
@@ -242,7 +245,7 @@ fn route(flags: u16, body: &[u8]) -> Result<Option<Route>, &'static str> {
     Ok(Some(route))
 }
 
-/// The paths of RTA_MULTIPATH: `struct rtnexthop`, each with attributes.
+/// The paths of RTA_MULTIPATH: `struct rtnexthop`, each with attributes. Paths over devices that are down are left out.
 fn paths(family: u8, mut octets: &[u8], all: &mut Vec<Path>) -> Result<(), &'static str> {
     const SHORT: &str = "a path that is cut";
     while !octets.is_empty() {
@@ -250,6 +253,7 @@ fn paths(family: u8, mut octets: &[u8], all: &mut Vec<Path>) -> Result<(), &'sta
         let own = octets.get(..length).filter(|own| own.len() >= 8).ok_or(SHORT)?;
         let device = u32_at(own, 4).ok_or(SHORT)?;
         let mut path = Path { device, gateway: None, weight: u16::from(own[3]) + 1, is_encapsulated: false };
+        let is_dead = own[2] & DEAD != 0;
         for (kind, value) in attributes(&own[8..]) {
             match kind {
                 5 => path.gateway = Some(address(family, value).ok_or("a gateway that is no address of its family")?),
@@ -258,7 +262,9 @@ fn paths(family: u8, mut octets: &[u8], all: &mut Vec<Path>) -> Result<(), &'sta
                 _ => {}
             }
         }
-        all.push(path);
+        if !is_dead {
+            all.push(path);
+        }
         octets = octets.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
     Ok(())

@@ -112,8 +112,8 @@ impl Fib {
                 if before.as_ref().is_none_or(|(before, _)| *before != name) {
                     self.all_changed();
                 }
-                // A device that went down took its routes along.
-                return !is_up && before.is_some_and(|(_, was_up)| was_up);
+                // A device that goes down takes its routes along, and paths come back with it.
+                return before.is_some_and(|(_, was_up)| was_up != is_up);
             }
             Update::DeviceGone(index) => {
                 if self.devices.remove(&index).is_some() {

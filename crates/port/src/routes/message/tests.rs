@@ -84,8 +84,14 @@ fn routes_are_what_the_library_wrote() {
         hop(8, 1, RouteAttribute::Via(RouteVia::Inet6("fe80::1".parse().unwrap()))),
     ];
     let many = message(AddressFamily::Inet, 24, vec![destination, RouteAttribute::MultiPath(paths)]);
-    let Update::Route(route) = only(&octets(RouteNetlinkMessage::NewRoute(many))) else { panic!() };
+    let Update::Route(route) = only(&octets(RouteNetlinkMessage::NewRoute(many.clone()))) else { panic!() };
     assert_eq!(route.paths, [path(7, Some("192.0.2.1"), 3), path(8, Some("fe80::1"), 1)]);
+    // The flags of a path are the third octet of its header: the path is dead.
+    let mut octets_of_many = octets(RouteNetlinkMessage::NewRoute(many));
+    let at = octets_of_many.windows(8).position(|own| own[3] == 2 && own[4..] == 7u32.to_ne_bytes()).unwrap();
+    octets_of_many[at + 2] = 1;
+    let Update::Route(route) = only(&octets_of_many) else { panic!() };
+    assert_eq!(route.paths, [path(8, Some("fe80::1"), 1)]);
     let mut refusing = message(AddressFamily::Inet6, 0, vec![RouteAttribute::Priority(1024)]);
     refusing.header.kind = RouteType::Prohibit;
     let Update::Route(route) = only(&octets(RouteNetlinkMessage::NewRoute(refusing))) else { panic!() };
