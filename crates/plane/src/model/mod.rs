@@ -122,7 +122,7 @@ pub struct Vrf {
 pub enum Merge {
     /// None.
     Off,
-    /// Those that were taken out of ESP or a tunnel.
+    /// Packets that were taken out of ESP or a tunnel.
     #[default]
     Tunnelled,
     /// Any.

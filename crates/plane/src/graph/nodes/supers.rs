@@ -8,7 +8,7 @@ use weir_packet::segment::Segmenter;
 use weir_packet::vector::{Indices, Vector};
 use weir_port::Segmentation;
 
-use super::output::{self, Length, Lengths};
+use super::transmission::{self, Length, Lengths};
 use super::{Context, discard};
 use crate::graph::flags::ORIGINATED;
 use crate::graph::nesting;
@@ -40,10 +40,10 @@ pub(super) fn send(
         return send_pieces(context, vector, frame, lengths, (port, takes));
     }
     if joining < 2 || !(takes.tcp4 | takes.tcp6 | takes.udp) {
-        return output::hand_over(context, vector, frame, port, lengths);
+        return transmission::hand_over(context, vector, frame, port, lengths);
     }
     let left = merge(context, vector, frame, lengths, takes);
-    output::hand_over(context, vector, &left, port, lengths);
+    transmission::hand_over(context, vector, &left, port, lengths);
 }
 
 /// The packets that are merged on their way out by an interface.
@@ -119,7 +119,7 @@ fn send_pieces(
             continue;
         }
         if !before.is_empty() {
-            output::hand_over(context, vector, &before, port, lengths);
+            transmission::hand_over(context, vector, &before, port, lengths);
             before.clear();
         }
         let interface = lengths[usize::from(place)].interface;
@@ -136,7 +136,7 @@ fn send_pieces(
         }
     }
     if !before.is_empty() {
-        output::hand_over(context, vector, &before, port, lengths);
+        transmission::hand_over(context, vector, &before, port, lengths);
     }
 }
 
@@ -200,11 +200,11 @@ fn send_all(context: &mut Context<'_>, pieces: &mut Vector, interface: u32, port
     }
     let mut frame = Indices::new();
     frame.fill(pieces.len());
-    let mut lengths = output::no_lengths();
+    let mut lengths = transmission::no_lengths();
     for &place in frame.places() {
         lengths[usize::from(place)] = Length::of(&pieces[place], interface);
     }
-    output::hand_over(context, pieces, &frame, port, &lengths);
+    transmission::hand_over(context, pieces, &frame, port, &lengths);
     pieces.filled().iter_mut().for_each(|packet| packet.recycle(context.cache));
     pieces.clear();
 }
