@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use weir_base::tsc;
 use weir_packet::buffer::{Cache, Pool, PoolSize};
 use weir_packet::checksum;
-use weir_packet::merge::{Merger, Wanted};
+use weir_packet::merge::{Kind, Merger, Wanted};
 use weir_packet::offload::{Checksum, Gso, Offload};
 use weir_packet::packet::Packet;
 use weir_packet::parse;
@@ -207,7 +207,7 @@ impl Rig {
         frame.fill(self.vector.len());
         let wanted = Wanted { tcp4: true, tcp6: true, udp: true, largest: 65_550 };
         let start = tsc::ticks();
-        let merged = self.merger.merge(&mut self.vector, &frame, &mut left, (&mut self.cache, wanted), |_| true);
+        let merged = self.merger.merge(&mut self.vector, &frame, &mut left, (&mut self.cache, wanted), |_| Kind::Exact);
         let ticks = tsc::ticks().wrapping_sub(start);
         ticks as f64 / merged.packets.max(1) as f64
     }
