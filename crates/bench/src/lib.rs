@@ -14,6 +14,7 @@ mod error;
 pub mod esp;
 pub mod flow;
 pub mod forward;
+pub mod gso;
 pub mod lpm;
 mod machine;
 mod model;

@@ -33,6 +33,18 @@ pub struct Wanted {
     pub largest: usize,
 }
 
+/// The kind of a packet, as its sender or the gateway knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// It leaves as it is.
+    Single,
+    /// The split gives it back octet for octet.
+    Exact,
+    /// A datagram of ESP that the gateway made: its receiver looks at no checksum of UDP, and at no identification of a packet that
+    /// must not be fragmented. Its SPI is that of the run.
+    Esp,
+}
+
 /// The sums of a merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Merged {
@@ -54,11 +66,13 @@ struct Piece {
     is_tcp: bool,
     /// The TCP flags, or none.
     flags: u8,
+    /// Of ESP, the SPI.
     sequence: u32,
     identification: u16,
+    is_esp: bool,
 }
 
-/// The effect of a packet on the runs.
+/// The part of a packet in the runs.
 enum Role {
     /// It belongs to no flow of TCP or UDP.
     None,
@@ -75,7 +89,7 @@ struct Run {
     /// The place of the first packet.
     head: u8,
     first: Piece,
-    /// The packet joined so far; empty while the first packet is alone.
+    /// The packets that were joined so far; empty while the first packet is alone.
     whole: Packet,
     count: u32,
     /// The sequence number and the identification that the next packet has.
@@ -110,7 +124,7 @@ impl Merger {
         Merger { runs: Box::new(std::array::from_fn(run)), open: 0 }
     }
 
-    /// Merges the packets of a frame for which `wants` is true, and adds the places of what is left to `out`, in the frame's order.
+    /// Merges the packets of a frame by their kinds, and adds the places of what is left to `out`, in the frame's order.
     /// A super-packet has the place of its first packet. The others stay in the vector.
     pub fn merge(
         &mut self,
@@ -118,11 +132,12 @@ impl Merger {
         frame: &Indices,
         out: &mut Indices,
         (cache, wanted): (&mut Cache, Wanted),
-        wants: impl Fn(&Packet) -> bool,
+        kind_of: impl Fn(&Packet) -> Kind,
     ) -> Merged {
         let mut merged = Merged::default();
         for &place in frame.places() {
-            let (slot, piece) = match role(&vector[place]) {
+            let kind = kind_of(&vector[place]);
+            let (slot, piece) = match role(&vector[place], kind == Kind::Esp) {
                 Role::None => {
                     out.push(place);
                     continue;
@@ -139,14 +154,7 @@ impl Merger {
                 }
                 Role::May(slot, piece) => (slot, piece),
             };
-            let kind = if !piece.is_tcp {
-                wanted.udp
-            } else if piece.is_v4 {
-                wanted.tcp4
-            } else {
-                wanted.tcp6
-            };
-            let may = kind && wants(&vector[place]);
+            let may = kind != Kind::Single && wanted.includes(&piece);
             if may && self.open & 1 << slot != 0 && self.runs[slot].join(vector, place, &piece, cache, wanted.largest) {
                 if piece.ends(&self.runs[slot].first) {
                     self.end(slot, vector, cache, &mut merged);
@@ -190,6 +198,17 @@ impl Merger {
     }
 }
 
+impl Wanted {
+    #[inline]
+    fn includes(&self, piece: &Piece) -> bool {
+        match (piece.is_tcp, piece.is_v4) {
+            (false, _) => self.udp,
+            (true, true) => self.tcp4,
+            (true, false) => self.tcp6,
+        }
+    }
+}
+
 impl Piece {
     /// Nothing joins behind this packet of a run that begins with `first`.
     fn ends(&self, first: &Piece) -> bool {
@@ -204,8 +223,9 @@ impl Run {
     }
 
     fn expect(&mut self, piece: &Piece) {
-        self.sequence = piece.sequence.wrapping_add(piece.payload.into());
-        self.identification = piece.identification.wrapping_add(1);
+        let step = if piece.is_tcp { piece.payload.into() } else { 0 };
+        self.sequence = piece.sequence.wrapping_add(step);
+        self.identification = piece.identification.wrapping_add(u16::from(!piece.is_esp));
     }
 
     /// Adds a packet; false, with nothing changed, if it does not follow or there is no room.
@@ -239,12 +259,13 @@ impl Run {
         let octets = reference.len() + usize::from(piece.payload);
         let l3 = octets - usize::from(first.l3);
         let fits = octets <= largest && l3 <= if first.is_v4 { 65_535 } else { 65_535 + ipv6::LENGTH };
-        fits && (piece.is_v4, piece.is_tcp, piece.l3, piece.l4, piece.headers)
-            == (first.is_v4, first.is_tcp, first.l3, first.l4, first.headers)
+        fits && (piece.is_v4, piece.is_tcp, piece.is_esp, piece.l3, piece.l4, piece.headers)
+            == (first.is_v4, first.is_tcp, first.is_esp, first.l3, first.l4, first.headers)
             && piece.payload <= first.payload
             && (piece.is_tcp || self.count < MOST_DATAGRAMS)
             && (!piece.is_v4 || piece.identification == self.identification)
-            && (!piece.is_tcp || piece.sequence == self.sequence && piece.flags & tcp::Flags::CWR.0 == 0)
+            && piece.sequence == self.sequence
+            && (!piece.is_tcp || piece.flags & tcp::Flags::CWR.0 == 0)
             && are_alike(reference.data(), next.data(), first)
     }
 
@@ -307,7 +328,7 @@ fn pseudo(addresses: &[u8], protocol: u8, octets: usize) -> Sum {
 
 /// Reads a packet.
 #[inline]
-fn role(packet: &Packet) -> Role {
+fn role(packet: &Packet, is_esp: bool) -> Role {
     let flags = packet.flags();
     if !flags.intersects(ParseFlags::IP4 | ParseFlags::IP6) {
         return Role::None;
@@ -320,7 +341,7 @@ fn role(packet: &Packet) -> Role {
     }
     let is_v4 = flags.contains(ParseFlags::IP4);
     let Some(slot) = slot(packet, is_v4) else { return Role::EndsAll };
-    match piece(packet, is_v4) {
+    match piece(packet, is_v4, is_esp) {
         Some(piece) => Role::May(slot, piece),
         None => Role::Ends(slot),
     }
@@ -342,17 +363,21 @@ fn slot(packet: &Packet, is_v4: bool) -> Option<usize> {
 
 /// The fields of a packet that may join others.
 #[inline]
-fn piece(packet: &Packet, is_v4: bool) -> Option<Piece> {
+fn piece(packet: &Packet, is_v4: bool, is_esp: bool) -> Option<Piece> {
     let (l3, l4, is_tcp) = (packet.l3_offset(), packet.l4_offset(), packet.protocol() == protocol::TCP);
     let length = packet.len().checked_sub(l3)?;
-    let mut piece = Piece { l3: l3 as u16, l4: l4 as u16, is_v4, is_tcp, ..Piece::default() };
+    let mut piece = Piece { l3: l3 as u16, l4: l4 as u16, is_v4, is_tcp, is_esp, ..Piece::default() };
     if packet.offload().gso != Gso::None {
         return None;
     }
     if is_v4 {
         let header = packet.l3_header::<{ ipv4::LENGTH }>()?;
         let word = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
-        piece.identification = word(ipv4::IDENTIFICATION);
+        // The identification of what may be fragmented has a meaning, and would not be that of the split.
+        if is_esp && word(ipv4::FRAGMENT) & ipv4::DONT_FRAGMENT == 0 {
+            return None;
+        }
+        piece.identification = if is_esp { 0 } else { word(ipv4::IDENTIFICATION) };
         let plain = header[ipv4::VERSION_IHL] == 0x45
             && word(ipv4::FRAGMENT) & !ipv4::DONT_FRAGMENT == 0
             && usize::from(word(ipv4::TOTAL_LENGTH)) == length
@@ -372,7 +397,7 @@ fn piece(packet: &Packet, is_v4: bool) -> Option<Piece> {
             return None;
         }
     }
-    let transport = if is_tcp { segment(packet, &mut piece)? } else { datagram(packet)? };
+    let transport = if is_tcp { segment(packet, &mut piece)? } else { datagram(packet, &mut piece)? };
     let headers = l4 + transport;
     let payload = packet.len().checked_sub(headers).filter(|&payload| payload > 0)?;
     (piece.headers, piece.payload) = (headers as u16, payload as u16);
@@ -396,9 +421,14 @@ fn segment(packet: &Packet, piece: &mut Piece) -> Option<usize> {
 
 /// Reads the UDP header; returns its length. A datagram without a checksum would get one by the split.
 #[inline]
-fn datagram(packet: &Packet) -> Option<usize> {
+fn datagram(packet: &Packet, piece: &mut Piece) -> Option<usize> {
     let &[_, _, _, _, a, b, c, d] = packet.l4_header::<{ udp::LENGTH }>()?;
     let whole = usize::from(u16::from_be_bytes([a, b])) == packet.len() - packet.l4_offset();
+    if piece.is_esp {
+        let spi = packet.data().get(packet.l4_offset() + udp::LENGTH..)?.first_chunk::<4>()?;
+        piece.sequence = u32::from_be_bytes(*spi);
+        return whole.then_some(udp::LENGTH);
+    }
     (whole && [c, d] != [0, 0]).then_some(udp::LENGTH)
 }
 
@@ -438,6 +468,9 @@ fn is_right(packet: &Packet, piece: &Piece) -> bool {
     let l3 = packet.l3();
     if piece.is_v4 && l3.first_chunk::<{ ipv4::LENGTH }>().is_none_or(|header| !checksum::is_valid_ipv4(header)) {
         return false;
+    }
+    if piece.is_esp {
+        return true;
     }
     let offload = packet.offload();
     let at = if piece.is_tcp { tcp::CHECKSUM } else { udp::CHECKSUM };

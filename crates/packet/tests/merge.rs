@@ -3,7 +3,7 @@
 use weir_base::random::Random;
 use weir_packet::buffer::{Cache, Pool, PoolSize};
 use weir_packet::checksum::{self, Sum};
-use weir_packet::merge::{Merger, Wanted};
+use weir_packet::merge::{Kind, Merger, Wanted};
 use weir_packet::offload::{Checksum, Gso, Offload};
 use weir_packet::packet::Packet;
 use weir_packet::parse::{self, ParseFlags};
@@ -320,7 +320,7 @@ impl Rig {
         }
         let (mut frame, mut out) = (Indices::new(), Indices::new());
         frame.fill(stream.len());
-        let merged = self.merger.merge(&mut self.vector, &frame, &mut out, (&mut self.cache, wanted), |_| true);
+        let merged = self.merger.merge(&mut self.vector, &frame, &mut out, (&mut self.cache, wanted), |_| Kind::Exact);
         assert_eq!(out.len() as u64, stream.len() as u64 + merged.wholes - merged.packets);
         (out, merged.packets)
     }

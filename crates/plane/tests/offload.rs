@@ -486,3 +486,46 @@ fn a_super_packet_is_cut_at_the_way_out_where_the_port_takes_none() {
     let row = rig.harness.interface_stats(1).unwrap();
     assert_eq!((row.cut.0, row.cut.1 + 2, row.tx.packets), (2, sent.len() as u64, sent.len() as u64));
 }
+
+#[test]
+fn esp_in_udp_leaves_and_arrives_as_one_super_packet() {
+    use kit::esp::{east, sa, udp, west};
+    let own = weir_plane::model::Sa { encapsulation: udp(), ..sa("aes128gcm16", "198.51.100.1", "198.51.100.2") };
+    let sas = std::slice::from_ref(&own);
+    let rules = ["protect 0 any"];
+    let mut build = west(sas).spd(&["wan"], Default::default(), &rules).buffers(8192, 256);
+    build.0.interfaces[1].merge = Merge::All;
+    let mut near = Offloading::taking(build, ALL);
+    let mut far = Offloading::taking(east(sas).buffers(8192, 256), ALL);
+    for (protocol, text, headers, gso) in FLOWS {
+        let (frame, offload) = super_packet(&near, &format!("{protocol} {text}"), headers, gso, 1300);
+        let before: Vec<Vec<u8>> = pieces(&frame, offload)
+            .iter()
+            .map(|packet| onward(&[&[0; 14][..], &onward(&[&[0; 14][..], packet].concat())].concat()))
+            .collect();
+        let (_, sent) = near.put(&frame, offload);
+        assert_eq!((sent.len(), sent[0].1.gso), (1, Gso::Udp), "{protocol} {text}");
+        assert_eq!(pieces(&sent[0].0, sent[0].1).len(), 20);
+        // A packet of ESP behind the super-packet does not overtake its datagrams.
+        let (single, state) = super_packet(&near, &format!("{protocol} {text}"), headers, gso, 1300);
+        let single = [&single[..14], &pieces(&single, state)[0]].concat();
+        let (_, last) = near.put(&single, Offload::default());
+        for (number, (frame, offload)) in sent.iter().chain(&last).enumerate() {
+            assert!(far.harness.inject_offloaded(1, frame, *offload, Time(1), number as u32 + 1));
+        }
+        far.harness.run();
+        assert_eq!(far.harness.conservation().imbalance(), 0);
+        let left = std::mem::take(&mut *far.sent.lock().unwrap());
+        let after: Vec<Vec<u8>> = left
+            .iter()
+            .flat_map(|(frame, offload)| match offload.gso {
+                Gso::None => vec![frame[14..].to_vec()],
+                _ => pieces(frame, *offload),
+            })
+            .collect();
+        // Nothing tells datagrams over IPv6 apart: the single one joins the others.
+        let alone = usize::from((protocol, gso) != ("udp", Gso::Udp) || text.contains("10."));
+        assert_eq!(left.len(), 1 + alone, "the packets of a round are merged");
+        assert!(after[..20] == before && after[20] == before[0], "{protocol} {text}");
+    }
+}

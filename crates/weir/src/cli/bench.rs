@@ -12,6 +12,7 @@ use weir_bench::crypto::{Algorithm, Crypto};
 use weir_bench::esp::Esp;
 use weir_bench::flow::Flow;
 use weir_bench::forward::Forward;
+use weir_bench::gso::GsoCost;
 use weir_bench::nat::Nat;
 use weir_bench::report::Report;
 use weir_bench::sav::{self, Sav, accuracy};
@@ -42,6 +43,8 @@ enum What {
     Esp(FlowArgs),
     /// Tunnels: what the outer headers cost, in and out, by carrier
     Tunnels(FlowArgs),
+    /// Super-packets: what it costs to cut and to merge them, beside a copy of the same octets
+    Gso(FlowArgs),
     /// Translation of addresses: established flows, first packets, draws of ports from pools that fill up
     Nat(FlowArgs),
     /// The engines of IPsec, side by side: every cipher, with one key and with many
@@ -169,6 +172,7 @@ impl Bench {
             What::Spd(args) => show(Spd::measure(args.cpu, args.quick), args.json, None),
             What::Esp(args) => show(Esp::measure(args.cpu, args.quick), args.json, None),
             What::Tunnels(args) => show(Tunnels::measure(args.cpu, args.quick), args.json, None),
+            What::Gso(args) => show(GsoCost::measure(args.cpu, args.quick), args.json, None),
             What::Nat(args) => show(Nat::measure(args.cpu, args.quick), args.json, None),
             What::Crypto(args) => show(Crypto::measure(&args.algorithm, args.cpu, args.quick), args.json, None),
         }

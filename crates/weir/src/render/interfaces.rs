@@ -55,8 +55,32 @@ pub struct Interface {
     /// The traffic counters.
     #[serde(flatten)]
     pub counters: Counters,
+    /// The super-packets that were made and cut here; `None` if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub super_packets: Option<SuperPackets>,
     /// The effects of fault injection; empty without it.
     pub faults: Vec<Fault>,
+}
+
+/// Super-packets of packets that left.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SuperPackets {
+    /// Super-packets that were made.
+    pub made: u64,
+    /// Packets that went into them.
+    pub merged: u64,
+    /// Super-packets that were cut.
+    pub cut: u64,
+    /// Their segments.
+    pub segments: u64,
+}
+
+impl SuperPackets {
+    fn new(interface: &stats::InterfaceStats) -> Option<Self> {
+        let ((made, merged), (cut, segments)) = (interface.merged, interface.cut);
+        (made > 0 || cut > 0).then_some(SuperPackets { made, merged, cut, segments })
+    }
 }
 
 /// The traffic counters of an interface.
@@ -136,6 +160,7 @@ impl Interface {
             acl_in: Vec::new(),
             acl_out: Vec::new(),
             counters: Counters::new(interface),
+            super_packets: SuperPackets::new(interface),
             faults: interface.faults.iter().map(fault).collect(),
         }
     }
@@ -210,11 +235,19 @@ fn access(interfaces: &[Interface]) -> String {
     text
 }
 
-/// Addresses that are not used, what fault injection did, and which ports failed: lines, or nothing.
+/// Addresses that are not used, super-packets, what fault injection did, and which ports failed: lines, or nothing.
 fn troubles(interfaces: &[Interface], failures: &[String]) -> String {
     let mut text = String::new();
     for interface in interfaces.iter().filter(|interface| !interface.tentative.is_empty()) {
         let _ = writeln!(text, "not used on {} (tentative): {}", interface.name, interface.tentative.join(", "));
+    }
+    for (interface, own) in interfaces.iter().filter_map(|each| Some((each, each.super_packets.as_ref()?))) {
+        let SuperPackets { made, merged, cut, segments } = own;
+        let _ = writeln!(
+            text,
+            "super-packets on {}: {merged} packets merged into {made}; {cut} cut into {segments} packets",
+            interface.name
+        );
     }
     for interface in interfaces.iter().filter(|interface| !interface.faults.is_empty()) {
         let faults: Vec<_> =
@@ -271,6 +304,7 @@ wan         2000    128000           0         0      100           6400      12
 lan            0         0        1900    121600        0              0       0          0             0          0          2
 
 not used on wan (tentative): 2001:db8:1::1/64
+super-packets on lan: 40 packets merged into 2; 1 cut into 45 packets
 injected faults on wan: 3 dropped, 1 corrupted
 failed: lan: the capture is cut short
 "

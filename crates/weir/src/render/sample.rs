@@ -426,6 +426,8 @@ pub(crate) fn snapshot() -> Snapshot {
                 mtu: 9000,
                 vrf: "default".into(),
                 tx: traffic(1900, 121_600),
+                merged: (2, 40),
+                cut: (1, 45),
                 transmit_errors: 2,
                 origin: "edge.toml:9".into(),
                 ..Default::default()

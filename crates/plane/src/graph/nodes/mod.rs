@@ -36,6 +36,7 @@ mod session;
 mod spd;
 mod stage;
 mod supers;
+mod transmission;
 mod tunnel;
 
 use weir_packet::vector::{Indices, Vector};

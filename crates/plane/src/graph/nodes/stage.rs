@@ -38,10 +38,12 @@ pub(crate) enum Stage {
     Encrypt,
     /// The tunnel whose interface the packet leaves by.
     Encapsulate,
+    /// The decryption of a packet of ESP for the gateway.
+    Decrypt,
 }
 
 impl Stage {
-    const ALL: [Stage; 11] = [
+    const ALL: [Stage; 12] = [
         Stage::Sav,
         Stage::Bindings,
         Stage::Acl,
@@ -53,6 +55,7 @@ impl Stage {
         Stage::IpInput,
         Stage::Encrypt,
         Stage::Encapsulate,
+        Stage::Decrypt,
     ];
 
     /// The stage at which a packet goes on.
@@ -171,6 +174,7 @@ fn entry_of(root: &Root, packet: &Packet) -> Node {
     match Stage::of(packet) {
         Stage::Encrypt => return Node::EspEncrypt,
         Stage::Encapsulate => return Node::TunnelEncap,
+        Stage::Decrypt => return Node::EspDecrypt,
         _ => {}
     }
     let stage = if packet.state().contains(ORIGINATED) { Stage::Lookup } else { Stage::of(packet) };

@@ -1,16 +1,17 @@
 //! Super-packets at the way out: packets of one flow leave as one where the port takes it, and a super-packet is cut where the port
 //! takes none. All policies have decided about each packet before it is merged, so merging changes no verdict and no counter.
 
-use weir_packet::merge::Wanted;
+use weir_packet::merge::{Kind, Wanted};
 use weir_packet::packet::Packet;
 use weir_packet::parse::{self, ParseFlags};
 use weir_packet::segment::Segmenter;
 use weir_packet::vector::{Indices, Vector};
+use weir_packet::wire::protocol;
 use weir_port::Segmentation;
 
-use super::output::{self, Length, Lengths};
+use super::transmission::{self, Length, Lengths};
 use super::{Context, discard};
-use crate::graph::flags::ORIGINATED;
+use crate::graph::flags::{ENCAPSULATED, ORIGINATED};
 use crate::graph::nesting;
 use crate::model::Merge;
 use crate::reason::Reason;
@@ -33,17 +34,17 @@ pub(super) fn send(
         if interface != last.0 {
             last = (interface, merge_of(root, interface));
         }
-        joining += usize::from(joins(packet, last.1));
+        joining += usize::from(kind(root, packet, last.1) != Kind::Single);
         foreign |= packet.is_to_be_segmented() && !takes.includes(packet.offload().gso, packet.len());
     }
     if foreign {
         return send_pieces(context, vector, frame, lengths, (port, takes));
     }
     if joining < 2 || !(takes.tcp4 | takes.tcp6 | takes.udp) {
-        return output::hand_over(context, vector, frame, port, lengths);
+        return transmission::hand_over(context, vector, frame, port, lengths);
     }
     let left = merge(context, vector, frame, lengths, takes);
-    output::hand_over(context, vector, &left, port, lengths);
+    transmission::hand_over(context, vector, &left, port, lengths);
 }
 
 /// The packets that are merged on their way out by an interface.
@@ -51,14 +52,22 @@ fn merge_of(root: &Root, interface: u32) -> Merge {
     root.interfaces.get(interface as usize).map_or(Merge::Off, |interface| interface.merge)
 }
 
-/// A packet leaves by an interface that merges packets of its kind.
+/// The kind of a packet for an interface that merges these packets.
 #[inline(always)]
-fn joins(packet: &Packet, merge: Merge) -> bool {
-    match merge {
-        Merge::Off => false,
-        Merge::Tunnelled => nesting::taken_off(packet) > 0,
-        Merge::All => true,
+fn kind(root: &Root, packet: &Packet, merge: Merge) -> Kind {
+    if merge == Merge::Off {
+        return Kind::Single;
     }
+    if packet.state().contains(ENCAPSULATED) {
+        return if merge == Merge::All && is_esp_in_udp(root, packet) { Kind::Esp } else { Kind::Single };
+    }
+    if merge == Merge::All || nesting::taken_off(packet) > 0 { Kind::Exact } else { Kind::Single }
+}
+
+/// The outer packet of ESP in UDP, not of a tunnel.
+fn is_esp_in_udp(root: &Root, packet: &Packet) -> bool {
+    let port = packet.l4_header::<2>().map(|port| u16::from_be_bytes(*port));
+    packet.protocol() == protocol::UDP && port.is_some_and(|port| root.ipsec.has_port(port))
 }
 
 /// Merges packets; returns the places of what is left.
@@ -74,8 +83,8 @@ fn merge(
     let wanted = Wanted { tcp4: takes.tcp4, tcp6: takes.tcp6, udp: takes.udp, largest: takes.largest };
     let mut left = Indices::new();
     let of = |packet: &Packet| root.adjacencies.get(packet.forwarding() as usize).map(|way| way.interface);
-    let wants = |packet: &Packet| of(packet).is_some_and(|interface| joins(packet, merge_of(root, interface)));
-    let merged = merger.merge(vector, frame, &mut left, (cache, wanted), wants);
+    let kind = |packet: &Packet| of(packet).map_or(Kind::Single, |number| kind(root, packet, merge_of(root, number)));
+    let merged = merger.merge(vector, frame, &mut left, (cache, wanted), kind);
     if merged.wholes == 0 {
         return left;
     }
@@ -119,7 +128,7 @@ fn send_pieces(
             continue;
         }
         if !before.is_empty() {
-            output::hand_over(context, vector, &before, port, lengths);
+            transmission::hand_over(context, vector, &before, port, lengths);
             before.clear();
         }
         let interface = lengths[usize::from(place)].interface;
@@ -136,7 +145,7 @@ fn send_pieces(
         }
     }
     if !before.is_empty() {
-        output::hand_over(context, vector, &before, port, lengths);
+        transmission::hand_over(context, vector, &before, port, lengths);
     }
 }
 
@@ -200,11 +209,11 @@ fn send_all(context: &mut Context<'_>, pieces: &mut Vector, interface: u32, port
     }
     let mut frame = Indices::new();
     frame.fill(pieces.len());
-    let mut lengths = output::no_lengths();
+    let mut lengths = transmission::no_lengths();
     for &place in frame.places() {
         lengths[usize::from(place)] = Length::of(&pieces[place], interface);
     }
-    output::hand_over(context, pieces, &frame, port, &lengths);
+    transmission::hand_over(context, pieces, &frame, port, &lengths);
     pieces.filled().iter_mut().for_each(|packet| packet.recycle(context.cache));
     pieces.clear();
 }

@@ -13,6 +13,7 @@ use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::{ipv4, protocol, udp};
 
 use super::super::Context;
+use super::datagrams;
 use super::jobs::{BATCH, jobs};
 use super::seen::{AllSeen, Seen, numbers, see_all};
 use super::warm::Sas;
@@ -39,6 +40,12 @@ struct Found<'a> {
 }
 
 pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
+    let at_once;
+    let mut frame = frame;
+    if context.requeue.has_added() || frame.places().iter().any(|&place| vector[place].is_to_be_segmented()) {
+        at_once = datagrams::cut_all(context, vector, frame);
+        frame = &at_once;
+    }
     let places = frame.places();
     let seen = see_all(context.root, vector, places);
     let numbers = numbers(context.root, &seen[..places.len()]);

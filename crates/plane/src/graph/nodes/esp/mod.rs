@@ -2,6 +2,7 @@
 
 mod arrival;
 mod build;
+mod datagrams;
 mod decrypt;
 mod encrypt;
 mod fragments;
