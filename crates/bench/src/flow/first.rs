@@ -5,7 +5,7 @@ use weir_packet::vector::VECTOR;
 use weir_plane::bench::Bench;
 
 use super::hits::graph;
-use super::{Plan, Version};
+use super::plan::{Plan, Version};
 use crate::Error;
 use crate::report::figure::{Figure, Target};
 use crate::turns::WINDOW;

@@ -13,7 +13,8 @@ use weir_plane::model::{AclAction, AclIndex, AclRule, Gateway, Origin, Ports, Tr
 use weir_plane::node::Node;
 use weir_port::spec::{GeneratorSpec, PortSpec, StreamSource, StreamSpec};
 
-use super::{Plan, Version, frames};
+use super::frames;
+use super::plan::{Plan, Version};
 use crate::report::figure::{Figure, Target};
 use crate::turns::WINDOW;
 use crate::{Error, model};

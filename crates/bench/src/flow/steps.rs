@@ -9,7 +9,7 @@ use weir_base::tsc;
 use weir_plane::bench::Bench;
 use weir_table::flow::{Lines, Secret, Table, VECTOR};
 
-use super::{Plan, Version};
+use super::plan::{Plan, Version};
 use crate::Error;
 use crate::report::figure::Target;
 
