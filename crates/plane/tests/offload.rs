@@ -523,7 +523,7 @@ fn esp_in_udp_leaves_and_arrives_as_one_super_packet() {
                 _ => pieces(frame, *offload),
             })
             .collect();
-        // Nothing tells datagrams over IPv6 apart: the single one joins the others.
+        // Datagrams over IPv6 have no numbers: the single one joins the others.
         let alone = usize::from((protocol, gso) != ("udp", Gso::Udp) || text.contains("10."));
         assert_eq!(left.len(), 1 + alone, "the packets of a round are merged");
         assert!(after[..20] == before && after[20] == before[0], "{protocol} {text}");
