@@ -122,17 +122,7 @@ impl Engine {
     ) -> Result<stats::Flows, E> {
         let (model, map) = self.control.in_force();
         let filter = Compiled::new(&filter(&model)?, &map);
-        let (now, mut first) = (self.clock.now(), First::new(order, most));
-        for (number, worker) in self.workers.iter().enumerate() {
-            flows::each(
-                |from| worker.flows(from),
-                |_, session| {
-                    if filter.matches(&session) {
-                        first.add(number, session, now);
-                    }
-                },
-            );
-        }
+        let (now, first) = (self.clock.now(), self.first(&filter, order, most));
         let (compiler, model, _) = self.control.look();
         let counted = report::sessions_counted(self.workers.iter().map(|worker| &worker.counters.sessions));
         let counted = (counted, self.fast_path());
@@ -156,16 +146,19 @@ impl Engine {
     /// The translations that a filter matches.
     fn gathered(&self, filter: &FlowFilter, map: &Map, most: usize) -> First {
         let filter = Compiled::new(&FlowFilter { translations: true, ..filter.clone() }, map);
-        let (now, mut first) = (self.clock.now(), First::new(FlowOrder::Age, most));
+        self.first(&filter, FlowOrder::Age, most)
+    }
+
+    /// Collects the sessions of all workers that a filter matches: the first `most` in an order.
+    fn first(&self, filter: &Compiled, order: FlowOrder, most: usize) -> First {
+        let (now, mut first) = (self.clock.now(), First::new(order, most));
         for (number, worker) in self.workers.iter().enumerate() {
-            flows::each(
-                |from| worker.flows(from),
-                |_, session| {
-                    if filter.matches(&session) {
-                        first.add(number, session, now);
-                    }
-                },
-            );
+            let add = |_, session: _| {
+                if filter.matches(&session) {
+                    first.add(number, session, now);
+                }
+            };
+            flows::each(|from| worker.flows(from), add);
         }
         first
     }

@@ -42,7 +42,7 @@ impl Report for Diagnosis {
     const SCHEMA: &'static str = "weir.doctor/1";
 
     fn text(&self) -> String {
-        text::of(self)
+        text::of(&self.findings)
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
-use super::{Diagnosis, Level};
+use super::finding::{Finding, Level};
 use crate::render::number::plural;
 
-/// A line for each finding, its command below it, and the sum.
-pub(super) fn of(diagnosis: &Diagnosis) -> String {
+/// Prints a line for each finding, its command below it, and the sum.
+pub(super) fn of(findings: &[Finding]) -> String {
     let mut text = String::new();
-    for finding in &diagnosis.findings {
+    for finding in findings {
         let level = match finding.level {
             Level::Fine => "fine",
             Level::Advice => "advice",
@@ -20,7 +20,8 @@ pub(super) fn of(diagnosis: &Diagnosis) -> String {
             let _ = writeln!(text, "{:9}  {command}", "");
         }
     }
-    let (problems, advice) = (diagnosis.count(Level::Problem), diagnosis.count(Level::Advice));
+    let count = |level| findings.iter().filter(|finding| finding.level == level).count();
+    let (problems, advice) = (count(Level::Problem), count(Level::Advice));
     let pieces = if advice == 1 { "piece" } else { "pieces" };
     let _ = writeln!(text, "{}, {advice} {pieces} of advice", plural(problems as u64, "problem"));
     text
