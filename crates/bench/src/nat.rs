@@ -258,6 +258,8 @@ fn established(v4: bool, flows: u32, turns: usize, windows: usize) -> Result<Est
         let packets = samples[1].packets();
         let (expected, node) = (packets, node.name());
         return Err(Error::Packets {
+            version: "translating".to_owned(),
+            before: 0,
             expected,
             received: packets,
             node,
