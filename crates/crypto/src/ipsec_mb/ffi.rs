@@ -13,7 +13,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 
 use super::key::{Expanded, Gcm, Key, Kind, Room, Rounds};
-use super::{Plan, Scratch, elsewhere, finish, fits, own, plan, restore};
+use super::plan::{Plan, Scratch, elsewhere, finish, fits, own, plan, restore};
 use crate::algorithm::{AesKey, Hmac};
 use crate::engine::Missing;
 use crate::job::{Failure, Job};
