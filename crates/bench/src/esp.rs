@@ -26,6 +26,7 @@ use crate::report::table::Table;
 use crate::report::{Page, Report, machine};
 use crate::turns::{Outcome, Run, Samples};
 use crate::{Error, crypto, machine as cpu, model};
+use captures::LINK;
 
 /// Octets of the packets that are encrypted, from their IP header on.
 const SIZES: [u32; 3] = [64, 512, 1400];
@@ -35,9 +36,6 @@ const MANY: u32 = 10_000;
 
 /// Flows of each SA of the cases with many, on average; so nearly every SA has some.
 const FLOWS: u32 = 4;
-
-/// The octets of a link-layer header.
-pub(crate) const LINK: u32 = 14;
 
 /// The measurement of `weir bench esp`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

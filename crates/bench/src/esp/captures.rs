@@ -8,8 +8,10 @@ use weir_base::random::Random;
 use weir_packet::wire::{MacAddress, ethernet, ipv4, ipv6, protocol, udp};
 use weir_port::spec::{GeneratorSpec, PortSpec, StreamSource, StreamSpec};
 
-use super::LINK;
 use crate::Error;
+
+/// The octets of a link-layer header.
+pub(crate) const LINK: u32 = 14;
 
 /// The hardware address of the interface that frames are for.
 pub(crate) const STATION: MacAddress = MacAddress([2, 0, 0, 0, 0, 0x11]);

@@ -8,7 +8,8 @@ use weir_plane::model::{
 use weir_plane::node::Node;
 
 use crate::Error;
-use crate::esp::{LINK, Networks, Plan};
+use crate::esp::captures::LINK;
+use crate::esp::{Networks, Plan};
 use crate::report::figure::Figure;
 use crate::turns::{Outcome, Run};
 

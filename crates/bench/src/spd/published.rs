@@ -8,8 +8,8 @@ use weir_plane::model::{
 use weir_plane::node::Node;
 
 use crate::Error;
-use crate::esp::captures::{self, Repeated};
-use crate::esp::{LINK, Networks, Plan};
+use crate::esp::captures::{self, LINK, Repeated};
+use crate::esp::{Networks, Plan};
 use crate::report::figure::Figure;
 use crate::report::table::Table;
 use crate::turns::{Outcome, Run, Samples};

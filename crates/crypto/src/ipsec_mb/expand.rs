@@ -38,7 +38,9 @@ pub(super) fn key(library: &Library, algorithm: Algorithm, secret: &Secret) -> R
         }
         _ => Expanded::Other(schedules(library, kind, size, octets_of_key, integrity)),
     };
-    let elsewhere = AwsLc.key(algorithm, secret)?;
+    let State::AwsLc(elsewhere) = AwsLc.key(algorithm, secret)?.state else {
+        return Err(KeyError::Unsupported { engine: NAME, algorithm });
+    };
     let key = Key { kind, octets: octets as u8, salt, salted: behind.len() as u8, expanded, elsewhere };
     Ok(any::Key::with(algorithm, State::IpsecMb(Arc::new(key))))
 }

@@ -1,9 +1,11 @@
 //! Keys of the engine.
 
+use std::sync::Arc;
+
 use zeroize::Zeroize;
 
 use crate::algorithm::Hmac;
-use crate::key as any;
+use crate::aws_lc;
 
 /// The engine's name.
 pub(crate) const NAME: &str = "ipsec-mb";
@@ -77,7 +79,7 @@ pub(crate) struct Key {
     pub(super) salted: u8,
     pub(super) expanded: Expanded,
     /// The key of `aws-lc`, for packets that the library does not take.
-    pub(super) elsewhere: any::Key,
+    pub(super) elsewhere: Arc<aws_lc::Key>,
 }
 
 impl Key {
@@ -95,7 +97,7 @@ impl Key {
     }
 
     /// Returns the same key for `aws-lc`.
-    pub(super) fn elsewhere(&self) -> &any::Key {
-        &self.elsewhere
+    pub(super) fn elsewhere(&self) -> Arc<aws_lc::Key> {
+        Arc::clone(&self.elsewhere)
     }
 }

@@ -1,4 +1,4 @@
-//! What the library does with a packet, before and behind its own work.
+//! The work on a packet before and behind that of the library.
 
 use zeroize::Zeroize as _;
 
@@ -6,7 +6,7 @@ use super::key::{Key, Kind};
 use crate::aws_lc::{AwsLc, equal};
 use crate::engine::Engine as _;
 use crate::job::{Failure, Job};
-use crate::key::State;
+use crate::key::{self as any, State};
 
 /// The longest packet that the library gets, in octets. Its lanes count in 16 bits.
 const LONGEST: usize = 32_768;
@@ -35,7 +35,7 @@ impl Scratch {
         Scratch { nonce: [0; 16], header: [0; 12], displaced: [0; 4], icv: [0; 32], done: false };
 }
 
-/// What the library does with a packet. All offsets lie within the packet.
+/// The work of the library on a packet. All offsets lie within the packet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
     /// The first octet of the text.
@@ -113,7 +113,8 @@ pub(super) fn restore(job: &mut Job<'_>, plan: Plan, scratch: &Scratch) {
 /// Works on a job by `aws-lc`, as the library does not take it.
 #[cold]
 pub(super) fn elsewhere<const SEAL: bool>(job: &mut Job<'_>, key: &Key) {
-    let mut other = [Job { key: key.elsewhere(), packet: job.packet, ..*job }];
+    let own = any::Key::with(job.key.algorithm(), State::AwsLc(key.elsewhere()));
+    let mut other = [Job { key: &own, packet: job.packet, ..*job }];
     if SEAL {
         AwsLc.seal(&mut other);
     } else {
