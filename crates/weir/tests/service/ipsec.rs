@@ -97,7 +97,7 @@ fn pairs_and_rules_come_are_rekeyed_and_go() {
     assert!(gateway.ok(&["show", "sa"]).contains("0x1101"));
 
     // All of it goes again.
-    assert_eq!(gateway.ok(&["spd", "reset", "edge"]), "edge: inserted 0, deleted 0; 1 rule now\n");
+    assert_eq!(gateway.ok(&["spd", "reset", "edge"]), "edge: inserted 0, deleted 1; 1 rule now\n");
     assert_eq!(gateway.ok(&["sa", "delete", "east"]), "east: deleted\n");
     assert_eq!(gateway.ok(&["show", "sa"]), "no SAs\n");
     let log = gateway.log();

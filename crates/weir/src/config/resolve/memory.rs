@@ -22,13 +22,13 @@ impl Resolver<'_> {
             ("flows", table.flows, settings.flows_span, decisions),
             ("sessions", table.sessions, settings.sessions_span, sessions),
         ];
-        // The greater one is what has to be lowered.
+        // The greater one has to be lowered.
         bounds.sort_by_key(|(.., octets)| std::cmp::Reverse(*octets));
-        let [(name, count, own, octets), (other, _, other_span, other_octets)] = bounds;
+        let [(name, count, own, octets), (other, other_count, other_span, other_octets)] = bounds;
         let all = octets.saturating_add(other_octets);
         let Some(span) = own.or(other_span).filter(|_| all > memory) else { return };
         let message = format!(
-            "{count} {name} and what `{other}` allows take {} MiB of memory at least; this machine has {} MiB",
+            "{count} {name}, with the {other_count} {other}, take {} MiB of memory at least; this machine has {} MiB",
             all / MIB,
             memory / MIB
         );
@@ -94,7 +94,7 @@ mod tests {
         let machine = Machine(256 << 20);
         let sessions = found("sessions = 16000000", &machine);
         assert!(sessions.contains("beyond-memory") && sessions.contains("test.toml:3:12"), "{sessions}");
-        assert!(sessions.contains("16000000 sessions and what `flows` allows"), "{sessions}");
+        assert!(sessions.contains("16000000 sessions, with the "), "{sessions}");
         assert!(sessions.contains("this machine has 256 MiB") && sessions.contains("lower `sessions`"), "{sessions}");
         let flows = found("flows = 16000000\nsessions = 1", &machine);
         assert!(flows.contains("lower `flows`") && flows.contains("test.toml:3:9"), "{flows}");
