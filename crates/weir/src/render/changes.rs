@@ -19,7 +19,7 @@ pub struct Changes {
 /// A live edit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edit {
-    /// The object: `acl edge-in`, `group web`, `nat edge`, `interface wan`, `sav edge`.
+    /// The object: `acl edge-in`, `group web`, `nat edge`, `interface wan`, `sav edge`, `sa east`, `spd edge`.
     pub of: String,
     /// Its kind.
     pub edit: Kind,
@@ -43,7 +43,7 @@ pub struct Edit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// It made a list.
+    /// It made a list or a pair of SAs.
     Created,
     /// It added a rule or a member.
     Added,

@@ -55,6 +55,7 @@ fn refused(gateway: &Gateway, arguments: &[&str]) -> (Option<i32>, String) {
 fn pairs_and_rules_come_are_rekeyed_and_go() {
     let gateway = gateway();
     assert_eq!(gateway.ok(&["show", "sa"]), "no SAs\n");
+    assert_eq!(gateway.ok(&["show", "changes"]), "no live edits\n");
     let (code, said) = refused(&gateway, &["spd", "insert", "edge", EAST]);
     assert!(code == Some(1) && said.contains("there is no SA `east`"), "{code:?}: {said}");
     assert_eq!(gateway.ok(&["sa", "add", "east", "east.toml", "--source", "noc"]), "east: added\n");
@@ -97,6 +98,8 @@ fn pairs_and_rules_come_are_rekeyed_and_go() {
     assert!(gateway.ok(&["show", "sa"]).contains("0x1101"));
 
     // All of it goes again.
+    let changes = gateway.ok(&["show", "changes"]);
+    assert!(changes.contains("sa east") && changes.contains("spd edge"), "{changes}");
     assert_eq!(gateway.ok(&["spd", "reset", "edge"]), "edge: inserted 0, deleted 1; 1 rule now\n");
     assert_eq!(gateway.ok(&["sa", "delete", "east"]), "east: deleted\n");
     assert_eq!(gateway.ok(&["show", "sa"]), "no SAs\n");

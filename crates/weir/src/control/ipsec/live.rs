@@ -13,6 +13,7 @@ use super::super::refusal::{Kind, Refusal};
 use super::super::remarks::Remarks;
 use super::edit::{SaEdit, SpdEdit};
 use crate::config::{OverRule, OverSa, OverSpd, Overlay, Successor};
+use crate::render::changes::{Edit, Kind as EditKind};
 use crate::render::ipsec_changed::SpdChanged;
 use crate::render::remark::Remark;
 use crate::rules::Names;
@@ -227,6 +228,32 @@ impl Live {
         OverSpd { name: spd.name.clone(), declared: rules, rules: own }
     }
 
+    /// The pairs and the rules that came or went by the socket, for `show changes`.
+    pub(crate) fn edits(&self) -> Vec<Edit> {
+        let row = |of: &str, edit, what: &str, source: Option<&str>| {
+            let (of, what, source) = (of.to_owned(), what.to_owned(), source.map(str::to_owned));
+            Edit { of, edit, what, id: None, place: None, source, time: None }
+        };
+        let mut edits = Vec::new();
+        for (name, pair) in &self.sas {
+            edits.push(row(&format!("sa {name}"), EditKind::Created, "pair of SAs", Some(&pair.source)));
+            if let Some(next) = &pair.next {
+                let of = format!("sa {}", next_name(name));
+                edits.push(row(&of, EditKind::Created, "pair of SAs of a rekey", Some(&next.source)));
+            }
+        }
+        for over in self.spds.values() {
+            let of = format!("spd {}", over.name);
+            let own: Vec<String> = over.rules.iter().map(|rule| rule.text.clone()).collect();
+            for text in unmatched(&own, &over.declared) {
+                let source = over.rules.iter().find(|rule| rule.text == *text && rule.source.is_some());
+                edits.push(row(&of, EditKind::Added, text, source.and_then(|rule| rule.source.as_deref())));
+            }
+            edits.extend(unmatched(&over.declared, &own).map(|text| row(&of, EditKind::Removed, text, None)));
+        }
+        edits
+    }
+
     /// The rules of an SPD as they can be read again.
     pub(crate) fn rules(&self, gateway: &Gateway, name: &str) -> Result<Vec<OverRule>, Box<Refusal>> {
         match self.spds.get(name) {
@@ -263,16 +290,20 @@ fn whole(name: &str, keys: &str) -> Result<String, Box<Refusal>> {
 
 /// Counts the rules of a list that another list does not have.
 fn missing(from: &[String], other: &[String]) -> usize {
-    let mut left: HashMap<&str, usize> = HashMap::new();
-    other.iter().for_each(|rule| *left.entry(rule).or_default() += 1);
-    let is_missing = |rule: &&String| match left.get_mut(rule.as_str()) {
+    unmatched(from, other).count()
+}
+
+/// Returns the rules of a list that another list does not have.
+fn unmatched<'r>(from: &'r [String], other: &[String]) -> impl Iterator<Item = &'r String> {
+    let mut left: HashMap<String, usize> = HashMap::new();
+    other.iter().for_each(|rule| *left.entry(rule.clone()).or_default() += 1);
+    from.iter().filter(move |rule| match left.get_mut(rule.as_str()) {
         Some(count) if *count > 0 => {
             *count -= 1;
             false
         }
         _ => true,
-    };
-    from.iter().filter(is_missing).count()
+    })
 }
 
 fn rules_that_name(gateway: &Gateway, name: &str) -> Vec<String> {

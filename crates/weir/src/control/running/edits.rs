@@ -169,6 +169,7 @@ impl Running {
         let mut edits: Vec<Edit> = self.engine.acl_edits(acl::edits::rows).into_iter().flatten().collect();
         edits.extend(self.attached_so_far().edits());
         edits.extend(self.nat_so_far().edits());
+        edits.extend(self.live().edits());
         for policy in self.engine.sav_policies() {
             let (Some((action, since)), of) = (policy.stage, format!("sav {}", policy.name)) else { continue };
             let (what, time) = (action.to_owned(), Some(since));
