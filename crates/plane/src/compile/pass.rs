@@ -60,7 +60,7 @@ impl Pass<'_> {
             };
             ribs[vrf].add(route.prefix, Entry { forwarding, source, by: By::Model, origin: route.origin });
         }
-        self.from_sources(&mut ribs);
+        self.add_from_sources(&mut ribs);
         // What follows from what was learned is no part of the model: it may be gone before the next one comes.
         let nothing = LearnedSet::default();
         for neighbor in &gateway.neighbors {
@@ -71,7 +71,7 @@ impl Pass<'_> {
     }
 
     /// Adds the routes of other sources than the model. The routes of the model come first.
-    fn from_sources(&mut self, ribs: &mut [Rib]) {
+    fn add_from_sources(&mut self, ribs: &mut [Rib]) {
         let sources = self.sources;
         for (vrf, &number) in self.gateway.vrfs.iter().zip(&self.map.vrfs) {
             let number = usize::from(number);

@@ -125,8 +125,7 @@ fn devices(gateway: &Gateway) -> Vec<Finding> {
             PortSpec::Tun(spec) => (&spec.name, device::Kind::Tuntap { tap: false }),
             _ => continue,
         };
-        let wanted =
-            Wanted { interface: &interface.name, device: name, kind, mtu: interface.mtu.into(), queues: *queues };
+        let wanted = Wanted { interface: &interface.name, device: name, kind, mtu: interface.mtu, queues: *queues };
         match Device::named(name) {
             Ok(found) => {
                 let merging = found.as_ref().and_then(Device::merging);

@@ -87,7 +87,7 @@ fn change_some<K: Family>(
         let set = of.rib.get(net).and_then(|entry| of.back::<K>(net, &entry)).map(|(_, set)| set);
         (table.get(&prefix) != set.as_ref()).then_some((net, (prefix, set)))
     };
-    let changes: Vec<(IpNet, (Prefix<K>, Option<Set>))> = prefixes.iter().filter_map(change).collect();
+    let changes: Vec<(IpNet, _)> = prefixes.iter().filter_map(change).collect();
     if changes.is_empty() || table.change(changes.iter().map(|(_, change)| change.clone())).is_ok() {
         return Vec::new();
     }
