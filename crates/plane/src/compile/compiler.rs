@@ -71,6 +71,7 @@ pub struct Compiler {
     pub(super) tunnels: tunnel::Store,
     /// Some interface of the model says which ethertypes may leave.
     pub(super) ethertypes_out: bool,
+    pub(super) merges_all: bool,
     pub(super) samplers: Arc<[Sampler]>,
     pub(super) generation: u64,
     pub(super) models: u64,
@@ -138,6 +139,7 @@ impl Compiler {
             ipsec: ipsec::Store::default(),
             tunnels: tunnel::Store::default(),
             ethertypes_out: false,
+            merges_all: false,
             samplers: Arc::default(),
             generation: 0,
             models: 0,
@@ -322,6 +324,7 @@ impl Compiler {
         self.interfaces = interfaces;
         self.changed = true;
         self.ethertypes_out = gateway.interfaces.iter().any(|interface| interface.access.ethertypes_out.is_some());
+        self.merges_all = gateway.interfaces.iter().any(|interface| interface.merge == model::Merge::All);
         self.icmp = gateway.icmp;
         self.flow_table = gateway.flow_table;
         self.samplers = samplers(&self.samplers, self.settings.workers, (gateway, &map)).into();
@@ -375,6 +378,7 @@ impl Compiler {
             ipsec: self.ipsec.current().clone(),
             tunnels: self.tunnels.current().clone(),
             ethertypes_out: self.ethertypes_out,
+            merges_all: self.merges_all,
             samplers: Arc::clone(&self.samplers),
             icmp: self.icmp,
             flow_table: self.flow_table,

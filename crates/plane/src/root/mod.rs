@@ -80,6 +80,8 @@ pub struct Root {
     pub tunnels: tunnel::Tunnels,
     /// Some interface says which ethertypes may leave.
     pub ethertypes_out: bool,
+    /// Some interface merges all packets of a flow on their way out.
+    pub merges_all: bool,
     /// The samplers, by number.
     pub samplers: Arc<[Sampler]>,
     /// Limits of what we originate, over all workers.

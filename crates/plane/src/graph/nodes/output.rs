@@ -7,6 +7,7 @@ use weir_packet::vector::{Indices, VECTOR, Vector};
 use super::transmission::{self, Length, Lengths};
 use super::{Context, session, supers};
 use crate::graph::flags::ORIGINATED;
+use crate::graph::nesting;
 use crate::graph::outlet::Outlet;
 use crate::graph::record::Fate;
 use crate::node::Node;
@@ -18,13 +19,14 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
     let adjacencies = context.root.adjacencies.view();
     let mut lengths = [Length::NONE; VECTOR];
     let mut ports = [NONE; VECTOR];
-    let (mut only, mut several) = (None, false);
+    let (mut only, mut several, mut supers) = (None, false, false);
     for &place in frame.places() {
         let packet = &vector[place];
         let way = adjacencies.get(packet.forwarding());
         let (port, interface) = way.map_or((NONE, NONE), |adjacency| (adjacency.port, adjacency.interface));
         lengths[usize::from(place)] = Length::of(packet, interface);
         ports[usize::from(place)] = port;
+        supers |= may_be_super(packet);
         several |= *only.get_or_insert(port) != port;
     }
     let Some(only) = only else { return };
@@ -32,7 +34,7 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
         frame.places().iter().for_each(|&place| session::pass(context, &vector[place]));
     }
     if !several && only != TUNNEL {
-        return send(context, vector, frame, only as usize, &mut lengths);
+        return send(context, vector, frame, (only as usize, supers), &mut lengths);
     }
     for &place in frame.places() {
         match context.next.ports.get_mut(ports[usize::from(place)] as usize) {
@@ -44,7 +46,7 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
     for port in 0..context.next.ports.len() {
         let frame = std::mem::take(&mut context.next.ports[port]);
         if !frame.is_empty() {
-            send(context, vector, &frame, port, &mut lengths);
+            send(context, vector, &frame, (port, supers), &mut lengths);
         }
     }
 }
@@ -53,15 +55,30 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
 pub(super) fn transmit(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices, port: usize) {
     let adjacencies = context.root.adjacencies.view();
     let mut lengths = [Length::NONE; VECTOR];
+    let mut supers = false;
     for &place in frame.places() {
         let packet = &vector[place];
+        supers |= may_be_super(packet);
         let interface = adjacencies.get(packet.forwarding()).map_or(NONE, |adjacency| adjacency.interface);
         lengths[usize::from(place)] = Length::of(packet, interface);
     }
-    send(context, vector, frame, port, &mut lengths);
+    send(context, vector, frame, (port, supers), &mut lengths);
 }
 
-fn send(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices, port: usize, lengths: &mut Lengths) {
+/// A packet is a super-packet, or may become part of one at interfaces that merge packets which were in a tunnel.
+#[inline(always)]
+fn may_be_super(packet: &Packet) -> bool {
+    packet.is_to_be_segmented() | (nesting::taken_off(packet) > 0)
+}
+
+/// Sends packets by a port. `supers`: some of them may be super-packets, or parts of one.
+fn send(
+    context: &mut Context<'_>,
+    vector: &mut Vector,
+    frame: &Indices,
+    (port, supers): (usize, bool),
+    lengths: &mut Lengths,
+) {
     let admitted;
     let mut frame = frame;
     if context.root.ethertypes_out {
@@ -73,9 +90,11 @@ fn send(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices, port: u
             record(context, vector, place);
         }
     }
-    let outlet = context.transmitters.get(port).and_then(Option::as_ref);
-    if let Some(takes) = outlet.and_then(Outlet::segmentation) {
-        return supers::send(context, vector, frame, lengths, (port, takes));
+    if supers | context.root.merges_all {
+        let outlet = context.transmitters.get(port).and_then(Option::as_ref);
+        if let Some(takes) = outlet.and_then(Outlet::segmentation) {
+            return supers::send(context, vector, frame, lengths, (port, takes));
+        }
     }
     transmission::hand_over(context, vector, frame, port, lengths);
 }

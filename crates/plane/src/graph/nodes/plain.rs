@@ -14,17 +14,11 @@ pub(super) fn rewrite<K: Family>(packet: &mut Packet, adjacency: &Adjacency) -> 
     let fits = (usize::from(adjacency.l2_len) == ethernet::LENGTH)
         & (adjacency.kind == Kind::Rewrite)
         & (length <= adjacency.mtu as usize);
-    let own = packet.state().intersects(ORIGINATED | ENCAPSULATED);
-    if !fits {
-        return false;
+    let plain = fits & (packet.l3_offset() == ethernet::LENGTH) & !packet.state().intersects(ORIGINATED | ENCAPSULATED);
+    if !plain {
+        return fits && bare::<K>(packet, adjacency);
     }
-    if (packet.l3_offset() != ethernet::LENGTH) | own {
-        return bare::<K>(packet, adjacency);
-    }
-    if !K::decrement_above_one(packet) {
-        return false;
-    }
-    write::<K>(packet, adjacency)
+    K::decrement_above_one(packet) && write::<K>(packet, adjacency)
 }
 
 /// Rewrites a packet without a link-layer header: one that was decrypted, or a packet of ESP.
