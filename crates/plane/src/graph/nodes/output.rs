@@ -4,7 +4,7 @@ use weir_packet::packet::Packet;
 use weir_packet::parse;
 use weir_packet::vector::{Indices, VECTOR, Vector};
 
-use super::transmission::{self, Length, Lengths};
+use super::transmission::{self, Lengths};
 use super::{Context, session, supers};
 use crate::graph::flags::ORIGINATED;
 use crate::graph::nesting;
@@ -17,19 +17,22 @@ use crate::root::{NONE, TUNNEL};
 /// Sorts packets by egress port, and sends each port its own, in the order in which they arrived.
 pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     let adjacencies = context.root.adjacencies.view();
-    let mut lengths = [Length::NONE; VECTOR];
+    let mut lengths = Lengths::new();
     let mut ports = [NONE; VECTOR];
     let (mut only, mut several, mut supers) = (None, false, false);
     for &place in frame.places() {
         let packet = &vector[place];
         let way = adjacencies.get(packet.forwarding());
         let (port, interface) = way.map_or((NONE, NONE), |adjacency| (adjacency.port, adjacency.interface));
-        lengths[usize::from(place)] = Length::of(packet, interface);
+        lengths.set(place, packet, interface);
         ports[usize::from(place)] = port;
         supers |= may_be_super(packet);
         several |= *only.get_or_insert(port) != port;
     }
     let Some(only) = only else { return };
+    if supers {
+        lengths.set_supers(vector, frame);
+    }
     if context.sessions.is_active() {
         frame.places().iter().for_each(|&place| session::pass(context, &vector[place]));
     }
@@ -54,13 +57,16 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
 /// Sends packets by a port; what it does not send is dropped.
 pub(super) fn transmit(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices, port: usize) {
     let adjacencies = context.root.adjacencies.view();
-    let mut lengths = [Length::NONE; VECTOR];
+    let mut lengths = Lengths::new();
     let mut supers = false;
     for &place in frame.places() {
         let packet = &vector[place];
         supers |= may_be_super(packet);
         let interface = adjacencies.get(packet.forwarding()).map_or(NONE, |adjacency| adjacency.interface);
-        lengths[usize::from(place)] = Length::of(packet, interface);
+        lengths.set(place, packet, interface);
+    }
+    if supers {
+        lengths.set_supers(vector, frame);
     }
     send(context, vector, frame, (port, supers), &mut lengths);
 }
@@ -115,7 +121,7 @@ fn admit(context: &mut Context<'_>, vector: &Vector, frame: &Indices, lengths: &
     let mut admitted = Indices::new();
     for &place in frame.places() {
         let packet = &vector[place];
-        match is_listed(context, packet, lengths[usize::from(place)].interface) {
+        match is_listed(context, packet, lengths.interface(place)) {
             true => admitted.push(place),
             false => super::discard(context, packet, Reason::AclEthertype),
         }

@@ -11,22 +11,25 @@ use crate::root::{Adjacency, Kind};
 #[inline(always)]
 pub(super) fn rewrite<K: Family>(packet: &mut Packet, adjacency: &Adjacency) -> bool {
     let length = packet.len() - packet.l3_offset();
-    let fits = (usize::from(adjacency.l2_len) == ethernet::LENGTH)
+    let plain = (packet.l3_offset() == ethernet::LENGTH)
+        & (usize::from(adjacency.l2_len) == ethernet::LENGTH)
         & (adjacency.kind == Kind::Rewrite)
-        & (length <= adjacency.mtu as usize);
-    let plain = fits & (packet.l3_offset() == ethernet::LENGTH) & !packet.state().intersects(ORIGINATED | ENCAPSULATED);
-    if !plain {
-        return fits && bare::<K>(packet, adjacency);
-    }
-    K::decrement_above_one(packet) && write::<K>(packet, adjacency)
+        & (length <= adjacency.mtu as usize)
+        & !packet.state().intersects(ORIGINATED | ENCAPSULATED);
+    plain && K::decrement_above_one(packet) && write::<K>(packet, adjacency)
 }
 
-/// Rewrites a packet without a link-layer header: one that was decrypted, or a packet of ESP.
+/// Rewrites a packet without a link-layer header that leaves over plain Ethernet and fits: one that was decrypted, or a packet of
+/// ESP; false, with nothing changed, for any other.
 #[inline(never)]
-fn bare<K: Family>(packet: &mut Packet, adjacency: &Adjacency) -> bool {
+pub(super) fn bare<K: Family>(packet: &mut Packet, adjacency: &Adjacency) -> bool {
     let state = packet.state();
+    let fits = (packet.l3_offset() == 0)
+        & (usize::from(adjacency.l2_len) == ethernet::LENGTH)
+        & (adjacency.kind == Kind::Rewrite)
+        & (packet.len() <= adjacency.mtu as usize);
     // The path of a packet of ESP may take less, and so may that of an answer of the gateway.
-    if packet.l3_offset() != 0 || state.contains(ORIGINATED) || state.contains(ENCAPSULATED) && packet.mtu() > 0 {
+    if !fits || state.contains(ORIGINATED) || state.contains(ENCAPSULATED) && packet.mtu() > 0 {
         return false;
     }
     if state.contains(ENCAPSULATED) {

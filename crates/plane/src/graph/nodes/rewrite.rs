@@ -54,7 +54,10 @@ pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, fra
             context.next.refuse(packet, place, Reason::NoRoute);
             continue;
         };
-        if plain::rewrite::<K>(packet, adjacency) || any::<K>(context, packet, place, adjacency) {
+        if plain::rewrite::<K>(packet, adjacency)
+            || plain::bare::<K>(packet, adjacency)
+            || any::<K>(context, packet, place, adjacency)
+        {
             out.push(place);
         }
     }

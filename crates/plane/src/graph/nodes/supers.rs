@@ -9,7 +9,7 @@ use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::protocol;
 use weir_port::Segmentation;
 
-use super::transmission::{self, Length, Lengths};
+use super::transmission::{self, Lengths};
 use super::{Context, discard};
 use crate::graph::flags::{ENCAPSULATED, ORIGINATED};
 use crate::graph::nesting;
@@ -30,7 +30,7 @@ pub(super) fn send(
     let mut last = (u32::MAX, Merge::Off);
     for &place in frame.places() {
         let packet = &vector[place];
-        let interface = lengths[usize::from(place)].interface;
+        let interface = lengths.interface(place);
         if interface != last.0 {
             last = (interface, merge_of(root, interface));
         }
@@ -95,12 +95,11 @@ fn merge(
         if !packet.is_to_be_segmented() {
             continue;
         }
-        let length = &mut lengths[usize::from(place)];
-        let before = *length;
-        *length = Length::of(packet, before.interface);
-        let joined = length.more_than(&before);
+        let (interface, before) = (lengths.interface(place), lengths.more(place));
+        lengths.set_super(place, packet);
+        let joined = lengths.more(place).saturating_sub(before);
         if joined > 0
-            && let Some(interface) = root.interfaces.get(before.interface as usize)
+            && let Some(interface) = root.interfaces.get(interface as usize)
         {
             let (wholes, packets) = &interface.counters[*worker].merged;
             wholes.add(1);
@@ -131,7 +130,7 @@ fn send_pieces(
             transmission::hand_over(context, vector, &before, port, lengths);
             before.clear();
         }
-        let interface = lengths[usize::from(place)].interface;
+        let interface = lengths.interface(place);
         match cut(context, &vector[place], interface, port) {
             Ok(segments) => {
                 context.counters.absorbed.add(1);
@@ -209,10 +208,8 @@ fn send_all(context: &mut Context<'_>, pieces: &mut Vector, interface: u32, port
     }
     let mut frame = Indices::new();
     frame.fill(pieces.len());
-    let mut lengths = transmission::no_lengths();
-    for &place in frame.places() {
-        lengths[usize::from(place)] = Length::of(&pieces[place], interface);
-    }
+    let mut lengths = Lengths::new();
+    frame.places().iter().for_each(|&place| lengths.set(place, &pieces[place], interface));
     transmission::hand_over(context, pieces, &frame, port, &lengths);
     pieces.filled().iter_mut().for_each(|packet| packet.recycle(context.cache));
     pieces.clear();
