@@ -26,7 +26,7 @@ enum Part {
 
 /// A packet, seen from the gateway's side: of a packet that comes in, the source is remote.
 #[derive(Debug, Clone)]
-struct Asked {
+struct Case {
     v6: bool,
     local: u32,
     remote: u32,
@@ -65,8 +65,8 @@ impl Hosts {
     }
 }
 
-impl Asked {
-    fn random(random: &mut Random, hosts: Hosts) -> Asked {
+impl Case {
+    fn random(random: &mut Random, hosts: Hosts) -> Case {
         let v6 = random.chance(0.5);
         let protocol = [6, 17, if v6 { 58 } else { 1 }, 99][random.below(4) as usize];
         let words = match protocol {
@@ -76,7 +76,7 @@ impl Asked {
             _ => (0, 0),
         };
         let (local, remote) = (hosts.draw(random, false), hosts.draw(random, true));
-        Asked { v6, local, remote, protocol, words, part: Part::Whole }
+        Case { v6, local, remote, protocol, words, part: Part::Whole }
     }
 
     fn frame(&self, rig: &Rig, output: bool, identification: u16) -> Vec<u8> {
@@ -159,15 +159,15 @@ fn has(addresses: &Addresses, address: IpAddr) -> bool {
 }
 
 /// The linear search: of the rules that match, the one of the highest priority, and of equal ones the first.
-fn search(rules: &[SpdRule], asked: &Asked) -> Option<usize> {
+fn search(rules: &[SpdRule], cases: &Case) -> Option<usize> {
     let family_of = |rule: &SpdRule| {
-        is_of(&rule.matches, asked.v6)
-            && [&rule.matches.from, &rule.matches.to].iter().all(|own| of_family(own, asked.v6))
+        is_of(&rule.matches, cases.v6)
+            && [&rule.matches.from, &rule.matches.to].iter().all(|own| of_family(own, cases.v6))
     };
     let is_opaque = rules.iter().any(|rule| rule.is_opaque() && family_of(rule));
     let mut best: Option<usize> = None;
     for (at, rule) in rules.iter().enumerate() {
-        if asked.matches(rule, is_opaque) && best.is_none_or(|best| rule.priority > rules[best].priority) {
+        if cases.matches(rule, is_opaque) && best.is_none_or(|best| rule.priority > rules[best].priority) {
             best = Some(at);
         }
     }
@@ -289,22 +289,22 @@ fn follows_the_linear_search(seed: u64, cache: SpdCache) {
         let key = |rule: &SpdRule| rule.comment.as_deref().unwrap().to_owned();
         for step in 0..6u16 {
             let output = random.chance(0.5);
-            let (mut asked, mut frames) = (Vec::new(), Vec::new());
-            while asked.len() < 250 {
-                let one = Asked::random(&mut random, FEW);
+            let (mut cases, mut frames) = (Vec::new(), Vec::new());
+            while cases.len() < 250 {
+                let one = Case::random(&mut random, FEW);
                 let parts = match random.below(4) {
                     0 => [Some(Part::First), Some(Part::Later)],
                     _ => [Some(Part::Whole), None],
                 };
-                let identification = step * 256 + asked.len() as u16;
+                let identification = step * 256 + cases.len() as u16;
                 for part in parts.into_iter().flatten() {
-                    let one = Asked { part, ..one.clone() };
+                    let one = Case { part, ..one.clone() };
                     frames.push(one.frame(&rig, output, identification));
-                    asked.push(one);
+                    cases.push(one);
                 }
             }
             let (outcomes, _) = rig.put_all(if output { "lan" } else { "wan" }, &frames);
-            for (one, outcome) in asked.iter().zip(&outcomes) {
+            for (one, outcome) in cases.iter().zip(&outcomes) {
                 let found = search(&rules, one);
                 if let Some(at) = found {
                     counted.entry(key(&rules[at])).or_default()[usize::from(!output)] += 1;
@@ -385,10 +385,10 @@ fn ten_thousand_policies_follow_the_linear_search_under_changes() {
     let (mut left, mut vectors, mut sorts) = (packets, 0, HashMap::<String, u64>::new());
     while left > 0 {
         let output = random.chance(0.5);
-        let asked: Vec<Asked> = (0..250).map(|_| of_rule(&mut random, &rules)).collect();
-        let frames: Vec<Vec<u8>> = asked.iter().map(|one| one.frame(&rig, output, 0)).collect();
+        let cases: Vec<Case> = (0..250).map(|_| of_rule(&mut random, &rules)).collect();
+        let frames: Vec<Vec<u8>> = cases.iter().map(|one| one.frame(&rig, output, 0)).collect();
         let (outcomes, _) = rig.put_all(if output { "lan" } else { "wan" }, &frames);
-        for (one, outcome) in asked.iter().zip(&outcomes) {
+        for (one, outcome) in cases.iter().zip(&outcomes) {
             let found = search(&rules, one);
             let expected = verdict(found.map(|at| rules[at].action), output);
             assert_eq!(outcome.verdict, expected, "after {vectors} vectors, out {output}: {one:?} {found:?}");
@@ -396,7 +396,7 @@ fn ten_thousand_policies_follow_the_linear_search_under_changes() {
             assert_eq!((place.map(|at| at as usize), direction), (found, output));
             *sorts.entry(format!("{:?}", found.map(|at| rules[at].action))).or_default() += 1;
         }
-        left = left.saturating_sub(asked.len() as u64);
+        left = left.saturating_sub(cases.len() as u64);
         vectors += 1;
         if vectors % STEADY == 0 {
             for _ in 0..1 + random.below(20) {
@@ -418,8 +418,8 @@ fn ten_thousand_policies_follow_the_linear_search_under_changes() {
 }
 
 /// A packet: one in two has the addresses of a rule, so that rules about single hosts match.
-fn of_rule(random: &mut Random, rules: &[SpdRule]) -> Asked {
-    let mut one = Asked::random(random, MANY);
+fn of_rule(random: &mut Random, rules: &[SpdRule]) -> Case {
+    let mut one = Case::random(random, MANY);
     let rule = &rules[random.below(rules.len() as u64) as usize].matches;
     let number = |addresses: &Addresses, is_remote: bool| match (addresses, address(one.v6, is_remote, 0)) {
         (Addresses::Net(IpNet::V4(net)), IpAddr::V4(first)) => net.addr().to_bits().checked_sub(first.to_bits()),

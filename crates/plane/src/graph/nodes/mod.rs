@@ -26,6 +26,7 @@ mod neighbor;
 mod next_hop;
 mod options;
 mod output;
+mod piece;
 mod plain;
 mod punt;
 mod rewrite;

@@ -3,15 +3,15 @@
 
 use weir_packet::merge::{Kind, Wanted};
 use weir_packet::packet::Packet;
-use weir_packet::parse::{self, ParseFlags};
 use weir_packet::segment::Segmenter;
 use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::protocol;
 use weir_port::Segmentation;
 
+use super::piece::next_piece;
 use super::transmission::{self, Lengths};
 use super::{Context, discard};
-use crate::graph::flags::{ENCAPSULATED, ORIGINATED};
+use crate::graph::flags::ENCAPSULATED;
 use crate::graph::nesting;
 use crate::model::Merge;
 use crate::reason::Reason;
@@ -156,7 +156,7 @@ fn cut(context: &mut Context<'_>, packet: &Packet, interface: u32, port: usize) 
     let count = segmenter.count() as u64;
     let mut outcome = Ok(count);
     while segmenter.count() > 0 {
-        match piece(context, packet, &mut segmenter) {
+        match next_piece(context.cache, packet, &mut segmenter) {
             Ok(piece) => {
                 context.counters.created.add(1);
                 // There is room: it is sent when it is full.
@@ -174,31 +174,6 @@ fn cut(context: &mut Context<'_>, packet: &Packet, interface: u32, port: usize) 
     send_all(context, &mut pieces, interface, port);
     *context.segments = Some(pieces);
     outcome
-}
-
-/// Makes the next segment of a packet, behind the packet's link-layer header.
-fn piece(context: &mut Context<'_>, packet: &Packet, segmenter: &mut Segmenter<'_>) -> Result<Packet, Reason> {
-    let length = segmenter.next_length().ok_or(Reason::OffloadMismatch)?;
-    let mut piece = Packet::new(context.cache, length).ok_or(Reason::NoBuffer)?;
-    segmenter.next(piece.data_mut());
-    let v4 = packet.flags().contains(ParseFlags::IP4);
-    let parsed = if v4 { parse::ipv4(piece.data(), 0) } else { parse::ipv6(piece.data(), 0) };
-    let link = packet.data().get(..packet.l3_offset()).unwrap_or_default();
-    let framed = parsed.is_ok_and(|parsed| {
-        piece.set_parsed(&parsed);
-        piece.replace_l2(link.len()).map(|room| room.copy_from_slice(link)).is_ok()
-    });
-    if !framed {
-        piece.recycle(context.cache);
-        return Err(Reason::OffloadMismatch);
-    }
-    piece.inherit(packet);
-    if packet.state().contains(ORIGINATED) {
-        piece.add_state(ORIGINATED);
-    }
-    piece.set_nesting(packet.nesting());
-    piece.set_forwarding(packet.forwarding());
-    Ok(piece)
 }
 
 /// Sends the packets of a vector by a port, and empties it.

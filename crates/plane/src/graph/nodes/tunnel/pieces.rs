@@ -1,12 +1,11 @@
 //! Packets that are cut before they are put into a tunnel, and the packets behind them: they go round again, in their order.
 
 use weir_packet::packet::Packet;
-use weir_packet::parse::{self, ParseFlags};
 use weir_packet::segment::Segmenter;
 
+use super::super::piece::next_piece;
 use super::super::stage::Stage;
 use super::super::{Context, discard};
-use crate::graph::flags::ORIGINATED;
 use crate::reason::Reason;
 
 /// Has a packet come back to `tunnel-encap` behind the packets that were queued before.
@@ -37,26 +36,8 @@ pub(super) fn segment(context: &mut Context<'_>, packet: &mut Packet, place: u8)
 
 /// Queues all segments of a packet. If there is no room for one, those before it go on and the packet counts as dropped.
 fn send(context: &mut Context<'_>, packet: &Packet, mut segmenter: Segmenter<'_>) -> Result<(), Reason> {
-    let v4 = packet.flags().contains(ParseFlags::IP4);
-    let link = packet.data().get(..packet.l3_offset()).unwrap_or_default();
-    while let Some(length) = segmenter.next_length() {
-        let mut piece = Packet::new(context.cache, length).ok_or(Reason::NoBuffer)?;
-        segmenter.next(piece.data_mut());
-        let parsed = if v4 { parse::ipv4(piece.data(), 0) } else { parse::ipv6(piece.data(), 0) };
-        let framed = parsed.is_ok_and(|parsed| {
-            piece.set_parsed(&parsed);
-            piece.replace_l2(link.len()).map(|room| room.copy_from_slice(link)).is_ok()
-        });
-        if !framed {
-            piece.recycle(context.cache);
-            return Err(Reason::OffloadMismatch);
-        }
-        piece.inherit(packet);
-        if packet.state().contains(ORIGINATED) {
-            piece.add_state(ORIGINATED);
-        }
-        piece.set_nesting(packet.nesting());
-        piece.set_forwarding(packet.forwarding());
+    while segmenter.count() > 0 {
+        let mut piece = next_piece(context.cache, packet, &mut segmenter)?;
         piece.set_resume(Stage::Encapsulate as u8);
         context.counters.created.add(1);
         if let Err(mut refused) = context.requeue.push(piece) {
