@@ -71,7 +71,7 @@ impl Changed for crate::render::ipsec_changed::SpdChanged {
 
 impl Changed for crate::render::ipsec_changed::SaChanged {
     fn warnings(&self) -> (&[Remark], usize) {
-        (&[], 0)
+        (&self.warnings, 0)
     }
 }
 
@@ -111,6 +111,10 @@ impl Teller {
                 }
                 let _ = writeln!(stderr, "nothing was changed");
                 return Err(Error::InvalidEntries);
+            }
+            Err(ClientError::Refused(refusal)) if !refusal.findings.is_empty() && !self.json => {
+                let _ = stderr.write_all(refusal.findings.as_bytes());
+                return Err(Error::Failed("nothing was changed".to_owned()));
             }
             Err(error) => return Err(error.into()),
         };

@@ -15,6 +15,8 @@ pub struct Overlay {
 /// A pair of SAs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OverSa {
+    /// Its name.
+    pub name: String,
     /// The source of the pair.
     pub source: String,
     /// A document with the pair and nothing else.
@@ -50,4 +52,23 @@ pub struct Successor {
     pub new: String,
     /// The new pair sends.
     pub leads: bool,
+}
+
+impl OverSa {
+    /// The name of its document in messages and listings.
+    pub(crate) fn place(&self) -> String {
+        format!("socket {}, sa {}", self.source, self.name)
+    }
+}
+
+impl OverSpd {
+    /// The name of the rules of a source in messages and listings.
+    pub(crate) fn place(&self, source: &str) -> String {
+        format!("socket {source}, spd {}", self.name)
+    }
+
+    /// A document with a rule on each line: lines are places of rules.
+    pub(crate) fn text(&self) -> String {
+        self.rules.iter().map(|rule| rule.text.as_str()).collect::<Vec<_>>().join("\n")
+    }
 }

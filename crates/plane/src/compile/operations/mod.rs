@@ -3,5 +3,6 @@
 mod acl;
 mod allow;
 mod bindings;
+mod ipsec;
 mod routes;
 mod sav;
