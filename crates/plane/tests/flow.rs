@@ -60,6 +60,35 @@ fn a_change_has_flows_decided_anew() {
     assert_eq!(rig.acl_hits("in")[0], 4);
 }
 
+#[test]
+fn packets_without_ports_are_flows_by_their_addresses_and_by_the_spi() {
+    let rules = &["permit 50", "permit 47", "deny any"];
+    let mut rig = learning(two_ports().acl("in", rules).acl_in("lan", &["in"]));
+    let esp = |spi: u32| format!("esp from 10.0.0.2 to 198.51.100.9 spi {spi}");
+    let gre = |host: u8| format!("gre from 10.0.0.2 to 198.51.100.{host}");
+    let all = [esp(1), esp(2), gre(9), gre(10)];
+    for packet in all.iter().chain(&all).chain(&all) {
+        put(&mut rig, "lan", &[packet]);
+    }
+    assert_eq!((counted(&rig), rig.harness.fast_path().learned), ((8, 4, 0), 4));
+    assert_eq!(rig.acl_hits("in"), [6, 6, 0, 0]);
+    // No SPI is there to read, and no fragment says to which flow it belongs.
+    put(&mut rig, "lan", &["gre from 10.0.0.2 to 198.51.100.9 fragment 0+"]);
+    assert_eq!((counted(&rig), rig.acl_hits("in")), ((8, 4, 0), vec![6, 7, 0, 0]));
+}
+
+#[test]
+fn packets_of_a_session_without_ports_take_decisions() {
+    let build = two_ports().acl("out", &["permit+reflect 47"]).acl("in", &["deny any"]);
+    let mut rig = learning(build.acl_out("wan", &["out"]).acl_in("wan", &["in"]));
+    for _ in 0..3 {
+        put(&mut rig, "lan", &["gre from 10.0.0.2 to 198.51.100.9"]);
+        put(&mut rig, "wan", &["gre from 198.51.100.9 to 10.0.0.2"]);
+    }
+    assert_eq!(counted(&rig), (3, 3, 0));
+    assert_eq!((rig.acl_hits("out"), rig.acl_hits("in")), (vec![6, 0], vec![0, 0]));
+}
+
 /// Flows from `lan` to two destinations, and one from `wan`.
 const FLOWS: [(&str, &str); 3] = [
     ("lan", ASK),

@@ -3,7 +3,7 @@
 //! A packet that takes a decision counts for everything that the nodes would have counted it for, in the same order, and is
 //! rewritten here. Where its TTL, its length or its adjacency is not the usual one, it goes to the rewrite. Only whole
 //! packets take decisions: fragments, packets with options, TCP packets without ACK or with SYN, FIN or RST, and ICMP messages
-//! other than echo walk, each for itself.
+//! other than requests and replies walk, each for itself.
 //!
 //! Where a zone has sessions, the nodes find the session of each packet, also of one that walks. So the packets of a session keep
 //! it alive on all interfaces of its zone, with lists or without.
@@ -21,6 +21,7 @@ use weir_base::reclaim::Guard;
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Indices, VECTOR, Vector};
+use weir_packet::wire::protocol;
 use weir_table::flow::{BATCH, Place, Slot};
 
 use super::stage::{self, Stage};
@@ -291,8 +292,10 @@ fn find_sessions<K: Family>(
             }
             let zone = own.zone.or(own.nat);
             let in_place_of_zone = zone.unwrap_or(of_interface(own.number));
-            // Decisions with a session are about packets that came in clear.
-            let may_have = own.is_learned && (zone.is_none() || !packet.state().contains(DECRYPTED));
+            // Decisions with a session are about packets that came in clear, and a translation has no SPI.
+            let is_outside =
+                packet.state().contains(DECRYPTED) || own.nat.is_some() && packet.protocol() == protocol::ESP;
+            let may_have = own.is_learned && (zone.is_none() || !is_outside);
             match (key::<K>(packet, in_place_of_zone).filter(|_| may_have), zone) {
                 (Some(key), Some(_)) => {
                     (places[count], may_take[count], translates[count]) = (place, true, own.nat.is_some());
