@@ -9,7 +9,9 @@
 //! it alive on all interfaces of its zone, with lists or without.
 
 mod candidates;
+mod crossing;
 mod learn;
+mod limited;
 mod own;
 mod policies;
 mod tally;
@@ -36,11 +38,12 @@ use crate::root::{Adjacency, Decided, Kind, NONE, Root, View};
 
 use candidates::Candidates;
 pub(super) use learn::learn;
+pub(super) use limited::go_on;
 use own::Own;
 use policies::protection;
 use tally::{Rules, Sum, Tally, octets};
 use translations::Translations;
-use tuple::{any_tuple, key, of_interface, varying};
+use tuple::{any_tuple, is_behind_validation, key, of_interface, varying};
 use walking::part;
 
 pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
@@ -58,7 +61,7 @@ fn take_each<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &
     let epoch = root.changes.count();
     let adjacencies = root.adjacencies.view();
     let (mut out, mut unusual, mut walk) = (Indices::new(), Indices::new(), Indices::new());
-    let mut encrypt = Indices::new();
+    let (mut encrypt, mut limited) = (Indices::new(), Indices::new());
     let mut excluded = 0;
     let mut own = Own::<K>::of(root, NONE);
     let mut tally = Tally::<K>::new(context);
@@ -95,6 +98,12 @@ fn take_each<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &
                         false => check::<K>(root, guard, adjacencies, decision, packet, None),
                     };
                     match checked {
+                        Ok(_) if decision.is_limited() => {
+                            packet.set_forwarding(decision.adjacency);
+                            context.notes.begin_limited(place, *decision);
+                            limited.push(place);
+                            continue;
+                        }
                         Ok((adjacency, None)) if plain::rewrite::<K>(packet, adjacency) => {
                             packet.set_forwarding(decision.adjacency);
                             let own = Rules::of(decision, packet);
@@ -147,8 +156,11 @@ fn take_each<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &
     }
     tally.add(rules, sum);
     context.counters.flows.excluded.add(excluded);
-    tally.end(context, out.len() + unusual.len() + encrypt.len());
+    tally.end(context, out.len() + unusual.len() + encrypt.len() + limited.len());
     leave::<K>(context, &out, &unusual, &encrypt);
+    if !limited.is_empty() {
+        limited::begin::<K>(context, vector, &limited);
+    }
     if !walk.is_empty() {
         walk.sort();
         walk_on(context, vector, &walk, K::IS_V4);
@@ -205,12 +217,6 @@ fn is_due<K: Family>(context: &mut Context<'_>, packet: &Packet, translation: Op
             None => false,
         },
     }
-}
-
-/// A packet came in behind validation: it was decrypted, and its SA has no interface.
-#[inline(always)]
-fn is_behind_validation(packet: &Packet) -> bool {
-    Stage::of(packet) == Stage::Acl
 }
 
 /// Sends on packets that walk, each to the first stage of its way in.
@@ -443,7 +449,7 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
         at[usize::from(place)] = found;
     }
     let (mut hits, mut walk) = (Indices::new(), Indices::new());
-    let mut misses = [0u64; 3];
+    let (mut misses, mut crosses) = ([0u64; 3], false);
     for &place in frame.places() {
         let (packet, index) = (&mut vector[place], usize::from(place));
         if !recording && translations.is_settled(place) {
@@ -461,7 +467,12 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
                 }
             };
             let checked = found.and_then(|(decision, translated)| {
-                check::<K>(root, guard, adjacencies, decision, packet, translated).map(drop)
+                check::<K>(root, guard, adjacencies, decision, packet, translated)?;
+                Ok(decision.crossing())
+            });
+            let checked = checked.and_then(|crossing| {
+                crosses |= crossing.is_some();
+                crossing.map_or(Ok(()), |crossing| crossing::cross::<K>(context, packet, crossing))
             });
             if recording {
                 let interface = packet.interface();
@@ -489,10 +500,14 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
     if (!walk.is_empty() || is_bypassed) && !hits.is_empty() && has_sessions {
         (hits, walk) = part::<K>(vector, frame, (&hits, &translations), is_bypassed);
     }
+    if crosses {
+        crossing::forget(vector, &walk);
+    }
     let mut tally = Tally::<K>::new(context);
     tally.misses = misses;
     let (mut rules, mut sum) = (Rules::NONE, Sum::default());
     let (mut out, mut unusual, mut encrypt) = (Indices::new(), Indices::new(), Indices::new());
+    let mut limited = Indices::new();
     let mut translated = translations::Run::new();
     for &place in hits.places() {
         let (packet, index) = (&mut vector[place], usize::from(place));
@@ -525,6 +540,14 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
             None => decision_of::<K>(context, packet, at[index]),
         };
         let Some(decision) = decision else { continue };
+        if decision.is_limited() {
+            packet.set_forwarding(decision.adjacency);
+            let decision = *decision;
+            context.notes.begin_limited(place, decision);
+            limited.push(place);
+            K::of_mut(context.flows).touch(at[index], context.now);
+            continue;
+        }
         let adjacency = adjacencies.get(decision.adjacency);
         // It was found a moment ago.
         let sa = adjacency.and_then(|own| protection(root, decision, packet, own).ok()?);
@@ -558,5 +581,8 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
     tally.end(context, hits.len());
     translated.end(context);
     leave::<K>(context, &out, &unusual, &encrypt);
+    if !limited.is_empty() {
+        limited::begin::<K>(context, vector, &limited);
+    }
     walk_on(context, vector, &walk, K::IS_V4);
 }

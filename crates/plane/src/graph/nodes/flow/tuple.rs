@@ -52,6 +52,12 @@ fn way_in(packet: &Packet) -> u8 {
     if Stage::of(packet) == Stage::Acl { BEHIND_VALIDATION } else { INSIDE }
 }
 
+/// A packet came in behind validation: it was decrypted, and its SA has no interface.
+#[inline(always)]
+pub(super) fn is_behind_validation(packet: &Packet) -> bool {
+    Stage::of(packet) == Stage::Acl
+}
+
 /// The tuple of a packet that may take a decision. `None`: it walks.
 #[inline(always)]
 pub(super) fn tuple<K: Family>(packet: &Packet, zone: u16) -> Option<Tuple<K>> {
