@@ -136,6 +136,7 @@ impl Store {
         }
         self.access.reflecting = reflecting.into();
         self.access.hastens = self.numbers.hasten();
+        self.access.limits = self.numbers.limit();
     }
 
     /// Rules have changed, and readers see it with the next root.

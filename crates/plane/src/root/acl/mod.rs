@@ -43,6 +43,8 @@ pub struct Access {
     pub reflecting: Arc<[bool]>,
     /// Some rule has flows learned from their first packet on.
     pub hastens: bool,
+    /// Some rule limits packets, or offers them to a sampler.
+    pub limits: bool,
     /// Counts the changes of rules that came with a root.
     pub changes: u64,
     /// Counts the changes of rules that came without one.

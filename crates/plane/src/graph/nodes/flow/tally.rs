@@ -7,7 +7,6 @@ use super::own::Own;
 use super::policies;
 use crate::graph::flow::{Decision, UNASKED};
 use crate::root::acl::Found;
-use crate::root::bindings::Verdict;
 use crate::root::family::Family;
 use crate::root::{NONE, Root};
 
@@ -114,28 +113,12 @@ impl<'r, K: Family> Tally<'r, K> {
     #[inline(never)]
     pub(super) fn add_others(&mut self, packet: &Packet, decision: &Decision) {
         self.enter(packet.interface());
-        if decision.bound != UNASKED
-            && let Some(rule) = self.root.bindings.pages.counter(self.worker, Verdict(decision.bound).number())
-        {
-            rule.packets.add(1);
-            rule.octets.add(octets(packet));
-        }
-        if decision.row != UNASKED
-            && let Some(interface) = self.own.interface
-            && let Some(validator) = K::of(&self.root.sav).get(usize::from(*K::of(&interface.sav)))
-        {
-            validator.hit_row(self.worker, decision.row);
-        }
+        self.own.count_bound(self.root, self.worker, decision, octets(packet));
         if decision.is_secured() {
             let egress = self.root.adjacencies.view().get(decision.adjacency).map_or(NONE, |own| own.interface);
-            for (interface, number, output) in
-                [(packet.interface(), decision.spd_in, false), (egress, decision.spd_out, true)]
-            {
-                let policy = policies::policy(self.root, interface, number);
-                if let Some(counters) = policy.and_then(|policy| policy.counters.get(self.worker)) {
-                    counters.of(output).add(1, octets(packet));
-                }
-            }
+            let ingress = (packet.interface(), decision.spd_in);
+            policies::count(self.root, self.worker, ingress, false, octets(packet));
+            policies::count(self.root, self.worker, (egress, decision.spd_out), true, octets(packet));
         }
     }
 
