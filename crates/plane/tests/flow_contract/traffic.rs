@@ -490,7 +490,11 @@ impl Traffic {
             _ => return None,
         };
         let segment = pick(random, &[60, 500, 1200, 1440, 1452]);
-        let payload = between(random, 1, 40 * u64::from(segment)) as usize;
+        // Segments that are too long for a link are refused together: a shorter last one, too.
+        let payload = match segment > 1000 {
+            true => between(random, 1, 40) as usize * usize::from(segment),
+            false => between(random, 1, 40 * u64::from(segment)) as usize,
+        };
         let frame = &mut input.frame;
         frame.resize(l4 + headers, 0);
         frame.extend((0..payload).map(|_| random.next() as u8));
