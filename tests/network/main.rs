@@ -40,6 +40,7 @@ mod reload;
 mod routes;
 mod sav;
 mod sessions;
+mod supers;
 mod traceroute;
 mod tunnels;
 mod vlan;
