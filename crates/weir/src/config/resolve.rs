@@ -94,6 +94,7 @@ pub(super) fn resolve(
     let settings = &declared.settings;
     let (icmp, limits) = (settings.icmp, settings.limits);
     Some(Gateway {
+        bridges: Vec::new(),
         vrfs,
         interfaces: interfaces?,
         routes,

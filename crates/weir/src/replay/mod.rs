@@ -144,6 +144,12 @@ pub enum NotAnInput {
         /// The interface.
         name: String,
     },
+    /// The interface is the gateway's own station on a bridge.
+    #[error("`{name}` has no port: frames come in by it from the ports of its bridge")]
+    Bridge {
+        /// The interface.
+        name: String,
+    },
     /// The interface has no port: decrypted packets come in by it.
     #[error("`{name}` has no port: packets come in by it once an SA has decrypted them")]
     Ipsec {
@@ -175,6 +181,7 @@ pub fn port(gateway: &Gateway, name: &str) -> Result<u32, NotAnInput> {
             }
             InterfaceKind::Ipsec => Err(NotAnInput::Ipsec { name: name.to_owned() }),
             InterfaceKind::Tunnel(_) => Err(NotAnInput::Tunnel { name: name.to_owned() }),
+            InterfaceKind::Bridge(_) => Err(NotAnInput::Bridge { name: name.to_owned() }),
         },
         None => {
             let ports = gateway.interfaces.iter().filter(|interface| is_port(&interface.kind));
