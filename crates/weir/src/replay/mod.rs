@@ -10,6 +10,7 @@
 //! to the octet.
 
 pub(crate) mod access;
+pub mod bridge;
 mod by;
 pub mod explanation;
 mod input;
@@ -436,6 +437,7 @@ impl Replay {
             spd: outcome.map_or_else(Vec::new, |outcome| spd::secured(&self.harness, outcome)),
             sa: outcome.map_or_else(Vec::new, |outcome| sa::associations(&self.harness, outcome)),
             tunnels: outcome.map_or_else(Vec::new, |outcome| tunnel::passed(&self.harness, outcome)),
+            bridges: outcome.map_or_else(Vec::new, |outcome| bridge::passed(&self.harness, outcome)),
             acl: outcome.map_or_else(Vec::new, |outcome| access::filters(&self.harness, &self.names, outcome)),
             allow: outcome.map_or_else(Vec::new, |outcome| access::allowed(&self.harness, outcome)),
             time: utc(pending.time),
