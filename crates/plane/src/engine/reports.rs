@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use super::control::Control;
 use super::error::UnknownNode;
 use super::traced::TraceRow;
-use super::{alarm, collect, policies, sas, show, translations, tunnels};
+use super::{alarm, bridges, collect, policies, sas, show, translations, tunnels};
 use crate::compile::{AclEditRow, AclGroup, AclSaid};
 use crate::model;
 use crate::node::Node;
@@ -141,6 +141,29 @@ impl Control {
         let (model, map) = self.in_force();
         let upkeep = self.upkeep();
         self.root.with(|root| sas::rows(&model, &map, root, (&upkeep, &self.cleared(), self.clock.now())))
+    }
+
+    /// The bridges, in the order of the configuration.
+    pub fn bridges(&self) -> Vec<stats::BridgeStats> {
+        let (model, _) = self.in_force();
+        self.root.with(|root| bridges::rows(&model, root))
+    }
+
+    /// The stations of the bridge of a name; `None` if there is no such bridge.
+    pub fn bridge_macs(&self, name: &str) -> Option<Vec<stats::MacRow>> {
+        let now = self.clock.now();
+        self.root.with(|root| {
+            let bridge = root.bridges.list.iter().find(|bridge| *bridge.name == *name)?;
+            Some(bridges::macs(root, bridge, now))
+        })
+    }
+
+    /// Forgets the stations that the bridge of a name has learned. Returns how many that were; `None` if there is no such bridge.
+    pub fn clear_bridge(&self, name: &str) -> Option<usize> {
+        self.root.with(|root| {
+            let bridge = root.bridges.list.iter().find(|bridge| *bridge.name == *name)?;
+            Some(bridges::clear(bridge))
+        })
     }
 
     /// The tunnels, in the order of the configuration.

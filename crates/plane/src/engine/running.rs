@@ -101,7 +101,8 @@ impl Engine {
         };
         let keeper = Keeper::new(&model, Stream::Neighbors.open(&random));
         let announcing = announcing(&ports, &opened.places);
-        let settings = Settings { workers: count, invent_neighbors };
+        let secret = Stream::Bridges.open(&random).words();
+        let settings = Settings { workers: count, invent_neighbors, secret };
         let compiled = Compiled::new(model, settings, keeper, opened.places, &announcing)?;
         let tracer = Arc::<Tracer>::default();
         let busy = Arc::new(AtomicUsize::new(count));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::stepped::Harness;
 use crate::engine::flows::{self, FlowFilter, FlowOrder};
-use crate::engine::{TraceRow, collect, show};
+use crate::engine::{TraceRow, bridges, collect, show};
 use crate::graph::session::Page;
 use crate::model::{self, InterfaceKind, Origin, Place, SaIndex};
 use crate::neighbor::Known;
@@ -102,7 +102,9 @@ impl Harness {
     /// The index in the model of the port that carries an interface of the model.
     pub fn port_of(&self, index: u32) -> u32 {
         match self.model.interfaces[index as usize].kind {
-            InterfaceKind::Port { .. } | InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) => index,
+            InterfaceKind::Port { .. } | InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) | InterfaceKind::Bridge(_) => {
+                index
+            }
             InterfaceKind::Vlan { parent, .. } => parent.0,
         }
     }
@@ -110,6 +112,20 @@ impl Harness {
     /// The place in the configuration that an origin stands for.
     pub fn place(&self, origin: Origin) -> Option<Place> {
         self.model.origins.place(origin)
+    }
+
+    /// The stations of a bridge, by place in the model.
+    pub fn bridge_macs(&self, bridge: u16) -> Vec<stats::MacRow> {
+        let now = self.now();
+        self.control.root.with(|root| {
+            let bridge = root.bridges.get(bridge);
+            bridge.map_or_else(Vec::new, |bridge| bridges::macs(root, bridge, now))
+        })
+    }
+
+    /// Forgets the stations that a bridge has learned, by place in the model. Returns how many that were.
+    pub fn clear_bridge(&mut self, bridge: u16) -> usize {
+        self.control.root.with(|root| root.bridges.get(bridge).map_or(0, bridges::clear))
     }
 
     /// Traces the next packets through a node.

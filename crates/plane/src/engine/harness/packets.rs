@@ -11,7 +11,7 @@ use super::outcome::{Filtered, Outcome, Piece, RouteTaken, Secured, Tunnelled, U
 use super::stepped::Harness;
 use crate::graph::record::{Fate, Fragmented};
 use crate::graph::worker::UNASKED;
-use crate::model::{InterfaceIndex, IpFamily, Origin, SaIndex};
+use crate::model::{BridgeIndex, InterfaceIndex, IpFamily, Origin, SaIndex};
 use crate::reason::Reason;
 use crate::root::{Adjacency, Kind, NONE};
 
@@ -103,6 +103,8 @@ impl Harness {
                     spd: Vec::new(),
                     sas: Vec::new(),
                     tunnels: Vec::new(),
+                    merged: false,
+                    bridges: Vec::new(),
                     route: None,
                     waits: false,
                 });
@@ -166,6 +168,8 @@ impl Harness {
                     outcome.route = None;
                 }
             }
+            Fate::Merged { .. } => outcome.merged = true,
+            Fate::Bridged { bridge, to } => outcome.bridges.push((BridgeIndex(bridge), to)),
             Fate::LookedUp { vrf, destination, adjacency } => {
                 let route = || self.route(vrf, destination, adjacency);
                 outcome.route.get_or_insert_with(route);
