@@ -40,7 +40,7 @@ impl Resolver<'_> {
         sas
     }
 
-    /// Makes a pair of the model. `vrf` and `way_in` find the objects that it names, and report those that are missing.
+    /// Makes a pair of the model. `vrf` and `way_in` find the objects that it names, and report missing ones.
     pub(super) fn sa(
         &mut self,
         declared: &Sa,

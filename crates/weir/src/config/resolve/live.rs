@@ -7,7 +7,7 @@ use weir_plane::model::{Gateway, InterfaceKind, SaIndex, SpdAction, SpdRule};
 use super::super::declare::Declared;
 use super::super::declare::ipsec::Sa;
 use super::super::diagnostic::{Code, Diagnostic, Severity};
-use super::super::overlay::OverSpd;
+use super::super::overlay::{OverSpd, SOCKET};
 use super::super::source::{At, SourceId, Sources, Span};
 use super::Resolver;
 use super::ipsec::{no_address, no_way_in};
@@ -43,6 +43,7 @@ fn beside<'a>(
         policies: Policies::default(),
         samplers: Samplers::default(),
         access: Access { vocabulary: Vocabulary::of(gateway), ..Access::default() },
+        bridges: HashMap::new(),
         sas: (0..).zip(&gateway.sas).map(|(index, sa)| (sa.name.as_str(), SaIndex(index))).collect(),
         origins,
         origin_sources,
@@ -180,7 +181,11 @@ pub(in super::super) fn put_rules(
     let Some(at) = gateway.spds.iter().position(|spd| spd.name == over.name) else { return };
     let mut resolver = beside(gateway, declared, sources, diagnostics);
     let name = |sa| weir_plane::engine::sa_name(gateway, sa);
-    let before = gateway.spds[at].rules.iter();
+    let is_of_a_file = |rule: &&SpdRule| {
+        let place = gateway.origins.place(rule.origin());
+        place.is_some_and(|place| !place.file.starts_with(SOCKET))
+    };
+    let before = gateway.spds[at].rules.iter().filter(is_of_a_file);
     let mut before: Vec<Option<(String, SpdRule)>> =
         before.map(|rule| Some((Rule::of(rule, name).to_string(), rule.clone()))).collect();
     let mut all = Vec::with_capacity(rules.len());

@@ -221,7 +221,8 @@ impl<'a> Resolver<'a> {
                     declared.value
                 );
                 let found = Diagnostic::warning(Code::Mtu, declared.span, message);
-                self.report(found.help("outer packets that do not fit are fragmented, or dropped if they must not be"));
+                let fate = "outer packets that do not fit are fragmented, or dropped if they must not be";
+                self.report(found.help(format!("leave out `mtu`, and it is what is left; {fate}")));
             }
             Some(_) => {}
             None => own.mtu = left.max(least),
