@@ -21,3 +21,4 @@ pub mod rules;
 pub mod sampler;
 pub mod sav_preview;
 mod suggest;
+pub mod top;

@@ -26,6 +26,7 @@ mod show;
 mod spd;
 mod teller;
 mod text;
+mod top;
 mod trace;
 mod watchdog;
 
@@ -75,6 +76,8 @@ pub enum Command {
     Reload(reload::Reload),
     /// Shows the state of a running gateway
     Show(show::Show),
+    /// Shows interfaces, nodes, drops, rules, sources and flows of a running gateway, live
+    Top(top::Top),
     /// Previews source address validation, and changes its entries in a running gateway
     Sav(sav::Sav),
     /// Changes the access lists of a running gateway
@@ -108,6 +111,7 @@ pub fn main() -> ExitCode {
         Command::Explain(explain) => explain.run(),
         Command::Reload(reload) => reload.run(),
         Command::Show(show) => show.run(),
+        Command::Top(top) => top.run(),
         Command::Sav(sav) => sav.run(),
         Command::Acl(acl) => acl.run(),
         Command::Nat(nat) => nat.run(),
