@@ -89,7 +89,16 @@ impl Gateway for Fake {
     }
 
     fn route_sources(&self) -> Vec<Source> {
-        Vec::new()
+        let source = |source: &str, state: &str, routes| Source {
+            source: source.into(),
+            state: state.into(),
+            routes,
+            nexthops: 2,
+            refused: 3,
+            lists: 4,
+            overflows: 5,
+        };
+        vec![source("kernel", "following", 1000), source("fpm", "waiting", 0)]
     }
 
     fn neighbors(&self) -> Vec<stats::NeighborRow> {
