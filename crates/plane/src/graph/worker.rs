@@ -229,7 +229,8 @@ impl Worker {
         Round::Busy
     }
 
-    fn read_mail(&mut self) {
+    /// Handles all commands that were sent.
+    pub(crate) fn read_mail(&mut self) {
         // Nothing there, or an engine that is gone, which has ended its workers before.
         while let Ok(command) = self.mailbox.try_recv() {
             self.handle(command);

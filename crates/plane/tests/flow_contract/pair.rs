@@ -291,7 +291,7 @@ impl Pair {
                 return Err(format!("imbalance: {own:?}"));
             }
         }
-        [&mut self.on, &mut self.off].map(|side| samples(&mut side.harness));
+        let _ = [&mut self.on, &mut self.off].map(|side| samples(&mut side.harness));
         Ok(())
     }
 
