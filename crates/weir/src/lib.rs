@@ -20,4 +20,5 @@ mod routes;
 pub mod rules;
 pub mod sampler;
 pub mod sav_preview;
+mod saved;
 mod suggest;
