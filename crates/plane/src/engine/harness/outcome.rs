@@ -65,6 +65,8 @@ pub struct Outcome {
     pub sas: Vec<Secured>,
     /// The tunnels that it was put into or taken out of, in order.
     pub tunnels: Vec<Tunnelled>,
+    /// It left as part of a super-packet.
+    pub merged: bool,
     /// The route that was looked up for it first, if any was; of a decrypted packet, for what was inside.
     pub route: Option<RouteTaken>,
     /// It waits for the first fragment of its datagram. The run in which that comes, or in which time is up, has another
@@ -108,6 +110,7 @@ impl Outcome {
             spd: self.spd,
             sas: self.sas,
             tunnels: self.tunnels,
+            merged: self.merged | later.merged,
             route: self.route.or(later.route),
             waits: later.waits,
         }

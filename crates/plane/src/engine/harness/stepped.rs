@@ -721,6 +721,7 @@ impl Harness {
                     spd: Vec::new(),
                     sas: Vec::new(),
                     tunnels: Vec::new(),
+                    merged: false,
                     route: None,
                     waits: false,
                 });
@@ -785,6 +786,7 @@ impl Harness {
                     outcome.route = None;
                 }
             }
+            Fate::Merged { .. } => outcome.merged = true,
             Fate::LookedUp { vrf, destination, adjacency } => {
                 let route = || self.route(vrf, destination, adjacency);
                 outcome.route.get_or_insert_with(route);
