@@ -9,6 +9,7 @@ use weir_table::lpm;
 use super::acl::{self, StagedAcls};
 use super::allow;
 use super::bindings;
+use super::bridge;
 use super::concerns::Concerns;
 use super::hops::Routing;
 use super::interfaces::{self, addresses, demux, samplers};
@@ -69,6 +70,7 @@ pub struct Compiler {
     pub(super) spd: spd::Store,
     pub(super) ipsec: ipsec::Store,
     pub(super) tunnels: tunnel::Store,
+    pub(super) bridges: bridge::Store,
     /// Some interface of the model says which ethertypes may leave.
     pub(super) ethertypes_out: bool,
     pub(super) merges_all: bool,
@@ -138,6 +140,7 @@ impl Compiler {
             spd: spd::Store::default(),
             ipsec: ipsec::Store::default(),
             tunnels: tunnel::Store::default(),
+            bridges: bridge::Store::default(),
             ethertypes_out: false,
             merges_all: false,
             samplers: Arc::default(),
@@ -309,6 +312,8 @@ impl Compiler {
         self.spd.commit(prepared.spd, (gateway, &map), &mut interfaces, rubbish);
         self.ipsec.commit(self.settings.workers, (gateway, &map), &interfaces);
         self.tunnels.commit(self.settings.workers, (gateway, &map), &interfaces);
+        let Settings { workers, secret, .. } = self.settings;
+        self.bridges.commit((workers, secret), (gateway, &map), &mut interfaces);
         rubbish.push(std::mem::replace(&mut self.numbers, numbers));
         rubbish.push(std::mem::replace(&mut self.ribs, ribs));
         rubbish.push(std::mem::replace(&mut self.tables, prepared.tables));
@@ -377,6 +382,7 @@ impl Compiler {
             spd: self.spd.current().clone(),
             ipsec: self.ipsec.current().clone(),
             tunnels: self.tunnels.current().clone(),
+            bridges: self.bridges.current().clone(),
             ethertypes_out: self.ethertypes_out,
             merges_all: self.merges_all,
             samplers: Arc::clone(&self.samplers),

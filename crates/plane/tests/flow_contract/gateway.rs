@@ -10,9 +10,9 @@ use weir_packet::wire::MacAddress;
 use weir_plane::model::{
     AclAction, AclDefault, AclIndex, AclLimit, AclList, AclRule, Addresses, Alarm, AllowlistIndex, BindingsIndex,
     Ethertypes, FlowTable, Gateway, Group, Groups, IcmpLimits, InterfaceIndex, Interfaces, IpFamily, Limits, LinkCheck,
-    Match, Mechanism, NextHop, Order, Origin, PerFamily, Ports, RateLimit, RatePer, RateUnit, Rejection, RouteTarget,
-    Sampler, SamplerIndex, Sampling, SavAction, SavIndex, SavLayout, SavRules, SpecialAction, SpecialSources, TcpFlags,
-    Transport, Urpf, UrpfMode, VrfIndex,
+    Match, Mechanism, Merge, NextHop, Order, Origin, PerFamily, Ports, RateLimit, RatePer, RateUnit, Rejection,
+    RouteTarget, Sampler, SamplerIndex, Sampling, SavAction, SavIndex, SavLayout, SavRules, SpecialAction,
+    SpecialSources, TcpFlags, Transport, Urpf, UrpfMode, VrfIndex,
 };
 
 use weir_port::spec::TapSpec;
@@ -209,6 +209,8 @@ impl Seeds {
                 _ => build.port(name, &own),
             };
             build = build.mtu(if mtu.chance(0.2) { pick(&mut mtu, &[1280, 1400, 9000]) } else { 1500 });
+            let merge = pick(&mut mtu, &[Merge::Off, Merge::Tunnelled, Merge::All, Merge::All]);
+            build = build.with(|interface| interface.merge = merge);
             if index == red {
                 build = build.in_vrf("red");
             }

@@ -4,6 +4,7 @@ use weir_base::clock::Time;
 use weir_base::reclaim::Guard;
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
+use weir_packet::segment;
 use weir_packet::vector::VECTOR;
 use weir_packet::wire::{protocol, tcp};
 use weir_table::classify::NO_RULE;
@@ -348,8 +349,9 @@ impl<K: Family> OfFamily<K> {
             return session.progress.note_request(member.way);
         }
         let at = usize::from(member.way == Way::Reply);
-        session.packets[at] += 1;
-        session.octets[at] += (packet.len() - packet.l3_offset()) as u64;
+        let (packets, octets) = segment::of_ip(packet);
+        session.packets[at] += u64::from(packets);
+        session.octets[at] += u64::from(octets);
         if session.progress.restarts(flags) {
             session.last = now;
         }

@@ -18,7 +18,7 @@ use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_table::classify::{Fields, NO_RULE};
 
 use super::stage::Stage;
-use super::{Context, fields};
+use super::{Context, fields, wire};
 use crate::graph::flow::Unlearned;
 use crate::root::Root;
 use crate::root::acl::{self, Action, Chain, Found, PAGE, Special};
@@ -159,6 +159,12 @@ fn apply<K: Family, D: Direction>(
         learn::<K, D>(context, batch, chain, found);
     }
     let passes = tally(context, found, &batch.octets[..count]);
+    wire::each_more(vector, &batch.places, |index, packets, octets| {
+        if let Some(rule) = context.root.acl.pages.counter(context.worker, Found::of(found[index]).number()) {
+            rule.packets.add(packets);
+            rule.octets.add(octets);
+        }
+    });
     // In the usual case nothing else is looked at.
     if passes & !context.recorder.is_on() {
         D::onward(context, vector, &batch.places, lists.interface, K::IS_V4);

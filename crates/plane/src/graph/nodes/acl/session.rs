@@ -8,7 +8,7 @@ use weir_table::classify::Fields;
 use weir_table::flow::Place;
 
 use super::super::stage::Stage;
-use super::super::{Context, handover};
+use super::super::{Context, handover, wire};
 use super::batch::Batch;
 use super::direction::Direction;
 use super::look_up_some;
@@ -176,7 +176,7 @@ fn open<K: Family, D: Direction>(
                     context.record(&vector[place], fate);
                 }
                 refused[index] = true;
-                count_refused(context, found[index], batch.octets[index]);
+                count_refused(context, &vector[place], found[index]);
                 context.next.refuse(&mut vector[place], place, reason);
             }
         }
@@ -237,10 +237,11 @@ fn admit<K: Family, D: Direction>(
 }
 
 /// A packet that opens no session for lack of room has matched its rule.
-fn count_refused(context: &Context<'_>, found: u32, octets: u32) {
+fn count_refused(context: &Context<'_>, packet: &Packet, found: u32) {
     if let Some(rule) = context.root.acl.pages.counter(context.worker, Found::of(found).number()) {
-        rule.packets.add(1);
-        rule.octets.add(octets.into());
+        let (packets, octets) = wire::counts(packet);
+        rule.packets.add(packets);
+        rule.octets.add(octets);
     }
 }
 

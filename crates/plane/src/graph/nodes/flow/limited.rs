@@ -7,10 +7,9 @@
 use weir_packet::packet::Packet;
 use weir_packet::vector::{Indices, Vector};
 
-use super::super::Context;
+use super::super::{Context, wire};
 use super::own::Own;
 use super::policies::{self, protection};
-use super::tally::octets;
 use super::tuple::is_behind_validation;
 use crate::graph::flow::{Decision, UNASKED};
 use crate::node::Node;
@@ -66,17 +65,17 @@ pub(in crate::graph::nodes) fn go_on<K: Family>(
 
 /// Counts a packet for validation and bindings.
 fn validate<K: Family>(context: &Context<'_>, own: &Own<'_, K>, packet: &Packet, decision: &Decision) {
-    own.count_bound(context.root, context.worker, decision, octets(packet));
+    own.count_bound(context.root, context.worker, decision, wire::counts(packet));
     if !is_behind_validation(packet) {
-        own.count_checked(context.worker, 1);
+        own.count_checked(context.worker, wire::packets(packet));
     }
 }
 
 /// Counts a packet for allowlists and the SPD of its ingress, and sends it to the egress lists, or on its way out.
 fn admit<K: Family>(context: &mut Context<'_>, own: &Own<'_, K>, packet: &mut Packet, place: u8, decision: &Decision) {
-    own.count_allowed(context.root, context.worker, 1);
+    own.count_allowed(context.root, context.worker, wire::packets(packet));
     let ingress = (packet.interface(), decision.spd_in);
-    policies::count(context.root, context.worker, ingress, false, octets(packet));
+    policies::count(context.root, context.worker, ingress, false, wire::counts(packet));
     if decision.limited_by(true).is_some() {
         context.next.push(if K::IS_V4 { Node::Ip4AclOut } else { Node::Ip6AclOut }, place);
         return;
@@ -94,7 +93,7 @@ fn leave<K: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8, d
         // It was found when the packet took the decision.
         return context.next.refuse(packet, place, Reason::SpdNoMatch);
     };
-    policies::count(context.root, context.worker, (egress, decision.spd_out), true, octets(packet));
+    policies::count(context.root, context.worker, (egress, decision.spd_out), true, wire::counts(packet));
     match sa {
         Some(sa) => {
             packet.set_forwarding(sa);
@@ -109,7 +108,8 @@ fn count_rule(context: &Context<'_>, packet: &Packet, found: u32) {
     if found != UNASKED
         && let Some(rule) = context.root.acl.pages.counter(context.worker, Found::of(found).number())
     {
-        rule.packets.add(1);
-        rule.octets.add(octets(packet));
+        let (packets, octets) = wire::counts(packet);
+        rule.packets.add(packets);
+        rule.octets.add(octets);
     }
 }

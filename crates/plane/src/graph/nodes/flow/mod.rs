@@ -27,7 +27,7 @@ use weir_packet::wire::protocol;
 use weir_table::flow::{BATCH, Place, Slot};
 
 use super::stage::{self, Stage};
-use super::{Context, plain};
+use super::{Context, plain, wire};
 use crate::graph::flags::DECRYPTED;
 use crate::graph::flow::{Decision, NotLearned, Notes};
 use crate::graph::record::{Fate, Miss};
@@ -83,7 +83,7 @@ fn take_each<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &
                 }
                 _ => {
                     walk.push(place);
-                    excluded += u64::from(own.is_learned);
+                    excluded += wire::packets(packet) * u64::from(own.is_learned);
                 }
             }
         }
@@ -101,6 +101,7 @@ fn take_each<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &
                         Ok(_) if decision.is_limited() => {
                             packet.set_forwarding(decision.adjacency);
                             context.notes.begin_limited(place, *decision);
+                            tally.more += wire::packets(packet) - 1;
                             limited.push(place);
                             continue;
                         }
@@ -120,11 +121,12 @@ fn take_each<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &
                         }
                         Ok((adjacency, sa)) if may_leave(root, adjacency) => {
                             packet.set_forwarding(sa.unwrap_or(decision.adjacency));
+                            tally.more += wire::packets(packet) - 1;
                             if is_behind_validation(packet) {
                                 tally.add_inside(packet, decision);
                             } else {
                                 let mut one = Sum::default();
-                                one.add(octets(packet));
+                                one.add_all(wire::counts(packet));
                                 tally.add(Rules::of(decision, packet), one);
                             }
                             if decision.has_more() {
@@ -142,7 +144,7 @@ fn take_each<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &
                     }
                 }
             };
-            tally.misses[missed as usize] += 1;
+            tally.misses[missed as usize] += wire::packets(packet);
             walk.push(place);
             match (missed, lookup.key(slot)) {
                 (Miss::New, Some(key)) => fresh.push(place, not_learned.find(key)),
@@ -264,7 +266,7 @@ fn gather<K: Family>(
             Some(key) if own.is_learned => of_flows.push(place, key),
             _ => {
                 walk.push(place);
-                excluded += u64::from(own.is_learned);
+                excluded += wire::packets(packet) * u64::from(own.is_learned);
             }
         }
     }
@@ -311,7 +313,7 @@ fn find_sessions<K: Family>(
                 (Some(key), None) => of_flows.push(place, key),
                 (None, zone) => {
                     walk.push(place);
-                    excluded += u64::from(own.is_learned);
+                    excluded += wire::packets(packet) * u64::from(own.is_learned);
                     translations.is_partial |= own.nat.is_some() && packet.flags().contains(ParseFlags::FRAGMENT);
                     // Other nodes look for the sessions of fragments.
                     if let Some(zone) = zone.filter(|_| !packet.flags().contains(ParseFlags::FRAGMENT))
@@ -486,7 +488,7 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
                 }
                 Ok(()) => {}
                 Err(miss) => {
-                    misses[miss as usize] += 1;
+                    misses[miss as usize] += wire::packets(packet);
                     let is_due = miss != Miss::New || is_due::<K>(context, packet, translations.of(place));
                     if is_due || root.acl.hastens {
                         context.notes.begin(place, varying::<K>(packet), (packet.flow(), at[index]), is_due);
@@ -513,7 +515,7 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
         let (packet, index) = (&mut vector[place], usize::from(place));
         let member = translations.of(place);
         if let Some(member) = member.filter(|_| translations.is_settled(place)) {
-            let octets = octets(packet);
+            let counts = wire::counts(packet);
             let taken = K::of_mut(context.sessions).take(packet, member, context.now, |packet, decision| {
                 adjacencies.get(decision.adjacency).is_some_and(|own| plain::rewrite::<K>(packet, own))
             });
@@ -524,8 +526,9 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
                     tally.add(rules, std::mem::take(&mut sum));
                     rules = own;
                 }
-                sum.add(octets);
-                translated.add(context, taken.rule, octets);
+                sum.add_all(counts);
+                tally.more += counts.0 - 1;
+                translated.add(context, taken.rule, counts);
                 if taken.leaves {
                     out.push(place);
                 } else {
@@ -544,6 +547,7 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
             packet.set_forwarding(decision.adjacency);
             let decision = *decision;
             context.notes.begin_limited(place, decision);
+            tally.more += wire::packets(packet) - 1;
             limited.push(place);
             K::of_mut(context.flows).touch(at[index], context.now);
             continue;
@@ -560,13 +564,14 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
                 tally.add(rules, std::mem::take(&mut sum));
                 rules = own;
             }
-            sum.add(octets(packet));
+            sum.add_all(wire::counts(packet));
         }
+        tally.more += wire::packets(packet) - 1;
         if decision.has_more() {
             tally.add_others(packet, decision);
         }
         if let Some(member) = member {
-            translations::take::<K>(context, packet, member, octets(packet));
+            translations::take::<K>(context, packet, member, wire::counts(packet));
         }
         if sa.is_some() {
             encrypt.push(place);

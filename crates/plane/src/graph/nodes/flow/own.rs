@@ -38,18 +38,18 @@ impl<'a, K: Family> Own<'a, K> {
     }
 
     /// Counts a packet for bindings, and for the row of a validator.
-    pub(super) fn count_bound(&self, root: &Root, worker: usize, decision: &Decision, octets: u64) {
+    pub(super) fn count_bound(&self, root: &Root, worker: usize, decision: &Decision, (packets, octets): (u64, u64)) {
         if decision.bound != UNASKED
             && let Some(rule) = root.bindings.pages.counter(worker, Verdict(decision.bound).number())
         {
-            rule.packets.add(1);
+            rule.packets.add(packets);
             rule.octets.add(octets);
         }
         if decision.row != UNASKED
             && let Some(interface) = self.interface
             && let Some(validator) = K::of(&root.sav).get(usize::from(*K::of(&interface.sav)))
         {
-            validator.hit_row(worker, decision.row);
+            validator.hit_row(worker, decision.row, packets);
         }
     }
 
