@@ -271,6 +271,10 @@ pub(crate) fn decision(
             let index = map.interfaces.iter().position(|&number| number == interface);
             index.map(|index| TraceDecision::Tunnel(InterfaceIndex(index as u32), inbound))
         }
+        Fate::Merged { interface, output } => {
+            let index = map.interfaces.iter().position(|&number| number == interface);
+            index.map(|index| TraceDecision::Merged(InterfaceIndex(index as u32), output))
+        }
         Fate::Bridged { bridge, to } if is_same_model => {
             Some(TraceDecision::Bridge(BridgeIndex(bridge), way(to, root)))
         }

@@ -62,6 +62,8 @@ pub enum TraceDecision {
     Sa(SaIndex, bool),
     /// The interface of the tunnel that it was put into, or taken out of (true).
     Tunnel(InterfaceIndex, bool),
+    /// It became part of a super-packet, or the super-packet: the interface, and whether it was leaving by it.
+    Merged(InterfaceIndex, bool),
     /// The bridge that found its port, and its way in words.
     Bridge(BridgeIndex, String),
     /// It is not in force any more.

@@ -137,6 +137,13 @@ pub enum BridgedTo {
 /// Something that happened to the packet with a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
+    /// It became part of a super-packet, or the super-packet that others became part of.
+    Merged {
+        /// Number of the interface that it came in by, or leaves by.
+        interface: u32,
+        /// It was leaving, not coming in.
+        output: bool,
+    },
     /// A bridge found its ports.
     Bridged {
         /// The place of the bridge in the model.
@@ -390,6 +397,12 @@ impl Recorder {
     #[inline(always)]
     pub fn is_on(&self) -> bool {
         self.on
+    }
+
+    /// The fates of all packets are recorded, not those of traced ones alone.
+    #[inline(always)]
+    pub fn is_of_all(&self) -> bool {
+        self.all
     }
 
     /// Begins a vector. `tracing`: some of its packets are traced, or may be.

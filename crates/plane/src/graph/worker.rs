@@ -15,7 +15,6 @@ use weir_base::reclaim::Reader;
 use weir_base::ring::Consumer;
 use weir_base::tsc;
 use weir_packet::buffer::Cache;
-use weir_packet::merge::Merger;
 use weir_packet::packet::Packet;
 use weir_packet::parse::{self, Seed};
 use weir_packet::vector::{Indices, VECTOR, Vector};
@@ -30,6 +29,7 @@ use crate::graph::flow::{Learned, Notes};
 use crate::graph::fragments::Fragments;
 use crate::graph::hold::Hold;
 use crate::graph::made::Made;
+use crate::graph::merges::Merges;
 use crate::graph::nodes::{Context, Limits, Next, Stage, Upkeep};
 use crate::graph::outlet::{Books, Outlet};
 use crate::graph::peer::Peer;
@@ -84,7 +84,7 @@ pub(crate) struct Worker {
     fragments: Fragments,
     requeue: Requeue,
     shares: Shares,
-    merger: Merger,
+    merges: Merges,
     segments: Option<Vector>,
     pub(crate) sessions: Sessions,
     flows: Learned,
@@ -164,7 +164,7 @@ impl Worker {
             fragments,
             requeue: Requeue::new(),
             shares: Shares::new(),
-            merger: Merger::new(),
+            merges: Merges::new(),
             segments: Some(Vector::new()),
             sessions,
             flows,
@@ -463,7 +463,7 @@ impl Worker {
             fragments,
             requeue,
             shares,
-            merger,
+            merges,
             segments,
             sessions,
             flows,
@@ -514,7 +514,7 @@ impl Worker {
             samples,
             peers,
             shares,
-            merger,
+            merges,
             segments,
             transmitters,
             recorder,

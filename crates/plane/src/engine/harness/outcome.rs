@@ -65,6 +65,8 @@ pub struct Outcome {
     pub sas: Vec<Secured>,
     /// The tunnels that it was put into or taken out of, in order.
     pub tunnels: Vec<Tunnelled>,
+    /// It left as part of a super-packet.
+    pub merged: bool,
     /// The bridges that it came to, and its ways there, in order.
     pub bridges: Vec<(BridgeIndex, BridgedTo)>,
     /// The route that was looked up for it first, if any was; of a decrypted packet, for what was inside.
@@ -111,6 +113,7 @@ impl Outcome {
             spd: self.spd,
             sas: self.sas,
             tunnels: self.tunnels,
+            merged: self.merged | later.merged,
             bridges: self.bridges,
             route: self.route.or(later.route),
             waits: later.waits,

@@ -741,6 +741,7 @@ impl Harness {
                     spd: Vec::new(),
                     sas: Vec::new(),
                     tunnels: Vec::new(),
+                    merged: false,
                     bridges: Vec::new(),
                     route: None,
                     waits: false,
@@ -806,6 +807,7 @@ impl Harness {
                     outcome.route = None;
                 }
             }
+            Fate::Merged { .. } => outcome.merged = true,
             Fate::Bridged { bridge, to } => outcome.bridges.push((BridgeIndex(bridge), to)),
             Fate::LookedUp { vrf, destination, adjacency } => {
                 let route = || self.route(vrf, destination, adjacency);

@@ -3,17 +3,19 @@
 //! Ethernet, tags and the IP checks ([`ip_input`]) are one node: a packet's first line comes into the cache here, and
 //! everything that needs it is done while it is there.
 
+use weir_packet::offload::{Checksum, Gso};
 use weir_packet::packet::Packet;
 use weir_packet::parse::{self, L2, ParseFlags, Parsed};
 use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::ethernet::ethertype;
 use weir_packet::wire::{ethernet, ipv4, ipv6, vlan};
 
-use super::Context;
 use super::ip_input::{self, SPECIAL_V4, Way, ingress, set_parsed, special_v6};
 use super::options::Refusal;
 use super::stage;
+use super::{Context, merging, wire};
 use crate::graph::record::Fate;
+use crate::model::Merge;
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::{Interface, NONE, Root};
@@ -42,12 +44,15 @@ impl Own {
 
     /// Counts what came on the interface so far, sends on its packets of each family, and looks another port's up.
     #[cold]
-    fn change(&mut self, context: &mut Context<'_>, ours: [&mut Indices; 2], port: u32) {
+    fn change(&mut self, context: &mut Context<'_>, vector: &mut Vector, ours: [&mut Indices; 2], port: u32) {
         let root = context.root;
         if let Some(interface) = root.interfaces.get(self.number as usize) {
             interface.counters[context.worker].rx.add(self.packets, self.bytes);
             let several = context.peers.len() > 1;
             for (frame, v4) in ours.into_iter().zip([true, false]) {
+                if (interface.merge == Merge::All) | self.closely {
+                    merging::merge(context, vector, frame);
+                }
                 let node = if several { Node::Handover } else { stage::first(root, interface, v4) };
                 context.next.extend(node, frame);
                 frame.clear();
@@ -68,17 +73,18 @@ impl Own {
 
 /// Takes packets whose interface field holds the number of their *port*.
 pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
-    let (mut v4, mut v6, mut bridged) = (Indices::new(), Indices::new(), Indices::new());
+    let (mut v4, mut v6, mut bridged, mut others) = (Indices::new(), Indices::new(), Indices::new(), Indices::new());
     let mut own = Own { closely: vector.has_segments(), ..Own::NONE };
     let places = frame.places();
     for (index, &place) in places.iter().enumerate() {
         if let Some(&ahead) = places.get(index + AHEAD) {
             vector[ahead].prefetch();
         }
-        let packet = &mut vector[place];
-        if packet.interface() != own.port {
-            own.change(context, [&mut v4, &mut v6], packet.interface());
+        let port = vector[place].interface();
+        if port != own.port {
+            own.change(context, vector, [&mut v4, &mut v6], port);
         }
+        let packet = &mut vector[place];
         // No common value with the usual cases: what they know stays in registers.
         let admitted = match untagged_for(packet, own.mac) {
             Some(ethertype) => {
@@ -98,7 +104,7 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
                 }
                 admit(context, packet, Link { ethertype, l3: ethernet::LENGTH as u16, flags: ParseFlags::empty() })
             }
-            None if own.is_bridged => {
+            None if own.is_bridged && !own.closely => {
                 packet.set_interface(own.number);
                 own.packets += 1;
                 own.bytes += packet.len() as u64;
@@ -110,10 +116,14 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
         match admitted {
             Ok(Way::V4) if packet.interface() == own.number => v4.push(place),
             Ok(Way::V6) if packet.interface() == own.number => v6.push(place),
+            Ok(way @ (Way::V4 | Way::V6 | Way::Validated)) if context.root.merges_all | own.closely => {
+                ip_input::pass(packet, place, &way, &mut others);
+            }
             other => ip_input::conclude(context, packet, place, other),
         }
     }
-    own.change(context, [&mut v4, &mut v6], NONE);
+    own.change(context, vector, [&mut v4, &mut v6], NONE);
+    ip_input::enter_all(context, vector, others);
     context.next.extend(Node::BridgeInput, &bridged);
 }
 
@@ -153,7 +163,8 @@ fn any(context: &mut Context<'_>, packet: &mut Packet) -> Result<Way, Refusal> {
     };
     packet.set_interface(number);
     if let Some(interface) = root.interfaces.get(number as usize) {
-        interface.counters[worker].rx.add(1, packet.len() as u64);
+        let (packets, octets) = on_wire(packet, found.as_ref().ok().map(|(_, l2)| l2));
+        interface.counters[worker].rx.add(packets, octets);
     }
     let (_, l2) = found?;
     if root.interfaces.get(number as usize).is_some_and(|interface| interface.bridge.is_port()) {
@@ -165,6 +176,22 @@ fn any(context: &mut Context<'_>, packet: &mut Packet) -> Result<Way, Refusal> {
         return Err(Reason::NotOurMac.into());
     }
     admit(context, packet, Link { ethertype: l2.ethertype, l3: l2.l3, flags: l2.flags })
+}
+
+/// The packets on the wire that a frame stands for, and the octets of their frames. What a card has put together says nowhere where
+/// its headers end.
+fn on_wire(packet: &mut Packet, l2: Option<&L2>) -> (u64, u64) {
+    if packet.is_to_be_segmented()
+        && packet.offload().checksum != Checksum::Partial
+        && let Some(l2) = l2
+    {
+        let parsed = match packet.offload().gso {
+            Gso::Tcp4 => parse::ipv4(packet.data(), usize::from(l2.l3)).ok(),
+            _ => parse::ipv6(packet.data(), usize::from(l2.l3)).ok(),
+        };
+        parsed.iter().for_each(|parsed| packet.set_parsed(parsed));
+    }
+    wire::frames(packet)
 }
 
 /// The interface lets packets of both families in, whatever else it says of ethertypes.

@@ -16,11 +16,13 @@ mod handover;
 mod host_input;
 mod icmp_error;
 mod ip_input;
+mod limit;
 mod link;
 mod link_local;
 mod local;
 mod lookup;
 mod mac_ip;
+mod merging;
 mod nat;
 mod nd_input;
 mod neighbor;
@@ -40,6 +42,7 @@ mod stage;
 mod supers;
 mod transmission;
 mod tunnel;
+mod wire;
 
 use weir_packet::vector::{Indices, Vector};
 
