@@ -18,7 +18,7 @@ pub(super) struct Store {
     current: Bridges,
 }
 
-/// What is known of a bridge of the last model.
+/// A bridge of the last model.
 struct Known {
     bridge: Bridge,
     /// Its configured stations, with the numbers of their interfaces.

@@ -247,20 +247,22 @@ impl<'f> Loader<'f> {
             None => Vec::new(),
         };
         for include in includes {
-            self.include(source, include, depth + 1);
+            let path = self.sources.source(source).resolve(&include.value);
+            for path in self.files.expand(&path) {
+                self.include(&path, include.span, depth + 1);
+            }
         }
     }
 
-    fn include(&mut self, source: SourceId, include: At<String>, depth: usize) {
-        let path = self.sources.source(source).resolve(&include.value);
-        let identity = self.files.identity(&path);
+    fn include(&mut self, path: &Path, named: Span, depth: usize) {
+        let identity = self.files.identity(path);
         if let Some(opened) = self.open.get(&identity) {
             let found = if opened.active {
                 let message = format!("`{}` includes itself, directly or through others", path.display());
-                Diagnostic::error(Code::IncludeCycle, include.span, message)
+                Diagnostic::error(Code::IncludeCycle, named, message)
             } else {
                 let message = format!("`{}` is included twice", path.display());
-                Diagnostic::error(Code::IncludeTwice, include.span, message)
+                Diagnostic::error(Code::IncludeTwice, named, message)
             };
             let found = match opened.from {
                 Some(from) => found.related(from, "first here"),
@@ -271,12 +273,12 @@ impl<'f> Loader<'f> {
         }
         if depth > DEEPEST {
             let message = format!("files include each other more than {DEEPEST} deep");
-            self.diagnostics.push(Diagnostic::error(Code::LimitExceeded, include.span, message));
+            self.diagnostics.push(Diagnostic::error(Code::LimitExceeded, named, message));
             return;
         }
-        match self.files.read(&path, LARGEST_FILE) {
+        match self.files.read(path, LARGEST_FILE) {
             Ok(bytes) => {
-                self.open.insert(identity.clone(), Opened { from: Some(include.span), active: true });
+                self.open.insert(identity.clone(), Opened { from: Some(named), active: true });
                 let folder = path.parent().unwrap_or(Path::new("")).to_owned();
                 self.text(&path.display().to_string(), bytes, folder, false, depth);
                 if let Some(opened) = self.open.get_mut(&identity) {
@@ -284,8 +286,8 @@ impl<'f> Loader<'f> {
                 }
             }
             Err(error) => {
-                let (code, message) = explain(&path, &error);
-                self.diagnostics.push(Diagnostic::error(code, include.span, message));
+                let (code, message) = explain(path, &error);
+                self.diagnostics.push(Diagnostic::error(code, named, message));
                 // What is missing may stand in there.
                 self.declared.lost_interfaces = true;
                 self.declared.lost_vrfs = true;

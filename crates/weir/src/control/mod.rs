@@ -12,6 +12,7 @@ pub mod path;
 pub mod refusal;
 pub mod remarks;
 pub mod running;
+pub mod safe;
 pub mod sav;
 pub mod server;
 pub mod socket;
@@ -52,10 +53,14 @@ use crate::sampler;
 use acl::live::Put;
 pub use error::{ReloadError, UnknownNode};
 pub(crate) use flows::parse_filter;
-use refusal::Refusal;
+use refusal::{Kind, Refusal};
+pub use safe::Safe;
 
 /// Octets of a request, at most: some million entries.
 pub const LONGEST_TEXT: usize = 256 << 20;
+
+/// The result of a change; the outer error is that changes are refused now.
+pub type Kept<T, E> = Result<Result<T, E>, Box<Refusal>>;
 
 /// A running gateway, as the control socket sees it. Calls may take as long as publishing takes, and run on any thread.
 pub trait Gateway: Send + Sync + 'static {
@@ -79,12 +84,12 @@ pub trait Gateway: Send + Sync + 'static {
     ///
     /// # Errors
     /// When the policy has no table, a change cannot be made, or there is no room.
-    fn edit_sav(&self, policy: &str, source: &str, edits: &[Edit]) -> Result<Edited, SavError>;
+    fn edit_sav(&self, policy: &str, source: &str, edits: &[Edit]) -> Kept<Edited, SavError>;
     /// Makes a source say these entries of the table of a policy and no others.
     ///
     /// # Errors
     /// As for [`Gateway::edit_sav`].
-    fn replace_sav(&self, policy: &str, source: &str, entries: &[(EntryKey, Names)]) -> Result<Edited, SavError>;
+    fn replace_sav(&self, policy: &str, source: &str, entries: &[(EntryKey, Names)]) -> Kept<Edited, SavError>;
     /// The packets that would be dropped if every policy discarded invalid packets, with the `top` sources that sent most.
     fn sav_dry_run(&self, top: usize) -> DryRun;
     /// Rules that would let pass what was found not valid, of prefixes of which an interface got so many packets at least.
@@ -97,7 +102,7 @@ pub trait Gateway: Send + Sync + 'static {
     ///
     /// # Errors
     /// When there is no such policy, or it lacks what the action needs.
-    fn stage_sav(&self, policy: &str, action: Option<SavAction>) -> Result<(), StageError>;
+    fn stage_sav(&self, policy: &str, action: Option<SavAction>) -> Kept<(), StageError>;
     /// The access lists, the groups, and what they are compiled to.
     fn acls(&self) -> Acls;
     /// The chains of sequences of access lists.
@@ -241,6 +246,13 @@ pub trait Gateway: Send + Sync + 'static {
     /// # Errors
     /// When the configuration is invalid or cannot be run; the old one goes on.
     fn reload(&self, lost: LostEdit) -> Result<Reloaded, ReloadError>;
+    /// The gateway, as one whose changes can be taken back.
+    ///
+    /// # Errors
+    /// When it is none.
+    fn safe(&self) -> Result<&dyn Safe, Box<Refusal>> {
+        Err(Refusal::new(Kind::NotFound, "this gateway does not keep its changes").into())
+    }
 }
 
 /// The counters or entries to clear.
@@ -312,6 +324,17 @@ pub struct ReloadRequest {
     /// Live edits that do not apply end, though more packets may pass without them.
     #[serde(default)]
     pub drop_changes: bool,
+    /// The configuration in force comes back after so many seconds, unless the new one is confirmed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirm: Option<u64>,
+}
+
+/// The body of `POST /v1/undo`; may be left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UndoRequest {
+    /// How many changes, the last one first.
+    pub count: usize,
 }
 
 /// The message about a bridge that is not there.

@@ -6,6 +6,7 @@ mod body;
 mod change;
 mod ipsec;
 mod nat;
+mod safe;
 mod sav;
 mod stage;
 
@@ -68,6 +69,9 @@ pub async fn serve(
     }
 }
 
+/// Seconds that a reload may wait for its confirmation, at most: a week.
+pub(crate) const LONGEST_CONFIRM: u64 = 604_800;
+
 /// Routes requests to their handlers.
 pub fn router(gateway: Arc<dyn Gateway>) -> Router {
     Router::new()
@@ -122,6 +126,10 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/group/{name}", put(acl::group).delete(acl::restore_group))
         .route("/v1/trace", post(add_trace))
         .route("/v1/clear", post(clear))
+        .route("/v1/diff", get(safe::diff))
+        .route("/v1/saved", get(safe::saved))
+        .route("/v1/undo", get(safe::history).post(safe::undo))
+        .route("/v1/confirm", post(safe::confirm))
         .route("/v1/reload", post(reload))
         .fallback(async || Refused::new(Kind::NotFound, "there is nothing of this name"))
         .method_not_allowed_fallback(async || Refused::new(Kind::MethodNotAllowed, "not by this method"))
@@ -287,10 +295,19 @@ async fn clear(State(gateway): State<Shared>, body: Result<Bytes, BytesRejection
 
 async fn reload(State(gateway): State<Shared>, body: Result<Bytes, BytesRejection>) -> Answer {
     let body = received(body)?;
-    let ReloadRequest { colour, drop_changes } =
+    let ReloadRequest { colour, drop_changes, confirm } =
         if body.is_empty() { ReloadRequest::default() } else { parsed(&body)? };
     let lost = if drop_changes { LostEdit::Drop } else { LostEdit::Refuse };
-    apart(gateway, move |g| match g.reload(lost) {
+    let time = confirm.map(|seconds| match seconds {
+        1..=LONGEST_CONFIRM => Ok(Duration::from_secs(seconds)),
+        _ => Err(Refused::new(Kind::BadRequest, "`confirm` is a number of seconds from 1 to 604800")),
+    });
+    let time = time.transpose()?;
+    let reload = move |g: &dyn Gateway| match time {
+        Some(time) => Ok::<_, Refused>(g.safe()?.reload_for(lost, time)),
+        None => Ok(g.reload(lost)),
+    };
+    apart(gateway, move |g| match reload(g)? {
         Ok(reloaded) => Ok(document(200, &reloaded)),
         Err(error) => Err(Refused::from(Refusal::of_reload(&error, colour))),
     })

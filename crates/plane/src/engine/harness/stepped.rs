@@ -167,6 +167,17 @@ impl Harness {
         self.reload((*self.model).clone())
     }
 
+    /// Changes pairs of SAs and the rules of SPDs alone.
+    ///
+    /// # Errors
+    /// As for [`Control::change_ipsec`].
+    pub fn change_ipsec(&mut self, mut model: model::Gateway) -> Result<(), HarnessError> {
+        model.ipsec.reserves = false;
+        self.control.change_ipsec(model, |_| ())?;
+        (self.model, self.map) = self.control.in_force();
+        Ok(())
+    }
+
     /// Changes an access list.
     ///
     /// # Errors

@@ -181,19 +181,27 @@ pub(in super::super) fn put_rules(
     let Some(at) = gateway.spds.iter().position(|spd| spd.name == over.name) else { return };
     let mut resolver = beside(gateway, declared, sources, diagnostics);
     let name = |sa| weir_plane::engine::sa_name(gateway, sa);
-    let is_of_a_file = |rule: &&SpdRule| {
+    let is_of_a_file = |rule: &SpdRule| {
         let place = gateway.origins.place(rule.origin());
         place.is_some_and(|place| !place.file.starts_with(SOCKET))
     };
-    let before = gateway.spds[at].rules.iter().filter(is_of_a_file);
-    let mut before: Vec<Option<(String, SpdRule)>> =
-        before.map(|rule| Some((Rule::of(rule, name).to_string(), rule.clone()))).collect();
+    let mut before: Vec<Option<(String, &SpdRule)>> =
+        gateway.spds[at].rules.iter().map(|rule| Some((Rule::of(rule, name).to_string(), rule))).collect();
+    // Rules of the files first: a rule of the socket may have the same words.
+    before.sort_by_key(|own| own.as_ref().is_some_and(|own| !is_of_a_file(own.1)));
     let mut all = Vec::with_capacity(rules.len());
     for rule in rules {
         match rule {
             NewRule::Kept(text) => {
                 let same = before.iter_mut().find(|own| own.as_ref().is_some_and(|own| own.0 == text));
-                all.extend(same.and_then(Option::take).map(|own| own.1));
+                match same.and_then(Option::take) {
+                    Some(own) => all.push(own.1.clone()),
+                    None => {
+                        let message = format!("the rule `{text}` is not in force any more");
+                        let found = Diagnostic::error(Code::LiveRules, stand_in(0), message);
+                        resolver.report(Diagnostic { primary: None, ..found });
+                    }
+                }
             }
             NewRule::Read(rule) => {
                 let Some(made) = resolver.spd_rule(&rule.value, rule.span) else { continue };

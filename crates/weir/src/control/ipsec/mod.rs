@@ -7,6 +7,7 @@
 mod edit;
 mod live;
 pub(crate) mod model;
+mod saved;
 #[cfg(test)]
 mod tests;
 

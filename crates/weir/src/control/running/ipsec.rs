@@ -84,9 +84,9 @@ impl Running {
         live: Live,
         change: impl FnOnce(&mut Gateway, &Path, &Live) -> Result<Option<Loaded>, Box<Loaded>>,
     ) -> Result<Vec<Remark>, Box<Refusal>> {
-        let file = self.file.as_deref().ok_or_else(|| refused(&ReloadError::NoFile))?;
+        let texts = self.texts().map_err(|_| refused(&ReloadError::NoFile))?;
         let mut gateway = (*self.engine.model()).clone();
-        let folder = file.parent().unwrap_or(Path::new(""));
+        let folder = texts.main().parent().unwrap_or(Path::new(""));
         let found = change(&mut gateway, folder, &live).map_err(|found| refused(&ReloadError::Invalid(found)))?;
         let (state, origins) = (gateway.ipsec.state.clone(), gateway.origins.clone());
         let reserve = |numbers| self.reservations().step(state.as_deref(), numbers);
@@ -103,18 +103,24 @@ impl Running {
         Ok(found.iter().flat_map(remarks).collect())
     }
 
-    /// Reads the configuration again with these live changes. The caller holds `reloading`.
+    /// Reads the configuration in force again with these live changes. The caller holds `reloading`.
     fn read_again(&self, live: Live) -> Result<(), Box<Refusal>> {
-        let file = self.file.as_deref().ok_or_else(|| refused(&ReloadError::NoFile))?;
-        self.reload_from(file, live, LostEdit::Refuse).map(|_| ()).map_err(|error| refused(&error))
+        self.reload_over(live, LostEdit::Refuse).map(|_| ()).map_err(|error| refused(&error))
     }
 
     /// Takes the next steps of rekeys, if there are any. To be called about once a second, on a thread that may wait.
     pub fn tend_rekeys(&self) {
+        let _changing = self.change_alone();
+        if self.confirm_by().is_some() {
+            // The old pairs go on until then.
+            return;
+        }
         let due = self.live().due(|| self.engine.sas());
         if let Some((name, edit)) = due {
             // It is in the log if it fails, and tried again.
-            let _ = self.change_sa(&name, OWN, edit);
+            if self.change_sa(&name, OWN, edit).is_ok() {
+                self.history().forget(format!("a rekey of {name} went on: changes before it cannot be taken back"));
+            }
         }
     }
 
