@@ -75,6 +75,7 @@ struct Scratch {
     time: Time,
     ordinal: u32,
     mark: u32,
+    way: u32,
     trace: u16,
 }
 
@@ -87,6 +88,7 @@ const TRACE: u8 = 1 << 2;
 /// The chunk is a large one.
 const IS_LARGE: u8 = 1 << 3;
 const MARK: u8 = 1 << 4;
+const WAY: u8 = 1 << 5;
 
 /// Flags that the graph keeps with a packet. The graph defines the bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -699,6 +701,26 @@ impl Packet {
         }
     }
 
+    /// The number of the way that a policy gave to the packet, in place of that by its route; `None` without one.
+    #[inline]
+    pub fn way(&self) -> Option<u32> {
+        self.scratch(WAY).map(|scratch| scratch.way)
+    }
+
+    /// Gives the packet a way. It stays while the packet is held.
+    #[inline]
+    pub fn set_way(&mut self, way: u32) {
+        if let Some(scratch) = self.scratch_mut(WAY) {
+            scratch.way = way;
+        }
+    }
+
+    /// Takes the way from the packet.
+    #[inline]
+    pub fn clear_way(&mut self) {
+        self.kept &= !WAY;
+    }
+
     /// When the packet was received, if its port knows better than the clock (a capture has times of its own).
     #[inline]
     pub fn time(&self) -> Option<Time> {
@@ -767,6 +789,9 @@ impl Packet {
         (self.forwarding, self.flow, self.flow_out) = (from.forwarding, from.flow, from.flow_out);
         (self.translation, self.shown) = (from.translation, from.shown);
         self.inherit_part(from);
+        if let Some(way) = from.way() {
+            self.set_way(way);
+        }
     }
 
     /// Prefetches the first line of the frame.
@@ -840,6 +865,22 @@ mod tests {
         let mut nothing = Packet::EMPTY;
         nothing.set_time(Time(1));
         assert_eq!(nothing.time(), None);
+    }
+
+    #[test]
+    fn a_way_stays_with_a_packet_until_it_is_cleared() {
+        let mut cache = cache();
+        let mut packet = Packet::copy_of(&mut cache, &[1; 60]).unwrap();
+        assert_eq!(packet.way(), None);
+        packet.set_mark(9);
+        packet.set_way(7);
+        packet.push(HEADROOM).unwrap().fill(0xff);
+        let (mut part, mut same) = (Packet::new(&mut cache, 60).unwrap(), Packet::new(&mut cache, 60).unwrap());
+        part.inherit_part(&packet);
+        same.take_over(&packet);
+        assert_eq!((packet.way(), packet.mark(), part.way(), same.way()), (Some(7), Some(9), None, Some(7)));
+        packet.clear_way();
+        assert_eq!((packet.way(), packet.mark()), (None, Some(9)));
     }
 
     #[test]

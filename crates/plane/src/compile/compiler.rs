@@ -9,6 +9,7 @@ use weir_table::lpm;
 use super::acl::{self, StagedAcls};
 use super::allow;
 use super::bindings;
+use super::classify;
 use super::concerns::Concerns;
 use super::hops::Routing;
 use super::interfaces::{self, addresses, demux, samplers};
@@ -65,6 +66,7 @@ pub struct Compiler {
     pub(super) acl: acl::Store,
     pub(super) allow: allow::Store,
     pub(super) bindings: bindings::Store,
+    pub(super) classify: classify::Store,
     pub(super) nat: nat::Store,
     pub(super) spd: spd::Store,
     pub(super) ipsec: ipsec::Store,
@@ -95,10 +97,12 @@ pub struct Prepared {
     paths: Vec<Vec<u32>>,
     sets: Vec<Vec<u32>>,
     redirects: Vec<PerFamily<Option<u32>>>,
+    ways: classify::Ways,
     sav: sav::Staged,
     acl: StagedAcls,
     allow: allow::Prepared,
     bindings: bindings::Prepared,
+    classify: classify::Prepared,
     nat: nat::Prepared,
     spd: spd::Prepared,
     tables: Vec<Tables>,
@@ -134,6 +138,7 @@ impl Compiler {
             acl: acl::Store::new(settings.workers),
             allow: allow::Store::default(),
             bindings: bindings::Store::default(),
+            classify: classify::Store::default(),
             nat: nat::Store::default(),
             spd: spd::Store::default(),
             ipsec: ipsec::Store::default(),
@@ -148,6 +153,13 @@ impl Compiler {
             sources: Sources::default(),
             clutter: 0,
         }
+    }
+
+    /// Has the hashes of classifier tables depend on these random words.
+    #[must_use]
+    pub fn hashing_by(mut self, random: [u64; 4]) -> Compiler {
+        self.classify.set_secret(random);
+        self
     }
 
     /// Returns the interfaces of a model and their numbers as a compilation would give them. Changes nothing.
@@ -236,6 +248,7 @@ impl Compiler {
         };
         let mut ribs = pass.base();
         let redirects = pass.redirects();
+        let ways = classify::Ways::new(&mut pass);
         let based = pass.numbers.adjacencies.used().to_vec();
         pass.learned(&mut ribs);
         let (paths, sets) = reverse(&numbers, &routing);
@@ -253,6 +266,7 @@ impl Compiler {
         };
         let sav = self.sav.prepare(input)?;
         let bindings = self.bindings.prepare(&self.domain, self.settings.workers, gateway)?;
+        let classify = self.classify.prepare(&self.domain, self.settings.workers, (gateway, &map))?;
         let nat = self.nat.prepare(&self.domain, self.settings.workers, (gateway, &map), &interfaces)?;
         let spd = self.spd.prepare(&self.domain, self.settings.workers, (gateway, &map))?;
         let allow = self.allow.prepare(&self.domain, gateway)?;
@@ -273,10 +287,12 @@ impl Compiler {
             paths,
             sets,
             redirects,
+            ways,
             sav,
             acl: StagedAcls::default(),
             allow,
             bindings,
+            classify,
             nat,
             spd,
             tables,
@@ -305,6 +321,7 @@ impl Compiler {
         self.acl.commit(prepared.acl, acl::Input { domain: &domain, gateway, map: &map }, &mut interfaces);
         self.allow.commit(prepared.allow, self.settings.workers, (gateway, &map), &mut interfaces, rubbish);
         self.bindings.commit(prepared.bindings, gateway, &map, &mut interfaces, rubbish);
+        self.classify.commit(prepared.classify, prepared.ways, gateway, rubbish);
         self.nat.commit(prepared.nat, (gateway, &map), &mut interfaces, rubbish);
         self.spd.commit(prepared.spd, (gateway, &map), &mut interfaces, rubbish);
         self.ipsec.commit(self.settings.workers, (gateway, &map), &interfaces);
@@ -373,6 +390,7 @@ impl Compiler {
             acl: self.access(),
             allow: self.allow.current().clone(),
             bindings: self.bindings.current().clone(),
+            classify: self.classify.current().clone(),
             nat: self.nat.current().clone(),
             spd: self.spd.current().clone(),
             ipsec: self.ipsec.current().clone(),

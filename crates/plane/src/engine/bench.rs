@@ -17,6 +17,7 @@ use crate::compile::{Compiler, Occupancy, Places, PortPlace, Settings, TableFull
 use crate::engine::ports::context;
 use crate::engine::{collect, report};
 use crate::graph::counters::WorkerCounters;
+use crate::graph::streams::Stream;
 use crate::graph::trace::Tracer;
 use crate::graph::worker::{Command, Shared, Worker};
 use crate::model::{self, InterfaceKind, PerFamily};
@@ -77,7 +78,9 @@ impl Bench {
     pub fn new(model: &model::Gateway, seed: u64) -> Result<Bench, BenchError> {
         let domain = Domain::new();
         let settings = Settings { workers: 1, invent_neighbors: false };
-        let mut compiler = Compiler::new(&domain, settings, model.limits);
+        let entropy = Entropy::from_seed(seed);
+        let mut compiler =
+            Compiler::new(&domain, settings, model.limits).hashing_by(Stream::Classify.open(&entropy).words());
         let size = PoolSize { small: model.buffers.small as usize, large: model.buffers.large as usize };
         let pool = Pool::new(size).map_err(BenchError::Buffers)?;
         let mut ports = HashMap::new();
@@ -107,7 +110,7 @@ impl Bench {
             tracer: Arc::<Tracer>::default(),
             counters: Arc::clone(&counters),
             clock: Clock::monotonic(),
-            entropy: Entropy::from_seed(seed),
+            entropy,
         };
         let reader = domain.reader().expect("a domain that was made just now has free slots");
         let worker = Worker::new(0, 1, shared, reader, pool.cache(), mailbox, Vec::new(), Vec::new());

@@ -97,6 +97,14 @@ impl Engine {
         show::allowlists(&model, &compiler)
     }
 
+    /// The classifier tables, in the order of the configuration: all, or the one of a name.
+    pub fn classify(&self, name: Option<&str>) -> Vec<stats::ClassifyStats> {
+        let (compiler, model, _) = self.control.look();
+        let mut tables = show::classify(&model, &compiler, self.clock.now());
+        tables.retain(|of| name.is_none_or(|name| of.table.name == name));
+        tables
+    }
+
     /// The entries of a policy's list or table whose prefixes `wanted` wants, `most` at most, and how many there are in all;
     /// `None`: there is no such policy, or it has no entries.
     pub fn sav_entries(

@@ -89,7 +89,8 @@ impl Engine {
             .map_err(|source| EngineError::Buffers { small, large, source })?;
         let domain = Domain::new();
         let settings = Settings { workers: count, invent_neighbors };
-        let mut compiler = Compiler::new(&domain, settings, model.limits);
+        let mut compiler =
+            Compiler::new(&domain, settings, model.limits).hashing_by(Stream::Classify.open(&random).words());
 
         // Before the ports look at their devices: no change falls in between.
         let monitor = Monitor::open();

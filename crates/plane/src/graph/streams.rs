@@ -12,6 +12,8 @@ pub(crate) enum Stream {
     SpoofedSources,
     /// Keys of the tables of unknown sources, which all workers share.
     UnknownSources,
+    /// Keys of classifier tables, which all workers share.
+    Classify,
     /// Jitter of messages and lifetimes of neighbours.
     Neighbors,
     /// The random numbers of a worker's nodes: identifications on the wire, one of several targets.
@@ -48,6 +50,7 @@ impl Stream {
             Stream::Sessions(worker) => (9, worker),
             Stream::Flows(worker) => (10, worker),
             Stream::Policies(worker) => (11, worker),
+            Stream::Classify => (12, 0),
         };
         entropy.stream(purpose << 32 | worker as u64)
     }
@@ -70,12 +73,12 @@ mod tests {
             Stream::Flows,
             Stream::Policies,
         ];
-        let all = [Stream::FlowHash, Stream::SpoofedSources, Stream::UnknownSources, Stream::Neighbors]
-            .into_iter()
-            .chain(of_worker.into_iter().flat_map(|stream| (0..64).map(stream)));
+        let of_all =
+            [Stream::FlowHash, Stream::SpoofedSources, Stream::UnknownSources, Stream::Neighbors, Stream::Classify];
+        let all = of_all.into_iter().chain(of_worker.into_iter().flat_map(|stream| (0..64).map(stream)));
         let first: Vec<u64> = all.map(|stream| stream.open(&entropy).next()).collect();
         let distinct: std::collections::HashSet<u64> = first.iter().copied().collect();
-        assert_eq!((first.len(), distinct.len()), (4 + 8 * 64, 4 + 8 * 64));
+        assert_eq!((first.len(), distinct.len()), (5 + 8 * 64, 5 + 8 * 64));
         assert_eq!(Stream::Worker(3).open(&entropy).next(), Stream::Worker(3).open(&entropy).next());
     }
 }

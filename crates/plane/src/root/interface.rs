@@ -58,6 +58,10 @@ pub struct Interface {
     pub allow: PerFamily<u16>,
     /// Which of the root's bindings its packets' hardware addresses pass; [`crate::root::bindings::NONE`] without one.
     pub bindings: u16,
+    /// The place of the first classifier table of packets that come in; [`crate::root::classify::NONE`] without one.
+    pub classify_in: u16,
+    /// The same of packets that leave.
+    pub classify_out: u16,
     /// Its part in translation.
     pub nat: nat::OfInterface,
     /// The SPD of its packets; [`crate::root::spd::NONE`] without one.

@@ -9,6 +9,7 @@ mod adjacency;
 pub mod allow;
 pub mod bindings;
 mod changes;
+pub mod classify;
 pub mod counters;
 pub mod ecmp;
 pub mod family;
@@ -36,6 +37,7 @@ use allow::Allowlists;
 use bindings::Bindings;
 pub use changes::Changes;
 pub(crate) use changes::Decided;
+use classify::Classifiers;
 pub use forwarding::{Forwarding, Tables};
 pub use interface::{Interface, InterfaceCounters, LinkLocals};
 pub use pending::Pending;
@@ -70,6 +72,8 @@ pub struct Root {
     pub allow: Allowlists,
     /// The bindings.
     pub bindings: Bindings,
+    /// The classifier tables.
+    pub classify: Classifiers,
     /// Rules that translate addresses.
     pub nat: nat::Translators,
     /// Security policy databases.

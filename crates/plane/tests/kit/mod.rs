@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod acl;
+pub mod classify;
 pub mod esp;
 pub mod link;
 pub mod spd;
@@ -88,6 +89,7 @@ impl Build {
             acls: Vec::new(),
             allowlists: Vec::new(),
             bindings: Vec::new(),
+            classify: Vec::new(),
             nat: Vec::new(),
             spds: Vec::new(),
             sas: Vec::new(),

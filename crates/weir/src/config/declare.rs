@@ -53,6 +53,7 @@ pub(super) const ROOT_KEYS: &[&str] = &[
     "group",
     "allowlist",
     "mac-ip",
+    "classify",
     "nat",
     "spd",
     "ipsec",

@@ -2,6 +2,7 @@
 //! commands are its clients.
 
 pub mod acl;
+mod classify;
 pub mod client;
 mod differences;
 mod error;
@@ -36,6 +37,8 @@ use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::Rules;
 use crate::render::acl::{Acls, Chain};
 use crate::render::changes::Changes;
+use crate::render::classify::Classify;
+use crate::render::classify_changed::Changed as ClassifyChanged;
 use crate::render::crypto::Crypto;
 use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRules};
 use crate::render::nat_changed::Changed as NatChanged;
@@ -144,6 +147,8 @@ pub trait Gateway: Send + Sync + 'static {
     fn allowlists(&self) -> Vec<stats::AllowlistStats>;
     /// Which hardware addresses may use which addresses of IP.
     fn bindings(&self) -> Vec<stats::BindingsStats>;
+    /// The classifier tables: all, or the one of a name with its sessions, `most` at most.
+    fn classify(&self, name: Option<&str>, most: usize) -> Classify;
     /// The sessions that a filter matches, `most` at most, in an order with this name.
     ///
     /// # Errors
@@ -172,6 +177,18 @@ pub trait Gateway: Send + Sync + 'static {
     /// # Errors
     /// When there is no such list or rule, or a rule is wrong.
     fn change_nat(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<NatChanged, Box<Refusal>>;
+
+    /// Adds sessions of a classifier table, one a line, or deletes them by their values.
+    ///
+    /// # Errors
+    /// When there is no such table, a session is wrong or is not there, or there is no room.
+    fn change_classify(
+        &self,
+        table: &str,
+        source: &str,
+        text: &str,
+        add: bool,
+    ) -> Result<ClassifyChanged, Box<Refusal>>;
 
     /// Replaces all rules of a list of NAT rules.
     ///
@@ -245,6 +262,8 @@ pub enum Clear {
     Acl,
     /// The counters of allowlists
     Allowlists,
+    /// The counters of classifier tables
+    Classify,
     /// The counters of bindings of hardware addresses
     Bindings,
     /// The counters of frames that interfaces refuse for their ethertype

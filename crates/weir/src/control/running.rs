@@ -25,7 +25,7 @@ use super::acl::live::Put;
 use super::flows;
 use super::ipsec::{Live, SaEdit, SpdEdit};
 use super::refusal::Refusal;
-use super::{Clear, Gateway, ReloadError, UnknownNode, acl, nat, traced};
+use super::{Clear, Gateway, ReloadError, UnknownNode, acl, classify, nat, traced};
 use crate::config::{Metrics, Routes, Service};
 use crate::notify;
 use crate::render::Report as _;
@@ -34,6 +34,8 @@ use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::Rules;
 use crate::render::acl::{Acls, Chain};
 use crate::render::changes::Changes;
+use crate::render::classify::Classify;
+use crate::render::classify_changed::Changed as ClassifyChanged;
 use crate::render::crypto::Crypto;
 use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRules};
 use crate::render::matched::Matched;
@@ -73,6 +75,7 @@ pub struct Running {
     reservations: Mutex<Reservations>,
     /// Live edits of NAT rules. Changed by who holds `reloading` alone.
     nat: Mutex<nat::Lists>,
+    classify: Mutex<classify::Tables>,
     /// Live changes of SAs and SPDs. Changed by who holds `reloading` alone.
     live: Mutex<Live>,
     /// Live edits of the lists of interfaces, likewise.
@@ -140,6 +143,7 @@ impl Running {
             alarms: Mutex::default(),
             reservations: Mutex::new(reservations),
             nat: Mutex::default(),
+            classify: Mutex::default(),
             live: Mutex::default(),
             attached: Mutex::default(),
         })
@@ -425,6 +429,12 @@ impl Gateway for Running {
         self.engine.bindings()
     }
 
+    fn classify(&self, name: Option<&str>, most: usize) -> Classify {
+        let mut shown = Classify::new(&self.engine.model(), self.engine.classify(name), name.map(|_| most));
+        self.classify_so_far().name(&mut shown);
+        shown
+    }
+
     fn flows(&self, filter: Option<&str>, order: Option<&str>, most: usize) -> Result<stats::Flows, Box<Refusal>> {
         let order = flows::order(order)?;
         self.engine.flows(|model| flows::filter(model, filter), order, most)
@@ -452,6 +462,16 @@ impl Gateway for Running {
         let mut lists = self.engine.nat_lists();
         self.nat_so_far().name(&mut lists);
         lists
+    }
+
+    fn change_classify(
+        &self,
+        table: &str,
+        source: &str,
+        text: &str,
+        add: bool,
+    ) -> Result<ClassifyChanged, Box<Refusal>> {
+        self.edit_classify(table, source, text, add)
     }
 
     fn change_nat(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<NatChanged, Box<Refusal>> {
@@ -529,6 +549,7 @@ impl Gateway for Running {
             Clear::Sav => engine::Clear::Sav,
             Clear::Acl => engine::Clear::Acl,
             Clear::Allowlists => engine::Clear::Allowlists,
+            Clear::Classify => engine::Clear::Classify,
             Clear::Bindings => engine::Clear::Bindings,
             Clear::Ethertypes => engine::Clear::Ethertypes,
             Clear::Sa => engine::Clear::Sa,

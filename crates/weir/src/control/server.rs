@@ -4,6 +4,7 @@ mod acl;
 mod answer;
 mod body;
 mod change;
+mod classify;
 mod ipsec;
 mod nat;
 mod sav;
@@ -86,6 +87,10 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/show/samplers", get(|g| show(g, samplers)))
         .route("/v1/show/allowlists", get(|g| show(g, |g| Allowlists::new(g.allowlists()))))
         .route("/v1/show/bindings", get(|g| show(g, |g| Bindings::new(g.bindings()))))
+        .route("/v1/show/classify", get(|g| show(g, |g| g.classify(None, 0))))
+        .route("/v1/show/classify/{table}", get(classify::show))
+        .route("/v1/classify/{table}/sessions", put(classify::add))
+        .route("/v1/classify/{table}/delete", put(classify::delete))
         .route("/v1/show/ethertypes", get(|g| show(g, |g| Ethertypes::new(g.ethertypes()))))
         .route("/v1/show/flows", get(show_flows))
         .route("/v1/show/sa", get(show_sas))

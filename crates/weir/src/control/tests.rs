@@ -118,6 +118,8 @@ fn every_show_says_what_the_gateway_said() {
     assert!(interfaces.text().contains("\naccess lists on wan: in edge-in\n"), "{}", interfaces.text());
     agrees(&client, "/v1/acl", &lists);
     agrees(&client, "/v1/acl/edge-in", &acl::rules::sample());
+    agrees(&client, "/v1/show/classify", &sample::classify());
+    agrees(&client, "/v1/show/classify/edge", &sample::classify());
     agrees(&client, "/v1/show/bindings", &bindings::Bindings::new(sample::bindings()));
     agrees(&client, "/v1/show/allowlists", &allowlists::Allowlists::new(sample::allowlists()));
     agrees(&client, "/v1/show/ethertypes", &ethertypes::Ethertypes::new(sample::ethertypes()));

@@ -7,6 +7,8 @@ pub mod allowlists;
 pub mod bindings;
 pub mod buffers;
 pub mod changes;
+pub mod classify;
+pub mod classify_changed;
 pub mod crypto;
 pub mod errors;
 pub mod ethertypes;

@@ -11,6 +11,7 @@
 
 pub(crate) mod access;
 mod by;
+pub mod classify;
 pub mod explanation;
 mod input;
 mod line;
@@ -431,6 +432,7 @@ impl Replay {
             tunnels: outcome.map_or_else(Vec::new, |outcome| tunnel::passed(&self.harness, outcome)),
             acl: outcome.map_or_else(Vec::new, |outcome| access::filters(&self.harness, &self.names, outcome)),
             allow: outcome.map_or_else(Vec::new, |outcome| access::allowed(&self.harness, outcome)),
+            classify: outcome.map_or_else(Vec::new, |outcome| classify::classified(&self.harness, outcome)),
             time: utc(pending.time),
             packet: &pending.packet,
         };

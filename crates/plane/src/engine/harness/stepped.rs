@@ -120,7 +120,8 @@ impl Harness {
         let entropy = Entropy::from_seed(options.seed);
         let domain = Domain::new();
         let settings = Settings { workers, invent_neighbors: options.invent_neighbors };
-        let mut compiler = Compiler::new(&domain, settings, model.limits);
+        let mut compiler =
+            Compiler::new(&domain, settings, model.limits).hashing_by(Stream::Classify.open(&entropy).words());
         let places = places(&model);
         let (root, map) = compiler.compile(&model, &places)?;
         let root = Arc::new(Published::new(root, &domain));
@@ -300,6 +301,16 @@ impl Harness {
     /// The allowlists, in the order of the configuration.
     pub fn allowlists(&self) -> Vec<stats::AllowlistStats> {
         crate::engine::show::allowlists(&self.model, &self.compiler)
+    }
+
+    /// The classifier tables, in the order of the configuration.
+    pub fn classify(&self) -> Vec<stats::ClassifyStats> {
+        crate::engine::show::classify(&self.model, &self.compiler, self.now())
+    }
+
+    /// Clears the counters of classifier tables.
+    pub fn clear_classify(&mut self) {
+        self.compiler.clear_classify();
     }
 
     /// Sessions, at most so many in this order.
@@ -717,6 +728,7 @@ impl Harness {
                     acl: Vec::new(),
                     bindings: None,
                     allow: Vec::new(),
+                    classify: Vec::new(),
                     nat: Vec::new(),
                     spd: Vec::new(),
                     sas: Vec::new(),
@@ -765,6 +777,11 @@ impl Harness {
             Fate::Allowed { interface, source, refused_by } => {
                 let Harness { compiler, model, map, .. } = self;
                 outcome.allow = compiler.allow_decision(model, map, interface, source, refused_by);
+            }
+            Fate::Classified { interface, output, table, session, permit } => {
+                let Harness { compiler, model, .. } = self;
+                let decision = compiler.classify_decision(model, (interface, output), table, session, permit);
+                outcome.classify.extend(decision);
             }
             Fate::Nat { list, place, effect } => outcome.nat.push((list, place, effect)),
             Fate::Spd { spd, place, output, effect } => outcome.spd.push((spd, place, output, effect)),

@@ -18,6 +18,8 @@ pub(crate) enum Unlearned {
     NoFlow,
     /// They are exempt from validation, or it looks at more than their source.
     Validation,
+    /// A classifier table matches octets that are no part of a flow.
+    Classify,
     /// A security policy decides about them.
     Spd,
     /// They pass two zones with sessions.
@@ -34,6 +36,7 @@ impl Unlearned {
             Unlearned::Limited => "limit-or-log",
             Unlearned::NoFlow => "no-flow",
             Unlearned::Validation => "validation",
+            Unlearned::Classify => "classify",
             Unlearned::Spd => "spd",
             Unlearned::Zones => "two-zones",
             Unlearned::Translation => "translation",
