@@ -326,6 +326,7 @@ impl Pair {
         same("access lists", &of_on, &of_off)?;
         same("bindings", &on.bindings(), &off.bindings())?;
         same("allowlists", &on.allowlists(), &off.allowlists())?;
+        same("classifier tables", &on.classify(), &off.classify())?;
         same("ethertypes", &on.ethertypes(), &off.ethertypes())?;
         let samplers = |harness: &Harness| {
             let mut samplers = harness.samplers();
