@@ -97,6 +97,21 @@ impl Node {
         !matches!(self, Node::FlowAge)
     }
 
+    /// Packets that come to it were parsed up to the transport header, and rules can match them.
+    pub const fn has_fields(self) -> bool {
+        !matches!(
+            self,
+            Node::Rx
+                | Node::HandoverInput
+                | Node::FlowAge
+                | Node::EthernetInput
+                | Node::IpInput
+                | Node::HostInput
+                | Node::ArpInput
+                | Node::Output
+        )
+    }
+
     /// `polling` for inputs, while their worker is up, `active` for the rest.
     pub const fn state(self) -> &'static str {
         if self.is_input() { "polling" } else { "active" }

@@ -25,7 +25,11 @@ use kit::classify::*;
 use kit::*;
 use weir_plane::harness::Verdict;
 use weir_plane::model::ClassifyStart::{Link, Network, Transport};
-use weir_plane::model::{AclLimit, ClassifyAction, ClassifyStart, IpFamily, RateUnit, RouteTarget, Sampling};
+use weir_plane::model::{
+    AclAction, AclLimit, AclRule, Addresses, ClassifyAction, ClassifyStart, IpFamily, Origin, RateUnit, RouteTarget,
+    Sampling,
+};
+use weir_plane::node::Node;
 use weir_plane::reason::Reason;
 
 const DENIED: Reason = Reason::ClassifyDeny;
@@ -137,8 +141,10 @@ fn ports_match_with_their_protocol() {
     rig.drops("lan", six, DENIED);
     let extended = with_extensions(&rig.frame("lan", six), 60, &[17, 0, 1, 4, 0, 0, 0, 0]);
     assert_eq!(rig.put("lan", &extended).outcome.verdict, Verdict::Forward);
-    let mut rig =
-        two_ports().classify("l4", (Transport, None), "0000 ffff", &[("0000 0035", deny())]).classify_in("lan", "l4").rig();
+    let mut rig = two_ports()
+        .classify("l4", (Transport, None), "0000 ffff", &[("0000 0035", deny())])
+        .classify_in("lan", "l4")
+        .rig();
     rig.drops_frame("lan", &extended, DENIED);
 }
 
@@ -362,6 +368,21 @@ fn what_decided_is_recorded() {
     assert_eq!(decided(&mut rig, &udp("10.0.0.7", "198.51.100.9", 2)), [(1, Some(0), false, false)]);
     assert_eq!(decided(&mut rig, &udp("10.0.0.8", "198.51.100.9", 2)), [(1, Some(1), true, false)]);
     assert_eq!(decided(&mut rig, &udp("10.0.0.9", "198.51.100.9", 2)), [(0, None, false, false)]);
+}
+
+#[test]
+fn traces_follow_what_a_filter_matches() {
+    let mut rig = two_ports().rig();
+    let all = AclRule::all(AclAction::Permit, Origin::default());
+    let rule = AclRule { to: Addresses::Net("198.51.100.9/32".parse().unwrap()), ..all };
+    rig.harness.trace_matching(Node::Ip4Lookup, 2, &rule);
+    for to in ["198.51.100.8", "198.51.100.9", "198.51.100.8", "198.51.100.9", "198.51.100.9"] {
+        rig.forwards("lan", &udp("10.0.0.7", to, 2));
+    }
+    rig.forwards("lan", "udp from 2001:db8:a::2 port 1 to 2001:db8:ffff::9 port 2");
+    let traces = rig.harness.traces();
+    assert_eq!(traces.len(), 2);
+    assert!(traces.iter().all(|trace| trace.steps[0].packet.contains("> 198.51.100.9")), "{traces:?}");
 }
 
 #[test]

@@ -242,7 +242,19 @@ impl Engine {
     pub fn trace_add(&self, node: &str, count: u32) -> Result<(), UnknownNode> {
         let named = Node::named(node).filter(|node| node.has_packets());
         let node = named.ok_or_else(|| UnknownNode { name: node.to_owned() })?;
-        self.tracer.request(node, count);
+        self.tracer.request(node, count, None);
+        Ok(())
+    }
+
+    /// Traces the next `count` packets that enter a node and that a rule of the model in force matches, whatever its action.
+    ///
+    /// # Errors
+    /// When there is no node of this name whose packets are parsed.
+    pub fn trace_matching(&self, node: &str, count: u32, rule: &model::AclRule) -> Result<(), UnknownNode> {
+        let named = Node::named(node).filter(|node| node.has_packets() && node.has_fields());
+        let node = named.ok_or_else(|| UnknownNode { name: node.to_owned() })?;
+        let (_, map) = self.control.in_force();
+        self.tracer.request(node, count, Some(flows::packets(rule, &map)));
         Ok(())
     }
 

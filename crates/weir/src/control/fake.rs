@@ -259,6 +259,12 @@ impl Gateway for Fake {
         Err(UnknownNode { node: node.into(), nodes: vec!["rx".into(), "drop".into()] })
     }
 
+    fn trace_matching(&self, node: &str, count: u32, filter: &str) -> Result<(), Box<Refusal>> {
+        self.trace_add(node, count).map_err(Refusal::from)?;
+        self.note(format!("matching {filter}"));
+        Ok(())
+    }
+
     fn traces(&self) -> Traces {
         Traces::new(sample::traces(), |_| String::new())
     }

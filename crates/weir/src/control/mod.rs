@@ -235,6 +235,11 @@ pub trait Gateway: Send + Sync + 'static {
     /// # Errors
     /// When there is no such node.
     fn trace_add(&self, node: &str, count: u32) -> Result<(), UnknownNode>;
+    /// Traces the next packets that come to a node and that a filter matches.
+    ///
+    /// # Errors
+    /// When there is no such node, its packets are not parsed yet, or the filter is not understood.
+    fn trace_matching(&self, node: &str, count: u32, filter: &str) -> Result<(), Box<Refusal>>;
     /// The packets traced so far.
     fn traces(&self) -> Traces;
     /// Sets counters back, or forgets traces.
@@ -292,6 +297,9 @@ pub struct TraceRequest {
     pub node: String,
     /// How many.
     pub count: u32,
+    /// Only those that this filter matches: a rule of an access list without its action.
+    #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
+    pub filter: Option<String>,
 }
 
 /// The body of `POST /v1/clear`.

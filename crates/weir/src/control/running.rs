@@ -24,7 +24,7 @@ use super::acl::attached::{AttachRequest, Attachments};
 use super::acl::live::Put;
 use super::flows;
 use super::ipsec::{Live, SaEdit, SpdEdit};
-use super::refusal::Refusal;
+use super::refusal::{Kind, Refusal};
 use super::{Clear, Gateway, ReloadError, UnknownNode, acl, classify, nat, traced};
 use crate::config::{Metrics, Routes, Service};
 use crate::notify;
@@ -530,10 +530,19 @@ impl Gateway for Running {
     }
 
     fn trace_add(&self, node: &str, count: u32) -> Result<(), UnknownNode> {
-        self.engine.trace_add(node, count).map_err(|unknown| UnknownNode {
-            node: unknown.name,
-            nodes: Node::ALL.iter().filter(|node| node.has_packets()).map(|node| node.name().to_owned()).collect(),
-        })
+        self.engine.trace_add(node, count).map_err(|unknown| UnknownNode { node: unknown.name, nodes: nodes() })
+    }
+
+    fn trace_matching(&self, node: &str, count: u32, filter: &str) -> Result<(), Box<Refusal>> {
+        if Node::named(node).is_some_and(|node| !node.has_fields()) {
+            let message =
+                format!("packets at `{node}` are not parsed yet, so that no filter matches them: name a later node");
+            return Err(Refusal::new(Kind::BadRequest, message).into());
+        }
+        let filter = flows::filter(&self.engine.model(), Some(filter))?;
+        let Some(rule) = filter.rule else { return Ok(self.trace_add(node, count).map_err(Refusal::from)?) };
+        let unknown = |unknown: engine::UnknownNode| UnknownNode { node: unknown.name, nodes: nodes() };
+        Ok(self.engine.trace_matching(node, count, &rule).map_err(unknown).map_err(Refusal::from)?)
     }
 
     fn traces(&self) -> Traces {
@@ -581,6 +590,11 @@ impl Gateway for Running {
         }
         result
     }
+}
+
+/// The names of nodes that packets come to.
+fn nodes() -> Vec<String> {
+    Node::ALL.iter().filter(|node| node.has_packets()).map(|node| node.name().to_owned()).collect()
 }
 
 /// Logs what became of a batch of entries.

@@ -254,13 +254,15 @@ async fn show_changes(gateway: State<Shared>, query: Result<Query<Most>, QueryRe
 }
 
 async fn add_trace(State(gateway): State<Shared>, body: Result<Bytes, BytesRejection>) -> Answer {
-    let TraceRequest { node, count } = parsed(&received(body)?)?;
+    let TraceRequest { node, count, filter } = parsed(&received(body)?)?;
     if count == 0 {
         return Err(Refused::new(Kind::BadRequest, "`count` is at least 1"));
     }
-    apart(gateway, move |g| g.trace_add(&node, count))
-        .await?
-        .map_err(|unknown| Refused::from(Refusal::from(unknown)))?;
+    apart(gateway, move |g| match filter {
+        Some(filter) => g.trace_matching(&node, count, &filter),
+        None => g.trace_add(&node, count).map_err(|unknown| Box::new(Refusal::from(unknown))),
+    })
+    .await??;
     Ok(empty())
 }
 

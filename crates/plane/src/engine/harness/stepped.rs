@@ -890,7 +890,12 @@ impl Harness {
 
     /// Traces the next packets through a node.
     pub fn trace(&self, node: Node, count: u32) {
-        self.tracer.request(node, count);
+        self.tracer.request(node, count, None);
+    }
+
+    /// Traces the next packets that come to a node and that a rule matches, whatever its action.
+    pub fn trace_matching(&mut self, node: Node, count: u32, rule: &model::AclRule) {
+        self.tracer.request(node, count, Some(crate::engine::flows::packets(rule, &self.map)));
     }
 
     /// Returns the recorded traces.

@@ -47,6 +47,7 @@ use context::Answer;
 pub(crate) use context::{Context, Limits, Next};
 pub(crate) use discard::discard;
 pub(crate) use esp::originate;
+pub(crate) use fields::matches;
 pub(crate) use lookup::decide;
 pub(crate) use sav::redirect_again;
 pub(crate) use stage::{Stage, entry};

@@ -130,7 +130,9 @@ fn read_value<'t>(lexer: &mut Lexer<'t>, mask: &Mask) -> Result<(Vec<u8>, Behind
         let name = behind.as_ref().map_or("", |(name, _)| name);
         if name == "hex" && !seen.contains(&true) {
             let (digits, place) = word(lexer, "hexadecimal digits")?;
-            return Ok((hex(digits, place)?, self::behind(lexer)?));
+            let mut octets = hex(digits, place)?;
+            octets.resize(octets.len().max(value.len()), 0);
+            return Ok((octets, self::behind(lexer)?));
         }
         let Some(at) = mask.fields.iter().position(|field| field.spec.name == name) else {
             if let Some(missing) = seen.iter().position(|seen| !seen).map(|at| mask.fields[at].spec.name)
@@ -249,12 +251,15 @@ impl Session {
     }
 
     fn write(&self, mask: &Mask, f: &mut String) -> fmt::Result {
-        if mask.fields.is_empty() {
+        // A value of digits may have other octets than those that fields stand for.
+        let is_fixed = |&(at, fixed): &(usize, u8)| self.value.get(at) == Some(&fixed);
+        let fields = if mask.fixed.iter().all(is_fixed) { mask.fields.as_slice() } else { &[] };
+        if fields.is_empty() {
             f.write_str("hex ")?;
             write_hex(f, &self.value)?;
             f.write_char(' ')?;
         }
-        for field in &mask.fields {
+        for field in fields {
             write!(f, "{} ", field.spec.name)?;
             let end = field.spec.at + field.spec.mask.len();
             let mut octets: Vec<u8> = self.value.iter().copied().take(end).skip(field.spec.at).collect();

@@ -35,6 +35,8 @@ fn sessions_print_as_they_were_read() {
         ("l3 ip6 dscp flow-label", "dscp 3 flow-label 1048575 permit via on tun0"),
         ("l2 src/23 ethertype", "src 02:00:02:00:00:00 ethertype 0x0800 deny sample look"),
         ("l3 hex 00ff", "hex 00b8 permit limit 1kpps"),
+        // Options in the header: fields cannot say so.
+        ("l3 ip4 proto dport", "hex 460000000000000000060000000000000000000000000050 deny"),
     ] {
         let mask = mask(of);
         let session = parse_session(text, &mask).unwrap_or_else(|wrong| panic!("{text}: {wrong}")).0;
