@@ -11,6 +11,8 @@ mod kit;
 
 #[path = "flow_contract/change.rs"]
 mod change;
+#[path = "flow_contract/classify.rs"]
+mod classify;
 #[path = "flow_contract/features.rs"]
 mod features;
 #[path = "flow_contract/gateway.rs"]

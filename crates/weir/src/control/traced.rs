@@ -6,6 +6,7 @@ use weir_plane::graph::record::{Miss, Role};
 use weir_plane::model::{Gateway, Origin};
 
 use crate::replay::access::acl_rule;
+use crate::replay::classify;
 use crate::replay::nat::{effect_words, nat};
 use crate::replay::spd::{effect_words as policy_effect, spd};
 use crate::replay::validation::Rule;
@@ -49,6 +50,10 @@ pub(super) fn by(model: &Gateway, decision: &TraceDecision) -> String {
                 };
                 format!("{}, {}", list.name, at(&text, origin))
             }
+            None => GONE.to_owned(),
+        },
+        TraceDecision::Classify(decision) => match classify::session(model, decision) {
+            Some((table, named)) => format!("{table}, {}", rule(&named)),
             None => GONE.to_owned(),
         },
         TraceDecision::Sav { policy, origin, decision: None } => format!("{policy}, {}", at("the policy", *origin)),

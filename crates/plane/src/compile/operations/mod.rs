@@ -3,5 +3,6 @@
 mod acl;
 mod allow;
 mod bindings;
+mod classify;
 mod routes;
 mod sav;

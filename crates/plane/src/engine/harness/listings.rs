@@ -65,6 +65,11 @@ impl Harness {
         found.map_or_else(Vec::new, |(rows, _)| rows)
     }
 
+    /// Clears the counters of classifier tables.
+    pub fn clear_classify(&mut self) {
+        self.control.operate().write().clear_classify();
+    }
+
     /// The entries of a policy's list or table.
     pub fn sav_entries(&self, policy: &str) -> Vec<stats::SavEntryRow> {
         self.control.sav_entries(policy, |_| true, usize::MAX).map_or_else(Vec::new, |(rows, _)| rows)
@@ -116,7 +121,12 @@ impl Harness {
 
     /// Traces the next packets through a node.
     pub fn trace(&self, node: Node, count: u32) {
-        self.control.tracer.request(node, count);
+        self.control.tracer.request(node, count, None);
+    }
+
+    /// Traces the next packets that come to a node and that a rule matches, whatever its action.
+    pub fn trace_matching(&mut self, node: Node, count: u32, rule: &model::AclRule) {
+        self.control.tracer.request(node, count, Some(flows::packets(rule, &self.map)));
     }
 
     /// Returns the recorded traces.
