@@ -10,6 +10,7 @@ pub mod acl;
 pub mod alike;
 pub mod between;
 pub mod bridge;
+pub mod classify;
 pub mod crypto;
 mod error;
 pub mod esp;

@@ -27,6 +27,8 @@ pub enum Clear {
     Acl,
     /// Counters of allowlists.
     Allowlists,
+    /// Counters of classifier tables.
+    Classify,
     /// Counters of the rules of bindings.
     Bindings,
     /// The EtherTypes that interfaces refused.
@@ -169,7 +171,7 @@ impl Engine {
                 own.unknown.clear();
             }
         }
-        if all || matches!(what, Clear::Sav | Clear::Acl | Clear::Allowlists | Clear::Bindings) {
+        if all || matches!(what, Clear::Sav | Clear::Acl | Clear::Allowlists | Clear::Classify | Clear::Bindings) {
             let operation = self.control.operate();
             let mut compiler = operation.write();
             if all || what == Clear::Sav {
@@ -180,6 +182,9 @@ impl Engine {
             }
             if all || what == Clear::Allowlists {
                 compiler.clear_allowlists();
+            }
+            if all || what == Clear::Classify {
+                compiler.clear_classify();
             }
             if all || what == Clear::Bindings {
                 compiler.clear_bindings();

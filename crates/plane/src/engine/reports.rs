@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use super::control::Control;
 use super::error::UnknownNode;
 use super::traced::TraceRow;
-use super::{alarm, bridges, collect, policies, sas, show, translations, tunnels};
+use super::{alarm, bridges, collect, flows, policies, sas, show, translations, tunnels};
 use crate::compile::{AclEditRow, AclGroup, AclSaid};
 use crate::model;
 use crate::node::Node;
@@ -96,6 +96,14 @@ impl Control {
     pub fn allowlists(&self) -> Vec<stats::AllowlistStats> {
         let (compiler, model, _) = self.look();
         show::allowlists(&model, &compiler)
+    }
+
+    /// The classifier tables, in the order of the configuration: all, or the one of a name.
+    pub fn classify(&self, name: Option<&str>) -> Vec<stats::ClassifyStats> {
+        let (compiler, model, _) = self.look();
+        let mut tables = show::classify(&model, &compiler, self.clock.now());
+        tables.retain(|of| name.is_none_or(|name| of.table.name == name));
+        tables
     }
 
     /// The entries of a policy's list or table whose prefixes `wanted` wants, `most` at most, and how many there are in all;
@@ -198,7 +206,19 @@ impl Control {
     pub fn trace_add(&self, node: &str, count: u32) -> Result<(), UnknownNode> {
         let named = Node::named(node).filter(|node| node.has_packets());
         let node = named.ok_or_else(|| UnknownNode { name: node.to_owned() })?;
-        self.tracer.request(node, count);
+        self.tracer.request(node, count, None);
+        Ok(())
+    }
+
+    /// Traces the next `count` packets that enter a node and that a rule of the model in force matches, whatever its action.
+    ///
+    /// # Errors
+    /// When there is no node of this name whose packets are parsed.
+    pub fn trace_matching(&self, node: &str, count: u32, rule: &model::AclRule) -> Result<(), UnknownNode> {
+        let named = Node::named(node).filter(|node| node.has_packets() && node.has_fields());
+        let node = named.ok_or_else(|| UnknownNode { name: node.to_owned() })?;
+        let (_, map) = self.in_force();
+        self.tracer.request(node, count, Some(flows::packets(rule, &map)));
         Ok(())
     }
 

@@ -101,7 +101,7 @@ impl Engine {
         };
         let keeper = Keeper::new(&model, Stream::Neighbors.open(&random));
         let announcing = announcing(&ports, &opened.places);
-        let secret = Stream::Bridges.open(&random).words();
+        let secret = Stream::Tables.open(&random).words();
         let settings = Settings { workers: count, invent_neighbors, secret };
         let compiled = Compiled::new(model, settings, keeper, opened.places, &announcing)?;
         let tracer = Arc::<Tracer>::default();

@@ -412,6 +412,7 @@ impl Pair {
         same("access lists", &of_on, &of_off)?;
         same("bindings", &on.bindings(), &off.bindings())?;
         same("allowlists", &on.allowlists(), &off.allowlists())?;
+        same("classifier tables", &on.classify(None), &off.classify(None))?;
         same("ethertypes", &on.ethertypes(), &off.ethertypes())?;
         let samplers = |harness: &Harness| {
             let mut samplers = harness.samplers();

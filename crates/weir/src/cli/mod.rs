@@ -3,6 +3,7 @@
 mod acl;
 mod bench;
 mod check;
+mod classify;
 mod clear;
 mod completions;
 mod configuration;
@@ -95,6 +96,8 @@ pub enum Command {
     Acl(acl::Acl),
     /// Changes the NAT rules of a running gateway
     Nat(nat::Nat),
+    /// Changes the sessions of classifier tables of a running gateway
+    Classify(classify::Classify),
     /// Changes the pairs of SAs of a running gateway
     Sa(sa::Sa),
     /// Changes the SPDs of a running gateway
@@ -130,6 +133,7 @@ pub fn main() -> ExitCode {
         Command::Sav(sav) => sav.run(),
         Command::Acl(acl) => acl.run(),
         Command::Nat(nat) => nat.run(),
+        Command::Classify(classify) => classify.run(),
         Command::Sa(sa) => sa.run(),
         Command::Spd(spd) => spd.run(),
         Command::Trace(trace) => trace.run(),

@@ -11,7 +11,8 @@ use super::output::print;
 use super::text::Input;
 use crate::control::client::{Client, ClientError};
 use crate::control::refusal::Kind;
-use crate::control::source::{self, SOURCE};
+use crate::control::source;
+pub(super) use crate::control::source::SOURCE;
 use crate::render::remark::Remark;
 use crate::render::{self, Report};
 
@@ -66,6 +67,12 @@ impl Changed for crate::render::nat_changed::Changed {
 impl Changed for crate::render::ipsec_changed::SpdChanged {
     fn warnings(&self) -> (&[Remark], usize) {
         (&self.warnings, self.more_warnings)
+    }
+}
+
+impl Changed for crate::render::classify_changed::Changed {
+    fn warnings(&self) -> (&[Remark], usize) {
+        (&[], 0)
     }
 }
 

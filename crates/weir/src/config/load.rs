@@ -173,6 +173,7 @@ impl<'f> Loader<'f> {
             Code::UnusedGroup,
             Code::UnusedAllowlist,
             Code::UnusedBindings,
+            Code::UnusedClassify,
             Code::UnusedNat,
             Code::UnusedSpd,
             Code::UnusedSa,

@@ -81,6 +81,7 @@ pub(super) fn resolve(
     let fitted = resolver.tunnels(interfaces.as_deref_mut().unwrap_or_default(), &routes, &spds, &sas);
     resolver.nat_routed(&nat, &routes, interfaces.as_deref().unwrap_or_default());
     resolver.nat_before_spd(&nat, &spds, interfaces.as_deref().unwrap_or_default());
+    let classify = resolver.classify_tables();
     let (acls, allowlists, bindings) = (resolver.lists(), resolver.allowlists(), resolver.bindings());
     resolver.chains(&acls, interfaces.as_deref().unwrap_or_default());
     resolver.needless_reflect(&acls, interfaces.as_deref().unwrap_or_default());
@@ -113,6 +114,7 @@ pub(super) fn resolve(
         acls,
         allowlists,
         bindings,
+        classify,
         nat,
         spds,
         sas,

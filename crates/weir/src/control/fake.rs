@@ -20,6 +20,8 @@ use crate::render::acl::changed::{Changed, Regrouped, Restored};
 use crate::render::acl::rules::Rules;
 use crate::render::acl::{Acls, Chain};
 use crate::render::changes::Changes;
+use crate::render::classify::Classify;
+use crate::render::classify_changed::Changed as ClassifyChanged;
 use crate::render::crypto::Crypto;
 use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRules};
 use crate::render::nat_changed::Changed as NatChanged;
@@ -246,6 +248,12 @@ impl Gateway for Fake {
         sample::allowlists()
     }
 
+    fn classify(&self, name: Option<&str>, _: usize) -> Classify {
+        let mut all = sample::classify();
+        all.tables.retain(|table| name.is_none_or(|name| table.name == name));
+        all
+    }
+
     fn bindings(&self) -> Vec<stats::BindingsStats> {
         sample::bindings()
     }
@@ -264,6 +272,12 @@ impl Gateway for Fake {
             return Ok(());
         }
         Err(UnknownNode { node: node.into(), nodes: vec!["rx".into(), "drop".into()] })
+    }
+
+    fn trace_matching(&self, node: &str, count: u32, filter: &str) -> Result<(), Box<Refusal>> {
+        self.trace_add(node, count).map_err(Refusal::from)?;
+        self.note(format!("matching {filter}"));
+        Ok(())
     }
 
     fn traces(&self) -> Traces {
@@ -317,6 +331,19 @@ impl Gateway for Fake {
 
     fn spds(&self) -> Vec<stats::SpdStats> {
         sample::spds()
+    }
+
+    fn change_classify(
+        &self,
+        table: &str,
+        source: &str,
+        text: &str,
+        add: bool,
+    ) -> Result<ClassifyChanged, Box<Refusal>> {
+        let lines = text.lines().count();
+        let (added, deleted) = if add { (lines, 0) } else { (0, lines) };
+        let (table, source) = (table.to_owned(), source.to_owned());
+        Ok(ClassifyChanged { table, source, added, replaced: 0, deleted, sessions: 3 })
     }
 
     fn change_nat(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<NatChanged, Box<Refusal>> {

@@ -2,10 +2,11 @@
 //! commands are its clients.
 
 pub mod acl;
+mod classify;
 pub mod client;
 mod differences;
 mod error;
-mod flows;
+pub(crate) mod flows;
 pub mod ipsec;
 pub(crate) mod nat;
 pub mod path;
@@ -39,6 +40,8 @@ use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::Rules;
 use crate::render::acl::{Acls, Chain};
 use crate::render::changes::Changes;
+use crate::render::classify::Classify;
+use crate::render::classify_changed::Changed as ClassifyChanged;
 use crate::render::crypto::Crypto;
 use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRules};
 use crate::render::nat_changed::Changed as NatChanged;
@@ -152,6 +155,8 @@ pub trait Gateway: Send + Sync + 'static {
     fn allowlists(&self) -> Vec<stats::AllowlistStats>;
     /// Which hardware addresses may use which addresses of IP.
     fn bindings(&self) -> Vec<stats::BindingsStats>;
+    /// The classifier tables: all, or the one of a name with its sessions, `most` at most.
+    fn classify(&self, name: Option<&str>, most: usize) -> Classify;
     /// The sessions that a filter matches, `most` at most, in an order with this name.
     ///
     /// # Errors
@@ -191,6 +196,18 @@ pub trait Gateway: Send + Sync + 'static {
     /// # Errors
     /// When there is no such list or rule, or a rule is wrong.
     fn change_nat(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<NatChanged, Box<Refusal>>;
+
+    /// Adds sessions of a classifier table, one a line, or deletes them by their values.
+    ///
+    /// # Errors
+    /// When there is no such table, a session is wrong or is not there, or there is no room.
+    fn change_classify(
+        &self,
+        table: &str,
+        source: &str,
+        text: &str,
+        add: bool,
+    ) -> Result<ClassifyChanged, Box<Refusal>>;
 
     /// Replaces all rules of a list of NAT rules.
     ///
@@ -237,6 +254,11 @@ pub trait Gateway: Send + Sync + 'static {
     /// # Errors
     /// When there is no such node.
     fn trace_add(&self, node: &str, count: u32) -> Result<(), UnknownNode>;
+    /// Traces the next packets that come to a node and that a filter matches.
+    ///
+    /// # Errors
+    /// When there is no such node, its packets are not parsed yet, or the filter is not understood.
+    fn trace_matching(&self, node: &str, count: u32, filter: &str) -> Result<(), Box<Refusal>>;
     /// The packets traced so far.
     fn traces(&self) -> Traces;
     /// Sets counters back, or forgets traces.
@@ -271,6 +293,8 @@ pub enum Clear {
     Acl,
     /// The counters of allowlists
     Allowlists,
+    /// The counters of classifier tables
+    Classify,
     /// The counters of bindings of hardware addresses
     Bindings,
     /// The counters of frames that interfaces refuse for their ethertype
@@ -301,6 +325,9 @@ pub struct TraceRequest {
     pub node: String,
     /// How many.
     pub count: u32,
+    /// Only those that this filter matches: a rule of an access list without its action.
+    #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
+    pub filter: Option<String>,
 }
 
 /// The body of `POST /v1/clear`.

@@ -31,7 +31,7 @@ use super::acl::live::Put;
 use super::flows;
 use super::ipsec::{Live, SaEdit, SpdEdit};
 use super::refusal::{Kind, Refusal};
-use super::{Clear, Gateway, Kept, ReloadError, Safe, UnknownNode, acl, nat, source, traced};
+use super::{Clear, Gateway, Kept, ReloadError, Safe, UnknownNode, acl, classify, nat, source, traced};
 use crate::config::{Metrics, Routes, Service, Texts};
 use crate::notify;
 use crate::render::Report;
@@ -40,6 +40,8 @@ use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::Rules;
 use crate::render::acl::{Acls, Chain};
 use crate::render::changes::Changes;
+use crate::render::classify::Classify;
+use crate::render::classify_changed::Changed as ClassifyChanged;
 use crate::render::crypto::Crypto;
 use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRules};
 use crate::render::matched::Matched;
@@ -80,6 +82,7 @@ pub struct Running {
     reservations: Mutex<Reservations>,
     /// Live edits of NAT rules. Changed by who holds `reloading` alone.
     nat: Mutex<nat::Lists>,
+    classify: Mutex<classify::Tables>,
     /// Live changes of SAs and SPDs. Changed by who holds `reloading` alone.
     live: Mutex<Live>,
     /// Live edits of the lists of interfaces, likewise.
@@ -155,6 +158,7 @@ impl Running {
             alarms: Mutex::default(),
             reservations: Mutex::new(reservations),
             nat: Mutex::default(),
+            classify: Mutex::default(),
             live: Mutex::default(),
             attached: Mutex::default(),
             texts: Mutex::default(),
@@ -475,6 +479,12 @@ impl Gateway for Running {
         self.engine.bindings()
     }
 
+    fn classify(&self, name: Option<&str>, most: usize) -> Classify {
+        let mut shown = Classify::new(&self.engine.model(), self.engine.classify(name), name.map(|_| most));
+        self.classify_so_far().name(&mut shown);
+        shown
+    }
+
     fn flows(&self, filter: Option<&str>, order: Option<&str>, most: usize) -> Result<stats::Flows, Box<Refusal>> {
         let order = flows::order(order)?;
         self.engine.flows(|model| flows::filter(model, filter), order, most)
@@ -525,6 +535,16 @@ impl Gateway for Running {
         let mut lists = self.engine.nat_lists();
         self.nat_so_far().name(&mut lists);
         lists
+    }
+
+    fn change_classify(
+        &self,
+        table: &str,
+        source: &str,
+        text: &str,
+        add: bool,
+    ) -> Result<ClassifyChanged, Box<Refusal>> {
+        self.edit_classify(table, source, text, add)
     }
 
     fn change_nat(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<NatChanged, Box<Refusal>> {
@@ -585,10 +605,19 @@ impl Gateway for Running {
     }
 
     fn trace_add(&self, node: &str, count: u32) -> Result<(), UnknownNode> {
-        self.engine.trace_add(node, count).map_err(|unknown| UnknownNode {
-            node: unknown.name,
-            nodes: Node::ALL.iter().filter(|node| node.has_packets()).map(|node| node.name().to_owned()).collect(),
-        })
+        self.engine.trace_add(node, count).map_err(|unknown| UnknownNode { node: unknown.name, nodes: nodes() })
+    }
+
+    fn trace_matching(&self, node: &str, count: u32, filter: &str) -> Result<(), Box<Refusal>> {
+        if Node::named(node).is_some_and(|node| !node.has_fields()) {
+            let message =
+                format!("packets at `{node}` are not parsed yet, so that no filter matches them: name a later node");
+            return Err(Refusal::new(Kind::BadRequest, message).into());
+        }
+        let filter = flows::filter(&self.engine.model(), Some(filter))?;
+        let Some(rule) = filter.rule else { return Ok(self.trace_add(node, count).map_err(Refusal::from)?) };
+        let unknown = |unknown: engine::UnknownNode| UnknownNode { node: unknown.name, nodes: nodes() };
+        Ok(self.engine.trace_matching(node, count, &rule).map_err(unknown).map_err(Refusal::from)?)
     }
 
     fn traces(&self) -> Traces {
@@ -604,6 +633,7 @@ impl Gateway for Running {
             Clear::Sav => engine::Clear::Sav,
             Clear::Acl => engine::Clear::Acl,
             Clear::Allowlists => engine::Clear::Allowlists,
+            Clear::Classify => engine::Clear::Classify,
             Clear::Bindings => engine::Clear::Bindings,
             Clear::Ethertypes => engine::Clear::Ethertypes,
             Clear::Sa => engine::Clear::Sa,
@@ -633,6 +663,11 @@ fn words<R: Report>(report: &R) -> String {
 fn words_of_entries(edited: &Edited) -> String {
     let Edited { added, replaced, deleted, .. } = edited;
     format!("added {added}, replaced {replaced}, deleted {deleted}")
+}
+
+/// The names of nodes that packets come to.
+fn nodes() -> Vec<String> {
+    Node::ALL.iter().filter(|node| node.has_packets()).map(|node| node.name().to_owned()).collect()
 }
 
 /// Logs what became of a batch of entries.

@@ -4,6 +4,7 @@ mod acl;
 mod answer;
 mod body;
 mod change;
+mod classify;
 mod ipsec;
 mod nat;
 mod safe;
@@ -91,6 +92,10 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/show/samplers", get(|g| show(g, samplers)))
         .route("/v1/show/allowlists", get(|g| show(g, |g| Allowlists::new(g.allowlists()))))
         .route("/v1/show/bindings", get(|g| show(g, |g| Bindings::new(g.bindings()))))
+        .route("/v1/show/classify", get(|g| show(g, |g| g.classify(None, 0))))
+        .route("/v1/show/classify/{table}", get(classify::show))
+        .route("/v1/classify/{table}/sessions", put(classify::add))
+        .route("/v1/classify/{table}/delete", put(classify::delete))
         .route("/v1/show/ethertypes", get(|g| show(g, |g| Ethertypes::new(g.ethertypes()))))
         .route("/v1/show/flows", get(show_flows))
         .route("/v1/show/sa", get(show_sas))
@@ -261,13 +266,15 @@ async fn show_changes(gateway: State<Shared>, query: Result<Query<Most>, QueryRe
 }
 
 async fn add_trace(State(gateway): State<Shared>, body: Result<Bytes, BytesRejection>) -> Answer {
-    let TraceRequest { node, count } = parsed(&received(body)?)?;
+    let TraceRequest { node, count, filter } = parsed(&received(body)?)?;
     if count == 0 {
         return Err(Refused::new(Kind::BadRequest, "`count` is at least 1"));
     }
-    apart(gateway, move |g| g.trace_add(&node, count))
-        .await?
-        .map_err(|unknown| Refused::from(Refusal::from(unknown)))?;
+    apart(gateway, move |g| match filter {
+        Some(filter) => g.trace_matching(&node, count, &filter),
+        None => g.trace_add(&node, count).map_err(|unknown| Box::new(Refusal::from(unknown))),
+    })
+    .await??;
     Ok(empty())
 }
 

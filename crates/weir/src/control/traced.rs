@@ -6,6 +6,7 @@ use weir_plane::graph::record::{Miss, Role};
 use weir_plane::model::{Gateway, InterfaceIndex, Origin, SaIndex};
 
 use crate::replay::access::acl_rule;
+use crate::replay::classify;
 use crate::replay::nat::{effect_words, nat};
 use crate::replay::spd::{effect_words as policy_effect, spd};
 use crate::replay::validation::Rule;
@@ -27,6 +28,9 @@ pub(super) fn by(model: &Gateway, decision: &TraceDecision) -> String {
         }
         TraceDecision::Bindings(decision) => words.bindings(decision),
         TraceDecision::Allowlist(listed) => words.allowlist(listed),
+        TraceDecision::Classify(decision) => {
+            classify::session(model, decision).map(|(table, named)| format!("{table}, {}", words.rule(&named)))
+        }
         TraceDecision::Sav { policy, origin, decision: None } => {
             Some(format!("{policy}, {}", words.at("the policy", *origin)))
         }

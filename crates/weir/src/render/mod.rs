@@ -8,6 +8,8 @@ pub mod bindings;
 pub mod bridges;
 pub mod buffers;
 pub mod changes;
+pub mod classify;
+pub mod classify_changed;
 pub mod crypto;
 pub mod diff;
 pub mod errors;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::stepped::Harness;
 use crate::engine::flows::{self, FlowFilter, FlowOrder};
-use crate::engine::{TraceRow, bridges, collect, show};
+use crate::engine::{TraceRow, collect, show};
 use crate::graph::session::Page;
 use crate::model::{self, InterfaceKind, Origin, Place, SaIndex};
 use crate::neighbor::Known;
@@ -65,6 +65,11 @@ impl Harness {
         found.map_or_else(Vec::new, |(rows, _)| rows)
     }
 
+    /// Clears the counters of classifier tables.
+    pub fn clear_classify(&mut self) {
+        self.control.operate().write().clear_classify();
+    }
+
     /// The entries of a policy's list or table.
     pub fn sav_entries(&self, policy: &str) -> Vec<stats::SavEntryRow> {
         self.control.sav_entries(policy, |_| true, usize::MAX).map_or_else(Vec::new, |(rows, _)| rows)
@@ -114,23 +119,14 @@ impl Harness {
         self.model.origins.place(origin)
     }
 
-    /// The stations of a bridge, by place in the model.
-    pub fn bridge_macs(&self, bridge: u16) -> Vec<stats::MacRow> {
-        let now = self.now();
-        self.control.root.with(|root| {
-            let bridge = root.bridges.get(bridge);
-            bridge.map_or_else(Vec::new, |bridge| bridges::macs(root, bridge, now))
-        })
-    }
-
-    /// Forgets the stations that a bridge has learned, by place in the model. Returns how many that were.
-    pub fn clear_bridge(&mut self, bridge: u16) -> usize {
-        self.control.root.with(|root| root.bridges.get(bridge).map_or(0, bridges::clear))
-    }
-
     /// Traces the next packets through a node.
     pub fn trace(&self, node: Node, count: u32) {
-        self.control.tracer.request(node, count);
+        self.control.tracer.request(node, count, None);
+    }
+
+    /// Traces the next packets that come to a node and that a rule matches, whatever its action.
+    pub fn trace_matching(&mut self, node: Node, count: u32, rule: &model::AclRule) {
+        self.control.tracer.request(node, count, Some(flows::packets(rule, &self.map)));
     }
 
     /// Returns the recorded traces.

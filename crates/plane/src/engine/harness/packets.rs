@@ -99,6 +99,7 @@ impl Harness {
                     acl: Vec::new(),
                     bindings: None,
                     allow: Vec::new(),
+                    classify: Vec::new(),
                     nat: Vec::new(),
                     spd: Vec::new(),
                     sas: Vec::new(),
@@ -148,6 +149,11 @@ impl Harness {
             Fate::Allowed { interface, source, refused_by } => {
                 let compiler = self.control.look().0;
                 outcome.allow = compiler.allow_decision(&self.model, &self.map, interface, source, refused_by);
+            }
+            Fate::Classified { interface, output, table, session, permit } => {
+                let compiler = self.control.look().0;
+                let decision = compiler.classify_decision(&self.model, (interface, output), table, session, permit);
+                outcome.classify.extend(decision);
             }
             Fate::Nat { list, place, effect } => outcome.nat.push((list, place, effect)),
             Fate::Spd { spd, place, output, effect } => outcome.spd.push((spd, place, output, effect)),

@@ -93,7 +93,7 @@ impl Harness {
     pub fn with_workers(mut model: model::Gateway, options: Options, workers: usize) -> Result<Harness, HarnessError> {
         model.ipsec.reserves = false;
         let entropy = Entropy::from_seed(options.seed);
-        let secret = Stream::Bridges.open(&entropy).words();
+        let secret = Stream::Tables.open(&entropy).words();
         let settings = Settings { workers, invent_neighbors: options.invent_neighbors, secret };
         let keeper = Keeper::idle(&model, Stream::Neighbors.open(&entropy));
         let places = places(&model);
