@@ -240,6 +240,13 @@ impl Control {
         self.replace(&mut self.state(), root);
     }
 
+    /// Puts a model into force whose interfaces stand where those of the model before do; `root` is the compiler's.
+    pub(super) fn put_model_into_force(&self, root: Root, (model, map): (Arc<model::Gateway>, Map)) {
+        let mut state = self.state();
+        (state.model, state.map) = (model, Arc::new(map));
+        self.replace(&mut state, root);
+    }
+
     /// Puts a root into force as a change that concerns all flows.
     pub(super) fn put_into_force_for_all(&self, root: Root) {
         let mut state = self.state();

@@ -1,11 +1,35 @@
-//! The upkeep of SAs, and the clearing of the counters of IPsec.
+//! SAs and SPDs: their live changes, the upkeep of SAs, and the clearing of their counters.
+
+use std::sync::Arc;
 
 use super::control::Control;
 use super::upkeep::Due;
 use super::{policies, sas};
-use crate::root::ipsec::Sequences;
+use crate::compile::TableFull;
+use crate::model;
+use crate::root::ipsec::{Numbers, Sequences};
 
 impl Control {
+    /// Puts a model into force that differs from the one in force in nothing but its pairs of SAs and the rules of its SPDs; nothing
+    /// else is compiled. Calls `before_force` with the sequence numbers of outbound SAs before. Returns the generation.
+    ///
+    /// # Errors
+    /// When there is no room; then the old model stays in force.
+    pub fn change_ipsec(&self, model: model::Gateway, before_force: impl FnOnce(Numbers)) -> Result<u64, TableFull> {
+        let operation = self.operate();
+        let (_, map) = self.in_force();
+        let plan = operation.read().plan_ipsec(&model, &map)?;
+        let sequences = operation.write().announced_sequences(&model);
+        before_force(Numbers { sequences, windows: Vec::new() });
+        let mut compiler = operation.write();
+        let (root, map) = compiler.carry_out_ipsec(&model, plan);
+        let generation = root.model;
+        self.put_model_into_force(root, (Arc::new(model), map));
+        drop(compiler);
+        self.wake();
+        Ok(generation)
+    }
+
     /// Returns the packets that SAs have to send now, and ends SAs whose lifetime is over.
     pub(super) fn due_of_sas(&self) -> Due {
         let now = self.clock.now();

@@ -78,7 +78,7 @@ impl Changed for crate::render::classify_changed::Changed {
 
 impl Changed for crate::render::ipsec_changed::SaChanged {
     fn warnings(&self) -> (&[Remark], usize) {
-        (&[], 0)
+        (&self.warnings, 0)
     }
 }
 
@@ -118,6 +118,10 @@ impl Teller {
                 }
                 let _ = writeln!(stderr, "nothing was changed");
                 return Err(Error::InvalidEntries);
+            }
+            Err(ClientError::Refused(refusal)) if !refusal.findings.is_empty() && !self.json => {
+                let _ = stderr.write_all(refusal.findings.as_bytes());
+                return Err(Error::Failed("nothing was changed".to_owned()));
             }
             Err(error) => return Err(error.into()),
         };

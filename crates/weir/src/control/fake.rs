@@ -1,5 +1,6 @@
 //! A gateway made up for tests.
 
+use std::collections::HashMap;
 use std::sync::Mutex;
 
 use ipnet::IpNet;
@@ -27,6 +28,7 @@ use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::reloaded::{Findings, Reloaded};
 use crate::render::routes::Source;
 use crate::render::sample;
+use crate::render::sas::Rekey;
 use crate::render::sav::dry_run::{self, DryRun};
 use crate::render::sav::entries::overlap;
 use crate::render::sav::learned::{self, Learned};
@@ -296,6 +298,10 @@ impl Gateway for Fake {
         sample::sas()
     }
 
+    fn rekeys(&self) -> HashMap<String, Rekey> {
+        HashMap::new()
+    }
+
     fn tunnels(&self) -> Vec<stats::TunnelStats> {
         sample::tunnels()
     }
@@ -349,7 +355,12 @@ impl Gateway for Fake {
     }
 
     fn edit_sa(&self, name: &str, source: &str, edit: ipsec::SaEdit<'_>) -> Result<SaChanged, Box<Refusal>> {
-        Ok(SaChanged { sa: name.to_owned(), source: source.to_owned(), done: edit.done().to_owned() })
+        Ok(SaChanged {
+            sa: name.to_owned(),
+            source: source.to_owned(),
+            done: edit.done().to_owned(),
+            ..Default::default()
+        })
     }
 
     fn edit_spd(&self, spd: &str, source: &str, edit: ipsec::SpdEdit<'_>) -> Result<SpdChanged, Box<Refusal>> {

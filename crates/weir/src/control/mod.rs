@@ -25,6 +25,8 @@ pub(crate) mod fake;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
+
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use weir_plane::alarm;
@@ -45,6 +47,7 @@ use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRules};
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::reloaded::Reloaded;
 use crate::render::routes::Source;
+use crate::render::sas::Rekey;
 use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::learned::Learned;
 use crate::render::trace::Traces;
@@ -166,6 +169,8 @@ pub trait Gateway: Send + Sync + 'static {
     fn clear_flows(&self, filter: Option<&str>) -> Result<usize, Box<Refusal>>;
     /// The pairs of SAs.
     fn sas(&self) -> Vec<stats::SaStats>;
+    /// The parts of pairs of SAs in rekeys, by name.
+    fn rekeys(&self) -> HashMap<String, Rekey>;
     /// The tunnels.
     fn tunnels(&self) -> Vec<stats::TunnelStats>;
     /// The bridges.

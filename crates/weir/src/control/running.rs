@@ -49,6 +49,7 @@ use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::number::plural;
 use crate::render::reloaded::Reloaded;
 use crate::render::routes::Source;
+use crate::render::sas::Rekey;
 use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::entries::overlap;
 use crate::render::sav::learned::Learned;
@@ -497,6 +498,10 @@ impl Gateway for Running {
 
     fn sas(&self) -> Vec<stats::SaStats> {
         self.engine.sas()
+    }
+
+    fn rekeys(&self) -> HashMap<String, Rekey> {
+        self.live().rekeys()
     }
 
     fn tunnels(&self) -> Vec<stats::TunnelStats> {

@@ -195,7 +195,7 @@ struct OfSa {
 async fn show_sas(State(gateway): State<Shared>, query: Result<Query<OfSa>, QueryRejection>) -> Answer {
     let OfSa { name } = asked(query)?;
     apart(gateway, move |g| {
-        let sas = Sas::new(g.sas(), name.as_deref());
+        let sas = Sas::new(g.sas(), &g.rekeys(), name.as_deref());
         match name {
             Some(name) if sas.sas.is_empty() => {
                 let names = g.sas().into_iter().map(|sa| sa.name).collect::<Vec<_>>().join(", ");

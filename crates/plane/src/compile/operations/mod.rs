@@ -4,5 +4,6 @@ mod acl;
 mod allow;
 mod bindings;
 mod classify;
+mod ipsec;
 mod routes;
 mod sav;
