@@ -34,7 +34,7 @@ impl Trace {
     pub(super) fn run(self) -> Result<(), Error> {
         let What::Add { node, count, filter } = self.what;
         if let Some(filter) = &filter {
-            crate::control::flows::parse_filter(filter).map_err(Error::Usage)?;
+            crate::control::parse_filter(filter).map_err(Error::Usage)?;
         }
         self.connection.client().post("/v1/trace", &TraceRequest { node, count, filter })?;
         Ok(())

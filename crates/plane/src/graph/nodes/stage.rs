@@ -243,7 +243,8 @@ pub(super) fn egress(root: &Root, adjacency: u32, v4: bool) -> Node {
     listed(root, adjacency, v4)
 }
 
-/// The node of a frame that leaves by a port of a bridge: egress lists where the port has some, else `output`.
+/// The node of a frame that leaves by a port of a bridge: egress lists where the port has some, else classifier tables, else
+/// `output`.
 #[inline]
 pub(super) fn bridged(interface: &Interface, packet: &Packet) -> Node {
     let flags = packet.flags();
@@ -251,6 +252,8 @@ pub(super) fn bridged(interface: &Interface, packet: &Packet) -> Node {
         Node::Ip4AclOut
     } else if flags.contains(ParseFlags::IP6) && interface.acl_out.v6 != acl::NONE {
         Node::Ip6AclOut
+    } else if flags.intersects(ParseFlags::IP4 | ParseFlags::IP6) && interface.classify_out != classify::NONE {
+        of(flags.contains(ParseFlags::IP4), Node::Ip4ClassifyOut, Node::Ip6ClassifyOut)
     } else {
         Node::Output
     }
