@@ -10,7 +10,7 @@ use weir_plane::model::SaKey;
 use super::declare::rules::diagnostic;
 use super::declare::{Declared, LineRoute, ROOT_KEYS, access};
 use super::diagnostic::{Code, Diagnostic, SHOWN, Severity};
-use super::overlay::{OverSpd, Overlay, Successor};
+use super::overlay::{OF_SOCKET, OverSpd, Overlay, Successor};
 use super::source::{At, Files, ReadError, SourceId, Sources, Span};
 use super::table::{Reader, Table};
 use super::{Loaded, Service};
@@ -564,9 +564,6 @@ impl Loader<'_> {
         }
     }
 }
-
-/// The beginning of the names of sources of the control socket.
-pub(super) const OF_SOCKET: &str = "socket ";
 
 /// The name of a source in messages and listings.
 fn of_socket(source: &str) -> String {

@@ -1,6 +1,9 @@
 //! Pairs of SAs and rules of SPDs that the control socket adds to the files of a configuration. They are read as if they stood in a
 //! file of their own, so that all checks of a configuration cover them.
 
+/// The beginning of the names of sources of the control socket.
+pub(super) const OF_SOCKET: &str = "socket ";
+
 /// Additions of the control socket to the files of a configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overlay {

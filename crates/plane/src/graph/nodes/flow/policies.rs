@@ -17,7 +17,13 @@ fn policy(root: &Root, interface: u32, number: u16) -> Option<&Policy> {
 }
 
 /// Counts a packet for a policy of the SPD of an interface.
-pub(super) fn count(root: &Root, worker: usize, (interface, number): (u32, u16), output: bool, (packets, octets): (u64, u64)) {
+pub(super) fn count(
+    root: &Root,
+    worker: usize,
+    (interface, number): (u32, u16),
+    output: bool,
+    (packets, octets): (u64, u64),
+) {
     let policy = policy(root, interface, number);
     if let Some(counters) = policy.and_then(|policy| policy.counters.get(worker)) {
         counters.of(output).add(packets, octets);
