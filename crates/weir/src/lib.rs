@@ -10,6 +10,7 @@ pub mod demo;
 pub mod doctor;
 mod encoding;
 pub mod ethertype;
+mod events;
 mod metrics;
 pub mod notify;
 pub mod privilege;

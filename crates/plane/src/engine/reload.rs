@@ -174,7 +174,7 @@ impl Engine {
 }
 
 /// Refuses changes that only a start can make.
-fn check(before: &model::Gateway, model: &model::Gateway) -> Result<(), EngineError> {
+pub(super) fn check(before: &model::Gateway, model: &model::Gateway) -> Result<(), EngineError> {
     let place = |workers: &model::Workers| (workers.count, workers.cores.clone());
     if place(&model.workers) != place(&before.workers) {
         return Err(EngineError::NeedsRestart { what: "the number or place of workers" });

@@ -32,6 +32,7 @@ mod text;
 mod top;
 mod trace;
 mod undo;
+mod watch;
 mod watchdog;
 
 use std::process::ExitCode;
@@ -102,6 +103,8 @@ pub enum Command {
     Sa(sa::Sa),
     /// Changes the SPDs of a running gateway
     Spd(spd::Spd),
+    /// Prints the events of a running gateway as they come
+    Watch(watch::Watch),
     /// Traces packets through the graph of a running gateway
     Trace(trace::Trace),
     /// Clears the counters of a running gateway, or ends sessions
@@ -118,7 +121,7 @@ pub enum Command {
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
-        Command::Check(check) => return check.run().into(),
+        Command::Check(check) => check.run(),
         Command::Doctor(doctor) => return doctor.run().into(),
         Command::Run(run) => run.run(),
         Command::Replay(replay) => replay.run(),
@@ -136,6 +139,7 @@ pub fn main() -> ExitCode {
         Command::Classify(classify) => classify.run(),
         Command::Sa(sa) => sa.run(),
         Command::Spd(spd) => spd.run(),
+        Command::Watch(watch) => watch.run(),
         Command::Trace(trace) => trace.run(),
         Command::Clear(clear) => clear.run(),
         Command::Bench(bench) => bench.run(),

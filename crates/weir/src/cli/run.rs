@@ -32,7 +32,7 @@ use crate::render::Report as _;
 use crate::render::sas::Sas;
 use crate::render::spd::Spds;
 use crate::render::summary::{Ended, Summary};
-use crate::{bystander, config, demo, metrics, notify, render, reservation, sampler};
+use crate::{bystander, config, demo, events, metrics, notify, render, reservation, sampler};
 
 /// How often failures and the end of inputs are looked for.
 const TICK: Duration = Duration::from_millis(100);
@@ -307,6 +307,7 @@ impl Run {
             live.clear();
         }
         tracing::info!("ending");
+        events::close();
         notify::stopping();
         serving.abort();
         let _ = serving.await;

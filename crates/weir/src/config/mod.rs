@@ -17,6 +17,7 @@ mod loaded;
 mod metrics;
 mod over;
 mod overlay;
+mod pattern;
 mod recorded;
 mod render;
 mod resolve;
@@ -31,7 +32,7 @@ pub use diagnostic::{Code, Diagnostic, Label, Severity};
 pub use loaded::{Loaded, Service};
 pub use metrics::{Detail, Listen, Metrics};
 pub use overlay::{OverRule, OverSa, OverSpd, Overlay, Successor};
-pub use recorded::{Texts, load_texts};
+pub use recorded::Texts;
 pub(crate) use render::plural;
 pub use render::{json, text};
 pub use routes::Routes;
@@ -45,6 +46,11 @@ pub fn load(path: &Path) -> Loaded {
 /// The same with what the control socket adds.
 pub fn load_over(path: &Path, overlay: &Overlay) -> Loaded {
     load::load_over(path, &source::Disk, overlay)
+}
+
+/// The same from texts in memory.
+pub fn load_texts(texts: &Texts, overlay: &Overlay) -> Loaded {
+    load::load_over(texts.main(), &recorded::Recorded(texts), overlay)
 }
 
 /// The same, and looks for rules of access lists and exemptions that could be left out: long lists take a second or so.

@@ -5,13 +5,13 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use glob::{MatchOptions, Pattern};
 use weir_crypto::{Algorithm, Secret};
 
 use super::key_file::KeyFileError;
+use super::loaded::Loaded;
 use super::overlay::SOCKET;
+use super::pattern::{MATCHING, pattern};
 use super::source::{Disk, Files, ReadError};
-use super::{Loaded, Overlay, load};
 
 /// The texts of a configuration and of the files that it names, by their paths. Keys of SAs are no part of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,23 +77,8 @@ impl Texts {
     }
 }
 
-/// Patterns name files of one folder each, and no hidden ones.
-pub(super) const MATCHING: MatchOptions =
-    MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: true };
-
-/// Returns a path as a pattern, if it is one.
-pub(super) fn pattern(path: &Path) -> Option<Pattern> {
-    let text = path.to_str().filter(|text| text.contains(['*', '?', '[']))?;
-    Pattern::new(text).ok()
-}
-
-/// Reads a configuration from texts in memory, with what the control socket adds. Files that are not among them, such as
-/// those with keys, are read from the disk.
-pub fn load_texts(texts: &Texts, overlay: &Overlay) -> Loaded {
-    load::load_over(&texts.main, &Recorded(texts), overlay)
-}
-
-struct Recorded<'t>(&'t Texts);
+/// Files that are read from texts in memory. Files that are not among them, such as those with keys, are read from the disk.
+pub(super) struct Recorded<'t>(pub(super) &'t Texts);
 
 impl Files for Recorded<'_> {
     fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {

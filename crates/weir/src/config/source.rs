@@ -8,7 +8,7 @@ use std::sync::Arc;
 use weir_crypto::{Algorithm, Secret};
 
 use super::key_file::{self, KeyFileError};
-use super::recorded;
+use super::pattern::{MATCHING, pattern};
 
 /// Index of a text in [`Sources`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -198,8 +198,8 @@ impl Files for Disk {
     }
 
     fn expand(&self, path: &Path) -> Vec<PathBuf> {
-        let Some(pattern) = recorded::pattern(path) else { return vec![path.to_owned()] };
-        let Ok(found) = glob::glob_with(pattern.as_str(), recorded::MATCHING) else { return Vec::new() };
+        let Some(pattern) = pattern(path) else { return vec![path.to_owned()] };
+        let Ok(found) = glob::glob_with(pattern.as_str(), MATCHING) else { return Vec::new() };
         // Sorted by the crate. What cannot be looked into has no files for weir.
         found.flatten().filter(|path| !path.is_dir()).collect()
     }

@@ -3,9 +3,11 @@
 mod edits;
 mod history;
 mod ipsec;
+mod preview;
 mod safe;
 mod saved;
 mod snapshot;
+mod state;
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -24,8 +26,7 @@ use weir_plane::node::Node;
 use weir_plane::rib::By;
 use weir_plane::stats;
 
-use self::history::History;
-use self::safe::Awaited;
+use self::history::{Awaited, History};
 use super::acl::attached::{AttachRequest, Attachments};
 use super::acl::live::Put;
 use super::flows;

@@ -9,6 +9,7 @@ use super::ReloadError;
 use super::refusal::Refusal;
 use crate::render::diff::Diff;
 use crate::render::history::{Confirmed, History, Undone};
+use crate::render::preview::Preview;
 use crate::render::reloaded::Reloaded;
 use crate::render::saved::Saved;
 
@@ -26,6 +27,12 @@ pub trait Safe {
     /// # Errors
     /// When there is no file, or something of the running configuration cannot stand in one.
     fn saved(&self, folder: Option<&Path>) -> Result<Saved, Box<Refusal>>;
+
+    /// Finds out what a reload would do, of another file if one is given.
+    ///
+    /// # Errors
+    /// When there is no file, it is invalid, or tables have no room for it.
+    fn preview(&self, file: Option<&Path>) -> Result<Preview, Box<Refusal>>;
 
     /// Returns the changes that can be taken back.
     fn history(&self) -> History;

@@ -10,6 +10,7 @@ mod nat;
 mod safe;
 mod sav;
 mod stage;
+mod watch;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -131,6 +132,8 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/group/{name}", put(acl::group).delete(acl::restore_group))
         .route("/v1/trace", post(add_trace))
         .route("/v1/clear", post(clear))
+        .route("/v1/watch", get(watch::events))
+        .route("/v1/preview", get(safe::preview))
         .route("/v1/diff", get(safe::diff))
         .route("/v1/saved", get(safe::saved))
         .route("/v1/undo", get(safe::history).post(safe::undo))

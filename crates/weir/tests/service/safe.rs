@@ -296,3 +296,83 @@ fn strip(state: &str) -> String {
     let bare = |line: &str| line.split("    (").next().unwrap().to_owned() + "\n";
     state.lines().filter(|line| !line.starts_with("! ")).map(bare).collect()
 }
+
+#[test]
+fn a_reload_is_looked_at_before_it_happens() {
+    let gateway = gateway();
+    gateway.ok(&["acl", "insert", "edge-in", "deny tcp from any to any port 23", "--at", "2"]);
+    let config = fs::read_to_string(gateway.folder.path("weir.toml")).unwrap();
+    let check = |arguments: &[&str]| run(&gateway, &[&["check", "--against", "control.sock"], arguments].concat());
+    let (code, said, error) = check(&["weir.toml"]);
+    assert_eq!((code, said.as_str()), (Some(0), "weir.toml against generation 1, routes 0 (now: 0)\n"), "{error}");
+
+    let other = config
+        .replace("address = \"198.51.100.1/24\"", "address = \"198.51.100.1/24\"\nqueues = 2")
+        .replace("permit tcp from @admins to any port 22", "permit tcp from any to any port 2222")
+        .replace("[group.admins]", "[[route]]\nprefix = \"0.0.0.0/0\"\nvia = \"blackhole\"\n[group.admins]")
+        + "[limits]\nneighbors = 9\n";
+    fs::write(gateway.folder.path("other.toml"), &other).unwrap();
+    let (code, said, error) = check(&["other.toml"]);
+    assert!(code == Some(1) && error.contains("a reload would be refused: the limits of tables"), "{error}{said}");
+    for line in [
+        "other.toml against generation 1, routes 1 (now: 0)",
+        "~ interface wan",
+        "! interface wan: its port is closed and opened again",
+        "! acl edge-in: rule 4 is gone",
+        "! a reload reads weir.toml, not this file",
+        "+     queues 2",
+        "-     permit tcp from @admins to any port 22",
+        "+ route 0.0.0.0/0",
+        "refused: live edits that protect would end",
+    ] {
+        assert!(said.contains(line), "{line}:\n{said}");
+    }
+    let (_, json, _) = check(&["other.toml", "--json"]);
+    assert!(json.starts_with("{\"schema\":\"weir.preview/1\""), "{json}");
+    fs::write(gateway.folder.path("other.toml"), "version = 2\n").unwrap();
+    assert_eq!(check(&["other.toml"]).0, Some(3));
+    // Nothing has changed.
+    assert!(gateway.ok(&["show", "version"]).contains("eneration 1") || gateway.ok(&["diff", "--loaded"]).is_empty());
+    let (code, _, _) = run(&gateway, &["check", "--against", "nowhere.sock", "weir.toml"]);
+    assert_eq!(code, Some(4));
+    gateway.end();
+}
+
+#[test]
+fn events_are_watched_until_the_gateway_ends() {
+    use std::io::{BufRead as _, BufReader};
+    use std::process::Stdio;
+    let gateway = gateway();
+    let watch = |arguments: &[&str]| {
+        let mut command = gateway.folder.command(env!("CARGO_BIN_EXE_weir"));
+        command.arg("watch").args(arguments).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        (child, lines)
+    };
+    let (mut all, mut lines) = watch(&["--json"]);
+    let (mut refused, mut refusals) = watch(&["refused", "reload"]);
+    // Both have begun when the first event has come.
+    crate::kit::wait("an event", || {
+        let _ = gateway.folder.weir(&["acl", "delete", "edge-in", "999"]);
+        gateway.log().matches("nothing changed").count() > 5
+    });
+    let first = lines.next().unwrap().unwrap();
+    assert!(first.starts_with("{\"schema\":\"weir.event/1\",\"time\":1"), "{first}");
+    assert!(first.contains("\"kind\":\"refused\",\"message\":\"acl edge-in: nothing changed"), "{first}");
+    assert!(refusals.next().unwrap().unwrap().contains("Z warning refused  acl edge-in: nothing changed"));
+    gateway.ok(&["acl", "insert", "edge-in", "deny tcp from any to any port 23"]);
+    gateway.ok(&["reload"]);
+    let (status, _folder) = gateway.end();
+    assert!(status.success());
+    let lines: Vec<String> = lines.map(Result::unwrap).collect();
+    for words in
+        ["\"kind\":\"edit\"", "\"kind\":\"reload\",\"message\":\"reloaded: generation", "\"message\":\"ending\""]
+    {
+        assert!(lines.iter().any(|line| line.contains(words)), "{words}: {lines:?}");
+    }
+    let refusals: Vec<String> = refusals.map(Result::unwrap).collect();
+    assert!(refusals.iter().any(|line| line.contains(" reload   reloaded: generation")), "{refusals:?}");
+    assert!(!refusals.iter().any(|line| line.contains("inserted")), "{refusals:?}");
+    assert!(all.wait().unwrap().success() && refused.wait().unwrap().success());
+}

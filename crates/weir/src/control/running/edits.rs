@@ -89,8 +89,8 @@ impl Running {
         result
     }
 
-    /// Reads the file again with the live changes, and puts it into force. Pairs of SAs that the file has now are its own.
-    pub(super) fn reload_file(&self, file: &Path, lost: LostEdit) -> Result<Reloaded, ReloadError> {
+    /// Reads a file with the live changes. Pairs of SAs that the file has now are its own: the rest is returned, too.
+    pub(super) fn load_with(&self, file: &Path) -> (Loaded, Live) {
         let mut live = self.live().clone();
         let mut loaded = config::load_over(file, &live.overlay());
         if loaded.gateway.is_none() {
@@ -99,6 +99,12 @@ impl Running {
                 loaded = config::load_over(file, &live.overlay());
             }
         }
+        (loaded, live)
+    }
+
+    /// Reads the file again with the live changes, and puts it into force.
+    pub(super) fn reload_file(&self, file: &Path, lost: LostEdit) -> Result<Reloaded, ReloadError> {
+        let (loaded, mut live) = self.load_with(file);
         let texts = Texts::of(file, &loaded);
         if loaded.gateway.is_some() {
             live.end_saved_spds(&texts);
@@ -122,6 +128,20 @@ impl Running {
         self.put_loaded(loaded, texts.as_ref().clone(), live, lost)
     }
 
+    /// Names the setting of a configuration that only a start can change, if there is one.
+    pub(super) fn changes_at_start(&self, loaded: &Loaded) -> Option<&'static str> {
+        match () {
+            () if loaded.service != self.service => {
+                Some("the user or group of `[service]` cannot change while the gateway runs: restart it")
+            }
+            () if loaded.metrics != self.metrics => {
+                Some("`[metrics]` cannot change while the gateway runs: restart it")
+            }
+            () if loaded.routes != self.routes => Some("`[routes]` cannot change while the gateway runs: restart it"),
+            () => None,
+        }
+    }
+
     /// Puts a configuration that was read from these texts and these live changes into force.
     fn put_loaded(
         &self,
@@ -131,16 +151,7 @@ impl Running {
         lost_edits: LostEdit,
     ) -> Result<Reloaded, ReloadError> {
         let Some(mut gateway) = loaded.gateway.take() else { return Err(ReloadError::Invalid(Box::new(loaded))) };
-        if loaded.service != self.service {
-            let what = "the user or group of `[service]` cannot change while the gateway runs: restart it";
-            return Err(ReloadError::NeedsRestart(what.to_owned()));
-        }
-        if loaded.metrics != self.metrics {
-            let what = "`[metrics]` cannot change while the gateway runs: restart it";
-            return Err(ReloadError::NeedsRestart(what.to_owned()));
-        }
-        if loaded.routes != self.routes {
-            let what = "`[routes]` cannot change while the gateway runs: restart it";
+        if let Some(what) = self.changes_at_start(&loaded) {
             return Err(ReloadError::NeedsRestart(what.to_owned()));
         }
         let (origins, samplers) = (gateway.origins.clone(), gateway.samplers.clone());
@@ -213,7 +224,7 @@ impl Running {
     }
 
     /// Returns the names of the access lists that the configuration does not have.
-    fn live_lists(&self) -> Vec<String> {
+    pub(super) fn live_lists(&self) -> Vec<String> {
         let lists = self.engine.acl_lists().into_iter().filter(|list| list.created.is_some());
         lists.map(|list| list.name).collect()
     }

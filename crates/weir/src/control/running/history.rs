@@ -1,8 +1,9 @@
 //! The last changes of a gateway, each with the state before it.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
-use super::snapshot::Snapshot;
+use super::state::Snapshot;
 use crate::render::history::Row;
 
 /// Changes that are kept, at most.
@@ -72,4 +73,12 @@ impl History {
     pub(super) fn drop_last(&mut self, count: usize) {
         self.records.truncate(self.records.len().saturating_sub(count));
     }
+}
+
+/// A reload that waits for its confirmation.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Awaited {
+    pub(super) until: Instant,
+    /// The same in seconds of the Unix epoch.
+    pub(super) by: u64,
 }

@@ -8,7 +8,7 @@ use weir_plane::engine::LostEdit;
 
 use super::super::ReloadError;
 use super::super::refusal::{Kind, Refusal};
-use super::history::History;
+use super::history::{Awaited, History};
 use super::{Running, Told, unix_time};
 use crate::render::history::{Confirmed, History as Kept, Row, Undone};
 use crate::render::number::plural;
@@ -17,14 +17,6 @@ use crate::render::time::utc_seconds;
 
 /// The object of a reload.
 const RELOAD: &str = "reload";
-
-/// A reload that waits for its confirmation.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Awaited {
-    until: Instant,
-    /// The same in seconds of the Unix epoch.
-    by: u64,
-}
 
 impl Running {
     pub(super) fn history(&self) -> MutexGuard<'_, History> {

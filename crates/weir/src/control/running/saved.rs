@@ -17,6 +17,7 @@ use crate::render::changes;
 use crate::render::diff::{Diff, Line, Object, Sign};
 use crate::render::history::{Confirmed, History, Undone};
 use crate::render::number::plural;
+use crate::render::preview::Preview;
 use crate::render::reloaded::Reloaded;
 use crate::render::saved::{Saved, SavedFile};
 use crate::saved::{self, Difference, Edits, GroupEdit, Listed};
@@ -163,6 +164,10 @@ impl Safe for Running {
         Ok(Saved { file: texts.main().display().to_string(), files, whole, notes: self.unsaved() })
     }
 
+    fn preview(&self, file: Option<&Path>) -> Result<Preview, Box<Refusal>> {
+        self.preview_of(file)
+    }
+
     fn history(&self) -> History {
         self.changes_kept()
     }
@@ -178,6 +183,11 @@ impl Safe for Running {
     fn confirm(&self) -> Result<Confirmed, Box<Refusal>> {
         self.confirm_reload()
     }
+}
+
+/// Shows an object that differs, without the sources of its lines.
+pub(super) fn plain(difference: Difference) -> Object {
+    object(difference, &HashMap::new())
 }
 
 fn object(difference: Difference, said: &HashMap<(&str, &str), &changes::Edit>) -> Object {

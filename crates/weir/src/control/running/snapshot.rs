@@ -1,4 +1,4 @@
-//! The changeable state of a gateway at a moment, and the way back to it.
+//! Takes the state of a gateway, and goes back to it.
 
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
@@ -7,79 +7,17 @@ use weir_plane::compile::{EntryKey, Names};
 use weir_plane::engine::{EngineError, LostEdit};
 use weir_plane::model::{self, SavAction};
 
-use super::super::acl::attached::Attachments;
 use super::super::acl::live::{self, Put, word};
 use super::super::acl::{Expect, GroupKind, GroupRequest};
-use super::super::ipsec::Live;
-use super::super::nat::Lists;
 use super::super::source::FILE;
+use super::state::{Entries, Group, List, Snapshot, declared};
 use super::{Running, placed, unix_time};
-use crate::config::Texts;
 
 /// The source of rules, members and entries that an undo restores.
 const UNDO: &str = "undo";
 
 /// Rules of a list, and entries of a policy's sources, that a snapshot keeps at most.
 const MOST: usize = 10_000;
-
-/// The state of a gateway that changes can change.
-#[derive(Clone)]
-pub(super) struct Snapshot {
-    model: Arc<model::Gateway>,
-    pub(super) texts: Option<Arc<Texts>>,
-    nat: Lists,
-    live: Live,
-    attached: Attachments,
-    lists: Vec<List>,
-    groups: Vec<Group>,
-    stages: Vec<(String, SavAction)>,
-    entries: Vec<Entries>,
-    /// Objects that are too large to be kept.
-    pub(super) unkept: Vec<String>,
-}
-
-/// An access list with live edits.
-#[derive(Clone, PartialEq, Eq)]
-struct List {
-    name: String,
-    is_created: bool,
-    default: model::AclDefault,
-    /// Its rules, a line each.
-    text: Arc<str>,
-}
-
-/// A group with live edits.
-#[derive(Clone, PartialEq, Eq)]
-struct Group {
-    name: String,
-    kind: &'static str,
-    members: Vec<String>,
-}
-
-/// The entries of a source in a policy.
-#[derive(Clone, PartialEq, Eq)]
-struct Entries {
-    policy: String,
-    source: String,
-    entries: Vec<(EntryKey, Names)>,
-}
-
-impl Snapshot {
-    /// Returns the octets that the snapshot takes beside what other snapshots share with it, roughly.
-    pub(super) fn octets(&self, next: Option<&Snapshot>) -> usize {
-        // A model comes from texts, and takes some times their octets.
-        let model = self.texts.as_ref().map_or(0, |texts| 8 * texts.octets());
-        let is_shared = next.is_some_and(|next| Arc::ptr_eq(&next.model, &self.model));
-        let lists: usize = self.lists.iter().map(|list| list.text.len()).sum();
-        let entries: usize = self.entries.iter().map(|own| own.entries.len() * 64).sum();
-        lists + entries + if is_shared { 0 } else { model }
-    }
-
-    /// Returns whether the snapshot keeps an object.
-    pub(super) fn keeps(&self, object: &str) -> bool {
-        !self.unkept.iter().any(|unkept| unkept == object)
-    }
-}
 
 impl Running {
     /// Takes a snapshot. The caller holds `changing`. `about` is the object that is about to change.
@@ -282,13 +220,4 @@ impl Running {
         }
         Ok(())
     }
-}
-
-/// Returns a list as a model declares it.
-fn declared(model: &model::Gateway, name: &str) -> List {
-    let list = model.acls.iter().find(|own| own.name == name);
-    let rules = list.map_or(&[][..], |list| &list.rules[..]);
-    let text: String = rules.iter().map(|rule| live::written(model, rule) + "\n").collect();
-    let default = list.map(|list| list.default).unwrap_or_default();
-    List { name: name.to_owned(), is_created: false, default, text: text.into() }
 }

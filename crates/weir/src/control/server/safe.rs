@@ -38,6 +38,19 @@ pub(super) async fn saved(State(gateway): State<Shared>, query: Result<Query<Who
     apart(gateway, move |g| Ok(document(200, &g.safe()?.saved(folder.as_deref())?))).await?
 }
 
+/// The query of a preview.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Of {
+    file: Option<PathBuf>,
+}
+
+/// `GET`: what a reload would do.
+pub(super) async fn preview(State(gateway): State<Shared>, query: Result<Query<Of>, QueryRejection>) -> Answer {
+    let Of { file } = asked(query)?;
+    apart(gateway, move |g| Ok(document(200, &g.safe()?.preview(file.as_deref())?))).await?
+}
+
 /// `GET`: the changes that can be taken back.
 pub(super) async fn history(State(gateway): State<Shared>) -> Answer {
     apart(gateway, move |g| Ok(document(200, &g.safe()?.history()))).await?
