@@ -82,7 +82,7 @@ fn a_station_without_permission_is_not_learned() {
     let build = three().acl("none", &["deny any"]).acl_in("a", &["none"]);
     let mut rig = build.bridge(&["a", "b", "c"]).rig();
     drops(&mut rig, "a", &packet(a(1), a(2), "udp from 10.0.0.1 port 9 to 10.0.0.2 port 53"), Reason::AclDeny);
-    assert!(rig.harness.bridge_macs(0).is_empty());
+    assert!(rig.harness.bridge_macs("br").unwrap().is_empty());
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn the_gateway_has_a_station_on_the_bridge() {
     let back = rig.forwards("wan", "udp from 198.51.100.9 port 2 to 10.0.0.2 port 1");
     back.assert_link("b", own, a(2), &[]);
     // A station that the bridge does not know is flooded to.
-    assert_eq!(rig.harness.clear_bridge(0), 1);
+    assert_eq!(rig.harness.clear_bridge("br"), Some(1));
     let out = rig.send("wan", "udp from 198.51.100.9 port 2 to 10.0.0.2 port 1").out;
     assert_eq!(out.len(), 2);
     // An echo request to the station, and a frame that claims to be from it.
@@ -214,7 +214,7 @@ fn the_gateway_has_a_station_on_the_bridge() {
     assert_eq!(echo.outcome.verdict, Verdict::Local);
     echo.only().assert_link("b", own, a(2), &[]);
     drops(&mut rig, "a", &packet(own, a(2), "udp from 10.0.0.1 port 1 to 10.0.0.2 port 2"), Reason::BridgeSource);
-    let row = &rig.harness.bridge_macs(0)[0];
+    let row = &rig.harness.bridge_macs("br").unwrap()[0];
     assert_eq!((row.kind.as_str(), row.interface.as_str()), ("own", "gw"));
 }
 
@@ -259,7 +259,7 @@ fn a_vxlan_tunnel_is_a_port() {
         assert_eq!((out.len(), out[0].0.as_str()), (1, "wan"));
         let out = west.put("wan", &out[0].1).out;
         assert_eq!(out, [("a".to_owned(), answer)]);
-        assert_eq!(west.harness.bridge_macs(0)[1].interface, "vx");
+        assert_eq!(west.harness.bridge_macs("br").unwrap()[1].interface, "vx");
     }
 }
 

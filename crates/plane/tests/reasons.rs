@@ -51,6 +51,27 @@ fn bridged() -> Vec<Reason> {
     Reason::ALL.iter().copied().filter(|&reason| rigs.iter().any(|rig| rig.harness.drops(reason) > 0)).collect()
 }
 
+/// Packets that sessions of a classifier table deny or limit.
+fn classified() -> Vec<Reason> {
+    use kit::classify::{deny, permit};
+    use weir_plane::model::{AclLimit, ClassifyAction, ClassifyStart};
+    let limit = Some(AclLimit { unit: RateUnit::Packets, rate: 1, burst: 1 });
+    let mask = format!("{:024}ffffffff", 0);
+    let sessions = [
+        (&*format!("{:024}0a000007", 0), deny()),
+        (&*format!("{:024}0a000008", 0), ClassifyAction { limit, ..permit() }),
+    ];
+    let tables = two_ports().classify("own", (ClassifyStart::Network, None), &mask, &sessions);
+    let mut rig = tables.classify_in("lan", "own").rig();
+    let sources = ["10.0.0.7", "10.0.0.8", "10.0.0.8"];
+    let verdicts =
+        sources.map(|from| rig.send("lan", &format!("udp from {from} port 1 to 198.51.100.9 port 2")).outcome.verdict);
+    verdicts
+        .into_iter()
+        .filter_map(|verdict| if let Verdict::Drop(reason) = verdict { Some(reason) } else { None })
+        .collect()
+}
+
 /// Packets of ESP that are none of their SA, and packets for SAs that do not take them.
 fn of_ipsec() -> Vec<Reason> {
     use kit::esp::*;
@@ -456,6 +477,7 @@ fn every_reason_is_produced() {
     seen.extend(of_tunnels());
     seen.extend(bridged());
     seen.extend(policed());
+    seen.extend(classified());
     seen.extend(on_the_link());
     seen.extend(fragments());
     seen.extend(not_admitted());

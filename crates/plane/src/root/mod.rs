@@ -10,6 +10,7 @@ pub mod allow;
 pub mod bindings;
 pub mod bridge;
 mod changes;
+pub mod classify;
 pub mod counters;
 pub mod ecmp;
 pub mod family;
@@ -37,6 +38,7 @@ use allow::Allowlists;
 use bindings::Bindings;
 pub use changes::Changes;
 pub(crate) use changes::Decided;
+use classify::Classifiers;
 pub use forwarding::{Forwarding, Tables};
 pub use interface::{Interface, InterfaceCounters, LinkLocals};
 pub use pending::Pending;
@@ -71,6 +73,8 @@ pub struct Root {
     pub allow: Allowlists,
     /// The bindings.
     pub bindings: Bindings,
+    /// The classifier tables.
+    pub classify: Classifiers,
     /// Rules that translate addresses.
     pub nat: nat::Translators,
     /// Security policy databases.

@@ -9,6 +9,7 @@ use super::output::print;
 use weir_bench::acl::{self, Acl};
 use weir_bench::between::{self, PortKind};
 use weir_bench::bridge::Bridged;
+use weir_bench::classify::Classify;
 use weir_bench::crypto::{Algorithm, Crypto};
 use weir_bench::esp::Esp;
 use weir_bench::flow::Flow;
@@ -50,6 +51,8 @@ enum What {
     Gso(FlowArgs),
     /// Translation of addresses: established flows, first packets, draws of ports from pools that fill up
     Nat(FlowArgs),
+    /// Classifier tables: lookups by the number of sessions, chains, and sessions that come and go
+    Classify(FlowArgs),
     /// The engines of IPsec, side by side: every cipher, with one key and with many
     Crypto(CryptoArgs),
 }
@@ -178,6 +181,7 @@ impl Bench {
             What::Tunnels(args) => show(Tunnels::measure(args.cpu, args.quick), args.json, None),
             What::Gso(args) => show(GsoCost::measure(args.cpu, args.quick), args.json, None),
             What::Nat(args) => show(Nat::measure(args.cpu, args.quick), args.json, None),
+            What::Classify(args) => show(Classify::measure(args.cpu, args.quick), args.json, None),
             What::Crypto(args) => show(Crypto::measure(&args.algorithm, args.cpu, args.quick), args.json, None),
         }
     }

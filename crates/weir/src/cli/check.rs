@@ -1,40 +1,70 @@
 //! `weir check`: everything that is wrong with a configuration, in one pass, without privileges.
 
 use std::io::{IsTerminal as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use weir_plane::model::{Gateway, InterfaceKind};
 
-use super::Exit;
+use super::error::Error;
+use super::output::{colour, print};
+use super::query::target;
 use crate::config::{self, plural};
+use crate::control::client::Client;
+use crate::render::Report as _;
+use crate::render::preview::Preview;
 
 /// Reports every error in a configuration
 #[derive(Debug, Args)]
 pub struct Check {
     /// The configuration, a TOML file
     file: PathBuf,
+    /// Also print what a reload of this file would do to the gateway on this control socket; nothing changes
+    #[arg(long, value_name = "SOCKET")]
+    against: Option<PathBuf>,
     /// Write the findings as JSON to standard output
     #[arg(long)]
     json: bool,
 }
 
 impl Check {
-    pub(super) fn run(&self) -> Exit {
+    pub(super) fn run(&self) -> Result<(), Error> {
         let loaded = config::check(&self.file);
+        if let (Some(socket), Some(_)) = (&self.against, &loaded.gateway) {
+            let _ = write!(std::io::stderr(), "{}", loaded.text(colour(std::io::stderr().is_terminal())));
+            return self.preview(socket);
+        }
         let written = if self.json {
             writeln!(std::io::stdout(), "{}", loaded.json())
         } else {
-            let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+            let colour = colour(std::io::stderr().is_terminal());
             write!(std::io::stderr(), "{}", loaded.text(colour)).and_then(|()| match &loaded.gateway {
                 Some(gateway) => writeln!(std::io::stdout(), "{}", summary(gateway)),
                 None => Ok(()),
             })
         };
         match (written, loaded.gateway) {
-            (_, None) => Exit::InvalidConfig,
-            (Err(_), Some(_)) => Exit::Failed,
-            (Ok(()), Some(_)) => Exit::Done,
+            (_, None) => Err(Error::InvalidConfig),
+            (Err(_), Some(_)) => Err(Error::Closed),
+            (Ok(()), Some(_)) => Ok(()),
+        }
+    }
+
+    /// Prints what a reload would do; fails if it would be refused.
+    fn preview(&self, socket: &Path) -> Result<(), Error> {
+        let file = std::path::absolute(&self.file);
+        let file = file.map_err(|error| Error::Failed(format!("{}: {error}", self.file.display())))?;
+        let target = target("/v1/preview", [("file", Some(file.display().to_string()))]);
+        let answer = Client::new(socket).show::<Preview>(&target);
+        if let Some(refusal) = answer.as_ref().err().and_then(|error| error.invalid_configuration()) {
+            // Live changes may not fit a file that is valid by itself.
+            let _ = std::io::stderr().write_all(refusal.findings.as_bytes());
+        }
+        let (preview, json) = answer?;
+        print(&if self.json { json } else { preview.text() })?;
+        match preview.refused.first() {
+            None => Ok(()),
+            Some(why) => Err(Error::Failed(format!("a reload would be refused: {why}"))),
         }
     }
 }
@@ -80,6 +110,14 @@ fn summary(gateway: &Gateway) -> String {
     }
     if !gateway.allowlists.is_empty() {
         parts.push(plural(gateway.allowlists.len(), "allowlist"));
+    }
+    if !gateway.classify.is_empty() {
+        let sessions = gateway.classify.iter().map(|table| table.sessions.len()).sum();
+        parts.push(format!(
+            "{} with {}",
+            plural(gateway.classify.len(), "classifier table"),
+            plural(sessions, "session")
+        ));
     }
     format!("valid: {}", parts.join(", "))
 }

@@ -10,6 +10,7 @@ use weir_plane::engine::News;
 
 use super::error::Error;
 use super::output::colour;
+use crate::events::Events;
 
 /// Where events go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -36,7 +37,7 @@ pub(super) fn start(filter: Targets, place: Place) -> Result<(), Error> {
             Some(journal().map_err(|error| Error::Failed(format!("cannot log to the journal: {error}")))?)
         }
     };
-    let registry = tracing_subscriber::registry().with(filter);
+    let registry = tracing_subscriber::registry().with(filter).with(Events);
     if let Some(journal) = journal {
         let _ = registry.with(journal).try_init();
         return Ok(());

@@ -11,10 +11,14 @@ mod diagnostic;
 mod document;
 mod key_file;
 mod literal;
+pub(crate) mod live;
 mod load;
 mod loaded;
 mod metrics;
+mod over;
 mod overlay;
+mod pattern;
+mod recorded;
 mod render;
 mod resolve;
 pub(crate) mod routes;
@@ -28,6 +32,7 @@ pub use diagnostic::{Code, Diagnostic, Label, Severity};
 pub use loaded::{Loaded, Service};
 pub use metrics::{Detail, Listen, Metrics};
 pub use overlay::{OverRule, OverSa, OverSpd, Overlay, Successor};
+pub use recorded::Texts;
 pub(crate) use render::plural;
 pub use render::{json, text};
 pub use routes::Routes;
@@ -41,6 +46,11 @@ pub fn load(path: &Path) -> Loaded {
 /// The same with what the control socket adds.
 pub fn load_over(path: &Path, overlay: &Overlay) -> Loaded {
     load::load_over(path, &source::Disk, overlay)
+}
+
+/// The same from texts in memory.
+pub fn load_texts(texts: &Texts, overlay: &Overlay) -> Loaded {
+    load::load_over(texts.main(), &recorded::Recorded(texts), overlay)
 }
 
 /// The same, and looks for rules of access lists and exemptions that could be left out: long lists take a second or so.

@@ -251,6 +251,46 @@ impl Client {
         if status.is_success() { Ok(text) } else { Err(self.refused(status, &text)) }
     }
 
+    /// Gets lines as they come, until the gateway ends them or `each` fails.
+    ///
+    /// # Errors
+    /// When there is no gateway, or it refuses; and those of `each`.
+    pub fn follow<E: From<ClientError>>(
+        &self,
+        target: &str,
+        mut each: impl FnMut(&str) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| self.useless(error))?;
+        runtime.block_on(async {
+            let late = |_| ClientError::Late { path: self.path.clone(), process: None, after: CONNECT, changes: false };
+            let (stream, _) = timeout(CONNECT, self.connect()).await.map_err(late)??;
+            let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+            let (mut sender, connection) = handshake.map_err(|error| self.useless(error))?;
+            let driver = tokio::spawn(connection);
+            let request = Request::builder().uri(target).header(header::HOST, "weir").body(Full::new(Bytes::new()));
+            let request = request.map_err(|error| self.useless(error))?;
+            let answer = sender.send_request(request).await.map_err(|error| self.useless(error))?;
+            let status = answer.status();
+            let mut body = answer.into_body();
+            let mut text = Vec::new();
+            while let Some(frame) = body.frame().await {
+                // A gateway that ends in the middle of a line has ended.
+                let Ok(frame) = frame else { break };
+                text.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
+                while let Some(end) = text.iter().position(|&octet| octet == b'\n').filter(|_| status.is_success()) {
+                    let line: Vec<u8> = text.drain(..=end).collect();
+                    each(String::from_utf8_lossy(&line).trim_end())?;
+                }
+            }
+            driver.abort();
+            if status.is_success() {
+                return Ok(());
+            }
+            Err(self.refused(status, &String::from_utf8_lossy(&text)).into())
+        })
+    }
+
     fn refused(&self, status: StatusCode, text: &str) -> ClientError {
         match render::read::<Refusal>(text) {
             Ok(refusal) => ClientError::Refused(Box::new(refusal)),

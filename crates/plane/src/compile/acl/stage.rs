@@ -52,6 +52,11 @@ impl Slot {
 }
 
 impl StagedAcls {
+    /// Returns the edits that end.
+    pub fn ending(&self) -> Vec<LostEdits> {
+        self.lost.clone()
+    }
+
     /// Returns the edits that end and that protect: without them more packets might pass.
     pub fn protecting(&self) -> Vec<LostEdits> {
         let mut lost: Vec<LostEdits> = self.lost.iter().filter(|lost| lost.protects).cloned().collect();

@@ -192,6 +192,17 @@ impl Compiler {
         Ok(refused)
     }
 
+    /// Returns all edits of access lists and groups that would end with a model.
+    ///
+    /// # Errors
+    /// When a list of the model has no room.
+    pub fn ending_acl_edits(&self, gateway: &Gateway) -> Result<Vec<LostEdits>, TableFull> {
+        let lists = self.stage_acls(gateway)?;
+        let ending = lists.ending();
+        self.abandon_acls(lists);
+        Ok(ending)
+    }
+
     /// Stages the access lists of a model with the live edits that apply, for [`Compiler::prepare_with`]. Nothing else may
     /// change in between.
     ///

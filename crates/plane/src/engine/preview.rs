@@ -1,0 +1,48 @@
+//! The effects of a reload, found out before it.
+
+use std::collections::HashSet;
+
+use super::error::EngineError;
+use super::reload::check;
+use super::report::{Reloaded, difference};
+use super::running::Engine;
+use crate::compile::LostEdits;
+use crate::model::{self, InterfaceKind};
+
+/// The effects of a reload.
+#[derive(Debug, Default)]
+pub struct Preview {
+    /// The setting that needs a restart, if there is one.
+    pub restart: Option<String>,
+    /// Interfaces that come, go and change.
+    pub difference: Reloaded,
+    /// Interfaces whose ports are closed and opened again.
+    pub reopened: Vec<String>,
+    /// Live edits of access lists and groups that end.
+    pub lost: Vec<LostEdits>,
+}
+
+impl Engine {
+    /// Finds out what a reload of a model would do. Opens no port, and changes nothing.
+    ///
+    /// # Errors
+    /// When a list of the model has no room.
+    pub fn preview(&self, model: &model::Gateway) -> Result<Preview, EngineError> {
+        let before = self.model();
+        let restart = check(&before, model).err().map(|error| error.to_string());
+        let lost = self.control.look().0.ending_acl_edits(model)?;
+        let ports = |gateway: &model::Gateway| -> HashSet<String> {
+            let is_port = |own: &&model::Interface| matches!(own.kind, InterfaceKind::Port { .. });
+            gateway.interfaces.iter().filter(is_port).map(|own| own.name.clone()).collect()
+        };
+        let (old, new) = (ports(&before), ports(model));
+        let named = |gateway: &model::Gateway, name: &str| {
+            let found = gateway.interfaces.iter().find(|own| own.name == name);
+            found.map(|own| (own.kind.clone(), own.mac))
+        };
+        let mut reopened: Vec<String> =
+            old.intersection(&new).filter(|name| named(&before, name) != named(model, name)).cloned().collect();
+        reopened.sort_unstable();
+        Ok(Preview { restart, difference: difference(&before, model), reopened, lost })
+    }
+}
