@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::time::Duration;
 
-use crate::lab::{Lab, Space, Weir, echo, transfer};
+use crate::lab::{Capture, Lab, Space, Weir, echo, transfer};
 
 /// Two ports without addresses, as one bridge.
 const PORTS: &str = r#"version = 1
@@ -119,40 +119,62 @@ fn a_bridge_of_the_kernel_and_of_weir_carry_the_same() {
 }
 
 #[test]
-fn a_vlan_and_the_gateways_own_station_are_on_the_bridge() {
+fn two_bridges_with_a_tagged_trunk_and_the_gateways_own_station() {
     let Some(mut lab) = Lab::open() else { return };
-    let (left, right, gate) = hosts(&mut lab);
+    let (left, right) = (lab.space("left"), lab.space("right"));
+    let gates = [lab.space("gate1"), lab.space("gate2")];
+    for gate in &gates {
+        gate.sysctl(&["net.ipv6.conf.default.addr_gen_mode=1"]);
+    }
+    lab.link((&left, "e0"), (&gates[0], "host"), 1500);
+    lab.link((&right, "e0"), (&gates[1], "host"), 1500);
+    // Room for two tags.
+    lab.link((&gates[0], "trunk"), (&gates[1], "trunk"), 1508);
     addresses(&left, "e0", 1);
-    right.ip("link add link e0 name e0.20 type vlan id 20");
-    right.ip("link set e0.20 up");
-    addresses(&right, "e0.20", 2);
-    let config = format!(
-        r#"{PORTS}
-[[interface]]
-name = "right.20"
-parent = "right"
-vlan = 20
+    addresses(&right, "e0", 2);
+    let config = |own: &str| {
+        format!(
+            r#"version = 1
 
+[[interface]]
+name = "host"
+port = {{ af-packet = "host" }}
+
+[[interface]]
+name = "trunk"
+port = {{ af-packet = "trunk" }}
+
+[[interface]]
+name = "trunk.200.7"
+parent = "trunk"
+vlan = {{ outer = 200, inner = 7 }}
+{own}
+[bridge.lan]
+interfaces = ["host", "trunk.200.7"]
+"#
+        )
+    };
+    let own = r#"
 [[interface]]
 name = "gw"
-port = {{ bridge = "lan" }}
+port = { bridge = "lan" }
 address = ["10.0.0.9/24", "2001:db8::9/64"]
-
-[bridge.lan]
-interfaces = ["left", "right.20"]
-"#
-    );
-    let weir = Weir::start(&gate, &config);
+"#;
+    let weirs = [Weir::start(&gates[0], &config(own)), Weir::start(&gates[1], &config(""))];
+    let capture = Capture::start(&gates[0], "trunk", "");
     for target in ["10.0.0.2", "2001:db8::2", "10.0.0.9", "2001:db8::9"] {
         echo(&left, target, [0, 56, 1400, 4000]);
     }
     for target in ["10.0.0.9", "2001:db8::9", "10.0.0.1"] {
         echo(&right, target, [56]);
     }
+    let seen = capture.stop();
+    let tags = [0x88, 0xa8, 0, 200, 0x81, 0, 0, 7];
+    assert!(seen.len() > 20 && seen.iter().all(|packet| packet.frame[12..20] == tags), "{} frames", seen.len());
     transfer(&left, &right, "10.0.0.2:5001".parse().expect("an address"), 3_000_000);
     transfer(&right, &left, "[2001:db8::1]:5001".parse().expect("an address"), 3_000_000);
-    let macs = weir.weir(&["show", "bridge", "lan", "macs"]);
+    let macs = weirs[0].weir(&["show", "bridge", "lan", "macs"]);
     let text = String::from_utf8_lossy(&macs.stdout).into_owned();
-    assert_eq!(["own", "left ", "right.20"].map(|word| text.matches(word).count()), [1, 1, 1], "{text}");
-    weir.end();
+    assert_eq!(["own", "host ", "trunk.200.7"].map(|word| text.matches(word).count()), [1, 1, 1], "{text}");
+    weirs.into_iter().for_each(|weir| drop(weir.end()));
 }

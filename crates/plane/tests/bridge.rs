@@ -206,3 +206,16 @@ fn vlan_interfaces_lose_and_get_their_tags() {
     let out = rig.put("c", &customer).out;
     assert!(out.contains(&("a".to_owned(), tagged(&customer, &[0x81, 0, 0, 10]))));
 }
+
+#[test]
+fn bridges_have_nothing_to_do_with_each_other() {
+    let build = Build::new().port("a", &[]).port("b", &[]).port("c", &[]).port("d", &[]);
+    let mut rig = build.bridge(&["a", "b"]).bridge(&["c", "d"]).rig();
+    assert_eq!(ports(&mut rig, "a", &between(a(1), a(2))), ["b"]);
+    // One station on two bridges is two stations.
+    assert_eq!(ports(&mut rig, "c", &between(a(1), a(2))), ["d"]);
+    assert_eq!(ports(&mut rig, "b", &between(a(2), a(1))), ["a"]);
+    assert_eq!(ports(&mut rig, "d", &between(a(2), a(1))), ["c"]);
+    assert_eq!(rig.harness.bridges().iter().map(|bridge| (bridge.macs, bridge.moved)).collect::<Vec<_>>(), [(2, 0); 2]);
+    assert_eq!((rig.harness.clear_bridge(1), rig.harness.bridges()[0].macs), (2, 2));
+}

@@ -269,6 +269,12 @@ fn frames_longer_than_the_mtu_of_a_port_do_not_leave_by_it() {
     let long = packet(a(1), a(9), "udp from 10.0.0.1 port 9 to 10.0.0.9 port 9 length 1200");
     passes(&mut rig, "a", &long, "b");
     assert_eq!(rig.harness.bridges()[0].lost, 1);
+    // Tags of the customer do not count.
+    for (length, ports) in [(1000, 2), (1001, 1)] {
+        let frame = packet(a(1), a(9), &format!("udp from 10.0.0.1 port 9 to 10.0.0.9 port 9 length {length}"));
+        let tagged = [&frame[..12], &[0x81, 0, 0, 7], &frame[12..]].concat();
+        assert_eq!(rig.put("a", &tagged).out.len(), ports, "{length}, {}", frame.len());
+    }
     rig.put("c", &packet(a(3), MacAddress::BROADCAST, "udp from 10.0.0.3 port 9 to 10.0.0.9 port 9"));
     let long = packet(a(1), a(3), "udp from 10.0.0.1 port 9 to 10.0.0.3 port 9 length 1200");
     drops(&mut rig, "a", &long, Reason::MtuExceeded);

@@ -361,6 +361,11 @@ impl Compiler {
         self.occupancy = occupancy;
     }
 
+    /// Returns the bridges in force.
+    pub fn bridges(&self) -> &[crate::root::bridge::Bridge] {
+        &self.bridges.current().list
+    }
+
     /// Returns the replaced parts: dropping them takes time.
     pub fn take_rubbish(&mut self) -> Rubbish {
         let mut all = std::mem::take(&mut self.rubbish);

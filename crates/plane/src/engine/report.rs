@@ -223,6 +223,15 @@ pub(super) fn tables(model: &model::Gateway, map: &Map, compiler: &Compiler) -> 
             when_full: "the reload that adds rules is refused as a whole".into(),
         });
     }
+    for bridge in compiler.bridges() {
+        rows.push(stats::TableStats {
+            name: format!("bridge {}", bridge.name),
+            used: bridge.macs.len() as u64,
+            limit: bridge.macs.most().into(),
+            bytes: bridge.macs.octets() as u64,
+            when_full: "frames to further stations are flooded".into(),
+        });
+    }
     for policy in model.sav.iter().filter(|policy| !policy.exempt.is_empty()) {
         rows.push(stats::TableStats {
             name: format!("sav exempt {}", policy.name),

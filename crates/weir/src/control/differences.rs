@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use weir_plane::engine::sa_name;
-use weir_plane::model::{Gateway, InterfaceIndex, Origin, Sa, SaKey, VrfIndex};
+use weir_plane::model::{Bridge, Gateway, InterfaceIndex, Origin, Sa, SaKey, VrfIndex};
 
 use crate::rules::{acl, nat, spd};
 
-/// Lists that a reload added, removed and changed, in words: `acl edge`, `nat edge`, `spd edge`, `sa east`.
+/// Lists that a reload added, removed and changed, in words: `acl edge`, `nat edge`, `spd edge`, `bridge lan`, `sa east`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Differences {
     pub(super) added: Vec<String>,
@@ -70,6 +70,12 @@ fn printed(gateway: &Gateway) -> Printed {
         let rules = spd.rules.iter().map(|rule| spd::Rule::of(rule, |sa| sa_name(gateway, sa)).to_string());
         (format!("spd {}", spd.name), rules.chain([format!("{:?}", spd.cache)]).collect())
     });
+    let bridges = gateway.bridges.iter().map(|bridge| {
+        let ports = bridge.ports.iter().map(|port| format!("{} {:?}", name(port.interface), port.group));
+        let stations = bridge.stations.iter().map(|own| format!("{} {}", own.mac, name(own.interface)));
+        let bare = Bridge { ports: Vec::new(), stations: Vec::new(), origin: Origin::default(), ..bridge.clone() };
+        (format!("bridge {}", bridge.name), ports.chain(stations).chain([format!("{bare:?}")]).collect())
+    });
     let groups = &gateway.groups;
     let addresses = groups.addresses.iter().map(|group| (&group.name, format!("{:?}", group.members)));
     let ports = groups.ports.iter().map(|group| (&group.name, format!("{:?}", group.members)));
@@ -79,7 +85,7 @@ fn printed(gateway: &Gateway) -> Printed {
     });
     let groups = addresses.chain(ports).chain(interfaces);
     let groups = groups.map(|(name, members)| (format!("group {name}"), vec![members]));
-    acls.chain(nats).chain(spds).chain(groups).collect()
+    acls.chain(nats).chain(spds).chain(bridges).chain(groups).collect()
 }
 
 fn pairs(gateway: &Gateway) -> BTreeMap<String, Pair> {
@@ -141,6 +147,21 @@ mod tests {
         assert_eq!(found.added, ["acl c"]);
         assert_eq!(found.removed, ["acl b"]);
         assert_eq!(found.changed, ["group web", "nat edge"]);
+        assert_eq!(differences(&after, &after), Differences::default());
+    }
+
+    #[test]
+    fn bridges_that_come_go_and_differ_are_named() {
+        let model = |text: &str| {
+            let ports: String =
+                ["a", "b", "c"].iter().map(|name| format!("[[interface]]\nname = '{name}'\nport = 'null'\n")).collect();
+            gateway(&format!("{ports}{text}"))
+        };
+        let before = model("[bridge.one]\ninterfaces = ['a']\n[bridge.two]\ninterfaces = ['b']\nmacs = 10\n");
+        let after = model("[bridge.three]\ninterfaces = ['a']\n[bridge.two]\ninterfaces = ['b', 'c']\nmacs = 10\n");
+        let found = differences(&before, &after);
+        assert_eq!((found.added, found.removed), (vec!["bridge three".to_owned()], vec!["bridge one".to_owned()]));
+        assert_eq!(found.changed, ["bridge two"]);
         assert_eq!(differences(&after, &after), Differences::default());
     }
 

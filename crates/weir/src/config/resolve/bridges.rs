@@ -146,6 +146,11 @@ impl<'a> Resolver<'a> {
             let found = Diagnostic::error(Code::BridgePort, span, message).related(port.interface.span, "a port here");
             self.report(found.help("write it at an interface with `port = { bridge = \"…\" }`"));
         }
+        if let Some(neighbor) = self.declared.neighbors.iter().find(|own| own.interface.value == *name) {
+            let message = format!("`{name}` is a port of a bridge, and has no neighbours");
+            let found = Diagnostic::error(Code::BridgePort, neighbor.interface.span, message);
+            self.report(found.related(port.interface.span, "a port here"));
+        }
         let Some(index) = self.index_of[at] else { return };
         let Some(made) = interfaces.get(index.0 as usize) else { return };
         let leads = |route: &&Route| match &route.target {

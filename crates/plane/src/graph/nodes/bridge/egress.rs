@@ -1,6 +1,8 @@
 //! Ways of frames out of a bridge: by a port, and to the gateway's own station.
 
 use weir_packet::packet::{Packet, State};
+use weir_packet::parse;
+use weir_packet::wire::ethernet;
 
 use super::super::{Context, ethernet_input, ip_input, rewrite, stage};
 use super::tags;
@@ -39,8 +41,14 @@ pub(super) fn leave(root: &Root, packet: &mut Packet, interface: &Interface) -> 
 /// A frame carries more than the MTU of an interface.
 #[inline(always)]
 pub(super) fn is_too_long(packet: &Packet, interface: &Interface) -> bool {
-    let length = packet.len().saturating_sub(packet.l3_offset());
-    length > interface.mtu as usize && rewrite::segment_length(packet, length) > interface.mtu as usize
+    packet.len() > interface.mtu as usize + ethernet::LENGTH && exceeds(packet, interface)
+}
+
+/// The same of a frame that is longer than a packet of that MTU: tags of the customer and segments count not as they seem.
+#[cold]
+fn exceeds(packet: &Packet, interface: &Interface) -> bool {
+    let l3 = parse::ethernet(packet.data()).map_or(ethernet::LENGTH, |l2| usize::from(l2.l3));
+    rewrite::segment_length(packet, packet.len().saturating_sub(l3)) > interface.mtu as usize
 }
 
 /// Gives a frame to the gateway's own station.

@@ -11,7 +11,7 @@ use weir_table::mac::Learned;
 use super::super::Context;
 use super::egress::{leave, may, own};
 use super::flood::{self, Flooded, Kind};
-use super::frame::{ingress, is_group, open_port, stations};
+use super::frame::{Ingress, Ingresses, is_group, open_port, stations};
 use crate::graph::record::{BridgedTo, Fate};
 use crate::node::Node;
 use crate::reason::Reason;
@@ -25,37 +25,37 @@ const AHEAD: usize = 16;
 pub(in super::super) fn forward(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, frame: &Indices) {
     let now = second(context.now);
     let places = frame.places();
+    let (mut own, mut ahead_of) = (Ingresses::new(context.root), Ingresses::new(context.root));
     for (index, &place) in places.iter().enumerate() {
         if let Some(&ahead) = places.get(index + AHEAD) {
-            prefetch(context.root, &vector[ahead]);
+            prefetch(&mut ahead_of, &vector[ahead]);
         }
-        if let Err(reason) = learn(context, &vector[place], now) {
+        if let Err(reason) = learn(context, own.of(&vector[place]), &vector[place], now) {
             vector[place].set_reason(reason.number());
         }
     }
-    dispatch(context, pieces, vector, frame, ingress_of);
+    let mut own = Ingresses::new(context.root);
+    dispatch(context, pieces, vector, frame, |packet| own.of(packet));
 }
 
 /// Forwards frames that leave by the gateway's own stations on bridges.
 pub(in super::super) fn output(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, frame: &Indices) {
-    dispatch(context, pieces, vector, frame, station_of);
-}
-
-fn ingress_of<'r>(root: &'r Root, packet: &Packet) -> Option<(u16, &'r Bridge, Port)> {
-    let (bridge, port, _) = ingress(root, packet)?;
-    Some((root.interfaces.get(packet.interface() as usize)?.bridge.bridge, bridge, port))
+    let root = context.root;
+    dispatch(context, pieces, vector, frame, |packet| station_of(root, packet));
 }
 
 /// The bridge of a frame of the gateway, and the gateway's station as its port.
-fn station_of<'r>(root: &'r Root, packet: &Packet) -> Option<(u16, &'r Bridge, Port)> {
+fn station_of<'r>(root: &'r Root, packet: &Packet) -> Option<Ingress<'r>> {
     let adjacency = root.adjacencies.get(packet.forwarding() as usize)?;
-    let own = root.interfaces.get(adjacency.interface as usize)?.bridge.station;
-    Some((own, root.bridges.get(own)?, Port { interface: adjacency.interface, group: 0 }))
+    let index = root.interfaces.get(adjacency.interface as usize)?.bridge.station;
+    let port = Port { interface: adjacency.interface, group: 0 };
+    // It is no port of the bridge, and nothing is learned from its frames.
+    Some(Ingress { index, bridge: root.bridges.get(index)?, port, number: u16::MAX })
 }
 
 #[inline(always)]
-fn prefetch(root: &Root, packet: &Packet) {
-    if let (Some((bridge, ..)), Some((destination, source))) = (ingress(root, packet), stations(packet)) {
+fn prefetch(own: &mut Ingresses<'_>, packet: &Packet) {
+    if let (Some(Ingress { bridge, .. }), Some((destination, source))) = (own.of(packet), stations(packet)) {
         bridge.macs.prefetch(destination);
         bridge.macs.prefetch(source);
     }
@@ -63,8 +63,8 @@ fn prefetch(root: &Root, packet: &Packet) {
 
 /// Learns the station that sent a frame. A frame of a station that may not be where it is goes no further.
 #[inline(always)]
-fn learn(context: &mut Context<'_>, packet: &Packet, now: u32) -> Result<(), Reason> {
-    let Some((bridge, _, port)) = ingress(context.root, packet) else { return Err(Reason::InterfaceGone) };
+fn learn(context: &Context<'_>, own: Option<Ingress<'_>>, packet: &Packet, now: u32) -> Result<(), Reason> {
+    let Some(Ingress { bridge, number, .. }) = own else { return Err(Reason::InterfaceGone) };
     if !bridge.learns {
         return Ok(());
     }
@@ -73,7 +73,7 @@ fn learn(context: &mut Context<'_>, packet: &Packet, now: u32) -> Result<(), Rea
         Some(limit) => may(limit, context, packet),
         None => true,
     };
-    match bridge.macs.learn(source, port, now, may_move) {
+    match bridge.macs.learn(source, number, now, may_move) {
         Learned::Known => Ok(()),
         other => note(context, bridge, other),
     }
@@ -105,13 +105,14 @@ enum To<'r> {
     All(Kind),
 }
 
-/// Sends each frame to its port. `source` returns the bridge of a frame with its number, and the port that the frame came in by.
-fn dispatch(
-    context: &mut Context<'_>,
+/// Sends each frame to its port. `source` returns the bridge of a frame, and the port that the frame came in by.
+#[inline(always)]
+fn dispatch<'a>(
+    context: &mut Context<'a>,
     pieces: &mut Vector,
     vector: &mut Vector,
     frame: &Indices,
-    source: impl for<'r> Fn(&'r Root, &Packet) -> Option<(u16, &'r Bridge, Port)>,
+    mut source: impl FnMut(&Packet) -> Option<Ingress<'a>>,
 ) {
     let root = context.root;
     let now = second(context.now);
@@ -123,7 +124,7 @@ fn dispatch(
             context.next.push(Node::Drop, place);
             continue;
         }
-        let Some((index, bridge, from)) = source(root, packet) else {
+        let Some(Ingress { index, bridge, port: from, .. }) = source(packet) else {
             context.next.refuse(packet, place, Reason::InterfaceGone);
             continue;
         };
