@@ -1,4 +1,4 @@
-//! Classifier tables: what matches, what becomes of it, chains, ways, counters, and changes while a gateway runs.
+//! Classifier tables: matches, actions, chains, ways, counters, and changes while a gateway runs.
 //!
 //! VPP's suites for its classifier, in words of our own, and the fate of each case here:
 //!

@@ -63,7 +63,7 @@ pub struct Tracer {
     kept: Mutex<Kept>,
 }
 
-/// The packets that are meant: those that one of these rules matches.
+/// The packets to trace: one of these rules matches each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filter {
     /// For packets of IPv4.

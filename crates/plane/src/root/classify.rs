@@ -21,9 +21,9 @@ pub struct Classifiers {
     pub tables: Arc<[Table]>,
     /// Ways that sessions give to packets, by their number.
     pub ways: Arc<[Way]>,
-    /// Some interface has tables for what comes in.
+    /// Some interface has tables for ingress.
     pub input: bool,
-    /// Some interface has tables for what leaves.
+    /// Some interface has tables for egress.
     pub output: bool,
 }
 

@@ -325,7 +325,7 @@ pub struct TraceRequest {
     pub node: String,
     /// How many.
     pub count: u32,
-    /// Only those that this filter matches: a rule of an access list without its action.
+    /// Traces only packets that this filter matches: a rule of an access list without its action.
     #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
 }

@@ -68,7 +68,7 @@ fn part<K: Family, const OUTPUT: bool>(context: &mut Context<'_>, vector: &mut V
     others
 }
 
-/// Matches packets against a table and those behind it, and sends on those that pass.
+/// Matches packets against a table and the tables behind it, and sends on the packets that pass.
 #[inline(always)]
 fn walk<K: Family, const OUTPUT: bool>(
     context: &mut Context<'_>,
@@ -115,7 +115,7 @@ fn octets<'p, K: Family>(table: &Table, packet: &'p Packet) -> &'p [u8] {
     }
 }
 
-/// Matches packets against one table. Adds those that pass to `passed`, and returns those that match no session.
+/// Matches packets against one table. Adds permitted packets to `passed`, and returns packets without a session.
 #[inline(always)]
 fn match_one<K: Family, const OUTPUT: bool>(
     context: &mut Context<'_>,

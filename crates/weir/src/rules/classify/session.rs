@@ -251,7 +251,7 @@ impl Session {
     }
 
     fn write(&self, mask: &Mask, f: &mut String) -> fmt::Result {
-        // A value of digits may have other octets than those that fields stand for.
+        // A value of digits may have octets that no field stands for.
         let is_fixed = |&(at, fixed): &(usize, u8)| self.value.get(at) == Some(&fixed);
         let fields = if mask.fixed.iter().all(is_fixed) { mask.fields.as_slice() } else { &[] };
         if fields.is_empty() {
