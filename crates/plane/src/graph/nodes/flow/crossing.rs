@@ -42,10 +42,12 @@ pub(super) fn cross<K: Family>(context: &Context<'_>, packet: &mut Packet, cross
     Ok(())
 }
 
-/// A session of the egress zone permits a packet.
-pub(super) fn permits<K: Family>(context: &Context<'_>, packet: &Packet) -> bool {
-    let Carried::Session(member) = Carried::of(packet, ZoneOf::Egress) else { return false };
-    K::of(&*context.sessions).get(member.number).is_some_and(|session| session.permits(member.way, true).is_some())
+/// Whether a session of the egress zone permits a packet; `None`: its session has ended for a newer one, and the next packet opens
+/// one again.
+pub(super) fn permits<K: Family>(context: &Context<'_>, packet: &Packet) -> Option<bool> {
+    let Carried::Session(member) = Carried::of(packet, ZoneOf::Egress) else { return Some(false) };
+    let session = K::of(&*context.sessions).get(member.number)?;
+    Some(session.permits(member.way, true).is_some())
 }
 
 /// Forgets the sessions of egress zones of packets that walk after all.

@@ -36,7 +36,7 @@ pub(in crate::graph::nodes) fn learn<K: Family>(context: &mut Context<'_>, vecto
             }
             let permitted = context.notes.is_permitted(place, true);
             // The packet that opened the session was not decided about as others of it are.
-            if crossing::permits::<K>(context, packet) != permitted {
+            if crossing::permits::<K>(context, packet) != Some(permitted) {
                 continue;
             }
             decision.cross(permitted);
