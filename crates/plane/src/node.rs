@@ -34,6 +34,7 @@ nodes! {
     EspDecrypt "esp-decrypt" "Decrypts packets of ESP for the gateway, and checks their integrity and sequence numbers.";
     TunnelDecap "tunnel-decap" "Takes packets out of tunnels.";
     IpInput "ip-input" "Parses and checks packets that were taken out of tunnels or decrypted.";
+    BridgeInput "bridge-input" "Checks frames that come in by the ports of bridges.";
     HostInput "host-input" "Passes packets from the host's punt devices to their interfaces.";
     ArpInput "arp-input" "Answers ARP requests for the gateway's addresses, and reports neighbour events.";
     NdInput "nd-input" "Answers neighbour solicitations for the gateway's addresses, and reports neighbour events.";
@@ -48,17 +49,22 @@ nodes! {
     Ip6AclIn "ip6-acl-in" "Applies ingress access lists to IPv6 packets.";
     Ip4Allow "ip4-allow" "Checks the sources of IPv4 packets against the allowlists.";
     Ip6Allow "ip6-allow" "Checks the sources of IPv6 packets against the allowlists.";
+    Ip4Classify "ip4-classify" "Matches IPv4 packets that come in against classifier tables.";
+    Ip6Classify "ip6-classify" "Matches IPv6 packets that come in against classifier tables.";
     Ip4SpdIn "ip4-spd-in" "Matches IPv4 packets that come in against the SPD.";
     Ip6SpdIn "ip6-spd-in" "Matches IPv6 packets that come in against the SPD.";
     Ip4NatIn "ip4-nat-in" "Translates destinations of IPv4 packets.";
     Ip6NatIn "ip6-nat-in" "Translates destinations of IPv6 packets.";
     Ip4Lookup "ip4-lookup" "Finds the route of IPv4 packets.";
     Ip6Lookup "ip6-lookup" "Finds the route of IPv6 packets.";
+    BridgeForward "bridge-forward" "Learns the stations of bridges, and finds the ports of frames.";
     Neighbor "neighbor" "Holds packets until the hardware address of their next hop is known.";
     Ip4NatOut "ip4-nat-out" "Translates sources of IPv4 packets.";
     Ip6NatOut "ip6-nat-out" "Translates sources of IPv6 packets.";
     Ip4AclOut "ip4-acl-out" "Applies egress access lists to IPv4 packets.";
     Ip6AclOut "ip6-acl-out" "Applies egress access lists to IPv6 packets.";
+    Ip4ClassifyOut "ip4-classify-out" "Matches IPv4 packets that leave against classifier tables.";
+    Ip6ClassifyOut "ip6-classify-out" "Matches IPv6 packets that leave against classifier tables.";
     Ip4SpdOut "ip4-spd-out" "Matches IPv4 packets that leave against the SPD.";
     Ip6SpdOut "ip6-spd-out" "Matches IPv6 packets that leave against the SPD.";
     EspEncrypt "esp-encrypt" "Encrypts packets for the peers of their SAs.";
@@ -70,6 +76,7 @@ nodes! {
     Local "local" "Answers local packets.";
     Punt "punt" "Passes local packets that weir does not serve to the host.";
     IcmpError "icmp-error" "Sends an ICMP error or a reset to the source of a dropped packet.";
+    BridgeOutput "bridge-output" "Finds the ports of frames that the gateway sends on bridges.";
     Output "output" "Hands packets to the egress ports.";
     Drop "drop" "Counts dropped packets by reason.";
 }
@@ -91,6 +98,21 @@ impl Node {
     /// Packets come to it, so that they can be traced from it on.
     pub const fn has_packets(self) -> bool {
         !matches!(self, Node::FlowAge)
+    }
+
+    /// Packets that come to it were parsed up to the transport header, and rules can match them.
+    pub const fn has_fields(self) -> bool {
+        !matches!(
+            self,
+            Node::Rx
+                | Node::HandoverInput
+                | Node::FlowAge
+                | Node::EthernetInput
+                | Node::IpInput
+                | Node::HostInput
+                | Node::ArpInput
+                | Node::Output
+        )
     }
 
     /// `polling` for inputs, while their worker is up, `active` for the rest.

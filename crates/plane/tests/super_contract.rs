@@ -10,6 +10,8 @@
 
 mod kit;
 
+#[path = "flow_contract/classify.rs"]
+mod classify;
 #[path = "flow_contract/gateway.rs"]
 mod gateway;
 #[path = "flow_contract/nat.rs"]

@@ -3,5 +3,7 @@
 pub mod classify;
 pub mod flow;
 pub mod lpm;
+pub mod mac;
+pub mod masked;
 pub mod recent;
 pub mod sav;

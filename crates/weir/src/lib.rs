@@ -23,3 +23,4 @@ pub mod sampler;
 pub mod sav_preview;
 mod saved;
 mod suggest;
+pub mod top;

@@ -9,6 +9,8 @@ use weir_table::lpm;
 use super::acl::{self, StagedAcls};
 use super::allow;
 use super::bindings;
+use super::bridge;
+use super::classify;
 use super::concerns::Concerns;
 use super::hops::Routing;
 use super::interfaces::{self, addresses, demux, samplers};
@@ -65,10 +67,12 @@ pub struct Compiler {
     pub(super) acl: acl::Store,
     pub(super) allow: allow::Store,
     pub(super) bindings: bindings::Store,
+    pub(super) classify: classify::Store,
     pub(super) nat: nat::Store,
     pub(super) spd: spd::Store,
     pub(super) ipsec: ipsec::Store,
     pub(super) tunnels: tunnel::Store,
+    pub(super) bridges: bridge::Store,
     /// Some interface of the model says which ethertypes may leave.
     pub(super) ethertypes_out: bool,
     pub(super) merges_all: bool,
@@ -95,10 +99,12 @@ pub struct Prepared {
     paths: Vec<Vec<u32>>,
     sets: Vec<Vec<u32>>,
     redirects: Vec<PerFamily<Option<u32>>>,
+    ways: classify::Ways,
     sav: sav::Staged,
     acl: StagedAcls,
     allow: allow::Prepared,
     bindings: bindings::Prepared,
+    classify: classify::Prepared,
     nat: nat::Prepared,
     spd: spd::Prepared,
     tables: Vec<Tables>,
@@ -134,10 +140,12 @@ impl Compiler {
             acl: acl::Store::new(settings.workers),
             allow: allow::Store::default(),
             bindings: bindings::Store::default(),
+            classify: classify::Store::new(settings.secret),
             nat: nat::Store::default(),
             spd: spd::Store::default(),
             ipsec: ipsec::Store::default(),
             tunnels: tunnel::Store::default(),
+            bridges: bridge::Store::default(),
             ethertypes_out: false,
             merges_all: false,
             samplers: Arc::default(),
@@ -236,6 +244,7 @@ impl Compiler {
         };
         let mut ribs = pass.base();
         let redirects = pass.redirects();
+        let ways = classify::Ways::new(&mut pass);
         let based = pass.numbers.adjacencies.used().to_vec();
         pass.learned(&mut ribs);
         let (paths, sets) = reverse(&numbers, &routing);
@@ -253,6 +262,7 @@ impl Compiler {
         };
         let sav = self.sav.prepare(input)?;
         let bindings = self.bindings.prepare(&self.domain, self.settings.workers, gateway)?;
+        let classify = self.classify.prepare(&self.domain, self.settings.workers, (gateway, &map))?;
         let nat = self.nat.prepare(&self.domain, self.settings.workers, (gateway, &map), &interfaces)?;
         let spd = self.spd.prepare(&self.domain, self.settings.workers, (gateway, &map))?;
         let allow = self.allow.prepare(&self.domain, gateway)?;
@@ -273,10 +283,12 @@ impl Compiler {
             paths,
             sets,
             redirects,
+            ways,
             sav,
             acl: StagedAcls::default(),
             allow,
             bindings,
+            classify,
             nat,
             spd,
             tables,
@@ -305,10 +317,13 @@ impl Compiler {
         self.acl.commit(prepared.acl, acl::Input { domain: &domain, gateway, map: &map }, &mut interfaces);
         self.allow.commit(prepared.allow, self.settings.workers, (gateway, &map), &mut interfaces, rubbish);
         self.bindings.commit(prepared.bindings, gateway, &map, &mut interfaces, rubbish);
+        self.classify.commit(prepared.classify, prepared.ways, gateway, rubbish);
         self.nat.commit(prepared.nat, (gateway, &map), &mut interfaces, rubbish);
         self.spd.commit(prepared.spd, (gateway, &map), &mut interfaces, rubbish);
         self.ipsec.commit(self.settings.workers, (gateway, &map), &interfaces);
         self.tunnels.commit(self.settings.workers, (gateway, &map), &interfaces);
+        let Settings { workers, secret, .. } = self.settings;
+        self.bridges.commit((workers, secret), (gateway, &map), &mut interfaces);
         rubbish.push(std::mem::replace(&mut self.numbers, numbers));
         rubbish.push(std::mem::replace(&mut self.ribs, ribs));
         rubbish.push(std::mem::replace(&mut self.tables, prepared.tables));
@@ -373,10 +388,12 @@ impl Compiler {
             acl: self.access(),
             allow: self.allow.current().clone(),
             bindings: self.bindings.current().clone(),
+            classify: self.classify.current().clone(),
             nat: self.nat.current().clone(),
             spd: self.spd.current().clone(),
             ipsec: self.ipsec.current().clone(),
             tunnels: self.tunnels.current().clone(),
+            bridges: self.bridges.current().clone(),
             ethertypes_out: self.ethertypes_out,
             merges_all: self.merges_all,
             samplers: Arc::clone(&self.samplers),

@@ -1,8 +1,8 @@
 //! Traced packets as values, with what decided about each.
 
-use crate::compile::{AclDecision, BindingDecision, Decision, Listed};
+use crate::compile::{AclDecision, BindingDecision, ClassifyDecision, Decision, Listed};
 use crate::graph::record::{Miss, NatEffect, Role, SpdEffect};
-use crate::model::{InterfaceIndex, NatIndex, Origin, SaIndex, SpdIndex};
+use crate::model::{BridgeIndex, InterfaceIndex, NatIndex, Origin, SaIndex, SpdIndex};
 
 /// A traced packet, as `show trace` shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +41,8 @@ pub enum TraceDecision {
     Bindings(BindingDecision),
     /// An allowlist.
     Allowlist(Listed),
+    /// A session of a classifier table, or that none matches.
+    Classify(ClassifyDecision),
     /// A policy of source address validation.
     Sav {
         /// Its name.
@@ -64,6 +66,8 @@ pub enum TraceDecision {
     Tunnel(InterfaceIndex, bool),
     /// It became part of a super-packet, or the super-packet: the interface, and whether it was leaving by it.
     Merged(InterfaceIndex, bool),
+    /// The bridge that found its port, and its way in words.
+    Bridge(BridgeIndex, String),
     /// It is not in force any more.
     Gone,
 }

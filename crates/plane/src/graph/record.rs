@@ -123,6 +123,17 @@ pub enum SpdEffect {
     Selector,
 }
 
+/// The way of a frame of a bridge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BridgedTo {
+    /// Out by the interface of this number, which leads to its station.
+    Port(u32),
+    /// Out by so many ports.
+    All(u16),
+    /// To the gateway's own station.
+    Own,
+}
+
 /// Something that happened to the packet with a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
@@ -132,6 +143,13 @@ pub enum Fate {
         interface: u32,
         /// It was leaving, not coming in.
         output: bool,
+    },
+    /// A bridge found its ports.
+    Bridged {
+        /// The place of the bridge in the model.
+        bridge: u16,
+        /// Its way.
+        to: BridgedTo,
     },
     /// Its interface lets no frame of its ethertype pass.
     Unlisted {
@@ -203,6 +221,19 @@ pub enum Fate {
         source: IpAddr,
         /// The place in the model of the list that does not contain it; `None`: they all do.
         refused_by: Option<u16>,
+    },
+    /// Classifier tables of an interface decided about it.
+    Classified {
+        /// Number of the interface.
+        interface: u32,
+        /// It was leaving, not coming in.
+        output: bool,
+        /// The place in the model of the table that decided.
+        table: u16,
+        /// The number of the session in it; `None`: it matched none, here or before.
+        session: Option<u32>,
+        /// It passes, as far as rates let it.
+        permit: bool,
     },
     /// A rule that translates matched it, or gave the translation that it belongs to.
     Nat {
@@ -320,6 +351,7 @@ impl Fate {
             ),
             Fate::Bound { .. } => matches!(reason, Reason::MacIp),
             Fate::Allowed { .. } => matches!(reason, Reason::NotAllowed),
+            Fate::Classified { .. } => matches!(reason, Reason::ClassifyDeny | Reason::ClassifyRateLimit),
             Fate::Unlisted { .. } => matches!(reason, Reason::AclEthertype),
             Fate::Validated { .. } => matches!(
                 reason,

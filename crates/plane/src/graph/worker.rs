@@ -30,7 +30,7 @@ use crate::graph::fragments::Fragments;
 use crate::graph::hold::Hold;
 use crate::graph::made::Made;
 use crate::graph::merges::Merges;
-use crate::graph::nodes::{Context, Limits, Next, Stage};
+use crate::graph::nodes::{Context, Limits, Next, Stage, Upkeep};
 use crate::graph::outlet::{Books, Outlet};
 use crate::graph::peer::Peer;
 use crate::graph::policies::PolicyCaches;
@@ -89,6 +89,7 @@ pub(crate) struct Worker {
     pub(crate) sessions: Sessions,
     flows: Learned,
     policies: PolicyCaches,
+    bridges: Upkeep,
     notes: Box<Notes>,
     seed: Seed,
     random: SecureRandom,
@@ -168,6 +169,7 @@ impl Worker {
             sessions,
             flows,
             policies,
+            bridges: Upkeep::default(),
             notes: Box::default(),
             seed,
             random,
@@ -227,7 +229,8 @@ impl Worker {
         Round::Busy
     }
 
-    fn read_mail(&mut self) {
+    /// Handles all commands that were sent.
+    pub(crate) fn read_mail(&mut self) {
         // Nothing there, or an engine that is gone, which has ended its workers before.
         while let Ok(command) = self.mailbox.try_recv() {
             self.handle(command);
@@ -297,7 +300,11 @@ impl Worker {
     /// When this worker has something to do that no packet brings; `None`: never.
     pub(crate) fn deadline(&self) -> Option<Time> {
         let packets = [self.hold.deadline(), self.reassembly.deadline(), self.fragments.deadline()];
-        packets.into_iter().chain([self.sessions.deadline(), self.flows.deadline()]).flatten().min()
+        packets
+            .into_iter()
+            .chain([self.sessions.deadline(), self.flows.deadline(), self.bridges.deadline()])
+            .flatten()
+            .min()
     }
 
     /// Packets wait for neighbours or for other fragments of their datagram, and something may be done about it now.
@@ -462,6 +469,7 @@ impl Worker {
             sessions,
             flows,
             policies,
+            bridges,
             notes,
             seed,
             random,
@@ -513,37 +521,13 @@ impl Worker {
             recorder,
         };
         let mut pass = Pass { context: &mut context, tracer: &shared.tracer, pieces, spare };
-        if !outgoing.is_empty() {
-            pass.send(outgoing, released);
-        }
-        if !wanted.is_empty() {
-            pass.originate(wanted, released);
-        }
-        if !pass.context.hold.is_empty() {
-            pass.release(released);
-        }
-        if pass.context.reassembly.deadline().is_some_and(|deadline| deadline <= now) {
-            pass.expire(released);
-        }
-        if pass.context.requeue.is_deferred() {
-            let count = pass.context.requeue.take_up();
-            pass.context.counters.resumed.add(count as u64);
-            pass.go_round_again(released);
-        }
+        pass.before((outgoing, wanted), released, now);
         if !vector.is_empty() {
             pass.run(vector, handed, true);
         }
-        if pass.context.fragments.deadline().is_some_and(|deadline| deadline <= now) {
-            pass.release_fragments(released);
-        }
-        if !pass.context.requeue.is_empty() {
-            pass.go_round_again(released);
-        }
-        if pass.context.sessions.deadline().is_some_and(|deadline| deadline <= now) {
-            pass.age();
-        }
-        if pass.context.flows.deadline().is_some_and(|deadline| deadline <= now) {
-            pass.forget();
+        pass.after(released, now);
+        if root.bridges.is_active() || bridges.deadline().is_some() {
+            bridges.visit(root, now);
         }
         pass.context.sessions.log.flush();
         let remembered = &shared.counters.remembered;

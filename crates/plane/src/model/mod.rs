@@ -3,6 +3,8 @@
 //! indices are in range, names unique, families consistent.
 
 mod acl;
+mod bridge;
+mod classify;
 mod flow_table;
 mod index;
 mod ipsec;
@@ -28,6 +30,8 @@ pub use acl::{
     Binding, Bindings, BindingsIndex, Group, Groups, Interfaces, IpFamily, Nested, Ports, Rejection, TcpFlags,
     Transport,
 };
+pub use bridge::{Bridge, BridgeIndex, BridgePort, BridgeStation, Floods};
+pub use classify::{ClassifyAction, ClassifyIndex, ClassifySession, ClassifyStart, ClassifyTable};
 pub use flow_table::{FastPath, FlowTable, SessionState, Timeouts};
 pub use index::{InterfaceIndex, VrfIndex};
 pub use ipsec::{
@@ -52,6 +56,8 @@ pub struct Gateway {
     pub vrfs: Vec<Vrf>,
     /// Interfaces; a VLAN interface stands after its parent.
     pub interfaces: Vec<Interface>,
+    /// Bridges.
+    pub bridges: Vec<Bridge>,
     /// Static routes.
     pub routes: Vec<Route>,
     /// Static neighbours.
@@ -66,6 +72,8 @@ pub struct Gateway {
     pub allowlists: Vec<Allowlist>,
     /// Bindings of hardware addresses to those of IP.
     pub bindings: Vec<Bindings>,
+    /// Classifier tables.
+    pub classify: Vec<ClassifyTable>,
     /// Lists of rules that translate addresses.
     pub nat: Vec<NatList>,
     /// Security policy databases.
@@ -181,6 +189,10 @@ pub struct Access {
     pub allow: PerFamily<Vec<AllowlistIndex>>,
     /// Which hardware addresses may use which addresses of IP.
     pub bindings: Option<BindingsIndex>,
+    /// The first classifier table of packets that come in.
+    pub classify_in: Option<ClassifyIndex>,
+    /// The first classifier table of packets that leave.
+    pub classify_out: Option<ClassifyIndex>,
     /// The ethertypes that may come in; `None`: any.
     pub ethertypes_in: Option<Ethertypes>,
     /// The ethertypes that may leave; `None`: any.
@@ -250,6 +262,8 @@ pub enum InterfaceKind {
     Ipsec,
     /// A tunnel to another host: no port, but packets of others.
     Tunnel(Tunnel),
+    /// The gateway's own station on a bridge: no port, but frames of the bridge.
+    Bridge(BridgeIndex),
 }
 
 impl InterfaceKind {
@@ -262,7 +276,7 @@ impl InterfaceKind {
     /// No port of its own or of another interface carries the packets.
     #[must_use]
     pub fn is_portless(&self) -> bool {
-        matches!(self, InterfaceKind::Ipsec | InterfaceKind::Tunnel(_))
+        matches!(self, InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) | InterfaceKind::Bridge(_))
     }
 }
 

@@ -8,7 +8,9 @@ pub mod acl;
 mod adjacency;
 pub mod allow;
 pub mod bindings;
+pub mod bridge;
 mod changes;
+pub mod classify;
 pub mod counters;
 pub mod ecmp;
 pub mod family;
@@ -31,11 +33,12 @@ use weir_packet::wire::MacAddress;
 
 use crate::model::{FlowTable, IcmpLimits};
 
-pub use adjacency::{Adjacencies, Adjacency, Kind, MAX_L2, NONE, TUNNEL, View};
+pub use adjacency::{Adjacencies, Adjacency, BRIDGE, Kind, MAX_L2, NONE, TUNNEL, View};
 use allow::Allowlists;
 use bindings::Bindings;
 pub use changes::Changes;
 pub(crate) use changes::Decided;
+use classify::Classifiers;
 pub use forwarding::{Forwarding, Tables};
 pub use interface::{Interface, InterfaceCounters, LinkLocals};
 pub use pending::Pending;
@@ -70,12 +73,16 @@ pub struct Root {
     pub allow: Allowlists,
     /// The bindings.
     pub bindings: Bindings,
+    /// The classifier tables.
+    pub classify: Classifiers,
     /// Rules that translate addresses.
     pub nat: nat::Translators,
     /// Security policy databases.
     pub spd: spd::Spds,
     /// SAs.
     pub ipsec: ipsec::Ipsec,
+    /// Bridges.
+    pub bridges: bridge::Bridges,
     /// Tunnels.
     pub tunnels: tunnel::Tunnels,
     /// Some interface says which ethertypes may leave.

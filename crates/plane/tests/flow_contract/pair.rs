@@ -190,6 +190,14 @@ impl Side {
         format!("{result:?}")
     }
 
+    /// Changes the pairs of SAs and the rules of SPDs alone.
+    pub fn change_ipsec(&mut self, model: &Gateway) -> String {
+        let mut model = model.clone();
+        model.flow_table.enabled = self.enabled;
+        let result = self.harness.change_ipsec(model).map_err(|error| error.to_string());
+        format!("{result:?}")
+    }
+
     /// Runs a vector; returns the outcomes, of which there are none unless fates are recorded.
     fn run(&mut self, inputs: &[Input], now: Time) -> (usize, Vec<Outcome>) {
         let rooms = self.rooms.iter().flat_map(|(port, room)| (0..self.workers).map(|worker| ((*port, worker), *room)));
@@ -291,7 +299,7 @@ impl Pair {
                 return Err(format!("imbalance: {own:?}"));
             }
         }
-        [&mut self.on, &mut self.off].map(|side| samples(&mut side.harness));
+        let _ = [&mut self.on, &mut self.off].map(|side| samples(&mut side.harness));
         Ok(())
     }
 
@@ -404,6 +412,7 @@ impl Pair {
         same("access lists", &of_on, &of_off)?;
         same("bindings", &on.bindings(), &off.bindings())?;
         same("allowlists", &on.allowlists(), &off.allowlists())?;
+        same("classifier tables", &on.classify(None), &off.classify(None))?;
         same("ethertypes", &on.ethertypes(), &off.ethertypes())?;
         let samplers = |harness: &Harness| {
             let mut samplers = harness.samplers();

@@ -105,8 +105,19 @@ fn summary(gateway: &Gateway) -> String {
     if tunnels > 0 {
         parts.push(plural(tunnels, "tunnel"));
     }
+    if !gateway.bridges.is_empty() {
+        parts.push(plural(gateway.bridges.len(), "bridge"));
+    }
     if !gateway.allowlists.is_empty() {
         parts.push(plural(gateway.allowlists.len(), "allowlist"));
+    }
+    if !gateway.classify.is_empty() {
+        let sessions = gateway.classify.iter().map(|table| table.sessions.len()).sum();
+        parts.push(format!(
+            "{} with {}",
+            plural(gateway.classify.len(), "classifier table"),
+            plural(sessions, "session")
+        ));
     }
     format!("valid: {}", parts.join(", "))
 }

@@ -3,6 +3,7 @@
 mod acl;
 mod bench;
 mod check;
+mod classify;
 mod clear;
 mod completions;
 mod configuration;
@@ -28,6 +29,7 @@ mod show;
 mod spd;
 mod teller;
 mod text;
+mod top;
 mod trace;
 mod undo;
 mod watch;
@@ -87,12 +89,16 @@ pub enum Command {
     Save(save::Save),
     /// Shows the state of a running gateway
     Show(show::Show),
+    /// Shows interfaces, nodes, drops, rules, sources and flows of a running gateway, live
+    Top(top::Top),
     /// Previews source address validation, and changes its entries in a running gateway
     Sav(sav::Sav),
     /// Changes the access lists of a running gateway
     Acl(acl::Acl),
     /// Changes the NAT rules of a running gateway
     Nat(nat::Nat),
+    /// Changes the sessions of classifier tables of a running gateway
+    Classify(classify::Classify),
     /// Changes the pairs of SAs of a running gateway
     Sa(sa::Sa),
     /// Changes the SPDs of a running gateway
@@ -126,9 +132,11 @@ pub fn main() -> ExitCode {
         Command::Diff(diff) => diff.run(),
         Command::Save(save) => save.run(),
         Command::Show(show) => show.run(),
+        Command::Top(top) => top.run(),
         Command::Sav(sav) => sav.run(),
         Command::Acl(acl) => acl.run(),
         Command::Nat(nat) => nat.run(),
+        Command::Classify(classify) => classify.run(),
         Command::Sa(sa) => sa.run(),
         Command::Spd(spd) => spd.run(),
         Command::Watch(watch) => watch.run(),

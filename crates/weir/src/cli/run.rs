@@ -168,7 +168,7 @@ impl Run {
         let stopped = running.stop();
         let ended = ended?;
         let Stopped { snapshot, generation, uptime, rules, spds, sas, failures } = stopped;
-        let (spds, sas) = (Spds::new(spds).spds, Sas::new(sas, None).sas);
+        let (spds, sas) = (Spds::new(spds).spds, Sas::new(sas, &Default::default(), None).sas);
         let summary = Summary { rules, spds, sas, ..Summary::new(&snapshot, ended, uptime, generation, failures) };
         print(&if self.json { render::json(&summary) + "\n" } else { summary.text() })?;
         match summary.failures.len() as u64 {

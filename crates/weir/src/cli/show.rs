@@ -14,8 +14,10 @@ use crate::render::acl::rules::Rules;
 use crate::render::alarms::Alarms;
 use crate::render::allowlists::Allowlists;
 use crate::render::bindings::Bindings;
+use crate::render::bridges::{Bridges, Macs};
 use crate::render::buffers::Buffers;
 use crate::render::changes::Changes;
+use crate::render::classify::Classify;
 use crate::render::crypto::Crypto;
 use crate::render::errors::Errors;
 use crate::render::ethertypes::Ethertypes;
@@ -108,6 +110,14 @@ enum What {
     Allowlists,
     /// Which hardware addresses may use which addresses of IP, and how many packets did
     Bindings,
+    /// Classifier tables and what they matched, or the sessions of one
+    Classify {
+        /// The sessions of this table
+        table: Option<String>,
+        /// Only the first so many sessions; 1000 unless given
+        #[arg(long, value_name = "N", requires = "table")]
+        limit: Option<usize>,
+    },
     /// Which ethertypes interfaces let pass, and how many frames they refused
     Ethertypes,
     /// Sessions of access lists, their states and time-outs
@@ -132,6 +142,17 @@ enum What {
     },
     /// Tunnels: their ends, identifiers, path MTUs and counters
     Tunnels,
+    /// Bridges: ports, stations and counters; or the stations of one
+    Bridge {
+        /// Only this bridge
+        name: Option<String>,
+        /// The stations of the bridge
+        #[arg(value_enum, requires = "name")]
+        part: Option<BridgePart>,
+        /// For stations: only the first so many
+        #[arg(long, value_name = "N", requires = "part")]
+        limit: Option<usize>,
+    },
     /// The engines of IPsec, and how many SAs use each
     Crypto,
     /// Translation of addresses: rules and what they matched, translations, outside addresses in use, or inside addresses
@@ -163,6 +184,13 @@ enum What {
     Tables,
     /// Version, process and configuration of the gateway
     Version,
+}
+
+/// A part of a bridge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum BridgePart {
+    /// Stations, the ports that lead to them and their age
+    Macs,
 }
 
 /// A part of translation.
@@ -233,6 +261,11 @@ impl Show {
             }
             What::Allowlists => asker.show::<Allowlists>("/v1/show/allowlists"),
             What::Bindings => asker.show::<Bindings>("/v1/show/bindings"),
+            What::Classify { table: None, .. } => asker.show::<Classify>("/v1/show/classify"),
+            What::Classify { table: Some(table), limit } => {
+                let path = format!("/v1/show/classify/{}", escaped(table));
+                asker.show::<Classify>(&target(&path, [("limit", limit.map(|limit| limit.to_string()))]))
+            }
             What::Ethertypes => asker.show::<Ethertypes>("/v1/show/ethertypes"),
             What::Flows { filter, sort, limit, format } => {
                 let filter = query::filter(filter)?;
@@ -251,6 +284,15 @@ impl Show {
                 }
             }
             What::Tunnels => asker.show::<Tunnels>("/v1/show/tunnels"),
+            What::Bridge { name: None, .. } => asker.show::<Bridges>("/v1/show/bridge"),
+            What::Bridge { name: Some(name), part: None, .. } => {
+                asker.show::<Bridges>(&format!("/v1/show/bridge/{}", escaped(name)))
+            }
+            What::Bridge { name: Some(name), part: Some(BridgePart::Macs), limit } => {
+                let limit = limit.map(|limit| limit.to_string());
+                let path = format!("/v1/show/bridge/{}/macs", escaped(name));
+                asker.show::<Macs>(&target(&path, [("limit", limit)]))
+            }
             What::Crypto => asker.show::<Crypto>("/v1/show/crypto"),
             What::Sa { name } => asker.show::<Sas>(&target("/v1/show/sa", [("name", name.clone())])),
             What::Nat { what: Nat::Rules, .. } => asker.show::<NatRules>("/v1/show/nat/rules"),

@@ -113,6 +113,10 @@ codes! {
     UnknownAllowlist = "unknown-allowlist",
     /// Bindings of hardware addresses that are not declared.
     UnknownBindings = "unknown-bindings",
+    /// A classifier table that is not declared.
+    UnknownClassify = "unknown-classify",
+    /// A chain of classifier tables that leads back to itself.
+    ClassifyCircle = "classify-circle",
     /// A list of NAT rules that is not declared.
     UnknownNat = "unknown-nat",
     /// Warning: an outside address of a NAT rule that is on a link, where nobody answers for it.
@@ -174,6 +178,12 @@ codes! {
     DuplicateTunnel = "duplicate-tunnel",
     /// Warning: a tunnel whose local address no interface has, or whose other end no route leads to but into the tunnel.
     TunnelPath = "tunnel-path",
+    /// A bridge that is not declared.
+    UnknownBridge = "unknown-bridge",
+    /// An interface that cannot be a port of a bridge, is one twice, or has keys that have no meaning there.
+    BridgePort = "bridge-port",
+    /// Ports of a bridge between which frames would circle.
+    BridgeLoop = "bridge-loop",
     /// Warning: a tunnel whose packets leave in clear, while there are SPDs.
     TunnelUnprotected = "tunnel-unprotected",
     /// One file is written twice, or written and read.
@@ -254,6 +264,8 @@ codes! {
     UnusedAllowlist = "unused-allowlist",
     /// Warning: bindings that no interface names.
     UnusedBindings = "unused-bindings",
+    /// Warning: a classifier table that no interface and no other table names.
+    UnusedClassify = "unused-classify",
     /// Warning: a list of NAT rules that no interface names.
     UnusedNat = "unused-nat",
     /// Warning: a security policy database that no interface names.

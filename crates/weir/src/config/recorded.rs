@@ -9,7 +9,7 @@ use weir_crypto::{Algorithm, Secret};
 
 use super::key_file::KeyFileError;
 use super::loaded::Loaded;
-use super::overlay::OF_SOCKET;
+use super::overlay::SOCKET;
 use super::pattern::{MATCHING, pattern};
 use super::source::{Disk, Files, ReadError};
 
@@ -24,7 +24,7 @@ impl Texts {
     /// Takes the texts of a configuration that was read from this file.
     pub fn of(main: &Path, loaded: &Loaded) -> Texts {
         // The texts of the socket are no files.
-        let files = loaded.sources.iter().filter(|source| !source.name.starts_with(OF_SOCKET));
+        let files = loaded.sources.iter().filter(|source| !source.name.starts_with(SOCKET));
         let texts = files.map(|source| (PathBuf::from(&*source.name), Arc::clone(&source.text)));
         Texts { main: main.to_owned(), texts: texts.collect() }
     }

@@ -1,5 +1,6 @@
 //! A gateway made up for tests.
 
+use std::collections::HashMap;
 use std::sync::Mutex;
 
 use ipnet::IpNet;
@@ -19,12 +20,15 @@ use crate::render::acl::changed::{Changed, Regrouped, Restored};
 use crate::render::acl::rules::Rules;
 use crate::render::acl::{Acls, Chain};
 use crate::render::changes::Changes;
+use crate::render::classify::Classify;
+use crate::render::classify_changed::Changed as ClassifyChanged;
 use crate::render::crypto::Crypto;
 use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRules};
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::reloaded::{Findings, Reloaded};
 use crate::render::routes::Source;
 use crate::render::sample;
+use crate::render::sas::Rekey;
 use crate::render::sav::dry_run::{self, DryRun};
 use crate::render::sav::entries::overlap;
 use crate::render::sav::learned::{self, Learned};
@@ -89,7 +93,16 @@ impl Gateway for Fake {
     }
 
     fn route_sources(&self) -> Vec<Source> {
-        Vec::new()
+        let source = |source: &str, state: &str, routes| Source {
+            source: source.into(),
+            state: state.into(),
+            routes,
+            nexthops: 2,
+            refused: 3,
+            lists: 4,
+            overflows: 5,
+        };
+        vec![source("kernel", "following", 1000), source("fpm", "waiting", 0)]
     }
 
     fn neighbors(&self) -> Vec<stats::NeighborRow> {
@@ -235,6 +248,12 @@ impl Gateway for Fake {
         sample::allowlists()
     }
 
+    fn classify(&self, name: Option<&str>, _: usize) -> Classify {
+        let mut all = sample::classify();
+        all.tables.retain(|table| name.is_none_or(|name| table.name == name));
+        all
+    }
+
     fn bindings(&self) -> Vec<stats::BindingsStats> {
         sample::bindings()
     }
@@ -255,6 +274,12 @@ impl Gateway for Fake {
         Err(UnknownNode { node: node.into(), nodes: vec!["rx".into(), "drop".into()] })
     }
 
+    fn trace_matching(&self, node: &str, count: u32, filter: &str) -> Result<(), Box<Refusal>> {
+        self.trace_add(node, count).map_err(Refusal::from)?;
+        self.note(format!("matching {filter}"));
+        Ok(())
+    }
+
     fn traces(&self) -> Traces {
         Traces::new(sample::traces(), |_| String::new())
     }
@@ -273,8 +298,25 @@ impl Gateway for Fake {
         sample::sas()
     }
 
+    fn rekeys(&self) -> HashMap<String, Rekey> {
+        HashMap::new()
+    }
+
     fn tunnels(&self) -> Vec<stats::TunnelStats> {
         sample::tunnels()
+    }
+
+    fn bridges(&self) -> Vec<stats::BridgeStats> {
+        sample::bridges()
+    }
+
+    fn bridge_macs(&self, name: &str) -> Option<Vec<stats::MacRow>> {
+        (name == "lan").then(sample::macs)
+    }
+
+    fn clear_bridge(&self, name: Option<&str>) -> Result<usize, Box<Refusal>> {
+        self.note(format!("clear bridge {name:?}"));
+        Ok(3)
     }
 
     fn crypto(&self) -> Crypto {
@@ -291,6 +333,19 @@ impl Gateway for Fake {
         sample::spds()
     }
 
+    fn change_classify(
+        &self,
+        table: &str,
+        source: &str,
+        text: &str,
+        add: bool,
+    ) -> Result<ClassifyChanged, Box<Refusal>> {
+        let lines = text.lines().count();
+        let (added, deleted) = if add { (lines, 0) } else { (0, lines) };
+        let (table, source) = (table.to_owned(), source.to_owned());
+        Ok(ClassifyChanged { table, source, added, replaced: 0, deleted, sessions: 3 })
+    }
+
     fn change_nat(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<NatChanged, Box<Refusal>> {
         Ok(NatChanged { inserted: vec![2], deleted: changes.len(), ..nat_changed(list, source) })
     }
@@ -300,7 +355,12 @@ impl Gateway for Fake {
     }
 
     fn edit_sa(&self, name: &str, source: &str, edit: ipsec::SaEdit<'_>) -> Result<SaChanged, Box<Refusal>> {
-        Ok(SaChanged { sa: name.to_owned(), source: source.to_owned(), done: edit.done().to_owned() })
+        Ok(SaChanged {
+            sa: name.to_owned(),
+            source: source.to_owned(),
+            done: edit.done().to_owned(),
+            ..Default::default()
+        })
     }
 
     fn edit_spd(&self, spd: &str, source: &str, edit: ipsec::SpdEdit<'_>) -> Result<SpdChanged, Box<Refusal>> {

@@ -2,10 +2,11 @@
 //! commands are its clients.
 
 pub mod acl;
+mod classify;
 pub mod client;
 mod differences;
 mod error;
-mod flows;
+pub(crate) mod flows;
 pub mod ipsec;
 pub(crate) mod nat;
 pub mod path;
@@ -24,6 +25,8 @@ pub(crate) mod fake;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
+
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use weir_plane::alarm;
@@ -37,11 +40,14 @@ use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::Rules;
 use crate::render::acl::{Acls, Chain};
 use crate::render::changes::Changes;
+use crate::render::classify::Classify;
+use crate::render::classify_changed::Changed as ClassifyChanged;
 use crate::render::crypto::Crypto;
 use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRules};
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::reloaded::Reloaded;
 use crate::render::routes::Source;
+use crate::render::sas::Rekey;
 use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::learned::Learned;
 use crate::render::trace::Traces;
@@ -149,6 +155,8 @@ pub trait Gateway: Send + Sync + 'static {
     fn allowlists(&self) -> Vec<stats::AllowlistStats>;
     /// Which hardware addresses may use which addresses of IP.
     fn bindings(&self) -> Vec<stats::BindingsStats>;
+    /// The classifier tables: all, or the one of a name with its sessions, `most` at most.
+    fn classify(&self, name: Option<&str>, most: usize) -> Classify;
     /// The sessions that a filter matches, `most` at most, in an order with this name.
     ///
     /// # Errors
@@ -161,8 +169,19 @@ pub trait Gateway: Send + Sync + 'static {
     fn clear_flows(&self, filter: Option<&str>) -> Result<usize, Box<Refusal>>;
     /// The pairs of SAs.
     fn sas(&self) -> Vec<stats::SaStats>;
+    /// The parts of pairs of SAs in rekeys, by name.
+    fn rekeys(&self) -> HashMap<String, Rekey>;
     /// The tunnels.
     fn tunnels(&self) -> Vec<stats::TunnelStats>;
+    /// The bridges.
+    fn bridges(&self) -> Vec<stats::BridgeStats>;
+    /// The stations of the bridge of a name; `None` if there is no such bridge.
+    fn bridge_macs(&self, name: &str) -> Option<Vec<stats::MacRow>>;
+    /// Forgets the learned stations of the bridge of a name, or of all bridges; gives how many there were.
+    ///
+    /// # Errors
+    /// When there is no such bridge.
+    fn clear_bridge(&self, name: Option<&str>) -> Result<usize, Box<Refusal>>;
     /// The engines of IPsec.
     fn crypto(&self) -> Crypto;
     /// The lists of rules that translate.
@@ -177,6 +196,18 @@ pub trait Gateway: Send + Sync + 'static {
     /// # Errors
     /// When there is no such list or rule, or a rule is wrong.
     fn change_nat(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<NatChanged, Box<Refusal>>;
+
+    /// Adds sessions of a classifier table, one a line, or deletes them by their values.
+    ///
+    /// # Errors
+    /// When there is no such table, a session is wrong or is not there, or there is no room.
+    fn change_classify(
+        &self,
+        table: &str,
+        source: &str,
+        text: &str,
+        add: bool,
+    ) -> Result<ClassifyChanged, Box<Refusal>>;
 
     /// Replaces all rules of a list of NAT rules.
     ///
@@ -223,6 +254,11 @@ pub trait Gateway: Send + Sync + 'static {
     /// # Errors
     /// When there is no such node.
     fn trace_add(&self, node: &str, count: u32) -> Result<(), UnknownNode>;
+    /// Traces the next packets that come to a node and that a filter matches.
+    ///
+    /// # Errors
+    /// When there is no such node, its packets are not parsed yet, or the filter is not understood.
+    fn trace_matching(&self, node: &str, count: u32, filter: &str) -> Result<(), Box<Refusal>>;
     /// The packets traced so far.
     fn traces(&self) -> Traces;
     /// Sets counters back, or forgets traces.
@@ -257,6 +293,8 @@ pub enum Clear {
     Acl,
     /// The counters of allowlists
     Allowlists,
+    /// The counters of classifier tables
+    Classify,
     /// The counters of bindings of hardware addresses
     Bindings,
     /// The counters of frames that interfaces refuse for their ethertype
@@ -273,7 +311,9 @@ pub enum Clear {
     Flows,
     /// Translations of addresses, which end: all, or as FILTER says
     Nat,
-    /// All of these but neighbours, sessions and translations
+    /// Stations that bridges have learned: of all bridges, or of the one that FILTER names
+    Bridge,
+    /// All of these but neighbours, sessions, translations and stations
     All,
 }
 
@@ -285,6 +325,9 @@ pub struct TraceRequest {
     pub node: String,
     /// How many.
     pub count: u32,
+    /// Only those that this filter matches: a rule of an access list without its action.
+    #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
+    pub filter: Option<String>,
 }
 
 /// The body of `POST /v1/clear`.
@@ -319,4 +362,11 @@ pub struct ReloadRequest {
 pub struct UndoRequest {
     /// How many changes, the last one first.
     pub count: usize,
+}
+
+/// The message about a bridge that is not there.
+fn no_bridge(name: &str, names: &[String]) -> String {
+    let others =
+        if names.is_empty() { "there are none".to_owned() } else { format!("the bridges are: {}", names.join(", ")) };
+    format!("there is no bridge `{name}`; {others}")
 }

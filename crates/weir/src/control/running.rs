@@ -31,8 +31,8 @@ use super::acl::attached::{AttachRequest, Attachments};
 use super::acl::live::Put;
 use super::flows;
 use super::ipsec::{Live, SaEdit, SpdEdit};
-use super::refusal::Refusal;
-use super::{Clear, Gateway, Kept, ReloadError, Safe, UnknownNode, acl, nat, source, traced};
+use super::refusal::{Kind, Refusal};
+use super::{Clear, Gateway, Kept, ReloadError, Safe, UnknownNode, acl, classify, nat, source, traced};
 use crate::config::{Metrics, Routes, Service, Texts};
 use crate::notify;
 use crate::render::Report;
@@ -41,6 +41,8 @@ use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::Rules;
 use crate::render::acl::{Acls, Chain};
 use crate::render::changes::Changes;
+use crate::render::classify::Classify;
+use crate::render::classify_changed::Changed as ClassifyChanged;
 use crate::render::crypto::Crypto;
 use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRules};
 use crate::render::matched::Matched;
@@ -48,6 +50,7 @@ use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::number::plural;
 use crate::render::reloaded::Reloaded;
 use crate::render::routes::Source;
+use crate::render::sas::Rekey;
 use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::entries::overlap;
 use crate::render::sav::learned::Learned;
@@ -80,6 +83,7 @@ pub struct Running {
     reservations: Mutex<Reservations>,
     /// Live edits of NAT rules. Changed by who holds `reloading` alone.
     nat: Mutex<nat::Lists>,
+    classify: Mutex<classify::Tables>,
     /// Live changes of SAs and SPDs. Changed by who holds `reloading` alone.
     live: Mutex<Live>,
     /// Live edits of the lists of interfaces, likewise.
@@ -155,6 +159,7 @@ impl Running {
             alarms: Mutex::default(),
             reservations: Mutex::new(reservations),
             nat: Mutex::default(),
+            classify: Mutex::default(),
             live: Mutex::default(),
             attached: Mutex::default(),
             texts: Mutex::default(),
@@ -475,6 +480,12 @@ impl Gateway for Running {
         self.engine.bindings()
     }
 
+    fn classify(&self, name: Option<&str>, most: usize) -> Classify {
+        let mut shown = Classify::new(&self.engine.model(), self.engine.classify(name), name.map(|_| most));
+        self.classify_so_far().name(&mut shown);
+        shown
+    }
+
     fn flows(&self, filter: Option<&str>, order: Option<&str>, most: usize) -> Result<stats::Flows, Box<Refusal>> {
         let order = flows::order(order)?;
         self.engine.flows(|model| flows::filter(model, filter), order, most)
@@ -490,8 +501,31 @@ impl Gateway for Running {
         self.engine.sas()
     }
 
+    fn rekeys(&self) -> HashMap<String, Rekey> {
+        self.live().rekeys()
+    }
+
     fn tunnels(&self) -> Vec<stats::TunnelStats> {
         self.engine.tunnels()
+    }
+
+    fn bridges(&self) -> Vec<stats::BridgeStats> {
+        self.engine.bridges()
+    }
+
+    fn bridge_macs(&self, name: &str) -> Option<Vec<stats::MacRow>> {
+        self.engine.bridge_macs(name)
+    }
+
+    fn clear_bridge(&self, name: Option<&str>) -> Result<usize, Box<Refusal>> {
+        let names: Vec<String> = self.engine.bridges().into_iter().map(|bridge| bridge.name).collect();
+        if let Some(name) = name.filter(|name| !names.iter().any(|own| own == name)) {
+            return Err(Box::new(Refusal::new(Kind::NotFound, super::no_bridge(name, &names))));
+        }
+        let meant = names.iter().filter(|own| name.is_none_or(|name| name == *own));
+        let ended = meant.filter_map(|name| self.engine.clear_bridge(name)).sum();
+        tracing::info!("{} of bridges forgotten by hand", plural(ended as u64, "station"));
+        Ok(ended)
     }
 
     fn crypto(&self) -> Crypto {
@@ -502,6 +536,16 @@ impl Gateway for Running {
         let mut lists = self.engine.nat_lists();
         self.nat_so_far().name(&mut lists);
         lists
+    }
+
+    fn change_classify(
+        &self,
+        table: &str,
+        source: &str,
+        text: &str,
+        add: bool,
+    ) -> Result<ClassifyChanged, Box<Refusal>> {
+        self.edit_classify(table, source, text, add)
     }
 
     fn change_nat(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<NatChanged, Box<Refusal>> {
@@ -562,10 +606,19 @@ impl Gateway for Running {
     }
 
     fn trace_add(&self, node: &str, count: u32) -> Result<(), UnknownNode> {
-        self.engine.trace_add(node, count).map_err(|unknown| UnknownNode {
-            node: unknown.name,
-            nodes: Node::ALL.iter().filter(|node| node.has_packets()).map(|node| node.name().to_owned()).collect(),
-        })
+        self.engine.trace_add(node, count).map_err(|unknown| UnknownNode { node: unknown.name, nodes: nodes() })
+    }
+
+    fn trace_matching(&self, node: &str, count: u32, filter: &str) -> Result<(), Box<Refusal>> {
+        if Node::named(node).is_some_and(|node| !node.has_fields()) {
+            let message =
+                format!("packets at `{node}` are not parsed yet, so that no filter matches them: name a later node");
+            return Err(Refusal::new(Kind::BadRequest, message).into());
+        }
+        let filter = flows::filter(&self.engine.model(), Some(filter))?;
+        let Some(rule) = filter.rule else { return Ok(self.trace_add(node, count).map_err(Refusal::from)?) };
+        let unknown = |unknown: engine::UnknownNode| UnknownNode { node: unknown.name, nodes: nodes() };
+        Ok(self.engine.trace_matching(node, count, &rule).map_err(unknown).map_err(Refusal::from)?)
     }
 
     fn traces(&self) -> Traces {
@@ -581,6 +634,7 @@ impl Gateway for Running {
             Clear::Sav => engine::Clear::Sav,
             Clear::Acl => engine::Clear::Acl,
             Clear::Allowlists => engine::Clear::Allowlists,
+            Clear::Classify => engine::Clear::Classify,
             Clear::Bindings => engine::Clear::Bindings,
             Clear::Ethertypes => engine::Clear::Ethertypes,
             Clear::Sa => engine::Clear::Sa,
@@ -589,7 +643,7 @@ impl Gateway for Running {
             Clear::Neighbors => engine::Clear::Neighbors,
             Clear::All => engine::Clear::All,
             // They are no counters: see `clear_flows` and `clear_translations`.
-            Clear::Flows | Clear::Nat => return,
+            Clear::Flows | Clear::Nat | Clear::Bridge => return,
         });
     }
 
@@ -610,6 +664,11 @@ fn words<R: Report>(report: &R) -> String {
 fn words_of_entries(edited: &Edited) -> String {
     let Edited { added, replaced, deleted, .. } = edited;
     format!("added {added}, replaced {replaced}, deleted {deleted}")
+}
+
+/// The names of nodes that packets come to.
+fn nodes() -> Vec<String> {
+    Node::ALL.iter().filter(|node| node.has_packets()).map(|node| node.name().to_owned()).collect()
 }
 
 /// Logs what became of a batch of entries.

@@ -4,6 +4,7 @@ mod acl;
 mod answer;
 mod body;
 mod change;
+mod classify;
 mod ipsec;
 mod nat;
 mod safe;
@@ -29,6 +30,7 @@ use super::{Clear, ClearRequest, Gateway, ReloadRequest, TraceRequest};
 use crate::render::alarms::Alarms;
 use crate::render::allowlists::Allowlists;
 use crate::render::bindings::Bindings;
+use crate::render::bridges::{Bridges, Forgotten, Macs};
 use crate::render::ethertypes::Ethertypes;
 use crate::render::flows::{Cleared, Flows};
 use crate::render::nat::{NatRules, Pools, Translations};
@@ -91,10 +93,17 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/show/samplers", get(|g| show(g, samplers)))
         .route("/v1/show/allowlists", get(|g| show(g, |g| Allowlists::new(g.allowlists()))))
         .route("/v1/show/bindings", get(|g| show(g, |g| Bindings::new(g.bindings()))))
+        .route("/v1/show/classify", get(|g| show(g, |g| g.classify(None, 0))))
+        .route("/v1/show/classify/{table}", get(classify::show))
+        .route("/v1/classify/{table}/sessions", put(classify::add))
+        .route("/v1/classify/{table}/delete", put(classify::delete))
         .route("/v1/show/ethertypes", get(|g| show(g, |g| Ethertypes::new(g.ethertypes()))))
         .route("/v1/show/flows", get(show_flows))
         .route("/v1/show/sa", get(show_sas))
         .route("/v1/show/tunnels", get(|g| show(g, |g| Tunnels::new(g.tunnels()))))
+        .route("/v1/show/bridge", get(|g| show(g, |g| Bridges::new(g.bridges()))))
+        .route("/v1/show/bridge/{name}", get(show_bridge))
+        .route("/v1/show/bridge/{name}/macs", get(show_macs))
         .route("/v1/show/crypto", get(|g| show(g, |g| g.crypto())))
         .route("/v1/show/nat/rules", get(|g| show(g, |g| NatRules::new(g.nat_lists()))))
         .route("/v1/show/nat/pools", get(|g| show(g, |g| Pools::new(g.nat_pools()))))
@@ -189,7 +198,7 @@ struct OfSa {
 async fn show_sas(State(gateway): State<Shared>, query: Result<Query<OfSa>, QueryRejection>) -> Answer {
     let OfSa { name } = asked(query)?;
     apart(gateway, move |g| {
-        let sas = Sas::new(g.sas(), name.as_deref());
+        let sas = Sas::new(g.sas(), &g.rekeys(), name.as_deref());
         match name {
             Some(name) if sas.sas.is_empty() => {
                 let names = g.sas().into_iter().map(|sa| sa.name).collect::<Vec<_>>().join(", ");
@@ -247,7 +256,7 @@ async fn show_nat_users(State(gateway): State<Shared>, query: Result<Query<Wante
 /// Live edits that are shown without a limit in the query.
 const EDITS: usize = 1000;
 
-/// The query of live edits.
+/// The query of what may be many.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Most {
@@ -260,13 +269,15 @@ async fn show_changes(gateway: State<Shared>, query: Result<Query<Most>, QueryRe
 }
 
 async fn add_trace(State(gateway): State<Shared>, body: Result<Bytes, BytesRejection>) -> Answer {
-    let TraceRequest { node, count } = parsed(&received(body)?)?;
+    let TraceRequest { node, count, filter } = parsed(&received(body)?)?;
     if count == 0 {
         return Err(Refused::new(Kind::BadRequest, "`count` is at least 1"));
     }
-    apart(gateway, move |g| g.trace_add(&node, count))
-        .await?
-        .map_err(|unknown| Refused::from(Refusal::from(unknown)))?;
+    apart(gateway, move |g| match filter {
+        Some(filter) => g.trace_matching(&node, count, &filter),
+        None => g.trace_add(&node, count).map_err(|unknown| Box::new(Refusal::from(unknown))),
+    })
+    .await??;
     Ok(empty())
 }
 
@@ -280,8 +291,12 @@ async fn clear(State(gateway): State<Shared>, body: Result<Bytes, BytesRejection
         let ended = apart(gateway, move |g| g.clear_translations(filter.as_deref())).await??;
         return Ok(document(200, &Cleared { sessions: ended as u64 }));
     }
+    if what == Clear::Bridge {
+        let ended = apart(gateway, move |g| g.clear_bridge(filter.as_deref())).await??;
+        return Ok(document(200, &Forgotten { stations: ended as u64 }));
+    }
     if filter.is_some() {
-        let message = "only sessions (`flows`) and translations (`nat`) are cleared by a filter";
+        let message = "only sessions (`flows`), translations (`nat`) and stations (`bridge`) are cleared by a filter";
         return Err(Refused::new(Kind::BadRequest, message));
     }
     apart(gateway, move |g| g.clear(what)).await?;
@@ -320,6 +335,34 @@ async fn show_spd(State(gateway): State<Shared>, Path(name): Path<String>) -> An
             return Err(Refused::new(Kind::NotFound, format!("there is no SPD `{name}`; {others}")));
         }
         Ok(document(200, &Spds::new(named)))
+    })
+    .await?
+}
+
+fn no_bridge(name: &str, gateway: &dyn Gateway) -> Refused {
+    let names: Vec<String> = gateway.bridges().into_iter().map(|bridge| bridge.name).collect();
+    Refused::new(Kind::NotFound, super::no_bridge(name, &names))
+}
+
+/// A bridge.
+async fn show_bridge(State(gateway): State<Shared>, Path(name): Path<String>) -> Answer {
+    apart(gateway, move |g| match g.bridges().into_iter().find(|bridge| bridge.name == name) {
+        Some(bridge) => Ok(document(200, &Bridges::new(vec![bridge]))),
+        None => Err(no_bridge(&name, g)),
+    })
+    .await?
+}
+
+/// The stations of a bridge.
+async fn show_macs(
+    State(gateway): State<Shared>,
+    Path(name): Path<String>,
+    query: Result<Query<Most>, QueryRejection>,
+) -> Answer {
+    let limit = asked(query)?.limit;
+    apart(gateway, move |g| match g.bridge_macs(&name) {
+        Some(macs) => Ok(document(200, &Macs::new(name, macs, limit))),
+        None => Err(no_bridge(&name, g)),
     })
     .await?
 }

@@ -7,6 +7,7 @@ use weir_plane::model::{Lifetime, Lifetimes, PerFamily};
 use weir_plane::stats::*;
 
 use super::acl::{Acls, Chain, Hits, List, WorstLookup};
+use super::classify::Classify;
 
 /// A session.
 pub(crate) fn flows() -> Flows {
@@ -147,6 +148,50 @@ pub(crate) fn sas() -> Vec<SaStats> {
         expired: 0,
         origin: "edge.toml:20".to_owned(),
     }]
+}
+
+/// A bridge with a station of the gateway.
+pub(crate) fn bridges() -> Vec<BridgeStats> {
+    let port = |interface: &str, group, up| BridgePortRow { interface: interface.to_owned(), group, up };
+    vec![BridgeStats {
+        name: "lan".to_owned(),
+        ports: vec![port("lan1", None, true), port("vx", Some(1), true), port("lan2", None, false)],
+        own_station: Some("gw".to_owned()),
+        learns: true,
+        ageing: 300,
+        floods: vec!["unknown".to_owned(), "broadcast".to_owned()],
+        macs: 2,
+        most_macs: 16_384,
+        memory: 1 << 20,
+        known: 900,
+        unknown: 3,
+        broadcast: 40,
+        multicast: 0,
+        own: 12,
+        copies: 86,
+        lost: 1,
+        storm: 5,
+        learned: 7,
+        moved: 2,
+        held: 1,
+        full: 0,
+        origin: "edge.toml:40".to_owned(),
+    }]
+}
+
+/// The stations of that bridge.
+pub(crate) fn macs() -> Vec<MacRow> {
+    let row = |mac: &str, interface: &str, kind: &str, age| MacRow {
+        mac: mac.to_owned(),
+        interface: interface.to_owned(),
+        kind: kind.to_owned(),
+        age,
+    };
+    vec![
+        row("02:00:00:00:00:01", "gw", "own", None),
+        row("02:00:00:00:aa:01", "lan1", "learned", Some(4)),
+        row("02:00:00:00:bb:01", "vx", "static", None),
+    ]
 }
 
 /// A tunnel that has refused packets.
@@ -290,6 +335,38 @@ pub(crate) fn allowlists() -> Vec<AllowlistStats> {
         origin: "edge.toml:54".into(),
     };
     vec![own, routed]
+}
+
+pub(crate) fn classify() -> Classify {
+    use super::classify::{Session, Table};
+    let session = |session: &str, packets, idle, line| Session {
+        session: session.to_owned(),
+        packets,
+        bytes: 100 * packets,
+        idle,
+        opaque: 0,
+        origin: format!("edge.toml:{line}"),
+    };
+    Classify {
+        tables: vec![Table {
+            name: "edge".into(),
+            mask: "l3 ip4 src/24 proto".into(),
+            sessions: 3,
+            size: 1024,
+            bytes: 2048,
+            input: vec!["wan".into()],
+            output: vec![],
+            next: None,
+            miss: Some("permit".into()),
+            matched: 17,
+            missed: 4,
+            origin: "edge.toml:50".into(),
+            rows: Some(vec![
+                session("src 192.0.2.0 proto udp deny", 17, Some(2.5), 52),
+                session("src 198.51.100.0 proto 6 permit", 0, None, 53),
+            ]),
+        }],
+    }
 }
 
 pub(crate) fn bindings() -> Vec<BindingsStats> {

@@ -5,6 +5,8 @@ use std::fmt;
 use serde::Serialize;
 
 use super::access::{Allowed, Bound, Filter, Fragment};
+use super::bridge::Bridged;
+use super::classify::Classified;
 use super::nat::Translated;
 use super::sa::Association;
 use super::spd::PolicyMatch;
@@ -43,6 +45,9 @@ pub struct Line<'a> {
     /// The verdicts of the interface's allowlists on its source, up to the one that refused.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<Allowed>,
+    /// The decisions of classifier tables.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub classify: Vec<Classified>,
     /// The effects of rules that translate.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nat: Vec<Translated>,
@@ -55,6 +60,9 @@ pub struct Line<'a> {
     /// The tunnels that it was put into or taken out of, or that refused it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tunnels: Vec<Passed>,
+    /// The bridges that it came to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bridges: Vec<Bridged>,
     /// Its timestamp.
     pub time: String,
     /// The packet, as it came in.
@@ -73,6 +81,9 @@ impl fmt::Display for Line<'_> {
         if let Some(by) = &self.by {
             write!(f, "  by {by}")?;
         }
+        for classified in &self.classify {
+            write!(f, "  classify {classified}")?;
+        }
         for nat in &self.nat {
             write!(f, "  nat {nat}")?;
         }
@@ -84,6 +95,9 @@ impl fmt::Display for Line<'_> {
         }
         for tunnel in &self.tunnels {
             write!(f, "  tunnel {tunnel}")?;
+        }
+        for bridge in &self.bridges {
+            write!(f, "  bridge {bridge}")?;
         }
         let Some(sav) = &self.sav else { return Ok(()) };
         let refused = self.reason.is_some_and(|reason| reason.starts_with("sav-"));
@@ -136,10 +150,12 @@ mod tests {
             fragments: Vec::new(),
             acl: Vec::new(),
             allow: Vec::new(),
+            classify: Vec::new(),
             nat: Vec::new(),
             spd: Vec::new(),
             sa: Vec::new(),
             tunnels: Vec::new(),
+            bridges: Vec::new(),
             time: "T".into(),
             packet: "P",
         };
@@ -173,10 +189,12 @@ mod tests {
             fragments: Vec::new(),
             acl: Vec::new(),
             allow: Vec::new(),
+            classify: Vec::new(),
             nat: Vec::new(),
             spd: vec![secured("out", "protected")],
             sa: vec![sa("out", "encrypted")],
             tunnels: Vec::new(),
+            bridges: Vec::new(),
             time: "T".into(),
             packet: "P",
         };
@@ -224,10 +242,12 @@ mod tests {
             fragments: Vec::new(),
             acl: Vec::new(),
             allow: Vec::new(),
+            classify: Vec::new(),
             nat: Vec::new(),
             spd: Vec::new(),
             sa: Vec::new(),
             tunnels: Vec::new(),
+            bridges: Vec::new(),
             time: "T".into(),
             packet: "P",
         };

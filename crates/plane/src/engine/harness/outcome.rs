@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
-use crate::compile::{AclDecision, BindingDecision, Decision, Listed};
-use crate::graph::record::{Fragmented, Miss, NatEffect, Role, SpdEffect};
-use crate::model::{InterfaceIndex, NatIndex, Origin, SaIndex, SpdIndex};
+use crate::compile::{AclDecision, BindingDecision, ClassifyDecision, Decision, Listed};
+use crate::graph::record::{BridgedTo, Fragmented, Miss, NatEffect, Role, SpdEffect};
+use crate::model::{BridgeIndex, InterfaceIndex, NatIndex, Origin, SaIndex, SpdIndex};
 use crate::reason::Reason;
 
 /// The verdict on an input packet.
@@ -57,6 +57,8 @@ pub struct Outcome {
     pub bindings: Option<BindingDecision>,
     /// The decisions of the allowlists of its interface, up to the one that refused the source; empty without a lookup.
     pub allow: Vec<Listed>,
+    /// The decisions of classifier tables, in order.
+    pub classify: Vec<ClassifyDecision>,
     /// The rules that translate which matched it, or gave its translation: list, place there and effect.
     pub nat: Vec<(NatIndex, u32, NatEffect)>,
     /// The policies of SPDs that it matched: SPD, place there if it matched one, whether it was leaving, and effect.
@@ -67,6 +69,8 @@ pub struct Outcome {
     pub tunnels: Vec<Tunnelled>,
     /// It left as part of a super-packet.
     pub merged: bool,
+    /// The bridges that it came to, and its ways there, in order.
+    pub bridges: Vec<(BridgeIndex, BridgedTo)>,
     /// The route that was looked up for it first, if any was; of a decrypted packet, for what was inside.
     pub route: Option<RouteTaken>,
     /// It waits for the first fragment of its datagram. The run in which that comes, or in which time is up, has another
@@ -85,10 +89,12 @@ impl Outcome {
         self.out.extend(later.out);
         self.answers.extend(later.answers);
         self.acl.extend(later.acl);
+        self.classify.extend(later.classify);
         self.nat.extend(later.nat);
         self.spd.extend(later.spd);
         self.sas.extend(later.sas);
         self.tunnels.extend(later.tunnels);
+        self.bridges.extend(later.bridges);
         let asked_again = |piece: &Piece| {
             later.fragments.iter().any(|other| (other.interface, other.output) == (piece.interface, piece.output))
         };
@@ -106,11 +112,13 @@ impl Outcome {
             acl: self.acl,
             bindings: later.bindings.or(self.bindings),
             allow: if later.allow.is_empty() { self.allow } else { later.allow },
+            classify: self.classify,
             nat: self.nat,
             spd: self.spd,
             sas: self.sas,
             tunnels: self.tunnels,
             merged: self.merged | later.merged,
+            bridges: self.bridges,
             route: self.route.or(later.route),
             waits: later.waits,
         }

@@ -104,7 +104,7 @@ fn any<K: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8, adj
 /// The length that counts against an MTU: that of a packet's longest segment, with its headers. `ethernet-input` has seen
 /// that the packet is what its state says.
 #[cold]
-fn segment_length(packet: &Packet, length: usize) -> usize {
+pub(super) fn segment_length(packet: &Packet, length: usize) -> usize {
     let offload = packet.offload();
     let transport = match offload.gso {
         Gso::Tcp4 | Gso::Tcp6 => tcp_header(packet),

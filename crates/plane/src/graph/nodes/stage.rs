@@ -10,7 +10,7 @@ use crate::graph::flags::{DECRYPTED, ORIGINATED};
 use crate::graph::flow::Notes;
 use crate::model::{FastPath, PerFamily};
 use crate::node::Node;
-use crate::root::{Interface, NONE, Root, acl, allow, bindings, nat, sav, spd};
+use crate::root::{Interface, NONE, Root, acl, allow, bindings, classify, nat, sav, spd};
 
 /// The stages between the input and the lookup, in their order; and where a packet goes on that was held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +24,8 @@ pub(crate) enum Stage {
     Acl,
     /// Allowlists.
     Allow,
+    /// Classifier tables.
+    Classify,
     /// Policies of an SPD.
     Spd,
     /// Translation of destinations.
@@ -40,14 +42,17 @@ pub(crate) enum Stage {
     Encapsulate,
     /// The decryption of a packet of ESP for the gateway.
     Decrypt,
+    /// The egress of a copy of a flooded frame, by the port that its forwarding field names.
+    Bridged,
 }
 
 impl Stage {
-    const ALL: [Stage; 12] = [
+    const ALL: [Stage; 14] = [
         Stage::Sav,
         Stage::Bindings,
         Stage::Acl,
         Stage::Allow,
+        Stage::Classify,
         Stage::Spd,
         Stage::Nat,
         Stage::Lookup,
@@ -56,6 +61,7 @@ impl Stage {
         Stage::Encrypt,
         Stage::Encapsulate,
         Stage::Decrypt,
+        Stage::Bridged,
     ];
 
     /// The stage at which a packet goes on.
@@ -91,6 +97,10 @@ pub(super) fn node(interface: Option<&Interface>, from: Stage, v4: bool) -> Node
         of(v4, Node::Ip4AclIn, Node::Ip6AclIn)
     } else if from <= Stage::Allow && number(&interface.allow) != allow::NONE {
         of(v4, Node::Ip4Allow, Node::Ip6Allow)
+    } else if from <= Stage::Classify && interface.classify_in != classify::NONE {
+        of(v4, Node::Ip4Classify, Node::Ip6Classify)
+    } else if interface.bridge.is_port() {
+        Node::BridgeForward
     } else if from <= Stage::Spd && interface.spd != spd::NONE {
         of(v4, Node::Ip4SpdIn, Node::Ip6SpdIn)
     } else if from <= Stage::Nat && interface.nat.finds_in {
@@ -107,15 +117,19 @@ fn is_last(root: &Root, from: Stage, v4: bool) -> bool {
         && (from > Stage::Bindings || root.bindings.lists.is_empty())
         && (from > Stage::Acl || !root.acl.input)
         && (from > Stage::Allow || of(v4, root.allow.v4.is_empty(), root.allow.v6.is_empty()))
+        && (from > Stage::Classify || !root.classify.input)
         && (from > Stage::Spd || !root.spd.is_active())
         && (from > Stage::Nat || !root.nat.is_active())
+        && !root.bridges.is_active()
 }
 
-/// Whether flows of packets that come in by an interface are learned.
+/// Whether flows of packets that come in by an interface are learned. Classifier tables match octets that are no part of a
+/// flow, so what they decide about a packet is no decision for others.
 #[inline]
 pub(super) fn is_learned(root: &Root, interface: &Interface, v4: bool) -> bool {
     let number = |both: &PerFamily<u16>| of(v4, both.v4, both.v6);
     interface.fast_path
+        && interface.classify_in == classify::NONE
         && match root.flow_table.enabled {
             FastPath::Off => false,
             FastPath::On => true,
@@ -135,7 +149,8 @@ pub(super) fn is_learned(root: &Root, interface: &Interface, v4: bool) -> bool {
 /// The first node of packets that come in by an interface.
 #[inline]
 pub(super) fn first(root: &Root, interface: &Interface, v4: bool) -> Node {
-    if is_learned(root, interface, v4) || root.acl.reflects_anywhere() {
+    let is_routed = !interface.bridge.is_port();
+    if is_routed && (is_learned(root, interface, v4) || root.acl.reflects_anywhere()) {
         return of(v4, Node::Ip4Flow, Node::Ip6Flow);
     }
     node(Some(interface), Stage::Sav, v4)
@@ -175,6 +190,7 @@ fn entry_of(root: &Root, packet: &Packet) -> Node {
         Stage::Encrypt => return Node::EspEncrypt,
         Stage::Encapsulate => return Node::TunnelEncap,
         Stage::Decrypt => return Node::EspDecrypt,
+        Stage::Bridged => return bridged_again(root, packet),
         _ => {}
     }
     let stage = if packet.state().contains(ORIGINATED) { Stage::Lookup } else { Stage::of(packet) };
@@ -227,30 +243,70 @@ pub(super) fn egress(root: &Root, adjacency: u32, v4: bool) -> Node {
     listed(root, adjacency, v4)
 }
 
+/// The node of a frame that leaves by a port of a bridge: egress lists where the port has some, else classifier tables, else
+/// `output`.
+#[inline]
+pub(super) fn bridged(interface: &Interface, packet: &Packet) -> Node {
+    let flags = packet.flags();
+    if flags.contains(ParseFlags::IP4) && interface.acl_out.v4 != acl::NONE {
+        Node::Ip4AclOut
+    } else if flags.contains(ParseFlags::IP6) && interface.acl_out.v6 != acl::NONE {
+        Node::Ip6AclOut
+    } else if flags.intersects(ParseFlags::IP4 | ParseFlags::IP6) && interface.classify_out != classify::NONE {
+        of(flags.contains(ParseFlags::IP4), Node::Ip4ClassifyOut, Node::Ip6ClassifyOut)
+    } else {
+        Node::Output
+    }
+}
+
+/// The node of a copy of a flooded frame that has gone round.
+#[cold]
+fn bridged_again(root: &Root, packet: &Packet) -> Node {
+    let number = root.adjacencies.get(packet.forwarding() as usize).map_or(NONE, |adjacency| adjacency.interface);
+    root.interfaces.get(number as usize).map_or(Node::Output, |interface| bridged(interface, packet))
+}
+
 /// The node of a packet that leaves by this adjacency with the addresses that it has: egress lists where the interface has
-/// some, else as [`secured`].
+/// some, else as [`classified`].
 #[inline]
 fn listed(root: &Root, adjacency: u32, v4: bool) -> Node {
     if !root.acl.output {
-        return secured(root, adjacency, v4);
+        return classified(root, adjacency, v4);
     }
     let number = root.adjacencies.get(adjacency as usize).map_or(NONE, |adjacency| adjacency.interface);
     let lists =
         root.interfaces.get(number as usize).map(|interface| of(v4, interface.acl_out.v4, interface.acl_out.v6));
     match lists {
-        None | Some(acl::NONE) => secured(root, adjacency, v4),
+        None | Some(acl::NONE) => classified(root, adjacency, v4),
         Some(_) => of(v4, Node::Ip4AclOut, Node::Ip6AclOut),
     }
 }
 
-/// The node of a packet that leaves by this adjacency and that egress lists permit: the SPD where the interface has one, else
+/// The node of a packet that leaves by this adjacency and that egress lists permit: classifier tables where the interface has
+/// some, else as [`secured`].
+#[inline]
+fn classified(root: &Root, adjacency: u32, v4: bool) -> Node {
+    if root.classify.output {
+        let number = root.adjacencies.get(adjacency as usize).map_or(NONE, |adjacency| adjacency.interface);
+        let interface = root.interfaces.get(number as usize);
+        if interface.is_some_and(|interface| interface.classify_out != classify::NONE) {
+            return of(v4, Node::Ip4ClassifyOut, Node::Ip6ClassifyOut);
+        }
+    }
+    secured(root, adjacency, v4)
+}
+
+/// The node of a packet that leaves by this adjacency and that lists and tables permit: the SPD where the interface has one, else
 /// the rewrite.
 #[inline]
 fn secured(root: &Root, adjacency: u32, v4: bool) -> Node {
-    if root.spd.is_active() {
+    if root.spd.is_active() || root.bridges.is_active() {
         let number = root.adjacencies.get(adjacency as usize).map_or(NONE, |adjacency| adjacency.interface);
-        if root.interfaces.get(number as usize).is_some_and(|interface| interface.spd != spd::NONE) {
-            return of(v4, Node::Ip4SpdOut, Node::Ip6SpdOut);
+        match root.interfaces.get(number as usize) {
+            // A frame that is not routed has its link-layer header.
+            Some(interface) if interface.bridge.is_port() => return Node::Output,
+            Some(interface) if interface.spd != spd::NONE => return of(v4, Node::Ip4SpdOut, Node::Ip6SpdOut),
+            _ => {}
         }
     }
     of(v4, Node::Ip4Rewrite, Node::Ip6Rewrite)
@@ -277,7 +333,16 @@ pub(super) fn leave_translated(context: &mut Context<'_>, vector: &Vector, frame
 /// The same for packets that egress lists permit.
 #[inline]
 pub(super) fn leave_permitted(context: &mut Context<'_>, vector: &Vector, frame: &Indices, v4: bool) {
-    if !context.root.spd.is_active() {
+    if !context.root.classify.output {
+        return leave_classified(context, vector, frame, v4);
+    }
+    leave_by(context, vector, frame, |root, adjacency| classified(root, adjacency, v4));
+}
+
+/// The same for packets that classifier tables permit, too.
+#[inline]
+pub(super) fn leave_classified(context: &mut Context<'_>, vector: &Vector, frame: &Indices, v4: bool) {
+    if !context.root.spd.is_active() && !context.root.bridges.is_active() {
         return context.next.extend(of(v4, Node::Ip4Rewrite, Node::Ip6Rewrite), frame);
     }
     leave_by(context, vector, frame, |root, adjacency| secured(root, adjacency, v4));

@@ -27,8 +27,12 @@ pub(super) struct Resolver<'a> {
     pub(super) access: Access<'a>,
     /// Pairs of SAs by name.
     pub(super) sas: HashMap<&'a str, SaIndex>,
+    /// Declared bridges by name, as indices of `declared.bridges`; of equal names, the first.
+    pub(super) bridges: HashMap<&'a str, u16>,
     pub(super) origins: Origins,
     pub(super) origin_sources: Vec<SourceIndex>,
     /// Rules are to be searched for such as could be left out, which takes a while.
     pub(super) thorough: bool,
+    /// The objects come beside a model in force, whose places they may have again.
+    pub(super) is_beside: bool,
 }

@@ -10,12 +10,13 @@ use super::super::acl::attached::{AttachRequest, Attachments};
 use super::super::differences::differences;
 use super::super::ipsec::Live;
 use super::super::refusal::{Kind, Refusal};
-use super::super::{ReloadError, acl, nat};
+use super::super::{ReloadError, acl, classify, nat};
 use super::{Running, placed, unix_time};
 use crate::config::{self, Loaded, Texts};
 use crate::render::Report as _;
 use crate::render::acl::attached::Attached;
 use crate::render::changes::{self, Changes, Edit};
+use crate::render::classify_changed::Changed as ClassifyChanged;
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::reloaded::{Findings, Lost, Reloaded};
 use crate::saved;
@@ -24,6 +25,43 @@ impl Running {
     pub(super) fn nat_so_far(&self) -> MutexGuard<'_, nat::Lists> {
         // It is replaced as a whole.
         self.nat.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn classify_so_far(&self) -> MutexGuard<'_, classify::Tables> {
+        // It is replaced as a whole.
+        self.classify.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts changes of a classifier table into force, likewise.
+    pub(super) fn edit_classify(
+        &self,
+        table: &str,
+        source: &str,
+        text: &str,
+        add: bool,
+    ) -> Result<ClassifyChanged, Box<Refusal>> {
+        let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        let (tables, before) = (self.classify_so_far().clone(), self.engine.model());
+        let said = nat::Said { source: source.to_owned(), time: unix_time() };
+        let edited = match add {
+            true => tables.add(&before, table, &said, text),
+            false => tables.delete(&before, table, &said, text),
+        };
+        let result = edited.and_then(|(gateway, tables, changed)| {
+            let origins = gateway.origins.clone();
+            let refused = |error: EngineError| {
+                let message = format!("{}; nothing was changed", placed(&error, &origins));
+                Box::new(Refusal::new(Kind::NoRoom, message))
+            };
+            self.engine.reload(gateway).map_err(refused)?;
+            *self.classify_so_far() = tables;
+            Ok(changed)
+        });
+        match &result {
+            Ok(changed) => tracing::info!("classify {} (by {source})", changed.text().trim_end()),
+            Err(refusal) => tracing::warn!("classify {table}: nothing changed: {}", refusal.for_log()),
+        }
+        result
     }
 
     /// Puts changes of NAT rules into force: the model with them is compiled as at a reload.
@@ -121,6 +159,7 @@ impl Running {
         // Reports of lost edits name interfaces by this model. Only reloads put another into force.
         let before = self.engine.model();
         let (nat, lost_nat) = self.nat_so_far().carry(&mut gateway);
+        let (classify, lost_sessions) = self.classify_so_far().carry(&mut gateway);
         let (attached, lost_lists, protects) = self.attached_so_far().carry(&mut gateway, &self.live_lists());
         if lost_edits == LostEdit::Refuse && protects {
             // Those of the lists themselves are reported with them; a model without room is refused below.
@@ -150,6 +189,7 @@ impl Running {
                 _ => ReloadError::Failed(placed(&error, &origins)),
             })?;
         *self.nat_so_far() = nat;
+        *self.classify_so_far() = classify;
         *self.live() = live;
         *self.attached_so_far() = attached;
         *self.texts.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(texts));
@@ -160,7 +200,7 @@ impl Running {
         };
         let warnings = Findings::of(&loaded);
         let lost = lost.into_iter().map(|edits| acl::lost::lost(&before, edits));
-        let lost: Vec<Lost> = lost.chain(lost_nat).chain(lost_lists).collect();
+        let lost: Vec<Lost> = lost.chain(lost_nat).chain(lost_sessions).chain(lost_lists).collect();
         for line in lost.iter().flat_map(Lost::lines) {
             tracing::warn!("{line}");
         }
@@ -221,6 +261,7 @@ impl Running {
         let mut edits: Vec<Edit> = self.engine.acl_edits(acl::edits::rows).into_iter().flatten().collect();
         edits.extend(self.attached_so_far().edits());
         edits.extend(self.nat_so_far().edits());
+        edits.extend(self.classify_so_far().edits());
         edits.extend(self.live().edits());
         for policy in self.engine.sav_policies() {
             let (Some((action, since)), of) = (policy.stage, format!("sav {}", policy.name)) else { continue };
