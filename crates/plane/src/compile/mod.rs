@@ -43,8 +43,8 @@ mod tests;
 mod tunnel;
 
 pub use acl::{
-    AclChange, AclDecision, AclEdit, AclEditKind, AclEditRow, AclEdited, AclError, AclGroup, AclMembers, AclPlan,
-    AclRestored, At, Lost, LostEdits, LostRule, RuleLost, Said as AclSaid, StagedAcls,
+    AclChange, AclDecision, AclEdit, AclEditKind, AclEditRow, AclEdited, AclError, AclGroup, AclListBrief, AclMembers,
+    AclPlan, AclRestored, At, Lost, LostEdits, LostRule, RuleLost, Said as AclSaid, StagedAcls,
 };
 pub use allow::Listed;
 pub use bindings::BindingDecision;

@@ -6,7 +6,7 @@ use super::error::EngineError;
 use super::reload::check;
 use super::report::{Reloaded, difference};
 use super::running::Engine;
-use crate::compile::LostEdits;
+use crate::compile::{AclListBrief, LostEdits};
 use crate::model::{self, InterfaceKind};
 
 /// The effects of a reload.
@@ -23,6 +23,11 @@ pub struct Preview {
 }
 
 impl Engine {
+    /// Returns all access lists without a look at their rules, and whether a group has live edits.
+    pub fn acl_briefs(&self) -> (Vec<AclListBrief>, bool) {
+        self.control.look().0.acl_briefs()
+    }
+
     /// Finds out what a reload of a model would do. Opens no port, and changes nothing.
     ///
     /// # Errors

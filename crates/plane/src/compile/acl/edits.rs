@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::list::List;
 use super::nested::AclMembers;
 use super::order::{Said, Text};
 use super::store::Store;
@@ -47,7 +48,34 @@ pub enum AclEditKind {
     },
 }
 
+/// A list, without a look at its rules.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AclListBrief {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its rules.
+    pub rules: usize,
+    /// Its default.
+    pub default: AclDefault,
+    /// A live edit made it.
+    pub created: bool,
+    /// Live edits changed it.
+    pub edited: bool,
+}
+
 impl Store {
+    /// Returns all lists without a look at their rules, and whether a group has live edits.
+    pub(in crate::compile) fn briefs(&self) -> (Vec<AclListBrief>, bool) {
+        let brief = |list: &List| AclListBrief {
+            name: Arc::clone(&list.name),
+            rules: list.order.len(),
+            default: list.default,
+            created: list.created.is_some(),
+            edited: list.is_edited(),
+        };
+        (self.lists.iter().flatten().map(brief).collect(), !self.live_groups.changed.is_empty())
+    }
+
     /// Returns the edits: of lists in the order of the configuration, live lists, groups by name.
     pub(in crate::compile) fn edit_rows(&self, gateway: &Gateway) -> Vec<AclEditRow> {
         let declared = self.indices.iter().copied();

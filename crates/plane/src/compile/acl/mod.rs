@@ -48,7 +48,7 @@ pub use decision::AclDecision;
 pub use dropped::{Lost, LostEdits, LostRule, RuleLost};
 pub use edit::AclPlan;
 pub(super) use edit::{Plan, Step};
-pub use edits::{AclEditKind, AclEditRow};
+pub use edits::{AclEditKind, AclEditRow, AclListBrief};
 pub use error::AclError;
 pub use groups::AclGroup;
 pub use nested::AclMembers;

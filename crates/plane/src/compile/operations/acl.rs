@@ -1,8 +1,8 @@
 //! Access lists: edits, decisions and reports.
 
 use crate::compile::acl::{
-    AclDecision, AclEdit, AclEditRow, AclEdited, AclError, AclGroup, AclMembers, AclPlan, AclRestored, Input,
-    LostEdits, Plan, Said, StagedAcls, Step,
+    AclDecision, AclEdit, AclEditRow, AclEdited, AclError, AclGroup, AclListBrief, AclMembers, AclPlan, AclRestored,
+    Input, LostEdits, Plan, Said, StagedAcls, Step,
 };
 use crate::compile::compiler::Compiler;
 use crate::compile::map::Map;
@@ -267,6 +267,11 @@ impl Compiler {
     /// has the source of the change.
     pub fn acl_groups(&self, gateway: &Gateway) -> Vec<(AclGroup, Option<Said>)> {
         self.acl.group_rows(gateway)
+    }
+
+    /// Returns all access lists without a look at their rules, and whether a group has live edits.
+    pub fn acl_briefs(&self) -> (Vec<AclListBrief>, bool) {
+        self.acl.briefs()
     }
 
     /// Returns the live edits of access lists and groups.

@@ -100,7 +100,12 @@ impl Running {
         let words = |reloaded: &Reloaded| format!("generation {}", reloaded.generation);
         let result = match self.kept(RELOAD, "file", words, change) {
             Ok(result) => result,
-            Err(refusal) => Err(ReloadError::Unconfirmed(refusal.message)),
+            Err(refusal) => {
+                // The service manager waits for an answer.
+                let mut told = Told::of_a_reload(self);
+                told.failure = Some(refusal.message.clone());
+                Err(ReloadError::Unconfirmed(refusal.message))
+            }
         };
         match &result {
             Ok(reloaded) => {

@@ -24,26 +24,24 @@ impl Running {
     pub(super) fn snapshot_before(&self, about: &str) -> Snapshot {
         let mut unkept = Vec::new();
         let mut lists = Vec::new();
-        for list in self.engine.acl_lists() {
+        let (briefs, has_groups) = self.engine.acl_briefs();
+        for list in briefs {
             let of = format!("acl {}", list.name);
             if list.rules > MOST {
-                if of == about || list.edited || list.created.is_some() {
+                if of == about || list.edited || list.created {
                     unkept.push(of);
                 }
                 continue;
             }
-            if !list.edited && list.created.is_none() {
+            if !list.edited && !list.created {
                 continue;
             }
             let Some(rules) = live::rules(&self.engine, &list.name, usize::MAX) else { continue };
             let text: String = rules.rules.into_iter().map(|rule| rule.rule + "\n").collect();
-            let is_created = list.created.is_some();
-            lists.push(List { name: list.name, is_created, default: list.default, text: text.into() });
+            let (name, is_created) = (list.name.to_string(), list.created);
+            lists.push(List { name, is_created, default: list.default, text: text.into() });
         }
-        let groups = self.engine.acl_groups(|gateway, group, said| {
-            let members = live::member(gateway, &group);
-            said.map(|_| Group { name: group.name().to_string(), kind: group.kind(), members })
-        });
+        let groups = if has_groups { self.live_groups() } else { Vec::new() };
         let mut stages = Vec::new();
         let mut entries = Vec::new();
         for policy in self.engine.sav_policies() {
@@ -68,11 +66,20 @@ impl Running {
             live: self.live().clone(),
             attached: self.attached_so_far().clone(),
             lists,
-            groups: groups.into_iter().flatten().collect(),
+            groups,
             stages,
             entries,
             unkept,
         }
+    }
+
+    /// Returns the groups with live edits.
+    fn live_groups(&self) -> Vec<Group> {
+        let groups = self.engine.acl_groups(|gateway, group, said| {
+            let members = live::member(gateway, &group);
+            said.map(|_| Group { name: group.name().to_string(), kind: group.kind(), members })
+        });
+        groups.into_iter().flatten().collect()
     }
 
     /// Returns the entries of all sources of a policy but the file.
@@ -113,12 +120,12 @@ impl Running {
         for list in to.lists.iter() {
             self.put_list(list)?;
         }
-        let edited = self.engine.acl_lists().into_iter();
-        for list in edited.filter(|list| !to.lists.iter().any(|own| own.name == list.name)) {
+        let edited = self.engine.acl_briefs().0.into_iter();
+        for list in edited.filter(|list| !to.lists.iter().any(|own| *own.name == *list.name)) {
             if !to.keeps(&format!("acl {}", list.name)) {
                 continue;
             }
-            if list.created.is_some() {
+            if list.created {
                 live::remove(&self.engine, &list.name).map_err(|refusal| refusal.message)?;
             } else if list.edited {
                 self.put_list(&declared(&to.model, &list.name))?;
@@ -141,8 +148,14 @@ impl Running {
         }
         let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         // Interfaces name lists that are not there any more: these come first.
-        let live: HashSet<String> =
-            self.engine.acl_lists().into_iter().filter(|list| list.created.is_some()).map(|list| list.name).collect();
+        let live: HashSet<String> = self
+            .engine
+            .acl_briefs()
+            .0
+            .into_iter()
+            .filter(|list| list.created)
+            .map(|list| list.name.to_string())
+            .collect();
         let missing: Vec<&List> =
             to.lists.iter().filter(|list| list.is_created && !live.contains(&list.name)).collect();
         if !missing.is_empty() {
@@ -172,7 +185,7 @@ impl Running {
     }
 
     fn put_list(&self, list: &List) -> Result<(), String> {
-        let known = self.engine.acl_lists().into_iter().find(|own| own.name == list.name);
+        let known = self.engine.acl_briefs().0.into_iter().find(|own| *own.name == *list.name);
         if known.as_ref().is_some_and(|own| own.default == list.default) {
             let rules = live::rules(&self.engine, &list.name, usize::MAX);
             let same =
