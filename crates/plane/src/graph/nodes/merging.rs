@@ -2,7 +2,8 @@
 //! wants it, go on as one. Every policy behind decides about them once, and counts them as what they are on the wire.
 //!
 //! Segments of a super-packet differ in few TCP flags. If access lists match on these, a packet with one is not merged, and a
-//! super-packet with one is cut: so all segments have the verdict of their super-packet.
+//! super-packet with one is cut: so all segments have the verdict of their super-packet. If classifier tables match octets in which
+//! segments differ, no packet is merged, and every super-packet is cut.
 
 use weir_packet::merge::{Kind, Wanted};
 use weir_packet::packet::Packet;
@@ -22,11 +23,12 @@ use crate::root::Root;
 /// Merges packets of a frame that the checks of the way in have let pass. The frame keeps the places of what is left.
 #[inline]
 pub(super) fn merge(context: &mut Context<'_>, vector: &mut Vector, frame: &mut Indices) {
-    if vector.has_segments() && context.root.acl.tells_segments() {
+    let tells_all = context.root.classify.tells_segments;
+    if vector.has_segments() && (tells_all || context.root.acl.tells_segments()) {
         *frame = cut_all(context, vector, frame);
     }
     // A packet whose fate is recorded walks, so that its record names what decides.
-    if frame.len() > 1 && !context.recorder.is_of_all() {
+    if frame.len() > 1 && !tells_all && !context.recorder.is_of_all() {
         merge_some(context, vector, frame);
     }
 }
@@ -140,17 +142,20 @@ fn note(context: &mut Context<'_>, vector: &Vector, before: &Indices, left: &Ind
     }
 }
 
-/// Cuts super-packets in whose segments access lists may see different flags; they and the packets behind them come back. Returns
+/// Cuts super-packets in whose segments policies may see different flags or octets; they and the packets behind them come back. Returns
 /// the places of the packets before.
 #[cold]
 fn cut_all(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) -> Indices {
     let mut at_once = Indices::new();
     for &place in frame.places() {
         let packet = &mut vector[place];
+        let has_told = |packet: &Packet| {
+            packet.protocol() == protocol::TCP
+                && packet.l4_header::<{ tcp::LENGTH }>().is_some_and(|header| header[tcp::FLAGS] & TOLD != 0)
+        };
         let differs = packet.is_to_be_segmented()
-            && packet.protocol() == protocol::TCP
             && !packet.flags().contains(ParseFlags::FRAGMENT)
-            && packet.l4_header::<{ tcp::LENGTH }>().is_some_and(|header| header[tcp::FLAGS] & TOLD != 0);
+            && (context.root.classify.tells_segments || has_told(packet));
         if differs {
             match cut(context, packet) {
                 Ok(()) => context.counters.absorbed.add(1),
