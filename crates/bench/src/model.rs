@@ -28,6 +28,7 @@ pub(crate) fn empty() -> Gateway {
         bindings: Vec::new(),
         nat: Vec::new(),
         spds: Vec::new(),
+        steer: Vec::new(),
         sas: Vec::new(),
         ipsec: Default::default(),
         workers: Workers::default(),
@@ -59,6 +60,7 @@ pub(crate) fn interface(name: &str, port: PortSpec, net: IpNet) -> Interface {
         access: Access::default(),
         nat: None,
         spd: None,
+        steer: None,
         origin: Origin(0),
     }
 }

@@ -6,6 +6,7 @@ mod acl;
 mod ipsec;
 mod sav;
 mod spd;
+mod steer;
 mod traffic;
 mod tunnel;
 
@@ -20,6 +21,7 @@ pub use acl::{AclListStats, AclRuleRow, AclSectionStats, AclTableStats};
 pub use ipsec::{PathMtu, SaDirection, SaInbound, SaLife, SaPhase, SaStats};
 pub use sav::{InvalidSourceRow, InvalidSources, SavEntryRow, SavInterfaceStats, SavPolicyStats, SavTableStats};
 pub use spd::{SpdCacheRow, SpdRuleRow, SpdStats};
+pub use steer::{SteerRuleRow, SteerStats};
 pub use traffic::Traffic;
 pub use tunnel::TunnelStats;
 

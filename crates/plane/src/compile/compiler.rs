@@ -23,6 +23,7 @@ use super::sav;
 use super::sources::Sources;
 use super::spd;
 use super::stations::{Fixed, LearnedSet};
+use super::steer;
 use super::table_full::TableFull;
 use super::tables::{Writers, write};
 use super::tunnel;
@@ -67,6 +68,7 @@ pub struct Compiler {
     pub(super) bindings: bindings::Store,
     pub(super) nat: nat::Store,
     pub(super) spd: spd::Store,
+    steer: steer::Store,
     pub(super) ipsec: ipsec::Store,
     pub(super) tunnels: tunnel::Store,
     /// Some interface of the model says which ethertypes may leave.
@@ -101,6 +103,7 @@ pub struct Prepared {
     bindings: bindings::Prepared,
     nat: nat::Prepared,
     spd: spd::Prepared,
+    steer: steer::Prepared,
     tables: Vec<Tables>,
     /// The prefixes of routes that differ.
     differing: Noted,
@@ -136,6 +139,7 @@ impl Compiler {
             bindings: bindings::Store::default(),
             nat: nat::Store::default(),
             spd: spd::Store::default(),
+            steer: steer::Store::default(),
             ipsec: ipsec::Store::default(),
             tunnels: tunnel::Store::default(),
             ethertypes_out: false,
@@ -236,6 +240,7 @@ impl Compiler {
         };
         let mut ribs = pass.base();
         let redirects = pass.redirects();
+        let steered = pass.steered();
         let based = pass.numbers.adjacencies.used().to_vec();
         pass.learned(&mut ribs);
         let (paths, sets) = reverse(&numbers, &routing);
@@ -255,6 +260,7 @@ impl Compiler {
         let bindings = self.bindings.prepare(&self.domain, self.settings.workers, gateway)?;
         let nat = self.nat.prepare(&self.domain, self.settings.workers, (gateway, &map), &interfaces)?;
         let spd = self.spd.prepare(&self.domain, self.settings.workers, (gateway, &map))?;
+        let steer = self.steer.prepare(&self.domain, self.settings.workers, gateway, steered)?;
         let allow = self.allow.prepare(&self.domain, gateway)?;
         self.acl.prepare(acl::Input { domain: &self.domain, gateway, map: &map }, acl)?;
         let (tables, differing) =
@@ -279,6 +285,7 @@ impl Compiler {
             bindings,
             nat,
             spd,
+            steer,
             tables,
             differing,
         })
@@ -307,6 +314,7 @@ impl Compiler {
         self.bindings.commit(prepared.bindings, gateway, &map, &mut interfaces, rubbish);
         self.nat.commit(prepared.nat, (gateway, &map), &mut interfaces, rubbish);
         self.spd.commit(prepared.spd, (gateway, &map), &mut interfaces, rubbish);
+        self.steer.commit(prepared.steer, (gateway, &map), &mut interfaces, rubbish);
         self.ipsec.commit(self.settings.workers, (gateway, &map), &interfaces);
         self.tunnels.commit(self.settings.workers, (gateway, &map), &interfaces);
         rubbish.push(std::mem::replace(&mut self.numbers, numbers));
@@ -375,6 +383,7 @@ impl Compiler {
             bindings: self.bindings.current().clone(),
             nat: self.nat.current().clone(),
             spd: self.spd.current().clone(),
+            steer: self.steer.current().clone(),
             ipsec: self.ipsec.current().clone(),
             tunnels: self.tunnels.current().clone(),
             ethertypes_out: self.ethertypes_out,

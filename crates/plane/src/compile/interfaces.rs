@@ -93,6 +93,7 @@ pub(super) fn interfaces(
             bindings: crate::root::bindings::NONE,
             nat: crate::root::nat::OfInterface::NONE,
             spd: crate::root::spd::NONE,
+            steer: crate::root::steer::NONE,
             ethertypes_in: interface.access.ethertypes_in.as_ref().map(|of| Arc::from(of.types.as_slice())),
             ethertypes_out: interface.access.ethertypes_out.as_ref().map(|of| Arc::from(of.types.as_slice())),
             broadcasts: Arc::default(),

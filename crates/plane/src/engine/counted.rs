@@ -9,7 +9,7 @@ use super::cleared::Cleared;
 use super::collect;
 use super::report::{self, Baseline, interfaces, other_tables, tables};
 use super::running::Engine;
-use super::{policies, sas};
+use super::{policies, sas, steered};
 use crate::graph::counters::{SessionCounters, WorkerCounters};
 use crate::neighbor::control::Work;
 use crate::root::counters::Counter;
@@ -42,6 +42,8 @@ pub enum Clear {
     Sa,
     /// Counters of SPDs and of their caches.
     Spd,
+    /// Counters of steer rules.
+    Steer,
     /// All of these but neighbours, whose loss traffic would feel.
     All,
 }
@@ -223,6 +225,9 @@ impl Engine {
         }
         if all || what == Clear::Spd {
             self.root.with(|root| policies::clear(root, &mut self.cleared()));
+        }
+        if all || what == Clear::Steer {
+            self.root.with(|root| steered::clear(root, &mut self.cleared()));
         }
         if all || what == Clear::Trace {
             self.tracer.clear();

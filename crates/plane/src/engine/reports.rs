@@ -6,7 +6,7 @@ use super::error::UnknownNode;
 use super::flows::{self, Compiled, First, FlowFilter, FlowOrder};
 use super::running::Engine;
 use super::traced::TraceRow;
-use super::{collect, policies, report, sas, show, translations, tunnels};
+use super::{collect, policies, report, sas, show, steered, translations, tunnels};
 use crate::compile::{AclEditRow, AclGroup, AclSaid, Map};
 use crate::model;
 use crate::node::Node;
@@ -205,6 +205,12 @@ impl Engine {
     pub fn spds(&self) -> Vec<stats::SpdStats> {
         let (model, _) = self.control.in_force();
         self.root.with(|root| policies::lists(&model, root, &self.cleared()))
+    }
+
+    /// The lists of steer rules.
+    pub fn steer(&self) -> Vec<stats::SteerStats> {
+        let (model, _) = self.control.in_force();
+        self.root.with(|root| steered::lists(&model, root, &self.cleared()))
     }
 
     /// The outside addresses of rules that translate sources.

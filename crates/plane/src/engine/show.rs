@@ -263,6 +263,7 @@ pub(crate) fn decision(
         }
         Fate::Nat { list, place, effect } if is_same_model => Some(TraceDecision::Nat(list, place, effect)),
         Fate::Spd { spd, place, effect, .. } if is_same_model => Some(TraceDecision::Spd(spd, place, effect)),
+        Fate::Steered { list, place } if is_same_model => Some(TraceDecision::Steer(list, place)),
         Fate::Secured { sa, inbound } => {
             let index = map.sas.iter().position(|&number| number == sa);
             index.map(|index| TraceDecision::Sa(SaIndex(index as u32), inbound))
@@ -271,7 +272,7 @@ pub(crate) fn decision(
             let index = map.interfaces.iter().position(|&number| number == interface);
             index.map(|index| TraceDecision::Tunnel(InterfaceIndex(index as u32), inbound))
         }
-        Fate::Validated { .. } | Fate::Nat { .. } | Fate::Spd { .. } => None,
+        Fate::Validated { .. } | Fate::Nat { .. } | Fate::Spd { .. } | Fate::Steered { .. } => None,
         Fate::Flow { miss, .. } => Some(TraceDecision::Flow(miss)),
         Fate::Fragment { .. }
         | Fate::LookedUp { .. }

@@ -30,6 +30,7 @@ pub const REASONS: &[Reason] = &[
     Reason::AclFragment,
     Reason::SessionLimit,
     Reason::SessionPickup,
+    Reason::SteerDrop,
     Reason::SpdDiscard,
     Reason::SpdNoMatch,
     Reason::SpdUnprotected,
@@ -127,6 +128,7 @@ features! { model, found:
     "sa interface" model.sas.iter().any(|own| own.interface.is_some());
     "sa inbound alone" model.sas.iter().any(|own| own.outbound.is_none());
     "spd opaque" model.spds.iter().any(|own| own.rules.iter().any(weir_plane::model::SpdRule::is_opaque));
+    "steer" model.interfaces.iter().any(|own| own.steer.is_some());
     "tunnel" model.interfaces.iter().any(|own| matches!(own.kind, weir_plane::model::InterfaceKind::Tunnel(_)));
     "allowlist" model.interfaces.iter().any(|own| !own.access.allow.v4.is_empty());
     "bindings" model.interfaces.iter().any(|own| own.access.bindings.is_some());

@@ -8,6 +8,7 @@ pub mod acl;
 pub mod esp;
 pub mod link;
 pub mod spd;
+pub mod steer;
 pub mod tunnel;
 
 use std::collections::BTreeMap;
@@ -90,6 +91,7 @@ impl Build {
             bindings: Vec::new(),
             nat: Vec::new(),
             spds: Vec::new(),
+            steer: Vec::new(),
             sas: Vec::new(),
             ipsec: Default::default(),
             workers: Workers::default(),
@@ -135,6 +137,7 @@ impl Build {
             access: Access::default(),
             nat: None,
             spd: None,
+            steer: None,
             origin,
         });
         self

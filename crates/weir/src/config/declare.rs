@@ -55,6 +55,7 @@ pub(super) const ROOT_KEYS: &[&str] = &[
     "mac-ip",
     "nat",
     "spd",
+    "steer",
     "ipsec",
     "sa",
 ];

@@ -184,6 +184,7 @@ impl<'f> Loader<'f> {
             Code::UnusedBindings,
             Code::UnusedNat,
             Code::UnusedSpd,
+            Code::UnusedSteer,
             Code::UnusedSa,
             Code::NothingValid,
             Code::NoInterfaces,

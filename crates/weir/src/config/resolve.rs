@@ -72,10 +72,12 @@ pub(super) fn resolve(
     let nat = resolver.nat_lists();
     let sas = resolver.sas();
     let spds = resolver.spds(&sas);
+    let steer = resolver.steer();
     resolver.tunnels(interfaces.as_deref_mut().unwrap_or_default(), &routes, &spds, &sas);
     resolver.nat_routed(&nat, &routes, interfaces.as_deref().unwrap_or_default());
     resolver.nat_before_spd(&nat, &spds, interfaces.as_deref().unwrap_or_default());
     let (acls, allowlists, bindings) = (resolver.lists(), resolver.allowlists(), resolver.bindings());
+    resolver.steer_at(&steer, &acls, interfaces.as_deref().unwrap_or_default());
     resolver.chains(&acls, interfaces.as_deref().unwrap_or_default());
     resolver.needless_reflect(&acls, interfaces.as_deref().unwrap_or_default());
     resolver.needless_rules(&acls, interfaces.as_deref().unwrap_or_default());
@@ -107,6 +109,7 @@ pub(super) fn resolve(
         bindings,
         nat,
         spds,
+        steer,
         sas,
         ipsec: Ipsec { state: settings.ipsec_state.clone(), reserves: true, unchecked: false },
         workers,

@@ -287,6 +287,10 @@ impl Gateway for Fake {
         sample::spds()
     }
 
+    fn steer(&self) -> Vec<stats::SteerStats> {
+        sample::steer()
+    }
+
     fn change_nat(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<NatChanged, Box<Refusal>> {
         Ok(NatChanged { inserted: vec![2], deleted: changes.len(), ..nat_changed(list, source) })
     }

@@ -8,6 +8,7 @@ use weir_plane::model::{Gateway, Origin};
 use crate::replay::access::acl_rule;
 use crate::replay::nat::{effect_words, nat};
 use crate::replay::spd::{effect_words as policy_effect, spd};
+use crate::replay::steer::steer;
 use crate::replay::validation::Rule;
 use crate::rules::binding::Binding;
 
@@ -79,6 +80,13 @@ pub(super) fn by(model: &Gateway, decision: &TraceDecision) -> String {
         },
         TraceDecision::Spd(index, place, effect) => match spd(model, *index, *place) {
             Some((name, named)) => format!("{}: {name}, {}", policy_effect(*effect), rule(&named)),
+            None => GONE.to_owned(),
+        },
+        TraceDecision::Steer(index, place) => match steer(model, *index, *place) {
+            Some((list, mark, named)) => {
+                let mark = mark.map_or_else(String::new, |mark| format!("mark {mark}: "));
+                format!("{mark}{list}, {}", rule(&named))
+            }
             None => GONE.to_owned(),
         },
         TraceDecision::Sa(sa, inbound) => match model.sas.get(sa.0 as usize) {

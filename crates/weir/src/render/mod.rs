@@ -28,6 +28,7 @@ pub mod samplers;
 pub mod sas;
 pub mod sav;
 pub mod spd;
+pub mod steer;
 pub mod sum;
 pub mod summary;
 pub mod table;

@@ -8,6 +8,7 @@ use super::access::{Allowed, Bound, Filter, Fragment};
 use super::nat::Translated;
 use super::sa::Association;
 use super::spd::PolicyMatch;
+use super::steer::Steered;
 use super::tunnel::Passed;
 use super::validation::Validation;
 
@@ -46,6 +47,9 @@ pub struct Line<'a> {
     /// The effects of rules that translate.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nat: Vec<Translated>,
+    /// The steer rules that it matched.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub steer: Vec<Steered>,
     /// The policies of SPDs that it matched.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub spd: Vec<PolicyMatch>,
@@ -72,6 +76,9 @@ impl fmt::Display for Line<'_> {
         list(f, "  answer ", &self.answer)?;
         if let Some(by) = &self.by {
             write!(f, "  by {by}")?;
+        }
+        for steer in &self.steer {
+            write!(f, "  steer {steer}")?;
         }
         for nat in &self.nat {
             write!(f, "  nat {nat}")?;
@@ -137,6 +144,7 @@ mod tests {
             acl: Vec::new(),
             allow: Vec::new(),
             nat: Vec::new(),
+            steer: Vec::new(),
             spd: Vec::new(),
             sa: Vec::new(),
             tunnels: Vec::new(),
@@ -174,6 +182,7 @@ mod tests {
             acl: Vec::new(),
             allow: Vec::new(),
             nat: Vec::new(),
+            steer: vec![],
             spd: vec![secured("out", "protected")],
             sa: vec![sa("out", "encrypted")],
             tunnels: Vec::new(),
@@ -188,6 +197,7 @@ mod tests {
             verdict: "drop",
             reason: Some("esp-auth"),
             out: vec![],
+            steer: vec![],
             spd: vec![],
             sa: vec![sa("in", "refused")],
             ..line
@@ -225,6 +235,7 @@ mod tests {
             acl: Vec::new(),
             allow: Vec::new(),
             nat: Vec::new(),
+            steer: Vec::new(),
             spd: Vec::new(),
             sa: Vec::new(),
             tunnels: Vec::new(),

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use crate::compile::{AclDecision, BindingDecision, Decision, Listed};
 use crate::graph::record::{Fragmented, Miss, NatEffect, Role, SpdEffect};
-use crate::model::{InterfaceIndex, NatIndex, Origin, SaIndex, SpdIndex};
+use crate::model::{InterfaceIndex, NatIndex, Origin, SaIndex, SpdIndex, SteerIndex};
 use crate::reason::Reason;
 
 /// The verdict on an input packet.
@@ -61,6 +61,8 @@ pub struct Outcome {
     pub nat: Vec<(NatIndex, u32, NatEffect)>,
     /// The policies of SPDs that it matched: SPD, place there if it matched one, whether it was leaving, and effect.
     pub spd: Vec<(SpdIndex, Option<u32>, bool, SpdEffect)>,
+    /// The steer rules that matched it: list and place there.
+    pub steer: Vec<(SteerIndex, u32)>,
     /// The pairs of SAs that encrypted or decrypted it, in order.
     pub sas: Vec<Secured>,
     /// The tunnels that it was put into or taken out of, in order.
@@ -85,6 +87,7 @@ impl Outcome {
         self.acl.extend(later.acl);
         self.nat.extend(later.nat);
         self.spd.extend(later.spd);
+        self.steer.extend(later.steer);
         self.sas.extend(later.sas);
         self.tunnels.extend(later.tunnels);
         let asked_again = |piece: &Piece| {
@@ -106,6 +109,7 @@ impl Outcome {
             allow: if later.allow.is_empty() { self.allow } else { later.allow },
             nat: self.nat,
             spd: self.spd,
+            steer: self.steer,
             sas: self.sas,
             tunnels: self.tunnels,
             route: self.route.or(later.route),

@@ -41,7 +41,7 @@ use crate::engine::cleared::Cleared;
 use crate::engine::flows::{self, Compiled, First, FlowFilter, FlowOrder};
 use crate::engine::traced::TraceRow;
 use crate::engine::upkeep::Upkeep;
-use crate::engine::{policies, translations};
+use crate::engine::{policies, steered, translations};
 
 /// How a harness is to behave.
 #[derive(Debug, Clone, Copy)]
@@ -336,6 +336,11 @@ impl Harness {
     /// The SPDs.
     pub fn spds(&self) -> Vec<stats::SpdStats> {
         self.root.with(|root| policies::lists(&self.model, root, &self.cleared))
+    }
+
+    /// The lists of steer rules.
+    pub fn steer(&self) -> Vec<stats::SteerStats> {
+        self.root.with(|root| steered::lists(&self.model, root, &self.cleared))
     }
 
     /// The pairs of SAs, in the order of the configuration.
@@ -719,6 +724,7 @@ impl Harness {
                     allow: Vec::new(),
                     nat: Vec::new(),
                     spd: Vec::new(),
+                    steer: Vec::new(),
                     sas: Vec::new(),
                     tunnels: Vec::new(),
                     route: None,
@@ -768,6 +774,7 @@ impl Harness {
             }
             Fate::Nat { list, place, effect } => outcome.nat.push((list, place, effect)),
             Fate::Spd { spd, place, output, effect } => outcome.spd.push((spd, place, output, effect)),
+            Fate::Steered { list, place } => outcome.steer.push((list, place)),
             Fate::Secured { sa, inbound } => {
                 let index = self.map.sas.iter().position(|&number| number == sa);
                 outcome.sas.extend(index.map(|index| Secured { sa: SaIndex(index as u32), inbound }));

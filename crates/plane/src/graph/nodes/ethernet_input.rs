@@ -46,7 +46,8 @@ impl Own {
             interface.counters[context.worker].rx.add(self.packets, self.bytes);
             let several = context.peers.len() > 1;
             for (frame, v4) in ours.into_iter().zip([true, false]) {
-                let node = if several { Node::Handover } else { stage::first(root, interface, v4) };
+                let own = || if several { Node::Handover } else { stage::first(root, interface, v4) };
+                let node = stage::steer_of(interface, v4).unwrap_or_else(own);
                 context.next.extend(node, frame);
                 frame.clear();
             }

@@ -10,11 +10,14 @@ mod nat_routed;
 mod nat_spd;
 mod needless;
 mod spd;
+mod steer;
 mod twice;
 
 use std::collections::HashMap;
 
-use weir_plane::model::{AclIndex, AllowlistIndex, BindingsIndex, Ethertypes, NatIndex, PerFamily, SpdIndex};
+use weir_plane::model::{
+    AclIndex, AllowlistIndex, BindingsIndex, Ethertypes, NatIndex, PerFamily, SpdIndex, SteerIndex,
+};
 
 use super::super::declare::Interface;
 use super::super::declare::access::{self, OfInterface};
@@ -36,6 +39,7 @@ enum Kind {
     Group,
     Nat,
     Spd,
+    Steer,
 }
 
 impl Kind {
@@ -48,6 +52,7 @@ impl Kind {
             Kind::Group => ("group", "groups", "group", Code::UnknownGroup),
             Kind::Nat => ("list of NAT rules", "lists of NAT rules", "nat", Code::UnknownNat),
             Kind::Spd => ("SPD", "SPDs", "spd", Code::UnknownSpd),
+            Kind::Steer => ("list of steer rules", "lists of steer rules", "steer", Code::UnknownSteer),
         }
     }
 }
@@ -65,6 +70,7 @@ impl<'a> Resolver<'a> {
         self.access.groups = self.named(Kind::Group, groups);
         self.access.nat = self.named(Kind::Nat, access.nat.iter().map(|list| &list.name).collect());
         self.access.spd = self.named(Kind::Spd, access.spd.iter().map(|spd| &spd.name).collect());
+        self.access.steer = self.named(Kind::Steer, access.steer.iter().map(|list| &list.name).collect());
     }
 
     fn named(&mut self, kind: Kind, names: Vec<&'a At<String>>) -> Named<'a> {
@@ -131,6 +137,12 @@ impl<'a> Resolver<'a> {
         self.one_of(Kind::Spd, interface.spd.as_ref()?, lost).map(SpdIndex)
     }
 
+    /// The steer rules of an interface.
+    pub(super) fn steer_of(&mut self, interface: &'a Interface) -> Option<SteerIndex> {
+        let lost = self.declared.access.lost_steer;
+        self.one_of(Kind::Steer, interface.steer.as_ref()?, lost).map(SteerIndex)
+    }
+
     fn ethertypes(&mut self, declared: Option<&access::Ethertypes>) -> Option<Ethertypes> {
         let (types, span) = declared?;
         Some(Ethertypes { types: types.clone(), origin: self.origin(*span) })
@@ -161,6 +173,7 @@ impl<'a> Resolver<'a> {
             Kind::Group => &mut self.access.groups,
             Kind::Nat => &mut self.access.nat,
             Kind::Spd => &mut self.access.spd,
+            Kind::Steer => &mut self.access.steer,
         };
         if let Some(&index) = named.by_name.get(name.value.as_str()) {
             named.used[usize::from(index)] = true;
@@ -222,10 +235,12 @@ impl<'a> Resolver<'a> {
         let groups = groups.map(|it| (it, "no rule names the group", Code::UnusedGroup));
         let nat = access.nat.iter().map(|list| &list.name).zip(&self.access.nat.used);
         let nat = nat.map(|it| (it, "no interface names the NAT rules", Code::UnusedNat));
+        let steer = access.steer.iter().map(|list| &list.name).zip(&self.access.steer.used);
+        let steer = steer.map(|it| (it, "no interface names the steer rules", Code::UnusedSteer));
         let spds = access.spd.iter().map(|spd| &spd.name).zip(&self.access.spd.used);
         let (protecting, other): (Vec<_>, Vec<_>) = spds.partition(|(name, _)| self.protects(&name.value));
         let other = other.into_iter().map(|it| (it, "no interface names the SPD", Code::UnusedSpd));
-        let all = lists.chain(allowlists).chain(bindings).chain(groups).chain(nat).chain(other);
+        let all = lists.chain(allowlists).chain(bindings).chain(groups).chain(nat).chain(steer).chain(other);
         let unused = all.filter(|((_, used), ..)| !**used).map(|((name, _), message, code)| {
             Diagnostic::warning(code, name.span, format!("{message} `{}`", name.value))
         });
