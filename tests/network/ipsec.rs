@@ -15,16 +15,16 @@ use weir_tests::{Packet, Scratch};
 use crate::lab::{Capture, Lab, Space, Weir, echo, transfer, wait};
 
 /// The hosts, the gateways' hosts, and a folder with keys and states.
-struct Site {
-    left: Space,
-    west: Space,
-    east: Space,
-    right: Space,
+pub(crate) struct Site {
+    pub(crate) left: Space,
+    pub(crate) west: Space,
+    pub(crate) east: Space,
+    pub(crate) right: Space,
     folder: Scratch,
 }
 
 impl Site {
-    fn new(lab: &mut Lab) -> Site {
+    pub(crate) fn new(lab: &mut Lab) -> Site {
         let [left, west, east, right] = ["left", "west", "east", "right"].map(|label| lab.space(label));
         for gate in [&west, &east] {
             gate.sysctl(&["net.ipv6.conf.default.addr_gen_mode=1"]);
@@ -53,7 +53,7 @@ impl Site {
     }
 
     /// The configuration of a gateway: `own` is 1 for west and 2 for east.
-    fn config(&self, own: u8, workers: u16) -> String {
+    pub(crate) fn config(&self, own: u8, workers: u16) -> String {
         let (other, folder) = (3 - own, self.folder.path().display());
         let (out, into) = if own == 1 { ("eastward", "westward") } else { ("westward", "eastward") };
         format!(

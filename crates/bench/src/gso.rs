@@ -207,7 +207,14 @@ impl Rig {
         frame.fill(self.vector.len());
         let wanted = Wanted { tcp4: true, tcp6: true, udp: true, largest: 65_550 };
         let start = tsc::ticks();
-        let merged = self.merger.merge(&mut self.vector, &frame, &mut left, (&mut self.cache, wanted), |_| Kind::Exact);
+        let merged = self.merger.merge(
+            &mut self.vector,
+            &frame,
+            &mut left,
+            (&mut self.cache, wanted),
+            |_| Kind::Exact,
+            |_, _| true,
+        );
         let ticks = tsc::ticks().wrapping_sub(start);
         ticks as f64 / merged.packets.max(1) as f64
     }

@@ -9,6 +9,7 @@
 pub mod acl;
 pub mod alike;
 pub mod between;
+pub mod bridge;
 pub mod crypto;
 mod error;
 pub mod esp;

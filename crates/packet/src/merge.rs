@@ -125,7 +125,8 @@ impl Merger {
     }
 
     /// Merges the packets of a frame by their kinds, and adds the places of what is left to `out`, in the frame's order.
-    /// A super-packet has the place of its first packet. The others stay in the vector.
+    /// A super-packet has the place of its first packet. The others stay in the vector. Only packets of which `are_alike` says that
+    /// the graph knows the same join.
     pub fn merge(
         &mut self,
         vector: &mut Vector,
@@ -133,6 +134,7 @@ impl Merger {
         out: &mut Indices,
         (cache, wanted): (&mut Cache, Wanted),
         kind_of: impl Fn(&Packet) -> Kind,
+        are_alike: impl Fn(&Packet, &Packet) -> bool,
     ) -> Merged {
         let mut merged = Merged::default();
         for &place in frame.places() {
@@ -155,7 +157,8 @@ impl Merger {
                 Role::May(slot, piece) => (slot, piece),
             };
             let may = kind != Kind::Single && wanted.includes(&piece);
-            if may && self.open & 1 << slot != 0 && self.runs[slot].join(vector, place, &piece, cache, wanted.largest) {
+            let is_next = may && self.open & 1 << slot != 0 && are_alike(&vector[self.runs[slot].head], &vector[place]);
+            if is_next && self.runs[slot].join(vector, place, &piece, cache, wanted.largest) {
                 if piece.ends(&self.runs[slot].first) {
                     self.end(slot, vector, cache, &mut merged);
                 }
@@ -195,6 +198,7 @@ impl Merger {
         std::mem::swap(head, &mut run.whole);
         run.whole.recycle(cache);
         run.whole = Packet::EMPTY;
+        vector.note_segments();
     }
 }
 

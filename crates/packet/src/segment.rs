@@ -15,7 +15,7 @@ use crate::wire::{ipv4, ipv6, protocol, tcp, udp};
 pub struct Mismatch;
 
 /// Returns how many packets a packet stands for on the wire, and the octets of their frames.
-#[inline]
+#[inline(always)]
 pub fn on_wire(packet: &Packet) -> (u32, u32) {
     match packet.is_to_be_segmented() {
         false => (1, packet.len() as u32),
@@ -23,12 +23,74 @@ pub fn on_wire(packet: &Packet) -> (u32, u32) {
     }
 }
 
+/// Returns how many packets a packet stands for on the wire, and their octets from the IP header on.
+#[inline(always)]
+pub fn of_ip(packet: &Packet) -> (u32, u32) {
+    let (packets, octets) = on_wire(packet);
+    (packets, octets.saturating_sub(packets * packet.l3_offset() as u32))
+}
+
 #[cold]
 fn segments_on_wire(packet: &Packet) -> (u32, u32) {
-    let Ok(segmenter) = Segmenter::new(packet) else { return (1, packet.len() as u32) };
-    let headers = packet.l3_offset() + segmenter.headers.len();
-    let segments = segmenter.count();
+    let Some((headers, segment)) = layout(packet) else { return (1, packet.len() as u32) };
+    let segments = (packet.len() - headers).div_ceil(segment).max(1);
     (segments as u32, (packet.len() + (segments - 1) * headers) as u32)
+}
+
+/// The octets in front of the payload of a super-packet, in its frame, and those of the payload of a segment. The headers inside of
+/// a tunnel count, too: a checksum that is still to be completed is that of the innermost header.
+fn layout(packet: &Packet) -> Option<(usize, usize)> {
+    let offload = packet.offload();
+    let l4 = match offload.checksum {
+        Checksum::Partial => usize::from(offload.start),
+        _ => packet.l4_offset(),
+    };
+    let transport = match offload.gso {
+        Gso::Tcp4 | Gso::Tcp6 => usize::from(packet.data().get(l4 + tcp::DATA_OFFSET)? >> 4) * 4,
+        Gso::Udp => udp::LENGTH,
+        Gso::None => return None,
+    };
+    let fits = l4 > 0 && offload.segment > 0 && l4 + transport <= packet.len();
+    fits.then_some((l4 + transport, offload.segment.into()))
+}
+
+/// Takes all segments behind the first ones off a super-packet; `segments` stay.
+///
+/// # Errors
+/// If its headers are not what its offload state says. Nothing has changed then.
+pub fn keep(packet: &mut Packet, segments: usize) -> Result<(), Mismatch> {
+    let segmenter = Segmenter::new(packet)?;
+    if segments >= segmenter.count() {
+        return Ok(());
+    }
+    let (l4, is_v4, is_tcp) = (segmenter.l4, segmenter.is_v4, segmenter.is_tcp);
+    let payload = segments * segmenter.segment;
+    let (headers, pseudo) = (segmenter.headers.len(), segmenter.pseudo);
+    packet.truncate(packet.l3_offset() + headers + payload);
+    let offload = packet.offload();
+    let l3 = packet.l3_mut();
+    let (length, behind) = (l3.len(), l3.len() - l4);
+    if is_v4 {
+        // The whole packet fitted its length, which has 16 bits.
+        l3[ipv4::TOTAL_LENGTH..][..2].copy_from_slice(&(length as u16).to_be_bytes());
+        l3[ipv4::CHECKSUM..][..2].fill(0);
+        let checksum = checksum::of(&l3[..l4]);
+        l3[ipv4::CHECKSUM..][..2].copy_from_slice(&checksum.to_be_bytes());
+    } else {
+        l3[ipv6::PAYLOAD_LENGTH..][..2].copy_from_slice(&((length - ipv6::LENGTH) as u16).to_be_bytes());
+    }
+    let transport = &mut l3[l4..headers];
+    let at = if is_tcp { tcp::CHECKSUM } else { udp::CHECKSUM };
+    match is_tcp {
+        // They stand in the last segment.
+        true => transport[tcp::FLAGS] &= !(tcp::Flags::FIN.0 | tcp::Flags::PSH.0),
+        false => transport[4..6].copy_from_slice(&(behind as u16).to_be_bytes()),
+    }
+    let sum = pseudo.long(behind as u32).folded();
+    transport[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+    let start = (packet.l3_offset() + l4) as u16;
+    packet.set_offload(Offload { checksum: Checksum::Partial, start, offset: at as u16, ..offload });
+    Ok(())
 }
 
 /// Cuts one packet.
@@ -329,6 +391,33 @@ mod tests {
                 joined.extend_from_slice(&piece[l4 + 8..]);
             }
             prop_assert_eq!(joined, payload);
+        }
+    }
+
+    #[test]
+    fn a_super_packet_counts_as_its_pieces() {
+        let mut cache = Pool::new(PoolSize { small: 8, large: 8 }).unwrap().cache();
+        let mut tcp = [0; 32];
+        (tcp[tcp::DATA_OFFSET], tcp[tcp::FLAGS]) = (0x80, tcp::Flags::ACK.0 | tcp::Flags::PSH.0);
+        let udp = [0, 53, 0, 54, 0, 0, 0, 0];
+        for (v4, partial, payload) in [(true, true, 5000), (false, false, 5001), (true, false, 100), (false, true, 0)] {
+            for (header, gso) in [(&tcp[..], if v4 { Gso::Tcp4 } else { Gso::Tcp6 }), (&udp[..], Gso::Udp)] {
+                let mut packet = whole(&mut cache, v4, header, &vec![7; payload], gso, 100, partial);
+                let all = pieces(&packet);
+                let octets: usize = all.iter().map(Vec::len).sum();
+                assert_eq!(on_wire(&packet), (all.len() as u32, octets as u32));
+                // Without some at its end, it stands for the others.
+                for left in [all.len() + 1, all.len(), all.len() / 2].into_iter().filter(|&left| left > 0) {
+                    keep(&mut packet, left).unwrap();
+                    let mut expected = all[..left.min(all.len())].to_vec();
+                    if left < all.len() && gso != Gso::Udp {
+                        let last = expected.last_mut().unwrap();
+                        let l4 = if v4 { 20 } else { 40 };
+                        assert_eq!(last[l4 + tcp::FLAGS] & tcp::Flags::PSH.0, 0);
+                    }
+                    assert_eq!(pieces(&packet), expected);
+                }
+            }
         }
     }
 

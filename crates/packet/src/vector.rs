@@ -53,7 +53,13 @@ impl Vector {
         Ok((self.len - 1) as u8)
     }
 
-    /// Returns whether a super-packet was pushed since the vector was last cleared, without a look at each packet.
+    /// Notes that a packet of the vector became a super-packet.
+    #[inline(always)]
+    pub(crate) fn note_segments(&mut self) {
+        self.segments = true;
+    }
+
+    /// Returns whether a super-packet was pushed, or made, since the vector was last cleared, without a look at each packet.
     #[inline(always)]
     pub fn has_segments(&self) -> bool {
         self.segments

@@ -320,7 +320,14 @@ impl Rig {
         }
         let (mut frame, mut out) = (Indices::new(), Indices::new());
         frame.fill(stream.len());
-        let merged = self.merger.merge(&mut self.vector, &frame, &mut out, (&mut self.cache, wanted), |_| Kind::Exact);
+        let merged = self.merger.merge(
+            &mut self.vector,
+            &frame,
+            &mut out,
+            (&mut self.cache, wanted),
+            |_| Kind::Exact,
+            |_, _| true,
+        );
         assert_eq!(out.len() as u64, stream.len() as u64 + merged.wholes - merged.packets);
         (out, merged.packets)
     }

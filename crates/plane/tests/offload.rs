@@ -194,16 +194,18 @@ fn segments_count_against_the_mtu_not_the_packet() {
         let (frame, offload) = super_packet(&rig, &text, headers, gso, fits + 1);
         let (verdict, sent) = rig.put(&frame, offload);
         assert_eq!((verdict, sent.len()), (Verdict::Drop(Reason::MtuExceeded), 1), "{text}");
-        // The error contains the MTU of the link, and quotes the packet as it arrived.
+        // The error contains the MTU of the link, and quotes the first segment.
         let (error, state) = &sent[0];
         let seen = Seen::new("lan", error);
+        let first = &pieces(&frame, offload)[0];
         if headers == 40 || headers == 28 {
             seen.assert_icmp("10.0.0.1", 3, 4, 1400);
-            assert_eq!((error.len(), &error[42..]), (14 + 576, &frame[14..][..548]));
+            assert_eq!((error.len(), &error[42..]), (14 + 576, &first[..548]));
         } else {
             seen.assert_icmp("2001:db8:a::1", 2, 0, 1400);
-            assert_eq!((error.len(), &error[62..]), (14 + 1280, &frame[14..][..1232]));
+            assert_eq!((error.len(), &error[62..]), (14 + 1280, &first[..1232]));
         }
+        assert_eq!(rig.harness.drops(Reason::MtuExceeded) % 20, 0, "each segment counts");
         assert_eq!(*state, Offload::default());
     }
 }
@@ -264,8 +266,8 @@ fn a_packet_that_is_not_what_its_state_says_is_dropped_and_nobody_told() {
 }
 
 #[test]
-fn segments_that_would_have_to_be_fragmented_are_refused_aloud() {
-    let mut build = two_ports();
+fn segments_that_are_too_long_and_may_be_fragmented_are() {
+    let mut build = two_ports().buffers(1024, 64);
     build.0.interfaces[1].mtu = 1400;
     let mut rig = Offloading::new(build);
     for (text, headers, gso) in [
@@ -274,8 +276,13 @@ fn segments_that_would_have_to_be_fragmented_are_refused_aloud() {
     ] {
         let (frame, offload) = super_packet(&rig, text, headers, gso, 1401 - headers as u16);
         let (verdict, sent) = rig.put(&frame, offload);
-        assert_eq!(verdict, Verdict::Drop(Reason::MtuExceeded));
-        Seen::new("lan", &sent[0].0).assert_icmp("10.0.0.1", 3, 4, 1400);
+        assert_eq!(verdict, Verdict::Forward);
+        // The same as if the segments had come.
+        let mut expected = Vec::new();
+        for segment in pieces(&frame, offload) {
+            expected.extend(rig.put(&[&frame[..14], &segment].concat(), Offload::default()).1);
+        }
+        assert_eq!((sent.len(), &sent), (40, &expected), "{text}");
     }
 }
 

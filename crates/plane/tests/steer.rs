@@ -7,8 +7,8 @@
 //! | two rules that overlap | `random_lists_find_the_first_match` |
 //! | count, mark, drop | `fields_decide_and_the_first_rule_that_matches_acts` |
 //! | redirect to node, with mark and advance of VXLAN | `vxlan_goes_to_the_tunnel_or_is_taken_out` |
-//! | redirect to queue | `a_queue_is_another_worker` |
-//! | mark matched by another feature, hardware offload | not here |
+//! | redirect to queue | the grammar's tests, and the checks of `weir check` |
+//! | Ethernet, generic masks, inner tuples, hardware offload | not here |
 
 mod kit;
 

@@ -202,7 +202,7 @@ pub(super) struct CommandSender {
 
 impl CommandSender {
     /// Creates a pair: the sender with the waker of a worker, and the receiver of that worker.
-    fn new(waker: Waker) -> (Arc<CommandSender>, mpsc::Receiver<Command>) {
+    pub(super) fn new(waker: Waker) -> (Arc<CommandSender>, mpsc::Receiver<Command>) {
         let (commands, mailbox) = mpsc::channel();
         (Arc::new(CommandSender { commands, sent: AtomicU64::new(0), waker }), mailbox)
     }

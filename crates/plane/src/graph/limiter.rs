@@ -24,12 +24,18 @@ impl Limiter {
     /// Takes a token if there is one.
     #[inline]
     pub fn admit(&mut self, now: Time) -> bool {
+        self.admit_all(1, now)
+    }
+
+    /// Takes so many tokens if there is one, or all that there are.
+    #[inline]
+    pub fn admit_all(&mut self, events: u64, now: Time) -> bool {
         let gained = now.since(self.last).saturating_mul(self.rate);
         self.last = self.last.max(now);
         self.level = self.level.saturating_add(gained).min(self.full);
         let admitted = self.level >= SECOND;
         if admitted {
-            self.level -= SECOND;
+            self.level = self.level.saturating_sub(events.saturating_mul(SECOND));
         }
         admitted
     }

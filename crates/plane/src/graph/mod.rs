@@ -8,6 +8,7 @@ pub(crate) mod fragments;
 pub(crate) mod hold;
 pub mod limiter;
 pub(crate) mod made;
+mod merges;
 pub(crate) mod nesting;
 mod nodes;
 mod outlet;

@@ -123,9 +123,34 @@ pub enum SpdEffect {
     Selector,
 }
 
+/// The way of a frame of a bridge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BridgedTo {
+    /// Out by the interface of this number, which leads to its station.
+    Port(u32),
+    /// Out by so many ports.
+    All(u16),
+    /// To the gateway's own station.
+    Own,
+}
+
 /// Something that happened to the packet with a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
+    /// It became part of a super-packet, or the super-packet that others became part of.
+    Merged {
+        /// Number of the interface that it came in by, or leaves by.
+        interface: u32,
+        /// It was leaving, not coming in.
+        output: bool,
+    },
+    /// A bridge found its ports.
+    Bridged {
+        /// The place of the bridge in the model.
+        bridge: u16,
+        /// Its way.
+        to: BridgedTo,
+    },
     /// Its interface lets no frame of its ethertype pass.
     Unlisted {
         /// Number of the interface.
@@ -382,6 +407,12 @@ impl Recorder {
     #[inline(always)]
     pub fn is_on(&self) -> bool {
         self.on
+    }
+
+    /// The fates of all packets are recorded, not those of traced ones alone.
+    #[inline(always)]
+    pub fn is_of_all(&self) -> bool {
+        self.all
     }
 
     /// Begins a vector. `tracing`: some of its packets are traced, or may be.

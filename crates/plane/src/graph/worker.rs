@@ -15,7 +15,6 @@ use weir_base::reclaim::Reader;
 use weir_base::ring::Consumer;
 use weir_base::tsc;
 use weir_packet::buffer::Cache;
-use weir_packet::merge::Merger;
 use weir_packet::packet::Packet;
 use weir_packet::parse::{self, Seed};
 use weir_packet::vector::{Indices, VECTOR, Vector};
@@ -30,7 +29,8 @@ use crate::graph::flow::{Learned, Notes};
 use crate::graph::fragments::Fragments;
 use crate::graph::hold::Hold;
 use crate::graph::made::Made;
-use crate::graph::nodes::{Context, Limits, Next, Stage};
+use crate::graph::merges::Merges;
+use crate::graph::nodes::{Context, Limits, Next, Stage, Upkeep};
 use crate::graph::outlet::{Books, Outlet};
 use crate::graph::peer::Peer;
 use crate::graph::policies::PolicyCaches;
@@ -84,11 +84,12 @@ pub(crate) struct Worker {
     fragments: Fragments,
     requeue: Requeue,
     shares: Shares,
-    merger: Merger,
+    merges: Merges,
     segments: Option<Vector>,
     pub(crate) sessions: Sessions,
     flows: Learned,
     policies: PolicyCaches,
+    bridges: Upkeep,
     notes: Box<Notes>,
     seed: Seed,
     random: SecureRandom,
@@ -163,11 +164,12 @@ impl Worker {
             fragments,
             requeue: Requeue::new(),
             shares: Shares::new(),
-            merger: Merger::new(),
+            merges: Merges::new(),
             segments: Some(Vector::new()),
             sessions,
             flows,
             policies,
+            bridges: Upkeep::default(),
             notes: Box::default(),
             seed,
             random,
@@ -227,7 +229,8 @@ impl Worker {
         Round::Busy
     }
 
-    fn read_mail(&mut self) {
+    /// Handles all commands that were sent.
+    pub(crate) fn read_mail(&mut self) {
         // Nothing there, or an engine that is gone, which has ended its workers before.
         while let Ok(command) = self.mailbox.try_recv() {
             self.handle(command);
@@ -297,7 +300,11 @@ impl Worker {
     /// When this worker has something to do that no packet brings; `None`: never.
     pub(crate) fn deadline(&self) -> Option<Time> {
         let packets = [self.hold.deadline(), self.reassembly.deadline(), self.fragments.deadline()];
-        packets.into_iter().chain([self.sessions.deadline(), self.flows.deadline()]).flatten().min()
+        packets
+            .into_iter()
+            .chain([self.sessions.deadline(), self.flows.deadline(), self.bridges.deadline()])
+            .flatten()
+            .min()
     }
 
     /// Packets wait for neighbours or for other fragments of their datagram, and something may be done about it now.
@@ -457,11 +464,12 @@ impl Worker {
             fragments,
             requeue,
             shares,
-            merger,
+            merges,
             segments,
             sessions,
             flows,
             policies,
+            bridges,
             notes,
             seed,
             random,
@@ -507,7 +515,7 @@ impl Worker {
             samples,
             peers,
             shares,
-            merger,
+            merges,
             segments,
             transmitters,
             recorder,
@@ -544,6 +552,9 @@ impl Worker {
         }
         if pass.context.flows.deadline().is_some_and(|deadline| deadline <= now) {
             pass.forget();
+        }
+        if root.bridges.is_active() || bridges.deadline().is_some() {
+            bridges.visit(root, now);
         }
         pass.context.sessions.log.flush();
         let remembered = &shared.counters.remembered;

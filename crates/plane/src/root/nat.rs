@@ -58,9 +58,9 @@ impl Translators {
 
     /// Adds a packet to the counters of a rule.
     #[inline]
-    pub(crate) fn count(&self, worker: usize, rule: u32, octets: u64) {
+    pub(crate) fn count(&self, worker: usize, rule: u32, (packets, octets): (u64, u64)) {
         if let Some(counters) = self.counters(worker, rule) {
-            counters.packets.add(1);
+            counters.packets.add(packets);
             counters.octets.add(octets);
         }
     }

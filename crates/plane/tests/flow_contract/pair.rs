@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex};
 use weir_base::clock::Time;
 use weir_packet::buffer::Cache;
 use weir_packet::offload::Offload;
+use weir_packet::packet::Packet;
+use weir_packet::segment::Segmenter;
 use weir_packet::text;
 use weir_packet::vector::{Indices, Vector};
 use weir_plane::engine::{FlowFilter, FlowOrder};
@@ -15,7 +17,7 @@ use weir_plane::model::{FastPath, Gateway};
 use weir_plane::reason::Reason;
 use weir_plane::sample::Sample;
 use weir_plane::stats::{self, FlowRow};
-use weir_port::Transmitter;
+use weir_port::{Segmentation, Transmitter};
 
 use crate::kit::l3;
 use crate::traffic::{From, Input};
@@ -35,6 +37,10 @@ struct Keeping {
     sent: Sent,
     /// Frames that each queue takes until the next vector.
     room: Arc<Mutex<BTreeMap<Queue, usize>>>,
+    /// The super-packets that it takes; `None`: it takes all, and the gateway merges nothing for it.
+    takes: Option<Segmentation>,
+    /// It keeps the segments of super-packets.
+    cuts: bool,
 }
 
 impl Transmitter for Keeping {
@@ -46,10 +52,30 @@ impl Transmitter for Keeping {
             count
         });
         let packets = frame.places()[..count].iter();
-        let packets = packets.map(|&place| (vector[place].data().to_vec(), vector[place].offload()));
+        let packets = packets.flat_map(|&place| match self.cuts && vector[place].is_to_be_segmented() {
+            true => segments(&vector[place]).into_iter().map(|frame| (frame, Offload::default())).collect(),
+            false => vec![(vector[place].data().to_vec(), vector[place].offload())],
+        });
         self.sent.lock().unwrap().entry(self.queue).or_default().extend(packets);
         count
     }
+
+    fn segmentation(&self) -> Option<Segmentation> {
+        self.takes
+    }
+}
+
+/// The frames of the segments of a packet.
+pub fn segments(packet: &Packet) -> Vec<Vec<u8>> {
+    let mut segmenter = Segmenter::new(packet).expect("what its state says");
+    let mut frames = Vec::new();
+    while let Some(length) = segmenter.next_length() {
+        let mut frame = packet.data()[..packet.l3_offset()].to_vec();
+        frame.resize(packet.l3_offset() + length, 0);
+        segmenter.next(&mut frame[packet.l3_offset()..]);
+        frames.push(frame);
+    }
+    frames
 }
 
 /// Whether a frame is one of ARP or of neighbour discovery.
@@ -73,10 +99,19 @@ pub struct Side {
     workers: usize,
     /// The control side sends frames.
     discovers: bool,
+    takes: Option<Segmentation>,
+    /// What leaves is kept as segments.
+    cuts: bool,
 }
 
 impl Side {
-    fn new(mut model: Gateway, enabled: FastPath, options: Options, workers: usize) -> Side {
+    fn new(
+        mut model: Gateway,
+        enabled: FastPath,
+        options: Options,
+        workers: usize,
+        (takes, cuts): (Option<Segmentation>, bool),
+    ) -> Side {
         model.flow_table.enabled = enabled;
         // Each worker keeps buffers for itself: none may find the pool empty where another order of packets would not.
         let share = 2 * (workers as u32 - 1);
@@ -91,6 +126,8 @@ impl Side {
             rooms: BTreeMap::new(),
             workers,
             discovers: false,
+            takes,
+            cuts,
         };
         side.harness.set_recording(false);
         side.connect();
@@ -129,10 +166,10 @@ impl Side {
         let own = Some(index).filter(|&index| self.harness.port_of(index) == index);
         let punt = self.harness.model().interfaces[index as usize].punt.is_some();
         for port in own.into_iter().chain(punt.then(|| self.harness.punt_port(index))) {
-            let (sent, room, mut workers) = (&self.sent, &self.room, 0..);
+            let (sent, room, mut workers, takes, cuts) = (&self.sent, &self.room, 0.., self.takes, self.cuts);
             self.harness.connect_each(port, || {
                 let queue = (port, workers.next().expect("a worker"));
-                Box::new(Keeping { queue, sent: Arc::clone(sent), room: Arc::clone(room) })
+                Box::new(Keeping { queue, sent: Arc::clone(sent), room: Arc::clone(room), takes, cuts })
             });
         }
     }
@@ -205,6 +242,8 @@ pub struct Pair {
     exact_samples: bool,
     /// Frames that left in the latest vector, by port.
     pub latest: Vec<(u32, Vec<u8>)>,
+    /// The gateways differ in the sizes of their packets, not in the flow table.
+    is_of_sizes: bool,
 }
 
 /// Returns an error at the first place where two listings differ.
@@ -218,9 +257,42 @@ fn same<T: PartialEq + Debug>(name: &str, on: &[T], off: &[T]) -> Result<(), Str
 
 impl Pair {
     pub fn new(model: &Gateway, options: Options, workers: usize, exact_samples: bool) -> Pair {
-        let side = |enabled| Side::new(model.clone(), enabled, options, workers);
+        let takes = match options.seed % 4 {
+            0 => None,
+            1 => Some(Segmentation::default()),
+            2 => Some(Segmentation { tcp4: true, tcp6: true, udp: false, largest: 9000 }),
+            _ => Some(Segmentation { tcp4: true, tcp6: true, udp: true, largest: 65_549 }),
+        };
+        let side = |enabled| Side::new(model.clone(), enabled, options, workers, (takes, false));
         let [on, off] = [FastPath::On, FastPath::Off].map(side);
-        Pair { on, off, exact_samples, latest: Vec::new() }
+        Pair { on, off, exact_samples, latest: Vec::new(), is_of_sizes: false }
+    }
+
+    /// Two gateways with the same flow table whose ports take these super-packets.
+    pub fn of_sizes(model: &Gateway, options: Options, takes: Segmentation) -> Pair {
+        let side = || Side::new(model.clone(), model.flow_table.enabled, options, 1, (Some(takes), true));
+        Pair { on: side(), off: side(), exact_samples: false, latest: Vec::new(), is_of_sizes: true }
+    }
+
+    /// Gives one gateway packets, and the other what these are in other sizes; compares the frames that leave, as segments, and
+    /// drops.
+    pub fn run_sizes(&mut self, wholes: &[Input], segments: &[Input], now: Time) -> Result<(), String> {
+        let taken = (self.on.run(wholes, now).0, self.off.run(segments, now).0);
+        same("packets taken", &[taken], &[(wholes.len(), segments.len())])?;
+        let drops = |side: &Side| -> Vec<(&str, u64)> {
+            Reason::ALL.iter().map(|&reason| (reason.name(), side.harness.drops(reason))).collect()
+        };
+        let differ = |pair: &Pair| same("drops", &drops(&pair.on), &drops(&pair.off)).err().unwrap_or_default();
+        self.same_frames(segments).map_err(|message| format!("{message}\n  {}", differ(self)))?;
+        same("drops", &drops(&self.on), &drops(&self.off))?;
+        for side in [&self.on, &self.off] {
+            let own = side.harness.conservation();
+            if own.imbalance() != 0 {
+                return Err(format!("imbalance: {own:?}"));
+            }
+        }
+        let _ = [&mut self.on, &mut self.off].map(|side| samples(&mut side.harness));
+        Ok(())
     }
 
     pub fn each(&mut self, mut act: impl FnMut(&mut Side)) {
@@ -310,7 +382,13 @@ impl Pair {
     pub fn compare(&mut self) -> Result<(), String> {
         let (on, off) = (&self.on.harness, &self.off.harness);
         let count = off.model().interfaces.len() as u32;
-        let interfaces = |harness: &Harness| (0..count).map(|index| harness.interface_stats(index)).collect::<Vec<_>>();
+        let interfaces = |harness: &Harness| {
+            let mut rows: Vec<_> = (0..count).map(|index| harness.interface_stats(index)).collect();
+            if self.is_of_sizes {
+                rows.iter_mut().flatten().for_each(|row| (row.merged, row.cut) = Default::default());
+            }
+            rows
+        };
         same("interfaces", &interfaces(on), &interfaces(off))?;
         same("sav", &on.sav(), &off.sav())?;
         same("sav policies", &policies(on), &policies(off))?;
@@ -332,6 +410,9 @@ impl Pair {
             if !self.exact_samples {
                 samplers.iter_mut().for_each(|own| (own.taken, own.over_rate) = (0, 0));
             }
+            if self.is_of_sizes {
+                samplers.clear();
+            }
             samplers
         };
         same("samplers", &samplers(on), &samplers(off))?;
@@ -350,6 +431,10 @@ impl Pair {
         same("SPDs", &policies(on), &policies(off))?;
         same("SAs", &on.sas(), &off.sas())?;
         same("pools", &on.nat_pools(), &off.nat_pools())?;
+        if self.is_of_sizes {
+            // They hold packets taken at random.
+            return Ok(());
+        }
         for (name, on, off) in [
             ("invalid sources", on.invalid_sources(), off.invalid_sources()),
             ("unknown sources", on.unknown_sources(), off.unknown_sources()),
@@ -404,6 +489,7 @@ pub fn counted(harness: &Harness) -> Vec<(&'static str, u64)> {
     for index in 0..model.interfaces.len() as u32 {
         let own = harness.interface_stats(index).expect("every interface counts");
         counted.push(("punted", own.punt.packets));
+        counted.extend([("packets merged", own.merged.1), ("super-packets cut", own.cut.0)]);
     }
     for row in sessions(harness) {
         let replies = row.packets[1];

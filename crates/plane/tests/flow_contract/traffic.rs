@@ -3,8 +3,11 @@
 use std::net::IpAddr;
 
 use weir_base::random::Random;
+use weir_packet::buffer::{Cache, Pool, PoolSize};
 use weir_packet::checksum;
 use weir_packet::offload::{Checksum, Gso, Offload};
+use weir_packet::packet::Packet;
+use weir_packet::parse;
 use weir_packet::wire::MacAddress;
 use weir_packet::wire::arp::{Fields as Arp, Operation};
 use weir_packet::wire::ethernet::ethertype;
@@ -15,6 +18,7 @@ use crate::gateway::{Links, PORTS, REMOTE, between, host, pick, remote, station}
 use crate::kit::link::{ALL, framed, header};
 use crate::kit::{HOST, frame, l3, mend, with_extensions, with_options};
 use crate::nat::reply;
+use crate::pair::segments;
 use crate::spd::reflected;
 
 /// A packet to inject.
@@ -169,13 +173,16 @@ pub struct Traffic {
     /// Fragments whose datagram is not complete.
     later: Vec<Input>,
     number: u32,
+    /// Buffers for super-packets that are cut.
+    cache: Cache,
 }
 
 impl Traffic {
     pub fn new(random: &mut Random, links: Links) -> Traffic {
         let count = pick(random, &[20, 50, 50, 80]);
         let flows = (0..count).map(|_| Flow::random(random, &links)).collect();
-        Traffic { links, flows, later: Vec::new(), number: 0 }
+        let cache = Pool::new(PoolSize { small: 8, large: 8 }).expect("there is memory").cache();
+        Traffic { links, flows, later: Vec::new(), number: 0, cache }
     }
 
     /// Returns the addresses of the flows.
@@ -195,6 +202,7 @@ impl Traffic {
         let mut inputs = Vec::new();
         // Many vectors have packets of flows only.
         let strange = pick(random, &[0.0, 0.02, 0.1, 0.4]);
+        let bursts = pick(random, &[0.0, 0.0, 0.02, 0.1]);
         let replies = if sent.is_empty() { 0.0 } else { pick(random, &[0.0, 0.2, 0.5]) };
         while inputs.len() < count {
             if random.chance(replies) {
@@ -211,7 +219,15 @@ impl Traffic {
                     eligible: false,
                 }));
             }
-            if random.chance(strange) {
+            if random.chance(bursts) {
+                // A super-packet, or segments that may be merged.
+                let burst = self.super_packet(random).filter(|(whole, _)| whole.from == From::Link);
+                match burst {
+                    Some((whole, _)) if random.chance(0.3) => inputs.push(whole),
+                    Some((_, segments)) => inputs.extend(segments),
+                    None => {}
+                }
+            } else if random.chance(strange) {
                 self.strange(random, &mut inputs);
             } else {
                 let flow = self.flow(random);
@@ -459,6 +475,52 @@ impl Traffic {
         }
         let gso = if v4 { Gso::Tcp4 } else { Gso::Tcp6 };
         input.offload = Offload { gso, segment: pick(random, &[500, 1200, 1440]), ..input.offload };
+    }
+
+    /// Returns a super-packet of a flow of the pool, and its segments.
+    pub fn super_packet(&mut self, random: &mut Random) -> Option<(Input, Vec<Input>)> {
+        let mut input = self.flow(random);
+        let at = l3(&input.frame);
+        let v4 = input.frame[at] >> 4 == 4;
+        let (length, protocol) = if v4 { (20, input.frame[at + 9]) } else { (40, input.frame[at + 6]) };
+        let l4 = at + length;
+        let (headers, gso, offset) = match protocol {
+            TCP if input.eligible => (20, if v4 { Gso::Tcp4 } else { Gso::Tcp6 }, 16),
+            UDP => (8, Gso::Udp, 6),
+            _ => return None,
+        };
+        let segment = pick(random, &[60, 500, 1200, 1440, 1452]);
+        // Segments that are too long for a link are refused together: a shorter last one, too.
+        let payload = match segment > 1000 {
+            true => between(random, 1, 40) as usize * usize::from(segment),
+            false => between(random, 1, 40 * u64::from(segment)) as usize,
+        };
+        let frame = &mut input.frame;
+        frame.resize(l4 + headers, 0);
+        frame.extend((0..payload).map(|_| random.next() as u8));
+        let behind = frame.len() - l4;
+        if v4 {
+            frame[at + 2..at + 4].copy_from_slice(&((length + behind) as u16).to_be_bytes());
+            mend(frame);
+        } else {
+            frame[at + 4..at + 6].copy_from_slice(&(behind as u16).to_be_bytes());
+        }
+        if protocol == UDP {
+            frame[l4 + 4..l4 + 6].copy_from_slice(&(behind as u16).to_be_bytes());
+        }
+        let addresses = if v4 { at + 12..at + 20 } else { at + 8..at + 40 };
+        let pseudo = checksum::Sum::new().bytes(&frame[addresses]).word(protocol.into()).long(behind as u32);
+        frame[l4 + offset..l4 + offset + 2].copy_from_slice(&pseudo.folded().to_be_bytes());
+        input.offload = Offload { checksum: Checksum::Partial, gso, segment, start: l4 as u16, offset: offset as u16 };
+        let mut packet = Packet::copy_of(&mut self.cache, &input.frame)?;
+        let parsed = if v4 { parse::ipv4(&input.frame, at) } else { parse::ipv6(&input.frame, at) };
+        packet.set_parsed(&parsed.ok()?);
+        packet.set_offload(input.offload);
+        let pieces = segments(&packet);
+        packet.recycle(&mut self.cache);
+        let plain = |frame| Input { frame, offload: Offload::default(), ..input.clone() };
+        let pieces = pieces.into_iter().map(plain).collect();
+        Some((input, pieces))
     }
 
     /// Adds the fragments of a datagram in any order: some of them now, some later, some never.

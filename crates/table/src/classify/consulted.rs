@@ -40,9 +40,17 @@ impl Consulted {
     /// The fields outside of a flow's key.
     pub const OUTSIDE: Consulted = Consulted(Consulted::FLAGS.0 | Consulted::FRAGMENT.0 | Consulted::DSCP.0);
 
-    pub(super) const COUNT: usize = 7;
+    /// The TCP flags in which segments of one super-packet differ: those of [`Consulted::OF_SEGMENTS`]. Rules that match on them match
+    /// on [`Consulted::FLAGS`], too.
+    pub const SEGMENT: Consulted = Consulted(1 << 7);
 
-    const NAMES: [&str; Consulted::COUNT] = ["protocol", "ports", "icmp", "interface", "flags", "fragment", "dscp"];
+    /// FIN and PSH, which the last segment has, and CWR, which the first one has (RFC 3168, 6.1.2).
+    pub const OF_SEGMENTS: u16 = 0x01 | 0x08 | 0x80;
+
+    pub(super) const COUNT: usize = 8;
+
+    const NAMES: [&str; Consulted::COUNT] =
+        ["protocol", "ports", "icmp", "interface", "flags", "fragment", "dscp", "segment"];
 
     /// Returns the fields that a rule matches on, apart from addresses.
     pub fn by<K>(rule: &Rule<K>) -> Consulted {
@@ -54,6 +62,7 @@ impl Consulted {
             (rule.flags.mask() != 0, Consulted::FLAGS),
             (rule.fragments != Fragments::ALL, Consulted::FRAGMENT),
             (rule.dscp.is_some(), Consulted::DSCP),
+            (rule.flags.mask() & Consulted::OF_SEGMENTS != 0, Consulted::SEGMENT),
         ];
         asks.into_iter().filter(|(asks, _)| *asks).fold(Consulted::NONE, |all, (_, field)| all | field)
     }

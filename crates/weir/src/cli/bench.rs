@@ -8,6 +8,7 @@ use super::error::Error;
 use super::output::print;
 use weir_bench::acl::{self, Acl};
 use weir_bench::between::{self, PortKind};
+use weir_bench::bridge::Bridged;
 use weir_bench::crypto::{Algorithm, Crypto};
 use weir_bench::esp::Esp;
 use weir_bench::flow::Flow;
@@ -46,6 +47,8 @@ enum What {
     Esp(FlowArgs),
     /// Tunnels: what the outer headers cost, in and out, by carrier
     Tunnels(FlowArgs),
+    /// Bridges: frames between 10,000 and a million known stations
+    Bridge(FlowArgs),
     /// Super-packets: what it costs to cut and to merge them, beside a copy of the same octets
     Gso(FlowArgs),
     /// Translation of addresses: established flows, first packets, draws of ports from pools that fill up
@@ -175,6 +178,7 @@ impl Bench {
             What::Spd(args) => show(Spd::measure(args.cpu, args.quick), args.json, None),
             What::Steer(args) => show(Steer::measure(args.cpu, args.quick), args.json, None),
             What::Esp(args) => show(Esp::measure(args.cpu, args.quick), args.json, None),
+            What::Bridge(args) => show(Bridged::measure(args.cpu, args.quick), args.json, None),
             What::Tunnels(args) => show(Tunnels::measure(args.cpu, args.quick), args.json, None),
             What::Gso(args) => show(GsoCost::measure(args.cpu, args.quick), args.json, None),
             What::Nat(args) => show(Nat::measure(args.cpu, args.quick), args.json, None),

@@ -257,20 +257,22 @@ impl<'f> Loader<'f> {
             None => Vec::new(),
         };
         for include in includes {
-            self.include(source, include, depth + 1);
+            let path = self.sources.source(source).resolve(&include.value);
+            for path in self.files.expand(&path) {
+                self.include(&path, include.span, depth + 1);
+            }
         }
     }
 
-    fn include(&mut self, source: SourceId, include: At<String>, depth: usize) {
-        let path = self.sources.source(source).resolve(&include.value);
-        let identity = self.files.identity(&path);
+    fn include(&mut self, path: &Path, named: Span, depth: usize) {
+        let identity = self.files.identity(path);
         if let Some(opened) = self.open.get(&identity) {
             let found = if opened.active {
                 let message = format!("`{}` includes itself, directly or through others", path.display());
-                Diagnostic::error(Code::IncludeCycle, include.span, message)
+                Diagnostic::error(Code::IncludeCycle, named, message)
             } else {
                 let message = format!("`{}` is included twice", path.display());
-                Diagnostic::error(Code::IncludeTwice, include.span, message)
+                Diagnostic::error(Code::IncludeTwice, named, message)
             };
             let found = match opened.from {
                 Some(from) => found.related(from, "first here"),
@@ -281,12 +283,12 @@ impl<'f> Loader<'f> {
         }
         if depth > DEEPEST {
             let message = format!("files include each other more than {DEEPEST} deep");
-            self.diagnostics.push(Diagnostic::error(Code::LimitExceeded, include.span, message));
+            self.diagnostics.push(Diagnostic::error(Code::LimitExceeded, named, message));
             return;
         }
-        match self.files.read(&path, LARGEST_FILE) {
+        match self.files.read(path, LARGEST_FILE) {
             Ok(bytes) => {
-                self.open.insert(identity.clone(), Opened { from: Some(include.span), active: true });
+                self.open.insert(identity.clone(), Opened { from: Some(named), active: true });
                 let folder = path.parent().unwrap_or(Path::new("")).to_owned();
                 self.text(&path.display().to_string(), bytes, folder, false, depth);
                 if let Some(opened) = self.open.get_mut(&identity) {
@@ -294,8 +296,8 @@ impl<'f> Loader<'f> {
                 }
             }
             Err(error) => {
-                let (code, message) = explain(&path, &error);
-                self.diagnostics.push(Diagnostic::error(code, include.span, message));
+                let (code, message) = explain(path, &error);
+                self.diagnostics.push(Diagnostic::error(code, named, message));
                 // What is missing may stand in there.
                 self.declared.lost_interfaces = true;
                 self.declared.lost_vrfs = true;
@@ -564,9 +566,12 @@ impl Loader<'_> {
     }
 }
 
+/// The beginning of the names of sources of the control socket.
+pub(super) const OF_SOCKET: &str = "socket ";
+
 /// The name of a source in messages and listings.
 fn of_socket(source: &str) -> String {
-    format!("socket {source}")
+    format!("{OF_SOCKET}{source}")
 }
 
 /// Adds to each rule that names the old pair one that names the new pair: in front of it if the new pair sends, else behind it.

@@ -11,7 +11,7 @@ use weir_plane::stats;
 
 use super::acl::live::Put;
 use super::refusal::{Kind, Refusal};
-use super::{Clear, Gateway, ReloadError, UnknownNode, acl};
+use super::{Clear, Gateway, Kept, ReloadError, UnknownNode, acl};
 use super::{ipsec, nat};
 use crate::config;
 use crate::render::acl::attached::Attached;
@@ -89,7 +89,16 @@ impl Gateway for Fake {
     }
 
     fn route_sources(&self) -> Vec<Source> {
-        Vec::new()
+        let source = |source: &str, state: &str, routes| Source {
+            source: source.into(),
+            state: state.into(),
+            routes,
+            nexthops: 2,
+            refused: 3,
+            lists: 4,
+            overflows: 5,
+        };
+        vec![source("kernel", "following", 1000), source("fpm", "waiting", 0)]
     }
 
     fn neighbors(&self) -> Vec<stats::NeighborRow> {
@@ -113,21 +122,25 @@ impl Gateway for Fake {
         (policy == "edge").then_some((rows, total))
     }
 
-    fn edit_sav(&self, policy: &str, source: &str, edits: &[Edit]) -> Result<Edited, SavError> {
-        known(policy)?;
+    fn edit_sav(&self, policy: &str, source: &str, edits: &[Edit]) -> Kept<Edited, SavError> {
+        if let Err(error) = known(policy) {
+            return Ok(Err(error));
+        }
         if let Some(Edit::Delete(EntryKey { prefix, .. })) = edits.last() {
             let problem = Problem::NotThere;
-            return Err(SavError::Edit { number: edits.len(), prefix: *prefix, problem });
+            return Ok(Err(SavError::Edit { number: edits.len(), prefix: *prefix, problem }));
         }
         self.note(format!("edit {policy} {source} {edits:?}"));
-        Ok(Edited { added: edits.len(), entries: edits.len(), ..Edited::default() })
+        Ok(Ok(Edited { added: edits.len(), entries: edits.len(), ..Edited::default() }))
     }
 
-    fn replace_sav(&self, policy: &str, source: &str, entries: &[(EntryKey, Names)]) -> Result<Edited, SavError> {
-        known(policy)?;
+    fn replace_sav(&self, policy: &str, source: &str, entries: &[(EntryKey, Names)]) -> Kept<Edited, SavError> {
+        if let Err(error) = known(policy) {
+            return Ok(Err(error));
+        }
         // Not more than can be read.
         self.note(format!("replace {policy} {source} {} {:?}", entries.len(), entries.first()));
-        Ok(Edited { added: entries.len(), entries: entries.len(), ..Edited::default() })
+        Ok(Ok(Edited { added: entries.len(), entries: entries.len(), ..Edited::default() }))
     }
 
     fn sav_dry_run(&self, top: usize) -> DryRun {
@@ -146,8 +159,8 @@ impl Gateway for Fake {
         sample::alarms()
     }
 
-    fn stage_sav(&self, policy: &str, action: Option<SavAction>) -> Result<(), StageError> {
-        match (policy, action) {
+    fn stage_sav(&self, policy: &str, action: Option<SavAction>) -> Kept<(), StageError> {
+        Ok(match (policy, action) {
             ("edge", Some(SavAction::Redirect)) => {
                 Err(StageError::NoRedirect { policy: policy.into(), family: IpFamily::V6 })
             }
@@ -156,7 +169,7 @@ impl Gateway for Fake {
                 Ok(())
             }
             _ => Err(StageError::NoSuchPolicy { policy: policy.into(), policies: vec!["edge".into(), "core".into()] }),
-        }
+        })
     }
 
     fn acls(&self) -> Acls {
@@ -271,6 +284,19 @@ impl Gateway for Fake {
 
     fn tunnels(&self) -> Vec<stats::TunnelStats> {
         sample::tunnels()
+    }
+
+    fn bridges(&self) -> Vec<stats::BridgeStats> {
+        sample::bridges()
+    }
+
+    fn bridge_macs(&self, name: &str) -> Option<Vec<stats::MacRow>> {
+        (name == "lan").then(sample::macs)
+    }
+
+    fn clear_bridge(&self, name: Option<&str>) -> Result<usize, Box<Refusal>> {
+        self.note(format!("clear bridge {name:?}"));
+        Ok(3)
     }
 
     fn crypto(&self) -> Crypto {

@@ -12,6 +12,7 @@ pub mod path;
 pub mod refusal;
 pub mod remarks;
 pub mod running;
+pub mod safe;
 pub mod sav;
 pub mod server;
 pub mod socket;
@@ -49,10 +50,14 @@ use crate::sampler;
 use acl::live::Put;
 pub use error::{ReloadError, UnknownNode};
 pub(crate) use flows::parse_filter;
-use refusal::Refusal;
+use refusal::{Kind, Refusal};
+pub use safe::Safe;
 
 /// Octets of a request, at most: some million entries.
 pub const LONGEST_TEXT: usize = 256 << 20;
+
+/// The result of a change; the outer error is that changes are refused now.
+pub type Kept<T, E> = Result<Result<T, E>, Box<Refusal>>;
 
 /// A running gateway, as the control socket sees it. Calls may take as long as publishing takes, and run on any thread.
 pub trait Gateway: Send + Sync + 'static {
@@ -76,12 +81,12 @@ pub trait Gateway: Send + Sync + 'static {
     ///
     /// # Errors
     /// When the policy has no table, a change cannot be made, or there is no room.
-    fn edit_sav(&self, policy: &str, source: &str, edits: &[Edit]) -> Result<Edited, SavError>;
+    fn edit_sav(&self, policy: &str, source: &str, edits: &[Edit]) -> Kept<Edited, SavError>;
     /// Makes a source say these entries of the table of a policy and no others.
     ///
     /// # Errors
     /// As for [`Gateway::edit_sav`].
-    fn replace_sav(&self, policy: &str, source: &str, entries: &[(EntryKey, Names)]) -> Result<Edited, SavError>;
+    fn replace_sav(&self, policy: &str, source: &str, entries: &[(EntryKey, Names)]) -> Kept<Edited, SavError>;
     /// The packets that would be dropped if every policy discarded invalid packets, with the `top` sources that sent most.
     fn sav_dry_run(&self, top: usize) -> DryRun;
     /// Rules that would let pass what was found not valid, of prefixes of which an interface got so many packets at least.
@@ -94,7 +99,7 @@ pub trait Gateway: Send + Sync + 'static {
     ///
     /// # Errors
     /// When there is no such policy, or it lacks what the action needs.
-    fn stage_sav(&self, policy: &str, action: Option<SavAction>) -> Result<(), StageError>;
+    fn stage_sav(&self, policy: &str, action: Option<SavAction>) -> Kept<(), StageError>;
     /// The access lists, the groups, and what they are compiled to.
     fn acls(&self) -> Acls;
     /// The chains of sequences of access lists.
@@ -158,6 +163,15 @@ pub trait Gateway: Send + Sync + 'static {
     fn sas(&self) -> Vec<stats::SaStats>;
     /// The tunnels.
     fn tunnels(&self) -> Vec<stats::TunnelStats>;
+    /// The bridges.
+    fn bridges(&self) -> Vec<stats::BridgeStats>;
+    /// The stations of the bridge of a name; `None` if there is no such bridge.
+    fn bridge_macs(&self, name: &str) -> Option<Vec<stats::MacRow>>;
+    /// Forgets the learned stations of the bridge of a name, or of all bridges; gives how many there were.
+    ///
+    /// # Errors
+    /// When there is no such bridge.
+    fn clear_bridge(&self, name: Option<&str>) -> Result<usize, Box<Refusal>>;
     /// The engines of IPsec.
     fn crypto(&self) -> Crypto;
     /// The lists of rules that translate.
@@ -230,6 +244,13 @@ pub trait Gateway: Send + Sync + 'static {
     /// # Errors
     /// When the configuration is invalid or cannot be run; the old one goes on.
     fn reload(&self, lost: LostEdit) -> Result<Reloaded, ReloadError>;
+    /// The gateway, as one whose changes can be taken back.
+    ///
+    /// # Errors
+    /// When it is none.
+    fn safe(&self) -> Result<&dyn Safe, Box<Refusal>> {
+        Err(Refusal::new(Kind::NotFound, "this gateway does not keep its changes").into())
+    }
 }
 
 /// The counters or entries to clear.
@@ -266,7 +287,9 @@ pub enum Clear {
     Flows,
     /// Translations of addresses, which end: all, or as FILTER says
     Nat,
-    /// All of these but neighbours, sessions and translations
+    /// Stations that bridges have learned: of all bridges, or of the one that FILTER names
+    Bridge,
+    /// All of these but neighbours, sessions, translations and stations
     All,
 }
 
@@ -301,4 +324,22 @@ pub struct ReloadRequest {
     /// Live edits that do not apply end, though more packets may pass without them.
     #[serde(default)]
     pub drop_changes: bool,
+    /// The configuration in force comes back after so many seconds, unless the new one is confirmed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirm: Option<u64>,
+}
+
+/// The body of `POST /v1/undo`; may be left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UndoRequest {
+    /// How many changes, the last one first.
+    pub count: usize,
+}
+
+/// The message about a bridge that is not there.
+fn no_bridge(name: &str, names: &[String]) -> String {
+    let others =
+        if names.is_empty() { "there are none".to_owned() } else { format!("the bridges are: {}", names.join(", ")) };
+    format!("there is no bridge `{name}`; {others}")
 }

@@ -1,12 +1,16 @@
 //! The real gateway behind the control socket.
 
 mod edits;
+mod history;
 mod ipsec;
+mod safe;
+mod saved;
+mod snapshot;
 
 use std::collections::HashMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use ipnet::IpNet;
@@ -20,15 +24,17 @@ use weir_plane::node::Node;
 use weir_plane::rib::By;
 use weir_plane::stats;
 
+use self::history::History;
+use self::safe::Awaited;
 use super::acl::attached::{AttachRequest, Attachments};
 use super::acl::live::Put;
 use super::flows;
 use super::ipsec::{Live, SaEdit, SpdEdit};
-use super::refusal::Refusal;
-use super::{Clear, Gateway, ReloadError, UnknownNode, acl, nat, traced};
-use crate::config::{Metrics, Routes, Service};
+use super::refusal::{Kind, Refusal};
+use super::{Clear, Gateway, Kept, ReloadError, Safe, UnknownNode, acl, nat, source, traced};
+use crate::config::{Metrics, Routes, Service, Texts};
 use crate::notify;
-use crate::render::Report as _;
+use crate::render::Report;
 use crate::render::acl::attached::Attached;
 use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::Rules;
@@ -77,6 +83,14 @@ pub struct Running {
     live: Mutex<Live>,
     /// Live edits of the lists of interfaces, likewise.
     attached: Mutex<Attachments>,
+    /// The texts of the configuration in force, likewise; `None` for the built-in one.
+    texts: Mutex<Option<Arc<Texts>>>,
+    /// Held by a change from the look at the state before it to its end. Taken before `reloading`.
+    changing: Mutex<()>,
+    /// The last changes.
+    history: Mutex<History>,
+    /// A reload that waits for its confirmation.
+    awaited: Mutex<Option<Awaited>>,
 }
 
 /// Why a gateway did not start.
@@ -142,7 +156,17 @@ impl Running {
             nat: Mutex::default(),
             live: Mutex::default(),
             attached: Mutex::default(),
+            texts: Mutex::default(),
+            changing: Mutex::default(),
+            history: Mutex::default(),
+            awaited: Mutex::default(),
         })
+    }
+
+    /// Keeps the texts of the configuration that it was started with.
+    #[must_use]
+    pub fn with_texts(self, texts: Option<Texts>) -> Running {
+        Running { texts: Mutex::new(texts.map(Arc::new)), ..self }
     }
 
     /// Notes ports that failed; returns the failures that were not noted before.
@@ -312,16 +336,22 @@ impl Gateway for Running {
         self.engine.sav_entries(policy, |net| prefix.is_none_or(|prefix| overlap(net, prefix)), most)
     }
 
-    fn edit_sav(&self, policy: &str, source: &str, edits: &[Edit]) -> Result<Edited, SavError> {
-        let result = self.engine.edit_sav(policy, source, edits, unix_time());
-        told_of_entries(policy, source, &result);
-        result
+    fn edit_sav(&self, policy: &str, source: &str, edits: &[Edit]) -> Kept<Edited, SavError> {
+        let change = || {
+            let result = self.engine.edit_sav(policy, source, edits, unix_time());
+            told_of_entries(policy, source, &result);
+            result
+        };
+        self.kept(&format!("sav {policy}"), source, words_of_entries, change)
     }
 
-    fn replace_sav(&self, policy: &str, source: &str, entries: &[(EntryKey, Names)]) -> Result<Edited, SavError> {
-        let result = self.engine.replace_sav(policy, source, entries, unix_time());
-        told_of_entries(policy, source, &result);
-        result
+    fn replace_sav(&self, policy: &str, source: &str, entries: &[(EntryKey, Names)]) -> Kept<Edited, SavError> {
+        let change = || {
+            let result = self.engine.replace_sav(policy, source, entries, unix_time());
+            told_of_entries(policy, source, &result);
+            result
+        };
+        self.kept(&format!("sav {policy}"), source, words_of_entries, change)
     }
 
     fn sav_dry_run(&self, top: usize) -> DryRun {
@@ -340,14 +370,17 @@ impl Gateway for Running {
         self.alarms_so_far().clone()
     }
 
-    fn stage_sav(&self, policy: &str, action: Option<SavAction>) -> Result<(), StageError> {
-        let result = self.engine.stage_sav(policy, action, unix_time());
+    fn stage_sav(&self, policy: &str, action: Option<SavAction>) -> Kept<(), StageError> {
         let word = action.map_or("as configured", SavAction::name);
-        match &result {
-            Ok(()) => tracing::info!("sav {policy}: invalid packets: {word}"),
-            Err(error) => tracing::warn!("sav {policy}: not {word}: {error}"),
-        }
-        result
+        let change = || {
+            let result = self.engine.stage_sav(policy, action, unix_time());
+            match &result {
+                Ok(()) => tracing::info!("sav {policy}: invalid packets: {word}"),
+                Err(error) => tracing::warn!("sav {policy}: not {word}: {error}"),
+            }
+            result
+        };
+        self.kept(&format!("sav {policy}"), source::SOURCE, |()| format!("stage {word}"), change)
     }
 
     fn acls(&self) -> Acls {
@@ -363,19 +396,26 @@ impl Gateway for Running {
     }
 
     fn change_acl(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<Changed, Box<Refusal>> {
-        let result = acl::live::change(&self.engine, list, source, changes, unix_time());
-        told_of_rules(list, source, &result);
-        result
+        let change = || {
+            let result = acl::live::change(&self.engine, list, source, changes, unix_time());
+            told_of_rules(list, source, &result);
+            result
+        };
+        self.keep(&format!("acl {list}"), source, words, change)
     }
 
     fn put_acl(&self, list: &str, put: &Put<'_>) -> Result<Changed, Box<Refusal>> {
-        let result = acl::live::put(&self.engine, list, put, unix_time());
-        told_of_rules(list, put.source, &result);
-        result
+        let change = || {
+            let result = acl::live::put(&self.engine, list, put, unix_time());
+            told_of_rules(list, put.source, &result);
+            result
+        };
+        self.keep(&format!("acl {list}"), put.source, words, change)
     }
 
     fn attach_acl(&self, list: &str, request: &AttachRequest, attach: bool) -> Result<Attached, Box<Refusal>> {
-        self.change_attached(list, request, attach)
+        let of = format!("interface {}", request.interface);
+        self.keep(&of, &request.source, words, || self.change_attached(list, request, attach))
     }
 
     fn changes(&self, most: usize) -> Changes {
@@ -383,34 +423,43 @@ impl Gateway for Running {
     }
 
     fn remove_acl(&self, list: &str) -> Result<(), Box<Refusal>> {
-        let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
-        let result = acl::live::remove(&self.engine, list);
-        match &result {
-            Ok(()) => tracing::info!("acl {list}: removed"),
-            Err(refusal) => tracing::warn!("acl {list}: not removed: {}", refusal.for_log()),
-        }
-        result
+        let change = || {
+            let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+            let result = acl::live::remove(&self.engine, list);
+            match &result {
+                Ok(()) => tracing::info!("acl {list}: removed"),
+                Err(refusal) => tracing::warn!("acl {list}: not removed: {}", refusal.for_log()),
+            }
+            result
+        };
+        self.keep(&format!("acl {list}"), source::SOURCE, |()| "removed".to_owned(), change)
     }
 
     fn set_acl_group(&self, name: &str, request: &acl::GroupRequest) -> Result<Regrouped, Box<Refusal>> {
-        let result = acl::live::group(&self.engine, name, request, unix_time());
-        match &result {
-            Ok(Regrouped { members, rules, .. }) => {
-                let (members, rules) = (plural(*members as u64, "member"), plural(*rules as u64, "rule"));
-                tracing::info!("group {name}: {} set {members}, in {rules}", request.source);
+        let change = || {
+            let result = acl::live::group(&self.engine, name, request, unix_time());
+            match &result {
+                Ok(Regrouped { members, rules, .. }) => {
+                    let (members, rules) = (plural(*members as u64, "member"), plural(*rules as u64, "rule"));
+                    tracing::info!("group {name}: {} set {members}, in {rules}", request.source);
+                }
+                Err(refusal) => tracing::warn!("group {name}: nothing changed: {}", refusal.for_log()),
             }
-            Err(refusal) => tracing::warn!("group {name}: nothing changed: {}", refusal.for_log()),
-        }
-        result
+            result
+        };
+        self.keep(&format!("group {name}"), &request.source, words, change)
     }
 
     fn restore_acl_group(&self, name: &str) -> Result<Regrouped, Box<Refusal>> {
-        let result = acl::live::restore_group(&self.engine, name);
-        match &result {
-            Ok(regrouped) => tracing::info!("group {}", regrouped.text().trim_end()),
-            Err(refusal) => tracing::warn!("group {name}: nothing changed: {}", refusal.for_log()),
-        }
-        result
+        let change = || {
+            let result = acl::live::restore_group(&self.engine, name);
+            match &result {
+                Ok(regrouped) => tracing::info!("group {}", regrouped.text().trim_end()),
+                Err(refusal) => tracing::warn!("group {name}: nothing changed: {}", refusal.for_log()),
+            }
+            result
+        };
+        self.keep(&format!("group {name}"), source::SOURCE, words, change)
     }
 
     fn vrfs(&self) -> Vec<String> {
@@ -444,6 +493,25 @@ impl Gateway for Running {
         self.engine.tunnels()
     }
 
+    fn bridges(&self) -> Vec<stats::BridgeStats> {
+        self.engine.bridges()
+    }
+
+    fn bridge_macs(&self, name: &str) -> Option<Vec<stats::MacRow>> {
+        self.engine.bridge_macs(name)
+    }
+
+    fn clear_bridge(&self, name: Option<&str>) -> Result<usize, Box<Refusal>> {
+        let names: Vec<String> = self.engine.bridges().into_iter().map(|bridge| bridge.name).collect();
+        if let Some(name) = name.filter(|name| !names.iter().any(|own| own == name)) {
+            return Err(Box::new(Refusal::new(Kind::NotFound, super::no_bridge(name, &names))));
+        }
+        let meant = names.iter().filter(|own| name.is_none_or(|name| name == *own));
+        let ended = meant.filter_map(|name| self.engine.clear_bridge(name)).sum();
+        tracing::info!("{} of bridges forgotten by hand", plural(ended as u64, "station"));
+        Ok(ended)
+    }
+
     fn crypto(&self) -> Crypto {
         Crypto::new(weir_crypto::engines::known(), &self.engine.sas())
     }
@@ -456,12 +524,14 @@ impl Gateway for Running {
 
     fn change_nat(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<NatChanged, Box<Refusal>> {
         let said = nat::Said { source: source.to_owned(), time: unix_time() };
-        self.edit_nat(list, |lists, gateway| lists.change(gateway, list, &said, changes))
+        let change = || self.edit_nat(list, |lists, gateway| lists.change(gateway, list, &said, changes));
+        self.keep(&format!("nat {list}"), source, words, change)
     }
 
     fn put_nat(&self, list: &str, source: &str, put: &nat::Put<'_>) -> Result<NatChanged, Box<Refusal>> {
         let said = nat::Said { source: source.to_owned(), time: unix_time() };
-        self.edit_nat(list, |lists, gateway| lists.put(gateway, list, &said, put))
+        let change = || self.edit_nat(list, |lists, gateway| lists.put(gateway, list, &said, put));
+        self.keep(&format!("nat {list}"), source, words, change)
     }
 
     fn spds(&self) -> Vec<stats::SpdStats> {
@@ -477,11 +547,11 @@ impl Gateway for Running {
     }
 
     fn edit_sa(&self, name: &str, source: &str, edit: SaEdit<'_>) -> Result<SaChanged, Box<Refusal>> {
-        self.change_sa(name, source, edit)
+        self.keep(&format!("sa {name}"), source, words, || self.change_sa(name, source, edit))
     }
 
     fn edit_spd(&self, spd: &str, source: &str, edit: SpdEdit<'_>) -> Result<SpdChanged, Box<Refusal>> {
-        self.change_spd(spd, source, edit)
+        self.keep(&format!("spd {spd}"), source, words, || self.change_spd(spd, source, edit))
     }
 
     fn spd_rules(&self, spd: &str) -> Result<SpdRules, Box<Refusal>> {
@@ -542,29 +612,27 @@ impl Gateway for Running {
             Clear::Neighbors => engine::Clear::Neighbors,
             Clear::All => engine::Clear::All,
             // They are no counters: see `clear_flows` and `clear_translations`.
-            Clear::Flows | Clear::Nat => return,
+            Clear::Flows | Clear::Nat | Clear::Bridge => return,
         });
     }
 
     fn reload(&self, lost: LostEdit) -> Result<Reloaded, ReloadError> {
-        let file = self.file.as_deref().ok_or(ReloadError::NoFile)?;
-        // It guards no value that a panic could have left half-written.
-        let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut told = Told::of_a_reload(self);
-        let live = self.live().clone();
-        let result = self.reload_from(file, live, lost);
-        match &result {
-            Ok(reloaded) => {
-                let routes = plural(reloaded.routes as u64, "route");
-                tracing::info!("reloaded: generation {}, {routes}", reloaded.generation);
-            }
-            Err(error) => {
-                tracing::error!("not reloaded: {error}");
-                told.failure = Some(error.to_string());
-            }
-        }
-        result
+        self.reload_kept(lost, None)
     }
+
+    fn safe(&self) -> Result<&dyn Safe, Box<Refusal>> {
+        Ok(self)
+    }
+}
+
+/// Reports a change in words.
+fn words<R: Report>(report: &R) -> String {
+    report.text().lines().next().unwrap_or_default().to_owned()
+}
+
+fn words_of_entries(edited: &Edited) -> String {
+    let Edited { added, replaced, deleted, .. } = edited;
+    format!("added {added}, replaced {replaced}, deleted {deleted}")
 }
 
 /// Logs what became of a batch of entries.

@@ -6,6 +6,7 @@ mod body;
 mod change;
 mod ipsec;
 mod nat;
+mod safe;
 mod sav;
 mod stage;
 
@@ -27,6 +28,7 @@ use super::{Clear, ClearRequest, Gateway, ReloadRequest, TraceRequest};
 use crate::render::alarms::Alarms;
 use crate::render::allowlists::Allowlists;
 use crate::render::bindings::Bindings;
+use crate::render::bridges::{Bridges, Forgotten, Macs};
 use crate::render::ethertypes::Ethertypes;
 use crate::render::flows::{Cleared, Flows};
 use crate::render::nat::{NatRules, Pools, Translations};
@@ -68,6 +70,9 @@ pub async fn serve(
     }
 }
 
+/// Seconds that a reload may wait for its confirmation, at most: a week.
+pub(crate) const LONGEST_CONFIRM: u64 = 604_800;
+
 /// Routes requests to their handlers.
 pub fn router(gateway: Arc<dyn Gateway>) -> Router {
     Router::new()
@@ -91,6 +96,9 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/show/flows", get(show_flows))
         .route("/v1/show/sa", get(show_sas))
         .route("/v1/show/tunnels", get(|g| show(g, |g| Tunnels::new(g.tunnels()))))
+        .route("/v1/show/bridge", get(|g| show(g, |g| Bridges::new(g.bridges()))))
+        .route("/v1/show/bridge/{name}", get(show_bridge))
+        .route("/v1/show/bridge/{name}/macs", get(show_macs))
         .route("/v1/show/crypto", get(|g| show(g, |g| g.crypto())))
         .route("/v1/show/nat/rules", get(|g| show(g, |g| NatRules::new(g.nat_lists()))))
         .route("/v1/show/nat/pools", get(|g| show(g, |g| Pools::new(g.nat_pools()))))
@@ -121,6 +129,10 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/group/{name}", put(acl::group).delete(acl::restore_group))
         .route("/v1/trace", post(add_trace))
         .route("/v1/clear", post(clear))
+        .route("/v1/diff", get(safe::diff))
+        .route("/v1/saved", get(safe::saved))
+        .route("/v1/undo", get(safe::history).post(safe::undo))
+        .route("/v1/confirm", post(safe::confirm))
         .route("/v1/reload", post(reload))
         .fallback(async || Refused::new(Kind::NotFound, "there is nothing of this name"))
         .method_not_allowed_fallback(async || Refused::new(Kind::MethodNotAllowed, "not by this method"))
@@ -239,7 +251,7 @@ async fn show_nat_users(State(gateway): State<Shared>, query: Result<Query<Wante
 /// Live edits that are shown without a limit in the query.
 const EDITS: usize = 1000;
 
-/// The query of live edits.
+/// The query of what may be many.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Most {
@@ -272,8 +284,12 @@ async fn clear(State(gateway): State<Shared>, body: Result<Bytes, BytesRejection
         let ended = apart(gateway, move |g| g.clear_translations(filter.as_deref())).await??;
         return Ok(document(200, &Cleared { sessions: ended as u64 }));
     }
+    if what == Clear::Bridge {
+        let ended = apart(gateway, move |g| g.clear_bridge(filter.as_deref())).await??;
+        return Ok(document(200, &Forgotten { stations: ended as u64 }));
+    }
     if filter.is_some() {
-        let message = "only sessions (`flows`) and translations (`nat`) are cleared by a filter";
+        let message = "only sessions (`flows`), translations (`nat`) and stations (`bridge`) are cleared by a filter";
         return Err(Refused::new(Kind::BadRequest, message));
     }
     apart(gateway, move |g| g.clear(what)).await?;
@@ -282,10 +298,19 @@ async fn clear(State(gateway): State<Shared>, body: Result<Bytes, BytesRejection
 
 async fn reload(State(gateway): State<Shared>, body: Result<Bytes, BytesRejection>) -> Answer {
     let body = received(body)?;
-    let ReloadRequest { colour, drop_changes } =
+    let ReloadRequest { colour, drop_changes, confirm } =
         if body.is_empty() { ReloadRequest::default() } else { parsed(&body)? };
     let lost = if drop_changes { LostEdit::Drop } else { LostEdit::Refuse };
-    apart(gateway, move |g| match g.reload(lost) {
+    let time = confirm.map(|seconds| match seconds {
+        1..=LONGEST_CONFIRM => Ok(Duration::from_secs(seconds)),
+        _ => Err(Refused::new(Kind::BadRequest, "`confirm` is a number of seconds from 1 to 604800")),
+    });
+    let time = time.transpose()?;
+    let reload = move |g: &dyn Gateway| match time {
+        Some(time) => Ok::<_, Refused>(g.safe()?.reload_for(lost, time)),
+        None => Ok(g.reload(lost)),
+    };
+    apart(gateway, move |g| match reload(g)? {
         Ok(reloaded) => Ok(document(200, &reloaded)),
         Err(error) => Err(Refused::from(Refusal::of_reload(&error, colour))),
     })
@@ -318,6 +343,34 @@ async fn show_steer(State(gateway): State<Shared>, Path(name): Path<String>) -> 
             return Err(Refused::new(Kind::NotFound, format!("there is no list of steer rules `{name}`; {others}")));
         }
         Ok(document(200, &Steers::new(named)))
+    })
+    .await?
+}
+
+fn no_bridge(name: &str, gateway: &dyn Gateway) -> Refused {
+    let names: Vec<String> = gateway.bridges().into_iter().map(|bridge| bridge.name).collect();
+    Refused::new(Kind::NotFound, super::no_bridge(name, &names))
+}
+
+/// A bridge.
+async fn show_bridge(State(gateway): State<Shared>, Path(name): Path<String>) -> Answer {
+    apart(gateway, move |g| match g.bridges().into_iter().find(|bridge| bridge.name == name) {
+        Some(bridge) => Ok(document(200, &Bridges::new(vec![bridge]))),
+        None => Err(no_bridge(&name, g)),
+    })
+    .await?
+}
+
+/// The stations of a bridge.
+async fn show_macs(
+    State(gateway): State<Shared>,
+    Path(name): Path<String>,
+    query: Result<Query<Most>, QueryRejection>,
+) -> Answer {
+    let limit = asked(query)?.limit;
+    apart(gateway, move |g| match g.bridge_macs(&name) {
+        Some(macs) => Ok(document(200, &Macs::new(name, macs, limit))),
+        None => Err(no_bridge(&name, g)),
     })
     .await?
 }

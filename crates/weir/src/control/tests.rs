@@ -173,7 +173,7 @@ fn a_reload_says_what_check_says() {
     let client = served.client();
     let reload = |text: &str, colour| {
         *served.gateway.configuration.lock().unwrap() = text.into();
-        client.post("/v1/reload", &ReloadRequest { colour, drop_changes: false })
+        client.post("/v1/reload", &ReloadRequest { colour, ..ReloadRequest::default() })
     };
     for colour in [false, true] {
         let bad = "version = 2\n[[interface]]\n";

@@ -105,6 +105,17 @@ pub(super) fn by(model: &Gateway, decision: &TraceDecision) -> String {
             }
             None => GONE.to_owned(),
         },
+        TraceDecision::Merged(index, output) => match model.interfaces.get(index.0 as usize) {
+            Some(interface) => {
+                let way = if *output { "leaving by" } else { "that came in by" };
+                at(&format!("merged with others {way} {}", interface.name), interface.origin)
+            }
+            None => GONE.to_owned(),
+        },
+        TraceDecision::Bridge(index, way) => match model.bridges.get(usize::from(index.0)) {
+            Some(bridge) => at(&format!("{way}: bridge {}", bridge.name), bridge.origin),
+            None => GONE.to_owned(),
+        },
         TraceDecision::Gone => GONE.to_owned(),
     }
 }

@@ -32,7 +32,7 @@ pub struct Steer {
 pub struct Place {
     /// Its name.
     pub name: String,
-    /// What applies the rules: `software`.
+    /// The component that applies the rules: `software`.
     pub applied: String,
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use weir_base::reclaim::Domain;
-use weir_table::classify::Rule;
+use weir_table::classify::{Consulted, Rule};
 
 use super::chains::{Arranged, Compiled};
 use super::dropped::LostEdits;
@@ -136,6 +136,11 @@ impl Store {
         }
         self.access.reflecting = reflecting.into();
         self.access.hastens = self.numbers.hasten();
+        self.access.limits = self.numbers.limit();
+        let Access { v4, v6, tells_segments, .. } = &self.access;
+        let tells = v4.iter().any(|chain| chain.table.asks().contains(Consulted::SEGMENT))
+            || v6.iter().any(|chain| chain.table.asks().contains(Consulted::SEGMENT));
+        tells_segments.store(tells, Ordering::Release);
     }
 
     /// Rules have changed, and readers see it with the next root.
@@ -145,6 +150,10 @@ impl Store {
 
     /// Some rules of a list have gone in or out, and readers see it.
     pub(super) fn count_edit(&mut self, list: u32, (v4, v6): (&[Rule<u32>], &[Rule<u128>])) {
+        let tells = |mask: u16| mask & Consulted::OF_SEGMENTS != 0;
+        if v4.iter().any(|rule| tells(rule.flags.mask())) || v6.iter().any(|rule| tells(rule.flags.mask())) {
+            self.access.tells_segments.store(true, Ordering::Release);
+        }
         self.access.edits.fetch_add(1, Ordering::Release);
         let has = |of: &&Attached| of.lists.iter().flatten().any(|lists| lists.contains(&list));
         let interfaces: Vec<u32> = self.attached.iter().filter(has).map(|of| of.interface).collect();

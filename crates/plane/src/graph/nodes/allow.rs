@@ -7,8 +7,8 @@ use weir_packet::packet::Packet;
 use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_table::lpm::AsKey;
 
-use super::Context;
 use super::stage::{self, Stage};
+use super::{Context, wire};
 use crate::graph::record::Fate;
 use crate::model::PerFamily;
 use crate::reason::Reason;
@@ -70,7 +70,7 @@ fn decide<K: Family>(
     sources: &mut [K::Octets; VECTOR],
 ) {
     for list in &*sequence.0 {
-        let count = frame.len();
+        let (count, more) = (frame.len(), wire::more(vector, &frame));
         let mut words = [0; VECTOR];
         let words = &mut words[..count];
         list.look_up(context.root.routes(), context.guard, &sources[..count], words);
@@ -79,8 +79,9 @@ fn decide<K: Family>(
             (frame, exempt) = refuse::<K>(context, vector, &frame, list.place, sources, words);
         }
         if let Some(counters) = list.counters.get(context.worker) {
-            counters.passed.add((frame.len() - exempt) as u64);
-            counters.refused.add((count - frame.len()) as u64);
+            let passed = wire::more(vector, &frame);
+            counters.passed.add((frame.len() - exempt) as u64 + passed);
+            counters.refused.add((count - frame.len()) as u64 + more - passed);
         }
     }
     if context.recorder.is_on() {

@@ -4,7 +4,6 @@ use weir_base::clock::Time;
 use weir_base::random::SecureRandom;
 use weir_base::reclaim::Guard;
 use weir_packet::buffer::Cache;
-use weir_packet::merge::Merger;
 use weir_packet::packet::Packet;
 use weir_packet::parse::Seed;
 use weir_packet::vector::{Indices, Vector};
@@ -15,6 +14,7 @@ use crate::graph::flow::{Learned, Notes};
 use crate::graph::fragments::Fragments;
 use crate::graph::hold::Hold;
 use crate::graph::limiter::Limiter;
+use crate::graph::merges::Merges;
 use crate::graph::outlet::Outlet;
 use crate::graph::peer::Peer;
 use crate::graph::policies::PolicyCaches;
@@ -60,7 +60,7 @@ pub(crate) struct Context<'a> {
     pub(crate) samples: &'a mut Samples,
     pub(crate) peers: &'a mut [Option<Peer>],
     pub(crate) shares: &'a mut Shares,
-    pub(crate) merger: &'a mut Merger,
+    pub(crate) merges: &'a mut Merges,
     /// Segments on their way out; a node that uses it takes it and puts it back, empty.
     pub(crate) segments: &'a mut Option<Vector>,
     pub(crate) transmitters: &'a mut [Option<Outlet>],

@@ -3,7 +3,7 @@
 use weir_packet::packet::Packet;
 use weir_packet::vector::{Indices, Vector};
 
-use super::Context;
+use super::{Context, wire};
 use crate::graph::flags::ORIGINATED;
 use crate::graph::record::Fate;
 use crate::reason::Reason;
@@ -20,11 +20,17 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
 /// Counts a packet as dropped. Its buffer is recycled with the vector's.
 #[inline]
 pub(crate) fn discard(context: &mut Context<'_>, packet: &Packet, reason: Reason) {
-    context.counters.drops[reason as usize].add(1);
+    let (packets, octets) = wire::frames(packet);
+    context.counters.drops[reason as usize].add(packets);
+    if packets > 1 {
+        // Its segments would have been dropped.
+        context.counters.created.add(packets);
+        context.counters.absorbed.add(1);
+    }
     let created = packet.state().contains(ORIGINATED);
     // What weir made itself was not received anywhere.
     if !created && let Some(interface) = context.root.interfaces.get(packet.interface() as usize) {
-        interface.counters[context.worker].dropped.add(1, packet.len() as u64);
+        interface.counters[context.worker].dropped.add(packets, octets);
     }
     context.record(packet, Fate::Dropped { reason, created });
 }

@@ -3,17 +3,19 @@
 //! Ethernet, tags and the IP checks ([`ip_input`]) are one node: a packet's first line comes into the cache here, and
 //! everything that needs it is done while it is there.
 
+use weir_packet::offload::{Checksum, Gso};
 use weir_packet::packet::Packet;
 use weir_packet::parse::{self, L2, ParseFlags, Parsed};
 use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::ethernet::ethertype;
 use weir_packet::wire::{ethernet, ipv4, ipv6, vlan};
 
-use super::Context;
 use super::ip_input::{self, SPECIAL_V4, Way, ingress, set_parsed, special_v6};
 use super::options::Refusal;
 use super::stage;
+use super::{Context, merging, wire};
 use crate::graph::record::Fate;
+use crate::model::Merge;
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::{Interface, NONE, Root};
@@ -33,47 +35,57 @@ struct Own {
     /// The vector has super-packets, so that each of its packets is examined closely. Examining only the super-packets
     /// would cost half a tick for every packet of every vector.
     closely: bool,
+    /// The interface is a port of a bridge, and all frames of the port are its own.
+    is_bridged: bool,
 }
 
 impl Own {
-    const NONE: Own = Own { port: NONE, number: NONE, mac: 0, packets: 0, bytes: 0, closely: false };
+    const NONE: Own = Own { port: NONE, number: NONE, mac: 0, packets: 0, bytes: 0, closely: false, is_bridged: false };
 
     /// Counts what came on the interface so far, sends on its packets of each family, and looks another port's up.
     #[cold]
-    fn change(&mut self, context: &mut Context<'_>, ours: [&mut Indices; 2], port: u32) {
+    fn change(&mut self, context: &mut Context<'_>, vector: &mut Vector, ours: [&mut Indices; 2], port: u32) {
         let root = context.root;
         if let Some(interface) = root.interfaces.get(self.number as usize) {
             interface.counters[context.worker].rx.add(self.packets, self.bytes);
             let several = context.peers.len() > 1;
             for (frame, v4) in ours.into_iter().zip([true, false]) {
+                if (interface.merge == Merge::All) | self.closely {
+                    merging::merge(context, vector, frame);
+                }
                 let own = || if several { Node::Handover } else { stage::first(root, interface, v4) };
                 let node = stage::steer_of(interface, v4).unwrap_or_else(own);
                 context.next.extend(node, frame);
                 frame.clear();
             }
         }
-        let number = root.ports.get(port as usize).map_or(NONE, |port| port.untagged);
-        let usual = |interface: &&Interface| !self.closely && takes_ip(interface);
-        let mac = root.interfaces.get(number as usize).filter(usual).map(|interface| interface.mac);
+        let demux = root.ports.get(port as usize);
+        let number = demux.map_or(NONE, |port| port.untagged);
+        let interface = root.interfaces.get(number as usize);
+        let is_alone = demux.is_some_and(|port| port.host == NONE && port.tagged.is_empty());
+        let is_bridged = is_alone && interface.is_some_and(|interface| interface.bridge.is_port());
+        let usual = |interface: &&Interface| !self.closely && !interface.bridge.is_port() && takes_ip(interface);
+        let mac = interface.filter(usual).map(|interface| interface.mac);
         // No frame's address is this, as with an interface that is not there: the usual case never applies.
         let mac = mac.map_or(u64::MAX, |[a, b, c, d, e, f]| u64::from_be_bytes([0, 0, a, b, c, d, e, f]));
-        *self = Own { port, number, mac, packets: 0, bytes: 0, ..*self };
+        *self = Own { port, number, mac, packets: 0, bytes: 0, is_bridged, ..*self };
     }
 }
 
 /// Takes packets whose interface field holds the number of their *port*.
 pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
-    let (mut v4, mut v6) = (Indices::new(), Indices::new());
+    let (mut v4, mut v6, mut bridged, mut others) = (Indices::new(), Indices::new(), Indices::new(), Indices::new());
     let mut own = Own { closely: vector.has_segments(), ..Own::NONE };
     let places = frame.places();
     for (index, &place) in places.iter().enumerate() {
         if let Some(&ahead) = places.get(index + AHEAD) {
             vector[ahead].prefetch();
         }
-        let packet = &mut vector[place];
-        if packet.interface() != own.port {
-            own.change(context, [&mut v4, &mut v6], packet.interface());
+        let port = vector[place].interface();
+        if port != own.port {
+            own.change(context, vector, [&mut v4, &mut v6], port);
         }
+        let packet = &mut vector[place];
         // No common value with the usual cases: what they know stays in registers.
         let admitted = match untagged_for(packet, own.mac) {
             Some(ethertype) => {
@@ -93,15 +105,27 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
                 }
                 admit(context, packet, Link { ethertype, l3: ethernet::LENGTH as u16, flags: ParseFlags::empty() })
             }
+            None if own.is_bridged && !own.closely => {
+                packet.set_interface(own.number);
+                own.packets += 1;
+                own.bytes += packet.len() as u64;
+                bridged.push(place);
+                continue;
+            }
             None => any(context, packet),
         };
         match admitted {
             Ok(Way::V4) if packet.interface() == own.number => v4.push(place),
             Ok(Way::V6) if packet.interface() == own.number => v6.push(place),
+            Ok(way @ (Way::V4 | Way::V6 | Way::Validated)) if context.root.merges_all | own.closely => {
+                ip_input::pass(packet, place, &way, &mut others);
+            }
             other => ip_input::conclude(context, packet, place, other),
         }
     }
-    own.change(context, [&mut v4, &mut v6], NONE);
+    own.change(context, vector, [&mut v4, &mut v6], NONE);
+    ip_input::enter_all(context, vector, others);
+    context.next.extend(Node::BridgeInput, &bridged);
 }
 
 /// The fields of the link layer that the rest of the node needs.
@@ -140,15 +164,35 @@ fn any(context: &mut Context<'_>, packet: &mut Packet) -> Result<Way, Refusal> {
     };
     packet.set_interface(number);
     if let Some(interface) = root.interfaces.get(number as usize) {
-        interface.counters[worker].rx.add(1, packet.len() as u64);
+        let (packets, octets) = on_wire(packet, found.as_ref().ok().map(|(_, l2)| l2));
+        interface.counters[worker].rx.add(packets, octets);
     }
     let (_, l2) = found?;
+    if root.interfaces.get(number as usize).is_some_and(|interface| interface.bridge.is_port()) {
+        return Ok(Way::To(Node::BridgeInput));
+    }
     admit_ethertype(context, packet, l2.ethertype)?;
     let own = root.interfaces.get(number as usize).is_some_and(|interface| interface.mac == l2.destination.0);
     if !own && !l2.flags.intersects(ParseFlags::L2_GROUP) {
         return Err(Reason::NotOurMac.into());
     }
     admit(context, packet, Link { ethertype: l2.ethertype, l3: l2.l3, flags: l2.flags })
+}
+
+/// The packets on the wire that a frame stands for, and the octets of their frames. What a card has put together says nowhere where
+/// its headers end.
+fn on_wire(packet: &mut Packet, l2: Option<&L2>) -> (u64, u64) {
+    if packet.is_to_be_segmented()
+        && packet.offload().checksum != Checksum::Partial
+        && let Some(l2) = l2
+    {
+        let parsed = match packet.offload().gso {
+            Gso::Tcp4 => parse::ipv4(packet.data(), usize::from(l2.l3)).ok(),
+            _ => parse::ipv6(packet.data(), usize::from(l2.l3)).ok(),
+        };
+        parsed.iter().for_each(|parsed| packet.set_parsed(parsed));
+    }
+    wire::frames(packet)
 }
 
 /// The interface lets packets of both families in, whatever else it says of ethertypes.
@@ -159,7 +203,7 @@ fn takes_ip(interface: &Interface) -> bool {
 
 /// Refuses a frame of whose ethertype its interface lets none in.
 #[cold]
-fn admit_ethertype(context: &mut Context<'_>, packet: &Packet, ethertype: u16) -> Result<(), Reason> {
+pub(super) fn admit_ethertype(context: &mut Context<'_>, packet: &Packet, ethertype: u16) -> Result<(), Reason> {
     let Some(interface) = ingress(context.root, packet) else { return Ok(()) };
     if interface.ethertypes_in.as_deref().is_none_or(|list| list.contains(&ethertype)) {
         return Ok(());
@@ -197,7 +241,9 @@ fn interface_of(root: &Root, packet: &Packet) -> Result<(u32, L2), Reason> {
         }
         (Some(_), Some(_)) => None,
     };
-    let number = number.ok_or(Reason::UnknownVlan)?;
+    // A port of a bridge takes all frames that are no other interface's.
+    let is_bridged = |number: &u32| root.interfaces.get(*number as usize).is_some_and(|own| own.bridge.is_port());
+    let number = number.or(Some(port.untagged).filter(is_bridged)).ok_or(Reason::UnknownVlan)?;
     if (number as usize) < root.interfaces.len() { Ok((number, l2)) } else { Err(Reason::InterfaceGone) }
 }
 

@@ -10,9 +10,11 @@ use weir_packet::checksum;
 use weir_packet::fragment::{Cannot, Fragmenter, SourceFragmenter};
 use weir_packet::packet::Packet;
 use weir_packet::parse::{ParseFlags, Parsed};
+use weir_packet::segment::Segmenter;
 use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::ipv4;
 
+use super::piece::next_piece;
 use super::rewrite;
 use super::stage::Stage;
 use super::{Context, discard, output, session, tunnel};
@@ -31,6 +33,16 @@ pub(super) fn run<K: Family>(context: &mut Context<'_>, pieces: &mut Vector, vec
             context.next.refuse(packet, place, Reason::NoRoute);
             continue;
         };
+        if packet.is_to_be_segmented() {
+            match send_segments::<K>(context, pieces, packet, adjacency) {
+                Ok(()) => {
+                    session::pass(context, packet);
+                    context.counters.absorbed.add(1);
+                }
+                Err(reason) => context.next.refuse(packet, place, reason),
+            }
+            continue;
+        }
         // Its checksum covers all pieces, so it cannot be completed later.
         checksum::complete(packet);
         if packet.state().intersects(ORIGINATED | ENCAPSULATED) {
@@ -55,6 +67,33 @@ pub(super) fn run<K: Family>(context: &mut Context<'_>, pieces: &mut Vector, vec
             Err(_) => context.next.refuse(packet, place, Reason::FragmentFailed),
         }
     }
+}
+
+/// Sends the fragments of all segments of a super-packet. When buffers run out, those made so far have left and the packet counts as
+/// dropped.
+#[cold]
+fn send_segments<K: Family>(
+    context: &mut Context<'_>,
+    pieces: &mut Vector,
+    packet: &Packet,
+    adjacency: &Adjacency,
+) -> Result<(), Reason> {
+    let mut segmenter = Segmenter::new(packet).map_err(|_| Reason::OffloadMismatch)?;
+    let mtu = rewrite::mtu::<K>(packet, adjacency);
+    while segmenter.count() > 0 {
+        let mut piece = next_piece(context.cache, packet, &mut segmenter)?;
+        context.counters.created.add(1);
+        let sent = Fragmenter::new(piece.l3(), mtu)
+            .map_err(|_| Reason::FragmentFailed)
+            .and_then(|fragments| send::<K>(context, pieces, &piece, adjacency, Fragments::V4(fragments)));
+        match sent {
+            Ok(()) => context.counters.absorbed.add(1),
+            Err(reason) => discard(context, &piece, reason),
+        }
+        piece.recycle(context.cache);
+        sent?;
+    }
+    Ok(())
 }
 
 /// The fragments of a packet.

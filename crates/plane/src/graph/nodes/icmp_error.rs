@@ -9,9 +9,11 @@ use weir_packet::packet::Packet;
 use weir_packet::parse::{self, ParseFlags, Parsed};
 use weir_packet::reassembly::Piece;
 use weir_packet::reset::{MAX_RESET, Reset};
+use weir_packet::segment::Segmenter;
 use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::{icmpv4, icmpv6, ipv4, protocol};
 
+use super::piece::next_piece;
 use super::stage::Stage;
 use super::{Context, discard, lookup, nat};
 use crate::graph::flags::{ENCAPSULATED, ORIGINATED, RESET};
@@ -39,8 +41,10 @@ fn answer(context: &mut Context<'_>, packet: &mut Packet, reason: Reason) -> Opt
     if packet.state().intersects(ORIGINATED | ENCAPSULATED) || Stage::of(packet) == Stage::Redirect {
         return None;
     }
-    // What is quoted is what would have left, where we know it: the segments of a packet that is still to be cut into some
-    // do not exist yet, and their checksum is quoted as it came.
+    // What is quoted is what would have left: of a super-packet, its first segment.
+    if packet.is_to_be_segmented() {
+        quote_first(context, packet)?;
+    }
     checksum::complete(packet);
     let packet = &*packet;
     if packet.state().contains(RESET) {
@@ -73,6 +77,19 @@ fn answer(context: &mut Context<'_>, packet: &mut Packet, reason: Reason) -> Opt
             icmp::error_v6(out, error, addressed(root, packet).unwrap_or(source), packet.l3())
         })
     }
+}
+
+/// Makes a super-packet its first segment; `None` if there is no buffer for that.
+#[cold]
+fn quote_first(context: &mut Context<'_>, packet: &mut Packet) -> Option<()> {
+    let mut first = next_piece(context.cache, packet, &mut Segmenter::new(packet).ok()?).ok()?;
+    first.set_state(packet.state());
+    first.set_mtu(packet.mtu());
+    first.set_reason(packet.reason());
+    first.set_resume(packet.resume());
+    std::mem::swap(packet, &mut first);
+    first.recycle(context.cache);
+    Some(())
 }
 
 /// Returns the unicast address of ours that an IPv6 packet is for: errors about the packet come from it (RFC 4443, 2.2(a)).

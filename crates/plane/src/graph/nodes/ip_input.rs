@@ -14,7 +14,7 @@ use super::options::{Refusal, check_options};
 use super::sav::{self, Admission};
 use super::spd::{self, Checked};
 use super::stage::{self, Stage};
-use super::{Context, esp, nd_input, tunnel};
+use super::{Context, esp, merging, nd_input, tunnel};
 use crate::graph::flags::FOR_HOST;
 use crate::graph::nesting::{self, MOST_NESTING};
 use crate::node::Node;
@@ -24,6 +24,7 @@ use crate::root::{Interface, NONE, Root};
 
 /// Takes packets that begin with their IP header, of the interface that their field names.
 pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
+    let mut entering = Indices::new();
     for &place in frame.places() {
         let packet = &mut vector[place];
         // What was decided about the packet around it is not about this one.
@@ -49,7 +50,48 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
                 Checked::Fits => Ok(way),
             },
         };
-        conclude(context, packet, place, admitted);
+        conclude_or_pass(context, packet, place, admitted, &mut entering);
+    }
+    enter_all(context, vector, entering);
+}
+
+/// Sends a packet where its admission says; one that goes to policies is added to a list for [`enter_all`].
+#[inline]
+pub(super) fn conclude_or_pass(
+    context: &mut Context<'_>,
+    packet: &mut Packet,
+    place: u8,
+    admitted: Result<Way, Refusal>,
+    entering: &mut Indices,
+) {
+    match admitted {
+        Ok(way @ (Way::V4 | Way::V6 | Way::Validated | Way::Protected)) => pass(packet, place, &way, entering),
+        other => conclude(context, packet, place, other),
+    }
+}
+
+/// Adds a packet that goes to policies to a list for [`enter_all`].
+#[inline]
+pub(super) fn pass(packet: &mut Packet, place: u8, way: &Way, entering: &mut Indices) {
+    let stage = match way {
+        Way::Validated => Stage::Bindings,
+        Way::Protected => Stage::Acl,
+        _ => Stage::Sav,
+    };
+    stage.resumes(packet);
+    entering.push(place);
+}
+
+/// Merges packets, and sends each to the first stage of its interface.
+pub(super) fn enter_all(context: &mut Context<'_>, vector: &mut Vector, mut entering: Indices) {
+    if entering.is_empty() {
+        return;
+    }
+    merging::merge(context, vector, &mut entering);
+    let several = context.peers.len() > 1;
+    for &place in entering.places() {
+        let node = if several { Node::Handover } else { stage::entry(context.root, context.notes, &vector[place]) };
+        context.next.push(node, place);
     }
 }
 

@@ -11,8 +11,8 @@ use weir_packet::wire::{MacAddress, ethernet};
 use weir_table::classify::{Fields, NO_RULE};
 use weir_table::lpm::AsKey;
 
-use super::Context;
 use super::stage::{self, Stage};
+use super::{Context, wire};
 use crate::graph::record::Fate;
 use crate::reason::Reason;
 use crate::root::Root;
@@ -108,8 +108,9 @@ fn decide<K: Family>(
 #[inline(always)]
 fn count(context: &Context<'_>, packet: &Packet, verdict: Verdict) {
     if let Some(rule) = context.root.bindings.pages.counter(context.worker, verdict.number()) {
-        rule.packets.add(1);
-        rule.octets.add((packet.len() - packet.l3_offset()) as u64);
+        let (packets, octets) = wire::counts(packet);
+        rule.packets.add(packets);
+        rule.octets.add(octets);
     }
 }
 

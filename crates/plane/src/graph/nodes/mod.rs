@@ -4,6 +4,7 @@
 mod acl;
 mod allow;
 mod arp_input;
+mod bridge;
 mod context;
 mod discard;
 mod esp;
@@ -15,11 +16,13 @@ mod handover;
 mod host_input;
 mod icmp_error;
 mod ip_input;
+mod limit;
 mod link;
 mod link_local;
 mod local;
 mod lookup;
 mod mac_ip;
+mod merging;
 mod nat;
 mod nd_input;
 mod neighbor;
@@ -40,9 +43,11 @@ mod steer;
 mod supers;
 mod transmission;
 mod tunnel;
+mod wire;
 
 use weir_packet::vector::{Indices, Vector};
 
+pub(crate) use bridge::Upkeep;
 use context::Answer;
 pub(crate) use context::{Context, Limits, Next};
 pub(crate) use discard::discard;
@@ -62,6 +67,7 @@ pub(crate) fn run(node: Node, context: &mut Context<'_>, pieces: &mut Vector, ve
         Node::Rx | Node::HandoverInput | Node::FlowAge => {}
         Node::EthernetInput => ethernet_input::run(context, vector, frame),
         Node::IpInput => ip_input::run(context, vector, frame),
+        Node::BridgeInput => bridge::input(context, vector, frame),
         Node::HostInput => host_input::run(context, vector, frame),
         Node::ArpInput => arp_input::run(context, pieces, vector, frame),
         Node::NdInput => nd_input::run(context, pieces, vector, frame),
@@ -92,6 +98,7 @@ pub(crate) fn run(node: Node, context: &mut Context<'_>, pieces: &mut Vector, ve
         Node::EspEncrypt => esp::encrypt(context, vector, frame),
         Node::TunnelDecap => tunnel::decap(context, vector, frame),
         Node::TunnelEncap => tunnel::encap(context, vector, frame),
+        Node::BridgeForward => bridge::forward(context, pieces, vector, frame),
         Node::Neighbor => neighbor::run(context, vector, frame),
         Node::Ip4SpdOut => spd::run::<u32, true>(context, vector, frame),
         Node::Ip6SpdOut => spd::run::<u128, true>(context, vector, frame),
@@ -102,6 +109,7 @@ pub(crate) fn run(node: Node, context: &mut Context<'_>, pieces: &mut Vector, ve
         Node::Local => local::run(context, pieces, vector, frame),
         Node::Punt => punt::run(context, vector, frame),
         Node::IcmpError => icmp_error::run(context, vector, frame),
+        Node::BridgeOutput => bridge::output(context, pieces, vector, frame),
         Node::Output => output::run(context, vector, frame),
         Node::Drop => discard::run(context, vector, frame),
     }

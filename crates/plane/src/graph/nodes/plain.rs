@@ -15,6 +15,7 @@ pub(super) fn rewrite<K: Family>(packet: &mut Packet, adjacency: &Adjacency) -> 
         & (usize::from(adjacency.l2_len) == ethernet::LENGTH)
         & (adjacency.kind == Kind::Rewrite)
         & (length <= adjacency.mtu as usize)
+        & !packet.is_to_be_segmented()
         & !packet.state().intersects(ORIGINATED | ENCAPSULATED);
     plain && K::decrement_above_one(packet) && write::<K>(packet, adjacency)
 }

@@ -6,7 +6,7 @@ use weir_packet::packet::Packet;
 use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_packet::wire::ethernet;
 
-use super::Context;
+use super::{Context, wire};
 use crate::graph::flags::ORIGINATED;
 use crate::graph::outlet::{Destination, Sender};
 use crate::graph::record::{Fate, Subject};
@@ -24,7 +24,7 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
             context.next.refuse(packet, place, Reason::LocalUnhandled);
         } else if port == NONE {
             context.next.refuse_aloud(packet, place, Reason::LocalUnhandled);
-        } else if !context.limits.punt.admit(context.now) {
+        } else if !context.limits.punt.admit_all(wire::packets(packet), context.now) {
             context.next.refuse(packet, place, Reason::PuntLimited);
         } else if strip(packet, interface).is_err() {
             context.next.refuse(packet, place, Reason::NoHeadroom);
@@ -40,7 +40,7 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
 
 /// Adds a copy of a packet for the host; there is none where the limit or the buffers do not let it be made.
 pub(super) fn copy(context: &mut Context<'_>, copies: &mut Vector, packet: &Packet) {
-    if !context.limits.punt.admit(context.now) {
+    if !context.limits.punt.admit_all(wire::packets(packet), context.now) {
         return;
     }
     if copies.room() == 0 {
@@ -89,12 +89,12 @@ fn send(context: &mut Context<'_>, vector: &mut Vector) {
 
 fn deliver(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices, port: usize) {
     // Looked at before the port may take packets out of their places.
-    let mut seen = [(NONE, 0u64, None, false); VECTOR];
+    let mut seen = [(NONE, (0, 0), None, false); VECTOR];
     let recording = context.recorder.is_on();
     for (seen, &place) in seen.iter_mut().zip(frame.places()) {
         let packet = &vector[place];
         let created = packet.state().contains(ORIGINATED);
-        *seen = (packet.interface(), packet.len() as u64, recording.then(|| Subject::of(packet)), created);
+        *seen = (packet.interface(), wire::frames(packet), recording.then(|| Subject::of(packet)), created);
     }
     let Context { transmitters, cache, now, counters, .. } = context;
     let Some(Some(outlet)) = transmitters.get_mut(port) else {
@@ -104,7 +104,7 @@ fn deliver(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices, port
     let to = |_, packet: &Packet| Destination::Host(packet.interface());
     let done = outlet.transmit(vector, frame, Sender { cache, counters, now: *now }, to);
     let (taken, at_once, refused) = (done.taken, done.at_once, done.refused.clone());
-    for (&(interface, length, subject, created), &place) in seen.iter().zip(&frame.places()[..taken]) {
+    for (&(interface, (packets, length), subject, created), &place) in seen.iter().zip(&frame.places()[..taken]) {
         if refused.places().contains(&place) {
             super::discard(context, &vector[place], Reason::TransmitFailed);
             continue;
@@ -112,7 +112,7 @@ fn deliver(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices, port
         if at_once {
             context.counters.local.add(1);
             if let Some(interface) = context.root.interfaces.get(interface as usize) {
-                interface.counters[context.worker].punt.add(1, length);
+                interface.counters[context.worker].punt.add(packets, length);
             }
         }
         if let Some(subject) = subject.filter(|_| !created) {

@@ -34,9 +34,7 @@ fn too_long<K: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8
     }
     let may_fragment = || ipv4::Header::new(packet.l3()).is_ok_and(|header| !header.dont_fragment());
     match K::IS_V4 {
-        true if (originated || may_fragment()) && packet.offload().gso == Gso::None => {
-            context.next.push(Node::Ip4Fragment, place);
-        }
+        true if originated || may_fragment() => context.next.push(Node::Ip4Fragment, place),
         false if originated => context.next.push(Node::Ip6Fragment, place),
         _ => context.next.refuse_aloud(packet, place, Reason::MtuExceeded),
     }
@@ -106,7 +104,7 @@ fn any<K: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8, adj
 /// The length that counts against an MTU: that of a packet's longest segment, with its headers. `ethernet-input` has seen
 /// that the packet is what its state says.
 #[cold]
-fn segment_length(packet: &Packet, length: usize) -> usize {
+pub(super) fn segment_length(packet: &Packet, length: usize) -> usize {
     let offload = packet.offload();
     let transport = match offload.gso {
         Gso::Tcp4 | Gso::Tcp6 => tcp_header(packet),

@@ -13,6 +13,7 @@ use super::transmission::{self, Lengths};
 use super::{Context, discard};
 use crate::graph::flags::ENCAPSULATED;
 use crate::graph::nesting;
+use crate::graph::record::Fate;
 use crate::model::Merge;
 use crate::reason::Reason;
 use crate::root::Root;
@@ -35,7 +36,7 @@ pub(super) fn send(
             last = (interface, merge_of(root, interface));
         }
         joining += usize::from(kind(root, packet, last.1) != Kind::Single);
-        foreign |= packet.is_to_be_segmented() && !takes.includes(packet.offload().gso, packet.len());
+        foreign |= packet.is_to_be_segmented() && !leaves(packet, takes, last.1);
     }
     if foreign {
         return send_pieces(context, vector, frame, lengths, (port, takes));
@@ -45,6 +46,12 @@ pub(super) fn send(
     }
     let left = merge(context, vector, frame, lengths, takes);
     transmission::hand_over(context, vector, &left, port, lengths);
+}
+
+/// A packet leaves as it is: the port takes it, and the interface does not want packets that were in a tunnel one by one.
+fn leaves(packet: &Packet, takes: Segmentation, merge: Merge) -> bool {
+    let alone = merge == Merge::Off && packet.is_to_be_segmented() && nesting::taken_off(packet) > 0;
+    takes.includes(packet.offload().gso, packet.len()) && !alone
 }
 
 /// The packets that are merged on their way out by an interface.
@@ -79,17 +86,21 @@ fn merge(
     lengths: &mut Lengths,
     takes: Segmentation,
 ) -> Indices {
-    let Context { root, worker, counters, merger, cache, .. } = context;
+    let (root, worker) = (context.root, context.worker);
+    let Context { merges, cache, .. } = context;
     let wanted = Wanted { tcp4: takes.tcp4, tcp6: takes.tcp6, udp: takes.udp, largest: takes.largest };
     let mut left = Indices::new();
     let of = |packet: &Packet| root.adjacencies.get(packet.forwarding() as usize).map(|way| way.interface);
     let kind = |packet: &Packet| of(packet).map_or(Kind::Single, |number| kind(root, packet, merge_of(root, number)));
-    let merged = merger.merge(vector, frame, &mut left, (cache, wanted), kind);
+    let merged = merges.merger.merge(vector, frame, &mut left, (cache, wanted), kind, |_, _| true);
     if merged.wholes == 0 {
         return left;
     }
-    counters.created.add(merged.wholes);
-    counters.absorbed.add(merged.packets);
+    context.counters.created.add(merged.wholes);
+    context.counters.absorbed.add(merged.packets);
+    if context.recorder.is_on() {
+        record(context, vector, frame, &left, lengths);
+    }
     for &place in left.places() {
         let packet = &vector[place];
         if !packet.is_to_be_segmented() {
@@ -101,12 +112,24 @@ fn merge(
         if joined > 0
             && let Some(interface) = root.interfaces.get(interface as usize)
         {
-            let (wholes, packets) = &interface.counters[*worker].merged;
+            let (wholes, packets) = &interface.counters[worker].merged;
             wholes.add(1);
             packets.add(u64::from(joined) + 1);
         }
     }
     left
+}
+
+/// Records the packets that were merged.
+#[cold]
+fn record(context: &mut Context<'_>, vector: &Vector, before: &Indices, left: &Indices, lengths: &Lengths) {
+    for &place in before.places() {
+        let (packet, is_left) = (&vector[place], left.places().contains(&place));
+        let was_single = lengths.more(place) == 0;
+        if !is_left || packet.is_to_be_segmented() && was_single {
+            context.record(packet, Fate::Merged { interface: lengths.interface(place), output: true });
+        }
+    }
 }
 
 /// Sends packets, some of which the port takes only in segments.
@@ -122,7 +145,7 @@ fn send_pieces(
     let mut before = Indices::new();
     for &place in frame.places() {
         let packet = &vector[place];
-        if takes.includes(packet.offload().gso, packet.len()) {
+        if leaves(packet, takes, merge_of(context.root, lengths.interface(place))) {
             before.push(place);
             continue;
         }
@@ -151,6 +174,7 @@ fn send_pieces(
 /// Sends the segments of a super-packet; returns how many there are. If buffers run out, those before have left.
 fn cut(context: &mut Context<'_>, packet: &Packet, interface: u32, port: usize) -> Result<u64, Reason> {
     let mut segmenter = Segmenter::new(packet).map_err(|_| Reason::OffloadMismatch)?;
+    context.merges.regret(packet.interface());
     // Only `cut` takes it, and puts it back.
     let mut pieces = context.segments.take().ok_or(Reason::NoBuffer)?;
     let count = segmenter.count() as u64;

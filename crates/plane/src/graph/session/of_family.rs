@@ -4,6 +4,7 @@ use weir_base::clock::Time;
 use weir_base::reclaim::Guard;
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
+use weir_packet::segment;
 use weir_packet::vector::VECTOR;
 use weir_packet::wire::{protocol, tcp};
 use weir_table::classify::NO_RULE;
@@ -292,7 +293,12 @@ impl<K: Family> OfFamily<K> {
     pub(crate) fn learn(&mut self, member: Membership, decision: Decision) -> bool {
         let Some(session) = self.sessions.get_mut(member.number) else { return false };
         // Behind the packet, another one of the vector may have added a rule to the session.
+        let crosses = decision.crossing().is_some();
         let is_its = |(output, found)| {
+            // A session of another zone has decided about the egress.
+            if output && crosses {
+                return true;
+            }
             let permits = session.permits(member.way, output).map(Found::identity);
             found == UNASKED || permits.is_none_or(|word| word == found)
         };
@@ -308,6 +314,13 @@ impl<K: Family> OfFamily<K> {
     pub(crate) fn leave_unlearned(&mut self, member: Membership, why: Unlearned) {
         if let Some(session) = self.sessions.get_mut(member.number) {
             *session.learned(member.way) = None;
+            session.unlearned[usize::from(member.way == Way::Reply)] = why;
+        }
+    }
+
+    /// Decisions about packets of a session's direction are learned elsewhere.
+    pub(crate) fn note_unlearned(&mut self, member: Membership, why: Unlearned) {
+        if let Some(session) = self.sessions.get_mut(member.number) {
             session.unlearned[usize::from(member.way == Way::Reply)] = why;
         }
     }
@@ -336,8 +349,9 @@ impl<K: Family> OfFamily<K> {
             return session.progress.note_request(member.way);
         }
         let at = usize::from(member.way == Way::Reply);
-        session.packets[at] += 1;
-        session.octets[at] += (packet.len() - packet.l3_offset()) as u64;
+        let (packets, octets) = segment::of_ip(packet);
+        session.packets[at] += u64::from(packets);
+        session.octets[at] += u64::from(octets);
         if session.progress.restarts(flags) {
             session.last = now;
         }

@@ -12,7 +12,7 @@ mod found;
 mod pages;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use weir_base::reclaim::Guard;
 use weir_packet::vector::VECTOR;
@@ -43,6 +43,10 @@ pub struct Access {
     pub reflecting: Arc<[bool]>,
     /// Some rule has flows learned from their first packet on.
     pub hastens: bool,
+    /// Some rule limits packets, or offers them to a sampler.
+    pub limits: bool,
+    /// Some rule may tell segments of one super-packet from each other: it matches on TCP flags in which they differ.
+    pub tells_segments: Arc<AtomicBool>,
     /// Counts the changes of rules that came with a root.
     pub changes: u64,
     /// Counts the changes of rules that came without one.
@@ -55,6 +59,12 @@ impl Access {
     #[inline]
     pub fn version(&self) -> u64 {
         self.changes + self.edits.load(Ordering::Acquire)
+    }
+
+    /// Whether some rule may tell segments of one super-packet from each other.
+    #[inline]
+    pub fn tells_segments(&self) -> bool {
+        self.tells_segments.load(Ordering::Acquire)
     }
 
     /// Whether sessions of some zone may permit packets.

@@ -12,11 +12,11 @@ impl Hits {
         Hits((0..workers).map(|_| (0..numbers).map(|_| Counter::default()).collect()).collect())
     }
 
-    /// A packet hit the prefix of a number; for the one worker.
+    /// Packets hit the prefix of a number; for the one worker.
     #[inline(always)]
-    pub fn add(&self, worker: usize, number: u32) {
+    pub fn add(&self, worker: usize, number: u32, packets: u64) {
         if let Some(counter) = self.0.get(worker).and_then(|numbers| numbers.get(number as usize)) {
-            counter.add(1);
+            counter.add(packets);
         }
     }
 

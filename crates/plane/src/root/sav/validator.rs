@@ -284,15 +284,15 @@ impl<K: Family> Validator<K> {
 
     /// Counts a packet of which this was found for its prefix, if that is wanted; under the guard under which it was found.
     #[inline(always)]
-    pub(crate) fn hit(&self, worker: usize, found: Finding) {
-        self.hit_row(worker, found.row);
+    pub(crate) fn hit(&self, worker: usize, found: Finding, packets: u64) {
+        self.hit_row(worker, found.row, packets);
     }
 
-    /// Counts a packet for the prefix of a row.
+    /// Counts packets for the prefix of a row.
     #[inline(always)]
-    pub(crate) fn hit_row(&self, worker: usize, row: u32) {
+    pub(crate) fn hit_row(&self, worker: usize, row: u32, packets: u64) {
         if let (Some(hits), Some(counter)) = (&self.hits, self.check.counter(row)) {
-            hits.add(worker, counter);
+            hits.add(worker, counter, packets);
         }
     }
 

@@ -27,23 +27,23 @@ const GRACE: Duration = Duration::from_secs(30);
 const MOST_CHANGES: usize = 10_000;
 
 /// The live changes of pairs of SAs and of SPDs.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Live {
-    sas: BTreeMap<String, Pair>,
-    spds: BTreeMap<String, OverSpd>,
+    pub(super) sas: BTreeMap<String, Pair>,
+    pub(super) spds: BTreeMap<String, OverSpd>,
 }
 
 /// A pair of SAs that came by the socket.
-#[derive(Debug, Clone)]
-struct Pair {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Pair {
     source: String,
-    keys: String,
-    next: Option<Next>,
+    pub(super) keys: String,
+    pub(super) next: Option<Next>,
 }
 
 /// The pair that takes its place.
-#[derive(Debug, Clone)]
-struct Next {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Next {
     source: String,
     keys: String,
     /// The time from which on it sends.

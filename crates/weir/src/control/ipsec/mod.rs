@@ -6,6 +6,7 @@
 
 mod edit;
 mod live;
+mod saved;
 #[cfg(test)]
 mod tests;
 

@@ -1,7 +1,7 @@
 //! Live edits of a running gateway, and the reloads that they survive.
 
 use std::path::Path;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use weir_plane::engine::{self, EngineError, LostEdit};
 use weir_plane::model;
@@ -12,12 +12,13 @@ use super::super::ipsec::Live;
 use super::super::refusal::{Kind, Refusal};
 use super::super::{ReloadError, acl, nat};
 use super::{Running, placed, unix_time};
-use crate::config;
+use crate::config::{self, Loaded, Texts};
 use crate::render::Report as _;
 use crate::render::acl::attached::Attached;
 use crate::render::changes::{self, Changes, Edit};
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::reloaded::{Findings, Lost, Reloaded};
+use crate::saved;
 
 impl Running {
     pub(super) fn nat_so_far(&self) -> MutexGuard<'_, nat::Lists> {
@@ -50,9 +51,47 @@ impl Running {
         result
     }
 
-    /// Reads the configuration again with these live changes of SAs and SPDs, and puts it into force.
-    pub(super) fn reload_from(&self, file: &Path, live: Live, lost_edits: LostEdit) -> Result<Reloaded, ReloadError> {
+    /// Reads the file again with the live changes, and puts it into force. Pairs of SAs that the file has now are its own.
+    pub(super) fn reload_file(&self, file: &Path, lost: LostEdit) -> Result<Reloaded, ReloadError> {
+        let mut live = self.live().clone();
         let mut loaded = config::load_over(file, &live.overlay());
+        if loaded.gateway.is_none() {
+            let objects = saved::objects(&Texts::of(file, &loaded)).unwrap_or_default();
+            if live.end_saved(&objects) {
+                loaded = config::load_over(file, &live.overlay());
+            }
+        }
+        let texts = Texts::of(file, &loaded);
+        if loaded.gateway.is_some() {
+            live.end_saved_spds(&texts);
+        }
+        let reloaded = self.put_loaded(loaded, texts, live, lost)?;
+        for policy in self.engine.sav_policies() {
+            // The file has the action of the stage now.
+            if policy.stage.is_some_and(|(action, _)| action == policy.action)
+                && let Err(error) = self.engine.stage_sav(&policy.name, None, unix_time())
+            {
+                tracing::warn!("sav {}: the stage goes on: {error}", policy.name);
+            }
+        }
+        Ok(reloaded)
+    }
+
+    /// Reads the configuration in force again with these live changes of SAs and SPDs, and puts it into force.
+    pub(super) fn reload_over(&self, live: Live, lost: LostEdit) -> Result<Reloaded, ReloadError> {
+        let texts = self.texts().map_err(|_| ReloadError::NoFile)?;
+        let loaded = config::load_texts(&texts, &live.overlay());
+        self.put_loaded(loaded, texts.as_ref().clone(), live, lost)
+    }
+
+    /// Puts a configuration that was read from these texts and these live changes into force.
+    fn put_loaded(
+        &self,
+        mut loaded: Loaded,
+        texts: Texts,
+        live: Live,
+        lost_edits: LostEdit,
+    ) -> Result<Reloaded, ReloadError> {
         let Some(mut gateway) = loaded.gateway.take() else { return Err(ReloadError::Invalid(Box::new(loaded))) };
         if loaded.service != self.service {
             let what = "the user or group of `[service]` cannot change while the gateway runs: restart it";
@@ -102,6 +141,7 @@ impl Running {
         *self.nat_so_far() = nat;
         *self.live() = live;
         *self.attached_so_far() = attached;
+        *self.texts.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(texts));
         self.sampler.follow(&samplers);
         let lists = differences(&before, &self.engine.model());
         let with = |names: Vec<String>, lists: Vec<String>| {
@@ -120,13 +160,14 @@ impl Running {
             changed: with(changed, lists.changed),
             lost,
             translations,
+            confirm_by: None,
             routes,
             routes_before,
             warnings,
         })
     }
 
-    fn attached_so_far(&self) -> MutexGuard<'_, Attachments> {
+    pub(super) fn attached_so_far(&self) -> MutexGuard<'_, Attachments> {
         // It is replaced as a whole.
         self.attached.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -177,6 +218,6 @@ impl Running {
         }
         let more = edits.len().saturating_sub(most);
         edits.truncate(most);
-        Changes { edits, more }
+        Changes { edits, more, confirm_by: self.confirm_by() }
     }
 }

@@ -60,7 +60,7 @@ impl Running {
         Ok(SpdRules { rules: rules.into_iter().map(rule).collect() })
     }
 
-    /// Reads the configuration again with these live changes. The caller holds `reloading`.
+    /// Reads the configuration in force again with these live changes. The caller holds `reloading`.
     fn put_into_force(&self, live: Live) -> Result<(), Box<Refusal>> {
         let refused = |error: &ReloadError| {
             let mut refusal = Refusal::of_reload(error, false);
@@ -71,16 +71,22 @@ impl Running {
             }
             Box::new(refusal)
         };
-        let file = self.file.as_deref().ok_or_else(|| refused(&ReloadError::NoFile))?;
-        self.reload_from(file, live, LostEdit::Refuse).map(|_| ()).map_err(|error| refused(&error))
+        self.reload_over(live, LostEdit::Refuse).map(|_| ()).map_err(|error| refused(&error))
     }
 
     /// Takes the next steps of rekeys, if there are any. To be called about once a second, on a thread that may wait.
     pub fn tend_rekeys(&self) {
+        let _changing = self.change_alone();
+        if self.confirm_by().is_some() {
+            // The old pairs go on until then.
+            return;
+        }
         let due = self.live().due(|| self.engine.sas());
         if let Some((name, edit)) = due {
             // It is in the log if it fails, and tried again.
-            let _ = self.change_sa(&name, OWN, edit);
+            if self.change_sa(&name, OWN, edit).is_ok() {
+                self.history().forget(format!("a rekey of {name} went on: changes before it cannot be taken back"));
+            }
         }
     }
 

@@ -60,7 +60,7 @@ fn wrong<T>(place: &Range<usize>, message: impl Into<String>, help: &str) -> Res
     Err((place.clone(), if help.is_empty() { problem } else { problem.help(help) }))
 }
 
-/// What stands in front of the packets that a rule matches.
+/// The part of a rule in front of the packets that it matches.
 #[derive(Default)]
 struct Front {
     actions: Actions,

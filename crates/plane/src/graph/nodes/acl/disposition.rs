@@ -6,7 +6,7 @@ use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::protocol;
 
-use super::super::{Context, session};
+use super::super::{Context, flow, limit, session};
 use super::direction::Direction;
 use crate::graph::flags::{ORIGINATED, RESET};
 use crate::graph::record::Fate;
@@ -24,11 +24,12 @@ pub(super) fn pass<K: Family, D: Direction>(
     frame: &Indices,
     found: &[u32],
 ) {
-    let mut usual = Indices::new();
+    let (mut usual, mut limited) = (Indices::new(), Indices::new());
     for (&place, &found) in frame.places().iter().zip(found) {
         let packet = &mut vector[place];
         let found = Found::of(found);
         match of_one::<D>(context, packet, found) {
+            None if context.notes.limited(place).is_some() => limited.push(place),
             None => usual.push(place),
             Some(Reason::AclReject) => {
                 if is_reset(context, packet, found) {
@@ -36,14 +37,20 @@ pub(super) fn pass<K: Family, D: Direction>(
                 }
                 context.next.refuse_aloud(packet, place, Reason::AclReject);
             }
-            Some(reason) => context.next.refuse(packet, place, reason),
+            Some(reason) => {
+                context.notes.end_limited(place);
+                context.next.refuse(packet, place, reason);
+            }
         }
+    }
+    if !limited.is_empty() {
+        flow::go_on::<K>(context, vector, &limited, D::OUTPUT);
     }
     D::onward(context, vector, &usual, None, K::IS_V4);
 }
 
 /// Why a packet is dropped, if it is.
-pub(super) fn of_one<D: Direction>(context: &mut Context<'_>, packet: &Packet, found: Found) -> Option<Reason> {
+fn of_one<D: Direction>(context: &mut Context<'_>, packet: &mut Packet, found: Found) -> Option<Reason> {
     // The record of a packet does not continue with the gateway's answer to it.
     if context.recorder.is_on() && !packet.state().contains(ORIGINATED) {
         let interface = D::interface(context.root.adjacencies.view(), packet);
@@ -75,8 +82,11 @@ pub(super) fn of_one<D: Direction>(context: &mut Context<'_>, packet: &Packet, f
 }
 
 /// A packet that is permitted is dropped for it where others have used up what may pass.
-fn limited(context: &Context<'_>, packet: &Packet, special: &Special) -> Option<Reason> {
+fn limited(context: &mut Context<'_>, packet: &mut Packet, special: &Special) -> Option<Reason> {
     let meter = special.meter.as_ref()?;
+    if packet.is_to_be_segmented() {
+        return limit::segments(context, packet, (meter, 0), limit::Octets::FromIp, Reason::AclRateLimit);
+    }
     let mut over = false;
     let octets = std::iter::once((packet.len() - packet.l3_offset()) as u64);
     meter.take(0, meter.clock(context.now), octets, |_, passes| over = !passes);

@@ -19,6 +19,7 @@ pub(super) fn cut(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
     if segmenter.count() > context.requeue.room() && !context.requeue.is_empty() {
         return fragments::queue(context, packet, place);
     }
+    context.merges.regret(packet.interface());
     match send(context, packet, segmenter) {
         Ok(()) => {
             session::pass(context, packet);

@@ -2,12 +2,11 @@
 
 use weir_packet::packet::Packet;
 
-use super::super::Context;
+use super::super::{Context, wire};
 use super::own::Own;
 use super::policies;
 use crate::graph::flow::{Decision, UNASKED};
 use crate::root::acl::Found;
-use crate::root::bindings::Verdict;
 use crate::root::family::Family;
 use crate::root::{NONE, Root};
 
@@ -21,7 +20,13 @@ pub(super) struct Sum {
 impl Sum {
     #[inline(always)]
     pub(super) fn add(&mut self, octets: u64) {
-        self.packets += 1;
+        self.add_all((1, octets));
+    }
+
+    /// Adds what a packet counts.
+    #[inline(always)]
+    pub(super) fn add_all(&mut self, (packets, octets): (u64, u64)) {
+        self.packets += packets;
         self.octets += octets;
     }
 }
@@ -67,13 +72,15 @@ pub(super) struct Tally<'r, K: Family> {
     worker: usize,
     own: Own<'r, K>,
     hits: u64,
+    /// Packets that super-packets count beside themselves.
+    pub(super) more: u64,
     pub(super) misses: [u64; 3],
 }
 
 impl<'r, K: Family> Tally<'r, K> {
     pub(super) fn new(context: &Context<'r>) -> Self {
         let (root, worker) = (context.root, context.worker);
-        Tally { root, worker, own: Own::of(root, NONE), hits: 0, misses: [0; 3] }
+        Tally { root, worker, own: Own::of(root, NONE), hits: 0, more: 0, misses: [0; 3] }
     }
 
     /// Counts a run.
@@ -95,10 +102,10 @@ impl<'r, K: Family> Tally<'r, K> {
     /// Counts a packet that came in behind validation.
     #[cold]
     pub(super) fn add_inside(&mut self, packet: &Packet, decision: &Decision) {
-        let one = Sum { packets: 1, octets: octets(packet) };
-        self.add(Rules::of(decision, packet), one);
-        self.hits -= 1;
-        self.own.count_allowed(self.root, self.worker, 1);
+        let (packets, octets) = wire::counts(packet);
+        self.add(Rules::of(decision, packet), Sum { packets, octets });
+        self.hits -= packets;
+        self.own.count_allowed(self.root, self.worker, packets);
     }
 
     /// Looks up the interface of the next packets, if it is another one.
@@ -114,28 +121,13 @@ impl<'r, K: Family> Tally<'r, K> {
     #[inline(never)]
     pub(super) fn add_others(&mut self, packet: &Packet, decision: &Decision) {
         self.enter(packet.interface());
-        if decision.bound != UNASKED
-            && let Some(rule) = self.root.bindings.pages.counter(self.worker, Verdict(decision.bound).number())
-        {
-            rule.packets.add(1);
-            rule.octets.add(octets(packet));
-        }
-        if decision.row != UNASKED
-            && let Some(interface) = self.own.interface
-            && let Some(validator) = K::of(&self.root.sav).get(usize::from(*K::of(&interface.sav)))
-        {
-            validator.hit_row(self.worker, decision.row);
-        }
+        let counts = wire::counts(packet);
+        self.own.count_bound(self.root, self.worker, decision, counts);
         if decision.is_secured() {
             let egress = self.root.adjacencies.view().get(decision.adjacency).map_or(NONE, |own| own.interface);
-            for (interface, number, output) in
-                [(packet.interface(), decision.spd_in, false), (egress, decision.spd_out, true)]
-            {
-                let policy = policies::policy(self.root, interface, number);
-                if let Some(counters) = policy.and_then(|policy| policy.counters.get(self.worker)) {
-                    counters.of(output).add(1, octets(packet));
-                }
-            }
+            let ingress = (packet.interface(), decision.spd_in);
+            policies::count(self.root, self.worker, ingress, false, counts);
+            policies::count(self.root, self.worker, (egress, decision.spd_out), true, counts);
         }
     }
 
@@ -143,7 +135,7 @@ impl<'r, K: Family> Tally<'r, K> {
     pub(super) fn end(self, context: &Context<'_>, hits: usize) {
         self.own.count(self.root, self.worker, self.hits);
         let counters = &context.counters.flows;
-        counters.hits.add(hits as u64);
+        counters.hits.add(hits as u64 + self.more);
         for (counter, missed) in counters.misses.iter().zip(self.misses) {
             counter.add(missed);
         }

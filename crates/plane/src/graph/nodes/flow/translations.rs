@@ -104,12 +104,12 @@ impl Run {
 
     /// Counts a packet.
     #[inline(always)]
-    pub(super) fn add(&mut self, context: &Context<'_>, rule: u32, octets: u64) {
+    pub(super) fn add(&mut self, context: &Context<'_>, rule: u32, counts: (u64, u64)) {
         if rule != self.rule {
             self.end(context);
             self.rule = rule;
         }
-        self.sum.add(octets);
+        self.sum.add_all(counts);
     }
 
     /// Adds the packets to the counters of their rule.
@@ -131,11 +131,11 @@ pub(super) fn note(packet: &mut Packet, member: Membership) {
 }
 
 /// Translates a packet that takes a decision, and counts it for the rule.
-pub(super) fn take<K: Family>(context: &Context<'_>, packet: &mut Packet, member: Membership, octets: u64) {
+pub(super) fn take<K: Family>(context: &Context<'_>, packet: &mut Packet, member: Membership, counts: (u64, u64)) {
     let Some(session) = K::of(&*context.sessions).get(member.number) else { return };
     set_translated(packet, member);
     if let Some(translation) = &session.translation {
-        context.root.nat.count(context.worker, translation.rule, octets);
+        context.root.nat.count(context.worker, translation.rule, counts);
     }
     nat::whole(packet, session, member);
 }

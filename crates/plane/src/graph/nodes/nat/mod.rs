@@ -19,8 +19,8 @@ use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Indices, Vector};
 use weir_table::classify::NO_RULE;
 
-use super::Context;
 use super::stage::{self, Stage};
+use super::{Context, wire};
 use crate::graph::flags::{NAT_NONE, TRANSLATED};
 use crate::graph::record::{Fate, NatEffect};
 use crate::graph::session::{Membership, NatEventKind, Session, Tuple, Way, set_translated, translated};
@@ -155,7 +155,7 @@ fn is_keep(context: &Context<'_>, rule: u32) -> bool {
 }
 
 fn keep(context: &mut Context<'_>, packet: &Packet, rule: u32) {
-    context.root.nat.count(context.worker, rule, octets(packet));
+    context.root.nat.count(context.worker, rule, wire::counts(packet));
     if context.recorder.is_on()
         && let Some(own) = context.root.nat.rules.get(rule as usize)
     {
@@ -163,17 +163,12 @@ fn keep(context: &mut Context<'_>, packet: &Packet, rule: u32) {
     }
 }
 
-/// Octets of a packet from its IP header on.
-fn octets(packet: &Packet) -> u64 {
-    (packet.len() - packet.l3_offset()) as u64
-}
-
 /// Notes the translation of a packet, and counts the packet for its rule.
 fn note<K: Family>(context: &mut Context<'_>, packet: &mut Packet, member: Membership) {
     set_translated(packet, member);
     let translation = K::of(&*context.sessions).get(member.number).and_then(|session| session.translation);
     if let Some(translation) = translation {
-        context.root.nat.count(context.worker, translation.rule, octets(packet));
+        context.root.nat.count(context.worker, translation.rule, wire::counts(packet));
     }
 }
 

@@ -4,7 +4,7 @@ use weir_packet::npt::{self, Prefixes};
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
 
-use super::super::Context;
+use super::super::{Context, wire};
 use super::apply;
 use crate::graph::flags::{NPT_DESTINATION, NPT_SOURCE};
 use crate::graph::record::{Fate, NatEffect};
@@ -52,7 +52,7 @@ pub(super) fn output(context: &mut Context<'_>, packet: &mut Packet, rule: u32, 
 
 /// Counts a packet for its rule, and records its addresses.
 fn done(context: &mut Context<'_>, packet: &Packet, rule: u32, output: bool) {
-    context.root.nat.count(context.worker, rule, (packet.len() - packet.l3_offset()) as u64);
+    context.root.nat.count(context.worker, rule, wire::counts(packet));
     if !context.recorder.is_on() {
         return;
     }

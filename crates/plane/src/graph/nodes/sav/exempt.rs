@@ -5,7 +5,7 @@ use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_table::classify::Fields;
 
 use super::super::stage::{self, Stage};
-use super::super::{Context, fields};
+use super::super::{Context, fields, wire};
 use super::invalid::Marks;
 use super::note::note;
 
@@ -86,7 +86,7 @@ fn pass<K: Family>(
     source: std::net::IpAddr,
 ) {
     if let Some(interface) = context.root.interfaces.get(packet.interface() as usize) {
-        Validator::<K>::counters(interface, context.worker).exempt.add(1);
+        Validator::<K>::counters(interface, context.worker).exempt.add(wire::packets(packet));
     }
     if context.recorder.is_on() {
         note(context, packet, validator, source, Said::Exempt(rule));

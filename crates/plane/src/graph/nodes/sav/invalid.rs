@@ -8,16 +8,17 @@ use weir_packet::packet::Packet;
 use weir_packet::parse::{self, ParseFlags, martian};
 use weir_packet::vector::{Indices, VECTOR, Vector};
 
-use super::super::Context;
+use super::super::limit::{self, Octets};
 use super::super::next_hop::destination;
 use super::super::options::check_options;
 use super::super::stage::{self, Stage};
+use super::super::{Context, wire};
 use crate::graph::sample::{About, Cause, Treatment};
 use crate::model::{RatePer, SavAction};
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::family::Family;
-use crate::root::sav::{By, ENTRIES, Finding, Validator};
+use crate::root::sav::{By, ENTRIES, Finding, Meters, Validator};
 use crate::root::{Adjacency, Forwarding, Kind, Root};
 
 /// The disposition of an invalid packet.
@@ -58,11 +59,11 @@ pub(super) fn disposition<K: Family>(
     by: By,
     over: impl FnOnce(&Context<'_>) -> bool,
 ) -> Disposition {
-    let octets = packet.len() as u64;
+    let (packets, octets) = wire::frames(packet);
     let counters = context.root.interfaces.get(packet.interface() as usize);
     let counters = counters.map(|interface| Validator::<K>::counters(interface, context.worker));
     if let Some(counters) = counters {
-        counters.invalid[by as usize].add(1, octets);
+        counters.invalid[by as usize].add(packets, octets);
     }
     let passed = || match is_martian(packet) {
         false => (Disposition::Pass, Treatment::Passed),
@@ -76,7 +77,7 @@ pub(super) fn disposition<K: Family>(
         SavAction::RateLimit if !over(context) => passed(),
         SavAction::RateLimit => {
             if let Some(counters) = counters {
-                counters.limited.add(1);
+                counters.limited.add(packets);
             }
             (Disposition::Drop(Reason::SavRateLimit), Treatment::RateLimited)
         }
@@ -91,7 +92,7 @@ pub(super) fn disposition<K: Family>(
 /// Enters where a packet comes from.
 #[cold]
 pub(super) fn enter(context: &Context<'_>, packet: &Packet, by: By) {
-    let traffic = (1, packet.len() as u64);
+    let traffic = wire::frames(packet);
     context.counters.spoofed.add(packet.interface(), source(packet), traffic, by, context.now);
 }
 
@@ -112,8 +113,8 @@ pub(super) fn enter_some<K: Family>(
         };
         let index = usize::from(group[chosen]);
         let packet = &vector[places[index]];
-        let packets = group.len() as u64;
-        let (source, traffic) = ((*K::source(packet)).into(), (packets, packets * packet.len() as u64));
+        let packets = group.iter().map(|&index| wire::packets(&vector[places[usize::from(index)]])).sum();
+        let (source, traffic) = ((*K::source(packet)).into(), (packets, packets * length(packet)));
         context.counters.spoofed.add(packet.interface(), source, traffic, by(index), context.now);
     }
 }
@@ -125,9 +126,15 @@ pub(super) fn enter_unknown<K: Family>(context: &mut Context<'_>, vector: &Vecto
     let places = frame.places();
     let chosen = if places.len() > 1 { context.random.below(places.len() as u64) as usize } else { 0 };
     let packet = &vector[places[chosen]];
-    let packets = places.len() as u64;
-    let (source, traffic) = ((*K::source(packet)).into(), (packets, packets * packet.len() as u64));
+    let packets = places.len() as u64 + wire::more(vector, frame);
+    let (source, traffic) = ((*K::source(packet)).into(), (packets, packets * length(packet)));
     context.counters.unknown.add(packet.interface(), source, traffic, by, context.now);
+}
+
+/// Octets of the frame of a packet, or of that of a segment of it.
+fn length(packet: &Packet) -> u64 {
+    let (packets, octets) = wire::frames(packet);
+    octets / packets
 }
 
 /// Whether more packets that are not valid have come than may pass, this one included, of which `found` was found.
@@ -140,9 +147,9 @@ pub(super) fn is_over<K: Family>(
 ) -> bool {
     let Some(meters) = &validator.meters else { return true };
     let bucket = validator.bucket(meters, found, packet.interface());
-    let mut over = true;
-    let length = std::iter::once(packet.len() as u64);
-    meters.take(bucket, meters.clock(context.now), length, |_, passes| over = !passes);
+    let mut over = false;
+    let lengths = limit::lengths(packet, Octets::OfFrame);
+    meters.take(bucket, meters.clock(context.now), lengths, |_, passes| over |= !passes);
     over
 }
 
@@ -150,11 +157,12 @@ pub(super) fn is_over<K: Family>(
 /// once for each run of packets.
 #[inline(never)]
 pub(super) fn those_over<K: Family>(
-    context: &Context<'_>,
-    vector: &Vector,
+    context: &mut Context<'_>,
+    vector: &mut Vector,
     frame: &Indices,
     validator: &Validator<K>,
     is_invalid: impl Fn(usize) -> bool,
+    by: impl Fn(usize) -> By,
 ) -> Marks {
     let mut over = Marks::default();
     let Some(meters) = &validator.meters else { return Marks([u64::MAX; VECTOR / 64]) };
@@ -162,7 +170,7 @@ pub(super) fn those_over<K: Family>(
     let per_rule = meters.limit().per == RatePer::Rule;
     let (mut indexes, mut lengths) = ([0u8; VECTOR], [0u64; VECTOR]);
     let (mut asked, mut bucket) = (0, 0);
-    let mut ask = |bucket, indexes: &[u8], lengths: &[u64]| {
+    let ask = |over: &mut Marks, bucket, indexes: &[u8], lengths: &[u64]| {
         meters.take(bucket, clock, lengths.iter().copied(), |at, passes| {
             if !passes {
                 over.set(usize::from(indexes[at]));
@@ -178,15 +186,40 @@ pub(super) fn those_over<K: Family>(
         let found = || validator.one(context.root.routes(), context.guard, *K::source(packet), packet.interface());
         let own = validator.bucket(meters, per_rule.then(found), packet.interface());
         if own != bucket {
-            ask(bucket, &indexes[..asked], &lengths[..asked]);
+            ask(&mut over, bucket, &indexes[..asked], &lengths[..asked]);
             (asked, bucket) = (0, own);
+        }
+        if packet.is_to_be_segmented() {
+            ask(&mut over, bucket, &indexes[..asked], &lengths[..asked]);
+            asked = 0;
+            if is_super_over::<K>(context, &mut vector[place], (meters, bucket), by(index)) {
+                over.set(index);
+            }
+            continue;
         }
         indexes[asked] = index as u8;
         lengths[asked] = packet.len() as u64;
         asked += 1;
     }
-    ask(bucket, &indexes[..asked], &lengths[..asked]);
+    ask(&mut over, bucket, &indexes[..asked], &lengths[..asked]);
     over
+}
+
+/// Takes a super-packet out of a bucket; true if none of its segments passes. Those that do not pass leave it, and count as the
+/// others.
+#[cold]
+fn is_super_over<K: Family>(context: &mut Context<'_>, packet: &mut Packet, bucket: (&Meters, usize), by: By) -> bool {
+    let before = wire::frames(packet);
+    if limit::segments(context, packet, bucket, Octets::OfFrame, Reason::SavRateLimit).is_some() {
+        return true;
+    }
+    let after = wire::frames(packet);
+    if let Some(interface) = context.root.interfaces.get(packet.interface() as usize) {
+        let counters = Validator::<K>::counters(interface, context.worker);
+        counters.invalid[by as usize].add(before.0 - after.0, before.1 - after.1);
+        counters.limited.add(before.0 - after.0);
+    }
+    false
 }
 
 /// Sends a packet that is not valid where the policy of its interface says.

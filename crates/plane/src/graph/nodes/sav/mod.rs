@@ -14,8 +14,8 @@ use weir_packet::packet::Packet;
 use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_table::sav::Verdict;
 
-use super::Context;
 use super::stage::{self, Stage};
+use super::{Context, wire};
 use crate::graph::flow::Unlearned;
 use crate::graph::record::{Said, Strange};
 use crate::model::{LinkCheck, SavAction, SpecialAction};
@@ -77,7 +77,8 @@ fn of_one_interface<K: Family>(context: &mut Context<'_>, vector: &mut Vector, f
     if differs != 0 || own.broadcasts.is_some_and(broadcast) {
         return false;
     }
-    Own { packets: places.len() as u64, ..own }.count(context.root, context.worker);
+    let packets = places.len() as u64 + wire::more(vector, frame);
+    Own { packets, ..own }.count(context.root, context.worker);
     validate::<K>(context, vector, frame, validator, sources, One(interface));
     true
 }
@@ -109,7 +110,7 @@ fn group<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indi
             others.push(place);
             continue;
         }
-        own.packets += 1;
+        own.packets += wire::packets(packet);
         let source = *K::source(packet);
         if own.broadcasts.is_some_and(|broadcasts| is_broadcast::<K>(broadcasts, &source)) {
             broadcast::<K>(context, &mut vector[place], place, validator);
@@ -191,12 +192,13 @@ fn validate<K: Family>(
     validator.each(context.root.routes(), context.guard, sources, interfaces, |index, found| {
         // Known before the loop, and the same for all.
         if validator.hits.is_some() {
-            validator.hit(worker, found);
+            validator.hit(worker, found, 1);
         }
         verdicts[index] = found.verdict;
         rows[index] = found.row;
         valid &= found.verdict == Verdict::Valid;
     });
+    wire::each_more(vector, frame, |index, packets, _| validator.hit_row(worker, rows[index], packets));
     if context.notes.is_on() {
         learn(context, frame, validator, &verdicts, &rows);
     }
@@ -248,7 +250,10 @@ fn sort<K: Family>(
     }
     let is_invalid = |index: usize| !validator.passes(verdicts[index]) || strangers.has(index);
     let over = match validator.action {
-        SavAction::RateLimit => invalid::those_over::<K>(context, vector, frame, validator, is_invalid),
+        SavAction::RateLimit => {
+            let by = |index: usize| validator.found_by(verdicts[index]);
+            invalid::those_over::<K>(context, vector, frame, validator, is_invalid, by)
+        }
         _ => Marks::default(),
     };
     let mut usual = Indices::new();
@@ -298,7 +303,7 @@ fn of_stranger<K: Family>(context: &Context<'_>, packet: &Packet, validator: &Va
 #[inline]
 fn count_unknown<K: Family>(context: &Context<'_>, packet: &Packet) {
     if let Some(interface) = context.root.interfaces.get(packet.interface() as usize) {
-        Validator::<K>::counters(interface, context.worker).unknown.add(1);
+        Validator::<K>::counters(interface, context.worker).unknown.add(wire::packets(packet));
     }
 }
 
@@ -382,7 +387,7 @@ pub(super) fn admission<K: Family>(context: &mut Context<'_>, packet: &Packet, c
     let strange = if asked { of_stranger::<K>(context, packet, validator) } else { None };
     let said = strange.map_or(Said::Special(class, action), Said::Link);
     note(context, packet, validator, (*K::source(packet)).into(), said);
-    Validator::<K>::counters(interface, context.worker).checked.add(1);
+    Validator::<K>::counters(interface, context.worker).checked.add(wire::packets(packet));
     if action == SpecialAction::Permit && strange.is_none() {
         return Admission::Permit;
     }
@@ -407,7 +412,7 @@ pub(super) fn one<K: Family>(context: &mut Context<'_>, packet: &Packet) -> Opti
     }
     let source = *K::source(packet);
     let is_broadcast = own.broadcasts.is_some_and(|broadcasts| is_broadcast::<K>(broadcasts, &source));
-    Own { packets: 1, ..own }.count(root, worker);
+    Own { packets: wire::packets(packet), ..own }.count(root, worker);
     let (by, disposition) = if is_broadcast {
         (By::Special, of_broadcast::<K>(context, packet, validator))
     } else {
@@ -416,14 +421,14 @@ pub(super) fn one<K: Family>(context: &mut Context<'_>, packet: &Packet) -> Opti
         let strange = if passes { of_stranger::<K>(context, packet, validator) } else { None };
         let said = strange.map_or(Said::Mechanism(found.verdict), Said::Link);
         note(context, packet, validator, source.into(), said);
-        validator.hit(worker, found);
+        validator.hit(worker, found, wire::packets(packet));
         if passes && strange.is_none() {
             if found.verdict == Verdict::Unknown {
                 if invalid::is_martian(packet) {
                     return Some(Reason::MartianSource);
                 }
                 count_unknown::<K>(context, packet);
-                let traffic = (1, packet.len() as u64);
+                let traffic = wire::frames(packet);
                 context.counters.unknown.add(packet.interface(), source.into(), traffic, validator.by, context.now);
             }
             return None;

@@ -5,7 +5,7 @@ use weir_packet::vector::{Indices, Vector};
 use weir_table::classify::NO_RULE;
 
 use super::super::stage::{self, Stage};
-use super::super::{Context, flow};
+use super::super::{Context, flow, wire};
 use super::batch::Batch;
 use crate::graph::flags::ORIGINATED;
 use crate::graph::record::{Fate, SpdEffect};
@@ -36,6 +36,11 @@ pub(super) fn run<K: Family, const OUTPUT: bool>(
     if context.notes.is_on() {
         note::<K, OUTPUT>(context, vector, batch, spd, found);
     }
+    wire::each_more(vector, &batch.places, |index, packets, octets| {
+        if let Some(policy) = spd.policies.get(found[index] as usize) {
+            count::<OUTPUT>(context, policy, packets, octets);
+        }
+    });
     // In one look at a time, without a branch for each packet.
     let (mut differ, mut sum) = (0, 0);
     for (&found, &octets) in found.iter().zip(&batch.octets) {

@@ -7,7 +7,7 @@ use weir_table::classify::{Fields, NO_RULE};
 
 use super::super::acl::fragments::At;
 use super::super::stage::Stage;
-use super::super::{Context, fields};
+use super::super::{Context, fields, wire};
 use super::dispose;
 use super::fragment::{Seen, fragment};
 use crate::graph::flags::DECRYPTED;
@@ -39,7 +39,7 @@ pub(in super::super) fn admit(context: &mut Context<'_>, packet: &mut Packet, pl
     if checked == Checked::Differs
         && let Some(own) = context.root.ipsec.sa(sa)
     {
-        own.counters[context.worker].selector.add(1);
+        own.counters[context.worker].selector.add(wire::packets(packet));
     }
     checked
 }
@@ -65,8 +65,8 @@ fn check<K: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8, s
         let [number] = found;
         let own = spd.policies.get(number as usize).and_then(|policy| policy.admits(sa, number));
         if let Some((number, policy)) = own.and_then(|own| Some((own, spd.policies.get(own as usize)?))) {
-            let octets = packet.len() - packet.l3_offset();
-            dispose::count::<false>(context, policy, 1, octets as u64);
+            let (packets, octets) = wire::counts(packet);
+            dispose::count::<false>(context, policy, packets, octets);
             dispose::record::<false>(context, packet, spd, number, SpdEffect::Admitted);
             return Checked::Fits;
         }

@@ -8,7 +8,7 @@ use weir_table::classify::{Fields, NO_RULE};
 
 use super::super::acl::fragments::At;
 use super::super::stage::Stage;
-use super::super::{Context, fields};
+use super::super::{Context, fields, wire};
 use super::dispose;
 use super::fragment::{Seen, fragment};
 use crate::reason::Reason;
@@ -94,8 +94,8 @@ fn matched<K: Family, const OUTPUT: bool>(
     let [number] = found;
     let policy = spd.policies.get(number as usize);
     if let Some(policy) = policy {
-        let octets = packet.len() - packet.l3_offset();
-        dispose::count::<OUTPUT>(context, policy, 1, octets as u64);
+        let (packets, octets) = wire::counts(packet);
+        dispose::count::<OUTPUT>(context, policy, packets, octets);
     }
     let action = policy.map(|policy| policy.action);
     let effect = dispose::effect::<OUTPUT>(action);

@@ -6,7 +6,7 @@ use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_table::classify::Fields;
 
 use super::super::stage::{self, Stage};
-use super::super::{Context, esp, handover, tunnel};
+use super::super::{Context, esp, handover, tunnel, wire};
 use super::onward::onward;
 use super::{advance, redirect};
 use crate::graph::flags::FOR_HOST;
@@ -16,18 +16,17 @@ use crate::reason::Reason;
 use crate::root::family::Family;
 use crate::root::steer::{Rule, Steer, Way};
 
-/// Octets of a packet from its IP header on.
-#[inline(always)]
-fn octets(packet: &Packet) -> u64 {
-    (packet.len() - packet.l3_offset()) as u64
-}
-
 /// Counts packets that matched one rule, and marks them if it says so.
 #[inline(always)]
 pub(super) fn all(context: &mut Context<'_>, vector: &mut Vector, places: &Indices, rule: &Rule) {
-    let sum = places.places().iter().map(|&place| octets(&vector[place])).sum();
+    let (mut packets, mut octets) = (0, 0);
+    for &place in places.places() {
+        let counts = wire::counts(&vector[place]);
+        packets += counts.0;
+        octets += counts.1;
+    }
     if let Some(counter) = rule.counters.get(context.worker) {
-        counter.add(places.len() as u64, sum);
+        counter.add(packets, octets);
     }
     if let Some(mark) = rule.mark {
         places.places().iter().for_each(|&place| vector[place].set_mark(mark));
@@ -52,7 +51,8 @@ pub(super) fn each<K: Family>(
             continue;
         };
         if let Some(counter) = rule.counters.get(context.worker) {
-            counter.add(1, octets(packet));
+            let (packets, octets) = wire::counts(packet);
+            counter.add(packets, octets);
         }
         if let Some(mark) = rule.mark {
             packet.set_mark(mark);

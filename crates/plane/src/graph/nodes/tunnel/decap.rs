@@ -10,7 +10,7 @@ use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::ethernet::ethertype;
 use weir_packet::wire::{ethernet, ipv4, ipv6, protocol, udp};
 
-use super::super::{Context, ethernet_input, ip_input};
+use super::super::{Context, ethernet_input, ip_input, wire};
 use super::arrival::{Arrival, arrival};
 use crate::graph::flow::Unlearned;
 use crate::graph::nesting::{self, MOST_NESTING};
@@ -20,6 +20,7 @@ use crate::reason::Reason;
 use crate::root::tunnel::Tunnel;
 
 pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
+    let mut entering = Indices::new();
     for &place in frame.places() {
         context.notes.forget(place, Unlearned::New);
         let packet = &mut vector[place];
@@ -42,8 +43,8 @@ pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, fram
         let counters = &tunnel.counters[context.worker];
         match octets {
             Ok(octets) => {
-                counters.inbound.add(1, octets as u64);
-                enter(context, packet, place, tunnel);
+                counters.inbound.add(octets.0, octets.1);
+                enter(context, packet, place, tunnel, &mut entering);
             }
             Err(reason) => {
                 counters.refused.add(1);
@@ -51,6 +52,7 @@ pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, fram
             }
         }
     }
+    ip_input::enter_all(context, vector, entering);
 }
 
 /// The reason to drop a packet that carries nothing.
@@ -62,9 +64,9 @@ fn reason(refused: Refused) -> Reason {
     }
 }
 
-/// Cuts a packet to what it carries; returns its octets.
+/// Cuts a packet to what it carries; returns what that counts: packets and octets.
 #[inline(always)]
-fn take_out(packet: &mut Packet, tunnel: &Tunnel, at: usize, opened: Opened) -> Result<usize, Reason> {
+fn take_out(packet: &mut Packet, tunnel: &Tunnel, at: usize, opened: Opened) -> Result<(u64, u64), Reason> {
     if nesting::taken_off(packet) >= MOST_NESTING {
         return Err(Reason::NestingLimit);
     }
@@ -93,7 +95,7 @@ fn take_out(packet: &mut Packet, tunnel: &Tunnel, at: usize, opened: Opened) -> 
         };
         mark(packet, l3, outer)?;
     }
-    Ok(packet.len())
+    Ok(wire::frames(packet))
 }
 
 /// Checks length and checksum of UDP. Over IPv6, 0 is no checksum either: both ends of a tunnel are known (RFC 6935, RFC 6936).
@@ -159,7 +161,7 @@ fn traffic_class(header: &[u8]) -> u8 {
 
 /// Sends what was inside of a packet on as a packet of the tunnel's interface.
 #[inline(always)]
-fn enter(context: &mut Context<'_>, packet: &mut Packet, place: u8, tunnel: &Tunnel) {
+fn enter(context: &mut Context<'_>, packet: &mut Packet, place: u8, tunnel: &Tunnel, entering: &mut Indices) {
     packet.set_parsed(&Parsed { l3_length: packet.len() as u32, ..Parsed::default() });
     // A checksum that is still to be completed is the inner packet's, and so are segments.
     if packet.offload().checksum != Checksum::Partial {
@@ -170,13 +172,17 @@ fn enter(context: &mut Context<'_>, packet: &mut Packet, place: u8, tunnel: &Tun
     packet.set_state(State::EMPTY);
     packet.set_interface(tunnel.interface);
     if let Some(interface) = context.root.interfaces.get(tunnel.interface as usize) {
-        interface.counters[context.worker].rx.add(1, packet.len() as u64);
+        let (packets, octets) = wire::frames(packet);
+        interface.counters[context.worker].rx.add(packets, octets);
     }
     if !tunnel.wanted.carrier.is_ethernet() {
         return context.next.push(Node::IpInput, place);
     }
     // What was decided about the packet around it is not about this one.
     packet.set_resume(0);
+    if context.root.interfaces.get(tunnel.interface as usize).is_some_and(|interface| interface.bridge.is_port()) {
+        return context.next.push(Node::BridgeInput, place);
+    }
     let admitted = ethernet_input::admit_inner(context, packet);
-    ip_input::conclude(context, packet, place, admitted);
+    ip_input::conclude_or_pass(context, packet, place, admitted, entering);
 }

@@ -28,6 +28,7 @@ pub(super) fn segment(context: &mut Context<'_>, packet: &mut Packet, place: u8)
     if segmenter.count() > context.requeue.room() && !context.requeue.is_empty() {
         return queue(context, packet, place);
     }
+    context.merges.regret(packet.interface());
     match send(context, packet, segmenter) {
         Ok(()) => context.counters.absorbed.add(1),
         Err(reason) => context.next.refuse(packet, place, reason),

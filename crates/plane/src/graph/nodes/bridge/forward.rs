@@ -1,0 +1,172 @@
+//! `bridge-forward` and `bridge-output`: finds the port of each frame.
+//!
+//! Stations of all frames of a vector are learned before any frame is looked up. So all frames of a vector to one station take the
+//! same way, and keep their order.
+
+use weir_packet::packet::Packet;
+use weir_packet::vector::{Indices, Vector};
+use weir_packet::wire::MacAddress;
+use weir_table::mac::Learned;
+
+use super::super::Context;
+use super::egress::{leave, may, own};
+use super::flood::{self, Flooded, Kind};
+use super::frame::{ingress, is_group, open_port, stations};
+use crate::graph::record::{BridgedTo, Fate};
+use crate::node::Node;
+use crate::reason::Reason;
+use crate::root::bridge::{Bridge, Port, number, second};
+use crate::root::{Interface, Root};
+
+/// The distance at which buckets of MAC tables are prefetched.
+const AHEAD: usize = 16;
+
+/// Forwards frames that came in by ports of bridges.
+pub(in super::super) fn forward(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, frame: &Indices) {
+    let now = second(context.now);
+    let places = frame.places();
+    for (index, &place) in places.iter().enumerate() {
+        if let Some(&ahead) = places.get(index + AHEAD) {
+            prefetch(context.root, &vector[ahead]);
+        }
+        if let Err(reason) = learn(context, &vector[place], now) {
+            vector[place].set_reason(reason.number());
+        }
+    }
+    dispatch(context, pieces, vector, frame, ingress_of);
+}
+
+/// Forwards frames that leave by the gateway's own stations on bridges.
+pub(in super::super) fn output(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, frame: &Indices) {
+    dispatch(context, pieces, vector, frame, station_of);
+}
+
+fn ingress_of<'r>(root: &'r Root, packet: &Packet) -> Option<(u16, &'r Bridge, Port)> {
+    let (bridge, port, _) = ingress(root, packet)?;
+    Some((root.interfaces.get(packet.interface() as usize)?.bridge.bridge, bridge, port))
+}
+
+/// The bridge of a frame of the gateway, and the gateway's station as its port.
+fn station_of<'r>(root: &'r Root, packet: &Packet) -> Option<(u16, &'r Bridge, Port)> {
+    let adjacency = root.adjacencies.get(packet.forwarding() as usize)?;
+    let own = root.interfaces.get(adjacency.interface as usize)?.bridge.station;
+    Some((own, root.bridges.get(own)?, Port { interface: adjacency.interface, group: 0 }))
+}
+
+#[inline(always)]
+fn prefetch(root: &Root, packet: &Packet) {
+    if let (Some((bridge, ..)), Some((destination, source))) = (ingress(root, packet), stations(packet)) {
+        bridge.macs.prefetch(destination);
+        bridge.macs.prefetch(source);
+    }
+}
+
+/// Learns the station that sent a frame. A frame of a station that may not be where it is goes no further.
+#[inline(always)]
+fn learn(context: &mut Context<'_>, packet: &Packet, now: u32) -> Result<(), Reason> {
+    let Some((bridge, _, port)) = ingress(context.root, packet) else { return Err(Reason::InterfaceGone) };
+    if !bridge.learns {
+        return Ok(());
+    }
+    let Some((_, source)) = stations(packet) else { return Err(Reason::TruncatedEthernet) };
+    let may_move = || match &bridge.moves {
+        Some(limit) => may(limit, context, packet),
+        None => true,
+    };
+    match bridge.macs.learn(source, port, now, may_move) {
+        Learned::Known => Ok(()),
+        other => note(context, bridge, other),
+    }
+}
+
+#[cold]
+fn note(context: &Context<'_>, bridge: &Bridge, learned: Learned) -> Result<(), Reason> {
+    let Some(counters) = bridge.counters.get(context.worker) else { return Ok(()) };
+    match learned {
+        Learned::Known => {}
+        Learned::New => counters.learned.add(1),
+        Learned::Moved => counters.moved.add(1),
+        Learned::Full => counters.full.add(1),
+        Learned::Held | Learned::Static => {
+            counters.held.add(1);
+            return Err(Reason::BridgeMove);
+        }
+    }
+    Ok(())
+}
+
+/// The way of a frame.
+enum To<'r> {
+    /// Out by an interface.
+    Port(&'r Interface, u32),
+    /// To the gateway's own station.
+    Own,
+    /// To all ports.
+    All(Kind),
+}
+
+/// Sends each frame to its port. `source` returns the bridge of a frame with its number, and the port that the frame came in by.
+fn dispatch(
+    context: &mut Context<'_>,
+    pieces: &mut Vector,
+    vector: &mut Vector,
+    frame: &Indices,
+    source: impl for<'r> Fn(&'r Root, &Packet) -> Option<(u16, &'r Bridge, Port)>,
+) {
+    let root = context.root;
+    let now = second(context.now);
+    let mut all = flood::List::new();
+    let mut known = Indices::new();
+    for &place in frame.places() {
+        let packet = &mut vector[place];
+        if packet.reason() != 0 {
+            context.next.push(Node::Drop, place);
+            continue;
+        }
+        let Some((index, bridge, from)) = source(root, packet) else {
+            context.next.refuse(packet, place, Reason::InterfaceGone);
+            continue;
+        };
+        match way(root, bridge, &from, packet, now) {
+            Ok(To::Port(interface, number)) => {
+                if let Some(counters) = bridge.counters.get(context.worker) {
+                    counters.known.add(1);
+                }
+                if context.recorder.is_on() {
+                    context.record(packet, Fate::Bridged { bridge: index, to: BridgedTo::Port(number) });
+                }
+                match leave(root, packet, interface) {
+                    Ok(Node::Output) => known.push(place),
+                    Ok(node) => context.next.push(node, place),
+                    Err(reason) => context.next.refuse(packet, place, reason),
+                }
+            }
+            Ok(To::Own) => own(context, packet, place, (index, bridge)),
+            Ok(To::All(kind)) => all.push(Flooded { place, bridge: index, from, kind }),
+            Err(reason) => context.next.refuse(packet, place, reason),
+        }
+    }
+    context.next.extend(Node::Output, &known);
+    if !all.is_empty() {
+        flood::run(context, pieces, vector, &all);
+    }
+}
+
+#[inline(always)]
+fn way<'r>(root: &'r Root, bridge: &Bridge, from: &Port, packet: &Packet, now: u32) -> Result<To<'r>, Reason> {
+    let (destination, _) = stations(packet).ok_or(Reason::TruncatedEthernet)?;
+    if is_group(destination) {
+        let is_broadcast = destination == number(MacAddress::BROADCAST.0);
+        return Ok(To::All(if is_broadcast { Kind::Broadcast } else { Kind::Multicast }));
+    }
+    if destination == bridge.own_mac && bridge.has_station() {
+        return if from.interface == bridge.station { Err(Reason::BridgeSamePort) } else { Ok(To::Own) };
+    }
+    let port = bridge.macs.lookup(destination, now).and_then(|port| bridge.port(port));
+    match port.and_then(|port| Some((port, open_port(root, port)?))) {
+        Some((port, interface)) if from.may_reach(port) => Ok(To::Port(interface, port.interface)),
+        Some((port, _)) if port.interface == from.interface => Err(Reason::BridgeSamePort),
+        Some(_) => Err(Reason::BridgeSplitHorizon),
+        None => Ok(To::All(Kind::Unknown)),
+    }
+}

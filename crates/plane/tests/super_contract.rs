@@ -1,0 +1,148 @@
+//! A super-packet is its segments: of two gateways with the same random model, one gets super-packets, and the other one their segments. The
+//! same frames leave each port in the same order once what leaves is cut, for the same reasons others are dropped, and all
+//! counters are equal: of interfaces, rules, limits, sessions, translations, SPDs and SAs.
+//!
+//! With merging, both get segments, and one of them merges what it gets.
+//!
+//! `WEIR_SUPER_SEEDS` is the number of models; `WEIR_SUPER_SEED` repeats one.
+
+#![allow(missing_docs, unreachable_pub, dead_code, reason = "the modules of one test, which another one shares")]
+
+mod kit;
+
+#[path = "flow_contract/gateway.rs"]
+mod gateway;
+#[path = "flow_contract/nat.rs"]
+mod nat;
+#[path = "flow_contract/pair.rs"]
+mod pair;
+#[path = "flow_contract/spd.rs"]
+mod spd;
+#[path = "flow_contract/traffic.rs"]
+mod traffic;
+#[path = "flow_contract/tunnels.rs"]
+mod tunnels;
+
+use gateway::{Links, Seeds, between, pick};
+use pair::Pair;
+use traffic::{From, Traffic};
+use weir_base::clock::Time;
+use weir_base::random::Random;
+use weir_plane::harness::Options;
+use weir_plane::model::{FastPath, Gateway, IcmpLimits, Merge, PerFamily};
+use weir_plane::reason::Reason;
+use weir_port::Segmentation;
+
+/// Models of a run.
+const SEEDS: u64 = 150;
+/// Vectors of a model.
+const VECTORS: u64 = 60;
+
+/// Sums over all models.
+#[derive(Default)]
+struct Totals {
+    wholes: u64,
+    segments: u64,
+    transmitted: u64,
+    merged: u64,
+    dropped: u64,
+    hits: u64,
+}
+
+/// Takes out of a model what answers packets, and what takes some of them at random.
+fn without_chance(model: &mut Gateway, random: &mut Random) {
+    // One error about a super-packet stands for those about its segments.
+    model.icmp = IcmpLimits { error_rate: 0, error_burst: 0, ..model.icmp };
+    model.flow_table.enabled = pick(random, &[FastPath::On, FastPath::Off]);
+    // Validation draws packets for its tables, and the numbers that follow are others: those of translations, and of IVs.
+    let validates = random.chance(0.5);
+    for interface in &mut model.interfaces {
+        match validates {
+            true => (interface.nat, interface.spd) = (None, None),
+            false => interface.sav = PerFamily { v4: None, v6: None },
+        }
+    }
+}
+
+fn run(seed: u64, merges: bool, totals: &mut Totals) -> Result<(), String> {
+    let mut random = Random::from_seed(seed);
+    let mut links = Links::random(&mut random, false);
+    let mut traffic = Traffic::new(&mut random, links.clone());
+    links.addresses = traffic.addresses();
+    let mut model = Seeds::random(&mut random).model(&links);
+    without_chance(&mut model, &mut random);
+    model.buffers.small = 8192;
+    model.buffers.large = 256;
+    let takes = match random.below(4) {
+        0 => Segmentation::default(),
+        1 => Segmentation { tcp4: true, tcp6: true, udp: false, largest: 9000 },
+        _ => Segmentation { tcp4: true, tcp6: true, udp: true, largest: 65_549 },
+    };
+    let options = Options { seed: random.next(), invent_neighbors: random.chance(0.3) };
+    let mut pair = Pair::of_sizes(&model, options, takes);
+    let mut off = model.clone();
+    off.interfaces.iter_mut().for_each(|interface| interface.merge = Merge::Off);
+    pair.off.reload(&off);
+    off.interfaces.iter_mut().for_each(|interface| interface.merge = Merge::All);
+    pair.on.reload(if merges { &off } else { &model });
+    let mut time = 1_000_000_000;
+    for vector in 0..VECTORS {
+        time += pick(&mut random, &[0, 1000, 200_000, 20_000_000]);
+        let (mut wholes, mut segments) = (Vec::new(), Vec::new());
+        for _ in 0..between(&mut random, 1, 4) {
+            let Some((whole, pieces)) = traffic.super_packet(&mut random) else { continue };
+            if whole.from != From::Link || segments.len() + pieces.len() > 200 {
+                continue;
+            }
+            wholes.push(whole);
+            segments.extend(pieces);
+        }
+        let context = |message: String| format!("vector {vector}: {} and {}: {message}", wholes.len(), segments.len());
+        let on = if merges { &segments } else { &wholes };
+        pair.run_sizes(on, &segments, Time(time)).map_err(context)?;
+        pair.compare().map_err(context)?;
+        totals.wholes += wholes.len() as u64;
+        totals.segments += segments.len() as u64;
+    }
+    // Held packets time out: a harness that ends with held packets keeps its buffers for good.
+    for _ in 0..2 {
+        time += 600_000_000_000;
+        pair.run_sizes(&[], &[], Time(time))?;
+    }
+    let count = model.interfaces.len() as u32;
+    let rows = (0..count).filter_map(|index| pair.on.harness.interface_stats(index));
+    totals.merged += rows.map(|row| row.merged.1).sum::<u64>();
+    totals.transmitted += pair.off.harness.conservation().transmitted;
+    totals.dropped += Reason::ALL.iter().map(|&reason| pair.off.harness.drops(reason)).sum::<u64>();
+    totals.hits += pair.on.harness.fast_path().hits;
+    Ok(())
+}
+
+fn check(merges: bool) -> Totals {
+    let number = |variable: &str| std::env::var(variable).ok().map(|text| text.parse::<u64>().expect("a number"));
+    let only = number("WEIR_SUPER_SEED");
+    let seeds = only.map_or(1..=number("WEIR_SUPER_SEEDS").unwrap_or(SEEDS), |only| only..=only);
+    let mut totals = Totals::default();
+    for seed in seeds {
+        if let Err(message) = run(seed, merges, &mut totals) {
+            panic!("WEIR_SUPER_SEED={seed}, merging {merges}: {message}");
+        }
+    }
+    let Totals { wholes, segments, transmitted, merged, dropped, hits } = totals;
+    println!(
+        "{wholes} super-packets, {segments} segments, {transmitted} transmitted, {dropped} dropped, {merged} merged, {hits} hits"
+    );
+    totals
+}
+
+#[test]
+fn a_super_packet_has_the_verdict_of_its_segments_and_counts_as_they_do() {
+    let totals = check(false);
+    assert!(totals.transmitted * 5 > totals.segments && totals.dropped * 10 > totals.segments && totals.hits > 0);
+}
+
+#[test]
+fn merged_packets_have_the_verdicts_that_they_had_and_count_as_they_did() {
+    let totals = check(true);
+    assert!(totals.merged * 4 > totals.segments, "{} of {} were merged", totals.merged, totals.segments);
+}
