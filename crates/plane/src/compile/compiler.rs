@@ -25,6 +25,7 @@ use super::sav;
 use super::sources::Sources;
 use super::spd;
 use super::stations::{Fixed, LearnedSet};
+use super::steer;
 use super::table_full::TableFull;
 use super::tables::{Writers, write};
 use super::tunnel;
@@ -70,6 +71,7 @@ pub struct Compiler {
     pub(super) classify: classify::Store,
     pub(super) nat: nat::Store,
     pub(super) spd: spd::Store,
+    steer: steer::Store,
     pub(super) ipsec: ipsec::Store,
     pub(super) tunnels: tunnel::Store,
     pub(super) bridges: bridge::Store,
@@ -107,6 +109,7 @@ pub struct Prepared {
     classify: classify::Prepared,
     nat: nat::Prepared,
     spd: spd::Prepared,
+    steer: steer::Prepared,
     tables: Vec<Tables>,
     /// The prefixes of routes that differ.
     differing: Noted,
@@ -143,6 +146,7 @@ impl Compiler {
             classify: classify::Store::new(settings.secret),
             nat: nat::Store::default(),
             spd: spd::Store::default(),
+            steer: steer::Store::default(),
             ipsec: ipsec::Store::default(),
             tunnels: tunnel::Store::default(),
             bridges: bridge::Store::default(),
@@ -245,6 +249,7 @@ impl Compiler {
         let mut ribs = pass.base();
         let redirects = pass.redirects();
         let ways = classify::Ways::new(&mut pass);
+        let steered = pass.steered();
         let based = pass.numbers.adjacencies.used().to_vec();
         pass.learned(&mut ribs);
         let (paths, sets) = reverse(&numbers, &routing);
@@ -265,6 +270,7 @@ impl Compiler {
         let classify = self.classify.prepare(&self.domain, self.settings.workers, (gateway, &map))?;
         let nat = self.nat.prepare(&self.domain, self.settings.workers, (gateway, &map), &interfaces)?;
         let spd = self.spd.prepare(&self.domain, self.settings.workers, (gateway, &map))?;
+        let steer = self.steer.prepare(&self.domain, self.settings.workers, gateway, steered)?;
         let allow = self.allow.prepare(&self.domain, gateway)?;
         self.acl.prepare(acl::Input { domain: &self.domain, gateway, map: &map }, acl)?;
         let (tables, differing) =
@@ -291,6 +297,7 @@ impl Compiler {
             classify,
             nat,
             spd,
+            steer,
             tables,
             differing,
         })
@@ -320,6 +327,7 @@ impl Compiler {
         self.classify.commit(prepared.classify, prepared.ways, gateway, rubbish);
         self.nat.commit(prepared.nat, (gateway, &map), &mut interfaces, rubbish);
         self.spd.commit(prepared.spd, (gateway, &map), &mut interfaces, rubbish);
+        self.steer.commit(prepared.steer, (gateway, &map), &mut interfaces, rubbish);
         self.ipsec.commit(self.settings.workers, (gateway, &map), &interfaces);
         self.tunnels.commit(self.settings.workers, (gateway, &map), &interfaces);
         let Settings { workers, secret, .. } = self.settings;
@@ -396,6 +404,7 @@ impl Compiler {
             classify: self.classify.current().clone(),
             nat: self.nat.current().clone(),
             spd: self.spd.current().clone(),
+            steer: self.steer.current().clone(),
             ipsec: self.ipsec.current().clone(),
             tunnels: self.tunnels.current().clone(),
             bridges: self.bridges.current().clone(),

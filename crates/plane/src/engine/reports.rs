@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use super::control::Control;
 use super::error::UnknownNode;
 use super::traced::TraceRow;
-use super::{alarm, bridges, collect, flows, policies, sas, show, translations, tunnels};
+use super::{alarm, bridges, collect, flows, policies, sas, show, steered, translations, tunnels};
 use crate::compile::{AclEditRow, AclGroup, AclSaid};
 use crate::model;
 use crate::node::Node;
@@ -191,6 +191,17 @@ impl Control {
     pub fn spds(&self) -> Vec<stats::SpdStats> {
         let (model, _) = self.in_force();
         self.root.with(|root| policies::lists(&model, root, &self.cleared()))
+    }
+
+    /// Counts of steer rules begin with 0.
+    pub(super) fn clear_steer(&self) {
+        self.root.with(|root| steered::clear(root, &mut self.cleared()));
+    }
+
+    /// The lists of steer rules.
+    pub fn steer(&self) -> Vec<stats::SteerStats> {
+        let (model, _) = self.in_force();
+        self.root.with(|root| steered::lists(&model, root, &self.cleared()))
     }
 
     /// Returns all neighbours: the configured ones in their order, then the learned ones by interface and address.

@@ -288,6 +288,7 @@ pub(crate) fn decision(
         }
         Fate::Nat { list, place, effect } if is_same_model => Some(TraceDecision::Nat(list, place, effect)),
         Fate::Spd { spd, place, effect, .. } if is_same_model => Some(TraceDecision::Spd(spd, place, effect)),
+        Fate::Steered { list, place } if is_same_model => Some(TraceDecision::Steer(list, place)),
         Fate::Secured { sa, inbound } => {
             let index = map.sas.iter().position(|&number| number == sa);
             index.map(|index| TraceDecision::Sa(SaIndex(index as u32), inbound))
@@ -307,7 +308,8 @@ pub(crate) fn decision(
         | Fate::Classified { .. }
         | Fate::Validated { .. }
         | Fate::Nat { .. }
-        | Fate::Spd { .. } => None,
+        | Fate::Spd { .. }
+        | Fate::Steered { .. } => None,
         Fate::Flow { miss, .. } => Some(TraceDecision::Flow(miss)),
         Fate::Fragment { .. }
         | Fate::LookedUp { .. }

@@ -23,6 +23,7 @@ mod pending;
 pub mod sampler;
 pub mod sav;
 pub mod spd;
+pub mod steer;
 pub mod tunnel;
 
 use std::collections::HashMap;
@@ -79,6 +80,8 @@ pub struct Root {
     pub nat: nat::Translators,
     /// Security policy databases.
     pub spd: spd::Spds,
+    /// Lists of steer rules.
+    pub steer: steer::Steers,
     /// SAs.
     pub ipsec: ipsec::Ipsec,
     /// Bridges.

@@ -427,6 +427,7 @@ impl Pair {
         same("samplers", &samplers(on), &samplers(off))?;
         same("alarms", &on.alarms(), &off.alarms())?;
         same("sessions", &sessions(on), &sessions(off))?;
+        same("steer rules", &on.steer(), &off.steer())?;
         same("lists of translators", &on.nat_lists(), &off.nat_lists())?;
         let translations = |harness: &Harness| harness.translations(&FlowFilter::default(), usize::MAX).rows;
         same("translations", &translations(on), &translations(off))?;

@@ -346,6 +346,10 @@ impl Gateway for Fake {
         Ok(ClassifyChanged { table, source, added, replaced: 0, deleted, sessions: 3 })
     }
 
+    fn steer(&self) -> Vec<stats::SteerStats> {
+        sample::steer()
+    }
+
     fn change_nat(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<NatChanged, Box<Refusal>> {
         Ok(NatChanged { inserted: vec![2], deleted: changes.len(), ..nat_changed(list, source) })
     }

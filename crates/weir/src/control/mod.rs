@@ -188,6 +188,9 @@ pub trait Gateway: Send + Sync + 'static {
     fn nat_lists(&self) -> Vec<stats::NatStats>;
     /// The SPDs.
     fn spds(&self) -> Vec<stats::SpdStats>;
+
+    /// The lists of steer rules.
+    fn steer(&self) -> Vec<stats::SteerStats>;
     /// The outside addresses of rules that translate sources.
     fn nat_pools(&self) -> Vec<stats::NatPool>;
 
@@ -303,6 +306,8 @@ pub enum Clear {
     Sa,
     /// The counters of SPDs and of their caches
     Spd,
+    /// The counters of steer rules
+    Steer,
     /// Traced packets, and what is still to be traced
     Trace,
     /// Neighbours that were learned: they are resolved again when a packet needs them

@@ -564,6 +564,10 @@ impl Gateway for Running {
         self.engine.spds()
     }
 
+    fn steer(&self) -> Vec<stats::SteerStats> {
+        self.engine.steer()
+    }
+
     fn nat_pools(&self) -> Vec<stats::NatPool> {
         self.engine.nat_pools()
     }
@@ -639,6 +643,7 @@ impl Gateway for Running {
             Clear::Ethertypes => engine::Clear::Ethertypes,
             Clear::Sa => engine::Clear::Sa,
             Clear::Spd => engine::Clear::Spd,
+            Clear::Steer => engine::Clear::Steer,
             Clear::Trace => engine::Clear::Trace,
             Clear::Neighbors => engine::Clear::Neighbors,
             Clear::All => engine::Clear::All,

@@ -53,7 +53,8 @@ impl Own {
                 if (interface.merge == Merge::All) | self.closely {
                     merging::merge(context, vector, frame);
                 }
-                let node = if several { Node::Handover } else { stage::first(root, interface, v4) };
+                let own = || if several { Node::Handover } else { stage::first(root, interface, v4) };
+                let node = stage::steer_of(interface, v4).unwrap_or_else(own);
                 context.next.extend(node, frame);
                 frame.clear();
             }

@@ -80,6 +80,13 @@ fn translated_hash(context: &Context<'_>, packet: &Packet) -> Option<u32> {
 #[cold]
 pub(super) fn give(context: &mut Context<'_>, packet: &mut Packet, place: u8, hash: u32) -> bool {
     let owner = ((u64::from(hash) * context.peers.len() as u64) >> 32) as usize;
+    give_to(context, packet, place, owner)
+}
+
+/// Gives a packet to a worker; gives whether the packet is gone, handed over or dropped. A worker that has failed, or this one,
+/// takes none.
+#[cold]
+pub(super) fn give_to(context: &mut Context<'_>, packet: &mut Packet, place: u8, owner: usize) -> bool {
     let Some(Some(peer)) = context.peers.get_mut(owner) else { return false };
     if let Err(refused) = peer.push(packet.take()) {
         *packet = refused;

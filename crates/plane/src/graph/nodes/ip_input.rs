@@ -128,26 +128,32 @@ pub(super) fn conclude(context: &mut Context<'_>, packet: &mut Packet, place: u8
     }
 }
 
-/// Sends a packet to the first stage of its interface from this one on.
+/// Sends a packet to the first stage of its interface from this one on, by its steer rules.
 fn enter(context: &mut Context<'_>, packet: &mut Packet, place: u8, stage: Stage) {
     stage.resumes(packet);
-    let node = if context.peers.len() > 1 { Node::Handover } else { stage::entry(context.root, context.notes, packet) };
+    let node = stage::steer(context.root, packet).unwrap_or_else(|| behind_steer(context, packet));
     context.next.push(node, place);
 }
 
 /// Sends a packet for the host through the policies of its interface; straight to the host if it has none.
 fn to_host(context: &mut Context<'_>, packet: &mut Packet, place: u8, checked: bool) {
     packet.add_state(FOR_HOST);
-    let stage = if checked { Stage::Bindings } else { Stage::Sav };
-    stage.resumes(packet);
-    let node = match stage::entry(context.root, context.notes, packet) {
+    enter(context, packet, place, if checked { Stage::Bindings } else { Stage::Sav });
+}
+
+/// The node of an admitted packet that its steer rules let go on.
+pub(super) fn behind_steer(context: &mut Context<'_>, packet: &Packet) -> Node {
+    let several = context.peers.len() > 1;
+    if !packet.state().contains(FOR_HOST) {
+        return if several { Node::Handover } else { stage::entry(context.root, context.notes, packet) };
+    }
+    match stage::entry(context.root, context.notes, packet) {
         Node::Ip4Lookup | Node::Ip6Lookup => Node::Punt,
         // It takes no learned decision: whether flows are learned does not change its worker.
         Node::Ip4Flow | Node::Ip6Flow if !stage::is_checked(context.root, packet) => Node::Punt,
-        _ if context.peers.len() > 1 => Node::Handover,
+        _ if several => Node::Handover,
         policy => policy,
-    };
-    context.next.push(node, place);
+    }
 }
 
 fn refuse(context: &mut Context<'_>, packet: &mut Packet, place: u8, refusal: Refusal) {

@@ -298,6 +298,10 @@ fn resume(context: &mut Context<'_>, packet: &mut Packet) -> Node {
     }
     match Reason::of(packet.reason()) {
         None if Stage::of(packet) == Stage::Redirect => nodes::redirect_again(root, context.guard, packet),
+        None if Stage::of(packet) == Stage::Steered => {
+            context.notes.bypass();
+            nodes::steer_again(root, context.guard, packet)
+        }
         None => nodes::entry(root, context.notes, packet),
         // No error is sent if the interface is gone or a worker has failed.
         Some(Reason::InterfaceGone | Reason::WorkerGone) => Node::Drop,
