@@ -44,7 +44,7 @@ impl Texts {
         self.texts.get(path)
     }
 
-    /// Returns the files that a path of `include` names: itself, or those that match if it is a pattern.
+    /// Returns the files that a path of `include` names: itself, or the matching ones if it is a pattern.
     pub fn included(&self, path: &Path) -> Vec<PathBuf> {
         let Some(pattern) = pattern(path) else { return vec![path.to_owned()] };
         let mut paths: Vec<PathBuf> =

@@ -151,7 +151,7 @@ pub(super) trait Files {
     /// Returns the identity of a file, whatever its name.
     fn identity(&self, path: &Path) -> PathBuf;
 
-    /// Returns the files that a path of `include` names: itself, or those that match in order if it is a pattern.
+    /// Returns the files that a path of `include` names: itself, or the matching ones in order if it is a pattern.
     fn expand(&self, path: &Path) -> Vec<PathBuf> {
         vec![path.to_owned()]
     }

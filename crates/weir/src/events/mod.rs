@@ -1,4 +1,4 @@
-//! Events: the lines of the log, as they come, for those who watch.
+//! Events: the lines of the log, as they come, for watchers.
 //!
 //! A layer of the log gives each event to the queues of watchers. A queue is bounded: what finds no room is counted, and the
 //! count comes before the next event. Nobody who logs waits.

@@ -1,4 +1,4 @@
-//! The queues of those who watch.
+//! The queues of watchers.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -20,7 +20,7 @@ pub struct Event {
     pub kind: Kind,
     /// The line of the log.
     pub message: String,
-    /// What the log has beside the line.
+    /// Further fields of the log.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub fields: BTreeMap<String, String>,
     /// Events that were lost before this one was read, as the queue was full.

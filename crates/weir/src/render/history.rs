@@ -1,4 +1,4 @@
-//! `weir undo`: the last changes, and those that were taken back.
+//! `weir undo`: the last changes, and changes that were taken back.
 
 use std::fmt::Write as _;
 

@@ -12,10 +12,10 @@ pub struct Saved {
     pub file: String,
     /// Files that differ.
     pub files: Vec<SavedFile>,
-    /// The whole configuration as one file, if that was asked for.
+    /// The whole configuration as one file, if that was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole: Option<String>,
-    /// What is not saved, a line each.
+    /// Parts that are not saved, a line each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }

@@ -210,7 +210,7 @@ fn every_edit_can_be_taken_back() {
     assert_eq!(list.lines().count(), states.len(), "{list}");
     assert!(list.lines().nth(1).unwrap().starts_with("1     reload"), "{list}");
     states.pop();
-    // What was live keeps its rules; whoever restores them is their source now.
+    // What was live keeps its rules; their source is the undo.
     while states.len() > 3 {
         let expected = states.pop().unwrap();
         let said = gateway.ok(&["undo"]);

@@ -1,4 +1,4 @@
-//! What a reload would do, found out before it.
+//! Effects of a reload, found out before it.
 
 use std::collections::HashSet;
 use std::path::Path;
