@@ -22,7 +22,7 @@ use crate::root::Root;
 /// Merges packets of a frame that the checks of the way in have let pass. The frame keeps the places of what is left.
 #[inline]
 pub(super) fn merge(context: &mut Context<'_>, vector: &mut Vector, frame: &mut Indices) {
-    if vector.has_segments() && context.root.acl.tells_segments() {
+    if vector.has_segments() && tells(context.root) {
         *frame = cut_all(context, vector, frame);
     }
     // A packet whose fate is recorded walks, so that its record names what decides.
@@ -49,7 +49,7 @@ fn merge_some(context: &mut Context<'_>, vector: &mut Vector, frame: &mut Indice
     }
     let Some(wanted) = wanted(context) else { return };
     let paused = context.merges.pause(frame.places().iter().map(|&place| vector[place].interface()));
-    let tells = root.acl.tells_segments();
+    let tells = tells(root);
     let Context { merges, cache, .. } = context;
     let may = |packet: &Packet| is_wanted(packet, own(packet)) && !paused.has(packet.interface());
     let kind = |packet: &Packet| if may(packet) { kind(root, packet, tells) } else { Kind::Single };
@@ -62,6 +62,12 @@ fn merge_some(context: &mut Context<'_>, vector: &mut Vector, frame: &mut Indice
     context.counters.absorbed.add(merged.packets);
     note(context, vector, frame, &left);
     *frame = left;
+}
+
+/// Some policy may tell segments of one super-packet from each other.
+#[inline]
+fn tells(root: &Root) -> bool {
+    root.tells_segments || root.acl.tells_segments()
 }
 
 /// The interface of a packet merges it.
