@@ -115,7 +115,7 @@ impl Beside<'_> {
 
 #[test]
 fn long_operations_hold_up_neither_neighbors_nor_links_nor_shows() {
-    let Some(mut lab) = Lab::open() else { return };
+    let Some(mut lab) = Lab::alone() else { return };
     let rules: u32 = std::env::var("WEIR_TEST_BUSY").map_or(RULES, |text| text.parse().expect("a number of rules"));
     let line = Line::new(&mut lab, LineOptions::default());
     let other = lab.space("other");

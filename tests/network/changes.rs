@@ -66,7 +66,7 @@ fn change(weir: &Weir, config: &str, number: u64) {
 
 /// TCP by iperf3 and numbered datagrams under changes; whether all datagrams arrived.
 fn under_changes(seconds: u64) -> bool {
-    let Some(mut lab) = Lab::open() else { return true };
+    let Some(mut lab) = Lab::alone() else { return true };
     let line = Line::new(&mut lab, LineOptions::default());
     let config = config(&line);
     let weir = Weir::start(&line.gate, &config);

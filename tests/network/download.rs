@@ -29,7 +29,7 @@ fn fill(file: &mut File, octets: u64) {
 
 #[test]
 fn a_large_file_arrives_as_it_is() {
-    let Some(mut lab) = Lab::open() else { return };
+    let Some(mut lab) = Lab::alone() else { return };
     let line = Line::new(&mut lab, LineOptions::default());
     let megabytes = std::env::var("WEIR_TEST_DOWNLOAD").map_or(1000, |text| text.parse().expect("megabytes"));
     let folder = Scratch::new();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::lab::{Lab, Line, LineOptions, Sender, Sink, StreamSpec, Weir, echo, wait};
 
 fn ends_under_load(workers: u16) {
-    let Some(mut lab) = Lab::open() else { return };
+    let Some(mut lab) = Lab::alone() else { return };
     let line = Line::new(&mut lab, LineOptions { workers, ..LineOptions::default() });
     let weir = Weir::start(&line.gate, &line.config());
     echo(&line.left, "10.2.0.2", [56]);

@@ -55,7 +55,7 @@ fn arp_request(stranger: u64) -> Vec<u8> {
 
 #[test]
 fn a_million_questions_from_strangers_change_nothing() {
-    let Some(mut lab) = Lab::open() else { return };
+    let Some(mut lab) = Lab::alone() else { return };
     let line = Line::new(&mut lab, LineOptions::default());
     // A link of 65,536 addresses, so that there are enough strangers for ARP as well.
     let config = line.config().replace("10.1.0.1/24", "10.1.0.1/16") + &format!("[limits]\nneighbors = {NEIGHBORS}\n");
@@ -107,7 +107,7 @@ fn a_million_questions_from_strangers_change_nothing() {
 
 #[test]
 fn a_scan_of_a_prefix_leaves_room_for_neighbors() {
-    let Some(mut lab) = Lab::open() else { return };
+    let Some(mut lab) = Lab::alone() else { return };
     let line = Line::new(&mut lab, LineOptions::default());
     let config = line.config() + &format!("[limits]\nneighbors = {NEIGHBORS}\n");
     let weir = Weir::start(&line.gate, &config);

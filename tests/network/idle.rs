@@ -13,7 +13,7 @@ const TRIES: usize = 10;
 
 /// The CPU time of an idle gateway, and the median time of an echo that ends a tenth of a second of silence.
 fn rest(workers: u16) {
-    let Some(mut lab) = Lab::open() else { return };
+    let Some(mut lab) = Lab::alone() else { return };
     let line = Line::new(&mut lab, LineOptions { workers, ..LineOptions::default() });
     let weir = Weir::start(&line.gate, &line.config());
     for target in ["10.2.0.2", "2001:db8:2::2"] {

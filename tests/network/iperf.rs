@@ -68,7 +68,7 @@ fn all_ways(line: &Line, weir: &Weir) {
 
 #[test]
 fn tcp_and_udp_both_ways() {
-    let Some(mut lab) = Lab::open() else { return };
+    let Some(mut lab) = Lab::alone() else { return };
     let line = Line::new(&mut lab, LineOptions::default());
     let weir = Weir::start(&line.gate, &line.config());
     all_ways(&line, &weir);
@@ -77,7 +77,7 @@ fn tcp_and_udp_both_ways() {
 
 #[test]
 fn tcp_and_udp_both_ways_over_two_workers() {
-    let Some(mut lab) = Lab::open() else { return };
+    let Some(mut lab) = Lab::alone() else { return };
     let line = Line::new(&mut lab, LineOptions { workers: 2, ..LineOptions::default() });
     let weir = Weir::start(&line.gate, &line.config());
     all_ways(&line, &weir);

@@ -187,7 +187,7 @@ fn syn(gateway: &[u8], random: &mut Random) -> Vec<u8> {
 
 #[test]
 fn thousands_of_downloads_by_one_address_succeed_beside_a_flood_of_requests() {
-    let Some(mut lab) = Lab::open() else { return };
+    let Some(mut lab) = Lab::alone() else { return };
     let line = Line::new(&mut lab, LineOptions::default());
     let downloads = std::env::var("WEIR_TEST_DOWNLOADS").map_or(DOWNLOADS, |text| text.parse().expect("a number"));
     // The host on the right drops what it is not to forward.

@@ -39,7 +39,7 @@ const TRIES: usize = 10;
 
 /// Ten reloads under traffic from the left to the right; whether there was as much of it as is wanted, and weir saw it all.
 fn reloads(workers: u16) -> bool {
-    let Some(mut lab) = Lab::open() else { return true };
+    let Some(mut lab) = Lab::alone() else { return true };
     let line = Line::new(&mut lab, LineOptions { workers, ..LineOptions::default() });
     let weir = Weir::start(&line.gate, &line.config());
     echo(&line.left, "10.2.0.2", [56]);
@@ -80,7 +80,7 @@ fn nothing_is_lost_by_ten_reloads_of_two_workers() {
 /// Reloads that make other ports of both devices, under traffic from the left to the right: what the old and the new one
 /// both received would come twice. Whether no more was lost than comes meanwhile.
 fn other_ports(workers: u16) -> bool {
-    let Some(mut lab) = Lab::open() else { return true };
+    let Some(mut lab) = Lab::alone() else { return true };
     let line = Line::new(&mut lab, LineOptions { workers, ..LineOptions::default() });
     let weir = Weir::start(&line.gate, &line.config());
     echo(&line.left, "10.2.0.2", [56]);

@@ -184,7 +184,7 @@ fn the_file_precedes_and_tables_are_chosen() {
 /// Ten thousand routes by `ip -batch`, under traffic, and reverse path validation right after each change.
 #[test]
 fn many_routes_come_and_go_under_traffic() {
-    let Some(mut lab) = Lab::open() else { return };
+    let Some(mut lab) = Lab::alone() else { return };
     let router = Router::new(&mut lab);
     let (gate, line) = (&router.line.gate, &router.line);
     let strict = "kernel = true\n\n[sav.strict]\nmechanism = \"urpf-strict\"\n";
@@ -323,7 +323,7 @@ fn table() -> Vec<(std::net::Ipv4Addr, u8)> {
 /// A whole table by FPM, under traffic. Moves to another gateway, and goes.
 #[test]
 fn a_full_table_by_fpm() {
-    let Some(mut lab) = Lab::open() else { return };
+    let Some(mut lab) = Lab::alone() else { return };
     let router = Router::new(&mut lab);
     let (gate, line) = (&router.line.gate, &router.line);
     gate.ip("link set lo up");

@@ -158,7 +158,7 @@ rules = [
 
 #[test]
 fn forged_sources_meet_each_stage_and_an_asymmetric_customer_none() {
-    let Some(mut lab) = Lab::open() else { return };
+    let Some(mut lab) = Lab::alone() else { return };
     let line = Line::new(&mut lab, LineOptions::default());
     let (other, scrub) = (lab.space("other"), lab.space("scrub"));
     for (host, near, far) in [(&other, "e0", "first"), (&other, "e1", "second"), (&scrub, "e0", "scrub")] {

@@ -15,6 +15,7 @@ use weir_port::spec::{
 /// Returns a gateway with the default VRF, few buffers and nothing else.
 pub(crate) fn empty() -> Gateway {
     Gateway {
+        bridges: Vec::new(),
         vrfs: vec![Vrf { name: "default".to_owned(), origin: Origin(0) }],
         interfaces: Vec::new(),
         routes: Vec::new(),

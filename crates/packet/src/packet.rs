@@ -726,6 +726,14 @@ impl Packet {
         }
     }
 
+    /// A copy of the packet, with everything that is known of it; `None` when no buffer is left.
+    pub fn duplicate(&self, cache: &mut Cache) -> Option<Packet> {
+        let mut copy = Packet::copy_of(cache, self.data())?;
+        copy.take_over(self);
+        copy.set_offload(self.offload());
+        Some(copy)
+    }
+
     /// Takes over everything that is known of a packet whose octets this one has in the same places, but for the offloads.
     pub(crate) fn take_over(&mut self, from: &Packet) {
         let Packet { l3, l4, flags, protocol, reason, resume, nesting, state, mtu, .. } = *from;

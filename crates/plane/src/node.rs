@@ -34,6 +34,7 @@ nodes! {
     EspDecrypt "esp-decrypt" "Decrypts packets of ESP for the gateway, and checks their integrity and sequence numbers.";
     TunnelDecap "tunnel-decap" "Takes packets out of tunnels.";
     IpInput "ip-input" "Parses and checks packets that were taken out of tunnels or decrypted.";
+    BridgeInput "bridge-input" "Checks frames that come in by the ports of bridges.";
     HostInput "host-input" "Passes packets from the host's punt devices to their interfaces.";
     ArpInput "arp-input" "Answers ARP requests for the gateway's addresses, and reports neighbour events.";
     NdInput "nd-input" "Answers neighbour solicitations for the gateway's addresses, and reports neighbour events.";
@@ -54,6 +55,7 @@ nodes! {
     Ip6NatIn "ip6-nat-in" "Translates destinations of IPv6 packets.";
     Ip4Lookup "ip4-lookup" "Finds the route of IPv4 packets.";
     Ip6Lookup "ip6-lookup" "Finds the route of IPv6 packets.";
+    BridgeForward "bridge-forward" "Learns the stations of bridges, and finds the ports of frames.";
     Neighbor "neighbor" "Holds packets until the hardware address of their next hop is known.";
     Ip4NatOut "ip4-nat-out" "Translates sources of IPv4 packets.";
     Ip6NatOut "ip6-nat-out" "Translates sources of IPv6 packets.";
@@ -70,6 +72,7 @@ nodes! {
     Local "local" "Answers local packets.";
     Punt "punt" "Passes local packets that weir does not serve to the host.";
     IcmpError "icmp-error" "Sends an ICMP error or a reset to the source of a dropped packet.";
+    BridgeOutput "bridge-output" "Finds the ports of frames that the gateway sends on bridges.";
     Output "output" "Hands packets to the egress ports.";
     Drop "drop" "Counts dropped packets by reason.";
 }

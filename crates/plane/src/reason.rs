@@ -69,6 +69,14 @@ reasons! {
     UnhandledEthertype "unhandled-ethertype" Info "ethernet-input" "The frame carries neither IPv4 nor IPv6.";
     InterfaceGone "interface-gone" Info "ethernet-input" "The interface was removed while the packet was under way.";
     AclEthertype "acl-ethertype" Info "ethernet-input, output" "The interface does not let frames of this ethertype in, or does not let them out.";
+    BridgeSource "bridge-source" Warning "bridge-input" "The source of a bridged frame is a group, no address, or the gateway's own station: perhaps there is a loop.";
+    BridgeLinkGroup "bridge-link-group" Info "bridge-input" "The frame is for the stations of one link (IEEE 802.1Q, 8.6.3).";
+    BridgeMove "bridge-move" Warning "bridge-forward" "The station is configured on another port, or more stations move than the limit lets move: perhaps there is a loop.";
+    BridgeSamePort "bridge-same-port" Info "bridge-forward" "The station is on the port that the frame came in by.";
+    BridgeSplitHorizon "bridge-split-horizon" Info "bridge-forward" "The station is on a port of the same split-horizon group.";
+    BridgeFloodOff "bridge-flood-off" Info "bridge-forward" "The bridge does not flood frames of this kind.";
+    BridgeStorm "bridge-storm" Warning "bridge-forward" "More frames are to be flooded than the limit of the bridge lets through.";
+    BridgeNoPort "bridge-no-port" Info "bridge-forward" "The frame is to be flooded, and the bridge has no other port that is up.";
     BadArp "bad-arp" Warning "arp-input" "The ARP packet is malformed, or claims an address that no station has (RFC 1812, 3.3.2).";
     ArpNotForUs "arp-not-for-us" Info "arp-input" "The ARP packet is about others.";
     BadNd "bad-nd" Warning "nd-input" "The neighbour discovery message fails validation (RFC 4861, 6.1, 7.1 and 8.1), or came out of a tunnel.";
@@ -150,7 +158,7 @@ reasons! {
     TunnelEcn "tunnel-ecn" Warning "tunnel-decap" "The outer header has a congestion mark that the sender of the inner packet does not understand (RFC 6040, 4.2).";
     TunnelLoop "tunnel-loop" Warning "tunnel-encap" "The packet is in more tunnels than the gateway nests: the route to the other end of a tunnel leads into the tunnel, perhaps.";
     TtlExpired "ttl-expired" Info "ip-rewrite" "The time to live or hop limit is used up.";
-    MtuExceeded "mtu-exceeded" Info "ip-rewrite" "The packet is longer than the next link's MTU and may not be fragmented.";
+    MtuExceeded "mtu-exceeded" Info "ip-rewrite, bridge-forward" "The packet is longer than the next link's MTU and may not be fragmented.";
     NoHeadroom "no-headroom" Error "ip-rewrite" "There is no room for the link-layer header.";
     FragmentFailed "fragment-failed" Error "ip4-fragment" "The packet cannot be cut into fragments that fit the MTU.";
     LocalUnhandled "local-unhandled" Info "local" "The packet is for the gateway itself, which does not serve it.";

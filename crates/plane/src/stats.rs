@@ -3,6 +3,7 @@
 
 mod access;
 mod acl;
+mod bridge;
 mod ipsec;
 mod sav;
 mod spd;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use access::{AllowlistStats, BindingRow, BindingsStats, EthertypeStats};
 pub use acl::{AclListStats, AclRuleRow, AclSectionStats, AclTableStats};
+pub use bridge::{BridgePortRow, BridgeStats, MacRow};
 pub use ipsec::{PathMtu, SaDirection, SaInbound, SaLife, SaPhase, SaStats};
 pub use sav::{InvalidSourceRow, InvalidSources, SavEntryRow, SavInterfaceStats, SavPolicyStats, SavTableStats};
 pub use spd::{SpdCacheRow, SpdRuleRow, SpdStats};

@@ -5,7 +5,12 @@ mod kit;
 use kit::*;
 use weir_plane::compile::{AclEdit, AclSaid, At};
 use weir_plane::engine::{FlowFilter, FlowOrder};
-use weir_plane::model::{FastPath, FlowTable, IcmpLimits, Mechanism, RouteTarget, Urpf, UrpfMode};
+use weir_plane::model::{
+    AclAction, AclDefault, FastPath, FlowTable, IcmpLimits, Mechanism, Origin, RouteTarget, Sampler, SamplerIndex,
+    Sampling, Urpf, UrpfMode,
+};
+use weir_plane::reason::Reason;
+use weir_plane::sample::Treatment;
 use weir_plane::stats;
 
 const ASK: &str = "udp from 10.0.0.2 port 9 to 198.51.100.9 port 53";
@@ -58,6 +63,141 @@ fn a_change_has_flows_decided_anew() {
     put(&mut rig, "lan", &[ASK]);
     assert_eq!(counted(&rig), (2, 1, 2));
     assert_eq!(rig.acl_hits("in")[0], 4);
+}
+
+#[test]
+fn packets_without_ports_are_flows_by_their_addresses_and_by_the_spi() {
+    let rules = &["permit 50", "permit 47", "deny any"];
+    let mut rig = learning(two_ports().acl("in", rules).acl_in("lan", &["in"]));
+    let esp = |spi: u32| format!("esp from 10.0.0.2 to 198.51.100.9 spi {spi}");
+    let gre = |host: u8| format!("gre from 10.0.0.2 to 198.51.100.{host}");
+    let all = [esp(1), esp(2), gre(9), gre(10)];
+    for packet in all.iter().chain(&all).chain(&all) {
+        put(&mut rig, "lan", &[packet]);
+    }
+    assert_eq!((counted(&rig), rig.harness.fast_path().learned), ((8, 4, 0), 4));
+    assert_eq!(rig.acl_hits("in"), [6, 6, 0, 0]);
+    // No SPI is there to read, and no fragment says to which flow it belongs.
+    put(&mut rig, "lan", &["gre from 10.0.0.2 to 198.51.100.9 fragment 0+"]);
+    assert_eq!((counted(&rig), rig.acl_hits("in")), ((8, 4, 0), vec![6, 7, 0, 0]));
+}
+
+#[test]
+fn packets_of_a_session_without_ports_take_decisions() {
+    let build = two_ports().acl("out", &["permit+reflect 47"]).acl("in", &["deny any"]);
+    let mut rig = learning(build.acl_out("wan", &["out"]).acl_in("wan", &["in"]));
+    for _ in 0..3 {
+        put(&mut rig, "lan", &["gre from 10.0.0.2 to 198.51.100.9"]);
+        put(&mut rig, "wan", &["gre from 198.51.100.9 to 10.0.0.2"]);
+    }
+    assert_eq!(counted(&rig), (3, 3, 0));
+    assert_eq!((rig.acl_hits("out"), rig.acl_hits("in")), (vec![6, 0], vec![0, 0]));
+}
+
+/// Returns frames that left, hits, packets beyond limits, and the treatment of samples, of packets between which rules limit and
+/// log, with the fast path or without.
+fn limited(input: &[&str], output: &[&str], enabled: FastPath) -> (Vec<usize>, u64, u64, Vec<Treatment>) {
+    let mut build = two_ports();
+    for (name, rules) in [("in", input), ("out", output)] {
+        build = build.acl(name, rules).acl_sample(Sampling { one_in: 1, to: SamplerIndex(0) });
+    }
+    build.0.samplers = vec![Sampler {
+        name: "s".into(),
+        pcap: None,
+        ipfix: Some("127.0.0.1:4739".parse().unwrap()),
+        snap_length: 64,
+        rate: 1_000_000,
+        origin: Origin::default(),
+    }];
+    let mut rig = learning(build.acl_in("lan", &["in"]).acl_out("wan", &["out"]));
+    rig.harness.take_samples();
+    let mut model = rig.harness.model().clone();
+    model.flow_table.enabled = enabled;
+    rig.harness.reload(model).unwrap();
+    rig.advance(1_000_000_000);
+    // Another flow, of which each packet is checked, takes from the same limits in between.
+    let other = ASK.replace("port 53", "port 54");
+    let mut passed = 0;
+    let mut left = Vec::new();
+    for _ in 0..4 {
+        put(&mut rig, "lan", &[ASK, &other, ASK, &other, ASK]);
+        let now = rig.harness.conservation().transmitted;
+        left.push((now - std::mem::replace(&mut passed, now)) as usize);
+        rig.advance(300_000_000);
+    }
+    let samples = rig.harness.samples().iter().map(|sample| sample.treatment).collect();
+    (left, counted(&rig).0, rig.harness.drops(Reason::AclRateLimit), samples)
+}
+
+#[test]
+fn limits_and_samplers_act_on_packets_that_take_decisions_in_the_order_of_arrival() {
+    let plain = ["permit any"];
+    let cases: [(&[&str], &[&str]); 4] = [
+        (&["permit udp port 54 limit 5 no-flow", "permit udp limit 5"], &plain),
+        (&plain, &["permit any limit 5"]),
+        (&["permit any log limit 9"], &["permit udp port 54 no-flow", "permit udp limit 3 log"]),
+        (&["permit udp port 54 no-flow log", "permit any log"], &["permit any limit 4 log"]),
+    ];
+    for (input, output) in cases {
+        let (left, hits, dropped, samples) = limited(input, output, FastPath::On);
+        let walked = limited(input, output, FastPath::Off);
+        assert_eq!((&left, 0, dropped, &samples), (&walked.0, walked.1, walked.2, &walked.3), "{input:?} {output:?}");
+        assert!(hits >= 9, "{input:?} {output:?}: {hits} hits");
+        assert!(dropped > 0 && left[0] > 0, "{input:?} {output:?}: {left:?}");
+    }
+}
+
+/// A gateway whose interfaces are of two zones. Both open sessions, and permit nothing else back.
+fn two_zones(out: &str) -> Build {
+    let mut build = two_ports()
+        .acl("lan-in", &["permit+reflect any"])
+        .acl("lan-out", &["deny any"])
+        .acl("wan-in", &["deny any"])
+        .acl("wan-out", &[out, "deny any"])
+        .acl_in("lan", &["lan-in"])
+        .acl_out("lan", &["lan-out"])
+        .acl_in("wan", &["wan-in"])
+        .acl_out("wan", &["wan-out"]);
+    build.0.interfaces[0].zone = Some("inside".into());
+    build
+}
+
+#[test]
+fn flows_between_two_zones_take_decisions_and_keep_both_sessions_alive() {
+    let mut rig = learning(two_zones("permit+reflect udp"));
+    for _ in 0..5 {
+        put(&mut rig, "lan", &[ASK, ASK]);
+        put(&mut rig, "wan", &[ANSWER]);
+    }
+    let stats::FastPath { hits, learned, .. } = rig.harness.fast_path();
+    assert!(hits >= 10, "{hits} hits, {learned} learned");
+    let flows = rig.harness.flows(&FlowFilter::default(), FlowOrder::Age, 9).rows;
+    assert_eq!(flows.iter().map(|row| row.packets).collect::<Vec<_>>(), [[10, 5]; 2]);
+    assert_eq!(
+        flows.iter().map(|row| row.slow).collect::<Vec<_>>(),
+        [[None, Some("two-zones")], [Some("two-zones"), None]]
+    );
+    assert_eq!((rig.acl_hits("lan-in"), rig.acl_hits("wan-out")), (vec![15, 0], vec![15, 0, 0]));
+}
+
+#[test]
+fn a_decision_between_two_zones_ends_with_the_session_of_the_egress() {
+    // The ingress has no sessions.
+    let mut build = two_zones("permit+reflect udp");
+    build.0.acls[0].rules = [].into();
+    build.0.acls[0].default = AclDefault::Action(AclAction::Permit);
+    let mut rig = learning(build);
+    (0..4).for_each(|_| put(&mut rig, "lan", &[ASK]));
+    let (hits, _, changed) = counted(&rig);
+    assert_eq!((hits, changed), (2, 0));
+    assert_eq!(rig.harness.clear_flows(&FlowFilter::default()), 1);
+    put(&mut rig, "lan", &[ASK]);
+    assert_eq!((counted(&rig).0, counted(&rig).2), (hits, changed + 1), "the list opens the session again");
+    put(&mut rig, "lan", &[ASK]);
+    put(&mut rig, "lan", &[ASK]);
+    assert_eq!(counted(&rig).0, hits + 2, "the decision is as it was");
+    let flows = rig.harness.flows(&FlowFilter::default(), FlowOrder::Age, 9).rows;
+    assert_eq!(flows.iter().map(|row| row.packets).collect::<Vec<_>>(), [[3, 0]]);
 }
 
 /// Flows from `lan` to two destinations, and one from `wan`.
@@ -311,7 +451,7 @@ fn the_listing_says_why_a_session_takes_no_decision() {
     assert_eq!(slow(build("permit+reflect udp"), 3, 3), [None, None]);
     assert_eq!(slow(build("permit+reflect udp flow"), 9, 2), [None, None]);
     assert_eq!(slow(build("permit+reflect udp no-flow"), 1, 3), [Some("no-flow"), None]);
-    assert_eq!(slow(build("permit+reflect udp limit 100"), 1, 3)[0], Some("limit-or-log"));
+    assert_eq!(slow(build("permit+reflect udp limit 100"), 1, 3), [None, None]);
     let mut off = build("permit+reflect udp");
     off.0.interfaces[0].fast_path = false;
     assert_eq!(slow(off, 1, 3)[0], Some("off"));

@@ -393,7 +393,9 @@ fn oracle(model: &Gateway, destination: IpAddr) -> BTreeSet<End> {
                 let port = model.interfaces[parent.0 as usize].name.clone();
                 End::Sent(port, vec![(outer.tpid, outer.vid)], *mac)
             }
-            InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) => unreachable!("the models here have no such interface"),
+            InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) | InterfaceKind::Bridge(_) => {
+                unreachable!("the models here have no such interface")
+            }
         }
     };
     // (length, strength, ends)

@@ -3,5 +3,6 @@
 pub mod classify;
 pub mod flow;
 pub mod lpm;
+pub mod mac;
 pub mod recent;
 pub mod sav;

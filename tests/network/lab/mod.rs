@@ -1,8 +1,8 @@
 //! The laboratory: hosts in network namespaces, links between them, and weir in the middle.
 //!
 //! [`Lab::open`] begins a test. What is made in it goes when its handles are dropped, also when the test fails: spaces
-//! with their devices and processes, gateways, captures. Only one lab is open at a time, for tests that share two cores
-//! would disturb each other.
+//! with their devices and processes, gateways, captures. Most tests wait most of the time, so [`PLACES`] labs may be open at
+//! a time. A test that measures times or losses under load begins with [`Lab::alone`].
 
 mod capture;
 mod echo;
@@ -14,7 +14,7 @@ mod tcp;
 mod weir;
 
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 pub(crate) use capture::Capture;
@@ -40,20 +40,76 @@ const TOOLS: [(&str, &str); 10] = [
     ("nft", "nftables"),
 ];
 
-/// A test's share of the machine: all of it, while it is open.
+/// Labs that may be open at a time.
+const PLACES: usize = 3;
+
+/// Who has which part of the machine. Tests get places in the order in which they came, so that one that wants all of them
+/// is not passed by others for ever.
+struct Turns {
+    /// Places of open labs.
+    taken: usize,
+    /// The number that the next test draws.
+    drawn: u64,
+    /// The number of the test that is next.
+    next: u64,
+}
+
+static TURNS: Mutex<Turns> = Mutex::new(Turns { taken: 0, drawn: 0, next: 0 });
+static CHANGED: Condvar = Condvar::new();
+
+/// So many of the places of the machine.
+struct Share(usize);
+
+impl Share {
+    /// Waits until there are so many.
+    fn take(places: usize) -> Share {
+        let mut turns = turns();
+        let number = turns.drawn;
+        turns.drawn += 1;
+        while turns.next != number || turns.taken + places > PLACES {
+            turns = CHANGED.wait(turns).unwrap_or_else(PoisonError::into_inner);
+        }
+        turns.taken += places;
+        turns.next += 1;
+        CHANGED.notify_all();
+        Share(places)
+    }
+}
+
+/// A test that failed has reported it: its panic says nothing about the turns.
+fn turns() -> MutexGuard<'static, Turns> {
+    TURNS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        turns().taken -= self.0;
+        CHANGED.notify_all();
+    }
+}
+
+/// A test's share of the machine, while it is open.
 pub(crate) struct Lab {
     links: u8,
     // Dropped last: spaces that a test still holds are gone before the next one begins.
-    _turn: MutexGuard<'static, ()>,
+    _share: Share,
 }
 
 impl Lab {
-    /// Waits for its turn; `None` when these tests are not to be run.
+    /// Waits for a place beside other labs; `None` when these tests are not to be run.
     ///
     /// # Panics
     /// When they are to be run and cannot.
     pub(crate) fn open() -> Option<Lab> {
-        static TURN: Mutex<()> = Mutex::new(());
+        Lab::with(1)
+    }
+
+    /// As [`Lab::open`], for a test that measures: no other lab is open beside it.
+    pub(crate) fn alone() -> Option<Lab> {
+        Lab::with(PLACES)
+    }
+
+    fn with(places: usize) -> Option<Lab> {
         static ONCE: Once = Once::new();
         if !rustix::process::geteuid().is_root() {
             let waived = std::env::var_os("WEIR_TEST_UNPRIVILEGED").is_some_and(|value| value == "1");
@@ -64,8 +120,7 @@ impl Lab {
             eprintln!("not run: needs root (WEIR_TEST_UNPRIVILEGED=1)");
             return None;
         }
-        // A test that failed has reported it.
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let share = Share::take(places);
         ONCE.call_once(|| {
             for (tool, package) in TOOLS {
                 let found = Command::new("sh").args(["-c", &format!("command -v {tool}")]).output();
@@ -74,7 +129,7 @@ impl Lab {
             }
             Space::sweep();
         });
-        Some(Lab { links: 0, _turn: turn })
+        Some(Lab { links: 0, _share: share })
     }
 
     /// A new host without links. The label is for people who look while a test runs.

@@ -10,6 +10,7 @@ use weir_table::lpm;
 use super::acl::{self, StagedAcls};
 use super::allow;
 use super::bindings;
+use super::bridge;
 use super::concerns::Concerns;
 use super::hops::Routing;
 use super::interfaces::{self, addresses, demux, samplers};
@@ -70,6 +71,7 @@ pub struct Compiler {
     pub(super) spd: spd::Store,
     pub(super) ipsec: ipsec::Store,
     pub(super) tunnels: tunnel::Store,
+    pub(super) bridges: bridge::Store,
     /// Some interface of the model says which ethertypes may leave.
     pub(super) ethertypes_out: bool,
     pub(super) merges_all: bool,
@@ -141,6 +143,7 @@ impl Compiler {
             spd: spd::Store::default(),
             ipsec: ipsec::Store::default(),
             tunnels: tunnel::Store::default(),
+            bridges: bridge::Store::default(),
             ethertypes_out: false,
             merges_all: false,
             tells_segments: false,
@@ -313,6 +316,8 @@ impl Compiler {
         self.spd.commit(prepared.spd, (gateway, &map), &mut interfaces, rubbish);
         self.ipsec.commit(self.settings.workers, (gateway, &map), &interfaces);
         self.tunnels.commit(self.settings.workers, (gateway, &map), &interfaces);
+        let Settings { workers, secret, .. } = self.settings;
+        self.bridges.commit((workers, secret), (gateway, &map), &mut interfaces);
         rubbish.push(std::mem::replace(&mut self.numbers, numbers));
         rubbish.push(std::mem::replace(&mut self.ribs, ribs));
         rubbish.push(std::mem::replace(&mut self.tables, prepared.tables));
@@ -382,6 +387,7 @@ impl Compiler {
             spd: self.spd.current().clone(),
             ipsec: self.ipsec.current().clone(),
             tunnels: self.tunnels.current().clone(),
+            bridges: self.bridges.current().clone(),
             ethertypes_out: self.ethertypes_out,
             merges_all: self.merges_all,
             tells_segments: self.tells_segments,

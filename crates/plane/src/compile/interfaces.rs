@@ -11,7 +11,7 @@ use super::map::{Map, Places, PortPlace};
 use super::prefix::is_link_local;
 use crate::model::{self, Address, Gateway, InterfaceKind, Origin, PerFamily};
 use crate::root::sampler::Sampler;
-use crate::root::{Adjacency, Demux, Interface, InterfaceCounters, LinkLocals, NONE, TUNNEL, derived_mac};
+use crate::root::{Adjacency, BRIDGE, Demux, Interface, InterfaceCounters, LinkLocals, NONE, TUNNEL, derived_mac};
 
 /// The link-local addresses (RFC 4291, 2.5.6) have a prefix of this length on a link.
 const LINK_LOCAL_LENGTH: u8 = 64;
@@ -49,6 +49,7 @@ pub(super) fn interfaces(
             // A VLAN interface stands after its parent.
             InterfaceKind::Vlan { parent, .. } => stands[parent.0 as usize],
             InterfaceKind::Ipsec => PortPlace { number: NONE, ..PortPlace::default() },
+            InterfaceKind::Bridge(_) => PortPlace { number: BRIDGE, ..PortPlace::default() },
             InterfaceKind::Tunnel(tunnel) => {
                 // Both ends may have one name, and have to differ.
                 let mac = derived_mac(&format!("{} {}", interface.name, tunnel.local));
@@ -91,6 +92,7 @@ pub(super) fn interfaces(
             acl_out: PerFamily { v4: crate::root::acl::NONE, v6: crate::root::acl::NONE },
             allow: PerFamily { v4: crate::root::allow::NONE, v6: crate::root::allow::NONE },
             bindings: crate::root::bindings::NONE,
+            bridge: crate::root::bridge::OfInterface::NONE,
             nat: crate::root::nat::OfInterface::NONE,
             spd: crate::root::spd::NONE,
             ethertypes_in: interface.access.ethertypes_in.as_ref().map(|of| Arc::from(of.types.as_slice())),
@@ -110,7 +112,7 @@ pub(super) fn interfaces(
 /// Returns the interfaces of the ports' frames.
 pub(super) fn demux(gateway: &Gateway, map: &Map, interfaces: &[Interface]) -> Vec<Demux> {
     let numbers = interfaces.iter().flat_map(|interface| [interface.port, interface.punt]);
-    let count = numbers.filter(|&number| number != NONE && number != TUNNEL).map(|number| number + 1).max();
+    let count = numbers.filter(|number| ![NONE, TUNNEL, BRIDGE].contains(number)).map(|number| number + 1).max();
     let mut untagged = vec![NONE; count.unwrap_or(0) as usize];
     let mut hosts = untagged.clone();
     let mut tagged: Vec<HashMap<(u16, u16, u16), u32>> = vec![HashMap::new(); untagged.len()];
@@ -126,7 +128,7 @@ pub(super) fn demux(gateway: &Gateway, map: &Map, interfaces: &[Interface]) -> V
             InterfaceKind::Vlan { outer, inner, .. } => {
                 tagged[port].insert((outer.tpid, outer.vid, inner.unwrap_or(0)), number);
             }
-            InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) => {}
+            InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) | InterfaceKind::Bridge(_) => {}
         }
     }
     let ports = untagged.into_iter().zip(hosts).zip(tagged);

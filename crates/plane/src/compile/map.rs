@@ -34,6 +34,8 @@ pub struct Settings {
     pub workers: usize,
     /// Unresolved neighbours get a made-up hardware address.
     pub invent_neighbors: bool,
+    /// The keys of MAC tables' hashes.
+    pub secret: [u64; 2],
 }
 
 /// How a model's numbers relate to a root's.

@@ -11,6 +11,7 @@ pub mod acl;
 mod allow;
 pub mod bindings;
 pub mod boxes;
+mod bridge;
 mod change;
 mod compared;
 mod compiler;

@@ -76,7 +76,7 @@ impl Bench {
     /// If a port cannot be opened, or there is no room.
     pub fn new(model: &model::Gateway, seed: u64) -> Result<Bench, BenchError> {
         let domain = Domain::new();
-        let settings = Settings { workers: 1, invent_neighbors: false };
+        let settings = Settings { workers: 1, invent_neighbors: false, secret: [1, 2] };
         let mut compiler = Compiler::new(&domain, settings, model.limits);
         let size = PoolSize { small: model.buffers.small as usize, large: model.buffers.large as usize };
         let pool = Pool::new(size).map_err(BenchError::Buffers)?;

@@ -530,7 +530,10 @@ impl State {
         let interfaces = (0..).zip(&self.model.interfaces).zip(&self.map.interfaces);
         let down = interfaces.filter_map(|((index, interface), &number)| {
             let port = match interface.kind {
-                InterfaceKind::Port { .. } | InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) => index,
+                InterfaceKind::Port { .. }
+                | InterfaceKind::Ipsec
+                | InterfaceKind::Tunnel(_)
+                | InterfaceKind::Bridge(_) => index,
                 InterfaceKind::Vlan { parent, .. } => parent.0,
             };
             (is_down(&self.places.ports, &port) && !is_down(&self.standing, &port)).then_some(number)

@@ -4,6 +4,7 @@
 pub mod alarm;
 mod answers;
 pub mod bench;
+mod bridges;
 mod cleared;
 mod collect;
 mod control;

@@ -264,7 +264,7 @@ fn punts(model: &model::Gateway, places: &Places) -> Vec<(u32, [u8; 6], Interfac
         let inherited = match &interface.kind {
             InterfaceKind::Port { .. } => places.ports.get(&index).and_then(|place| place.mac),
             InterfaceKind::Vlan { parent, .. } => macs.get(parent.0 as usize).copied(),
-            InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) => None,
+            InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) | InterfaceKind::Bridge(_) => None,
         };
         let mac = interface.mac.map(|mac| mac.0).or(inherited).unwrap_or(derived_mac(&interface.name).0);
         macs.push(mac);

@@ -122,6 +122,7 @@ pub(super) fn interfaces(
                     InterfaceKind::Vlan { .. } => "vlan",
                     InterfaceKind::Ipsec => "ipsec",
                     InterfaceKind::Tunnel(tunnel) => tunnel.carrier.name(),
+                    InterfaceKind::Bridge(_) => "bridge",
                 },
                 capabilities: own.map_or_else(Vec::new, |port| port.capabilities().names()),
                 up: interface.kind.is_portless() || port.is_some_and(|port| port.port.link() == Link::Up),

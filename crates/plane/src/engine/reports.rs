@@ -6,7 +6,7 @@ use super::error::UnknownNode;
 use super::flows::{self, Compiled, First, FlowFilter, FlowOrder};
 use super::running::Engine;
 use super::traced::TraceRow;
-use super::{collect, policies, report, sas, show, translations, tunnels};
+use super::{bridges, collect, policies, report, sas, show, translations, tunnels};
 use crate::compile::{AclEditRow, AclGroup, AclSaid, Map};
 use crate::model;
 use crate::node::Node;
@@ -186,6 +186,29 @@ impl Engine {
         let (model, map) = self.control.in_force();
         let upkeep = self.upkeep();
         self.root.with(|root| sas::rows(&model, &map, root, (&upkeep, &self.cleared(), self.clock.now())))
+    }
+
+    /// The bridges, in the order of the configuration.
+    pub fn bridges(&self) -> Vec<stats::BridgeStats> {
+        let (model, _) = self.control.in_force();
+        self.root.with(|root| bridges::rows(&model, root))
+    }
+
+    /// The stations of the bridge of a name; `None` if there is no such bridge.
+    pub fn bridge_macs(&self, name: &str) -> Option<Vec<stats::MacRow>> {
+        let now = self.clock.now();
+        self.root.with(|root| {
+            let bridge = root.bridges.list.iter().find(|bridge| *bridge.name == *name)?;
+            Some(bridges::macs(root, bridge, now))
+        })
+    }
+
+    /// Forgets the stations that the bridge of a name has learned. Returns how many that were; `None` if there is no such bridge.
+    pub fn clear_bridge(&self, name: &str) -> Option<usize> {
+        self.root.with(|root| {
+            let bridge = root.bridges.list.iter().find(|bridge| *bridge.name == *name)?;
+            Some(bridges::clear(bridge))
+        })
     }
 
     /// The tunnels, in the order of the configuration.

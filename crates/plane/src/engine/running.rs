@@ -88,7 +88,8 @@ impl Engine {
         let pool = Pool::new(PoolSize { small: small as usize, large: large as usize })
             .map_err(|source| EngineError::Buffers { small, large, source })?;
         let domain = Domain::new();
-        let settings = Settings { workers: count, invent_neighbors };
+        let secret = Stream::Bridges.open(&random).words();
+        let settings = Settings { workers: count, invent_neighbors, secret };
         let mut compiler = Compiler::new(&domain, settings, model.limits);
 
         // Before the ports look at their devices: no change falls in between.

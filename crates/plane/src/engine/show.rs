@@ -10,11 +10,11 @@ use weir_packet::wire::MacAddress;
 use super::traced::{TraceDecision, TraceRow, TraceStep};
 use crate::compile::rib::{Entry, Source};
 use crate::compile::{Compiler, Map, Occupancy, is_distinct};
-use crate::graph::record::Fate;
+use crate::graph::record::{BridgedTo, Fate};
 use crate::graph::trace::{Decided, Step, Trace};
 use crate::model::{
-    AllowedSources, Allowlist, AllowlistIndex, Bindings, BindingsIndex, Gateway, Interface, InterfaceIndex, LinkCheck,
-    Match, Mechanism, NextHop, Order, PerFamily, SaIndex, SavLayout, SavPolicy,
+    AllowedSources, Allowlist, AllowlistIndex, Bindings, BindingsIndex, BridgeIndex, Gateway, Interface,
+    InterfaceIndex, LinkCheck, Match, Mechanism, NextHop, Order, PerFamily, SaIndex, SavLayout, SavPolicy,
 };
 use crate::neighbor::Known;
 use crate::neighbor::control::Keeper;
@@ -275,7 +275,10 @@ pub(crate) fn decision(
             let index = map.interfaces.iter().position(|&number| number == interface);
             index.map(|index| TraceDecision::Merged(InterfaceIndex(index as u32), output))
         }
-        Fate::Validated { .. } | Fate::Nat { .. } | Fate::Spd { .. } => None,
+        Fate::Bridged { bridge, to } if is_same_model => {
+            Some(TraceDecision::Bridge(BridgeIndex(bridge), way(to, root)))
+        }
+        Fate::Bridged { .. } | Fate::Validated { .. } | Fate::Nat { .. } | Fate::Spd { .. } => None,
         Fate::Flow { miss, .. } => Some(TraceDecision::Flow(miss)),
         Fate::Fragment { .. }
         | Fate::LookedUp { .. }
@@ -284,6 +287,19 @@ pub(crate) fn decision(
         | Fate::Dropped { .. } => return None,
     };
     Some(found.unwrap_or(TraceDecision::Gone))
+}
+
+/// The way of a frame of a bridge, in words.
+pub(crate) fn way(to: BridgedTo, root: &Root) -> String {
+    match to {
+        BridgedTo::Port(number) => {
+            let name = root.interfaces.get(number as usize).map_or("?", |interface| &interface.name);
+            format!("to {name}")
+        }
+        BridgedTo::All(1) => "flooded to 1 port".to_owned(),
+        BridgedTo::All(ports) => format!("flooded to {ports} ports"),
+        BridgedTo::Own => "to the gateway's own station".to_owned(),
+    }
 }
 
 /// Traces, with names for numbers, and the decisions about packets, as far as `decision` knows them.

@@ -2,7 +2,7 @@
 
 use crate::compile::{AclDecision, BindingDecision, Decision, Listed};
 use crate::graph::record::{Miss, NatEffect, Role, SpdEffect};
-use crate::model::{InterfaceIndex, NatIndex, Origin, SaIndex, SpdIndex};
+use crate::model::{BridgeIndex, InterfaceIndex, NatIndex, Origin, SaIndex, SpdIndex};
 
 /// A traced packet, as `show trace` shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +64,8 @@ pub enum TraceDecision {
     Tunnel(InterfaceIndex, bool),
     /// It became part of a super-packet, or the super-packet: the interface, and whether it was leaving by it.
     Merged(InterfaceIndex, bool),
+    /// The bridge that found its port, and its way in words.
+    Bridge(BridgeIndex, String),
     /// It is not in force any more.
     Gone,
 }

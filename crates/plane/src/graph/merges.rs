@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn a_cut_pauses_the_merging_of_its_interface_alone() {
         let mut merges = Merges::new();
-        let mut may = |merges: &mut Merges, interface| !merges.pause([4, interface].into_iter()).has(interface);
+        let may = |merges: &mut Merges, interface| !merges.pause([4, interface].into_iter()).has(interface);
         assert!(may(&mut merges, 3) && may(&mut merges, 3));
         merges.regret(3);
         assert_eq!((0..1000).filter(|_| may(&mut merges, 3)).count(), 1000 - usize::from(PAUSE));

@@ -123,6 +123,17 @@ pub enum SpdEffect {
     Selector,
 }
 
+/// The way of a frame of a bridge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BridgedTo {
+    /// Out by the interface of this number, which leads to its station.
+    Port(u32),
+    /// Out by so many ports.
+    All(u16),
+    /// To the gateway's own station.
+    Own,
+}
+
 /// Something that happened to the packet with a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
@@ -132,6 +143,13 @@ pub enum Fate {
         interface: u32,
         /// It was leaving, not coming in.
         output: bool,
+    },
+    /// A bridge found its ports.
+    Bridged {
+        /// The place of the bridge in the model.
+        bridge: u16,
+        /// Its way.
+        to: BridgedTo,
     },
     /// Its interface lets no frame of its ethertype pass.
     Unlisted {

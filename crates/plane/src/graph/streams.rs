@@ -30,6 +30,8 @@ pub(crate) enum Stream {
     Flows(usize),
     /// Keys of a worker's caches of policies.
     Policies(usize),
+    /// Keys of MAC tables, which all workers share.
+    Bridges,
 }
 
 impl Stream {
@@ -48,6 +50,7 @@ impl Stream {
             Stream::Sessions(worker) => (9, worker),
             Stream::Flows(worker) => (10, worker),
             Stream::Policies(worker) => (11, worker),
+            Stream::Bridges => (12, 0),
         };
         entropy.stream(purpose << 32 | worker as u64)
     }

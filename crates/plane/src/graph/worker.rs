@@ -30,7 +30,7 @@ use crate::graph::fragments::Fragments;
 use crate::graph::hold::Hold;
 use crate::graph::made::Made;
 use crate::graph::merges::Merges;
-use crate::graph::nodes::{Context, Limits, Next, Stage};
+use crate::graph::nodes::{Context, Limits, Next, Stage, Upkeep};
 use crate::graph::outlet::{Books, Outlet};
 use crate::graph::peer::Peer;
 use crate::graph::policies::PolicyCaches;
@@ -89,6 +89,7 @@ pub(crate) struct Worker {
     pub(crate) sessions: Sessions,
     flows: Learned,
     policies: PolicyCaches,
+    bridges: Upkeep,
     notes: Box<Notes>,
     seed: Seed,
     random: SecureRandom,
@@ -168,6 +169,7 @@ impl Worker {
             sessions,
             flows,
             policies,
+            bridges: Upkeep::default(),
             notes: Box::default(),
             seed,
             random,
@@ -297,7 +299,11 @@ impl Worker {
     /// When this worker has something to do that no packet brings; `None`: never.
     pub(crate) fn deadline(&self) -> Option<Time> {
         let packets = [self.hold.deadline(), self.reassembly.deadline(), self.fragments.deadline()];
-        packets.into_iter().chain([self.sessions.deadline(), self.flows.deadline()]).flatten().min()
+        packets
+            .into_iter()
+            .chain([self.sessions.deadline(), self.flows.deadline(), self.bridges.deadline()])
+            .flatten()
+            .min()
     }
 
     /// Packets wait for neighbours or for other fragments of their datagram, and something may be done about it now.
@@ -462,6 +468,7 @@ impl Worker {
             sessions,
             flows,
             policies,
+            bridges,
             notes,
             seed,
             random,
@@ -544,6 +551,9 @@ impl Worker {
         }
         if pass.context.flows.deadline().is_some_and(|deadline| deadline <= now) {
             pass.forget();
+        }
+        if root.bridges.is_active() || bridges.deadline().is_some() {
+            bridges.visit(root, now);
         }
         pass.context.sessions.log.flush();
         let remembered = &shared.counters.remembered;

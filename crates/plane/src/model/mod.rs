@@ -3,6 +3,7 @@
 //! indices are in range, names unique, families consistent.
 
 mod acl;
+mod bridge;
 mod flow_table;
 mod index;
 mod ipsec;
@@ -28,6 +29,7 @@ pub use acl::{
     Binding, Bindings, BindingsIndex, Group, Groups, Interfaces, IpFamily, Nested, Ports, Rejection, TcpFlags,
     Transport,
 };
+pub use bridge::{Bridge, BridgeIndex, BridgePort, BridgeStation, Floods};
 pub use flow_table::{FastPath, FlowTable, SessionState, Timeouts};
 pub use index::{InterfaceIndex, VrfIndex};
 pub use ipsec::{
@@ -52,6 +54,8 @@ pub struct Gateway {
     pub vrfs: Vec<Vrf>,
     /// Interfaces; a VLAN interface stands after its parent.
     pub interfaces: Vec<Interface>,
+    /// Bridges.
+    pub bridges: Vec<Bridge>,
     /// Static routes.
     pub routes: Vec<Route>,
     /// Static neighbours.
@@ -250,6 +254,8 @@ pub enum InterfaceKind {
     Ipsec,
     /// A tunnel to another host: no port, but packets of others.
     Tunnel(Tunnel),
+    /// The gateway's own station on a bridge: no port, but frames of the bridge.
+    Bridge(BridgeIndex),
 }
 
 impl InterfaceKind {
@@ -262,7 +268,7 @@ impl InterfaceKind {
     /// No port of its own or of another interface carries the packets.
     #[must_use]
     pub fn is_portless(&self) -> bool {
-        matches!(self, InterfaceKind::Ipsec | InterfaceKind::Tunnel(_))
+        matches!(self, InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) | InterfaceKind::Bridge(_))
     }
 }
 

@@ -294,7 +294,7 @@ fn links(model: &model::Gateway, map: &Map, interfaces: &[Interface], announces:
         let (port, tags) = match interface.kind {
             InterfaceKind::Port { .. } => (index, None),
             InterfaceKind::Vlan { parent, outer, inner } => (parent.0, Some((outer, inner))),
-            InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) => (index, None),
+            InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) | InterfaceKind::Bridge(_) => (index, None),
         };
         let own = compiled.addresses.iter().chain(compiled.tentative.iter());
         links.push(Link {
@@ -308,6 +308,7 @@ fn links(model: &model::Gateway, map: &Map, interfaces: &[Interface], announces:
             announces: match interface.kind {
                 InterfaceKind::Ipsec => false,
                 InterfaceKind::Tunnel(tunnel) => tunnel.carrier.is_ethernet(),
+                InterfaceKind::Bridge(_) => true,
                 _ => announces(port) && compiled.peer.is_none(),
             },
             router: interface.router_advertisement,

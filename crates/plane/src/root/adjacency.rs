@@ -9,6 +9,9 @@ pub const NONE: u32 = u32::MAX;
 /// The port of the interfaces of tunnels: what leaves by it goes to `tunnel-encap`.
 pub const TUNNEL: u32 = u32::MAX - 1;
 
+/// The port of the gateway's own stations on bridges: what leaves by it goes to `bridge-output`.
+pub const BRIDGE: u32 = u32::MAX - 2;
+
 /// The treatment of a packet that took a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]

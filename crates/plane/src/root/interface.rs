@@ -7,6 +7,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 
 use crate::model::{Address, Merge, PerFamily};
+use crate::root::bridge;
 use crate::root::counters::{Counter, TrafficCounter};
 use crate::root::nat;
 use crate::root::sav::{Broadcasts, SavCounters};
@@ -58,6 +59,8 @@ pub struct Interface {
     pub allow: PerFamily<u16>,
     /// Which of the root's bindings its packets' hardware addresses pass; [`crate::root::bindings::NONE`] without one.
     pub bindings: u16,
+    /// Its part in a bridge.
+    pub bridge: bridge::OfInterface,
     /// Its part in translation.
     pub nat: nat::OfInterface,
     /// The SPD of its packets; [`crate::root::spd::NONE`] without one.

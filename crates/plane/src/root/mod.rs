@@ -8,6 +8,7 @@ pub mod acl;
 mod adjacency;
 pub mod allow;
 pub mod bindings;
+pub mod bridge;
 mod changes;
 pub mod counters;
 pub mod ecmp;
@@ -31,7 +32,7 @@ use weir_packet::wire::MacAddress;
 
 use crate::model::{FlowTable, IcmpLimits};
 
-pub use adjacency::{Adjacencies, Adjacency, Kind, MAX_L2, NONE, TUNNEL, View};
+pub use adjacency::{Adjacencies, Adjacency, BRIDGE, Kind, MAX_L2, NONE, TUNNEL, View};
 use allow::Allowlists;
 use bindings::Bindings;
 pub use changes::Changes;
@@ -76,6 +77,8 @@ pub struct Root {
     pub spd: spd::Spds,
     /// SAs.
     pub ipsec: ipsec::Ipsec,
+    /// Bridges.
+    pub bridges: bridge::Bridges,
     /// Tunnels.
     pub tunnels: tunnel::Tunnels,
     /// Some interface says which ethertypes may leave.

@@ -192,6 +192,7 @@ impl Seeds {
             [Part::Addresses, Part::Vrfs, Part::Zones, Part::Punt, Part::Mtu].map(|part| self.of(part));
         let (mut build, red) = (Build::new(), if vrfs.chance(0.15) { vrfs.below(4) as usize } else { usize::MAX });
         build.vrf("red");
+        let zoned = pick(&mut zones, &[0.0, 0.2, 0.2, 0.6]);
         for index in 0..links.count {
             let (name, number) = (links.name(index), if addresses.chance(0.1) { 99 } else { 1 });
             let mut own = vec![format!("10.{index}.0.{number}/24")];
@@ -214,7 +215,7 @@ impl Seeds {
                 build = build.in_vrf("red");
             }
             let vrf = build.0.interfaces[index].vrf.0;
-            if zones.chance(0.2) {
+            if zones.chance(zoned) {
                 build = build.with(|interface| interface.zone = Some(format!("zone{vrf}")));
             }
             if punt.chance(0.2) {
@@ -434,7 +435,7 @@ pub fn rule(random: &mut Random, links: &Links, groups: &Groups) -> AclRule {
     });
     let log = random.chance(0.04);
     let permits = matches!(action, AclAction::Permit | AclAction::Reflect);
-    let flow = random.chance(0.12).then(|| random.chance(0.5) && limit.is_none() && !log).filter(|_| permits);
+    let flow = random.chance(0.12).then(|| random.chance(0.5)).filter(|_| permits);
     AclRule {
         family,
         from,

@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod acl;
+pub mod bridge;
 pub mod esp;
 pub mod link;
 pub mod spd;
@@ -77,6 +78,7 @@ pub struct Build(pub Gateway);
 impl Build {
     pub fn new() -> Build {
         Build(Gateway {
+            bridges: Vec::new(),
             vrfs: vec![Vrf { name: "default".into(), origin: Origin::default() }],
             interfaces: Vec::new(),
             routes: Vec::new(),
@@ -113,7 +115,13 @@ impl Build {
         InterfaceIndex(index.unwrap_or_else(|| panic!("no interface {name}")) as u32)
     }
 
-    fn add_interface(mut self, name: &str, kind: InterfaceKind, mac: Option<MacAddress>, addresses: &[&str]) -> Build {
+    pub fn add_interface(
+        mut self,
+        name: &str,
+        kind: InterfaceKind,
+        mac: Option<MacAddress>,
+        addresses: &[&str],
+    ) -> Build {
         let origin = self.origin(format!("interface {name}"));
         let addresses = addresses.iter().map(|net| Address { net: net.parse().unwrap(), origin }).collect();
         let vrf = VrfIndex(0);

@@ -75,6 +75,9 @@ fn summary(gateway: &Gateway) -> String {
     if tunnels > 0 {
         parts.push(plural(tunnels, "tunnel"));
     }
+    if !gateway.bridges.is_empty() {
+        parts.push(plural(gateway.bridges.len(), "bridge"));
+    }
     if !gateway.allowlists.is_empty() {
         parts.push(plural(gateway.allowlists.len(), "allowlist"));
     }

@@ -8,6 +8,7 @@ use super::output::print;
 use super::query;
 use crate::control::{Clear as What, ClearRequest};
 use crate::render::Report;
+use crate::render::bridges::Forgotten;
 use crate::render::flows::Cleared;
 
 /// Clears the counters of a running gateway, or ends sessions or translations
@@ -16,11 +17,11 @@ pub struct Clear {
     /// Counters or entries to clear
     #[arg(value_enum)]
     what: What,
-    /// For flows and nat: a rule of an access list without its action, to end only the sessions or translations that it
+    /// For bridge: the name of one bridge. For flows and nat: a rule of an access list without its action, to end only the sessions or translations that it
     /// matches
     #[arg(value_name = "FILTER")]
     filter: Vec<String>,
-    /// Write JSON: how many sessions ended
+    /// Write JSON: how many sessions ended, or stations were forgotten
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -29,7 +30,12 @@ pub struct Clear {
 
 impl Clear {
     pub(super) fn run(&self) -> Result<(), Error> {
-        let filter = query::filter(&self.filter)?;
+        let filter = match (self.what, &*self.filter) {
+            (What::Bridge, []) => None,
+            (What::Bridge, [name]) => Some(name.clone()),
+            (What::Bridge, _) => return Err(Error::Usage("name one bridge, or none for all".to_owned())),
+            (_, words) => query::filter(words)?,
+        };
         let client = self.connection.client();
         let answer = client.post("/v1/clear", &ClearRequest { what: self.what, filter })?;
         if self.json && !answer.is_empty() {
@@ -37,6 +43,9 @@ impl Clear {
         }
         if matches!(self.what, What::Flows | What::Nat) {
             print(&client.read::<Cleared>(&answer)?.text())?;
+        }
+        if self.what == What::Bridge {
+            print(&client.read::<Forgotten>(&answer)?.text())?;
         }
         Ok(())
     }

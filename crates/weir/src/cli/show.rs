@@ -14,6 +14,7 @@ use crate::render::acl::rules::Rules;
 use crate::render::alarms::Alarms;
 use crate::render::allowlists::Allowlists;
 use crate::render::bindings::Bindings;
+use crate::render::bridges::{Bridges, Macs};
 use crate::render::buffers::Buffers;
 use crate::render::changes::Changes;
 use crate::render::crypto::Crypto;
@@ -132,6 +133,17 @@ enum What {
     },
     /// Tunnels: their ends, identifiers, path MTUs and counters
     Tunnels,
+    /// Bridges: ports, stations and counters; or the stations of one
+    Bridge {
+        /// Only this bridge
+        name: Option<String>,
+        /// The stations of the bridge
+        #[arg(value_enum, requires = "name")]
+        part: Option<BridgePart>,
+        /// For stations: only the first so many
+        #[arg(long, value_name = "N", requires = "part")]
+        limit: Option<usize>,
+    },
     /// The engines of IPsec, and how many SAs use each
     Crypto,
     /// Translation of addresses: rules and what they matched, translations, outside addresses in use, or inside addresses
@@ -163,6 +175,13 @@ enum What {
     Tables,
     /// Version, process and configuration of the gateway
     Version,
+}
+
+/// A part of a bridge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum BridgePart {
+    /// Stations, the ports that lead to them and their age
+    Macs,
 }
 
 /// A part of translation.
@@ -251,6 +270,15 @@ impl Show {
                 }
             }
             What::Tunnels => asker.show::<Tunnels>("/v1/show/tunnels"),
+            What::Bridge { name: None, .. } => asker.show::<Bridges>("/v1/show/bridge"),
+            What::Bridge { name: Some(name), part: None, .. } => {
+                asker.show::<Bridges>(&format!("/v1/show/bridge/{}", escaped(name)))
+            }
+            What::Bridge { name: Some(name), part: Some(BridgePart::Macs), limit } => {
+                let limit = limit.map(|limit| limit.to_string());
+                let path = format!("/v1/show/bridge/{}/macs", escaped(name));
+                asker.show::<Macs>(&target(&path, [("limit", limit)]))
+            }
             What::Crypto => asker.show::<Crypto>("/v1/show/crypto"),
             What::Sa { name } => asker.show::<Sas>(&target("/v1/show/sa", [("name", name.clone())])),
             What::Nat { what: Nat::Rules, .. } => asker.show::<NatRules>("/v1/show/nat/rules"),

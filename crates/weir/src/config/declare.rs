@@ -2,6 +2,7 @@
 
 pub(super) mod access;
 mod advertisement;
+pub(super) mod bridge;
 mod device;
 mod interface;
 pub(super) mod ipsec;
@@ -57,6 +58,7 @@ pub(super) const ROOT_KEYS: &[&str] = &[
     "spd",
     "ipsec",
     "sa",
+    "bridge",
 ];
 
 /// Everything that the files declare.
@@ -76,6 +78,10 @@ pub(super) struct Declared {
     pub(super) sas: Vec<ipsec::Sa>,
     /// Some pair of SAs or its name could not be read.
     pub(super) lost_sas: bool,
+    /// Bridges.
+    pub(super) bridges: Vec<bridge::Bridge>,
+    /// Some bridge or its name could not be read.
+    pub(super) lost_bridges: bool,
     /// Some interface or its name could not be read: names that seem unknown may be its own.
     pub(super) lost_interfaces: bool,
     /// The same of VRFs.
@@ -96,6 +102,7 @@ impl Declared {
         self.lost_sav |= lost("sav");
         self.lost_samplers |= lost("sampler");
         self.lost_sas |= lost("[sa.");
+        self.lost_bridges |= lost("[bridge.");
         self.settings.read(reader, root, source);
         self.access.read(reader, root, lost);
         for value in reader.tables(root, "vrf") {
@@ -142,6 +149,14 @@ impl Declared {
             match ipsec::read(reader, name, value, source) {
                 Some(sa) => self.sas.push(sa),
                 None => self.lost_sas = true,
+            }
+        }
+        let bridges = reader.named_tables(root, "bridge");
+        self.lost_bridges |= lost_some(root, "bridge", bridges.len());
+        for (name, value) in bridges {
+            match bridge::read(reader, name, value) {
+                Some(bridge) => self.bridges.push(bridge),
+                None => self.lost_bridges = true,
             }
         }
         for (name, value) in reader.named_tables(root, "line-card") {

@@ -174,6 +174,12 @@ codes! {
     DuplicateTunnel = "duplicate-tunnel",
     /// Warning: a tunnel whose local address no interface has, or whose other end no route leads to but into the tunnel.
     TunnelPath = "tunnel-path",
+    /// A bridge that is not declared.
+    UnknownBridge = "unknown-bridge",
+    /// An interface that cannot be a port of a bridge, is one twice, or has keys that have no meaning there.
+    BridgePort = "bridge-port",
+    /// Ports of a bridge between which frames would circle.
+    BridgeLoop = "bridge-loop",
     /// Warning: a tunnel whose packets leave in clear, while there are SPDs.
     TunnelUnprotected = "tunnel-unprotected",
     /// One file is written twice, or written and read.

@@ -2,6 +2,7 @@
 
 mod access;
 mod addresses;
+mod bridges;
 mod devices;
 mod files;
 mod interfaces;
@@ -55,6 +56,7 @@ pub(super) fn resolve(
         samplers: Samplers::default(),
         access: Access::default(),
         sas: HashMap::new(),
+        bridges: HashMap::new(),
         origins,
         origin_sources,
         thorough,
@@ -62,6 +64,7 @@ pub(super) fn resolve(
     let vrfs = resolver.vrfs();
     resolver.policies();
     resolver.access_names();
+    resolver.bridge_names();
     let samplers = resolver.samplers();
     let mut interfaces = resolver.interfaces();
     resolver.fast_interfaces();
@@ -81,6 +84,7 @@ pub(super) fn resolve(
     resolver.needless_rules(&acls, interfaces.as_deref().unwrap_or_default());
     let (sav, line_cards) = (resolver.sav(interfaces.as_deref()), resolver.line_cards());
     resolver.own_links(&sav, interfaces.as_deref().unwrap_or_default(), &routes, &neighbors);
+    let bridges = resolver.bridges(interfaces.as_deref().unwrap_or_default(), &routes, &sav);
     let workers = resolver.workers();
     let buffers = resolver.buffers(&workers);
     resolver.files(files);
@@ -94,6 +98,7 @@ pub(super) fn resolve(
     let settings = &declared.settings;
     let (icmp, limits) = (settings.icmp, settings.limits);
     Some(Gateway {
+        bridges,
         vrfs,
         interfaces: interfaces?,
         routes,

@@ -97,7 +97,9 @@ fn devices_of_the_kernel() {
     let gateway = loaded.gateway.expect("no errors");
     let port = |index: usize| match &gateway.interfaces[index].kind {
         InterfaceKind::Port { port, .. } => port.clone(),
-        InterfaceKind::Vlan { .. } | InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) => panic!("a port"),
+        InterfaceKind::Vlan { .. } | InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) | InterfaceKind::Bridge(_) => {
+            panic!("a port")
+        }
     };
     let nets = |nets: &[&str]| nets.iter().map(|net| net.parse().unwrap()).collect::<Vec<ipnet::IpNet>>();
     let af_packet = |interface: &str| AfPacketSpec {

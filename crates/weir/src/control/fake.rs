@@ -273,6 +273,19 @@ impl Gateway for Fake {
         sample::tunnels()
     }
 
+    fn bridges(&self) -> Vec<stats::BridgeStats> {
+        sample::bridges()
+    }
+
+    fn bridge_macs(&self, name: &str) -> Option<Vec<stats::MacRow>> {
+        (name == "lan").then(sample::macs)
+    }
+
+    fn clear_bridge(&self, name: Option<&str>) -> Result<usize, Box<Refusal>> {
+        self.note(format!("clear bridge {name:?}"));
+        Ok(3)
+    }
+
     fn crypto(&self) -> Crypto {
         // Those of any CPU.
         let engines = weir_crypto::engines::known();

@@ -158,6 +158,15 @@ pub trait Gateway: Send + Sync + 'static {
     fn sas(&self) -> Vec<stats::SaStats>;
     /// The tunnels.
     fn tunnels(&self) -> Vec<stats::TunnelStats>;
+    /// The bridges.
+    fn bridges(&self) -> Vec<stats::BridgeStats>;
+    /// The stations of the bridge of a name; `None` if there is no such bridge.
+    fn bridge_macs(&self, name: &str) -> Option<Vec<stats::MacRow>>;
+    /// Forgets the learned stations of the bridge of a name, or of all bridges; gives how many there were.
+    ///
+    /// # Errors
+    /// When there is no such bridge.
+    fn clear_bridge(&self, name: Option<&str>) -> Result<usize, Box<Refusal>>;
     /// The engines of IPsec.
     fn crypto(&self) -> Crypto;
     /// The lists of rules that translate.
@@ -261,7 +270,9 @@ pub enum Clear {
     Flows,
     /// Translations of addresses, which end: all, or as FILTER says
     Nat,
-    /// All of these but neighbours, sessions and translations
+    /// Stations that bridges have learned: of all bridges, or of the one that FILTER names
+    Bridge,
+    /// All of these but neighbours, sessions, translations and stations
     All,
 }
 
@@ -296,4 +307,11 @@ pub struct ReloadRequest {
     /// Live edits that do not apply end, though more packets may pass without them.
     #[serde(default)]
     pub drop_changes: bool,
+}
+
+/// The message about a bridge that is not there.
+fn no_bridge(name: &str, names: &[String]) -> String {
+    let others =
+        if names.is_empty() { "there are none".to_owned() } else { format!("the bridges are: {}", names.join(", ")) };
+    format!("there is no bridge `{name}`; {others}")
 }

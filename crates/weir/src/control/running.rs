@@ -24,7 +24,7 @@ use super::acl::attached::{AttachRequest, Attachments};
 use super::acl::live::Put;
 use super::flows;
 use super::ipsec::{Live, SaEdit, SpdEdit};
-use super::refusal::Refusal;
+use super::refusal::{Kind, Refusal};
 use super::{Clear, Gateway, ReloadError, UnknownNode, acl, nat, traced};
 use crate::config::{Metrics, Routes, Service};
 use crate::notify;
@@ -444,6 +444,25 @@ impl Gateway for Running {
         self.engine.tunnels()
     }
 
+    fn bridges(&self) -> Vec<stats::BridgeStats> {
+        self.engine.bridges()
+    }
+
+    fn bridge_macs(&self, name: &str) -> Option<Vec<stats::MacRow>> {
+        self.engine.bridge_macs(name)
+    }
+
+    fn clear_bridge(&self, name: Option<&str>) -> Result<usize, Box<Refusal>> {
+        let names: Vec<String> = self.engine.bridges().into_iter().map(|bridge| bridge.name).collect();
+        if let Some(name) = name.filter(|name| !names.iter().any(|own| own == name)) {
+            return Err(Box::new(Refusal::new(Kind::NotFound, super::no_bridge(name, &names))));
+        }
+        let meant = names.iter().filter(|own| name.is_none_or(|name| name == *own));
+        let ended = meant.filter_map(|name| self.engine.clear_bridge(name)).sum();
+        tracing::info!("{} of bridges forgotten by hand", plural(ended as u64, "station"));
+        Ok(ended)
+    }
+
     fn crypto(&self) -> Crypto {
         Crypto::new(weir_crypto::engines::known(), &self.engine.sas())
     }
@@ -537,7 +556,7 @@ impl Gateway for Running {
             Clear::Neighbors => engine::Clear::Neighbors,
             Clear::All => engine::Clear::All,
             // They are no counters: see `clear_flows` and `clear_translations`.
-            Clear::Flows | Clear::Nat => return,
+            Clear::Flows | Clear::Nat | Clear::Bridge => return,
         });
     }
 

@@ -27,6 +27,7 @@ use super::{Clear, ClearRequest, Gateway, ReloadRequest, TraceRequest};
 use crate::render::alarms::Alarms;
 use crate::render::allowlists::Allowlists;
 use crate::render::bindings::Bindings;
+use crate::render::bridges::{Bridges, Forgotten, Macs};
 use crate::render::ethertypes::Ethertypes;
 use crate::render::flows::{Cleared, Flows};
 use crate::render::nat::{NatRules, Pools, Translations};
@@ -90,6 +91,9 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/show/flows", get(show_flows))
         .route("/v1/show/sa", get(show_sas))
         .route("/v1/show/tunnels", get(|g| show(g, |g| Tunnels::new(g.tunnels()))))
+        .route("/v1/show/bridge", get(|g| show(g, |g| Bridges::new(g.bridges()))))
+        .route("/v1/show/bridge/{name}", get(show_bridge))
+        .route("/v1/show/bridge/{name}/macs", get(show_macs))
         .route("/v1/show/crypto", get(|g| show(g, |g| g.crypto())))
         .route("/v1/show/nat/rules", get(|g| show(g, |g| NatRules::new(g.nat_lists()))))
         .route("/v1/show/nat/pools", get(|g| show(g, |g| Pools::new(g.nat_pools()))))
@@ -236,7 +240,7 @@ async fn show_nat_users(State(gateway): State<Shared>, query: Result<Query<Wante
 /// Live edits that are shown without a limit in the query.
 const EDITS: usize = 1000;
 
-/// The query of live edits.
+/// The query of what may be many.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Most {
@@ -269,8 +273,12 @@ async fn clear(State(gateway): State<Shared>, body: Result<Bytes, BytesRejection
         let ended = apart(gateway, move |g| g.clear_translations(filter.as_deref())).await??;
         return Ok(document(200, &Cleared { sessions: ended as u64 }));
     }
+    if what == Clear::Bridge {
+        let ended = apart(gateway, move |g| g.clear_bridge(filter.as_deref())).await??;
+        return Ok(document(200, &Forgotten { stations: ended as u64 }));
+    }
     if filter.is_some() {
-        let message = "only sessions (`flows`) and translations (`nat`) are cleared by a filter";
+        let message = "only sessions (`flows`), translations (`nat`) and stations (`bridge`) are cleared by a filter";
         return Err(Refused::new(Kind::BadRequest, message));
     }
     apart(gateway, move |g| g.clear(what)).await?;
@@ -300,6 +308,34 @@ async fn show_spd(State(gateway): State<Shared>, Path(name): Path<String>) -> An
             return Err(Refused::new(Kind::NotFound, format!("there is no SPD `{name}`; {others}")));
         }
         Ok(document(200, &Spds::new(named)))
+    })
+    .await?
+}
+
+fn no_bridge(name: &str, gateway: &dyn Gateway) -> Refused {
+    let names: Vec<String> = gateway.bridges().into_iter().map(|bridge| bridge.name).collect();
+    Refused::new(Kind::NotFound, super::no_bridge(name, &names))
+}
+
+/// A bridge.
+async fn show_bridge(State(gateway): State<Shared>, Path(name): Path<String>) -> Answer {
+    apart(gateway, move |g| match g.bridges().into_iter().find(|bridge| bridge.name == name) {
+        Some(bridge) => Ok(document(200, &Bridges::new(vec![bridge]))),
+        None => Err(no_bridge(&name, g)),
+    })
+    .await?
+}
+
+/// The stations of a bridge.
+async fn show_macs(
+    State(gateway): State<Shared>,
+    Path(name): Path<String>,
+    query: Result<Query<Most>, QueryRejection>,
+) -> Answer {
+    let limit = asked(query)?.limit;
+    apart(gateway, move |g| match g.bridge_macs(&name) {
+        Some(macs) => Ok(document(200, &Macs::new(name, macs, limit))),
+        None => Err(no_bridge(&name, g)),
     })
     .await?
 }

@@ -104,6 +104,10 @@ pub(super) fn by(model: &Gateway, decision: &TraceDecision) -> String {
             }
             None => GONE.to_owned(),
         },
+        TraceDecision::Bridge(index, way) => match model.bridges.get(usize::from(index.0)) {
+            Some(bridge) => at(&format!("{way}: bridge {}", bridge.name), bridge.origin),
+            None => GONE.to_owned(),
+        },
         TraceDecision::Gone => GONE.to_owned(),
     }
 }

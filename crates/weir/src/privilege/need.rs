@@ -61,7 +61,11 @@ fn needs(interface: &Interface) -> Vec<Need> {
         }
         InterfaceKind::Port { port: PortSpec::Tap(_), .. } => needs.push(admin("a tap port")),
         InterfaceKind::Port { port: PortSpec::Tun(_), .. } => needs.push(admin("a tun port")),
-        InterfaceKind::Port { .. } | InterfaceKind::Vlan { .. } | InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) => {}
+        InterfaceKind::Port { .. }
+        | InterfaceKind::Vlan { .. }
+        | InterfaceKind::Ipsec
+        | InterfaceKind::Tunnel(_)
+        | InterfaceKind::Bridge(_) => {}
     }
     if interface.punt.is_some() {
         needs.push(admin("a punt device"));

@@ -5,6 +5,7 @@ pub mod acl;
 pub mod alarms;
 pub mod allowlists;
 pub mod bindings;
+pub mod bridges;
 pub mod buffers;
 pub mod changes;
 pub mod crypto;

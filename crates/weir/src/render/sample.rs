@@ -149,6 +149,50 @@ pub(crate) fn sas() -> Vec<SaStats> {
     }]
 }
 
+/// A bridge with a station of the gateway.
+pub(crate) fn bridges() -> Vec<BridgeStats> {
+    let port = |interface: &str, group, up| BridgePortRow { interface: interface.to_owned(), group, up };
+    vec![BridgeStats {
+        name: "lan".to_owned(),
+        ports: vec![port("lan1", None, true), port("vx", Some(1), true), port("lan2", None, false)],
+        own_station: Some("gw".to_owned()),
+        learns: true,
+        ageing: 300,
+        floods: vec!["unknown".to_owned(), "broadcast".to_owned()],
+        macs: 2,
+        most_macs: 16_384,
+        memory: 1 << 20,
+        known: 900,
+        unknown: 3,
+        broadcast: 40,
+        multicast: 0,
+        own: 12,
+        copies: 86,
+        lost: 1,
+        storm: 5,
+        learned: 7,
+        moved: 2,
+        held: 1,
+        full: 0,
+        origin: "edge.toml:40".to_owned(),
+    }]
+}
+
+/// The stations of that bridge.
+pub(crate) fn macs() -> Vec<MacRow> {
+    let row = |mac: &str, interface: &str, kind: &str, age| MacRow {
+        mac: mac.to_owned(),
+        interface: interface.to_owned(),
+        kind: kind.to_owned(),
+        age,
+    };
+    vec![
+        row("02:00:00:00:00:01", "gw", "own", None),
+        row("02:00:00:00:aa:01", "lan1", "learned", Some(4)),
+        row("02:00:00:00:bb:01", "vx", "static", None),
+    ]
+}
+
 /// A tunnel that has refused packets.
 pub(crate) fn tunnels() -> Vec<TunnelStats> {
     vec![TunnelStats {

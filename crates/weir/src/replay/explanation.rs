@@ -14,6 +14,7 @@ use weir_plane::reason::Reason;
 use weir_plane::record::SpdEffect;
 
 use super::access::{self, Allowed, Bound, Filter, Fragment};
+use super::bridge::{self, Bridged};
 use super::nat::{self, Translated};
 use super::quoted::line;
 use super::sa::{self, Association};
@@ -77,6 +78,9 @@ pub struct Explanation {
     /// The tunnels that it is put into or taken out of.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tunnels: Vec<Passed>,
+    /// The bridges that it came to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bridges: Vec<Bridged>,
     /// The packet of ESP that a policy has an SA make of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub esp: Option<Esp>,
@@ -185,6 +189,7 @@ impl Teller<'_> {
             spd: outcome.as_ref().map_or_else(Vec::new, |outcome| spd::secured(self.harness, outcome)),
             sa: outcome.as_ref().map_or_else(Vec::new, |outcome| sa::associations(self.harness, outcome)),
             tunnels: outcome.as_ref().map_or_else(Vec::new, |outcome| tunnel::passed(self.harness, outcome)),
+            bridges: outcome.as_ref().map_or_else(Vec::new, |outcome| bridge::passed(self.harness, outcome)),
             acl: outcome.as_ref().map_or_else(Vec::new, |outcome| access::filters(self.harness, &self.names, outcome)),
             allow: outcome.as_ref().map_or_else(Vec::new, |outcome| access::allowed(self.harness, outcome)),
             esp: outcome.as_ref().and_then(|outcome| self.esp(outcome)),
@@ -368,6 +373,7 @@ impl fmt::Display for Explanation {
         self.write_translated(f, |nat| nat.direction == Some("out"))?;
         self.write_access(f, "out")?;
         self.write_secured(f, "out")?;
+        self.bridges.iter().try_for_each(|own| section(f, "bridge", &own.sentence(), own.by.as_ref()))?;
         self.tunnels.iter().try_for_each(|own| section(f, "tunnel", &own.sentence(), own.by.as_ref()))?;
         self.sa.iter().try_for_each(|sa| section(f, "sa", &sa.sentence(), sa.by.as_ref()))?;
         self.write_esp(f)?;

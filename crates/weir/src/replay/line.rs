@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::access::{Allowed, Bound, Filter, Fragment};
+use super::bridge::Bridged;
 use super::nat::Translated;
 use super::sa::Association;
 use super::spd::PolicyMatch;
@@ -55,6 +56,9 @@ pub struct Line<'a> {
     /// The tunnels that it was put into or taken out of, or that refused it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tunnels: Vec<Passed>,
+    /// The bridges that it came to.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bridges: Vec<Bridged>,
     /// Its timestamp.
     pub time: String,
     /// The packet, as it came in.
@@ -84,6 +88,9 @@ impl fmt::Display for Line<'_> {
         }
         for tunnel in &self.tunnels {
             write!(f, "  tunnel {tunnel}")?;
+        }
+        for bridge in &self.bridges {
+            write!(f, "  bridge {bridge}")?;
         }
         let Some(sav) = &self.sav else { return Ok(()) };
         let refused = self.reason.is_some_and(|reason| reason.starts_with("sav-"));
@@ -140,6 +147,7 @@ mod tests {
             spd: Vec::new(),
             sa: Vec::new(),
             tunnels: Vec::new(),
+            bridges: Vec::new(),
             time: "T".into(),
             packet: "P",
         };
@@ -177,6 +185,7 @@ mod tests {
             spd: vec![secured("out", "protected")],
             sa: vec![sa("out", "encrypted")],
             tunnels: Vec::new(),
+            bridges: Vec::new(),
             time: "T".into(),
             packet: "P",
         };
@@ -228,6 +237,7 @@ mod tests {
             spd: Vec::new(),
             sa: Vec::new(),
             tunnels: Vec::new(),
+            bridges: Vec::new(),
             time: "T".into(),
             packet: "P",
         };

@@ -10,6 +10,7 @@
 //! to the octet.
 
 pub(crate) mod access;
+pub mod bridge;
 mod by;
 pub mod explanation;
 mod input;
@@ -144,6 +145,12 @@ pub enum NotAnInput {
         /// The interface.
         name: String,
     },
+    /// The interface is the gateway's own station on a bridge.
+    #[error("`{name}` has no port: frames come in by it from the ports of its bridge")]
+    Bridge {
+        /// The interface.
+        name: String,
+    },
     /// The interface has no port: decrypted packets come in by it.
     #[error("`{name}` has no port: packets come in by it once an SA has decrypted them")]
     Ipsec {
@@ -175,6 +182,7 @@ pub fn port(gateway: &Gateway, name: &str) -> Result<u32, NotAnInput> {
             }
             InterfaceKind::Ipsec => Err(NotAnInput::Ipsec { name: name.to_owned() }),
             InterfaceKind::Tunnel(_) => Err(NotAnInput::Tunnel { name: name.to_owned() }),
+            InterfaceKind::Bridge(_) => Err(NotAnInput::Bridge { name: name.to_owned() }),
         },
         None => {
             let ports = gateway.interfaces.iter().filter(|interface| is_port(&interface.kind));
@@ -429,6 +437,7 @@ impl Replay {
             spd: outcome.map_or_else(Vec::new, |outcome| spd::secured(&self.harness, outcome)),
             sa: outcome.map_or_else(Vec::new, |outcome| sa::associations(&self.harness, outcome)),
             tunnels: outcome.map_or_else(Vec::new, |outcome| tunnel::passed(&self.harness, outcome)),
+            bridges: outcome.map_or_else(Vec::new, |outcome| bridge::passed(&self.harness, outcome)),
             acl: outcome.map_or_else(Vec::new, |outcome| access::filters(&self.harness, &self.names, outcome)),
             allow: outcome.map_or_else(Vec::new, |outcome| access::allowed(&self.harness, outcome)),
             time: utc(pending.time),

@@ -107,7 +107,9 @@ fn watch(gateway: &mut Gateway, inputs: &[Input]) {
     for interface in &mut gateway.interfaces {
         let port = match interface.kind {
             InterfaceKind::Vlan { parent, .. } => names[parent.0 as usize].as_str(),
-            InterfaceKind::Port { .. } | InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) => interface.name.as_str(),
+            InterfaceKind::Port { .. } | InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) | InterfaceKind::Bridge(_) => {
+                interface.name.as_str()
+            }
         };
         let watched = named(port) || interface.sav.v4.is_some() || interface.sav.v6.is_some();
         let policy = watched.then_some(SavIndex(0));

@@ -55,6 +55,8 @@ pub(super) struct Numbers {
     specials: BTreeMap<u32, Special>,
     /// How many of them have flows learned from their first packet on.
     hastening: usize,
+    /// Rules that limit packets or offer them to a sampler.
+    limiting: usize,
     /// Pages whose specials are not those of `specials`.
     stale: BTreeSet<usize>,
     shown: Pages,
@@ -70,6 +72,7 @@ impl Numbers {
             pages: Vec::new(),
             specials: BTreeMap::new(),
             hastening: 0,
+            limiting: 0,
             stale: BTreeSet::new(),
             shown: Pages::default(),
         }
@@ -163,9 +166,12 @@ impl Numbers {
     /// Sets the special effects of a rule.
     pub(super) fn set_special(&mut self, number: u32, special: Option<Special>) {
         let there = self.specials.contains_key(&number);
-        let hastens =
-            |special: Option<&Special>| usize::from(special.is_some_and(|special| special.flow == Some(true)));
-        self.hastening = self.hastening + hastens(special.as_ref()) - hastens(self.specials.get(&number));
+        let before = self.specials.get(&number);
+        let change = |count: &mut usize, is: fn(&Special) -> bool| {
+            *count = *count + usize::from(special.as_ref().is_some_and(is)) - usize::from(before.is_some_and(is));
+        };
+        change(&mut self.hastening, |special| special.flow == Some(true));
+        change(&mut self.limiting, Special::limits);
         match special {
             Some(special) => {
                 self.reach(number);
@@ -187,6 +193,11 @@ impl Numbers {
     /// Whether some rule has flows learned from their first packet on.
     pub(super) fn hasten(&self) -> bool {
         self.hastening > 0
+    }
+
+    /// Whether some rule limits packets, or offers them to a sampler.
+    pub(super) fn limit(&self) -> bool {
+        self.limiting > 0
     }
 
     /// Whether [`Numbers::pages`] would give what it gave last.

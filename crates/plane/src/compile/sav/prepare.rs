@@ -330,7 +330,7 @@ fn card(gateway: &Gateway, index: u32) -> usize {
     let of = |index: u32| gateway.line_cards.iter().position(|card| card.interfaces.iter().any(|own| own.0 == index));
     let parent = match gateway.interfaces[index as usize].kind {
         InterfaceKind::Vlan { parent, .. } => Some(parent.0),
-        InterfaceKind::Port { .. } | InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) => None,
+        InterfaceKind::Port { .. } | InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) | InterfaceKind::Bridge(_) => None,
     };
     of(index).or_else(|| of(parent?)).unwrap_or(gateway.line_cards.len())
 }

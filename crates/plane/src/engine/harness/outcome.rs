@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use crate::compile::{AclDecision, BindingDecision, Decision, Listed};
-use crate::graph::record::{Fragmented, Miss, NatEffect, Role, SpdEffect};
-use crate::model::{InterfaceIndex, NatIndex, Origin, SaIndex, SpdIndex};
+use crate::graph::record::{BridgedTo, Fragmented, Miss, NatEffect, Role, SpdEffect};
+use crate::model::{BridgeIndex, InterfaceIndex, NatIndex, Origin, SaIndex, SpdIndex};
 use crate::reason::Reason;
 
 /// The verdict on an input packet.
@@ -67,6 +67,8 @@ pub struct Outcome {
     pub tunnels: Vec<Tunnelled>,
     /// It left as part of a super-packet.
     pub merged: bool,
+    /// The bridges that it came to, and its ways there, in order.
+    pub bridges: Vec<(BridgeIndex, BridgedTo)>,
     /// The route that was looked up for it first, if any was; of a decrypted packet, for what was inside.
     pub route: Option<RouteTaken>,
     /// It waits for the first fragment of its datagram. The run in which that comes, or in which time is up, has another
@@ -89,6 +91,7 @@ impl Outcome {
         self.spd.extend(later.spd);
         self.sas.extend(later.sas);
         self.tunnels.extend(later.tunnels);
+        self.bridges.extend(later.bridges);
         let asked_again = |piece: &Piece| {
             later.fragments.iter().any(|other| (other.interface, other.output) == (piece.interface, piece.output))
         };
@@ -111,6 +114,7 @@ impl Outcome {
             sas: self.sas,
             tunnels: self.tunnels,
             merged: self.merged | later.merged,
+            bridges: self.bridges,
             route: self.route.or(later.route),
             waits: later.waits,
         }

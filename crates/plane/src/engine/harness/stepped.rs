@@ -26,7 +26,7 @@ use crate::graph::session::{LOG_RING, NatEvent};
 use crate::graph::streams::Stream;
 use crate::graph::trace::Tracer;
 use crate::graph::worker::{Command, UNASKED, Worker};
-use crate::model::{self, InterfaceIndex, InterfaceKind, IpFamily, Origin, Place, SaIndex};
+use crate::model::{self, BridgeIndex, InterfaceIndex, InterfaceKind, IpFamily, Origin, Place, SaIndex};
 use crate::neighbor::Known;
 use crate::neighbor::control::{self, Keeper, News, Work};
 use crate::node::Node;
@@ -119,7 +119,8 @@ impl Harness {
         model.ipsec.reserves = false;
         let entropy = Entropy::from_seed(options.seed);
         let domain = Domain::new();
-        let settings = Settings { workers, invent_neighbors: options.invent_neighbors };
+        let secret = Stream::Bridges.open(&entropy).words();
+        let settings = Settings { workers, invent_neighbors: options.invent_neighbors, secret };
         let mut compiler = Compiler::new(&domain, settings, model.limits);
         let places = places(&model);
         let (root, map) = compiler.compile(&model, &places)?;
@@ -343,6 +344,25 @@ impl Harness {
         self.root.with(|root| {
             crate::engine::sas::rows(&self.model, &self.map, root, (&self.upkeep, &self.cleared, self.now()))
         })
+    }
+
+    /// The bridges, in the order of the configuration.
+    pub fn bridges(&self) -> Vec<stats::BridgeStats> {
+        self.root.with(|root| crate::engine::bridges::rows(&self.model, root))
+    }
+
+    /// The stations of a bridge, by place in the model.
+    pub fn bridge_macs(&self, bridge: u16) -> Vec<stats::MacRow> {
+        let now = self.now();
+        self.root.with(|root| {
+            let bridge = root.bridges.get(bridge);
+            bridge.map_or_else(Vec::new, |bridge| crate::engine::bridges::macs(root, bridge, now))
+        })
+    }
+
+    /// Forgets the stations that a bridge has learned, by place in the model. Returns how many that were.
+    pub fn clear_bridge(&mut self, bridge: u16) -> usize {
+        self.root.with(|root| root.bridges.get(bridge).map_or(0, crate::engine::bridges::clear))
     }
 
     /// The tunnels, in the order of the configuration.
@@ -722,6 +742,7 @@ impl Harness {
                     sas: Vec::new(),
                     tunnels: Vec::new(),
                     merged: false,
+                    bridges: Vec::new(),
                     route: None,
                     waits: false,
                 });
@@ -787,6 +808,7 @@ impl Harness {
                 }
             }
             Fate::Merged { .. } => outcome.merged = true,
+            Fate::Bridged { bridge, to } => outcome.bridges.push((BridgeIndex(bridge), to)),
             Fate::LookedUp { vrf, destination, adjacency } => {
                 let route = || self.route(vrf, destination, adjacency);
                 outcome.route.get_or_insert_with(route);
@@ -863,7 +885,9 @@ impl Harness {
     /// The index in the model of the port that carries an interface of the model.
     pub fn port_of(&self, index: u32) -> u32 {
         match self.model.interfaces[index as usize].kind {
-            InterfaceKind::Port { .. } | InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) => index,
+            InterfaceKind::Port { .. } | InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) | InterfaceKind::Bridge(_) => {
+                index
+            }
             InterfaceKind::Vlan { parent, .. } => parent.0,
         }
     }

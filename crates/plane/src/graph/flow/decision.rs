@@ -5,6 +5,7 @@ use weir_packet::wire::{ethernet, tcp};
 use weir_table::classify::Consulted;
 
 use crate::graph::record::Miss;
+use crate::root::acl::Found;
 
 /// A policy that does not check the flow.
 pub(crate) const UNASKED: u32 = u32::MAX;
@@ -90,10 +91,29 @@ pub(crate) struct Decision {
     pub(crate) spd_in: u16,
     /// The policy of the SPD of the interface that packets leave by.
     pub(crate) spd_out: u16,
+    /// The packets leave by another zone with sessions than they come in by.
+    crosses: bool,
+    /// A session of that zone permits them; else no session does.
+    permitted: bool,
+}
+
+/// A rule limits packets, or offers them to a sampler. Decisions have other rules without what is special about them.
+#[inline(always)]
+fn has_handle(found: u32) -> bool {
+    found != UNASKED && Found::of(found).is_special()
 }
 
 /// There is more than the first words.
 const MORE: u32 = 1 << 31;
+
+/// The part of the egress zone in a decision about packets that come in by another zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Crossing {
+    /// The adjacency that the packets leave by.
+    pub(crate) adjacency: u32,
+    /// The rule by which a session of the zone permits them; `None`: lists have decided.
+    pub(crate) permitted_by: Option<u32>,
+}
 
 /// No policy of an SPD.
 pub(crate) const UNMATCHED: u16 = u16::MAX;
@@ -115,13 +135,16 @@ impl Decision {
         secured: false,
         spd_in: UNMATCHED,
         spd_out: UNMATCHED,
+        crosses: false,
+        permitted: false,
     };
 
     /// The decision about a packet that came in by an interface, with these fields that vary, of which it depends on `mask`.
     #[must_use]
     pub(super) fn about(self, (epoch, adjacency): (u32, u32), interface: u32, packet: Varying, mask: Mask) -> Decision {
         let secured = self.spd_in & self.spd_out != UNMATCHED;
-        let more = mask != Mask::NONE || self.bound & self.row != UNASKED || secured;
+        let limited = has_handle(self.acl_in) || has_handle(self.acl_out);
+        let more = mask != Mask::NONE || self.bound & self.row != UNASKED || secured || limited;
         let ingress = interface & !MORE | if more { MORE } else { 0 };
         let varying = packet.masked(mask).0.to_ne_bytes();
         Decision { epoch, adjacency, ingress, varying, mask, secured, ..self }
@@ -143,7 +166,34 @@ impl Decision {
         self.secured
     }
 
-    /// It counts for bindings, a validator's row or policies of SPDs, or depends on fields that vary.
+    /// The packets leave by another zone with sessions than they come in by. `permitted`: a session of that zone permits them.
+    pub(crate) fn cross(&mut self, permitted: bool) {
+        self.ingress |= MORE;
+        (self.crosses, self.permitted) = (true, permitted);
+    }
+
+    /// The part of the egress zone, if it is another one with sessions.
+    #[inline(always)]
+    pub(crate) fn crossing(&self) -> Option<Crossing> {
+        let permitted_by = Some(self.acl_out).filter(|_| self.permitted);
+        self.crosses.then_some(Crossing { adjacency: self.adjacency, permitted_by })
+    }
+
+    /// A rule of the ingress lists, or of the egress lists, limits packets or offers them to a sampler: the lists' node lets
+    /// it act on each packet.
+    #[inline(always)]
+    pub(crate) fn is_limited(&self) -> bool {
+        self.has_more() && (has_handle(self.acl_in) || has_handle(self.acl_out))
+    }
+
+    /// The rule of the lists for a direction, if it limits packets or offers them to a sampler.
+    #[inline]
+    pub(crate) fn limited_by(&self, output: bool) -> Option<u32> {
+        Some(if output { self.acl_out } else { self.acl_in }).filter(|&found| has_handle(found))
+    }
+
+    /// It counts for bindings, a validator's row or policies of SPDs, has a rule that limits or logs, names two zones, or depends
+    /// on fields that vary.
     #[inline(always)]
     pub(crate) fn has_more(&self) -> bool {
         self.ingress & MORE != 0

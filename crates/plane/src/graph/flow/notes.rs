@@ -12,15 +12,13 @@ pub(crate) enum Unlearned {
     /// Nothing is in the way: too few packets have come that may take a decision.
     #[default]
     New,
-    /// A rule limits or logs.
-    Limited,
     /// A rule has no flows learned.
     NoFlow,
     /// They are exempt from validation, or it looks at more than their source.
     Validation,
     /// A security policy decides about them.
     Spd,
-    /// They pass two zones with sessions.
+    /// They come in by another zone with sessions, where their decisions are learned; or are decrypted or translated between two.
     Zones,
     /// They pass a zone with translations, and have none.
     Translation,
@@ -31,7 +29,6 @@ impl Unlearned {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Unlearned::New => "new",
-            Unlearned::Limited => "limit-or-log",
             Unlearned::NoFlow => "no-flow",
             Unlearned::Validation => "validation",
             Unlearned::Spd => "spd",
@@ -48,6 +45,9 @@ pub(crate) struct Notes {
     wanted: [bool; VECTOR],
     /// The flow has had the packets that it takes to be learned.
     due: [bool; VECTOR],
+    /// The packet takes the noted decision, and a rule of it acts on each packet.
+    limited: [bool; VECTOR],
+    has_limited: bool,
     /// Of packets that were noted, and are not wanted any more.
     unlearned: [Option<Unlearned>; VECTOR],
     /// By direction: a session permits the packet.
@@ -66,6 +66,8 @@ impl Default for Notes {
             bypassed: false,
             wanted: [false; VECTOR],
             due: [false; VECTOR],
+            limited: [false; VECTOR],
+            has_limited: false,
             unlearned: [None; VECTOR],
             permitted: [[false; VECTOR]; 2],
             flows: [0; VECTOR],
@@ -100,6 +102,35 @@ impl Notes {
     #[inline(always)]
     pub(crate) fn end_pass(&mut self) {
         self.bypassed = false;
+        if self.has_limited {
+            self.has_limited = false;
+            self.limited.fill(false);
+        }
+    }
+
+    /// Some packet of the vector takes a decision with a rule that acts on each packet.
+    #[inline(always)]
+    pub(crate) fn has_limited(&self) -> bool {
+        self.has_limited
+    }
+
+    /// A packet takes a decision with a rule that acts on each packet.
+    pub(crate) fn begin_limited(&mut self, place: u8, decision: Decision) {
+        let at = usize::from(place);
+        (self.limited[at], self.decisions[at]) = (true, decision);
+        self.has_limited = true;
+    }
+
+    /// The decision that a packet takes, if a rule of it acts on each packet.
+    #[inline]
+    pub(crate) fn limited(&self, place: u8) -> Option<&Decision> {
+        let at = usize::from(place);
+        self.limited[at].then(|| &self.decisions[at])
+    }
+
+    /// The packet is dropped, or all rules have acted on it.
+    pub(crate) fn end_limited(&mut self, place: u8) {
+        self.limited[usize::from(place)] = false;
     }
 
     /// Begins the notes of a packet that missed, with its session's, and the place of an older decision. If its flow is not
@@ -142,6 +173,11 @@ impl Notes {
     #[inline]
     pub(crate) fn permitted(&mut self, place: u8, output: bool) {
         self.permitted[usize::from(output)][usize::from(place)] = true;
+    }
+
+    /// A session permits the packet in a direction.
+    pub(crate) fn is_permitted(&self, place: u8, output: bool) -> bool {
+        self.permitted[usize::from(output)][usize::from(place)]
     }
 
     /// The rule that lists found, and the fields that their rules match on.

@@ -35,10 +35,12 @@ struct Own {
     /// The vector has super-packets, so that each of its packets is examined closely. Examining only the super-packets
     /// would cost half a tick for every packet of every vector.
     closely: bool,
+    /// The interface is a port of a bridge, and all frames of the port are its own.
+    is_bridged: bool,
 }
 
 impl Own {
-    const NONE: Own = Own { port: NONE, number: NONE, mac: 0, packets: 0, bytes: 0, closely: false };
+    const NONE: Own = Own { port: NONE, number: NONE, mac: 0, packets: 0, bytes: 0, closely: false, is_bridged: false };
 
     /// Counts what came on the interface so far, sends on its packets of each family, and looks another port's up.
     #[cold]
@@ -56,18 +58,22 @@ impl Own {
                 frame.clear();
             }
         }
-        let number = root.ports.get(port as usize).map_or(NONE, |port| port.untagged);
-        let usual = |interface: &&Interface| !self.closely && takes_ip(interface);
-        let mac = root.interfaces.get(number as usize).filter(usual).map(|interface| interface.mac);
+        let demux = root.ports.get(port as usize);
+        let number = demux.map_or(NONE, |port| port.untagged);
+        let interface = root.interfaces.get(number as usize);
+        let is_alone = demux.is_some_and(|port| port.host == NONE && port.tagged.is_empty());
+        let is_bridged = is_alone && interface.is_some_and(|interface| interface.bridge.is_port());
+        let usual = |interface: &&Interface| !self.closely && !interface.bridge.is_port() && takes_ip(interface);
+        let mac = interface.filter(usual).map(|interface| interface.mac);
         // No frame's address is this, as with an interface that is not there: the usual case never applies.
         let mac = mac.map_or(u64::MAX, |[a, b, c, d, e, f]| u64::from_be_bytes([0, 0, a, b, c, d, e, f]));
-        *self = Own { port, number, mac, packets: 0, bytes: 0, ..*self };
+        *self = Own { port, number, mac, packets: 0, bytes: 0, is_bridged, ..*self };
     }
 }
 
 /// Takes packets whose interface field holds the number of their *port*.
 pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
-    let (mut v4, mut v6, mut others) = (Indices::new(), Indices::new(), Indices::new());
+    let (mut v4, mut v6, mut bridged, mut others) = (Indices::new(), Indices::new(), Indices::new(), Indices::new());
     let mut own = Own { closely: vector.has_segments(), ..Own::NONE };
     let places = frame.places();
     for (index, &place) in places.iter().enumerate() {
@@ -98,6 +104,13 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
                 }
                 admit(context, packet, Link { ethertype, l3: ethernet::LENGTH as u16, flags: ParseFlags::empty() })
             }
+            None if own.is_bridged && !own.closely => {
+                packet.set_interface(own.number);
+                own.packets += 1;
+                own.bytes += packet.len() as u64;
+                bridged.push(place);
+                continue;
+            }
             None => any(context, packet),
         };
         match admitted {
@@ -111,6 +124,7 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
     }
     own.change(context, vector, [&mut v4, &mut v6], NONE);
     ip_input::enter_all(context, vector, others);
+    context.next.extend(Node::BridgeInput, &bridged);
 }
 
 /// The fields of the link layer that the rest of the node needs.
@@ -153,6 +167,9 @@ fn any(context: &mut Context<'_>, packet: &mut Packet) -> Result<Way, Refusal> {
         interface.counters[worker].rx.add(packets, octets);
     }
     let (_, l2) = found?;
+    if root.interfaces.get(number as usize).is_some_and(|interface| interface.bridge.is_port()) {
+        return Ok(Way::To(Node::BridgeInput));
+    }
     admit_ethertype(context, packet, l2.ethertype)?;
     let own = root.interfaces.get(number as usize).is_some_and(|interface| interface.mac == l2.destination.0);
     if !own && !l2.flags.intersects(ParseFlags::L2_GROUP) {
@@ -185,12 +202,12 @@ fn takes_ip(interface: &Interface) -> bool {
 
 /// Refuses a frame of whose ethertype its interface lets none in.
 #[cold]
-fn admit_ethertype(context: &mut Context<'_>, packet: &Packet, ethertype: u16) -> Result<(), Reason> {
+pub(super) fn admit_ethertype(context: &mut Context<'_>, packet: &Packet, ethertype: u16) -> Result<(), Reason> {
     let Some(interface) = ingress(context.root, packet) else { return Ok(()) };
     if interface.ethertypes_in.as_deref().is_none_or(|list| list.contains(&ethertype)) {
         return Ok(());
     }
-    interface.counters[context.worker].ethertypes.0.add(1);
+    interface.counters[context.worker].ethertypes.0.add(wire::packets(packet));
     context.record(packet, Fate::Unlisted { interface: packet.interface(), output: false });
     Err(Reason::AclEthertype)
 }
@@ -223,7 +240,9 @@ fn interface_of(root: &Root, packet: &Packet) -> Result<(u32, L2), Reason> {
         }
         (Some(_), Some(_)) => None,
     };
-    let number = number.ok_or(Reason::UnknownVlan)?;
+    // A port of a bridge takes all frames that are no other interface's.
+    let is_bridged = |number: &u32| root.interfaces.get(*number as usize).is_some_and(|own| own.bridge.is_port());
+    let number = number.or(Some(port.untagged).filter(is_bridged)).ok_or(Reason::UnknownVlan)?;
     if (number as usize) < root.interfaces.len() { Ok((number, l2)) } else { Err(Reason::InterfaceGone) }
 }
 

@@ -22,12 +22,22 @@ use crate::root::Root;
 /// Merges packets of a frame that the checks of the way in have let pass. The frame keeps the places of what is left.
 #[inline]
 pub(super) fn merge(context: &mut Context<'_>, vector: &mut Vector, frame: &mut Indices) {
-    if vector.has_segments() && tells(context.root) {
-        *frame = cut_all(context, vector, frame);
+    // With several workers, the owner of the flow cuts it.
+    if context.peers.len() < 2 {
+        cut(context, vector, frame);
     }
     // A packet whose fate is recorded walks, so that its record names what decides.
     if frame.len() > 1 && !context.recorder.is_of_all() {
         merge_some(context, vector, frame);
+    }
+}
+
+/// Cuts super-packets in whose segments some policy may see different flags; they and the packets behind them come back. The frame
+/// keeps the places of the packets before.
+#[inline]
+pub(crate) fn cut(context: &mut Context<'_>, vector: &mut Vector, frame: &mut Indices) {
+    if vector.has_segments() && tells(context.root) {
+        *frame = cut_all(context, vector, frame);
     }
 }
 
@@ -146,8 +156,6 @@ fn note(context: &mut Context<'_>, vector: &Vector, before: &Indices, left: &Ind
     }
 }
 
-/// Cuts super-packets in whose segments access lists may see different flags; they and the packets behind them come back. Returns
-/// the places of the packets before.
 #[cold]
 fn cut_all(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) -> Indices {
     let mut at_once = Indices::new();
@@ -155,10 +163,11 @@ fn cut_all(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) -> I
         let packet = &mut vector[place];
         let differs = packet.is_to_be_segmented()
             && packet.protocol() == protocol::TCP
+            && packet.reason() == 0
             && !packet.flags().contains(ParseFlags::FRAGMENT)
             && packet.l4_header::<{ tcp::LENGTH }>().is_some_and(|header| header[tcp::FLAGS] & TOLD != 0);
         if differs {
-            match cut(context, packet) {
+            match queue_segments(context, packet) {
                 Ok(()) => context.counters.absorbed.add(1),
                 Err(reason) => context.next.refuse(packet, place, reason),
             }
@@ -173,7 +182,7 @@ fn cut_all(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) -> I
 }
 
 /// Queues all segments of a packet. If there is no room for one, those before it go on and the packet counts as dropped.
-fn cut(context: &mut Context<'_>, packet: &Packet) -> Result<(), Reason> {
+fn queue_segments(context: &mut Context<'_>, packet: &Packet) -> Result<(), Reason> {
     let mut segmenter = Segmenter::new(packet).map_err(|_| Reason::OffloadMismatch)?;
     context.merges.regret(packet.interface());
     while segmenter.count() > 0 {

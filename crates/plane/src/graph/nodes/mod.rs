@@ -4,6 +4,7 @@
 mod acl;
 mod allow;
 mod arp_input;
+mod bridge;
 mod context;
 mod discard;
 mod esp;
@@ -45,11 +46,13 @@ mod wire;
 
 use weir_packet::vector::{Indices, Vector};
 
+pub(crate) use bridge::Upkeep;
 use context::Answer;
 pub(crate) use context::{Context, Limits, Next};
 pub(crate) use discard::discard;
 pub(crate) use esp::originate;
 pub(crate) use lookup::decide;
+pub(crate) use merging::cut;
 pub(crate) use sav::redirect_again;
 pub(crate) use stage::{Stage, entry};
 
@@ -63,6 +66,7 @@ pub(crate) fn run(node: Node, context: &mut Context<'_>, pieces: &mut Vector, ve
         Node::Rx | Node::HandoverInput | Node::FlowAge => {}
         Node::EthernetInput => ethernet_input::run(context, vector, frame),
         Node::IpInput => ip_input::run(context, vector, frame),
+        Node::BridgeInput => bridge::input(context, vector, frame),
         Node::HostInput => host_input::run(context, vector, frame),
         Node::ArpInput => arp_input::run(context, pieces, vector, frame),
         Node::NdInput => nd_input::run(context, pieces, vector, frame),
@@ -91,6 +95,7 @@ pub(crate) fn run(node: Node, context: &mut Context<'_>, pieces: &mut Vector, ve
         Node::EspEncrypt => esp::encrypt(context, vector, frame),
         Node::TunnelDecap => tunnel::decap(context, vector, frame),
         Node::TunnelEncap => tunnel::encap(context, vector, frame),
+        Node::BridgeForward => bridge::forward(context, pieces, vector, frame),
         Node::Neighbor => neighbor::run(context, vector, frame),
         Node::Ip4SpdOut => spd::run::<u32, true>(context, vector, frame),
         Node::Ip6SpdOut => spd::run::<u128, true>(context, vector, frame),
@@ -101,6 +106,7 @@ pub(crate) fn run(node: Node, context: &mut Context<'_>, pieces: &mut Vector, ve
         Node::Local => local::run(context, pieces, vector, frame),
         Node::Punt => punt::run(context, vector, frame),
         Node::IcmpError => icmp_error::run(context, vector, frame),
+        Node::BridgeOutput => bridge::output(context, pieces, vector, frame),
         Node::Output => output::run(context, vector, frame),
         Node::Drop => discard::run(context, vector, frame),
     }

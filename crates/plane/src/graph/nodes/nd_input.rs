@@ -101,6 +101,29 @@ fn receive(context: &mut Context<'_>, copies: &mut Vector, packet: &mut Packet) 
     }
 }
 
+/// Holds a frame of a bridge to the bindings of its port, if it is a message of neighbour discovery.
+pub(super) fn check_claims(context: &mut Context<'_>, packet: &mut Packet) -> Result<(), Reason> {
+    let parsed = packet.parsed();
+    let bytes = parsed.transport(packet.data());
+    let is_message = |kind: &u8| (icmpv6::kind::ROUTER_SOLICITATION..=icmpv6::kind::REDIRECT).contains(kind);
+    if parsed.protocol != protocol::ICMPV6 || !bytes.first().is_some_and(is_message) {
+        return Ok(());
+    }
+    // Hosts ignore redirects of others than their router, and fragments (RFC 6980, 5).
+    if packet.flags().intersects(ParseFlags::FRAGMENT) {
+        return Err(Reason::BadNd);
+    }
+    if bytes.first() == Some(&icmpv6::kind::REDIRECT) {
+        return Ok(());
+    }
+    let header = *packet.l3_header::<{ ipv6::LENGTH }>().ok_or(Reason::BadNd)?;
+    let header = ipv6::Header::new(&header).map_err(|_| Reason::BadNd)?;
+    let (source, destination) = (header.source(), header.destination());
+    let read = if packet.offload().checksum == Checksum::Unknown { Message::parse } else { Message::parse_trusted };
+    let fields = read(source, destination, header.hop_limit(), bytes).map_err(|_| Reason::BadNd)?.fields();
+    check_bindings(context, packet, source, &fields)
+}
+
 /// A station may use its source only where the bindings of the interface say so, and say of an address only what they say.
 fn check_bindings(context: &mut Context<'_>, packet: &Packet, source: Ipv6Addr, fields: &Fields) -> Result<(), Reason> {
     let said = match *fields {

@@ -5,14 +5,14 @@ use weir_packet::parse;
 use weir_packet::vector::{Indices, VECTOR, Vector};
 
 use super::transmission::{self, Lengths};
-use super::{Context, session, supers};
+use super::{Context, session, supers, wire};
 use crate::graph::flags::ORIGINATED;
 use crate::graph::nesting;
 use crate::graph::outlet::Outlet;
 use crate::graph::record::Fate;
 use crate::node::Node;
 use crate::reason::Reason;
-use crate::root::{NONE, TUNNEL};
+use crate::root::{BRIDGE, NONE, TUNNEL};
 
 /// Sorts packets by egress port, and sends each port its own, in the order in which they arrived.
 pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
@@ -36,13 +36,14 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
     if context.sessions.is_active() {
         frame.places().iter().for_each(|&place| session::pass(context, &vector[place]));
     }
-    if !several && only != TUNNEL {
+    if !several && only < BRIDGE {
         return send(context, vector, frame, (only as usize, supers), &mut lengths);
     }
     for &place in frame.places() {
         match context.next.ports.get_mut(ports[usize::from(place)] as usize) {
             Some(port) => port.push(place),
             None if ports[usize::from(place)] == TUNNEL => into_tunnel(context, &mut vector[place], place),
+            None if ports[usize::from(place)] == BRIDGE => onto_bridge(context, &mut vector[place], place),
             None => context.next.refuse(&mut vector[place], place, Reason::NoPort),
         }
     }
@@ -115,6 +116,19 @@ fn into_tunnel(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
     context.next.push(Node::TunnelEncap, place);
 }
 
+/// Sends a frame of the gateway's own station to the bridge, if the interface lets it out.
+#[cold]
+fn onto_bridge(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
+    let number = context.root.adjacencies.get(packet.forwarding() as usize).map_or(NONE, |own| own.interface);
+    if context.root.ethertypes_out && !is_listed(context, packet, number) {
+        return context.next.refuse(packet, place, Reason::AclEthertype);
+    }
+    if let Some(interface) = context.root.interfaces.get(number as usize) {
+        interface.counters[context.worker].tx.add(1, packet.len() as u64);
+    }
+    context.next.push(Node::BridgeOutput, place);
+}
+
 /// Drops the frames of whose ethertype their interface lets none out; gives the others.
 #[cold]
 fn admit(context: &mut Context<'_>, vector: &Vector, frame: &Indices, lengths: &Lengths) -> Indices {
@@ -138,7 +152,7 @@ fn is_listed(context: &mut Context<'_>, packet: &Packet, number: u32) -> bool {
     if parse::ethernet(packet.data()).is_ok_and(|l2| list.contains(&l2.ethertype)) {
         return true;
     }
-    interface.counters[context.worker].ethertypes.1.add(1);
+    interface.counters[context.worker].ethertypes.1.add(wire::packets(packet));
     if !packet.state().contains(ORIGINATED) {
         context.record(packet, Fate::Unlisted { interface: number, output: true });
     }

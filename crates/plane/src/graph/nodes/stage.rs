@@ -40,10 +40,12 @@ pub(crate) enum Stage {
     Encapsulate,
     /// The decryption of a packet of ESP for the gateway.
     Decrypt,
+    /// The egress of a copy of a flooded frame, by the port that its forwarding field names.
+    Bridged,
 }
 
 impl Stage {
-    const ALL: [Stage; 12] = [
+    const ALL: [Stage; 13] = [
         Stage::Sav,
         Stage::Bindings,
         Stage::Acl,
@@ -56,6 +58,7 @@ impl Stage {
         Stage::Encrypt,
         Stage::Encapsulate,
         Stage::Decrypt,
+        Stage::Bridged,
     ];
 
     /// The stage at which a packet goes on.
@@ -91,6 +94,8 @@ pub(super) fn node(interface: Option<&Interface>, from: Stage, v4: bool) -> Node
         of(v4, Node::Ip4AclIn, Node::Ip6AclIn)
     } else if from <= Stage::Allow && number(&interface.allow) != allow::NONE {
         of(v4, Node::Ip4Allow, Node::Ip6Allow)
+    } else if interface.bridge.is_port() {
+        Node::BridgeForward
     } else if from <= Stage::Spd && interface.spd != spd::NONE {
         of(v4, Node::Ip4SpdIn, Node::Ip6SpdIn)
     } else if from <= Stage::Nat && interface.nat.finds_in {
@@ -109,6 +114,7 @@ fn is_last(root: &Root, from: Stage, v4: bool) -> bool {
         && (from > Stage::Allow || of(v4, root.allow.v4.is_empty(), root.allow.v6.is_empty()))
         && (from > Stage::Spd || !root.spd.is_active())
         && (from > Stage::Nat || !root.nat.is_active())
+        && !root.bridges.is_active()
 }
 
 /// Whether flows of packets that come in by an interface are learned.
@@ -135,7 +141,8 @@ pub(super) fn is_learned(root: &Root, interface: &Interface, v4: bool) -> bool {
 /// The first node of packets that come in by an interface.
 #[inline]
 pub(super) fn first(root: &Root, interface: &Interface, v4: bool) -> Node {
-    if is_learned(root, interface, v4) || root.acl.reflects_anywhere() {
+    let is_routed = !interface.bridge.is_port();
+    if is_routed && (is_learned(root, interface, v4) || root.acl.reflects_anywhere()) {
         return of(v4, Node::Ip4Flow, Node::Ip6Flow);
     }
     node(Some(interface), Stage::Sav, v4)
@@ -175,6 +182,7 @@ fn entry_of(root: &Root, packet: &Packet) -> Node {
         Stage::Encrypt => return Node::EspEncrypt,
         Stage::Encapsulate => return Node::TunnelEncap,
         Stage::Decrypt => return Node::EspDecrypt,
+        Stage::Bridged => return bridged_again(root, packet),
         _ => {}
     }
     let stage = if packet.state().contains(ORIGINATED) { Stage::Lookup } else { Stage::of(packet) };
@@ -227,6 +235,26 @@ pub(super) fn egress(root: &Root, adjacency: u32, v4: bool) -> Node {
     listed(root, adjacency, v4)
 }
 
+/// The node of a frame that leaves by a port of a bridge: egress lists where the port has some, else `output`.
+#[inline]
+pub(super) fn bridged(interface: &Interface, packet: &Packet) -> Node {
+    let flags = packet.flags();
+    if flags.contains(ParseFlags::IP4) && interface.acl_out.v4 != acl::NONE {
+        Node::Ip4AclOut
+    } else if flags.contains(ParseFlags::IP6) && interface.acl_out.v6 != acl::NONE {
+        Node::Ip6AclOut
+    } else {
+        Node::Output
+    }
+}
+
+/// The node of a copy of a flooded frame that has gone round.
+#[cold]
+fn bridged_again(root: &Root, packet: &Packet) -> Node {
+    let number = root.adjacencies.get(packet.forwarding() as usize).map_or(NONE, |adjacency| adjacency.interface);
+    root.interfaces.get(number as usize).map_or(Node::Output, |interface| bridged(interface, packet))
+}
+
 /// The node of a packet that leaves by this adjacency with the addresses that it has: egress lists where the interface has
 /// some, else as [`secured`].
 #[inline]
@@ -247,10 +275,13 @@ fn listed(root: &Root, adjacency: u32, v4: bool) -> Node {
 /// the rewrite.
 #[inline]
 fn secured(root: &Root, adjacency: u32, v4: bool) -> Node {
-    if root.spd.is_active() {
+    if root.spd.is_active() || root.bridges.is_active() {
         let number = root.adjacencies.get(adjacency as usize).map_or(NONE, |adjacency| adjacency.interface);
-        if root.interfaces.get(number as usize).is_some_and(|interface| interface.spd != spd::NONE) {
-            return of(v4, Node::Ip4SpdOut, Node::Ip6SpdOut);
+        match root.interfaces.get(number as usize) {
+            // A frame that is not routed has its link-layer header.
+            Some(interface) if interface.bridge.is_port() => return Node::Output,
+            Some(interface) if interface.spd != spd::NONE => return of(v4, Node::Ip4SpdOut, Node::Ip6SpdOut),
+            _ => {}
         }
     }
     of(v4, Node::Ip4Rewrite, Node::Ip6Rewrite)
@@ -277,7 +308,7 @@ pub(super) fn leave_translated(context: &mut Context<'_>, vector: &Vector, frame
 /// The same for packets that egress lists permit.
 #[inline]
 pub(super) fn leave_permitted(context: &mut Context<'_>, vector: &Vector, frame: &Indices, v4: bool) {
-    if !context.root.spd.is_active() {
+    if !context.root.spd.is_active() && !context.root.bridges.is_active() {
         return context.next.extend(of(v4, Node::Ip4Rewrite, Node::Ip6Rewrite), frame);
     }
     leave_by(context, vector, frame, |root, adjacency| secured(root, adjacency, v4));

@@ -293,7 +293,12 @@ impl<K: Family> OfFamily<K> {
     pub(crate) fn learn(&mut self, member: Membership, decision: Decision) -> bool {
         let Some(session) = self.sessions.get_mut(member.number) else { return false };
         // Behind the packet, another one of the vector may have added a rule to the session.
+        let crosses = decision.crossing().is_some();
         let is_its = |(output, found)| {
+            // A session of another zone has decided about the egress.
+            if output && crosses {
+                return true;
+            }
             let permits = session.permits(member.way, output).map(Found::identity);
             found == UNASKED || permits.is_none_or(|word| word == found)
         };
@@ -309,6 +314,13 @@ impl<K: Family> OfFamily<K> {
     pub(crate) fn leave_unlearned(&mut self, member: Membership, why: Unlearned) {
         if let Some(session) = self.sessions.get_mut(member.number) {
             *session.learned(member.way) = None;
+            session.unlearned[usize::from(member.way == Way::Reply)] = why;
+        }
+    }
+
+    /// Decisions about packets of a session's direction are learned elsewhere.
+    pub(crate) fn note_unlearned(&mut self, member: Membership, why: Unlearned) {
+        if let Some(session) = self.sessions.get_mut(member.number) {
             session.unlearned[usize::from(member.way == Way::Reply)] = why;
         }
     }

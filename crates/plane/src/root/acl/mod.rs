@@ -43,6 +43,8 @@ pub struct Access {
     pub reflecting: Arc<[bool]>,
     /// Some rule has flows learned from their first packet on.
     pub hastens: bool,
+    /// Some rule limits packets, or offers them to a sampler.
+    pub limits: bool,
     /// Some rule may tell segments of one super-packet from each other: it matches on TCP flags in which they differ.
     pub tells_segments: Arc<AtomicBool>,
     /// Counts the changes of rules that came with a root.

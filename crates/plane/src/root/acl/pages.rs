@@ -41,13 +41,13 @@ impl Special {
         self.reflects && self.lets_learn()
     }
 
-    /// The rule has flows learned from their first packet on, and does nothing else.
-    pub fn only_hastens(&self) -> bool {
-        !self.reflects && self.flow == Some(true) && self.lets_learn()
+    /// The rule acts on each of its packets: it limits them, or offers them to a sampler.
+    pub fn limits(&self) -> bool {
+        self.sample.is_some() || self.meter.is_some()
     }
 
     fn lets_learn(&self) -> bool {
-        self.sample.is_none() && self.meter.is_none() && self.flow != Some(false)
+        !self.limits() && self.flow != Some(false)
     }
 }
 

@@ -140,6 +140,12 @@ fn kind(reader: &mut Reader<'_>, table: &Table<'_>, source: &Source) -> Option<K
             }
             return tunnel::read(reader, carrier, value).map(Kind::Tunnel);
         }
+        if let Some(value) = of_bridge(value) {
+            const OF_PORTS: &[&str] = &["queues", "fault", "capture", "punt"];
+            let why = "has no meaning for the gateway's own station on a bridge, which has no device";
+            refuse(reader, table, OF_PORTS, why);
+            return reader.reference(value, "a bridge's name").map(Kind::Bridge);
+        }
         let mut uses = Uses::default();
         let port = port::read(reader, value, source, &mut uses);
         let queues = table.get("queues").and_then(|value| reader.u16(value, "the number of queues", 1..=16));
@@ -162,6 +168,14 @@ fn kind(reader: &mut Reader<'_>, table: &Table<'_>, source: &Source) -> Option<K
     }
     reader.missing(table, "port");
     None
+}
+
+/// The name of the bridge in `port = { bridge = "NAME" }`; `None`: it is another port.
+fn of_bridge<'d>(value: Value<'d>) -> Option<Value<'d>> {
+    let DeValue::Table(table) = value.get_ref() else { return None };
+    let mut entries = table.iter();
+    let (Some((key, value)), None) = (entries.next(), entries.next()) else { return None };
+    (&**key.get_ref() == "bridge").then_some(value)
 }
 
 fn fault(reader: &mut Reader<'_>, value: Value<'_>) -> Option<FaultSpec> {

@@ -44,10 +44,20 @@ pub(in super::super) struct Punt {
 
 /// The kind of an interface.
 pub(in super::super) enum Kind {
-    Port { port: Option<PortSpec>, middleware: Middleware, queues: u16, uses: Uses },
-    Vlan { parent: At<String>, tags: Option<At<(Tag, Option<u16>)>> },
+    Port {
+        port: Option<PortSpec>,
+        middleware: Middleware,
+        queues: u16,
+        uses: Uses,
+    },
+    Vlan {
+        parent: At<String>,
+        tags: Option<At<(Tag, Option<u16>)>>,
+    },
     Ipsec,
     Tunnel(super::tunnel::Tunnel),
+    /// The name of the bridge on which the gateway has a station.
+    Bridge(At<String>),
 }
 
 /// The resources of the system that no other object may use at the same time.

@@ -92,7 +92,7 @@ impl<'a> Resolver<'a> {
                 self.report(Diagnostic::error(Code::VlanParent, parent.span, message).help("make it a `tap`"));
                 continue;
             }
-            if let Some(Kind::Tunnel(_) | Kind::Ipsec) = self.declared(found).kind {
+            if let Some(Kind::Tunnel(_) | Kind::Ipsec | Kind::Bridge(_)) = self.declared(found).kind {
                 let message = format!("`{}` has no port, and carries no VLANs", parent.value);
                 self.report(
                     Diagnostic::error(Code::VlanParent, parent.span, message).help("name an interface with a port"),
@@ -159,6 +159,7 @@ impl<'a> Resolver<'a> {
                 InterfaceKind::Port { port: port.clone()?, middleware: middleware.clone(), queues: *queues }
             }
             Kind::Ipsec => InterfaceKind::Ipsec,
+            Kind::Bridge(name) => InterfaceKind::Bridge(self.bridge_named(name)?),
             Kind::Tunnel(tunnel) => InterfaceKind::Tunnel(self.tunnel(tunnel)?),
             Kind::Vlan { tags, .. } => {
                 let (outer, inner) = tags.as_ref()?.value;

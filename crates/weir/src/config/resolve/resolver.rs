@@ -27,6 +27,8 @@ pub(super) struct Resolver<'a> {
     pub(super) access: Access<'a>,
     /// Pairs of SAs by name.
     pub(super) sas: HashMap<&'a str, SaIndex>,
+    /// Declared bridges by name, as indices of `declared.bridges`; of equal names, the first.
+    pub(super) bridges: HashMap<&'a str, u16>,
     pub(super) origins: Origins,
     pub(super) origin_sources: Vec<SourceIndex>,
     /// Rules are to be searched for such as could be left out, which takes a while.

@@ -144,12 +144,6 @@ impl Conditions {
                 return wrong(fragment, "fragments that are not the first of their packet cannot be reset");
             }
         }
-        if let Some((true, place)) = &flow
-            && (limit.is_some() || log)
-        {
-            let message = "flows of rules with `limit` or `log` are never learned: these rules count each packet";
-            return Err((place.clone(), Problem::new(Kind::Rule, message).help("leave out `flow`")));
-        }
         let (fragment, flow) = (fragment.map(|(fragment, _)| fragment), flow.map(|(flow, _)| flow));
         let rest = Rest { fragment, dscp, received_on, limit, log, flow };
         let Some(protocol) = protocol else { return Ok((rest, Transport::Any)) };

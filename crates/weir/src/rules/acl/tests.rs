@@ -236,10 +236,6 @@ fn what_is_wrong_is_named_with_its_place() {
         ),
         ("permit ip from any to any flow no-flow", "column 32: `no-flow` stands here twice"),
         (
-            "permit ip from any to any flow limit 1pps",
-            "column 27: flows of rules with `limit` or `log` are never learned: these rules count each packet (leave out `flow`)",
-        ),
-        (
             "permit+reflect tcp from any to any tcp-flags rst/rst",
             "column 1: `permit+reflect` has no meaning for RST: a reset opens no session (write `permit`, and a rule for the other direction)",
         ),
@@ -642,7 +638,7 @@ fn rule() -> impl Strategy<Value = Rule> {
                 let fragment = fragment.filter(|fragment| plain && !reset || !fragment);
                 let limit = limit.filter(|_| action == Action::Permit);
                 let permits = matches!(action, Action::Permit | Action::Reflect);
-                let flow = flow.filter(|&flow| permits && !(flow && (log || limit.is_some())));
+                let flow = flow.filter(|_| permits);
                 Rule { action, family, from, to, transport, fragment, dscp, received_on, limit, log, flow, comment }
             },
         )

@@ -6,7 +6,7 @@ use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::protocol;
 
-use super::super::{Context, limit, session};
+use super::super::{Context, flow, limit, session};
 use super::direction::Direction;
 use crate::graph::flags::{ORIGINATED, RESET};
 use crate::graph::record::Fate;
@@ -24,11 +24,12 @@ pub(super) fn pass<K: Family, D: Direction>(
     frame: &Indices,
     found: &[u32],
 ) {
-    let mut usual = Indices::new();
+    let (mut usual, mut limited) = (Indices::new(), Indices::new());
     for (&place, &found) in frame.places().iter().zip(found) {
         let packet = &mut vector[place];
         let found = Found::of(found);
         match of_one::<D>(context, packet, found) {
+            None if context.notes.limited(place).is_some() => limited.push(place),
             None => usual.push(place),
             Some(Reason::AclReject) => {
                 if is_reset(context, packet, found) {
@@ -36,8 +37,14 @@ pub(super) fn pass<K: Family, D: Direction>(
                 }
                 context.next.refuse_aloud(packet, place, Reason::AclReject);
             }
-            Some(reason) => context.next.refuse(packet, place, reason),
+            Some(reason) => {
+                context.notes.end_limited(place);
+                context.next.refuse(packet, place, reason);
+            }
         }
+    }
+    if !limited.is_empty() {
+        flow::go_on::<K>(context, vector, &limited, D::OUTPUT);
     }
     D::onward(context, vector, &usual, None, K::IS_V4);
 }

@@ -64,8 +64,8 @@ fn zone(root: &Root, interface: u32) -> Option<u16> {
     root.acl.reflects(zone).then_some(zone)
 }
 
-/// The least chain and zone of a frame's packets. Where packets open sessions that others belong to, groups have an order that does
-/// not depend on which packets are there.
+/// The least chain and zone of a frame's packets. Where packets open sessions that others belong to, or rules limit packets of
+/// several chains, groups have an order that does not depend on which packets are there.
 #[cold]
 fn least<K: Family, D: Direction>(root: &Root, vector: &Vector, frame: &Indices) -> (u16, Option<u16>) {
     let adjacencies = root.adjacencies.view();
@@ -76,7 +76,7 @@ fn least<K: Family, D: Direction>(root: &Root, vector: &Vector, frame: &Indices)
 }
 
 /// Applies the lists to the packets that have the same chain and zone: those of the first packet, or the least where zones have
-/// sessions. Gives the others.
+/// sessions or rules limit packets. Gives the others.
 #[inline(always)]
 fn group<K: Family, D: Direction>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) -> Indices {
     let root = context.root;
@@ -85,7 +85,7 @@ fn group<K: Family, D: Direction>(context: &mut Context<'_>, vector: &mut Vector
     let Some(&first) = frame.places().first() else { return others };
     let mut interface = D::interface(adjacencies, &vector[first]);
     let mut own = (number::<K, D>(root, interface), zone(root, interface));
-    let lead = if root.acl.reflects_anywhere() { least::<K, D>(root, vector, frame) } else { own };
+    let lead = if root.acl.limits || root.acl.reflects_anywhere() { least::<K, D>(root, vector, frame) } else { own };
     let (mut only, mut all) = (None, true);
     let chain = K::of(&root.acl).get(usize::from(lead.0));
     let zone_of = lead.1;
@@ -147,6 +147,8 @@ fn apply<K: Family, D: Direction>(
     let mut found = [NO_RULE; VECTOR];
     if let Some(zone) = lists.zone {
         session::look_up::<K, D>(context, vector, batch, chain, zone, &mut found);
+    } else if context.notes.has_limited() {
+        look_up_unknown(context, batch, chain, D::OUTPUT, &mut found);
     } else {
         let count = batch.places.len();
         chain.lookup_each(K::of(&context.root.acl), context.guard, &batch.fields[..count], &mut found[..count]);
@@ -171,23 +173,69 @@ fn apply<K: Family, D: Direction>(
     }
 }
 
-/// Notes what was found of flows that are to be learned: by rules that permit, and do nothing else.
+/// Looks up the packets of a batch that take no decision; the others have their rule in it.
+#[cold]
+#[inline(never)]
+fn look_up_unknown<K: Family>(
+    context: &Context<'_>,
+    batch: &Batch<K>,
+    chain: &Chain<K>,
+    output: bool,
+    found: &mut [u32; VECTOR],
+) {
+    let (mut rest, mut count) = ([0u8; VECTOR], 0);
+    for (index, &place) in batch.places.places().iter().enumerate() {
+        match context.notes.limited(place).and_then(|decision| decision.limited_by(output)) {
+            Some(word) => found[index] = word,
+            None => {
+                rest[count] = index as u8;
+                count += 1;
+            }
+        }
+    }
+    look_up_some(context, batch, chain, &rest[..count], found);
+}
+
+/// Looks up some packets of a batch, by their places in it; gives the bits that are set in some result.
+fn look_up_some<K: Family>(
+    context: &Context<'_>,
+    batch: &Batch<K>,
+    chain: &Chain<K>,
+    some: &[u8],
+    found: &mut [u32; VECTOR],
+) -> u32 {
+    let (chains, count) = (K::of(&context.root.acl), some.len());
+    let (mut fields, mut more, mut words) = ([Fields::default(); VECTOR], [NO_RULE; VECTOR], 0);
+    for (&index, fields) in some.iter().zip(&mut fields) {
+        *fields = batch.fields[usize::from(index)];
+    }
+    chain.lookup_each(chains, context.guard, &fields[..count], &mut more[..count]);
+    for (&index, &word) in some.iter().zip(&more) {
+        found[usize::from(index)] = word;
+        words |= word;
+    }
+    words
+}
+
+/// Notes what was found of flows that are to be learned: by rules that permit.
 #[cold]
 fn learn<K: Family, D: Direction>(context: &mut Context<'_>, batch: &Batch<K>, chain: &Chain<K>, found: &[u32]) {
     let asks = chain.asks(K::of(&context.root.acl));
     for (&place, &word) in batch.places.places().iter().zip(found) {
         let found = Found::of(word);
-        if found.just_permits() {
-            context.notes.filtered(place, D::OUTPUT, word, asks);
-            continue;
-        }
-        let special = context.root.acl.pages.special(found);
-        if found.action() == Action::Permit && special.is_some_and(Special::only_hastens) {
-            context.notes.filtered(place, D::OUTPUT, word, asks);
-            context.notes.hasten(place);
-        } else {
-            let never = special.is_some_and(|special| special.flow == Some(false));
-            context.notes.forget(place, if never { Unlearned::NoFlow } else { Unlearned::Limited });
+        let special = if found.just_permits() { None } else { context.root.acl.pages.special(found) };
+        match special {
+            _ if found.action() != Action::Permit => context.notes.forget(place, Unlearned::New),
+            Some(Special { flow: Some(false), .. }) => context.notes.forget(place, Unlearned::NoFlow),
+            Some(special) => {
+                // Decisions have a rule as special only if it acts on each packet.
+                let own = Found::new(found.number(), Action::Permit, special.limits());
+                context.notes.filtered(place, D::OUTPUT, own.identity(), asks);
+                if special.flow == Some(true) {
+                    context.notes.hasten(place);
+                }
+            }
+            None => context.notes.filtered(place, D::OUTPUT, word, asks),
         }
     }
 }

@@ -4,13 +4,14 @@ use weir_packet::packet::Packet;
 use weir_packet::parse;
 use weir_packet::vector::{VECTOR, Vector};
 use weir_packet::wire::{icmpv4, icmpv6, protocol};
-use weir_table::classify::{Fields, NO_RULE};
+use weir_table::classify::Fields;
 use weir_table::flow::Place;
 
 use super::super::stage::Stage;
 use super::super::{Context, handover, wire};
 use super::batch::Batch;
 use super::direction::Direction;
+use super::look_up_some;
 use crate::graph::flags::{HANDED, ORIGINATED, TRANSLATED};
 use crate::graph::record::Fate;
 use crate::graph::session::{self, Admission, Carried, Membership, OfFamily, OpenedBy, Opener, Tuple, ZoneOf};
@@ -33,6 +34,10 @@ pub(super) fn look_up<K: Family, D: Direction>(
     let count = batch.places.len();
     let (mut rest, mut asked, mut words) = ([0u8; VECTOR], 0, 0);
     for (index, &place) in batch.places.places().iter().enumerate() {
+        if let Some(word) = context.notes.limited(place).and_then(|decision| decision.limited_by(D::OUTPUT)) {
+            found[index] = word;
+            continue;
+        }
         match permits::<K, D>(context, &vector[place], zone, &batch.fields[index]) {
             Some(word) => {
                 found[index] = word.identity();
@@ -49,15 +54,7 @@ pub(super) fn look_up<K: Family, D: Direction>(
         chain.lookup_each(chains, context.guard, &batch.fields[..count], &mut found[..count]);
         words = found[..count].iter().fold(0, |all, word| all | word);
     } else if asked > 0 {
-        let (mut fields, mut more) = ([Fields::default(); VECTOR], [NO_RULE; VECTOR]);
-        for (&index, fields) in rest.iter().zip(&mut fields) {
-            *fields = batch.fields[usize::from(index)];
-        }
-        chain.lookup_each(chains, context.guard, &fields[..asked], &mut more[..asked]);
-        for (&index, &word) in rest.iter().zip(&more) {
-            found[usize::from(index)] = word;
-            words |= word;
-        }
+        words = look_up_some(context, batch, chain, rest, found);
     }
     // A rule that opens sessions is special. A packet behind one that has opened a session may belong to it.
     let may_open = Found::of(words).is_special();

@@ -4,6 +4,7 @@ use weir_packet::packet::Packet;
 use weir_packet::vector::{Indices, Vector};
 
 use super::super::{Context, nat};
+use super::crossing;
 use super::tuple::{key, of_interface};
 use crate::graph::flags::DECRYPTED;
 use crate::graph::flow::Unlearned;
@@ -21,16 +22,24 @@ pub(in crate::graph::nodes) fn learn<K: Family>(context: &mut Context<'_>, vecto
     for &place in frame.places() {
         let packet = &vector[place];
         // An answer may lie where the packet was that it answers.
-        let Some((decision, at)) = context.notes.take(place, epoch, packet.interface(), packet.forwarding()) else {
+        let Some((mut decision, at)) = context.notes.take(place, epoch, packet.interface(), packet.forwarding()) else {
             if let Some(why) = context.notes.unlearned(place) {
                 explain::<K>(context, packet, why);
             }
             continue;
         };
-        // Sessions of another zone than that of the ingress decide about each packet.
+        // A session of another zone than that of the ingress is found for each packet, by the tuple that it came in with.
         if packet.flow_out() != 0 {
-            explain::<K>(context, packet, Unlearned::Zones);
-            continue;
+            if translated(packet).is_some() || packet.state().contains(DECRYPTED) {
+                explain::<K>(context, packet, Unlearned::Zones);
+                continue;
+            }
+            let permitted = context.notes.is_permitted(place, true);
+            // The packet that opened the session was not decided about as others of it are.
+            if crossing::permits::<K>(context, packet) != permitted {
+                continue;
+            }
+            decision.cross(permitted);
         }
         // Of a packet that came to its session on its way, not all was decided as for a packet of the session.
         if packet.flow() != context.notes.flow(place) {
@@ -44,6 +53,8 @@ pub(in crate::graph::nodes) fn learn<K: Family>(context: &mut Context<'_>, vecto
         }
         let learned = match (translated(packet), Carried::of(packet, ZoneOf::Ingress)) {
             // The session has the tuple that the packet came in with.
+            // Rules of the ingress lists see it as it came in, those of the egress lists as it leaves.
+            (Some(_), _) if decision.is_limited() => continue,
             (Some(member), Carried::Unknown) if is_whole::<K>(context, packet, member) => {
                 K::of_mut(context.sessions).learn(member, decision)
             }
@@ -59,6 +70,9 @@ pub(in crate::graph::nodes) fn learn<K: Family>(context: &mut Context<'_>, vecto
                 K::of_mut(context.flows).learn(at, key, decision, context.now)
             }
         };
+        if let Carried::Session(member) = Carried::of(packet, ZoneOf::Egress) {
+            K::of_mut(context.sessions).note_unlearned(member, Unlearned::Zones);
+        }
         *(if learned { &mut decided } else { &mut refused }) += 1;
     }
     context.counters.flows.decided.add(decided);

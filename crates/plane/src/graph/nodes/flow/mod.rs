@@ -3,13 +3,15 @@
 //! A packet that takes a decision counts for everything that the nodes would have counted it for, in the same order, and is
 //! rewritten here. Where its TTL, its length or its adjacency is not the usual one, it goes to the rewrite. Only whole
 //! packets take decisions: fragments, packets with options, TCP packets without ACK or with SYN, FIN or RST, and ICMP messages
-//! other than echo walk, each for itself.
+//! other than requests and replies walk, each for itself.
 //!
 //! Where a zone has sessions, the nodes find the session of each packet, also of one that walks. So the packets of a session keep
 //! it alive on all interfaces of its zone, with lists or without.
 
 mod candidates;
+mod crossing;
 mod learn;
+mod limited;
 mod own;
 mod policies;
 mod tally;
@@ -21,6 +23,7 @@ use weir_base::reclaim::Guard;
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Indices, VECTOR, Vector};
+use weir_packet::wire::protocol;
 use weir_table::flow::{BATCH, Place, Slot};
 
 use super::stage::{self, Stage};
@@ -35,11 +38,12 @@ use crate::root::{Adjacency, Decided, Kind, NONE, Root, View};
 
 use candidates::Candidates;
 pub(super) use learn::learn;
+pub(super) use limited::go_on;
 use own::Own;
 use policies::protection;
 use tally::{Rules, Sum, Tally, octets};
 use translations::Translations;
-use tuple::{any_tuple, key, of_interface, varying};
+use tuple::{any_tuple, is_behind_validation, key, of_interface, varying};
 use walking::part;
 
 pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
@@ -57,7 +61,7 @@ fn take_each<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &
     let epoch = root.changes.count();
     let adjacencies = root.adjacencies.view();
     let (mut out, mut unusual, mut walk) = (Indices::new(), Indices::new(), Indices::new());
-    let mut encrypt = Indices::new();
+    let (mut encrypt, mut limited) = (Indices::new(), Indices::new());
     let mut excluded = 0;
     let mut own = Own::<K>::of(root, NONE);
     let mut tally = Tally::<K>::new(context);
@@ -94,6 +98,13 @@ fn take_each<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &
                         false => check::<K>(root, guard, adjacencies, decision, packet, None),
                     };
                     match checked {
+                        Ok(_) if decision.is_limited() => {
+                            packet.set_forwarding(decision.adjacency);
+                            context.notes.begin_limited(place, *decision);
+                            tally.more += wire::packets(packet) - 1;
+                            limited.push(place);
+                            continue;
+                        }
                         Ok((adjacency, None)) if plain::rewrite::<K>(packet, adjacency) => {
                             packet.set_forwarding(decision.adjacency);
                             let own = Rules::of(decision, packet);
@@ -147,8 +158,11 @@ fn take_each<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &
     }
     tally.add(rules, sum);
     context.counters.flows.excluded.add(excluded);
-    tally.end(context, out.len() + unusual.len() + encrypt.len());
+    tally.end(context, out.len() + unusual.len() + encrypt.len() + limited.len());
     leave::<K>(context, &out, &unusual, &encrypt);
+    if !limited.is_empty() {
+        limited::begin::<K>(context, vector, &limited);
+    }
     if !walk.is_empty() {
         walk.sort();
         walk_on(context, vector, &walk, K::IS_V4);
@@ -205,12 +219,6 @@ fn is_due<K: Family>(context: &mut Context<'_>, packet: &Packet, translation: Op
             None => false,
         },
     }
-}
-
-/// A packet came in behind validation: it was decrypted, and its SA has no interface.
-#[inline(always)]
-fn is_behind_validation(packet: &Packet) -> bool {
-    Stage::of(packet) == Stage::Acl
 }
 
 /// Sends on packets that walk, each to the first stage of its way in.
@@ -292,8 +300,10 @@ fn find_sessions<K: Family>(
             }
             let zone = own.zone.or(own.nat);
             let in_place_of_zone = zone.unwrap_or(of_interface(own.number));
-            // Decisions with a session are about packets that came in clear.
-            let may_have = own.is_learned && (zone.is_none() || !packet.state().contains(DECRYPTED));
+            // Decisions with a session are about packets that came in clear, and a translation has no SPI.
+            let is_outside =
+                packet.state().contains(DECRYPTED) || own.nat.is_some() && packet.protocol() == protocol::ESP;
+            let may_have = own.is_learned && (zone.is_none() || !is_outside);
             match (key::<K>(packet, in_place_of_zone).filter(|_| may_have), zone) {
                 (Some(key), Some(_)) => {
                     (places[count], may_take[count], translates[count]) = (place, true, own.nat.is_some());
@@ -441,7 +451,7 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
         at[usize::from(place)] = found;
     }
     let (mut hits, mut walk) = (Indices::new(), Indices::new());
-    let mut misses = [0u64; 3];
+    let (mut misses, mut crosses) = ([0u64; 3], false);
     for &place in frame.places() {
         let (packet, index) = (&mut vector[place], usize::from(place));
         if !recording && translations.is_settled(place) {
@@ -459,7 +469,12 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
                 }
             };
             let checked = found.and_then(|(decision, translated)| {
-                check::<K>(root, guard, adjacencies, decision, packet, translated).map(drop)
+                check::<K>(root, guard, adjacencies, decision, packet, translated)?;
+                Ok(decision.crossing())
+            });
+            let checked = checked.and_then(|crossing| {
+                crosses |= crossing.is_some();
+                crossing.map_or(Ok(()), |crossing| crossing::cross::<K>(context, packet, crossing))
             });
             if recording {
                 let interface = packet.interface();
@@ -487,10 +502,14 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
     if (!walk.is_empty() || is_bypassed) && !hits.is_empty() && has_sessions {
         (hits, walk) = part::<K>(vector, frame, (&hits, &translations), is_bypassed);
     }
+    if crosses {
+        crossing::forget(vector, &walk);
+    }
     let mut tally = Tally::<K>::new(context);
     tally.misses = misses;
     let (mut rules, mut sum) = (Rules::NONE, Sum::default());
     let (mut out, mut unusual, mut encrypt) = (Indices::new(), Indices::new(), Indices::new());
+    let mut limited = Indices::new();
     let mut translated = translations::Run::new();
     for &place in hits.places() {
         let (packet, index) = (&mut vector[place], usize::from(place));
@@ -524,6 +543,15 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
             None => decision_of::<K>(context, packet, at[index]),
         };
         let Some(decision) = decision else { continue };
+        if decision.is_limited() {
+            packet.set_forwarding(decision.adjacency);
+            let decision = *decision;
+            context.notes.begin_limited(place, decision);
+            tally.more += wire::packets(packet) - 1;
+            limited.push(place);
+            K::of_mut(context.flows).touch(at[index], context.now);
+            continue;
+        }
         let adjacency = adjacencies.get(decision.adjacency);
         // It was found a moment ago.
         let sa = adjacency.and_then(|own| protection(root, decision, packet, own).ok()?);
@@ -558,5 +586,8 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
     tally.end(context, hits.len());
     translated.end(context);
     leave::<K>(context, &out, &unusual, &encrypt);
+    if !limited.is_empty() {
+        limited::begin::<K>(context, vector, &limited);
+    }
     walk_on(context, vector, &walk, K::IS_V4);
 }

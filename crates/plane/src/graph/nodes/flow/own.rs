@@ -1,6 +1,8 @@
 //! The interface that packets come in by.
 
 use super::super::stage;
+use crate::graph::flow::{Decision, UNASKED};
+use crate::root::bindings::Verdict;
 use crate::root::family::Family;
 use crate::root::sav::{NONE, Validator};
 use crate::root::{Interface, Root, nat};
@@ -29,11 +31,33 @@ impl<'a, K: Family> Own<'a, K> {
 
     /// Counts packets that took decisions, where the nodes would have.
     pub(super) fn count(&self, root: &Root, worker: usize, hits: u64) {
-        let Some(interface) = self.interface.filter(|_| hits > 0) else { return };
-        if *K::of(&interface.sav) != NONE {
-            Validator::<K>::counters(interface, worker).checked.add(hits);
+        if hits > 0 {
+            self.count_checked(worker, hits);
+            self.count_allowed(root, worker, hits);
         }
-        self.count_allowed(root, worker, hits);
+    }
+
+    /// Counts a packet for bindings, and for the row of a validator.
+    pub(super) fn count_bound(&self, root: &Root, worker: usize, decision: &Decision, (packets, octets): (u64, u64)) {
+        if decision.bound != UNASKED
+            && let Some(rule) = root.bindings.pages.counter(worker, Verdict(decision.bound).number())
+        {
+            rule.packets.add(packets);
+            rule.octets.add(octets);
+        }
+        if decision.row != UNASKED
+            && let Some(interface) = self.interface
+            && let Some(validator) = K::of(&root.sav).get(usize::from(*K::of(&interface.sav)))
+        {
+            validator.hit_row(worker, decision.row, packets);
+        }
+    }
+
+    /// Counts packets for validation.
+    pub(super) fn count_checked(&self, worker: usize, packets: u64) {
+        if let Some(interface) = self.interface.filter(|own| *K::of(&own.sav) != NONE) {
+            Validator::<K>::counters(interface, worker).checked.add(packets);
+        }
     }
 
     /// Counts packets for allowlists alone.

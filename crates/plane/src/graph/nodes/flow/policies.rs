@@ -9,11 +9,25 @@ use crate::root::{Adjacency, Root};
 
 /// The policy of this number, of the SPD of an interface.
 #[inline]
-pub(super) fn policy(root: &Root, interface: u32, number: u16) -> Option<&Policy> {
+fn policy(root: &Root, interface: u32, number: u16) -> Option<&Policy> {
     if number == UNMATCHED {
         return None;
     }
     root.spd.of(root.interfaces.get(interface as usize))?.policies.get(usize::from(number))
+}
+
+/// Counts a packet for a policy of the SPD of an interface.
+pub(super) fn count(
+    root: &Root,
+    worker: usize,
+    (interface, number): (u32, u16),
+    output: bool,
+    (packets, octets): (u64, u64),
+) {
+    let policy = policy(root, interface, number);
+    if let Some(counters) = policy.and_then(|policy| policy.counters.get(worker)) {
+        counters.of(output).add(packets, octets);
+    }
 }
 
 /// The pair of SAs that protects a packet with a decision, by its number; `None`: the packet leaves in clear. The policies

@@ -7,7 +7,6 @@ use super::own::Own;
 use super::policies;
 use crate::graph::flow::{Decision, UNASKED};
 use crate::root::acl::Found;
-use crate::root::bindings::Verdict;
 use crate::root::family::Family;
 use crate::root::{NONE, Root};
 
@@ -122,29 +121,13 @@ impl<'r, K: Family> Tally<'r, K> {
     #[inline(never)]
     pub(super) fn add_others(&mut self, packet: &Packet, decision: &Decision) {
         self.enter(packet.interface());
-        let (packets, octets) = wire::counts(packet);
-        if decision.bound != UNASKED
-            && let Some(rule) = self.root.bindings.pages.counter(self.worker, Verdict(decision.bound).number())
-        {
-            rule.packets.add(packets);
-            rule.octets.add(octets);
-        }
-        if decision.row != UNASKED
-            && let Some(interface) = self.own.interface
-            && let Some(validator) = K::of(&self.root.sav).get(usize::from(*K::of(&interface.sav)))
-        {
-            validator.hit_row(self.worker, decision.row, packets);
-        }
+        let counts = wire::counts(packet);
+        self.own.count_bound(self.root, self.worker, decision, counts);
         if decision.is_secured() {
             let egress = self.root.adjacencies.view().get(decision.adjacency).map_or(NONE, |own| own.interface);
-            for (interface, number, output) in
-                [(packet.interface(), decision.spd_in, false), (egress, decision.spd_out, true)]
-            {
-                let policy = policies::policy(self.root, interface, number);
-                if let Some(counters) = policy.and_then(|policy| policy.counters.get(self.worker)) {
-                    counters.of(output).add(packets, octets);
-                }
-            }
+            let ingress = (packet.interface(), decision.spd_in);
+            policies::count(self.root, self.worker, ingress, false, counts);
+            policies::count(self.root, self.worker, (egress, decision.spd_out), true, counts);
         }
     }
 

@@ -20,19 +20,22 @@ const UNUSUAL: ParseFlags =
 /// The flags of TCP that decide whether a packet walks.
 const SYN_FIN_RST_ACK: u8 = Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0 | Flags::ACK.0;
 
-/// A packet may take a decision, as far as its flags and notes say.
+/// A packet may take a decision, as far as its flags and notes say, except for its transport header.
 #[inline(always)]
-fn is_usual(packet: &Packet) -> bool {
-    packet.flags().contains(ParseFlags::L4_HEADER)
-        & !packet.flags().intersects(UNUSUAL)
-        & (packet.state() == State::EMPTY)
-        & (packet.l3_offset() >= ethernet::LENGTH)
+fn is_whole(packet: &Packet) -> bool {
+    !packet.flags().intersects(UNUSUAL) & (packet.state() == State::EMPTY) & (packet.l3_offset() >= ethernet::LENGTH)
 }
 
-/// A packet that was decrypted may take a decision, as far as its flags and notes say.
+/// The same with a transport header.
+#[inline(always)]
+fn is_usual(packet: &Packet) -> bool {
+    packet.flags().contains(ParseFlags::L4_HEADER) & is_whole(packet)
+}
+
+/// A packet that was decrypted may take a decision, as far as its flags and notes say, except for its transport header.
 #[inline]
-fn is_usual_inside(packet: &Packet) -> bool {
-    packet.flags().contains(ParseFlags::L4_HEADER) && !packet.flags().intersects(UNUSUAL) && packet.state() == DECRYPTED
+fn is_whole_inside(packet: &Packet) -> bool {
+    !packet.flags().intersects(UNUSUAL) && packet.state() == DECRYPTED
 }
 
 /// Bits beside the query, in the tuple of a flow of decrypted packets: they enter by the interface of their SA, or by that of the
@@ -49,22 +52,28 @@ fn way_in(packet: &Packet) -> u8 {
     if Stage::of(packet) == Stage::Acl { BEHIND_VALIDATION } else { INSIDE }
 }
 
+/// A packet came in behind validation: it was decrypted, and its SA has no interface.
+#[inline(always)]
+pub(super) fn is_behind_validation(packet: &Packet) -> bool {
+    Stage::of(packet) == Stage::Acl
+}
+
 /// The tuple of a packet that may take a decision. `None`: it walks.
 #[inline(always)]
 pub(super) fn tuple<K: Family>(packet: &Packet, zone: u16) -> Option<Tuple<K>> {
-    if !is_usual(packet) && !is_usual_inside(packet) {
+    if !is_whole(packet) && !is_whole_inside(packet) {
         return None;
     }
     let header = K::matched(packet)?;
     let protocol = packet.protocol();
-    let &[a, b, c, d] = packet.l4_header()?;
     if protocol == protocol::TCP && !is_between(packet) {
         return None;
     }
     let (words, query) = if protocol::has_ports(protocol) {
+        let &[a, b, c, d] = packet.l4_header().filter(|_| packet.flags().contains(ParseFlags::L4_HEADER))?;
         ([u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])], 0)
     } else {
-        icmp::<K>(packet, protocol, [a, b])?
+        portless::<K>(packet, protocol)?
     };
     let (source, destination) = (header.source, header.destination);
     Some(Tuple { source, destination, words, protocol, query: query | way_in(packet), zone })
@@ -110,16 +119,22 @@ pub(super) fn varying<K: Family>(packet: &Packet) -> Varying {
     Varying::of_packet(packet, packet.protocol() == protocol::TCP, dscp)
 }
 
-/// Words and query of a packet of ICMP, with this type and code; `None` for a packet of another protocol.
+/// Words and query of a packet without ports that may take a decision; `None`: it walks. ESP has the SPI in place of ports, ICMP
+/// the identifier; packets of other protocols are of one flow if their addresses are.
 #[cold]
-fn icmp<K: Family>(packet: &Packet, protocol: u8, [kind, code]: [u8; 2]) -> Option<([u16; 2], u8)> {
-    // Codes are no part of a tuple, and others than 0 are rare.
-    let own = if K::IS_V4 { protocol::ICMP } else { protocol::ICMPV6 };
-    if protocol != own || code != 0 {
-        return None;
-    }
+fn portless<K: Family>(packet: &Packet, protocol: u8) -> Option<([u16; 2], u8)> {
     let parsed = packet.parsed();
-    session::query::<K>(protocol, || Some((kind, session::identifier(parsed.transport(packet.data()))?)))
+    let message = parsed.transport(packet.data());
+    if protocol == protocol::ESP {
+        let &[a, b, c, d] = message.first_chunk::<4>()?;
+        return Some(([u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])], 0));
+    }
+    // Codes are no part of a tuple, and others than 0 are rare.
+    let read = || match message {
+        &[kind, 0, ..] if packet.flags().contains(ParseFlags::L4_HEADER) => Some((kind, session::identifier(message)?)),
+        _ => None,
+    };
+    session::query::<K>(protocol, read)
 }
 
 /// The tuple of a packet, whether it may take a decision or walks.

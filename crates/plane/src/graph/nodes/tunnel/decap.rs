@@ -180,6 +180,9 @@ fn enter(context: &mut Context<'_>, packet: &mut Packet, place: u8, tunnel: &Tun
     }
     // What was decided about the packet around it is not about this one.
     packet.set_resume(0);
+    if context.root.interfaces.get(tunnel.interface as usize).is_some_and(|interface| interface.bridge.is_port()) {
+        return context.next.push(Node::BridgeInput, place);
+    }
     let admitted = ethernet_input::admit_inner(context, packet);
     ip_input::conclude_or_pass(context, packet, place, admitted, entering);
 }

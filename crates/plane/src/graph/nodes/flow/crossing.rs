@@ -1,0 +1,54 @@
+//! Packets that leave by another zone with sessions than they come in by: the session of that zone is found for each packet that
+//! takes a decision.
+
+use weir_packet::packet::Packet;
+use weir_packet::vector::{Indices, Vector};
+
+use super::super::Context;
+use super::tuple::tuple;
+use crate::graph::flow::Crossing;
+use crate::graph::record::Miss;
+use crate::graph::session::{Carried, ZoneOf};
+use crate::root::acl::Found;
+use crate::root::family::Family;
+
+/// Finds the session of the egress zone of a packet, and notes it with the packet.
+///
+/// # Errors
+/// If the zone decides otherwise about the packet now, or may do so in this vector: the packet walks.
+#[inline(never)]
+pub(super) fn cross<K: Family>(context: &Context<'_>, packet: &mut Packet, crossing: Crossing) -> Result<(), Miss> {
+    let root = context.root;
+    let egress = root.adjacencies.get(crossing.adjacency as usize);
+    let egress = egress.and_then(|own| root.interfaces.get(own.interface as usize)).ok_or(Miss::Changed)?;
+    let tuple = tuple::<K>(packet, egress.zone).ok_or(Miss::Changed)?;
+    let sessions = K::of(&*context.sessions);
+    let member = sessions.find(&tuple, context.sessions.bounds(), context.now);
+    let session = member.and_then(|member| Some((member, sessions.get(member.number)?)));
+    let permitted_by = match session {
+        // The lists' node matches its opener again.
+        Some((_, session)) if session.version != context.rules => return Err(Miss::Changed),
+        // It may end in this vector, for a newer one.
+        Some((member, _)) if !context.sessions.has_room_for_vector() && sessions.is_half_open(member) => {
+            return Err(Miss::New);
+        }
+        Some((member, session)) => session.permits(member.way, true).map(Found::identity),
+        None => None,
+    };
+    if permitted_by != crossing.permitted_by {
+        return Err(Miss::Changed);
+    }
+    member.map_or(Carried::None, Carried::Session).set(packet, ZoneOf::Egress);
+    Ok(())
+}
+
+/// A session of the egress zone permits a packet.
+pub(super) fn permits<K: Family>(context: &Context<'_>, packet: &Packet) -> bool {
+    let Carried::Session(member) = Carried::of(packet, ZoneOf::Egress) else { return false };
+    K::of(&*context.sessions).get(member.number).is_some_and(|session| session.permits(member.way, true).is_some())
+}
+
+/// Forgets the sessions of egress zones of packets that walk after all.
+pub(super) fn forget(vector: &mut Vector, walk: &Indices) {
+    walk.places().iter().for_each(|&place| vector[place].set_flow_out(0));
+}
