@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod acl;
+mod bridge;
 mod busy;
 mod changes;
 mod doctor;

@@ -2,7 +2,6 @@
 //! whose flows are all decided anew; and flows that a policy protects.
 
 mod first;
-mod frames;
 mod hits;
 mod plan;
 mod protected;

@@ -27,6 +27,7 @@ pub(crate) fn empty() -> Gateway {
         acls: Vec::new(),
         allowlists: Vec::new(),
         bindings: Vec::new(),
+        classify: Vec::new(),
         nat: Vec::new(),
         spds: Vec::new(),
         sas: Vec::new(),

@@ -3,17 +3,16 @@
 
 mod published;
 
-use std::net::IpAddr;
-
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use weir_base::tsc;
 use weir_plane::model::{
-    AclAction, AclRule, Addresses, Gateway, Interface, Origin, Ports, RouteTarget, Spd as Policies, SpdAction,
-    SpdCache, SpdIndex, SpdRule, Transport,
+    AclAction, AclRule, Addresses, Gateway, Origin, Ports, Spd as Policies, SpdAction, SpdCache, SpdIndex, SpdRule,
+    Transport,
 };
 use weir_plane::node::Node;
 
+use crate::pair::Pair;
 use crate::report::figure::{Figure, Target};
 use crate::report::table::Table;
 use crate::report::{Page, Report, machine};
@@ -142,8 +141,8 @@ impl Spd {
 }
 
 fn measure(v4: bool, sizes: &[u32], turns: usize, windows: usize) -> Result<Vec<Case>, Error> {
-    let plan = Plan::of(v4);
-    let plain = plan.gateway();
+    let plan = Pair::of(v4);
+    let plain = plan.plain(FLOWS);
     let mut run = Run::new(&plain)?;
     run.add(&plain, &[], Outcome::Forwarded)?;
     let nodes = if v4 { [Node::Ip4SpdOut, Node::Ip4SpdIn] } else { [Node::Ip6SpdOut, Node::Ip6SpdIn] };
@@ -175,57 +174,13 @@ fn measure(v4: bool, sizes: &[u32], turns: usize, windows: usize) -> Result<Vec<
     Ok(versions.iter().zip(&samples[1..]).map(case).collect())
 }
 
-/// The networks of a family, each behind a neighbour on a link.
-struct Plan {
-    v4: bool,
-    networks: [IpNet; 2],
-    links: [(IpNet, IpAddr); 2],
-}
-
-impl Plan {
-    fn of(v4: bool) -> Plan {
-        let net = |text: &str| text.parse::<IpNet>().expect("a constant prefix");
-        let address = |text: &str| text.parse::<IpAddr>().expect("a constant address");
-        let (networks, links) = match v4 {
-            true => (
-                [net("10.16.0.0/12"), net("20.16.0.0/12")],
-                [(net("192.0.2.1/24"), address("192.0.2.2")), (net("198.51.100.1/24"), address("198.51.100.2"))],
-            ),
-            false => (
-                [net("2001:db8:10::/48"), net("2001:db8:20::/48")],
-                [
-                    (net("2001:db8:1::1/64"), address("2001:db8:1::2")),
-                    (net("2001:db8:2::1/64"), address("2001:db8:2::2")),
-                ],
-            ),
-        };
-        Plan { v4, networks, links }
-    }
-
-    /// Two interfaces that each send to the other's network.
-    fn gateway(&self) -> Gateway {
-        let interface = |number: usize| -> Interface {
-            let [from, to] = [number, 1 - number].map(|own| model::range(self.networks[own], 0xffff));
-            let port = model::udp(from, to, if self.v4 { 60 } else { 78 }, FLOWS / 2, 1 + number as u64);
-            model::interface(["a", "b"][number], port, self.links[number].0)
-        };
-        let hops = |number: usize| RouteTarget::Via([model::hop(number as u32, self.links[number].1)].into());
-        Gateway {
-            interfaces: vec![interface(0), interface(1)],
-            routes: (0..2).map(|number| model::route(self.networks[number], hops(number))).collect(),
-            neighbors: (0..2)
-                .map(|number| model::neighbor(number as u32, self.links[number].1, [2, 0, 0, 0, 1, number as u8]))
-                .collect(),
-            ..model::empty()
-        }
-    }
-
+impl Pair {
     /// The gateway with an SPD of so many policies at each interface.
     fn secured(&self, plain: &Gateway, size: u32, cache: SpdCache) -> Gateway {
         let mut gateway = plain.clone();
         for (number, interface) in (0..).zip(&mut gateway.interfaces) {
             let [remote, local] = [self.networks[usize::from(number)], self.networks[1 - usize::from(number)]];
-            let rules = self.rules(local, remote, size);
+            let rules = self.policies(local, remote, size);
             let (name, origin) = (interface.name.clone(), Origin(0));
             gateway.spds.push(Policies { name, rules: rules.into(), cache, origin });
             interface.spd = Some(SpdIndex(number));
@@ -234,7 +189,7 @@ impl Plan {
     }
 
     /// Policies for ports that no packet has, of hosts that have packets, and behind them one for all packets.
-    fn rules(&self, local: IpNet, remote: IpNet, size: u32) -> Vec<SpdRule> {
+    fn policies(&self, local: IpNet, remote: IpNet, size: u32) -> Vec<SpdRule> {
         let host = |number: u32| {
             let (_, address) = model::range(remote, (number % 0x1_0000) as u16);
             Addresses::Net(address.into())

@@ -74,6 +74,8 @@ const _: () = assert!(size_of::<Packet>() == 64 && size_of::<Buffer>() == 8);
 struct Scratch {
     time: Time,
     ordinal: u32,
+    mark: u32,
+    way: u32,
     trace: u16,
 }
 
@@ -85,6 +87,8 @@ const ORDINAL: u8 = 1 << 1;
 const TRACE: u8 = 1 << 2;
 /// The chunk is a large one.
 const IS_LARGE: u8 = 1 << 3;
+const MARK: u8 = 1 << 4;
+const WAY: u8 = 1 << 5;
 
 /// Flags that the graph keeps with a packet. The graph defines the bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -677,6 +681,46 @@ impl Packet {
         }
     }
 
+    /// The packet has a mark.
+    #[inline(always)]
+    pub fn is_marked(&self) -> bool {
+        self.kept & MARK != 0
+    }
+
+    /// The mark that a rule gave to the packet; `None` without one.
+    #[inline]
+    pub fn mark(&self) -> Option<u32> {
+        self.scratch(MARK).map(|scratch| scratch.mark)
+    }
+
+    /// Marks the packet. The mark stays while headers come and go, and while the packet is held or handed over.
+    #[inline]
+    pub fn set_mark(&mut self, mark: u32) {
+        if let Some(scratch) = self.scratch_mut(MARK) {
+            scratch.mark = mark;
+        }
+    }
+
+    /// The number of the way that a policy gave to the packet, in place of that by its route; `None` without one.
+    #[inline]
+    pub fn way(&self) -> Option<u32> {
+        self.scratch(WAY).map(|scratch| scratch.way)
+    }
+
+    /// Gives the packet a way. It stays while the packet is held.
+    #[inline]
+    pub fn set_way(&mut self, way: u32) {
+        if let Some(scratch) = self.scratch_mut(WAY) {
+            scratch.way = way;
+        }
+    }
+
+    /// Takes the way from the packet.
+    #[inline]
+    pub fn clear_way(&mut self) {
+        self.kept &= !WAY;
+    }
+
     /// When the packet was received, if its port knows better than the clock (a capture has times of its own).
     #[inline]
     pub fn time(&self) -> Option<Time> {
@@ -714,11 +758,12 @@ impl Packet {
     }
 
     /// Takes over from the packet that this one was made from (a fragment, an answer): where it came in, when, its
-    /// number and its trace.
+    /// number and its trace. An answer has no mark: see [`Packet::inherit_part`].
+    #[inline]
     pub fn inherit(&mut self, from: &Packet) {
         self.interface = from.interface;
         const ALL: u8 = TIME | ORDINAL | TRACE;
-        self.kept &= !ALL;
+        self.kept &= !(ALL | MARK);
         if let Some(&scratch) = from.scratch(ALL)
             && let Some(own) = self.scratch_mut(from.kept & ALL)
         {
@@ -734,6 +779,16 @@ impl Packet {
         Some(copy)
     }
 
+    /// Takes over from the packet that this one is a part of (a fragment, a segment): as [`Packet::inherit`], and its
+    /// mark.
+    #[inline]
+    pub fn inherit_part(&mut self, from: &Packet) {
+        self.inherit(from);
+        if let Some(mark) = from.mark() {
+            self.set_mark(mark);
+        }
+    }
+
     /// Takes over everything that is known of a packet whose octets this one has in the same places, but for the offloads.
     pub(crate) fn take_over(&mut self, from: &Packet) {
         let Packet { l3, l4, flags, protocol, reason, resume, nesting, state, mtu, .. } = *from;
@@ -741,7 +796,10 @@ impl Packet {
         (self.reason, self.resume, self.nesting, self.state, self.mtu) = (reason, resume, nesting, state, mtu);
         (self.forwarding, self.flow, self.flow_out) = (from.forwarding, from.flow, from.flow_out);
         (self.translation, self.shown) = (from.translation, from.shown);
-        self.inherit(from);
+        self.inherit_part(from);
+        if let Some(way) = from.way() {
+            self.set_way(way);
+        }
     }
 
     /// Prefetches the first line of the frame.
@@ -815,6 +873,49 @@ mod tests {
         let mut nothing = Packet::EMPTY;
         nothing.set_time(Time(1));
         assert_eq!(nothing.time(), None);
+    }
+
+    #[test]
+    fn a_way_stays_with_a_packet_until_it_is_cleared() {
+        let mut cache = cache();
+        let mut packet = Packet::copy_of(&mut cache, &[1; 60]).unwrap();
+        assert_eq!(packet.way(), None);
+        packet.set_mark(9);
+        packet.set_way(7);
+        packet.push(HEADROOM).unwrap().fill(0xff);
+        let (mut part, mut same) = (Packet::new(&mut cache, 60).unwrap(), Packet::new(&mut cache, 60).unwrap());
+        part.inherit_part(&packet);
+        same.take_over(&packet);
+        assert_eq!((packet.way(), packet.mark(), part.way(), same.way()), (Some(7), Some(9), None, Some(7)));
+        packet.clear_way();
+        assert_eq!((packet.way(), packet.mark()), (None, Some(9)));
+    }
+
+    #[test]
+    fn a_mark_stays_with_a_packet_and_its_parts() {
+        let mut cache = cache();
+        let mut packet = Packet::copy_of(&mut cache, &[1; 60]).unwrap();
+        assert_eq!((packet.is_marked(), packet.mark()), (false, None));
+        packet.set_trace(3);
+        packet.set_mark(0);
+        assert_eq!((packet.is_marked(), packet.mark(), packet.trace()), (true, Some(0), 3));
+        packet.set_mark(u32::MAX);
+        packet.push(HEADROOM).unwrap().fill(0xff);
+        packet.pull(30).unwrap();
+        let (mut part, mut answer) = (Packet::new(&mut cache, 60).unwrap(), Packet::new(&mut cache, 60).unwrap());
+        part.inherit_part(&packet);
+        answer.set_mark(5);
+        answer.inherit(&packet);
+        assert_eq!((part.mark(), part.trace()), (Some(u32::MAX), 3));
+        assert_eq!((answer.mark(), answer.trace()), (None, 3));
+        let moved = packet.take();
+        assert_eq!((moved.mark(), packet.mark(), Packet::EMPTY.is_marked()), (Some(u32::MAX), None, false));
+        drop((moved, part, answer));
+        let fresh: Vec<Packet> = std::iter::from_fn(|| Packet::new(&mut cache, 60)).collect();
+        assert!(fresh.len() == 8 && fresh.iter().all(|packet| packet.mark().is_none()));
+        let mut nothing = Packet::EMPTY;
+        nothing.set_mark(1);
+        assert_eq!(nothing.mark(), None);
     }
 
     #[test]

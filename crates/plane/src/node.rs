@@ -49,6 +49,8 @@ nodes! {
     Ip6AclIn "ip6-acl-in" "Applies ingress access lists to IPv6 packets.";
     Ip4Allow "ip4-allow" "Checks the sources of IPv4 packets against the allowlists.";
     Ip6Allow "ip6-allow" "Checks the sources of IPv6 packets against the allowlists.";
+    Ip4Classify "ip4-classify" "Matches IPv4 packets that come in against classifier tables.";
+    Ip6Classify "ip6-classify" "Matches IPv6 packets that come in against classifier tables.";
     Ip4SpdIn "ip4-spd-in" "Matches IPv4 packets that come in against the SPD.";
     Ip6SpdIn "ip6-spd-in" "Matches IPv6 packets that come in against the SPD.";
     Ip4NatIn "ip4-nat-in" "Translates destinations of IPv4 packets.";
@@ -61,6 +63,8 @@ nodes! {
     Ip6NatOut "ip6-nat-out" "Translates sources of IPv6 packets.";
     Ip4AclOut "ip4-acl-out" "Applies egress access lists to IPv4 packets.";
     Ip6AclOut "ip6-acl-out" "Applies egress access lists to IPv6 packets.";
+    Ip4ClassifyOut "ip4-classify-out" "Matches IPv4 packets that leave against classifier tables.";
+    Ip6ClassifyOut "ip6-classify-out" "Matches IPv6 packets that leave against classifier tables.";
     Ip4SpdOut "ip4-spd-out" "Matches IPv4 packets that leave against the SPD.";
     Ip6SpdOut "ip6-spd-out" "Matches IPv6 packets that leave against the SPD.";
     EspEncrypt "esp-encrypt" "Encrypts packets for the peers of their SAs.";
@@ -94,6 +98,21 @@ impl Node {
     /// Packets come to it, so that they can be traced from it on.
     pub const fn has_packets(self) -> bool {
         !matches!(self, Node::FlowAge)
+    }
+
+    /// Packets that come to it were parsed up to the transport header, and rules can match them.
+    pub const fn has_fields(self) -> bool {
+        !matches!(
+            self,
+            Node::Rx
+                | Node::HandoverInput
+                | Node::FlowAge
+                | Node::EthernetInput
+                | Node::IpInput
+                | Node::HostInput
+                | Node::ArpInput
+                | Node::Output
+        )
     }
 
     /// `polling` for inputs, while their worker is up, `active` for the rest.

@@ -131,6 +131,8 @@ reasons! {
     SpdUnprotected "spd-unprotected" Warning "ip-spd" "The packet came in clear, and a rule of the interface's SPD protects it (RFC 4301, 5.2).";
     MacIp "mac-ip" Info "ip-mac-ip, arp-input, nd-input" "The bindings of the interface do not let the hardware address use the source, or have it.";
     NotAllowed "not-allowed" Info "ip-allow" "An allowlist of the interface does not contain the source.";
+    ClassifyDeny "classify-deny" Info "ip-classify" "A session of a classifier table denies the packet, or it matches none and the table denies these.";
+    ClassifyRateLimit "classify-rate-limit" Info "ip-classify" "A session of a classifier table permits the packet, but more have come than it lets pass.";
     NoRoute "no-route" Warning "ip-lookup" "No route covers the destination.";
     Blackhole "blackhole" Info "ip-lookup" "A blackhole route covers the destination.";
     TentativeAddress "tentative-address" Info "ip-lookup" "The destination is an address of the gateway that is tentative or a duplicate (RFC 4862, 5.4).";

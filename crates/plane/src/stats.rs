@@ -4,6 +4,7 @@
 mod access;
 mod acl;
 mod bridge;
+mod classify;
 mod ipsec;
 mod sav;
 mod spd;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use access::{AllowlistStats, BindingRow, BindingsStats, EthertypeStats};
 pub use acl::{AclListStats, AclRuleRow, AclSectionStats, AclTableStats};
 pub use bridge::{BridgePortRow, BridgeStats, MacRow};
+pub use classify::{ClassifyCount, ClassifyCounted, ClassifyStats};
 pub use ipsec::{PathMtu, SaDirection, SaInbound, SaLife, SaPhase, SaStats};
 pub use sav::{InvalidSourceRow, InvalidSources, SavEntryRow, SavInterfaceStats, SavPolicyStats, SavTableStats};
 pub use spd::{SpdCacheRow, SpdRuleRow, SpdStats};

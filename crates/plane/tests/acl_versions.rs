@@ -127,8 +127,11 @@ impl Rig {
     /// One that keeps lists once whose copies would come to more rules than this.
     fn sharing(gateway: Gateway, most_copied: Option<usize>) -> Rig {
         let domain = Domain::new();
-        let mut compiler =
-            Compiler::new(&domain, Settings { workers: 1, invent_neighbors: false, secret: [1, 2] }, gateway.limits);
+        let mut compiler = Compiler::new(
+            &domain,
+            Settings { workers: 1, invent_neighbors: false, secret: [1, 2, 3, 4] },
+            gateway.limits,
+        );
         if let Some(most_copied) = most_copied {
             compiler.share_acls(most_copied);
         }

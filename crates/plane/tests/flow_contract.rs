@@ -5,12 +5,14 @@
 //! `WEIR_CONTRACT_PACKETS` is the number of packets with one worker; each number of several workers gets an eighth of them. A
 //! failure names its seed and the number of workers; `WEIR_CONTRACT_SEED` and `WEIR_CONTRACT_WORKERS` repeat it alone.
 
-#![allow(missing_docs, unreachable_pub, reason = "the modules of one test")]
+#![allow(missing_docs, unreachable_pub, dead_code, reason = "the modules of one test")]
 
 mod kit;
 
 #[path = "flow_contract/change.rs"]
 mod change;
+#[path = "flow_contract/classify.rs"]
+mod classify;
 #[path = "flow_contract/features.rs"]
 mod features;
 #[path = "flow_contract/gateway.rs"]

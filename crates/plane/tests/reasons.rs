@@ -28,6 +28,50 @@ use weir_port::Transmitter;
 const NOT_FORCED: [Reason; 5] =
     [Reason::HandoverFull, Reason::WorkerGone, Reason::NatWorker, Reason::EspUnreserved, Reason::NoHeadroom];
 
+/// Frames that bridges do not forward.
+fn bridged() -> Vec<Reason> {
+    let limit = RateLimit { unit: RateUnit::Packets, rate: 1, burst: 1, per: RatePer::Interface };
+    let ports = || Build::new().port("a", &[]).port("b", &[]);
+    let mut rig = ports().bridge(&["a group 1", "b group 1"]).station(mac(9), "b").rig();
+    let mut limited = ports().bridge(&["a", "b"]).with_bridge(|bridge| bridge.storm_limit = Some(limit)).rig();
+    let none = weir_plane::model::Floods { broadcast: false, ..weir_plane::model::Floods::ALL };
+    let mut silent = ports().bridge(&["a", "b"]).with_bridge(|bridge| bridge.floods = none).rig();
+    let between = |from: MacAddress, to: MacAddress| [&to.0[..], &from.0, &[0x88, 0xb5], &[0; 46]].concat();
+    rig.put("a", &between(mac(1), mac(9)));
+    rig.put("a", &between(mac(1), mac(1)));
+    rig.put("a", &between(mac(9), mac(1)));
+    rig.put("a", &between(mac(1), mac(2)));
+    rig.put("a", &between(MacAddress::BROADCAST, mac(2)));
+    rig.put("a", &between(mac(1), MacAddress([1, 0x80, 0xc2, 0, 0, 2])));
+    for rig in [&mut limited, &mut silent] {
+        rig.put("a", &between(mac(1), MacAddress::BROADCAST));
+        rig.put("a", &between(mac(1), MacAddress::BROADCAST));
+    }
+    let rigs = [&rig, &limited, &silent];
+    Reason::ALL.iter().copied().filter(|&reason| rigs.iter().any(|rig| rig.harness.drops(reason) > 0)).collect()
+}
+
+/// Packets that sessions of a classifier table deny or limit.
+fn classified() -> Vec<Reason> {
+    use kit::classify::{deny, permit};
+    use weir_plane::model::{AclLimit, ClassifyAction, ClassifyStart};
+    let limit = Some(AclLimit { unit: RateUnit::Packets, rate: 1, burst: 1 });
+    let mask = format!("{:024}ffffffff", 0);
+    let sessions = [
+        (&*format!("{:024}0a000007", 0), deny()),
+        (&*format!("{:024}0a000008", 0), ClassifyAction { limit, ..permit() }),
+    ];
+    let tables = two_ports().classify("own", (ClassifyStart::Network, None), &mask, &sessions);
+    let mut rig = tables.classify_in("lan", "own").rig();
+    let sources = ["10.0.0.7", "10.0.0.8", "10.0.0.8"];
+    let verdicts =
+        sources.map(|from| rig.send("lan", &format!("udp from {from} port 1 to 198.51.100.9 port 2")).outcome.verdict);
+    verdicts
+        .into_iter()
+        .filter_map(|verdict| if let Verdict::Drop(reason) = verdict { Some(reason) } else { None })
+        .collect()
+}
+
 /// Packets of ESP that are none of their SA, and packets for SAs that do not take them.
 fn of_ipsec() -> Vec<Reason> {
     use kit::esp::*;
@@ -431,7 +475,9 @@ fn every_reason_is_produced() {
     seen.extend(untranslated());
     seen.extend(of_ipsec());
     seen.extend(of_tunnels());
+    seen.extend(bridged());
     seen.extend(policed());
+    seen.extend(classified());
     seen.extend(on_the_link());
     seen.extend(fragments());
     seen.extend(not_admitted());

@@ -4,5 +4,6 @@ pub mod classify;
 pub mod flow;
 pub mod lpm;
 pub mod mac;
+pub mod masked;
 pub mod recent;
 pub mod sav;

@@ -114,7 +114,7 @@ impl MacTable {
         self.ageing
     }
 
-    /// Entries, those that are too old but not removed yet included.
+    /// Entries, old ones that are not removed yet included.
     pub fn len(&self) -> usize {
         self.count.load(Ordering::Relaxed) as usize
     }
@@ -399,7 +399,7 @@ mod tests {
         assert!(new <= 1000 && new >= 995, "{new}");
         assert_eq!(table.len(), new);
         assert_eq!(table.learn(5000, 0, 10, || true), Learned::Full);
-        // Those that are too old make room before they are removed.
+        // Old entries make room before they are removed.
         let new = (5000..5500u64).filter(|&mac| table.learn(mac, 1, 1000, || true) == Learned::New).count();
         assert!(new > 400, "{new}");
         assert!(table.len() <= 1000);

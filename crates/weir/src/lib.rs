@@ -20,4 +20,6 @@ mod routes;
 pub mod rules;
 pub mod sampler;
 pub mod sav_preview;
+mod saved;
 mod suggest;
+pub mod top;

@@ -9,7 +9,7 @@ use std::time::Instant;
 use clap::{Args, Parser, Subcommand};
 use weir_base::random::Random;
 use weir_bench::alike::{self, Alike};
-use weir_bench::soak::{classify, lpm, sav};
+use weir_bench::soak::{classify, lpm, masked, sav};
 use weir_table::classify::{Rule, classbench};
 use weir_table::lpm::{Key, Prefix};
 
@@ -43,6 +43,8 @@ enum Table {
         #[arg(long, value_name = "FILE")]
         real: Option<PathBuf>,
     },
+    /// Exact match of masked octets
+    Masked(Effort),
     /// Classifiers, and lists that are hard for them
     Classify {
         #[command(flatten)]
@@ -82,6 +84,18 @@ fn run(table: Table) -> Result<Vec<String>, String> {
             Ok(both.map(|(family, lpm::Report { lookups, updates, transactions, refusals })| {
                 format!("{family}: {lookups} lookups right, {updates} updates ({refusals} refused), {transactions} transactions")
             }))
+        }
+        Table::Masked(Effort { lookups, seed }) => {
+            let half = lookups.div_ceil(2);
+            let both = families(|| masked::run(half, seed), || masked::run(half, !seed))?;
+            let line = |report: masked::Report| {
+                let masked::Report { lookups, specified, added, removed, refused, tables } = report;
+                format!(
+                    "{lookups} lookups right, {specified} of them by the specification, too; {tables} tables, {added} entries \
+                     added, {removed} removed, {refused} refused"
+                )
+            };
+            Ok(both.map(|(_, report)| line(report)))
         }
         Table::Sav { effort: Effort { lookups, seed }, real } => {
             let half = lookups.div_ceil(2);

@@ -13,12 +13,13 @@ use weir_plane::model::{AclAction, AclIndex, AclRule, Gateway, Origin, Ports, Tr
 use weir_plane::node::Node;
 use weir_port::spec::{GeneratorSpec, PortSpec, StreamSource, StreamSpec};
 
-use super::frames;
 use super::plan::{Plan, Version};
 use crate::report::figure::{Figure, Target};
 use crate::turns::WINDOW;
-use crate::{Error, model};
+use crate::{Error, frames, model};
 
+/// Octets of a packet behind the header of UDP.
+const PAYLOAD: usize = 18;
 /// The destination ports of packets whose flow is never learned: no rule of the lists names them.
 const FLOOD: (u16, u16) = (996, 1023);
 /// The flows of these packets, of each port: a flow's next packet comes when others have taken its slot.
@@ -233,7 +234,7 @@ fn drawn((from, to): (IpNet, IpNet), (flows, number): (u32, u8), folder: &Path) 
         // Ranks have nothing to do with addresses that are near to one another.
         let mixed = rank.wrapping_mul(0x9e37_79b1);
         let ports = (1024 + (rank >> 16) as u16, 1024 + (mixed >> 17) as u16);
-        frames::udp(to_mac, (address(from, rank), address(to, mixed)), ports)
+        frames::udp(to_mac, (address(from, rank), address(to, mixed)), ports, PAYLOAD)
     });
     let path = frames::capture(folder, &format!("{number}.pcap"), packets)?;
     Ok(frames::looped(&path))

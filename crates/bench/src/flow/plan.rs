@@ -1,16 +1,14 @@
 //! The gateway of the measurements: two interfaces that send to each other's network, and its versions.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
 use weir_plane::model::{
-    AclAction, AclDefault, AclIndex, AclList, AclRule, Addresses, FastPath, Gateway, Interface, Mechanism, NatIndex,
-    NatList, NatMapping, NatRule, NatTarget, NatVerb, Origin, PerFamily, Ports, RouteTarget, SavIndex, SavPolicy,
-    Transport, Urpf, UrpfMode,
+    AclAction, AclDefault, AclIndex, AclList, AclRule, Addresses, FastPath, Gateway, Mechanism, NatIndex, NatList,
+    NatMapping, NatRule, NatTarget, NatVerb, Origin, PerFamily, Ports, SavIndex, SavPolicy, Transport, Urpf, UrpfMode,
 };
 
-use crate::model;
+pub(super) use crate::pair::Pair as Plan;
 
 /// Rules of each list.
 pub(super) const RULES: u32 = 1000;
@@ -38,42 +36,9 @@ impl Version {
     }
 }
 
-/// The networks of a family, each behind a neighbour on a link.
-pub(super) struct Plan {
-    pub(super) v4: bool,
-    pub(super) networks: [IpNet; 2],
-    pub(super) links: [(IpNet, IpAddr); 2],
-}
-
 impl Plan {
-    pub(super) fn of(v4: bool) -> Plan {
-        let net = |text: &str| text.parse::<IpNet>().expect("a constant prefix");
-        let address = |text: &str| text.parse::<IpAddr>().expect("a constant address");
-        let (networks, links) = match v4 {
-            true => (
-                [net("10.16.0.0/12"), net("20.16.0.0/12")],
-                [(net("192.0.2.1/24"), address("192.0.2.2")), (net("198.51.100.1/24"), address("198.51.100.2"))],
-            ),
-            false => (
-                [net("2001:db8:10::/48"), net("2001:db8:20::/48")],
-                [
-                    (net("2001:db8:1::1/64"), address("2001:db8:1::2")),
-                    (net("2001:db8:2::1/64"), address("2001:db8:2::2")),
-                ],
-            ),
-        };
-        Plan { v4, networks, links }
-    }
-
-    /// Two interfaces that each send to the other's network.
+    /// The pair with all policies, which no interface has.
     pub(super) fn gateway(&self, flows: u32) -> Gateway {
-        let interface = |number: usize| -> Interface {
-            let (from, to) = (self.networks[number], self.networks[1 - number]);
-            let (from, to) = (model::range(from, 0xffff), model::range(to, 0xffff));
-            let port = model::udp(from, to, if self.v4 { 60 } else { 78 }, flows / 2, 1 + number as u64);
-            model::interface(["a", "b"][number], port, self.links[number].0)
-        };
-        let hops = |number: usize| RouteTarget::Via([model::hop(number as u32, self.links[number].1)].into());
         let list = |name: &str, action: AclAction| AclList {
             name: name.to_owned(),
             rules: self.rules(action),
@@ -83,15 +48,10 @@ impl Plan {
         };
         let urpf = Mechanism::Urpf(Urpf { mode: UrpfMode::Strict, default_route: false, vrf: None });
         let mut gateway = Gateway {
-            interfaces: vec![interface(0), interface(1)],
-            routes: (0..2).map(|number| model::route(self.networks[number], hops(number))).collect(),
-            neighbors: (0..2)
-                .map(|number| model::neighbor(number as u32, self.links[number].1, [2, 0, 0, 0, 1, number as u8]))
-                .collect(),
             acls: vec![list("stateless", AclAction::Permit), list("stateful", AclAction::Reflect)],
             sav: vec![SavPolicy::new("strict".to_owned(), urpf, Origin(0))],
             nat: (0..2).map(|number| self.translator(number)).collect(),
-            ..model::empty()
+            ..self.plain(flows)
         };
         gateway.flow_table.flows = 2 * flows;
         // Sessions and translations of other versions are still there: two of each flow, since lists see translated sources.

@@ -12,9 +12,10 @@ use weir_plane::model::{
 use weir_table::lpm::Prefix;
 
 use super::cost::{self, Effort};
-use super::family::{Ip, SENDER, address};
+use super::family::{Ip, address};
 use super::network::{INPUTS, OUTPUTS, Policy, Way, gateway, node};
 use super::traffic;
+use crate::frames::SENDER;
 use crate::report::figure::Figure;
 use crate::report::table::Table;
 use crate::report::{Page, Report};

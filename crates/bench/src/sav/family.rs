@@ -3,20 +3,17 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use weir_packet::checksum::{self, pseudo_v4, pseudo_v6};
-use weir_packet::wire::ethernet::ethertype;
-use weir_packet::wire::{MacAddress, ethernet, ipv4, ipv6, protocol, udp};
+use weir_packet::wire::{MacAddress, ethernet, ipv4, ipv6, udp};
 use weir_plane::family::Family;
 use weir_table::lpm::Prefix;
 use weir_table::lpm::sample::Draw;
+
+use crate::frames;
 
 /// Neighbours on each link; routes lead to them in turn.
 pub(super) const NEIGHBORS: u32 = 64;
 /// Prefixes that packets go to.
 pub(super) const DESTINATIONS: u32 = 1000;
-
-/// The sender of the frames, which is not resolved.
-pub(super) const SENDER: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
 
 /// A family.
 pub(super) trait Ip: Draw + Family {
@@ -24,6 +21,8 @@ pub(super) trait Ip: Draw + Family {
     const NAME: &'static str;
     /// Octets of a frame, from the Ethernet header to the end of the payload.
     const SIZE: usize;
+    /// The length of an IP header without extensions, in octets.
+    const HEADER: usize;
     /// Parts of the address space that no source is in: special addresses, and what the gateway and the destinations have.
     fn taken() -> Vec<Prefix<Self>>;
     /// The first address of the link of an interface, and the length of its prefix: that of the gateway.
@@ -35,7 +34,10 @@ pub(super) trait Ip: Draw + Family {
     /// The prefixes of a list that are of this family.
     fn of(prefixes: &crate::prefixes::Prefixes) -> &[Prefix<Self>];
     /// A datagram in a frame of [`Ip::SIZE`] octets.
-    fn frame(to: MacAddress, source: Self, destination: Self, ports: (u16, u16)) -> Vec<u8>;
+    fn frame(to: MacAddress, source: Self, destination: Self, ports: (u16, u16)) -> Vec<u8> {
+        let octets = Self::SIZE - ethernet::LENGTH - Self::HEADER - udp::LENGTH;
+        frames::udp(to, (address(source), address(destination)), ports, octets)
+    }
 }
 
 /// A prefix, as models have it.
@@ -47,6 +49,7 @@ impl Ip for u32 {
     const NAME: &'static str = "ipv4";
     /// 64 with the frame check sequence.
     const SIZE: usize = 60;
+    const HEADER: usize = ipv4::LENGTH;
 
     fn taken() -> Vec<Prefix<u32>> {
         let blocks = ["0.0.0.0/8", "10.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3"];
@@ -69,32 +72,13 @@ impl Ip for u32 {
     fn of(prefixes: &crate::prefixes::Prefixes) -> &[Prefix<u32>] {
         &prefixes.v4
     }
-
-    fn frame(to: MacAddress, source: u32, destination: u32, ports: (u16, u16)) -> Vec<u8> {
-        let length = (Self::SIZE - ethernet::LENGTH) as u16;
-        let (source, destination) = (source.into(), destination.into());
-        let header = ipv4::Fields {
-            tos: 0,
-            total_length: length,
-            identification: 0,
-            dont_fragment: true,
-            more_fragments: false,
-            fragment_offset: 0,
-            ttl: 64,
-            protocol: protocol::UDP,
-            source,
-            destination,
-        };
-        let length = length - ipv4::LENGTH as u16;
-        let sum = pseudo_v4(source, destination, protocol::UDP, length);
-        frame(to, ethertype::IPV4, &header.emit(), ports, length, sum)
-    }
 }
 
 impl Ip for u128 {
     const NAME: &'static str = "ipv6";
     /// As 3.2 of the draft has them.
     const SIZE: usize = 78;
+    const HEADER: usize = ipv6::LENGTH;
 
     fn taken() -> Vec<Prefix<u128>> {
         vec!["2001:db8::/32".parse().expect("a constant prefix")]
@@ -117,39 +101,6 @@ impl Ip for u128 {
     fn of(prefixes: &crate::prefixes::Prefixes) -> &[Prefix<u128>] {
         &prefixes.v6
     }
-
-    fn frame(to: MacAddress, source: u128, destination: u128, ports: (u16, u16)) -> Vec<u8> {
-        let length = (Self::SIZE - ethernet::LENGTH - ipv6::LENGTH) as u16;
-        let (source, destination) = (source.into(), destination.into());
-        let header = ipv6::Fields {
-            traffic_class: 0,
-            flow_label: 0,
-            payload_length: length,
-            next_header: protocol::UDP,
-            hop_limit: 64,
-            source,
-            destination,
-        };
-        let sum = pseudo_v6(source, destination, protocol::UDP, u32::from(length));
-        frame(to, ethertype::IPV6, &header.emit(), ports, length, sum)
-    }
-}
-
-/// A frame of these headers, and a datagram of `length` octets of UDP.
-fn frame(
-    to: MacAddress,
-    ethertype: u16,
-    header: &[u8],
-    (source, destination): (u16, u16),
-    length: u16,
-    pseudo: checksum::Sum,
-) -> Vec<u8> {
-    let mut datagram = udp::Fields { source, destination, length, checksum: 0 }.emit().to_vec();
-    datagram.resize(usize::from(length), 0);
-    let sum = checksum::udp(pseudo.bytes(&datagram).checksum());
-    datagram[udp::CHECKSUM..][..2].copy_from_slice(&sum.to_be_bytes());
-    let link = ethernet::Fields { destination: to, source: SENDER, ethertype }.emit();
-    [&link[..], header, &datagram].concat()
 }
 
 /// An address as packets have it.

@@ -2,4 +2,5 @@
 
 pub mod classify;
 pub mod lpm;
+pub mod masked;
 pub mod sav;

@@ -18,7 +18,7 @@ pub(super) struct Store {
     current: Bridges,
 }
 
-/// What is known of a bridge of the last model.
+/// A bridge of the last model.
 struct Known {
     bridge: Bridge,
     /// Its configured stations, with the numbers of their interfaces.
@@ -34,7 +34,7 @@ impl Store {
     /// Puts the bridges of a model into force, and notes the part of each interface in them.
     pub(super) fn commit(
         &mut self,
-        (workers, secret): (usize, [u64; 2]),
+        (workers, secret): (usize, [u64; 4]),
         (gateway, map): (&Gateway, &Map),
         interfaces: &mut [Interface],
     ) {
@@ -72,7 +72,7 @@ impl Store {
 
 /// Makes a bridge, with what it had before.
 fn made(
-    (workers, secret): (usize, [u64; 2]),
+    (workers, secret): (usize, [u64; 4]),
     (wanted, map): (&model::Bridge, &Map),
     interfaces: &[Interface],
     station: Option<u32>,
@@ -133,12 +133,13 @@ fn is_kept(wanted: &model::Bridge, known: &Bridge, ports: &[Port]) -> bool {
 /// A table with the configured stations, and with those learned that are still behind a port.
 fn table(
     wanted: &model::Bridge,
-    secret: [u64; 2],
+    secret: [u64; 4],
     ports: &[Port],
     stations: &[(u64, u32)],
     known: Option<&Bridge>,
 ) -> MacTable {
-    let table = MacTable::new(wanted.macs, wanted.ageing, secret);
+    let [first, second, ..] = secret;
+    let table = MacTable::new(wanted.macs, wanted.ageing, [first, second]);
     let port_of = |interface: u32| ports.iter().position(|port| port.interface == interface).map(|port| port as u16);
     for &(mac, interface) in stations {
         if let Some(port) = port_of(interface) {

@@ -121,7 +121,11 @@ pub(super) fn differences(before: &Compared, now: &Compared, noted: &mut Noted) 
 
 fn is_same_interface(before: &Interface, now: &Interface) -> bool {
     let of = |of: &Interface| (of.present, of.down, of.vrf, of.zone, of.fast_path, of.nat, of.spd);
+    // Tables learn nothing: it matters whether there is one.
+    let has_tables =
+        |of: &Interface| [of.classify_in, of.classify_out].map(|table| table == crate::root::classify::NONE);
     of(before) == of(now)
+        && has_tables(before) == has_tables(now)
         && before.addresses == now.addresses
         && before.tentative == now.tentative
         && before.ethertypes_in == now.ethertypes_in

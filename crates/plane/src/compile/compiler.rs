@@ -11,6 +11,7 @@ use super::acl::{self, StagedAcls};
 use super::allow;
 use super::bindings;
 use super::bridge;
+use super::classify;
 use super::concerns::Concerns;
 use super::hops::Routing;
 use super::interfaces::{self, addresses, demux, samplers};
@@ -67,6 +68,7 @@ pub struct Compiler {
     pub(super) acl: acl::Store,
     pub(super) allow: allow::Store,
     pub(super) bindings: bindings::Store,
+    pub(super) classify: classify::Store,
     pub(super) nat: nat::Store,
     pub(super) spd: spd::Store,
     pub(super) ipsec: ipsec::Store,
@@ -75,7 +77,7 @@ pub struct Compiler {
     /// Some interface of the model says which ethertypes may leave.
     pub(super) ethertypes_out: bool,
     pub(super) merges_all: bool,
-    /// Exemptions or rules that translate tell segments of one super-packet from each other.
+    /// Exemptions or rules that translate may match some segments of a super-packet, and others not.
     pub(super) tells_segments: bool,
     pub(super) samplers: Arc<[Sampler]>,
     pub(super) generation: u64,
@@ -100,10 +102,12 @@ pub struct Prepared {
     paths: Vec<Vec<u32>>,
     sets: Vec<Vec<u32>>,
     redirects: Vec<PerFamily<Option<u32>>>,
+    ways: classify::Ways,
     sav: sav::Staged,
     acl: StagedAcls,
     allow: allow::Prepared,
     bindings: bindings::Prepared,
+    classify: classify::Prepared,
     nat: nat::Prepared,
     spd: spd::Prepared,
     tables: Vec<Tables>,
@@ -139,6 +143,7 @@ impl Compiler {
             acl: acl::Store::new(settings.workers),
             allow: allow::Store::default(),
             bindings: bindings::Store::default(),
+            classify: classify::Store::new(settings.secret),
             nat: nat::Store::default(),
             spd: spd::Store::default(),
             ipsec: ipsec::Store::default(),
@@ -243,6 +248,7 @@ impl Compiler {
         };
         let mut ribs = pass.base();
         let redirects = pass.redirects();
+        let ways = classify::Ways::new(&mut pass);
         let based = pass.numbers.adjacencies.used().to_vec();
         pass.learned(&mut ribs);
         let (paths, sets) = reverse(&numbers, &routing);
@@ -260,6 +266,7 @@ impl Compiler {
         };
         let sav = self.sav.prepare(input)?;
         let bindings = self.bindings.prepare(&self.domain, self.settings.workers, gateway)?;
+        let classify = self.classify.prepare(&self.domain, self.settings.workers, (gateway, &map))?;
         let nat = self.nat.prepare(&self.domain, self.settings.workers, (gateway, &map), &interfaces)?;
         let spd = self.spd.prepare(&self.domain, self.settings.workers, (gateway, &map))?;
         let allow = self.allow.prepare(&self.domain, gateway)?;
@@ -280,10 +287,12 @@ impl Compiler {
             paths,
             sets,
             redirects,
+            ways,
             sav,
             acl: StagedAcls::default(),
             allow,
             bindings,
+            classify,
             nat,
             spd,
             tables,
@@ -312,6 +321,7 @@ impl Compiler {
         self.acl.commit(prepared.acl, acl::Input { domain: &domain, gateway, map: &map }, &mut interfaces);
         self.allow.commit(prepared.allow, self.settings.workers, (gateway, &map), &mut interfaces, rubbish);
         self.bindings.commit(prepared.bindings, gateway, &map, &mut interfaces, rubbish);
+        self.classify.commit(prepared.classify, prepared.ways, gateway, rubbish);
         self.nat.commit(prepared.nat, (gateway, &map), &mut interfaces, rubbish);
         self.spd.commit(prepared.spd, (gateway, &map), &mut interfaces, rubbish);
         self.ipsec.commit(self.settings.workers, (gateway, &map), &interfaces);
@@ -383,6 +393,7 @@ impl Compiler {
             acl: self.access(),
             allow: self.allow.current().clone(),
             bindings: self.bindings.current().clone(),
+            classify: self.classify.current().clone(),
             nat: self.nat.current().clone(),
             spd: self.spd.current().clone(),
             ipsec: self.ipsec.current().clone(),

@@ -93,6 +93,8 @@ pub(super) fn interfaces(
             allow: PerFamily { v4: crate::root::allow::NONE, v6: crate::root::allow::NONE },
             bindings: crate::root::bindings::NONE,
             bridge: crate::root::bridge::OfInterface::NONE,
+            classify_in: interface.access.classify_in.map_or(crate::root::classify::NONE, |table| table.0),
+            classify_out: interface.access.classify_out.map_or(crate::root::classify::NONE, |table| table.0),
             nat: crate::root::nat::OfInterface::NONE,
             spd: crate::root::spd::NONE,
             ethertypes_in: interface.access.ethertypes_in.as_ref().map(|of| Arc::from(of.types.as_slice())),

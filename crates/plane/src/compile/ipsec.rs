@@ -59,6 +59,16 @@ pub(super) struct Store {
     current: Ipsec,
 }
 
+/// The parts of the version before, for the SAs that stay.
+struct Before {
+    windows: HashMap<WindowOf, Arc<Window>>,
+    paths: HashMap<PathOf, Arc<PathMtu>>,
+    sharings: HashMap<Fingerprint, Arc<Sharing>>,
+    counters: HashMap<String, (Keys, Arc<[SaCounters]>)>,
+    /// Of pairs whose name is gone, by their keys.
+    renamed: HashMap<Keys, Arc<[SaCounters]>>,
+}
+
 impl Store {
     /// The SAs in force.
     pub(super) fn current(&self) -> &Ipsec {
@@ -72,60 +82,29 @@ impl Store {
 
     /// Puts the SAs of a model into force.
     pub(super) fn commit(&mut self, workers: usize, (gateway, map): (&Gateway, &Map), interfaces: &[Interface]) {
-        let before = std::mem::take(&mut self.windows);
-        let mut counted = std::mem::take(&mut self.counters);
-        // An SA keeps its counters in a pair of another name.
-        let names: HashSet<&str> = gateway.sas.iter().map(|sa| sa.name.as_str()).collect();
-        let mut renamed: HashMap<Keys, Arc<[SaCounters]>> =
-            counted.extract_if(|name, _| !names.contains(name.as_str())).map(|(_, own)| own).collect();
+        let mut before = self.begin(gateway);
         let length = map.sas.iter().map(|&number| number as usize + 1).max().unwrap_or(0);
         let mut sas: Vec<Option<Arc<Sa>>> = vec![None; length];
         let linked = gateway.interfaces.iter().filter(|own| own.kind != InterfaceKind::Ipsec);
         let least_mtu = linked.map(|own| own.mtu).min().unwrap_or(0);
-        let mut spis = Vec::new();
-        let mut peers = Vec::new();
-        let paths = std::mem::take(&mut self.paths);
-        let sharings = std::mem::take(&mut self.sharings);
-        let mut ports = Vec::new();
+        let (mut spis, mut peers, mut ports) = (Vec::new(), Vec::new(), Vec::new());
         for (sa, &number) in gateway.sas.iter().zip(&map.sas) {
             let vrf = map.vrfs[usize::from(sa.vrf.0)];
             let udp = sa.encapsulation.map(|own| (own.local_port, own.remote_port));
             // The configuration refuses addresses of two families.
             let Some(outer) = Outer::new(sa.local, sa.remote, udp, sa.hop_limit) else { continue };
-            let inbound = sa.inbound.as_ref().and_then(|key| {
-                let of = WindowOf { vrf, local: sa.local, spi: key.spi, fingerprint: key.fingerprint() };
-                let top = before.get(&of).map(|window| window.top()).or_else(|| self.tops.remove(&of));
-                let window = match before.get(&of).filter(|window| window.size() == sa.window) {
-                    Some(window) => Arc::clone(window),
-                    None => Arc::new(Window::after(sa.window, top.unwrap_or(0))?),
-                };
-                self.windows.insert(of, Arc::clone(&window));
-                spis.push((vrf, sa.local, key.spi, number));
-                Some(Inbound { fingerprint: key.fingerprint(), spi: key.spi, key: key.key().clone(), window })
-            });
-            let outbound = sa.outbound.as_ref().map(|key| {
-                let of = PathOf { vrf, local: sa.local, remote: sa.remote, spi: key.spi };
-                let path =
-                    Arc::clone(self.paths.entry(of).or_insert_with(|| paths.get(&of).cloned().unwrap_or_default()));
-                peers.push((vrf, sa.remote, key.spi, number));
-                self.outbound((key, sa.is_shared), gateway.ipsec.reserves, path)
-            });
-            if inbound.is_some() {
+            let inbound = sa.inbound.as_ref().and_then(|key| self.inbound((sa, vrf), key, &before));
+            if let Some(own) = &inbound {
+                spis.push((vrf, sa.local, own.spi, number));
                 ports.extend(sa.encapsulation.map(|own| own.local_port));
             }
-            let shared = sa.outbound.as_ref().filter(|_| sa.is_shared).map(|key| {
-                // One more, for a sender beside the workers.
-                let senders = workers + 1;
-                let known = sharings.get(&key.fingerprint()).filter(|own| own.is_for(senders, sa.window));
-                let sharing = known.map_or_else(|| Arc::new(Sharing::new(senders, sa.window)), Arc::clone);
-                self.sharings.insert(key.fingerprint(), Arc::clone(&sharing));
-                sharing
+            let outbound = sa.outbound.as_ref().map(|key| {
+                peers.push((vrf, sa.remote, key.spi, number));
+                self.outbound((sa, vrf), key, gateway.ipsec.reserves, &before)
             });
-            let keys = [&sa.outbound, &sa.inbound].map(|key| key.as_ref().map(|key| (key.spi, key.fingerprint())));
-            let counters = counted.get(&sa.name).filter(|(own, _)| *own == keys).map(|(_, own)| Arc::clone(own));
-            let counters = counters.or_else(|| renamed.remove(&keys));
-            let counters = counters.unwrap_or_else(|| (0..workers).map(|_| SaCounters::default()).collect());
-            self.counters.insert(sa.name.clone(), (keys, Arc::clone(&counters)));
+            let sharing = sa.outbound.as_ref().filter(|_| sa.is_shared);
+            let sharing = sharing.map(|key| self.sharing(workers, (sa, key), &before));
+            let counters = self.counters_of(workers, sa, &mut before);
             sas[number as usize] = Some(Arc::new(Sa {
                 name: sa.name.as_str().into(),
                 mode: sa.mode,
@@ -147,16 +126,12 @@ impl Store {
                 home: home(interfaces, vrf, sa.local),
                 outbound,
                 inbound,
-                sharing: shared,
+                sharing,
                 upkeep: Box::new(Upkeep { lifetimes: sa.lifetimes, dummies: sa.dummies }),
                 counters,
             }));
         }
-        for (of, window) in before {
-            if !self.windows.contains_key(&of) && window.top() > 0 {
-                self.tops.insert(of, window.top());
-            }
-        }
+        self.note_tops(before.windows);
         ports.sort_unstable();
         ports.dedup();
         self.current = Ipsec {
@@ -170,6 +145,73 @@ impl Store {
         };
     }
 
+    /// Takes out the parts of the version before.
+    fn begin(&mut self, gateway: &Gateway) -> Before {
+        let mut counters = std::mem::take(&mut self.counters);
+        // An SA keeps its counters in a pair of another name.
+        let names: HashSet<&str> = gateway.sas.iter().map(|sa| sa.name.as_str()).collect();
+        let renamed = counters.extract_if(|name, _| !names.contains(name.as_str())).map(|(_, own)| own).collect();
+        Before {
+            windows: std::mem::take(&mut self.windows),
+            paths: std::mem::take(&mut self.paths),
+            sharings: std::mem::take(&mut self.sharings),
+            counters,
+            renamed,
+        }
+    }
+
+    /// Notes the greatest numbers of SAs that are gone.
+    fn note_tops(&mut self, before: HashMap<WindowOf, Arc<Window>>) {
+        for (of, window) in before {
+            if !self.windows.contains_key(&of) && window.top() > 0 {
+                self.tops.insert(of, window.top());
+            }
+        }
+    }
+
+    /// Makes an inbound SA: its window goes on where it was.
+    fn inbound(&mut self, (sa, vrf): (&model::Sa, u16), key: &SaKey, before: &Before) -> Option<Inbound> {
+        let of = WindowOf { vrf, local: sa.local, spi: key.spi, fingerprint: key.fingerprint() };
+        let known = before.windows.get(&of);
+        let top = known.map(|window| window.top()).or_else(|| self.tops.remove(&of));
+        let window = match known.filter(|window| window.size() == sa.window) {
+            Some(window) => Arc::clone(window),
+            None => Arc::new(Window::after(sa.window, top.unwrap_or(0))?),
+        };
+        self.windows.insert(of, Arc::clone(&window));
+        Some(Inbound { fingerprint: key.fingerprint(), spi: key.spi, key: key.key().clone(), window })
+    }
+
+    /// Makes an outbound SA: the MTU of its path and its sequence numbers go on where they were.
+    fn outbound(&mut self, (sa, vrf): (&model::Sa, u16), key: &SaKey, reserves: bool, before: &Before) -> Outbound {
+        let of = PathOf { vrf, local: sa.local, remote: sa.remote, spi: key.spi };
+        let known = || before.paths.get(&of).cloned().unwrap_or_default();
+        let path = Arc::clone(self.paths.entry(of).or_insert_with(known));
+        let sequence = self.sequence(key, reserves);
+        let (fingerprint, is_shared) = (key.fingerprint(), sa.is_shared);
+        Outbound { spi: key.spi, key: key.key().clone(), fingerprint, sequence, path, is_shared }
+    }
+
+    /// The numbers that workers show one another, of an outbound SA that they share.
+    fn sharing(&mut self, workers: usize, (sa, key): (&model::Sa, &SaKey), before: &Before) -> Arc<Sharing> {
+        // One more, for a sender beside the workers.
+        let senders = workers + 1;
+        let known = before.sharings.get(&key.fingerprint()).filter(|own| own.is_for(senders, sa.window));
+        let sharing = known.map_or_else(|| Arc::new(Sharing::new(senders, sa.window)), Arc::clone);
+        self.sharings.insert(key.fingerprint(), Arc::clone(&sharing));
+        sharing
+    }
+
+    /// The counters of a pair: those of its name or, if it was renamed, of its keys.
+    fn counters_of(&mut self, workers: usize, sa: &model::Sa, before: &mut Before) -> Arc<[SaCounters]> {
+        let keys = [&sa.outbound, &sa.inbound].map(|key| key.as_ref().map(|key| (key.spi, key.fingerprint())));
+        let known = before.counters.get(&sa.name).filter(|(own, _)| *own == keys).map(|(_, own)| Arc::clone(own));
+        let known = known.or_else(|| before.renamed.remove(&keys));
+        let counters = known.unwrap_or_else(|| (0..workers).map(|_| SaCounters::default()).collect());
+        self.counters.insert(sa.name.clone(), (keys, Arc::clone(&counters)));
+        counters
+    }
+
     /// The sequence numbers of the outbound SAs of a model that is to come into force, for somebody who reserves some before.
     pub(super) fn announced(&mut self, gateway: &Gateway) -> Sequences {
         let outbound = gateway.sas.iter().filter_map(|sa| sa.outbound.as_ref());
@@ -179,11 +221,6 @@ impl Store {
     fn sequence(&mut self, key: &SaKey, reserves: bool) -> Arc<Sequence> {
         let new = || Arc::new(if reserves { Sequence::closed() } else { Sequence::open() });
         Arc::clone(self.sequences.entry(key.fingerprint()).or_insert_with(new))
-    }
-
-    fn outbound(&mut self, (key, is_shared): (&SaKey, bool), reserves: bool, path: Arc<PathMtu>) -> Outbound {
-        let sequence = self.sequence(key, reserves);
-        Outbound { spi: key.spi, key: key.key().clone(), fingerprint: key.fingerprint(), sequence, path, is_shared }
     }
 }
 

@@ -34,8 +34,8 @@ pub struct Settings {
     pub workers: usize,
     /// Unresolved neighbours get a made-up hardware address.
     pub invent_neighbors: bool,
-    /// The keys of MAC tables' hashes.
-    pub secret: [u64; 2],
+    /// The keys of the hashes of MAC tables and classifier tables.
+    pub secret: [u64; 4],
 }
 
 /// How a model's numbers relate to a root's.

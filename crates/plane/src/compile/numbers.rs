@@ -22,6 +22,8 @@ pub(super) type Paths = Vec<(u32, u32)>;
 pub(super) struct Numbers {
     pub(super) interfaces: HashMap<String, u32>,
     pub(super) samplers: HashMap<String, u32>,
+    /// Ways that sessions of classifier tables give, in words.
+    pub(super) ways: HashMap<String, u32>,
     pub(super) sas: HashMap<String, u32>,
     /// Zones, and VRFs that are zones: their names do not equal.
     pub(super) zones: HashMap<String, u32>,

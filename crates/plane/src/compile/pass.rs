@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use ipnet::{IpNet, Ipv4Net};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use super::hops::{Hop, Hops, Routing, Stations};
 use super::map::Map;
@@ -186,6 +186,13 @@ impl Pass<'_> {
 
     fn terminal(&mut self, kind: Kind) -> u32 {
         self.hops().terminal(kind)
+    }
+
+    /// Returns the target of packets of a family that go over these paths whatever their destination; `None` if all of them are
+    /// down, or none is for the family.
+    pub(super) fn everywhere(&mut self, v4: bool, paths: &[NextHop]) -> Option<u32> {
+        let all = if v4 { IpNet::from(Ipv4Net::default()) } else { IpNet::from(Ipv6Net::default()) };
+        if paths.is_empty() { None } else { self.via(all, paths, None) }
     }
 
     fn next_hop(&mut self, number: u32, address: Option<IpAddr>) -> u32 {

@@ -55,7 +55,7 @@ fn places(model: &Gateway, down: [bool; 2], peer: bool) -> Places {
 
 fn compiler(domain: &Domain) -> Compiler {
     let limits = model::Limits { routes: 1000, neighbors: 100, ..model::Limits::default() };
-    Compiler::new(domain, Settings { workers: 1, invent_neighbors: false, secret: [1, 2] }, limits)
+    Compiler::new(domain, Settings { workers: 1, invent_neighbors: false, secret: [1, 2, 3, 4] }, limits)
 }
 
 /// Addresses that neighbours, routes and our own addresses have between them.

@@ -3,26 +3,30 @@
 //! A window is short (well below a scheduler's time slice), so that the median over many windows is not moved by the
 //! windows in which something else ran on the CPU.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
-use std::sync::{Arc, mpsc};
+use std::ops::Deref;
+use std::sync::Arc;
 
 use weir_base::clock::Clock;
 use weir_base::random::Entropy;
-use weir_base::reclaim::{Domain, Published};
+use weir_base::wake;
 use weir_packet::buffer::{Pool, PoolSize};
 use weir_port::OpenError;
 
-use crate::compile::{Compiler, Occupancy, Places, PortPlace, Settings, TableFull};
+use crate::compile::{Occupancy, Places, PortPlace, Settings, TableFull};
+use crate::engine::compiled::Compiled;
+use crate::engine::control::{self, Control};
 use crate::engine::ports::context;
-use crate::engine::{collect, report};
+use crate::engine::workers::CommandSender;
 use crate::graph::counters::WorkerCounters;
+use crate::graph::streams::Stream;
 use crate::graph::trace::Tracer;
 use crate::graph::worker::{Command, Shared, Worker};
 use crate::model::{self, InterfaceKind, PerFamily};
+use crate::neighbor::control::Keeper;
 use crate::node::Node;
 use crate::root::{Root, derived_mac};
-use crate::stats::{Conservation, FastPath};
 
 /// Why a bench could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +43,9 @@ pub enum BenchError {
     /// No room for packet buffers.
     #[error("no room for packet buffers: {0}")]
     Buffers(#[source] io::Error),
+    /// No descriptor by which the worker is woken.
+    #[error("no descriptors for the worker: {0}")]
+    Worker(#[source] io::Error),
     /// A table has no room for the routes.
     #[error(transparent)]
     TableFull(#[from] TableFull),
@@ -47,15 +54,16 @@ pub enum BenchError {
 /// A worker on the calling thread.
 pub struct Bench {
     worker: Worker,
-    counters: Arc<WorkerCounters>,
-    compiler: Compiler,
-    places: Places,
-    domain: Domain,
-    root: Arc<Published<Root>>,
-    /// Changes that concerned all flows, beside those of the compiler.
-    beside: u32,
-    // Keeps the worker's mailbox open.
-    _commands: mpsc::Sender<Command>,
+    control: Control,
+}
+
+/// A bench is its control side with a worker on the calling thread.
+impl Deref for Bench {
+    type Target = Control;
+
+    fn deref(&self) -> &Control {
+        &self.control
+    }
 }
 
 /// The work of a node in a window.
@@ -75,13 +83,11 @@ impl Bench {
     /// # Errors
     /// If a port cannot be opened, or there is no room.
     pub fn new(model: &model::Gateway, seed: u64) -> Result<Bench, BenchError> {
-        let domain = Domain::new();
-        let settings = Settings { workers: 1, invent_neighbors: false, secret: [1, 2] };
-        let mut compiler = Compiler::new(&domain, settings, model.limits);
         let size = PoolSize { small: model.buffers.small as usize, large: model.buffers.large as usize };
         let pool = Pool::new(size).map_err(BenchError::Buffers)?;
         let mut ports = HashMap::new();
-        let (commands, mailbox) = mpsc::channel();
+        let (_, waker) = wake::pair().map_err(BenchError::Worker)?;
+        let (sender, mailbox) = CommandSender::new(waker.clone());
         for (index, interface) in model.interfaces.iter().enumerate() {
             let InterfaceKind::Port { port, middleware, queues } = &interface.kind else { continue };
             let number = index as u32;
@@ -91,27 +97,39 @@ impl Bench {
                 .map_err(|source| BenchError::Port { interface: interface.name.clone(), source })?;
             ports.insert(number, PortPlace { number, mac: port.mac(), ..PortPlace::default() });
             for receiver in port.receivers() {
-                let _ = commands.send(Command::Receive(number, receiver));
+                sender.command(Command::Receive(number, receiver));
             }
             for transmitter in port.transmitters(1) {
-                let _ = commands.send(Command::Transmit(number, transmitter));
+                sender.command(Command::Transmit(number, transmitter));
             }
         }
-        let _ = commands.send(Command::Limit(model.icmp, model.neighbor_discovery));
+        sender.command(Command::Limit(model.icmp, model.neighbor_discovery));
+        let (settings, entropy) =
+            (Settings { workers: 1, invent_neighbors: false, secret: [1, 2, 3, 4] }, Entropy::from_seed(seed));
+        let keeper = Keeper::idle(model, Stream::Neighbors.open(&entropy));
         let places = Places { ports, ..Places::default() };
-        let (root, _) = compiler.compile(model, &places)?;
-        let root = Arc::new(Published::new(root, &domain));
-        let counters = Arc::<WorkerCounters>::default();
+        let compiled = Compiled::new(model.clone(), settings, keeper, places, &HashSet::new())?;
+        let (counters, tracer) = (Arc::<WorkerCounters>::default(), Arc::<Tracer>::default());
         let shared = Shared {
-            root: Arc::clone(&root),
-            tracer: Arc::<Tracer>::default(),
+            root: Arc::clone(&compiled.root),
+            tracer: Arc::clone(&tracer),
             counters: Arc::clone(&counters),
             clock: Clock::monotonic(),
-            entropy: Entropy::from_seed(seed),
+            entropy,
         };
-        let reader = domain.reader().expect("a domain that was made just now has free slots");
-        let worker = Worker::new(0, 1, shared, reader, pool.cache(), mailbox, Vec::new(), Vec::new());
-        Ok(Bench { worker, counters, compiler, places, domain, root, beside: 0, _commands: commands })
+        let reader = || compiled.domain.reader().expect("a domain that was made just now has free slots");
+        let worker = Worker::new(0, 1, shared, reader(), pool.cache(), mailbox, Vec::new(), Vec::new());
+        let control = Control::new(control::Parts {
+            reader: reader(),
+            compiled,
+            ports: Vec::new(),
+            tracer,
+            clock: Clock::monotonic(),
+            senders: vec![sender],
+            counters: vec![counters],
+            waker,
+        });
+        Ok(Bench { worker, control })
     }
 
     /// Compiles another model of the same interfaces. Tables with equal contents are shared with the models compiled
@@ -120,22 +138,20 @@ impl Bench {
     /// # Errors
     /// When a table has no room.
     pub fn compile(&mut self, model: &model::Gateway) -> Result<Root, BenchError> {
-        Ok(self.compiler.compile(model, &self.places)?.0)
+        let places = self.control.state().places.clone();
+        Ok(self.control.operate().write().compile(model, &places)?.0)
     }
 
     /// Puts a version into force, from the next round on.
     pub fn enforce(&self, version: &Root) {
-        self.root.publish(version.clone());
-        self.domain.collect();
+        self.control.put_into_force(version.clone());
+        self.control.domain.collect();
     }
 
     /// Puts a version into force as a change that concerns all flows.
     pub fn change_all(&mut self, version: &Root) {
-        self.beside = self.beside.wrapping_add(1);
-        let mut root = version.clone();
-        root.changes.set_beside(self.beside, root.changes.made.wrapping_add(self.beside));
-        self.root.publish(root);
-        self.domain.collect();
+        self.control.put_into_force_for_all(version.clone());
+        self.control.domain.collect();
     }
 
     /// Runs so many rounds of the main loop, a vector each, and returns what every node did.
@@ -153,7 +169,7 @@ impl Bench {
     }
 
     fn read(&self) -> Vec<NodeWindow> {
-        let nodes = Node::ALL.iter().zip(&self.counters.nodes);
+        let nodes = Node::ALL.iter().zip(self.control.counters().flat_map(|own| &own.nodes));
         nodes
             .map(|(&node, counters)| NodeWindow {
                 node,
@@ -163,16 +179,6 @@ impl Bench {
             .collect()
     }
 
-    /// Where all packets went.
-    pub fn conservation(&self) -> Conservation {
-        collect::conservation(std::iter::once(&*self.counters))
-    }
-
-    /// Counters of learned decisions.
-    pub fn fast_path(&self) -> FastPath {
-        report::fast_path(std::iter::once(&self.counters.flows))
-    }
-
     /// Sessions, translations among them, and octets of their memory.
     pub fn sessions(&self) -> (usize, usize) {
         (self.worker.sessions.len(), self.worker.sessions.octets())
@@ -180,16 +186,16 @@ impl Bench {
 
     /// Octets of the forwarding tables, IPv4 and IPv6.
     pub fn table_bytes(&self) -> (usize, usize) {
-        self.compiler.occupancy().fold((0, 0), |sum, (v4, v6)| (sum.0 + v4.bytes, sum.1 + v6.bytes))
+        self.control.look().0.occupancy().fold((0, 0), |sum, (v4, v6)| (sum.0 + v4.bytes, sum.1 + v6.bytes))
     }
 
     /// How full the tables of a policy of source address validation are, if it has any.
     pub fn sav_occupancy(&self, policy: &str) -> Option<PerFamily<Occupancy>> {
-        self.compiler.sav_occupancy(policy)
+        self.control.look().0.sav_occupancy(policy)
     }
 
     /// Octets of its counters of hits.
     pub fn sav_hits_octets(&self, policy: &str) -> usize {
-        self.compiler.sav_sources(policy).2
+        self.control.look().0.sav_sources(policy).2
     }
 }

@@ -1,4 +1,5 @@
-//! The state that the threads of the control side share, and the locks around it.
+//! The control side: the one owner of the model, the compiler, its numbers and the root in force, and the locks around them. A
+//! running gateway, a harness and a bench each have one.
 //!
 //! An *operation* (a reload, an edit, new links) may take seconds. Operations come one after the other, and an operation alone
 //! changes the compiler. Neighbours, links and what is shown never wait for one: they go by the *state*, whose lock is held
@@ -15,48 +16,42 @@
 //! earlier. Objects that readers have passed are freed by operations, and by who finds that there is none.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{
-    Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
-};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
 use weir_base::clock::Clock;
-use weir_base::reclaim::{Domain, Published};
+use weir_base::reclaim::{Domain, Published, Reader};
 use weir_base::wake::Waker;
-use weir_port::Link;
-use weir_port::links::Change;
 
-use super::ports::{OpenPort, announcing, follow, tell_of_mtus};
-use super::report::Baseline;
+use super::cleared::Cleared;
+use super::collect;
+use super::compiled::Compiled;
+use super::ports::OpenPort;
+use super::report::{self, Baseline};
+use super::signal::Signal;
+use super::upkeep::Upkeep;
 use super::workers::CommandSender;
 use crate::compile::pending::Unknown;
-use crate::compile::{Compiler, Map, Places, PortPlace};
+use crate::compile::{Compiler, Map, Places, PortPlace, Prepared, StagedAcls, TableFull};
+use crate::graph::counters::WorkerCounters;
+use crate::graph::trace::Tracer;
 use crate::graph::worker::Command;
-use crate::model::{self, InterfaceKind};
-use crate::neighbor;
+use crate::model;
+use crate::neighbor::Link;
 use crate::neighbor::control::{self, Keeper, News, Work};
 use crate::root::Root;
-use crate::stats::TableStats;
+use crate::root::ipsec::Numbers;
+use crate::stats::{Conservation, FastPath, TableStats};
 
 /// The limit on unread news. The oldest are forgotten.
 const NEWS: usize = 1024;
 
-/// The time for which an operation lets new readers of the compiler in before they have to wait.
-const PATIENCE: Duration = Duration::from_secs(1);
-
-/// How long an operation waits for readers to pass what it retired, at most; the next one frees the rest.
-const FREEING: Duration = Duration::from_millis(100);
-
-/// A short pause.
-const PAUSE: Duration = Duration::from_micros(50);
-
-/// The state that the threads of the control side share.
-pub(super) struct Control {
+/// The control side of a gateway. Threads share it.
+pub struct Control {
     /// Held by an operation.
-    operating: Mutex<()>,
+    pub(super) operating: Mutex<()>,
     /// Written by operations alone.
-    compiler: RwLock<Compiler>,
+    pub(super) compiler: RwLock<Compiler>,
     /// By number; `None` once closed. Operations alone add and close.
     ports: Mutex<Vec<Option<OpenPort>>>,
     state: Mutex<State>,
@@ -65,8 +60,16 @@ pub(super) struct Control {
     pub(super) domain: Domain,
     pub(super) root: Arc<Published<Root>>,
     pub(super) clock: Clock,
-    pub(super) senders: Vec<Arc<CommandSender>>,
-    keeper: Waker,
+    pub(super) tracer: Arc<Tracer>,
+    pub(super) upkeep: Mutex<Upkeep>,
+    pub(super) cleared: Mutex<Cleared>,
+    /// Looks at tables as workers do, for people.
+    reader: Mutex<Reader>,
+    /// The workers that send frames and are woken.
+    senders: Vec<Arc<CommandSender>>,
+    /// Of all workers, by number.
+    counters: Vec<Arc<WorkerCounters>>,
+    pub(super) keeper: Waker,
 }
 
 /// The configuration in force, and what the gateway learned.
@@ -77,15 +80,15 @@ pub(super) struct State {
     pub(super) places: Places,
     pub(super) keeper: Keeper,
     /// Where interfaces stood when they were last compiled.
-    standing: HashMap<u32, PortPlace>,
+    pub(super) standing: HashMap<u32, PortPlace>,
     /// The last root of the compiler.
     compiled: Root,
     /// The changes that the compiler has not applied yet.
     unknown: Unknown,
     /// The numbers of interfaces whose links have gone down since.
-    down: HashSet<u32>,
+    pub(super) down: HashSet<u32>,
     /// A compilation is due although no link has changed.
-    is_cluttered: bool,
+    pub(super) is_cluttered: bool,
     /// The root in force has changes that the compiler does not know.
     was_ahead: bool,
     /// Changes of the root beside those of the compiler, and the number of the last among all.
@@ -104,105 +107,30 @@ pub(super) struct State {
     pub(super) tables: Arc<[TableStats]>,
 }
 
-/// Wakes a thread when there is work.
-#[derive(Default)]
-pub(super) struct Signal(Mutex<bool>, Condvar);
-
-impl Signal {
-    /// There is something to do.
-    pub(super) fn set(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.1.notify_one();
-    }
-
-    /// Waits until there is.
-    pub(super) fn wait(&self) {
-        let set = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *self.1.wait_while(set, |set| !*set).unwrap_or_else(PoisonError::into_inner) = false;
-    }
-}
-
 /// Parts of [`Control`].
 pub(super) struct Parts {
-    pub(super) model: model::Gateway,
-    pub(super) map: Map,
-    pub(super) places: Places,
-    pub(super) keeper: Keeper,
-    /// The last root of the compiler, and the root in force.
-    pub(super) compiled: Root,
-    pub(super) compiler: Compiler,
+    pub(super) compiled: Compiled,
+    /// None in a gateway without threads, whose owner hands packets in.
     pub(super) ports: Vec<Option<OpenPort>>,
-    pub(super) domain: Domain,
-    pub(super) root: Arc<Published<Root>>,
+    pub(super) reader: Reader,
+    pub(super) tracer: Arc<Tracer>,
     pub(super) clock: Clock,
     pub(super) senders: Vec<Arc<CommandSender>>,
+    pub(super) counters: Vec<Arc<WorkerCounters>>,
     pub(super) waker: Waker,
-}
-
-/// The right to change the compiler. Dropping it applies the changes that were learned meanwhile.
-pub(super) struct Operation<'c> {
-    control: &'c Control,
-    alone: Option<MutexGuard<'c, ()>>,
-}
-
-impl Operation<'_> {
-    /// Locks the compiler for reading, together with other readers: it does not change meanwhile.
-    pub(super) fn read(&self) -> RwLockReadGuard<'_, Compiler> {
-        self.control.compiler.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Locks the compiler for changes: readers wait.
-    pub(super) fn write(&self) -> RwLockWriteGuard<'_, Compiler> {
-        let since = Instant::now();
-        // A waiting writer keeps readers out. So the lock is tried, and long listings delay this operation only.
-        while since.elapsed() < PATIENCE {
-            match self.control.compiler.try_write() {
-                Ok(compiler) => return compiler,
-                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => thread::sleep(PAUSE),
-            }
-        }
-        self.control.compiler.write().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Operation<'_> {
-    fn drop(&mut self) {
-        if !thread::panicking() {
-            let mut compiler = self.write();
-            let published = self.control.tell(&mut self.control.state(), &mut compiler);
-            compiler.collect();
-            let rubbish = compiler.take_rubbish();
-            drop(compiler);
-            drop(rubbish);
-            if published {
-                self.control.wake();
-            }
-            let since = Instant::now();
-            while self.control.domain.collect() > 0 && since.elapsed() < FREEING {
-                thread::sleep(PAUSE);
-            }
-        }
-        self.alone = None;
-        // The control thread applies later changes: it found an operation under way.
-        if self.control.state().is_ahead() {
-            self.control.keeper.wake();
-        }
-    }
 }
 
 impl Control {
     pub(super) fn new(parts: Parts) -> Control {
-        let Parts { model, map, places, keeper, compiled, compiler, ports, domain, root, clock, senders, waker } =
-            parts;
+        let Compiled { model, map, places, keeper, compiler, domain, root, made, links } = parts.compiled;
         let state = State {
             model: Arc::new(model),
             map: Arc::new(map),
             standing: places.ports.clone(),
             places,
             keeper,
-            generation: compiled.generation,
-            compiled,
+            generation: made.generation,
+            compiled: made,
             unknown: Unknown::default(),
             down: HashSet::new(),
             is_cluttered: false,
@@ -210,30 +138,43 @@ impl Control {
             beside: 0,
             last_beside: 0,
             news: VecDeque::new(),
-            baseline: Arc::new(Baseline { since: clock.now().0, ..Baseline::default() }),
+            baseline: Arc::new(Baseline { since: parts.clock.now().0, ..Baseline::default() }),
             told: HashSet::new(),
             untold: Vec::new(),
             tables: Arc::new([]),
         };
-        Control {
+        let control = Control {
             operating: Mutex::new(()),
             compiler: RwLock::new(compiler),
-            ports: Mutex::new(ports),
+            ports: Mutex::new(parts.ports),
             state: Mutex::new(state),
             links: Signal::default(),
             domain,
             root,
-            clock,
-            senders,
-            keeper: waker,
-        }
+            clock: parts.clock,
+            tracer: parts.tracer,
+            upkeep: Mutex::default(),
+            cleared: Mutex::default(),
+            reader: Mutex::new(parts.reader),
+            senders: parts.senders,
+            counters: parts.counters,
+            keeper: parts.waker,
+        };
+        control.begin(links);
+        control
     }
 
-    /// Begins an operation when the operations before it have ended.
-    pub(super) fn operate(&self) -> Operation<'_> {
-        // A panic in between left at worst a port open that no one uses.
-        let alone = self.operating.lock().unwrap_or_else(PoisonError::into_inner);
-        Operation { control: self, alone: Some(alone) }
+    /// Adopts the links of the first model, and reports each link that is down.
+    fn begin(&self, links: Vec<Link>) {
+        let mut work = Work::default();
+        let mut guard = self.state();
+        let State { model, map, places, keeper, .. } = &mut *guard;
+        keeper.adopt(model, map, links, self.clock.now(), &mut work);
+        let is_down = |index: u32| places.ports.get(&index).is_some_and(|place| place.down);
+        for (_, interface) in (0..).zip(&model.interfaces).filter(|&(index, _)| is_down(index)) {
+            work.news.push(News::LinkDown { interface: interface.name.clone() });
+        }
+        self.carry_out(&mut guard, None, work);
     }
 
     /// The compiler, to look at, and the model that it compiled last, which is in force.
@@ -299,6 +240,45 @@ impl Control {
         self.replace(&mut self.state(), root);
     }
 
+    /// Puts a model into force whose interfaces stand where those of the model before do; `root` is the compiler's.
+    pub(super) fn put_model_into_force(&self, root: Root, (model, map): (Arc<model::Gateway>, Map)) {
+        let mut state = self.state();
+        (state.model, state.map) = (model, Arc::new(map));
+        self.replace(&mut state, root);
+    }
+
+    /// Puts a root into force as a change that concerns all flows.
+    pub(super) fn put_into_force_for_all(&self, root: Root) {
+        let mut state = self.state();
+        state.was_ahead = true;
+        self.replace(&mut state, root);
+    }
+
+    /// Compiles a model whose interfaces stand at `places`, and puts it into force. `announces` is as for [`Control::prepare`].
+    ///
+    /// # Errors
+    /// When a table has no room; then the old model stays.
+    pub(super) fn enforce(
+        &self,
+        model: model::Gateway,
+        mut places: Places,
+        announces: &HashSet<u32>,
+    ) -> Result<(), TableFull> {
+        let operation = self.operate();
+        let (prepared, links) = {
+            let compiler = operation.read();
+            let acls = compiler.stage_acls(&model)?;
+            self.prepare(&compiler, acls, &model, &mut places, announces)?
+        };
+        let (model, mut work) = (Arc::new(model), Work::default());
+        let mut compiler = operation.write();
+        let (root, map) = compiler.commit(&model, prepared, true);
+        let now = places.ports.clone();
+        let map = self.take_over(&mut compiler, root, (Arc::clone(&model), map), (places, now), &mut work);
+        self.adopt(&mut compiler, (&model, &map), links, work);
+        Ok(())
+    }
+
     /// Puts a model into force for which the compiler has just made `root`. `places` are the places of ports at
     /// compilation, `now` the present ones.
     pub(super) fn take_over(
@@ -326,7 +306,7 @@ impl Control {
     }
 
     /// Applies the noted changes to the compiler. Returns whether a new root followed, which is then in force.
-    fn tell(&self, state: &mut State, compiler: &mut Compiler) -> bool {
+    pub(super) fn tell(&self, state: &mut State, compiler: &mut Compiler) -> bool {
         let mut work = Work { changes: state.unknown.take(), ..Work::default() };
         let new = control::change(compiler, &mut state.keeper, self.clock.now(), &mut work);
         state.report(work.news);
@@ -337,7 +317,7 @@ impl Control {
         published
     }
 
-    fn replace(&self, state: &mut State, root: Root) {
+    pub(super) fn replace(&self, state: &mut State, root: Root) {
         let before = std::mem::replace(&mut state.compiled, root);
         // It may be the last to have what is large.
         self.domain.retire(before);
@@ -345,7 +325,7 @@ impl Control {
     }
 
     /// Publishes the root that follows from what is known.
-    fn publish(&self, state: &mut State) {
+    pub(super) fn publish(&self, state: &mut State) {
         state.generation += 1;
         let mut root = state.compiled.with(&state.unknown, &state.down);
         // What the compiler does not know concerns all flows, when it comes and when it goes.
@@ -389,7 +369,7 @@ impl Control {
     }
 
     /// Takes leave of links that will not be among `links`; gives whether there is anything to say.
-    pub(super) fn leave(&self, links: &[neighbor::Link]) -> bool {
+    pub(super) fn leave(&self, links: &[Link]) -> bool {
         let mut work = Work::default();
         let mut state = self.state();
         state.keeper.leave(links, &mut work);
@@ -406,108 +386,83 @@ impl Control {
         self.senders.iter().for_each(|sender| sender.wake());
     }
 
-    /// Has the ports whose devices changed look at them; gives whether there are any.
-    pub(super) fn refresh(&self, changes: &[Change]) -> bool {
-        if changes.is_empty() {
-            return false;
-        }
-        let mut refreshed = false;
-        for port in self.ports().iter_mut().flatten() {
-            let changed = |device: &str| {
-                changes.iter().any(|change| match change {
-                    Change::Device(name) => name == device,
-                    Change::Everything => true,
-                })
-            };
-            if port.port.device().is_some_and(changed) {
-                port.port.refresh();
-                refreshed = true;
-            }
-        }
-        refreshed
+    /// Compiles a model whose access lists were staged beside the model in force. `announces` are the ports, by the model's index,
+    /// behind which there may be stations that the gateway does not know of.
+    pub(super) fn prepare(
+        &self,
+        compiler: &Compiler,
+        acls: StagedAcls,
+        model: &model::Gateway,
+        places: &mut Places,
+        announces: &HashSet<u32>,
+    ) -> Result<(Prepared, Vec<Link>), TableFull> {
+        let unusable = |links: &[Link]| self.state().keeper.unusable(links);
+        control::prepare(compiler, acls, unusable, model, places, |index| announces.contains(&index))
     }
 
-    /// Takes note of what ports say of their devices now: links that are down are down in the next version of the root, and
-    /// what else follows is compiled soon. Gives whether there is a new version.
-    pub(super) fn look_at_links(&self, work: &mut Work) -> bool {
-        let mut ports = self.ports();
+    /// Adopts the links of a model that is in force.
+    pub(super) fn adopt(
+        &self,
+        compiler: &mut Compiler,
+        (model, map): (&model::Gateway, &Map),
+        links: Vec<Link>,
+        mut work: Work,
+    ) {
         let mut state = self.state();
-        let model = Arc::clone(&state.model);
-        let mut places = state.places.ports.clone();
-        let down = |place: Option<&PortPlace>| place.is_some_and(|place| place.down);
-        look_at(&model, &ports, &mut places);
-        for (index, interface) in (0..).zip(&model.interfaces) {
-            let now = down(places.get(&index));
-            if now != down(state.places.ports.get(&index)) {
-                let interface = interface.name.clone();
-                work.news.push(if now { News::LinkDown { interface } } else { News::LinkUp { interface } });
-            }
-        }
-        tell_of_mtus(&mut ports, &model, &places, work);
-        if places == state.places.ports {
-            return false;
-        }
-        state.places.ports = places;
-        let before = state.down.clone();
-        state.mark_down();
-        let differs = state.down != before;
-        if differs {
-            self.publish(&mut state);
-        }
-        self.links.set();
-        differs
+        state.keeper.adopt(model, map, links, self.clock.now(), &mut work);
+        self.carry_out(&mut state, Some(compiler), work);
     }
 
-    /// Has the model compiled again, which frees the next hops that nothing leads to any more.
-    pub(super) fn compile_again(&self) {
-        self.state().is_cluttered = true;
-        self.links.set();
+    /// The model in force.
+    pub fn model(&self) -> Arc<model::Gateway> {
+        self.in_force().0
     }
 
-    /// Compiles the model anew where links are not what they were when it was compiled.
-    pub(super) fn follow_links(&self) {
-        let operation = self.operate();
-        let (model, mut places) = {
-            let mut state = self.state();
-            if !std::mem::take(&mut state.is_cluttered) && state.places.ports == state.standing {
-                return;
-            }
-            (Arc::clone(&state.model), state.places.clone())
-        };
-        let (refused, announcing) = {
-            let mut ports = self.ports();
-            (follow(&model, &places, &mut ports), announcing(&ports, &places))
-        };
-        let told = |error: &dyn std::fmt::Display| format!("after a change of links: {error}");
-        self.state().untold.extend(refused.iter().map(|error| told(error)));
-        let prepared = {
-            let compiler = operation.read();
-            let unusable = |links: &[neighbor::Link]| self.state().keeper.unusable(links);
-            let announces = |index| announcing.contains(&index);
-            compiler
-                .stage_acls(&model)
-                .and_then(|acls| control::prepare(&compiler, acls, unusable, &model, &mut places, announces))
-        };
-        match prepared {
-            Ok((prepared, links)) => {
-                let mut work = Work::default();
-                let mut compiler = operation.write();
-                let (root, map) = compiler.commit(&model, prepared, false);
-                let mut state = self.state();
-                state.map = Arc::new(map);
-                state.standing = places.ports;
-                state.mark_down();
-                let map = Arc::clone(&state.map);
-                self.replace(&mut state, root);
-                state.keeper.adopt(&model, &map, links, self.clock.now(), &mut work);
-                self.carry_out(&mut state, Some(&mut compiler), work);
-                drop(state);
-                self.wake();
-                self.keeper.wake();
-            }
-            // What is in force goes on; the next change of a link tries again.
-            Err(error) => self.state().untold.push(told(&error)),
-        }
+    /// The version in force.
+    pub fn generation(&self) -> u64 {
+        self.root.with(|root| root.model)
+    }
+
+    /// The counters of all workers, by number.
+    pub(super) fn counters(&self) -> impl Iterator<Item = &WorkerCounters> {
+        self.counters.iter().map(|own| &**own)
+    }
+
+    /// Where all packets went.
+    pub fn conservation(&self) -> Conservation {
+        collect::conservation(self.counters())
+    }
+
+    /// Returns the counters of learned decisions.
+    pub fn fast_path(&self) -> FastPath {
+        report::fast_path(self.counters().map(|own| &own.flows))
+    }
+
+    /// A reader that looks at tables as workers do.
+    pub(super) fn reader(&self) -> MutexGuard<'_, Reader> {
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn upkeep(&self) -> MutexGuard<'_, Upkeep> {
+        // A step that panicked has left out the rest of the SAs, which the next step looks at.
+        self.upkeep.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn cleared(&self) -> MutexGuard<'_, Cleared> {
+        // Each part of it is replaced as a whole.
+        self.cleared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The sequence numbers and the windows of the SAs in force, and the digests of their keys; and the directory in which numbers
+    /// are reserved, if there is one.
+    pub fn numbers(&self) -> (Option<PathBuf>, Numbers) {
+        (self.model().ipsec.state.clone(), self.root.with(root_numbers))
+    }
+
+    /// Returns the news since the last call: links, duplicate addresses, conflicts, full tables. Each is returned once;
+    /// of more than a thousand, the latest.
+    pub fn news(&self) -> Vec<News> {
+        self.state().news.drain(..).collect()
     }
 }
 
@@ -523,46 +478,16 @@ impl State {
     pub(super) fn is_ahead(&self) -> bool {
         !self.unknown.is_empty()
     }
-
-    /// Finds out which links have gone down since the model was compiled.
-    fn mark_down(&mut self) {
-        let is_down = |of: &HashMap<u32, PortPlace>, port: &u32| of.get(port).is_some_and(|place| place.down);
-        let interfaces = (0..).zip(&self.model.interfaces).zip(&self.map.interfaces);
-        let down = interfaces.filter_map(|((index, interface), &number)| {
-            let port = match interface.kind {
-                InterfaceKind::Port { .. }
-                | InterfaceKind::Ipsec
-                | InterfaceKind::Tunnel(_)
-                | InterfaceKind::Bridge(_) => index,
-                InterfaceKind::Vlan { parent, .. } => parent.0,
-            };
-            (is_down(&self.places.ports, &port) && !is_down(&self.standing, &port)).then_some(number)
-        });
-        self.down = down.collect();
-    }
-
-    /// Reports interfaces that the new model keeps and whose link has changed.
-    fn tell_of_links(&self, model: &model::Gateway, places: &HashMap<u32, PortPlace>, work: &mut Work) {
-        for (index, interface) in (0..).zip(&model.interfaces) {
-            let Some(place) = places.get(&index) else { continue };
-            let before = (0..).zip(&self.model.interfaces).find(|(_, before)| before.name == interface.name);
-            let before = before.and_then(|(index, _)| self.places.ports.get(&index));
-            if place.down != before.is_some_and(|before| before.down) {
-                let interface = interface.name.clone();
-                let news = if place.down { News::LinkDown { interface } } else { News::LinkUp { interface } };
-                work.news.push(news);
-            }
-        }
-    }
 }
 
-/// Where interfaces stand by what their ports say now.
-pub(super) fn look_at(model: &model::Gateway, ports: &[Option<OpenPort>], places: &mut HashMap<u32, PortPlace>) {
-    for (index, interface) in (0..).zip(&model.interfaces) {
-        let InterfaceKind::Port { .. } = interface.kind else { continue };
-        let Some(place) = places.get_mut(&index) else { continue };
-        let Some(port) = ports.get(place.number as usize).and_then(Option::as_ref) else { continue };
-        (place.down, place.mac, place.peer) = (port.port.link() == Link::Down, port.port.mac(), port.port.peer());
+/// The sequence numbers and windows of the SAs of a root.
+pub(super) fn root_numbers(root: &Root) -> Numbers {
+    let sas = || root.ipsec.sas.iter().flatten();
+    let outbound = sas().filter_map(|sa| sa.outbound.as_ref());
+    let inbound = sas().filter_map(|sa| sa.inbound.as_ref());
+    Numbers {
+        sequences: outbound.map(|own| (own.fingerprint, Arc::clone(&own.sequence))).collect(),
+        windows: inbound.map(|own| (own.identity(), Arc::clone(&own.window))).collect(),
     }
 }
 

@@ -1,15 +1,12 @@
 //! Reads and clears the counters of a running gateway.
 
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use weir_base::tsc;
 
-use super::alarm;
-use super::cleared::Cleared;
 use super::collect;
 use super::report::{self, Baseline, interfaces, other_tables, tables};
 use super::running::Engine;
-use super::{policies, sas};
 use crate::graph::counters::{SessionCounters, WorkerCounters};
 use crate::neighbor::control::Work;
 use crate::root::counters::Counter;
@@ -30,6 +27,8 @@ pub enum Clear {
     Acl,
     /// Counters of allowlists.
     Allowlists,
+    /// Counters of classifier tables.
+    Classify,
     /// Counters of the rules of bindings.
     Bindings,
     /// The EtherTypes that interfaces refused.
@@ -47,18 +46,6 @@ pub enum Clear {
 }
 
 impl Engine {
-    /// Returns the counts of invalid packets for the alarms of policies.
-    pub fn alarms(&self) -> Vec<alarm::Reading> {
-        let (model, map) = self.control.in_force();
-        self.root.with(|root| collect::alarms(&model, &map, root))
-    }
-
-    /// Returns the counters of the samplers, in the order of the configuration.
-    pub fn samplers(&self) -> Vec<stats::SamplerStats> {
-        let (_, map) = self.control.in_force();
-        self.root.with(|root| collect::samplers(&map, root))
-    }
-
     /// One reading of every counter.
     pub fn snapshot(&self) -> Snapshot {
         self.control.collect();
@@ -78,15 +65,14 @@ impl Engine {
         };
         let occupancy = self.pool.occupancy();
         let waiting = |of: fn(&WorkerCounters) -> (&Counter, &Counter)| {
-            let each = self.workers.iter().map(|worker| of(&worker.counters));
-            each.map(|(came, went)| came.value().saturating_sub(went.value())).sum()
+            self.counters().map(of).map(|(came, went)| came.value().saturating_sub(went.value())).sum()
         };
         let waiting = report::Waiting {
             packets: waiting(|counters| (&counters.queued, &counters.dequeued)),
             datagrams: waiting(|counters| (&counters.begun, &counters.ended)),
             fragments: waiting(|counters| (&counters.held_fragments, &counters.released)),
-            remembered: self.workers.iter().map(|worker| worker.counters.remembered.value()).sum(),
-            sources: self.workers.iter().map(|worker| worker.counters.spoofed.read().count()).sum(),
+            remembered: self.counters().map(|own| own.remembered.value()).sum(),
+            sources: self.counters().map(|own| own.spoofed.read().count()).sum(),
             sessions: self.sessions_in_use(),
             flows: self.fast_path(),
         };
@@ -101,20 +87,20 @@ impl Engine {
                     collect::worker(number, worker.core, worker.sender.is_asleep(), &worker.counters)
                 })
                 .collect(),
-            drops: collect::drops(self.workers.iter().map(|worker| &*worker.counters)),
+            drops: collect::drops(self.counters()),
             interfaces: {
                 let ports = self.control.ports();
                 self.root.with(|root| interfaces(&model, &map, &ports, root))
             },
             sav: self.root.with(|root| collect::sav(&model, &map, root)),
-            conservation: collect::conservation(self.workers.iter().map(|worker| &*worker.counters)),
+            conservation: self.conservation(),
             buffers: stats::BufferStats {
                 small: occupancy.small,
                 large: occupancy.large,
                 huge_pages: occupancy.pages == weir_base::region::Pages::Huge,
             },
             neighbors: stats::NeighborStats {
-                events_lost: self.workers.iter().map(|worker| worker.counters.events_lost.value()).sum(),
+                events_lost: self.counters().map(|own| own.events_lost.value()).sum(),
                 ..neighbors
             },
             tables: {
@@ -124,15 +110,8 @@ impl Engine {
         }
     }
 
-    /// Returns the counters of learned decisions.
-    pub(super) fn fast_path(&self) -> stats::FastPath {
-        report::fast_path(self.workers.iter().map(|worker| &worker.counters.flows))
-    }
-
     fn sessions_in_use(&self) -> report::SessionUse {
-        let sum = |of: fn(&SessionCounters) -> &Counter| {
-            self.workers.iter().map(|worker| of(&worker.counters.sessions).value()).sum()
-        };
+        let sum = |of: fn(&SessionCounters) -> &Counter| self.counters().map(|own| of(&own.sessions).value()).sum();
         report::SessionUse {
             wanted: self.root.with(|root| root.acl.reflecting.contains(&true)),
             used: sum(|of| &of.sessions),
@@ -150,13 +129,6 @@ impl Engine {
             return rows;
         }
         Arc::clone(&self.control.state().tables)
-    }
-
-    /// Returns the EtherType counters of interfaces, in the order of the configuration.
-    pub fn ethertypes(&self) -> Vec<stats::EthertypeStats> {
-        let (model, map) = self.control.in_force();
-        let baseline = Arc::clone(&self.control.state().baseline);
-        self.root.with(|root| collect::ethertypes(&model, &map, root, &baseline.ethertypes))
     }
 
     /// Counts from 0 again. The totals of all packets are never cleared.
@@ -194,12 +166,12 @@ impl Engine {
             }
         }
         if all || matches!(what, Clear::Interfaces | Clear::Sav) {
-            for worker in self.workers.iter() {
-                worker.counters.spoofed.clear();
-                worker.counters.unknown.clear();
+            for own in self.counters() {
+                own.spoofed.clear();
+                own.unknown.clear();
             }
         }
-        if all || matches!(what, Clear::Sav | Clear::Acl | Clear::Allowlists | Clear::Bindings) {
+        if all || matches!(what, Clear::Sav | Clear::Acl | Clear::Allowlists | Clear::Classify | Clear::Bindings) {
             let operation = self.control.operate();
             let mut compiler = operation.write();
             if all || what == Clear::Sav {
@@ -211,18 +183,18 @@ impl Engine {
             if all || what == Clear::Allowlists {
                 compiler.clear_allowlists();
             }
+            if all || what == Clear::Classify {
+                compiler.clear_classify();
+            }
             if all || what == Clear::Bindings {
                 compiler.clear_bindings();
             }
         }
         if all || what == Clear::Sa {
-            let ((model, map), now) = (self.control.in_force(), self.clock.now());
-            let upkeep = self.upkeep();
-            let mut cleared = self.cleared();
-            self.root.with(|root| cleared.clear_sas(sas::counted(&model, &map, root, (&upkeep, now))));
+            self.clear_sas();
         }
         if all || what == Clear::Spd {
-            self.root.with(|root| policies::clear(root, &mut self.cleared()));
+            self.clear_spds();
         }
         if all || what == Clear::Trace {
             self.tracer.clear();
@@ -233,10 +205,5 @@ impl Engine {
             state.keeper.clear(&mut work);
             self.control.carry_out(&mut state, None, work);
         }
-    }
-
-    pub(super) fn cleared(&self) -> MutexGuard<'_, Cleared> {
-        // Each part of it is replaced as a whole.
-        self.cleared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,32 +1,32 @@
-//! Edits of a running gateway: tables of source address validation, access lists, and groups.
+//! Edits of a gateway: tables of source address validation, access lists, and groups.
 
+use super::control::Control;
 use super::error::EngineError;
-use super::running::Engine;
 use crate::compile::{
     AclEdit, AclEdited, AclError, AclMembers, AclRestored, AclSaid, Edit, Edited, EntryKey, LostEdits, Names, SavError,
     StageError,
 };
 use crate::model;
 
-impl Engine {
+impl Control {
     /// Changes what a source says of the table of a policy: all changes, or none. The time is the system's, in seconds of
     /// the Unix epoch.
     ///
     /// # Errors
     /// If the policy has no table, a change cannot be made, or there is no room.
     pub fn edit_sav(&self, policy: &str, source: &str, edits: &[Edit], time: u64) -> Result<Edited, SavError> {
-        let operation = self.control.operate();
-        let (model, _) = self.control.in_force();
+        let operation = self.operate();
+        let (model, _) = self.in_force();
         let mut compiler = operation.write();
         let (edited, root) = compiler.edit_sav(&model, policy, source, edits, time)?;
-        self.control.put_into_force(root);
+        self.put_into_force(root);
         Ok(edited)
     }
 
     /// Makes a source say these entries of the table of a policy and no others.
     ///
     /// # Errors
-    /// As for [`Engine::edit_sav`].
+    /// As for [`Control::edit_sav`].
     pub fn replace_sav(
         &self,
         policy: &str,
@@ -34,12 +34,12 @@ impl Engine {
         entries: &[(EntryKey, Names)],
         time: u64,
     ) -> Result<Edited, SavError> {
-        let operation = self.control.operate();
-        let (model, _) = self.control.in_force();
+        let operation = self.operate();
+        let (model, _) = self.in_force();
         let plan = operation.read().plan_sav(&model, policy, source, entries, time)?;
         let mut compiler = operation.write();
         let (edited, root) = compiler.carry_out_sav(&model, plan)?;
-        self.control.put_into_force(root);
+        self.put_into_force(root);
         Ok(edited)
     }
 
@@ -49,11 +49,11 @@ impl Engine {
     /// # Errors
     /// When there is no such policy, or it does not say what the action needs.
     pub fn stage_sav(&self, policy: &str, action: Option<model::SavAction>, time: u64) -> Result<(), StageError> {
-        let operation = self.control.operate();
-        let (model, _) = self.control.in_force();
+        let operation = self.operate();
+        let (model, _) = self.in_force();
         let mut compiler = operation.write();
         let root = compiler.stage_sav(&model, policy, action, time)?;
-        self.control.put_into_force(root);
+        self.put_into_force(root);
         Ok(())
     }
 
@@ -68,11 +68,11 @@ impl Engine {
         said: &AclSaid,
         edit: impl FnOnce(&model::Gateway) -> Result<AclEdit, E>,
     ) -> Result<AclEdited, E> {
-        let operation = self.control.operate();
-        let (model, map) = self.control.in_force();
+        let operation = self.operate();
+        let (model, map) = self.in_force();
         let edit = edit(&model)?;
         let plan = operation.read().plan_acl_edit((&model, &map), list, edit, said)?;
-        let publish = |root| self.control.put_into_force(root);
+        let publish = |root| self.put_into_force(root);
         Ok(operation.write().carry_out_acl_edit((&model, &map), plan, said, publish)?)
     }
 
@@ -87,11 +87,11 @@ impl Engine {
         said: &AclSaid,
         group: impl FnOnce(&model::Gateway) -> Result<M, E>,
     ) -> Result<AclEdited, E> {
-        let operation = self.control.operate();
-        let (model, map) = self.control.in_force();
+        let operation = self.operate();
+        let (model, map) = self.in_force();
         let group = group(&model)?;
         let plan = operation.read().plan_acl_group((&model, &map), group, said)?;
-        let publish = |root| self.control.put_into_force(root);
+        let publish = |root| self.put_into_force(root);
         Ok(operation.write().carry_out_acl_edit((&model, &map), plan, said, publish)?)
     }
 
@@ -102,9 +102,9 @@ impl Engine {
     /// If there is no such group, or it is as declared, or it cannot be so: rules or groups name one that would go, a
     /// group would contain itself, a rule would have no addresses of its family, or there is no room.
     pub fn restore_acl_group(&self, group: &str) -> Result<AclRestored, AclError> {
-        let operation = self.control.operate();
-        let (model, map) = self.control.in_force();
-        let publish = |root| self.control.put_into_force(root);
+        let operation = self.operate();
+        let (model, map) = self.in_force();
+        let publish = |root| self.put_into_force(root);
         operation.write().restore_acl_group((&model, &map), group, publish)
     }
 
@@ -117,8 +117,8 @@ impl Engine {
         said: &AclSaid,
         list: impl FnOnce(&model::Gateway) -> Result<model::AclList, E>,
     ) -> Result<AclEdited, E> {
-        let operation = self.control.operate();
-        let (model, map) = self.control.in_force();
+        let operation = self.operate();
+        let (model, map) = self.in_force();
         let list = list(&model)?;
         Ok(operation.write().create_acl((&model, &map), list, said)?)
     }
@@ -128,8 +128,8 @@ impl Engine {
     /// # Errors
     /// When there is no such list, interfaces name it, or it is declared.
     pub fn delete_acl(&self, list: &str) -> Result<AclEdited, AclError> {
-        let operation = self.control.operate();
-        let (model, map) = self.control.in_force();
+        let operation = self.operate();
+        let (model, map) = self.in_force();
         operation.write().delete_acl((&model, &map), list)
     }
 
@@ -139,6 +139,6 @@ impl Engine {
     /// # Errors
     /// When a list of the model has no room.
     pub fn refused_acl_edits(&self, model: &model::Gateway) -> Result<Vec<LostEdits>, EngineError> {
-        Ok(self.control.look().0.refused_acl_edits(model)?)
+        Ok(self.look().0.refused_acl_edits(model)?)
     }
 }

@@ -14,9 +14,10 @@ use crate::compile::boxes::boxes;
 use crate::compile::{Compiler, Map};
 use crate::graph::flow::{Kept, Unlearned};
 use crate::graph::session::{AnySession, Ended, Page, Session, SessionRef, Way};
+use crate::graph::trace::Filter;
 use crate::model::{self, AclRule, FlowTable, Gateway};
-use crate::root::Root;
 use crate::root::family::Family;
+use crate::root::{NONE, Root};
 use crate::stats::{FastPath, FlowRow, FlowRule, Flows, SessionsCounted};
 
 /// Returns the octets of memory that so many learned decisions take at least: those of IPv4.
@@ -50,6 +51,13 @@ pub struct FlowFilter {
     pub rule: Option<AclRule>,
     /// Translations are meant, not the sessions of access lists.
     pub translations: bool,
+}
+
+/// Compiles a rule into a filter of packets.
+pub(crate) fn packets(rule: &AclRule, map: &Map) -> Filter {
+    // Another model may have come into force since the rule was read.
+    let number = |index: model::InterfaceIndex| map.interfaces.get(index.0 as usize).copied().unwrap_or(NONE);
+    Filter { v4: boxes(rule, number), v6: boxes(rule, number) }
 }
 
 /// A filter, for both families.

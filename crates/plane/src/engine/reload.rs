@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::control::{Operation, look_at};
 use super::error::EngineError;
+use super::links::look_at;
+use super::operation::Operation;
 use super::ports::{Opened, announcing, open_ports, tell_of_mtus};
 use super::report::{Reloaded, count, difference};
 use super::running::{Engine, connect, receive};
@@ -11,7 +12,7 @@ use crate::compile::{Map, Prepared};
 use crate::graph::worker::Command;
 use crate::model;
 use crate::neighbor::Link;
-use crate::neighbor::control::{self as keeping, News, Work};
+use crate::neighbor::control::{News, Work};
 use crate::root::ipsec::Numbers;
 
 /// The treatment of live edits that do not apply to a new model, and without which more packets might pass.
@@ -91,7 +92,7 @@ impl Engine {
         let map = control.take_over(&mut compiler, root, (Arc::clone(&model), map), (compiled, places), &mut work);
         drop(compiler);
         self.replace_ports((&before, &model), &new, &gone);
-        self.adopt(&operation, (&model, &map), links, work);
+        self.follow(&operation, (&model, &map), links, work);
         if self.root.with(|root| root.nat.version) != nat {
             report.translations = self.workers.iter().map(|worker| worker.recheck()).sum();
         }
@@ -122,15 +123,7 @@ impl Engine {
             }
         };
         let announcing = announcing(&control.ports(), &opened.places);
-        let prepared = keeping::prepare(
-            &compiler,
-            acls,
-            |links| control.state().keeper.unusable(links),
-            model,
-            &mut opened.places,
-            |index| announcing.contains(&index),
-        );
-        match prepared {
+        match control.prepare(&compiler, acls, model, &mut opened.places, &announcing) {
             Ok((prepared, links)) => Ok(Ready { opened, prepared, links, routes: count(&compiler) }),
             Err(error) => {
                 opened.undo(control.all_ports());
@@ -168,20 +161,9 @@ impl Engine {
     }
 
     /// Adopts the links of a model that is in force, and wakes the threads that use it.
-    fn adopt(
-        &self,
-        operation: &Operation<'_>,
-        (model, map): (&model::Gateway, &Map),
-        links: Vec<Link>,
-        mut work: Work,
-    ) {
+    fn follow(&self, operation: &Operation<'_>, (model, map): (&model::Gateway, &Map), links: Vec<Link>, work: Work) {
         let control = &*self.control;
-        {
-            let mut compiler = operation.write();
-            let mut state = control.state();
-            state.keeper.adopt(model, map, links, self.clock.now(), &mut work);
-            control.carry_out(&mut state, Some(&mut compiler), work);
-        }
+        control.adopt(&mut operation.write(), (model, map), links, work);
         // Devices may have changed since.
         let mut work = Work::default();
         control.look_at_links(&mut work);

@@ -311,6 +311,14 @@ pub(super) fn other_tables(
         bytes: learned * Table::BYTES as u64,
         when_full: "neighbours that never answered are evicted, then unused ones; else the new one is refused".into(),
     });
+    rows.extend(of_flows(model, waiting));
+    rows.extend(of_waiting(model, waiting, workers));
+    rows
+}
+
+/// Sessions and learned decisions.
+fn of_flows(model: &model::Gateway, waiting: &Waiting) -> Vec<stats::TableStats> {
+    let mut rows = Vec::new();
     if waiting.sessions.used > 0 || waiting.sessions.wanted {
         let FlowTable { sessions, half_open, .. } = model.flow_table;
         rows.push(stats::TableStats {
@@ -337,22 +345,30 @@ pub(super) fn other_tables(
             when_full: "packets of further flows walk, until decisions about idle flows are forgotten".into(),
         });
     }
+    rows
+}
+
+/// Packets and fragments that wait in workers.
+fn of_waiting(model: &model::Gateway, waiting: &Waiting, workers: usize) -> Vec<stats::TableStats> {
     let hold = model.neighbor_discovery.hold_total;
-    rows.push(stats::TableStats {
-        name: "held packets".into(),
-        used: waiting.packets,
-        limit: u64::from(hold) * workers as u64,
-        bytes: (Hold::bytes(hold) * workers) as u64,
-        when_full: "the oldest packet for the same neighbour, else for the one waited for longest, is dropped".into(),
-    });
     let datagrams = Reassembly::share(model.buffers.large as usize, workers) * workers;
-    rows.push(stats::TableStats {
-        name: "datagrams in reassembly".into(),
-        used: waiting.datagrams,
-        limit: datagrams as u64,
-        bytes: Reassembly::bytes(datagrams) as u64,
-        when_full: "the oldest of the same family on the same worker is dropped".into(),
-    });
+    let mut rows = vec![
+        stats::TableStats {
+            name: "held packets".into(),
+            used: waiting.packets,
+            limit: u64::from(hold) * workers as u64,
+            bytes: (Hold::bytes(hold) * workers) as u64,
+            when_full: "the oldest packet for the same neighbour, else for the one waited for longest, is dropped"
+                .into(),
+        },
+        stats::TableStats {
+            name: "datagrams in reassembly".into(),
+            used: waiting.datagrams,
+            limit: datagrams as u64,
+            bytes: Reassembly::bytes(datagrams) as u64,
+            when_full: "the oldest of the same family on the same worker is dropped".into(),
+        },
+    ];
     if !model.acls.is_empty() {
         let (remembered, waits) = Fragments::octets();
         rows.push(stats::TableStats {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::running::Engine;
+use super::control::Control;
 use crate::compile::{Offer, RoutesChanged};
 use crate::model;
 use crate::rib::By;
@@ -10,12 +10,11 @@ use crate::rib::By;
 /// Offers that are applied at a time: in between, others may look at the compiler, and workers see what came so far.
 const BATCH: usize = 16_384;
 
-impl Engine {
+impl Control {
     /// Changes the routes that a source offers for a VRF. Batches of changes come into force one after the other, each at once
     /// for all packets.
     pub fn change_routes(&self, vrf: &str, by: By, offers: Vec<Offer>) -> RoutesChanged {
-        let control = &*self.control;
-        let operation = control.operate();
+        let operation = self.operate();
         let mut all = RoutesChanged::default();
         let mut offers = offers.into_iter().peekable();
         let mut is_cluttered = false;
@@ -23,7 +22,7 @@ impl Engine {
             let batch: Vec<Offer> = offers.by_ref().take(BATCH).collect();
             let mut compiler = operation.write();
             let (root, changed) = compiler.change_routes(vrf, by, batch);
-            control.put_into_force(root);
+            self.put_into_force(root);
             compiler.collect();
             is_cluttered |= compiler.is_cluttered();
             drop(compiler);
@@ -32,16 +31,16 @@ impl Engine {
             all.is_unknown |= changed.is_unknown;
         }
         drop(operation);
-        control.wake();
+        self.wake();
         if is_cluttered {
-            control.compile_again();
+            self.compile_again();
         }
         all
     }
 
     /// Returns the model in force, and the numbers of its interfaces in their order.
     pub fn numbered(&self) -> (Arc<model::Gateway>, Vec<u32>) {
-        let (model, map) = self.control.in_force();
+        let (model, map) = self.in_force();
         (model, map.interfaces.clone())
     }
 }

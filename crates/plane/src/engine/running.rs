@@ -1,36 +1,34 @@
 //! The running gateway, as the control thread holds it.
 
 use std::error::Error;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_base::clock::Clock;
 use weir_base::random::Entropy;
-use weir_base::reclaim::{Domain, Published, Reader};
 use weir_base::wake;
 use weir_packet::buffer::{Pool, PoolSize};
 use weir_port::links::Monitor;
 
-use super::cleared::Cleared;
-use super::collect;
-use super::control::{self, Control, State};
+use super::compiled::Compiled;
+use super::control::{self, Control, State, root_numbers};
 use super::error::EngineError;
+use super::flows::{self, FlowFilter, FlowOrder};
 use super::keeper;
 use super::ports::{OpenPort, announcing, open_first};
 use super::samples::Reader as SampleReader;
 use super::stuck::Rounds;
-use super::upkeep::Upkeep;
 use super::workers::{Parts, Workers};
-use crate::compile::{Compiler, Settings};
+use crate::compile::Settings;
 use crate::graph::made::Made;
 use crate::graph::streams::Stream;
 use crate::graph::trace::Tracer;
 use crate::graph::worker::Command;
 use crate::model;
-use crate::neighbor::control::{self as keeping, Keeper, News, Work};
-use crate::root::Root;
+use crate::neighbor::control::Keeper;
 use crate::root::ipsec::Numbers;
-use crate::stats::Snapshot;
+use crate::stats::{Flows, NatPool, NatUser, Snapshot, Translations};
 
 /// How a gateway is to run.
 pub struct Options {
@@ -48,18 +46,20 @@ pub struct Options {
 pub struct Engine {
     pub(super) control: Arc<Control>,
     pub(super) keeper: keeper::Threads,
-    /// Of who looks at tables as workers do, for people.
-    pub(super) reader: Mutex<Reader>,
-    pub(super) root: Arc<Published<Root>>,
-    pub(super) tracer: Arc<Tracer>,
     pub(super) pool: Pool,
-    pub(super) clock: Clock,
     pub(super) workers: Workers,
     pub(super) busy: Arc<AtomicUsize>,
     pub(super) rounds: Rounds,
     pub(super) samples: Option<SampleReader>,
-    pub(super) upkeep: Mutex<Upkeep>,
-    pub(super) cleared: Mutex<Cleared>,
+}
+
+/// A running gateway is its control side with threads and ports: listings and edits are those of [`Control`].
+impl Deref for Engine {
+    type Target = Control;
+
+    fn deref(&self) -> &Control {
+        &self.control
+    }
 }
 
 impl Engine {
@@ -87,15 +87,10 @@ impl Engine {
         let model::Buffers { small, large } = model.buffers;
         let pool = Pool::new(PoolSize { small: small as usize, large: large as usize })
             .map_err(|source| EngineError::Buffers { small, large, source })?;
-        let domain = Domain::new();
-        let secret = Stream::Bridges.open(&random).words();
-        let settings = Settings { workers: count, invent_neighbors, secret };
-        let mut compiler = Compiler::new(&domain, settings, model.limits);
-
         // Before the ports look at their devices: no change falls in between.
         let monitor = Monitor::open();
         let ports = Mutex::default();
-        let mut opened = open_first(&model, &pool, &ports)?;
+        let opened = open_first(&model, &pool, &ports)?;
         let mut ports = ports.into_inner().unwrap_or_else(PoisonError::into_inner);
         let monitor = match monitor {
             Ok(monitor) => Some(monitor),
@@ -104,27 +99,20 @@ impl Engine {
             }
             Err(_) => None,
         };
-        let mut keeper = Keeper::new(&model, Stream::Neighbors.open(&random));
+        let keeper = Keeper::new(&model, Stream::Neighbors.open(&random));
         let announcing = announcing(&ports, &opened.places);
-        let (prepared, links) = keeping::prepare(
-            &compiler,
-            compiler.stage_acls(&model)?,
-            |links| keeper.unusable(links),
-            &model,
-            &mut opened.places,
-            |index| announcing.contains(&index),
-        )?;
-        let (compiled, map) = compiler.commit(&model, prepared, true);
-        let root = Arc::new(Published::new(compiled.clone(), &domain));
+        let secret = Stream::Tables.open(&random).words();
+        let settings = Settings { workers: count, invent_neighbors, secret };
+        let compiled = Compiled::new(model, settings, keeper, opened.places, &announcing)?;
         let tracer = Arc::<Tracer>::default();
         let busy = Arc::new(AtomicUsize::new(count));
-        before_threads(root_numbers(&compiled)).map_err(EngineError::BeforeThreads)?;
+        before_threads(root_numbers(&compiled.made)).map_err(EngineError::BeforeThreads)?;
 
         let (sleeper, waker) = wake::pair().map_err(EngineError::Keeper)?;
         let wakers = wake::pair().map_err(EngineError::Keeper)?;
         let parts = Parts {
-            domain: &domain,
-            root: &root,
+            domain: &compiled.domain,
+            root: &compiled.root,
             tracer: &tracer,
             pool: &pool,
             clock: &clock,
@@ -132,48 +120,31 @@ impl Engine {
             keeper: &waker,
             sampler: &wakers.1,
         };
-        let (workers, rings) = Workers::start(&model, pin, &random, &parts)?;
+        let (workers, rings) = Workers::start(&compiled.model, pin, &random, &parts)?;
         connect(&workers, &opened.new, &mut ports);
         workers.settle();
         receive(&workers, &opened.new, &mut ports);
-        let mut work = Work::default();
-        keeper.adopt(&model, &map, links, clock.now(), &mut work);
-        let down = |index: &u32| opened.places.ports.get(index).is_some_and(|place| place.down);
-        for (_, interface) in (0..).zip(&model.interfaces).filter(|(index, _)| down(index)) {
-            work.news.push(News::LinkDown { interface: interface.name.clone() });
-        }
-        let senders: Vec<_> = workers.iter().map(|worker| Arc::clone(&worker.sender)).collect();
+        let root = Arc::clone(&compiled.root);
         let control = Arc::new(Control::new(control::Parts {
-            model,
-            map,
-            places: opened.places,
-            keeper,
+            reader: compiled.domain.reader()?,
             compiled,
-            compiler,
             ports,
-            domain: domain.clone(),
-            root: Arc::clone(&root),
+            tracer,
             clock: clock.clone(),
-            senders,
+            senders: workers.iter().map(|worker| Arc::clone(&worker.sender)).collect(),
+            counters: workers.iter().map(|worker| Arc::clone(&worker.counters)).collect(),
             waker: waker.clone(),
         }));
-        control.carry_out(&mut control.state(), None, work);
-        let samples = SampleReader::new((rings.samples, rings.log), wakers, Arc::clone(&root), clock.clone());
+        let samples = SampleReader::new((rings.samples, rings.log), wakers, root, clock);
         let parts = keeper::Parts { control: Arc::clone(&control), rings: rings.events, monitor };
         Ok(Engine {
             control,
             keeper: keeper::Threads::start(parts, sleeper, waker).map_err(EngineError::Keeper)?,
-            reader: Mutex::new(domain.reader()?),
-            root,
-            tracer,
             pool,
-            clock,
             workers,
             busy,
             rounds: Rounds::default(),
             samples: Some(samples),
-            upkeep: Mutex::default(),
-            cleared: Mutex::default(),
         })
     }
 
@@ -182,23 +153,9 @@ impl Engine {
         self.samples.take()
     }
 
-    /// The version in force.
-    pub fn generation(&self) -> u64 {
-        self.root.with(|root| root.model)
-    }
-
-    /// The model in force.
-    pub fn model(&self) -> Arc<model::Gateway> {
-        self.control.in_force().0
-    }
-
     /// Sends keepalives of SAs, and ends those whose lifetime is over. To be called about 20 times a second.
     pub fn tend_sas(&self) {
-        let now = self.clock.now();
-        let due = {
-            let mut upkeep = self.upkeep();
-            self.root.with(|root| upkeep.step(now, &root.ipsec))
-        };
+        let due = self.due_of_sas();
         let mut packets: Vec<Vec<(u32, Made)>> = vec![Vec::new(); self.workers.len()];
         for (number, made) in due.packets {
             // Any worker may: numbers of a sequence are given to one at a time.
@@ -212,36 +169,17 @@ impl Engine {
         }
     }
 
-    pub(super) fn upkeep(&self) -> MutexGuard<'_, Upkeep> {
-        // A step that panicked has left out the rest of the SAs, which the next step looks at.
-        self.upkeep.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The sequence numbers and the windows of the SAs in force, and the digests of their keys; and the directory in which numbers
-    /// are reserved, if there is one.
-    pub fn numbers(&self) -> (Option<std::path::PathBuf>, Numbers) {
-        let (model, _) = self.control.in_force();
-        (model.ipsec.state.clone(), self.root.with(root_numbers))
-    }
-
-    /// Returns the news since the last call: links, duplicate addresses, conflicts, full tables. Each is returned once;
-    /// of more than a thousand, the latest.
-    pub fn news(&self) -> Vec<News> {
-        self.control.state().news.drain(..).collect()
-    }
-
     /// Every receive queue has ended and no packet is under way: nothing will ever happen again by itself.
     pub fn finished(&self) -> bool {
         // In this order: a queue that was given to a worker counts as busy before the command counts as done, and a packet
         // that was handed over as held before its giver counts as done.
-        let counters = self.workers.iter().map(|worker| &*worker.counters);
         // After a failure nothing can be waited for: what the failed worker had is lost.
         if self.workers.iter().any(|worker| worker.has_failed()) {
             return true;
         }
         self.workers.iter().all(|worker| worker.is_up_to_date() || worker.is_gone())
             && self.busy.load(Ordering::Acquire) == 0
-            && collect::conservation(counters).held == 0
+            && self.conservation().held == 0
     }
 
     /// Failures since the last call: a capture that turned out truncated, a disk that filled up, a worker that panicked.
@@ -262,6 +200,54 @@ impl Engine {
         }
         new.extend(failures.into_iter().filter(|text| told.insert(text.clone())));
         new
+    }
+
+    /// Sessions that a filter, made of the model in force, matches: at most so many, in this order.
+    ///
+    /// # Errors
+    /// As for `filter`.
+    pub fn flows<E>(
+        &self,
+        filter: impl FnOnce(&model::Gateway) -> Result<FlowFilter, E>,
+        order: FlowOrder,
+        most: usize,
+    ) -> Result<Flows, E> {
+        self.flows_of(|worker, from| self.workers[worker].flows(from), filter, order, most)
+    }
+
+    /// Translations, at most so many, the oldest first.
+    ///
+    /// # Errors
+    /// As for `filter`.
+    pub fn translations<E>(
+        &self,
+        filter: impl FnOnce(&model::Gateway) -> Result<FlowFilter, E>,
+        most: usize,
+    ) -> Result<Translations, E> {
+        self.translations_of(|worker, from| self.workers[worker].flows(from), filter, most)
+    }
+
+    /// The outside addresses of rules that translate sources.
+    pub fn nat_pools(&self) -> Vec<NatPool> {
+        self.nat_pools_of(|worker, from| self.workers[worker].flows(from))
+    }
+
+    /// The inside addresses with the most translations, `most` of them.
+    pub fn nat_users(&self, most: usize) -> Vec<NatUser> {
+        self.nat_users_of(|worker, from| self.workers[worker].flows(from), most)
+    }
+
+    /// Ends the sessions that a filter matches; gives how many.
+    ///
+    /// # Errors
+    /// As for `filter`.
+    pub fn clear_flows<E>(&self, filter: impl FnOnce(&model::Gateway) -> Result<FlowFilter, E>) -> Result<usize, E> {
+        let end = |worker: usize, from, filter: &_| {
+            let worker = &self.workers[worker];
+            let page = worker.flows(from)?;
+            Some((worker.end_flows(flows::ended(&page, filter)), page.next))
+        };
+        self.end_flows_by(end, filter)
     }
 
     /// Stops receiving, lets every packet under way reach its end, ends the workers, and reads the counters.
@@ -294,16 +280,5 @@ pub(super) fn receive(workers: &Workers, numbers: &[u32], ports: &mut [Option<Op
         for (index, receiver) in port.port.receivers().into_iter().enumerate() {
             workers[(number as usize + index) % workers.len()].command(Command::Receive(number, receiver));
         }
-    }
-}
-
-/// The sequence numbers and windows of the SAs of a root.
-fn root_numbers(root: &Root) -> Numbers {
-    let sas = || root.ipsec.sas.iter().flatten();
-    let outbound = sas().filter_map(|sa| sa.outbound.as_ref());
-    let inbound = sas().filter_map(|sa| sa.inbound.as_ref());
-    Numbers {
-        sequences: outbound.map(|own| (own.fingerprint, Arc::clone(&own.sequence))).collect(),
-        windows: inbound.map(|own| (own.identity(), Arc::clone(&own.window))).collect(),
     }
 }

@@ -13,8 +13,9 @@ use crate::compile::{Compiler, Map, Occupancy, is_distinct};
 use crate::graph::record::{BridgedTo, Fate};
 use crate::graph::trace::{Decided, Step, Trace};
 use crate::model::{
-    AllowedSources, Allowlist, AllowlistIndex, Bindings, BindingsIndex, BridgeIndex, Gateway, Interface,
-    InterfaceIndex, LinkCheck, Match, Mechanism, NextHop, Order, PerFamily, SaIndex, SavLayout, SavPolicy,
+    Access, AllowedSources, Allowlist, AllowlistIndex, Bindings, BindingsIndex, BridgeIndex, ClassifyIndex,
+    ClassifyTable, Gateway, Interface, InterfaceIndex, LinkCheck, Match, Mechanism, NextHop, Order, PerFamily, SaIndex,
+    SavLayout, SavPolicy,
 };
 use crate::neighbor::Known;
 use crate::neighbor::control::Keeper;
@@ -22,7 +23,8 @@ use crate::node::Node;
 use crate::root::ecmp::BUCKETS;
 use crate::root::{Forwarding, Kind, NONE, Root};
 use crate::stats::{
-    AllowlistStats, BindingRow, BindingsStats, NeighborRow, PathRow, RouteRow, SavPolicyStats, SavTableStats, Traffic,
+    AllowlistStats, BindingRow, BindingsStats, ClassifyStats, NeighborRow, PathRow, RouteRow, SavPolicyStats,
+    SavTableStats, Traffic,
 };
 
 /// Every route, by VRF (in the order of the configuration) and prefix, IPv4 first.
@@ -226,6 +228,26 @@ pub(crate) fn allowlists(model: &Gateway, compiler: &Compiler) -> Vec<AllowlistS
     (0..).zip(&model.allowlists).map(row).collect()
 }
 
+/// The classifier tables, in the order of the configuration, at a time.
+pub(crate) fn classify(model: &Gateway, compiler: &Compiler, now: Time) -> Vec<ClassifyStats> {
+    let row = |(place, table): (u16, &ClassifyTable)| {
+        let names = |of: fn(&Access) -> Option<ClassifyIndex>| {
+            let named = model.interfaces.iter().filter(|own| of(&own.access) == Some(ClassifyIndex(place)));
+            named.map(|interface| interface.name.clone()).collect()
+        };
+        ClassifyStats {
+            input: names(|access| access.classify_in),
+            output: names(|access| access.classify_out),
+            next: table.next.and_then(|next| Some(model.classify.get(usize::from(next.0))?.name.clone())),
+            counted: compiler.classify_counts(&table.name).unwrap_or_default(),
+            now: now.0,
+            origin: model.origins.place(table.origin).map_or_else(String::new, |place| place.to_string()),
+            table: table.clone(),
+        }
+    };
+    (0..).zip(&model.classify).map(row).collect()
+}
+
 /// A decision about a traced packet, in the words of the model in force; `None` if it is no policy's. Numbers of rules and SAs
 /// mean the same for long, places in the model do so in one model, and entries of policies may change with each version.
 pub(crate) fn decision(
@@ -249,6 +271,9 @@ pub(crate) fn decision(
         Fate::Allowed { interface, source, refused_by } => of(interface)
             .and_then(|_| compiler.allow_decision(model, map, interface, source, refused_by).pop())
             .map(TraceDecision::Allowlist),
+        Fate::Classified { interface, output, table, session, permit } if is_same_model => {
+            compiler.classify_decision(model, (interface, output), table, session, permit).map(TraceDecision::Classify)
+        }
         Fate::Unlisted { interface, output } => of(interface)
             .and_then(|own| if output { own.access.ethertypes_out.as_ref() } else { own.access.ethertypes_in.as_ref() })
             .map(|declared| TraceDecision::Ethertypes(declared.origin)),
@@ -278,7 +303,11 @@ pub(crate) fn decision(
         Fate::Bridged { bridge, to } if is_same_model => {
             Some(TraceDecision::Bridge(BridgeIndex(bridge), way(to, root)))
         }
-        Fate::Bridged { .. } | Fate::Validated { .. } | Fate::Nat { .. } | Fate::Spd { .. } => None,
+        Fate::Bridged { .. }
+        | Fate::Classified { .. }
+        | Fate::Validated { .. }
+        | Fate::Nat { .. }
+        | Fate::Spd { .. } => None,
         Fate::Flow { miss, .. } => Some(TraceDecision::Flow(miss)),
         Fate::Fragment { .. }
         | Fate::LookedUp { .. }

@@ -1,6 +1,6 @@
 //! Traced packets as values, with what decided about each.
 
-use crate::compile::{AclDecision, BindingDecision, Decision, Listed};
+use crate::compile::{AclDecision, BindingDecision, ClassifyDecision, Decision, Listed};
 use crate::graph::record::{Miss, NatEffect, Role, SpdEffect};
 use crate::model::{BridgeIndex, InterfaceIndex, NatIndex, Origin, SaIndex, SpdIndex};
 
@@ -41,6 +41,8 @@ pub enum TraceDecision {
     Bindings(BindingDecision),
     /// An allowlist.
     Allowlist(Listed),
+    /// A session of a classifier table, or that none matches.
+    Classify(ClassifyDecision),
     /// A policy of source address validation.
     Sav {
         /// Its name.

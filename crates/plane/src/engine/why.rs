@@ -1,12 +1,11 @@
 //! The verdict of a running gateway on a source, the rule or route behind it, and the route back.
 
 use std::net::IpAddr;
-use std::sync::PoisonError;
 
 use ipnet::IpNet;
 
 use super::answers::{Answer, answers};
-use super::running::Engine;
+use super::control::Control;
 use crate::compile::Decision;
 use crate::compile::rib::Source;
 use crate::model::Place;
@@ -34,11 +33,11 @@ pub struct WayBack {
     pub route: Option<String>,
 }
 
-impl Engine {
+impl Control {
     /// The route back to a source that comes in by an interface, in the VRF of the interface; `None`: there is none, or no such
     /// interface.
     pub fn way_back(&self, interface: &str, source: IpAddr) -> Option<WayBack> {
-        let (compiler, model, map) = self.control.look();
+        let (compiler, model, map) = self.look();
         let own = model.interfaces.iter().find(|own| own.name == interface)?;
         let vrf = *map.vrfs.get(usize::from(own.vrf.0))?;
         let rib = compiler.ribs().get(usize::from(vrf))?;
@@ -65,12 +64,12 @@ impl Engine {
     }
 
     fn refusal_of<K: Family>(&self, interface: &str, source: K::Octets) -> Option<Refusal> {
-        let (compiler, model, map) = self.control.look();
+        let (compiler, model, map) = self.look();
         let index = model.interfaces.iter().position(|own| own.name == interface)?;
         let policy = (*K::of(&model.interfaces[index].sav))?.0;
         let number = *map.interfaces.get(index)?;
         let mut said = Vec::new();
-        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reader = self.reader();
         let guard = reader.pin();
         let root = self.root.load(&guard);
         answers::<K>(root, &guard, number, &[source], &mut said);

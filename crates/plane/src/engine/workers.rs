@@ -62,6 +62,22 @@ pub(super) struct Rings {
     pub(super) log: Vec<LogRing>,
 }
 
+impl Rings {
+    /// Makes the rings of a worker.
+    fn connect(&mut self, worker: &mut Worker, parts: &Parts<'_>) {
+        let (events, consumer) = ring(events::RING);
+        worker.events.connect(events, Some(parts.keeper.clone()));
+        self.events.push(consumer);
+        let (log, consumer) = ring(LOG_RING);
+        let lost = Arc::<AtomicU64>::default();
+        worker.sessions.log.connect(log, Some(parts.sampler.clone()), Arc::clone(&lost));
+        self.log.push((consumer, lost));
+        let (samples, consumer) = ring(sample::RING);
+        worker.samples.connect(samples, Some(parts.sampler.clone()));
+        self.samples.push(consumer);
+    }
+}
+
 impl Workers {
     /// Starts the workers, each pinned to its CPU, with rings between all of them. Returns the rings from them, too.
     pub(super) fn start(
@@ -98,16 +114,7 @@ impl Workers {
             };
             let reader = parts.domain.reader()?;
             let mut worker = Worker::new(number, count, shared, reader, parts.pool.cache(), mailbox, peers, sources);
-            let (events, consumer) = ring(events::RING);
-            worker.events.connect(events, Some(parts.keeper.clone()));
-            told.events.push(consumer);
-            let (log, consumer) = ring(LOG_RING);
-            let lost = Arc::<AtomicU64>::default();
-            worker.sessions.log.connect(log, Some(parts.sampler.clone()), Arc::clone(&lost));
-            told.log.push((consumer, lost));
-            let (samples, consumer) = ring(sample::RING);
-            worker.samples.connect(samples, Some(parts.sampler.clone()));
-            told.samples.push(consumer);
+            told.connect(&mut worker, parts);
             let handled = Arc::<AtomicU64>::default();
             let (ready, started) = mpsc::channel();
             let (busy, done) = (Arc::clone(parts.busy), Arc::clone(&handled));
@@ -202,7 +209,7 @@ pub(super) struct CommandSender {
 
 impl CommandSender {
     /// Creates a pair: the sender with the waker of a worker, and the receiver of that worker.
-    fn new(waker: Waker) -> (Arc<CommandSender>, mpsc::Receiver<Command>) {
+    pub(super) fn new(waker: Waker) -> (Arc<CommandSender>, mpsc::Receiver<Command>) {
         let (commands, mailbox) = mpsc::channel();
         (Arc::new(CommandSender { commands, sent: AtomicU64::new(0), waker }), mailbox)
     }
@@ -318,12 +325,9 @@ const DEAF: Duration = Duration::from_millis(1);
 
 /// A worker's thread: rounds at its [pace](Pace) while there are packets, sleep when there are none.
 fn work(worker: &mut Worker, sleeper: &mut Sleeper, busy: &AtomicUsize, handled: &AtomicU64) {
-    let patience = (PATIENCE * tsc::frequency()) as u64;
     let mut counted = true;
     let mut told = 0;
-    // Since when there is nothing to do, in ticks; none once it has been quiet for long enough.
-    let mut quiet = None;
-    let mut vain = 0;
+    let mut idle = Idle { patience: (PATIENCE * tsc::frequency()) as u64, quiet: None, vain: 0 };
     let mut bound = Duration::ZERO;
     let mut pace = Pace::new(bound, tsc::frequency());
     loop {
@@ -351,8 +355,7 @@ fn work(worker: &mut Worker, sleeper: &mut Sleeper, busy: &AtomicUsize, handled:
             Round::Busy => {
                 sleeper.stay_up();
                 let now = tsc::ticks();
-                quiet = Some(now);
-                vain = 0;
+                idle.end(now);
                 let (packets, more) = worker.taken();
                 if packets > 0
                     && let Some(ticks) = pace.pause(began, packets, more, now)
@@ -360,53 +363,72 @@ fn work(worker: &mut Worker, sleeper: &mut Sleeper, busy: &AtomicUsize, handled:
                 {
                     pace.paused();
                 }
-                continue;
             }
             Round::Blocked => {
                 sleeper.stay_up();
                 // The other may want this very CPU.
                 thread::yield_now();
-                continue;
             }
             Round::Ended => {
                 worker.close_all();
                 return;
             }
-            Round::Idle | Round::Done => {}
+            Round::Idle | Round::Done => idle.wait(worker, sleeper, &mut pace),
         }
-        if let Some(since) = quiet {
-            if tsc::ticks().wrapping_sub(since) < patience {
+    }
+}
+
+/// The time of a worker without packets.
+struct Idle {
+    /// Ticks for which it polls on.
+    patience: u64,
+    /// Since when there is nothing to do, in ticks; none once it has been quiet for long enough.
+    quiet: Option<u64>,
+    /// Sleeps in a row that readiness ended and that brought no packets.
+    vain: u32,
+}
+
+impl Idle {
+    /// Packets have come.
+    fn end(&mut self, now: u64) {
+        (self.quiet, self.vain) = (Some(now), 0);
+    }
+
+    /// Polls on for a while; then sleeps until there is work.
+    fn wait(&mut self, worker: &mut Worker, sleeper: &mut Sleeper, pace: &mut Pace) {
+        if let Some(since) = self.quiet {
+            if tsc::ticks().wrapping_sub(since) < self.patience {
                 std::hint::spin_loop();
-                continue;
+                return;
             }
             worker.flush();
-            quiet = None;
+            self.quiet = None;
             pace.rest();
         }
         let Some(mut wait) = worker.wait() else {
             sleeper.stay_up();
             thread::yield_now();
-            continue;
+            return;
         };
         let left = wait.until.map(|until| worker.clock().until(until));
         if left.is_some_and(|left| left.as_secs_f64() < PATIENCE) {
             sleeper.stay_up();
             std::hint::spin_loop();
-            continue;
+            return;
         }
         if !sleeper.is_announced() {
             // One more round; after it the waker wakes the thread for new work.
             sleeper.announce();
-            continue;
+            return;
         }
-        let deaf = vain >= VAIN && !wait.descriptors.is_empty();
+        let deaf = self.vain >= VAIN && !wait.descriptors.is_empty();
         if deaf {
             wait.descriptors.clear();
         }
         let left = if deaf { Some(left.map_or(DEAF, |left| left.min(DEAF))) } else { left };
         worker.count_sleep();
         if sleeper.sleep(&wait.descriptors, left) == Cause::Ready {
-            vain += 1;
+            self.vain += 1;
         }
     }
 }

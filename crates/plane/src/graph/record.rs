@@ -222,6 +222,19 @@ pub enum Fate {
         /// The place in the model of the list that does not contain it; `None`: they all do.
         refused_by: Option<u16>,
     },
+    /// Classifier tables of an interface decided about it.
+    Classified {
+        /// Number of the interface.
+        interface: u32,
+        /// It was leaving, not coming in.
+        output: bool,
+        /// The place in the model of the table that decided.
+        table: u16,
+        /// The number of the session in it; `None`: it matched none, here or before.
+        session: Option<u32>,
+        /// It passes, as far as rates let it.
+        permit: bool,
+    },
     /// A rule that translates matched it, or gave the translation that it belongs to.
     Nat {
         /// The rule's list.
@@ -338,6 +351,7 @@ impl Fate {
             ),
             Fate::Bound { .. } => matches!(reason, Reason::MacIp),
             Fate::Allowed { .. } => matches!(reason, Reason::NotAllowed),
+            Fate::Classified { .. } => matches!(reason, Reason::ClassifyDeny | Reason::ClassifyRateLimit),
             Fate::Unlisted { .. } => matches!(reason, Reason::AclEthertype),
             Fate::Validated { .. } => matches!(
                 reason,

@@ -30,8 +30,8 @@ pub(crate) enum Stream {
     Flows(usize),
     /// Keys of a worker's caches of policies.
     Policies(usize),
-    /// Keys of MAC tables, which all workers share.
-    Bridges,
+    /// Keys of MAC tables and classifier tables, which all workers share.
+    Tables,
 }
 
 impl Stream {
@@ -50,7 +50,7 @@ impl Stream {
             Stream::Sessions(worker) => (9, worker),
             Stream::Flows(worker) => (10, worker),
             Stream::Policies(worker) => (11, worker),
-            Stream::Bridges => (12, 0),
+            Stream::Tables => (12, 0),
         };
         entropy.stream(purpose << 32 | worker as u64)
     }
@@ -73,12 +73,12 @@ mod tests {
             Stream::Flows,
             Stream::Policies,
         ];
-        let all = [Stream::FlowHash, Stream::SpoofedSources, Stream::UnknownSources, Stream::Neighbors]
-            .into_iter()
-            .chain(of_worker.into_iter().flat_map(|stream| (0..64).map(stream)));
+        let of_all =
+            [Stream::FlowHash, Stream::SpoofedSources, Stream::UnknownSources, Stream::Neighbors, Stream::Tables];
+        let all = of_all.into_iter().chain(of_worker.into_iter().flat_map(|stream| (0..64).map(stream)));
         let first: Vec<u64> = all.map(|stream| stream.open(&entropy).next()).collect();
         let distinct: std::collections::HashSet<u64> = first.iter().copied().collect();
-        assert_eq!((first.len(), distinct.len()), (4 + 8 * 64, 4 + 8 * 64));
+        assert_eq!((first.len(), distinct.len()), (5 + 8 * 64, 5 + 8 * 64));
         assert_eq!(Stream::Worker(3).open(&entropy).next(), Stream::Worker(3).open(&entropy).next());
     }
 }

@@ -1,9 +1,10 @@
 //! Packet traces: `weir trace add NODE N` follows the next N packets that enter a node through the rest of the graph.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_base::clock::Time;
+use weir_table::classify::Rule;
 
 use crate::graph::record::Fate;
 use crate::node::Node;
@@ -62,8 +63,19 @@ pub struct Tracer {
     kept: Mutex<Kept>,
 }
 
+/// The packets that are meant: those that one of these rules matches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Filter {
+    /// For packets of IPv4.
+    pub v4: Vec<Rule<u32>>,
+    /// For packets of IPv6.
+    pub v6: Vec<Rule<u128>>,
+}
+
 #[derive(Debug, Default)]
 struct Kept {
+    /// The packets that are wanted; `None`: any.
+    filter: Option<Arc<Filter>>,
     traces: Vec<Trace>,
     /// The number of forgotten traces, modulo [`NUMBERS`]: a packet still under way carries the number of such a trace,
     /// and must not write into a later one.
@@ -87,8 +99,9 @@ impl Kept {
 }
 
 impl Tracer {
-    /// Requests the next `count` packets that enter `node`; replaces an earlier request.
-    pub fn request(&self, node: Node, count: u32) {
+    /// Requests the next `count` packets that enter `node` and that `filter` matches; replaces an earlier request.
+    pub fn request(&self, node: Node, count: u32, filter: Option<Filter>) {
+        self.lock().filter = filter.map(Arc::new);
         self.wanted.store((node as u64) << 32 | u64::from(count), Ordering::Relaxed);
     }
 
@@ -97,6 +110,11 @@ impl Tracer {
     pub fn wanted(&self) -> Option<Node> {
         let wanted = self.wanted.load(Ordering::Relaxed);
         if wanted as u32 == 0 { None } else { Node::ALL.get((wanted >> 32) as usize).copied() }
+    }
+
+    /// Returns which packets are wanted; `None`: any.
+    pub fn filter(&self) -> Option<Arc<Filter>> {
+        self.lock().filter.clone()
     }
 
     /// Takes one packet off what is wanted at `node` and opens a trace: its number, above 0.
@@ -166,7 +184,7 @@ mod tests {
     fn so_many_packets_are_traced_as_were_asked_for() {
         let tracer = Tracer::default();
         assert_eq!(tracer.wanted(), None);
-        tracer.request(Node::Ip4Lookup, 2);
+        tracer.request(Node::Ip4Lookup, 2, None);
         assert_eq!(tracer.wanted(), Some(Node::Ip4Lookup));
         assert_eq!(tracer.open(Node::Drop, 0, Time(0)), None);
         assert_eq!(tracer.open(Node::Ip4Lookup, 0, Time(0)), Some(1));
@@ -185,13 +203,13 @@ mod tests {
         let tracer = Tracer::default();
         let step = step();
         for _ in 0..100 {
-            tracer.request(Node::Rx, u32::MAX);
+            tracer.request(Node::Rx, u32::MAX, None);
             let numbers: Vec<u16> = std::iter::from_fn(|| tracer.open(Node::Rx, 0, Time(0))).collect();
             assert!(numbers.iter().all(|&number| number > 0));
             numbers.iter().for_each(|&number| tracer.step(number, step.clone()));
             assert!(tracer.traces().iter().all(|trace| trace.steps.len() == 1));
             tracer.clear();
-            tracer.request(Node::Rx, 1000);
+            tracer.request(Node::Rx, 1000, None);
             while tracer.open(Node::Rx, 0, Time(0)).is_some() {}
             numbers.iter().for_each(|&number| tracer.step(number, step.clone()));
             assert!(tracer.traces().iter().all(|trace| trace.steps.is_empty()));
@@ -202,7 +220,7 @@ mod tests {
     #[test]
     fn traces_are_bounded() {
         let tracer = Tracer::default();
-        tracer.request(Node::Rx, u32::MAX);
+        tracer.request(Node::Rx, u32::MAX, None);
         assert_eq!((0..2000).filter(|_| tracer.open(Node::Rx, 0, Time(0)).is_some()).count(), MAX_TRACES);
         assert_eq!(tracer.wanted(), None);
     }

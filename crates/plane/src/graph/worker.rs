@@ -229,7 +229,8 @@ impl Worker {
         Round::Busy
     }
 
-    fn read_mail(&mut self) {
+    /// Handles all commands that were sent.
+    pub(crate) fn read_mail(&mut self) {
         // Nothing there, or an engine that is gone, which has ended its workers before.
         while let Ok(command) = self.mailbox.try_recv() {
             self.handle(command);
@@ -520,38 +521,11 @@ impl Worker {
             recorder,
         };
         let mut pass = Pass { context: &mut context, tracer: &shared.tracer, pieces, spare };
-        if !outgoing.is_empty() {
-            pass.send(outgoing, released);
-        }
-        if !wanted.is_empty() {
-            pass.originate(wanted, released);
-        }
-        if !pass.context.hold.is_empty() {
-            pass.release(released);
-        }
-        if pass.context.reassembly.deadline().is_some_and(|deadline| deadline <= now) {
-            pass.expire(released);
-        }
-        if pass.context.requeue.is_deferred() {
-            let count = pass.context.requeue.take_up();
-            pass.context.counters.resumed.add(count as u64);
-            pass.go_round_again(released);
-        }
+        pass.before((outgoing, wanted), released, now);
         if !vector.is_empty() {
             pass.run(vector, handed, true);
         }
-        if pass.context.fragments.deadline().is_some_and(|deadline| deadline <= now) {
-            pass.release_fragments(released);
-        }
-        if !pass.context.requeue.is_empty() {
-            pass.go_round_again(released);
-        }
-        if pass.context.sessions.deadline().is_some_and(|deadline| deadline <= now) {
-            pass.age();
-        }
-        if pass.context.flows.deadline().is_some_and(|deadline| deadline <= now) {
-            pass.forget();
-        }
+        pass.after(released, now);
         if root.bridges.is_active() || bridges.deadline().is_some() {
             bridges.visit(root, now);
         }

@@ -23,6 +23,12 @@ pub struct Ipsec {
     pub reserves: bool,
     /// Decrypted packets are not checked against the policies: for tests and measurements of SAs alone.
     pub unchecked: bool,
+    /// The engine of all SAs; `None`: each SA has the first engine that has its algorithm.
+    pub engine: Option<&'static str>,
+    /// SAs may have neither encryption nor integrity.
+    pub insecure: bool,
+    /// The tunnels without an MTU of their own: theirs is what the way and ESP leave.
+    pub fitted: Vec<InterfaceIndex>,
 }
 
 /// A pair of SAs with one peer: outbound, inbound or both.

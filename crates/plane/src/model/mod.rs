@@ -4,6 +4,7 @@
 
 mod acl;
 mod bridge;
+mod classify;
 mod flow_table;
 mod index;
 mod ipsec;
@@ -30,6 +31,7 @@ pub use acl::{
     Transport,
 };
 pub use bridge::{Bridge, BridgeIndex, BridgePort, BridgeStation, Floods};
+pub use classify::{ClassifyAction, ClassifyIndex, ClassifySession, ClassifyStart, ClassifyTable};
 pub use flow_table::{FastPath, FlowTable, SessionState, Timeouts};
 pub use index::{InterfaceIndex, VrfIndex};
 pub use ipsec::{
@@ -70,6 +72,8 @@ pub struct Gateway {
     pub allowlists: Vec<Allowlist>,
     /// Bindings of hardware addresses to those of IP.
     pub bindings: Vec<Bindings>,
+    /// Classifier tables.
+    pub classify: Vec<ClassifyTable>,
     /// Lists of rules that translate addresses.
     pub nat: Vec<NatList>,
     /// Security policy databases.
@@ -185,6 +189,10 @@ pub struct Access {
     pub allow: PerFamily<Vec<AllowlistIndex>>,
     /// Which hardware addresses may use which addresses of IP.
     pub bindings: Option<BindingsIndex>,
+    /// The first classifier table of packets that come in.
+    pub classify_in: Option<ClassifyIndex>,
+    /// The first classifier table of packets that leave.
+    pub classify_out: Option<ClassifyIndex>,
     /// The ethertypes that may come in; `None`: any.
     pub ethertypes_in: Option<Ethertypes>,
     /// The ethertypes that may leave; `None`: any.

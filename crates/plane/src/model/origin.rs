@@ -55,6 +55,29 @@ impl Origins {
         Origin(u32::try_from(self.lines.len()).expect("a configuration of fewer than 2^32 objects"))
     }
 
+    /// Adds a source, or replaces the text of the last source of this name. So sources that come again take no more memory; places
+    /// recorded before are read in the new text.
+    pub fn put_source(&mut self, name: Arc<str>, text: Arc<str>) -> SourceIndex {
+        match self.sources.iter().rposition(|own| own.name == name) {
+            Some(at) => {
+                self.sources[at].text = text;
+                SourceIndex(at as u32)
+            }
+            None => self.add_source(name, text),
+        }
+    }
+
+    /// Records a line as [`Origins::add_line`] does; a line that was recorded before is recorded once.
+    pub fn put_line(&mut self, source: SourceIndex, line: u32, offset: u32) -> Origin {
+        match self.lines.iter().rposition(|own| (own.source, own.line) == (source, line)) {
+            Some(at) => {
+                self.lines[at].offset = offset;
+                Origin(at as u32 + 1)
+            }
+            None => self.add_line(source, line, offset),
+        }
+    }
+
     /// Records a place that belongs to no source added before.
     pub fn add(&mut self, place: Place) -> Origin {
         let source = self.add_source(place.file, place.text);

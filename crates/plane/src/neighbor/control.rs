@@ -161,6 +161,8 @@ pub(crate) struct Keeper {
     actions: Vec<Action>,
     /// The time of the last report that a forwarding table has no room.
     no_room: Option<Time>,
+    /// It finds no neighbours, and tests and announces no addresses.
+    is_idle: bool,
 }
 
 /// Nanoseconds between two such notices.
@@ -170,7 +172,12 @@ impl Keeper {
     /// Knows of no link yet.
     pub(crate) fn new(model: &model::Gateway, random: SecureRandom) -> Keeper {
         let table = Table::new(model.neighbor_discovery, model.limits.neighbors, random);
-        Keeper { table, names: Vec::new(), actions: Vec::new(), no_room: None }
+        Keeper { table, names: Vec::new(), actions: Vec::new(), no_room: None, is_idle: false }
+    }
+
+    /// A keeper that finds no neighbours, and tests and announces no addresses: for a gateway whose caller does, or nobody.
+    pub(crate) fn idle(model: &model::Gateway, random: SecureRandom) -> Keeper {
+        Keeper { is_idle: true, ..Keeper::new(model, random) }
     }
 
     /// Goes by another model: its links are `links`, as [`links`] has them.
@@ -181,6 +188,9 @@ impl Keeper {
             }
             self.names[number as usize].clone_from(&interface.name);
         }
+        if self.is_idle {
+            return;
+        }
         self.table.set(model.neighbor_discovery);
         self.table.set_links(links, now, &mut self.actions);
         self.translate(work);
@@ -188,7 +198,7 @@ impl Keeper {
 
     /// Addresses of ours, with the number of their interface, that must not be used once these links are in force.
     pub(crate) fn unusable(&self, links: &[Link]) -> HashSet<(u32, Ipv6Addr)> {
-        self.table.unusable(links)
+        if self.is_idle { HashSet::new() } else { self.table.unusable(links) }
     }
 
     /// Takes in what a worker saw.

@@ -14,6 +14,12 @@ impl Counter {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
     }
 
+    /// Sets; for the one writer.
+    #[inline(always)]
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
     /// The present value.
     #[inline]
     pub fn value(&self) -> u64 {

@@ -61,6 +61,10 @@ pub struct Interface {
     pub bindings: u16,
     /// Its part in a bridge.
     pub bridge: bridge::OfInterface,
+    /// The place of the first classifier table of packets that come in; [`crate::root::classify::NONE`] without one.
+    pub classify_in: u16,
+    /// The same of packets that leave.
+    pub classify_out: u16,
     /// Its part in translation.
     pub nat: nat::OfInterface,
     /// The SPD of its packets; [`crate::root::spd::NONE`] without one.

@@ -10,6 +10,7 @@ pub mod allow;
 pub mod bindings;
 pub mod bridge;
 mod changes;
+pub mod classify;
 pub mod counters;
 pub mod ecmp;
 pub mod family;
@@ -37,6 +38,7 @@ use allow::Allowlists;
 use bindings::Bindings;
 pub use changes::Changes;
 pub(crate) use changes::Decided;
+use classify::Classifiers;
 pub use forwarding::{Forwarding, Tables};
 pub use interface::{Interface, InterfaceCounters, LinkLocals};
 pub use pending::Pending;
@@ -71,6 +73,8 @@ pub struct Root {
     pub allow: Allowlists,
     /// The bindings.
     pub bindings: Bindings,
+    /// The classifier tables.
+    pub classify: Classifiers,
     /// Rules that translate addresses.
     pub nat: nat::Translators,
     /// Security policy databases.
@@ -85,7 +89,7 @@ pub struct Root {
     pub ethertypes_out: bool,
     /// Some interface merges all packets of a flow.
     pub merges_all: bool,
-    /// Exemptions or rules that translate tell segments of one super-packet from each other; see also
+    /// Exemptions or rules that translate may match some segments of a super-packet, and others not; see also
     /// [`Access::tells_segments`](acl::Access::tells_segments).
     pub tells_segments: bool,
     /// The samplers, by number.

@@ -27,6 +27,8 @@ pub enum Change {
     ReloadPart(Part, Box<Gateway>),
     /// The model in force, with other lists at an interface.
     AttachLists(Box<Gateway>),
+    /// The model in force with other rules of SPDs and other settings of SAs, which alone are compiled.
+    ChangeIpsec(Box<Gateway>),
     InsertRules(String, AclEdit),
     DeleteRules(String, AclEdit),
     ReplaceRules(String, AclEdit),
@@ -59,6 +61,7 @@ impl Change {
         "reload",
         "reload-same",
         "attach-lists",
+        "change-ipsec",
         "insert-rules",
         "delete-rules",
         "replace-rules",
@@ -88,6 +91,7 @@ impl Change {
             Change::ReloadSame(_) => "reload-same",
             Change::ReloadPart(part, _) => part.name(),
             Change::AttachLists(_) => "attach-lists",
+            Change::ChangeIpsec(_) => "change-ipsec",
             Change::InsertRules(..) => "insert-rules",
             Change::DeleteRules(..) => "delete-rules",
             Change::ReplaceRules(..) => "replace-rules",
@@ -115,9 +119,11 @@ impl Change {
     /// Describes the change for a failure's report.
     pub fn line(&self) -> String {
         match self {
-            Change::Reload(_) | Change::ReloadSame(_) | Change::ReloadPart(..) | Change::AttachLists(_) => {
-                self.name().to_owned()
-            }
+            Change::Reload(_)
+            | Change::ReloadSame(_)
+            | Change::ReloadPart(..)
+            | Change::AttachLists(_)
+            | Change::ChangeIpsec(_) => self.name().to_owned(),
             other => format!("{other:?}"),
         }
     }
@@ -130,6 +136,7 @@ impl Change {
             | Change::ReloadSame(model)
             | Change::ReloadPart(_, model)
             | Change::AttachLists(model) => side.reload(model),
+            Change::ChangeIpsec(model) => side.change_ipsec(model),
             Change::InsertRules(list, edit)
             | Change::DeleteRules(list, edit)
             | Change::ReplaceRules(list, edit)
@@ -216,10 +223,36 @@ impl Change {
                 model.interfaces[interface].access.live_lists[random.below(2) as usize] = Some(lists);
                 Change::AttachLists(Box::new(model))
             }
-            37 | 38 => offer(random, links),
+            37 => offer(random, links),
+            38 => change_ipsec(random, model.clone()),
             _ => Change::Wait(wait(random, model)),
         }
     }
+}
+
+/// Returns a change of the rules of SPDs and of the settings of SAs.
+fn change_ipsec(random: &mut Random, mut model: Gateway) -> Change {
+    for spd in &mut model.spds {
+        let mut rules = spd.rules.to_vec();
+        if rules.len() > 1 && random.chance(0.5) {
+            let first = random.below(rules.len() as u64) as usize;
+            rules.rotate_left(first);
+        }
+        if !rules.is_empty() && random.chance(0.5) {
+            let at = random.below(rules.len() as u64) as usize;
+            match random.chance(0.5) {
+                true => drop(rules.remove(at)),
+                false => rules.insert(0, rules[at].clone()),
+            }
+        }
+        spd.rules = rules.into();
+    }
+    for sa in &mut model.sas {
+        if random.chance(0.5) {
+            sa.hop_limit = between(random, 1, 255) as u8;
+        }
+    }
+    Change::ChangeIpsec(Box::new(model))
 }
 
 /// Returns offers of a source: interfaces have numbers by their order.

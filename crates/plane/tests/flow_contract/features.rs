@@ -36,6 +36,8 @@ pub const REASONS: &[Reason] = &[
     Reason::EspNoSa,
     Reason::EspReplay,
     Reason::EspNoOutbound,
+    Reason::ClassifyDeny,
+    Reason::ClassifyRateLimit,
     Reason::MacIp,
     Reason::NotAllowed,
     Reason::NoRoute,
@@ -128,6 +130,9 @@ features! { model, found:
     "sa inbound alone" model.sas.iter().any(|own| own.outbound.is_none());
     "spd opaque" model.spds.iter().any(|own| own.rules.iter().any(weir_plane::model::SpdRule::is_opaque));
     "tunnel" model.interfaces.iter().any(|own| matches!(own.kind, weir_plane::model::InterfaceKind::Tunnel(_)));
+    "classify in" model.interfaces.iter().any(|own| own.access.classify_in.is_some());
+    "classify out" model.interfaces.iter().any(|own| own.access.classify_out.is_some());
+    "classify next hop" model.classify.iter().any(|own| own.actions.iter().any(|action| !action.via.is_empty()));
     "allowlist" model.interfaces.iter().any(|own| !own.access.allow.v4.is_empty());
     "bindings" model.interfaces.iter().any(|own| own.access.bindings.is_some());
     "ethertypes in" model.interfaces.iter().any(|own| own.access.ethertypes_in.is_some());

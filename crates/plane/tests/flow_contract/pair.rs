@@ -107,7 +107,7 @@ pub struct Side {
     /// The control side sends frames.
     discovers: bool,
     takes: Option<Segmentation>,
-    /// What leaves is kept as segments.
+    /// Frames that leave are kept as segments.
     cuts: bool,
 }
 
@@ -200,6 +200,14 @@ impl Side {
         model.flow_table.enabled = self.enabled;
         let result = self.harness.reload(model).map_err(|error| error.to_string());
         self.connect();
+        format!("{result:?}")
+    }
+
+    /// Changes the pairs of SAs and the rules of SPDs alone.
+    pub fn change_ipsec(&mut self, model: &Gateway) -> String {
+        let mut model = model.clone();
+        model.flow_table.enabled = self.enabled;
+        let result = self.harness.change_ipsec(model).map_err(|error| error.to_string());
         format!("{result:?}")
     }
 
@@ -419,6 +427,7 @@ impl Pair {
         same("access lists", &of_on, &of_off)?;
         same("bindings", &on.bindings(), &off.bindings())?;
         same("allowlists", &on.allowlists(), &off.allowlists())?;
+        same("classifier tables", &on.classify(None), &off.classify(None))?;
         same("ethertypes", &on.ethertypes(), &off.ethertypes())?;
         let samplers = |harness: &Harness| {
             let mut samplers = harness.samplers();

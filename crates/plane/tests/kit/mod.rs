@@ -6,6 +6,7 @@
 pub mod access;
 pub mod acl;
 pub mod bridge;
+pub mod classify;
 pub mod esp;
 pub mod link;
 pub mod spd;
@@ -90,6 +91,7 @@ impl Build {
             acls: Vec::new(),
             allowlists: Vec::new(),
             bindings: Vec::new(),
+            classify: Vec::new(),
             nat: Vec::new(),
             spds: Vec::new(),
             sas: Vec::new(),

@@ -13,6 +13,17 @@ impl Secret {
         let [a, b, c, d] = random;
         Secret([a, b, c, d | 1])
     }
+
+    /// Returns the hash of words, of an even number: all 64 bits depend on all of the words and of the secret.
+    #[inline(always)]
+    pub(crate) fn hash<const W: usize>(&self, words: &[u64; W]) -> u64 {
+        let Secret([a, b, c, d]) = self;
+        let mut state = *a;
+        for [first, second] in words.as_chunks::<2>().0 {
+            state = fold(first ^ state, second ^ b);
+        }
+        fold(state ^ c, *d)
+    }
 }
 
 /// A key of a flow.

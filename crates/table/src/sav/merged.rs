@@ -42,6 +42,9 @@ pub enum NoRoom {
     /// The limit of different sets of interfaces.
     #[error("the table is full: {0} different sets of interfaces, including sets that wait for readers")]
     Sets(u32),
+    /// The limit of entries of masked octets.
+    #[error(transparent)]
+    Masked(#[from] crate::masked::Full),
     /// A limit of rules on packets' fields.
     #[error(transparent)]
     Rules(#[from] classify::Error),

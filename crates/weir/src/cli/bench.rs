@@ -8,6 +8,8 @@ use super::error::Error;
 use super::output::print;
 use weir_bench::acl::{self, Acl};
 use weir_bench::between::{self, PortKind};
+use weir_bench::bridge::Bridged;
+use weir_bench::classify::Classify;
 use weir_bench::crypto::{Algorithm, Crypto};
 use weir_bench::esp::Esp;
 use weir_bench::flow::Flow;
@@ -43,10 +45,14 @@ enum What {
     Esp(FlowArgs),
     /// Tunnels: what the outer headers cost, in and out, by carrier
     Tunnels(FlowArgs),
+    /// Bridges: frames between 10,000 and a million known stations
+    Bridge(FlowArgs),
     /// Super-packets: what it costs to cut and to merge them, beside a copy of the same octets
     Gso(FlowArgs),
     /// Translation of addresses: established flows, first packets, draws of ports from pools that fill up
     Nat(FlowArgs),
+    /// Classifier tables: lookups by the number of sessions, chains, and sessions that come and go
+    Classify(FlowArgs),
     /// The engines of IPsec, side by side: every cipher, with one key and with many
     Crypto(CryptoArgs),
 }
@@ -171,9 +177,11 @@ impl Bench {
             What::Flow(args) => show(Flow::measure(args.cpu, args.quick), args.json, None),
             What::Spd(args) => show(Spd::measure(args.cpu, args.quick), args.json, None),
             What::Esp(args) => show(Esp::measure(args.cpu, args.quick), args.json, None),
+            What::Bridge(args) => show(Bridged::measure(args.cpu, args.quick), args.json, None),
             What::Tunnels(args) => show(Tunnels::measure(args.cpu, args.quick), args.json, None),
             What::Gso(args) => show(GsoCost::measure(args.cpu, args.quick), args.json, None),
             What::Nat(args) => show(Nat::measure(args.cpu, args.quick), args.json, None),
+            What::Classify(args) => show(Classify::measure(args.cpu, args.quick), args.json, None),
             What::Crypto(args) => show(Crypto::measure(&args.algorithm, args.cpu, args.quick), args.json, None),
         }
     }

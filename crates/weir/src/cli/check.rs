@@ -81,5 +81,13 @@ fn summary(gateway: &Gateway) -> String {
     if !gateway.allowlists.is_empty() {
         parts.push(plural(gateway.allowlists.len(), "allowlist"));
     }
+    if !gateway.classify.is_empty() {
+        let sessions = gateway.classify.iter().map(|table| table.sessions.len()).sum();
+        parts.push(format!(
+            "{} with {}",
+            plural(gateway.classify.len(), "classifier table"),
+            plural(sessions, "session")
+        ));
+    }
     format!("valid: {}", parts.join(", "))
 }

@@ -29,6 +29,9 @@ pub(super) enum Error {
     /// There is no gateway to connect to, or it refuses the request.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// Two configurations differ, which has been shown.
+    #[error("there are differences")]
+    Differs,
     /// The reader has closed the pipe.
     #[error("standard output was closed")]
     Closed,
@@ -38,7 +41,7 @@ impl Error {
     /// The process's exit code: the one place that decides it.
     fn exit(&self) -> Exit {
         match self {
-            Error::Failed(_) => Exit::Failed,
+            Error::Failed(_) | Error::Differs => Exit::Failed,
             Error::Usage(_) | Error::Misread(_) => Exit::Usage,
             Error::InvalidConfig | Error::InvalidEntries | Error::InvalidFile(_) => Exit::InvalidConfig,
             Error::Client(error) => match error {
@@ -56,7 +59,7 @@ impl Error {
 
     /// Whether there is anything left to say.
     fn is_silent(&self) -> bool {
-        matches!(self, Error::InvalidConfig | Error::InvalidEntries | Error::Closed)
+        matches!(self, Error::InvalidConfig | Error::InvalidEntries | Error::Differs | Error::Closed)
     }
 }
 

@@ -3,10 +3,12 @@
 mod acl;
 mod bench;
 mod check;
+mod classify;
 mod clear;
 mod completions;
 mod configuration;
 mod connection;
+mod diff;
 mod doctor;
 mod error;
 mod exit;
@@ -22,11 +24,14 @@ mod replay;
 mod run;
 mod sa;
 mod sav;
+mod save;
 mod show;
 mod spd;
 mod teller;
 mod text;
+mod top;
 mod trace;
+mod undo;
 mod watchdog;
 
 use std::process::ExitCode;
@@ -73,14 +78,26 @@ pub enum Command {
     Explain(explain::Explain),
     /// Reloads the configuration of the running gateway, all of it or nothing
     Reload(reload::Reload),
+    /// Confirms a reload that goes back by itself otherwise
+    Confirm(undo::Confirm),
+    /// Takes back the last changes of a running gateway
+    Undo(undo::Undo),
+    /// Compares the running configuration with its file
+    Diff(diff::Diff),
+    /// Writes the running configuration into its files, or into another file
+    Save(save::Save),
     /// Shows the state of a running gateway
     Show(show::Show),
+    /// Shows interfaces, nodes, drops, rules, sources and flows of a running gateway, live
+    Top(top::Top),
     /// Previews source address validation, and changes its entries in a running gateway
     Sav(sav::Sav),
     /// Changes the access lists of a running gateway
     Acl(acl::Acl),
     /// Changes the NAT rules of a running gateway
     Nat(nat::Nat),
+    /// Changes the sessions of classifier tables of a running gateway
+    Classify(classify::Classify),
     /// Changes the pairs of SAs of a running gateway
     Sa(sa::Sa),
     /// Changes the SPDs of a running gateway
@@ -107,10 +124,16 @@ pub fn main() -> ExitCode {
         Command::Replay(replay) => replay.run(),
         Command::Explain(explain) => explain.run(),
         Command::Reload(reload) => reload.run(),
+        Command::Confirm(confirm) => confirm.run(),
+        Command::Undo(undo) => undo.run(),
+        Command::Diff(diff) => diff.run(),
+        Command::Save(save) => save.run(),
         Command::Show(show) => show.run(),
+        Command::Top(top) => top.run(),
         Command::Sav(sav) => sav.run(),
         Command::Acl(acl) => acl.run(),
         Command::Nat(nat) => nat.run(),
+        Command::Classify(classify) => classify.run(),
         Command::Sa(sa) => sa.run(),
         Command::Spd(spd) => spd.run(),
         Command::Trace(trace) => trace.run(),

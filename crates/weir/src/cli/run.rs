@@ -23,7 +23,7 @@ use super::live::Live;
 use super::log;
 use super::output::{colour, print};
 use super::watchdog::Watchdog;
-use crate::config::Position;
+use crate::config::{Position, Texts};
 use crate::control::running::{Running, Stopped};
 use crate::control::socket::Socket;
 use crate::control::{Gateway as _, ReloadError, server};
@@ -116,6 +116,7 @@ impl Run {
         let loaded = self.config.as_deref().map_or_else(demo::load, config::load);
         let (service, cores, files) = (loaded.service.clone(), loaded.cores.clone(), loaded.files());
         let (settings, routes) = (loaded.metrics.clone(), loaded.routes.clone());
+        let texts = self.config.as_deref().map(|file| Texts::of(file, &loaded));
         let gateway = configuration::valid(loaded, self.json)?;
         // All that can be known to fail does so before anything is opened.
         if let Some(missing) = privilege::missing(&gateway).map_err(failed)? {
@@ -145,7 +146,7 @@ impl Run {
         let give_up = || self.give_up_privileges(account.as_ref(), &socket, (&files, &samplers));
         let running = Running::start(gateway, self.config.as_deref(), (service, settings, routes.clone()), give_up)
             .map_err(failed)?;
-        let running = Arc::new(running);
+        let running = Arc::new(running.with_texts(texts));
         let reserving = reservation::Thread::start({
             let running = Arc::clone(&running);
             move || running.reserve()
@@ -167,7 +168,7 @@ impl Run {
         let stopped = running.stop();
         let ended = ended?;
         let Stopped { snapshot, generation, uptime, rules, spds, sas, failures } = stopped;
-        let (spds, sas) = (Spds::new(spds).spds, Sas::new(sas, None).sas);
+        let (spds, sas) = (Spds::new(spds).spds, Sas::new(sas, &Default::default(), None).sas);
         let summary = Summary { rules, spds, sas, ..Summary::new(&snapshot, ended, uptime, generation, failures) };
         print(&if self.json { render::json(&summary) + "\n" } else { summary.text() })?;
         match summary.failures.len() as u64 {
@@ -249,6 +250,7 @@ impl Run {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut ticks = 0;
+        let mut going_back: Option<tokio::task::JoinHandle<()>> = None;
         let ended = loop {
             let time_is_up = async {
                 match deadline {
@@ -276,6 +278,10 @@ impl Run {
                 _ = tick.tick() => {
                     for news in running.news() {
                         log::news(&news);
+                    }
+                    if running.is_overdue() && going_back.as_ref().is_none_or(|task| task.is_finished()) {
+                        let gateway = Arc::clone(running);
+                        going_back = Some(tokio::task::spawn_blocking(move || gateway.go_back()));
                     }
                     if ticks % ALARMS == 0 && running.is_rekeying() {
                         let gateway = Arc::clone(running);

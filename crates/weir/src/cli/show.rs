@@ -17,6 +17,7 @@ use crate::render::bindings::Bindings;
 use crate::render::bridges::{Bridges, Macs};
 use crate::render::buffers::Buffers;
 use crate::render::changes::Changes;
+use crate::render::classify::Classify;
 use crate::render::crypto::Crypto;
 use crate::render::errors::Errors;
 use crate::render::ethertypes::Ethertypes;
@@ -109,6 +110,14 @@ enum What {
     Allowlists,
     /// Which hardware addresses may use which addresses of IP, and how many packets did
     Bindings,
+    /// Classifier tables and what they matched, or the sessions of one
+    Classify {
+        /// The sessions of this table
+        table: Option<String>,
+        /// Only the first so many sessions; 1000 unless given
+        #[arg(long, value_name = "N", requires = "table")]
+        limit: Option<usize>,
+    },
     /// Which ethertypes interfaces let pass, and how many frames they refused
     Ethertypes,
     /// Sessions of access lists, their states and time-outs
@@ -252,6 +261,11 @@ impl Show {
             }
             What::Allowlists => asker.show::<Allowlists>("/v1/show/allowlists"),
             What::Bindings => asker.show::<Bindings>("/v1/show/bindings"),
+            What::Classify { table: None, .. } => asker.show::<Classify>("/v1/show/classify"),
+            What::Classify { table: Some(table), limit } => {
+                let path = format!("/v1/show/classify/{}", escaped(table));
+                asker.show::<Classify>(&target(&path, [("limit", limit.map(|limit| limit.to_string()))]))
+            }
             What::Ethertypes => asker.show::<Ethertypes>("/v1/show/ethertypes"),
             What::Flows { filter, sort, limit, format } => {
                 let filter = query::filter(filter)?;

@@ -11,7 +11,8 @@ use super::output::print;
 use super::text::Input;
 use crate::control::client::{Client, ClientError};
 use crate::control::refusal::Kind;
-use crate::control::source::{self, SOURCE};
+use crate::control::source;
+pub(super) use crate::control::source::SOURCE;
 use crate::render::remark::Remark;
 use crate::render::{self, Report};
 
@@ -69,9 +70,15 @@ impl Changed for crate::render::ipsec_changed::SpdChanged {
     }
 }
 
-impl Changed for crate::render::ipsec_changed::SaChanged {
+impl Changed for crate::render::classify_changed::Changed {
     fn warnings(&self) -> (&[Remark], usize) {
         (&[], 0)
+    }
+}
+
+impl Changed for crate::render::ipsec_changed::SaChanged {
+    fn warnings(&self) -> (&[Remark], usize) {
+        (&self.warnings, 0)
     }
 }
 
@@ -111,6 +118,10 @@ impl Teller {
                 }
                 let _ = writeln!(stderr, "nothing was changed");
                 return Err(Error::InvalidEntries);
+            }
+            Err(ClientError::Refused(refusal)) if !refusal.findings.is_empty() && !self.json => {
+                let _ = stderr.write_all(refusal.findings.as_bytes());
+                return Err(Error::Failed("nothing was changed".to_owned()));
             }
             Err(error) => return Err(error.into()),
         };

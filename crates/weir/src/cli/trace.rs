@@ -24,13 +24,19 @@ enum What {
         /// How many packets
         #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         count: u32,
+        /// Only packets that this filter matches: a rule of an access list without its action, such as `tcp to any port 443`
+        #[arg(long = "match", value_name = "FILTER")]
+        filter: Option<String>,
     },
 }
 
 impl Trace {
     pub(super) fn run(self) -> Result<(), Error> {
-        let What::Add { node, count } = self.what;
-        self.connection.client().post("/v1/trace", &TraceRequest { node, count })?;
+        let What::Add { node, count, filter } = self.what;
+        if let Some(filter) = &filter {
+            crate::control::parse_filter(filter).map_err(Error::Usage)?;
+        }
+        self.connection.client().post("/v1/trace", &TraceRequest { node, count, filter })?;
         Ok(())
     }
 }

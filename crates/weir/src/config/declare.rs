@@ -54,6 +54,7 @@ pub(super) const ROOT_KEYS: &[&str] = &[
     "group",
     "allowlist",
     "mac-ip",
+    "classify",
     "nat",
     "spd",
     "ipsec",

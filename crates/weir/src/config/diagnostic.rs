@@ -113,6 +113,10 @@ codes! {
     UnknownAllowlist = "unknown-allowlist",
     /// Bindings of hardware addresses that are not declared.
     UnknownBindings = "unknown-bindings",
+    /// A classifier table that is not declared.
+    UnknownClassify = "unknown-classify",
+    /// A chain of classifier tables that leads back to itself.
+    ClassifyCircle = "classify-circle",
     /// A list of NAT rules that is not declared.
     UnknownNat = "unknown-nat",
     /// Warning: an outside address of a NAT rule that is on a link, where nobody answers for it.
@@ -260,6 +264,8 @@ codes! {
     UnusedAllowlist = "unused-allowlist",
     /// Warning: bindings that no interface names.
     UnusedBindings = "unused-bindings",
+    /// Warning: a classifier table that no interface and no other table names.
+    UnusedClassify = "unused-classify",
     /// Warning: a list of NAT rules that no interface names.
     UnusedNat = "unused-nat",
     /// Warning: a security policy database that no interface names.

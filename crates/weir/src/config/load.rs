@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use weir_crypto::{Algorithm, Engine, Secret, engines};
 use weir_plane::model::SaKey;
 
+use super::Loaded;
 use super::declare::rules::diagnostic;
 use super::declare::{Declared, LineRoute, ROOT_KEYS, access};
 use super::diagnostic::{Code, Diagnostic, SHOWN, Severity};
-use super::overlay::{OverSpd, Overlay, Successor};
+use super::overlay::Overlay;
 use super::source::{At, Files, ReadError, SourceId, Sources, Span};
 use super::table::{Reader, Table};
-use super::{Loaded, Service};
 use super::{document, resolve, value};
 use crate::encoding;
-use crate::rules::{self, Findings, Names, acl, prefix, spd};
+use crate::rules::{self, Findings, acl, prefix};
 
 /// Octets of a TOML file, at most.
 const LARGEST_FILE: u64 = 64 << 20;
@@ -79,11 +79,12 @@ struct Opened {
     active: bool,
 }
 
-struct Loader<'f> {
+/// The state of loading: what was read, and findings so far.
+pub(super) struct Loader<'f> {
     files: &'f dyn Files,
-    sources: Sources,
-    diagnostics: Vec<Diagnostic>,
-    declared: Declared,
+    pub(super) sources: Sources,
+    pub(super) diagnostics: Vec<Diagnostic>,
+    pub(super) declared: Declared,
     /// The TOML files by identity.
     open: HashMap<PathBuf, Opened>,
     /// Rules are searched for such as could be left out.
@@ -91,7 +92,7 @@ struct Loader<'f> {
 }
 
 impl<'f> Loader<'f> {
-    fn new(files: &'f dyn Files) -> Loader<'f> {
+    pub(super) fn new(files: &'f dyn Files) -> Loader<'f> {
         Loader {
             files,
             sources: Sources::default(),
@@ -123,17 +124,7 @@ impl<'f> Loader<'f> {
 
     fn finish(mut self) -> Loaded {
         if self.sources.iter().next().is_none() {
-            let service = Service::default();
-            return Loaded {
-                gateway: None,
-                service,
-                metrics: None,
-                routes: None,
-                cores: None,
-                diagnostics: self.diagnostics,
-                sources: self.sources,
-                key_files: Vec::new(),
-            };
+            return Loaded::found(self.diagnostics, self.sources);
         }
         self.route_files();
         self.rule_files();
@@ -182,6 +173,7 @@ impl<'f> Loader<'f> {
             Code::UnusedGroup,
             Code::UnusedAllowlist,
             Code::UnusedBindings,
+            Code::UnusedClassify,
             Code::UnusedNat,
             Code::UnusedSpd,
             Code::UnusedSa,
@@ -225,7 +217,7 @@ impl<'f> Loader<'f> {
     }
 
     /// Takes in one TOML text and what it includes.
-    fn text(&mut self, name: &str, bytes: Vec<u8>, folder: PathBuf, main: bool, depth: usize) {
+    pub(super) fn text(&mut self, name: &str, bytes: Vec<u8>, folder: PathBuf, main: bool, depth: usize) {
         let source = self.decode(name, bytes, folder);
         let text = std::sync::Arc::clone(&self.sources.source(source).text);
         let healed = OnceCell::new();
@@ -256,20 +248,22 @@ impl<'f> Loader<'f> {
             None => Vec::new(),
         };
         for include in includes {
-            self.include(source, include, depth + 1);
+            let path = self.sources.source(source).resolve(&include.value);
+            for path in self.files.expand(&path) {
+                self.include(&path, include.span, depth + 1);
+            }
         }
     }
 
-    fn include(&mut self, source: SourceId, include: At<String>, depth: usize) {
-        let path = self.sources.source(source).resolve(&include.value);
-        let identity = self.files.identity(&path);
+    fn include(&mut self, path: &Path, named: Span, depth: usize) {
+        let identity = self.files.identity(path);
         if let Some(opened) = self.open.get(&identity) {
             let found = if opened.active {
                 let message = format!("`{}` includes itself, directly or through others", path.display());
-                Diagnostic::error(Code::IncludeCycle, include.span, message)
+                Diagnostic::error(Code::IncludeCycle, named, message)
             } else {
                 let message = format!("`{}` is included twice", path.display());
-                Diagnostic::error(Code::IncludeTwice, include.span, message)
+                Diagnostic::error(Code::IncludeTwice, named, message)
             };
             let found = match opened.from {
                 Some(from) => found.related(from, "first here"),
@@ -280,12 +274,12 @@ impl<'f> Loader<'f> {
         }
         if depth > DEEPEST {
             let message = format!("files include each other more than {DEEPEST} deep");
-            self.diagnostics.push(Diagnostic::error(Code::LimitExceeded, include.span, message));
+            self.diagnostics.push(Diagnostic::error(Code::LimitExceeded, named, message));
             return;
         }
-        match self.files.read(&path, LARGEST_FILE) {
+        match self.files.read(path, LARGEST_FILE) {
             Ok(bytes) => {
-                self.open.insert(identity.clone(), Opened { from: Some(include.span), active: true });
+                self.open.insert(identity.clone(), Opened { from: Some(named), active: true });
                 let folder = path.parent().unwrap_or(Path::new("")).to_owned();
                 self.text(&path.display().to_string(), bytes, folder, false, depth);
                 if let Some(opened) = self.open.get_mut(&identity) {
@@ -293,8 +287,8 @@ impl<'f> Loader<'f> {
                 }
             }
             Err(error) => {
-                let (code, message) = explain(&path, &error);
-                self.diagnostics.push(Diagnostic::error(code, include.span, message));
+                let (code, message) = explain(path, &error);
+                self.diagnostics.push(Diagnostic::error(code, named, message));
                 // What is missing may stand in there.
                 self.declared.lost_interfaces = true;
                 self.declared.lost_vrfs = true;
@@ -362,7 +356,7 @@ impl<'f> Loader<'f> {
     }
 
     /// Reads the keys of SAs.
-    fn key_files(&mut self) {
+    pub(super) fn key_files(&mut self) {
         let mut sas = std::mem::take(&mut self.declared.sas);
         for sa in &mut sas {
             let algorithm = sa.algorithm.value;
@@ -485,99 +479,5 @@ fn version(reader: &mut Reader<'_>, root: &Table<'_>, main: bool) {
             reader.report(found.help("begin the file with `version = 1`"));
         }
         None => {}
-    }
-}
-
-impl Loader<'_> {
-    /// Lays an overlay over what the files declare.
-    fn lay_over(&mut self, overlay: &Overlay, main: &Path) {
-        let folder = main.parent().unwrap_or(Path::new("")).to_owned();
-        for sa in &overlay.sas {
-            self.text(&of_socket(&sa.source), sa.text.clone().into_bytes(), folder.clone(), false, 0);
-        }
-        for over in &overlay.spds {
-            self.lay_rules_over(over);
-        }
-        let rules = self.declared.access.spd.iter_mut().map(|spd| &mut spd.rules);
-        for rules in rules {
-            overlay.successors.iter().for_each(|successor| succeed(rules, successor));
-        }
-    }
-
-    fn lay_rules_over(&mut self, over: &OverSpd) {
-        let OverSpd { name: spd_name, declared, rules } = over;
-        let Some(spd) = self.declared.access.spd.iter_mut().find(|spd| spd.name.value == *spd_name) else {
-            let message = format!("there is no SPD `{spd_name}`, whose rules the control socket changed");
-            let help = format!("run `weir spd reset {spd_name}` first: its rules are those of the configuration then");
-            self.diagnostics.push(Diagnostic {
-                severity: Severity::Error,
-                code: Code::LiveRules,
-                message,
-                primary: None,
-                related: Vec::new(),
-                help: Some(help),
-            });
-            return;
-        };
-        let now: Vec<String> = spd.rules.iter().map(|rule| rule.value.to_string()).collect();
-        if now.iter().eq(rules.iter().map(|rule| &rule.text)) {
-            // The operator has written the changes into the file.
-            return;
-        }
-        if now != *declared {
-            let message = format!("the rules of `{spd_name}` changed here, and the control socket changed them before");
-            let found = Diagnostic::error(Code::LiveRules, spd.name.span, message);
-            let help = format!(
-                "write here the rules that `weir spd list {spd_name}` prints, or run `weir spd reset {spd_name}` first"
-            );
-            self.diagnostics.push(found.help(help));
-            return;
-        }
-        let mut own: Vec<Option<At<spd::Rule>>> = std::mem::take(&mut spd.rules).into_iter().map(Some).collect();
-        let mut names = Names::default();
-        let mut all = Vec::with_capacity(rules.len());
-        for rule in rules {
-            match &rule.source {
-                None => {
-                    let same =
-                        |at: &Option<At<spd::Rule>>| at.as_ref().is_some_and(|own| own.value.to_string() == rule.text);
-                    let found = own.iter_mut().find(|own| same(own)).and_then(Option::take);
-                    all.extend(found);
-                }
-                Some(source) => {
-                    let id = self.sources.add(&of_socket(source), rule.text.clone(), PathBuf::new());
-                    let span = Span { source: id, start: 0, end: rule.text.len() as u32 };
-                    match spd::parse(&rule.text, &mut names) {
-                        Ok((value, _)) => all.push(At { value, span }),
-                        Err(_) => {
-                            let message = "the rule cannot be read any more";
-                            self.diagnostics.push(Diagnostic::error(Code::LiveRules, span, message));
-                        }
-                    }
-                }
-            }
-        }
-        if let Some(spd) = self.declared.access.spd.iter_mut().find(|spd| spd.name.value == *spd_name) {
-            spd.rules = all;
-        }
-    }
-}
-
-/// The name of a source in messages and listings.
-fn of_socket(source: &str) -> String {
-    format!("socket {source}")
-}
-
-/// Adds to each rule that names the old pair one that names the new pair: in front of it if the new pair sends, else behind it.
-fn succeed(rules: &mut Vec<At<spd::Rule>>, Successor { old, new, leads }: &Successor) {
-    let mut at = 0;
-    while at < rules.len() {
-        if rules[at].value.sa.as_deref() == Some(old) {
-            let value = spd::Rule { sa: Some(new.as_str().into()), ..rules[at].value.clone() };
-            let span = rules[at].span;
-            rules.insert(if *leads { at } else { at + 1 }, At { value, span });
-            at += 1;
-        }
-        at += 1;
     }
 }

@@ -41,6 +41,20 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// Findings in texts that make no configuration.
+    pub(super) fn found(diagnostics: Vec<Diagnostic>, sources: Sources) -> Loaded {
+        Loaded {
+            gateway: None,
+            service: Service::default(),
+            metrics: None,
+            routes: None,
+            cores: None,
+            diagnostics,
+            sources,
+            key_files: Vec::new(),
+        }
+    }
+
     /// All files that were read: the configuration, what it includes and names, and key files.
     pub fn files(&self) -> Vec<PathBuf> {
         let texts = self.sources.iter().map(|source| PathBuf::from(&*source.name));

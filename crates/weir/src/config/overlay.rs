@@ -1,6 +1,9 @@
 //! Pairs of SAs and rules of SPDs that the control socket adds to the files of a configuration. They are read as if they stood in a
 //! file of their own, so that all checks of a configuration cover them.
 
+/// The beginning of the names of texts that came by the control socket.
+pub(crate) const SOCKET: &str = "socket ";
+
 /// Additions of the control socket to the files of a configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overlay {
@@ -15,6 +18,8 @@ pub struct Overlay {
 /// A pair of SAs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OverSa {
+    /// Its name.
+    pub name: String,
     /// The source of the pair.
     pub source: String,
     /// A document with the pair and nothing else.
@@ -50,4 +55,23 @@ pub struct Successor {
     pub new: String,
     /// The new pair sends.
     pub leads: bool,
+}
+
+impl OverSa {
+    /// The name of its document in messages and listings.
+    pub(crate) fn place(&self) -> String {
+        format!("{SOCKET}{}, sa {}", self.source, self.name)
+    }
+}
+
+impl OverSpd {
+    /// The name of the rules of a source in messages and listings.
+    pub(crate) fn place(&self, source: &str) -> String {
+        format!("{SOCKET}{source}, spd {}", self.name)
+    }
+
+    /// A document with a rule on each line: lines are places of rules.
+    pub(crate) fn text(&self) -> String {
+        self.rules.iter().map(|rule| rule.text.as_str()).collect::<Vec<_>>().join("\n")
+    }
 }

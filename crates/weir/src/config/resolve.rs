@@ -8,6 +8,7 @@ mod files;
 mod interfaces;
 mod ipsec;
 mod known;
+pub(super) mod live;
 mod memory;
 mod neighbors;
 mod resolver;
@@ -25,6 +26,7 @@ use super::diagnostic::{Code, Diagnostic, Severity};
 use super::source::{At, Files, Sources, Span};
 use known::{Access, Connected, Policies, Samplers};
 use resolver::Resolver;
+pub(super) use tunnels::fit as fit_tunnels;
 
 /// The name of the VRF that is always there.
 const DEFAULT_VRF: &str = "default";
@@ -60,6 +62,7 @@ pub(super) fn resolve(
         origins,
         origin_sources,
         thorough,
+        is_beside: false,
     };
     let vrfs = resolver.vrfs();
     resolver.policies();
@@ -75,9 +78,10 @@ pub(super) fn resolve(
     let nat = resolver.nat_lists();
     let sas = resolver.sas();
     let spds = resolver.spds(&sas);
-    resolver.tunnels(interfaces.as_deref_mut().unwrap_or_default(), &routes, &spds, &sas);
+    let fitted = resolver.tunnels(interfaces.as_deref_mut().unwrap_or_default(), &routes, &spds, &sas);
     resolver.nat_routed(&nat, &routes, interfaces.as_deref().unwrap_or_default());
     resolver.nat_before_spd(&nat, &spds, interfaces.as_deref().unwrap_or_default());
+    let classify = resolver.classify_tables();
     let (acls, allowlists, bindings) = (resolver.lists(), resolver.allowlists(), resolver.bindings());
     resolver.chains(&acls, interfaces.as_deref().unwrap_or_default());
     resolver.needless_reflect(&acls, interfaces.as_deref().unwrap_or_default());
@@ -110,10 +114,18 @@ pub(super) fn resolve(
         acls,
         allowlists,
         bindings,
+        classify,
         nat,
         spds,
         sas,
-        ipsec: Ipsec { state: settings.ipsec_state.clone(), reserves: true, unchecked: false },
+        ipsec: Ipsec {
+            state: settings.ipsec_state.clone(),
+            reserves: true,
+            unchecked: false,
+            engine: settings.engine.as_ref().map(|engine| engine.value),
+            insecure: settings.insecure,
+            fitted,
+        },
         workers,
         buffers,
         icmp,
@@ -141,7 +153,11 @@ impl<'a> Resolver<'a> {
     fn origin(&mut self, span: Span) -> Origin {
         let source = self.sources.source(span.source);
         let line = source.line(span.start);
-        self.origins.add_line(self.origin_sources[span.source.0 as usize], line, source.line_start(line))
+        let (index, start) = (self.origin_sources[span.source.0 as usize], source.line_start(line));
+        match self.is_beside {
+            true => self.origins.put_line(index, line, start),
+            false => self.origins.add_line(index, line, start),
+        }
     }
 
     fn vrfs(&mut self) -> Vec<Vrf> {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use weir_crypto::{Algorithm, Secret};
 
 use super::key_file::{self, KeyFileError};
+use super::recorded;
 
 /// Index of a text in [`Sources`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -150,6 +151,11 @@ pub(super) trait Files {
     /// Returns the identity of a file, whatever its name.
     fn identity(&self, path: &Path) -> PathBuf;
 
+    /// Returns the files that a path of `include` names: itself, or those that match in order if it is a pattern.
+    fn expand(&self, path: &Path) -> Vec<PathBuf> {
+        vec![path.to_owned()]
+    }
+
     /// Returns whether a file is missing, as far as this can be found out.
     fn is_missing(&self, path: &Path) -> bool;
 
@@ -189,6 +195,13 @@ impl Files for Disk {
 
     fn identity(&self, path: &Path) -> PathBuf {
         std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+    }
+
+    fn expand(&self, path: &Path) -> Vec<PathBuf> {
+        let Some(pattern) = recorded::pattern(path) else { return vec![path.to_owned()] };
+        let Ok(found) = glob::glob_with(pattern.as_str(), recorded::MATCHING) else { return Vec::new() };
+        // Sorted by the crate. What cannot be looked into has no files for weir.
+        found.flatten().filter(|path| !path.is_dir()).collect()
     }
 
     fn is_missing(&self, path: &Path) -> bool {

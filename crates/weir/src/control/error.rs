@@ -24,6 +24,9 @@ pub enum ReloadError {
     /// Something changed that a running gateway cannot change.
     #[error("{0}; the old configuration goes on")]
     NeedsRestart(String),
+    /// An earlier reload waits for its confirmation.
+    #[error("{0}")]
+    Unconfirmed(String),
     /// The gateway has no file to read.
     #[error("the gateway runs a built-in configuration: there is no file to reload")]
     NoFile,

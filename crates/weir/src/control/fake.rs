@@ -1,5 +1,6 @@
 //! A gateway made up for tests.
 
+use std::collections::HashMap;
 use std::sync::Mutex;
 
 use ipnet::IpNet;
@@ -11,7 +12,7 @@ use weir_plane::stats;
 
 use super::acl::live::Put;
 use super::refusal::{Kind, Refusal};
-use super::{Clear, Gateway, ReloadError, UnknownNode, acl};
+use super::{Clear, Gateway, Kept, ReloadError, UnknownNode, acl};
 use super::{ipsec, nat};
 use crate::config;
 use crate::render::acl::attached::Attached;
@@ -19,12 +20,15 @@ use crate::render::acl::changed::{Changed, Regrouped, Restored};
 use crate::render::acl::rules::Rules;
 use crate::render::acl::{Acls, Chain};
 use crate::render::changes::Changes;
+use crate::render::classify::Classify;
+use crate::render::classify_changed::Changed as ClassifyChanged;
 use crate::render::crypto::Crypto;
 use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRules};
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::reloaded::{Findings, Reloaded};
 use crate::render::routes::Source;
 use crate::render::sample;
+use crate::render::sas::Rekey;
 use crate::render::sav::dry_run::{self, DryRun};
 use crate::render::sav::entries::overlap;
 use crate::render::sav::learned::{self, Learned};
@@ -89,7 +93,16 @@ impl Gateway for Fake {
     }
 
     fn route_sources(&self) -> Vec<Source> {
-        Vec::new()
+        let source = |source: &str, state: &str, routes| Source {
+            source: source.into(),
+            state: state.into(),
+            routes,
+            nexthops: 2,
+            refused: 3,
+            lists: 4,
+            overflows: 5,
+        };
+        vec![source("kernel", "following", 1000), source("fpm", "waiting", 0)]
     }
 
     fn neighbors(&self) -> Vec<stats::NeighborRow> {
@@ -113,21 +126,25 @@ impl Gateway for Fake {
         (policy == "edge").then_some((rows, total))
     }
 
-    fn edit_sav(&self, policy: &str, source: &str, edits: &[Edit]) -> Result<Edited, SavError> {
-        known(policy)?;
+    fn edit_sav(&self, policy: &str, source: &str, edits: &[Edit]) -> Kept<Edited, SavError> {
+        if let Err(error) = known(policy) {
+            return Ok(Err(error));
+        }
         if let Some(Edit::Delete(EntryKey { prefix, .. })) = edits.last() {
             let problem = Problem::NotThere;
-            return Err(SavError::Edit { number: edits.len(), prefix: *prefix, problem });
+            return Ok(Err(SavError::Edit { number: edits.len(), prefix: *prefix, problem }));
         }
         self.note(format!("edit {policy} {source} {edits:?}"));
-        Ok(Edited { added: edits.len(), entries: edits.len(), ..Edited::default() })
+        Ok(Ok(Edited { added: edits.len(), entries: edits.len(), ..Edited::default() }))
     }
 
-    fn replace_sav(&self, policy: &str, source: &str, entries: &[(EntryKey, Names)]) -> Result<Edited, SavError> {
-        known(policy)?;
+    fn replace_sav(&self, policy: &str, source: &str, entries: &[(EntryKey, Names)]) -> Kept<Edited, SavError> {
+        if let Err(error) = known(policy) {
+            return Ok(Err(error));
+        }
         // Not more than can be read.
         self.note(format!("replace {policy} {source} {} {:?}", entries.len(), entries.first()));
-        Ok(Edited { added: entries.len(), entries: entries.len(), ..Edited::default() })
+        Ok(Ok(Edited { added: entries.len(), entries: entries.len(), ..Edited::default() }))
     }
 
     fn sav_dry_run(&self, top: usize) -> DryRun {
@@ -146,8 +163,8 @@ impl Gateway for Fake {
         sample::alarms()
     }
 
-    fn stage_sav(&self, policy: &str, action: Option<SavAction>) -> Result<(), StageError> {
-        match (policy, action) {
+    fn stage_sav(&self, policy: &str, action: Option<SavAction>) -> Kept<(), StageError> {
+        Ok(match (policy, action) {
             ("edge", Some(SavAction::Redirect)) => {
                 Err(StageError::NoRedirect { policy: policy.into(), family: IpFamily::V6 })
             }
@@ -156,7 +173,7 @@ impl Gateway for Fake {
                 Ok(())
             }
             _ => Err(StageError::NoSuchPolicy { policy: policy.into(), policies: vec!["edge".into(), "core".into()] }),
-        }
+        })
     }
 
     fn acls(&self) -> Acls {
@@ -231,6 +248,12 @@ impl Gateway for Fake {
         sample::allowlists()
     }
 
+    fn classify(&self, name: Option<&str>, _: usize) -> Classify {
+        let mut all = sample::classify();
+        all.tables.retain(|table| name.is_none_or(|name| table.name == name));
+        all
+    }
+
     fn bindings(&self) -> Vec<stats::BindingsStats> {
         sample::bindings()
     }
@@ -251,6 +274,12 @@ impl Gateway for Fake {
         Err(UnknownNode { node: node.into(), nodes: vec!["rx".into(), "drop".into()] })
     }
 
+    fn trace_matching(&self, node: &str, count: u32, filter: &str) -> Result<(), Box<Refusal>> {
+        self.trace_add(node, count).map_err(Refusal::from)?;
+        self.note(format!("matching {filter}"));
+        Ok(())
+    }
+
     fn traces(&self) -> Traces {
         Traces::new(sample::traces(), |_| String::new())
     }
@@ -267,6 +296,10 @@ impl Gateway for Fake {
 
     fn sas(&self) -> Vec<stats::SaStats> {
         sample::sas()
+    }
+
+    fn rekeys(&self) -> HashMap<String, Rekey> {
+        HashMap::new()
     }
 
     fn tunnels(&self) -> Vec<stats::TunnelStats> {
@@ -300,6 +333,19 @@ impl Gateway for Fake {
         sample::spds()
     }
 
+    fn change_classify(
+        &self,
+        table: &str,
+        source: &str,
+        text: &str,
+        add: bool,
+    ) -> Result<ClassifyChanged, Box<Refusal>> {
+        let lines = text.lines().count();
+        let (added, deleted) = if add { (lines, 0) } else { (0, lines) };
+        let (table, source) = (table.to_owned(), source.to_owned());
+        Ok(ClassifyChanged { table, source, added, replaced: 0, deleted, sessions: 3 })
+    }
+
     fn change_nat(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<NatChanged, Box<Refusal>> {
         Ok(NatChanged { inserted: vec![2], deleted: changes.len(), ..nat_changed(list, source) })
     }
@@ -309,7 +355,12 @@ impl Gateway for Fake {
     }
 
     fn edit_sa(&self, name: &str, source: &str, edit: ipsec::SaEdit<'_>) -> Result<SaChanged, Box<Refusal>> {
-        Ok(SaChanged { sa: name.to_owned(), source: source.to_owned(), done: edit.done().to_owned() })
+        Ok(SaChanged {
+            sa: name.to_owned(),
+            source: source.to_owned(),
+            done: edit.done().to_owned(),
+            ..Default::default()
+        })
     }
 
     fn edit_spd(&self, spd: &str, source: &str, edit: ipsec::SpdEdit<'_>) -> Result<SpdChanged, Box<Refusal>> {

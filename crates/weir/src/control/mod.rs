@@ -2,16 +2,18 @@
 //! commands are its clients.
 
 pub mod acl;
+mod classify;
 pub mod client;
 mod differences;
 mod error;
-mod flows;
+pub(crate) mod flows;
 pub mod ipsec;
 pub(crate) mod nat;
 pub mod path;
 pub mod refusal;
 pub mod remarks;
 pub mod running;
+pub mod safe;
 pub mod sav;
 pub mod server;
 pub mod socket;
@@ -22,6 +24,8 @@ mod traced;
 pub(crate) mod fake;
 #[cfg(test)]
 mod tests;
+
+use std::collections::HashMap;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -36,11 +40,14 @@ use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::Rules;
 use crate::render::acl::{Acls, Chain};
 use crate::render::changes::Changes;
+use crate::render::classify::Classify;
+use crate::render::classify_changed::Changed as ClassifyChanged;
 use crate::render::crypto::Crypto;
 use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRules};
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::reloaded::Reloaded;
 use crate::render::routes::Source;
+use crate::render::sas::Rekey;
 use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::learned::Learned;
 use crate::render::trace::Traces;
@@ -49,10 +56,14 @@ use crate::sampler;
 use acl::live::Put;
 pub use error::{ReloadError, UnknownNode};
 pub(crate) use flows::parse_filter;
-use refusal::Refusal;
+use refusal::{Kind, Refusal};
+pub use safe::Safe;
 
 /// Octets of a request, at most: some million entries.
 pub const LONGEST_TEXT: usize = 256 << 20;
+
+/// The result of a change; the outer error is that changes are refused now.
+pub type Kept<T, E> = Result<Result<T, E>, Box<Refusal>>;
 
 /// A running gateway, as the control socket sees it. Calls may take as long as publishing takes, and run on any thread.
 pub trait Gateway: Send + Sync + 'static {
@@ -76,12 +87,12 @@ pub trait Gateway: Send + Sync + 'static {
     ///
     /// # Errors
     /// When the policy has no table, a change cannot be made, or there is no room.
-    fn edit_sav(&self, policy: &str, source: &str, edits: &[Edit]) -> Result<Edited, SavError>;
+    fn edit_sav(&self, policy: &str, source: &str, edits: &[Edit]) -> Kept<Edited, SavError>;
     /// Makes a source say these entries of the table of a policy and no others.
     ///
     /// # Errors
     /// As for [`Gateway::edit_sav`].
-    fn replace_sav(&self, policy: &str, source: &str, entries: &[(EntryKey, Names)]) -> Result<Edited, SavError>;
+    fn replace_sav(&self, policy: &str, source: &str, entries: &[(EntryKey, Names)]) -> Kept<Edited, SavError>;
     /// The packets that would be dropped if every policy discarded invalid packets, with the `top` sources that sent most.
     fn sav_dry_run(&self, top: usize) -> DryRun;
     /// Rules that would let pass what was found not valid, of prefixes of which an interface got so many packets at least.
@@ -94,7 +105,7 @@ pub trait Gateway: Send + Sync + 'static {
     ///
     /// # Errors
     /// When there is no such policy, or it lacks what the action needs.
-    fn stage_sav(&self, policy: &str, action: Option<SavAction>) -> Result<(), StageError>;
+    fn stage_sav(&self, policy: &str, action: Option<SavAction>) -> Kept<(), StageError>;
     /// The access lists, the groups, and what they are compiled to.
     fn acls(&self) -> Acls;
     /// The chains of sequences of access lists.
@@ -144,6 +155,8 @@ pub trait Gateway: Send + Sync + 'static {
     fn allowlists(&self) -> Vec<stats::AllowlistStats>;
     /// Which hardware addresses may use which addresses of IP.
     fn bindings(&self) -> Vec<stats::BindingsStats>;
+    /// The classifier tables: all, or the one of a name with its sessions, `most` at most.
+    fn classify(&self, name: Option<&str>, most: usize) -> Classify;
     /// The sessions that a filter matches, `most` at most, in an order with this name.
     ///
     /// # Errors
@@ -156,6 +169,8 @@ pub trait Gateway: Send + Sync + 'static {
     fn clear_flows(&self, filter: Option<&str>) -> Result<usize, Box<Refusal>>;
     /// The pairs of SAs.
     fn sas(&self) -> Vec<stats::SaStats>;
+    /// The parts of pairs of SAs in rekeys, by name.
+    fn rekeys(&self) -> HashMap<String, Rekey>;
     /// The tunnels.
     fn tunnels(&self) -> Vec<stats::TunnelStats>;
     /// The bridges.
@@ -181,6 +196,18 @@ pub trait Gateway: Send + Sync + 'static {
     /// # Errors
     /// When there is no such list or rule, or a rule is wrong.
     fn change_nat(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<NatChanged, Box<Refusal>>;
+
+    /// Adds sessions of a classifier table, one a line, or deletes them by their values.
+    ///
+    /// # Errors
+    /// When there is no such table, a session is wrong or is not there, or there is no room.
+    fn change_classify(
+        &self,
+        table: &str,
+        source: &str,
+        text: &str,
+        add: bool,
+    ) -> Result<ClassifyChanged, Box<Refusal>>;
 
     /// Replaces all rules of a list of NAT rules.
     ///
@@ -227,6 +254,11 @@ pub trait Gateway: Send + Sync + 'static {
     /// # Errors
     /// When there is no such node.
     fn trace_add(&self, node: &str, count: u32) -> Result<(), UnknownNode>;
+    /// Traces the next packets that come to a node and that a filter matches.
+    ///
+    /// # Errors
+    /// When there is no such node, its packets are not parsed yet, or the filter is not understood.
+    fn trace_matching(&self, node: &str, count: u32, filter: &str) -> Result<(), Box<Refusal>>;
     /// The packets traced so far.
     fn traces(&self) -> Traces;
     /// Sets counters back, or forgets traces.
@@ -236,6 +268,13 @@ pub trait Gateway: Send + Sync + 'static {
     /// # Errors
     /// When the configuration is invalid or cannot be run; the old one goes on.
     fn reload(&self, lost: LostEdit) -> Result<Reloaded, ReloadError>;
+    /// The gateway, as one whose changes can be taken back.
+    ///
+    /// # Errors
+    /// When it is none.
+    fn safe(&self) -> Result<&dyn Safe, Box<Refusal>> {
+        Err(Refusal::new(Kind::NotFound, "this gateway does not keep its changes").into())
+    }
 }
 
 /// The counters or entries to clear.
@@ -254,6 +293,8 @@ pub enum Clear {
     Acl,
     /// The counters of allowlists
     Allowlists,
+    /// The counters of classifier tables
+    Classify,
     /// The counters of bindings of hardware addresses
     Bindings,
     /// The counters of frames that interfaces refuse for their ethertype
@@ -284,6 +325,9 @@ pub struct TraceRequest {
     pub node: String,
     /// How many.
     pub count: u32,
+    /// Only those that this filter matches: a rule of an access list without its action.
+    #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
+    pub filter: Option<String>,
 }
 
 /// The body of `POST /v1/clear`.
@@ -307,6 +351,17 @@ pub struct ReloadRequest {
     /// Live edits that do not apply end, though more packets may pass without them.
     #[serde(default)]
     pub drop_changes: bool,
+    /// The configuration in force comes back after so many seconds, unless the new one is confirmed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirm: Option<u64>,
+}
+
+/// The body of `POST /v1/undo`; may be left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UndoRequest {
+    /// How many changes, the last one first.
+    pub count: usize,
 }
 
 /// The message about a bridge that is not there.

@@ -56,6 +56,8 @@ pub enum Kind {
     InvalidConfiguration,
     /// Live edits do not apply to the configuration.
     EditsLost,
+    /// A reload waits for its confirmation, and nothing else may change.
+    Unconfirmed,
     /// The configuration needs a gateway that is started anew.
     NeedsRestart,
     /// It was tried and failed.
@@ -75,7 +77,7 @@ impl Kind {
             | Kind::UnknownGroup => 404,
             Kind::MethodNotAllowed => 405,
             Kind::TooSlow => 408,
-            Kind::NeedsRestart | Kind::NotATable | Kind::Conflict | Kind::InUse => 409,
+            Kind::NeedsRestart | Kind::NotATable | Kind::Conflict | Kind::InUse | Kind::Unconfirmed => 409,
             Kind::TooLarge => 413,
             Kind::UnknownFormat => 415,
             Kind::InvalidConfiguration | Kind::EditsLost | Kind::InvalidEntries | Kind::InvalidRules => 422,
@@ -141,6 +143,7 @@ impl Refusal {
                 ..Refusal::new(Kind::EditsLost, message)
             },
             ReloadError::NeedsRestart(_) => Refusal::new(Kind::NeedsRestart, message),
+            ReloadError::Unconfirmed(_) => Refusal::new(Kind::Unconfirmed, message),
             ReloadError::NoFile | ReloadError::Failed(_) => Refusal::new(Kind::Failed, message),
         }
     }

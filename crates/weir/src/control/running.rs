@@ -1,12 +1,16 @@
 //! The real gateway behind the control socket.
 
 mod edits;
+mod history;
 mod ipsec;
+mod safe;
+mod saved;
+mod snapshot;
 
 use std::collections::HashMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use ipnet::IpNet;
@@ -20,20 +24,24 @@ use weir_plane::node::Node;
 use weir_plane::rib::By;
 use weir_plane::stats;
 
+use self::history::History;
+use self::safe::Awaited;
 use super::acl::attached::{AttachRequest, Attachments};
 use super::acl::live::Put;
 use super::flows;
 use super::ipsec::{Live, SaEdit, SpdEdit};
 use super::refusal::{Kind, Refusal};
-use super::{Clear, Gateway, ReloadError, UnknownNode, acl, nat, traced};
-use crate::config::{Metrics, Routes, Service};
+use super::{Clear, Gateway, Kept, ReloadError, Safe, UnknownNode, acl, classify, nat, source, traced};
+use crate::config::{Metrics, Routes, Service, Texts};
 use crate::notify;
-use crate::render::Report as _;
+use crate::render::Report;
 use crate::render::acl::attached::Attached;
 use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::Rules;
 use crate::render::acl::{Acls, Chain};
 use crate::render::changes::Changes;
+use crate::render::classify::Classify;
+use crate::render::classify_changed::Changed as ClassifyChanged;
 use crate::render::crypto::Crypto;
 use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRules};
 use crate::render::matched::Matched;
@@ -41,6 +49,7 @@ use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::number::plural;
 use crate::render::reloaded::Reloaded;
 use crate::render::routes::Source;
+use crate::render::sas::Rekey;
 use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::entries::overlap;
 use crate::render::sav::learned::Learned;
@@ -73,10 +82,19 @@ pub struct Running {
     reservations: Mutex<Reservations>,
     /// Live edits of NAT rules. Changed by who holds `reloading` alone.
     nat: Mutex<nat::Lists>,
+    classify: Mutex<classify::Tables>,
     /// Live changes of SAs and SPDs. Changed by who holds `reloading` alone.
     live: Mutex<Live>,
     /// Live edits of the lists of interfaces, likewise.
     attached: Mutex<Attachments>,
+    /// The texts of the configuration in force, likewise; `None` for the built-in one.
+    texts: Mutex<Option<Arc<Texts>>>,
+    /// Held by a change from the look at the state before it to its end. Taken before `reloading`.
+    changing: Mutex<()>,
+    /// The last changes.
+    history: Mutex<History>,
+    /// A reload that waits for its confirmation.
+    awaited: Mutex<Option<Awaited>>,
 }
 
 /// Why a gateway did not start.
@@ -140,9 +158,20 @@ impl Running {
             alarms: Mutex::default(),
             reservations: Mutex::new(reservations),
             nat: Mutex::default(),
+            classify: Mutex::default(),
             live: Mutex::default(),
             attached: Mutex::default(),
+            texts: Mutex::default(),
+            changing: Mutex::default(),
+            history: Mutex::default(),
+            awaited: Mutex::default(),
         })
+    }
+
+    /// Keeps the texts of the configuration that it was started with.
+    #[must_use]
+    pub fn with_texts(self, texts: Option<Texts>) -> Running {
+        Running { texts: Mutex::new(texts.map(Arc::new)), ..self }
     }
 
     /// Notes ports that failed; returns the failures that were not noted before.
@@ -312,16 +341,22 @@ impl Gateway for Running {
         self.engine.sav_entries(policy, |net| prefix.is_none_or(|prefix| overlap(net, prefix)), most)
     }
 
-    fn edit_sav(&self, policy: &str, source: &str, edits: &[Edit]) -> Result<Edited, SavError> {
-        let result = self.engine.edit_sav(policy, source, edits, unix_time());
-        told_of_entries(policy, source, &result);
-        result
+    fn edit_sav(&self, policy: &str, source: &str, edits: &[Edit]) -> Kept<Edited, SavError> {
+        let change = || {
+            let result = self.engine.edit_sav(policy, source, edits, unix_time());
+            told_of_entries(policy, source, &result);
+            result
+        };
+        self.kept(&format!("sav {policy}"), source, words_of_entries, change)
     }
 
-    fn replace_sav(&self, policy: &str, source: &str, entries: &[(EntryKey, Names)]) -> Result<Edited, SavError> {
-        let result = self.engine.replace_sav(policy, source, entries, unix_time());
-        told_of_entries(policy, source, &result);
-        result
+    fn replace_sav(&self, policy: &str, source: &str, entries: &[(EntryKey, Names)]) -> Kept<Edited, SavError> {
+        let change = || {
+            let result = self.engine.replace_sav(policy, source, entries, unix_time());
+            told_of_entries(policy, source, &result);
+            result
+        };
+        self.kept(&format!("sav {policy}"), source, words_of_entries, change)
     }
 
     fn sav_dry_run(&self, top: usize) -> DryRun {
@@ -340,14 +375,17 @@ impl Gateway for Running {
         self.alarms_so_far().clone()
     }
 
-    fn stage_sav(&self, policy: &str, action: Option<SavAction>) -> Result<(), StageError> {
-        let result = self.engine.stage_sav(policy, action, unix_time());
+    fn stage_sav(&self, policy: &str, action: Option<SavAction>) -> Kept<(), StageError> {
         let word = action.map_or("as configured", SavAction::name);
-        match &result {
-            Ok(()) => tracing::info!("sav {policy}: invalid packets: {word}"),
-            Err(error) => tracing::warn!("sav {policy}: not {word}: {error}"),
-        }
-        result
+        let change = || {
+            let result = self.engine.stage_sav(policy, action, unix_time());
+            match &result {
+                Ok(()) => tracing::info!("sav {policy}: invalid packets: {word}"),
+                Err(error) => tracing::warn!("sav {policy}: not {word}: {error}"),
+            }
+            result
+        };
+        self.kept(&format!("sav {policy}"), source::SOURCE, |()| format!("stage {word}"), change)
     }
 
     fn acls(&self) -> Acls {
@@ -363,19 +401,26 @@ impl Gateway for Running {
     }
 
     fn change_acl(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<Changed, Box<Refusal>> {
-        let result = acl::live::change(&self.engine, list, source, changes, unix_time());
-        told_of_rules(list, source, &result);
-        result
+        let change = || {
+            let result = acl::live::change(&self.engine, list, source, changes, unix_time());
+            told_of_rules(list, source, &result);
+            result
+        };
+        self.keep(&format!("acl {list}"), source, words, change)
     }
 
     fn put_acl(&self, list: &str, put: &Put<'_>) -> Result<Changed, Box<Refusal>> {
-        let result = acl::live::put(&self.engine, list, put, unix_time());
-        told_of_rules(list, put.source, &result);
-        result
+        let change = || {
+            let result = acl::live::put(&self.engine, list, put, unix_time());
+            told_of_rules(list, put.source, &result);
+            result
+        };
+        self.keep(&format!("acl {list}"), put.source, words, change)
     }
 
     fn attach_acl(&self, list: &str, request: &AttachRequest, attach: bool) -> Result<Attached, Box<Refusal>> {
-        self.change_attached(list, request, attach)
+        let of = format!("interface {}", request.interface);
+        self.keep(&of, &request.source, words, || self.change_attached(list, request, attach))
     }
 
     fn changes(&self, most: usize) -> Changes {
@@ -383,34 +428,43 @@ impl Gateway for Running {
     }
 
     fn remove_acl(&self, list: &str) -> Result<(), Box<Refusal>> {
-        let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
-        let result = acl::live::remove(&self.engine, list);
-        match &result {
-            Ok(()) => tracing::info!("acl {list}: removed"),
-            Err(refusal) => tracing::warn!("acl {list}: not removed: {}", refusal.for_log()),
-        }
-        result
+        let change = || {
+            let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+            let result = acl::live::remove(&self.engine, list);
+            match &result {
+                Ok(()) => tracing::info!("acl {list}: removed"),
+                Err(refusal) => tracing::warn!("acl {list}: not removed: {}", refusal.for_log()),
+            }
+            result
+        };
+        self.keep(&format!("acl {list}"), source::SOURCE, |()| "removed".to_owned(), change)
     }
 
     fn set_acl_group(&self, name: &str, request: &acl::GroupRequest) -> Result<Regrouped, Box<Refusal>> {
-        let result = acl::live::group(&self.engine, name, request, unix_time());
-        match &result {
-            Ok(Regrouped { members, rules, .. }) => {
-                let (members, rules) = (plural(*members as u64, "member"), plural(*rules as u64, "rule"));
-                tracing::info!("group {name}: {} set {members}, in {rules}", request.source);
+        let change = || {
+            let result = acl::live::group(&self.engine, name, request, unix_time());
+            match &result {
+                Ok(Regrouped { members, rules, .. }) => {
+                    let (members, rules) = (plural(*members as u64, "member"), plural(*rules as u64, "rule"));
+                    tracing::info!("group {name}: {} set {members}, in {rules}", request.source);
+                }
+                Err(refusal) => tracing::warn!("group {name}: nothing changed: {}", refusal.for_log()),
             }
-            Err(refusal) => tracing::warn!("group {name}: nothing changed: {}", refusal.for_log()),
-        }
-        result
+            result
+        };
+        self.keep(&format!("group {name}"), &request.source, words, change)
     }
 
     fn restore_acl_group(&self, name: &str) -> Result<Regrouped, Box<Refusal>> {
-        let result = acl::live::restore_group(&self.engine, name);
-        match &result {
-            Ok(regrouped) => tracing::info!("group {}", regrouped.text().trim_end()),
-            Err(refusal) => tracing::warn!("group {name}: nothing changed: {}", refusal.for_log()),
-        }
-        result
+        let change = || {
+            let result = acl::live::restore_group(&self.engine, name);
+            match &result {
+                Ok(regrouped) => tracing::info!("group {}", regrouped.text().trim_end()),
+                Err(refusal) => tracing::warn!("group {name}: nothing changed: {}", refusal.for_log()),
+            }
+            result
+        };
+        self.keep(&format!("group {name}"), source::SOURCE, words, change)
     }
 
     fn vrfs(&self) -> Vec<String> {
@@ -423,6 +477,12 @@ impl Gateway for Running {
 
     fn bindings(&self) -> Vec<stats::BindingsStats> {
         self.engine.bindings()
+    }
+
+    fn classify(&self, name: Option<&str>, most: usize) -> Classify {
+        let mut shown = Classify::new(&self.engine.model(), self.engine.classify(name), name.map(|_| most));
+        self.classify_so_far().name(&mut shown);
+        shown
     }
 
     fn flows(&self, filter: Option<&str>, order: Option<&str>, most: usize) -> Result<stats::Flows, Box<Refusal>> {
@@ -438,6 +498,10 @@ impl Gateway for Running {
 
     fn sas(&self) -> Vec<stats::SaStats> {
         self.engine.sas()
+    }
+
+    fn rekeys(&self) -> HashMap<String, Rekey> {
+        self.live().rekeys()
     }
 
     fn tunnels(&self) -> Vec<stats::TunnelStats> {
@@ -473,14 +537,26 @@ impl Gateway for Running {
         lists
     }
 
+    fn change_classify(
+        &self,
+        table: &str,
+        source: &str,
+        text: &str,
+        add: bool,
+    ) -> Result<ClassifyChanged, Box<Refusal>> {
+        self.edit_classify(table, source, text, add)
+    }
+
     fn change_nat(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<NatChanged, Box<Refusal>> {
         let said = nat::Said { source: source.to_owned(), time: unix_time() };
-        self.edit_nat(list, |lists, gateway| lists.change(gateway, list, &said, changes))
+        let change = || self.edit_nat(list, |lists, gateway| lists.change(gateway, list, &said, changes));
+        self.keep(&format!("nat {list}"), source, words, change)
     }
 
     fn put_nat(&self, list: &str, source: &str, put: &nat::Put<'_>) -> Result<NatChanged, Box<Refusal>> {
         let said = nat::Said { source: source.to_owned(), time: unix_time() };
-        self.edit_nat(list, |lists, gateway| lists.put(gateway, list, &said, put))
+        let change = || self.edit_nat(list, |lists, gateway| lists.put(gateway, list, &said, put));
+        self.keep(&format!("nat {list}"), source, words, change)
     }
 
     fn spds(&self) -> Vec<stats::SpdStats> {
@@ -492,11 +568,11 @@ impl Gateway for Running {
     }
 
     fn edit_sa(&self, name: &str, source: &str, edit: SaEdit<'_>) -> Result<SaChanged, Box<Refusal>> {
-        self.change_sa(name, source, edit)
+        self.keep(&format!("sa {name}"), source, words, || self.change_sa(name, source, edit))
     }
 
     fn edit_spd(&self, spd: &str, source: &str, edit: SpdEdit<'_>) -> Result<SpdChanged, Box<Refusal>> {
-        self.change_spd(spd, source, edit)
+        self.keep(&format!("spd {spd}"), source, words, || self.change_spd(spd, source, edit))
     }
 
     fn spd_rules(&self, spd: &str) -> Result<SpdRules, Box<Refusal>> {
@@ -529,10 +605,19 @@ impl Gateway for Running {
     }
 
     fn trace_add(&self, node: &str, count: u32) -> Result<(), UnknownNode> {
-        self.engine.trace_add(node, count).map_err(|unknown| UnknownNode {
-            node: unknown.name,
-            nodes: Node::ALL.iter().filter(|node| node.has_packets()).map(|node| node.name().to_owned()).collect(),
-        })
+        self.engine.trace_add(node, count).map_err(|unknown| UnknownNode { node: unknown.name, nodes: nodes() })
+    }
+
+    fn trace_matching(&self, node: &str, count: u32, filter: &str) -> Result<(), Box<Refusal>> {
+        if Node::named(node).is_some_and(|node| !node.has_fields()) {
+            let message =
+                format!("packets at `{node}` are not parsed yet, so that no filter matches them: name a later node");
+            return Err(Refusal::new(Kind::BadRequest, message).into());
+        }
+        let filter = flows::filter(&self.engine.model(), Some(filter))?;
+        let Some(rule) = filter.rule else { return Ok(self.trace_add(node, count).map_err(Refusal::from)?) };
+        let unknown = |unknown: engine::UnknownNode| UnknownNode { node: unknown.name, nodes: nodes() };
+        Ok(self.engine.trace_matching(node, count, &rule).map_err(unknown).map_err(Refusal::from)?)
     }
 
     fn traces(&self) -> Traces {
@@ -548,6 +633,7 @@ impl Gateway for Running {
             Clear::Sav => engine::Clear::Sav,
             Clear::Acl => engine::Clear::Acl,
             Clear::Allowlists => engine::Clear::Allowlists,
+            Clear::Classify => engine::Clear::Classify,
             Clear::Bindings => engine::Clear::Bindings,
             Clear::Ethertypes => engine::Clear::Ethertypes,
             Clear::Sa => engine::Clear::Sa,
@@ -561,24 +647,27 @@ impl Gateway for Running {
     }
 
     fn reload(&self, lost: LostEdit) -> Result<Reloaded, ReloadError> {
-        let file = self.file.as_deref().ok_or(ReloadError::NoFile)?;
-        // It guards no value that a panic could have left half-written.
-        let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut told = Told::of_a_reload(self);
-        let live = self.live().clone();
-        let result = self.reload_from(file, live, lost);
-        match &result {
-            Ok(reloaded) => {
-                let routes = plural(reloaded.routes as u64, "route");
-                tracing::info!("reloaded: generation {}, {routes}", reloaded.generation);
-            }
-            Err(error) => {
-                tracing::error!("not reloaded: {error}");
-                told.failure = Some(error.to_string());
-            }
-        }
-        result
+        self.reload_kept(lost, None)
     }
+
+    fn safe(&self) -> Result<&dyn Safe, Box<Refusal>> {
+        Ok(self)
+    }
+}
+
+/// Reports a change in words.
+fn words<R: Report>(report: &R) -> String {
+    report.text().lines().next().unwrap_or_default().to_owned()
+}
+
+fn words_of_entries(edited: &Edited) -> String {
+    let Edited { added, replaced, deleted, .. } = edited;
+    format!("added {added}, replaced {replaced}, deleted {deleted}")
+}
+
+/// The names of nodes that packets come to.
+fn nodes() -> Vec<String> {
+    Node::ALL.iter().filter(|node| node.has_packets()).map(|node| node.name().to_owned()).collect()
 }
 
 /// Logs what became of a batch of entries.

@@ -4,8 +4,10 @@ mod acl;
 mod answer;
 mod body;
 mod change;
+mod classify;
 mod ipsec;
 mod nat;
+mod safe;
 mod sav;
 mod stage;
 
@@ -68,6 +70,9 @@ pub async fn serve(
     }
 }
 
+/// Seconds that a reload may wait for its confirmation, at most: a week.
+pub(crate) const LONGEST_CONFIRM: u64 = 604_800;
+
 /// Routes requests to their handlers.
 pub fn router(gateway: Arc<dyn Gateway>) -> Router {
     Router::new()
@@ -87,6 +92,10 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/show/samplers", get(|g| show(g, samplers)))
         .route("/v1/show/allowlists", get(|g| show(g, |g| Allowlists::new(g.allowlists()))))
         .route("/v1/show/bindings", get(|g| show(g, |g| Bindings::new(g.bindings()))))
+        .route("/v1/show/classify", get(|g| show(g, |g| g.classify(None, 0))))
+        .route("/v1/show/classify/{table}", get(classify::show))
+        .route("/v1/classify/{table}/sessions", put(classify::add))
+        .route("/v1/classify/{table}/delete", put(classify::delete))
         .route("/v1/show/ethertypes", get(|g| show(g, |g| Ethertypes::new(g.ethertypes()))))
         .route("/v1/show/flows", get(show_flows))
         .route("/v1/show/sa", get(show_sas))
@@ -122,6 +131,10 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/group/{name}", put(acl::group).delete(acl::restore_group))
         .route("/v1/trace", post(add_trace))
         .route("/v1/clear", post(clear))
+        .route("/v1/diff", get(safe::diff))
+        .route("/v1/saved", get(safe::saved))
+        .route("/v1/undo", get(safe::history).post(safe::undo))
+        .route("/v1/confirm", post(safe::confirm))
         .route("/v1/reload", post(reload))
         .fallback(async || Refused::new(Kind::NotFound, "there is nothing of this name"))
         .method_not_allowed_fallback(async || Refused::new(Kind::MethodNotAllowed, "not by this method"))
@@ -182,7 +195,7 @@ struct OfSa {
 async fn show_sas(State(gateway): State<Shared>, query: Result<Query<OfSa>, QueryRejection>) -> Answer {
     let OfSa { name } = asked(query)?;
     apart(gateway, move |g| {
-        let sas = Sas::new(g.sas(), name.as_deref());
+        let sas = Sas::new(g.sas(), &g.rekeys(), name.as_deref());
         match name {
             Some(name) if sas.sas.is_empty() => {
                 let names = g.sas().into_iter().map(|sa| sa.name).collect::<Vec<_>>().join(", ");
@@ -253,13 +266,15 @@ async fn show_changes(gateway: State<Shared>, query: Result<Query<Most>, QueryRe
 }
 
 async fn add_trace(State(gateway): State<Shared>, body: Result<Bytes, BytesRejection>) -> Answer {
-    let TraceRequest { node, count } = parsed(&received(body)?)?;
+    let TraceRequest { node, count, filter } = parsed(&received(body)?)?;
     if count == 0 {
         return Err(Refused::new(Kind::BadRequest, "`count` is at least 1"));
     }
-    apart(gateway, move |g| g.trace_add(&node, count))
-        .await?
-        .map_err(|unknown| Refused::from(Refusal::from(unknown)))?;
+    apart(gateway, move |g| match filter {
+        Some(filter) => g.trace_matching(&node, count, &filter),
+        None => g.trace_add(&node, count).map_err(|unknown| Box::new(Refusal::from(unknown))),
+    })
+    .await??;
     Ok(empty())
 }
 
@@ -287,10 +302,19 @@ async fn clear(State(gateway): State<Shared>, body: Result<Bytes, BytesRejection
 
 async fn reload(State(gateway): State<Shared>, body: Result<Bytes, BytesRejection>) -> Answer {
     let body = received(body)?;
-    let ReloadRequest { colour, drop_changes } =
+    let ReloadRequest { colour, drop_changes, confirm } =
         if body.is_empty() { ReloadRequest::default() } else { parsed(&body)? };
     let lost = if drop_changes { LostEdit::Drop } else { LostEdit::Refuse };
-    apart(gateway, move |g| match g.reload(lost) {
+    let time = confirm.map(|seconds| match seconds {
+        1..=LONGEST_CONFIRM => Ok(Duration::from_secs(seconds)),
+        _ => Err(Refused::new(Kind::BadRequest, "`confirm` is a number of seconds from 1 to 604800")),
+    });
+    let time = time.transpose()?;
+    let reload = move |g: &dyn Gateway| match time {
+        Some(time) => Ok::<_, Refused>(g.safe()?.reload_for(lost, time)),
+        None => Ok(g.reload(lost)),
+    };
+    apart(gateway, move |g| match reload(g)? {
         Ok(reloaded) => Ok(document(200, &reloaded)),
         Err(error) => Err(Refused::from(Refusal::of_reload(&error, colour))),
     })

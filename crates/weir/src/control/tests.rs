@@ -118,6 +118,8 @@ fn every_show_says_what_the_gateway_said() {
     assert!(interfaces.text().contains("\naccess lists on wan: in edge-in\n"), "{}", interfaces.text());
     agrees(&client, "/v1/acl", &lists);
     agrees(&client, "/v1/acl/edge-in", &acl::rules::sample());
+    agrees(&client, "/v1/show/classify", &sample::classify());
+    agrees(&client, "/v1/show/classify/edge", &sample::classify());
     agrees(&client, "/v1/show/bindings", &bindings::Bindings::new(sample::bindings()));
     agrees(&client, "/v1/show/allowlists", &allowlists::Allowlists::new(sample::allowlists()));
     agrees(&client, "/v1/show/ethertypes", &ethertypes::Ethertypes::new(sample::ethertypes()));
@@ -154,7 +156,7 @@ fn refusal(error: ClientError) -> Refusal {
 fn orders_are_carried_out_and_an_unknown_node_is_answered_with_those_there_are() {
     let served = Served::new();
     let client = served.client();
-    let trace = |node: &str, count| client.post("/v1/trace", &TraceRequest { node: node.into(), count });
+    let trace = |node: &str, count| client.post("/v1/trace", &TraceRequest { node: node.into(), count, filter: None });
     assert_eq!(trace("drop", 7).unwrap(), "");
     assert_eq!(client.post("/v1/clear", &ClearRequest { what: Clear::All, filter: None }).unwrap(), "");
     assert_eq!(served.told(), ["trace drop 7", "clear All"]);
@@ -173,7 +175,7 @@ fn a_reload_says_what_check_says() {
     let client = served.client();
     let reload = |text: &str, colour| {
         *served.gateway.configuration.lock().unwrap() = text.into();
-        client.post("/v1/reload", &ReloadRequest { colour, drop_changes: false })
+        client.post("/v1/reload", &ReloadRequest { colour, ..ReloadRequest::default() })
     };
     for colour in [false, true] {
         let bad = "version = 2\n[[interface]]\n";

@@ -1,11 +1,12 @@
 //! The decisions about traced packets, in words.
 
-use weir_plane::compile::Named;
+use weir_plane::compile::{BindingDecision, Listed, Named};
 use weir_plane::engine::TraceDecision;
 use weir_plane::graph::record::{Miss, Role};
-use weir_plane::model::{Gateway, Origin};
+use weir_plane::model::{Gateway, InterfaceIndex, Origin, SaIndex};
 
 use crate::replay::access::acl_rule;
+use crate::replay::classify;
 use crate::replay::nat::{effect_words, nat};
 use crate::replay::spd::{effect_words as policy_effect, spd};
 use crate::replay::validation::Rule;
@@ -13,12 +14,8 @@ use crate::rules::binding::Binding;
 
 /// Says what decided: the list or policy, where the rule was declared, and the rule.
 pub(super) fn by(model: &Gateway, decision: &TraceDecision) -> String {
-    let rule = |named: &Named| {
-        let rule = Rule::at(named, model.origins.place(named.origin));
-        format!("{}: {}", rule.whence(), rule.rule)
-    };
-    let at = |text: &str, origin: Origin| rule(&Named { text: text.to_owned(), origin, said: None });
-    match decision {
+    let words = Words(model);
+    let found = match decision {
         TraceDecision::Acl(decision, role) => {
             let session = match role {
                 None => "",
@@ -27,88 +24,104 @@ pub(super) fn by(model: &Gateway, decision: &TraceDecision) -> String {
                 Some(Role::Reply) => "a session's reply, opened by ",
                 Some(Role::Error) => "an error about a session, opened by ",
             };
-            format!("{session}{}, {}", decision.list, rule(&acl_rule(model, decision)))
+            Some(format!("{session}{}, {}", decision.list, words.rule(&acl_rule(model, decision))))
         }
-        TraceDecision::Bindings(decision) => match model.bindings.get(usize::from(decision.list.0)) {
-            Some(list) => {
-                let rule = decision.rule.and_then(|rule| list.rules.get(rule));
-                let (text, origin) = rule.map_or_else(
-                    || ("no rule matches".to_owned(), list.origin),
-                    |rule| (Binding::of(rule).to_string(), rule.origin),
-                );
-                format!("{}, {}", list.name, at(&text, origin))
-            }
-            None => GONE.to_owned(),
-        },
-        TraceDecision::Allowlist(listed) => match model.allowlists.get(usize::from(listed.list.0)) {
-            Some(list) => {
-                let (text, origin) = match listed.within {
-                    None => ("it does not contain the source".to_owned(), list.origin),
-                    Some((prefix, origin)) if listed.contains => (prefix.to_string(), origin),
-                    Some((prefix, origin)) => (format!("{prefix} is discarded"), origin),
-                };
-                format!("{}, {}", list.name, at(&text, origin))
-            }
-            None => GONE.to_owned(),
-        },
-        TraceDecision::Sav { policy, origin, decision: None } => format!("{policy}, {}", at("the policy", *origin)),
-        TraceDecision::Sav { policy, origin, decision: Some(decision) } => match decision.by.first() {
-            Some(named) => format!("{policy}, {} ({})", rule(named), decision.why),
-            None => format!("{policy}, {}", at(&decision.why, *origin)),
-        },
-        TraceDecision::Ethertypes(origin) => at("the ethertypes of the interface", *origin),
-        TraceDecision::Flow(miss) => match miss {
-            None => "other packets of the flow take a learned decision; a traced packet walks",
-            Some(Miss::New) => "nothing is learned about the flow",
-            Some(Miss::Changed) => "something has changed since the flow was decided",
-            Some(Miss::Differs) => {
-                "a rule compares a field in which the packet differs from those of the learned decision"
-            }
+        TraceDecision::Bindings(decision) => words.bindings(decision),
+        TraceDecision::Allowlist(listed) => words.allowlist(listed),
+        TraceDecision::Classify(decision) => {
+            classify::session(model, decision).map(|(table, named)| format!("{table}, {}", words.rule(&named)))
         }
-        .to_owned(),
-        TraceDecision::Nat(list, place, effect) => match nat(model, *list, *place) {
-            Some((list, named)) => format!("{}: {list}, {}", effect_words(effect), rule(&named)),
-            None => GONE.to_owned(),
-        },
-        TraceDecision::Spd(index, None, effect) => match spd(model, *index, None) {
-            Some((name, named)) => {
-                let place = Rule::at(&named, model.origins.place(named.origin));
-                format!("{}: {name}, {}", policy_effect(*effect), place.whence())
-            }
-            None => GONE.to_owned(),
-        },
-        TraceDecision::Spd(index, place, effect) => match spd(model, *index, *place) {
-            Some((name, named)) => format!("{}: {name}, {}", policy_effect(*effect), rule(&named)),
-            None => GONE.to_owned(),
-        },
-        TraceDecision::Sa(sa, inbound) => match model.sas.get(sa.0 as usize) {
-            Some(sa) => {
-                let spi = if *inbound { &sa.inbound } else { &sa.outbound };
-                let spi = spi.as_ref().map_or_else(String::new, |own| format!(", SPI {:#x}", own.spi));
-                // The node of packets that leave names the SA itself.
-                at(&if *inbound { format!("of the SA {}{spi}", sa.name) } else { format!("encrypted{spi}") }, sa.origin)
-            }
-            None => GONE.to_owned(),
-        },
-        TraceDecision::Tunnel(index, inbound) => match model.interfaces.get(index.0 as usize) {
-            Some(interface) => {
-                let effect = if *inbound { "out of the tunnel" } else { "into the tunnel" };
-                at(&format!("{effect} {}", interface.name), interface.origin)
-            }
-            None => GONE.to_owned(),
-        },
-        TraceDecision::Merged(index, output) => match model.interfaces.get(index.0 as usize) {
-            Some(interface) => {
-                let way = if *output { "leaving by" } else { "that came in by" };
-                at(&format!("merged with others {way} {}", interface.name), interface.origin)
-            }
-            None => GONE.to_owned(),
-        },
-        TraceDecision::Bridge(index, way) => match model.bridges.get(usize::from(index.0)) {
-            Some(bridge) => at(&format!("{way}: bridge {}", bridge.name), bridge.origin),
-            None => GONE.to_owned(),
-        },
-        TraceDecision::Gone => GONE.to_owned(),
+        TraceDecision::Sav { policy, origin, decision: None } => {
+            Some(format!("{policy}, {}", words.at("the policy", *origin)))
+        }
+        TraceDecision::Sav { policy, origin, decision: Some(decision) } => Some(match decision.by.first() {
+            Some(named) => format!("{policy}, {} ({})", words.rule(named), decision.why),
+            None => format!("{policy}, {}", words.at(&decision.why, *origin)),
+        }),
+        TraceDecision::Ethertypes(origin) => Some(words.at("the ethertypes of the interface", *origin)),
+        TraceDecision::Flow(miss) => Some(flow(*miss).to_owned()),
+        TraceDecision::Nat(list, place, effect) => nat(model, *list, *place)
+            .map(|(list, named)| format!("{}: {list}, {}", effect_words(effect), words.rule(&named))),
+        TraceDecision::Spd(index, place, effect) => spd(model, *index, *place).map(|(name, named)| {
+            let rule = match place {
+                Some(_) => words.rule(&named),
+                None => Rule::at(&named, model.origins.place(named.origin)).whence(),
+            };
+            format!("{}: {name}, {rule}", policy_effect(*effect))
+        }),
+        TraceDecision::Sa(sa, inbound) => words.sa(*sa, *inbound),
+        TraceDecision::Tunnel(index, inbound) => words.interface(*index, |name| {
+            let effect = if *inbound { "out of the tunnel" } else { "into the tunnel" };
+            format!("{effect} {name}")
+        }),
+        TraceDecision::Merged(index, output) => words.interface(*index, |name| {
+            let way = if *output { "leaving by" } else { "that came in by" };
+            format!("merged with others {way} {name}")
+        }),
+        TraceDecision::Bridge(index, way) => {
+            let bridge = model.bridges.get(usize::from(index.0));
+            bridge.map(|bridge| words.at(&format!("{way}: bridge {}", bridge.name), bridge.origin))
+        }
+        TraceDecision::Gone => None,
+    };
+    found.unwrap_or_else(|| GONE.to_owned())
+}
+
+/// The words of a model; `None`: it does not have the object any more.
+struct Words<'m>(&'m Gateway);
+
+impl Words<'_> {
+    fn rule(&self, named: &Named) -> String {
+        let rule = Rule::at(named, self.0.origins.place(named.origin));
+        format!("{}: {}", rule.whence(), rule.rule)
+    }
+
+    fn at(&self, text: &str, origin: Origin) -> String {
+        self.rule(&Named { text: text.to_owned(), origin, said: None })
+    }
+
+    fn bindings(&self, decision: &BindingDecision) -> Option<String> {
+        let list = self.0.bindings.get(usize::from(decision.list.0))?;
+        let rule = decision.rule.and_then(|rule| list.rules.get(rule));
+        let (text, origin) = rule.map_or_else(
+            || ("no rule matches".to_owned(), list.origin),
+            |rule| (Binding::of(rule).to_string(), rule.origin),
+        );
+        Some(format!("{}, {}", list.name, self.at(&text, origin)))
+    }
+
+    fn allowlist(&self, listed: &Listed) -> Option<String> {
+        let list = self.0.allowlists.get(usize::from(listed.list.0))?;
+        let (text, origin) = match listed.within {
+            None => ("it does not contain the source".to_owned(), list.origin),
+            Some((prefix, origin)) if listed.contains => (prefix.to_string(), origin),
+            Some((prefix, origin)) => (format!("{prefix} is discarded"), origin),
+        };
+        Some(format!("{}, {}", list.name, self.at(&text, origin)))
+    }
+
+    fn sa(&self, sa: SaIndex, inbound: bool) -> Option<String> {
+        let sa = self.0.sas.get(sa.0 as usize)?;
+        let spi = if inbound { &sa.inbound } else { &sa.outbound };
+        let spi = spi.as_ref().map_or_else(String::new, |own| format!(", SPI {:#x}", own.spi));
+        // The node of packets that leave names the SA itself.
+        let text = if inbound { format!("of the SA {}{spi}", sa.name) } else { format!("encrypted{spi}") };
+        Some(self.at(&text, sa.origin))
+    }
+
+    fn interface(&self, index: InterfaceIndex, text: impl FnOnce(&str) -> String) -> Option<String> {
+        let interface = self.0.interfaces.get(index.0 as usize)?;
+        Some(self.at(&text(&interface.name), interface.origin))
+    }
+}
+
+/// The reason why a packet walks.
+fn flow(miss: Option<Miss>) -> &'static str {
+    match miss {
+        None => "other packets of the flow take a learned decision; a traced packet walks",
+        Some(Miss::New) => "nothing is learned about the flow",
+        Some(Miss::Changed) => "something has changed since the flow was decided",
+        Some(Miss::Differs) => "a rule compares a field in which the packet differs from those of the learned decision",
     }
 }
 
@@ -116,7 +129,7 @@ const GONE: &str = "the deciding rule, list or SA is not in force any more";
 
 #[cfg(test)]
 mod tests {
-    use weir_plane::model::{SaIndex, SpdIndex};
+    use weir_plane::model::SpdIndex;
     use weir_plane::record::SpdEffect;
 
     use super::*;

@@ -25,6 +25,12 @@ fn a_scrape_has_counters_with_their_labels() {
         "weir_node_vector_packets_count{worker=\"0\",node=\"rx\"} 10",
         "weir_node_packet_ticks_bucket{le=\"8.0\",worker=\"0\",node=\"rx\"} 10",
         "weir_generation 1",
+        "weir_route_source_up{source=\"kernel\"} 1",
+        "weir_route_source_up{source=\"fpm\"} 0",
+        "weir_route_source_routes{source=\"kernel\"} 1000",
+        "weir_route_source_refused_total{source=\"fpm\"} 3",
+        "weir_tunnel_out_packets_total{tunnel=\"vx\",kind=\"vxlan\"} 900",
+        "weir_tunnel_in_bytes_total{tunnel=\"vx\",kind=\"vxlan\"} 80000",
         "weir_build_info{version=\"0.1.0\"} 1",
     ] {
         assert!(text.lines().any(|found| found == line), "no `{line}` in\n{text}");

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Report;
+use super::history::awaited;
 use super::table::{Align, Table};
 use super::time::utc_seconds;
 
@@ -14,6 +15,9 @@ pub struct Changes {
     /// Edits beside these.
     #[serde(default, skip_serializing_if = "super::acl::changed::is_zero")]
     pub more: usize,
+    /// When a reload goes back unless it is confirmed, in seconds of the Unix epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "confirm-by")]
+    pub confirm_by: Option<u64>,
 }
 
 /// A live edit.
@@ -77,8 +81,9 @@ impl Report for Changes {
     const SCHEMA: &'static str = "weir.show.changes/1";
 
     fn text(&self) -> String {
+        let awaited = self.confirm_by.map_or_else(String::new, |by| awaited(by) + "\n");
         if self.edits.is_empty() {
-            return "no live edits\n".to_owned();
+            return format!("no live edits\n{awaited}");
         }
         let columns = ["Object", "Edit", "Rule, member or list", "Place", "Source", "Since"];
         let mut table = Table::new(&columns.map(|name| (name, Align::Left)));
@@ -88,8 +93,8 @@ impl Report for Changes {
             table.row([of.clone(), edit.word().to_owned(), what.clone(), place, source, time]);
         }
         match self.more {
-            0 => table.text(),
-            more => format!("{}and {more} more\n", table.text()),
+            0 => table.text() + &awaited,
+            more => format!("{}and {more} more\n{awaited}", table.text()),
         }
     }
 }
@@ -120,12 +125,13 @@ mod tests {
             source: None,
             ..rule.clone()
         };
-        let changes = Changes { edits: vec![rule, stage], more: 2 };
+        let changes = Changes { edits: vec![rule, stage], more: 2, confirm_by: Some(60) };
         let text = "\
 Object       Edit   Rule, member or list     Place                             Source  Since
 acl edge-in  added  deny ip from any to any  before permit ip from any to any  api     1970-01-01T00:00:00Z
 sav edge     stage  permit                   -                                 -       1970-01-01T00:00:00Z
 and 2 more
+! the reload goes back at 1970-01-01T00:01:00Z unless `weir confirm` comes before
 ";
         assert_eq!(changes.text(), text);
         assert_eq!(read::<Changes>(&json(&changes)).unwrap(), changes);

@@ -17,6 +17,9 @@ pub struct SaChanged {
     pub source: String,
     /// The change in a word.
     pub done: String,
+    /// Warnings about the pair that was sent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Remark>,
 }
 
 /// The outcome of changes to the rules of an SPD that are in force.
@@ -93,7 +96,7 @@ mod tests {
         let changed = SpdChanged { spd: "edge".into(), source: "api".into(), rules: 1, ..SpdChanged::default() };
         assert_eq!(changed.text(), "edge: inserted 0, deleted 0; 1 rule now\n");
         assert_eq!(read::<SpdChanged>(&json(&changed)).unwrap(), changed);
-        let changed = SaChanged { sa: "east".into(), source: "api".into(), done: "added".into() };
+        let changed = SaChanged { sa: "east".into(), source: "api".into(), done: "added".into(), ..Default::default() };
         assert_eq!(changed.text(), "east: added\n");
         assert_eq!(read::<SaChanged>(&json(&changed)).unwrap(), changed);
         let rules =

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::Report;
+use super::history::awaited;
 use super::number::plural;
 use crate::config::Loaded;
 
@@ -27,6 +28,9 @@ pub struct Reloaded {
     /// Translations that ended, as the rules give them other addresses now, or none.
     #[serde(default, skip_serializing_if = "super::acl::changed::is_zero")]
     pub translations: usize,
+    /// When the gateway goes back unless the reload is confirmed, in seconds of the Unix epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirm_by: Option<u64>,
     /// Routes now.
     pub routes: usize,
     /// Routes before.
@@ -91,6 +95,9 @@ impl Report for Reloaded {
         }
         if self.translations > 0 {
             let _ = writeln!(text, "! {} ended", plural(self.translations as u64, "translation"));
+        }
+        if let Some(by) = self.confirm_by {
+            let _ = writeln!(text, "{}", awaited(by));
         }
         text
     }

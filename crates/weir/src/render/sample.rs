@@ -7,6 +7,7 @@ use weir_plane::model::{Lifetime, Lifetimes, PerFamily};
 use weir_plane::stats::*;
 
 use super::acl::{Acls, Chain, Hits, List, WorstLookup};
+use super::classify::Classify;
 
 /// A session.
 pub(crate) fn flows() -> Flows {
@@ -334,6 +335,38 @@ pub(crate) fn allowlists() -> Vec<AllowlistStats> {
         origin: "edge.toml:54".into(),
     };
     vec![own, routed]
+}
+
+pub(crate) fn classify() -> Classify {
+    use super::classify::{Session, Table};
+    let session = |session: &str, packets, idle, line| Session {
+        session: session.to_owned(),
+        packets,
+        bytes: 100 * packets,
+        idle,
+        opaque: 0,
+        origin: format!("edge.toml:{line}"),
+    };
+    Classify {
+        tables: vec![Table {
+            name: "edge".into(),
+            mask: "l3 ip4 src/24 proto".into(),
+            sessions: 3,
+            size: 1024,
+            bytes: 2048,
+            input: vec!["wan".into()],
+            output: vec![],
+            next: None,
+            miss: Some("permit".into()),
+            matched: 17,
+            missed: 4,
+            origin: "edge.toml:50".into(),
+            rows: Some(vec![
+                session("src 192.0.2.0 proto udp deny", 17, Some(2.5), 52),
+                session("src 198.51.100.0 proto 6 permit", 0, None, 53),
+            ]),
+        }],
+    }
 }
 
 pub(crate) fn bindings() -> Vec<BindingsStats> {

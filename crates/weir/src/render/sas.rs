@@ -1,5 +1,6 @@
 //! `show sa`: pairs of SAs, their sequence numbers and what they counted. Keys are never shown.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -44,6 +45,9 @@ pub struct Sa {
     /// From the peer to the gateway.
     #[serde(rename = "in")]
     pub into: Option<Inbound>,
+    /// Its part in a rekey; `None`: there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rekey: Option<Rekey>,
     /// The limits of the use of each SA.
     #[serde(default)]
     pub lifetime: Lifetimes,
@@ -55,6 +59,39 @@ pub struct Sa {
     pub expired: u64,
     /// Where it was declared.
     pub origin: String,
+}
+
+/// The part of a pair in a rekey.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Rekey {
+    /// The old pair or the new one.
+    pub part: Part,
+    /// Its outbound SA sends.
+    pub sends: bool,
+    /// Seconds for which the old pair still receives; `None`: no end is set.
+    pub seconds_left: Option<u64>,
+}
+
+/// The two pairs of a rekey.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Part {
+    /// The pair that goes.
+    Old,
+    /// The pair that takes its place.
+    New,
+}
+
+impl Rekey {
+    fn words(&self) -> String {
+        match (self.part, self.sends, self.seconds_left) {
+            (Part::Old, true, _) => "sends until the new pair does".to_owned(),
+            (Part::New, true, _) => "sends".to_owned(),
+            (Part::New, false, _) => "waits for the peer's first packet".to_owned(),
+            (Part::Old, false, left) => format!("receives for {} more", seconds(left.unwrap_or(0))),
+        }
+    }
 }
 
 /// The lifetimes of an SA.
@@ -205,9 +242,10 @@ fn seconds(count: u64) -> humantime::FormattedDuration {
 }
 
 impl Sas {
-    /// Of the gateway's pairs; of one alone, if a name is given.
-    pub fn new(sas: Vec<stats::SaStats>, name: Option<&str>) -> Sas {
+    /// Of the gateway's pairs, with their parts in rekeys by name; of one alone, if a name is given.
+    pub fn new(sas: Vec<stats::SaStats>, rekeys: &HashMap<String, Rekey>, name: Option<&str>) -> Sas {
         let sa = |sa: stats::SaStats| Sa {
+            rekey: rekeys.get(&sa.name).cloned(),
             name: sa.name,
             mode: sa.mode.name().to_owned(),
             local: sa.local,
@@ -277,8 +315,9 @@ impl Sa {
             ("Age", Align::Right),
             ("Other", Align::Left),
         ]);
+        let rekey = self.rekey.as_ref().map(Rekey::words);
         if let Some(out) = &self.out {
-            table.row(out.row(self.keepalives));
+            table.row(out.row(rekey.as_deref(), self.keepalives));
         }
         if let Some(into) = &self.into {
             table.row(into.row());
@@ -316,8 +355,8 @@ impl Sa {
 }
 
 impl Outbound {
-    fn row(&self, keepalives: u64) -> [String; 8] {
-        let mut other = self.life.words().into_iter().collect::<Vec<_>>();
+    fn row(&self, rekey: Option<&str>, keepalives: u64) -> [String; 8] {
+        let mut other: Vec<String> = rekey.map(str::to_owned).into_iter().chain(self.life.words()).collect();
         other.extend(counted(&[
             ("keepalives", keepalives),
             ("dummies", self.dummies),

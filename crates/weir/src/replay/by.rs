@@ -5,7 +5,7 @@ use weir_plane::model::Place;
 use weir_plane::reason::Reason;
 use weir_plane::sav::By;
 
-use super::{access, nat, sa, spd, tunnel};
+use super::{access, classify, nat, sa, spd, tunnel};
 
 /// The place of what decided: the route that a packet was forwarded by or that led to its end, or the rule by which its
 /// source was not valid, or the rule or list by which it was refused, or that has a fragment wait. `None` where weir
@@ -62,6 +62,9 @@ pub(super) fn place(harness: &Harness, outcome: &Outcome) -> Option<Place> {
             return tunnel::last(harness, outcome);
         }
         Verdict::Drop(Reason::MacIp) => return access::not_bound_by(harness, outcome),
+        Verdict::Drop(Reason::ClassifyDeny | Reason::ClassifyRateLimit) => {
+            return classify::dropped_by(harness, outcome);
+        }
         Verdict::Drop(Reason::NotAllowed) => return access::not_allowed_by(harness, outcome),
         _ => {}
     }

@@ -15,6 +15,7 @@ use weir_plane::record::SpdEffect;
 
 use super::access::{self, Allowed, Bound, Filter, Fragment};
 use super::bridge::{self, Bridged};
+use super::classify::{self, Classified};
 use super::nat::{self, Translated};
 use super::quoted::line;
 use super::sa::{self, Association};
@@ -66,6 +67,9 @@ pub struct Explanation {
     /// The verdicts of the interface's allowlists on its source, up to the one that refuses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<Allowed>,
+    /// The decisions of classifier tables.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub classify: Vec<Classified>,
     /// The effects of rules that translate.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nat: Vec<Translated>,
@@ -192,6 +196,7 @@ impl Teller<'_> {
             bridges: outcome.as_ref().map_or_else(Vec::new, |outcome| bridge::passed(self.harness, outcome)),
             acl: outcome.as_ref().map_or_else(Vec::new, |outcome| access::filters(self.harness, &self.names, outcome)),
             allow: outcome.as_ref().map_or_else(Vec::new, |outcome| access::allowed(self.harness, outcome)),
+            classify: outcome.as_ref().map_or_else(Vec::new, |outcome| classify::classified(self.harness, outcome)),
             esp: outcome.as_ref().and_then(|outcome| self.esp(outcome)),
             route: taken.map(|taken| self.route(taken)),
             next_hop: taken.and_then(|taken| self.next_hop(taken)),
@@ -320,6 +325,14 @@ impl Explanation {
         section(f, "mtu", &text, by.as_ref())
     }
 
+    fn write_classified(&self, f: &mut fmt::Formatter<'_>, direction: &str) -> fmt::Result {
+        for classified in self.classify.iter().filter(|classified| classified.direction == direction) {
+            section(f, "classify", &classified.sentence(), None)?;
+            classified.by.lines().iter().try_for_each(|line| writeln!(f, "{:MARGIN$}{line}", ""))?;
+        }
+        Ok(())
+    }
+
     fn write_secured(&self, f: &mut fmt::Formatter<'_>, direction: &str) -> fmt::Result {
         for secured in self.spd.iter().filter(|secured| secured.direction == direction) {
             section(f, "spd", &secured.sentence(), None)?;
@@ -353,6 +366,7 @@ impl fmt::Display for Explanation {
             let lines = allowed.within.as_ref().map_or_else(|| allowed.by.iter().cloned().collect(), Rule::lines);
             lines.iter().try_for_each(|line| writeln!(f, "{:MARGIN$}{line}", ""))?;
         }
+        self.write_classified(f, "in")?;
         self.write_secured(f, "in")?;
         self.write_translated(f, |nat| nat.direction != Some("out"))?;
         if let Some(route) = &self.route {
@@ -372,6 +386,7 @@ impl fmt::Display for Explanation {
         }
         self.write_translated(f, |nat| nat.direction == Some("out"))?;
         self.write_access(f, "out")?;
+        self.write_classified(f, "out")?;
         self.write_secured(f, "out")?;
         self.bridges.iter().try_for_each(|own| section(f, "bridge", &own.sentence(), own.by.as_ref()))?;
         self.tunnels.iter().try_for_each(|own| section(f, "tunnel", &own.sentence(), own.by.as_ref()))?;

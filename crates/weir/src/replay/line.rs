@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::access::{Allowed, Bound, Filter, Fragment};
 use super::bridge::Bridged;
+use super::classify::Classified;
 use super::nat::Translated;
 use super::sa::Association;
 use super::spd::PolicyMatch;
@@ -44,6 +45,9 @@ pub struct Line<'a> {
     /// The verdicts of the interface's allowlists on its source, up to the one that refused.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<Allowed>,
+    /// The decisions of classifier tables.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub classify: Vec<Classified>,
     /// The effects of rules that translate.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nat: Vec<Translated>,
@@ -76,6 +80,9 @@ impl fmt::Display for Line<'_> {
         list(f, "  answer ", &self.answer)?;
         if let Some(by) = &self.by {
             write!(f, "  by {by}")?;
+        }
+        for classified in &self.classify {
+            write!(f, "  classify {classified}")?;
         }
         for nat in &self.nat {
             write!(f, "  nat {nat}")?;
@@ -143,6 +150,7 @@ mod tests {
             fragments: Vec::new(),
             acl: Vec::new(),
             allow: Vec::new(),
+            classify: Vec::new(),
             nat: Vec::new(),
             spd: Vec::new(),
             sa: Vec::new(),
@@ -181,6 +189,7 @@ mod tests {
             fragments: Vec::new(),
             acl: Vec::new(),
             allow: Vec::new(),
+            classify: Vec::new(),
             nat: Vec::new(),
             spd: vec![secured("out", "protected")],
             sa: vec![sa("out", "encrypted")],
@@ -233,6 +242,7 @@ mod tests {
             fragments: Vec::new(),
             acl: Vec::new(),
             allow: Vec::new(),
+            classify: Vec::new(),
             nat: Vec::new(),
             spd: Vec::new(),
             sa: Vec::new(),

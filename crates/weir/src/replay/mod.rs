@@ -12,6 +12,7 @@
 pub(crate) mod access;
 pub mod bridge;
 mod by;
+pub mod classify;
 pub mod explanation;
 mod input;
 mod line;
@@ -440,6 +441,7 @@ impl Replay {
             bridges: outcome.map_or_else(Vec::new, |outcome| bridge::passed(&self.harness, outcome)),
             acl: outcome.map_or_else(Vec::new, |outcome| access::filters(&self.harness, &self.names, outcome)),
             allow: outcome.map_or_else(Vec::new, |outcome| access::allowed(&self.harness, outcome)),
+            classify: outcome.map_or_else(Vec::new, |outcome| classify::classified(&self.harness, outcome)),
             time: utc(pending.time),
             packet: &pending.packet,
         };

@@ -40,6 +40,8 @@ pub(crate) struct Reservations {
     windows: HashMap<Fingerprint, (Arc<Window>, u64)>,
     /// The trouble that was logged last: it is logged once.
     trouble: Option<String>,
+    /// The trouble has ended, which is not logged yet.
+    mended: bool,
 }
 
 impl Reservations {
@@ -47,6 +49,9 @@ impl Reservations {
     pub(crate) fn step(&mut self, folder: Option<&Path>, numbers: Numbers) {
         if let Some(trouble) = self.trouble(folder, numbers) {
             tracing::error!("{trouble}");
+        }
+        if let Some(folder) = folder.filter(|_| std::mem::take(&mut self.mended)) {
+            tracing::info!("reserving sequence numbers in {} again", folder.display());
         }
     }
 
@@ -62,6 +67,7 @@ impl Reservations {
         });
         let trouble = result.err();
         let new = trouble.clone().filter(|_| trouble != self.trouble);
+        self.mended = trouble.is_none() && self.trouble.is_some();
         self.trouble = trouble;
         new
     }
@@ -298,7 +304,9 @@ mod tests {
         assert_eq!(sequences[0].1.take(1, u64::MAX).count, 0);
         // It goes on by itself once the directory is there.
         fs::create_dir(&state).unwrap();
+        assert!(!reservations.mended);
         assert_eq!(reservations.trouble(Some(&state), numbers(&sequences)), None);
+        assert!(reservations.mended, "it is logged");
         assert_eq!(sequences[0].1.take(1, u64::MAX).first, 1);
         // Somebody removes the directory under the running gateway.
         fs::remove_dir_all(&state).unwrap();

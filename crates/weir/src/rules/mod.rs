@@ -23,6 +23,7 @@
 
 pub mod acl;
 pub mod binding;
+pub mod classify;
 mod csv;
 mod findings;
 pub mod import;

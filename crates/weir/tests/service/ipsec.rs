@@ -62,10 +62,10 @@ fn pairs_and_rules_come_are_rekeyed_and_go() {
     assert_eq!(gateway.ok(&["spd", "insert", "edge", EAST, "--at", "1"]), "edge: inserted 1, deleted 0; 2 rules now\n");
     assert_eq!(gateway.ok(&["spd", "list", "edge"]).lines().next(), Some(EAST));
     let shown = gateway.ok(&["show", "sa"]);
-    assert!(shown.contains("0x1001") && shown.contains("(socket noc:1)"), "{shown}");
+    assert!(shown.contains("0x1001") && shown.contains("(socket noc, sa east:1)"), "{shown}");
     // The first numbers were reserved before the pair came into force.
     assert!(!shown.contains("no sequence number is reserved"), "{shown}");
-    assert!(gateway.ok(&["show", "spd"]).contains("socket api:1"));
+    assert!(gateway.ok(&["show", "spd"]).contains("socket api, spd edge:1"));
     let (code, said) = refused(&gateway, &["sa", "delete", "east"]);
     assert!(code == Some(1) && said.contains("rules name the pair of SAs `east`"), "{code:?}: {said}");
 
@@ -76,8 +76,8 @@ fn pairs_and_rules_come_are_rekeyed_and_go() {
     let (code, said) = refused(&gateway, &["reload"]);
     assert!(code == Some(3) && said.contains("error[live-rules]") && said.contains("weir spd reset edge"), "{said}");
     assert_eq!(gateway.ok(&["spd", "list", "edge"]).lines().next(), Some(EAST));
-    gateway.folder.config(CONFIG);
 
+    // Changes of pairs do not read the configuration, which is another one now.
     assert_eq!(gateway.ok(&["sa", "rekey", "east", "new.toml"]), "east: rekey begun\n");
     let names = |gateway: &Gateway| -> Vec<String> {
         let shown = gateway.ok(&["show", "sa"]);
@@ -90,10 +90,15 @@ fn pairs_and_rules_come_are_rekeyed_and_go() {
     assert_eq!(names(&gateway), ["east", "east-next"]);
     let (code, _) = refused(&gateway, &["sa", "finish", "east"]);
     assert_eq!(code, Some(1), "the new pair does not send yet");
+    let shown = gateway.ok(&["show", "sa"]);
+    assert!(shown.contains("sends until the new pair does") && shown.contains("waits for the peer"), "{shown}");
     gateway.ok(&["sa", "switch", "east"]);
+    let shown = gateway.ok(&["show", "sa", "east", "--json"]);
+    assert!(shown.contains("\"part\": \"old\"") && shown.contains("\"sends\": false"), "{shown}");
     let shown = gateway.ok(&["show", "spd"]);
     assert!(shown.find("sa east-next").unwrap() < shown.find("sa east ").unwrap(), "{shown}");
     assert_eq!(gateway.ok(&["sa", "finish", "east"]), "east: rekey ended\n");
+    gateway.folder.config(CONFIG);
     assert_eq!(names(&gateway), ["east"]);
     assert!(gateway.ok(&["show", "sa"]).contains("0x1101"));
 

@@ -9,4 +9,5 @@ mod kit;
 mod log;
 mod notify;
 mod privileges;
+mod safe;
 mod safety;

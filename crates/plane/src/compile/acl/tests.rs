@@ -55,7 +55,7 @@ struct Rig {
 impl Rig {
     fn new(gateway: &Gateway) -> Rig {
         let domain = Domain::new();
-        let settings = Settings { workers: 2, invent_neighbors: false, secret: [1, 2] };
+        let settings = Settings { workers: 2, invent_neighbors: false, secret: [1, 2, 3, 4] };
         let reader = domain.reader().unwrap();
         Rig { compiler: Compiler::new(&domain, settings, gateway.limits), reader, root: None }
     }

@@ -3,5 +3,7 @@
 mod acl;
 mod allow;
 mod bindings;
+mod classify;
+mod ipsec;
 mod routes;
 mod sav;

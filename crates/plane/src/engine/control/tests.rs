@@ -4,6 +4,8 @@ use std::net::IpAddr;
 use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use weir_base::clock::Time;
 use weir_base::random::Entropy;
@@ -11,7 +13,8 @@ use weir_packet::buffer::Cache;
 use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::MacAddress;
 use weir_packet::wire::arp::{Fields, Operation as Asks};
-use weir_port::{Capabilities, Port, PortCounters, Receiver, Transmitter};
+use weir_port::links::Change;
+use weir_port::{Capabilities, Link, Port, PortCounters, Receiver, Transmitter};
 
 use super::*;
 use crate::engine::workers::tests::Socket;

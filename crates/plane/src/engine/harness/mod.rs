@@ -1,7 +1,10 @@
 //! The graph on the calling thread, without ports.
 
+mod listings;
 mod outcome;
+mod packets;
 mod protection;
+mod rings;
 mod stepped;
 mod validation;
 mod workers;
@@ -10,4 +13,4 @@ pub use crate::engine::answers::Answer;
 pub use outcome::{Filtered, Outcome, Piece, RouteTaken, Secured, Tunnelled, Unlisted, Verdict};
 pub use protection::Protection;
 pub use stepped::{Harness, HarnessError, Options};
-pub use validation::{Unvalidated, Validated};
+pub use validation::{Routes, Unvalidated, Validated};

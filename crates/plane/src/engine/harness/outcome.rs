@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::compile::{AclDecision, BindingDecision, Decision, Listed};
+use crate::compile::{AclDecision, BindingDecision, ClassifyDecision, Decision, Listed};
 use crate::graph::record::{BridgedTo, Fragmented, Miss, NatEffect, Role, SpdEffect};
 use crate::model::{BridgeIndex, InterfaceIndex, NatIndex, Origin, SaIndex, SpdIndex};
 use crate::reason::Reason;
@@ -57,6 +57,8 @@ pub struct Outcome {
     pub bindings: Option<BindingDecision>,
     /// The decisions of the allowlists of its interface, up to the one that refused the source; empty without a lookup.
     pub allow: Vec<Listed>,
+    /// The decisions of classifier tables, in order.
+    pub classify: Vec<ClassifyDecision>,
     /// The rules that translate which matched it, or gave its translation: list, place there and effect.
     pub nat: Vec<(NatIndex, u32, NatEffect)>,
     /// The policies of SPDs that it matched: SPD, place there if it matched one, whether it was leaving, and effect.
@@ -87,6 +89,7 @@ impl Outcome {
         self.out.extend(later.out);
         self.answers.extend(later.answers);
         self.acl.extend(later.acl);
+        self.classify.extend(later.classify);
         self.nat.extend(later.nat);
         self.spd.extend(later.spd);
         self.sas.extend(later.sas);
@@ -109,6 +112,7 @@ impl Outcome {
             acl: self.acl,
             bindings: later.bindings.or(self.bindings),
             allow: if later.allow.is_empty() { self.allow } else { later.allow },
+            classify: self.classify,
             nat: self.nat,
             spd: self.spd,
             sas: self.sas,

@@ -23,15 +23,15 @@ impl Harness {
     #[must_use]
     pub fn protection(&self, sa: SaIndex, octets: u32, headers: u32) -> Option<Protection> {
         let &number = self.map.sas.get(sa.0 as usize)?;
-        let (vrf, remote) = self.root.with(|root| root.ipsec.sa(number).map(|sa| (sa.vrf, sa.remote)))?;
-        let entry = self.compiler.ribs().get(usize::from(vrf)).and_then(|rib| rib.covering(remote));
-        let adjacency = self.root.with(|root| {
+        let (vrf, remote) = self.control.root.with(|root| root.ipsec.sa(number).map(|sa| (sa.vrf, sa.remote)))?;
+        let entry = self.control.look().0.ribs().get(usize::from(vrf)).and_then(|rib| rib.covering(remote));
+        let adjacency = self.control.root.with(|root| {
             let number = entry.map(|(_, entry)| Forwarding(entry.forwarding).resolve(|| 0, &root.buckets));
             number.and_then(|number| Some((number, *root.adjacencies.get(number as usize)?)))
         });
         let is_link = |adjacency: &Adjacency| adjacency.interface != NONE && adjacency.mtu > 0;
         let mtu = adjacency.as_ref().filter(|(_, own)| is_link(own)).map(|(_, own)| own.mtu);
-        self.root.with(|root| {
+        self.control.root.with(|root| {
             let sa = root.ipsec.sa(number).filter(|sa| sa.outbound.is_some())?;
             let kept = if sa.mode == SaMode::Transport { headers as usize } else { 0 };
             let front = match sa.mode {

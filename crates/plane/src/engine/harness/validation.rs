@@ -2,12 +2,14 @@
 //! operator. [`Harness::decision`] finds the rule or route behind a verdict.
 
 use std::net::IpAddr;
+use std::ops::Deref;
+use std::sync::RwLockReadGuard;
 
 use weir_packet::vector::VECTOR;
 
 use super::stepped::Harness;
-use crate::compile::Decision;
 use crate::compile::rib::Rib;
+use crate::compile::{Compiler, Decision};
 use crate::engine::answers::{Answer, answers};
 use crate::graph::record::{Fate, Said};
 use crate::graph::worker::UNASKED;
@@ -92,24 +94,41 @@ impl Harness {
     /// Returns the rule or route behind a verdict `said` of a policy (its place in the model) about a source at an
     /// interface (its number).
     pub fn decision(&self, policy: u16, interface: u32, source: IpAddr, said: Said) -> Option<Decision> {
-        self.root.with(|root| {
-            let facts = (&self.model, &self.map, root);
-            self.compiler.sav_decision(facts, policy, interface, source, said)
+        let compiler = self.control.look().0;
+        self.control.root.with(|root| {
+            let facts = (&*self.model, &*self.map, root);
+            compiler.sav_decision(facts, policy, interface, source, said)
         })
     }
 
     /// Sets `said` to the answers for sources of unicast packets that come in by an interface of the model ([`answers`]).
     pub fn answers<K: Family>(&self, interface: u32, sources: &[K::Octets], said: &mut Vec<Answer>) {
         said.clear();
-        let mut reader = self.domain.reader().expect("a harness has two readers");
+        let mut reader = self.control.reader();
         let guard = reader.pin();
         let number = self.interface_number(interface).unwrap_or(interface);
-        answers::<K>(self.root.load(&guard), &guard, number, sources, said);
+        answers::<K>(self.control.root.load(&guard), &guard, number, sources, said);
     }
 
-    /// The routes of a VRF of the model.
-    pub fn routes(&self, vrf: VrfIndex) -> Option<&Rib> {
-        let number = *self.map.vrfs.get(usize::from(vrf.0))?;
-        self.compiler.ribs().get(usize::from(number))
+    /// The routes of a VRF of the model. The compiler is locked as long as they are kept.
+    pub fn routes(&self, vrf: VrfIndex) -> Option<Routes<'_>> {
+        let number = usize::from(*self.map.vrfs.get(usize::from(vrf.0))?);
+        let compiler = self.control.look().0;
+        compiler.ribs().get(number)?;
+        Some(Routes { compiler, number })
+    }
+}
+
+/// The routes of a VRF, and the lock around them.
+pub struct Routes<'c> {
+    compiler: RwLockReadGuard<'c, Compiler>,
+    number: usize,
+}
+
+impl Deref for Routes<'_> {
+    type Target = Rib;
+
+    fn deref(&self) -> &Rib {
+        &self.compiler.ribs()[self.number]
     }
 }

@@ -1,19 +1,23 @@
 //! The workers of a harness, stepped in turns on the calling thread: so a run is the same each time.
 
 use std::io;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 
 use weir_base::clock::Clock;
 use weir_base::random::Entropy;
 use weir_base::reclaim::{Domain, Published};
+use weir_base::ring::Consumer;
 use weir_base::wake;
 use weir_packet::buffer::Pool;
 
-use crate::engine::workers::rings;
+use crate::engine::workers::{CommandSender, rings};
 use crate::graph::counters::WorkerCounters;
+use crate::graph::events::Event;
 use crate::graph::record::Recorder;
+use crate::graph::sample::Sample;
+use crate::graph::session::NatEvent;
 use crate::graph::trace::Tracer;
-use crate::graph::worker::{Command, Shared, Worker};
+use crate::graph::worker::{Shared, Worker};
 use crate::root::Root;
 
 /// The parts that all workers share with the harness.
@@ -26,23 +30,34 @@ pub(super) struct Parts<'a> {
     pub(super) entropy: &'a Entropy,
 }
 
+/// The rings that the caller reads, by worker.
+#[derive(Default)]
+pub(super) struct Rings {
+    pub(super) events: Vec<Consumer<Event>>,
+    pub(super) samples: Vec<Consumer<Sample>>,
+    pub(super) log: Vec<Consumer<NatEvent>>,
+}
+
 /// The workers: one at least.
 pub(super) struct Workers {
     first: Worker,
     others: Vec<Worker>,
-    counters: Vec<Arc<WorkerCounters>>,
-    // Keep the mailboxes open.
-    _commands: Vec<mpsc::Sender<Command>>,
 }
 
 impl Workers {
-    /// Makes so many workers with rings between all of them. They record the fates of packets.
+    /// Makes so many workers with rings between all of them. They record the fates of packets. Returns the command sender of the
+    /// first worker, and the counters of all, too.
     ///
     /// # Errors
     /// If the system has no descriptors left.
-    pub(super) fn new(count: usize, parts: &Parts<'_>) -> io::Result<Workers> {
-        let (mut counters, mut commands) = (Vec::new(), Vec::new());
-        let mut worker = |number, (peers, sources)| {
+    pub(super) fn new(
+        count: usize,
+        parts: &Parts<'_>,
+    ) -> io::Result<(Workers, Arc<CommandSender>, Vec<Arc<WorkerCounters>>)> {
+        let (mut counters, mut senders) = (Vec::new(), Vec::new());
+        let wakers: io::Result<Vec<_>> = (0..count.max(1)).map(|_| wake::pair().map(|(_, waker)| waker)).collect();
+        let wakers = wakers?;
+        let mut worker = |number: usize, (peers, sources)| {
             let own = Arc::<WorkerCounters>::default();
             counters.push(Arc::clone(&own));
             let shared = Shared {
@@ -53,23 +68,18 @@ impl Workers {
                 entropy: parts.entropy.clone(),
             };
             let reader = parts.domain.reader().expect("a domain that was made just now has free slots");
-            let (sender, mailbox) = mpsc::channel();
-            commands.push(sender);
+            let (sender, mailbox) = CommandSender::new(wakers[number].clone());
+            senders.push(sender);
             let mut worker = Worker::new(number, count, shared, reader, parts.pool.cache(), mailbox, peers, sources);
             worker.recorder = Recorder::of_all();
             worker
         };
         // A worker alone hands nothing over.
-        if count <= 1 {
-            let first = worker(0, (Vec::new(), Vec::new()));
-            return Ok(Workers { first, others: Vec::new(), counters, _commands: commands });
-        }
-        let wakers: io::Result<Vec<_>> = (0..count).map(|_| wake::pair().map(|(_, waker)| waker)).collect();
-        let mut ways = rings(&wakers?).into_iter().enumerate();
+        let mut ways = if count <= 1 { Vec::new() } else { rings(&wakers) }.into_iter().enumerate();
         let first = ways.next().map_or_else(Default::default, |(_, own)| own);
         let first = worker(0, first);
         let others = ways.map(|(number, own)| worker(number, own)).collect();
-        Ok(Workers { first, others, counters, _commands: commands })
+        Ok((Workers { first, others }, senders.swap_remove(0), counters))
     }
 
     /// All workers, by number.
@@ -96,14 +106,10 @@ impl Workers {
         }
     }
 
-    /// The counters of all workers, by number.
-    pub(super) fn counters(&self) -> impl Iterator<Item = &WorkerCounters> {
-        self.counters.iter().map(|own| &**own)
-    }
-
     /// Runs the graph over what was injected, of which the first `decapsulated` packets of the first worker came out of tunnels; then
     /// over what workers hand over, until nothing is left.
     pub(super) fn run(&mut self, decapsulated: usize) {
+        self.first.read_mail();
         self.first.run_injected(decapsulated);
         self.others.iter_mut().for_each(|worker| worker.run_injected(0));
         if self.others.is_empty() {

@@ -72,7 +72,7 @@ fn rig(workers: u16, clock: Clock) -> Rig {
     build.0.workers.count = workers;
     let model = build.0;
     let domain = Domain::new();
-    let settings = Settings { workers: usize::from(workers), invent_neighbors: true, secret: [1, 2] };
+    let settings = Settings { workers: usize::from(workers), invent_neighbors: true, secret: [1, 2, 3, 4] };
     let mut compiler = Compiler::new(&domain, settings, model.limits);
     let ports = [0, 1].map(|number| (number, PortPlace { number, mac: None, peer: None, down: false }));
     let places = crate::compile::Places { ports: HashMap::from(ports), ..Default::default() };

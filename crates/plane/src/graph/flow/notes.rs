@@ -16,6 +16,8 @@ pub(crate) enum Unlearned {
     NoFlow,
     /// They are exempt from validation, or it looks at more than their source.
     Validation,
+    /// A classifier table matches octets that are no part of a flow.
+    Classify,
     /// A security policy decides about them.
     Spd,
     /// They come in by another zone with sessions, where their decisions are learned; or are decrypted or translated between two.
@@ -31,6 +33,7 @@ impl Unlearned {
             Unlearned::New => "new",
             Unlearned::NoFlow => "no-flow",
             Unlearned::Validation => "validation",
+            Unlearned::Classify => "classify",
             Unlearned::Spd => "spd",
             Unlearned::Zones => "two-zones",
             Unlearned::Translation => "translation",

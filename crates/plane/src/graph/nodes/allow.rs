@@ -55,7 +55,7 @@ fn part<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indic
     }
     match K::of(&root.allow).get(usize::from(wanted)) {
         Some(sequence) => decide::<K>(context, vector, mine, sequence, &mut sources),
-        None => stage::onward(context, vector, &mine, None, Stage::Spd, K::IS_V4),
+        None => stage::onward(context, vector, &mine, None, Stage::Classify, K::IS_V4),
     }
     others
 }
@@ -87,7 +87,7 @@ fn decide<K: Family>(
     if context.recorder.is_on() {
         frame.places().iter().for_each(|&place| note::<K>(context, &vector[place], None));
     }
-    stage::onward(context, vector, &frame, None, Stage::Spd, K::IS_V4);
+    stage::onward(context, vector, &frame, None, Stage::Classify, K::IS_V4);
 }
 
 /// Refuses packets whose sources a list does not contain. Returns the others, with their sources, and how many of these have

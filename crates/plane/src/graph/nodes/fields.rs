@@ -6,11 +6,25 @@
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
 use weir_packet::wire::{protocol, tcp};
-use weir_table::classify::{Address, Fields, Fragment};
+use weir_table::classify::{Address, Fields, Fragment, Rule};
 
 use crate::graph::flags::{ENCAPSULATED, ORIGINATED};
+use crate::graph::trace::Filter;
 use crate::root::NONE;
 use crate::root::family::{Family, Header};
+
+/// Returns whether one of the rules of a filter matches a packet. Packets that are no parsed packets of IP match none.
+#[cold]
+pub(crate) fn matches(filter: &Filter, packet: &Packet) -> bool {
+    fn any<K: Family>(rules: &[Rule<K>], packet: &Packet) -> bool {
+        let mut fields = Fields::default();
+        of::<K>(packet, &mut fields);
+        rules.iter().any(|rule| rule.matches(&fields))
+    }
+    let flags = packet.flags();
+    flags.contains(ParseFlags::IP4) && any(&filter.v4, packet)
+        || flags.contains(ParseFlags::IP6) && any(&filter.v6, packet)
+}
 
 /// Writes the fields of a parsed packet. Fragments other than the first have neither ports nor types nor flags.
 #[inline(always)]

@@ -212,7 +212,7 @@ fn requeue(context: &mut Context<'_>, pieces: &mut Vector) {
 
 /// Makes a frame of a fragment's octets.
 fn finish<K: Family>(piece: &mut Packet, packet: &Packet, adjacency: &Adjacency) -> Result<(), Reason> {
-    piece.inherit(packet);
+    piece.inherit_part(packet);
     piece.set_nesting(packet.nesting());
     if packet.state().contains(ORIGINATED) {
         piece.add_state(ORIGINATED);

@@ -30,6 +30,7 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
         let packet = &mut vector[place];
         // What was decided about the packet around it is not about this one.
         packet.set_resume(Stage::Sav as u8);
+        packet.clear_way();
         let admitted = match (nesting::taken_off(packet), packet.l3().first().map(|first| first >> 4)) {
             (nesting, _) if nesting > MOST_NESTING => Err(Reason::NestingLimit.into()),
             (_, Some(4)) => admit_ipv4(context, packet, packet.l3_offset(), ParseFlags::empty()),

@@ -191,7 +191,7 @@ fn take_in(context: &mut Context<'_>, pieces: &mut Vector, packet: &mut Packet, 
         Ok(Some(whole)) => {
             context.counters.absorbed.add(1);
             let Whole { packet: mut last, identification, longest } = whole;
-            last.inherit(packet);
+            last.inherit_part(packet);
             last.add_state(PIECEMEAL);
             std::mem::swap(packet, &mut last);
             last.recycle(context.cache);

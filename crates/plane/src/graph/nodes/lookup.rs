@@ -11,11 +11,12 @@ use weir_table::lpm::{AsKey, Key, Table};
 
 use super::stage::{self, Stage};
 use super::{Context, link_local, next_hop, route, sav};
-use crate::graph::flags::{FOR_HOST, ORIGINATED};
+use crate::graph::flags::{ENCAPSULATED, FOR_HOST, ORIGINATED};
 use crate::graph::hold::{self, Disposition};
 use crate::graph::record::Fate;
 use crate::node::Node;
 use crate::reason::Reason;
+use crate::root::family::Family;
 use crate::root::{Adjacency, Forwarding, Kind, Root};
 
 /// The lookup node of a parsed packet's family.
@@ -37,6 +38,9 @@ pub(super) fn ipv4(context: &mut Context<'_>, vector: &mut Vector, frame: &Indic
             look_up(&tables.v4, context.guard, &keys[range.clone()], &mut values[range]);
         }
     });
+    if context.root.classify.input {
+        redirect::<u32, [u8; 4]>(context, vector, places, &keys, &mut values);
+    }
     let recording = context.recorder.is_on();
     let mut usual = Indices::new();
     for ((&place, &value), key) in places.iter().zip(&values).zip(&keys) {
@@ -63,6 +67,9 @@ pub(super) fn ipv6(context: &mut Context<'_>, vector: &mut Vector, frame: &Indic
             look_up(&tables.v6, context.guard, &keys[range.clone()], &mut values[range]);
         }
     });
+    if context.root.classify.input {
+        redirect::<u128, [u8; 16]>(context, vector, places, &keys, &mut values);
+    }
     let recording = context.recorder.is_on();
     let mut usual = Indices::new();
     for ((&place, &value), key) in places.iter().zip(&values).zip(&keys) {
@@ -99,6 +106,43 @@ fn for_host(context: &mut Context<'_>, packet: &Packet, place: u8) -> bool {
 #[inline(always)]
 fn look_up<K: Key, A: AsKey<K>>(table: &Table<K>, guard: &Guard<'_>, keys: &[A], values: &mut [u32]) {
     table.lookup_each(guard, |index| keys[index].as_key(), values);
+}
+
+/// Gives packets the targets that classifier tables gave them.
+#[inline(never)]
+fn redirect<K: Family, A: AsKey<K>>(
+    context: &Context<'_>,
+    vector: &Vector,
+    places: &[u8],
+    keys: &[A; VECTOR],
+    values: &mut [u32; VECTOR],
+) {
+    for ((&place, key), value) in places.iter().zip(keys).zip(values) {
+        if let Some(way) = vector[place].way() {
+            *value = by_way::<K>(context.root, context.guard, &vector[place], way, (key.as_key(), *value));
+        }
+    }
+}
+
+/// Returns the target of a packet with a way: that of the way, or the one found for its destination where the packet is for the
+/// gateway, or where the way leads nowhere. Packets that the gateway makes go by their route.
+#[cold]
+fn by_way<K: Family>(root: &Root, guard: &Guard<'_>, packet: &Packet, way: u32, (to, value): (K, u32)) -> u32 {
+    let is_own = |number: u32| {
+        let adjacency = root.adjacencies.get(number as usize);
+        adjacency.is_some_and(|own| matches!(own.kind, Kind::Local | Kind::Broadcast | Kind::Tentative))
+    };
+    if packet.state().intersects(ORIGINATED | ENCAPSULATED) || Forwarding(value).set().is_none() && is_own(value) {
+        return value;
+    }
+    let Some(way) = root.classify.ways.get(way as usize) else { return value };
+    if let Some(target) = if K::IS_V4 { way.v4 } else { way.v6 } {
+        return target;
+    }
+    match way.vrf.and_then(|vrf| root.vrfs.get(usize::from(vrf))) {
+        Some(tables) => K::of(tables).lookup(guard, to),
+        None => value,
+    }
 }
 
 #[inline(always)]
@@ -154,6 +198,11 @@ pub(crate) fn decide(root: &Root, guard: &Guard<'_>, seed: &Seed, key: hold::Key
         IpAddr::V6(to) if to.is_unicast_link_local() => Forwarding::adjacency(ingress.neighbor(to)).0,
         IpAddr::V6(to) => tables.v6.lookup(guard, u128::from(to)),
     };
+    let value = match (packet.way(), destination) {
+        (None, _) => value,
+        (Some(way), IpAddr::V4(to)) => by_way::<u32>(root, guard, packet, way, (u32::from(to), value)),
+        (Some(way), IpAddr::V6(to)) => by_way::<u128>(root, guard, packet, way, (u128::from(to), value)),
+    };
     let hash = || parse::flow_hash(&packet.parsed(), packet.data(), seed);
     let adjacency = root.adjacencies.get(Forwarding(value).resolve(hash, &root.buckets) as usize);
     if adjacency.is_some_and(waits_at) { Disposition::Wait } else { Disposition::Release }
@@ -163,7 +212,14 @@ pub(crate) fn decide(root: &Root, guard: &Guard<'_>, seed: &Seed, key: hold::Key
 fn note(context: &mut Context<'_>, packet: &Packet, destination: IpAddr) {
     if !packet.state().contains(ORIGINATED) {
         let interface = context.root.interfaces.get(packet.interface() as usize);
-        let vrf = interface.map_or(0, |interface| interface.vrf);
+        let mut vrf = interface.map_or(0, |interface| interface.vrf);
+        if let Some(way) = packet.way().and_then(|way| context.root.classify.ways.get(way as usize)) {
+            if way.v4.is_some() || way.v6.is_some() {
+                // The record of the table names the next hops.
+                return;
+            }
+            vrf = way.vrf.unwrap_or(vrf);
+        }
         context.record(packet, Fate::LookedUp { vrf, destination, adjacency: packet.forwarding() });
     }
 }

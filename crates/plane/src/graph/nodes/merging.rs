@@ -74,7 +74,7 @@ fn merge_some(context: &mut Context<'_>, vector: &mut Vector, frame: &mut Indice
     *frame = left;
 }
 
-/// Some policy may tell segments of one super-packet from each other.
+/// Some policy may match some segments of a super-packet, and others not.
 #[inline]
 fn tells(root: &Root) -> bool {
     root.tells_segments || root.acl.tells_segments()

@@ -5,6 +5,7 @@ mod acl;
 mod allow;
 mod arp_input;
 mod bridge;
+mod classify;
 mod context;
 mod discard;
 mod esp;
@@ -51,6 +52,7 @@ use context::Answer;
 pub(crate) use context::{Context, Limits, Next};
 pub(crate) use discard::discard;
 pub(crate) use esp::originate;
+pub(crate) use fields::matches;
 pub(crate) use lookup::decide;
 pub(crate) use merging::cut;
 pub(crate) use sav::redirect_again;
@@ -85,6 +87,10 @@ pub(crate) fn run(node: Node, context: &mut Context<'_>, pieces: &mut Vector, ve
         Node::Ip6MacIp => mac_ip::run::<u128>(context, vector, frame),
         Node::Ip4Allow => allow::run::<u32>(context, vector, frame),
         Node::Ip6Allow => allow::run::<u128>(context, vector, frame),
+        Node::Ip4Classify => classify::run::<u32, false>(context, vector, frame),
+        Node::Ip6Classify => classify::run::<u128, false>(context, vector, frame),
+        Node::Ip4ClassifyOut => classify::run::<u32, true>(context, vector, frame),
+        Node::Ip6ClassifyOut => classify::run::<u128, true>(context, vector, frame),
         Node::Ip4SpdIn => spd::run::<u32, false>(context, vector, frame),
         Node::Ip6SpdIn => spd::run::<u128, false>(context, vector, frame),
         Node::Ip4NatIn => nat::input::<u32>(context, vector, frame),

@@ -24,7 +24,7 @@ pub(super) fn next_piece(cache: &mut Cache, packet: &Packet, segmenter: &mut Seg
         piece.recycle(cache);
         return Err(Reason::OffloadMismatch);
     }
-    piece.inherit(packet);
+    piece.inherit_part(packet);
     if packet.state().contains(ORIGINATED) {
         piece.add_state(ORIGINATED);
     }

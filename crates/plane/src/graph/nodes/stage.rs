@@ -10,7 +10,7 @@ use crate::graph::flags::{DECRYPTED, ORIGINATED};
 use crate::graph::flow::Notes;
 use crate::model::{FastPath, PerFamily};
 use crate::node::Node;
-use crate::root::{Interface, NONE, Root, acl, allow, bindings, nat, sav, spd};
+use crate::root::{Interface, NONE, Root, acl, allow, bindings, classify, nat, sav, spd};
 
 /// The stages between the input and the lookup, in their order; and where a packet goes on that was held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +24,8 @@ pub(crate) enum Stage {
     Acl,
     /// Allowlists.
     Allow,
+    /// Classifier tables.
+    Classify,
     /// Policies of an SPD.
     Spd,
     /// Translation of destinations.
@@ -45,11 +47,12 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
-    const ALL: [Stage; 13] = [
+    const ALL: [Stage; 14] = [
         Stage::Sav,
         Stage::Bindings,
         Stage::Acl,
         Stage::Allow,
+        Stage::Classify,
         Stage::Spd,
         Stage::Nat,
         Stage::Lookup,
@@ -94,6 +97,8 @@ pub(super) fn node(interface: Option<&Interface>, from: Stage, v4: bool) -> Node
         of(v4, Node::Ip4AclIn, Node::Ip6AclIn)
     } else if from <= Stage::Allow && number(&interface.allow) != allow::NONE {
         of(v4, Node::Ip4Allow, Node::Ip6Allow)
+    } else if from <= Stage::Classify && interface.classify_in != classify::NONE {
+        of(v4, Node::Ip4Classify, Node::Ip6Classify)
     } else if interface.bridge.is_port() {
         Node::BridgeForward
     } else if from <= Stage::Spd && interface.spd != spd::NONE {
@@ -112,16 +117,19 @@ fn is_last(root: &Root, from: Stage, v4: bool) -> bool {
         && (from > Stage::Bindings || root.bindings.lists.is_empty())
         && (from > Stage::Acl || !root.acl.input)
         && (from > Stage::Allow || of(v4, root.allow.v4.is_empty(), root.allow.v6.is_empty()))
+        && (from > Stage::Classify || !root.classify.input)
         && (from > Stage::Spd || !root.spd.is_active())
         && (from > Stage::Nat || !root.nat.is_active())
         && !root.bridges.is_active()
 }
 
-/// Whether flows of packets that come in by an interface are learned.
+/// Whether flows of packets that come in by an interface are learned. Classifier tables match octets that are no part of a
+/// flow, so what they decide about a packet is no decision for others.
 #[inline]
 pub(super) fn is_learned(root: &Root, interface: &Interface, v4: bool) -> bool {
     let number = |both: &PerFamily<u16>| of(v4, both.v4, both.v6);
     interface.fast_path
+        && interface.classify_in == classify::NONE
         && match root.flow_table.enabled {
             FastPath::Off => false,
             FastPath::On => true,
@@ -235,7 +243,8 @@ pub(super) fn egress(root: &Root, adjacency: u32, v4: bool) -> Node {
     listed(root, adjacency, v4)
 }
 
-/// The node of a frame that leaves by a port of a bridge: egress lists where the port has some, else `output`.
+/// The node of a frame that leaves by a port of a bridge: egress lists where the port has some, else classifier tables, else
+/// `output`.
 #[inline]
 pub(super) fn bridged(interface: &Interface, packet: &Packet) -> Node {
     let flags = packet.flags();
@@ -243,6 +252,8 @@ pub(super) fn bridged(interface: &Interface, packet: &Packet) -> Node {
         Node::Ip4AclOut
     } else if flags.contains(ParseFlags::IP6) && interface.acl_out.v6 != acl::NONE {
         Node::Ip6AclOut
+    } else if flags.intersects(ParseFlags::IP4 | ParseFlags::IP6) && interface.classify_out != classify::NONE {
+        of(flags.contains(ParseFlags::IP4), Node::Ip4ClassifyOut, Node::Ip6ClassifyOut)
     } else {
         Node::Output
     }
@@ -256,22 +267,36 @@ fn bridged_again(root: &Root, packet: &Packet) -> Node {
 }
 
 /// The node of a packet that leaves by this adjacency with the addresses that it has: egress lists where the interface has
-/// some, else as [`secured`].
+/// some, else as [`classified`].
 #[inline]
 fn listed(root: &Root, adjacency: u32, v4: bool) -> Node {
     if !root.acl.output {
-        return secured(root, adjacency, v4);
+        return classified(root, adjacency, v4);
     }
     let number = root.adjacencies.get(adjacency as usize).map_or(NONE, |adjacency| adjacency.interface);
     let lists =
         root.interfaces.get(number as usize).map(|interface| of(v4, interface.acl_out.v4, interface.acl_out.v6));
     match lists {
-        None | Some(acl::NONE) => secured(root, adjacency, v4),
+        None | Some(acl::NONE) => classified(root, adjacency, v4),
         Some(_) => of(v4, Node::Ip4AclOut, Node::Ip6AclOut),
     }
 }
 
-/// The node of a packet that leaves by this adjacency and that egress lists permit: the SPD where the interface has one, else
+/// The node of a packet that leaves by this adjacency and that egress lists permit: classifier tables where the interface has
+/// some, else as [`secured`].
+#[inline]
+fn classified(root: &Root, adjacency: u32, v4: bool) -> Node {
+    if root.classify.output {
+        let number = root.adjacencies.get(adjacency as usize).map_or(NONE, |adjacency| adjacency.interface);
+        let interface = root.interfaces.get(number as usize);
+        if interface.is_some_and(|interface| interface.classify_out != classify::NONE) {
+            return of(v4, Node::Ip4ClassifyOut, Node::Ip6ClassifyOut);
+        }
+    }
+    secured(root, adjacency, v4)
+}
+
+/// The node of a packet that leaves by this adjacency and that lists and tables permit: the SPD where the interface has one, else
 /// the rewrite.
 #[inline]
 fn secured(root: &Root, adjacency: u32, v4: bool) -> Node {
@@ -308,6 +333,15 @@ pub(super) fn leave_translated(context: &mut Context<'_>, vector: &Vector, frame
 /// The same for packets that egress lists permit.
 #[inline]
 pub(super) fn leave_permitted(context: &mut Context<'_>, vector: &Vector, frame: &Indices, v4: bool) {
+    if !context.root.classify.output {
+        return leave_classified(context, vector, frame, v4);
+    }
+    leave_by(context, vector, frame, |root, adjacency| classified(root, adjacency, v4));
+}
+
+/// The same for packets that classifier tables permit, too.
+#[inline]
+pub(super) fn leave_classified(context: &mut Context<'_>, vector: &Vector, frame: &Indices, v4: bool) {
     if !context.root.spd.is_active() && !context.root.bridges.is_active() {
         return context.next.extend(of(v4, Node::Ip4Rewrite, Node::Ip6Rewrite), frame);
     }

@@ -73,6 +73,15 @@ pub enum Cause {
         /// It was leaving, not coming in.
         output: bool,
     },
+    /// A session of a classifier table samples it.
+    Classified {
+        /// The place of the table in the model.
+        table: u16,
+        /// The number of the session.
+        session: u32,
+        /// It was leaving, not coming in.
+        output: bool,
+    },
 }
 
 /// The treatment of a sampled packet.

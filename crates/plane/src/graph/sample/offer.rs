@@ -124,7 +124,7 @@ mod tests {
         };
         let mut build = two_ports();
         build.0.samplers = vec![sampler("slow", 64, 1), sampler("fast", 256, u32::MAX)];
-        let settings = Settings { workers: 1, invent_neighbors: false, secret: [1, 2] };
+        let settings = Settings { workers: 1, invent_neighbors: false, secret: [1, 2, 3, 4] };
         let mut compiler = Compiler::new(&Domain::new(), settings, build.0.limits);
         let (root, map) = compiler.compile(&build.0, &Places::default()).unwrap();
         assert_eq!(map.samplers, [0, 1]);

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use weir_base::clock::Time;
 use weir_base::tsc;
 use weir_packet::packet::Packet;
 use weir_packet::parse::Parsed;
@@ -31,6 +32,50 @@ pub(super) struct Pass<'p, 'c> {
 }
 
 impl Pass<'_, '_> {
+    /// Sends the control side's frames, makes packets for pairs of SAs, and lets packets go on whose time has come.
+    #[inline]
+    pub(super) fn before(
+        &mut self,
+        (outgoing, wanted): (&mut Vec<(u32, Box<[u8]>)>, &mut VecDeque<(u32, Made)>),
+        released: &mut Vector,
+        now: Time,
+    ) {
+        if !outgoing.is_empty() {
+            self.send(outgoing, released);
+        }
+        if !wanted.is_empty() {
+            self.originate(wanted, released);
+        }
+        if !self.context.hold.is_empty() {
+            self.release(released);
+        }
+        if self.context.reassembly.deadline().is_some_and(|deadline| deadline <= now) {
+            self.expire(released);
+        }
+        if self.context.requeue.is_deferred() {
+            let count = self.context.requeue.take_up();
+            self.context.counters.resumed.add(count as u64);
+            self.go_round_again(released);
+        }
+    }
+
+    /// Lets fragments and queued packets go on, and ends sessions and learned decisions whose time is over.
+    #[inline]
+    pub(super) fn after(&mut self, released: &mut Vector, now: Time) {
+        if self.context.fragments.deadline().is_some_and(|deadline| deadline <= now) {
+            self.release_fragments(released);
+        }
+        if !self.context.requeue.is_empty() {
+            self.go_round_again(released);
+        }
+        if self.context.sessions.deadline().is_some_and(|deadline| deadline <= now) {
+            self.age();
+        }
+        if self.context.flows.deadline().is_some_and(|deadline| deadline <= now) {
+            self.forget();
+        }
+    }
+
     /// Sends what waited for neighbours on its way again: what may leave by the new version of the root, and what has
     /// waited too long.
     #[cold]

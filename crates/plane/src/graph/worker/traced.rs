@@ -6,7 +6,7 @@ use weir_packet::text;
 use weir_packet::vector::{Indices, Vector};
 
 use crate::graph::flags::DECRYPTED;
-use crate::graph::nodes::Context;
+use crate::graph::nodes::{Context, matches};
 use crate::graph::record::Fate;
 use crate::graph::trace::{Decided, Step, Tracer};
 use crate::node::Node;
@@ -35,10 +35,12 @@ pub(super) fn trace(
     frame: &Indices,
 ) {
     report(context, tracer);
+    let filter = if wanted == Some(node) { tracer.filter() } else { None };
     for &place in frame.places() {
         let packet = &mut vector[place];
         if wanted == Some(node)
             && !packet.is_traced()
+            && filter.as_ref().is_none_or(|filter| matches(filter, packet))
             && let Some(number) = tracer.open(node, context.worker, packet.time().unwrap_or(context.now))
         {
             packet.set_trace(number);

@@ -1,7 +1,8 @@
-//! `[acl.NAME]`, `[group.NAME]`, `[allowlist.NAME]`, `[mac-ip.NAME]`, `[nat.NAME]` and `[spd.NAME]`, and what interfaces say of them.
+//! `[acl.NAME]`, `[group.NAME]`, `[allowlist.NAME]`, `[mac-ip.NAME]`, `[classify.NAME]`, `[nat.NAME]` and `[spd.NAME]`, and what interfaces say of them.
 
 mod allowlist;
 mod bindings;
+mod classify;
 mod group;
 mod list;
 mod nat;
@@ -13,6 +14,7 @@ use super::{At, lost_some};
 
 pub(in super::super) use allowlist::{Allowlist, Sources};
 pub(in super::super) use bindings::Bindings;
+pub(in super::super) use classify::Classify;
 pub(in super::super) use group::{Group, Members};
 pub(in super::super) use list::List;
 pub(in super::super) use nat::Nat;
@@ -27,6 +29,7 @@ pub(in super::super) struct Access {
     pub(in super::super) lists: Vec<List>,
     pub(in super::super) allowlists: Vec<Allowlist>,
     pub(in super::super) bindings: Vec<Bindings>,
+    pub(in super::super) classify: Vec<Classify>,
     pub(in super::super) nat: Vec<Nat>,
     pub(in super::super) spd: Vec<Spd>,
     /// Some group or its name could not be read: names that seem unknown may be its own.
@@ -37,6 +40,8 @@ pub(in super::super) struct Access {
     pub(in super::super) lost_allowlists: bool,
     /// The same of bindings.
     pub(in super::super) lost_bindings: bool,
+    /// The same of classifier tables.
+    pub(in super::super) lost_classify: bool,
     /// The same of rules that translate.
     pub(in super::super) lost_nat: bool,
     /// The same of SPDs.
@@ -50,6 +55,7 @@ impl Access {
         self.lost_lists = true;
         self.lost_allowlists = true;
         self.lost_bindings = true;
+        self.lost_classify = true;
         self.lost_nat = true;
         self.lost_spd = true;
     }
@@ -60,6 +66,7 @@ impl Access {
         self.lost_allowlists |=
             lost("allowlist") | named(reader, root, "allowlist", allowlist::read, &mut self.allowlists);
         self.lost_bindings |= lost("mac-ip") | named(reader, root, "mac-ip", bindings::read, &mut self.bindings);
+        self.lost_classify |= lost("classify") | named(reader, root, "classify", classify::read, &mut self.classify);
         self.lost_nat |= lost("nat") | named(reader, root, "nat", nat::read, &mut self.nat);
         self.lost_spd |= lost("spd") | named(reader, root, "spd", spd::read, &mut self.spd);
     }

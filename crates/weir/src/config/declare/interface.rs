@@ -29,6 +29,7 @@ const KEYS: &[&str] = &[
     "allow",
     "ethertypes",
     "mac-ip",
+    "classify",
     "nat",
     "spd",
     "fault",

@@ -2,6 +2,7 @@
 
 mod allowlists;
 mod bindings;
+mod classify;
 mod groups;
 mod lists;
 mod nat;
@@ -34,6 +35,7 @@ enum Kind {
     Allowlist,
     Bindings,
     Group,
+    Classify,
     Nat,
     Spd,
 }
@@ -46,6 +48,7 @@ impl Kind {
             Kind::Allowlist => ("allowlist", "allowlists", "allowlist", Code::UnknownAllowlist),
             Kind::Bindings => ("list of bindings", "lists of bindings", "mac-ip", Code::UnknownBindings),
             Kind::Group => ("group", "groups", "group", Code::UnknownGroup),
+            Kind::Classify => ("classifier table", "classifier tables", "classify", Code::UnknownClassify),
             Kind::Nat => ("list of NAT rules", "lists of NAT rules", "nat", Code::UnknownNat),
             Kind::Spd => ("SPD", "SPDs", "spd", Code::UnknownSpd),
         }
@@ -63,6 +66,7 @@ impl<'a> Resolver<'a> {
         self.access.bindings = self.named(Kind::Bindings, bindings);
         let groups = access.groups.iter().map(|group| &group.name).collect();
         self.access.groups = self.named(Kind::Group, groups);
+        self.access.classify = self.named(Kind::Classify, access.classify.iter().map(|table| &table.name).collect());
         self.access.nat = self.named(Kind::Nat, access.nat.iter().map(|list| &list.name).collect());
         self.access.spd = self.named(Kind::Spd, access.spd.iter().map(|spd| &spd.name).collect());
     }
@@ -114,6 +118,8 @@ impl<'a> Resolver<'a> {
                 .as_ref()
                 .and_then(|name| self.one_of(Kind::Bindings, name, bindings))
                 .map(BindingsIndex),
+            classify_in: self.classify_of(interface, false),
+            classify_out: self.classify_of(interface, true),
             ethertypes_in: self.ethertypes(of.ethertypes_in.as_ref()),
             ethertypes_out: self.ethertypes(of.ethertypes_out.as_ref()),
         }
@@ -159,6 +165,7 @@ impl<'a> Resolver<'a> {
             Kind::Allowlist => &mut self.access.allowlists,
             Kind::Bindings => &mut self.access.bindings,
             Kind::Group => &mut self.access.groups,
+            Kind::Classify => &mut self.access.classify,
             Kind::Nat => &mut self.access.nat,
             Kind::Spd => &mut self.access.spd,
         };
@@ -220,12 +227,15 @@ impl<'a> Resolver<'a> {
         let bindings = bindings.map(|it| (it, "no interface names the bindings", Code::UnusedBindings));
         let groups = access.groups.iter().map(|group| &group.name).zip(&self.access.groups.used);
         let groups = groups.map(|it| (it, "no rule names the group", Code::UnusedGroup));
+        let classify = access.classify.iter().map(|table| &table.name).zip(&self.access.classify.used);
+        let classify =
+            classify.map(|it| (it, "no interface and no table names the classifier table", Code::UnusedClassify));
         let nat = access.nat.iter().map(|list| &list.name).zip(&self.access.nat.used);
         let nat = nat.map(|it| (it, "no interface names the NAT rules", Code::UnusedNat));
         let spds = access.spd.iter().map(|spd| &spd.name).zip(&self.access.spd.used);
         let (protecting, other): (Vec<_>, Vec<_>) = spds.partition(|(name, _)| self.protects(&name.value));
         let other = other.into_iter().map(|it| (it, "no interface names the SPD", Code::UnusedSpd));
-        let all = lists.chain(allowlists).chain(bindings).chain(groups).chain(nat).chain(other);
+        let all = lists.chain(allowlists).chain(bindings).chain(groups).chain(classify).chain(nat).chain(other);
         let unused = all.filter(|((_, used), ..)| !**used).map(|((name, _), message, code)| {
             Diagnostic::warning(code, name.span, format!("{message} `{}`", name.value))
         });

@@ -27,7 +27,11 @@ impl Resolver<'_> {
                 continue;
             }
             first.insert(&name.value, name.span);
-            let Some(made) = self.sa(sa) else { continue };
+            let vrf = |own: &mut Self| match &sa.vrf {
+                Some(vrf) => own.vrf_named(vrf),
+                None => Some(own.vrf_with(&sa.local)),
+            };
+            let Some(made) = self.sa(sa, vrf, Self::way_in) else { continue };
             self.unique(sa, &made, &mut spis, &mut keys);
             self.sas.insert(&name.value, SaIndex(sas.len() as u32));
             sas.push(made);
@@ -36,7 +40,13 @@ impl Resolver<'_> {
         sas
     }
 
-    fn sa(&mut self, declared: &Sa) -> Option<model::Sa> {
+    /// Makes a pair of the model. `vrf` and `way_in` find the objects that it names, and report missing ones.
+    pub(super) fn sa(
+        &mut self,
+        declared: &Sa,
+        vrf: impl FnOnce(&mut Self) -> Option<VrfIndex>,
+        way_in: impl FnOnce(&mut Self, &At<String>) -> Option<InterfaceIndex>,
+    ) -> Option<model::Sa> {
         let (local, remote) = (declared.local.value, declared.remote.value);
         if local.is_ipv4() != remote.is_ipv4() {
             let message = "the outer addresses of an SA are of one family";
@@ -56,10 +66,7 @@ impl Resolver<'_> {
             self.report(found.help("use `aes128gcm16`; or, for measurements, write `[ipsec]` and `insecure = true`"));
             return None;
         }
-        let vrf = match &declared.vrf {
-            Some(vrf) => self.vrf_named(vrf)?,
-            None => self.vrf_with(&declared.local),
-        };
+        let vrf = vrf(self)?;
         let state = &self.declared.settings.ipsec_state;
         if let Some(out) = &declared.outbound
             && state.is_none()
@@ -69,7 +76,7 @@ impl Resolver<'_> {
             self.report(found.help("write `[ipsec]` and `state = \"/var/lib/weir/ipsec\"`"));
         }
         let interface = match &declared.interface {
-            Some(name) => Some(self.way_in(name)?),
+            Some(name) => Some(way_in(self, name)?),
             None => None,
         };
         let lost = |keyed: &Option<_>, key: Option<&model::SaKey>| keyed.is_some() && key.is_none();
@@ -122,9 +129,7 @@ impl Resolver<'_> {
         vrfs.sort_unstable();
         let found = vrfs.into_iter().find(|&vrf| self.connected.own(vrf, local.value).is_some());
         if found.is_none() && !self.declared.lost_interfaces {
-            let message = format!("{} is no address of an interface: no packets of the SA come in", local.value);
-            let found = Diagnostic::warning(Code::SaAddress, local.span, message);
-            self.report(found.help("give an interface the address, or name one that an interface has"));
+            self.report(no_address(local));
         }
         found.unwrap_or(VrfIndex(0))
     }
@@ -134,9 +139,7 @@ impl Resolver<'_> {
         let at = self.interface(name)?;
         let interface = &self.declared.interfaces[at];
         if !matches!(interface.kind, Some(Kind::Ipsec)) {
-            let message = format!("no decrypted packets come in by `{}`", name.value);
-            let found = Diagnostic::error(Code::InvalidValue, name.span, message);
-            let found = found.related(interface.name.span, "it has a port");
+            let found = no_way_in(name).related(interface.name.span, "it has a port");
             self.report(found.help("name an interface with `port = \"ipsec\"`"));
             return None;
         }
@@ -144,7 +147,7 @@ impl Resolver<'_> {
     }
 
     /// Refuses inbound SPIs and outbound keys that two SAs have, and a key that both SAs of a pair have.
-    fn unique(
+    pub(super) fn unique(
         &mut self,
         declared: &Sa,
         sa: &model::Sa,
@@ -190,4 +193,17 @@ impl Resolver<'_> {
             }
         }
     }
+}
+
+/// The warning that no interface has the outer address of a pair.
+pub(super) fn no_address(local: &At<IpAddr>) -> Diagnostic {
+    let message = format!("{} is no address of an interface: no packets of the SA come in", local.value);
+    let found = Diagnostic::warning(Code::SaAddress, local.span, message);
+    found.help("give an interface the address, or name one that an interface has")
+}
+
+/// The error that a pair names an interface by which no decrypted packets come in.
+pub(super) fn no_way_in(name: &At<String>) -> Diagnostic {
+    let message = format!("no decrypted packets come in by `{}`", name.value);
+    Diagnostic::error(Code::InvalidValue, name.span, message)
 }

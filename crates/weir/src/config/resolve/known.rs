@@ -16,6 +16,7 @@ pub(super) struct Access<'a> {
     pub(super) lists: Named<'a>,
     pub(super) allowlists: Named<'a>,
     pub(super) bindings: Named<'a>,
+    pub(super) classify: Named<'a>,
     pub(super) nat: Named<'a>,
     pub(super) spd: Named<'a>,
     /// The names of SAs that rules name.

@@ -33,4 +33,6 @@ pub(super) struct Resolver<'a> {
     pub(super) origin_sources: Vec<SourceIndex>,
     /// Rules are to be searched for such as could be left out, which takes a while.
     pub(super) thorough: bool,
+    /// The objects come beside a model in force, whose places they may have again.
+    pub(super) is_beside: bool,
 }

@@ -81,6 +81,11 @@ impl Resolver<'_> {
                 used[at] = true;
             }
         }
+        for via in declared.access.classify.iter().flat_map(|table| &table.sessions).flat_map(|own| &own.value.via) {
+            if let Some(&at) = via.interface.as_ref().and_then(|name| self.interfaces.get(name.as_str())) {
+                used[at] = true;
+            }
+        }
         self.count(&routes, &places);
         self.unused_interfaces(&used);
         routes

@@ -59,7 +59,7 @@ impl Resolver<'_> {
         Some(index)
     }
 
-    fn sampler(&mut self, name: &At<String>) -> Option<SamplerIndex> {
+    pub(super) fn sampler(&mut self, name: &At<String>) -> Option<SamplerIndex> {
         if let Some(&index) = self.samplers.by_name.get(name.value.as_str()) {
             self.samplers.used[usize::from(index.0)] = true;
             return Some(index);

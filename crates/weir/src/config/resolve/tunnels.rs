@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use weir_plane::model::{self, Addresses, InterfaceKind, Route, RouteTarget, Spd, SpdAction, Transport, VrfIndex};
+use weir_plane::model::{
+    self, Addresses, Gateway, InterfaceIndex, InterfaceKind, Route, RouteTarget, Spd, SpdAction, Transport, VrfIndex,
+};
 
 use super::super::declare::{Kind, tunnel::Tunnel};
 use super::super::diagnostic::{Code, Diagnostic};
@@ -74,14 +76,14 @@ impl<'a> Resolver<'a> {
     }
 
     /// Refuses tunnels whose packets are alike, and two carriers on one port; gives tunnels their MTUs, and warns of
-    /// tunnels that cannot work or that nothing protects.
+    /// tunnels that cannot work or that nothing protects. Returns the tunnels without an MTU of their own.
     pub(super) fn tunnels(
         &mut self,
         interfaces: &mut [model::Interface],
         routes: &[Route],
         spds: &[Spd],
         sas: &[model::Sa],
-    ) {
+    ) -> Vec<InterfaceIndex> {
         let of = |interface: &model::Interface| match interface.kind {
             InterfaceKind::Tunnel(tunnel) => Some(tunnel),
             _ => None,
@@ -89,7 +91,7 @@ impl<'a> Resolver<'a> {
         let tunnels: Vec<(usize, model::Tunnel)> =
             interfaces.iter().enumerate().filter_map(|(index, own)| Some((index, of(own)?))).collect();
         if tunnels.is_empty() {
-            return;
+            return Vec::new();
         }
         let spans = self.tunnel_spans(interfaces);
         self.unique_tunnels(&tunnels, &spans);
@@ -117,6 +119,11 @@ impl<'a> Resolver<'a> {
                 self.report(found.help(help));
             }
         }
+        let is_fitted = |index: &usize| {
+            let at = self.interfaces.get(interfaces[*index].name.as_str());
+            at.is_some_and(|&at| self.declared.interfaces[at].mtu.is_none())
+        };
+        tunnels.iter().map(|own| own.0).filter(is_fitted).map(|index| InterfaceIndex(index as u32)).collect()
     }
 
     /// Where each tunnel of the model is declared, by index of its interface.
@@ -200,9 +207,9 @@ impl<'a> Resolver<'a> {
     ) {
         let (outside, out) = (interfaces[path.interface].mtu, interfaces[path.interface].name.clone());
         let left = outside.saturating_sub(tunnel.overhead() + taken);
+        let least = least_mtu(&interfaces[index]);
         let own = &mut interfaces[index];
         let declared = self.interfaces.get(own.name.as_str()).and_then(|at| self.declared.interfaces[*at].mtu);
-        let least = if own.addresses.iter().any(|own| own.net.addr().is_ipv6()) { LEAST_MTU_V6 } else { LEAST_MTU };
         let headers = match taken {
             0 => format!("{} octets of headers", tunnel.overhead()),
             _ => format!("{} octets of headers and {taken} of ESP", tunnel.overhead()),
@@ -214,7 +221,8 @@ impl<'a> Resolver<'a> {
                     declared.value
                 );
                 let found = Diagnostic::warning(Code::Mtu, declared.span, message);
-                self.report(found.help("outer packets that do not fit are fragmented, or dropped if they must not be"));
+                let fate = "outer packets that do not fit are fragmented, or dropped if they must not be";
+                self.report(found.help(format!("leave out `mtu`, and it is what is left; {fate}")));
             }
             Some(_) => {}
             None => own.mtu = left.max(least),
@@ -227,6 +235,39 @@ impl<'a> Resolver<'a> {
             self.report(found.help("outer packets are fragmented"));
         }
     }
+}
+
+/// The least MTU of an interface with its addresses.
+fn least_mtu(interface: &model::Interface) -> u32 {
+    if interface.addresses.iter().any(|own| own.net.addr().is_ipv6()) { LEAST_MTU_V6 } else { LEAST_MTU }
+}
+
+/// Gives the tunnels of a model without an MTU of their own what is left: after a change of an SPD or SA. Returns whether the MTU of
+/// some tunnel is another one.
+pub(in super::super) fn fit(gateway: &mut Gateway) -> bool {
+    let tunnels: Vec<(usize, model::Tunnel)> = (0..)
+        .zip(&gateway.interfaces)
+        .filter_map(|(index, own)| match own.kind {
+            InterfaceKind::Tunnel(tunnel) => Some((index, tunnel)),
+            _ => None,
+        })
+        .collect();
+    if tunnels.is_empty() {
+        return false;
+    }
+    let paths = paths(&tunnels, &gateway.interfaces, &gateway.routes);
+    let mut differs = false;
+    for ((index, tunnel), path) in tunnels.iter().zip(paths) {
+        let is_fitted = gateway.ipsec.fitted.contains(&InterfaceIndex(*index as u32));
+        let Some(path) = path.filter(|path| is_fitted && path.interface != *index) else { continue };
+        let out = &gateway.interfaces[path.interface];
+        let taken = protection(tunnel, out.spd, &gateway.spds, &gateway.sas).unwrap_or(0);
+        let left = out.mtu.saturating_sub(tunnel.overhead() + taken);
+        let own = &mut gateway.interfaces[*index];
+        let mtu = left.max(least_mtu(own));
+        differs |= std::mem::replace(&mut own.mtu, mtu) != mtu;
+    }
+    differs
 }
 
 /// Finds the path to the other end of each tunnel: the connected prefix or the route of the longest prefix, and of several paths the

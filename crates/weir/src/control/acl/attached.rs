@@ -251,6 +251,11 @@ impl Attachments {
         (all, lost, protects)
     }
 
+    /// Returns the lists of each interface and direction with edits.
+    pub(crate) fn lists(&self) -> impl Iterator<Item = (&str, Direction, Vec<String>)> {
+        self.0.iter().map(|((interface, direction), edited)| (interface.as_str(), *direction, edited.names()))
+    }
+
     /// Returns the edits.
     pub(crate) fn edits(&self) -> Vec<changes::Edit> {
         let mut edits = Vec::new();

@@ -63,7 +63,7 @@ pub(crate) fn written(gateway: &model::Gateway, rule: &AclRule) -> String {
 }
 
 /// Returns the members of a group as the configuration writes them.
-pub(super) fn member(gateway: &model::Gateway, group: &AclGroup) -> Vec<String> {
+pub(crate) fn member(gateway: &model::Gateway, group: &AclGroup) -> Vec<String> {
     match group {
         AclGroup::Addresses(group) => {
             let text = |addresses: &model::Addresses| match addresses {

@@ -16,6 +16,7 @@ use crate::config::{OverRule, OverSa, OverSpd, Overlay, Successor};
 use crate::render::changes::{Edit, Kind as EditKind};
 use crate::render::ipsec_changed::SpdChanged;
 use crate::render::remark::Remark;
+use crate::render::sas::{Part, Rekey};
 use crate::rules::Names;
 use crate::rules::spd::{self, Rule as Written};
 use crate::suggest::closest;
@@ -27,23 +28,23 @@ const GRACE: Duration = Duration::from_secs(30);
 const MOST_CHANGES: usize = 10_000;
 
 /// The live changes of pairs of SAs and of SPDs.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Live {
-    sas: BTreeMap<String, Pair>,
-    spds: BTreeMap<String, OverSpd>,
+    pub(super) sas: BTreeMap<String, Pair>,
+    pub(super) spds: BTreeMap<String, OverSpd>,
 }
 
 /// A pair of SAs that came by the socket.
-#[derive(Debug, Clone)]
-struct Pair {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Pair {
     source: String,
-    keys: String,
-    next: Option<Next>,
+    pub(super) keys: String,
+    pub(super) next: Option<Next>,
 }
 
 /// The pair that takes its place.
-#[derive(Debug, Clone)]
-struct Next {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Next {
     source: String,
     keys: String,
     /// The time from which on it sends.
@@ -64,14 +65,38 @@ impl Live {
     pub(crate) fn overlay(&self) -> Overlay {
         let mut overlay = Overlay { spds: self.spds.values().cloned().collect(), ..Overlay::default() };
         for (name, pair) in &self.sas {
-            overlay.sas.push(OverSa { source: pair.source.clone(), text: document(name, &pair.keys) });
+            overlay.sas.push(over_sa(name, &pair.source, &pair.keys));
             if let Some(next) = &pair.next {
                 let new = next_name(name);
-                overlay.sas.push(OverSa { source: next.source.clone(), text: document(&new, &next.keys) });
+                overlay.sas.push(over_sa(&new, &next.source, &next.keys));
                 overlay.successors.push(Successor { old: name.clone(), new, leads: next.leads.is_some() });
             }
         }
         overlay
+    }
+
+    /// A pair, and the pair that takes its place.
+    pub(super) fn pair(&self, name: &str) -> Option<(OverSa, Option<OverSa>)> {
+        let pair = self.sas.get(name)?;
+        let next = pair.next.as_ref().map(|next| over_sa(&next_name(name), &next.source, &next.keys));
+        Some((over_sa(name, &pair.source, &pair.keys), next))
+    }
+
+    /// The rules of an SPD that was changed.
+    pub(crate) fn spd(&self, name: &str) -> Option<&OverSpd> {
+        self.spds.get(name)
+    }
+
+    /// The parts that pairs have in rekeys, by name.
+    pub(crate) fn rekeys(&self) -> HashMap<String, Rekey> {
+        let mut all = HashMap::new();
+        for (name, pair) in &self.sas {
+            let Some(next) = &pair.next else { continue };
+            let left = next.leads.map(|since| GRACE.saturating_sub(since.elapsed()).as_secs());
+            all.insert(name.clone(), Rekey { part: Part::Old, sends: left.is_none(), seconds_left: left });
+            all.insert(next_name(name), Rekey { part: Part::New, sends: left.is_some(), seconds_left: None });
+        }
+        all
     }
 
     /// Changes a pair of SAs on a copy.
@@ -94,7 +119,9 @@ impl Live {
         let Some(pair) = live.sas.get_mut(name) else {
             return match gateway.sas.iter().any(|sa| sa.name == name) {
                 true => {
-                    refuse(Kind::InUse, format!("the pair of SAs `{name}` is of a file: change it there, and reload"))
+                    let help = "(docs/ipsec.md, New keys, has the steps without a loss)";
+                    let message = format!("the pair of SAs `{name}` is of a file: change it there, and reload {help}");
+                    refuse(Kind::InUse, message)
                 }
                 false => refuse(Kind::NotFound, format!("there is no pair of SAs `{name}`")),
             };
@@ -261,6 +288,11 @@ impl Live {
             None => Ok(self.declared(gateway, spd_named(gateway, name)?).rules),
         }
     }
+}
+
+/// A pair of SAs as the configuration reads it.
+fn over_sa(name: &str, source: &str, keys: &str) -> OverSa {
+    OverSa { name: name.to_owned(), source: source.to_owned(), text: document(name, keys) }
 }
 
 /// The document of a pair of SAs.

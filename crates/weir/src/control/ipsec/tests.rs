@@ -2,12 +2,15 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 
 use tempfile::TempDir;
-use weir_plane::model::Gateway;
+use weir_base::random::Random;
+use weir_plane::engine::sa_name;
+use weir_plane::model::{Gateway, Origin, Sa, SpdRule};
 
 use super::super::acl::{Change, Insert, Replace, Which};
-use super::{Live, SaEdit, SpdEdit};
+use super::{Live, SaEdit, SpdEdit, model};
 use crate::config::{self, Code, Loaded};
 use crate::control::refusal::Kind;
+use crate::rules::spd::Rule;
 
 const FILE: &str = r#"
 version = 1
@@ -58,17 +61,31 @@ impl Site {
         load(&self.folder, text, live)
     }
 
-    /// Puts a change into force, as the running gateway does.
-    fn put(&mut self, live: Live) {
+    /// Puts a change into force, as the running gateway does: a reload with it gives the same.
+    fn put(&mut self, live: Live, gateway: Gateway) {
         let loaded = self.load(FILE, &live);
         assert!(loaded.gateway.is_some(), "{}", loaded.text(false));
-        (self.live, self.gateway) = (live, loaded.gateway.unwrap());
+        assert_eq!(in_words(&gateway), in_words(loaded.gateway.as_ref().unwrap()));
+        (self.live, self.gateway) = (live, gateway);
     }
 
     fn sa(&mut self, name: &str, edit: SaEdit<'_>) {
         let live =
             self.live.edit_sa(&self.gateway, name, "noc", edit).unwrap_or_else(|refusal| panic!("{}", refusal.message));
-        self.put(live);
+        let gateway = self.changed(&live, name, edit).unwrap_or_else(|found| panic!("{}", found.text(false)));
+        self.put(live, gateway);
+    }
+
+    /// The model with a change of a pair.
+    fn changed(&self, live: &Live, name: &str, edit: SaEdit<'_>) -> Result<Gateway, Box<Loaded>> {
+        let mut gateway = self.gateway.clone();
+        model::edit_sa(&mut gateway, self.folder.path(), live, name, &edit).map(|_| gateway)
+    }
+
+    /// The model with the rules of `edge`.
+    fn ruled(&self, live: &Live) -> Result<Gateway, Box<Loaded>> {
+        let mut gateway = self.gateway.clone();
+        model::edit_spd(&mut gateway, live, live.spd("edge").unwrap()).map(|_| gateway)
     }
 
     fn refuses_sa(&self, name: &str, edit: SaEdit<'_>) -> (Kind, String) {
@@ -81,7 +98,8 @@ impl Site {
             .live
             .edit_spd(&self.gateway, "edge", "noc", SpdEdit::Batch(changes))
             .unwrap_or_else(|refusal| panic!("{}", refusal.message));
-        self.put(live);
+        let gateway = self.ruled(&live).unwrap_or_else(|found| panic!("{}", found.text(false)));
+        self.put(live, gateway);
         (changed.inserted, changed.deleted, changed.rules)
     }
 
@@ -98,6 +116,17 @@ impl Site {
         });
         sas.collect()
     }
+}
+
+/// The pairs of SAs, and the rules of SPDs with the names of their pairs, each with its place.
+fn in_words(gateway: &Gateway) -> (Vec<(Sa, String)>, Vec<(String, String)>) {
+    let place = |origin| gateway.origins.place(origin).unwrap().to_string();
+    let pair = |sa: &Sa| (Sa { origin: Origin::default(), ..sa.clone() }, place(sa.origin));
+    let mut sas: Vec<(Sa, String)> = gateway.sas.iter().map(pair).collect();
+    sas.sort_by(|one, other| one.0.name.cmp(&other.0.name));
+    let rules = gateway.spds.iter().flat_map(|spd| spd.rules.iter());
+    let rule = |rule: &SpdRule| (Rule::of(rule, |sa| sa_name(gateway, sa)).to_string(), place(rule.origin()));
+    (sas, rules.map(rule).collect())
 }
 
 fn keys(spi: u32, out: &str, into: &str) -> String {
@@ -130,7 +159,7 @@ fn a_pair_comes_with_its_rules_and_goes_after_them() {
     assert_eq!(site.protects(), ["east", "west"]);
     assert_eq!((site.rules()[0].as_str(), site.rules()[3].as_str()), (EAST, ALL));
     let place = |gateway: &Gateway| gateway.origins.place(gateway.spds[0].rules[0].origin()).unwrap().to_string();
-    assert_eq!(place(&site.gateway), "socket noc:1");
+    assert_eq!(place(&site.gateway), "socket noc, spd edge:1");
     // A rule keeps the pair.
     let (kind, message) = site.refuses_sa("east", SaEdit::Delete);
     assert_eq!((kind, message.contains(EAST)), (Kind::InUse, true), "{message}");
@@ -140,7 +169,8 @@ fn a_pair_comes_with_its_rules_and_goes_after_them() {
     assert_eq!(site.spd(&[Change::Delete(Which { id: None, at: Some(1) })]), (0, 1, 2));
     // The rules of the file again: one comes back, one goes.
     let (live, changed) = site.live.edit_spd(&site.gateway, "edge", "noc", SpdEdit::Reset).unwrap();
-    site.put(live);
+    let gateway = site.load(FILE, &live).gateway.unwrap();
+    site.put(live, gateway);
     assert_eq!((changed.inserted, changed.deleted, changed.rules, site.rules().len()), (1, 1, 2, 2));
 }
 
@@ -165,6 +195,10 @@ fn what_does_not_fit_is_refused_and_says_why() {
     let loaded = site.load(FILE, &live);
     assert!(loaded.gateway.is_none() && loaded.diagnostics.iter().any(|found| found.code == Code::KeyReused));
     assert!(!loaded.text(false).contains("01ff01ff"));
+    let found = site.changed(&live, "east", SaEdit::Add("")).unwrap_err();
+    assert!(found.diagnostics.iter().any(|own| own.code == Code::KeyReused), "{}", found.text(false));
+    assert!(found.text(false).contains("the other one is of the pair `west`"), "{}", found.text(false));
+    assert!(found.text(false).contains("socket noc, sa east:"), "{}", found.text(false));
     let refused = |site: &Site, changes: &[Change]| {
         site.live.edit_spd(&site.gateway, "edge", "noc", SpdEdit::Batch(changes)).unwrap_err().message
     };
@@ -179,6 +213,8 @@ fn what_does_not_fit_is_refused_and_says_why() {
     let (live, _) = site.live.edit_spd(&site.gateway, "edge", "noc", SpdEdit::Batch(&[insert(EAST, None)])).unwrap();
     let loaded = site.load(FILE, &live);
     assert!(loaded.diagnostics.iter().any(|found| found.code == Code::UnknownSa), "{}", loaded.text(false));
+    let found = site.ruled(&live).unwrap_err();
+    assert!(found.diagnostics.iter().any(|own| own.code == Code::UnknownSa), "{}", found.text(false));
     let changed = Change::Replace(Replace { rules: ALL.into(), id: None, at: Some(2) });
     assert_eq!(site.spd(&[changed]), (1, 1, 2));
 }
@@ -237,4 +273,78 @@ fn a_rekey_makes_before_it_breaks() {
     assert_eq!(site.protects(), ["east", "west"]);
     assert_eq!(fingerprint(&site, "east"), new);
     assert!(!site.live.is_rekeying());
+}
+
+#[test]
+fn a_pair_whose_address_no_interface_has_comes_with_a_warning() {
+    let mut site = Site::new();
+    site.sa("east", SaEdit::Add(&keys(0x1001, "b", "c")));
+    let text = keys(0x1001, "b", "c").replace("local = \"198.51.100.1\"", "local = \"192.0.2.9\"");
+    let live = site.live.edit_sa(&site.gateway, "east", "noc", SaEdit::Update(&text)).unwrap();
+    let mut gateway = site.gateway.clone();
+    let found = model::edit_sa(&mut gateway, site.folder.path(), &live, "east", &SaEdit::Update(&text)).unwrap();
+    let codes: Vec<Code> = found.unwrap().diagnostics.iter().map(|own| own.code).collect();
+    assert_eq!(codes, [Code::SaAddress]);
+}
+
+#[test]
+fn a_rekey_says_which_pair_sends() {
+    let mut site = Site::new();
+    site.sa("east", SaEdit::Add(&keys(0x1001, "b", "c")));
+    assert!(site.live.rekeys().is_empty());
+    site.sa("east", SaEdit::Rekey(&keys(0x1101, "d", "e")));
+    let sends = |site: &Site| ["east", "east-next"].map(|name| site.live.rekeys()[name].sends);
+    assert_eq!(sends(&site), [true, false]);
+    site.sa("east", SaEdit::Switch);
+    assert_eq!(sends(&site), [false, true]);
+    assert!(site.live.rekeys()["east"].seconds_left.is_some_and(|left| left <= 30));
+}
+
+#[test]
+fn a_change_of_an_object_equals_a_reload_with_it() {
+    let mut random = Random::from_seed(7);
+    let mut site = Site::new();
+    let (mut done, mut refused) = (0, 0);
+    for step in 0..300 {
+        let pick = |random: &mut Random, of: &[&'static str]| of[random.below(of.len() as u64) as usize];
+        let name = pick(&mut random, &["east", "south"]);
+        if random.below(3) == 0 {
+            let at = Some(1 + random.below(site.rules().len() as u64) as usize);
+            let change = match random.below(3) {
+                0 => Change::Delete(Which { id: None, at }),
+                1 => insert(ALL, at),
+                _ => insert(&EAST.replace("east", name), at),
+            };
+            let Ok((live, _)) = site.live.edit_spd(&site.gateway, "edge", "noc", SpdEdit::Batch(&[change])) else {
+                continue;
+            };
+            match site.ruled(&live) {
+                Ok(gateway) => site.put(live, gateway),
+                Err(found) => assert!(site.load(FILE, &live).gateway.is_none(), "{step}: {}", found.text(false)),
+            }
+            continue;
+        }
+        let (out, into) = (pick(&mut random, &["a", "b", "c"]), pick(&mut random, &["d", "e", "b"]));
+        let text = keys(0x1001 + 0x100 * random.below(4) as u32, out, into);
+        let edit = match random.below(7) {
+            0 | 1 => SaEdit::Add(&text),
+            2 => SaEdit::Update(&text),
+            3 => SaEdit::Rekey(&text),
+            4 => SaEdit::Switch,
+            5 => SaEdit::Finish,
+            _ => SaEdit::Delete,
+        };
+        let Ok(live) = site.live.edit_sa(&site.gateway, name, "noc", edit) else { continue };
+        match site.changed(&live, name, edit) {
+            Ok(gateway) => {
+                site.put(live, gateway);
+                done += 1;
+            }
+            Err(found) => {
+                assert!(site.load(FILE, &live).gateway.is_none(), "{step}: {}", found.text(false));
+                refused += 1;
+            }
+        }
+    }
+    assert!(done > 20 && refused > 20, "{done} changes, {refused} refused");
 }

@@ -212,6 +212,13 @@ impl Lists {
         self.0.iter().flat_map(|(name, edited)| edited.edits().map(move |edit| row(name, edit))).collect()
     }
 
+    /// Returns the lists with their rules, in words.
+    pub(crate) fn rules(&self) -> impl Iterator<Item = (&str, Vec<String>)> {
+        self.0.iter().filter(|(_, edited)| !edited.is_as_declared()).map(|(name, edited)| {
+            (name.as_str(), edited.rules.iter().map(|entry| super::edited::written(&entry.rule)).collect())
+        })
+    }
+
     /// Gives the rules of lists their ids, and live ones their sources.
     pub(crate) fn name(&self, lists: &mut [stats::NatStats]) {
         for list in lists {

@@ -1,7 +1,7 @@
 //! Live edits of a running gateway, and the reloads that they survive.
 
 use std::path::Path;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use weir_plane::engine::{self, EngineError, LostEdit};
 use weir_plane::model;
@@ -10,19 +10,58 @@ use super::super::acl::attached::{AttachRequest, Attachments};
 use super::super::differences::differences;
 use super::super::ipsec::Live;
 use super::super::refusal::{Kind, Refusal};
-use super::super::{ReloadError, acl, nat};
+use super::super::{ReloadError, acl, classify, nat};
 use super::{Running, placed, unix_time};
-use crate::config;
+use crate::config::{self, Loaded, Texts};
 use crate::render::Report as _;
 use crate::render::acl::attached::Attached;
 use crate::render::changes::{self, Changes, Edit};
+use crate::render::classify_changed::Changed as ClassifyChanged;
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::reloaded::{Findings, Lost, Reloaded};
+use crate::saved;
 
 impl Running {
     pub(super) fn nat_so_far(&self) -> MutexGuard<'_, nat::Lists> {
         // It is replaced as a whole.
         self.nat.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn classify_so_far(&self) -> MutexGuard<'_, classify::Tables> {
+        // It is replaced as a whole.
+        self.classify.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts changes of a classifier table into force, likewise.
+    pub(super) fn edit_classify(
+        &self,
+        table: &str,
+        source: &str,
+        text: &str,
+        add: bool,
+    ) -> Result<ClassifyChanged, Box<Refusal>> {
+        let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        let (tables, before) = (self.classify_so_far().clone(), self.engine.model());
+        let said = nat::Said { source: source.to_owned(), time: unix_time() };
+        let edited = match add {
+            true => tables.add(&before, table, &said, text),
+            false => tables.delete(&before, table, &said, text),
+        };
+        let result = edited.and_then(|(gateway, tables, changed)| {
+            let origins = gateway.origins.clone();
+            let refused = |error: EngineError| {
+                let message = format!("{}; nothing was changed", placed(&error, &origins));
+                Box::new(Refusal::new(Kind::NoRoom, message))
+            };
+            self.engine.reload(gateway).map_err(refused)?;
+            *self.classify_so_far() = tables;
+            Ok(changed)
+        });
+        match &result {
+            Ok(changed) => tracing::info!("classify {} (by {source})", changed.text().trim_end()),
+            Err(refusal) => tracing::warn!("classify {table}: nothing changed: {}", refusal.for_log()),
+        }
+        result
     }
 
     /// Puts changes of NAT rules into force: the model with them is compiled as at a reload.
@@ -50,9 +89,47 @@ impl Running {
         result
     }
 
-    /// Reads the configuration again with these live changes of SAs and SPDs, and puts it into force.
-    pub(super) fn reload_from(&self, file: &Path, live: Live, lost_edits: LostEdit) -> Result<Reloaded, ReloadError> {
+    /// Reads the file again with the live changes, and puts it into force. Pairs of SAs that the file has now are its own.
+    pub(super) fn reload_file(&self, file: &Path, lost: LostEdit) -> Result<Reloaded, ReloadError> {
+        let mut live = self.live().clone();
         let mut loaded = config::load_over(file, &live.overlay());
+        if loaded.gateway.is_none() {
+            let objects = saved::objects(&Texts::of(file, &loaded)).unwrap_or_default();
+            if live.end_saved(&objects) {
+                loaded = config::load_over(file, &live.overlay());
+            }
+        }
+        let texts = Texts::of(file, &loaded);
+        if loaded.gateway.is_some() {
+            live.end_saved_spds(&texts);
+        }
+        let reloaded = self.put_loaded(loaded, texts, live, lost)?;
+        for policy in self.engine.sav_policies() {
+            // The file has the action of the stage now.
+            if policy.stage.is_some_and(|(action, _)| action == policy.action)
+                && let Err(error) = self.engine.stage_sav(&policy.name, None, unix_time())
+            {
+                tracing::warn!("sav {}: the stage goes on: {error}", policy.name);
+            }
+        }
+        Ok(reloaded)
+    }
+
+    /// Reads the configuration in force again with these live changes of SAs and SPDs, and puts it into force.
+    pub(super) fn reload_over(&self, live: Live, lost: LostEdit) -> Result<Reloaded, ReloadError> {
+        let texts = self.texts().map_err(|_| ReloadError::NoFile)?;
+        let loaded = config::load_texts(&texts, &live.overlay());
+        self.put_loaded(loaded, texts.as_ref().clone(), live, lost)
+    }
+
+    /// Puts a configuration that was read from these texts and these live changes into force.
+    fn put_loaded(
+        &self,
+        mut loaded: Loaded,
+        texts: Texts,
+        live: Live,
+        lost_edits: LostEdit,
+    ) -> Result<Reloaded, ReloadError> {
         let Some(mut gateway) = loaded.gateway.take() else { return Err(ReloadError::Invalid(Box::new(loaded))) };
         if loaded.service != self.service {
             let what = "the user or group of `[service]` cannot change while the gateway runs: restart it";
@@ -71,6 +148,7 @@ impl Running {
         // Reports of lost edits name interfaces by this model. Only reloads put another into force.
         let before = self.engine.model();
         let (nat, lost_nat) = self.nat_so_far().carry(&mut gateway);
+        let (classify, lost_sessions) = self.classify_so_far().carry(&mut gateway);
         let (attached, lost_lists, protects) = self.attached_so_far().carry(&mut gateway, &self.live_lists());
         if lost_edits == LostEdit::Refuse && protects {
             // Those of the lists themselves are reported with them; a model without room is refused below.
@@ -100,8 +178,10 @@ impl Running {
                 _ => ReloadError::Failed(placed(&error, &origins)),
             })?;
         *self.nat_so_far() = nat;
+        *self.classify_so_far() = classify;
         *self.live() = live;
         *self.attached_so_far() = attached;
+        *self.texts.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(texts));
         self.sampler.follow(&samplers);
         let lists = differences(&before, &self.engine.model());
         let with = |names: Vec<String>, lists: Vec<String>| {
@@ -109,7 +189,7 @@ impl Running {
         };
         let warnings = Findings::of(&loaded);
         let lost = lost.into_iter().map(|edits| acl::lost::lost(&before, edits));
-        let lost: Vec<Lost> = lost.chain(lost_nat).chain(lost_lists).collect();
+        let lost: Vec<Lost> = lost.chain(lost_nat).chain(lost_sessions).chain(lost_lists).collect();
         for line in lost.iter().flat_map(Lost::lines) {
             tracing::warn!("{line}");
         }
@@ -120,13 +200,14 @@ impl Running {
             changed: with(changed, lists.changed),
             lost,
             translations,
+            confirm_by: None,
             routes,
             routes_before,
             warnings,
         })
     }
 
-    fn attached_so_far(&self) -> MutexGuard<'_, Attachments> {
+    pub(super) fn attached_so_far(&self) -> MutexGuard<'_, Attachments> {
         // It is replaced as a whole.
         self.attached.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -169,6 +250,7 @@ impl Running {
         let mut edits: Vec<Edit> = self.engine.acl_edits(acl::edits::rows).into_iter().flatten().collect();
         edits.extend(self.attached_so_far().edits());
         edits.extend(self.nat_so_far().edits());
+        edits.extend(self.classify_so_far().edits());
         edits.extend(self.live().edits());
         for policy in self.engine.sav_policies() {
             let (Some((action, since)), of) = (policy.stage, format!("sav {}", policy.name)) else { continue };
@@ -177,6 +259,6 @@ impl Running {
         }
         let more = edits.len().saturating_sub(most);
         edits.truncate(most);
-        Changes { edits, more }
+        Changes { edits, more, confirm_by: self.confirm_by() }
     }
 }

@@ -1,14 +1,18 @@
 //! Live changes of pairs of SAs and of SPDs.
 
+use std::path::Path;
 use std::sync::{MutexGuard, PoisonError};
 
-use weir_plane::engine::LostEdit;
+use weir_plane::engine::{EngineError, LostEdit};
+use weir_plane::model::Gateway;
 
 use super::super::ReloadError;
-use super::super::ipsec::{Live, SaEdit, SpdEdit};
+use super::super::ipsec::{Live, SaEdit, SpdEdit, model};
 use super::super::refusal::{Kind, Refusal};
-use super::Running;
+use super::{Running, placed};
+use crate::config::{self, Loaded};
 use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRule, SpdRules};
+use crate::render::remark::Remark;
 
 /// The source of steps that the gateway takes by itself.
 const OWN: &str = "gateway";
@@ -24,23 +28,36 @@ impl Running {
         let result = {
             let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
             let before = self.live().clone();
-            before.edit_sa(&self.engine.model(), name, source, edit).and_then(|live| self.put_into_force(live))
+            let changed = before.edit_sa(&self.engine.model(), name, source, edit);
+            changed.and_then(|live| {
+                self.put_into_force(live, |gateway, folder, live| model::edit_sa(gateway, folder, live, name, &edit))
+            })
         };
         match &result {
-            Ok(()) => tracing::info!("sa {name}: {} by {source}", edit.done()),
+            Ok(_) => tracing::info!("sa {name}: {} by {source}", edit.done()),
             Err(refusal) => tracing::warn!("sa {name}: nothing changed: {}", refusal.for_log()),
         }
-        let changed = SaChanged { sa: name.to_owned(), source: source.to_owned(), done: edit.done().to_owned() };
-        result.map(|()| changed)
+        let (sa, source, done) = (name.to_owned(), source.to_owned(), edit.done().to_owned());
+        result.map(|warnings| SaChanged { sa, source, done, warnings })
     }
 
     /// Changes the rules of an SPD.
     pub(super) fn change_spd(&self, spd: &str, source: &str, edit: SpdEdit<'_>) -> Result<SpdChanged, Box<Refusal>> {
         let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.live().clone();
-        let result = before
-            .edit_spd(&self.engine.model(), spd, source, edit)
-            .and_then(|(live, changed)| self.put_into_force(live).map(|()| changed));
+        let is_reset = edit == SpdEdit::Reset;
+        let result = before.edit_spd(&self.engine.model(), spd, source, edit).and_then(|(live, mut changed)| {
+            if is_reset {
+                return self.read_again(live).map(|()| changed);
+            }
+            let own = live.spd(spd).cloned();
+            let warnings = self.put_into_force(live, |gateway, _, live| match &own {
+                Some(own) => model::edit_spd(gateway, live, own),
+                None => Ok(None),
+            })?;
+            changed.warnings.extend(warnings);
+            Ok(changed)
+        });
         match &result {
             Ok(SpdChanged { inserted, deleted, rules, .. }) => {
                 tracing::info!("spd {spd}: {source} inserted {inserted}, deleted {deleted}; {rules} rules");
@@ -60,27 +77,50 @@ impl Running {
         Ok(SpdRules { rules: rules.into_iter().map(rule).collect() })
     }
 
-    /// Reads the configuration again with these live changes. The caller holds `reloading`.
-    fn put_into_force(&self, live: Live) -> Result<(), Box<Refusal>> {
-        let refused = |error: &ReloadError| {
-            let mut refusal = Refusal::of_reload(error, false);
-            if let ReloadError::Invalid(loaded) = error {
-                // The client of a change has no configuration beside it.
-                refusal.message = format!("{}nothing was changed", loaded.text(false));
-                refusal.kind = Kind::Conflict;
+    /// Changes a copy of the model in force, and puts it into force with these live changes. The caller holds `reloading`. Returns
+    /// the warnings of the change.
+    fn put_into_force(
+        &self,
+        live: Live,
+        change: impl FnOnce(&mut Gateway, &Path, &Live) -> Result<Option<Loaded>, Box<Loaded>>,
+    ) -> Result<Vec<Remark>, Box<Refusal>> {
+        let texts = self.texts().map_err(|_| refused(&ReloadError::NoFile))?;
+        let mut gateway = (*self.engine.model()).clone();
+        let folder = texts.main().parent().unwrap_or(Path::new(""));
+        let found = change(&mut gateway, folder, &live).map_err(|found| refused(&ReloadError::Invalid(found)))?;
+        let (state, origins) = (gateway.ipsec.state.clone(), gateway.origins.clone());
+        let reserve = |numbers| self.reservations().step(state.as_deref(), numbers);
+        let failed = |error: EngineError| refused(&ReloadError::Failed(placed(&error, &origins)));
+        // The MTU of a tunnel is what ESP leaves.
+        match config::live::fit_tunnels(&mut gateway) {
+            true => self.engine.reload_after(gateway, LostEdit::Refuse, reserve).map(|_| ()).map_err(failed)?,
+            false => {
+                let changed = self.engine.change_ipsec(gateway, reserve);
+                changed.map(|_| ()).map_err(|full| failed(full.into()))?;
             }
-            Box::new(refusal)
-        };
-        let file = self.file.as_deref().ok_or_else(|| refused(&ReloadError::NoFile))?;
-        self.reload_from(file, live, LostEdit::Refuse).map(|_| ()).map_err(|error| refused(&error))
+        }
+        *self.live() = live;
+        Ok(found.iter().flat_map(remarks).collect())
+    }
+
+    /// Reads the configuration in force again with these live changes. The caller holds `reloading`.
+    fn read_again(&self, live: Live) -> Result<(), Box<Refusal>> {
+        self.reload_over(live, LostEdit::Refuse).map(|_| ()).map_err(|error| refused(&error))
     }
 
     /// Takes the next steps of rekeys, if there are any. To be called about once a second, on a thread that may wait.
     pub fn tend_rekeys(&self) {
+        let _changing = self.change_alone();
+        if self.confirm_by().is_some() {
+            // The old pairs go on until then.
+            return;
+        }
         let due = self.live().due(|| self.engine.sas());
         if let Some((name, edit)) = due {
             // It is in the log if it fails, and tried again.
-            let _ = self.change_sa(&name, OWN, edit);
+            if self.change_sa(&name, OWN, edit).is_ok() {
+                self.history().forget(format!("a rekey of {name} went on: changes before it cannot be taken back"));
+            }
         }
     }
 
@@ -88,4 +128,23 @@ impl Running {
     pub fn is_rekeying(&self) -> bool {
         self.live().is_rekeying()
     }
+}
+
+/// The refusal of a change, which has no configuration beside it.
+fn refused(error: &ReloadError) -> Box<Refusal> {
+    let mut refusal = Refusal::of_reload(error, false);
+    if let ReloadError::Invalid(loaded) = error {
+        refusal.message = format!("{}nothing was changed", loaded.text(false));
+        refusal.kind = Kind::Conflict;
+    }
+    Box::new(refusal)
+}
+
+/// The findings of a change, each with its place.
+fn remarks(found: &Loaded) -> impl Iterator<Item = Remark> {
+    found.diagnostics.iter().map(|own| {
+        let place = own.primary.as_ref().map(|primary| found.sources.position(primary.span));
+        let place = place.map_or_else(String::new, |at| format!("{}:{}:{}: ", at.file, at.line, at.column));
+        Remark { message: format!("{place}{}", own.message), help: own.help.clone(), ..Remark::default() }
+    })
 }

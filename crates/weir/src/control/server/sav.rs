@@ -88,7 +88,7 @@ pub(super) async fn change(
         of_source(&source)?;
         let batch = batch::read(&changes, &interfaces(g)).map_err(|wrong| Refused::from(Refusal::of_entries(wrong)))?;
         let change = |number: usize| batch.of.get(number.checked_sub(1)?).copied();
-        let edited = g.edit_sav(&policy, &source, &batch.edits);
+        let edited = g.edit_sav(&policy, &source, &batch.edits)?;
         let edited = edited.map_err(|error| Refused::from(Refusal::of_sav(error, change)))?;
         Ok(document(200, &changed(policy, source, edited, batch.warnings)))
     })
@@ -131,7 +131,7 @@ pub(super) async fn import(
             );
             return Err(Refused::new(Kind::Conflict, message));
         }
-        let edited = g.replace_sav(&policy, &source, &import.entries);
+        let edited = g.replace_sav(&policy, &source, &import.entries)?;
         let edited = edited.map_err(|error| Refused::from(Refusal::of_sav(error, |_| None)))?;
         Ok(document(200, &changed(policy, source, edited, import.warnings)))
     })

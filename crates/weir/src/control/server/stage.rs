@@ -20,7 +20,7 @@ pub(super) async fn set(
     let action = stage::read(&stage).map_err(|wrong| Refused::new(Kind::BadRequest, wrong))?;
     apart(gateway, move |g| {
         let before = of(g, &policy).map(|policy| in_force(&policy));
-        g.stage_sav(&policy, action).map_err(|error| Refused::from(Refusal::of_stage(error)))?;
+        g.stage_sav(&policy, action)?.map_err(|error| Refused::from(Refusal::of_stage(error)))?;
         // Somebody may have reloaded the configuration in between.
         let gone = || Refused::from(Refusal::of_policy(&policy, Vec::new()));
         let now = of(g, &policy).ok_or_else(gone)?;

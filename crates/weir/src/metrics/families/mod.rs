@@ -4,6 +4,7 @@ mod engine;
 mod links;
 mod policies;
 mod state;
+mod ways;
 
 use super::family::Family;
 use crate::config::Detail;
@@ -14,6 +15,7 @@ pub(super) fn read(gateway: &dyn Gateway, detail: Detail) -> Vec<Family> {
     let snapshot = gateway.snapshot();
     let mut families = engine::read(&gateway.version(), &snapshot);
     families.extend(links::read(&snapshot));
+    families.extend(ways::read(gateway));
     families.extend(policies::read(gateway, &snapshot, detail));
     families.extend(state::read(gateway, detail));
     families

@@ -40,13 +40,13 @@ fn least_burst(unit: RateUnit) -> u64 {
 
 impl Limit {
     /// As the gateway wants it.
-    pub(super) fn model(self) -> AclLimit {
+    pub(crate) fn model(self) -> AclLimit {
         let Limit { unit, rate, burst } = self;
         AclLimit { unit, rate, burst: burst.unwrap_or_else(|| default_burst(unit, rate)) }
     }
 
     /// Returns the limit of the model in the form of a rule.
-    pub(super) fn of(limit: AclLimit) -> Limit {
+    pub(crate) fn of(limit: AclLimit) -> Limit {
         let AclLimit { unit, rate, burst } = limit;
         Limit { unit, rate, burst: Some(burst).filter(|&burst| burst != default_burst(unit, rate)) }
     }
@@ -66,7 +66,7 @@ impl fmt::Display for Limit {
 }
 
 /// A rate: its unit, and so much in a second.
-pub(super) fn rate(word: &str) -> Result<(RateUnit, u64), Problem> {
+pub(in crate::rules) fn rate(word: &str) -> Result<(RateUnit, u64), Problem> {
     const SHAPE: &str = "it looks like `1000pps`, packets in a second, or `10Mbps`, bits in a second";
     let wrong = || Problem::new(Kind::Rule, format!("`{}` is no rate", shown(word))).help(SHAPE);
     let (number, unit) = match (word.strip_suffix("pps"), word.strip_suffix("bps")) {
@@ -79,7 +79,7 @@ pub(super) fn rate(word: &str) -> Result<(RateUnit, u64), Problem> {
 }
 
 /// Parses a burst in packets or bits.
-pub(super) fn burst(word: &str, unit: RateUnit) -> Result<u64, Problem> {
+pub(in crate::rules) fn burst(word: &str, unit: RateUnit) -> Result<u64, Problem> {
     let Some(burst) = quantity::parse(word) else {
         let wrong = Problem::new(Kind::Rule, format!("`{}` is no burst", shown(word)));
         return Err(wrong.help("write a whole number, or one with k, M or G, as in `2.5M`"));

@@ -55,12 +55,14 @@ use ipnet::IpNet;
 
 pub use limit::Limit;
 pub(crate) use limit::default_burst;
+pub(in crate::rules) use limit::{burst, rate};
 pub(in crate::rules) use parser::without_replies;
 pub(in crate::rules) use vocabulary::Resolving;
 pub(crate) use vocabulary::has;
 pub use vocabulary::{Members, Vocabulary, understand};
 pub(crate) use vocabulary::{Role, Wrong};
 pub use weir_plane::model::{AclAction as Action, IpFamily, Rejection, TcpFlags};
+pub(in crate::rules) use words::protocol as protocol_number;
 pub(crate) use words::protocol_name;
 
 use super::findings::Sink;

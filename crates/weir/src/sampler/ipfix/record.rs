@@ -152,7 +152,9 @@ fn status(sample: &Sample) -> u8 {
     match (sample.treatment, sample.cause) {
         (Treatment::Passed | Treatment::Redirected, _) => status::FORWARDED,
         (Treatment::RateLimited, _) => status::POLICER,
-        (Treatment::Dropped, Cause::Logged { .. } | Cause::Invalid { by: By::Acl, .. }) => status::ACL_DENY,
+        (Treatment::Dropped, Cause::Logged { .. } | Cause::Classified { .. } | Cause::Invalid { by: By::Acl, .. }) => {
+            status::ACL_DENY
+        }
         // A source that may not enter here: the reason is RPF, whatever the mechanism.
         (Treatment::Dropped, Cause::Invalid { by, .. }) => match by {
             By::UrpfStrict | By::UrpfLoose | By::UrpfFeasible | By::Table => status::RPF,

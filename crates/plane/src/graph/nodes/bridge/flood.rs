@@ -9,8 +9,8 @@ use weir_packet::vector::{Indices, VECTOR, Vector};
 
 use super::super::stage::Stage;
 use super::super::{Context, discard, output};
-use super::forward::{is_too_long, leave, may, own};
-use super::open_port;
+use super::egress::{is_too_long, leave, may, own};
+use super::frame::open_port;
 use crate::graph::record::{BridgedTo, Fate};
 use crate::graph::session::Carried;
 use crate::node::Node;
@@ -132,11 +132,10 @@ fn flood(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, ru
     // The port that takes each frame itself.
     let mut last = [NOWHERE; VECTOR];
     for (number, port) in (0..).zip(&*bridge.ports) {
-        if open_port(root, port).is_none() {
-            continue;
-        }
+        let Some(interface) = open_port(root, port) else { continue };
         for (last, flooded) in last.iter_mut().zip(run) {
-            if reaches(flooded, port) && !is_for_own(bridge, flooded) {
+            let fits = || !is_too_long(&vector[flooded.place], interface);
+            if reaches(flooded, port) && !is_for_own(bridge, flooded) && fits() {
                 *last = number;
             }
         }

@@ -4,22 +4,19 @@
 //! same way, and keep their order.
 
 use weir_packet::packet::Packet;
-use weir_packet::segment;
 use weir_packet::vector::{Indices, Vector};
+use weir_packet::wire::MacAddress;
+use weir_table::mac::Learned;
 
-use super::super::{Context, ethernet_input, ip_input};
+use super::super::Context;
+use super::egress::{leave, may, own};
 use super::flood::{self, Flooded, Kind};
-use super::{ingress, is_group, open_port, stations, tags};
-use crate::graph::flags::ORIGINATED;
+use super::frame::{ingress, is_group, open_port, stations};
 use crate::graph::record::{BridgedTo, Fate};
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::bridge::{Bridge, Port, number, second};
-use crate::root::sav::Meters;
 use crate::root::{Interface, Root};
-use weir_packet::packet::State;
-use weir_packet::wire::MacAddress;
-use weir_table::mac::Learned;
 
 /// The distance at which buckets of MAC tables are prefetched.
 const AHEAD: usize = 16;
@@ -98,18 +95,6 @@ fn note(context: &Context<'_>, bridge: &Bridge, learned: Learned) -> Result<(), 
     Ok(())
 }
 
-/// A limit lets a packet pass.
-#[cold]
-pub(super) fn may(limit: &Meters, context: &Context<'_>, packet: &Packet) -> bool {
-    let mut passes = false;
-    let length = std::iter::once(packet.len() as u64);
-    limit.take(0, limit.clock(context.now), length, |_, own| passes = own);
-    if !passes {
-        limit.refuse();
-    }
-    passes
-}
-
 /// The way of a frame.
 enum To<'r> {
     /// Out by an interface.
@@ -184,44 +169,4 @@ fn way<'r>(root: &'r Root, bridge: &Bridge, from: &Port, packet: &Packet, now: u
         Some(_) => Err(Reason::BridgeSplitHorizon),
         None => Ok(To::All(Kind::Unknown)),
     }
-}
-
-/// Has a frame leave by an interface: returns the node that it goes to.
-#[inline(always)]
-pub(super) fn leave(root: &Root, packet: &mut Packet, interface: &Interface) -> Result<Node, Reason> {
-    let adjacency = root.adjacencies.get(interface.on_link as usize).ok_or(Reason::NoPort)?;
-    if is_too_long(packet, interface) {
-        return Err(Reason::MtuExceeded);
-    }
-    tags::put_on(packet, adjacency)?;
-    packet.set_forwarding(interface.on_link);
-    Ok(super::super::stage::bridged(interface, packet))
-}
-
-/// A frame carries more than the MTU of an interface.
-#[inline(always)]
-pub(super) fn is_too_long(packet: &Packet, interface: &Interface) -> bool {
-    let length = packet.len().saturating_sub(packet.l3_offset());
-    length > interface.mtu as usize && segment::longest(packet) > interface.mtu as usize
-}
-
-/// Gives a frame to the gateway's own station.
-#[cold]
-pub(super) fn own(context: &mut Context<'_>, packet: &mut Packet, place: u8, (index, bridge): (u16, &Bridge)) {
-    let root = context.root;
-    if let Some(counters) = bridge.counters.get(context.worker) {
-        counters.own.add(1);
-    }
-    if context.recorder.is_on() {
-        context.record(packet, Fate::Bridged { bridge: index, to: BridgedTo::Own });
-    }
-    debug_assert!(!packet.state().contains(ORIGINATED), "frames of the station do not come back to it");
-    packet.set_interface(bridge.station);
-    packet.set_state(State::EMPTY);
-    packet.set_resume(0);
-    if let Some(interface) = root.interfaces.get(bridge.station as usize) {
-        interface.counters[context.worker].rx.add(1, packet.len() as u64);
-    }
-    let admitted = ethernet_input::admit_inner(context, packet);
-    ip_input::conclude(context, packet, place, admitted);
 }

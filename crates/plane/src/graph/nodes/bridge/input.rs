@@ -10,7 +10,8 @@ use weir_packet::wire::{ipv4, ipv6, vlan};
 
 use super::super::stage::{self, Stage};
 use super::super::{Context, ethernet_input, mac_ip, nd_input, sav};
-use super::{is_group, stations, tags};
+use super::frame::{is_group, stations};
+use super::tags;
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::sav::{class_v4, class_v6};

@@ -67,7 +67,7 @@ fn cut(context: &mut Context<'_>, packet: &Packet, mut segmenter: Segmenter<'_>)
             return Err(Reason::OffloadMismatch);
         };
         piece.set_parsed(&parsed);
-        piece.inherit(packet);
+        piece.inherit_part(packet);
         piece.set_state(packet.state());
         piece.set_nesting(packet.nesting());
         piece.set_forwarding(packet.forwarding());

@@ -72,7 +72,7 @@ fn send(context: &mut Context<'_>, packet: &Packet, mut fragments: Fragments<'_>
 /// # Errors
 /// If there is no room; the piece counts as dropped.
 pub(super) fn send_piece(context: &mut Context<'_>, packet: &Packet, mut piece: Packet) -> Result<(), Reason> {
-    piece.inherit(packet);
+    piece.inherit_part(packet);
     for state in [ORIGINATED, ENCAPSULATED, TUNNELLED] {
         if packet.state().contains(state) {
             piece.add_state(state);

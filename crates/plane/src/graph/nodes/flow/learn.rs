@@ -66,7 +66,7 @@ pub(in crate::graph::nodes) fn learn<K: Family>(context: &mut Context<'_>, vecto
             }
             (None, Carried::Session(member)) => K::of_mut(context.sessions).learn(member, decision),
             _ => {
-                let Some(key) = key::<K>(packet, of_interface(packet.interface())) else { continue };
+                let Some(key) = key::<K>(context.root, packet, of_interface(packet.interface())) else { continue };
                 K::of_mut(context.flows).learn(at, key, decision, context.now)
             }
         };

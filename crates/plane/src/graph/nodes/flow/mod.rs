@@ -75,7 +75,7 @@ fn take_each<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &
             if packet.interface() != own.number {
                 own = Own::of(root, packet.interface());
             }
-            match key::<K>(packet, of_interface(own.number)) {
+            match key::<K>(root, packet, of_interface(own.number)) {
                 Some(key) if own.is_learned => {
                     places[count] = place;
                     count += 1;
@@ -214,7 +214,7 @@ fn is_due<K: Family>(context: &mut Context<'_>, packet: &Packet, translation: Op
         Some(member) => {
             K::of(&*context.sessions).get(member.number).is_some_and(|session| session.is_due(member.way, packets))
         }
-        None => match key::<K>(packet, of_interface(packet.interface())) {
+        None => match key::<K>(context.root, packet, of_interface(packet.interface())) {
             Some(key) => K::of_mut(context.flows).is_due(&key),
             None => false,
         },
@@ -262,7 +262,7 @@ fn gather<K: Family>(
         if packet.interface() != own.number {
             own = Own::of(root, packet.interface());
         }
-        match key::<K>(packet, of_interface(own.number)) {
+        match key::<K>(root, packet, of_interface(own.number)) {
             Some(key) if own.is_learned => of_flows.push(place, key),
             _ => {
                 walk.push(place);
@@ -303,12 +303,15 @@ fn find_sessions<K: Family>(
             // Decisions with a session are about packets that came in clear, and a translation has no SPI.
             let is_outside =
                 packet.state().contains(DECRYPTED) || own.nat.is_some() && packet.protocol() == protocol::ESP;
-            let may_have = own.is_learned && (zone.is_none() || !is_outside);
-            match (key::<K>(packet, in_place_of_zone).filter(|_| may_have), zone) {
+            let may_have = if zone.is_some() { !is_outside } else { own.is_learned };
+            match (key::<K>(root, packet, in_place_of_zone).filter(|_| may_have), zone) {
                 (Some(key), Some(_)) => {
-                    (places[count], may_take[count], translates[count]) = (place, true, own.nat.is_some());
+                    (places[count], may_take[count], translates[count]) = (place, own.is_learned, own.nat.is_some());
                     count += 1;
                     sessions.seek(key);
+                    if !own.is_learned {
+                        walk.push(place);
+                    }
                 }
                 (Some(key), None) => of_flows.push(place, key),
                 (None, zone) => {
@@ -346,7 +349,7 @@ fn find_sessions<K: Family>(
             member.map_or(Carried::None, Carried::Session).set(packet, ZoneOf::Ingress);
             if member.is_none()
                 && may_take[slot]
-                && let Some(key) = key::<K>(packet, of_interface(packet.interface()))
+                && let Some(key) = key::<K>(context.root, packet, of_interface(packet.interface()))
             {
                 of_flows.push(place, key);
             }

@@ -6,11 +6,12 @@ use weir_packet::wire::tcp::{self, Flags};
 use weir_packet::wire::{ethernet, protocol};
 use weir_table::classify::Fields;
 
-use super::super::fields;
 use super::super::stage::Stage;
+use super::super::{esp, fields};
 use crate::graph::flags::DECRYPTED;
 use crate::graph::flow::Varying;
 use crate::graph::session::{self, Tuple};
+use crate::root::Root;
 use crate::root::family::Family;
 
 /// Flags of packets that walk.
@@ -88,20 +89,24 @@ fn is_between(packet: &Packet) -> bool {
 
 /// The key of the tuple of a packet that may take a decision. `None`: it walks.
 #[inline(always)]
-pub(super) fn key<K: Family>(packet: &Packet, zone: u16) -> Option<K::FlowKey> {
+pub(super) fn key<K: Family>(root: &Root, packet: &Packet, zone: u16) -> Option<K::FlowKey> {
     let protocol = packet.protocol();
     let is_plain = protocol == protocol::UDP || protocol == protocol::TCP && is_between(packet);
     let key = match is_plain && is_usual(packet) {
         true => K::flow_of(packet, u32::from(zone) << 16 | u32::from(protocol) << 8),
-        false => key_of_any::<K>(packet, zone),
+        false => key_of_any::<K>(root, packet, zone),
     };
-    debug_assert!(key == tuple::<K>(packet, zone).map(|tuple| tuple.key()), "two keys of one packet");
+    debug_assert!(key.is_none() || key == tuple::<K>(packet, zone).map(|tuple| tuple.key()), "two keys of one packet");
     key
 }
 
 #[cold]
 #[inline(never)]
-fn key_of_any<K: Family>(packet: &Packet, zone: u16) -> Option<K::FlowKey> {
+fn key_of_any<K: Family>(root: &Root, packet: &Packet, zone: u16) -> Option<K::FlowKey> {
+    // Packets of ESP for the gateway arrive, whatever is known of their flow.
+    if packet.protocol() == protocol::ESP && esp::is_for_gateway(root, packet) {
+        return None;
+    }
     tuple::<K>(packet, zone).map(|tuple| tuple.key())
 }
 

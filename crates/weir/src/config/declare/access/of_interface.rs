@@ -1,4 +1,4 @@
-//! `acl`, `allow`, `ethertypes` and `mac-ip` of an interface.
+//! `acl`, `allow`, `classify`, `ethertypes` and `mac-ip` of an interface.
 
 use toml::de::DeValue;
 use weir_plane::model::PerFamily;
@@ -22,6 +22,9 @@ pub(in super::super::super) struct OfInterface {
     pub(in super::super::super) allow: PerFamily<Vec<At<String>>>,
     pub(in super::super::super) ethertypes_in: Option<Ethertypes>,
     pub(in super::super::super) ethertypes_out: Option<Ethertypes>,
+    /// The names of classifier tables.
+    pub(in super::super::super) classify_in: Option<At<String>>,
+    pub(in super::super::super) classify_out: Option<At<String>>,
     /// The name of bindings.
     pub(in super::super::super) bindings: Option<At<String>>,
 }
@@ -38,6 +41,11 @@ pub(in super::super) fn read(reader: &mut Reader<'_>, interface: &Table<'_>) -> 
     }
     if let Some(value) = interface.get("allow") {
         of.allow = allow(reader, value);
+    }
+    if let Some(table) = directions(reader, interface, "classify", "`classify`") {
+        let mut name =
+            |key: &str| table.get(key).and_then(|value| reader.reference(value, "a classifier table's name"));
+        (of.classify_in, of.classify_out) = (name("in"), name("out"));
     }
     if let Some(table) = directions(reader, interface, "ethertypes", "`ethertypes`") {
         let mut types = |key: &str| table.get(key).and_then(|value| ethertypes(reader, value));

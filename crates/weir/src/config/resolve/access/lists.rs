@@ -1,9 +1,10 @@
 //! Access lists: their rules, and what they come to together.
 
 use std::collections::HashSet;
+use std::net::{IpAddr, Ipv4Addr};
 
 use weir_plane::compile::boxes;
-use weir_plane::model::{Access, AclAction, AclDefault, AclIndex, AclList, AclRule, Interface, IpFamily};
+use weir_plane::model::{Access, AclAction, AclDefault, AclIndex, AclList, AclRule, Addresses, Interface, IpFamily};
 
 use super::super::super::declare::access::List;
 use super::super::super::declare::rules::diagnostic;
@@ -132,7 +133,15 @@ impl<'a> Resolver<'a> {
         }
         let origin = self.origin(span);
         let wrong = match rule.model(&self.access.vocabulary, origin) {
-            Ok(rule) => return Some(rule),
+            Ok(rule) => {
+                if rule.action == AclAction::Reflect && are_groups(&rule.to) {
+                    let message =
+                        "packets to multicast and broadcast destinations open no session: this rule only permits";
+                    let found = Diagnostic::warning(Code::NeedlessReflect, span, message);
+                    tell(self, found.help("write `permit`, and a rule for the other direction"));
+                }
+                return Some(rule);
+            }
             Err(wrong) => wrong,
         };
         let text = self.sources.source(span.source).text.get(span.range()).unwrap_or_default();
@@ -252,5 +261,19 @@ impl<'a> Resolver<'a> {
                 return;
             }
         }
+    }
+}
+
+/// All addresses are of groups, or the broadcast address of any link.
+fn are_groups(addresses: &Addresses) -> bool {
+    let is_group = |address: IpAddr| address.is_multicast() || address == IpAddr::V4(Ipv4Addr::BROADCAST);
+    match addresses {
+        Addresses::Any => false,
+        // The addresses between two multicast addresses of a family are multicast addresses.
+        Addresses::Net(net) => is_group(net.network()) && is_group(net.broadcast()),
+        Addresses::Range(first, last) => {
+            is_group(*first) && is_group(*last) && first.is_multicast() == last.is_multicast()
+        }
+        Addresses::Group(group) => group.members.iter().all(are_groups),
     }
 }

@@ -49,7 +49,8 @@ impl Resolver<'_> {
         spd
     }
 
-    fn spd_rule(&mut self, rule: &Rule, span: Span) -> Option<SpdRule> {
+    /// Makes a rule of the model.
+    pub(in super::super) fn spd_rule(&mut self, rule: &Rule, span: Span) -> Option<SpdRule> {
         self.uses_groups(rule.matches.groups());
         let origin = self.origin(span);
         let sa = rule.sa.as_deref().and_then(|name| self.sa_of_rule(name, span));
@@ -90,7 +91,7 @@ impl Resolver<'_> {
     }
 
     /// Refuses a rule that protects packets of another family than its SA in transport mode can (RFC 4301, 4.1).
-    fn check_transport(&mut self, rule: &SpdRule, span: Span, sas: &[Sa]) {
+    pub(in super::super) fn check_transport(&mut self, rule: &SpdRule, span: Span, sas: &[Sa]) {
         let SpdAction::Protect(sa) = rule.action else { return };
         let Some(sa) = sas.get(sa.0 as usize).filter(|sa| sa.mode == SaMode::Transport) else { return };
         let own = if sa.local.is_ipv4() { IpFamily::V4 } else { IpFamily::V6 };
@@ -103,7 +104,7 @@ impl Resolver<'_> {
     }
 
     /// Warns of a rule that protects packets by a pair without an outbound SA.
-    fn check_outbound(&mut self, rule: &SpdRule, span: Span, sas: &[Sa]) {
+    pub(in super::super) fn check_outbound(&mut self, rule: &SpdRule, span: Span, sas: &[Sa]) {
         let SpdAction::Protect(sa) = rule.action else { return };
         let Some(sa) = sas.get(sa.0 as usize).filter(|sa| sa.outbound.is_none()) else { return };
         let place = self.place_of_sa(span);

@@ -12,15 +12,17 @@ use weir_port::spec::{GeneratorSpec, PortSpec, StreamSource, StreamSpec};
 use crate::Error;
 
 /// The sender of the frames, which is not resolved.
-const SENDER: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
+pub(crate) const SENDER: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
 
-/// Octets behind the header of UDP.
-const PAYLOAD: usize = 18;
-
-/// A frame of UDP, between addresses of one family.
-pub(super) fn udp(to: MacAddress, (source, destination): (IpAddr, IpAddr), ports: (u16, u16)) -> Vec<u8> {
-    let length = (udp::LENGTH + PAYLOAD) as u16;
-    let mut payload = [0; udp::LENGTH + PAYLOAD];
+/// A frame of UDP between addresses of one family, with so many octets behind the header of UDP.
+pub(crate) fn udp(
+    to: MacAddress,
+    (source, destination): (IpAddr, IpAddr),
+    ports: (u16, u16),
+    octets: usize,
+) -> Vec<u8> {
+    let length = (udp::LENGTH + octets) as u16;
+    let mut payload = vec![0; udp::LENGTH + octets];
     let header = udp::Fields { source: ports.0, destination: ports.1, length, checksum: 0 };
     payload[..udp::LENGTH].copy_from_slice(&header.emit());
     let (ethertype, network, pseudo) = match (source, destination) {
@@ -66,7 +68,7 @@ pub(super) fn udp(to: MacAddress, (source, destination): (IpAddr, IpAddr), ports
 }
 
 /// Writes frames into a capture in a folder, and returns its path.
-pub(super) fn capture(folder: &Path, name: &str, frames: impl Iterator<Item = Vec<u8>>) -> Result<PathBuf, Error> {
+pub(crate) fn capture(folder: &Path, name: &str, frames: impl Iterator<Item = Vec<u8>>) -> Result<PathBuf, Error> {
     let path = folder.join(name);
     let mut writer = Writer::create(&path)?;
     for frame in frames {
@@ -77,7 +79,7 @@ pub(super) fn capture(folder: &Path, name: &str, frames: impl Iterator<Item = Ve
 }
 
 /// A port that repeats a capture.
-pub(super) fn looped(path: &Path) -> PortSpec {
+pub(crate) fn looped(path: &Path) -> PortSpec {
     let stream = StreamSpec { source: StreamSource::Capture(path.into()), rate: None, count: None };
     PortSpec::Generator(GeneratorSpec { streams: vec![stream] })
 }

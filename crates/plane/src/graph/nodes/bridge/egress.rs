@@ -1,0 +1,66 @@
+//! Ways of frames out of a bridge: by a port, and to the gateway's own station.
+
+use weir_packet::packet::{Packet, State};
+use weir_packet::segment;
+
+use super::super::{Context, ethernet_input, ip_input, stage};
+use super::tags;
+use crate::graph::flags::ORIGINATED;
+use crate::graph::record::{BridgedTo, Fate};
+use crate::node::Node;
+use crate::reason::Reason;
+use crate::root::bridge::Bridge;
+use crate::root::sav::Meters;
+use crate::root::{Interface, Root};
+
+/// A limit lets a packet pass.
+#[cold]
+pub(super) fn may(limit: &Meters, context: &Context<'_>, packet: &Packet) -> bool {
+    let mut passes = false;
+    let length = std::iter::once(packet.len() as u64);
+    limit.take(0, limit.clock(context.now), length, |_, own| passes = own);
+    if !passes {
+        limit.refuse();
+    }
+    passes
+}
+
+/// Has a frame leave by an interface: returns the node that it goes to.
+#[inline(always)]
+pub(super) fn leave(root: &Root, packet: &mut Packet, interface: &Interface) -> Result<Node, Reason> {
+    let adjacency = root.adjacencies.get(interface.on_link as usize).ok_or(Reason::NoPort)?;
+    if is_too_long(packet, interface) {
+        return Err(Reason::MtuExceeded);
+    }
+    tags::put_on(packet, adjacency)?;
+    packet.set_forwarding(interface.on_link);
+    Ok(stage::bridged(interface, packet))
+}
+
+/// A frame carries more than the MTU of an interface.
+#[inline(always)]
+pub(super) fn is_too_long(packet: &Packet, interface: &Interface) -> bool {
+    let length = packet.len().saturating_sub(packet.l3_offset());
+    length > interface.mtu as usize && segment::longest(packet) > interface.mtu as usize
+}
+
+/// Gives a frame to the gateway's own station.
+#[cold]
+pub(super) fn own(context: &mut Context<'_>, packet: &mut Packet, place: u8, (index, bridge): (u16, &Bridge)) {
+    let root = context.root;
+    if let Some(counters) = bridge.counters.get(context.worker) {
+        counters.own.add(1);
+    }
+    if context.recorder.is_on() {
+        context.record(packet, Fate::Bridged { bridge: index, to: BridgedTo::Own });
+    }
+    debug_assert!(!packet.state().contains(ORIGINATED), "frames of the station do not come back to it");
+    packet.set_interface(bridge.station);
+    packet.set_state(State::EMPTY);
+    packet.set_resume(0);
+    if let Some(interface) = root.interfaces.get(bridge.station as usize) {
+        interface.counters[context.worker].rx.add(1, packet.len() as u64);
+    }
+    let admitted = ethernet_input::admit_inner(context, packet);
+    ip_input::conclude(context, packet, place, admitted);
+}

@@ -1,0 +1,116 @@
+//! `weir save`: the running configuration into its files, or into another one.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt as _, chown};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::connection::Connection;
+use super::error::Error;
+use super::output::print;
+use super::query::target;
+use crate::render::number::plural;
+use crate::render::saved::{Saved, SavedFile};
+
+/// Writes the running configuration into its files, or into another file
+#[derive(Debug, Args)]
+pub struct Save {
+    #[command(flatten)]
+    connection: Connection,
+    /// Write all of it into this file, with the files that it includes; `-`: to standard output
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Write the files and what they are to have as JSON; change none
+    #[arg(long, conflicts_with = "out")]
+    json: bool,
+}
+
+impl Save {
+    pub(super) fn run(&self) -> Result<(), Error> {
+        let client = self.connection.client();
+        let folder = self.out.as_deref().map(folder).transpose()?;
+        let (saved, json) = client.show::<Saved>(&target("/v1/saved", [("folder", folder)]))?;
+        for note in &saved.notes {
+            let _ = writeln!(std::io::stderr(), "! {note}");
+        }
+        if self.json {
+            return print(&json);
+        }
+        match (&self.out, &saved.whole) {
+            (Some(path), Some(text)) if path.as_os_str() == "-" => print(text),
+            (Some(path), Some(text)) => {
+                write(path, text)?;
+                print(&format!("{}: saved\n", path.display()))
+            }
+            _ => in_place(&saved),
+        }
+    }
+}
+
+/// Returns the folder of a file, absolute.
+fn folder(path: &Path) -> Result<String, Error> {
+    let absolute = std::path::absolute(path);
+    let absolute = absolute.map_err(|error| Error::Failed(format!("{}: {error}", path.display())))?;
+    Ok(absolute.parent().unwrap_or(Path::new("/")).display().to_string())
+}
+
+/// Writes the files that differ. A file that somebody changed since it was loaded is left alone, and so are all.
+fn in_place(saved: &Saved) -> Result<(), Error> {
+    if saved.files.is_empty() {
+        return print(&format!("{}: nothing to save\n", saved.file));
+    }
+    for SavedFile { path, before, .. } in &saved.files {
+        let now = fs::read_to_string(path).map_err(|error| Error::Failed(format!("cannot read {path}: {error}")))?;
+        if now != *before {
+            return Err(Error::Failed(format!(
+                "{path} has changed since it was loaded: reload it first, or save into another file with `--out`; \
+                 nothing was saved"
+            )));
+        }
+    }
+    for SavedFile { path, before, text } in &saved.files {
+        write(Path::new(path), text)?;
+        let lines = similar::capture_diff_slices(
+            similar::Algorithm::Patience,
+            &before.lines().collect::<Vec<_>>(),
+            &text.lines().collect::<Vec<_>>(),
+        );
+        let changed: usize = lines.iter().filter(|op| op.tag() != similar::DiffTag::Equal).map(lines_of).sum();
+        print(&format!("{path}: saved, {} changed\n", plural(changed as u64, "line")))?;
+    }
+    Ok(())
+}
+
+fn lines_of(op: &similar::DiffOp) -> usize {
+    op.old_range().len().max(op.new_range().len())
+}
+
+/// Replaces a file as a whole: another process sees the old text or the new one. Owner and mode stay.
+fn write(path: &Path, text: &str) -> Result<(), Error> {
+    let failed = |error: std::io::Error| Error::Failed(format!("cannot write {}: {error}", path.display()));
+    // A link stays one.
+    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let new = folder.join(format!(".{name}.{}", std::process::id()));
+    let before = fs::metadata(&target).ok();
+    let written = (|| {
+        let mut file = fs::File::options().write(true).create_new(true).open(&new)?;
+        if let Some(before) = &before {
+            file.set_permissions(before.permissions())?;
+            let own = file.metadata()?;
+            if (own.uid(), own.gid()) != (before.uid(), before.gid()) {
+                chown(&new, Some(before.uid()), Some(before.gid()))?;
+            }
+        }
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&new, &target)
+    })();
+    written.map_err(|error| {
+        let _ = fs::remove_file(&new);
+        failed(error)
+    })
+}

@@ -1,0 +1,217 @@
+//! Changes that are kept to be taken back, and reloads that go back unless they are confirmed.
+
+use std::fmt::Display;
+use std::sync::{MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use weir_plane::engine::LostEdit;
+
+use super::super::ReloadError;
+use super::super::refusal::{Kind, Refusal};
+use super::history::History;
+use super::{Running, Told, unix_time};
+use crate::render::history::{Confirmed, History as Kept, Row, Undone};
+use crate::render::number::plural;
+use crate::render::reloaded::Reloaded;
+use crate::render::time::utc_seconds;
+
+/// The object of a reload.
+const RELOAD: &str = "reload";
+
+/// A reload that waits for its confirmation.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Awaited {
+    until: Instant,
+    /// The same in seconds of the Unix epoch.
+    by: u64,
+}
+
+impl Running {
+    pub(super) fn history(&self) -> MutexGuard<'_, History> {
+        // Whole records are pushed and dropped.
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn awaited(&self) -> Option<Awaited> {
+        *self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns when a reload goes back unless it is confirmed, in seconds of the Unix epoch.
+    pub(super) fn confirm_by(&self) -> Option<u64> {
+        self.awaited().map(|awaited| awaited.by)
+    }
+
+    /// Keeps others from changing anything: the right to change.
+    pub(super) fn change_alone(&self) -> MutexGuard<'_, ()> {
+        // It guards no value.
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Refuses a change while a reload waits for its confirmation.
+    fn refuse_unconfirmed(&self) -> Result<(), Box<Refusal>> {
+        let Some(by) = self.confirm_by() else { return Ok(()) };
+        let message = format!(
+            "a reload waits for `weir confirm` until {}: confirm it, or take it back with `weir undo`; nothing was changed",
+            utc_seconds(by)
+        );
+        Err(Refusal::new(Kind::Unconfirmed, message).into())
+    }
+
+    /// Makes a change and keeps the state before it. The outer error is that changes are refused.
+    pub(super) fn kept<T, E>(
+        &self,
+        object: &str,
+        source: &str,
+        words: impl FnOnce(&T) -> String,
+        change: impl FnOnce() -> Result<T, E>,
+    ) -> Result<Result<T, E>, Box<Refusal>> {
+        let _changing = self.change_alone();
+        self.refuse_unconfirmed().inspect_err(|refusal| tracing::warn!("{object}: {}", refusal.for_log()))?;
+        let before = self.snapshot_before(object);
+        let result = change();
+        if let Ok(done) = &result {
+            let (object, change, source) = (object.to_owned(), words(done), source.to_owned());
+            self.history().push(Row { number: 0, object, change, source, time: unix_time() }, before);
+        }
+        Ok(result)
+    }
+
+    /// The same of a change whose errors are refusals.
+    pub(super) fn keep<T>(
+        &self,
+        object: &str,
+        source: &str,
+        words: impl FnOnce(&T) -> String,
+        change: impl FnOnce() -> Result<T, Box<Refusal>>,
+    ) -> Result<T, Box<Refusal>> {
+        self.kept(object, source, words, change)?
+    }
+
+    /// Reads the file again. With a time it goes back by itself, unless it is confirmed before.
+    pub(super) fn reload_kept(&self, lost: LostEdit, confirm: Option<Duration>) -> Result<Reloaded, ReloadError> {
+        let file = self.file.as_deref().ok_or(ReloadError::NoFile)?;
+        let change = || {
+            // It guards no value that a panic could have left half-written.
+            let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut told = Told::of_a_reload(self);
+            let result = self.reload_file(file, lost);
+            if let Err(error) = &result {
+                told.failure = Some(error.to_string());
+            }
+            let awaited = result.as_ref().ok().and(confirm).map(|time| {
+                let by = unix_time().saturating_add(time.as_secs());
+                Awaited { until: Instant::now() + time, by }
+            });
+            *self.awaited.lock().unwrap_or_else(PoisonError::into_inner) = awaited;
+            result.map(|reloaded| Reloaded { confirm_by: awaited.map(|awaited| awaited.by), ..reloaded })
+        };
+        let words = |reloaded: &Reloaded| format!("generation {}", reloaded.generation);
+        let result = match self.kept(RELOAD, "file", words, change) {
+            Ok(result) => result,
+            Err(refusal) => Err(ReloadError::Unconfirmed(refusal.message)),
+        };
+        match &result {
+            Ok(reloaded) => {
+                let routes = plural(reloaded.routes as u64, "route");
+                let until = reloaded.confirm_by.map_or_else(String::new, |by| {
+                    format!("; it goes back at {} unless it is confirmed", utc_seconds(by))
+                });
+                tracing::info!("reloaded: generation {}, {routes}{until}", reloaded.generation);
+            }
+            Err(error) => tracing::error!("not reloaded: {error}"),
+        }
+        result
+    }
+
+    /// Confirms the reload that waits.
+    pub(super) fn confirm_reload(&self) -> Result<Confirmed, Box<Refusal>> {
+        let _changing = self.change_alone();
+        let awaited = self.awaited.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if awaited.is_none() {
+            return Err(Refusal::new(Kind::Conflict, "no reload waits for its confirmation").into());
+        }
+        let generation = self.engine.generation();
+        tracing::info!("generation {generation} is confirmed");
+        Ok(Confirmed { generation })
+    }
+
+    /// Goes back if a reload was not confirmed in time. To be called some times a second.
+    pub fn is_overdue(&self) -> bool {
+        self.awaited().is_some_and(|awaited| Instant::now() >= awaited.until)
+    }
+
+    /// Goes back from a reload that was not confirmed in time. May take as long as a reload.
+    pub fn go_back(&self) {
+        let _changing = self.change_alone();
+        if !self.is_overdue() {
+            return;
+        }
+        let _told = Told::of_a_reload(self);
+        match self.undo_last(1) {
+            Ok(undone) => {
+                tracing::warn!("the reload was not confirmed and is taken back: generation {}", undone.generation)
+            }
+            Err(refusal) => {
+                *self.awaited.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                tracing::error!("the reload was not confirmed, and cannot be taken back: {}", refusal.message);
+            }
+        }
+    }
+
+    /// Takes the last changes back.
+    pub(super) fn undo_changes(&self, count: usize) -> Result<Undone, Box<Refusal>> {
+        let _changing = self.change_alone();
+        let result = self.undo_last(count);
+        match &result {
+            Ok(undone) => {
+                for Row { object, change, .. } in &undone.undone {
+                    tracing::info!("taken back: {object}: {change}");
+                }
+            }
+            Err(refusal) => tracing::warn!("nothing was taken back: {}", refusal.for_log()),
+        }
+        result
+    }
+
+    /// The same by who holds `changing`.
+    fn undo_last(&self, count: usize) -> Result<Undone, Box<Refusal>> {
+        let refuse = |message: &dyn Display| {
+            let refusal = Refusal::new(Kind::Conflict, format!("{message}; nothing was changed"));
+            Err::<Undone, _>(Box::new(refusal))
+        };
+        let (rows, before) = {
+            let history = self.history();
+            let kept = history.len();
+            if kept < count.max(1) {
+                let cut = history.cut().map_or_else(String::new, |why| format!(": {why}"));
+                let changes = plural(kept as u64, "change");
+                return refuse(&match kept {
+                    0 => format!("there is no change to take back{cut}"),
+                    _ => format!("there are {changes} to take back, not {count}{cut}"),
+                });
+            }
+            let last: Vec<_> = history.last(count).collect();
+            let lost = last.iter().find(|record| !record.before.keeps(&record.row.object));
+            if let Some(record) = lost {
+                let message =
+                    format!("{} has more than 10,000 rules or entries, which are not kept", record.row.object);
+                return refuse(&message);
+            }
+            let rows: Vec<Row> = last.iter().map(|record| record.row.clone()).collect();
+            let Some(oldest) = last.last() else { return refuse(&"there is no change to take back") };
+            (rows, oldest.before.clone())
+        };
+        if let Err(error) = self.restore(&before) {
+            return refuse(&format!("the changes cannot be taken back: {error}"));
+        }
+        self.history().drop_last(rows.len());
+        *self.awaited.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        Ok(Undone { undone: rows, left: self.history().len(), generation: self.engine.generation() })
+    }
+
+    /// Returns the changes that can be taken back.
+    pub(super) fn changes_kept(&self) -> Kept {
+        let history = self.history();
+        Kept { changes: history.rows(), cut: history.cut().map(str::to_owned), confirm_by: self.confirm_by() }
+    }
+}

@@ -1,0 +1,194 @@
+//! The running configuration, compared with its file and written as files.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use weir_plane::engine::LostEdit;
+
+use super::super::acl::live::{self, word};
+use super::super::differences::differences;
+use super::super::refusal::{Kind, Refusal};
+use super::super::{ReloadError, Safe, source};
+use super::Running;
+use crate::config::{self, Overlay, Texts};
+use crate::render::changes;
+use crate::render::diff::{Diff, Line, Object, Sign};
+use crate::render::history::{Confirmed, History, Undone};
+use crate::render::number::plural;
+use crate::render::reloaded::Reloaded;
+use crate::render::saved::{Saved, SavedFile};
+use crate::saved::{self, Difference, Edits, GroupEdit, Listed};
+
+/// Lines of an object that are shown, at most.
+const LINES: usize = 10_000;
+
+fn failed(message: impl Into<String>) -> Box<Refusal> {
+    Refusal::new(Kind::Failed, message).into()
+}
+
+impl Running {
+    /// Returns the texts of the configuration in force.
+    pub(super) fn texts(&self) -> Result<Arc<Texts>, Box<Refusal>> {
+        let texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        texts.ok_or_else(|| Refusal::of_reload(&ReloadError::NoFile, false).into())
+    }
+
+    /// Returns the live edits as the objects that they leave.
+    pub(super) fn edited(&self) -> Edits {
+        let model = self.engine.model();
+        let mut edits = Edits::default();
+        for list in self.engine.acl_lists().into_iter().filter(|list| list.edited || list.created.is_some()) {
+            let Some(rules) = live::rules(&self.engine, &list.name, usize::MAX) else { continue };
+            let declared = model.acls.iter().find(|own| own.name == list.name).map(|own| own.default);
+            edits.acls.push(Listed {
+                rules: rules.rules.into_iter().map(|rule| rule.rule).collect(),
+                default: (declared != Some(list.default)).then(|| word(list.default).to_owned()),
+                name: list.name,
+            });
+        }
+        let groups = self.engine.acl_groups(|gateway, group, said| {
+            said.map(|_| GroupEdit {
+                name: group.name().to_string(),
+                kind: group.kind().to_owned(),
+                members: live::member(gateway, &group),
+            })
+        });
+        edits.groups = groups.into_iter().flatten().collect();
+        let listed = |(name, rules): (&str, Vec<String>)| Listed { name: name.to_owned(), rules, default: None };
+        edits.nats = self.nat_so_far().rules().map(listed).collect();
+        let live = self.live().clone();
+        (edits.sas, edits.spds) = (live.pairs(), live.changed_spds());
+        let attached = self.attached_so_far();
+        edits.attached =
+            attached.lists().map(|(name, direction, lists)| (name.to_owned(), direction.name(), lists)).collect();
+        let policies = self.engine.sav_policies();
+        let staged = policies.into_iter().filter_map(|policy| {
+            let (action, _) = policy.stage?;
+            (action != policy.action).then(|| (policy.name, action.to_owned()))
+        });
+        edits.stages = staged.collect();
+        edits
+    }
+
+    /// Returns the texts of the running configuration: those in force with the live edits.
+    fn running_texts(&self, texts: &Texts, edits: &Edits) -> Result<Texts, Box<Refusal>> {
+        let files = saved::save(texts, edits).map_err(failed)?;
+        Ok(texts.with(files.into_iter().map(|file| (file.path, file.text))))
+    }
+
+    /// Says what of the running configuration no file has.
+    fn unsaved(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        for name in self.live().rekeying() {
+            notes.push(format!("sa {name}: a rekey is under way; the pair is the old one"));
+        }
+        for policy in self.engine.sav_policies() {
+            let live = policy.sources.iter().filter(|(source, entries)| source != source::FILE && *entries > 0);
+            for (source, entries) in live {
+                let entries = plural(*entries as u64, "entry");
+                notes.push(format!(
+                    "sav {}: {entries} of the source {source} belong to it, and are not saved",
+                    policy.name
+                ));
+            }
+        }
+        notes
+    }
+
+    /// Checks that saved texts are the running configuration.
+    fn verify(&self, texts: &Texts, edits: &Edits) -> Result<(), Box<Refusal>> {
+        let loaded = config::load_texts(texts, &Overlay::default());
+        let Some(gateway) = &loaded.gateway else {
+            return Err(failed(format!("the running configuration cannot be saved:\n{}", loaded.text(false))));
+        };
+        let found = differences(&self.engine.model(), gateway);
+        let differs = found.added.into_iter().chain(found.removed).chain(found.changed);
+        // Lists and groups with live edits are no part of the model: they are compared below.
+        let differs = differs.filter(|name| !name.starts_with("acl ") && !name.starts_with("group "));
+        let mut differs: Vec<String> = differs.collect();
+        for list in &edits.acls {
+            let saved = gateway.acls.iter().find(|own| own.name == list.name);
+            let saved = saved.map(|own| own.rules.iter().map(|rule| live::written(gateway, rule)).collect::<Vec<_>>());
+            if saved.as_ref() != Some(&list.rules) {
+                differs.push(format!("acl {}", list.name));
+            }
+        }
+        match differs.first() {
+            None => Ok(()),
+            Some(name) => Err(failed(format!("the running configuration cannot be saved: {name} would differ"))),
+        }
+    }
+}
+
+impl Safe for Running {
+    fn diff(&self, loaded: bool) -> Result<Diff, Box<Refusal>> {
+        let texts = self.texts()?;
+        let running = saved::objects(&self.running_texts(&texts, &self.edited())?).map_err(failed)?;
+        let mut notes = Vec::new();
+        let file = if loaded {
+            texts.as_ref().clone()
+        } else {
+            let read = config::load(texts.main());
+            if read.gateway.is_none() {
+                return Err(Refusal::of_reload(&ReloadError::Invalid(Box::new(read)), false).into());
+            }
+            let now = Texts::of(texts.main(), &read);
+            for changed in now.differing(&texts) {
+                notes.push(format!("{} has changed since it was loaded", changed.display()));
+            }
+            now
+        };
+        let file_objects = saved::objects(&file).map_err(failed)?;
+        let edits = self.live_edits(usize::MAX).edits;
+        let said: HashMap<(&str, &str), &changes::Edit> =
+            edits.iter().rev().map(|edit| ((edit.of.as_str(), edit.what.as_str()), edit)).collect();
+        let differing = saved::compare(&file_objects, &running);
+        let objects = differing.into_iter().map(|difference| object(difference, &said)).collect();
+        notes.extend(self.unsaved());
+        Ok(Diff { file: texts.main().display().to_string(), objects, notes })
+    }
+
+    fn saved(&self, folder: Option<&Path>) -> Result<Saved, Box<Refusal>> {
+        let (texts, edits) = (self.texts()?, self.edited());
+        let files = saved::save(&texts, &edits).map_err(failed)?;
+        let running = texts.with(files.iter().map(|file| (file.path.clone(), file.text.clone())));
+        self.verify(&running, &edits)?;
+        let whole = folder.map(|folder| saved::whole(&texts, &edits, folder)).transpose().map_err(failed)?;
+        let absolute =
+            |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string();
+        let file = |file: saved::Saved| SavedFile { path: absolute(&file.path), before: file.before, text: file.text };
+        let files = if whole.is_some() { Vec::new() } else { files.into_iter().map(file).collect() };
+        Ok(Saved { file: texts.main().display().to_string(), files, whole, notes: self.unsaved() })
+    }
+
+    fn history(&self) -> History {
+        self.changes_kept()
+    }
+
+    fn undo(&self, count: usize) -> Result<Undone, Box<Refusal>> {
+        self.undo_changes(count)
+    }
+
+    fn reload_for(&self, lost: LostEdit, time: Duration) -> Result<Reloaded, ReloadError> {
+        self.reload_kept(lost, Some(time))
+    }
+
+    fn confirm(&self) -> Result<Confirmed, Box<Refusal>> {
+        self.confirm_reload()
+    }
+}
+
+fn object(difference: Difference, said: &HashMap<(&str, &str), &changes::Edit>) -> Object {
+    let Difference { object, alone, lines } = difference;
+    let more = lines.len().saturating_sub(LINES);
+    let line = |(sign, text): (Sign, String)| {
+        // Members have their key in front.
+        let bare = text.split_once(' ').map_or(text.as_str(), |(_, rest)| rest);
+        let edit = said.get(&(object.as_str(), text.as_str())).or_else(|| said.get(&(object.as_str(), bare)));
+        Line { sign, source: edit.and_then(|edit| edit.source.clone()), time: edit.and_then(|edit| edit.time), text }
+    };
+    let lines = lines.into_iter().take(LINES).map(line).collect();
+    Object { object: object.clone(), alone, lines, more }
+}

@@ -1,0 +1,294 @@
+//! The changeable state of a gateway at a moment, and the way back to it.
+
+use std::collections::HashSet;
+use std::sync::{Arc, PoisonError};
+
+use weir_plane::compile::{EntryKey, Names};
+use weir_plane::engine::{EngineError, LostEdit};
+use weir_plane::model::{self, SavAction};
+
+use super::super::acl::attached::Attachments;
+use super::super::acl::live::{self, Put, word};
+use super::super::acl::{Expect, GroupKind, GroupRequest};
+use super::super::ipsec::Live;
+use super::super::nat::Lists;
+use super::super::source::FILE;
+use super::{Running, placed, unix_time};
+use crate::config::Texts;
+
+/// The source of rules, members and entries that an undo restores.
+const UNDO: &str = "undo";
+
+/// Rules of a list, and entries of a policy's sources, that a snapshot keeps at most.
+const MOST: usize = 10_000;
+
+/// The state of a gateway that changes can change.
+#[derive(Clone)]
+pub(super) struct Snapshot {
+    model: Arc<model::Gateway>,
+    pub(super) texts: Option<Arc<Texts>>,
+    nat: Lists,
+    live: Live,
+    attached: Attachments,
+    lists: Vec<List>,
+    groups: Vec<Group>,
+    stages: Vec<(String, SavAction)>,
+    entries: Vec<Entries>,
+    /// Objects that are too large to be kept.
+    pub(super) unkept: Vec<String>,
+}
+
+/// An access list with live edits.
+#[derive(Clone, PartialEq, Eq)]
+struct List {
+    name: String,
+    is_created: bool,
+    default: model::AclDefault,
+    /// Its rules, a line each.
+    text: Arc<str>,
+}
+
+/// A group with live edits.
+#[derive(Clone, PartialEq, Eq)]
+struct Group {
+    name: String,
+    kind: &'static str,
+    members: Vec<String>,
+}
+
+/// The entries of a source in a policy.
+#[derive(Clone, PartialEq, Eq)]
+struct Entries {
+    policy: String,
+    source: String,
+    entries: Vec<(EntryKey, Names)>,
+}
+
+impl Snapshot {
+    /// Returns the octets that the snapshot takes beside what other snapshots share with it, roughly.
+    pub(super) fn octets(&self, next: Option<&Snapshot>) -> usize {
+        // A model comes from texts, and takes some times their octets.
+        let model = self.texts.as_ref().map_or(0, |texts| 8 * texts.octets());
+        let is_shared = next.is_some_and(|next| Arc::ptr_eq(&next.model, &self.model));
+        let lists: usize = self.lists.iter().map(|list| list.text.len()).sum();
+        let entries: usize = self.entries.iter().map(|own| own.entries.len() * 64).sum();
+        lists + entries + if is_shared { 0 } else { model }
+    }
+
+    /// Returns whether the snapshot keeps an object.
+    pub(super) fn keeps(&self, object: &str) -> bool {
+        !self.unkept.iter().any(|unkept| unkept == object)
+    }
+}
+
+impl Running {
+    /// Takes a snapshot. The caller holds `changing`. `about` is the object that is about to change.
+    pub(super) fn snapshot_before(&self, about: &str) -> Snapshot {
+        let mut unkept = Vec::new();
+        let mut lists = Vec::new();
+        for list in self.engine.acl_lists() {
+            let of = format!("acl {}", list.name);
+            if list.rules > MOST {
+                if of == about || list.edited || list.created.is_some() {
+                    unkept.push(of);
+                }
+                continue;
+            }
+            if !list.edited && list.created.is_none() {
+                continue;
+            }
+            let Some(rules) = live::rules(&self.engine, &list.name, usize::MAX) else { continue };
+            let text: String = rules.rules.into_iter().map(|rule| rule.rule + "\n").collect();
+            let is_created = list.created.is_some();
+            lists.push(List { name: list.name, is_created, default: list.default, text: text.into() });
+        }
+        let groups = self.engine.acl_groups(|gateway, group, said| {
+            let members = live::member(gateway, &group);
+            said.map(|_| Group { name: group.name().to_string(), kind: group.kind(), members })
+        });
+        let mut stages = Vec::new();
+        let mut entries = Vec::new();
+        for policy in self.engine.sav_policies() {
+            if let Some((action, _)) = policy.stage
+                && let Some(action) = SavAction::ALL.into_iter().find(|known| known.name() == action)
+            {
+                stages.push((policy.name.clone(), action));
+            }
+            let live: Vec<_> = policy.sources.iter().filter(|(source, _)| source != FILE).collect();
+            if live.iter().map(|(_, entries)| entries).sum::<usize>() > MOST {
+                unkept.push(format!("sav {}", policy.name));
+                continue;
+            }
+            if !live.is_empty() {
+                entries.extend(self.entries_of(&policy.name));
+            }
+        }
+        Snapshot {
+            model: self.engine.model(),
+            texts: self.texts.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            nat: self.nat_so_far().clone(),
+            live: self.live().clone(),
+            attached: self.attached_so_far().clone(),
+            lists,
+            groups: groups.into_iter().flatten().collect(),
+            stages,
+            entries,
+            unkept,
+        }
+    }
+
+    /// Returns the entries of all sources of a policy but the file.
+    fn entries_of(&self, policy: &str) -> Vec<Entries> {
+        let mut all: Vec<Entries> = Vec::new();
+        let (rows, _) = self.engine.sav_entries(policy, |_| true, usize::MAX).unwrap_or_default();
+        for row in rows.into_iter().filter(|row| row.source != FILE) {
+            let key = EntryKey { prefix: row.prefix, mode: row.scope.mode(row.permit) };
+            let names: Names = row.interfaces.iter().map(|name| Arc::from(name.as_str())).collect();
+            match all.iter_mut().find(|own| own.source == row.source) {
+                Some(own) => own.entries.push((key, names)),
+                None => {
+                    let (policy, source) = (policy.to_owned(), row.source);
+                    all.push(Entries { policy, source, entries: vec![(key, names)] });
+                }
+            }
+        }
+        all
+    }
+
+    /// Goes back to a snapshot. The caller holds `changing`. If something fails, all is as it was.
+    pub(super) fn restore(&self, to: &Snapshot) -> Result<(), String> {
+        let now = self.snapshot_before("");
+        self.go(&now, to).inspect_err(|error| {
+            tracing::error!("the gateway cannot go back: {error}");
+            let part = self.snapshot_before("");
+            if let Err(error) = self.go(&part, &now) {
+                tracing::error!("nor can it be as it was: {error}; reload the configuration");
+            }
+        })
+    }
+
+    fn go(&self, now: &Snapshot, to: &Snapshot) -> Result<(), String> {
+        self.restore_model(now, to)?;
+        for group in to.groups.iter().filter(|group| !now.groups.contains(group)) {
+            self.put_group(group)?;
+        }
+        for list in to.lists.iter() {
+            self.put_list(list)?;
+        }
+        let edited = self.engine.acl_lists().into_iter();
+        for list in edited.filter(|list| !to.lists.iter().any(|own| own.name == list.name)) {
+            if !to.keeps(&format!("acl {}", list.name)) {
+                continue;
+            }
+            if list.created.is_some() {
+                live::remove(&self.engine, &list.name).map_err(|refusal| refusal.message)?;
+            } else if list.edited {
+                self.put_list(&declared(&to.model, &list.name))?;
+            }
+        }
+        for group in now.groups.iter().filter(|group| !to.groups.iter().any(|own| own.name == group.name)) {
+            // It may have ended with the model.
+            let is_live = self.engine.acl_groups(|_, own, said| said.is_some() && **own.name() == *group.name);
+            if is_live.contains(&true) {
+                live::restore_group(&self.engine, &group.name).map_err(|refusal| refusal.message)?;
+            }
+        }
+        self.restore_policies(to)
+    }
+
+    /// Puts the model of a snapshot into force, with its live edits but those of access lists and groups.
+    fn restore_model(&self, now: &Snapshot, to: &Snapshot) -> Result<(), String> {
+        if Arc::ptr_eq(&now.model, &to.model) {
+            return Ok(());
+        }
+        let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        // Interfaces name lists that are not there any more: these come first.
+        let live: HashSet<String> =
+            self.engine.acl_lists().into_iter().filter(|list| list.created.is_some()).map(|list| list.name).collect();
+        let missing: Vec<&List> =
+            to.lists.iter().filter(|list| list.is_created && !live.contains(&list.name)).collect();
+        if !missing.is_empty() {
+            let mut bare = (*to.model).clone();
+            for interface in &mut bare.interfaces {
+                interface.access.live_lists = [None, None];
+            }
+            self.put_model(bare)?;
+            for list in missing {
+                self.put_list(list)?;
+            }
+        }
+        self.put_model((*to.model).clone())?;
+        *self.nat_so_far() = to.nat.clone();
+        *self.live() = to.live.clone();
+        *self.attached_so_far() = to.attached.clone();
+        *self.texts.lock().unwrap_or_else(PoisonError::into_inner) = to.texts.clone();
+        self.sampler.follow(&to.model.samplers);
+        Ok(())
+    }
+
+    fn put_model(&self, model: model::Gateway) -> Result<(), String> {
+        let (origins, state) = (model.origins.clone(), model.ipsec.state.clone());
+        let reserve = |numbers| self.reservations().step(state.as_deref(), numbers);
+        let reloaded = self.engine.reload_after(model, LostEdit::Drop, reserve);
+        reloaded.map(drop).map_err(|error: EngineError| placed(&error, &origins))
+    }
+
+    fn put_list(&self, list: &List) -> Result<(), String> {
+        let known = self.engine.acl_lists().into_iter().find(|own| own.name == list.name);
+        if known.as_ref().is_some_and(|own| own.default == list.default) {
+            let rules = live::rules(&self.engine, &list.name, usize::MAX);
+            let same =
+                rules.is_some_and(|rules| rules.rules.iter().map(|rule| rule.rule.as_str()).eq(list.text.lines()));
+            if same {
+                return Ok(());
+            }
+        }
+        let expect = Some(if known.is_some() { Expect::Existing } else { Expect::New });
+        let default = live::default(word(list.default)).ok();
+        let put = Put { source: UNDO, text: &list.text, default, expect, allow_empty: true };
+        live::put(&self.engine, &list.name, &put, unix_time()).map(drop).map_err(|refusal| refusal.message)
+    }
+
+    fn put_group(&self, group: &Group) -> Result<(), String> {
+        let kinds = [GroupKind::Addresses, GroupKind::Ports, GroupKind::Interfaces];
+        let kind = kinds.into_iter().find(|kind| kind.name() == group.kind);
+        let request = GroupRequest { source: UNDO.to_owned(), kind, members: group.members.clone() };
+        live::group(&self.engine, &group.name, &request, unix_time()).map(drop).map_err(|refusal| refusal.message)
+    }
+
+    /// Restores the stages and entries of policies of source address validation.
+    fn restore_policies(&self, to: &Snapshot) -> Result<(), String> {
+        for policy in self.engine.sav_policies() {
+            let stage = to.stages.iter().find(|(name, _)| *name == policy.name).map(|(_, action)| *action);
+            if stage.map(SavAction::name) != policy.stage.map(|(action, _)| action) {
+                let staged = self.engine.stage_sav(&policy.name, stage, unix_time());
+                staged.map_err(|error| error.to_string())?;
+            }
+            if policy.mechanism != "table" || !to.keeps(&format!("sav {}", policy.name)) {
+                continue;
+            }
+            let now = self.entries_of(&policy.name);
+            let wanted: Vec<&Entries> = to.entries.iter().filter(|own| own.policy == policy.name).collect();
+            for own in &wanted {
+                if !now.contains(own) {
+                    let put = self.engine.replace_sav(&policy.name, &own.source, &own.entries, unix_time());
+                    put.map_err(|error| error.to_string())?;
+                }
+            }
+            for own in now.iter().filter(|own| !wanted.iter().any(|wanted| wanted.source == own.source)) {
+                let gone = self.engine.replace_sav(&policy.name, &own.source, &[], unix_time());
+                gone.map_err(|error| error.to_string())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns a list as a model declares it.
+fn declared(model: &model::Gateway, name: &str) -> List {
+    let list = model.acls.iter().find(|own| own.name == name);
+    let rules = list.map_or(&[][..], |list| &list.rules[..]);
+    let text: String = rules.iter().map(|rule| live::written(model, rule) + "\n").collect();
+    let default = list.map(|list| list.default).unwrap_or_default();
+    List { name: name.to_owned(), is_created: false, default, text: text.into() }
+}

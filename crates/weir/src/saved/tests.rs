@@ -1,0 +1,189 @@
+//! Configurations with live edits, written and compared.
+
+use std::path::Path;
+
+use super::{Edits, GroupEdit, Listed, Pair, compare, objects, save, whole};
+use crate::config::{self, Overlay, Texts};
+use crate::render::diff::Sign;
+
+const MAIN: &str = r#"# The gateway.
+version = 1
+include = ["more.toml"]
+
+[[interface]]
+name = "wan" # to the provider
+port = "null"
+address = "198.51.100.1/24"
+acl = { in = "edge" }
+nat = "out"
+
+[acl.edge]
+rules = [
+    # Management.
+    "permit tcp from @admins to any port 22", # ssh
+    "deny udp from any to any port 53",
+]
+files = ["edge.rules"]
+default = "deny"
+
+[group.admins]
+addresses = ["192.0.2.1", "192.0.2.2"]
+"#;
+
+const MORE: &str = "[nat.out]\nrules = [\"source ip4 from 10.0.0.0/8 to any as interface\"]\n";
+
+const RULES: &str =
+    "# Services.\npermit tcp from any to any port 443\n\n# Old.\npermit tcp from any to any port 80 # web\n";
+
+/// A folder with the files, and their texts.
+fn files() -> (tempfile::TempDir, Texts) {
+    let folder = tempfile::tempdir().unwrap();
+    let main = folder.path().join("weir.toml");
+    for (name, text) in [("weir.toml", MAIN), ("more.toml", MORE), ("edge.rules", RULES)] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let loaded = config::load(&main);
+    assert!(loaded.gateway.is_some(), "{}", loaded.text(false));
+    let texts = Texts::of(&main, &loaded);
+    (folder, texts)
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(ToString::to_string).collect()
+}
+
+fn edits() -> Edits {
+    Edits {
+        acls: vec![
+            Listed {
+                name: "edge".into(),
+                rules: words(&[
+                    "permit tcp from @admins to any port 22",
+                    "deny tcp from any to any port 25",
+                    "permit tcp from any to any port 443",
+                    "permit udp from any to any port 443",
+                ]),
+                default: Some("reject".into()),
+            },
+            Listed { name: "guests".into(), rules: words(&["deny ip from any to 10.0.0.0/8"]), default: None },
+        ],
+        nats: vec![Listed {
+            name: "out".into(),
+            rules: words(&["keep ip4 from 10.9.0.0/16 to any", "source ip4 from 10.0.0.0/8 to any as interface"]),
+            default: None,
+        }],
+        groups: vec![GroupEdit {
+            name: "admins".into(),
+            kind: "addresses".into(),
+            members: words(&["192.0.2.2", "192.0.2.3"]),
+        }],
+        attached: vec![("wan".into(), "in", words(&["guests", "edge"]))],
+        ..Edits::default()
+    }
+}
+
+#[test]
+fn edits_change_the_lines_that_they_are_about_and_no_others() {
+    let (folder, texts) = files();
+    assert_eq!(save(&texts, &Edits::default()).unwrap(), []);
+    let saved = save(&texts, &edits()).unwrap();
+    let text = |name: &str| {
+        let path = folder.path().join(name);
+        saved.iter().find(|file| file.path == path).map(|file| file.text.clone()).unwrap()
+    };
+    let main = MAIN
+        .replace("    \"deny udp from any to any port 53\",\n", "    \"deny tcp from any to any port 25\",\n")
+        .replace("default = \"deny\"", "default = \"reject\"")
+        .replace("[\"192.0.2.1\", \"192.0.2.2\"]", "[\"192.0.2.2\", \"192.0.2.3\"]")
+        .replace("in = \"edge\"", "in = [\"guests\", \"edge\"]")
+        .replace("[group.", "[acl.guests]\nrules = [\n    \"deny ip from any to 10.0.0.0/8\",\n]\n\n[group.");
+    assert_eq!(text("weir.toml"), main);
+    let rules = "# Services.\npermit tcp from any to any port 443\n\n# Old.\npermit udp from any to any port 443\n";
+    assert_eq!(text("edge.rules"), rules);
+    assert!(text("more.toml").starts_with("[nat.out]\nrules = [\"keep ip4"), "{}", text("more.toml"));
+
+    // They load, and there is nothing left to save.
+    let now = texts.with(saved.into_iter().map(|file| (file.path, file.text)));
+    let loaded = config::load_texts(&now, &Overlay::default());
+    assert!(loaded.gateway.is_some(), "{}", loaded.text(false));
+    assert_eq!(save(&now, &edits()).unwrap(), []);
+}
+
+#[test]
+fn a_configuration_is_one_file_elsewhere() {
+    let (folder, texts) = files();
+    let elsewhere = tempfile::tempdir().unwrap();
+    for (edits, files) in [(Edits::default(), true), (edits(), false)] {
+        let text = whole(&texts, &edits, elsewhere.path()).unwrap();
+        let path = elsewhere.path().join("all.toml");
+        std::fs::write(&path, &text).unwrap();
+        let loaded = config::load(&path);
+        assert!(loaded.gateway.is_some(), "{}\n{text}", loaded.text(false));
+        assert_eq!(text.contains(folder.path().join("edge.rules").to_str().unwrap()), files, "{text}");
+        assert!(!text.contains("include") && text.contains("# ssh"), "{text}");
+        // Rules are the same, in one file or in several.
+        let saved = save(&texts, &edits).unwrap();
+        let several = texts.with(saved.into_iter().map(|file| (file.path, file.text)));
+        let differences = compare(&objects(&several).unwrap(), &objects(&Texts::of(&path, &loaded)).unwrap());
+        assert_eq!(differences, []);
+    }
+    let odd = texts.with([(folder.path().join("more.toml"), format!("sampler = {{}}\n{MORE}"))]);
+    let error = whole(&odd, &Edits::default(), Path::new("/")).unwrap_err();
+    assert!(error.contains("more.toml: `sampler` stands before all tables"), "{error}");
+}
+
+#[test]
+fn pairs_of_sas_are_saved_with_the_paths_of_their_keys() {
+    let (_folder, texts) = files();
+    let keys = "local = \"198.51.100.1\"\nremote = \"198.51.100.2\"\nalgorithm = \"aes128gcm16\"\n\
+                out = { spi = 0x1001, key-file = \"out.key\" }\n";
+    let pair = Pair { name: "east".into(), keys: keys.into() };
+    let saved = save(&texts, &Edits { sas: vec![pair], ..Edits::default() }).unwrap();
+    assert_eq!(saved.len(), 1);
+    assert!(saved[0].text.ends_with(&format!("\n[sa.east]\n{keys}")), "{}", saved[0].text);
+    let now = texts.with([(saved[0].path.clone(), saved[0].text.clone())]);
+    let own = super::keys_of("east", keys).unwrap();
+    assert!(objects(&now).unwrap().contains(&own), "{own:?}");
+}
+
+#[test]
+fn objects_and_lines_differ_by_their_signs() {
+    let (folder, texts) = files();
+    let main = MAIN
+        .replace("address = \"198.51.100.1/24\"\nacl", "acl")
+        .replace("acl = { in = \"edge\" }", "mtu = 9000\nacl.in = [\"edge\"]\naddress = \"198.51.100.1/24\"")
+        .replace("deny udp from any to any port 53", "deny udp from any to any port 54")
+        .replace("[group.admins]", "[group.others]\nports = [80]\n[group.admins]");
+    let other = texts.with([
+        (folder.path().join("weir.toml"), main),
+        (folder.path().join("more.toml"), String::new()),
+        (folder.path().join("edge.rules"), RULES.replace("# Old.", "# New.").replace("port 80", "port 81")),
+    ]);
+    let found = compare(&objects(&texts).unwrap(), &objects(&other).unwrap());
+    let lines: Vec<String> = found
+        .iter()
+        .flat_map(|own| {
+            let alone = own.alone.map(|sign| format!("{} {}", sign.sign(), own.object));
+            alone
+                .into_iter()
+                .chain(own.lines.iter().map(|(sign, line)| format!("{}: {} {line}", own.object, sign.sign())))
+        })
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            "interface wan: + mtu 9000",
+            "acl edge: - deny udp from any to any port 53",
+            "acl edge: + deny udp from any to any port 54",
+            "acl edge: - permit tcp from any to any port 80 # web",
+            "acl edge: + permit tcp from any to any port 81 # web",
+            "+ group others",
+            "group others: + ports 80",
+            "- nat out",
+            "nat out: - source ip4 from 10.0.0.0/8 to any as interface",
+        ]
+    );
+    assert_eq!(found[0].lines[0].0, Sign::Added);
+    let broken = texts.with([(folder.path().join("more.toml"), "[".to_owned())]);
+    assert!(objects(&broken).unwrap_err().contains("more.toml"));
+}

@@ -1,0 +1,298 @@
+//! Changes of a running gateway that are compared, saved, taken back and confirmed.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+
+use crate::kit::{Folder, Gateway, text};
+
+const CONFIG: &str = r#"# The gateway.
+version = 1
+include = ["conf.d/*.toml"]
+
+[ipsec]
+state = "state"
+
+[[interface]]
+name = "wan"
+port = "null"
+address = "198.51.100.1/24"
+acl = { in = "edge-in" }
+spd = "edge"
+sav = "valid"
+
+[acl.edge-in]
+rules = [
+    # Management.
+    "permit tcp from @admins to any port 22", # ssh
+]
+files = ["edge.rules"]
+
+[group.admins]
+addresses = ["192.0.2.1"]
+
+[sav.valid]
+mechanism = "table"
+rules = ["permit from 192.0.2.0/24 on wan"]
+
+[spd.edge]
+rules = ["bypass icmp from any to any type 3-11"]
+"#;
+
+const LAN: &str = "[[interface]]\nname = \"lan\"\nport = \"null\"\naddress = \"10.0.0.1/24\"\n\
+                   [nat.out]\nrules = [\"source ip4 from 10.0.0.0/8 to any as interface\"]\n";
+
+const RULES: &str = "# Services.\npermit tcp from any to any port 443\ndeny ip from any to any\n";
+
+const PAIR: &str = "local = \"198.51.100.1\"\nremote = \"198.51.100.2\"\nalgorithm = \"aes128gcm16\"\n\
+                    out = { spi = 0x1001, key-file = \"out.key\" }\nin = { spi = 0x1002, key-file = \"in.key\" }\n";
+
+fn gateway() -> Gateway {
+    let folder = Folder::new();
+    for (name, digits) in [("out.key", "10a1"), ("in.key", "10b1")] {
+        let path = folder.path(name);
+        fs::write(&path, digits.repeat(10)).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+    }
+    for name in ["state", "conf.d"] {
+        fs::create_dir(folder.path(name)).unwrap();
+        fs::set_permissions(folder.path(name), Permissions::from_mode(0o700)).unwrap();
+    }
+    fs::write(folder.path("conf.d/lan.toml"), LAN).unwrap();
+    fs::write(folder.path("edge.rules"), RULES).unwrap();
+    fs::write(folder.path("pair"), PAIR).unwrap();
+    Gateway::start(folder, &CONFIG.replace("spd = \"edge\"\n", "spd = \"edge\"\nnat = \"out\"\n"))
+}
+
+/// Returns the exit code of a command, its output and its messages.
+fn run(gateway: &Gateway, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = gateway.folder.weir(arguments);
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+/// Edits of every kind of object.
+const EDITS: &[&[&str]] = &[
+    &["acl", "insert", "edge-in", "deny tcp from any to any port 23", "--at", "2", "--source", "noc"],
+    &["acl", "insert", "edge-in", "permit udp from any to any port 53", "--at", "4"],
+    &["acl", "create", "guests", "guests.rules"],
+    &["acl", "attach", "guests", "lan", "in"],
+    &["acl", "group", "admins", "192.0.2.1", "192.0.2.7"],
+    &["nat", "insert", "out", "keep ip4 from 10.9.0.0/16 to any", "--at", "1"],
+    &["sa", "add", "east", "pair"],
+    &["spd", "insert", "edge", "protect ip4 from 10.1.0.0/16 to 10.2.0.0/16 sa east", "--at", "1"],
+    &["sav", "stage", "valid", "monitor"],
+];
+
+fn edit(gateway: &Gateway) {
+    fs::write(gateway.folder.path("guests.rules"), "deny ip from any to 10.0.0.0/8\n").unwrap();
+    for edit in EDITS {
+        gateway.ok(edit);
+    }
+}
+
+#[test]
+fn edits_differ_from_the_file_until_they_are_saved() {
+    let gateway = gateway();
+    let (code, said, _) = run(&gateway, &["diff"]);
+    assert_eq!((code, said.as_str()), (Some(0), "no difference to weir.toml\n"));
+    assert!(gateway.ok(&["save"]).contains("weir.toml: nothing to save"));
+    edit(&gateway);
+    gateway.ok(&["sav", "add", "valid", "permit from 198.51.100.0/24 on wan", "--source", "noc"]);
+
+    let (code, said, _) = run(&gateway, &["diff"]);
+    assert_eq!(code, Some(1), "{said}");
+    for line in [
+        "  interface lan\n+     acl.in guests",
+        "  acl edge-in\n+     deny tcp from any to any port 23    (noc, 20",
+        "+     permit udp from any to any port 53    (api, 20",
+        "  group admins\n+     addresses 192.0.2.7    (api, 20",
+        "  sav valid\n+     action permit",
+        "+ acl guests\n",
+        "+ sa east\n",
+        "+     out.key-file out.key",
+        "  spd edge\n+     protect ip4 from 10.1.0.0/16",
+        "! sav valid: 1 entry of the source noc belong",
+    ] {
+        assert!(said.contains(line), "{line}:\n{said}");
+    }
+    assert_eq!(run(&gateway, &["diff", "--loaded"]).1, said);
+    let (code, json, _) = run(&gateway, &["diff", "--json"]);
+    assert!(code == Some(1) && json.starts_with("{\"schema\":\"weir.diff/1\",\"file\":\"weir.toml\""), "{json}");
+
+    // One file, elsewhere.
+    let other = gateway.folder.path("other");
+    fs::create_dir(&other).unwrap();
+    gateway.ok(&["save", "--out", "other/all.toml"]);
+    gateway.ok(&["check", "other/all.toml"]);
+    let all = fs::read_to_string(other.join("all.toml")).unwrap();
+    assert!(all.contains("# ssh") && all.contains("/out.key") && !all.contains("10a1"), "{all}");
+    assert_eq!(gateway.ok(&["save", "--out", "-"]).contains("[sa.east]"), true);
+
+    // Into the files: one that somebody changed is left alone.
+    let lan = gateway.folder.path("conf.d/lan.toml");
+    fs::write(&lan, format!("{LAN}# mine\n")).unwrap();
+    let (code, _, error) = run(&gateway, &["save"]);
+    assert!(code == Some(1) && error.contains("has changed since it was loaded"), "{error}");
+    let (_, said, _) = run(&gateway, &["diff"]);
+    assert!(said.contains("! conf.d/lan.toml has changed since it was loaded"), "{said}");
+    fs::write(&lan, LAN).unwrap();
+    fs::set_permissions(gateway.folder.path("edge.rules"), Permissions::from_mode(0o640)).unwrap();
+    let said = gateway.ok(&["save"]);
+    assert!(said.contains("/edge.rules: saved, 1 line changed"), "{said}");
+    let rules = fs::read_to_string(gateway.folder.path("edge.rules")).unwrap();
+    let inserted = "443\npermit udp from any to any port 53\ndeny";
+    assert_eq!(rules, RULES.replace("443\ndeny", inserted));
+    let mode = fs::metadata(gateway.folder.path("edge.rules")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o640);
+    let main = fs::read_to_string(gateway.folder.path("weir.toml")).unwrap();
+    assert!(main.contains("    # Management.\n") && main.contains("# ssh\n"), "{main}");
+
+    // The file says what runs: a reload ends the edits, and nothing else changes.
+    assert_eq!(run(&gateway, &["diff"]).0, Some(0), "{}", run(&gateway, &["diff"]).1);
+    let reloaded = gateway.ok(&["reload"]);
+    assert!(!reloaded.contains('!'), "{reloaded}");
+    let changes = gateway.ok(&["show", "changes"]);
+    assert_eq!(changes, "no live edits\n");
+    assert_eq!(run(&gateway, &["diff"]).0, Some(0));
+    gateway.end();
+}
+
+/// Everything that edits can change, as commands show it.
+fn state(gateway: &Gateway) -> String {
+    let mut all = String::new();
+    for what in [
+        &["diff", "--loaded"][..],
+        &["acl", "list", "edge-in"],
+        &["nat", "list", "out"],
+        &["spd", "list", "edge"],
+        &["sav", "learn"],
+        &["show", "acl"],
+    ] {
+        all += &run(gateway, what).1;
+    }
+    let entries = gateway.ok(&["show", "sav", "valid", "--json"]);
+    all += &entries.replace(|c: char| c.is_ascii_digit(), "");
+    all
+}
+
+#[test]
+fn every_edit_can_be_taken_back() {
+    let gateway = gateway();
+    let before = state(&gateway);
+    let (code, _, error) = run(&gateway, &["undo"]);
+    assert!(code == Some(1) && error.contains("there is no change to take back"), "{error}");
+    // One by one, from the first state.
+    let mut states = vec![before.clone()];
+    fs::write(gateway.folder.path("guests.rules"), "deny ip from any to 10.0.0.0/8\n").unwrap();
+    let more: &[&[&str]] = &[
+        &["sav", "add", "valid", "permit from 198.51.100.0/24 on wan", "--source", "noc"],
+        &["acl", "delete", "edge-in", "--at", "1"],
+        &["acl", "group", "admins", "--remove"],
+        &["acl", "detach", "edge-in", "wan", "in"],
+        &["acl", "replace", "edge-in", "guests.rules", "--default", "deny"],
+        &["sav", "clear", "valid", "--source", "noc"],
+        &["reload", "--drop-changes"],
+    ];
+    for edit in EDITS.iter().chain(more) {
+        if edit[0] == "reload" {
+            // Live edits end with it, and the list `guests` is another one.
+            gateway.folder.config(
+                &CONFIG
+                    .replace("spd = \"edge\"\n", "spd = \"edge\"\nnat = \"out\"\nmtu = 9000\n")
+                    .replace("[acl.edge-in]", "[acl.guests]\nrules = [\"permit ip from any to any\"]\n[acl.edge-in]")
+                    .replace("# Management.", "\"permit tcp from any to any port 179\","),
+            );
+        }
+        gateway.ok(edit);
+        states.push(state(&gateway));
+        assert_ne!(states[states.len() - 1], states[states.len() - 2], "{edit:?} changes something");
+    }
+    let list = gateway.ok(&["undo", "--list"]);
+    assert_eq!(list.lines().count(), states.len(), "{list}");
+    assert!(list.lines().nth(1).unwrap().starts_with("1     reload"), "{list}");
+    states.pop();
+    // What was live keeps its rules; whoever restores them is their source now.
+    while states.len() > 3 {
+        let expected = states.pop().unwrap();
+        let said = gateway.ok(&["undo"]);
+        assert!(said.starts_with("taken back: "), "{said}");
+        let (now, expected) = (strip(&state(&gateway)), strip(&expected));
+        assert_eq!(shown(&now), shown(&expected), "{said}");
+    }
+    let (code, _, error) = run(&gateway, &["undo", "9"]);
+    assert!(code == Some(1) && error.contains("there are 3 changes to take back, not 9"), "{error}");
+    let said = gateway.ok(&["undo", "3"]);
+    assert!(said.contains("0 left to take back"), "{said}");
+    assert_eq!(shown(&strip(&state(&gateway))), shown(&strip(&before)));
+    gateway.end();
+}
+
+/// A state without the sources of what is live and the sizes of chains.
+fn shown(state: &str) -> Vec<String> {
+    let bare = |line: &str| {
+        let words = line.replace("\"undo\"", "\"noc\"").replace(" undo ", " api ");
+        words.split_whitespace().map(|word| word.trim_start_matches('-')).collect::<Vec<_>>().join(" ")
+    };
+    state.lines().filter(|line| !line.contains("ticks")).map(bare).collect()
+}
+
+#[test]
+fn a_reload_goes_back_unless_it_is_confirmed() {
+    let gateway = gateway();
+    gateway.ok(&["acl", "insert", "edge-in", "permit udp from any to any port 53", "--at", "2"]);
+    let before = state(&gateway);
+    let config = fs::read_to_string(gateway.folder.path("weir.toml")).unwrap();
+    let other = config
+        .replace("192.0.2.1", "192.0.2.9")
+        .replace("address = \"198.51.100.1/24\"", "address = \"198.51.100.1/24\"\nmtu = 9000")
+        .replace("permit tcp from @admins to any port 22", "permit tcp from any to any port 2222");
+    // The keys change, too: the old ones come back from memory.
+    gateway.folder.config(&other);
+    fs::write(gateway.folder.path("edge.rules"), "permit tcp from any to any port 8443\n").unwrap();
+    let (code, _, error) = run(&gateway, &["reload", "--confirm", "soon"]);
+    assert!(code == Some(2) && error.contains("write a time such as `5m`"), "{error}");
+    let (code, _, error) = run(&gateway, &["confirm"]);
+    assert!(code == Some(1) && error.contains("no reload waits"), "{error}");
+
+    let said = gateway.ok(&["reload", "--confirm", "2s", "--drop-changes"]);
+    assert!(said.contains("! the reload goes back at 20") && said.contains("! acl edge-in: rule"), "{said}");
+    assert!(gateway.ok(&["show", "changes"]).contains("unless `weir confirm` comes before"));
+    assert!(gateway.ok(&["show", "interfaces"]).contains("9000"));
+    // Nothing else changes meanwhile, whatever it is.
+    for edit in [
+        &["acl", "insert", "edge-in", "deny tcp from any to any port 23"][..],
+        &["acl", "group", "admins", "192.0.2.5"],
+        &["nat", "insert", "out", "keep ip4 from 10.9.0.0/16 to any"],
+        &["sa", "add", "east", "pair"],
+        &["spd", "delete", "edge", "1"],
+        &["sav", "stage", "valid", "monitor"],
+        &["sav", "add", "valid", "permit from 198.51.100.0/24 on wan"],
+        &["reload"],
+    ] {
+        let (code, _, error) = run(&gateway, edit);
+        assert!(code == Some(1) && error.contains("a reload waits for `weir confirm` until 20"), "{edit:?}: {error}");
+    }
+    crate::kit::wait("it goes back", || gateway.log().contains("was not confirmed and is taken back: generation"));
+    assert_eq!(shown(&strip(&state(&gateway))), shown(&strip(&before)));
+    assert!(!gateway.ok(&["show", "interfaces"]).contains("9000"));
+    // An edit is made on what is in force, not on the files.
+    gateway.ok(&["spd", "insert", "edge", "discard ip from any to 203.0.113.0/24"]);
+    assert!(!gateway.ok(&["show", "interfaces"]).contains("9000"));
+
+    gateway.ok(&["reload", "--confirm", "1m", "--drop-changes"]);
+    assert!(gateway.ok(&["confirm"]).contains("is confirmed"));
+    assert!(gateway.ok(&["show", "interfaces"]).contains("9000"));
+    gateway.ok(&["acl", "insert", "edge-in", "deny tcp from any to any port 23"]);
+    // A second one is taken back by hand.
+    gateway.folder.config(&other.replace("mtu = 9000", "mtu = 8000"));
+    gateway.ok(&["reload", "--confirm", "1m"]);
+    assert!(gateway.ok(&["undo"]).starts_with("taken back: reload: generation"));
+    assert!(gateway.ok(&["show", "interfaces"]).contains("9000"));
+    assert!(!gateway.ok(&["show", "changes"]).contains("weir confirm"));
+    gateway.end();
+}
+
+/// A state without the sources and times of edits, and without notes.
+fn strip(state: &str) -> String {
+    let bare = |line: &str| line.split("    (").next().unwrap().to_owned() + "\n";
+    state.lines().filter(|line| !line.starts_with("! ")).map(bare).collect()
+}

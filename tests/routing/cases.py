@@ -1,0 +1,236 @@
+"""Cases: a daemon beside the gateway, two providers, and something that fails under traffic."""
+import os
+import subprocess
+import time
+
+from daemons import Bird, Frr, learned, near_bird, providers, wait
+from guest import Failed
+from lab import Weir
+from network import LINKS, PREFIXES, TARGETS, Network, counted, expect
+from stream import Echo, Stream
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class Router:
+    """The network with all daemons up, and all routes in weir."""
+
+    def __init__(self, program, folder, daemon, protocol="bgp", source="kernel", keep=False):
+        self.folder, self.source, self.ends = folder, source, []
+        self.network = Network(program)
+        self.ends.append(self.network.close)
+        # What the gateway's class expects of its surroundings.
+        self.program, self.gate = self.network.program, self.network.gate
+        routes = "kernel = true" if source == "kernel" else 'fpm = "127.0.0.1:2620"\nstale-time = "30s"'
+        self.text = self.network.config(routes, keep)
+        self.weir = Weir(self, self.text, folder)
+        self.ends.append(lambda: self.weir.end(check=False))
+        for name in ("ispa", "ispb"):
+            self.ends.append(Echo(self.network.spaces[name]).end)
+        self.birds = providers(self.network, protocol, folder, keep)
+        self.ends += [bird.end for bird in self.birds.values()]
+        begin = time.monotonic()
+        if daemon == "bird":
+            self.daemon = Bird(self.gate, near_bird(protocol, keep), os.path.join(folder, "gate"))
+        else:
+            self.daemon = Frr(self.gate, protocol, os.path.join(folder, "gate"), source == "fpm", keep)
+        self.ends.append(self.daemon.end)
+        wait("the providers' routes", self.is_full, 60)
+        self.seconds = time.monotonic() - begin
+        wait("the customer's route", lambda: learned(self.network), 30)
+        wait("both providers", lambda: self.paths() == 2, 60)
+        wait("the way back in weir", lambda: self.paths("10.9.0.0/24") == 1, 30)
+
+    def is_full(self):
+        # Two thousand routes of two providers are a thousand of two paths.
+        return counted(self.weir, self.source) >= PREFIXES
+
+    def paths(self, prefix=TARGETS[0][:-1] + "0/24"):
+        """Returns the number of paths of a prefix in weir, by default the first of the providers."""
+        routes = self.weir.show("routes", "--limit", "100")["routes"]
+        found = [route for route in routes if route["prefix"] == prefix]
+        return len(found[0]["paths"]) if found else 0
+
+    def stream(self):
+        stream = Stream(self.network.spaces["cust"], "10.9.0.1", TARGETS)
+        self.ends.append(stream.end)
+        time.sleep(0.5)
+        return stream
+
+    def close(self):
+        for end in reversed(self.ends):
+            end()
+
+
+class Table:
+    """The network without daemons: a program plays a forwarding plane manager with a full table."""
+
+    def __init__(self, program, folder, count):
+        self.count, self.ends = count, []
+        self.network = Network(program)
+        self.ends.append(self.network.close)
+        self.program, self.gate = self.network.program, self.network.gate
+        spaces = self.network.spaces
+        spaces["cust"].ip("route add default via 192.0.2.1 src 10.9.0.1")
+        for name in ("ispa", "ispb"):
+            spaces[name].ip(f"route add 10.9.0.0/24 via {LINKS[name][0]}")
+            self.ends.append(Echo(spaces[name]).end)
+        text = self.network.config('fpm = "127.0.0.1:2620"')
+        text += '\n[[route]]\nprefix = "10.9.0.0/24"\nvia = { address = "192.0.2.2" }\n'
+        self.weir = Weir(self, f"{text}\n[limits]\nroutes = {count + 1000}\n", folder)
+        self.ends.append(lambda: self.weir.end(check=False))
+
+    def load(self):
+        """Sends all routes over both providers; returns the seconds until weir has them, and those of its thread's work."""
+        devices = []
+        for name in ("ispa", "ispb"):
+            index = self.gate.run("cat", f"/sys/class/net/{name}-host/ifindex")[1].strip()
+            devices += [index, LINKS[name][1]]
+        words = ["python3", os.path.join(HERE, "fpm.py"), "127.0.0.1", "2620", str(self.count), *devices]
+        manager = subprocess.Popen(self.gate.command(*words), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.ends.append(manager.kill)
+        manager.stdout.readline()
+        begin, busy = time.monotonic(), self.busy()
+        manager.stdin.write("go\n")
+        manager.stdin.flush()
+        wait("all routes", lambda: counted(self.weir, "fpm") >= self.count, 150)
+        return time.monotonic() - begin, self.busy() - busy
+
+    def busy(self):
+        """Returns the seconds of CPU of the thread that takes routes."""
+        tasks = f"/proc/{self.weir.process.pid}/task"
+        for task in os.listdir(tasks):
+            with open(f"{tasks}/{task}/stat") as file:
+                stat = file.read()
+            if "(weir_fpm)" in stat:
+                fields = stat.rpartition(")")[2].split()
+                return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        raise Failed("weir has no thread for forwarding plane managers")
+
+    def close(self):
+        for end in reversed(self.ends):
+            end()
+
+
+def converge(table):
+    """One of the two next hops of all prefixes fails."""
+    seconds, busy = table.load()
+    stream = Stream(table.network.spaces["cust"], "10.9.0.1", TARGETS)
+    table.ends.append(stream.end)
+    time.sleep(1)
+    table.network.cut("ispa", True)
+    time.sleep(2)
+    result = stream.stop()
+    expect(result["longest"] < 1, said(result))
+    return f"{table.count} prefixes in {seconds:.1f} s ({busy:.1f} s of CPU); a next hop of all fails: {said(result)}"
+
+
+def said(result):
+    return f"{result['lost']} of {result['sent']} packets lost, longest {1000 * result['longest']:.0f} ms"
+
+
+def full(router):
+    """All routes come, and packets to all targets come back."""
+    stream = router.stream()
+    result = stream.stop()
+    expect(result["lost"] == 0, said(result))
+    return f"{PREFIXES} prefixes of two providers {router.seconds:.1f} s after the daemon's start; {said(result)}"
+
+
+def cut(router, loud, most):
+    """A link to a provider fails, and comes back."""
+    stream = router.stream()
+    router.network.cut("ispa", loud)
+    wait("one provider", lambda: router.paths() == 1)
+    time.sleep(1)
+    down = stream.stop()
+    expect(down["longest"] < most, f"down: {said(down)}")
+    stream = router.stream()
+    router.network.mend("ispa")
+    wait("both providers", lambda: router.paths() == 2, 60)
+    time.sleep(1)
+    up = stream.stop()
+    # A provider answers as soon as it has the way back, which the daemon announces after it has taken the routes.
+    expect(up["longest"] < 5, f"up: {said(up)}")
+    return f"down: {said(down)}; up again: {said(up)}"
+
+
+def link(router):
+    return cut(router, True, 1)
+
+
+def bfd(router):
+    return cut(router, False, 3)
+
+
+def killed(router, kill, start):
+    """The daemon is killed, and starts again a second later."""
+    stream = router.stream()
+    kill()
+    time.sleep(1)
+    expect(router.is_full(), "weir lost its routes with the daemon")
+    begin = time.monotonic()
+    start()
+    time.sleep(5)
+    wait("both providers", lambda: router.is_full() and router.paths() == 2, 60)
+    seconds = time.monotonic() - begin
+    result = stream.stop()
+    return f"all routes again {seconds:.1f} s after the start; {said(result)}"
+
+
+def daemon_killed(router):
+    daemon = router.daemon
+    return killed(router, daemon.kill, lambda: daemon.start(recover=True))
+
+
+def zebra_killed(router):
+    return killed(router, lambda: router.daemon.kill("zebra"), lambda: router.daemon.start(["zebra"]))
+
+
+def weir_killed(router):
+    """weir is killed and starts again: how long until packets pass?"""
+    router.weir.process.kill()
+    router.weir.process.wait()
+    router.weir.end(check=False)
+    time.sleep(1)
+    kept = router.gate.run("ip", "route", "show", "proto", "bird")[1].count("\n10.") + \
+        router.gate.run("ip", "route", "show", "proto", "bgp")[1].count("\n10.")
+    stream = router.stream()
+    begin = time.monotonic()
+    router.weir = Weir(router, router.text, router.folder)
+    started = time.monotonic() - begin
+    wait("all routes", lambda: router.is_full() and router.paths() == 2, 60)
+    full_again = time.monotonic() - begin
+    time.sleep(1)
+    result = stream.stop()
+    # The stream began a little before the program: its loss lasts until packets pass.
+    passes = result["longest"] - (begin - stream.begun)
+    return (f"{kept} routes stayed in the kernel; the control socket answers after {started:.1f} s, packets to all targets pass "
+            f"after {passes:.1f} s, both paths after {full_again:.1f} s")
+
+
+CASES = [
+    ("bird-bgp", ("bird",), full),
+    ("bird-bgp-link", ("bird",), link),
+    ("bird-bgp-bfd", ("bird",), bfd),
+    ("bird-bgp-killed", ("bird", "bgp", "kernel", True), daemon_killed),
+    ("bird-bgp-killed-bfd", ("bird",), daemon_killed),
+    ("bird-bgp-weir-killed", ("bird", "bgp", "kernel", True), weir_killed),
+    ("bird-bgp-weir-killed-bfd", ("bird",), weir_killed),
+    ("bird-ospf", ("bird", "ospf"), full),
+    ("bird-ospf-link", ("bird", "ospf"), link),
+    ("bird-ospf-bfd", ("bird", "ospf"), bfd),
+    ("frr-bgp", ("frr",), full),
+    ("frr-bgp-link", ("frr",), link),
+    ("frr-bgp-bfd", ("frr",), bfd),
+    ("frr-bgp-zebra-killed", ("frr",), zebra_killed),
+    ("frr-bgp-weir-killed", ("frr", "bgp", "kernel", True), weir_killed),
+    ("frr-ospf", ("frr", "ospf"), full),
+    ("frr-ospf-link", ("frr", "ospf"), link),
+    ("frr-fpm", ("frr", "bgp", "fpm"), full),
+    ("frr-fpm-link", ("frr", "bgp", "fpm"), link),
+    ("table-1000", (1000,), converge),
+    ("table-100000", (100_000,), converge),
+    ("table-1000000", (1_000_000,), converge),
+    ("frr-fpm-zebra-killed", ("frr", "bgp", "fpm"), zebra_killed),
+]

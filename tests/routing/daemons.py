@@ -1,0 +1,194 @@
+"""BIRD and FRR: the providers' and the customer's BIRD, and either beside the gateway."""
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+from network import LINKS, TARGETS, expect, prefixes
+
+FRR = "/usr/lib/frr"
+# Sessions come back within seconds, not minutes.
+SOON = "connect delay time 1; connect retry time 1; error wait time 1, 2;"
+BFD = "interval 50 ms; multiplier 3;"
+
+
+def wait(what, ready, seconds=30):
+    """Waits until something is so; returns the seconds that it took."""
+    begin = time.monotonic()
+    while not ready():
+        expect(time.monotonic() < begin + seconds, f"{what} takes longer than {seconds} s")
+        time.sleep(0.02)
+    return time.monotonic() - begin
+
+
+class Daemon:
+    """A program in the foreground."""
+
+    def __init__(self, space, words, log):
+        self.log = open(log, "a")
+        self.process = subprocess.Popen(space.command(*words), stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(5)
+            except subprocess.TimeoutExpired:
+                self.kill()
+        self.log.close()
+
+
+class Bird:
+    """BIRD in a namespace."""
+
+    def __init__(self, space, config, folder):
+        self.space, self.folder = space, folder
+        os.makedirs(folder, exist_ok=True)
+        self.config = os.path.join(folder, "bird.conf")
+        with open(self.config, "w") as file:
+            file.write(config)
+        self.daemon = None
+        self.start()
+
+    def start(self, recover=False):
+        """Starts BIRD; `recover` keeps the kernel's routes until the peers have repeated theirs (RFC 4724)."""
+        words = ["bird", "-f", "-c", self.config, "-s", os.path.join(self.folder, "control"), *(["-R"] if recover else [])]
+        self.daemon = Daemon(self.space, words,
+                             os.path.join(self.folder, "log"))
+        wait("the start of BIRD", lambda: self.ask("show status", check=False)[0] == 0)
+
+    def ask(self, command, check=True):
+        return self.space.run("birdc", "-s", os.path.join(self.folder, "control"), *command.split(), check=check)
+
+    def kill(self):
+        self.daemon.kill()
+
+    def end(self):
+        self.daemon.end()
+
+
+def static(nets):
+    routes = "".join(f"  route {net} blackhole;\n" for net in nets)
+    return f"protocol static {{\n  ipv4;\n{routes}}}\n"
+
+
+def far_bird(name, number, nets, protocol, keep):
+    """Returns BIRD's configuration of a customer or provider, who announces these prefixes by BGP or OSPF."""
+    near, far = LINKS[name]
+    text = f"router id {far};\nprotocol device {{ scan time 1; }}\n{static(nets)}"
+    # The targets are the kernel's own addresses: only what was learned goes to the kernel.
+    text += 'protocol kernel { ipv4 { export where source ~ [RTS_BGP, RTS_OSPF, RTS_OSPF_EXT1, RTS_OSPF_EXT2]; }; }\n'
+    text += f'protocol bfd {{ interface "eth0" {{ {BFD} }}; }}\n'
+    if protocol == "ospf":
+        return text + ospf("eth0", "where source = RTS_STATIC")
+    return text + (f"protocol bgp {{\n  local {far} as {number};\n  neighbor {near} as 64500;\n  {liveness(keep)}\n"
+                   "  ipv4 { import all; export where source = RTS_STATIC; };\n}\n")
+
+
+def ospf(devices, export):
+    names = devices.split()
+    interfaces = "".join(f'    interface "{name}" {{ type ptp; hello 1; dead 4; bfd on; cost 10; }};\n' for name in names)
+    return f"protocol ospf v2 {{\n  ecmp on;\n  merge external on;\n  ipv4 {{ import all; export {export}; }};\n  area 0 {{\n{interfaces}  }};\n}}\n"
+
+
+def liveness(keep):
+    """Returns how sessions of BGP end: by BFD and by the carrier, or only by their hold time of 30 s."""
+    return f"{SOON} " + ("hold time 30; check link off; graceful restart on;" if keep else "bfd on; graceful restart aware;")
+
+
+def near_bird(protocol, keep):
+    """Returns BIRD's configuration beside the gateway: all sessions over punt devices."""
+    text = ("router id 192.0.2.1;\nprotocol device { scan time 1; }\n"
+            "protocol kernel { persist; merge paths on; graceful restart; ipv4 { export all; }; }\n"
+            f'protocol bfd {{ interface "*-host" {{ {BFD} }}; }}\n')
+    if protocol == "ospf":
+        return text + ospf(" ".join(f"{name}-host" for name in LINKS), "none")
+    for name, number in AS.items():
+        near, far = LINKS[name]
+        text += (f"protocol bgp {name} {{\n  local {near} as 64500;\n  neighbor {far} as {number};\n  {liveness(keep)}\n"
+                 "  ipv4 { import all; export all; };\n}\n")
+    return text
+
+
+AS = {"cust": 64503, "ispa": 64501, "ispb": 64502}
+
+
+class Frr:
+    """zebra with bgpd or ospfd, and bfdd, in a namespace."""
+
+    def __init__(self, space, protocol, folder, fpm, keep):
+        self.space, self.folder, self.fpm = space, folder, fpm
+        self.daemons = {}
+        self.names = ["zebra", "bfdd", "bgpd" if protocol == "bgp" else "ospfd"]
+        os.makedirs(folder, exist_ok=True)
+        # The daemons' own sockets are below /var/run/frr, in a folder by the name of the path space.
+        self.path = f"weir-{os.getpid()}"
+        os.makedirs(f"/var/run/frr/{self.path}", exist_ok=True)
+        for place in (folder, f"/var/run/frr/{self.path}"):
+            shutil.chown(place, "frr", "frr")
+        text = {"zebra": "", "bfdd": "", self.names[2]: bgp(keep) if protocol == "bgp" else OSPF}
+        if fpm:
+            text["zebra"] = "fpm address 127.0.0.1 port 2620\n"
+        for name in self.names:
+            with open(os.path.join(folder, f"{name}.conf"), "w") as file:
+                file.write("log stdout\n" + text[name])
+        self.start(self.names)
+
+    def start(self, names):
+        for name in names:
+            options = ["-N", self.path, "-f", os.path.join(self.folder, f"{name}.conf"),
+                       "-i", os.path.join(self.folder, f"{name}.pid"), "-P", "0"]
+            if name == "zebra":
+                # Routes of a zebra that was killed stay for a while.
+                options += ["-K", "30"] + (["-M", "dplane_fpm_nl"] if self.fpm else [])
+            self.daemons[name] = Daemon(self.space, [os.path.join(FRR, name), *options],
+                                        os.path.join(self.folder, f"{name}.log"))
+            if name == "zebra":
+                wait("zebra's socket", lambda: os.path.exists(f"/var/run/frr/{self.path}/zserv.api"))
+
+    def kill(self, name):
+        self.daemons[name].kill()
+
+    def end(self):
+        for daemon in reversed(self.daemons.values()):
+            daemon.end()
+        subprocess.run(["rm", "-rf", f"/var/run/frr/{self.path}"], check=False)
+
+
+def bgp(keep):
+    """Returns bgpd's configuration beside the gateway."""
+    lines = ["router bgp 64500", " bgp router-id 192.0.2.1", " no bgp ebgp-requires-policy", " bgp bestpath as-path multipath-relax",
+             " no bgp network import-check", " bgp graceful-restart",
+             *([" no bgp fast-external-failover", " timers bgp 10 30"] if keep else [" timers bgp 1 3"])]
+    for name, number in AS.items():
+        far = LINKS[name][1]
+        lines += [f" neighbor {far} remote-as {number}", f" neighbor {far} advertisement-interval 0",
+                  f" neighbor {far} timers connect 1", *([] if keep else [f" neighbor {far} bfd 3 50 50"])]
+    return "\n".join([*lines, " address-family ipv4 unicast", "  maximum-paths 8", " exit-address-family"]) + "\n"
+
+
+OSPF = "".join(f"interface {name}-host\n ip ospf area 0\n ip ospf network point-to-point\n ip ospf hello-interval 1\n"
+               " ip ospf dead-interval 4\n ip ospf bfd\n ip ospf cost 10\n" for name in LINKS) + \
+    "router ospf\n ospf router-id 192.0.2.1\n"
+
+
+def providers(network, protocol, folder, keep):
+    """Starts BIRD at the customer and at both providers."""
+    birds = {}
+    for name, number in AS.items():
+        nets = ["10.9.0.0/24"] if name == "cust" else prefixes()
+        birds[name] = Bird(network.spaces[name], far_bird(name, number, nets, protocol, keep), os.path.join(folder, name))
+    return birds
+
+
+def learned(network):
+    """Do both providers know the way to the customer?"""
+    for name in ("ispa", "ispb"):
+        if "10.9.0.0/24" not in network.spaces[name].run("ip", "route", "show", "10.9.0.0/24")[1]:
+            return False
+    return TARGETS[0][:4] in network.spaces["cust"].run("ip", "route", "get", TARGETS[0], check=False)[1]

@@ -1,0 +1,54 @@
+"""Plays a forwarding plane manager: routes of many prefixes as netlink messages over TCP.
+
+    fpm.py ADDRESS PORT COUNT DEVICE GATEWAY [DEVICE GATEWAY]…
+
+Sends routes of COUNT prefixes, each with all these paths, then the end of the list. Keeps the connection until standard input ends.
+"""
+import socket
+import struct
+import sys
+
+NEWROUTE, DONE, UNICAST, BGP = 24, 3, 1, 186
+
+
+def attribute(kind, value):
+    return struct.pack("HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
+
+
+def message(kind, body):
+    """Returns a netlink message in a frame of the protocol."""
+    netlink = struct.pack("IHHII", 16 + len(body), kind, 0x500, 0, 0) + body
+    return struct.pack(">BBH", 1, 1, 4 + len(netlink)) + netlink
+
+
+def prefix(number):
+    """Returns an address of a /24: the first ones are those of the providers."""
+    return bytes([10 + (number + (128 << 8) >> 16) * 2, number + (128 << 8) >> 8 & 255, number & 255, 0])
+
+
+def paths(words):
+    pairs = [(int(device), socket.inet_aton(gateway)) for device, gateway in zip(words[::2], words[1::2])]
+    if len(pairs) == 1:
+        return attribute(5, pairs[0][1]) + attribute(4, struct.pack("I", pairs[0][0]))
+    hops = b""
+    for device, gateway in pairs:
+        own = attribute(5, gateway)
+        hops += struct.pack("HBBI", 8 + len(own), 0, 0, device) + own
+    return attribute(9, hops)
+
+
+def main():
+    address, port, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    ways = paths(sys.argv[4:])
+    header = struct.pack("BBBBBBBBI", 2, 24, 0, 0, 254, BGP, 0, UNICAST, 0)
+    everything = b"".join(message(NEWROUTE, header + attribute(1, prefix(number)) + ways) for number in range(count))
+    with socket.create_connection((address, port)) as connection:
+        print("ready", flush=True)
+        sys.stdin.readline()
+        connection.sendall(everything + message(DONE, bytes(4)))
+        print("sent", flush=True)
+        sys.stdin.readline()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""Numbered packets of UDP from the customer to the echo servers of the providers, and which of them came back."""
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+
+PORT = 7777
+GAP = 0.001
+
+
+def serve():
+    """Echoes datagrams by the address that they came to."""
+    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    server.setsockopt(socket.IPPROTO_IP, 8, 1)  # IP_PKTINFO
+    server.bind(("0.0.0.0", PORT))
+    print("ready", flush=True)
+    while True:
+        data, control, _, peer = server.recvmsg(2048, 256)
+        # The answer has the address of the request as its source.
+        info = [value for level, kind, value in control if (level, kind) == (socket.IPPROTO_IP, 8)]
+        try:
+            server.sendmsg([data], [(socket.IPPROTO_IP, 8, bytes(4) + info[0][4:8] + bytes(4))], 0, peer)
+        except OSError:
+            pass  # no route back while the link is down
+
+
+def send(source, targets):
+    """Sends one packet each millisecond, in turn to each target, until standard input ends; prints what came back and when."""
+    client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    client.bind((source, 0))
+    client.setblocking(False)
+    sent, back = [], {}
+
+    def receive():
+        while True:
+            try:
+                back[int(client.recv(2048))] = time.monotonic()
+            except BlockingIOError:
+                return
+            except OSError:
+                pass  # an ICMP error
+
+    print("ready", flush=True)
+    due, end = time.monotonic(), None
+    while end is None or time.monotonic() < end:
+        now = time.monotonic()
+        if end is None and select.select([sys.stdin], [], [], 0)[0]:
+            end = now + 0.5
+        if end is None and now >= due:
+            number = len(sent)
+            sent.append(now)
+            try:
+                client.sendto(str(number).encode(), (targets[number % len(targets)], PORT))
+            except OSError:
+                pass
+            due = max(due + GAP, now - 0.05)
+        receive()
+        time.sleep(max(0.0, min(GAP, due - time.monotonic())) if end is None else GAP)
+    lost = [number for number in range(len(sent)) if number not in back]
+    # The longest time in which packets of one target were lost: from the first lost one to the next that came back.
+    longest = 0.0
+    for target in range(len(targets)):
+        since = None
+        for number in range(target, len(sent), len(targets)):
+            if number not in back:
+                since = sent[number] if since is None else since
+            elif since is not None:
+                longest, since = max(longest, sent[number] - since), None
+        if since is not None:
+            longest = max(longest, sent[-1] - since)
+    print(json.dumps({"sent": len(sent), "lost": len(lost), "longest": longest}), flush=True)
+
+
+class Stream:
+    """A running stream."""
+
+    def __init__(self, space, source, targets):
+        words = space.command("python3", os.path.abspath(__file__), "send", source, *targets)
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process.stdout.readline()
+        self.begun = time.monotonic()
+
+    def stop(self):
+        """Returns packets sent and lost, and the longest time of loss."""
+        output, _ = self.process.communicate("end\n", timeout=30)
+        return json.loads(output)
+
+    def end(self):
+        self.process.kill()
+        self.process.communicate()
+
+
+class Echo:
+    """A running echo server."""
+
+    def __init__(self, space):
+        words = space.command("python3", os.path.abspath(__file__), "serve")
+        self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        self.process.stdout.readline()
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "serve":
+        serve()
+    else:
+        send(sys.argv[2], sys.argv[3:])
