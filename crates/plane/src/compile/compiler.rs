@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_base::reclaim::Domain;
 use weir_packet::wire::MacAddress;
+use weir_table::classify::Consulted;
 use weir_table::lpm;
 
 use super::acl::{self, StagedAcls};
@@ -78,6 +79,8 @@ pub struct Compiler {
     /// Some interface of the model says which ethertypes may leave.
     pub(super) ethertypes_out: bool,
     pub(super) merges_all: bool,
+    /// Exemptions or rules that translate may match some segments of a super-packet, and others not.
+    pub(super) tells_segments: bool,
     pub(super) samplers: Arc<[Sampler]>,
     pub(super) generation: u64,
     pub(super) models: u64,
@@ -152,6 +155,7 @@ impl Compiler {
             bridges: bridge::Store::default(),
             ethertypes_out: false,
             merges_all: false,
+            tells_segments: false,
             samplers: Arc::default(),
             generation: 0,
             models: 0,
@@ -347,6 +351,7 @@ impl Compiler {
         self.interfaces = interfaces;
         self.changed = true;
         self.ethertypes_out = gateway.interfaces.iter().any(|interface| interface.access.ethertypes_out.is_some());
+        self.tells_segments = tells_segments(gateway);
         self.merges_all = gateway.interfaces.iter().any(|interface| interface.merge == model::Merge::All);
         self.icmp = gateway.icmp;
         self.flow_table = gateway.flow_table;
@@ -410,6 +415,7 @@ impl Compiler {
             bridges: self.bridges.current().clone(),
             ethertypes_out: self.ethertypes_out,
             merges_all: self.merges_all,
+            tells_segments: self.tells_segments,
             samplers: Arc::clone(&self.samplers),
             icmp: self.icmp,
             flow_table: self.flow_table,
@@ -501,4 +507,14 @@ fn map(numbers: &mut Numbers, gateway: &Gateway) -> Map {
         samplers: gateway.samplers.iter().map(|sampler| assign(&mut numbers.samplers, &sampler.name)).collect(),
         sas: gateway.sas.iter().map(|sa| assign(&mut numbers.sas, &sa.name)).collect(),
     }
+}
+
+/// Exemptions from validation, or rules that translate, match on TCP flags in which segments of one super-packet differ.
+fn tells_segments(gateway: &Gateway) -> bool {
+    let tells = |rule: &model::AclRule| match rule.transport {
+        model::Transport::Ports { flags: Some(flags), .. } => u16::from(flags.mask) & Consulted::OF_SEGMENTS != 0,
+        _ => false,
+    };
+    gateway.sav.iter().any(|policy| policy.exempt.iter().any(tells))
+        || gateway.nat.iter().any(|list| list.rules.iter().any(|rule| tells(&rule.matches)))
 }

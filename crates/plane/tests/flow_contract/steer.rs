@@ -3,8 +3,8 @@
 use weir_base::random::Random;
 use weir_packet::identify::Identifier;
 use weir_plane::model::{
-    AclRule, Gateway, InterfaceIndex, IpFamily, NextHop, Origin, SteerHeader, SteerIndex, SteerList, SteerRule,
-    SteerWay,
+    AclRule, Gateway, InterfaceIndex, IpFamily, NextHop, Origin, SteerHeader, SteerIndex, SteerList, SteerNode,
+    SteerRule, SteerWay,
 };
 
 use crate::gateway::{Links, between, host, pick, rule};

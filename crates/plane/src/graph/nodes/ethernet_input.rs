@@ -208,7 +208,7 @@ pub(super) fn admit_ethertype(context: &mut Context<'_>, packet: &Packet, ethert
     if interface.ethertypes_in.as_deref().is_none_or(|list| list.contains(&ethertype)) {
         return Ok(());
     }
-    interface.counters[context.worker].ethertypes.0.add(1);
+    interface.counters[context.worker].ethertypes.0.add(wire::packets(packet));
     context.record(packet, Fate::Unlisted { interface: packet.interface(), output: false });
     Err(Reason::AclEthertype)
 }

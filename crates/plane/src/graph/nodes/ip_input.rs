@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use weir_packet::offload::{Checksum, Gso};
 use weir_packet::packet::Packet;
 use weir_packet::parse::{self, ParseFlags, Parsed, martian};
+use weir_packet::segment::{self, Segmenter};
 use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::{icmpv6, ipv4, ipv6, protocol};
 
@@ -208,11 +209,14 @@ pub(super) fn admit_ipv6(
 
 /// Checks that a super-packet is as its state claims. A packet in a tunnel arrives with the state of the inner packet:
 /// the kernel reports both alike, whether the tunnel is UDP, GRE or IP. A later segmentation would cut the tunnel's own
-/// packet, and its segments are not as long as they seem. Only a tunnel that ends here takes such a packet. No ICMP error
-/// is sent about others, as the source could not send anything else.
+/// packet, and its segments are not as long as they seem: the gateway cuts such a packet itself, where it can read the tunnel. A tunnel
+/// that ends here takes it whole. No ICMP error is sent about others, as the source could not send anything else.
 #[inline]
 fn check_offload(root: &Root, packet: &Packet) -> Result<(), Reason> {
-    let fits = !packet.is_to_be_segmented() || is_as_its_state_says(packet) || tunnel::takes_segments(root, packet);
+    let fits = !packet.is_to_be_segmented()
+        || is_as_its_state_says(packet)
+        || tunnel::takes_segments(root, packet)
+        || segment::is_nested(packet) && Segmenter::new(packet).is_ok();
     if fits { Ok(()) } else { Err(Reason::OffloadMismatch) }
 }
 

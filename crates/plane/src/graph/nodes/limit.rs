@@ -10,9 +10,9 @@ use crate::root::sav::Meters;
 /// The octets that a limit counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Octets {
-    /// Those from the IP header on.
+    /// From the IP header on.
     FromIp,
-    /// Those of the whole frame.
+    /// Of the whole frame.
     OfFrame,
 }
 
@@ -36,7 +36,7 @@ pub(super) fn packet(
     over.then_some(reason)
 }
 
-/// Takes the segments of a super-packet out of a bucket. Those that pass stay in the packet, the others count as dropped. Returns
+/// Takes the segments of a super-packet out of a bucket. Segments that pass stay in the packet, the others count as dropped. Returns
 /// the reason to drop the packet if none passes.
 #[cold]
 pub(super) fn segments(

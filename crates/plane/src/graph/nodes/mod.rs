@@ -55,6 +55,7 @@ pub(crate) use discard::discard;
 pub(crate) use esp::originate;
 pub(crate) use fields::matches;
 pub(crate) use lookup::decide;
+pub(crate) use merging::cut;
 pub(crate) use sav::redirect_again;
 pub(crate) use stage::{Stage, entry};
 pub(crate) use steer::leave as steer_again;

@@ -205,7 +205,7 @@ pub(super) fn those_over<K: Family>(
     over
 }
 
-/// Takes a super-packet out of a bucket; true if none of its segments passes. Those that do not pass leave it, and count as the
+/// Takes a super-packet out of a bucket; true if none of its segments passes. Segments that do not pass leave it, and count as the
 /// others.
 #[cold]
 fn is_super_over<K: Family>(context: &mut Context<'_>, packet: &mut Packet, bucket: (&Meters, usize), by: By) -> bool {
