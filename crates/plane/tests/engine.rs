@@ -686,6 +686,11 @@ fn a_full_table_leaves_the_running_gateway_alone() {
     };
     let engine = start(base().0);
     let routes = engine.routes();
+    for most in [0, 1, 5, routes.len() - 1, routes.len(), usize::MAX] {
+        let (first, total) = engine.first_routes(None, most);
+        assert_eq!((&first[..], total), (&routes[..most.min(routes.len())], routes.len()), "{most}");
+    }
+    assert_eq!(engine.first_routes(Some("other"), 5), (Vec::new(), 0));
     let full = (0..60).fold(base().port("new", &["10.3.0.1/24"]), |build, index| {
         build.via(&format!("198.51.{index}.0/24"), &["new 10.3.0.2"])
     });

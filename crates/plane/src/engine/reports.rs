@@ -16,8 +16,13 @@ use crate::stats;
 impl Control {
     /// Every route of every VRF, by VRF and prefix.
     pub fn routes(&self) -> Vec<stats::RouteRow> {
+        self.first_routes(None, usize::MAX).0
+    }
+
+    /// Returns the first routes of a VRF or of all, by VRF and prefix, `most` at most; and how many there are in all.
+    pub fn first_routes(&self, vrf: Option<&str>, most: usize) -> (Vec<stats::RouteRow>, usize) {
         let (compiler, model, map) = self.look();
-        self.root.with(|root| show::routes(&model, &map, &compiler, root))
+        self.root.with(|root| show::routes(&model, &map, &compiler, root, vrf, most))
     }
 
     /// Returns the access lists in the order of the configuration, then the lists that commands created.

@@ -46,7 +46,7 @@ use crate::render::crypto::Crypto;
 use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRules};
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::reloaded::Reloaded;
-use crate::render::routes::Source;
+use crate::render::routes::{Filter, Routes, Source};
 use crate::render::sas::Rekey;
 use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::learned::Learned;
@@ -72,7 +72,7 @@ pub trait Gateway: Send + Sync + 'static {
     /// One reading of every counter.
     fn snapshot(&self) -> stats::Snapshot;
     /// The forwarding tables.
-    fn routes(&self) -> Vec<stats::RouteRow>;
+    fn routes(&self, filter: &Filter) -> Routes;
     /// The sources of routes beside the configuration.
     fn route_sources(&self) -> Vec<Source>;
     /// Addresses on links.

@@ -49,7 +49,7 @@ use crate::render::matched::Matched;
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::number::plural;
 use crate::render::reloaded::Reloaded;
-use crate::render::routes::Source;
+use crate::render::routes::{self, Filter, Source};
 use crate::render::sas::Rekey;
 use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::entries::overlap;
@@ -317,8 +317,10 @@ impl Gateway for Running {
         self.engine.snapshot()
     }
 
-    fn routes(&self) -> Vec<stats::RouteRow> {
-        self.engine.routes()
+    fn routes(&self, filter: &Filter) -> routes::Routes {
+        let most = filter.limit.unwrap_or(usize::MAX);
+        let (routes, total) = self.engine.first_routes(filter.vrf.as_deref(), most);
+        routes::Routes { total, routes, sources: self.sources.read() }
     }
 
     fn route_sources(&self) -> Vec<Source> {

@@ -42,7 +42,7 @@ use crate::render::sav::Sav;
 use crate::render::spd::Spds;
 use crate::render::steer::Steers;
 use crate::render::tunnels::Tunnels;
-use crate::render::{buffers, errors, interfaces, neighbors, routes, runtime, tables};
+use crate::render::{buffers, errors, interfaces, neighbors, runtime, tables};
 
 /// How long clients may take to end what they began when the gateway stops.
 const GRACE: Duration = Duration::from_secs(1);
@@ -186,7 +186,7 @@ async fn show_routes(gateway: State<Shared>, query: Result<Query<Filter>, QueryR
                 return Err(Refused::from(Refusal::of_vrf(vrf, &vrfs)));
             }
         }
-        Ok(document(200, &routes::Routes { sources: g.route_sources(), ..routes::Routes::new(g.routes(), &filter) }))
+        Ok(document(200, &g.routes(&filter)))
     })
     .await?
 }
