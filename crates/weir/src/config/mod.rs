@@ -30,6 +30,7 @@ use std::path::Path;
 pub use diagnostic::{Code, Diagnostic, Label, Severity};
 pub use loaded::{Loaded, Service};
 pub use metrics::{Detail, Listen, Metrics};
+pub(crate) use overlay::SOCKET;
 pub use overlay::{OverRule, OverSa, OverSpd, Overlay, Successor};
 pub use recorded::{Texts, load_texts};
 pub(crate) use render::plural;
