@@ -31,6 +31,7 @@ use std::path::Path;
 pub use diagnostic::{Code, Diagnostic, Label, Severity};
 pub use loaded::{Loaded, Service};
 pub use metrics::{Detail, Listen, Metrics};
+pub(crate) use overlay::SOCKET;
 pub use overlay::{OverRule, OverSa, OverSpd, Overlay, Successor};
 pub use recorded::Texts;
 pub(crate) use render::plural;

@@ -126,6 +126,13 @@ impl Live {
                 false => refuse(Kind::NotFound, format!("there is no pair of SAs `{name}`")),
             };
         };
+        if matches!(edit, SaEdit::Finish | SaEdit::Delete) && pair.next.is_some() {
+            let next = next_name(name);
+            if let Some(rule) = self.rule_that_names(&next) {
+                let message = format!("a rule names the pair of SAs `{next}`, which goes: delete `{rule}` first");
+                return refuse(Kind::InUse, message);
+            }
+        }
         let no_rekey = || refuse(Kind::Conflict, format!("no rekey of `{name}` is under way"));
         match edit {
             SaEdit::Add(_) => {}
@@ -186,6 +193,16 @@ impl Live {
             Some(since) if since.elapsed() >= GRACE => Some((name.clone(), SaEdit::Finish)),
             _ => None,
         })
+    }
+
+    /// A live rule that names a pair.
+    fn rule_that_names(&self, sa: &str) -> Option<&str> {
+        let mut rules = self.spds.values().flat_map(|over| &over.rules);
+        let names = |rule: &&OverRule| {
+            let words: Vec<&str> = rule.text.split_whitespace().collect();
+            words.windows(2).any(|pair| pair == ["sa", sa])
+        };
+        rules.find(names).map(|rule| rule.text.as_str())
     }
 
     /// A rekey is under way.

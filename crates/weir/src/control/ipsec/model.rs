@@ -6,7 +6,7 @@ use weir_plane::model::{Gateway, Sa, SaIndex, SpdAction, SpdRule};
 
 use super::edit::SaEdit;
 use super::live::Live;
-use crate::config::{Loaded, OverSa, OverSpd, Severity, Successor, live};
+use crate::config::{Loaded, OverSa, OverSpd, SOCKET, Severity, Successor, live};
 
 /// Changes a pair of SAs in a model, as `live` has it now. Key files are relative to `folder`. Returns warnings.
 ///
@@ -37,6 +37,11 @@ pub(crate) fn edit_sa(
             Ok(None)
         }
         (SaEdit::Delete, _) => {
+            let next = format!("{name}-next");
+            // A rekey ends with its pair. A pair of this name may be of a file, or have been added by itself.
+            if live.pair(&next).is_none() && is_of_socket(gateway, &next) {
+                remove(gateway, &next);
+            }
             remove(gateway, name);
             Ok(None)
         }
@@ -64,6 +69,13 @@ fn checked(found: Loaded) -> Result<Loaded, Box<Loaded>> {
 
 fn put(gateway: &mut Gateway, folder: &Path, own: &OverSa) -> Result<Loaded, Box<Loaded>> {
     checked(live::put_sa(gateway, folder, own))
+}
+
+/// A pair came by the control socket.
+fn is_of_socket(gateway: &Gateway, name: &str) -> bool {
+    let sa = gateway.sas.iter().find(|sa| sa.name == name);
+    let place = sa.and_then(|sa| gateway.origins.place(sa.origin));
+    place.is_some_and(|place| place.file.starts_with(SOCKET))
 }
 
 fn index(gateway: &Gateway, name: &str) -> Option<SaIndex> {
