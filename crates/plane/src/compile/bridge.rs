@@ -162,4 +162,6 @@ fn has_lists(interface: &Interface) -> bool {
         || both(&interface.acl_out)
         || both(&interface.allow)
         || interface.bindings != crate::root::bindings::NONE
+        || interface.classify_in != crate::root::classify::NONE
+        || interface.classify_out != crate::root::classify::NONE
 }
