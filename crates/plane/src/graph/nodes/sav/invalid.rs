@@ -232,7 +232,7 @@ pub(in crate::graph::nodes) fn redirect(context: &mut Context<'_>, packet: &mut 
     {
         let both = &interface.counters[context.worker].sav;
         let own = if packet.flags().contains(ParseFlags::IP4) { &both.v4 } else { &both.v6 };
-        own.redirected.add(1);
+        own.redirected.add(wire::packets(packet));
     }
     context.next.push(node, place);
 }
