@@ -93,7 +93,7 @@ class Table:
         begin, busy = time.monotonic(), self.busy()
         manager.stdin.write("go\n")
         manager.stdin.flush()
-        wait("all routes", lambda: counted(self.weir, "fpm") >= self.count, 150)
+        wait("all routes", lambda: counted(self.weir, "fpm") >= self.count, 250)
         return time.monotonic() - begin, self.busy() - busy
 
     def busy(self):

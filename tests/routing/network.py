@@ -5,6 +5,7 @@
 
 A wire is a bridge in a namespace of its own: it can stop to pass frames while the links at both ends stay up.
 """
+import json
 import os
 import sys
 
@@ -85,6 +86,9 @@ class Network:
 
 def counted(weir, source):
     """Returns the number of weir's routes of a source."""
-    state = [entry for entry in weir.show("routes", "--limit", "0")["sources"] if entry["source"] == source]
+    # On a busy machine a line about the wait may stand before the answer.
+    answer = weir.weir("show", "routes", "--limit", "0", "--json")[1]
+    routes = json.loads(answer[answer.index("{"):].splitlines()[0])
+    state = [entry for entry in routes["sources"] if entry["source"] == source]
     expect(state, f"weir has no source {source}")
     return state[0]["routes"]

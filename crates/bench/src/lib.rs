@@ -31,6 +31,7 @@ pub mod sav;
 mod senders;
 pub mod soak;
 pub mod spd;
+pub mod steer;
 pub mod tunnels;
 mod turns;
 

@@ -30,6 +30,7 @@ pub(crate) fn empty() -> Gateway {
         classify: Vec::new(),
         nat: Vec::new(),
         spds: Vec::new(),
+        steer: Vec::new(),
         sas: Vec::new(),
         ipsec: Default::default(),
         workers: Workers::default(),
@@ -61,6 +62,7 @@ pub(crate) fn interface(name: &str, port: PortSpec, net: IpNet) -> Interface {
         access: Access::default(),
         nat: None,
         spd: None,
+        steer: None,
         origin: Origin(0),
     }
 }

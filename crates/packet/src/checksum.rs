@@ -34,6 +34,17 @@ mod tests {
         bytes.chunks(2).fold(0, |sum, word| add(sum, u16::from_be_bytes([word[0], word.get(1).copied().unwrap_or(0)])))
     }
 
+    #[test]
+    fn a_sum_beside_a_copy_is_the_sum_and_a_copy() {
+        let bytes: Vec<u8> = (0..200u32).map(|octet| (octet * 7919 >> 3) as u8).collect();
+        for (start, length) in (0..3).flat_map(|start| (0..150).map(move |length| (start, length))) {
+            let mut copy = vec![0xaa; length];
+            let from = &bytes[start..start + length];
+            assert_eq!(Sum::new().word(7).copied(from, &mut copy).folded(), Sum::new().word(7).bytes(from).folded());
+            assert_eq!(copy, from);
+        }
+    }
+
     /// Words with a preference for those where one's complement is odd.
     fn words() -> impl Strategy<Value = u16> {
         prop_oneof![Just(0), Just(1), Just(0xfffe), Just(0xffff), Just(0x0100), Just(0xfeff), any::<u16>()]

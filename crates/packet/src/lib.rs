@@ -8,6 +8,7 @@ pub mod delivery;
 pub mod esp;
 pub mod fragment;
 pub mod icmp;
+pub mod identify;
 pub mod merge;
 pub mod mss;
 pub mod npt;

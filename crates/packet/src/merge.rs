@@ -237,15 +237,18 @@ impl Run {
         let next = &vector[place];
         let head = &vector[self.head];
         let reference = if self.whole.is_empty() { head } else { &self.whole };
-        if !self.follows(reference, next, piece, largest) || !is_right(next, piece) {
+        if !self.follows(reference, next, piece, largest) || !is_sound(next, piece) {
             return false;
         }
         let is_alone = self.whole.is_empty();
         if is_alone && (!is_right(head, &self.first) || start(&mut self.whole, head, cache).is_none()) {
             return false;
         }
-        let payload = next.data().get(piece.headers.into()..).unwrap_or_default();
-        if append(&mut self.whole, payload).is_err() {
+        if append(&mut self.whole, next, piece).is_err() {
+            if is_alone {
+                self.whole.recycle(cache);
+                self.whole = Packet::EMPTY;
+            }
             return false;
         }
         if let Some(flags) = self.whole.data_mut().get_mut(usize::from(piece.l4) + tcp::FLAGS).filter(|_| piece.is_tcp)
@@ -318,11 +321,34 @@ fn start(whole: &mut Packet, head: &Packet, cache: &mut Cache) -> Option<()> {
     Some(())
 }
 
-fn append(whole: &mut Packet, payload: &[u8]) -> Result<(), NoRoom> {
+/// Appends the payload of a packet, if its checksum is right: it is verified by the walk that copies it.
+#[inline]
+fn append(whole: &mut Packet, next: &Packet, piece: &Piece) -> Result<(), NoRoom> {
+    let payload = next.data().get(piece.headers.into()..).unwrap_or_default();
     let end = whole.len();
     whole.set_len(end + payload.len())?;
-    whole.data_mut()[end..].copy_from_slice(payload);
-    Ok(())
+    let room = &mut whole.data_mut()[end..];
+    if piece.is_esp || next.offload().checksum != Checksum::Unknown {
+        room.copy_from_slice(payload);
+        return Ok(());
+    }
+    let sum = Sum::new().copied(payload, room);
+    let header = next.data().get(piece.l4.into()..piece.headers.into()).unwrap_or_default();
+    let octets = header.len() + payload.len();
+    // Transport headers have an even length, so the payload's sum follows.
+    if pseudo_of(next, piece, octets).bytes(header).word(sum.folded()).is_valid() {
+        return Ok(());
+    }
+    whole.truncate(end);
+    Err(NoRoom)
+}
+
+/// The sum of the pseudo-header of a packet.
+#[inline]
+fn pseudo_of(packet: &Packet, piece: &Piece, octets: usize) -> Sum {
+    let addresses = if piece.is_v4 { ipv4::SOURCE..ipv4::LENGTH } else { ipv6::SOURCE..ipv6::LENGTH };
+    let own = if piece.is_tcp { protocol::TCP } else { protocol::UDP };
+    pseudo(packet.l3().get(addresses).unwrap_or_default(), own, octets)
 }
 
 /// The sum of the pseudo-header, from the addresses as they stand in the header.
@@ -469,6 +495,14 @@ fn are_alike(one: &[u8], other: &[u8], piece: &Piece) -> bool {
 /// The checksums of a packet are right, or nobody but the split will write them.
 #[inline]
 fn is_right(packet: &Packet, piece: &Piece) -> bool {
+    let is_unknown = !piece.is_esp && packet.offload().checksum == Checksum::Unknown;
+    let transport = packet.data().get(usize::from(piece.l4)..).unwrap_or_default();
+    is_sound(packet, piece) && (!is_unknown || pseudo_of(packet, piece, transport.len()).bytes(transport).is_valid())
+}
+
+/// The same but for a checksum of the transport header that nobody has verified.
+#[inline]
+fn is_sound(packet: &Packet, piece: &Piece) -> bool {
     let l3 = packet.l3();
     if piece.is_v4 && l3.first_chunk::<{ ipv4::LENGTH }>().is_none_or(|header| !checksum::is_valid_ipv4(header)) {
         return false;
@@ -479,14 +513,7 @@ fn is_right(packet: &Packet, piece: &Piece) -> bool {
     let offload = packet.offload();
     let at = if piece.is_tcp { tcp::CHECKSUM } else { udp::CHECKSUM };
     match offload.checksum {
-        Checksum::Valid => true,
+        Checksum::Valid | Checksum::Unknown => true,
         Checksum::Partial => (usize::from(offload.start), usize::from(offload.offset)) == (piece.l4.into(), at),
-        Checksum::Unknown => {
-            let addresses = if piece.is_v4 { ipv4::SOURCE..ipv4::LENGTH } else { ipv6::SOURCE..ipv6::LENGTH };
-            let own = if piece.is_tcp { protocol::TCP } else { protocol::UDP };
-            let transport = packet.data().get(usize::from(piece.l4)..).unwrap_or_default();
-            let addresses = l3.get(addresses).unwrap_or_default();
-            pseudo(addresses, own, transport.len()).bytes(transport).is_valid()
-        }
     }
 }

@@ -8,7 +8,8 @@ use crate::checksum::{self, Sum};
 use crate::offload::{Checksum, Gso, Offload};
 use crate::packet::Packet;
 use crate::parse::ParseFlags;
-use crate::wire::{ipv4, ipv6, protocol, tcp, udp};
+use crate::tunnel::{self, Carrier, Inner};
+use crate::wire::{ethernet, ipv4, ipv6, protocol, tcp, udp};
 
 /// A packet that has not the headers that its offload state names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +61,9 @@ fn layout(packet: &Packet) -> Option<(usize, usize)> {
 /// If its headers are not what its offload state says. Nothing has changed then.
 pub fn keep(packet: &mut Packet, segments: usize) -> Result<(), Mismatch> {
     let segmenter = Segmenter::new(packet)?;
+    if segmenter.outer.is_some() {
+        return Err(Mismatch);
+    }
     if segments >= segmenter.count() {
         return Ok(());
     }
@@ -93,11 +97,42 @@ pub fn keep(packet: &mut Packet, segments: usize) -> Result<(), Mismatch> {
     Ok(())
 }
 
+/// Returns whether a super-packet is a packet of a tunnel, and its segments are those of the packet inside: no device cuts it.
+#[inline]
+pub fn is_nested(packet: &Packet) -> bool {
+    let offload = packet.offload();
+    let is_outer = usize::from(offload.start) == packet.l4_offset();
+    packet.is_to_be_segmented() && offload.checksum == Checksum::Partial && !is_outer
+}
+
+/// The length of the longest segment of a super-packet from its IP header on, in octets; of another packet its own.
+#[inline]
+pub fn longest(packet: &Packet) -> usize {
+    let length = packet.len() - packet.l3_offset();
+    match layout(packet) {
+        Some((headers, segment)) => length.min(headers.saturating_sub(packet.l3_offset()) + segment),
+        None => length,
+    }
+}
+
+/// The headers of a tunnel around the packet that is cut.
+#[derive(Debug, Clone, Copy)]
+struct Outer {
+    is_v4: bool,
+    /// Where the header behind that of IP starts.
+    l4: usize,
+    is_udp: bool,
+}
+
 /// Cuts one packet.
 #[derive(Debug, Clone)]
 pub struct Segmenter<'a> {
     /// From the IP header to the end of the transport header.
     headers: &'a [u8],
+    /// The headers in front of those of a packet in a tunnel.
+    outer: Option<Outer>,
+    /// Where the IP header of what is cut starts in `headers`.
+    l3: usize,
     /// Where the transport header starts in `headers`.
     l4: usize,
     is_v4: bool,
@@ -119,6 +154,9 @@ impl<'a> Segmenter<'a> {
     /// # Errors
     /// If its headers are not what its offload state says.
     pub fn new(packet: &'a Packet) -> Result<Segmenter<'a>, Mismatch> {
+        if is_nested(packet) {
+            return Segmenter::nested(packet).ok_or(Mismatch);
+        }
         let offload = packet.offload();
         let l3 = packet.l3();
         let l4 = packet.l4_offset().checked_sub(packet.l3_offset()).ok_or(Mismatch)?;
@@ -143,7 +181,49 @@ impl<'a> Segmenter<'a> {
         let (headers, payload) = l3.split_at(l4 + length);
         let pseudo = pseudo(headers, l4, is_tcp, &offload, transport.len()).ok_or(Mismatch)?;
         let segment = usize::from(offload.segment);
-        Ok(Segmenter { headers, l4, is_v4, is_tcp, payload, segment, done: 0, count: 0, pseudo })
+        Ok(Segmenter { headers, outer: None, l3: 0, l4, is_v4, is_tcp, payload, segment, done: 0, count: 0, pseudo })
+    }
+
+    /// Prepares to cut a packet of a tunnel (VXLAN, Geneve and GUE at their ports, GRE without a checksum and a sequence number, IP in IP)
+    /// into those of the packet inside, whose transport header is where its checksum is to be completed.
+    #[cold]
+    fn nested(packet: &'a Packet) -> Option<Segmenter<'a>> {
+        let (offload, whole) = (packet.offload(), packet.l3());
+        let outer_l4 = packet.l4_offset().checked_sub(packet.l3_offset())?;
+        let l4 = usize::from(offload.start).checked_sub(packet.l3_offset())?;
+        let is_tcp = offload.gso != Gso::Udp;
+        let own = if is_tcp { protocol::TCP } else { protocol::UDP };
+        let l3 = inner(packet, outer_l4)?;
+        let header = whole.get(l3..)?;
+        let word = |at: usize| Some(usize::from(u16::from_be_bytes([*header.get(at)?, *header.get(at + 1)?])));
+        let is_v4 = header.first()? >> 4 == 4;
+        let (length, named, octets) = match is_v4 {
+            true => (ipv4::LENGTH, *header.get(ipv4::PROTOCOL)?, word(ipv4::TOTAL_LENGTH)?),
+            false => (ipv6::LENGTH, *header.get(ipv6::NEXT_HEADER)?, word(ipv6::PAYLOAD_LENGTH)? + ipv6::LENGTH),
+        };
+        let fits = match offload.gso {
+            Gso::Tcp4 => is_v4,
+            Gso::Tcp6 => !is_v4,
+            Gso::Udp => true,
+            Gso::None => false,
+        };
+        let plain = !is_v4 || *header.first()? == 0x45;
+        if !(fits && plain && named == own && octets == header.len() && l3 + length == l4) || offload.segment == 0 {
+            return None;
+        }
+        let transport = match is_tcp {
+            true => usize::from(whole.get(l4 + tcp::DATA_OFFSET)? >> 4) * 4,
+            false => udp::LENGTH,
+        };
+        if transport < if is_tcp { tcp::LENGTH } else { udp::LENGTH } || whole.len() < l4 + transport {
+            return None;
+        }
+        let (headers, payload) = whole.split_at(l4 + transport);
+        let pseudo = pseudo(headers, l4, is_tcp, &offload, whole.len() - l4)?;
+        let is_udp = packet.protocol() == protocol::UDP;
+        let outer = Some(Outer { is_v4: packet.flags().contains(ParseFlags::IP4), l4: outer_l4, is_udp });
+        let segment = usize::from(offload.segment);
+        Some(Segmenter { headers, outer, l3, l4, is_v4, is_tcp, payload, segment, done: 0, count: 0, pseudo })
     }
 
     /// Returns how many pieces are still to come.
@@ -166,38 +246,28 @@ impl<'a> Segmenter<'a> {
         let out = out.get_mut(..length)?;
         let (headers, payload) = out.split_at_mut(self.headers.len());
         headers.copy_from_slice(self.headers);
-        payload.copy_from_slice(&self.payload[self.done..self.done + payload.len()]);
-        self.finish_network(headers, length);
+        let octets = payload.len();
+        let data = Sum::new().copied(&self.payload[self.done..], payload);
+        finish_network(&mut headers[self.l3..self.l4], self.is_v4, length - self.l3, self.count);
         let transport = &mut headers[self.l4..];
         match self.is_tcp {
-            true => self.finish_tcp(transport, payload.len()),
+            true => self.finish_tcp(transport, octets),
             // The packet fits its own length, which has 16 bits.
-            false => transport[4..6].copy_from_slice(&((udp::LENGTH + payload.len()) as u16).to_be_bytes()),
+            false => transport[4..6].copy_from_slice(&((udp::LENGTH + octets) as u16).to_be_bytes()),
         }
         let at = if self.is_tcp { tcp::CHECKSUM } else { udp::CHECKSUM };
         transport[at..at + 2].fill(0);
-        let octets = (transport.len() + payload.len()) as u32;
+        let behind = (transport.len() + octets) as u32;
         // Transport headers have an even length, so the payload's sum follows.
-        let sum = self.pseudo.long(octets).bytes(transport).bytes(payload).checksum();
+        let sum = self.pseudo.long(behind).bytes(transport).word(data.folded()).checksum();
         let sum = if self.is_tcp { sum } else { checksum::udp(sum) };
         transport[at..at + 2].copy_from_slice(&sum.to_be_bytes());
-        self.done += payload.len();
+        if let Some(outer) = self.outer {
+            outer.finish(out, self.count);
+        }
+        self.done += octets;
         self.count += 1;
         Some(length)
-    }
-
-    fn finish_network(&self, headers: &mut [u8], length: usize) {
-        if !self.is_v4 {
-            let payload = (length - ipv6::LENGTH) as u16;
-            headers[ipv6::PAYLOAD_LENGTH..][..2].copy_from_slice(&payload.to_be_bytes());
-            return;
-        }
-        headers[ipv4::TOTAL_LENGTH..][..2].copy_from_slice(&(length as u16).to_be_bytes());
-        let first = u16::from_be_bytes([headers[ipv4::IDENTIFICATION], headers[ipv4::IDENTIFICATION + 1]]);
-        headers[ipv4::IDENTIFICATION..][..2].copy_from_slice(&first.wrapping_add(self.count).to_be_bytes());
-        headers[ipv4::CHECKSUM..][..2].fill(0);
-        let checksum = checksum::of(&headers[..self.l4]);
-        headers[ipv4::CHECKSUM..][..2].copy_from_slice(&checksum.to_be_bytes());
     }
 
     fn finish_tcp(&self, header: &mut [u8], payload: usize) {
@@ -215,6 +285,70 @@ impl<'a> Segmenter<'a> {
         }
         header[tcp::FLAGS] &= !left_out;
     }
+}
+
+/// Writes the length of a packet into its IP header, and of IPv4 the identification of a piece, and the checksum.
+#[inline]
+fn finish_network(header: &mut [u8], is_v4: bool, length: usize, count: u16) {
+    if !is_v4 {
+        let payload = (length - ipv6::LENGTH) as u16;
+        header[ipv6::PAYLOAD_LENGTH..][..2].copy_from_slice(&payload.to_be_bytes());
+        return;
+    }
+    header[ipv4::TOTAL_LENGTH..][..2].copy_from_slice(&(length as u16).to_be_bytes());
+    let first = u16::from_be_bytes([header[ipv4::IDENTIFICATION], header[ipv4::IDENTIFICATION + 1]]);
+    header[ipv4::IDENTIFICATION..][..2].copy_from_slice(&first.wrapping_add(count).to_be_bytes());
+    header[ipv4::CHECKSUM..][..2].fill(0);
+    let checksum = checksum::of(header);
+    header[ipv4::CHECKSUM..][..2].copy_from_slice(&checksum.to_be_bytes());
+}
+
+impl Outer {
+    /// Completes the outer headers of a piece.
+    #[cold]
+    fn finish(self, piece: &mut [u8], count: u16) {
+        let length = piece.len();
+        finish_network(&mut piece[..self.l4], self.is_v4, length, count);
+        if !self.is_udp {
+            return;
+        }
+        let (network, datagram) = piece.split_at_mut(self.l4);
+        let octets = datagram.len();
+        datagram[4..6].copy_from_slice(&(octets as u16).to_be_bytes());
+        // A sender that leaves it out sends 0.
+        if datagram[udp::CHECKSUM..][..2] == [0, 0] {
+            return;
+        }
+        datagram[udp::CHECKSUM..][..2].fill(0);
+        let addresses = if self.is_v4 { ipv4::SOURCE..ipv4::LENGTH } else { ipv6::SOURCE..ipv6::LENGTH };
+        let pseudo = Sum::new().bytes(&network[addresses]).word(protocol::UDP.into()).long(octets as u32);
+        let sum = checksum::udp(pseudo.bytes(datagram).checksum());
+        datagram[udp::CHECKSUM..][..2].copy_from_slice(&sum.to_be_bytes());
+    }
+}
+
+/// Where the packet inside of a packet of a tunnel starts, from the outer IP header on.
+fn inner(packet: &Packet, l4: usize) -> Option<usize> {
+    let (whole, number) = (packet.l3(), packet.protocol());
+    let (carrier, at) = match number {
+        protocol::UDP => {
+            let port = u16::from_be_bytes([*whole.get(l4 + 2)?, *whole.get(l4 + 3)?]);
+            let carrier = Carrier::ALL.into_iter().find(|carrier| carrier.port() == Some(port))?;
+            (carrier, l4 + udp::LENGTH)
+        }
+        _ => (Carrier::of_protocol(number)?, l4),
+    };
+    let bytes = whole.get(at..)?;
+    // Nobody could write a checksum or a sequence number of GRE for each segment.
+    if carrier == Carrier::Gre && bytes.first()? & 0x90 != 0 {
+        return None;
+    }
+    let opened = tunnel::read(carrier, number, bytes).ok()?;
+    let link = match opened.inner {
+        Inner::Ethernet => ethernet::LENGTH,
+        Inner::V4 | Inner::V6 => 0,
+    };
+    Some(at + opened.header + link)
 }
 
 /// The sum of the pseudo-header without the length. A checksum that is still to be completed holds it already, whatever the routing

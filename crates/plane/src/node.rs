@@ -38,6 +38,8 @@ nodes! {
     HostInput "host-input" "Passes packets from the host's punt devices to their interfaces.";
     ArpInput "arp-input" "Answers ARP requests for the gateway's addresses, and reports neighbour events.";
     NdInput "nd-input" "Answers neighbour solicitations for the gateway's addresses, and reports neighbour events.";
+    Ip4Steer "ip4-steer" "Applies steer rules to IPv4 packets.";
+    Ip6Steer "ip6-steer" "Applies steer rules to IPv6 packets.";
     Handover "handover" "Gives packets to the worker that owns their flow.";
     Ip4Flow "ip4-flow" "Lets IPv4 packets of flows that were decided take the decision.";
     Ip6Flow "ip6-flow" "Lets IPv6 packets of flows that were decided take the decision.";

@@ -105,6 +105,9 @@ reasons! {
     Multicast "multicast" Info "ethernet-input" "Multicast is not forwarded.";
     Broadcast "broadcast" Info "ip4-lookup" "Broadcasts are not forwarded (RFC 2644).";
     LinkLocal "link-local" Warning "ip-lookup" "Link-local addresses stay on their link (RFC 3927, 2.7; RFC 4291, 2.5.6).";
+    SteerDrop "steer-drop" Info "ip-steer" "A steer rule of the interface drops the packet.";
+    SteerRedirect "steer-redirect" Warning "ip-steer" "The link by which a steer rule redirects the packet is down, or the rule is gone.";
+    SteerAdvance "steer-advance" Warning "ip-steer" "A steer rule advances beyond the end of the packet, or to another header than is there.";
     HandoverFull "handover-full" Error "handover" "The ring to the worker that owns the flow is full.";
     WorkerGone "worker-gone" Error "handover" "The packet was handed over to a worker that failed before it took it.";
     SavAcl "sav-acl" Info "ip-sav" "No entry of the ordered list permits the source on this interface.";

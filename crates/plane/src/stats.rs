@@ -8,6 +8,7 @@ mod classify;
 mod ipsec;
 mod sav;
 mod spd;
+mod steer;
 mod traffic;
 mod tunnel;
 
@@ -24,6 +25,7 @@ pub use classify::{ClassifyCount, ClassifyCounted, ClassifyStats};
 pub use ipsec::{PathMtu, SaDirection, SaInbound, SaLife, SaPhase, SaStats};
 pub use sav::{InvalidSourceRow, InvalidSources, SavEntryRow, SavInterfaceStats, SavPolicyStats, SavTableStats};
 pub use spd::{SpdCacheRow, SpdRuleRow, SpdStats};
+pub use steer::{SteerRuleRow, SteerStats};
 pub use traffic::Traffic;
 pub use tunnel::TunnelStats;
 

@@ -217,5 +217,5 @@ fn bridges_have_nothing_to_do_with_each_other() {
     assert_eq!(ports(&mut rig, "b", &between(a(2), a(1))), ["a"]);
     assert_eq!(ports(&mut rig, "d", &between(a(2), a(1))), ["c"]);
     assert_eq!(rig.harness.bridges().iter().map(|bridge| (bridge.macs, bridge.moved)).collect::<Vec<_>>(), [(2, 0); 2]);
-    assert_eq!((rig.harness.clear_bridge(1), rig.harness.bridges()[0].macs), (2, 2));
+    assert_eq!((rig.harness.clear_bridge("br1"), rig.harness.bridges()[0].macs), (Some(2), 2));
 }

@@ -142,7 +142,7 @@ fn the_fast_path_changes_nothing_and_learns_routed_packets_alone() {
             frames.push((if by == "wan" { "wan" } else { ["p0", "p1"][from as usize % 2] }, frame));
         }
         if round % 20 == 19 {
-            rigs.iter_mut().for_each(|rig| drop(rig.harness.clear_bridge(0)));
+            rigs.iter_mut().for_each(|rig| assert!(rig.harness.clear_bridge("br").is_some()));
         }
         for port in ["p0", "p1", "wan"] {
             let own: Vec<&Vec<u8>> = frames.iter().filter(|(by, _)| *by == port).map(|(_, frame)| frame).collect();

@@ -14,7 +14,9 @@ use weir_base::clock::Clock;
 use weir_base::random::Entropy;
 use weir_plane::compile::{Edit, Names};
 use weir_plane::engine::{Clear, Engine, EngineError, Options};
-use weir_plane::model::{Buffers, Gateway, Limits, Match, Mechanism, NatVerb, SavLayout, SavRules, SpdCache, Workers};
+use weir_plane::model::{
+    Buffers, ClassifyStart, Gateway, Limits, Match, Mechanism, NatVerb, SavLayout, SavRules, SpdCache, Workers,
+};
 use weir_plane::node::Node;
 use weir_plane::stats::{Conservation, InterfaceStats, Snapshot};
 use weir_port::spec::{GeneratorSpec, PcapSpec, PortSpec, SizeSpec, StreamSource, StreamSpec, TemplateSpec, Transport};
@@ -520,8 +522,9 @@ fn every_node_can_be_traced() {
     (long.protocol, long.size) = (Transport::Icmp, SizeSpec::Fixed(1400));
     let ours = template(("10.0.0.2", "10.0.0.200"), ("10.0.0.1", "10.0.0.1"));
     let nobody = template(("10.0.0.2", "10.0.0.200"), ("10.8.0.2", "10.8.0.2"));
+    let bridged = template(("10.0.0.2", "10.0.0.200"), ("10.9.0.2", "10.9.0.2"));
     let mut streams =
-        Vec::from([v4(), v6(), large, late, echo, long, nobody, ours].map(|template| stream(template, None)));
+        Vec::from([v4(), v6(), large, late, echo, long, nobody, ours, bridged].map(|template| stream(template, None)));
     let questions = [arp(ALL, &[], request("10.0.0.9", "10.0.0.1")), ask(&[], "fe80::9", "2001:db8:a::1", Some(HOST))];
     let path = scratch("questions.pcap");
     capture(&path, &questions);
@@ -546,7 +549,15 @@ fn every_node_can_be_traced() {
         .nat("wan", NatVerb::Keep, None)
         .spd(&["lan", "wan"], SpdCache::default(), &["bypass any"])
         .neighbor("wan", "192.0.2.2", mac(1))
-        .neighbor("wan", "2001:db8:b::2", mac(1));
+        .neighbor("wan", "2001:db8:b::2", mac(1))
+        .classify("all", (ClassifyStart::Network, None), "ff", &[])
+        .classify_in("lan", "all")
+        .classify_out("wan", "all")
+        .port_of("left", generator(vec![stream(v4(), None)]), &[])
+        .port("right", &[])
+        .bridge(&["left", "right"])
+        .own_station("own", &["10.9.0.1/24"])
+        .neighbor("own", "10.9.0.2", mac(1));
     let build = (2..=200u8).fold(build, |build, host| build.neighbor("narrow", &format!("10.7.0.{host}"), mac(host)));
     let engine = Engine::start(build.0, Options { invent_neighbors: false, ..options(1) }).unwrap();
     // What a host sends needs a device of the kernel: see the test of punts. No tunnel leads here, and there is no SPD.
@@ -675,6 +686,11 @@ fn a_full_table_leaves_the_running_gateway_alone() {
     };
     let engine = start(base().0);
     let routes = engine.routes();
+    for most in [0, 1, 5, routes.len() - 1, routes.len(), usize::MAX] {
+        let (first, total) = engine.first_routes(None, most);
+        assert_eq!((&first[..], total), (&routes[..most.min(routes.len())], routes.len()), "{most}");
+    }
+    assert_eq!(engine.first_routes(Some("other"), 5), (Vec::new(), 0));
     let full = (0..60).fold(base().port("new", &["10.3.0.1/24"]), |build, index| {
         build.via(&format!("198.51.{index}.0/24"), &["new 10.3.0.2"])
     });

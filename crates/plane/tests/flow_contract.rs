@@ -23,6 +23,8 @@ mod nat;
 mod pair;
 #[path = "flow_contract/spd.rs"]
 mod spd;
+#[path = "flow_contract/steer.rs"]
+mod steer;
 #[path = "flow_contract/traffic.rs"]
 mod traffic;
 #[path = "flow_contract/tunnels.rs"]

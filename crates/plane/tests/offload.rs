@@ -266,6 +266,83 @@ fn a_packet_that_is_not_what_its_state_says_is_dropped_and_nobody_told() {
 }
 
 #[test]
+fn a_super_packet_inside_of_a_tunnel_is_cut_with_the_headers_of_both() {
+    let mut rig = Offloading::taking(two_ports().buffers(4096, 64), ALL);
+    let vxlan = [8, 0, 0, 0, 0, 0, 100, 0];
+    let geneve = [0, 0, 0x65, 0x58, 0, 0, 100, 0];
+    let cases: [(&str, &[u8], &[u8], usize); 6] = [
+        ("udp from 10.0.0.2 port 4000 to 198.51.100.9 port 4789", &vxlan, &[], 28),
+        ("udp from 2001:db8:a::2 port 4000 to 2001:db8:ffff::9 port 4789", &vxlan, &[], 48),
+        ("udp from 10.0.0.2 port 4000 to 198.51.100.9 port 6081", &geneve, &[], 28),
+        ("47 from 10.0.0.2 to 198.51.100.9", &[0, 0, 8, 0], &[0, 0, 0x86, 0xdd], 20),
+        (
+            "47 from 2001:db8:a::2 to 2001:db8:ffff::9",
+            &[0x20, 0, 8, 0, 0, 0, 0, 7],
+            &[0x20, 0, 0x86, 0xdd, 0, 0, 0, 7],
+            40,
+        ),
+        ("udp from 10.0.0.2 port 4000 to 198.51.100.9 port 6080", &[0, 4, 0, 0], &[0, 41, 0, 0], 28),
+    ];
+    for (text, header, of_v6, outer) in cases {
+        for (inner_text, headers, gso) in [
+            ("tcp from 10.9.0.2 port 1 to 10.8.0.2 port 2 flags ack", 40, Gso::Tcp4),
+            ("tcp from 2001:db8:9::2 port 1 to 2001:db8:8::2 port 2 flags psh,ack", 60, Gso::Tcp6),
+            ("udp from 10.9.0.2 port 1 to 10.8.0.2 port 2", 28, Gso::Udp),
+        ] {
+            let (inner, offload) = super_packet(&rig, inner_text, headers, gso, 700);
+            let before = pieces(&inner, offload);
+            // Without its Ethernet header, where the tunnel has none.
+            let (link, header) = match of_v6 {
+                [] => (0, header),
+                of_v6 => (14, if inner_text.contains("2001") { of_v6 } else { header }),
+            };
+            let front = 14 + outer + header.len();
+            let mut frame = rig.frame(&format!("{text} length {}", outer + header.len() + inner.len() - link));
+            frame[14 + outer..front].copy_from_slice(header);
+            frame[front..].copy_from_slice(&inner[link..]);
+            let with_sum = !text.starts_with("udp") || text.contains("2001");
+            if text.starts_with("udp") {
+                frame[front - header.len() - 2..front - header.len()].fill(u8::from(with_sum));
+            }
+            let state = Offload { start: offload.start + (front - link) as u16, ..offload };
+            let (verdict, sent) = rig.put(&frame, state);
+            assert_eq!((verdict, sent.len()), (Verdict::Forward, 20), "{text}, {inner_text}");
+            for (index, ((left, state), piece)) in sent.iter().zip(&before).enumerate() {
+                assert_eq!(*state, Offload::default());
+                assert!(left[front + 14 - link..] == *piece && left[14 + outer..front] == *header, "{text} {index}");
+                assert!(left[front..front + 14 - link] == inner[link..14]);
+                // Another reader finds the lengths and checksums of the outer packet right.
+                let parsed = if left[14] >> 4 == 4 { parse::ipv4(left, 14) } else { parse::ipv6(left, 14) }.unwrap();
+                assert_eq!(parsed.l3_length as usize, left.len() - 14);
+                let l4 = usize::from(parsed.l4);
+                if text.starts_with("udp") {
+                    assert_eq!(usize::from(u16::from_be_bytes([left[l4 + 4], left[l4 + 5]])), left.len() - l4);
+                    let is_v4 = left[14] >> 4 == 4;
+                    let addresses = if is_v4 { 26..34 } else { 22..54 };
+                    let sum = checksum::Sum::new().bytes(&left[addresses]).word(17).long((left.len() - l4) as u32);
+                    assert!(!with_sum && left[l4 + 6..l4 + 8] == [0, 0] || sum.bytes(&left[l4..]).is_valid(), "{text}");
+                }
+                if left[14] >> 4 == 4 {
+                    assert!(checksum::is_valid(&left[14..34]));
+                    let of = |frame: &[u8]| u16::from_be_bytes([frame[18], frame[19]]);
+                    assert_eq!(of(left), of(&frame).wrapping_add(index as u16));
+                }
+            }
+        }
+    }
+    // Nobody can write these for each segment.
+    let (inner, offload) =
+        super_packet(&rig, "tcp from 10.9.0.2 port 1 to 10.8.0.2 port 2 flags ack", 40, Gso::Tcp4, 700);
+    for header in [[0x80, 0, 8, 0, 0, 0, 0, 0], [0x10, 0, 8, 0, 0, 0, 0, 0]] {
+        let mut frame = rig.frame(&format!("47 from 10.0.0.2 to 198.51.100.9 length {}", 20 + 8 + inner.len() - 14));
+        frame[34..42].copy_from_slice(&header);
+        frame[42..].copy_from_slice(&inner[14..]);
+        let state = Offload { start: offload.start + 28, ..offload };
+        assert_eq!(rig.put(&frame, state).0, Verdict::Drop(Reason::OffloadMismatch));
+    }
+}
+
+#[test]
 fn segments_that_are_too_long_and_may_be_fragmented_are() {
     let mut build = two_ports().buffers(1024, 64);
     build.0.interfaces[1].mtu = 1400;

@@ -355,6 +355,21 @@ fn fragments() -> Vec<Reason> {
     Reason::ALL.iter().copied().filter(|&reason| rig.harness.drops(reason) > 0).collect()
 }
 
+/// Reasons of steer rules: one that drops, one whose link is down, and one that advances too far.
+fn steered() -> Vec<Reason> {
+    let rules = ["drop | udp port 1 |", "to wan 192.0.2.9 | udp port 2 |", "advance 200 ip4 | udp port 3 |"];
+    let build = || two_ports().steer(&["lan"], &rules);
+    let mut rig = build().rig();
+    rig.harness.listen();
+    for port in 1..4 {
+        rig.send("lan", &format!("udp from 10.0.0.2 port 9 to 198.51.100.9 port {port}"));
+    }
+    // The packet waits for the neighbour of a rule that is gone when it is released.
+    rig.reload(two_ports().neighbor("wan", "192.0.2.9", mac(9)).steer(&["lan"], &rules[..1]));
+    rig.idle();
+    Reason::ALL.iter().copied().filter(|&reason| rig.harness.drops(reason) > 0).collect()
+}
+
 /// Returns the reasons of interfaces that refuse frames.
 fn not_admitted() -> Vec<Reason> {
     let build = two_ports().allowlist("list", &["10.5.0.0/24"]).allow("lan", &["list"]);
@@ -481,6 +496,7 @@ fn every_reason_is_produced() {
     seen.extend(on_the_link());
     seen.extend(fragments());
     seen.extend(not_admitted());
+    seen.extend(steered());
     let missing: Vec<_> = Reason::ALL.iter().filter(|reason| !seen.contains(reason)).copied().collect();
     assert_eq!(missing, NOT_FORCED);
 }

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_base::reclaim::Domain;
 use weir_packet::wire::MacAddress;
+use weir_table::classify::Consulted;
 use weir_table::lpm;
 
 use super::acl::{self, StagedAcls};
@@ -25,6 +26,7 @@ use super::sav;
 use super::sources::Sources;
 use super::spd;
 use super::stations::{Fixed, LearnedSet};
+use super::steer;
 use super::table_full::TableFull;
 use super::tables::{Writers, write};
 use super::tunnel;
@@ -70,12 +72,15 @@ pub struct Compiler {
     pub(super) classify: classify::Store,
     pub(super) nat: nat::Store,
     pub(super) spd: spd::Store,
+    steer: steer::Store,
     pub(super) ipsec: ipsec::Store,
     pub(super) tunnels: tunnel::Store,
     pub(super) bridges: bridge::Store,
     /// Some interface of the model says which ethertypes may leave.
     pub(super) ethertypes_out: bool,
     pub(super) merges_all: bool,
+    /// Exemptions or rules that translate may match some segments of a super-packet, and others not.
+    pub(super) tells_segments: bool,
     pub(super) samplers: Arc<[Sampler]>,
     pub(super) generation: u64,
     pub(super) models: u64,
@@ -107,6 +112,7 @@ pub struct Prepared {
     classify: classify::Prepared,
     nat: nat::Prepared,
     spd: spd::Prepared,
+    steer: steer::Prepared,
     tables: Vec<Tables>,
     /// The prefixes of routes that differ.
     differing: Noted,
@@ -143,11 +149,13 @@ impl Compiler {
             classify: classify::Store::new(settings.secret),
             nat: nat::Store::default(),
             spd: spd::Store::default(),
+            steer: steer::Store::default(),
             ipsec: ipsec::Store::default(),
             tunnels: tunnel::Store::default(),
             bridges: bridge::Store::default(),
             ethertypes_out: false,
             merges_all: false,
+            tells_segments: false,
             samplers: Arc::default(),
             generation: 0,
             models: 0,
@@ -245,6 +253,7 @@ impl Compiler {
         let mut ribs = pass.base();
         let redirects = pass.redirects();
         let ways = classify::Ways::new(&mut pass);
+        let steered = pass.steered();
         let based = pass.numbers.adjacencies.used().to_vec();
         pass.learned(&mut ribs);
         let (paths, sets) = reverse(&numbers, &routing);
@@ -265,6 +274,7 @@ impl Compiler {
         let classify = self.classify.prepare(&self.domain, self.settings.workers, (gateway, &map))?;
         let nat = self.nat.prepare(&self.domain, self.settings.workers, (gateway, &map), &interfaces)?;
         let spd = self.spd.prepare(&self.domain, self.settings.workers, (gateway, &map))?;
+        let steer = self.steer.prepare(&self.domain, self.settings.workers, gateway, steered)?;
         let allow = self.allow.prepare(&self.domain, gateway)?;
         self.acl.prepare(acl::Input { domain: &self.domain, gateway, map: &map }, acl)?;
         let (tables, differing) =
@@ -291,6 +301,7 @@ impl Compiler {
             classify,
             nat,
             spd,
+            steer,
             tables,
             differing,
         })
@@ -320,6 +331,7 @@ impl Compiler {
         self.classify.commit(prepared.classify, prepared.ways, gateway, rubbish);
         self.nat.commit(prepared.nat, (gateway, &map), &mut interfaces, rubbish);
         self.spd.commit(prepared.spd, (gateway, &map), &mut interfaces, rubbish);
+        self.steer.commit(prepared.steer, (gateway, &map), &mut interfaces, rubbish);
         self.ipsec.commit(self.settings.workers, (gateway, &map), &interfaces);
         self.tunnels.commit(self.settings.workers, (gateway, &map), &interfaces);
         let Settings { workers, secret, .. } = self.settings;
@@ -339,6 +351,7 @@ impl Compiler {
         self.interfaces = interfaces;
         self.changed = true;
         self.ethertypes_out = gateway.interfaces.iter().any(|interface| interface.access.ethertypes_out.is_some());
+        self.tells_segments = tells_segments(gateway);
         self.merges_all = gateway.interfaces.iter().any(|interface| interface.merge == model::Merge::All);
         self.icmp = gateway.icmp;
         self.flow_table = gateway.flow_table;
@@ -396,11 +409,13 @@ impl Compiler {
             classify: self.classify.current().clone(),
             nat: self.nat.current().clone(),
             spd: self.spd.current().clone(),
+            steer: self.steer.current().clone(),
             ipsec: self.ipsec.current().clone(),
             tunnels: self.tunnels.current().clone(),
             bridges: self.bridges.current().clone(),
             ethertypes_out: self.ethertypes_out,
             merges_all: self.merges_all,
+            tells_segments: self.tells_segments,
             samplers: Arc::clone(&self.samplers),
             icmp: self.icmp,
             flow_table: self.flow_table,
@@ -492,4 +507,14 @@ fn map(numbers: &mut Numbers, gateway: &Gateway) -> Map {
         samplers: gateway.samplers.iter().map(|sampler| assign(&mut numbers.samplers, &sampler.name)).collect(),
         sas: gateway.sas.iter().map(|sa| assign(&mut numbers.sas, &sa.name)).collect(),
     }
+}
+
+/// Exemptions from validation, or rules that translate, match on TCP flags in which segments of one super-packet differ.
+fn tells_segments(gateway: &Gateway) -> bool {
+    let tells = |rule: &model::AclRule| match rule.transport {
+        model::Transport::Ports { flags: Some(flags), .. } => u16::from(flags.mask) & Consulted::OF_SEGMENTS != 0,
+        _ => false,
+    };
+    gateway.sav.iter().any(|policy| policy.exempt.iter().any(tells))
+        || gateway.nat.iter().any(|list| list.rules.iter().any(|rule| tells(&rule.matches)))
 }

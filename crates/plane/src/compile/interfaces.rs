@@ -97,6 +97,7 @@ pub(super) fn interfaces(
             classify_out: interface.access.classify_out.map_or(crate::root::classify::NONE, |table| table.0),
             nat: crate::root::nat::OfInterface::NONE,
             spd: crate::root::spd::NONE,
+            steer: crate::root::steer::NONE,
             ethertypes_in: interface.access.ethertypes_in.as_ref().map(|of| Arc::from(of.types.as_slice())),
             ethertypes_out: interface.access.ethertypes_out.as_ref().map(|of| Arc::from(of.types.as_slice())),
             broadcasts: Arc::default(),

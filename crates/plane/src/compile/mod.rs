@@ -36,6 +36,7 @@ mod sav;
 mod sources;
 pub(crate) mod spd;
 mod stations;
+mod steer;
 mod table_full;
 mod tables;
 #[cfg(test)]

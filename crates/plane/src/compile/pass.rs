@@ -11,7 +11,9 @@ use super::prefix::is_link_local;
 use super::sources::Sources;
 use super::stations::{Fixed, LearnedSet};
 use crate::compile::rib::{By, Entry, Rib, Source};
-use crate::model::{Gateway, InterfaceIndex, InterfaceKind, NextHop, PerFamily, Route, RouteTarget};
+use crate::model::{
+    Gateway, InterfaceIndex, InterfaceKind, NextHop, PerFamily, Route, RouteTarget, SteerRule, SteerWay,
+};
 use crate::root::{Interface, Kind};
 
 /// One compilation.
@@ -103,6 +105,17 @@ impl Pass<'_> {
         };
         let each = gateway.sav.iter().map(|policy| policy.redirect);
         each.map(|to| PerFamily { v4: adjacency(to.v4), v6: adjacency(to.v6) }).collect()
+    }
+
+    /// The adjacency of each steer rule that redirects, by list and place; none while the link is down.
+    pub(super) fn steered(&mut self) -> Vec<Vec<Option<u32>>> {
+        let gateway = self.gateway;
+        let mut adjacency = |rule: &SteerRule| {
+            let SteerWay::To { hop: NextHop { interface, address, .. }, .. } = rule.way else { return None };
+            let number = self.number(interface);
+            (!self.interfaces[number as usize].down).then(|| self.next_hop(number, address))
+        };
+        gateway.steer.iter().map(|list| list.rules.iter().map(&mut adjacency).collect()).collect()
     }
 
     fn own_addresses(&mut self, ribs: &mut [Rib]) {

@@ -139,6 +139,8 @@ impl Rib {
     /// Replaces the static routes of a prefix that are not its best.
     pub(super) fn set_alternates(&mut self, prefix: IpNet, alternates: Vec<Entry>) {
         match alternates.is_empty() {
+            // Most tables have none: nothing is looked up then.
+            true if self.alternates.is_empty() => {}
             true => drop(self.alternates.remove(&prefix)),
             false => drop(self.alternates.insert(prefix, alternates)),
         }

@@ -1,8 +1,9 @@
-//! Counters of SAs and SPDs as they stood when they were cleared. Workers alone write counters, so what is shown is the difference.
+//! Counters of SAs, SPDs and steer rules as they stood when they were cleared. Workers alone write counters, so what is shown is the difference.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::root::counters::TrafficCounter;
 use crate::root::ipsec::SaCounters;
 use crate::root::spd::PolicyCounters;
 use crate::stats::{SaStats, SpdCacheRow, Traffic};
@@ -13,6 +14,7 @@ use crate::stats::{SaStats, SpdCacheRow, Traffic};
 pub(crate) struct Cleared {
     sas: HashMap<usize, (Arc<[SaCounters]>, SaStats)>,
     policies: HashMap<usize, (Arc<[PolicyCounters]>, [Traffic; 2])>,
+    steer: HashMap<usize, (Arc<[TrafficCounter]>, Traffic)>,
     /// By the number of the cache.
     caches: HashMap<u64, SpdCacheRow>,
 }
@@ -36,6 +38,17 @@ impl Cleared {
     ) {
         self.policies = policies.map(|(counters, own)| (identity(&counters), (counters, own))).collect();
         self.caches = caches.collect();
+    }
+
+    /// Begins the counters of steer rules with 0.
+    pub(crate) fn clear_steer(&mut self, rules: impl Iterator<Item = (Arc<[TrafficCounter]>, Traffic)>) {
+        self.steer = rules.map(|(counters, own)| (identity(&counters), (counters, own))).collect();
+    }
+
+    /// Returns the packets of a steer rule since the last clearing.
+    pub(crate) fn steer(&self, counters: &Arc<[TrafficCounter]>, now: Traffic) -> Traffic {
+        let Some((_, before)) = self.steer.get(&identity(counters)) else { return now };
+        Traffic { packets: now.packets.saturating_sub(before.packets), bytes: now.bytes.saturating_sub(before.bytes) }
     }
 
     /// The counters of a pair of SAs since they were cleared.

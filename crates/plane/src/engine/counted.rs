@@ -41,6 +41,8 @@ pub enum Clear {
     Sa,
     /// Counters of SPDs and of their caches.
     Spd,
+    /// Counters of steer rules.
+    Steer,
     /// All of these but neighbours, whose loss traffic would feel.
     All,
 }
@@ -195,6 +197,9 @@ impl Engine {
         }
         if all || what == Clear::Spd {
             self.clear_spds();
+        }
+        if all || what == Clear::Steer {
+            self.clear_steer();
         }
         if all || what == Clear::Trace {
             self.tracer.clear();

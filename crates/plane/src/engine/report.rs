@@ -96,6 +96,7 @@ fn policies(model: &model::Gateway, interface: &model::Interface) -> Vec<(&'stat
     all.extend(access.bindings.map(|list| ("mac-ip", model.bindings[usize::from(list.0)].name.clone())));
     all.extend(interface.nat.map(|list| ("nat", model.nat[usize::from(list.0)].name.clone())));
     all.extend(interface.spd.map(|spd| ("spd", model.spds[usize::from(spd.0)].name.clone())));
+    all.extend(interface.steer.map(|list| ("steer", model.steer[usize::from(list.0)].name.clone())));
     all
 }
 

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use super::control::Control;
 use super::error::UnknownNode;
 use super::traced::TraceRow;
-use super::{alarm, bridges, collect, flows, policies, sas, show, translations, tunnels};
+use super::{alarm, bridges, collect, flows, policies, sas, show, steered, translations, tunnels};
 use crate::compile::{AclEditRow, AclGroup, AclSaid};
 use crate::model;
 use crate::node::Node;
@@ -16,8 +16,13 @@ use crate::stats;
 impl Control {
     /// Every route of every VRF, by VRF and prefix.
     pub fn routes(&self) -> Vec<stats::RouteRow> {
+        self.first_routes(None, usize::MAX).0
+    }
+
+    /// Returns the first routes of a VRF or of all, by VRF and prefix, `most` at most; and how many there are in all.
+    pub fn first_routes(&self, vrf: Option<&str>, most: usize) -> (Vec<stats::RouteRow>, usize) {
         let (compiler, model, map) = self.look();
-        self.root.with(|root| show::routes(&model, &map, &compiler, root))
+        self.root.with(|root| show::routes(&model, &map, &compiler, root, vrf, most))
     }
 
     /// Returns the access lists in the order of the configuration, then the lists that commands created.
@@ -191,6 +196,17 @@ impl Control {
     pub fn spds(&self) -> Vec<stats::SpdStats> {
         let (model, _) = self.in_force();
         self.root.with(|root| policies::lists(&model, root, &self.cleared()))
+    }
+
+    /// Counts of steer rules begin with 0.
+    pub(super) fn clear_steer(&self) {
+        self.root.with(|root| steered::clear(root, &mut self.cleared()));
+    }
+
+    /// The lists of steer rules.
+    pub fn steer(&self) -> Vec<stats::SteerStats> {
+        let (model, _) = self.in_force();
+        self.root.with(|root| steered::lists(&model, root, &self.cleared()))
     }
 
     /// Returns all neighbours: the configured ones in their order, then the learned ones by interface and address.

@@ -28,15 +28,24 @@ use crate::stats::{
 };
 
 /// Every route, by VRF (in the order of the configuration) and prefix, IPv4 first.
-pub(crate) fn routes(model: &Gateway, map: &Map, compiler: &Compiler, root: &Root) -> Vec<RouteRow> {
-    let mut rows = Vec::new();
+pub(crate) fn routes(
+    model: &Gateway,
+    map: &Map,
+    compiler: &Compiler,
+    root: &Root,
+    wanted: Option<&str>,
+    most: usize,
+) -> (Vec<RouteRow>, usize) {
+    let (mut rows, mut total) = (Vec::new(), 0);
     for (vrf, &number) in model.vrfs.iter().zip(&map.vrfs) {
+        if wanted.is_some_and(|wanted| *vrf.name != *wanted) {
+            continue;
+        }
         let Some(rib) = compiler.ribs().get(usize::from(number)) else { continue };
-        let mut entries: Vec<(IpNet, Entry)> = rib.v4.iter().map(|(&net, &entry)| (net.into(), entry)).collect();
-        entries.sort_unstable_by_key(|&(net, _)| net);
-        let mut v6: Vec<(IpNet, Entry)> = rib.v6.iter().map(|(&net, &entry)| (net.into(), entry)).collect();
-        v6.sort_unstable_by_key(|&(net, _)| net);
-        entries.append(&mut v6);
+        total += rib.len();
+        let mut entries = first(rib.v4.iter().map(|(&net, &entry)| (net.into(), entry)), most - rows.len());
+        let left = most - rows.len() - entries.len();
+        entries.extend(first(rib.v6.iter().map(|(&net, &entry)| (net.into(), entry)), left));
         rows.extend(entries.into_iter().map(|(net, entry)| RouteRow {
             vrf: vrf.name.clone(),
             prefix: net.to_string(),
@@ -46,7 +55,21 @@ pub(crate) fn routes(model: &Gateway, map: &Map, compiler: &Compiler, root: &Roo
             origin: model.origins.place(entry.origin).map_or_else(String::new, |place| place.to_string()),
         }));
     }
-    rows
+    (rows, total)
+}
+
+/// Returns the first routes by prefix, `most` at most, in their order.
+fn first(routes: impl Iterator<Item = (IpNet, Entry)>, most: usize) -> Vec<(IpNet, Entry)> {
+    if most == 0 {
+        return Vec::new();
+    }
+    let mut routes: Vec<_> = routes.collect();
+    if most < routes.len() {
+        routes.select_nth_unstable_by_key(most, |&(net, _)| net);
+        routes.truncate(most);
+    }
+    routes.sort_unstable_by_key(|&(net, _)| net);
+    routes
 }
 
 pub(crate) fn paths(entry: Entry, compiler: &Compiler, root: &Root) -> Vec<PathRow> {
@@ -288,6 +311,7 @@ pub(crate) fn decision(
         }
         Fate::Nat { list, place, effect } if is_same_model => Some(TraceDecision::Nat(list, place, effect)),
         Fate::Spd { spd, place, effect, .. } if is_same_model => Some(TraceDecision::Spd(spd, place, effect)),
+        Fate::Steered { list, place } if is_same_model => Some(TraceDecision::Steer(list, place)),
         Fate::Secured { sa, inbound } => {
             let index = map.sas.iter().position(|&number| number == sa);
             index.map(|index| TraceDecision::Sa(SaIndex(index as u32), inbound))
@@ -307,7 +331,8 @@ pub(crate) fn decision(
         | Fate::Classified { .. }
         | Fate::Validated { .. }
         | Fate::Nat { .. }
-        | Fate::Spd { .. } => None,
+        | Fate::Spd { .. }
+        | Fate::Steered { .. } => None,
         Fate::Flow { miss, .. } => Some(TraceDecision::Flow(miss)),
         Fate::Fragment { .. }
         | Fate::LookedUp { .. }

@@ -2,7 +2,7 @@
 
 use crate::compile::{AclDecision, BindingDecision, ClassifyDecision, Decision, Listed};
 use crate::graph::record::{Miss, NatEffect, Role, SpdEffect};
-use crate::model::{BridgeIndex, InterfaceIndex, NatIndex, Origin, SaIndex, SpdIndex};
+use crate::model::{BridgeIndex, InterfaceIndex, NatIndex, Origin, SaIndex, SpdIndex, SteerIndex};
 
 /// A traced packet, as `show trace` shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +60,8 @@ pub enum TraceDecision {
     Nat(NatIndex, u32, NatEffect),
     /// An SPD: the place of the policy if one matched, and its effect.
     Spd(SpdIndex, Option<u32>, SpdEffect),
+    /// A steer rule: its list, and its place there.
+    Steer(SteerIndex, u32),
     /// The pair of SAs that encrypted it, or decrypted it (true).
     Sa(SaIndex, bool),
     /// The interface of the tunnel that it was put into, or taken out of (true).

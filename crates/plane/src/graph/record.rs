@@ -8,7 +8,7 @@ use weir_packet::wire::MacAddress;
 use weir_table::sav::Verdict;
 
 pub use crate::graph::fragments::Upper;
-use crate::model::{NatIndex, SpdIndex, SpecialAction};
+use crate::model::{NatIndex, SpdIndex, SpecialAction, SteerIndex};
 use crate::reason::Reason;
 use crate::root::acl::Found;
 use crate::root::sav::Class;
@@ -157,6 +157,13 @@ pub enum Fate {
         interface: u32,
         /// It was leaving, not coming in.
         output: bool,
+    },
+    /// A steer rule matched it.
+    Steered {
+        /// The list.
+        list: SteerIndex,
+        /// The place of the rule there.
+        place: u32,
     },
     /// A learned decision about its flow was looked for.
     Flow {
@@ -349,6 +356,9 @@ impl Fate {
                     | Reason::TunnelLoop
                     | Reason::NestingLimit
             ),
+            Fate::Steered { .. } => {
+                matches!(reason, Reason::SteerDrop | Reason::SteerRedirect | Reason::SteerAdvance)
+            }
             Fate::Bound { .. } => matches!(reason, Reason::MacIp),
             Fate::Allowed { .. } => matches!(reason, Reason::NotAllowed),
             Fate::Classified { .. } => matches!(reason, Reason::ClassifyDeny | Reason::ClassifyRateLimit),

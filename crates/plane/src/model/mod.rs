@@ -15,6 +15,7 @@ mod route;
 mod sample;
 mod sav;
 mod spd;
+mod steer;
 mod tunnel;
 
 use std::net::IpAddr;
@@ -47,6 +48,7 @@ pub use sav::{
     SavRule, SavRules, Scope, SpecialAction, SpecialSources, Urpf, UrpfMode,
 };
 pub use spd::{Spd, SpdAction, SpdCache, SpdIndex, SpdRule};
+pub use steer::{SteerHeader, SteerIndex, SteerList, SteerNode, SteerRule, SteerWay};
 pub use tunnel::{OuterTtl, Tunnel};
 
 /// A whole gateway.
@@ -78,6 +80,8 @@ pub struct Gateway {
     pub nat: Vec<NatList>,
     /// Security policy databases.
     pub spds: Vec<Spd>,
+    /// Lists of steer rules.
+    pub steer: Vec<SteerList>,
     /// Pairs of SAs.
     pub sas: Vec<Sa>,
     /// Settings of IPsec.
@@ -171,6 +175,8 @@ pub struct Interface {
     pub nat: Option<NatIndex>,
     /// The SPD that packets match which come in and leave here in clear; `None`: they match none.
     pub spd: Option<SpdIndex>,
+    /// The steer rules of packets that come in; `None`: there are none.
+    pub steer: Option<SteerIndex>,
     /// Where it was declared.
     pub origin: Origin,
 }

@@ -25,6 +25,8 @@ pub struct Classifiers {
     pub input: bool,
     /// Some interface has tables for egress.
     pub output: bool,
+    /// Some mask may tell segments of one super-packet from each other.
+    pub tells_segments: bool,
 }
 
 /// A table.
@@ -113,11 +115,11 @@ impl Table {
         }
     }
 
-    /// Counts a packet of so many octets for a session.
+    /// Counts packets of so many octets in all for a session.
     #[inline(always)]
-    pub(crate) fn count(&self, worker: usize, session: u32, octets: u64, now: Time) {
+    pub(crate) fn count(&self, worker: usize, session: u32, (packets, octets): (u64, u64), now: Time) {
         if let Some(counter) = self.counted.get(worker).and_then(|own| own.get(session as usize)) {
-            counter.packets.add(1);
+            counter.packets.add(packets);
             counter.octets.add(octets);
             counter.last.set(now.0);
         }

@@ -69,6 +69,8 @@ pub struct Interface {
     pub nat: nat::OfInterface,
     /// The SPD of its packets; [`crate::root::spd::NONE`] without one.
     pub spd: u16,
+    /// The steer rules of packets that come in; [`crate::root::steer::NONE`] without any.
+    pub steer: u16,
     /// The ethertypes of what may come in, those behind VLAN tags; `None`: any.
     pub ethertypes_in: Option<Arc<[u16]>>,
     /// The EtherTypes that may leave.

@@ -23,6 +23,7 @@ mod pending;
 pub mod sampler;
 pub mod sav;
 pub mod spd;
+pub mod steer;
 pub mod tunnel;
 
 use std::collections::HashMap;
@@ -79,6 +80,8 @@ pub struct Root {
     pub nat: nat::Translators,
     /// Security policy databases.
     pub spd: spd::Spds,
+    /// Lists of steer rules.
+    pub steer: steer::Steers,
     /// SAs.
     pub ipsec: ipsec::Ipsec,
     /// Bridges.
@@ -87,8 +90,11 @@ pub struct Root {
     pub tunnels: tunnel::Tunnels,
     /// Some interface says which ethertypes may leave.
     pub ethertypes_out: bool,
-    /// Some interface merges all packets of a flow on their way out.
+    /// Some interface merges all packets of a flow.
     pub merges_all: bool,
+    /// Exemptions or rules that translate may match some segments of a super-packet, and others not; see also
+    /// [`Access::tells_segments`](acl::Access::tells_segments).
+    pub tells_segments: bool,
     /// The samplers, by number.
     pub samplers: Arc<[Sampler]>,
     /// Limits of what we originate, over all workers.

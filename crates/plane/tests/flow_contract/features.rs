@@ -30,6 +30,7 @@ pub const REASONS: &[Reason] = &[
     Reason::AclFragment,
     Reason::SessionLimit,
     Reason::SessionPickup,
+    Reason::SteerDrop,
     Reason::SpdDiscard,
     Reason::SpdNoMatch,
     Reason::SpdUnprotected,
@@ -129,6 +130,7 @@ features! { model, found:
     "sa interface" model.sas.iter().any(|own| own.interface.is_some());
     "sa inbound alone" model.sas.iter().any(|own| own.outbound.is_none());
     "spd opaque" model.spds.iter().any(|own| own.rules.iter().any(weir_plane::model::SpdRule::is_opaque));
+    "steer" model.interfaces.iter().any(|own| own.steer.is_some());
     "tunnel" model.interfaces.iter().any(|own| matches!(own.kind, weir_plane::model::InterfaceKind::Tunnel(_)));
     "classify in" model.interfaces.iter().any(|own| own.access.classify_in.is_some());
     "classify out" model.interfaces.iter().any(|own| own.access.classify_out.is_some());

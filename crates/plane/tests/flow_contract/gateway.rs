@@ -19,6 +19,7 @@ use weir_port::spec::TapSpec;
 
 use crate::kit::{Build, mac, own_mac};
 use crate::nat::translators;
+use crate::steer::steer;
 use crate::tunnels::tunnels;
 use crate::{classify, spd};
 
@@ -141,7 +142,7 @@ parts! {
     Samplers "reload-samplers", Groups "reload-groups", Lists "reload-acls", Filtered "reload-acl-interfaces",
     Sources "reload-allowlists", Bindings "reload-bindings", Ethertypes "reload-ethertypes",
     Sessions "reload-flow-table", Icmp "reload-icmp", Nat "reload-nat", Spd "reload-spd",
-    Sas "reload-sas", Tunnels "reload-tunnels", Classify "reload-classify"
+    Sas "reload-sas", Tunnels "reload-tunnels", Classify "reload-classify", Steer "reload-steer"
 }
 
 /// The seeds of a model's parts.
@@ -181,6 +182,7 @@ impl Seeds {
         spd::sas(&mut self.of(Part::Sas), links, &mut build.0);
         tunnels(&mut self.of(Part::Tunnels), links, &mut build.0);
         classify::tables(&mut self.of(Part::Classify), links, &mut build.0);
+        steer(&mut self.of(Part::Steer), links, &mut build.0);
         build.0.flow_table = flow_table(&mut self.of(Part::Sessions));
         build.0.icmp = icmp(&mut self.of(Part::Icmp));
         build.0.limits =

@@ -10,6 +10,7 @@ pub mod classify;
 pub mod esp;
 pub mod link;
 pub mod spd;
+pub mod steer;
 pub mod tunnel;
 
 use std::collections::BTreeMap;
@@ -94,6 +95,7 @@ impl Build {
             classify: Vec::new(),
             nat: Vec::new(),
             spds: Vec::new(),
+            steer: Vec::new(),
             sas: Vec::new(),
             ipsec: Default::default(),
             workers: Workers::default(),
@@ -145,6 +147,7 @@ impl Build {
             access: Access::default(),
             nat: None,
             spd: None,
+            steer: None,
             origin,
         });
         self

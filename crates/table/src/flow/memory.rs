@@ -66,8 +66,9 @@ impl<K: Copy + Default, V: Copy + Default, A: Copy> Buckets<K, V, A> {
             self.bases.push(region.base());
             self.regions.push(region);
         }
-        // The next region is made ready while this one fills.
-        if from % Self::OF_REGION == Self::OF_REGION / 2 {
+        // The next region is made ready while this one fills. A table of one region may stay as small.
+        let first = if self.regions.len() > 1 { 0 } else { Self::OF_REGION / 4 };
+        if from % Self::OF_REGION / BUCKETS == first / BUCKETS {
             self.supply.order(Self::OCTETS);
         }
         let base = self.bases[from / Self::OF_REGION];

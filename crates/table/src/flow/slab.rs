@@ -110,6 +110,7 @@ impl<T: Copy> Slab<T> {
     }
 
     /// Puts a value into a slot; returns its number, or `None` if memory for it was not prepared.
+    #[inline]
     pub fn insert(&mut self, value: T) -> Option<u32> {
         let number = match self.free.pop() {
             Some(number) => number,
@@ -167,6 +168,20 @@ impl<T: Copy> Slab<T> {
         // SAFETY: the slot is initialised.
         let first = unsafe { self.slot(number) }.as_ptr().cast::<u8>();
         octets.into_iter().for_each(|octet| prefetch::read(first.wrapping_add(octet)));
+    }
+
+    /// Fetches the slot that a value gets for which `before` others are inserted first.
+    #[inline]
+    pub fn fetch_vacant(&self, before: usize) {
+        let number = match self.free.len().checked_sub(before + 1) {
+            Some(at) => self.free[at] as usize,
+            None => self.fresh as usize + before - self.free.len(),
+        };
+        if number < self.capacity() {
+            // SAFETY: the number is below the capacity. The slot is not read.
+            let first = unsafe { self.slot(number as u32) }.as_ptr().cast::<u8>();
+            (0..size_of::<Option<T>>()).step_by(64).for_each(|octet| prefetch::read(first.wrapping_add(octet)));
+        }
     }
 
     /// Takes a value out.

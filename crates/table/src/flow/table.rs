@@ -1,6 +1,8 @@
 //! The table: a bounded map that grows in steps.
 
-use super::bucket::{BUCKETS, LANES};
+use weir_base::prefetch;
+
+use super::bucket::{BUCKETS, Entry, LANES, Tags};
 use super::key::{Key, Secret};
 use super::memory::Buckets;
 
@@ -15,7 +17,7 @@ pub(super) const USUAL: usize = 190;
 /// Buckets of a table, at most: a [`Place`] has 32 bits.
 const MOST_BUCKETS: usize = 1 << 26;
 /// Groups that a step of growth splits, at most.
-pub(super) const SPLITS: usize = 4;
+pub(super) const SPLITS: usize = 1;
 
 /// Where an entry lies, until the next [`Table::prepare`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,9 +50,9 @@ pub enum Full {
     Crowded,
 }
 
-/// Where a hash leads.
-#[derive(Clone, Copy)]
-pub(super) struct Target {
+/// Where a hash leads, until the next [`Table::prepare`].
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
     /// The key's home bucket.
     pub(super) home: u32,
     pub(super) tag: u16,
@@ -130,6 +132,36 @@ impl<K: Key, V: Copy + Default, A: Copy> Table<K, V, A> {
         Some(Place::new(bucket, lane))
     }
 
+    /// Computes where a key lies or is to lie, and fetches the tags of its home. There are buckets, or nothing is fetched.
+    #[inline]
+    pub fn seek(&self, key: &K) -> Target {
+        let target = self.target(key.hash(&self.secret));
+        if (target.home as usize) < self.buckets.len() {
+            prefetch::read(self.buckets.addresses(target.home as usize).0.as_ptr());
+        }
+        target
+    }
+
+    /// Fetches the entry that a key is to get, whose tags were fetched.
+    #[inline]
+    pub fn fetch_vacant(&self, target: Target) {
+        let home = target.home as usize;
+        if let Some(lane) = self.buckets.tags(home).and_then(Tags::vacant)
+            && let Some(entry) = self.buckets.entry(home, lane)
+        {
+            let first = std::ptr::from_ref(entry).cast::<u8>();
+            prefetch::read(first);
+            // An entry may lie on two lines.
+            prefetch::read(first.wrapping_add(size_of::<Entry<K, V, A>>() - 1));
+        }
+    }
+
+    /// Finds a key that was sought.
+    #[inline]
+    pub fn find_at(&self, target: Target, key: &K) -> Option<Place> {
+        self.look(target, key)
+    }
+
     /// Finds a key.
     pub fn find(&self, key: &K) -> Option<Place> {
         self.look(self.target(key.hash(&self.secret)), key)
@@ -160,11 +192,19 @@ impl<K: Key, V: Copy + Default, A: Copy> Table<K, V, A> {
     /// # Errors
     /// If the table is full, or the key's group is.
     pub fn insert(&mut self, key: K, value: V) -> Result<Place, Full> {
+        self.insert_at(self.target(key.hash(&self.secret)), key, value)
+    }
+
+    /// Inserts a key that was sought and is not in the table. Never allocates.
+    ///
+    /// # Errors
+    /// If the table is full, or the key's group is.
+    pub fn insert_at(&mut self, target: Target, key: K, value: V) -> Result<Place, Full> {
         debug_assert!(self.find(&key).is_none(), "a key that is there");
         if self.len >= self.most {
             return Err(Full::Bound);
         }
-        let Target { home, tag } = self.target(key.hash(&self.secret));
+        let Target { home, tag } = target;
         let (bucket, lane) = self.buckets.insert(home as usize, tag, key, value).ok_or(Full::Crowded)?;
         self.len += 1;
         Ok(Place::new(bucket, lane))
@@ -193,7 +233,7 @@ impl<K: Key, V: Copy + Default, A: Copy> Table<K, V, A> {
         self.len -= self.buckets.retain(group, home, |key, value| keep(key, value));
     }
 
-    /// Takes a step towards room for so many more entries, as far as the bound allows: splits four groups at most. Returns
+    /// Takes a step towards room for so many more entries, as far as the bound allows: splits a group at most. Returns
     /// whether there is room. Places that were found before mean nothing afterwards.
     pub fn prepare(&mut self, entries: usize) -> bool {
         let wanted = self.len.saturating_add(entries).min(self.most.max(self.len)).div_ceil(USUAL);

@@ -19,6 +19,7 @@ use weir_bench::nat::Nat;
 use weir_bench::report::Report;
 use weir_bench::sav::{self, Sav, accuracy};
 use weir_bench::spd::Spd;
+use weir_bench::steer::Steer;
 use weir_bench::tunnels::Tunnels;
 
 /// Measures the cost of forwarding on this machine
@@ -41,6 +42,8 @@ enum What {
     Flow(FlowArgs),
     /// Policies of SPDs: the last of 1 to 100,000 matches, with caches and without, and where no packet finds its flow
     Spd(FlowArgs),
+    /// Steer rules: the last of 1 to 1,000 matches, and interfaces without rules
+    Steer(FlowArgs),
     /// ESP in tunnel mode: packets of three lengths, encrypted and decrypted, by every cipher, beside the engine alone
     Esp(FlowArgs),
     /// Tunnels: what the outer headers cost, in and out, by carrier
@@ -176,6 +179,7 @@ impl Bench {
             What::Acl(args) => args.run(),
             What::Flow(args) => show(Flow::measure(args.cpu, args.quick), args.json, None),
             What::Spd(args) => show(Spd::measure(args.cpu, args.quick), args.json, None),
+            What::Steer(args) => show(Steer::measure(args.cpu, args.quick), args.json, None),
             What::Esp(args) => show(Esp::measure(args.cpu, args.quick), args.json, None),
             What::Bridge(args) => show(Bridged::measure(args.cpu, args.quick), args.json, None),
             What::Tunnels(args) => show(Tunnels::measure(args.cpu, args.quick), args.json, None),

@@ -97,6 +97,10 @@ fn summary(gateway: &Gateway) -> String {
         let rules = gateway.spds.iter().map(|spd| spd.rules.len()).sum();
         parts.push(format!("{} with {}", plural(gateway.spds.len(), "SPD"), plural(rules, "rule")));
     }
+    if !gateway.steer.is_empty() {
+        let rules = gateway.steer.iter().map(|list| list.rules.len()).sum();
+        parts.push(format!("{} with {}", plural(gateway.steer.len(), "steer list"), plural(rules, "rule")));
+    }
     if !gateway.sas.is_empty() {
         let pairs = if gateway.sas.len() == 1 { "pair" } else { "pairs" };
         parts.push(format!("{} {pairs} of SAs", gateway.sas.len()));

@@ -33,6 +33,7 @@ use crate::render::sas::Sas;
 use crate::render::sav::Sav;
 use crate::render::sav::entries::Entries;
 use crate::render::spd::Spds;
+use crate::render::steer::Steers;
 use crate::render::tables::Tables;
 use crate::render::trace::Traces;
 use crate::render::tunnels::Tunnels;
@@ -172,6 +173,11 @@ enum What {
         /// Only this SPD
         spd: Option<String>,
     },
+    /// Steer rules in the order in which they are matched, and what they matched
+    Steer {
+        /// Only this list
+        list: Option<String>,
+    },
     /// Samplers: samples taken, written and lost
     Samplers,
     /// Alarms for invalid packets, by interface, and their history
@@ -309,6 +315,8 @@ impl Show {
                 let limit = limit.map(|limit| limit.to_string());
                 asker.show::<Translations>(&target("/v1/show/nat/translations", [("filter", filter), ("limit", limit)]))
             }
+            What::Steer { list: None } => asker.show::<Steers>("/v1/show/steer"),
+            What::Steer { list: Some(name) } => asker.show::<Steers>(&format!("/v1/show/steer/{}", escaped(name))),
             What::Spd { spd: None } => asker.show::<Spds>("/v1/show/spd"),
             What::Spd { spd: Some(name) } => asker.show::<Spds>(&format!("/v1/show/spd/{}", escaped(name))),
             What::Samplers => asker.show::<Samplers>("/v1/show/samplers"),

@@ -57,6 +57,7 @@ pub(super) const ROOT_KEYS: &[&str] = &[
     "classify",
     "nat",
     "spd",
+    "steer",
     "ipsec",
     "sa",
     "bridge",

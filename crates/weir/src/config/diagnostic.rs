@@ -129,6 +129,13 @@ codes! {
     NatBeforeSpd = "nat-before-spd",
     /// A security policy database that is not declared.
     UnknownSpd = "unknown-spd",
+    /// A list of steer rules that is not declared.
+    UnknownSteer = "unknown-steer",
+    /// A steer rule whose packets pass by checks of their interface, and that does not say `unchecked`. Warning: one that
+    /// says so.
+    SteerUnchecked = "steer-unchecked",
+    /// A steer rule that moves packets to a worker that is not there, or away from their sessions or translations.
+    SteerQueue = "steer-queue",
     /// An SA that is not declared.
     UnknownSa = "unknown-sa",
     /// A group that is in itself, directly or by others.
@@ -270,6 +277,8 @@ codes! {
     UnusedNat = "unused-nat",
     /// Warning: a security policy database that no interface names.
     UnusedSpd = "unused-spd",
+    /// Warning: a list of steer rules that no interface names.
+    UnusedSteer = "unused-steer",
     /// Warning: an SA that no rule of a security policy database names.
     UnusedSa = "unused-sa",
     /// Warning: a list that is never reached, because one before it decides about all packets.

@@ -176,6 +176,7 @@ impl<'f> Loader<'f> {
             Code::UnusedClassify,
             Code::UnusedNat,
             Code::UnusedSpd,
+            Code::UnusedSteer,
             Code::UnusedSa,
             Code::NothingValid,
             Code::NoInterfaces,

@@ -78,11 +78,13 @@ pub(super) fn resolve(
     let nat = resolver.nat_lists();
     let sas = resolver.sas();
     let spds = resolver.spds(&sas);
+    let steer = resolver.steer();
     let fitted = resolver.tunnels(interfaces.as_deref_mut().unwrap_or_default(), &routes, &spds, &sas);
     resolver.nat_routed(&nat, &routes, interfaces.as_deref().unwrap_or_default());
     resolver.nat_before_spd(&nat, &spds, interfaces.as_deref().unwrap_or_default());
     let classify = resolver.classify_tables();
     let (acls, allowlists, bindings) = (resolver.lists(), resolver.allowlists(), resolver.bindings());
+    resolver.steer_at(&steer, &acls, interfaces.as_deref().unwrap_or_default());
     resolver.chains(&acls, interfaces.as_deref().unwrap_or_default());
     resolver.needless_reflect(&acls, interfaces.as_deref().unwrap_or_default());
     resolver.needless_rules(&acls, interfaces.as_deref().unwrap_or_default());
@@ -117,6 +119,7 @@ pub(super) fn resolve(
         classify,
         nat,
         spds,
+        steer,
         sas,
         ipsec: Ipsec {
             state: settings.ipsec_state.clone(),

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use weir_plane::engine::sa_name;
+use weir_plane::engine::{sa_name, steer_interface};
 use weir_plane::model::{Bridge, Gateway, InterfaceIndex, Origin, Sa, SaKey, VrfIndex};
 
-use crate::rules::{acl, nat, spd};
+use crate::rules::{acl, nat, spd, steer};
 
 /// Lists that a reload added, removed and changed, in words: `acl edge`, `nat edge`, `spd edge`, `bridge lan`, `sa east`.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -76,6 +76,11 @@ fn printed(gateway: &Gateway) -> Printed {
         let bare = Bridge { ports: Vec::new(), stations: Vec::new(), origin: Origin::default(), ..bridge.clone() };
         (format!("bridge {}", bridge.name), ports.chain(stations).chain([format!("{bare:?}")]).collect())
     });
+    let steer = gateway.steer.iter().map(|list| {
+        let rules = list.rules.iter();
+        let rules = rules.map(|rule| steer::Rule::of(rule, steer_interface(gateway, rule)).to_string());
+        (format!("steer {}", list.name), rules.collect())
+    });
     let groups = &gateway.groups;
     let addresses = groups.addresses.iter().map(|group| (&group.name, format!("{:?}", group.members)));
     let ports = groups.ports.iter().map(|group| (&group.name, format!("{:?}", group.members)));
@@ -85,7 +90,7 @@ fn printed(gateway: &Gateway) -> Printed {
     });
     let groups = addresses.chain(ports).chain(interfaces);
     let groups = groups.map(|(name, members)| (format!("group {name}"), vec![members]));
-    acls.chain(nats).chain(spds).chain(bridges).chain(groups).collect()
+    acls.chain(nats).chain(spds).chain(steer).chain(bridges).chain(groups).collect()
 }
 
 fn pairs(gateway: &Gateway) -> BTreeMap<String, Pair> {

@@ -26,7 +26,7 @@ use crate::render::crypto::Crypto;
 use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRules};
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::reloaded::{Findings, Reloaded};
-use crate::render::routes::Source;
+use crate::render::routes::{Filter, Routes, Source};
 use crate::render::sample;
 use crate::render::sas::Rekey;
 use crate::render::sav::dry_run::{self, DryRun};
@@ -88,8 +88,8 @@ impl Gateway for Fake {
         vec!["default".into(), "blue".into()]
     }
 
-    fn routes(&self) -> Vec<stats::RouteRow> {
-        sample::routes()
+    fn routes(&self, filter: &Filter) -> Routes {
+        Routes::new(sample::routes(), filter)
     }
 
     fn route_sources(&self) -> Vec<Source> {
@@ -344,6 +344,10 @@ impl Gateway for Fake {
         let (added, deleted) = if add { (lines, 0) } else { (0, lines) };
         let (table, source) = (table.to_owned(), source.to_owned());
         Ok(ClassifyChanged { table, source, added, replaced: 0, deleted, sessions: 3 })
+    }
+
+    fn steer(&self) -> Vec<stats::SteerStats> {
+        sample::steer()
     }
 
     fn change_nat(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<NatChanged, Box<Refusal>> {

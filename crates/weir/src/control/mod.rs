@@ -46,7 +46,7 @@ use crate::render::crypto::Crypto;
 use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRules};
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::reloaded::Reloaded;
-use crate::render::routes::Source;
+use crate::render::routes::{Filter, Routes, Source};
 use crate::render::sas::Rekey;
 use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::learned::Learned;
@@ -72,7 +72,7 @@ pub trait Gateway: Send + Sync + 'static {
     /// One reading of every counter.
     fn snapshot(&self) -> stats::Snapshot;
     /// The forwarding tables.
-    fn routes(&self) -> Vec<stats::RouteRow>;
+    fn routes(&self, filter: &Filter) -> Routes;
     /// The sources of routes beside the configuration.
     fn route_sources(&self) -> Vec<Source>;
     /// Addresses on links.
@@ -188,6 +188,9 @@ pub trait Gateway: Send + Sync + 'static {
     fn nat_lists(&self) -> Vec<stats::NatStats>;
     /// The SPDs.
     fn spds(&self) -> Vec<stats::SpdStats>;
+
+    /// The lists of steer rules.
+    fn steer(&self) -> Vec<stats::SteerStats>;
     /// The outside addresses of rules that translate sources.
     fn nat_pools(&self) -> Vec<stats::NatPool>;
 
@@ -303,6 +306,8 @@ pub enum Clear {
     Sa,
     /// The counters of SPDs and of their caches
     Spd,
+    /// The counters of steer rules
+    Steer,
     /// Traced packets, and what is still to be traced
     Trace,
     /// Neighbours that were learned: they are resolved again when a packet needs them

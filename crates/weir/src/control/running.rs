@@ -49,7 +49,7 @@ use crate::render::matched::Matched;
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::number::plural;
 use crate::render::reloaded::Reloaded;
-use crate::render::routes::Source;
+use crate::render::routes::{self, Filter, Source};
 use crate::render::sas::Rekey;
 use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::entries::overlap;
@@ -317,8 +317,10 @@ impl Gateway for Running {
         self.engine.snapshot()
     }
 
-    fn routes(&self) -> Vec<stats::RouteRow> {
-        self.engine.routes()
+    fn routes(&self, filter: &Filter) -> routes::Routes {
+        let most = filter.limit.unwrap_or(usize::MAX);
+        let (routes, total) = self.engine.first_routes(filter.vrf.as_deref(), most);
+        routes::Routes { total, routes, sources: self.sources.read() }
     }
 
     fn route_sources(&self) -> Vec<Source> {
@@ -564,6 +566,10 @@ impl Gateway for Running {
         self.engine.spds()
     }
 
+    fn steer(&self) -> Vec<stats::SteerStats> {
+        self.engine.steer()
+    }
+
     fn nat_pools(&self) -> Vec<stats::NatPool> {
         self.engine.nat_pools()
     }
@@ -639,6 +645,7 @@ impl Gateway for Running {
             Clear::Ethertypes => engine::Clear::Ethertypes,
             Clear::Sa => engine::Clear::Sa,
             Clear::Spd => engine::Clear::Spd,
+            Clear::Steer => engine::Clear::Steer,
             Clear::Trace => engine::Clear::Trace,
             Clear::Neighbors => engine::Clear::Neighbors,
             Clear::All => engine::Clear::All,

@@ -40,8 +40,9 @@ use crate::render::samplers::Samplers;
 use crate::render::sas::Sas;
 use crate::render::sav::Sav;
 use crate::render::spd::Spds;
+use crate::render::steer::Steers;
 use crate::render::tunnels::Tunnels;
-use crate::render::{buffers, errors, interfaces, neighbors, routes, runtime, tables};
+use crate::render::{buffers, errors, interfaces, neighbors, runtime, tables};
 
 /// How long clients may take to end what they began when the gateway stops.
 const GRACE: Duration = Duration::from_secs(1);
@@ -111,6 +112,8 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/show/nat/users", get(show_nat_users))
         .route("/v1/show/spd", get(|g| show(g, |g| Spds::new(g.spds()))))
         .route("/v1/show/spd/{name}", get(show_spd))
+        .route("/v1/show/steer", get(|g| show(g, |g| Steers::new(g.steer()))))
+        .route("/v1/show/steer/{name}", get(show_steer))
         .route("/v1/show/changes", get(show_changes))
         .route("/v1/show/alarms", get(|g| show(g, |g| Alarms::new(&g.alarms()))))
         .route("/v1/show/sav/{policy}", get(sav::show_entries))
@@ -183,7 +186,7 @@ async fn show_routes(gateway: State<Shared>, query: Result<Query<Filter>, QueryR
                 return Err(Refused::from(Refusal::of_vrf(vrf, &vrfs)));
             }
         }
-        Ok(document(200, &routes::Routes { sources: g.route_sources(), ..routes::Routes::new(g.routes(), &filter) }))
+        Ok(document(200, &g.routes(&filter)))
     })
     .await?
 }
@@ -335,6 +338,21 @@ async fn show_spd(State(gateway): State<Shared>, Path(name): Path<String>) -> An
             return Err(Refused::new(Kind::NotFound, format!("there is no SPD `{name}`; {others}")));
         }
         Ok(document(200, &Spds::new(named)))
+    })
+    .await?
+}
+
+/// A list of steer rules.
+async fn show_steer(State(gateway): State<Shared>, Path(name): Path<String>) -> Answer {
+    apart(gateway, move |g| {
+        let lists = g.steer();
+        let names = lists.iter().map(|list| list.name.as_str()).collect::<Vec<_>>().join(", ");
+        let named: Vec<_> = lists.iter().filter(|list| list.name == name).cloned().collect();
+        if named.is_empty() {
+            let others = if names.is_empty() { "there are none".to_owned() } else { format!("the lists are: {names}") };
+            return Err(Refused::new(Kind::NotFound, format!("there is no list of steer rules `{name}`; {others}")));
+        }
+        Ok(document(200, &Steers::new(named)))
     })
     .await?
 }

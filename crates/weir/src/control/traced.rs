@@ -9,6 +9,7 @@ use crate::replay::access::acl_rule;
 use crate::replay::classify;
 use crate::replay::nat::{effect_words, nat};
 use crate::replay::spd::{effect_words as policy_effect, spd};
+use crate::replay::steer::steer;
 use crate::replay::validation::Rule;
 use crate::rules::binding::Binding;
 
@@ -48,6 +49,10 @@ pub(super) fn by(model: &Gateway, decision: &TraceDecision) -> String {
                 None => Rule::at(&named, model.origins.place(named.origin)).whence(),
             };
             format!("{}: {name}, {rule}", policy_effect(*effect))
+        }),
+        TraceDecision::Steer(index, place) => steer(model, *index, *place).map(|(list, mark, named)| {
+            let mark = mark.map_or_else(String::new, |mark| format!("mark {mark}: "));
+            format!("{mark}{list}, {}", words.rule(&named))
         }),
         TraceDecision::Sa(sa, inbound) => words.sa(*sa, *inbound),
         TraceDecision::Tunnel(index, inbound) => words.interface(*index, |name| {

@@ -36,6 +36,7 @@ pub mod sas;
 pub mod sav;
 pub mod saved;
 pub mod spd;
+pub mod steer;
 pub mod sum;
 pub mod summary;
 pub mod table;

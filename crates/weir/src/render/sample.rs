@@ -100,6 +100,54 @@ pub(crate) fn spds() -> Vec<SpdStats> {
     }]
 }
 
+/// A list of steer rules.
+pub(crate) fn steer() -> Vec<SteerStats> {
+    use weir_plane::model::{
+        AclAction, AclRule, Addresses, InterfaceIndex, IpFamily, NextHop, SteerRule, SteerWay, Transport,
+    };
+    let any = AclRule::all(AclAction::Permit, Default::default());
+    let rest = SteerRule {
+        count: true,
+        mark: None,
+        way: SteerWay::On,
+        unchecked: false,
+        vlan: None,
+        id: None,
+        matches: any.clone(),
+        names_family: false,
+        comment: Some("the rest".into()),
+    };
+    let redirect = SteerRule {
+        count: false,
+        mark: Some(7),
+        way: SteerWay::To {
+            hop: NextHop { interface: InterfaceIndex(2), address: None, weight: 1 },
+            names_interface: true,
+        },
+        matches: AclRule {
+            family: Some(IpFamily::V4),
+            from: Addresses::Net("10.0.0.0/8".parse().unwrap()),
+            transport: Transport::Protocol(17),
+            ..any
+        },
+        names_family: true,
+        comment: None,
+        ..rest.clone()
+    };
+    let row = |rule, interface: Option<&str>, (packets, bytes), line: u32| SteerRuleRow {
+        rule,
+        interface: interface.map(Into::into),
+        matched: Traffic { packets, bytes },
+        origin: format!("edge.toml:{line}"),
+    };
+    vec![SteerStats {
+        name: "edge".into(),
+        interfaces: vec!["wan".into(), "dmz".into()],
+        rules: vec![row(redirect, Some("dpi"), (12, 1200), 10), row(rest, None, (0, 0), 11)],
+        origin: "edge.toml:9".into(),
+    }]
+}
+
 /// A pair of SAs, one direction of which has lost packets.
 pub(crate) fn sas() -> Vec<SaStats> {
     vec![SaStats {

@@ -5,7 +5,7 @@ use weir_plane::model::Place;
 use weir_plane::reason::Reason;
 use weir_plane::sav::By;
 
-use super::{access, classify, nat, sa, spd, tunnel};
+use super::{access, classify, nat, sa, spd, steer, tunnel};
 
 /// The place of what decided: the route that a packet was forwarded by or that led to its end, or the rule by which its
 /// source was not valid, or the rule or list by which it was refused, or that has a fragment wait. `None` where weir
@@ -36,6 +36,9 @@ pub(super) fn place(harness: &Harness, outcome: &Outcome) -> Option<Place> {
             Reason::AclDeny | Reason::AclReject | Reason::AclRateLimit | Reason::SessionLimit | Reason::SessionPickup,
         ) => {
             return access::refused_by(harness, outcome);
+        }
+        Verdict::Drop(Reason::SteerDrop | Reason::SteerRedirect | Reason::SteerAdvance) => {
+            return steer::dropped_by(harness, outcome);
         }
         Verdict::Drop(Reason::SpdDiscard | Reason::SpdNoMatch | Reason::SpdUnprotected) => {
             return spd::dropped_by(harness, outcome);

@@ -21,6 +21,7 @@ use super::quoted::line;
 use super::sa::{self, Association};
 use super::sink::{self, Memory, Sent};
 use super::spd::{self, PolicyMatch};
+use super::steer::{self, Steered};
 use super::tunnel::{self, Passed};
 use super::validation::{Nearest, Rule, Validation};
 use super::way::lengths;
@@ -53,6 +54,9 @@ pub struct Explanation {
     pub by: Option<Line>,
     /// The nodes that it passes, answers to it included.
     pub steps: Vec<Step>,
+    /// The steer rules that it matches.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub steer: Vec<Steered>,
     /// The decision about its source, if the interface has a policy.
     pub sav: Option<Validation>,
     /// The decision of bindings about the sender.
@@ -189,6 +193,7 @@ impl Teller<'_> {
                 .map(|decision| Validation::new(self.harness, decision)),
             bindings: outcome.as_ref().and_then(|outcome| access::bound(self.harness, outcome)),
             fragments: outcome.as_ref().map_or_else(Vec::new, |outcome| access::fragments(&self.names, outcome)),
+            steer: outcome.as_ref().map_or_else(Vec::new, |outcome| steer::steered(self.harness, outcome)),
             nat: outcome.as_ref().map_or_else(Vec::new, |outcome| nat::translated(self.harness, outcome)),
             spd: outcome.as_ref().map_or_else(Vec::new, |outcome| spd::secured(self.harness, outcome)),
             sa: outcome.as_ref().map_or_else(Vec::new, |outcome| sa::associations(self.harness, outcome)),
@@ -333,6 +338,14 @@ impl Explanation {
         Ok(())
     }
 
+    fn write_steered(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for steered in &self.steer {
+            section(f, "steer", &steered.sentence(), None)?;
+            steered.by.lines().iter().try_for_each(|line| writeln!(f, "{:MARGIN$}{line}", ""))?;
+        }
+        Ok(())
+    }
+
     fn write_secured(&self, f: &mut fmt::Formatter<'_>, direction: &str) -> fmt::Result {
         for secured in self.spd.iter().filter(|secured| secured.direction == direction) {
             section(f, "spd", &secured.sentence(), None)?;
@@ -351,6 +364,7 @@ impl fmt::Display for Explanation {
         section(f, "in", &self.input, None)?;
         f.write_str("\n")?;
         self.write_steps(f)?;
+        self.write_steered(f)?;
         f.write_str("\n")?;
         if let Some(sav) = &self.sav {
             write_validation(f, sav)?;

@@ -10,6 +10,7 @@ use super::classify::Classified;
 use super::nat::Translated;
 use super::sa::Association;
 use super::spd::PolicyMatch;
+use super::steer::Steered;
 use super::tunnel::Passed;
 use super::validation::Validation;
 
@@ -51,6 +52,9 @@ pub struct Line<'a> {
     /// The effects of rules that translate.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nat: Vec<Translated>,
+    /// The steer rules that it matched.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub steer: Vec<Steered>,
     /// The policies of SPDs that it matched.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub spd: Vec<PolicyMatch>,
@@ -80,6 +84,9 @@ impl fmt::Display for Line<'_> {
         list(f, "  answer ", &self.answer)?;
         if let Some(by) = &self.by {
             write!(f, "  by {by}")?;
+        }
+        for steer in &self.steer {
+            write!(f, "  steer {steer}")?;
         }
         for classified in &self.classify {
             write!(f, "  classify {classified}")?;
@@ -152,6 +159,7 @@ mod tests {
             allow: Vec::new(),
             classify: Vec::new(),
             nat: Vec::new(),
+            steer: Vec::new(),
             spd: Vec::new(),
             sa: Vec::new(),
             tunnels: Vec::new(),
@@ -191,6 +199,7 @@ mod tests {
             allow: Vec::new(),
             classify: Vec::new(),
             nat: Vec::new(),
+            steer: vec![],
             spd: vec![secured("out", "protected")],
             sa: vec![sa("out", "encrypted")],
             tunnels: Vec::new(),
@@ -206,6 +215,7 @@ mod tests {
             verdict: "drop",
             reason: Some("esp-auth"),
             out: vec![],
+            steer: vec![],
             spd: vec![],
             sa: vec![sa("in", "refused")],
             ..line
@@ -244,6 +254,7 @@ mod tests {
             allow: Vec::new(),
             classify: Vec::new(),
             nat: Vec::new(),
+            steer: Vec::new(),
             spd: Vec::new(),
             sa: Vec::new(),
             tunnels: Vec::new(),

@@ -23,6 +23,7 @@ pub mod sa;
 pub mod sink;
 pub mod spd;
 pub(crate) mod station;
+pub mod steer;
 pub mod tunnel;
 pub mod validation;
 mod way;
@@ -436,6 +437,7 @@ impl Replay {
             fragments: outcome.map_or_else(Vec::new, |outcome| access::fragments(&self.names, outcome)),
             nat: outcome.map_or_else(Vec::new, |outcome| nat::translated(&self.harness, outcome)),
             spd: outcome.map_or_else(Vec::new, |outcome| spd::secured(&self.harness, outcome)),
+            steer: outcome.map_or_else(Vec::new, |outcome| steer::steered(&self.harness, outcome)),
             sa: outcome.map_or_else(Vec::new, |outcome| sa::associations(&self.harness, outcome)),
             tunnels: outcome.map_or_else(Vec::new, |outcome| tunnel::passed(&self.harness, outcome)),
             bridges: outcome.map_or_else(Vec::new, |outcome| bridge::passed(&self.harness, outcome)),

@@ -3,7 +3,7 @@
 //! The source names devices by index and may name next hop objects; weir has interfaces. A device is an interface's if it
 //! is its punt device. For each prefix the route of the lowest metric is offered that leads to an interface of weir.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, btree_map};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -46,7 +46,52 @@ struct Routes {
     /// For each prefix the routes in the order in which they precede.
     all: BTreeMap<IpNet, Vec<Known>>,
     /// Prefixes whose offers may have changed.
-    dirty: BTreeSet<IpNet>,
+    dirty: Dirty,
+}
+
+/// A set of prefixes that is filled, then emptied in order. Filling costs a write for each prefix, not a search.
+#[derive(Debug, Default)]
+struct Dirty {
+    /// Prefixes, some more than once until they are sorted: the first at the end then.
+    list: Vec<IpNet>,
+    is_sorted: bool,
+    /// The length at which repetitions are removed, so that memory stays within twice that of all prefixes.
+    most: usize,
+}
+
+impl Dirty {
+    /// Prefixes in the list before repetitions are looked for.
+    const LEAST: usize = 65_536;
+
+    fn insert(&mut self, prefix: IpNet) {
+        if self.list.len() >= self.most.max(Dirty::LEAST) {
+            self.sort();
+            self.most = 2 * self.list.len();
+        }
+        self.list.push(prefix);
+        self.is_sorted = false;
+    }
+
+    fn extend(&mut self, prefixes: impl IntoIterator<Item = IpNet>) {
+        prefixes.into_iter().for_each(|prefix| self.insert(prefix));
+    }
+
+    fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    fn pop_first(&mut self) -> Option<IpNet> {
+        if !self.is_sorted {
+            self.sort();
+        }
+        self.list.pop()
+    }
+
+    fn sort(&mut self) {
+        self.list.sort_unstable_by(|a, b| b.cmp(a));
+        self.list.dedup();
+        self.is_sorted = true;
+    }
 }
 
 /// The routes of one source.
@@ -202,7 +247,22 @@ impl Fib {
         let known = Known { metric: if self.is_single { 0 } else { route.metric }, way, epoch: self.epoch };
         let routes = &mut self.tables[at].1;
         let is_full = self.count >= self.limit;
-        let list = routes.all.get(&route.prefix).map_or(&[][..], Vec::as_slice);
+        let mut list = match routes.all.entry(route.prefix) {
+            btree_map::Entry::Occupied(entry) => entry,
+            btree_map::Entry::Vacant(_) if is_full => {
+                self.refused += 1;
+                self.first_refused.get_or_insert(route.prefix);
+                return;
+            }
+            btree_map::Entry::Vacant(entry) => {
+                // Most prefixes have one route: the list has no room for more.
+                entry.insert(Vec::from([known]));
+                self.count += 1;
+                routes.dirty.insert(route.prefix);
+                return;
+            }
+        };
+        let list = list.get_mut();
         let first = list.partition_point(|other| other.metric < known.metric);
         let equal = list[first..].iter().take_while(|other| other.metric == known.metric).count();
         // A message about an IPv6 route has all its paths.
@@ -216,7 +276,6 @@ impl Fib {
             self.first_refused.get_or_insert(route.prefix);
             return;
         }
-        let list = routes.all.entry(route.prefix).or_default();
         match replaced {
             Some(place) => {
                 let is_same = list[place].way == known.way;
@@ -335,7 +394,7 @@ impl Fib {
     fn all_changed(&mut self) {
         self.translated.clear();
         for (_, routes) in &mut self.tables {
-            routes.dirty.extend(routes.all.keys());
+            routes.dirty.extend(routes.all.keys().copied());
         }
     }
 

@@ -36,6 +36,7 @@ mod parser;
 pub(crate) mod prefix;
 pub(crate) mod quantity;
 pub mod spd;
+pub mod steer;
 #[cfg(test)]
 mod tests;
 mod words;

@@ -155,7 +155,7 @@ fn draw_tables(buffer: &mut Buffer, body: Rect, app: &mut App) {
     }
 }
 
-/// Divides lines among tables: each gets as many as it wants, and those that want more than there are share the rest evenly.
+/// Divides lines among tables. Each table gets the lines that it wants; tables without enough lines share the rest evenly.
 fn shares(height: u16, wanted: &[u16]) -> Vec<u16> {
     let mut given = vec![0; wanted.len()];
     let mut left = height;

@@ -22,14 +22,16 @@ impl Compiler {
             result.is_unknown = true;
             return (self.root(), result);
         };
-        let mut touched = BTreeSet::new();
+        let mut touched = Vec::with_capacity(offers.len());
         for (prefix, target) in offers {
             let prefix = prefix.trunc();
             if self.sources.set(vrf, by, prefix, target) {
                 result.changed += 1;
-                touched.insert(prefix);
+                touched.push(prefix);
             }
         }
+        // At once, as sources offer prefixes in their order.
+        let touched = BTreeSet::from_iter(touched);
         let number = number as u16;
         let sets = self.numbers.sets.len();
         let mut edits = Edits::new();

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use crate::compile::{AclDecision, BindingDecision, ClassifyDecision, Decision, Listed};
 use crate::graph::record::{BridgedTo, Fragmented, Miss, NatEffect, Role, SpdEffect};
-use crate::model::{BridgeIndex, InterfaceIndex, NatIndex, Origin, SaIndex, SpdIndex};
+use crate::model::{BridgeIndex, InterfaceIndex, NatIndex, Origin, SaIndex, SpdIndex, SteerIndex};
 use crate::reason::Reason;
 
 /// The verdict on an input packet.
@@ -63,6 +63,8 @@ pub struct Outcome {
     pub nat: Vec<(NatIndex, u32, NatEffect)>,
     /// The policies of SPDs that it matched: SPD, place there if it matched one, whether it was leaving, and effect.
     pub spd: Vec<(SpdIndex, Option<u32>, bool, SpdEffect)>,
+    /// The steer rules that matched it: list and place there.
+    pub steer: Vec<(SteerIndex, u32)>,
     /// The pairs of SAs that encrypted or decrypted it, in order.
     pub sas: Vec<Secured>,
     /// The tunnels that it was put into or taken out of, in order.
@@ -92,6 +94,7 @@ impl Outcome {
         self.classify.extend(later.classify);
         self.nat.extend(later.nat);
         self.spd.extend(later.spd);
+        self.steer.extend(later.steer);
         self.sas.extend(later.sas);
         self.tunnels.extend(later.tunnels);
         self.bridges.extend(later.bridges);
@@ -115,6 +118,7 @@ impl Outcome {
             classify: self.classify,
             nat: self.nat,
             spd: self.spd,
+            steer: self.steer,
             sas: self.sas,
             tunnels: self.tunnels,
             merged: self.merged | later.merged,

@@ -102,6 +102,7 @@ impl Harness {
                     classify: Vec::new(),
                     nat: Vec::new(),
                     spd: Vec::new(),
+                    steer: Vec::new(),
                     sas: Vec::new(),
                     tunnels: Vec::new(),
                     merged: false,
@@ -157,6 +158,7 @@ impl Harness {
             }
             Fate::Nat { list, place, effect } => outcome.nat.push((list, place, effect)),
             Fate::Spd { spd, place, output, effect } => outcome.spd.push((spd, place, output, effect)),
+            Fate::Steered { list, place } => outcome.steer.push((list, place)),
             Fate::Secured { sa, inbound } => {
                 let index = self.map.sas.iter().position(|&number| number == sa);
                 outcome.sas.extend(index.map(|index| Secured { sa: SaIndex(index as u32), inbound }));

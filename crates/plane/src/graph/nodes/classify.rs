@@ -9,8 +9,8 @@ use weir_packet::packet::Packet;
 use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_table::masked::NO_ENTRY;
 
-use super::Context;
 use super::stage::{self, Stage};
+use super::{Context, limit, wire};
 use crate::graph::flags::ORIGINATED;
 use crate::graph::flow::Unlearned;
 use crate::graph::record::Fate;
@@ -139,8 +139,7 @@ fn match_one<K: Family, const OUTPUT: bool>(
             continue;
         };
         let packet = &mut vector[at];
-        let octets = (packet.len() - packet.l3_offset()) as u64;
-        table.count(worker, session, octets, context.now);
+        table.count(worker, session, wire::counts(packet), context.now);
         if is_recording {
             note::<OUTPUT>(context, packet, place, Some(session), action.permit);
         }
@@ -169,7 +168,7 @@ fn leftover<K: Family, const OUTPUT: bool>(
         return;
     }
     if let Some(counter) = table.missed.get(context.worker) {
-        counter.packets.add(missed.len() as u64);
+        counter.packets.add(missed.len() as u64 + wire::more(vector, missed));
     }
     if context.recorder.is_on() {
         let permit = table.permits_misses;
@@ -193,15 +192,7 @@ fn apply<const OUTPUT: bool>(
     let refused = if !action.permit {
         Some(Reason::ClassifyDeny)
     } else {
-        let octets = (packet.len() - packet.l3_offset()) as u64;
-        action.meter.as_ref().and_then(|meter| {
-            let mut over = false;
-            meter.take(0, meter.clock(context.now), std::iter::once(octets), |_, passes| over = !passes);
-            if over {
-                meter.refuse();
-            }
-            over.then_some(Reason::ClassifyRateLimit)
-        })
+        action.meter.as_ref().and_then(|meter| limit::packet(context, packet, (meter, 0), Reason::ClassifyRateLimit))
     };
     if let Some(way) = action.way
         && !OUTPUT

@@ -53,7 +53,8 @@ impl Own {
                 if (interface.merge == Merge::All) | self.closely {
                     merging::merge(context, vector, frame);
                 }
-                let node = if several { Node::Handover } else { stage::first(root, interface, v4) };
+                let own = || if several { Node::Handover } else { stage::first(root, interface, v4) };
+                let node = stage::steer_of(interface, v4).unwrap_or_else(own);
                 context.next.extend(node, frame);
                 frame.clear();
             }
@@ -207,7 +208,7 @@ pub(super) fn admit_ethertype(context: &mut Context<'_>, packet: &Packet, ethert
     if interface.ethertypes_in.as_deref().is_none_or(|list| list.contains(&ethertype)) {
         return Ok(());
     }
-    interface.counters[context.worker].ethertypes.0.add(1);
+    interface.counters[context.worker].ethertypes.0.add(wire::packets(packet));
     context.record(packet, Fate::Unlisted { interface: packet.interface(), output: false });
     Err(Reason::AclEthertype)
 }

@@ -10,7 +10,7 @@ use weir_packet::parse::{self, ParseFlags};
 use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::protocol;
 
-use super::{Context, stage};
+use super::{Context, merging, stage};
 use crate::graph::peer::Peer;
 use crate::graph::session::nat;
 use crate::reason::Reason;
@@ -19,6 +19,7 @@ use crate::root::family::Family;
 pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     let workers = context.peers.len() as u64;
     let mut handed = 0;
+    let mut own = Indices::new();
     for &place in frame.places() {
         let packet = &mut vector[place];
         let esp = if context.root.ipsec.is_active() {
@@ -38,7 +39,7 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
         // The upper bits of the product: unbiased enough for a handful of workers, and no division.
         let owner = ((u64::from(hash) * workers) >> 32) as usize;
         if owner == context.worker {
-            context.next.push(stage::entry(context.root, context.notes, packet), place);
+            own.push(place);
         } else if let Some(peer) = &mut context.peers[owner] {
             match peer.push(packet.take()) {
                 Ok(()) => handed += 1,
@@ -50,6 +51,10 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
         } else {
             context.next.refuse(packet, place, Reason::HandoverFull);
         }
+    }
+    merging::cut(context, vector, &mut own);
+    for &place in own.places() {
+        context.next.push(stage::entry(context.root, context.notes, &vector[place]), place);
     }
     if handed > 0 {
         context.counters.handed_out.add(handed);
@@ -80,6 +85,13 @@ fn translated_hash(context: &Context<'_>, packet: &Packet) -> Option<u32> {
 #[cold]
 pub(super) fn give(context: &mut Context<'_>, packet: &mut Packet, place: u8, hash: u32) -> bool {
     let owner = ((u64::from(hash) * context.peers.len() as u64) >> 32) as usize;
+    give_to(context, packet, place, owner)
+}
+
+/// Gives a packet to a worker; gives whether the packet is gone, handed over or dropped. A worker that has failed, or this one,
+/// takes none.
+#[cold]
+pub(super) fn give_to(context: &mut Context<'_>, packet: &mut Packet, place: u8, owner: usize) -> bool {
     let Some(Some(peer)) = context.peers.get_mut(owner) else { return false };
     if let Err(refused) = peer.push(packet.take()) {
         *packet = refused;

@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use weir_packet::offload::{Checksum, Gso};
 use weir_packet::packet::Packet;
 use weir_packet::parse::{self, ParseFlags, Parsed, martian};
+use weir_packet::segment::{self, Segmenter};
 use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::{icmpv6, ipv4, ipv6, protocol};
 
@@ -128,26 +129,32 @@ pub(super) fn conclude(context: &mut Context<'_>, packet: &mut Packet, place: u8
     }
 }
 
-/// Sends a packet to the first stage of its interface from this one on.
+/// Sends a packet to the first stage of its interface from this one on, by its steer rules.
 fn enter(context: &mut Context<'_>, packet: &mut Packet, place: u8, stage: Stage) {
     stage.resumes(packet);
-    let node = if context.peers.len() > 1 { Node::Handover } else { stage::entry(context.root, context.notes, packet) };
+    let node = stage::steer(context.root, packet).unwrap_or_else(|| behind_steer(context, packet));
     context.next.push(node, place);
 }
 
 /// Sends a packet for the host through the policies of its interface; straight to the host if it has none.
 fn to_host(context: &mut Context<'_>, packet: &mut Packet, place: u8, checked: bool) {
     packet.add_state(FOR_HOST);
-    let stage = if checked { Stage::Bindings } else { Stage::Sav };
-    stage.resumes(packet);
-    let node = match stage::entry(context.root, context.notes, packet) {
+    enter(context, packet, place, if checked { Stage::Bindings } else { Stage::Sav });
+}
+
+/// The node of an admitted packet that its steer rules let go on.
+pub(super) fn behind_steer(context: &mut Context<'_>, packet: &Packet) -> Node {
+    let several = context.peers.len() > 1;
+    if !packet.state().contains(FOR_HOST) {
+        return if several { Node::Handover } else { stage::entry(context.root, context.notes, packet) };
+    }
+    match stage::entry(context.root, context.notes, packet) {
         Node::Ip4Lookup | Node::Ip6Lookup => Node::Punt,
         // It takes no learned decision: whether flows are learned does not change its worker.
         Node::Ip4Flow | Node::Ip6Flow if !stage::is_checked(context.root, packet) => Node::Punt,
-        _ if context.peers.len() > 1 => Node::Handover,
+        _ if several => Node::Handover,
         policy => policy,
-    };
-    context.next.push(node, place);
+    }
 }
 
 fn refuse(context: &mut Context<'_>, packet: &mut Packet, place: u8, refusal: Refusal) {
@@ -202,11 +209,14 @@ pub(super) fn admit_ipv6(
 
 /// Checks that a super-packet is as its state claims. A packet in a tunnel arrives with the state of the inner packet:
 /// the kernel reports both alike, whether the tunnel is UDP, GRE or IP. A later segmentation would cut the tunnel's own
-/// packet, and its segments are not as long as they seem. Only a tunnel that ends here takes such a packet. No ICMP error
-/// is sent about others, as the source could not send anything else.
+/// packet, and its segments are not as long as they seem: the gateway cuts such a packet itself, where it can read the tunnel. A tunnel
+/// that ends here takes it whole. No ICMP error is sent about others, as the source could not send anything else.
 #[inline]
 fn check_offload(root: &Root, packet: &Packet) -> Result<(), Reason> {
-    let fits = !packet.is_to_be_segmented() || is_as_its_state_says(packet) || tunnel::takes_segments(root, packet);
+    let fits = !packet.is_to_be_segmented()
+        || is_as_its_state_says(packet)
+        || tunnel::takes_segments(root, packet)
+        || segment::is_nested(packet) && Segmenter::new(packet).is_ok();
     if fits { Ok(()) } else { Err(Reason::OffloadMismatch) }
 }
 

@@ -10,13 +10,33 @@ use crate::root::sav::Meters;
 /// The octets that a limit counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Octets {
-    /// Those from the IP header on.
+    /// From the IP header on.
     FromIp,
-    /// Those of the whole frame.
+    /// Of the whole frame.
     OfFrame,
 }
 
-/// Takes the segments of a super-packet out of a bucket. Those that pass stay in the packet, the others count as dropped. Returns
+/// Takes a packet out of a bucket, by its octets from the IP header on. Returns the reason to drop it if there is no room for it.
+/// Of a super-packet, as many segments stay as there is room for.
+pub(super) fn packet(
+    context: &mut Context<'_>,
+    packet: &mut Packet,
+    (meters, bucket): (&Meters, usize),
+    reason: Reason,
+) -> Option<Reason> {
+    if packet.is_to_be_segmented() {
+        return segments(context, packet, (meters, bucket), Octets::FromIp, reason);
+    }
+    let octets = std::iter::once((packet.len() - packet.l3_offset()) as u64);
+    let mut over = false;
+    meters.take(bucket, meters.clock(context.now), octets, |_, passes| over = !passes);
+    if over {
+        meters.refuse();
+    }
+    over.then_some(reason)
+}
+
+/// Takes the segments of a super-packet out of a bucket. Segments that pass stay in the packet, the others count as dropped. Returns
 /// the reason to drop the packet if none passes.
 #[cold]
 pub(super) fn segments(

@@ -10,7 +10,7 @@ use weir_packet::wire::{ipv4, ipv6};
 use weir_table::lpm::{AsKey, Key, Table};
 
 use super::stage::{self, Stage};
-use super::{Context, link_local, next_hop, route, sav};
+use super::{Context, link_local, next_hop, route, sav, steer};
 use crate::graph::flags::{ENCAPSULATED, FOR_HOST, ORIGINATED};
 use crate::graph::hold::{self, Disposition};
 use crate::graph::record::Fate;
@@ -190,6 +190,11 @@ pub(crate) fn decide(root: &Root, guard: &Guard<'_>, seed: &Seed, key: hold::Key
     };
     if Stage::of(packet) == Stage::Redirect {
         let adjacency = sav::redirection(root, guard, packet);
+        let waits = adjacency.is_some_and(|number| root.adjacencies.get(number as usize).is_some_and(waits_at));
+        return if waits { Disposition::Wait } else { Disposition::Release };
+    }
+    if Stage::of(packet) == Stage::Steered {
+        let adjacency = steer::target_again(root, guard, packet);
         let waits = adjacency.is_some_and(|number| root.adjacencies.get(number as usize).is_some_and(waits_at));
         return if waits { Disposition::Wait } else { Disposition::Release };
     }

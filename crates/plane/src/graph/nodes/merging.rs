@@ -2,7 +2,8 @@
 //! wants it, go on as one. Every policy behind decides about them once, and counts them as what they are on the wire.
 //!
 //! Segments of a super-packet differ in few TCP flags. If access lists match on these, a packet with one is not merged, and a
-//! super-packet with one is cut: so all segments have the verdict of their super-packet.
+//! super-packet with one is cut: so all segments have the verdict of their super-packet. If classifier tables match octets in which
+//! segments differ, no packet is merged, and every super-packet is cut.
 
 use weir_packet::merge::{Kind, Wanted};
 use weir_packet::packet::Packet;
@@ -22,12 +23,22 @@ use crate::root::Root;
 /// Merges packets of a frame that the checks of the way in have let pass. The frame keeps the places of what is left.
 #[inline]
 pub(super) fn merge(context: &mut Context<'_>, vector: &mut Vector, frame: &mut Indices) {
-    if vector.has_segments() && context.root.acl.tells_segments() {
-        *frame = cut_all(context, vector, frame);
+    // With several workers, the owner of the flow cuts it.
+    if context.peers.len() < 2 {
+        cut(context, vector, frame);
     }
     // A packet whose fate is recorded walks, so that its record names what decides.
-    if frame.len() > 1 && !context.recorder.is_of_all() {
+    if frame.len() > 1 && !context.root.classify.tells_segments && !context.recorder.is_of_all() {
         merge_some(context, vector, frame);
+    }
+}
+
+/// Cuts super-packets in whose segments some policy may see different flags; they and the packets behind them come back. The frame
+/// keeps the places of the packets before.
+#[inline]
+pub(crate) fn cut(context: &mut Context<'_>, vector: &mut Vector, frame: &mut Indices) {
+    if vector.has_segments() && tells(context.root) {
+        *frame = cut_all(context, vector, frame);
     }
 }
 
@@ -49,7 +60,7 @@ fn merge_some(context: &mut Context<'_>, vector: &mut Vector, frame: &mut Indice
     }
     let Some(wanted) = wanted(context) else { return };
     let paused = context.merges.pause(frame.places().iter().map(|&place| vector[place].interface()));
-    let tells = root.acl.tells_segments();
+    let tells = tells(root);
     let Context { merges, cache, .. } = context;
     let may = |packet: &Packet| is_wanted(packet, own(packet)) && !paused.has(packet.interface());
     let kind = |packet: &Packet| if may(packet) { kind(root, packet, tells) } else { Kind::Single };
@@ -62,6 +73,12 @@ fn merge_some(context: &mut Context<'_>, vector: &mut Vector, frame: &mut Indice
     context.counters.absorbed.add(merged.packets);
     note(context, vector, frame, &left);
     *frame = left;
+}
+
+/// Some policy may match some segments of a super-packet, and others not.
+#[inline]
+fn tells(root: &Root) -> bool {
+    root.tells_segments || root.classify.tells_segments || root.acl.tells_segments()
 }
 
 /// The interface of a packet merges it.
@@ -140,19 +157,23 @@ fn note(context: &mut Context<'_>, vector: &Vector, before: &Indices, left: &Ind
     }
 }
 
-/// Cuts super-packets in whose segments access lists may see different flags; they and the packets behind them come back. Returns
+/// Cuts super-packets in whose segments policies may see different flags or octets; they and the packets behind them come back. Returns
 /// the places of the packets before.
 #[cold]
 fn cut_all(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) -> Indices {
     let mut at_once = Indices::new();
     for &place in frame.places() {
         let packet = &mut vector[place];
+        let has_told = |packet: &Packet| {
+            packet.protocol() == protocol::TCP
+                && packet.l4_header::<{ tcp::LENGTH }>().is_some_and(|header| header[tcp::FLAGS] & TOLD != 0)
+        };
         let differs = packet.is_to_be_segmented()
-            && packet.protocol() == protocol::TCP
+            && packet.reason() == 0
             && !packet.flags().contains(ParseFlags::FRAGMENT)
-            && packet.l4_header::<{ tcp::LENGTH }>().is_some_and(|header| header[tcp::FLAGS] & TOLD != 0);
+            && (context.root.classify.tells_segments || has_told(packet));
         if differs {
-            match cut(context, packet) {
+            match queue_segments(context, packet) {
                 Ok(()) => context.counters.absorbed.add(1),
                 Err(reason) => context.next.refuse(packet, place, reason),
             }
@@ -167,7 +188,7 @@ fn cut_all(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) -> I
 }
 
 /// Queues all segments of a packet. If there is no room for one, those before it go on and the packet counts as dropped.
-fn cut(context: &mut Context<'_>, packet: &Packet) -> Result<(), Reason> {
+fn queue_segments(context: &mut Context<'_>, packet: &Packet) -> Result<(), Reason> {
     let mut segmenter = Segmenter::new(packet).map_err(|_| Reason::OffloadMismatch)?;
     context.merges.regret(packet.interface());
     while segmenter.count() > 0 {

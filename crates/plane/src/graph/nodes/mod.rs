@@ -40,6 +40,7 @@ mod scope;
 mod session;
 mod spd;
 mod stage;
+mod steer;
 mod supers;
 mod transmission;
 mod tunnel;
@@ -54,8 +55,10 @@ pub(crate) use discard::discard;
 pub(crate) use esp::originate;
 pub(crate) use fields::matches;
 pub(crate) use lookup::decide;
+pub(crate) use merging::cut;
 pub(crate) use sav::redirect_again;
 pub(crate) use stage::{Stage, entry};
+pub(crate) use steer::leave as steer_again;
 
 use crate::node::Node;
 
@@ -71,6 +74,8 @@ pub(crate) fn run(node: Node, context: &mut Context<'_>, pieces: &mut Vector, ve
         Node::HostInput => host_input::run(context, vector, frame),
         Node::ArpInput => arp_input::run(context, pieces, vector, frame),
         Node::NdInput => nd_input::run(context, pieces, vector, frame),
+        Node::Ip4Steer => steer::run::<u32>(context, vector, frame),
+        Node::Ip6Steer => steer::run::<u128>(context, vector, frame),
         Node::Handover => handover::run(context, vector, frame),
         Node::Ip4Flow => flow::run::<u32>(context, vector, frame),
         Node::Ip6Flow => flow::run::<u128>(context, vector, frame),

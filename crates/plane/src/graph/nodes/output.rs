@@ -5,7 +5,7 @@ use weir_packet::parse;
 use weir_packet::vector::{Indices, VECTOR, Vector};
 
 use super::transmission::{self, Lengths};
-use super::{Context, session, supers};
+use super::{Context, session, supers, wire};
 use crate::graph::flags::ORIGINATED;
 use crate::graph::nesting;
 use crate::graph::outlet::Outlet;
@@ -152,7 +152,7 @@ fn is_listed(context: &mut Context<'_>, packet: &Packet, number: u32) -> bool {
     if parse::ethernet(packet.data()).is_ok_and(|l2| list.contains(&l2.ethertype)) {
         return true;
     }
-    interface.counters[context.worker].ethertypes.1.add(1);
+    interface.counters[context.worker].ethertypes.1.add(wire::packets(packet));
     if !packet.state().contains(ORIGINATED) {
         context.record(packet, Fate::Unlisted { interface: number, output: true });
     }

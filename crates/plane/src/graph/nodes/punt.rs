@@ -3,6 +3,7 @@
 //! 3.1).
 
 use weir_packet::packet::Packet;
+use weir_packet::segment;
 use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_packet::wire::ethernet;
 
@@ -20,7 +21,10 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
         let interface = root.interfaces.get(packet.interface() as usize);
         // What we made ourselves has not come in by anything.
         let port = interface.map_or(NONE, |interface| interface.punt);
-        if packet.state().contains(ORIGINATED) {
+        if segment::is_nested(packet) {
+            // The device would cut it at the wrong place.
+            context.next.refuse(packet, place, Reason::OffloadMismatch);
+        } else if packet.state().contains(ORIGINATED) {
             context.next.refuse(packet, place, Reason::LocalUnhandled);
         } else if port == NONE {
             context.next.refuse_aloud(packet, place, Reason::LocalUnhandled);

@@ -1,9 +1,9 @@
 //! `ip4-rewrite`, `ip6-rewrite`: TTL, MTU, and the link-layer header of the next hop.
 
-use weir_packet::offload::Gso;
 use weir_packet::packet::Packet;
+use weir_packet::segment;
 use weir_packet::vector::{Indices, Vector};
-use weir_packet::wire::{ipv4, ipv6, udp};
+use weir_packet::wire::{ipv4, ipv6};
 
 use super::{Context, flow, next_hop, plain, tunnel};
 use crate::graph::events::Event;
@@ -83,7 +83,7 @@ fn any<K: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8, adj
         return false;
     }
     let mtu = mtu::<K>(packet, adjacency) as usize;
-    if length > mtu && segment_length(packet, length) > mtu {
+    if length > mtu && segment::longest(packet) > mtu {
         packet.set_mtu(mtu.try_into().unwrap_or(u16::MAX));
         too_long::<K>(context, packet, place);
         return false;
@@ -99,26 +99,6 @@ fn any<K: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8, adj
         return false;
     }
     true
-}
-
-/// The length that counts against an MTU: that of a packet's longest segment, with its headers. `ethernet-input` has seen
-/// that the packet is what its state says.
-#[cold]
-pub(super) fn segment_length(packet: &Packet, length: usize) -> usize {
-    let offload = packet.offload();
-    let transport = match offload.gso {
-        Gso::Tcp4 | Gso::Tcp6 => tcp_header(packet),
-        Gso::Udp => udp::LENGTH,
-        Gso::None => return length,
-    };
-    // The transport header is there, so it is behind the IP header and all extension headers.
-    let headers = packet.l4_offset() - packet.l3_offset() + transport;
-    length.min(headers + usize::from(offload.segment))
-}
-
-/// Octets of the TCP header with its options.
-fn tcp_header(packet: &Packet) -> usize {
-    packet.data().get(packet.l4_offset() + 12).map_or(0, |octet| usize::from(octet >> 4) * 4)
 }
 
 #[inline(always)]

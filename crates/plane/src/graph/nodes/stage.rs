@@ -10,7 +10,7 @@ use crate::graph::flags::{DECRYPTED, ORIGINATED};
 use crate::graph::flow::Notes;
 use crate::model::{FastPath, PerFamily};
 use crate::node::Node;
-use crate::root::{Interface, NONE, Root, acl, allow, bindings, classify, nat, sav, spd};
+use crate::root::{Interface, NONE, Root, acl, allow, bindings, classify, nat, sav, spd, steer};
 
 /// The stages between the input and the lookup, in their order; and where a packet goes on that was held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,6 +34,8 @@ pub(crate) enum Stage {
     Lookup,
     /// The egress that a policy gives packets with forged sources, whatever their destination.
     Redirect,
+    /// The egress that a steer rule gives packets, whatever their destination.
+    Steered,
     /// The checks of a packet that was taken out of a tunnel.
     IpInput,
     /// The encryption, by the SA that its forwarding field names.
@@ -47,7 +49,7 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
-    const ALL: [Stage; 14] = [
+    const ALL: [Stage; 15] = [
         Stage::Sav,
         Stage::Bindings,
         Stage::Acl,
@@ -57,6 +59,7 @@ impl Stage {
         Stage::Nat,
         Stage::Lookup,
         Stage::Redirect,
+        Stage::Steered,
         Stage::IpInput,
         Stage::Encrypt,
         Stage::Encapsulate,
@@ -154,6 +157,19 @@ pub(super) fn first(root: &Root, interface: &Interface, v4: bool) -> Node {
         return of(v4, Node::Ip4Flow, Node::Ip6Flow);
     }
     node(Some(interface), Stage::Sav, v4)
+}
+
+/// The node of steer rules, if an interface has some.
+#[inline(always)]
+pub(super) fn steer_of(interface: &Interface, v4: bool) -> Option<Node> {
+    (interface.steer != steer::NONE).then_some(of(v4, Node::Ip4Steer, Node::Ip6Steer))
+}
+
+/// The node of steer rules, if the interface of an admitted packet has some.
+#[inline]
+pub(super) fn steer(root: &Root, packet: &Packet) -> Option<Node> {
+    let interface = root.interfaces.get(packet.interface() as usize)?;
+    steer_of(interface, packet.flags().contains(ParseFlags::IP4))
 }
 
 /// Whether a policy checks a packet, or a session may have it.

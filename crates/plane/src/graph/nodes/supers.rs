@@ -3,7 +3,7 @@
 
 use weir_packet::merge::{Kind, Wanted};
 use weir_packet::packet::Packet;
-use weir_packet::segment::Segmenter;
+use weir_packet::segment::{self, Segmenter};
 use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::protocol;
 use weir_port::Segmentation;
@@ -51,7 +51,7 @@ pub(super) fn send(
 /// A packet leaves as it is: the port takes it, and the interface does not want packets that were in a tunnel one by one.
 fn leaves(packet: &Packet, takes: Segmentation, merge: Merge) -> bool {
     let alone = merge == Merge::Off && packet.is_to_be_segmented() && nesting::taken_off(packet) > 0;
-    takes.includes(packet.offload().gso, packet.len()) && !alone
+    takes.includes(packet.offload().gso, packet.len()) && !alone && !segment::is_nested(packet)
 }
 
 /// The packets that are merged on their way out by an interface.

@@ -8,7 +8,7 @@ use weir_packet::segment;
 use weir_packet::vector::VECTOR;
 use weir_packet::wire::{protocol, tcp};
 use weir_table::classify::NO_RULE;
-use weir_table::flow::{self, BATCH, Packed, Place, Secret, Slab, Table};
+use weir_table::flow::{self, BATCH, Packed, Place, Secret, Slab, Table, Target};
 
 use super::bounds::Bounds;
 use super::log::Waiting;
@@ -49,6 +49,13 @@ pub(crate) struct Taken {
     pub(crate) acl: [u32; 2],
     /// It is rewritten.
     pub(crate) leaves: bool,
+}
+
+/// A tuple for which a session is looked up or opened, and where it and its reverse lie in the table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sought<K> {
+    pub(crate) tuple: Tuple<K>,
+    at: [Target; 2],
 }
 
 /// The sessions of one family.
@@ -146,6 +153,26 @@ impl<K: Family> OfFamily<K> {
         self.membership(place, bounds, now)
     }
 
+    /// Seeks a tuple and its reverse, and fetches memory for both.
+    #[inline]
+    pub(crate) fn seek(&self, tuple: Tuple<K>) -> Sought<K> {
+        Sought { tuple, at: [self.table.seek(&tuple.key()), self.table.seek(&tuple.reversed().key())] }
+    }
+
+    /// Fetches the memory of a session that is to be opened when so many others were.
+    #[inline]
+    pub(crate) fn fetch_vacant(&self, sought: &Sought<K>, before: usize) {
+        sought.at.into_iter().for_each(|at| self.table.fetch_vacant(at));
+        self.sessions.fetch_vacant(before);
+    }
+
+    /// The session of a tuple that was sought, if it has not ended.
+    #[inline]
+    pub(crate) fn find_sought(&self, sought: &Sought<K>, bounds: &Bounds, now: Time) -> Option<Membership> {
+        let place = self.table.find_at(sought.at[0], &sought.tuple.key())?;
+        self.membership(place, bounds, now)
+    }
+
     /// Begins a lookup of the sessions of a vector's tuples.
     #[inline(always)]
     pub(crate) fn lookup(&mut self) -> Lookup<'_, K> {
@@ -164,9 +191,10 @@ impl<K: Family> OfFamily<K> {
         member(&self.sessions, *self.table.value(place)?, bounds, now)
     }
 
-    /// The rule by which a session permits a packet; `None`: lists decide about it. A session that was matched by an older
-    /// version of the lists is matched again before.
-    pub(crate) fn permits(
+    /// The rule by which a session permits a packet that was matched by an older version of the lists, and is matched again;
+    /// `None`: it ends, and lists decide about the packet.
+    #[cold]
+    pub(crate) fn permits_again(
         &mut self,
         (root, guard): (&Root, &Guard<'_>),
         version: u64,
@@ -174,8 +202,7 @@ impl<K: Family> OfFamily<K> {
         member: Membership,
         output: bool,
     ) -> Option<Found> {
-        let session = self.sessions.get(member.number)?;
-        if session.version != version && !self.match_again((root, guard), version, bounds, member.number) {
+        if !self.match_again((root, guard), version, bounds, member.number) {
             self.end(member.number);
             return None;
         }
@@ -223,9 +250,10 @@ impl<K: Family> OfFamily<K> {
     }
 
     /// Ends the sessions that have a tuple or its reverse: their time is over, or a new connection takes their place.
-    pub(crate) fn end_others(&mut self, tuple: &Tuple<K>) {
-        for key in [tuple.key(), tuple.reversed().key()] {
-            if let Some(&value) = self.table.find(&key).and_then(|place| self.table.value(place)) {
+    pub(crate) fn end_others(&mut self, sought: &Sought<K>) {
+        let Sought { tuple, at } = sought;
+        for (at, key) in at.iter().zip([tuple.key(), tuple.reversed().key()]) {
+            if let Some(&value) = self.table.find_at(*at, &key).and_then(|place| self.table.value(place)) {
                 self.end(value >> 1);
             }
         }
@@ -234,7 +262,7 @@ impl<K: Family> OfFamily<K> {
     /// Opens a session, for which there is room.
     pub(crate) fn open(
         &mut self,
-        tuple: Tuple<K>,
+        sought: &Sought<K>,
         progress: Progress,
         opener: Opener,
         by: OpenedBy,
@@ -243,19 +271,26 @@ impl<K: Family> OfFamily<K> {
     ) -> Admission {
         let mut rules = [None; 2];
         rules[usize::from(output)] = Some(by);
-        self.add(Session { rules, ..Session::new(tuple, progress, opener, (version, now)) })
+        self.add_at(Session { rules, ..Session::new(sought.tuple, progress, opener, (version, now)) }, sought.at)
     }
 
     /// Adds a session, for which there is room.
     pub(super) fn add(&mut self, session: Session<K>) -> Admission {
+        let at = [session.tuple.key(), session.reply().key()].map(|key| self.table.seek(&key));
+        self.add_at(session, at)
+    }
+
+    /// Adds a session whose tuples are to lie there.
+    #[inline]
+    fn add_at(&mut self, session: Session<K>, at: [Target; 2]) -> Admission {
         let (key, reply) = (session.tuple.key(), session.reply().key());
         let Some(number) = self.sessions.insert(session) else { return Admission::Full };
-        if self.table.insert(key, value(number, Way::Original)).is_err() {
+        if self.table.insert_at(at[0], key, value(number, Way::Original)).is_err() {
             self.sessions.remove(number);
             return Admission::Full;
         }
         // A tuple may be its own reverse: then one entry has both directions.
-        if reply != key && self.table.insert(reply, value(number, Way::Reply)).is_err() {
+        if reply != key && self.table.insert_at(at[1], reply, value(number, Way::Reply)).is_err() {
             self.table.remove(&key);
             self.sessions.remove(number);
             return Admission::Full;

@@ -228,9 +228,16 @@ impl Pass<'_, '_> {
     /// Runs the graph over a vector, whose first `parsed` packets have been parsed before. `fresh`: they come from the inputs.
     pub(super) fn run(&mut self, vector: &mut Vector, parsed: usize, fresh: bool) {
         let Pass { context, tracer, spare, .. } = self;
-        for place in 0..vector.len() {
-            let node = if place < parsed { resume(context, &mut vector[place as u8]) } else { Node::EthernetInput };
-            context.next.push(node, place as u8);
+        spare.clear();
+        (0..parsed).for_each(|place| spare.push(place as u8));
+        // Super-packets that another worker handed over.
+        nodes::cut(context, vector, spare);
+        for &place in spare.places() {
+            let node = resume(context, &mut vector[place]);
+            context.next.push(node, place);
+        }
+        for place in parsed..vector.len() {
+            context.next.push(Node::EthernetInput, place as u8);
         }
         let wanted = tracer.wanted();
         let tracing = wanted.is_some() || (0..parsed).any(|place| vector[place as u8].is_traced());
@@ -298,6 +305,10 @@ fn resume(context: &mut Context<'_>, packet: &mut Packet) -> Node {
     }
     match Reason::of(packet.reason()) {
         None if Stage::of(packet) == Stage::Redirect => nodes::redirect_again(root, context.guard, packet),
+        None if Stage::of(packet) == Stage::Steered => {
+            context.notes.bypass();
+            nodes::steer_again(root, context.guard, packet)
+        }
         None => nodes::entry(root, context.notes, packet),
         // No error is sent if the interface is gone or a worker has failed.
         Some(Reason::InterfaceGone | Reason::WorkerGone) => Node::Drop,

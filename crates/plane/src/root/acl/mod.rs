@@ -45,7 +45,7 @@ pub struct Access {
     pub hastens: bool,
     /// Some rule limits packets, or offers them to a sampler.
     pub limits: bool,
-    /// Some rule may tell segments of one super-packet from each other: it matches on TCP flags in which they differ.
+    /// Some rule may match some segments of a super-packet, and others not: it matches on TCP flags in which they differ.
     pub tells_segments: Arc<AtomicBool>,
     /// Counts the changes of rules that came with a root.
     pub changes: u64,
@@ -61,7 +61,7 @@ impl Access {
         self.changes + self.edits.load(Ordering::Acquire)
     }
 
-    /// Whether some rule may tell segments of one super-packet from each other.
+    /// Whether some rule may match some segments of a super-packet, and others not.
     #[inline]
     pub fn tells_segments(&self) -> bool {
         self.tells_segments.load(Ordering::Acquire)

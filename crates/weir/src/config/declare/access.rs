@@ -1,4 +1,4 @@
-//! `[acl.NAME]`, `[group.NAME]`, `[allowlist.NAME]`, `[mac-ip.NAME]`, `[classify.NAME]`, `[nat.NAME]` and `[spd.NAME]`, and what interfaces say of them.
+//! `[acl.NAME]`, `[group.NAME]`, `[allowlist.NAME]`, `[mac-ip.NAME]`, `[classify.NAME]`, `[nat.NAME]`, `[spd.NAME]` and `[steer.NAME]`, and what interfaces say of them.
 
 mod allowlist;
 mod bindings;
@@ -8,6 +8,7 @@ mod list;
 mod nat;
 mod of_interface;
 mod spd;
+mod steer;
 
 use super::super::table::{Reader, Table, Value};
 use super::{At, lost_some};
@@ -21,6 +22,7 @@ pub(in super::super) use nat::Nat;
 pub(super) use of_interface::read as of_interface;
 pub(in super::super) use of_interface::{Ethertypes, OfInterface};
 pub(in super::super) use spd::Spd;
+pub(in super::super) use steer::Steer;
 
 /// All that is declared of access.
 #[derive(Default)]
@@ -32,6 +34,7 @@ pub(in super::super) struct Access {
     pub(in super::super) classify: Vec<Classify>,
     pub(in super::super) nat: Vec<Nat>,
     pub(in super::super) spd: Vec<Spd>,
+    pub(in super::super) steer: Vec<Steer>,
     /// Some group or its name could not be read: names that seem unknown may be its own.
     pub(in super::super) lost_groups: bool,
     /// The same of lists.
@@ -46,6 +49,8 @@ pub(in super::super) struct Access {
     pub(in super::super) lost_nat: bool,
     /// The same of SPDs.
     pub(in super::super) lost_spd: bool,
+    /// The same of steer rules.
+    pub(in super::super) lost_steer: bool,
 }
 
 impl Access {
@@ -58,6 +63,7 @@ impl Access {
         self.lost_classify = true;
         self.lost_nat = true;
         self.lost_spd = true;
+        self.lost_steer = true;
     }
 
     pub(super) fn read(&mut self, reader: &mut Reader<'_>, root: &Table<'_>, lost: impl Fn(&str) -> bool) {
@@ -69,6 +75,7 @@ impl Access {
         self.lost_classify |= lost("classify") | named(reader, root, "classify", classify::read, &mut self.classify);
         self.lost_nat |= lost("nat") | named(reader, root, "nat", nat::read, &mut self.nat);
         self.lost_spd |= lost("spd") | named(reader, root, "spd", spd::read, &mut self.spd);
+        self.lost_steer |= lost("steer") | named(reader, root, "steer", steer::read, &mut self.steer);
     }
 }
 

@@ -32,6 +32,7 @@ const KEYS: &[&str] = &[
     "classify",
     "nat",
     "spd",
+    "steer",
     "fault",
     "capture",
 ];
@@ -113,6 +114,7 @@ pub(super) fn read(reader: &mut Reader<'_>, value: Value<'_>, source: &Source) -
         access,
         nat: table.get("nat").and_then(|value| reader.reference(value, "the name of a list of NAT rules")),
         spd: table.get("spd").and_then(|value| reader.reference(value, "the name of an SPD")),
+        steer: table.get("steer").and_then(|value| reader.reference(value, "the name of a list of steer rules")),
     })
 }
 

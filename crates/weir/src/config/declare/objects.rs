@@ -34,6 +34,8 @@ pub(in super::super) struct Interface {
     pub(in super::super) nat: Option<At<String>>,
     /// The name of an SPD.
     pub(in super::super) spd: Option<At<String>>,
+    /// The name of a list of steer rules.
+    pub(in super::super) steer: Option<At<String>>,
 }
 
 /// The device of the host that an interface punts to.

@@ -11,11 +11,14 @@ mod nat_routed;
 mod nat_spd;
 mod needless;
 mod spd;
+mod steer;
 mod twice;
 
 use std::collections::HashMap;
 
-use weir_plane::model::{AclIndex, AllowlistIndex, BindingsIndex, Ethertypes, NatIndex, PerFamily, SpdIndex};
+use weir_plane::model::{
+    AclIndex, AllowlistIndex, BindingsIndex, Ethertypes, NatIndex, PerFamily, SpdIndex, SteerIndex,
+};
 
 use super::super::declare::Interface;
 use super::super::declare::access::{self, OfInterface};
@@ -38,6 +41,7 @@ enum Kind {
     Classify,
     Nat,
     Spd,
+    Steer,
 }
 
 impl Kind {
@@ -51,6 +55,7 @@ impl Kind {
             Kind::Classify => ("classifier table", "classifier tables", "classify", Code::UnknownClassify),
             Kind::Nat => ("list of NAT rules", "lists of NAT rules", "nat", Code::UnknownNat),
             Kind::Spd => ("SPD", "SPDs", "spd", Code::UnknownSpd),
+            Kind::Steer => ("list of steer rules", "lists of steer rules", "steer", Code::UnknownSteer),
         }
     }
 }
@@ -69,6 +74,7 @@ impl<'a> Resolver<'a> {
         self.access.classify = self.named(Kind::Classify, access.classify.iter().map(|table| &table.name).collect());
         self.access.nat = self.named(Kind::Nat, access.nat.iter().map(|list| &list.name).collect());
         self.access.spd = self.named(Kind::Spd, access.spd.iter().map(|spd| &spd.name).collect());
+        self.access.steer = self.named(Kind::Steer, access.steer.iter().map(|list| &list.name).collect());
     }
 
     fn named(&mut self, kind: Kind, names: Vec<&'a At<String>>) -> Named<'a> {
@@ -137,6 +143,12 @@ impl<'a> Resolver<'a> {
         self.one_of(Kind::Spd, interface.spd.as_ref()?, lost).map(SpdIndex)
     }
 
+    /// The steer rules of an interface.
+    pub(super) fn steer_of(&mut self, interface: &'a Interface) -> Option<SteerIndex> {
+        let lost = self.declared.access.lost_steer;
+        self.one_of(Kind::Steer, interface.steer.as_ref()?, lost).map(SteerIndex)
+    }
+
     fn ethertypes(&mut self, declared: Option<&access::Ethertypes>) -> Option<Ethertypes> {
         let (types, span) = declared?;
         Some(Ethertypes { types: types.clone(), origin: self.origin(*span) })
@@ -168,6 +180,7 @@ impl<'a> Resolver<'a> {
             Kind::Classify => &mut self.access.classify,
             Kind::Nat => &mut self.access.nat,
             Kind::Spd => &mut self.access.spd,
+            Kind::Steer => &mut self.access.steer,
         };
         if let Some(&index) = named.by_name.get(name.value.as_str()) {
             named.used[usize::from(index)] = true;
@@ -232,10 +245,13 @@ impl<'a> Resolver<'a> {
             classify.map(|it| (it, "no interface and no table names the classifier table", Code::UnusedClassify));
         let nat = access.nat.iter().map(|list| &list.name).zip(&self.access.nat.used);
         let nat = nat.map(|it| (it, "no interface names the NAT rules", Code::UnusedNat));
+        let steer = access.steer.iter().map(|list| &list.name).zip(&self.access.steer.used);
+        let steer = steer.map(|it| (it, "no interface names the steer rules", Code::UnusedSteer));
         let spds = access.spd.iter().map(|spd| &spd.name).zip(&self.access.spd.used);
         let (protecting, other): (Vec<_>, Vec<_>) = spds.partition(|(name, _)| self.protects(&name.value));
         let other = other.into_iter().map(|it| (it, "no interface names the SPD", Code::UnusedSpd));
-        let all = lists.chain(allowlists).chain(bindings).chain(groups).chain(classify).chain(nat).chain(other);
+        let all =
+            lists.chain(allowlists).chain(bindings).chain(groups).chain(classify).chain(nat).chain(steer).chain(other);
         let unused = all.filter(|((_, used), ..)| !**used).map(|((name, _), message, code)| {
             Diagnostic::warning(code, name.span, format!("{message} `{}`", name.value))
         });

@@ -182,6 +182,7 @@ impl<'a> Resolver<'a> {
             access: self.access_of(interface),
             nat: self.nat_of(interface),
             spd: self.spd_of(interface),
+            steer: self.steer_of(interface),
             origin,
         })
     }

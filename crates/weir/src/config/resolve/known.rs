@@ -19,6 +19,7 @@ pub(super) struct Access<'a> {
     pub(super) classify: Named<'a>,
     pub(super) nat: Named<'a>,
     pub(super) spd: Named<'a>,
+    pub(super) steer: Named<'a>,
     /// The names of SAs that rules name.
     pub(super) sas_used: BTreeSet<String>,
     /// The names that rules may use.
@@ -31,6 +32,8 @@ pub(super) struct Access<'a> {
     pub(super) nat_places: Vec<Vec<Span>>,
     /// Where the rules of each SPD stand.
     pub(super) spd_places: Vec<Vec<Span>>,
+    /// Where the rules of each list of steer rules stand.
+    pub(super) steer_places: Vec<Vec<Span>>,
 }
 
 /// Objects of a kind by their names. What is declared first under a name counts; its index is that of the declaration.

@@ -24,6 +24,10 @@ const INTERFACES: Table<InterfaceStats> = Table {
         (Counter, "weir_interface_punt_bytes", "Octets of frames received here and given to the host.", |i| {
             i.punt.bytes.into()
         }),
+        (Counter, "weir_interface_merged_packets", "Packets that went into super-packets.", |i| i.merged.1.into()),
+        (Counter, "weir_interface_merges", "Super-packets that were made of them.", |i| i.merged.0.into()),
+        (Counter, "weir_interface_cuts", "Super-packets that were cut on their way out.", |i| i.cut.0.into()),
+        (Counter, "weir_interface_cut_packets", "Packets that they were cut into.", |i| i.cut.1.into()),
         (Counter, "weir_interface_no_buffer_packets", "Frames for which no buffer was left.", |i| i.no_buffer.into()),
         (Counter, "weir_interface_kernel_dropped_packets", "Frames that the kernel dropped before the port.", |i| {
             i.kernel_drops.into()

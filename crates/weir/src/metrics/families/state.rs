@@ -103,6 +103,7 @@ pub(super) fn read(gateway: &dyn Gateway, detail: Detail) -> Vec<Family> {
     let labels = |pool: &NatPool| vec![pool.list.clone(), pool.rule.to_string(), pool.interface.clone()];
     families.extend(POOLS.read(&gateway.nat_pools(), labels));
     families.extend(nat_rules(gateway, detail));
+    families.extend(steer_rules(gateway, detail));
     families.extend(spds(gateway, detail));
     families.extend(sas(&gateway.sas(), detail));
     families
@@ -131,6 +132,22 @@ fn nat_rules(gateway: &dyn Gateway, detail: Detail) -> [Family; 2] {
             let values = [list.name.as_str(), &rule.id.to_string()];
             packets.push(values, rule.packets);
             bytes.push(values, rule.bytes);
+        }
+    }
+    [packets, bytes]
+}
+
+/// Steer rules, by their places.
+fn steer_rules(gateway: &dyn Gateway, detail: Detail) -> [Family; 2] {
+    let labels = "list,place";
+    let mut packets = Family::new(Counter, "weir_steer_rule_packets", labels, "Packets that a steer rule matched.");
+    let mut bytes = Family::new(Counter, "weir_steer_rule_bytes", labels, "Their octets from the IP header on.");
+    for list in gateway.steer().iter().filter(|_| detail.rules) {
+        for (place, rule) in (1..).zip(list.rules.iter().take(MOST_RULES)) {
+            let place: i32 = place;
+            let values = [list.name.as_str(), &place.to_string()];
+            packets.push(values, rule.matched.packets);
+            bytes.push(values, rule.matched.bytes);
         }
     }
     [packets, bytes]

@@ -230,3 +230,28 @@ proptest! {
         }
     }
 }
+
+/// Prefixes that change again and again before they are handed over are handed over once, in order, and take no memory
+/// without bound.
+#[test]
+fn prefixes_that_change_often_are_offered_once() {
+    let mut dirty = super::Dirty::default();
+    let net = |number: u32| IpNet::new(std::net::Ipv4Addr::from(number << 8).into(), 24).unwrap();
+    for _ in 0..1000 {
+        dirty.extend((0..1000).rev().map(net));
+    }
+    assert!(dirty.list.len() <= 2 * super::Dirty::LEAST, "{}", dirty.list.len());
+    let mut popped: Vec<IpNet> = Vec::new();
+    for turn in 0..500 {
+        popped.extend(dirty.pop_first());
+        if turn == 10 {
+            // Comes in between: behind the first ones, before the others.
+            dirty.insert(net(3));
+        }
+    }
+    popped.extend(std::iter::from_fn(|| dirty.pop_first()));
+    let mut expected: Vec<IpNet> = (0..1000).map(net).collect();
+    expected.insert(11, net(3));
+    assert_eq!(popped, expected);
+    assert!(dirty.is_empty());
+}

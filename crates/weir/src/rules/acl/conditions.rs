@@ -31,8 +31,8 @@ const CONDITIONS: [&str; 13] = [
 
 /// The conditions of a rule, as far as they were read.
 #[derive(Default)]
-pub(super) struct Conditions {
-    pub(super) source: Placed<Ports>,
+pub(in crate::rules) struct Conditions {
+    pub(in crate::rules) source: Placed<Ports>,
     destination: Placed<Ports>,
     icmp_type: Placed<RangeInclusive<u8>>,
     code: Placed<RangeInclusive<u8>>,
@@ -46,13 +46,13 @@ pub(super) struct Conditions {
 }
 
 /// The conditions that do not match the header behind that of IP.
-pub(super) struct Rest {
-    pub(super) fragment: Option<bool>,
-    pub(super) dscp: Option<u8>,
-    pub(super) received_on: Option<Interfaces>,
-    pub(super) limit: Option<Limit>,
-    pub(super) log: bool,
-    pub(super) flow: Option<bool>,
+pub(in crate::rules) struct Rest {
+    pub(in crate::rules) fragment: Option<bool>,
+    pub(in crate::rules) dscp: Option<u8>,
+    pub(in crate::rules) received_on: Option<Interfaces>,
+    pub(in crate::rules) limit: Option<Limit>,
+    pub(in crate::rules) log: bool,
+    pub(in crate::rules) flow: Option<bool>,
 }
 
 impl Conditions {
@@ -63,7 +63,6 @@ impl Conditions {
         action: Action,
         protocol: Option<u8>,
     ) -> Result<Option<Box<str>>, Failure> {
-        let is_icmp = protocol.filter(|protocol| [ICMP, ICMP6].contains(protocol));
         loop {
             let token = line.lexer.next()?;
             let (name, place) = match token.what {
@@ -76,38 +75,49 @@ impl Conditions {
                 }
                 _ => return Err(expected("a condition, `comment` or the end of the rule", &token)),
             };
-            let wrong = |message: String| Err((place.clone(), Problem::new(Kind::Rule, message)));
-            if self.has(name) {
-                return wrong(format!("`{name}` stands here twice"));
-            }
-            match (name, is_icmp, protocol) {
-                ("port", _, _) => self.destination = Some(ports(line, protocol, place)?),
-                ("type", Some(icmp), _) => self.icmp_type = Some((icmp_type(line, icmp)?, place)),
-                ("code", Some(_), _) => {
-                    let (word, range) = word(&mut line.lexer, "a code of ICMP or a range of them")?;
-                    let (first, last) = span(word, &range, "a code of ICMP", 255)?;
-                    line.one_of_them("code or range of codes")?;
-                    self.code = Some((first as u8..=last as u8, place));
-                }
-                ("type" | "code", None, _) => return wrong(format!("only rules on icmp and icmp6 match a {name}")),
-                ("tcp-flags", _, Some(TCP)) => self.flags = Some((tcp_flags(line)?, place)),
-                ("tcp-flags", _, _) => return wrong("only rules on tcp match its flags".to_owned()),
-                ("dscp", _, _) => self.dscp = Some(dscp(line)?),
-                (RECEIVED_ON, _, _) => self.received_on = Some(received_on(line)?),
-                ("limit", _, _) if matches!(action, Action::Permit | Action::Reflect) => {
-                    self.limit = Some(limited(line)?)
-                }
-                ("limit", _, _) => return wrong("only rules that permit have a limit".to_owned()),
-                ("log", _, _) => self.log = true,
-                ("flow" | "no-flow", _, _) if matches!(action, Action::Permit | Action::Reflect) => {
-                    self.flow = Some((name == "flow", place));
-                }
-                ("flow" | "no-flow", _, _) => {
-                    return wrong("flows are learned of rules that permit: others decide about each packet".to_owned());
-                }
-                (name, _, _) => self.fragment = Some((name == "fragment", place)),
-            }
+            self.one(line, (name, place), action, protocol)?;
         }
+    }
+
+    /// Reads a condition behind its word.
+    pub(in crate::rules) fn one(
+        &mut self,
+        line: &mut Line<'_, '_, '_>,
+        (name, place): (&str, Range<usize>),
+        action: Action,
+        protocol: Option<u8>,
+    ) -> Result<(), Failure> {
+        let is_icmp = protocol.filter(|protocol| [ICMP, ICMP6].contains(protocol));
+        let wrong = |message: String| Err((place.clone(), Problem::new(Kind::Rule, message)));
+        if self.has(name) {
+            return wrong(format!("`{name}` stands here twice"));
+        }
+        match (name, is_icmp, protocol) {
+            ("port", _, _) => self.destination = Some(ports(line, protocol, place)?),
+            ("type", Some(icmp), _) => self.icmp_type = Some((icmp_type(line, icmp)?, place)),
+            ("code", Some(_), _) => {
+                let (word, range) = word(&mut line.lexer, "a code of ICMP or a range of them")?;
+                let (first, last) = span(word, &range, "a code of ICMP", 255)?;
+                line.one_of_them("code or range of codes")?;
+                self.code = Some((first as u8..=last as u8, place));
+            }
+            ("type" | "code", None, _) => return wrong(format!("only rules on icmp and icmp6 match a {name}")),
+            ("tcp-flags", _, Some(TCP)) => self.flags = Some((tcp_flags(line)?, place)),
+            ("tcp-flags", _, _) => return wrong("only rules on tcp match its flags".to_owned()),
+            ("dscp", _, _) => self.dscp = Some(dscp(line)?),
+            (RECEIVED_ON, _, _) => self.received_on = Some(received_on(line)?),
+            ("limit", _, _) if matches!(action, Action::Permit | Action::Reflect) => self.limit = Some(limited(line)?),
+            ("limit", _, _) => return wrong("only rules that permit have a limit".to_owned()),
+            ("log", _, _) => self.log = true,
+            ("flow" | "no-flow", _, _) if matches!(action, Action::Permit | Action::Reflect) => {
+                self.flow = Some((name == "flow", place));
+            }
+            ("flow" | "no-flow", _, _) => {
+                return wrong("flows are learned of rules that permit: others decide about each packet".to_owned());
+            }
+            (name, _, _) => self.fragment = Some((name == "fragment", place)),
+        }
+        Ok(())
     }
 
     fn has(&self, name: &str) -> bool {
@@ -126,7 +136,11 @@ impl Conditions {
     }
 
     /// Returns the conditions on the header behind that of IP, and all others.
-    pub(super) fn understood(self, action: Action, protocol: Option<u8>) -> Result<(Rest, Transport), Failure> {
+    pub(in crate::rules) fn understood(
+        self,
+        action: Action,
+        protocol: Option<u8>,
+    ) -> Result<(Rest, Transport), Failure> {
         let Conditions { source, destination, icmp_type, code, flags, fragment, flow, dscp, received_on, limit, log } =
             self;
         let of_octets = |octets: &Placed<RangeInclusive<u8>>| octets.as_ref().map(|(_, place)| place.clone());

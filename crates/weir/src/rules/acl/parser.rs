@@ -238,8 +238,16 @@ impl<'l> Is<'l> {
 
 /// Family, protocol or `ip`, and the word `from` behind them.
 pub(in crate::rules) fn what(lexer: &mut Lexer<'_>) -> Result<(Placed<IpFamily>, Placed<u8>), Failure> {
+    what_of(lexer, &[])
+}
+
+/// Family, protocol or `ip`, and the word `from` behind them. One of these words may stand before the protocol.
+pub(in crate::rules) fn what_of(
+    lexer: &mut Lexer<'_>,
+    before: &[&str],
+) -> Result<(Placed<IpFamily>, Placed<u8>), Failure> {
     const WHAT: &str = "`ip`, `ip4`, `ip6` or a protocol";
-    let (first, range) = match self::word(lexer, WHAT)? {
+    let (first, range) = match word_behind(lexer, before, WHAT)? {
         ("from", range) => {
             return Err((range, Problem::new(Kind::Rule, format!("expected {WHAT}, found `from`"))));
         }
@@ -259,7 +267,7 @@ pub(in crate::rules) fn what(lexer: &mut Lexer<'_>) -> Result<(Placed<IpFamily>,
         }
     };
     let family = Some((family, range));
-    match self::word(lexer, "a protocol or `from`")? {
+    match word_behind(lexer, before, "a protocol or `from`")? {
         ("from", _) => Ok((family, None)),
         (second, range) => {
             let protocol = protocol(second, &range, "a protocol or `from`", &["from"])?;
@@ -267,6 +275,12 @@ pub(in crate::rules) fn what(lexer: &mut Lexer<'_>) -> Result<(Placed<IpFamily>,
             Ok((family, Some((protocol, range))))
         }
     }
+}
+
+/// Reads a word, and passes over one of these in front of it.
+fn word_behind<'l>(lexer: &mut Lexer<'l>, before: &[&str], what: &str) -> Result<(&'l str, Range<usize>), Failure> {
+    let found = word(lexer, what)?;
+    if before.contains(&found.0) { word(lexer, "a protocol") } else { Ok(found) }
 }
 
 fn protocol(word: &str, range: &Range<usize>, what: &str, others: &[&str]) -> Result<u8, Failure> {
@@ -428,7 +442,7 @@ pub(super) fn place_of(rule: &str, role: Role, name: &str) -> Option<Range<usize
 }
 
 /// A number up to `most`.
-pub(super) fn number(word: &str, range: &Range<usize>, what: &str, most: u64) -> Result<u64, Failure> {
+pub(in crate::rules) fn number(word: &str, range: &Range<usize>, what: &str, most: u64) -> Result<u64, Failure> {
     span(word, range, what, most).and_then(|(first, last)| match first == last {
         true => Ok(first),
         false => Err((range.clone(), Problem::new(Kind::Rule, format!("`{}` is not {what}", shown(word))))),

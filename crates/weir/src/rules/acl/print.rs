@@ -35,7 +35,8 @@ impl fmt::Display for Rule {
 }
 
 impl Rule {
-    fn write_conditions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Writes the conditions behind the ends.
+    pub(in crate::rules) fn write_conditions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.transport {
             Transport::Icmp { protocol, icmp_type, code } => {
                 write_icmp(f, *protocol, icmp_type.as_ref(), code.as_ref())?;

@@ -95,12 +95,12 @@ fn read(text: &str) -> Result<Mask, Failure> {
             }
         }
     };
-    mask.read_fields(text, &mut lexer, specs)?;
+    mask.read_fields(&mut lexer, specs)?;
     mask.finish(0..text.len())
 }
 
 impl Mask {
-    fn read_fields(&mut self, text: &str, lexer: &mut Lexer<'_>, specs: &'static [Spec]) -> Result<(), Failure> {
+    fn read_fields(&mut self, lexer: &mut Lexer<'_>, specs: &'static [Spec]) -> Result<(), Failure> {
         let mut ports = None;
         loop {
             let token = lexer.next()?;
@@ -140,7 +140,7 @@ impl Mask {
             self.fields.push(Field { spec, length });
         }
         if let Some(place) = ports {
-            self.needs_plain_header(text, place)?;
+            self.needs_plain_header(place)?;
         }
         for field in &self.fields {
             let octets = field.mask();
@@ -152,7 +152,7 @@ impl Mask {
     }
 
     /// Ports stand behind a header of a known length.
-    fn needs_plain_header(&mut self, _: &str, place: Range<usize>) -> Result<(), Failure> {
+    fn needs_plain_header(&mut self, place: Range<usize>) -> Result<(), Failure> {
         if !self.fields.iter().any(|field| field.spec.name == "proto") {
             let message = "ports mean something by the protocol only";
             return Err((place, Problem::new(Kind::Rule, message).help("add `proto`, or begin the mask with `l4`")));

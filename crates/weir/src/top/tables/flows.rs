@@ -24,7 +24,7 @@ pub(in super::super) const COLUMNS: &[Column] = &[
 /// The column of rates.
 pub(in super::super) const RATE: usize = 3;
 
-/// The fields that tell a session from others.
+/// The fields that identify a session.
 type Key<'f> = (&'f str, u16, (std::net::IpAddr, Option<u16>), (std::net::IpAddr, Option<u16>), Option<u16>);
 
 fn key(flow: &Flow) -> Key<'_> {

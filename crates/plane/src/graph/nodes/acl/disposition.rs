@@ -83,17 +83,7 @@ fn of_one<D: Direction>(context: &mut Context<'_>, packet: &mut Packet, found: F
 
 /// A packet that is permitted is dropped for it where others have used up what may pass.
 fn limited(context: &mut Context<'_>, packet: &mut Packet, special: &Special) -> Option<Reason> {
-    let meter = special.meter.as_ref()?;
-    if packet.is_to_be_segmented() {
-        return limit::segments(context, packet, (meter, 0), limit::Octets::FromIp, Reason::AclRateLimit);
-    }
-    let mut over = false;
-    let octets = std::iter::once((packet.len() - packet.l3_offset()) as u64);
-    meter.take(0, meter.clock(context.now), octets, |_, passes| over = !passes);
-    if over {
-        meter.refuse();
-    }
-    over.then_some(Reason::AclRateLimit)
+    limit::packet(context, packet, (special.meter.as_ref()?, 0), Reason::AclRateLimit)
 }
 
 /// Returns whether a rejected packet is answered by a TCP reset. Fragments are answered by an ICMP error unless the

@@ -5,7 +5,7 @@ use weir_packet::parse;
 use weir_packet::vector::{VECTOR, Vector};
 use weir_packet::wire::{icmpv4, icmpv6, protocol};
 use weir_table::classify::Fields;
-use weir_table::flow::Place;
+use weir_table::flow::{BATCH, Place};
 
 use super::super::stage::Stage;
 use super::super::{Context, handover, wire};
@@ -14,7 +14,7 @@ use super::direction::Direction;
 use super::look_up_some;
 use crate::graph::flags::{HANDED, ORIGINATED, TRANSLATED};
 use crate::graph::record::Fate;
-use crate::graph::session::{self, Admission, Carried, Membership, OfFamily, OpenedBy, Opener, Tuple, ZoneOf};
+use crate::graph::session::{self, Admission, Carried, Membership, OfFamily, OpenedBy, Opener, Sought, Tuple, ZoneOf};
 use crate::reason::Reason;
 use crate::root::acl::{Chain, Found};
 use crate::root::family::Family;
@@ -127,15 +127,18 @@ fn permits<K: Family, D: Direction>(
     fields: &Fields<K>,
 ) -> Option<Found> {
     let Carried::Session(member) = Carried::of(packet, zone_of::<D>(context, packet, zone)) else { return None };
-    let bounds = *context.sessions.bounds();
-    let own = K::of_mut(context.sessions);
-    let session = own.get(member.number)?;
+    let session = K::of(&*context.sessions).get(member.number)?;
     // They were given as an octet.
     let flags = fields.flags().map(|flags| flags as u8);
     if !member.is_error && !session.progress.has(member.way, flags) {
         return None;
     }
-    own.permits((context.root, context.guard), context.rules, &bounds, member, D::OUTPUT)
+    if session.version != context.rules {
+        let bounds = *context.sessions.bounds();
+        let at = (context.root, context.guard);
+        return K::of_mut(context.sessions).permits_again(at, context.rules, &bounds, member, D::OUTPUT);
+    }
+    session.permits(member.way, D::OUTPUT)
 }
 
 /// Has packets open sessions whose rules say so, in their order: a packet behind one that has opened a session belongs to it.
@@ -151,34 +154,19 @@ fn open<K: Family, D: Direction>(
     count: usize,
 ) {
     let mut refused = [false; VECTOR];
-    for &index in rest {
-        let index = usize::from(index);
-        let place = batch.places.places()[index];
-        let fields = &batch.fields[index];
-        if let Some(tuple) = Tuple::of(&vector[place], fields, zone)
-            && let Some(member) = K::of(&*context.sessions).find(&tuple, context.sessions.bounds(), context.now)
-        {
-            let zone_of = zone_of::<D>(context, &vector[place], zone);
-            Carried::Session(member).set(&mut vector[place], zone_of);
-            if let Some(word) = permits::<K, D>(context, &vector[place], zone, fields) {
-                found[index] = word.identity();
-                continue;
-            }
+    for some in rest.chunks(BATCH) {
+        let mut all = [None; BATCH];
+        for (&index, sought) in some.iter().zip(&mut all) {
+            let (index, place) = (usize::from(index), batch.places.places()[usize::from(index)]);
+            let tuple = Tuple::of(&vector[place], &batch.fields[index], zone);
+            *sought = tuple.map(|tuple| K::of(&*context.sessions).seek(tuple));
         }
-        let Some((word, hastens)) = session::reflected(context.root, Found::of(found[index])) else { continue };
-        match admit::<K, D>(context, &mut vector[place], zone, fields, (word, hastens)) {
-            Ok(()) => found[index] = word.identity(),
-            Err(reason) => {
-                let word = Found::of(found[index]);
-                if context.recorder.is_on() {
-                    let interface = D::interface(context.root.adjacencies.view(), &vector[place]);
-                    let fate = Fate::Filtered { interface, output: D::OUTPUT, found: word, session: None };
-                    context.record(&vector[place], fate);
-                }
-                refused[index] = true;
-                count_refused(context, &vector[place], found[index]);
-                context.next.refuse(&mut vector[place], place, reason);
-            }
+        for (before, sought) in all.iter().flatten().enumerate().filter(|_| !D::OUTPUT) {
+            K::of(&*context.sessions).fetch_vacant(sought, before);
+        }
+        for (&index, sought) in some.iter().zip(&all) {
+            let index = usize::from(index);
+            refused[index] = !open_one::<K, D>(context, vector, batch, zone, found, (index, sought.as_ref()));
         }
     }
     if refused[..count].contains(&true) {
@@ -186,11 +174,65 @@ fn open<K: Family, D: Direction>(
     }
 }
 
+/// Has a packet of a batch open a session, or join one, if its rule says so; `false` if it may not.
+#[inline]
+fn open_one<K: Family, D: Direction>(
+    context: &mut Context<'_>,
+    vector: &mut Vector,
+    batch: &Batch<K>,
+    zone: u16,
+    found: &mut [u32; VECTOR],
+    (index, sought): (usize, Option<&Sought<K>>),
+) -> bool {
+    let place = batch.places.places()[index];
+    let fields = &batch.fields[index];
+    if let Some(member) = sought.and_then(|sought| belongs::<K, D>(context, &vector[place], sought)) {
+        let zone_of = zone_of::<D>(context, &vector[place], zone);
+        Carried::Session(member).set(&mut vector[place], zone_of);
+        if let Some(word) = permits::<K, D>(context, &vector[place], zone, fields) {
+            found[index] = word.identity();
+            return true;
+        }
+    }
+    let Some((word, hastens)) = session::reflected(context.root, Found::of(found[index])) else { return true };
+    match admit::<K, D>(context, &mut vector[place], (zone, sought), fields, (word, hastens)) {
+        Ok(()) => {
+            found[index] = word.identity();
+            true
+        }
+        Err(reason) => {
+            let word = Found::of(found[index]);
+            if context.recorder.is_on() {
+                let interface = D::interface(context.root.adjacencies.view(), &vector[place]);
+                let fate = Fate::Filtered { interface, output: D::OUTPUT, found: word, session: None };
+                context.record(&vector[place], fate);
+            }
+            count_refused(context, &vector[place], found[index]);
+            context.next.refuse(&mut vector[place], place, reason);
+            false
+        }
+    }
+}
+
+/// The session that a packet belongs to by now: the one that is noted with it, or one that another packet of the vector has
+/// opened since.
+#[inline]
+fn belongs<K: Family, D: Direction>(context: &Context<'_>, packet: &Packet, sought: &Sought<K>) -> Option<Membership> {
+    let zone = sought.tuple.zone;
+    let sessions = K::of(&*context.sessions);
+    if let Carried::Session(member) = Carried::of(packet, zone_of::<D>(context, packet, zone))
+        && sessions.get(member.number).is_some_and(|session| session.tuple.zone == zone)
+    {
+        return Some(member);
+    }
+    sessions.find_sought(sought, context.sessions.bounds(), context.now)
+}
+
 /// Has a packet open a session for a rule, or join one.
 fn admit<K: Family, D: Direction>(
     context: &mut Context<'_>,
     packet: &mut Packet,
-    zone: u16,
+    (zone, sought): (u16, Option<&Sought<K>>),
     fields: &Fields<K>,
     (found, hastens): (Found, bool),
 ) -> Result<(), Reason> {
@@ -209,23 +251,23 @@ fn admit<K: Family, D: Direction>(
         }
         return Ok(());
     }
-    let Some(tuple) = Tuple::of(packet, fields, zone) else { return Ok(()) };
+    let Some(sought) = sought else { return Ok(()) };
     if later || packet.state().contains(ORIGINATED) {
         return Ok(());
     }
-    let (opener, bounds) = (Opener::of(fields), *context.sessions.bounds());
-    let progress = match OfFamily::admit(&tuple, &opener, &bounds) {
+    let opener = Opener::of(fields);
+    let progress = match OfFamily::admit(&sought.tuple, &opener, context.sessions.bounds()) {
         Ok(progress) => progress,
         Err(Admission::MidStream) => return Err(Reason::SessionPickup),
         Err(_) => return Ok(()),
     };
-    K::of_mut(context.sessions).end_others(&tuple);
+    K::of_mut(context.sessions).end_others(sought);
     let Context { root, guard, sessions, counters, now, rules, .. } = context;
     if !sessions.make_room((root, guard), *rules, &counters.sessions, *now) {
         return Err(Reason::SessionLimit);
     }
     let at = (context.rules, context.now);
-    match K::of_mut(context.sessions).open(tuple, progress, opener, by, D::OUTPUT, at) {
+    match K::of_mut(context.sessions).open(sought, progress, opener, by, D::OUTPUT, at) {
         Admission::Opened(number) => {
             context.counters.sessions.opened.add(1);
             let member = Membership { number, way: session::Way::Original, is_error: false };

@@ -2,9 +2,10 @@
 
 use weir_packet::packet::{Packet, State};
 use weir_packet::parse;
+use weir_packet::segment;
 use weir_packet::wire::ethernet;
 
-use super::super::{Context, ethernet_input, ip_input, rewrite, stage};
+use super::super::{Context, ethernet_input, ip_input, stage};
 use super::tags;
 use crate::graph::flags::ORIGINATED;
 use crate::graph::record::{BridgedTo, Fate};
@@ -48,7 +49,7 @@ pub(super) fn is_too_long(packet: &Packet, interface: &Interface) -> bool {
 #[cold]
 fn exceeds(packet: &Packet, interface: &Interface) -> bool {
     let l3 = parse::ethernet(packet.data()).map_or(ethernet::LENGTH, |l2| usize::from(l2.l3));
-    rewrite::segment_length(packet, packet.len().saturating_sub(l3)) > interface.mtu as usize
+    segment::longest(packet) + packet.l3_offset() > l3 + interface.mtu as usize
 }
 
 /// Gives a frame to the gateway's own station.

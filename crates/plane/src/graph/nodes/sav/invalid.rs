@@ -205,7 +205,7 @@ pub(super) fn those_over<K: Family>(
     over
 }
 
-/// Takes a super-packet out of a bucket; true if none of its segments passes. Those that do not pass leave it, and count as the
+/// Takes a super-packet out of a bucket; true if none of its segments passes. Segments that do not pass leave it, and count as the
 /// others.
 #[cold]
 fn is_super_over<K: Family>(context: &mut Context<'_>, packet: &mut Packet, bucket: (&Meters, usize), by: By) -> bool {
@@ -264,6 +264,17 @@ pub(in crate::graph::nodes) fn redirection(root: &Root, guard: &Guard<'_>, packe
     }
     let v4 = packet.flags().contains(ParseFlags::IP4);
     let number = if v4 { of::<u32>(root, packet) } else { of::<u128>(root, packet) }?;
+    of_destination(root, guard, packet, number)
+}
+
+/// The adjacency for a packet that is to leave by one: that of its destination, if the adjacency names no next hop and the
+/// destination is a known neighbour.
+pub(in crate::graph::nodes) fn of_destination(
+    root: &Root,
+    guard: &Guard<'_>,
+    packet: &Packet,
+    number: u32,
+) -> Option<u32> {
     let adjacency = root.adjacencies.get(number as usize)?;
     // Without an address the destination is the next hop: a known neighbour has an adjacency of its own.
     if adjacency.next_hop.is_none() && adjacency.kind == Kind::Neighbor {
@@ -297,7 +308,7 @@ pub(super) fn is_martian(packet: &Packet) -> bool {
 }
 
 /// Whether a gateway may send a packet to another link at all.
-fn may_leave(packet: &Packet) -> bool {
+pub(in crate::graph::nodes) fn may_leave(packet: &Packet) -> bool {
     if packet.flags().intersects(ParseFlags::L2_GROUP) || is_martian(packet) {
         return false;
     }

@@ -26,7 +26,7 @@ use crate::root::sav::{Broadcasts, By, Class, Interfaces, NONE, One, Validator};
 
 pub(crate) use invalid::redirect_again;
 use invalid::{Disposition, Marks};
-pub(super) use invalid::{redirect, redirection};
+pub(super) use invalid::{may_leave, of_destination, redirect, redirection};
 use note::note;
 
 pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {

@@ -1,0 +1,278 @@
+//! Lists of steer rules become classifiers, one for each family, and the conditions of their rules become entries.
+//!
+//! A list is compiled again if anything in it differs from the one in force; else all versions share it. Rules that stay
+//! keep their counters.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use weir_base::reclaim::Domain;
+use weir_packet::identify::{Identifier, NAT_TRAVERSAL};
+use weir_packet::wire::protocol;
+use weir_table::classify::{self, Limits, Span, Upper, Writer};
+use weir_table::sav::NoRoom;
+
+use super::boxes::{Bits, boxes};
+use super::map::Map;
+use super::rubbish::Rubbish;
+use super::table_full::TableFull;
+use crate::model::{
+    AclRule, Gateway, IpFamily, Origin, SteerIndex, SteerList, SteerNode, SteerRule, SteerWay, Transport,
+};
+use crate::node::Node;
+use crate::root::Interface;
+use crate::root::counters::TrafficCounter;
+use crate::root::steer::{Condition, Entry, NONE, Rule, Side, Steer, Steers, Way};
+
+/// Octets of lookups' memory that a rule may take on average, and the least and most for a classifier.
+const OCTETS_PER_RULE: usize = 4096;
+const LEAST_OCTETS: usize = 4 << 20;
+const MOST_OCTETS: usize = 4 << 30;
+
+/// The most pairs of entries that are compared with each other in advance. Beyond it a lookup walks all later entries.
+const MOST_PAIRS: usize = 1 << 22;
+
+/// The adjacency of each rule that redirects; `None`: its link is down, or it does not redirect.
+pub(super) type Targets = Vec<Option<u32>>;
+
+/// The counters of a rule, by worker.
+type Counters = Arc<[TrafficCounter]>;
+
+/// A list in force. The tables live as long as their writers.
+struct Compiled {
+    model: SteerList,
+    targets: Targets,
+    _writers: (Writer<u32>, Writer<u128>),
+    current: Arc<Steer>,
+}
+
+/// The lists of the model in force.
+#[derive(Default)]
+pub(super) struct Store {
+    compiled: Vec<Option<Compiled>>,
+    current: Steers,
+}
+
+/// The lists of a model, for which there is room.
+pub(super) struct Prepared(Vec<Source>);
+
+/// Where a list comes from.
+enum Source {
+    /// It is one in force, at this place.
+    Kept(usize),
+    /// It was compiled.
+    New(Box<Compiled>),
+}
+
+impl Store {
+    /// Compiles the lists of a model. `targets`: of each list.
+    ///
+    /// # Errors
+    /// When there is no room: then nothing has changed.
+    pub(super) fn prepare(
+        &self,
+        domain: &Domain,
+        workers: usize,
+        gateway: &Gateway,
+        targets: Vec<Targets>,
+    ) -> Result<Prepared, TableFull> {
+        let of = |((index, model), targets): ((u16, &SteerList), Targets)| {
+            let known = |own: &Compiled| {
+                own.model == *model && own.targets == targets && own.current.index == SteerIndex(index)
+            };
+            match self.compiled.iter().position(|own| own.as_ref().is_some_and(known)) {
+                Some(at) => Ok(Source::Kept(at)),
+                None => {
+                    let new = self.compile(domain, workers, SteerIndex(index), (model, targets))?;
+                    Ok(Source::New(Box::new(new)))
+                }
+            }
+        };
+        (0..).zip(&gateway.steer).zip(targets).map(of).collect::<Result<_, _>>().map(Prepared)
+    }
+
+    fn compile(
+        &self,
+        domain: &Domain,
+        workers: usize,
+        index: SteerIndex,
+        (model, targets): (&SteerList, Targets),
+    ) -> Result<Compiled, TableFull> {
+        let mut before = self.counters(&model.name);
+        let rule = |((rule, target), key): ((&SteerRule, &Option<u32>), Key)| Rule {
+            mark: rule.mark,
+            way: match rule.way {
+                SteerWay::On => Way::On,
+                SteerWay::Drop => Way::Drop,
+                SteerWay::To { .. } => Way::To(*target),
+                SteerWay::Queue(worker) => Way::Queue(worker),
+                SteerWay::Node(SteerNode::Ip4Lookup) => Way::Node(Node::Ip4Lookup),
+                SteerWay::Node(SteerNode::Ip6Lookup) => Way::Node(Node::Ip6Lookup),
+                SteerWay::Node(SteerNode::TunnelDecap) => Way::Node(Node::TunnelDecap),
+                SteerWay::Advance(octets, header) => Way::Advance(octets, header),
+            },
+            counters: before.remove(&key).unwrap_or_else(|| (0..workers).map(|_| TrafficCounter::default()).collect()),
+        };
+        let rules = model.rules.iter().zip(&targets).zip(keys(&model.rules)).map(rule).collect();
+        let (v4, of_v4) = side::<u32>(domain, model)?;
+        let (v6, of_v6) = side::<u128>(domain, model)?;
+        let current = Arc::new(Steer { index, v4, v6, rules });
+        Ok(Compiled { model: model.clone(), targets, _writers: (of_v4, of_v6), current })
+    }
+
+    /// The counters of the list of this name in force.
+    fn counters(&self, name: &str) -> HashMap<Key, Counters> {
+        let Some(own) = self.compiled.iter().flatten().find(|own| own.model.name == name) else {
+            return HashMap::new();
+        };
+        let counters = own.current.rules.iter().map(|rule| Arc::clone(&rule.counters));
+        keys(&own.model.rules).into_iter().zip(counters).collect()
+    }
+
+    /// Puts the lists of a model into force.
+    pub(super) fn commit(
+        &mut self,
+        Prepared(sources): Prepared,
+        (gateway, map): (&Gateway, &Map),
+        interfaces: &mut [Interface],
+        rubbish: &mut Rubbish,
+    ) {
+        let mut before = std::mem::take(&mut self.compiled);
+        self.compiled = sources
+            .into_iter()
+            .map(|source| match source {
+                Source::Kept(at) => before[at].take(),
+                Source::New(new) => Some(*new),
+            })
+            .collect();
+        rubbish.push(before);
+        let list = self.compiled.iter().flatten().map(|own| Arc::clone(&own.current)).collect();
+        self.current = Steers { list };
+        for (interface, &number) in gateway.interfaces.iter().zip(&map.interfaces) {
+            interfaces[number as usize].steer = interface.steer.map_or(NONE, |index| index.0);
+        }
+    }
+
+    /// The lists of the next root.
+    pub(super) fn current(&self) -> &Steers {
+        &self.current
+    }
+}
+
+/// A rule wherever it was declared, and how many before it are the same.
+type Key = (SteerRule, usize);
+
+fn keys(rules: &[SteerRule]) -> Vec<Key> {
+    let mut seen: HashMap<SteerRule, usize> = HashMap::new();
+    let of = |rule: &SteerRule| {
+        let matches = AclRule { origin: Origin::default(), ..rule.matches.clone() };
+        let rule = SteerRule { matches, comment: None, ..rule.clone() };
+        let times = seen.entry(rule.clone()).or_default();
+        *times += 1;
+        (rule, *times)
+    };
+    rules.iter().map(of).collect()
+}
+
+/// The fields of a rule for a family.
+fn fields<K: Bits>(rule: &SteerRule) -> Vec<classify::Rule<K>> {
+    let of = |matches: &AclRule| boxes::<K>(matches, |interface| interface.0);
+    match rule.id.as_ref().map(|(kind, _)| *kind) {
+        // ESP is in UDP, too.
+        Some(Identifier::Esp) => {
+            let port = NAT_TRAVERSAL;
+            let udp = |source: Span<u16>, destination: Span<u16>| {
+                let upper = Upper::Ports { source, destination };
+                let inner = of(&rule.matches).into_iter();
+                inner.map(move |own| classify::Rule { protocol: Some(protocol::UDP), upper, ..own })
+            };
+            let (all, only) = (Span::<u16>::ALL, Span::only(port));
+            of(&rule.matches).into_iter().chain(udp(all, only)).chain(udp(only, all)).collect()
+        }
+        // IPv6 packets have AH among their extension headers, and the protocol behind it.
+        Some(Identifier::Ah) if K::FAMILY == IpFamily::V6 => {
+            of(&AclRule { transport: Transport::Any, ..rule.matches.clone() })
+        }
+        _ => of(&rule.matches),
+    }
+}
+
+/// The conditions of a rule beside its fields.
+fn condition(rule: &SteerRule) -> Condition {
+    Condition {
+        vlan: rule.vlan.as_ref().map(|vlan| (*vlan.start(), *vlan.end())),
+        id: rule.id.as_ref().map(|(kind, ids)| (*kind, *ids.start(), *ids.end())),
+    }
+}
+
+/// Whether some packet may have the fields of both.
+fn overlap<K: Bits>(one: &classify::Rule<K>, other: &classify::Rule<K>) -> bool {
+    let both = |one: Option<u8>, other: Option<u8>| one.is_none() || other.is_none() || one == other;
+    one.source.overlaps(&other.source)
+        && one.destination.overlaps(&other.destination)
+        && both(one.protocol, other.protocol)
+        && both(one.dscp, other.dscp)
+        && match (one.upper, other.upper) {
+            (
+                Upper::Ports { source, destination },
+                Upper::Ports { source: other_source, destination: other_destination },
+            ) => source.overlaps(&other_source) && destination.overlaps(&other_destination),
+            (Upper::Icmp { kind, code }, Upper::Icmp { kind: other_kind, code: other_code }) => {
+                kind.overlaps(&other_kind) && code.overlaps(&other_code)
+            }
+            _ => true,
+        }
+}
+
+/// The entries of a list for a family, in the order of their first rules.
+fn entries<K: Bits>(model: &SteerList) -> Vec<Entry<K>> {
+    let mut places: HashMap<classify::Rule<K>, usize> = HashMap::new();
+    let mut all: Vec<(classify::Rule<K>, Vec<(u32, Condition)>)> = Vec::new();
+    for (number, rule) in (0..).zip(&*model.rules) {
+        let condition = condition(rule);
+        for fields in fields::<K>(rule) {
+            let at = *places.entry(fields.clone()).or_insert_with(|| {
+                all.push((fields, Vec::new()));
+                all.len() - 1
+            });
+            // Behind a rule without conditions no other of these fields matches.
+            let members = &mut all[at].1;
+            if members.last().is_none_or(|(last, own)| *last != number && !own.is_empty()) {
+                members.push((number, condition.clone()));
+            }
+        }
+    }
+    all.into_iter().map(|(fields, members)| Entry::new(fields, members)).collect()
+}
+
+/// Finds the later entries that may match the packets of entries with conditions.
+fn relate<K: Bits>(entries: &mut [Entry<K>]) {
+    let with: Vec<usize> = (0..entries.len()).filter(|&at| entries[at].has_conditions()).collect();
+    if with.len().saturating_mul(entries.len()) > MOST_PAIRS {
+        return;
+    }
+    for at in with {
+        let own = entries[at].fields();
+        let behind = (at + 1..entries.len()).filter(|&other| overlap(own, entries[other].fields()));
+        let behind = behind.map(|other| other as u32).collect();
+        entries[at].set_behind(behind);
+    }
+}
+
+fn side<K: Bits>(domain: &Domain, model: &SteerList) -> Result<(Side<K>, Writer<K>), TableFull> {
+    let mut entries = entries::<K>(model);
+    relate(&mut entries);
+    let full = |full| TableFull {
+        table: format!("steer {}", model.name),
+        prefix: String::new(),
+        origin: model.origin,
+        full: NoRoom::Rules(full),
+    };
+    let rules = (0u32..).zip(&entries).map(|(at, entry)| (u64::from(at), entry.fields().clone(), entry.answer(at)));
+    let bytes = entries.len().saturating_mul(OCTETS_PER_RULE).clamp(LEAST_OCTETS, MOST_OCTETS);
+    let mut writer = Writer::new(domain, Limits { rules: entries.len().max(1), bytes }).map_err(full)?;
+    writer.load(rules).map_err(full)?;
+    let has_conditions = entries.iter().any(Entry::has_conditions);
+    let entries = if has_conditions { entries.into() } else { Box::default() };
+    Ok((Side { table: writer.table(), entries }, writer))
+}

@@ -1,0 +1,120 @@
+//! Acts on packets that rules match.
+
+use weir_packet::packet::Packet;
+use weir_packet::parse::ParseFlags;
+use weir_packet::vector::{Indices, VECTOR, Vector};
+use weir_table::classify::Fields;
+
+use super::super::stage::{self, Stage};
+use super::super::{Context, esp, handover, tunnel, wire};
+use super::onward::onward;
+use super::{advance, redirect};
+use crate::graph::flags::FOR_HOST;
+use crate::graph::record::Fate;
+use crate::node::Node;
+use crate::reason::Reason;
+use crate::root::family::Family;
+use crate::root::steer::{Rule, Steer, Way};
+
+/// Counts packets that matched one rule, and marks them if it says so.
+#[inline(always)]
+pub(super) fn all(context: &mut Context<'_>, vector: &mut Vector, places: &Indices, rule: &Rule) {
+    let (mut packets, mut octets) = (0, 0);
+    for &place in places.places() {
+        let counts = wire::counts(&vector[place]);
+        packets += counts.0;
+        octets += counts.1;
+    }
+    if let Some(counter) = rule.counters.get(context.worker) {
+        counter.add(packets, octets);
+    }
+    if let Some(mark) = rule.mark {
+        places.places().iter().for_each(|&place| vector[place].set_mark(mark));
+    }
+}
+
+/// Finds the rule of each packet, acts on it, and sends on the packets that go on. `found`: the classifier's answers.
+pub(super) fn each<K: Family>(
+    context: &mut Context<'_>,
+    vector: &mut Vector,
+    places: &Indices,
+    (found, fields): (&[u32], &[Fields<K>; VECTOR]),
+    list: &Steer,
+) {
+    let side = K::of(list);
+    let mut passed = Indices::new();
+    for ((&place, &answer), fields) in places.places().iter().zip(found).zip(fields) {
+        let packet = &mut vector[place];
+        let number = side.rule(answer, packet, fields);
+        let Some((number, rule)) = number.and_then(|number| Some((number, list.rules.get(number as usize)?))) else {
+            passed.push(place);
+            continue;
+        };
+        if let Some(counter) = rule.counters.get(context.worker) {
+            let (packets, octets) = wire::counts(packet);
+            counter.add(packets, octets);
+        }
+        if let Some(mark) = rule.mark {
+            packet.set_mark(mark);
+        }
+        if context.recorder.is_on() {
+            context.record(packet, Fate::Steered { list: list.index, place: number });
+        }
+        if !takes(context, packet, place, rule.way) {
+            passed.push(place);
+        }
+    }
+    onward(context, vector, &passed, K::IS_V4);
+}
+
+/// Sends a packet where a rule says. False, with nothing done: the packet goes on as without the rule.
+fn takes(context: &mut Context<'_>, packet: &mut Packet, place: u8, way: Way) -> bool {
+    match way {
+        Way::On => false,
+        Way::Drop => {
+            context.next.refuse(packet, place, Reason::SteerDrop);
+            true
+        }
+        Way::To(target) => redirect::to(context, packet, place, target),
+        Way::Queue(worker) => queue(context, packet, place, usize::from(worker)),
+        Way::Node(node) => to_node(context, packet, place, node),
+        Way::Advance(octets, header) => {
+            advance::into(context, packet, place, usize::from(octets), header);
+            true
+        }
+    }
+}
+
+/// Gives a packet to a worker. Fragments, packets that stay on their link and packets of SAs and tunnels of the gateway go on to
+/// their owners: other workers have not what belongs to them.
+#[cold]
+fn queue(context: &mut Context<'_>, packet: &mut Packet, place: u8, worker: usize) -> bool {
+    let root = context.root;
+    if packet.flags().contains(ParseFlags::FRAGMENT)
+        || packet.state().contains(FOR_HOST)
+        || root.ipsec.is_active() && esp::owner_hash(root, packet, context.seed).is_some()
+        || root.tunnels.is_active() && tunnel::owner_hash(root, packet, context.seed).is_some()
+    {
+        return false;
+    }
+    if worker == context.worker {
+        let node = stage::entry(root, context.notes, packet);
+        context.next.push(node, place);
+        return true;
+    }
+    handover::give_to(context, packet, place, worker)
+}
+
+/// Sends a packet to a node. Packets that stay on their link go on.
+fn to_node(context: &mut Context<'_>, packet: &mut Packet, place: u8, node: Node) -> bool {
+    if packet.state().contains(FOR_HOST) {
+        return false;
+    }
+    // Packets of its flow may have taken learned decisions in this vector.
+    context.notes.bypass();
+    if matches!(node, Node::Ip4Lookup | Node::Ip6Lookup) {
+        Stage::Lookup.resumes(packet);
+    }
+    context.next.push(node, place);
+    true
+}

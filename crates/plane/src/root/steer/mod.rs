@@ -1,0 +1,80 @@
+//! Lists of steer rules, as workers read them.
+//!
+//! A list has a classifier for each family. A rule with conditions that the classifier has no field for is a *candidate*: its
+//! conditions are checked after the lookup, and the search goes on behind it if they do not hold.
+
+mod condition;
+mod side;
+
+use std::sync::Arc;
+
+use crate::model::{SteerHeader, SteerIndex};
+use crate::node::Node;
+use crate::root::counters::TrafficCounter;
+use crate::root::family::{Both, Family};
+
+pub use condition::Condition;
+pub use side::{Entry, Side};
+
+/// No list.
+pub const NONE: u16 = u16::MAX;
+
+/// The lists in force.
+#[derive(Clone, Default)]
+pub struct Steers {
+    /// By index.
+    pub list: Arc<[Arc<Steer>]>,
+}
+
+/// A list.
+pub struct Steer {
+    /// Its index.
+    pub index: SteerIndex,
+    /// The search for IPv4 packets.
+    pub v4: Side<u32>,
+    /// The search for IPv6 packets.
+    pub v6: Side<u128>,
+    /// Rules by number, which is the place in the configuration.
+    pub rules: Box<[Rule]>,
+}
+
+impl Both for Steer {
+    type Part<K: Family> = Side<K>;
+
+    #[inline(always)]
+    fn v4(&self) -> &Side<u32> {
+        &self.v4
+    }
+
+    #[inline(always)]
+    fn v6(&self) -> &Side<u128> {
+        &self.v6
+    }
+}
+
+/// A rule.
+pub struct Rule {
+    /// The mark that it gives to packets.
+    pub mark: Option<u32>,
+    /// Where packets go.
+    pub way: Way,
+    /// Packets that it matched and their octets from the IP header on, by worker. Versions share them as long as the rule stays.
+    pub counters: Arc<[TrafficCounter]>,
+}
+
+/// Where packets that a rule matches go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// On.
+    On,
+    /// They are dropped.
+    Drop,
+    /// Out, by the adjacency of this number; `None`: its link is down.
+    To(Option<u32>),
+    /// To the worker of this number.
+    Queue(u16),
+    /// To a node.
+    Node(Node),
+    /// Into the packet behind so many octets.
+    Advance(u16, SteerHeader),
+}

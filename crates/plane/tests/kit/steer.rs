@@ -1,0 +1,95 @@
+//! Lists of steer rules.
+
+use std::ops::RangeInclusive;
+
+use weir_packet::identify::Identifier;
+use weir_plane::model::{NextHop, Origin, SteerHeader, SteerIndex, SteerList, SteerNode, SteerRule, SteerWay};
+
+use super::{Build, ip};
+
+impl Build {
+    /// A list of interfaces. Rules as three parts with `|` between: actions (`mark N`, `drop`, `to IF`, `to IF ADDRESS`, `queue N`,
+    /// `node NAME`, `advance N HEADER`), a rule of the kit without its action, and conditions (`vlan RANGE`, `esp RANGE`, `ah RANGE`,
+    /// `vni RANGE`, `teid RANGE`, `session RANGE`).
+    pub fn steer(mut self, interfaces: &[&str], rules: &[&str]) -> Build {
+        let rules: Vec<SteerRule> = rules.iter().map(|text| self.steer_rule(text)).collect();
+        let index = SteerIndex(self.0.steer.len() as u16);
+        self.0.steer.push(SteerList {
+            name: format!("steer{}", index.0),
+            rules: rules.into(),
+            origin: Origin::default(),
+        });
+        for interface in interfaces {
+            let at = self.interface(interface).0 as usize;
+            self.0.interfaces[at].steer = Some(index);
+        }
+        self
+    }
+
+    pub fn steer_rule(&mut self, text: &str) -> SteerRule {
+        let parts: Vec<&str> = text.split('|').map(str::trim).collect();
+        let [actions, matches, conditions] = parts[..] else { panic!("{text}") };
+        let matches = self.acl_rule(&format!("permit {matches}"));
+        let mut rule = SteerRule {
+            count: false,
+            mark: None,
+            way: SteerWay::On,
+            unchecked: true,
+            vlan: None,
+            id: None,
+            matches,
+            names_family: false,
+            comment: None,
+        };
+        let mut words = actions.split_whitespace().peekable();
+        while let Some(word) = words.next() {
+            let mut value = || words.next().unwrap_or_else(|| panic!("{text}"));
+            match word {
+                "count" => rule.count = true,
+                "mark" => rule.mark = Some(value().parse().unwrap()),
+                "drop" => rule.way = SteerWay::Drop,
+                "queue" => rule.way = SteerWay::Queue(value().parse().unwrap()),
+                "node" => {
+                    let name = value();
+                    let node = SteerNode::ALL.into_iter().find(|node| node.name() == name);
+                    rule.way = SteerWay::Node(node.unwrap());
+                }
+                "advance" => {
+                    let octets = value().parse().unwrap();
+                    let header = match value() {
+                        "ethernet" => SteerHeader::Ethernet,
+                        "ip4" => SteerHeader::Ip4,
+                        _ => SteerHeader::Ip6,
+                    };
+                    rule.way = SteerWay::Advance(octets, header);
+                }
+                "to" => {
+                    let interface = self.interface(value());
+                    let address = words.next_if(|word| word.contains(['.', ':'])).map(ip);
+                    let hop = NextHop { interface, address, weight: 1 };
+                    rule.way = SteerWay::To { hop, names_interface: true };
+                }
+                _ => panic!("{word}: {text}"),
+            }
+        }
+        let mut words = conditions.split_whitespace();
+        while let (Some(word), Some(range)) = (words.next(), words.next()) {
+            let (low, high) = range.split_once('-').unwrap_or((range, range));
+            let ids: RangeInclusive<u32> = low.parse().unwrap()..=high.parse().unwrap();
+            let kind = match word {
+                "vlan" => {
+                    rule.vlan = Some(*ids.start() as u16..=*ids.end() as u16);
+                    continue;
+                }
+                "esp" => Identifier::Esp,
+                "ah" => Identifier::Ah,
+                "vni" => Identifier::Vni,
+                "teid" => Identifier::Teid,
+                "session" => Identifier::Session,
+                _ => panic!("{word}: {text}"),
+            };
+            rule.id = Some((kind, ids));
+        }
+        rule
+    }
+}

@@ -1,0 +1,296 @@
+//! Steer rules, by VPP's flow suite in other words: each type of match with its actions.
+//!
+//! | VPP's flow | here |
+//! |---|---|
+//! | ip4, ip6, ip4-n-tuple, ip6-n-tuple, tagged ones | `fields_decide_and_the_first_rule_that_matches_acts`, `tags_are_matched` |
+//! | vxlan, gtpc, gtpu, l2tpv3oip, ipsec-esp, ipsec-ah | `identifiers_are_matched` |
+//! | two rules that overlap | `random_lists_find_the_first_match` |
+//! | count, mark, drop | `fields_decide_and_the_first_rule_that_matches_acts` |
+//! | redirect to node, with mark and advance of VXLAN | `vxlan_goes_to_the_tunnel_or_is_taken_out` |
+//! | redirect to queue | the grammar's tests, and the checks of `weir check` |
+//! | Ethernet, generic masks, inner tuples, hardware offload | not here |
+
+mod kit;
+
+use kit::tunnel::{V4, tunnel};
+use kit::*;
+use weir_base::random::Random;
+use weir_packet::tunnel::Carrier;
+use weir_plane::harness::Verdict;
+use weir_plane::model::SteerWay;
+use weir_plane::reason::Reason;
+use weir_table::classify::Fields;
+
+/// Packets that each rule of the first list has matched.
+fn counts(rig: &Rig) -> Vec<u64> {
+    rig.harness.steer()[0].rules.iter().map(|rule| rule.matched.packets).collect()
+}
+
+/// Applies a list of these rules at the ingress of an interface.
+fn checked(build: Build, interface: &str, rules: &[&str]) -> Build {
+    build.acl("list", rules).acl_in(interface, &["list"])
+}
+
+fn udp(from: &str, to: &str, port: u16) -> String {
+    format!("udp from {from} port 1 to {to} port {port}")
+}
+
+#[test]
+fn fields_decide_and_the_first_rule_that_matches_acts() {
+    let rules = [
+        "drop | udp from 10.0.0.0/8 port 7 |",
+        "count | udp from 10.1.0.0/16 |",
+        "mark 7 | any from 10.2.0.0/16 |",
+        "drop | udp from 2001:db8:a::/64 port 7 |",
+        "drop | 47 |",
+    ];
+    let mut rig = two_ports().steer(&["lan"], &rules).rig();
+    rig.drops("lan", &udp("10.1.0.9", "203.0.113.1", 7), Reason::SteerDrop);
+    rig.drops("lan", &udp("2001:db8:a::9", "2001:db8:ff::1", 7), Reason::SteerDrop);
+    rig.forwards("lan", &udp("10.1.0.9", "203.0.113.1", 8));
+    rig.forwards("lan", &udp("10.2.0.9", "203.0.113.1", 8));
+    rig.forwards("lan", &udp("10.3.0.9", "203.0.113.1", 8));
+    rig.forwards("lan", &udp("2001:db8:a::9", "2001:db8:ff::1", 8));
+    // The rules are about packets that come in by their interfaces.
+    rig.forwards("wan", &udp("203.0.113.1", "10.0.0.2", 7));
+    assert_eq!(counts(&rig), [1, 1, 1, 1, 0]);
+    // A vector is parted packet by packet.
+    let frames: Vec<_> = (0..9u16).map(|at| rig.frame("lan", &udp("10.1.0.9", "203.0.113.1", 5 + at % 3))).collect();
+    let (_, sent) = rig.put_all("lan", &frames);
+    assert_eq!((sent.len(), counts(&rig)), (6, vec![4, 7, 1, 1, 0]));
+    rig.harness.reload(two_ports().steer(&["lan"], &rules[..3]).0).unwrap();
+    assert_eq!(counts(&rig), [4, 7, 1], "rules that stay keep their counters");
+}
+
+#[test]
+fn a_redirected_packet_leaves_by_the_interface_of_the_rule() {
+    let build = || two_ports().port("dpi", &["198.51.100.1/24", "2001:db8:d::1/64"]);
+    let rules = [
+        "to dpi 198.51.100.2 | udp from 10.0.0.0/8 port 7 |",
+        "to dpi | udp port 8 |",
+        "to dpi 2001:db8:d::2 | udp from 2001:db8::/32 port 7 |",
+    ];
+    let with = |build: Build| {
+        build
+            .neighbor("dpi", "198.51.100.2", mac(5))
+            .neighbor("dpi", "198.51.100.3", mac(6))
+            .neighbor("dpi", "2001:db8:d::2", mac(5))
+            .steer(&["lan"], &rules)
+    };
+    let mut rig = with(build()).rig();
+    for (from, to) in [("10.0.0.2", "203.0.113.1"), ("2001:db8:a::2", "2001:db8:ff::1")] {
+        let frame = rig.frame("lan", &udp(from, to, 7));
+        let seen = rig.forwards_frame("lan", &frame);
+        seen.assert_link("dpi", own_mac(2), mac(5), &[]);
+        seen.assert_forwarded(&frame);
+    }
+    // Without a next hop the destination is looked for on the link.
+    rig.forwards("lan", &udp("10.0.0.2", "198.51.100.3", 8)).assert_link("dpi", own_mac(2), mac(6), &[]);
+    // Nobody answers for other addresses there.
+    rig.told("lan", &udp("10.0.0.2", "203.0.113.1", 8), Reason::NoNeighbor);
+    rig.forwards("lan", &udp("10.0.0.2", "203.0.113.1", 9)).assert_link("wan", own_mac(1), mac(2), &[]);
+    // Packets that stay on their link are not redirected.
+    let counted = counts(&rig);
+    rig.send("lan", &udp("10.0.0.2", "224.0.0.5", 8));
+    assert_eq!(counts(&rig)[1], counted[1]);
+    // The egress policies of the interface apply.
+    let mut rig =
+        with(build().acl("list", &["deny udp from 10.0.0.0/9", "permit any"]).acl_out("dpi", &["list"])).rig();
+    rig.drops("lan", &udp("10.0.0.2", "203.0.113.1", 7), Reason::AclDeny);
+    rig.forwards("lan", &udp("10.128.0.2", "203.0.113.1", 7));
+    // While the neighbour is not known, packets wait, and leave by the rule once it is.
+    let unknown = || build().steer(&["lan"], &rules);
+    let mut rig = unknown().rig();
+    rig.harness.listen();
+    assert_eq!(rig.send("lan", &udp("10.0.0.2", "203.0.113.1", 7)).outcome.verdict, Verdict::Held);
+    rig.reload(unknown().neighbor("dpi", "198.51.100.2", mac(5)));
+    let (_, out) = rig.idle();
+    assert_eq!((out.len(), out[0].0.as_str()), (1, "dpi"));
+}
+
+#[test]
+fn checks_are_passed_by_to_a_node_alone() {
+    let build = |rules: &[&str]| checked(two_ports(), "lan", &["deny udp", "permit any"]).steer(&["lan"], rules);
+    let mut rig =
+        build(&["node ip4-lookup | udp from 10.1.0.0/16 |", "node ip6-lookup | udp from 2001:db8:a::9/128 |"]).rig();
+    rig.forwards("lan", &udp("10.1.0.9", "203.0.113.1", 7));
+    rig.forwards("lan", &udp("2001:db8:a::9", "2001:db8:ff::1", 7));
+    rig.drops("lan", &udp("10.2.0.9", "203.0.113.1", 7), Reason::AclDeny);
+    rig.drops("lan", &udp("2001:db8:a::8", "2001:db8:ff::1", 7), Reason::AclDeny);
+}
+
+#[test]
+fn tags_are_matched() {
+    let mut rig = Build::new()
+        .port("trunk", &["192.0.2.1/24"])
+        .vlan("one", "trunk", &[1], &["10.1.0.1/16"])
+        .port("wan", &["203.0.113.1/24"])
+        .neighbor("wan", "203.0.113.2", mac(9))
+        .steer(&["one", "trunk"], &["drop | any | vlan 1-5"])
+        .rig();
+    let plain = rig.frame("one", &udp("10.1.0.9", "203.0.113.2", 7));
+    let tagged = [&plain[..12], &[0x81, 0, 0, 1], &plain[12..]].concat();
+    rig.drops_frame("trunk", &tagged, Reason::SteerDrop);
+    rig.forwards("trunk", &udp("192.0.2.9", "203.0.113.2", 7));
+}
+
+/// A frame for `lan` whose UDP payload begins with these octets.
+fn payload(rig: &Rig, port: u16, octets: &[u8]) -> Vec<u8> {
+    let mut frame = rig.frame("lan", &format!("udp from 10.0.0.2 port 9 to 203.0.113.1 port {port} length 120"));
+    frame[42..42 + octets.len()].copy_from_slice(octets);
+    frame
+}
+
+#[test]
+fn identifiers_are_matched() {
+    let rules = [
+        "count | udp port 4789 | vni 100",
+        "drop | udp port 4789 | vni 200-300",
+        "count | udp port 2152 | teid 9",
+        "drop | 50 | esp 4096-8191",
+        "drop | 115 | session 5",
+        "drop | udp port 4789 from 10.0.0.2/32 | vni 400",
+        "count | udp port 4789 |",
+    ];
+    let mut rig = two_ports().steer(&["lan"], &rules).rig();
+    let vxlan = |rig: &Rig, vni: u32| {
+        let [_, a, b, c] = vni.to_be_bytes();
+        payload(rig, 4789, &[8, 0, 0, 0, a, b, c, 0])
+    };
+    for (vni, drops) in [(100, false), (199, false), (200, true), (300, true), (301, false), (400, true)] {
+        let frame = vxlan(&rig, vni);
+        if drops {
+            rig.drops_frame("lan", &frame, Reason::SteerDrop);
+        } else {
+            rig.forwards_frame("lan", &frame);
+        }
+    }
+    let gtp = payload(&rig, 2152, &[0x30, 0xff, 0, 0, 0, 0, 0, 9]);
+    rig.forwards_frame("lan", &gtp);
+    // ESP is found behind UDP, too.
+    for (spi, drops) in [(4095u32, false), (4096, true), (8191, true), (8192, false)] {
+        let frame = payload(&rig, 4500, &spi.to_be_bytes());
+        if drops {
+            rig.drops_frame("lan", &frame, Reason::SteerDrop);
+        } else {
+            rig.forwards_frame("lan", &frame);
+        }
+    }
+    assert_eq!(counts(&rig), [1, 2, 1, 2, 0, 1, 2]);
+}
+
+#[test]
+fn vxlan_goes_to_the_tunnel_or_is_taken_out() {
+    // Between the addresses of the tunnel, `to` of the rule leads to the tunnel's interface past the checks of `wan`.
+    let inner = |build: Build, rules: &[&str]| {
+        build.tunnel("tun", tunnel(Carrier::Vxlan, V4), &["172.16.0.1/24"]).steer(&["wan"], rules)
+    };
+    let base = || {
+        let ports = Build::new().port("lan", &["10.1.0.1/24"]).port("wan", &["198.51.100.1/24"]);
+        checked(ports.neighbor("lan", "10.1.0.2", mac(1)), "wan", &["deny any"])
+    };
+    let packet = |rig: &Rig, to: weir_packet::wire::MacAddress| {
+        let inner = frame(&udp("172.16.0.9", "10.1.0.2", 9), to);
+        let mut outer = vec![0xc0, 0, 0x12, 0xb5];
+        outer.extend(((16 + inner.len()) as u16).to_be_bytes());
+        outer.extend([0, 0, 8, 0, 0, 0, 0, 0, 100, 0]);
+        outer.extend(&inner);
+        let text = format!("udp from 198.51.100.2 port 9 to 198.51.100.1 port 4789 length {}", 28 + outer.len() - 8);
+        let mut whole = rig.frame("wan", &text);
+        whole[34..34 + outer.len()].copy_from_slice(&outer);
+        whole
+    };
+    let mut rig = inner(base(), &[]).rig();
+    let own = own_mac(2);
+    let frame = packet(&rig, own);
+    rig.drops_frame("wan", &frame, Reason::AclDeny);
+    let mut rig = inner(base(), &["mark 7 node tunnel-decap | udp port 4789 | vni 100"]).rig();
+    rig.put("wan", &frame).only().assert_link("lan", own_mac(0), mac(1), &[]);
+    assert_eq!(counts(&rig), [1]);
+    // Another identifier goes on, to the list.
+    let mut other = frame.clone();
+    other[48] = 101;
+    rig.drops_frame("wan", &other, Reason::AclDeny);
+    // Without a tunnel the inner frame comes in by the interface of the outer one, and passes its checks.
+    let rules = ["advance 50 ethernet | udp port 4789 | vni 100"];
+    let open = || {
+        Build::new().port("lan", &["10.1.0.1/24"]).port("wan", &["198.51.100.1/24"]).neighbor("lan", "10.1.0.2", mac(1))
+    };
+    let mut rig = checked(open(), "wan", &["permit any from 172.16.0.0/12"]).steer(&["wan"], &rules).rig();
+    let frame = packet(&rig, own_mac(1));
+    rig.put("wan", &frame).only().assert_link("lan", own_mac(0), mac(1), &[]);
+    let mut rig = checked(open(), "wan", &["deny any"]).steer(&["wan"], &rules).rig();
+    rig.drops_frame("wan", &frame, Reason::AclDeny);
+    let mut rig = open().steer(&["wan"], &["advance 64 ip4 | udp port 4789 | vni 100"]).rig();
+    assert_eq!(rig.put("wan", &frame).outcome.verdict, Verdict::Forward);
+    for rule in ["advance 64 ip6 | udp |", "advance 250 ip4 | udp |"] {
+        let mut rig = open().steer(&["wan"], &[rule]).rig();
+        rig.drops_frame("wan", &frame, Reason::SteerAdvance);
+    }
+    // A rule that matches what it leaves ends at the bound of nesting.
+    let mut rig = open().steer(&["wan"], &["advance 14 ip4 | any |"]).rig();
+    rig.drops_frame("wan", &frame, Reason::SteerAdvance);
+}
+
+/// The first rule that matches a packet, by comparing one rule after the other.
+fn naive(build: &Build, packet: &Fields<u32>, vni: Option<u32>) -> Option<usize> {
+    build.0.steer[0].rules.iter().position(|rule| {
+        let fields = weir_plane::compile::boxes::boxes::<u32>(&rule.matches, |interface| interface.0);
+        let id = rule.id.as_ref().is_none_or(|(_, ids)| vni.is_some_and(|vni| ids.contains(&vni)));
+        id && fields.iter().any(|fields| fields.matches(packet))
+    })
+}
+
+#[test]
+fn random_lists_find_the_first_match() {
+    let mut random = Random::from_seed(1120);
+    for _ in 0..60 {
+        let count = 1 + random.below(40);
+        let rules: Vec<String> = (0..count)
+            .map(|_| {
+                let mut pick = |of: &[&str]| of[random.below(of.len() as u64) as usize].to_owned();
+                let what = pick(&["any", "udp", "udp", "udp", "tcp", "ip4"]);
+                let from = pick(&["", " from 10.0.0.0/24", " from 10.0.0.2/32", " from 10.0.0.0/8"]);
+                let port =
+                    if what == "udp" { pick(&["", " port 4789", " port 4000-4789", " port 7"]) } else { String::new() };
+                let vni = if what == "udp" {
+                    pick(&["", "vni 1", "vni 2", "vni 3", "vni 1-2", "vni 3-9"])
+                } else {
+                    String::new()
+                };
+                format!("count | {what}{from}{port} | {vni}")
+            })
+            .collect();
+        let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
+        let build = two_ports().steer(&["lan"], &rules);
+        let mut rig = build.clone().rig();
+        let mut wanted = vec![0; rules.len()];
+        let frames: Vec<Vec<u8>> = (0..200)
+            .map(|_| {
+                let (from, port) = ([2, 3][random.below(2) as usize], [4789, 7, 4100][random.below(3) as usize]);
+                let vni = random.below(11) as u8;
+                let text = format!("udp from 10.0.{from}.2 port 9 to 203.0.113.1 port {port} length 120");
+                let text = if from == 2 { text.replace("10.0.2.2", "10.0.0.2") } else { text };
+                let mut frame = rig.frame("lan", &text);
+                frame[42..50].copy_from_slice(&[8, 0, 0, 0, 0, 0, vni, 0]);
+                let source = if from == 2 { 0x0a00_0002 } else { 0x0a00_0302 };
+                let fields = Fields::new(source, 0xcb00_7101, 17).with_ports(9, port);
+                if let Some(rule) = naive(&build, &fields, Some(vni.into())) {
+                    wanted[rule] += 1;
+                }
+                frame
+            })
+            .collect();
+        rig.put_all("lan", &frames);
+        assert_eq!(counts(&rig), wanted, "{rules:#?}");
+    }
+}
+
+#[test]
+fn a_way_is_kept_with_the_rule() {
+    let build = two_ports().steer(&["lan"], &["to wan 192.0.2.2 | any |"]);
+    assert!(matches!(build.0.steer[0].rules[0].way, SteerWay::To { .. }));
+    let mut rig = build.rig();
+    // The interface that the packet came by is none of the rule's.
+    rig.forwards("lan", &udp("10.0.0.2", "10.0.0.2", 9)).assert_link("wan", own_mac(1), mac(2), &[]);
+}

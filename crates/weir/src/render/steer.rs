@@ -1,0 +1,119 @@
+//! `show steer`: lists of steer rules, and what they have matched.
+
+use serde::{Deserialize, Serialize};
+use weir_plane::stats;
+
+use super::Report;
+use super::table::{Align, Table};
+use crate::rules::steer::Rule as Written;
+
+/// The lists, in the order of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Steers {
+    /// Each list.
+    pub steer: Vec<Steer>,
+}
+
+/// A list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Steer {
+    /// Its name.
+    pub name: String,
+    /// The interfaces that name it.
+    pub interfaces: Vec<Place>,
+    /// Its rules, in the order in which they are matched.
+    pub rules: Vec<Rule>,
+    /// Where it was declared.
+    pub origin: String,
+}
+
+/// An interface with a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Its name.
+    pub name: String,
+    /// The component that applies the rules: `software`.
+    pub applied: String,
+}
+
+/// A rule, and what it has matched.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rule {
+    /// The rule.
+    pub rule: String,
+    /// Packets that matched.
+    pub packets: u64,
+    /// Their octets from the IP header on.
+    pub bytes: u64,
+    /// Where it was declared.
+    pub origin: String,
+}
+
+impl Steers {
+    /// Of the gateway's lists.
+    pub fn new(lists: Vec<stats::SteerStats>) -> Steers {
+        let rule = |row: stats::SteerRuleRow| Rule {
+            rule: Written::of(&row.rule, row.interface).to_string(),
+            packets: row.matched.packets,
+            bytes: row.matched.bytes,
+            origin: row.origin,
+        };
+        let list = |list: stats::SteerStats| Steer {
+            name: list.name,
+            interfaces: list
+                .interfaces
+                .into_iter()
+                .map(|name| Place { name, applied: "software".to_owned() })
+                .collect(),
+            rules: list.rules.into_iter().map(rule).collect(),
+            origin: list.origin,
+        };
+        Steers { steer: lists.into_iter().map(list).collect() }
+    }
+}
+
+impl Report for Steers {
+    const SCHEMA: &'static str = "weir.show.steer/1";
+
+    fn text(&self) -> String {
+        if self.steer.is_empty() {
+            return "no steer rules\n".to_owned();
+        }
+        let mut text = String::new();
+        for Steer { name, interfaces, rules, origin } in &self.steer {
+            let at: Vec<String> = interfaces.iter().map(|own| format!("{} ({})", own.name, own.applied)).collect();
+            let at = if at.is_empty() { "no interface".to_owned() } else { at.join(", ") };
+            text.push_str(&format!("{name} at {at} ({origin})\n"));
+            let columns =
+                [("Packets", Align::Right), ("Bytes", Align::Right), ("Rule", Align::Left), ("Origin", Align::Left)];
+            let mut table = Table::new(&columns);
+            for Rule { rule, packets, bytes, origin } in rules {
+                table.row([packets.to_string(), bytes.to_string(), rule.clone(), origin.clone()]);
+            }
+            text.push_str(&table.text());
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{json, read, sample};
+    use super::*;
+
+    #[test]
+    fn tables_and_json() {
+        let steers = Steers::new(sample::steer());
+        assert_eq!(
+            steers.text(),
+            "\
+edge at wan (software), dmz (software) (edge.toml:9)
+Packets  Bytes  Rule                                                            Origin
+     12   1200  mark 7 redirect interface dpi ip4 udp from 10.0.0.0/8 to any    edge.toml:10
+      0      0  count ip from any to any comment \"the rest\"                     edge.toml:11
+"
+        );
+        assert_eq!(read::<Steers>(&json(&steers)).unwrap(), steers);
+        assert_eq!(Steers { steer: vec![] }.text(), "no steer rules\n");
+    }
+}

@@ -1,0 +1,66 @@
+//! Steer rules: the first of a list that matches a packet acts on it, before the rest of the graph.
+//!
+//! ```text
+//! rule      = action { action } [ "unchecked" ] [ "vlan" range ] what "from" end "to" end { condition } [ "comment" text ]
+//! action    = "count"                                   counts and lets go on, as every rule counts
+//!           | "mark" number                             up to 4294967295
+//!           | "drop"
+//!           | "redirect" "interface" name [ "next-hop" address ]
+//!           | "redirect" "next-hop" address
+//!           | "redirect" "queue" number                 another worker
+//!           | "redirect" "node" node
+//!           | "advance" octets                          with `then`
+//! node      = "ip4-lookup" | "ip6-lookup" | "tunnel-decap"
+//! what      = "ip" | family [ [ "proto" ] protocol ] | [ "proto" ] protocol
+//! condition = "type" … | "code" … | "tcp-flags" … | "fragment" | "no-fragment" | "dscp" …
+//!           | "spi" range                               of esp and ah
+//!           | "vni" range                               of udp: VXLAN
+//!           | "teid" range                              of udp: GTP
+//!           | "session" range                           of l2tp, version 3
+//!           | "then" ( "ethernet" | "ip4" | "ip6" )     of rules that advance
+//! range     = number [ "-" number ]
+//! ```
+//!
+//! `end` and the first conditions are those of access lists ([`super::acl`]). One action says where packets go: `drop`, a
+//! redirection or `advance`; `count` and `mark` may stand beside it, and each action stands once. Rules print in these words
+//! and in this order, and a printed rule reads back as the same rule.
+
+mod action;
+mod parser;
+mod print;
+mod rule;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::str::FromStr;
+
+pub use rule::{Rule, Way};
+
+use super::findings::Sink;
+use super::{Findings, Names};
+
+/// Reads one rule; names in it are shared with other rules by `names`. Also returns warnings.
+///
+/// # Errors
+/// If the text is no rule.
+pub fn parse(text: &str, names: &mut Names) -> Result<(Rule, Findings), Findings> {
+    let mut sink = Sink::new(text);
+    match parser::parse(text, names, &mut sink) {
+        Some(rule) if sink.errors.is_empty() => Ok((rule, sink.warnings)),
+        _ => Err(sink.errors),
+    }
+}
+
+/// Where a rule names something behind one of the words of its actions, in octets of its text.
+pub(crate) fn place_behind(rule: &str, word: &str) -> Option<Range<usize>> {
+    action::place_behind(rule, word)
+}
+
+impl FromStr for Rule {
+    type Err = Findings;
+
+    fn from_str(text: &str) -> Result<Rule, Findings> {
+        parse(text, &mut Names::default()).map(|(rule, _)| rule)
+    }
+}

@@ -1,0 +1,110 @@
+//! A rule, and the rule of a gateway that it stands for.
+
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use weir_packet::identify::Identifier;
+use weir_plane::model::{self, NextHop, Origin, SteerHeader, SteerNode, SteerWay};
+
+use super::super::acl::{self, Vocabulary, Wrong};
+
+/// Where packets go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Way {
+    /// On.
+    On,
+    /// They are dropped.
+    Drop,
+    /// Out by an interface or to a next hop: one of them, or both.
+    To(Option<Arc<str>>, Option<IpAddr>),
+    /// To the worker of this number.
+    Queue(u16),
+    /// To a node.
+    Node(SteerNode),
+    /// Into the packet behind so many octets of the frame.
+    Advance(u16, SteerHeader),
+}
+
+/// A rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// It says that it counts.
+    pub count: bool,
+    /// The mark that it gives.
+    pub mark: Option<u32>,
+    /// Where packets go.
+    pub way: Way,
+    /// Packets may pass by the checks of their interface.
+    pub unchecked: bool,
+    /// VLAN identifiers of the frame's tags.
+    pub vlan: Option<RangeInclusive<u16>>,
+    /// Identifiers of a kind.
+    pub id: Option<(Identifier, RangeInclusive<u32>)>,
+    /// The packets that it matches, as a rule of an access list.
+    pub matches: acl::Rule,
+    /// Remarks of people: up to [`LONGEST_COMMENT`](super::super::LONGEST_COMMENT) octets without control characters.
+    pub comment: Option<Box<str>>,
+}
+
+impl Rule {
+    /// As the gateway wants it. `hop` returns the next hop of a redirection; `None` if that was reported as missing.
+    ///
+    /// # Errors
+    /// If the names of the rule do not stand for what it needs; empty where that has been reported already.
+    pub(crate) fn model(
+        &self,
+        vocabulary: &Vocabulary,
+        origin: Origin,
+        hop: impl FnOnce(Option<&str>, Option<IpAddr>) -> Option<NextHop>,
+    ) -> Result<model::SteerRule, Vec<Wrong>> {
+        let matches = self.matches.model(vocabulary, origin)?;
+        let way = match &self.way {
+            Way::On => SteerWay::On,
+            Way::Drop => SteerWay::Drop,
+            Way::To(interface, address) => SteerWay::To {
+                hop: hop(interface.as_deref(), *address).ok_or_else(Vec::new)?,
+                names_interface: interface.is_some(),
+            },
+            Way::Queue(worker) => SteerWay::Queue(*worker),
+            Way::Node(node) => SteerWay::Node(*node),
+            Way::Advance(octets, header) => SteerWay::Advance(*octets, *header),
+        };
+        Ok(model::SteerRule {
+            count: self.count,
+            mark: self.mark,
+            way,
+            unchecked: self.unchecked,
+            vlan: self.vlan.clone(),
+            id: self.id.clone(),
+            matches,
+            names_family: self.matches.family.is_some(),
+            comment: self.comment.as_deref().map(Arc::from),
+        })
+    }
+
+    /// A rule of a gateway, as one would write it. `interface`: the name of the interface that it redirects to.
+    pub fn of(rule: &model::SteerRule, interface: Option<Arc<str>>) -> Rule {
+        let way = match rule.way {
+            SteerWay::On => Way::On,
+            SteerWay::Drop => Way::Drop,
+            SteerWay::To { hop, names_interface } => Way::To(interface.filter(|_| names_interface), hop.address),
+            SteerWay::Queue(worker) => Way::Queue(worker),
+            SteerWay::Node(node) => Way::Node(node),
+            SteerWay::Advance(octets, header) => Way::Advance(octets, header),
+        };
+        // No steer rule names the interfaces that packets came in by.
+        let matches = acl::Rule::of(&rule.matches, |_| "".into());
+        let family = rule.matches.family.filter(|_| rule.names_family);
+        Rule {
+            count: rule.count,
+            mark: rule.mark,
+            way,
+            unchecked: rule.unchecked,
+            vlan: rule.vlan.clone(),
+            id: rule.id.clone(),
+            matches: acl::Rule { family, comment: None, ..matches },
+            comment: rule.comment.as_deref().map(Box::from),
+        }
+    }
+}
