@@ -28,7 +28,6 @@ pub struct Event {
     pub lost: u64,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
 fn is_zero(count: &u64) -> bool {
     *count == 0
 }

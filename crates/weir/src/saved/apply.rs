@@ -1,7 +1,7 @@
 //! Writes live edits into the files of a configuration. Files and lines without edits stay as they are.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use toml_edit::{Array, DocumentMut, Item, Table, TableLike, Value};
 
@@ -114,7 +114,7 @@ impl Saving<'_> {
             }
             return self.create("acl", &list.name, table);
         }
-        let document = declaring(&mut self.documents, "acl", &list.name).map(|document| document.clone());
+        let document = declaring(&mut self.documents, "acl", &list.name).cloned();
         let table = self.object("acl", &list.name)?;
         if let Some(default) = &list.default {
             set(table, "default", default);
@@ -175,7 +175,7 @@ impl Saving<'_> {
         Ok(())
     }
 
-    fn text(&self, path: &PathBuf) -> String {
+    fn text(&self, path: &Path) -> String {
         let text = self.files.get(path).cloned().or_else(|| Some(self.texts.get(path)?.to_string()));
         text.unwrap_or_default()
     }
