@@ -86,7 +86,7 @@ def far_bird(name, number, nets, protocol, keep):
     text += f'protocol bfd {{ interface "eth0" {{ {BFD} }}; }}\n'
     if protocol == "ospf":
         return text + ospf("eth0", "where source = RTS_STATIC")
-    return text + (f"protocol bgp {{\n  local {far} as {number};\n  neighbor {near} as 64500;\n  {liveness(keep)}\n"
+    return text + (f"protocol bgp {{\n  local {far} as {number};\n  neighbor {near} as 64500;\n  {liveness(name, keep)}\n"
                    "  ipv4 { import all; export where source = RTS_STATIC; };\n}\n")
 
 
@@ -96,8 +96,12 @@ def ospf(devices, export):
     return f"protocol ospf v2 {{\n  ecmp on;\n  merge external on;\n  ipv4 {{ import all; export {export}; }};\n  area 0 {{\n{interfaces}  }};\n}}\n"
 
 
-def liveness(keep):
-    """Returns how sessions of BGP end: by BFD and by the carrier, or only by their hold time of 30 s."""
+def liveness(name, keep):
+    """Returns how a session of BGP ends: by BFD and by the carrier, or only by its hold time of 30 s.
+
+    That of the customer has no BFD, as a busy machine delays its packets.
+    """
+    keep = keep or name == "cust"
     return f"{SOON} " + ("hold time 30; check link off; graceful restart on;" if keep else "bfd on; graceful restart aware;")
 
 
@@ -110,7 +114,7 @@ def near_bird(protocol, keep):
         return text + ospf(" ".join(f"{name}-host" for name in LINKS), "none")
     for name, number in AS.items():
         near, far = LINKS[name]
-        text += (f"protocol bgp {name} {{\n  local {near} as 64500;\n  neighbor {far} as {number};\n  {liveness(keep)}\n"
+        text += (f"protocol bgp {name} {{\n  local {near} as 64500;\n  neighbor {far} as {number};\n  {liveness(name, keep)}\n"
                  "  ipv4 { import all; export all; };\n}\n")
     return text
 
@@ -168,7 +172,7 @@ def bgp(keep):
     for name, number in AS.items():
         far = LINKS[name][1]
         lines += [f" neighbor {far} remote-as {number}", f" neighbor {far} advertisement-interval 0",
-                  f" neighbor {far} timers connect 1", *([] if keep else [f" neighbor {far} bfd 3 50 50"])]
+                  f" neighbor {far} timers connect 1", *([] if keep or name == "cust" else [f" neighbor {far} bfd 3 50 50"])]
     return "\n".join([*lines, " address-family ipv4 unicast", "  maximum-paths 8", " exit-address-family"]) + "\n"
 
 
