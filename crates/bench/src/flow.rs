@@ -177,6 +177,9 @@ const VERSIONS: [Version; 11] = [
     Version { fast: true, anew: true, ..Version::policies("policies, fast path, decided anew") },
 ];
 
+/// Turns with more than 100,000 flows, at most.
+const FEW_TURNS: usize = 5;
+
 impl Flow {
     /// Measures all cases on a CPU, by default the last one that may be used. `quick` takes a small part of the effort.
     ///
@@ -192,6 +195,8 @@ impl Flow {
         let by_share: &[u32] = if quick { &[10_000] } else { &[10_000, 100_000, 1_000_000, 4_000_000] };
         for v4 in [true, false] {
             for &flows in sizes {
+                // A turn of many flows is long: each of them has a packet before it.
+                let turns = if flows > 100_000 { turns.min(FEW_TURNS) } else { turns };
                 let (own, while_routes_change) = measure(v4, flows, turns, windows, changes)?;
                 cases.extend(own);
                 routes.push(while_routes_change);
