@@ -1,7 +1,11 @@
 //! Packets that are looked up together.
 
 use weir_packet::vector::{Indices, VECTOR};
-use weir_table::classify::Fields;
+use weir_table::classify::{Fields, NO_RULE};
+
+use super::super::Context;
+use crate::root::acl::Chain;
+use crate::root::family::Family;
 
 /// Packets that are looked up together, as rules see them.
 pub(super) struct Batch<K> {
@@ -9,4 +13,25 @@ pub(super) struct Batch<K> {
     pub(super) fields: [Fields<K>; VECTOR],
     /// Octets of their IP packets.
     pub(super) octets: [u32; VECTOR],
+}
+
+/// Looks up some packets of a batch, by their places in it; gives the bits that are set in some result.
+pub(super) fn look_up_some<K: Family>(
+    context: &Context<'_>,
+    batch: &Batch<K>,
+    chain: &Chain<K>,
+    some: &[u8],
+    found: &mut [u32; VECTOR],
+) -> u32 {
+    let (chains, count) = (K::of(&context.root.acl), some.len());
+    let (mut fields, mut more, mut words) = ([Fields::default(); VECTOR], [NO_RULE; VECTOR], 0);
+    for (&index, fields) in some.iter().zip(&mut fields) {
+        *fields = batch.fields[usize::from(index)];
+    }
+    chain.lookup_each(chains, context.guard, &fields[..count], &mut more[..count]);
+    for (&index, &word) in some.iter().zip(&more) {
+        found[usize::from(index)] = word;
+        words |= word;
+    }
+    words
 }

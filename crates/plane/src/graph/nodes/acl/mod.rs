@@ -24,7 +24,7 @@ use crate::root::Root;
 use crate::root::acl::{self, Action, Chain, Found, PAGE, Special};
 use crate::root::family::Family;
 
-use batch::Batch;
+use batch::{Batch, look_up_some};
 use direction::Direction;
 pub(super) use direction::{Input, Output};
 use fragments::At;
@@ -194,27 +194,6 @@ fn look_up_unknown<K: Family>(
         }
     }
     look_up_some(context, batch, chain, &rest[..count], found);
-}
-
-/// Looks up some packets of a batch, by their places in it; gives the bits that are set in some result.
-fn look_up_some<K: Family>(
-    context: &Context<'_>,
-    batch: &Batch<K>,
-    chain: &Chain<K>,
-    some: &[u8],
-    found: &mut [u32; VECTOR],
-) -> u32 {
-    let (chains, count) = (K::of(&context.root.acl), some.len());
-    let (mut fields, mut more, mut words) = ([Fields::default(); VECTOR], [NO_RULE; VECTOR], 0);
-    for (&index, fields) in some.iter().zip(&mut fields) {
-        *fields = batch.fields[usize::from(index)];
-    }
-    chain.lookup_each(chains, context.guard, &fields[..count], &mut more[..count]);
-    for (&index, &word) in some.iter().zip(&more) {
-        found[usize::from(index)] = word;
-        words |= word;
-    }
-    words
 }
 
 /// Notes what was found of flows that are to be learned: by rules that permit.

@@ -9,9 +9,8 @@ use weir_table::flow::{BATCH, Place};
 
 use super::super::stage::Stage;
 use super::super::{Context, handover, wire};
-use super::batch::Batch;
+use super::batch::{Batch, look_up_some};
 use super::direction::Direction;
-use super::look_up_some;
 use crate::graph::flags::{HANDED, ORIGINATED, TRANSLATED};
 use crate::graph::record::Fate;
 use crate::graph::session::{self, Admission, Carried, Membership, OfFamily, OpenedBy, Opener, Sought, Tuple, ZoneOf};
