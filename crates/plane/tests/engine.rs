@@ -553,6 +553,7 @@ fn every_node_can_be_traced() {
         .classify("all", (ClassifyStart::Network, None), "ff", &[])
         .classify_in("lan", "all")
         .classify_out("wan", "all")
+        .steer(&["lan"], &["count | any |"])
         .port_of("left", generator(vec![stream(v4(), None)]), &[])
         .port("right", &[])
         .bridge(&["left", "right"])

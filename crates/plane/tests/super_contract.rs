@@ -62,8 +62,6 @@ fn without_chance(model: &mut Gateway, random: &mut Random) {
     // Validation draws packets for its tables, and the numbers that follow are others: those of translations, and of IVs.
     let validates = random.chance(0.5);
     for interface in &mut model.interfaces {
-        // Classifier tables match octets, such as lengths, that no segment shares with its super-packet.
-        (interface.access.classify_in, interface.access.classify_out) = (None, None);
         match validates {
             true => (interface.nat, interface.spd) = (None, None),
             false => interface.sav = PerFamily { v4: None, v6: None },

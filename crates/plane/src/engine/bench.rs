@@ -104,8 +104,9 @@ impl Bench {
             }
         }
         sender.command(Command::Limit(model.icmp, model.neighbor_discovery));
-        let (settings, entropy) =
-            (Settings { workers: 1, invent_neighbors: false, secret: [1, 2, 3, 4] }, Entropy::from_seed(seed));
+        let entropy = Entropy::from_seed(seed);
+        let secret = Stream::Tables.open(&entropy).words();
+        let settings = Settings { workers: 1, invent_neighbors: false, secret };
         let keeper = Keeper::idle(model, Stream::Neighbors.open(&entropy));
         let places = Places { ports, ..Places::default() };
         let compiled = Compiled::new(model.clone(), settings, keeper, places, &HashSet::new())?;

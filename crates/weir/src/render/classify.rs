@@ -173,12 +173,12 @@ mod tests {
         assert_eq!(
             tables.text(),
             "\
-Table  Mask                Sessions  Size    Memory  Matched  Missed  Miss    In   Out  Declared
-edge   l3 ip4 src/24 proto        3  1024  2.00 KiB       17       4  permit  wan  -    edge.toml:50
+Table  Mask                 Sessions  Size    Memory  Matched  Missed  Miss    In   Out  Declared
+edge   l3 ip4 src/24 proto         3  1024  2.00 KiB       17       4  permit  wan  -    edge.toml:50
 
 Session                          Packets  Octets  Idle  Declared
 src 192.0.2.0 proto udp deny          17    1700  2.5s  edge.toml:52
-src 198.51.100.0 proto 6 permit        0       0  -     edge.toml:53
+src 198.51.100.0 proto 6 permit        0       0     -  edge.toml:53
 … and 1 more (--limit)
 "
         );

@@ -108,9 +108,9 @@ mod tests {
             steers.text(),
             "\
 edge at wan (software), dmz (software) (edge.toml:9)
-Packets  Bytes  Rule                                                            Origin
-     12   1200  mark 7 redirect interface dpi ip4 udp from 10.0.0.0/8 to any    edge.toml:10
-      0      0  count ip from any to any comment \"the rest\"                     edge.toml:11
+Packets  Bytes  Rule                                                          Origin
+     12   1200  mark 7 redirect interface dpi ip4 udp from 10.0.0.0/8 to any  edge.toml:10
+      0      0  count ip from any to any comment \"the rest\"                   edge.toml:11
 "
         );
         assert_eq!(read::<Steers>(&json(&steers)).unwrap(), steers);

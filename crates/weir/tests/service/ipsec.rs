@@ -94,7 +94,7 @@ fn pairs_and_rules_come_are_rekeyed_and_go() {
     assert!(shown.contains("sends until the new pair does") && shown.contains("waits for the peer"), "{shown}");
     gateway.ok(&["sa", "switch", "east"]);
     let shown = gateway.ok(&["show", "sa", "east", "--json"]);
-    assert!(shown.contains("\"part\": \"old\"") && shown.contains("\"sends\": false"), "{shown}");
+    assert!(shown.contains("\"part\":\"old\"") && shown.contains("\"sends\":false"), "{shown}");
     let shown = gateway.ok(&["show", "spd"]);
     assert!(shown.find("sa east-next").unwrap() < shown.find("sa east ").unwrap(), "{shown}");
     assert_eq!(gateway.ok(&["sa", "finish", "east"]), "east: rekey ended\n");

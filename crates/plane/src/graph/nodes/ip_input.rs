@@ -84,15 +84,15 @@ pub(super) fn pass(packet: &mut Packet, place: u8, way: &Way, entering: &mut Ind
     entering.push(place);
 }
 
-/// Merges packets, and sends each to the first stage of its interface.
+/// Merges packets, and sends each to the first stage of its interface, by its steer rules.
 pub(super) fn enter_all(context: &mut Context<'_>, vector: &mut Vector, mut entering: Indices) {
     if entering.is_empty() {
         return;
     }
     merging::merge(context, vector, &mut entering);
-    let several = context.peers.len() > 1;
     for &place in entering.places() {
-        let node = if several { Node::Handover } else { stage::entry(context.root, context.notes, &vector[place]) };
+        let packet = &vector[place];
+        let node = stage::steer(context.root, packet).unwrap_or_else(|| behind_steer(context, packet));
         context.next.push(node, place);
     }
 }

@@ -305,7 +305,7 @@ fn a_change_of_an_object_equals_a_reload_with_it() {
     let mut random = Random::from_seed(7);
     let mut site = Site::new();
     let (mut done, mut refused) = (0, 0);
-    for step in 0..300 {
+    for step in 0..500 {
         let pick = |random: &mut Random, of: &[&'static str]| of[random.below(of.len() as u64) as usize];
         let name = pick(&mut random, &["east", "south"]);
         if random.below(3) == 0 {

@@ -121,9 +121,6 @@ fn rule<'l>(text: &'l str, line: &mut Line<'l, '_, '_>) -> Result<Rule, Failure>
         }
     }
     let way = way(&actions, &own, is.family.map(|(family, _)| family), protocol)?;
-    if actions.count.is_none() && actions.mark.is_none() && way == Way::On {
-        return wrong(&(0..text.len().min(1)), "a rule has an action", &format!("one of: {}", ACTIONS.join(", ")));
-    }
     if let (Some((_, place)), Way::Drop) = (&actions.mark, &way) {
         return wrong(place, "a rule that drops leaves no packet to mark", "leave out `mark` or `drop`");
     }

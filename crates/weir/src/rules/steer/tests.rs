@@ -83,8 +83,8 @@ fn errors_name_their_place() {
     for (text, message, place) in [
         ("cnt ip from any to any", "expected an action of a steer rule", "cnt"),
         ("ip from any to any", "expected an action of a steer rule", "ip"),
-        ("unchecked ip from any to any", "packets of this rule pass by no check", "unchecked"),
-        ("vlan 5 ip from any to any", "a rule has an action", "v"),
+        ("unchecked ip from any to any", "expected an action of a steer rule", "ip"),
+        ("vlan 5 ip from any to any", "expected an action of a steer rule", "ip"),
         ("count count ip from any to any", "`count` stands here twice", "count"),
         ("mark 1 mark 2 ip from any to any", "`mark` stands here twice", "mark"),
         ("mark 4294967296 ip from any to any", "at most 4294967295", "4294967296"),
