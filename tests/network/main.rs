@@ -1,7 +1,7 @@
 //! weir between real hosts: network namespaces, their kernels' own stacks, and the real program between them.
 //!
 //! These tests need root, for they make namespaces and devices; nothing leaves the machine. `scripts/test network` builds
-//! what they need and runs them, several at a time but for those that measure. Each cleans up behind itself.
+//! what they need and runs them, several at a time; tests that measure run alone. Each cleans up behind itself.
 //!
 //! | variable | |
 //! |---|---|

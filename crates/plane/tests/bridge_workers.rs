@@ -65,7 +65,7 @@ fn workers_share_what_they_learn_and_keep_the_order_of_flows() {
                 let text = format!("udp from 10.0.0.{from} port 7 to 10.0.0.{to} port {port} length 40");
                 let mut frame = frame(&text, station(to));
                 frame[6..12].copy_from_slice(&station(from).0);
-                // The identification tells frames of a flow apart.
+                // Frames of a flow differ in their identification.
                 let number = round * 100 + index;
                 frame[18..20].copy_from_slice(&number.to_be_bytes());
                 mend(&mut frame);

@@ -185,10 +185,12 @@ impl MacTable {
         let seen = &bucket.seen[way];
         let last = seen.load(Ordering::Relaxed);
         if port_of(word) == port {
-            if now.wrapping_sub(last) > self.slack {
-                seen.store(now, Ordering::Relaxed);
+            if now.wrapping_sub(last) <= self.slack {
+                return Learned::Known;
             }
-            return Learned::Known;
+            seen.store(now, Ordering::Relaxed);
+            // Another station might have had the place by now.
+            return if self.is_old(word, last, now) { Learned::New } else { Learned::Known };
         }
         self.change(bucket, way, word, (mac, port), now, may_move)
     }
@@ -362,7 +364,8 @@ mod tests {
 
     use super::*;
 
-    const SECRET: [u64; 2] = [0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210];
+    // As random as the words of a gateway: a product by a word of few bits fills few buckets.
+    const SECRET: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03];
 
     #[test]
     fn a_station_is_forgotten_after_its_time_and_never_before() {
@@ -473,13 +476,13 @@ mod tests {
                         let learned = table.learn(mac, port, now, || may);
                         let expected = match naive.get_mut(&mac) {
                             None => Learned::New,
-                            Some(own) if own.0 == port => {
-                                own.1 = if now - own.1 > 2 { now } else { own.1 };
-                                Learned::Known
-                            }
                             Some(own) if is_old(own.1) => {
                                 *own = (port, now);
                                 Learned::New
+                            }
+                            Some(own) if own.0 == port => {
+                                own.1 = if now - own.1 > 2 { now } else { own.1 };
+                                Learned::Known
                             }
                             Some(own) if may => {
                                 *own = (port, now);

@@ -43,8 +43,8 @@ const TOOLS: [(&str, &str); 10] = [
 /// Labs that may be open at a time.
 const PLACES: usize = 3;
 
-/// Who has which part of the machine. Tests get places in the order in which they came, so that one that wants all of them
-/// is not passed by others for ever.
+/// The turns of tests. Tests get places in the order in which they come, so that a test that needs all places does not wait for
+/// ever.
 struct Turns {
     /// Places of open labs.
     taken: usize,

@@ -25,7 +25,7 @@ pub struct Classifiers {
     pub input: bool,
     /// Some interface has tables for egress.
     pub output: bool,
-    /// Some mask may tell segments of one super-packet from each other.
+    /// Some mask may match some segments of one super-packet and others not.
     pub tells_segments: bool,
 }
 

@@ -50,12 +50,12 @@ impl Own {
             interface.counters[context.worker].rx.add(self.packets, self.bytes);
             let several = context.peers.len() > 1;
             for (frame, v4) in ours.into_iter().zip([true, false]) {
-                if (interface.merge == Merge::All) | self.closely {
+                let steer = stage::steer_of(interface, v4);
+                if steer.is_none() && (interface.merge == Merge::All) | self.closely {
                     merging::merge(context, vector, frame);
                 }
                 let own = || if several { Node::Handover } else { stage::first(root, interface, v4) };
-                let node = stage::steer_of(interface, v4).unwrap_or_else(own);
-                context.next.extend(node, frame);
+                context.next.extend(steer.unwrap_or_else(own), frame);
                 frame.clear();
             }
         }

@@ -84,15 +84,21 @@ pub(super) fn pass(packet: &mut Packet, place: u8, way: &Way, entering: &mut Ind
     entering.push(place);
 }
 
-/// Merges packets, and sends each to the first stage of its interface, by its steer rules.
-pub(super) fn enter_all(context: &mut Context<'_>, vector: &mut Vector, mut entering: Indices) {
+/// Merges packets, and sends each to the first stage of its interface. Packets with steer rules are merged behind these.
+pub(super) fn enter_all(context: &mut Context<'_>, vector: &mut Vector, entering: Indices) {
     if entering.is_empty() {
         return;
     }
-    merging::merge(context, vector, &mut entering);
+    let mut unsteered = Indices::new();
     for &place in entering.places() {
-        let packet = &vector[place];
-        let node = stage::steer(context.root, packet).unwrap_or_else(|| behind_steer(context, packet));
+        match stage::steer(context.root, &vector[place]) {
+            Some(steer) => context.next.push(steer, place),
+            None => unsteered.push(place),
+        }
+    }
+    merging::merge(context, vector, &mut unsteered);
+    for &place in unsteered.places() {
+        let node = behind_steer(context, &vector[place]);
         context.next.push(node, place);
     }
 }

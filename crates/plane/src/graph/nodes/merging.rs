@@ -130,7 +130,8 @@ const TOLD: u8 = tcp::Flags::FIN.0 | tcp::Flags::PSH.0 | tcp::Flags::CWR.0;
 #[inline]
 fn are_alike(one: &Packet, other: &Packet) -> bool {
     let known = |packet: &Packet| {
-        (packet.interface(), packet.forwarding(), packet.state(), packet.nesting(), packet.resume(), packet.shown())
+        let marked = (packet.mark(), packet.forwarding());
+        (packet.interface(), marked, packet.state(), packet.nesting(), packet.resume(), packet.shown())
     };
     known(one) == known(other)
 }

@@ -57,7 +57,7 @@ fn group<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indi
     others
 }
 
-/// Looks up packets in a list, and acts on those that match.
+/// Looks up packets in a list, and acts on packets that match.
 #[inline(always)]
 fn apply<K: Family>(
     context: &mut Context<'_>,

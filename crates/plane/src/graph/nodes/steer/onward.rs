@@ -4,12 +4,27 @@ use weir_packet::packet::{Packet, State};
 use weir_packet::vector::{Indices, Vector};
 
 use super::super::stage::{self, Stage};
-use super::super::{Context, ip_input};
+use super::super::{Context, ip_input, merging};
+use crate::graph::flags::FOR_HOST;
 use crate::node::Node;
 
-/// Sends on packets that rules let go on.
+/// Sends on packets that rules let go on. Packets that their interfaces merge are merged behind the rules: segments of a
+/// super-packet that is cut for other policies come back there.
+pub(super) fn onward(context: &mut Context<'_>, vector: &mut Vector, places: &Indices, v4: bool) {
+    let (mut entering, mut hosts) = (Indices::new(), Indices::new());
+    for &place in places.places() {
+        if vector[place].state().contains(FOR_HOST) { hosts.push(place) } else { entering.push(place) }
+    }
+    merging::merge(context, vector, &mut entering);
+    if !hosts.is_empty() {
+        entering.extend(&hosts);
+        entering.sort();
+    }
+    go_on(context, vector, &entering, v4);
+}
+
 #[inline]
-pub(super) fn onward(context: &mut Context<'_>, vector: &Vector, places: &Indices, v4: bool) {
+fn go_on(context: &mut Context<'_>, vector: &Vector, places: &Indices, v4: bool) {
     let root = context.root;
     let several = context.peers.len() > 1;
     let is_usual = |packet: &Packet| packet.resume() == Stage::Sav as u8 && packet.state() == State::EMPTY;
