@@ -36,7 +36,7 @@ mod tests {
 
     #[test]
     fn a_sum_beside_a_copy_is_the_sum_and_a_copy() {
-        let bytes: Vec<u8> = (0..200u32).map(|octet| (octet * 7919 >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..200u32).map(|octet| ((octet * 7919) >> 3) as u8).collect();
         for (start, length) in (0..3).flat_map(|start| (0..150).map(move |length| (start, length))) {
             let mut copy = vec![0xaa; length];
             let from = &bytes[start..start + length];

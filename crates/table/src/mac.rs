@@ -399,7 +399,7 @@ mod tests {
     fn a_full_table_takes_no_more_until_some_are_old() {
         let table = MacTable::new(1000, 300, SECRET);
         let new = (0..2000u64).filter(|mac| table.learn(mac + 1, 0, 10, || true) == Learned::New).count();
-        assert!(new <= 1000 && new >= 995, "{new}");
+        assert!((995..=1000).contains(&new), "{new}");
         assert_eq!(table.len(), new);
         assert_eq!(table.learn(5000, 0, 10, || true), Learned::Full);
         // Old entries make room before they are removed.

@@ -224,10 +224,13 @@ fn overlap<K: Bits>(one: &classify::Rule<K>, other: &classify::Rule<K>) -> bool 
         }
 }
 
+/// Fields with the rules that have them, by number.
+type Members<K> = (classify::Rule<K>, Vec<(u32, Condition)>);
+
 /// The entries of a list for a family, in the order of their first rules.
 fn entries<K: Bits>(model: &SteerList) -> Vec<Entry<K>> {
     let mut places: HashMap<classify::Rule<K>, usize> = HashMap::new();
-    let mut all: Vec<(classify::Rule<K>, Vec<(u32, Condition)>)> = Vec::new();
+    let mut all: Vec<Members<K>> = Vec::new();
     for (number, rule) in (0..).zip(&*model.rules) {
         let condition = condition(rule);
         for fields in fields::<K>(rule) {

@@ -28,7 +28,7 @@ pub enum Change {
     /// The model in force, with other lists at an interface.
     AttachLists(Box<Gateway>),
     /// The model in force with other rules of SPDs and other settings of SAs, which alone are compiled.
-    ChangeIpsec(Box<Gateway>),
+    Ipsec(Box<Gateway>),
     InsertRules(String, AclEdit),
     DeleteRules(String, AclEdit),
     ReplaceRules(String, AclEdit),
@@ -91,7 +91,7 @@ impl Change {
             Change::ReloadSame(_) => "reload-same",
             Change::ReloadPart(part, _) => part.name(),
             Change::AttachLists(_) => "attach-lists",
-            Change::ChangeIpsec(_) => "change-ipsec",
+            Change::Ipsec(_) => "change-ipsec",
             Change::InsertRules(..) => "insert-rules",
             Change::DeleteRules(..) => "delete-rules",
             Change::ReplaceRules(..) => "replace-rules",
@@ -123,7 +123,7 @@ impl Change {
             | Change::ReloadSame(_)
             | Change::ReloadPart(..)
             | Change::AttachLists(_)
-            | Change::ChangeIpsec(_) => self.name().to_owned(),
+            | Change::Ipsec(_) => self.name().to_owned(),
             other => format!("{other:?}"),
         }
     }
@@ -136,7 +136,7 @@ impl Change {
             | Change::ReloadSame(model)
             | Change::ReloadPart(_, model)
             | Change::AttachLists(model) => side.reload(model),
-            Change::ChangeIpsec(model) => side.change_ipsec(model),
+            Change::Ipsec(model) => side.change_ipsec(model),
             Change::InsertRules(list, edit)
             | Change::DeleteRules(list, edit)
             | Change::ReplaceRules(list, edit)
@@ -252,7 +252,7 @@ fn change_ipsec(random: &mut Random, mut model: Gateway) -> Change {
             sa.hop_limit = between(random, 1, 255) as u8;
         }
     }
-    Change::ChangeIpsec(Box::new(model))
+    Change::Ipsec(Box::new(model))
 }
 
 /// Returns offers of a source: interfaces have numbers by their order.

@@ -49,7 +49,7 @@ impl Table {
     #[inline(always)]
     pub(super) fn home<const W: usize>(&self, key: &[u64; W]) -> usize {
         let hash = self.secret.hash(key);
-        let group = ((hash >> 32) * self.groups as u64 >> 32) as usize;
+        let group = (((hash >> 32) * self.groups as u64) >> 32) as usize;
         group * GROUP + (hash as usize % GROUP)
     }
 

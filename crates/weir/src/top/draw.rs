@@ -84,7 +84,7 @@ pub(super) fn lines_of(pair: &Pair) -> [String; 2] {
     );
     let (now, then) = (&pair.now.errors.conservation, pair.before.as_ref().map(|before| &before.errors.conservation));
     let rate = |of: fn(&crate::render::sum::Sum) -> u64| {
-        pair.rate(then.map(of), of(now)).map_or_else(|| "-".to_owned(), |rate| short(rate))
+        pair.rate(then.map(of), of(now)).map_or_else(|| "-".to_owned(), short)
     };
     let second = format!(
         "packets/s: {} received, {} transmitted, {} dropped, {} local; {} held",

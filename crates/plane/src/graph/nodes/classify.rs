@@ -84,7 +84,7 @@ fn walk<K: Family, const OUTPUT: bool>(
         let missed = match_one::<K, OUTPUT>(context, vector, &waiting, (place, table), &mut passed);
         tables += 1;
         if table.next == NONE || missed.is_empty() {
-            leftover::<K, OUTPUT>(context, vector, &missed, (place, table), &mut passed);
+            leftover::<OUTPUT>(context, vector, &missed, (place, table), &mut passed);
             waiting = Indices::new();
             break;
         }
@@ -157,7 +157,7 @@ fn match_one<K: Family, const OUTPUT: bool>(
 
 /// Counts packets that match no session of a table without a next one, and sends them on or drops them.
 #[inline]
-fn leftover<K: Family, const OUTPUT: bool>(
+fn leftover<const OUTPUT: bool>(
     context: &mut Context<'_>,
     vector: &mut Vector,
     missed: &Indices,

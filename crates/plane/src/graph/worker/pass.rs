@@ -31,12 +31,15 @@ pub(super) struct Pass<'p, 'c> {
     pub(super) spare: &'p mut Indices,
 }
 
+/// Frames of the control side, each with the number of its port.
+type Frames = Vec<(u32, Box<[u8]>)>;
+
 impl Pass<'_, '_> {
     /// Sends the control side's frames, makes packets for pairs of SAs, and lets packets go on whose time has come.
     #[inline]
     pub(super) fn before(
         &mut self,
-        (outgoing, wanted): (&mut Vec<(u32, Box<[u8]>)>, &mut VecDeque<(u32, Made)>),
+        (outgoing, wanted): (&mut Frames, &mut VecDeque<(u32, Made)>),
         released: &mut Vector,
         now: Time,
     ) {

@@ -268,11 +268,11 @@ impl Edited {
     }
 }
 
+/// Values with what belongs to them, each with the number of its line.
+type Lines<T> = Vec<(u32, (Vec<u8>, T))>;
+
 /// Reads a text of lines; blank ones and remarks behind `#` are left out. Values may occur once.
-fn lines<T>(
-    text: &str,
-    read: impl Fn(&str) -> Result<(Vec<u8>, T), Findings>,
-) -> Result<Vec<(u32, (Vec<u8>, T))>, Box<Refusal>> {
+fn lines<T>(text: &str, read: impl Fn(&str) -> Result<(Vec<u8>, T), Findings>) -> Result<Lines<T>, Box<Refusal>> {
     let mut errors = Remarks::default();
     let mut all = Vec::new();
     let mut seen: HashMap<Vec<u8>, u32> = HashMap::new();

@@ -118,8 +118,11 @@ impl Site {
     }
 }
 
+/// Objects with their places.
+type Placed<T> = Vec<(T, String)>;
+
 /// The pairs of SAs, and the rules of SPDs with the names of their pairs, each with its place.
-fn in_words(gateway: &Gateway) -> (Vec<(Sa, String)>, Vec<(String, String)>) {
+fn in_words(gateway: &Gateway) -> (Placed<Sa>, Placed<String>) {
     let place = |origin| gateway.origins.place(origin).unwrap().to_string();
     let pair = |sa: &Sa| (Sa { origin: Origin::default(), ..sa.clone() }, place(sa.origin));
     let mut sas: Vec<(Sa, String)> = gateway.sas.iter().map(pair).collect();

@@ -180,7 +180,7 @@ fn checks(interface: &Interface, interfaces: &[Interface]) -> Vec<&'static str> 
 
 /// Sessions of access lists or translations apply to packets of an interface.
 fn has_state(interface: &Interface, interfaces: &[Interface], acls: &[AclList]) -> bool {
-    let zone = |own: &Interface| own.zone.clone().map_or(Err(own.vrf), Ok);
+    let zone = |own: &Interface| own.zone.clone().ok_or(own.vrf);
     let opens = |own: &Interface| {
         let lists = own.access.acl_in.iter().chain(&own.access.acl_out);
         lists
