@@ -547,7 +547,7 @@ impl Gateway for Running {
         text: &str,
         add: bool,
     ) -> Result<ClassifyChanged, Box<Refusal>> {
-        self.edit_classify(table, source, text, add)
+        self.for_good(&format!("classify {table}"), || self.edit_classify(table, source, text, add))
     }
 
     fn change_nat(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<NatChanged, Box<Refusal>> {

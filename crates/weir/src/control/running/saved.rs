@@ -1,6 +1,6 @@
 //! The running configuration, compared with its file and written as files.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -94,6 +94,14 @@ impl Running {
                     policy.name
                 ));
             }
+        }
+        let mut of_tables: BTreeMap<String, u64> = BTreeMap::new();
+        for edit in self.classify_so_far().edits() {
+            *of_tables.entry(edit.of).or_default() += 1;
+        }
+        for (table, count) in of_tables {
+            let edits = plural(count, "live edit");
+            notes.push(format!("{table}: {edits} of sessions, see `weir show changes`, are not compared and not saved"));
         }
         notes
     }
