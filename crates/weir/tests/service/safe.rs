@@ -219,7 +219,7 @@ fn every_edit_can_be_taken_back() {
         assert_eq!(shown(&now), shown(&expected), "{said}");
     }
     let (code, _, error) = run(&gateway, &["undo", "9"]);
-    assert!(code == Some(1) && error.contains("there are 3 changes to take back, not 9"), "{error}");
+    assert!(code == Some(1) && error.contains("only 3 changes can be taken back, not 9"), "{error}");
     let said = gateway.ok(&["undo", "3"]);
     assert!(said.contains("0 left to take back"), "{said}");
     assert_eq!(shown(&strip(&state(&gateway))), shown(&strip(&before)));

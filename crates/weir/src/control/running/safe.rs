@@ -195,7 +195,7 @@ impl Running {
                 let changes = plural(kept as u64, "change");
                 return refuse(&match kept {
                     0 => format!("there is no change to take back{cut}"),
-                    _ => format!("there are {changes} to take back, not {count}{cut}"),
+                    _ => format!("only {changes} can be taken back, not {count}{cut}"),
                 });
             }
             let last: Vec<_> = history.last(count).collect();
