@@ -101,7 +101,8 @@ impl Running {
         }
         for (table, count) in of_tables {
             let edits = plural(count, "live edit");
-            notes.push(format!("{table}: {edits} of sessions, see `weir show changes`, are not compared and not saved"));
+            notes
+                .push(format!("{table}: {edits} of sessions, see `weir show changes`, are not compared and not saved"));
         }
         notes
     }
