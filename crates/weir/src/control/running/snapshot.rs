@@ -63,6 +63,7 @@ impl Running {
             model: self.engine.model(),
             texts: self.texts.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             nat: self.nat_so_far().clone(),
+            classify: self.classify_so_far().clone(),
             live: self.live().clone(),
             attached: self.attached_so_far().clone(),
             lists,
@@ -170,6 +171,7 @@ impl Running {
         }
         self.put_model((*to.model).clone())?;
         *self.nat_so_far() = to.nat.clone();
+        *self.classify_so_far() = to.classify.clone();
         *self.live() = to.live.clone();
         *self.attached_so_far() = to.attached.clone();
         *self.texts.lock().unwrap_or_else(PoisonError::into_inner) = to.texts.clone();
