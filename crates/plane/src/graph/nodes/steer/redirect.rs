@@ -17,12 +17,12 @@ use crate::root::{Adjacency, Kind, Root};
 /// stays on its link.
 #[cold]
 pub(super) fn to(context: &mut Context<'_>, packet: &mut Packet, place: u8, target: Option<u32>) -> bool {
-    if packet.state().contains(FOR_HOST) || !may_leave(packet) {
+    let (root, guard) = (context.root, context.guard);
+    if packet.state().contains(FOR_HOST) || !may_leave(root, guard, packet) {
         return false;
     }
     context.notes.bypass();
     Stage::Steered.resumes(packet);
-    let (root, guard) = (context.root, context.guard);
     let target = target.and_then(|number| of_destination(root, guard, packet, number));
     let node = out(root, packet, target);
     context.next.push(node, place);
