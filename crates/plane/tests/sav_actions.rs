@@ -203,7 +203,6 @@ fn what_no_gateway_forwards_is_not_redirected_either() {
     for (text, reason) in [
         // For the link, and from a link.
         ("udp from 198.51.100.1 port 1 to 224.0.0.5 port 2 mac-to 01:00:5e:00:00:05", Reason::SavTable),
-        ("udp from 198.51.100.1 port 1 to 10.0.0.255 port 2", Reason::SavTable),
         ("udp from 0.0.0.0 port 68 to 255.255.255.255 port 67 mac-to ff:ff:ff:ff:ff:ff", Reason::SavSpecial),
         ("udp from 2001:db8:66::1 port 1 to ff02::5 port 2 mac-to 33:33:00:00:00:05", Reason::SavTable),
         ("udp from fe80::9 port 1 to 2001:db8:dddd::1 port 2", Reason::SavSpecial),

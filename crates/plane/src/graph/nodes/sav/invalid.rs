@@ -72,9 +72,7 @@ pub(super) fn disposition<K: Family>(
     };
     let (disposition, treatment) = match validator.action {
         SavAction::Permit => passed(),
-        SavAction::Redirect if may_leave(context.root, context.guard, packet) => {
-            (Disposition::Redirect, Treatment::Redirected)
-        }
+        SavAction::Redirect if may_leave(packet) => (Disposition::Redirect, Treatment::Redirected),
         SavAction::Discard | SavAction::Redirect => (Disposition::Drop(by.reason()), Treatment::Dropped),
         SavAction::RateLimit if !over(context) => passed(),
         SavAction::RateLimit => {
@@ -310,8 +308,8 @@ pub(super) fn is_martian(packet: &Packet) -> bool {
 }
 
 /// Whether a gateway may send a packet to another link at all.
-pub(in crate::graph::nodes) fn may_leave(root: &Root, guard: &Guard<'_>, packet: &Packet) -> bool {
-    if packet.flags().intersects(ParseFlags::L2_GROUP) || is_martian(packet) || is_directed(root, guard, packet) {
+pub(in crate::graph::nodes) fn may_leave(packet: &Packet) -> bool {
+    if packet.flags().intersects(ParseFlags::L2_GROUP) || is_martian(packet) {
         return false;
     }
     match (source(packet), destination(packet)) {
@@ -328,16 +326,6 @@ pub(in crate::graph::nodes) fn may_leave(root: &Root, guard: &Guard<'_>, packet:
         }
         _ => false,
     }
-}
-
-/// A packet is for the broadcast address of a link (RFC 2644).
-fn is_directed(root: &Root, guard: &Guard<'_>, packet: &Packet) -> bool {
-    let Some(IpAddr::V4(to)) = destination(packet) else { return false };
-    let vrf = root.interfaces.get(packet.interface() as usize).map_or(0, |interface| interface.vrf);
-    let Some(tables) = root.vrfs.get(usize::from(vrf)) else { return false };
-    let value = tables.v4.lookup(guard, to.into());
-    Forwarding(value).set().is_none()
-        && root.adjacencies.get(value as usize).is_some_and(|own| own.kind == Kind::Broadcast)
 }
 
 /// The source of a packet of either family.
