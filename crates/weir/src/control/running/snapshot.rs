@@ -63,6 +63,8 @@ impl Running {
             model: self.engine.model(),
             texts: self.texts.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             nat: self.nat_so_far().clone(),
+            bindings: self.bindings_so_far().clone(),
+            allowlists: self.allowlists_so_far().clone(),
             live: self.live().clone(),
             attached: self.attached_so_far().clone(),
             lists,
@@ -170,6 +172,8 @@ impl Running {
         }
         self.put_model((*to.model).clone())?;
         *self.nat_so_far() = to.nat.clone();
+        *self.bindings_so_far() = to.bindings.clone();
+        *self.allowlists_so_far() = to.allowlists.clone();
         *self.live() = to.live.clone();
         *self.attached_so_far() = to.attached.clone();
         *self.texts.lock().unwrap_or_else(PoisonError::into_inner) = to.texts.clone();

@@ -8,7 +8,7 @@ use weir_plane::model::{self, SavAction};
 use super::super::acl::attached::Attachments;
 use super::super::acl::live;
 use super::super::ipsec::Live;
-use super::super::nat::Lists;
+use super::super::lists::{Allowlists, Bindings, Nats};
 use crate::config::Texts;
 
 /// The state of a gateway that changes can change.
@@ -16,7 +16,9 @@ use crate::config::Texts;
 pub(super) struct Snapshot {
     pub(super) model: Arc<model::Gateway>,
     pub(super) texts: Option<Arc<Texts>>,
-    pub(super) nat: Lists,
+    pub(super) nat: Nats,
+    pub(super) bindings: Bindings,
+    pub(super) allowlists: Allowlists,
     pub(super) live: Live,
     pub(super) attached: Attachments,
     pub(super) lists: Vec<List>,
