@@ -64,6 +64,8 @@ impl Running {
             texts: self.texts.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             nat: self.nat_so_far().clone(),
             classify: self.classify_so_far().clone(),
+            bindings: self.bindings_so_far().clone(),
+            allowlists: self.allowlists_so_far().clone(),
             live: self.live().clone(),
             attached: self.attached_so_far().clone(),
             lists,
@@ -172,6 +174,8 @@ impl Running {
         self.put_model((*to.model).clone())?;
         *self.nat_so_far() = to.nat.clone();
         *self.classify_so_far() = to.classify.clone();
+        *self.bindings_so_far() = to.bindings.clone();
+        *self.allowlists_so_far() = to.allowlists.clone();
         *self.live() = to.live.clone();
         *self.attached_so_far() = to.attached.clone();
         *self.texts.lock().unwrap_or_else(PoisonError::into_inner) = to.texts.clone();
