@@ -25,6 +25,7 @@ mod run;
 mod sa;
 mod sav;
 mod save;
+mod services;
 mod show;
 mod spd;
 mod teller;

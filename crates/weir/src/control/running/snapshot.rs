@@ -62,6 +62,7 @@ impl Running {
         Snapshot {
             model: self.engine.model(),
             texts: self.texts.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            settings: self.settings(),
             nat: self.nat_so_far().clone(),
             classify: self.classify_so_far().clone(),
             live: self.live().clone(),
@@ -169,7 +170,8 @@ impl Running {
                 self.put_list(list)?;
             }
         }
-        self.put_model((*to.model).clone())?;
+        let put = || self.put_model((*to.model).clone());
+        self.with_settings(to.settings.clone(), put, std::convert::identity)?;
         *self.nat_so_far() = to.nat.clone();
         *self.classify_so_far() = to.classify.clone();
         *self.live() = to.live.clone();
