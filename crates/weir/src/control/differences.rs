@@ -268,7 +268,9 @@ mod tests {
                 .collect();
             gateway(&format!("{ports}{text}"))
         };
-        let route = |prefix: &str, gateway: &str| format!("[[route]]\nprefix = '{prefix}'\nvia = '{gateway}'\n");
+        let route = |prefix: &str, gateway: &str| {
+            format!("[[route]]\nprefix = '{prefix}'\nvia = {{ address = '{gateway}' }}\n")
+        };
         let table = |session: &str| format!("[classify.own]\nmask = 'l3 ip4 src/24'\nsessions = ['{session}']\n");
         let before = route("0.0.0.0/0", "192.0.1.254") + &route("10.0.0.0/8", "192.0.2.254");
         let after = route("11.0.0.0/8", "192.0.2.254") + &route("0.0.0.0/0", "192.0.2.254");

@@ -1,5 +1,6 @@
 //! The real gateway behind the control socket.
 
+mod beside;
 mod edits;
 mod history;
 mod ipsec;
@@ -29,11 +30,12 @@ use weir_plane::stats;
 use self::history::{Awaited, History};
 use super::acl::attached::{AttachRequest, Attachments};
 use super::acl::live::Put;
+use super::beside::{Beside, Settings};
 use super::flows;
 use super::ipsec::{Live, SaEdit, SpdEdit};
 use super::refusal::{Kind, Refusal};
 use super::{Clear, Gateway, Kept, ReloadError, Safe, UnknownNode, acl, classify, lists, source, traced};
-use crate::config::{Metrics, Routes, Service, Texts};
+use crate::config::{Service, Texts};
 use crate::notify;
 use crate::render::Report;
 use crate::render::acl::attached::Attached;
@@ -69,10 +71,10 @@ pub struct Running {
     file: Option<PathBuf>,
     /// As whom it was started.
     service: Service,
-    /// Where metrics are served, if they are.
-    metrics: Option<Metrics>,
-    /// Other sources of routes, if there are any, and their states.
-    routes: Option<Routes>,
+    /// What runs beside the graph, and its settings. Changed by who holds `reloading` alone.
+    settings: Mutex<Settings>,
+    beside: Mutex<Option<Box<dyn Beside>>>,
+    /// The states of other sources of routes.
     sources: Sources,
     started: Instant,
     /// Held by a reload, so that two do not overtake each other between reading the file and publishing it.
@@ -129,7 +131,7 @@ impl Running {
     pub fn start(
         gateway: model::Gateway,
         file: Option<&Path>,
-        (service, metrics, routes): (Service, Option<Metrics>, Option<Routes>),
+        (service, settings): (Service, Settings),
         before_threads: impl FnOnce() -> Result<(), Box<dyn Error + Send + Sync>>,
     ) -> Result<Running, StartError> {
         let random = Entropy::from_system().map_err(StartError::Random)?;
@@ -155,8 +157,8 @@ impl Running {
             engine,
             file: file.map(Path::to_owned),
             service,
-            metrics,
-            routes,
+            settings: Mutex::new(settings),
+            beside: Mutex::default(),
             sources: Sources::default(),
             started: Instant::now(),
             reloading: Mutex::default(),
@@ -181,6 +183,11 @@ impl Running {
     #[must_use]
     pub fn with_texts(self, texts: Option<Texts>) -> Running {
         Running { texts: Mutex::new(texts.map(Arc::new)), ..self }
+    }
+
+    /// Sets what runs beside the graph, which reloads change; returns what was set before.
+    pub fn set_beside(&self, beside: Option<Box<dyn Beside>>) -> Option<Box<dyn Beside>> {
+        std::mem::replace(&mut *self.beside.lock().unwrap_or_else(PoisonError::into_inner), beside)
     }
 
     /// Notes ports that failed; returns the failures that were not noted before.

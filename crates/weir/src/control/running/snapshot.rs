@@ -62,6 +62,7 @@ impl Running {
         Snapshot {
             model: self.engine.model(),
             texts: self.texts.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            settings: self.settings(),
             nat: self.nat_so_far().clone(),
             classify: self.classify_so_far().clone(),
             bindings: self.bindings_so_far().clone(),
@@ -171,7 +172,8 @@ impl Running {
                 self.put_list(list)?;
             }
         }
-        self.put_model((*to.model).clone())?;
+        let put = || self.put_model((*to.model).clone());
+        self.with_settings(to.settings.clone(), put, std::convert::identity)?;
         *self.nat_so_far() = to.nat.clone();
         *self.classify_so_far() = to.classify.clone();
         *self.bindings_so_far() = to.bindings.clone();

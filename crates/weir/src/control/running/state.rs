@@ -7,6 +7,7 @@ use weir_plane::model::{self, SavAction};
 
 use super::super::acl::attached::Attachments;
 use super::super::acl::live;
+use super::super::beside::Settings;
 use super::super::classify::Tables;
 use super::super::ipsec::Live;
 use super::super::lists::{Allowlists, Bindings, Nats};
@@ -17,6 +18,7 @@ use crate::config::Texts;
 pub(super) struct Snapshot {
     pub(super) model: Arc<model::Gateway>,
     pub(super) texts: Option<Arc<Texts>>,
+    pub(super) settings: Settings,
     pub(super) classify: Tables,
     pub(super) nat: Nats,
     pub(super) bindings: Bindings,
