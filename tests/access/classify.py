@@ -316,7 +316,7 @@ class ClassifyCase:
             to = frames[0][:6]
             if to not in [mac(h[2]) for h in hops]:
                 yield f"the frame is for {packet.mac_text(to)}"
-            if not f.fragment:
+            if not f.fragment and f.dport is not None:
                 flow = (f.src, f.dst, f.proto, f.sport, f.dport, entry, want[0][5])
                 if flows.setdefault(flow, to) != to:
                     yield "a flow has two paths"
