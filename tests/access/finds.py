@@ -44,7 +44,7 @@ def bridged(name, keys, more="", **k):
 def later_fragment():
     """Later fragments have no identifiers (docs/steer.md, Matches): their data is no AH, whatever the header in front says."""
     a, b = "2001:db8:a::1", "2001:db8:a::2"
-    c = steered("steer-later-fragment", "drop ah from any to any spi 5", open_=True)
+    c = steered("steer-later-fragment", "drop ah from any to any spi 5")
     data = packet.ah(5, TCP, wire.tcp_part(a, b, 1, 80, b""))
     c.frame("wan", ethernet(OWN, STATION, wire.ip6(a, b, AH, data)), "drop", "steer-drop", rules=1)
     c.frame("wan", ethernet(OWN, STATION, wire.ip6(a, b, FRAGMENT, fragment_header(AH, 0, True, 9) + data)), "drop", "steer-drop", rules=1)
@@ -54,7 +54,7 @@ def later_fragment():
 
 def redirected_broadcast():
     """Packets that no gateway forwards are never redirected (docs/steer.md, Actions); these are broadcasts of links (RFC 2644)."""
-    c = steered("steer-broadcast", "redirect interface dpi ip from any to any", open_=True)
+    c = steered("steer-broadcast", "redirect interface dpi ip from any to any")
     for to in ("192.0.2.255", "198.51.100.255", "203.0.113.255"):
         c.frame("wan", ethernet(OWN, STATION, wire.udp("10.1.0.1", to, 1, 2, b"x")), "drop", "broadcast")
     return c

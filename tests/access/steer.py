@@ -286,7 +286,7 @@ def ip(rng, depth=0):
         if proto == AH and version == 6:
             proto, data = TCP, data
     k = {"ttl": rng.choice((64, 64, 64, 2, 1)), "tos": rng.choice((0, 0, 46 << 2, 10 << 2))}
-    later = rng.random() < 0.06 and (version, proto) != (6, AH)  # finds.py has these
+    later = rng.random() < 0.06
     if version == 4:
         if later or rng.random() < 0.04:
             return wire.ip4(src, dst, proto, data + b"\0" * (-len(data) % 8), offset=24 if later else 0, more=rng.random() < 0.5 or not later,
