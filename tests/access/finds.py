@@ -95,7 +95,7 @@ def groups():
     return c
 
 
-def reassigned_limit():
+def limit_at_the_start():
     """A limit of one packet a second passes one, and the next a second later (docs/acl.md, What rules do)."""
     text = TOPOLOGY.replace('steer = "edge"\n', 'acl = { in = "a" }\n', 1).replace('steer = "edge"\n', "") + NEIGHBORS
     c = Case("limit-start", text + '\n[acl.a]\nrules = ["permit udp from any to any limit 1pps burst 1"]\n', open_=True)
@@ -113,7 +113,7 @@ def all_cases():
     yield from configured_station()
     yield from ethertypes()
     yield groups()
-    yield reassigned_limit()
+    yield limit_at_the_start()
 
 
 def cases():
