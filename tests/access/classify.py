@@ -60,10 +60,10 @@ def header(f, start, egress):
 class Table:
     """A table: octets that count, and sessions as pairs of these octets and an action."""
 
-    def __init__(self, rng, name, frames, limits=True):
+    def __init__(self, rng, name, frames, limits, live):
         self.name, self.size, self.miss, self.next = name, None, rng.choice(("permit", "permit", "deny", None)), None
         self.kind = rng.choice(("l3 ip4", "l3 ip4", "l3 ip6", "l2", "l4", "l2 hex", "l3 hex", "l4 hex"))
-        self.start, self.fields, self.limits = self.kind[:2], [], limits
+        self.start, self.fields, self.limits, self.live = self.kind[:2], [], limits, live
         if "hex" in self.kind:
             n = rng.choice((1, 2, 4, 9, 16, 20, 33, 40, 64, 128))
             self.mask = bytearray(rng.choice((0, 0, 0, 255, 0xf0, 1)) for _ in range(n))
@@ -147,20 +147,20 @@ class Table:
 
     def add(self):
         k = self.value()
-        s = Session(self.rng, self.limits)
+        s = Session(self.rng, self.limits, self.live)
         s.text = f"{self.words(k)} {s.action}"
         self.sessions[k] = s
         return s
 
 
 class Session:
-    def __init__(self, rng, limits):
+    def __init__(self, rng, limits, live):
         self.permit, self.hops, self.vrf, self.rate, self.opaque = rng.random() < 0.75, [], None, None, None
         self.packets, words = 0, ["permit" if self.permit else "deny"]
         if self.permit:
             x = rng.random()
             if x < 0.35:
-                for hop in rng.sample(HOPS, rng.choice((1, 1, 2, 3)) if limits else 1):
+                for hop in rng.sample(HOPS, 1 if live else rng.choice((1, 1, 2, 3))):
                     self.hops.append(hop)
                     words.append(f"via {hop[1]}{rng.choice(('', f' on {hop[0]}'))}{rng.choice(('', ' weight 3'))}")
             elif x < 0.5:
@@ -198,12 +198,14 @@ class ClassifyCase:
     def __init__(self, seed, live=False, frames=220):
         self.name, self.live = f"classify-{seed}", live
         self.rng = rng = random.Random(f"classify {seed}")
-        self.steps = []
-        for n in range(frames):
+        limits, self.steps = not live and rng.random() < 0.6, []
+        while len(self.steps) < frames:
             entry = rng.choice(("wan", "wan", "v10", "v20"))
-            self.steps.append((START + n * GAP, entry, ethernet(OWN, STATION, ip(rng), tags=TAGS[entry])))
+            frame = ethernet(OWN, STATION, ip(rng), tags=TAGS[entry])
+            if not limits or Fields(frame).ttl > 1:  # ICMP errors leave by tables, too, and count for their limits
+                self.steps.append((START + len(self.steps) * GAP, entry, frame))
         data = [d for _, _, d in self.steps]
-        self.tables = [Table(rng, f"t{n}", data, not live) for n in range(rng.randrange(1, 6))]
+        self.tables = [Table(rng, f"t{n}", data, limits, live) for n in range(rng.randrange(1, 6))]
         names = [t.name for t in self.tables]
         for n, t in enumerate(self.tables[:-1]):
             if rng.random() < 0.6:
@@ -316,7 +318,7 @@ class ClassifyCase:
             to = frames[0][:6]
             if to not in [mac(h[2]) for h in hops]:
                 yield f"the frame is for {packet.mac_text(to)}"
-            if not f.fragment:
+            if not f.fragment and f.dport is not None:
                 flow = (f.src, f.dst, f.proto, f.sport, f.dport, entry, want[0][5])
                 if flows.setdefault(flow, to) != to:
                     yield "a flow has two paths"

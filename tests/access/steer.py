@@ -315,7 +315,8 @@ KNOWN = {wire.addr(h) for hosts in HOSTS.values() for h in hosts}
 
 
 def sound(front, ethernet_):
-    """Whether octets are a frame for the gateway, or a packet, that `ethernet-input` passes. Addresses of others count as martians."""
+    """Whether octets are a frame for the gateway, or a packet, that `ethernet-input` passes. None if not; False if that
+    depends on addresses that no case has."""
     try:
         f = Fields(front) if ethernet_ else Advanced(front)
         p = f.frame[f.l3:]
@@ -327,7 +328,7 @@ def sound(front, ethernet_):
                 return None
         elif len(p) < 40 + f.length or f.head > 40 + f.length:
             return None
-        return f if f.src in KNOWN and f.dst in KNOWN else None
+        return f if f.src in KNOWN and f.dst in KNOWN else False
     except (IndexError, struct.error):
         return None
 
@@ -368,6 +369,9 @@ class Expected:
                 self.reason = "steer-advance"
                 return
             f = sound(front, r.then == "ethernet")
+            if f is False:
+                self.reason = "unsure"
+                return
             if f is None:
                 self.reason = "malformed"
                 return
@@ -384,6 +388,11 @@ class Expected:
         said = [re.sub(r"\s+", " ", s["by"]["rule"]) for s in line.get("steer", [])]
         places = [int(s["by"]["place"].rsplit(":", 1)[1]) for s in line.get("steer", [])] if line.get("steer") and "place" in line["steer"][0]["by"] else None
         want = [r.line for r in self.rules]
+        if self.reason == "unsure":
+            if (places or [])[:len(want)] != want:
+                yield f"rules of lines {places} {said} matched, {want} and others expected"
+            self.rules = []
+            return
         if places is not None and places != want or len(said) != len(want):
             yield f"rules of lines {places} {said} matched, {want} {[r.text for r in self.rules]} expected"
             return
@@ -452,8 +461,8 @@ class SteerCase:
         for n, ((_, entry, d), (line, left)) in enumerate(zip(self.steps, seen), 1):
             e = self.expected(entry, d)
             faults += [f"frame {n} {Fields(d)}: {x}" for x in e.faults(line, left)]
-            for r in e.rules:
-                counts[r.line] = counts.get(r.line, 0) + 1
+            for place in (int(x["by"]["place"].rsplit(":", 1)[1]) for x in line.get("steer", [])):
+                counts[place] = counts.get(place, 0) + 1
         if self.live and not faults:
             with Gateway(weir, folder, text, frames, names=("wan", "dpi", "up")) as g:
                 g.received(len(frames))
