@@ -185,6 +185,11 @@ impl Bench {
         (self.worker.sessions.len(), self.worker.sessions.octets())
     }
 
+    /// Half-open sessions.
+    pub fn half_open(&self) -> usize {
+        self.worker.sessions.half_open()
+    }
+
     /// Octets of the forwarding tables, IPv4 and IPv6.
     pub fn table_bytes(&self) -> (usize, usize) {
         self.control.look().0.occupancy().fold((0, 0), |sum, (v4, v6)| (sum.0 + v4.bytes, sum.1 + v6.bytes))
