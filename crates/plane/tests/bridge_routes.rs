@@ -219,6 +219,27 @@ fn the_gateway_has_a_station_on_the_bridge() {
 }
 
 #[test]
+fn the_own_station_sends_fragments() {
+    let mut rig = routed().rig();
+    introduce(&mut rig);
+    let own = MacAddress(rig.harness.interface_mac(rig.index("gw")).unwrap());
+    // Two long datagrams, with a short packet between them and one behind.
+    let [long, short] = ["length 4000", "length 100"]
+        .map(|length| rig.frame("wan", &format!("udp from 198.51.100.9 port 1 to 10.0.0.2 port 2 {length}")));
+    let (_, out) = rig.put_all("wan", &[&long, &short, &long, &short]);
+    assert_eq!(out.len(), 3 + 1 + 3 + 1);
+    for (port, frame) in &out {
+        assert_eq!((port.as_str(), &frame[..6], &frame[6..12]), ("b", &a(2).0[..], &own.0[..]));
+        assert!(frame.len() <= 1514);
+    }
+    let octets: usize = out.iter().map(|(_, frame)| frame.len() - 14 - 20).sum();
+    assert_eq!(octets, 2 * (4000 - 20) + 2 * 80);
+    // The same by a port without a known station: each fragment is flooded.
+    assert_eq!(rig.harness.clear_bridge("br"), Some(2));
+    assert_eq!(rig.put_all("wan", &[&long]).1.len(), 2 * 3);
+}
+
+#[test]
 fn policies_of_the_own_station_are_those_of_any_interface() {
     let mut build = routed().acl("edge", &["deny udp port 53", "permit any"]);
     build = build.acl_in("gw", &["edge"]).table("own", &["permit from 10.0.0.0/24 on gw"]).validate(&["gw"], "own");

@@ -1,6 +1,7 @@
 //! The command line: one file for each subcommand.
 
 mod acl;
+mod allow;
 mod bench;
 mod check;
 mod classify;
@@ -16,11 +17,11 @@ mod explain;
 mod live;
 mod log;
 mod man;
-mod nat;
 mod output;
 mod query;
 mod reload;
 mod replay;
+mod rules;
 mod run;
 mod sa;
 mod sav;
@@ -98,7 +99,11 @@ pub enum Command {
     /// Changes the access lists of a running gateway
     Acl(acl::Acl),
     /// Changes the NAT rules of a running gateway
-    Nat(nat::Nat),
+    Nat(rules::Nat),
+    /// Changes the allowlists of a running gateway
+    Allow(allow::Allow),
+    /// Changes the bindings of hardware addresses of a running gateway
+    Binding(rules::Binding),
     /// Changes the sessions of classifier tables of a running gateway
     Classify(classify::Classify),
     /// Changes the pairs of SAs of a running gateway
@@ -140,6 +145,8 @@ pub fn main() -> ExitCode {
         Command::Sav(sav) => sav.run(),
         Command::Acl(acl) => acl.run(),
         Command::Nat(nat) => nat.run(),
+        Command::Allow(allow) => allow.run(),
+        Command::Binding(binding) => binding.run(),
         Command::Classify(classify) => classify.run(),
         Command::Sa(sa) => sa.run(),
         Command::Spd(spd) => spd.run(),

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use weir_plane::engine::{sa_name, steer_interface};
 use weir_plane::model::{
-    Bridge, ClassifyTable, Gateway, InterfaceIndex, NextHop, Origin, Route, RouteTarget, Sa, SaKey, VrfIndex,
+    AllowedSources, Bridge, ClassifyTable, Gateway, InterfaceIndex, NextHop, Origin, Route, RouteTarget, Sa, SaKey,
+    VrfIndex,
 };
 
 use crate::render::number::plural;
+use crate::rules::binding::Binding;
 use crate::rules::classify::{Session, parse_mask};
 use crate::rules::{acl, nat, spd, steer};
 
@@ -159,6 +161,20 @@ fn printed(gateway: &Gateway) -> Printed {
         let bare = Bridge { ports: Vec::new(), stations: Vec::new(), origin: Origin::default(), ..bridge.clone() };
         (format!("bridge {}", bridge.name), ports.chain(stations).chain([format!("{bare:?}")]).collect())
     });
+    let bindings = gateway.bindings.iter().map(|list| {
+        (format!("mac-ip {}", list.name), list.rules.iter().map(|rule| Binding::of(rule).to_string()).collect())
+    });
+    let allowlists = gateway.allowlists.iter().map(|list| {
+        let sources = match &list.sources {
+            AllowedSources::Prefixes(prefixes) => {
+                let mut prefixes: Vec<String> = prefixes.iter().map(|(net, _)| net.to_string()).collect();
+                prefixes.sort_unstable();
+                prefixes
+            }
+            AllowedSources::Vrf(vrf) => vec![format!("vrf {}", gateway.vrfs[usize::from(vrf.0)].name)],
+        };
+        (format!("allowlist {}", list.name), sources)
+    });
     let steer = gateway.steer.iter().map(|list| {
         let rules = list.rules.iter();
         let rules = rules.map(|rule| steer::Rule::of(rule, steer_interface(gateway, rule)).to_string());
@@ -174,7 +190,8 @@ fn printed(gateway: &Gateway) -> Printed {
     let groups = addresses.chain(ports).chain(interfaces);
     let groups = groups.map(|(name, members)| (format!("group {name}"), vec![members]));
     let tables = gateway.classify.iter().map(|own| (format!("classify {}", own.name), table(gateway, own)));
-    acls.chain(nats).chain(spds).chain(tables).chain(steer).chain(bridges).chain(groups).collect()
+    let lists = acls.chain(nats).chain(bindings).chain(allowlists).chain(spds).chain(tables).chain(steer);
+    lists.chain(bridges).chain(groups).collect()
 }
 
 fn pairs(gateway: &Gateway) -> BTreeMap<String, Pair> {

@@ -34,7 +34,7 @@ use super::beside::{Beside, Settings};
 use super::flows;
 use super::ipsec::{Live, SaEdit, SpdEdit};
 use super::refusal::{Kind, Refusal};
-use super::{Clear, Gateway, Kept, ReloadError, Safe, UnknownNode, acl, classify, nat, source, traced};
+use super::{Clear, Gateway, Kept, ReloadError, Safe, UnknownNode, acl, classify, lists, source, traced};
 use crate::config::{Service, Texts};
 use crate::notify;
 use crate::render::Report;
@@ -42,6 +42,8 @@ use crate::render::acl::attached::Attached;
 use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::Rules;
 use crate::render::acl::{Acls, Chain};
+use crate::render::allowlist_changed::{Changed as AllowlistChanged, Prefixes};
+use crate::render::binding_changed::Changed as BindingChanged;
 use crate::render::changes::Changes;
 use crate::render::classify::Classify;
 use crate::render::classify_changed::Changed as ClassifyChanged;
@@ -84,7 +86,11 @@ pub struct Running {
     /// Sequence numbers of outbound SAs.
     reservations: Mutex<Reservations>,
     /// Live edits of NAT rules. Changed by who holds `reloading` alone.
-    nat: Mutex<nat::Lists>,
+    nat: Mutex<lists::Nats>,
+    /// Live edits of bindings, likewise.
+    bindings: Mutex<lists::Bindings>,
+    /// Live edits of allowlists, likewise.
+    allowlists: Mutex<lists::Allowlists>,
     classify: Mutex<classify::Tables>,
     /// Live changes of SAs and SPDs. Changed by who holds `reloading` alone.
     live: Mutex<Live>,
@@ -161,6 +167,8 @@ impl Running {
             alarms: Mutex::default(),
             reservations: Mutex::new(reservations),
             nat: Mutex::default(),
+            bindings: Mutex::default(),
+            allowlists: Mutex::default(),
             classify: Mutex::default(),
             live: Mutex::default(),
             attached: Mutex::default(),
@@ -485,8 +493,44 @@ impl Gateway for Running {
         self.engine.allowlists()
     }
 
+    fn allowed(&self, list: &str) -> Result<Prefixes, Box<Refusal>> {
+        self.allowlists_so_far().prefixes(&self.engine.model(), list)
+    }
+
+    fn change_allowlist(&self, list: &str, request: &lists::SetRequest) -> Result<AllowlistChanged, Box<Refusal>> {
+        let said = lists::Said { source: request.source.clone(), time: unix_time() };
+        let change = || self.edit_allowlist(list, |lists, gateway| lists.change(gateway, list, &said, request));
+        self.keep(&format!("allowlist {list}"), &request.source, words, change)
+    }
+
+    fn put_allowlist(&self, list: &str, source: &str, put: &lists::Put<'_>) -> Result<AllowlistChanged, Box<Refusal>> {
+        let said = lists::Said { source: source.to_owned(), time: unix_time() };
+        let change = || self.edit_allowlist(list, |lists, gateway| lists.put(gateway, list, &said, put));
+        self.keep(&format!("allowlist {list}"), source, words, change)
+    }
+
+    fn change_bindings(
+        &self,
+        list: &str,
+        source: &str,
+        changes: &[acl::Change],
+    ) -> Result<BindingChanged, Box<Refusal>> {
+        let said = lists::Said { source: source.to_owned(), time: unix_time() };
+        let change =
+            || self.edit_list(&self.bindings, list, |lists, gateway| lists.change(gateway, list, &said, changes));
+        self.keep(&format!("mac-ip {list}"), source, words, || change().map(BindingChanged))
+    }
+
+    fn put_bindings(&self, list: &str, source: &str, put: &lists::Put<'_>) -> Result<BindingChanged, Box<Refusal>> {
+        let said = lists::Said { source: source.to_owned(), time: unix_time() };
+        let change = || self.edit_list(&self.bindings, list, |lists, gateway| lists.put(gateway, list, &said, put));
+        self.keep(&format!("mac-ip {list}"), source, words, || change().map(BindingChanged))
+    }
+
     fn bindings(&self) -> Vec<stats::BindingsStats> {
-        self.engine.bindings()
+        let mut lists = self.engine.bindings();
+        self.bindings_so_far().name(&mut lists);
+        lists
     }
 
     fn classify(&self, name: Option<&str>, most: usize) -> Classify {
@@ -559,14 +603,14 @@ impl Gateway for Running {
     }
 
     fn change_nat(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<NatChanged, Box<Refusal>> {
-        let said = nat::Said { source: source.to_owned(), time: unix_time() };
-        let change = || self.edit_nat(list, |lists, gateway| lists.change(gateway, list, &said, changes));
+        let said = lists::Said { source: source.to_owned(), time: unix_time() };
+        let change = || self.edit_list(&self.nat, list, |lists, gateway| lists.change(gateway, list, &said, changes));
         self.keep(&format!("nat {list}"), source, words, change)
     }
 
-    fn put_nat(&self, list: &str, source: &str, put: &nat::Put<'_>) -> Result<NatChanged, Box<Refusal>> {
-        let said = nat::Said { source: source.to_owned(), time: unix_time() };
-        let change = || self.edit_nat(list, |lists, gateway| lists.put(gateway, list, &said, put));
+    fn put_nat(&self, list: &str, source: &str, put: &lists::Put<'_>) -> Result<NatChanged, Box<Refusal>> {
+        let said = lists::Said { source: source.to_owned(), time: unix_time() };
+        let change = || self.edit_list(&self.nat, list, |lists, gateway| lists.put(gateway, list, &said, put));
         self.keep(&format!("nat {list}"), source, words, change)
     }
 

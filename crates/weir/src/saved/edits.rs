@@ -7,6 +7,10 @@ pub(crate) struct Edits {
     pub(crate) acls: Vec<Listed>,
     /// Lists of NAT rules.
     pub(crate) nats: Vec<Listed>,
+    /// Lists of bindings.
+    pub(crate) bindings: Vec<Listed>,
+    /// Allowlists, whose prefixes are their rules.
+    pub(crate) allowlists: Vec<Listed>,
     /// SPDs.
     pub(crate) spds: Vec<Listed>,
     /// Classifier tables.

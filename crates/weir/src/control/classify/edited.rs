@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use weir_plane::model::{ClassifySession, ClassifyTable, Gateway, Origin};
 
-use super::super::nat::Said;
+use super::super::lists::Said;
 use super::super::refusal::{Kind, Refusal};
 use super::super::remarks::Remarks;
 use super::action::action;

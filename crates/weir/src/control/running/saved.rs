@@ -60,6 +60,8 @@ impl Running {
         let listed = |(name, rules): (&str, Vec<String>)| Listed { name: name.to_owned(), rules, default: None };
         edits.nats = self.nat_so_far().rules().map(listed).collect();
         edits.tables = self.classify_so_far().changed();
+        edits.bindings = self.bindings_so_far().rules().map(listed).collect();
+        edits.allowlists = self.allowlists_so_far().lists().map(listed).collect();
         let live = self.live().clone();
         (edits.sas, edits.spds) = (live.pairs(), live.changed_spds());
         let attached = self.attached_so_far();

@@ -65,6 +65,8 @@ impl Running {
             settings: self.settings(),
             nat: self.nat_so_far().clone(),
             classify: self.classify_so_far().clone(),
+            bindings: self.bindings_so_far().clone(),
+            allowlists: self.allowlists_so_far().clone(),
             live: self.live().clone(),
             attached: self.attached_so_far().clone(),
             lists,
@@ -174,6 +176,8 @@ impl Running {
         self.with_settings(to.settings.clone(), put, std::convert::identity)?;
         *self.nat_so_far() = to.nat.clone();
         *self.classify_so_far() = to.classify.clone();
+        *self.bindings_so_far() = to.bindings.clone();
+        *self.allowlists_so_far() = to.allowlists.clone();
         *self.live() = to.live.clone();
         *self.attached_so_far() = to.attached.clone();
         *self.texts.lock().unwrap_or_else(PoisonError::into_inner) = to.texts.clone();

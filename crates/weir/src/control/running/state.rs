@@ -10,7 +10,7 @@ use super::super::acl::live;
 use super::super::beside::Settings;
 use super::super::classify::Tables;
 use super::super::ipsec::Live;
-use super::super::nat::Lists;
+use super::super::lists::{Allowlists, Bindings, Nats};
 use crate::config::Texts;
 
 /// The state of a gateway that changes can change.
@@ -19,8 +19,10 @@ pub(super) struct Snapshot {
     pub(super) model: Arc<model::Gateway>,
     pub(super) texts: Option<Arc<Texts>>,
     pub(super) settings: Settings,
-    pub(super) nat: Lists,
     pub(super) classify: Tables,
+    pub(super) nat: Nats,
+    pub(super) bindings: Bindings,
+    pub(super) allowlists: Allowlists,
     pub(super) live: Live,
     pub(super) attached: Attachments,
     pub(super) lists: Vec<List>,
