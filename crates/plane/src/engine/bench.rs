@@ -155,6 +155,19 @@ impl Bench {
         self.control.domain.collect();
     }
 
+    /// Takes note that the link of a port went down or came up, as the control thread does, and publishes the version that
+    /// follows at once. Nothing is compiled.
+    pub fn set_link(&self, port: u32, is_up: bool) {
+        let mut state = self.control.state();
+        if let Some(place) = state.places.ports.get_mut(&port) {
+            place.down = !is_up;
+        }
+        state.mark_down();
+        self.control.publish(&mut state);
+        drop(state);
+        self.control.domain.collect();
+    }
+
     /// Runs so many rounds of the main loop, a vector each, and returns what every node did.
     pub fn window(&mut self, rounds: usize) -> Vec<NodeWindow> {
         let before = self.read();
