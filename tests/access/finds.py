@@ -67,8 +67,8 @@ def redirected_broadcast():
 def configured_station():
     """A frame with the address of a configured station by another port is dropped (docs/bridges.md, Learning): also without
     learning."""
-    for name, keys, open_ in (("bridge-static", "", False), ("bridge-static-unlearned", "learn = false", False)):
-        c = bridged(name, f'{keys}\nstatic = [{{ mac = "02:00:00:00:0f:01", interface = "p3" }}]', open_=open_)
+    for name, keys in (("bridge-static", ""), ("bridge-static-unlearned", "learn = false")):
+        c = bridged(name, f'{keys}\nstatic = [{{ mac = "02:00:00:00:0f:01", interface = "p3" }}]')
         c.frame("p1", ethernet(BROADCAST, FIXED, b"\0" * 46, 0x88b5), "drop", "bridge-move")
         c.frame("p3", ethernet(BROADCAST, FIXED, b"\0" * 46, 0x88b5), "forward", None, ["p1", "p2"])
         yield c
@@ -100,14 +100,15 @@ def groups():
 
 
 def limit_at_the_start():
-    """A limit of one packet a second passes one, and the next a second later (docs/acl.md, What rules do)."""
+    """In any period pass at most the burst and what the rate gives, rounded up to a packet (docs/acl.md, What rules do)."""
     text = TOPOLOGY.replace('steer = "edge"\n', 'acl = { in = "a" }\n', 1).replace('steer = "edge"\n', "") + NEIGHBORS
-    c = Case("limit-start", text + '\n[acl.a]\nrules = ["permit udp from any to any limit 1pps burst 1"]\n', open_=True)
+    c = Case("limit-start", text + '\n[acl.a]\nrules = ["permit udp from any to any limit 1pps burst 1"]\n')
     packet_ = ethernet(OWN, STATION, wire.udp("10.1.0.1", "11.0.0.1", 1, 2, b"x"))
     c.frame("wan", ethernet(STATION, STATION, b"\x45" + b"\0" * 30), "drop", "not-our-mac")
     c.frame("wan", packet_, "forward", None, ["up"], after=17_000_000)
-    c.frame("wan", packet_, "drop", "acl-rate-limit", after=990_000_000)
-    c.frame("wan", packet_, "forward", None, ["up"], after=20_000_000)
+    c.frame("wan", packet_, "drop", "acl-rate-limit", after=1_000)
+    c.frame("wan", packet_, "forward", None, ["up"], after=1_100_000_000)
+    c.frame("wan", packet_, "drop", "acl-rate-limit", after=1_000)
     return c
 
 
