@@ -13,6 +13,7 @@ mod doctor;
 mod error;
 mod exit;
 mod explain;
+mod key_input;
 mod live;
 mod log;
 mod man;
