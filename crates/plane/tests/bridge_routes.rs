@@ -285,6 +285,45 @@ fn a_vxlan_tunnel_is_a_port() {
 }
 
 #[test]
+fn a_frame_in_a_tunnel_waits_for_the_neighbour_as_a_packet() {
+    let west = || {
+        Build::new()
+            .port("a", &[])
+            .port("b", &[])
+            .port("wan", &["192.0.2.1/24"])
+            .tunnel("vx", kit::tunnel::tunnel(Carrier::Vxlan, ("192.0.2.1", "192.0.2.2")), &[])
+            .mtu(1500)
+            .bridge(&["a", "b", "vx"])
+    };
+    let hello = packet(a(1), MacAddress::BROADCAST, "udp from 10.0.0.1 port 9 to 10.0.0.255 port 9");
+    for answers in [true, false] {
+        let mut rig = west().rig();
+        rig.harness.listen();
+        let out = rig.put("a", &hello).out;
+        assert!(out.contains(&("b".to_owned(), hello.clone())));
+        let late = match answers {
+            true => {
+                rig.reload(west().neighbor("wan", "192.0.2.2", own_mac(2)));
+                rig.idle().1
+            }
+            // The request is repeated until the packet is dropped.
+            false => (0..20)
+                .flat_map(|_| {
+                    rig.advance(1_000_000_000);
+                    rig.idle().1
+                })
+                .collect(),
+        };
+        let waited: Vec<_> = late.iter().filter(|(_, frame)| frame[12..14] == [8, 0]).collect();
+        assert_eq!(waited.len(), usize::from(answers), "{late:?}");
+        assert!(waited.iter().all(|(port, frame)| port == "wan" && frame[30..34] == [192, 0, 2, 2]));
+        assert!(late.iter().all(|(port, _)| port == "wan"), "{late:?}");
+        let macs = rig.harness.bridge_macs("br").unwrap();
+        assert_eq!(macs.iter().map(|row| &row.mac).collect::<Vec<_>>(), [&a(1).to_string()]);
+    }
+}
+
+#[test]
 fn frames_longer_than_the_mtu_of_a_port_do_not_leave_by_it() {
     let mut rig = Build::new().port("a", &[]).port("b", &[]).port("c", &[]).mtu(1000).bridge(&["a", "b", "c"]).rig();
     let long = packet(a(1), a(9), "udp from 10.0.0.1 port 9 to 10.0.0.9 port 9 length 1200");

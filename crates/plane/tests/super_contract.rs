@@ -104,7 +104,9 @@ fn run(seed: u64, merges: bool, totals: &mut Totals) -> Result<(), String> {
             segments.extend(pieces);
         }
         let context = |message: String| {
-            let inputs = wholes.iter().map(|input| format!("\n  in {}: {} {:?}", input.port, text::summary(&input.frame), input.offload.gso));
+            let inputs = wholes
+                .iter()
+                .map(|input| format!("\n  in {}: {} {:?}", input.port, text::summary(&input.frame), input.offload.gso));
             format!("vector {vector}: {} and {}: {message}{}", wholes.len(), segments.len(), inputs.collect::<String>())
         };
         let on = if merges { &segments } else { &wholes };

@@ -205,7 +205,8 @@ pub(crate) fn bindings(model: &Gateway, compiler: &Compiler) -> Vec<BindingsStat
         let named = |interface: &&Interface| interface.access.bindings == Some(BindingsIndex(place));
         let (counts, octets) = compiler.binding_counts(&list.name);
         let mut counts = counts.into_iter().map(|(packets, bytes)| Traffic { packets, bytes });
-        let rules = list.rules.iter().map(|rule| BindingRow {
+        let rules = (1..).zip(list.rules.iter()).map(|(id, rule)| BindingRow {
+            id,
             permit: rule.permit,
             mac: MacAddress(rule.mac).to_string(),
             mac_length: rule.mac_length,

@@ -37,6 +37,8 @@ pub struct BindingsStats {
 /// A rule of [`BindingsStats`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BindingRow {
+    /// Its place in the list, from 1, or the id that live edits gave it.
+    pub id: u32,
     /// It permits.
     pub permit: bool,
     /// The hardware address, `02:00:00:00:00:01`.

@@ -1,6 +1,7 @@
 //! The command line: one file for each subcommand.
 
 mod acl;
+mod allow;
 mod bench;
 mod check;
 mod classify;
@@ -16,15 +17,17 @@ mod explain;
 mod live;
 mod log;
 mod man;
-mod nat;
 mod output;
 mod query;
 mod reload;
 mod replay;
+mod rules;
 mod run;
 mod sa;
 mod sav;
 mod save;
+mod schema;
+mod services;
 mod show;
 mod spd;
 mod teller;
@@ -96,7 +99,11 @@ pub enum Command {
     /// Changes the access lists of a running gateway
     Acl(acl::Acl),
     /// Changes the NAT rules of a running gateway
-    Nat(nat::Nat),
+    Nat(rules::Nat),
+    /// Changes the allowlists of a running gateway
+    Allow(allow::Allow),
+    /// Changes the bindings of hardware addresses of a running gateway
+    Binding(rules::Binding),
     /// Changes the sessions of classifier tables of a running gateway
     Classify(classify::Classify),
     /// Changes the pairs of SAs of a running gateway
@@ -115,6 +122,8 @@ pub enum Command {
     Man(man::Man),
     /// Prints the completions of a shell
     Completions(completions::Completions),
+    /// Prints the JSON schema of configurations
+    Schema(schema::Schema),
 }
 
 /// Runs the command that the process was started with.
@@ -136,6 +145,8 @@ pub fn main() -> ExitCode {
         Command::Sav(sav) => sav.run(),
         Command::Acl(acl) => acl.run(),
         Command::Nat(nat) => nat.run(),
+        Command::Allow(allow) => allow.run(),
+        Command::Binding(binding) => binding.run(),
         Command::Classify(classify) => classify.run(),
         Command::Sa(sa) => sa.run(),
         Command::Spd(spd) => spd.run(),
@@ -145,6 +156,7 @@ pub fn main() -> ExitCode {
         Command::Bench(bench) => bench.run(),
         Command::Man(man) => man.run(Cli::command()),
         Command::Completions(completions) => completions.run(Cli::command()),
+        Command::Schema(schema) => schema.run(),
     };
     error::conclude(result).into()
 }

@@ -64,6 +64,18 @@ impl Changed for crate::render::nat_changed::Changed {
     }
 }
 
+impl Changed for crate::render::binding_changed::Changed {
+    fn warnings(&self) -> (&[Remark], usize) {
+        self.0.warnings()
+    }
+}
+
+impl Changed for crate::render::allowlist_changed::Changed {
+    fn warnings(&self) -> (&[Remark], usize) {
+        (&self.warnings, self.more_warnings)
+    }
+}
+
 impl Changed for crate::render::ipsec_changed::SpdChanged {
     fn warnings(&self) -> (&[Remark], usize) {
         (&self.warnings, self.more_warnings)

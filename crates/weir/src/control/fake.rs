@@ -13,12 +13,14 @@ use weir_plane::stats;
 use super::acl::live::Put;
 use super::refusal::{Kind, Refusal};
 use super::{Clear, Gateway, Kept, ReloadError, UnknownNode, acl};
-use super::{ipsec, nat};
+use super::{ipsec, lists};
 use crate::config;
 use crate::render::acl::attached::Attached;
 use crate::render::acl::changed::{Changed, Regrouped, Restored};
 use crate::render::acl::rules::Rules;
 use crate::render::acl::{Acls, Chain};
+use crate::render::allowlist_changed::{Changed as AllowlistChanged, Prefixes};
+use crate::render::binding_changed::Changed as BindingChanged;
 use crate::render::changes::Changes;
 use crate::render::classify::Classify;
 use crate::render::classify_changed::Changed as ClassifyChanged;
@@ -254,6 +256,32 @@ impl Gateway for Fake {
         all
     }
 
+    fn allowed(&self, list: &str) -> Result<Prefixes, Box<Refusal>> {
+        Ok(Prefixes { list: list.to_owned(), prefixes: Vec::new() })
+    }
+
+    fn change_allowlist(&self, list: &str, request: &lists::SetRequest) -> Result<AllowlistChanged, Box<Refusal>> {
+        let (inserted, deleted) = (request.insert.lines().count(), request.delete.lines().count());
+        Ok(AllowlistChanged { inserted, deleted, ..allowlist_changed(list, &request.source) })
+    }
+
+    fn put_allowlist(&self, list: &str, source: &str, put: &lists::Put<'_>) -> Result<AllowlistChanged, Box<Refusal>> {
+        Ok(AllowlistChanged { prefixes: put.text.lines().count(), ..allowlist_changed(list, source) })
+    }
+
+    fn change_bindings(
+        &self,
+        list: &str,
+        source: &str,
+        changes: &[acl::Change],
+    ) -> Result<BindingChanged, Box<Refusal>> {
+        self.change_nat(list, source, changes).map(BindingChanged)
+    }
+
+    fn put_bindings(&self, list: &str, source: &str, put: &lists::Put<'_>) -> Result<BindingChanged, Box<Refusal>> {
+        self.put_nat(list, source, put).map(BindingChanged)
+    }
+
     fn bindings(&self) -> Vec<stats::BindingsStats> {
         sample::bindings()
     }
@@ -354,7 +382,7 @@ impl Gateway for Fake {
         Ok(NatChanged { inserted: vec![2], deleted: changes.len(), ..nat_changed(list, source) })
     }
 
-    fn put_nat(&self, list: &str, source: &str, put: &nat::Put<'_>) -> Result<NatChanged, Box<Refusal>> {
+    fn put_nat(&self, list: &str, source: &str, put: &lists::Put<'_>) -> Result<NatChanged, Box<Refusal>> {
         Ok(NatChanged { rules: put.text.lines().count(), ..nat_changed(list, source) })
     }
 
@@ -412,6 +440,18 @@ impl Gateway for Fake {
             return Err(ReloadError::Invalid(Box::new(loaded)));
         }
         Ok(Reloaded { generation: 2, warnings: Findings::of(&loaded), ..Default::default() })
+    }
+}
+
+fn allowlist_changed(list: &str, source: &str) -> AllowlistChanged {
+    AllowlistChanged {
+        list: list.to_owned(),
+        source: source.to_owned(),
+        inserted: 0,
+        deleted: 0,
+        prefixes: 1,
+        warnings: Vec::new(),
+        more_warnings: 0,
     }
 }
 

@@ -2,13 +2,14 @@
 //! commands are its clients.
 
 pub mod acl;
+pub mod beside;
 mod classify;
 pub mod client;
 mod differences;
 mod error;
 pub(crate) mod flows;
 pub mod ipsec;
-pub(crate) mod nat;
+pub mod lists;
 pub mod path;
 pub mod refusal;
 pub mod remarks;
@@ -39,6 +40,8 @@ use crate::render::acl::attached::Attached;
 use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::Rules;
 use crate::render::acl::{Acls, Chain};
+use crate::render::allowlist_changed::{Changed as AllowlistChanged, Prefixes};
+use crate::render::binding_changed::Changed as BindingChanged;
 use crate::render::changes::Changes;
 use crate::render::classify::Classify;
 use crate::render::classify_changed::Changed as ClassifyChanged;
@@ -153,6 +156,36 @@ pub trait Gateway: Send + Sync + 'static {
     fn vrfs(&self) -> Vec<String>;
     /// The allowlists.
     fn allowlists(&self) -> Vec<stats::AllowlistStats>;
+    /// The prefixes of an allowlist.
+    ///
+    /// # Errors
+    /// When there is no such list, or it has no prefixes of its own.
+    fn allowed(&self, list: &str) -> Result<Prefixes, Box<Refusal>>;
+    /// Deletes and inserts prefixes of an allowlist: all of them, or none.
+    ///
+    /// # Errors
+    /// When there is no such list, a prefix is wrong or does not fit, or there is no room.
+    fn change_allowlist(&self, list: &str, request: &lists::SetRequest) -> Result<AllowlistChanged, Box<Refusal>>;
+    /// Replaces all prefixes of an allowlist.
+    ///
+    /// # Errors
+    /// As there.
+    fn put_allowlist(&self, list: &str, source: &str, put: &lists::Put<'_>) -> Result<AllowlistChanged, Box<Refusal>>;
+    /// Carries out a batch of changes of a list of bindings: all of it, or nothing.
+    ///
+    /// # Errors
+    /// When there is no such list or rule, or a rule is wrong.
+    fn change_bindings(
+        &self,
+        list: &str,
+        source: &str,
+        changes: &[acl::Change],
+    ) -> Result<BindingChanged, Box<Refusal>>;
+    /// Replaces all rules of a list of bindings.
+    ///
+    /// # Errors
+    /// As there.
+    fn put_bindings(&self, list: &str, source: &str, put: &lists::Put<'_>) -> Result<BindingChanged, Box<Refusal>>;
     /// Which hardware addresses may use which addresses of IP.
     fn bindings(&self) -> Vec<stats::BindingsStats>;
     /// The classifier tables: all, or the one of a name with its sessions, `most` at most.
@@ -216,7 +249,7 @@ pub trait Gateway: Send + Sync + 'static {
     ///
     /// # Errors
     /// As there.
-    fn put_nat(&self, list: &str, source: &str, put: &nat::Put<'_>) -> Result<NatChanged, Box<Refusal>>;
+    fn put_nat(&self, list: &str, source: &str, put: &lists::Put<'_>) -> Result<NatChanged, Box<Refusal>>;
 
     /// Changes a pair of SAs.
     ///

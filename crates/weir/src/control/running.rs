@@ -1,5 +1,6 @@
 //! The real gateway behind the control socket.
 
+mod beside;
 mod edits;
 mod history;
 mod ipsec;
@@ -29,17 +30,20 @@ use weir_plane::stats;
 use self::history::{Awaited, History};
 use super::acl::attached::{AttachRequest, Attachments};
 use super::acl::live::Put;
+use super::beside::{Beside, Settings};
 use super::flows;
 use super::ipsec::{Live, SaEdit, SpdEdit};
 use super::refusal::{Kind, Refusal};
-use super::{Clear, Gateway, Kept, ReloadError, Safe, UnknownNode, acl, classify, nat, source, traced};
-use crate::config::{Metrics, Routes, Service, Texts};
+use super::{Clear, Gateway, Kept, ReloadError, Safe, UnknownNode, acl, classify, lists, source, traced};
+use crate::config::{Service, Texts};
 use crate::notify;
 use crate::render::Report;
 use crate::render::acl::attached::Attached;
 use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::Rules;
 use crate::render::acl::{Acls, Chain};
+use crate::render::allowlist_changed::{Changed as AllowlistChanged, Prefixes};
+use crate::render::binding_changed::Changed as BindingChanged;
 use crate::render::changes::Changes;
 use crate::render::classify::Classify;
 use crate::render::classify_changed::Changed as ClassifyChanged;
@@ -67,10 +71,10 @@ pub struct Running {
     file: Option<PathBuf>,
     /// As whom it was started.
     service: Service,
-    /// Where metrics are served, if they are.
-    metrics: Option<Metrics>,
-    /// Other sources of routes, if there are any, and their states.
-    routes: Option<Routes>,
+    /// What runs beside the graph, and its settings. Changed by who holds `reloading` alone.
+    settings: Mutex<Settings>,
+    beside: Mutex<Option<Box<dyn Beside>>>,
+    /// The states of other sources of routes.
     sources: Sources,
     started: Instant,
     /// Held by a reload, so that two do not overtake each other between reading the file and publishing it.
@@ -82,7 +86,11 @@ pub struct Running {
     /// Sequence numbers of outbound SAs.
     reservations: Mutex<Reservations>,
     /// Live edits of NAT rules. Changed by who holds `reloading` alone.
-    nat: Mutex<nat::Lists>,
+    nat: Mutex<lists::Nats>,
+    /// Live edits of bindings, likewise.
+    bindings: Mutex<lists::Bindings>,
+    /// Live edits of allowlists, likewise.
+    allowlists: Mutex<lists::Allowlists>,
     classify: Mutex<classify::Tables>,
     /// Live changes of SAs and SPDs. Changed by who holds `reloading` alone.
     live: Mutex<Live>,
@@ -123,7 +131,7 @@ impl Running {
     pub fn start(
         gateway: model::Gateway,
         file: Option<&Path>,
-        (service, metrics, routes): (Service, Option<Metrics>, Option<Routes>),
+        (service, settings): (Service, Settings),
         before_threads: impl FnOnce() -> Result<(), Box<dyn Error + Send + Sync>>,
     ) -> Result<Running, StartError> {
         let random = Entropy::from_system().map_err(StartError::Random)?;
@@ -149,8 +157,8 @@ impl Running {
             engine,
             file: file.map(Path::to_owned),
             service,
-            metrics,
-            routes,
+            settings: Mutex::new(settings),
+            beside: Mutex::default(),
             sources: Sources::default(),
             started: Instant::now(),
             reloading: Mutex::default(),
@@ -159,6 +167,8 @@ impl Running {
             alarms: Mutex::default(),
             reservations: Mutex::new(reservations),
             nat: Mutex::default(),
+            bindings: Mutex::default(),
+            allowlists: Mutex::default(),
             classify: Mutex::default(),
             live: Mutex::default(),
             attached: Mutex::default(),
@@ -173,6 +183,11 @@ impl Running {
     #[must_use]
     pub fn with_texts(self, texts: Option<Texts>) -> Running {
         Running { texts: Mutex::new(texts.map(Arc::new)), ..self }
+    }
+
+    /// Sets what runs beside the graph, which reloads change; returns what was set before.
+    pub fn set_beside(&self, beside: Option<Box<dyn Beside>>) -> Option<Box<dyn Beside>> {
+        std::mem::replace(&mut *self.beside.lock().unwrap_or_else(PoisonError::into_inner), beside)
     }
 
     /// Notes ports that failed; returns the failures that were not noted before.
@@ -478,8 +493,44 @@ impl Gateway for Running {
         self.engine.allowlists()
     }
 
+    fn allowed(&self, list: &str) -> Result<Prefixes, Box<Refusal>> {
+        self.allowlists_so_far().prefixes(&self.engine.model(), list)
+    }
+
+    fn change_allowlist(&self, list: &str, request: &lists::SetRequest) -> Result<AllowlistChanged, Box<Refusal>> {
+        let said = lists::Said { source: request.source.clone(), time: unix_time() };
+        let change = || self.edit_allowlist(list, |lists, gateway| lists.change(gateway, list, &said, request));
+        self.keep(&format!("allowlist {list}"), &request.source, words, change)
+    }
+
+    fn put_allowlist(&self, list: &str, source: &str, put: &lists::Put<'_>) -> Result<AllowlistChanged, Box<Refusal>> {
+        let said = lists::Said { source: source.to_owned(), time: unix_time() };
+        let change = || self.edit_allowlist(list, |lists, gateway| lists.put(gateway, list, &said, put));
+        self.keep(&format!("allowlist {list}"), source, words, change)
+    }
+
+    fn change_bindings(
+        &self,
+        list: &str,
+        source: &str,
+        changes: &[acl::Change],
+    ) -> Result<BindingChanged, Box<Refusal>> {
+        let said = lists::Said { source: source.to_owned(), time: unix_time() };
+        let change =
+            || self.edit_list(&self.bindings, list, |lists, gateway| lists.change(gateway, list, &said, changes));
+        self.keep(&format!("mac-ip {list}"), source, words, || change().map(BindingChanged))
+    }
+
+    fn put_bindings(&self, list: &str, source: &str, put: &lists::Put<'_>) -> Result<BindingChanged, Box<Refusal>> {
+        let said = lists::Said { source: source.to_owned(), time: unix_time() };
+        let change = || self.edit_list(&self.bindings, list, |lists, gateway| lists.put(gateway, list, &said, put));
+        self.keep(&format!("mac-ip {list}"), source, words, || change().map(BindingChanged))
+    }
+
     fn bindings(&self) -> Vec<stats::BindingsStats> {
-        self.engine.bindings()
+        let mut lists = self.engine.bindings();
+        self.bindings_so_far().name(&mut lists);
+        lists
     }
 
     fn classify(&self, name: Option<&str>, most: usize) -> Classify {
@@ -547,18 +598,19 @@ impl Gateway for Running {
         text: &str,
         add: bool,
     ) -> Result<ClassifyChanged, Box<Refusal>> {
-        self.for_good(&format!("classify {table}"), || self.edit_classify(table, source, text, add))
+        let change = || self.edit_classify(table, source, text, add);
+        self.keep(&format!("classify {table}"), source, words, change)
     }
 
     fn change_nat(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<NatChanged, Box<Refusal>> {
-        let said = nat::Said { source: source.to_owned(), time: unix_time() };
-        let change = || self.edit_nat(list, |lists, gateway| lists.change(gateway, list, &said, changes));
+        let said = lists::Said { source: source.to_owned(), time: unix_time() };
+        let change = || self.edit_list(&self.nat, list, |lists, gateway| lists.change(gateway, list, &said, changes));
         self.keep(&format!("nat {list}"), source, words, change)
     }
 
-    fn put_nat(&self, list: &str, source: &str, put: &nat::Put<'_>) -> Result<NatChanged, Box<Refusal>> {
-        let said = nat::Said { source: source.to_owned(), time: unix_time() };
-        let change = || self.edit_nat(list, |lists, gateway| lists.put(gateway, list, &said, put));
+    fn put_nat(&self, list: &str, source: &str, put: &lists::Put<'_>) -> Result<NatChanged, Box<Refusal>> {
+        let said = lists::Said { source: source.to_owned(), time: unix_time() };
+        let change = || self.edit_list(&self.nat, list, |lists, gateway| lists.put(gateway, list, &said, put));
         self.keep(&format!("nat {list}"), source, words, change)
     }
 

@@ -6,7 +6,7 @@ mod body;
 mod change;
 mod classify;
 mod ipsec;
-mod nat;
+mod lists;
 mod safe;
 mod sav;
 mod stage;
@@ -126,8 +126,12 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/acl/{list}/changes", post(acl::change))
         .route("/v1/acl/{list}/attach", post(acl::attach))
         .route("/v1/acl/{list}/detach", post(acl::detach))
-        .route("/v1/nat/{list}", put(nat::put))
-        .route("/v1/nat/{list}/changes", post(nat::change))
+        .route("/v1/nat/{list}", put(lists::put_nat))
+        .route("/v1/nat/{list}/changes", post(lists::change_nat))
+        .route("/v1/binding/{list}", put(lists::put_bindings))
+        .route("/v1/binding/{list}/changes", post(lists::change_bindings))
+        .route("/v1/allow/{list}", get(lists::allowed).put(lists::put_allowlist))
+        .route("/v1/allow/{list}/changes", post(lists::change_allowlist))
         .route("/v1/sa/{name}", put(ipsec::put_sa).delete(ipsec::delete_sa))
         .route("/v1/sa/{name}/{action}", put(ipsec::rekey_sa))
         .route("/v1/spd/{name}", get(ipsec::rules).put(ipsec::put_spd).delete(ipsec::reset_spd))

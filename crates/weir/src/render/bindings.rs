@@ -35,6 +35,8 @@ pub struct Binding {
 /// A rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
+    /// Its id, for `weir binding`.
+    pub id: u32,
     /// Itself.
     pub rule: String,
     /// The packets that it matched.
@@ -57,7 +59,7 @@ fn rule(row: stats::BindingRow) -> Rule {
         length => format!("{}/{length}", row.mac),
     };
     let from = row.from.map_or_else(|| "any".to_owned(), |from| from.to_string());
-    Rule { rule: format!("{action} {mac} from {from}"), hits: hits(row.matched), origin: row.origin }
+    Rule { id: row.id, rule: format!("{action} {mac} from {from}"), hits: hits(row.matched), origin: row.origin }
 }
 
 impl Bindings {
@@ -89,11 +91,11 @@ impl Report for Bindings {
         };
         let mut lists = Table::new(&columns.map(|name| (name, align(name))));
         let mut rules =
-            Table::new(&["Bindings", "Packets", "Bytes", "Declared", "Rule"].map(|name| (name, align(name))));
+            Table::new(&["Bindings", "Id", "Packets", "Bytes", "Declared", "Rule"].map(|name| (name, align(name))));
         for Binding { name, interfaces, bytes, unmatched, origin, rules: own } in self.bindings.clone() {
-            for Rule { rule, hits, origin } in &own {
+            for Rule { id, rule, hits, origin } in &own {
                 let (packets, bytes) = (hits.packets.to_string(), hits.bytes.to_string());
-                rules.row([name.clone(), packets, bytes, origin.clone(), rule.clone()]);
+                rules.row([name.clone(), id.to_string(), packets, bytes, origin.clone(), rule.clone()]);
             }
             let (packets, octets_of) = (unmatched.packets.to_string(), unmatched.bytes.to_string());
             let interfaces = interfaces.join(",");
@@ -117,10 +119,10 @@ mod tests {
 Bindings  Rules  Unmatched  Unmatched bytes    Memory  Interfaces  Declared
 cust          3          7              448  2.00 KiB  lan         edge.toml:60
 
-Bindings  Packets  Bytes  Declared      Rule
-cust           12    768  edge.toml:61  permit 02:00:00:00:00:01 from 10.0.0.1/32
-cust            3    192  edge.toml:62  permit 02:00:5e:00:00:00/24 from 2001:db8::/32
-cust            0      0  edge.toml:63  deny any from any
+Bindings  Id  Packets  Bytes  Declared      Rule
+cust       1       12    768  edge.toml:61  permit 02:00:00:00:00:01 from 10.0.0.1/32
+cust       2        3    192  edge.toml:62  permit 02:00:5e:00:00:00/24 from 2001:db8::/32
+cust       3        0      0  edge.toml:63  deny any from any
 "
         );
         assert_eq!(read::<Bindings>(&json(&bindings)).unwrap(), bindings);

@@ -3,7 +3,9 @@
 
 pub mod acl;
 pub mod alarms;
+pub mod allowlist_changed;
 pub mod allowlists;
+pub mod binding_changed;
 pub mod bindings;
 pub mod bridges;
 pub mod buffers;

@@ -419,21 +419,22 @@ pub(crate) fn classify() -> Classify {
 
 pub(crate) fn bindings() -> Vec<BindingsStats> {
     let traffic = |packets| Traffic { packets, bytes: 64 * packets };
-    let row = |permit, mac: &str, mac_length, from: Option<&str>, packets, line| BindingRow {
+    let row = |id, permit, mac: &str, mac_length, from: Option<&str>, packets| BindingRow {
+        id,
         permit,
         mac: mac.into(),
         mac_length,
         from: from.map(|from| from.parse().unwrap()),
         matched: traffic(packets),
-        origin: format!("edge.toml:{line}"),
+        origin: format!("edge.toml:{}", 60 + id),
     };
     vec![BindingsStats {
         name: "cust".into(),
         interfaces: vec!["lan".into()],
         rules: vec![
-            row(true, "02:00:00:00:00:01", 48, Some("10.0.0.1/32"), 12, 61),
-            row(true, "02:00:5e:00:00:00", 24, Some("2001:db8::/32"), 3, 62),
-            row(false, "00:00:00:00:00:00", 0, None, 0, 63),
+            row(1, true, "02:00:00:00:00:01", 48, Some("10.0.0.1/32"), 12),
+            row(2, true, "02:00:5e:00:00:00", 24, Some("2001:db8::/32"), 3),
+            row(3, false, "00:00:00:00:00:00", 0, None, 0),
         ],
         unmatched: traffic(7),
         octets: 2048,

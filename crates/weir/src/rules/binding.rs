@@ -21,6 +21,7 @@ use weir_plane::model::{self, Origin};
 use super::findings::{Findings, Kind, Sink};
 use super::lexer::{Lexer, What};
 use super::parser::{Failure, expected, keyword, word};
+use super::text::{self, Line};
 use super::words::{self, Problem, shown};
 use super::{ANY, Action, prefix};
 
@@ -68,6 +69,14 @@ pub fn parse(text: &str) -> Result<(Binding, Findings), Findings> {
             Err(sink.errors)
         }
     }
+}
+
+/// Reads a text of rules, one a line. Also returns warnings.
+///
+/// # Errors
+/// If any rule cannot be understood: the first of these places, and their number.
+pub fn read_text(text: &str) -> Result<(Vec<Line<Binding>>, Findings), Findings> {
+    text::read(text, |rule, sink| read(rule, sink).map_err(|(range, problem)| sink.error(range, problem)).ok())
 }
 
 fn read(text: &str, sink: &mut Sink<'_>) -> Result<Binding, Failure> {
@@ -141,6 +150,17 @@ fn clear(address: MacAddress, length: u8) -> MacAddress {
     let mut clean = [0; 6];
     clean.copy_from_slice(&bits.to_be_bytes()[2..]);
     MacAddress(clean)
+}
+
+/// Returns whether some packet may match both of two bindings.
+pub fn may_meet(one: &model::Binding, other: &model::Binding) -> bool {
+    let length = one.mac_length.min(other.mac_length);
+    let same_station = length == 0 || clear(MacAddress(one.mac), length) == clear(MacAddress(other.mac), length);
+    let same_source = match (one.from, other.from) {
+        (Some(one), Some(other)) => one.contains(&other) || other.contains(&one),
+        _ => true,
+    };
+    same_station && same_source
 }
 
 impl FromStr for Binding {

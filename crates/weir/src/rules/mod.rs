@@ -39,6 +39,7 @@ pub mod spd;
 pub mod steer;
 #[cfg(test)]
 mod tests;
+mod text;
 mod words;
 
 use std::fmt;
@@ -52,6 +53,7 @@ use ipnet::IpNet;
 pub use findings::{Finding, Findings, Kind};
 pub use names::Names;
 pub(crate) use names::{LONGEST_NAME, is_name};
+pub use text::Line as TextLine;
 pub use weir_plane::model::Scope;
 
 use findings::Sink;

@@ -1,16 +1,18 @@
 //! Writes live edits into the files of a configuration. Files and lines without edits stay as they are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use toml_edit::{Array, DocumentMut, Item, Table, TableLike, Value};
 
 use super::array;
 use super::documents::{Document, declaring, documents, interface, strings};
-use super::edits::{Edits, GroupEdit, Listed, Pair};
+use super::edits::{Edits, GroupEdit, Listed, Pair, TableEdit};
 use super::lines::{self, Change};
 use crate::config::Texts;
-use crate::rules::{acl, nat, spd};
+use crate::rules::binding::Binding;
+use crate::rules::classify::{parse_mask, parse_session};
+use crate::rules::{acl, nat, prefix, spd};
 
 /// A file that a running configuration changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +43,9 @@ pub(crate) fn save(texts: &Texts, edits: &Edits) -> Result<Vec<Saved>, String> {
     Ok(saved)
 }
 
+/// The items of a list: the kind of its table, their key there, and how an item prints.
+type Items = (&'static str, &'static str, fn(&str) -> String);
+
 pub(super) struct Saving<'t> {
     pub(super) texts: &'t Texts,
     pub(super) documents: Vec<Document>,
@@ -55,13 +60,21 @@ impl Saving<'_> {
         for list in &edits.acls {
             self.acl(list)?;
         }
-        for (kind, lists, canonical) in
-            [("nat", &edits.nats, canonical_nat as fn(&str) -> String), ("spd", &edits.spds, canonical_spd)]
-        {
+        for (kind, lists, canonical) in [
+            ("nat", &edits.nats, canonical_nat as fn(&str) -> String),
+            ("mac-ip", &edits.bindings, canonical_binding),
+            ("spd", &edits.spds, canonical_spd),
+        ] {
             for list in lists {
                 let table = self.object(kind, &list.name)?;
-                rules(table, &list.rules, canonical);
+                rules(table, "rules", &list.rules, canonical);
             }
+        }
+        for edit in &edits.tables {
+            sessions(self.object("classify", &edit.name)?, edit)?;
+        }
+        for list in &edits.allowlists {
+            self.listed(list, ("allowlist", "prefixes", canonical_prefix))?;
         }
         for group in &edits.groups {
             self.group(group)?;
@@ -114,39 +127,41 @@ impl Saving<'_> {
             }
             return self.create("acl", &list.name, table);
         }
-        let document = declaring(&mut self.documents, "acl", &list.name).cloned();
-        let table = self.object("acl", &list.name)?;
         if let Some(default) = &list.default {
-            set(table, "default", default);
+            set(self.object("acl", &list.name)?, "default", default);
         }
-        let named = table.get("files").map_or_else(Vec::new, strings);
-        let paths: Vec<PathBuf> = document.iter().flat_map(|own| named.iter().map(|path| own.resolve(path))).collect();
-        if paths.is_empty() {
-            rules(table, &list.rules, canonical_acl);
-            return Ok(());
-        }
-        if self.inline {
-            let table = self.object("acl", &list.name)?;
-            table.remove("files");
-            rules(table, &list.rules, canonical_acl);
-            return Ok(());
-        }
-        self.spread(list, &paths)
+        self.listed(list, ("acl", "rules", canonical_acl))
     }
 
-    /// Writes the rules of a list whose rules are in files, too: each rule that stays, where it is; a new one behind its
+    /// Writes the items of a list, which stand under a key of its table and in files that it names.
+    fn listed(&mut self, list: &Listed, of: Items) -> Result<(), String> {
+        let (kind, key, canonical) = of;
+        let document = declaring(&mut self.documents, kind, &list.name).cloned();
+        let inline = self.inline;
+        let table = self.object(kind, &list.name)?;
+        let named = table.get("files").map_or_else(Vec::new, strings);
+        let paths: Vec<PathBuf> = document.iter().flat_map(|own| named.iter().map(|path| own.resolve(path))).collect();
+        if paths.is_empty() || inline {
+            table.remove("files");
+            rules(table, key, &list.rules, canonical);
+            return Ok(());
+        }
+        self.spread(list, &paths, of)
+    }
+
+    /// Writes the items of a list whose items are in files, too: each item that stays, where it is; a new one behind its
     /// neighbour.
-    fn spread(&mut self, list: &Listed, paths: &[PathBuf]) -> Result<(), String> {
-        let own: Vec<String> = self.object("acl", &list.name)?.get("rules").map_or_else(Vec::new, strings);
+    fn spread(&mut self, list: &Listed, paths: &[PathBuf], (kind, key, canonical): Items) -> Result<(), String> {
+        let own: Vec<String> = self.object(kind, &list.name)?.get(key).map_or_else(Vec::new, strings);
         let mut parts = vec![own.len()];
-        let mut all: Vec<String> = own.iter().map(|rule| canonical_acl(rule)).collect();
+        let mut all: Vec<String> = own.iter().map(|rule| canonical(rule)).collect();
         for path in paths {
             let text = self.text(path);
-            let rules: Vec<String> = lines::rules(&text).map(|(_, rule)| canonical_acl(rule)).collect();
+            let rules: Vec<String> = lines::rules(&text).map(|(_, rule)| canonical(rule)).collect();
             parts.push(rules.len());
             all.extend(rules);
         }
-        let now: Vec<String> = list.rules.iter().map(|rule| canonical_acl(rule)).collect();
+        let now: Vec<String> = list.rules.iter().map(|rule| canonical(rule)).collect();
         let mut changes: Vec<Change> = parts.iter().map(|_| Change::default()).collect();
         let whole = array::change(&all, &now);
         for index in whole.gone {
@@ -169,8 +184,8 @@ impl Saving<'_> {
             self.files.insert(path.clone(), text);
         }
         if !changes[0].is_empty() {
-            let table = self.object("acl", &list.name)?;
-            array::write(array_of(table, "rules"), &changes[0]);
+            let table = self.object(kind, &list.name)?;
+            array::write(array_of(table, key), &changes[0]);
         }
         Ok(())
     }
@@ -255,10 +270,10 @@ fn array_of<'t>(table: &'t mut dyn TableLike, key: &str) -> &'t mut Array {
     item.as_array_mut().expect("it was made an array")
 }
 
-/// Writes the rules of a table whose rules all stand there.
-fn rules(table: &mut dyn TableLike, now: &[String], canonical: fn(&str) -> String) {
-    let is_new = !table.contains_key("rules");
-    let array = array_of(table, "rules");
+/// Writes the items of a table that all stand under a key.
+fn rules(table: &mut dyn TableLike, key: &str, now: &[String], canonical: fn(&str) -> String) {
+    let is_new = !table.contains_key(key);
+    let array = array_of(table, key);
     let old: Vec<String> = array.iter().map(|value| canonical(value.as_str().unwrap_or_default())).collect();
     let now: Vec<String> = now.iter().map(|rule| canonical(rule)).collect();
     if is_new {
@@ -269,6 +284,35 @@ fn rules(table: &mut dyn TableLike, now: &[String], canonical: fn(&str) -> Strin
     if !change.is_empty() {
         array::write(array, &change);
     }
+}
+
+/// Writes the changes of a classifier table. A session that gets another action keeps its place.
+fn sessions(table: &mut dyn TableLike, edit: &TableEdit) -> Result<(), String> {
+    let unread = || format!("the mask of the classifier table `{}` cannot be read", edit.name);
+    let (mask, _) =
+        table.get("mask").and_then(Item::as_str).and_then(|mask| parse_mask(mask).ok()).ok_or_else(unread)?;
+    let is_new = !table.contains_key("sessions");
+    let array = array_of(table, "sessions");
+    let old: Vec<String> = array.iter().map(bare).collect();
+    let mut added: HashMap<&[u8], &String> = edit.added.iter().map(|(value, text)| (&value[..], text)).collect();
+    let removed: HashSet<&[u8]> = edit.removed.iter().map(Vec::as_slice).collect();
+    let mut now = Vec::new();
+    for text in &old {
+        let value = parse_session(text, &mask).map(|(session, _)| session.value).unwrap_or_default();
+        match added.remove(value.as_slice()) {
+            Some(new) => now.push(new.clone()),
+            None if removed.contains(value.as_slice()) => {}
+            None => now.push(text.clone()),
+        }
+    }
+    now.extend(
+        edit.added.iter().filter(|(value, _)| added.contains_key(value.as_slice())).map(|(_, text)| text.clone()),
+    );
+    match is_new {
+        true => *array = array::tall(&now),
+        false => array::write(array, &array::change(&old, &now)),
+    }
+    Ok(())
 }
 
 fn attach(interface: &mut dyn TableLike, direction: &str, lists: &[String]) {
@@ -304,6 +348,16 @@ fn canonical_acl(rule: &str) -> String {
 
 fn canonical_nat(rule: &str) -> String {
     rule.parse::<nat::Rule>().map_or_else(|_| rule.to_owned(), |rule| rule.to_string())
+}
+
+fn canonical_binding(rule: &str) -> String {
+    rule.parse::<Binding>().map_or_else(|_| rule.to_owned(), |rule| rule.to_string())
+}
+
+/// Prints a prefix as the gateway does. In a file, a comment may stand behind it.
+fn canonical_prefix(text: &str) -> String {
+    let word = text.split('#').next().unwrap_or_default().trim();
+    prefix::parse(word).map_or_else(|_| word.to_owned(), |(net, _)| net.to_string())
 }
 
 fn canonical_spd(rule: &str) -> String {

@@ -105,7 +105,8 @@ pub(super) fn node(interface: Option<&Interface>, from: Stage, v4: bool) -> Node
         of(v4, Node::Ip4Allow, Node::Ip6Allow)
     } else if from <= Stage::Classify && interface.classify_in != classify::NONE {
         of(v4, Node::Ip4Classify, Node::Ip6Classify)
-    } else if interface.bridge.is_port() {
+    } else if from <= Stage::Spd && interface.bridge.is_port() {
+        // A packet at a later stage is none of the bridge: a tunnel has its frame inside.
         Node::BridgeForward
     } else if from <= Stage::Spd && interface.spd != spd::NONE {
         of(v4, Node::Ip4SpdIn, Node::Ip6SpdIn)

@@ -1,30 +1,69 @@
 //! Live edits of a running gateway, and the reloads that they survive.
 
 use std::path::Path;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_plane::engine::{self, EngineError, LostEdit};
 use weir_plane::model;
 
 use super::super::acl::attached::{AttachRequest, Attachments};
+use super::super::beside::Settings;
 use super::super::differences::differences;
 use super::super::ipsec::Live;
 use super::super::refusal::{Kind, Refusal};
-use super::super::{ReloadError, acl, classify, nat};
+use super::super::{ReloadError, acl, classify, lists};
 use super::{Running, placed, unix_time};
 use crate::config::{self, Loaded, Texts};
 use crate::render::Report as _;
 use crate::render::acl::attached::Attached;
+use crate::render::allowlist_changed::Changed as AllowlistChanged;
 use crate::render::changes::{self, Changes, Edit};
 use crate::render::classify_changed::Changed as ClassifyChanged;
-use crate::render::nat_changed::Changed as NatChanged;
+use crate::render::nat_changed::Changed as ListChanged;
 use crate::render::reloaded::{Findings, Lost, Reloaded};
 use crate::saved;
 
+/// The outcome of an edit of an ordered list: the model and the lists with it, and its report.
+type ListEdit<R> = Result<(model::Gateway, lists::Lists<R>, ListChanged), Box<Refusal>>;
+
+/// The live edits that apply to a new configuration, and the edits that end.
+pub(super) struct Carried {
+    nat: lists::Nats,
+    bindings: lists::Bindings,
+    allowlists: lists::Allowlists,
+    classify: classify::Tables,
+    attached: Attachments,
+    pub(super) lost: Vec<Lost>,
+    /// More packets might pass without one of the edits that end.
+    pub(super) protects: bool,
+}
+
 impl Running {
-    pub(super) fn nat_so_far(&self) -> MutexGuard<'_, nat::Lists> {
+    /// Applies the live edits to a new configuration, but those of access lists, groups, SAs and SPDs.
+    pub(super) fn carry(&self, gateway: &mut model::Gateway) -> Carried {
+        let (nat, mut lost, of_nat) = self.nat_so_far().carry(gateway);
+        let (bindings, lost_bindings, of_bindings) = self.bindings_so_far().carry(gateway);
+        let (allowlists, lost_prefixes, of_allowlists) = self.allowlists_so_far().carry(gateway);
+        let (classify, lost_sessions) = self.classify_so_far().carry(gateway);
+        let (attached, lost_lists, of_attached) = self.attached_so_far().carry(gateway, &self.live_lists());
+        lost.extend(lost_bindings.into_iter().chain(lost_prefixes).chain(lost_sessions).chain(lost_lists));
+        let protects = of_nat || of_bindings || of_allowlists || of_attached;
+        Carried { nat, bindings, allowlists, classify, attached, lost, protects }
+    }
+
+    pub(super) fn nat_so_far(&self) -> MutexGuard<'_, lists::Nats> {
         // It is replaced as a whole.
         self.nat.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn bindings_so_far(&self) -> MutexGuard<'_, lists::Bindings> {
+        // It is replaced as a whole.
+        self.bindings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn allowlists_so_far(&self) -> MutexGuard<'_, lists::Allowlists> {
+        // It is replaced as a whole.
+        self.allowlists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn classify_so_far(&self) -> MutexGuard<'_, classify::Tables> {
@@ -42,18 +81,13 @@ impl Running {
     ) -> Result<ClassifyChanged, Box<Refusal>> {
         let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         let (tables, before) = (self.classify_so_far().clone(), self.engine.model());
-        let said = nat::Said { source: source.to_owned(), time: unix_time() };
+        let said = lists::Said { source: source.to_owned(), time: unix_time() };
         let edited = match add {
             true => tables.add(&before, table, &said, text),
             false => tables.delete(&before, table, &said, text),
         };
         let result = edited.and_then(|(gateway, tables, changed)| {
-            let origins = gateway.origins.clone();
-            let refused = |error: EngineError| {
-                let message = format!("{}; nothing was changed", placed(&error, &origins));
-                Box::new(Refusal::new(Kind::NoRoom, message))
-            };
-            self.engine.reload(gateway).map_err(refused)?;
+            self.put_edited(gateway)?;
             *self.classify_so_far() = tables;
             Ok(changed)
         });
@@ -64,27 +98,57 @@ impl Running {
         result
     }
 
-    /// Puts changes of NAT rules into force: the model with them is compiled as at a reload.
-    pub(super) fn edit_nat(
+    /// Puts an edited model into force, which is compiled as at a reload.
+    fn put_edited(&self, gateway: model::Gateway) -> Result<engine::Reloaded, Box<Refusal>> {
+        let origins = gateway.origins.clone();
+        let refused = |error: EngineError| {
+            let message = format!("{}; nothing was changed", placed(&error, &origins));
+            Box::new(Refusal::new(Kind::NoRoom, message))
+        };
+        self.engine.reload(gateway).map_err(refused)
+    }
+
+    /// Puts changes of the rules of an ordered list into force.
+    pub(super) fn edit_list<R: lists::Rule>(
         &self,
+        lists: &Mutex<lists::Lists<R>>,
         list: &str,
-        edit: impl FnOnce(&nat::Lists, &model::Gateway) -> Result<(model::Gateway, nat::Lists, NatChanged), Box<Refusal>>,
-    ) -> Result<NatChanged, Box<Refusal>> {
+        edit: impl FnOnce(&lists::Lists<R>, &model::Gateway) -> ListEdit<R>,
+    ) -> Result<ListChanged, Box<Refusal>> {
         let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
-        let (lists, before) = (self.nat_so_far().clone(), self.engine.model());
-        let result = edit(&lists, &before).and_then(|(gateway, lists, changed)| {
-            let origins = gateway.origins.clone();
-            let refused = |error: EngineError| {
-                let message = format!("{}; nothing was changed", placed(&error, &origins));
-                Box::new(Refusal::new(Kind::NoRoom, message))
-            };
-            let reloaded = self.engine.reload(gateway).map_err(refused)?;
-            *self.nat_so_far() = lists;
-            Ok(NatChanged { translations: reloaded.translations, ..changed })
+        let so_far = || lists.lock().unwrap_or_else(PoisonError::into_inner);
+        let (before, model) = (so_far().clone(), self.engine.model());
+        let result = edit(&before, &model).and_then(|(gateway, now, changed)| {
+            let reloaded = self.put_edited(gateway)?;
+            *so_far() = now;
+            Ok(ListChanged { translations: reloaded.translations, ..changed })
         });
         match &result {
-            Ok(changed) => tracing::info!("{}", nat::summary(changed)),
-            Err(refusal) => tracing::warn!("nat {list}: nothing changed: {}", refusal.for_log()),
+            Ok(changed) => tracing::info!("{}", lists::summary(R::OBJECT, changed)),
+            Err(refusal) => tracing::warn!("{} {list}: nothing changed: {}", R::OBJECT, refusal.for_log()),
+        }
+        result
+    }
+
+    /// Puts changes of the prefixes of an allowlist into force.
+    pub(super) fn edit_allowlist(
+        &self,
+        list: &str,
+        edit: impl FnOnce(
+            &lists::Allowlists,
+            &model::Gateway,
+        ) -> Result<(model::Gateway, lists::Allowlists, AllowlistChanged), Box<Refusal>>,
+    ) -> Result<AllowlistChanged, Box<Refusal>> {
+        let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        let (before, model) = (self.allowlists_so_far().clone(), self.engine.model());
+        let result = edit(&before, &model).and_then(|(gateway, now, changed)| {
+            self.put_edited(gateway)?;
+            *self.allowlists_so_far() = now;
+            Ok(changed)
+        });
+        match &result {
+            Ok(changed) => tracing::info!("{}", lists::summary_of_set(changed)),
+            Err(refusal) => tracing::warn!("allowlist {list}: nothing changed: {}", refusal.for_log()),
         }
         result
     }
@@ -134,10 +198,6 @@ impl Running {
             () if loaded.service != self.service => {
                 Some("the user or group of `[service]` cannot change while the gateway runs: restart it")
             }
-            () if loaded.metrics != self.metrics => {
-                Some("`[metrics]` cannot change while the gateway runs: restart it")
-            }
-            () if loaded.routes != self.routes => Some("`[routes]` cannot change while the gateway runs: restart it"),
             () => None,
         }
     }
@@ -154,19 +214,18 @@ impl Running {
         if let Some(what) = self.changes_at_start(&loaded) {
             return Err(ReloadError::NeedsRestart(what.to_owned()));
         }
+        let (settings, settings_before) = (Settings::of(&loaded), self.settings());
         let (origins, samplers) = (gateway.origins.clone(), gateway.samplers.clone());
         let state = gateway.ipsec.state.clone();
         // Reports of lost edits name interfaces by this model. Only reloads put another into force.
         let before = self.engine.model();
-        let (nat, lost_nat) = self.nat_so_far().carry(&mut gateway);
-        let (classify, lost_sessions) = self.classify_so_far().carry(&mut gateway);
-        let (attached, lost_lists, protects) = self.attached_so_far().carry(&mut gateway, &self.live_lists());
-        if lost_edits == LostEdit::Refuse && protects {
+        let carried = self.carry(&mut gateway);
+        if lost_edits == LostEdit::Refuse && carried.protects {
             // Those of the lists themselves are reported with them; a model without room is refused below.
             let others = self.engine.refused_acl_edits(&gateway).unwrap_or_default();
             let others = others.into_iter().map(|edits| acl::lost::lost(&before, edits));
             return Err(ReloadError::EditsLost(
-                lost_lists.iter().chain(&others.collect::<Vec<_>>()).flat_map(Lost::lines).collect(),
+                carried.lost.iter().chain(&others.collect::<Vec<_>>()).flat_map(Lost::lines).collect(),
             ));
         }
         let engine::Reloaded {
@@ -177,30 +236,37 @@ impl Running {
             routes: (routes, routes_before),
             lost,
             translations,
-        } = self
-            .engine
-            .reload_after(gateway, lost_edits, |numbers| self.reservations().step(state.as_deref(), numbers))
-            .map_err(|error| match error {
-                EngineError::NeedsRestart { .. } => ReloadError::NeedsRestart(error.to_string()),
-                EngineError::EditsLost(edits) => {
-                    let lost = edits.into_iter().map(|edits| acl::lost::lost(&before, edits));
-                    ReloadError::EditsLost(lost.flat_map(|lost| lost.lines()).collect())
-                }
-                _ => ReloadError::Failed(placed(&error, &origins)),
-            })?;
-        *self.nat_so_far() = nat;
-        *self.classify_so_far() = classify;
+        } = self.with_settings(
+            settings.clone(),
+            || {
+                let reserve = |numbers| self.reservations().step(state.as_deref(), numbers);
+                self.engine.reload_after(gateway, lost_edits, reserve).map_err(|error| match error {
+                    EngineError::NeedsRestart { .. } => ReloadError::NeedsRestart(error.to_string()),
+                    EngineError::EditsLost(edits) => {
+                        let lost = edits.into_iter().map(|edits| acl::lost::lost(&before, edits));
+                        ReloadError::EditsLost(lost.flat_map(|lost| lost.lines()).collect())
+                    }
+                    _ => ReloadError::Failed(placed(&error, &origins)),
+                })
+            },
+            ReloadError::Failed,
+        )?;
+        *self.nat_so_far() = carried.nat;
+        *self.bindings_so_far() = carried.bindings;
+        *self.allowlists_so_far() = carried.allowlists;
+        *self.classify_so_far() = carried.classify;
         *self.live() = live;
-        *self.attached_so_far() = attached;
+        *self.attached_so_far() = carried.attached;
         *self.texts.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(texts));
         self.sampler.follow(&samplers);
-        let lists = differences(&before, &self.engine.model());
+        let mut lists = differences(&before, &self.engine.model());
+        lists.changed.extend(settings.differing(&settings_before));
         let with = |names: Vec<String>, lists: Vec<String>| {
             names.into_iter().map(|name| format!("interface {name}")).chain(lists).collect()
         };
         let warnings = Findings::of(&loaded);
         let lost = lost.into_iter().map(|edits| acl::lost::lost(&before, edits));
-        let lost: Vec<Lost> = lost.chain(lost_nat).chain(lost_sessions).chain(lost_lists).collect();
+        let lost: Vec<Lost> = lost.chain(carried.lost).collect();
         for line in lost.iter().flat_map(Lost::lines) {
             tracing::warn!("{line}");
         }
@@ -240,12 +306,7 @@ impl Running {
         let (all, before) = (self.attached_so_far().clone(), self.engine.model());
         let changed = all.change(&before, &self.live_lists(), list, (request, attach), unix_time());
         let result = changed.and_then(|(gateway, all, report)| {
-            let origins = gateway.origins.clone();
-            let refused = |error: EngineError| {
-                let message = format!("{}; nothing was changed", placed(&error, &origins));
-                Box::new(Refusal::new(Kind::NoRoom, message))
-            };
-            self.engine.reload(gateway).map_err(refused)?;
+            self.put_edited(gateway)?;
             *self.attached_so_far() = all;
             Ok(report)
         });
@@ -261,6 +322,8 @@ impl Running {
         let mut edits: Vec<Edit> = self.engine.acl_edits(acl::edits::rows).into_iter().flatten().collect();
         edits.extend(self.attached_so_far().edits());
         edits.extend(self.nat_so_far().edits());
+        edits.extend(self.bindings_so_far().edits());
+        edits.extend(self.allowlists_so_far().edits());
         edits.extend(self.classify_so_far().edits());
         edits.extend(self.live().edits());
         for policy in self.engine.sav_policies() {

@@ -9,6 +9,7 @@ use weir_plane::model::Gateway;
 
 use super::super::ReloadError;
 use super::super::acl::lost::lost;
+use super::super::beside::Settings;
 use super::super::differences::differences;
 use super::super::refusal::{Kind, Refusal};
 use super::{Running, placed};
@@ -44,21 +45,21 @@ impl Running {
         }
         let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.engine.model();
-        let (_, lost_nat) = self.nat_so_far().carry(&mut gateway);
-        let (_, lost_lists, protects) = self.attached_so_far().carry(&mut gateway, &self.live_lists());
+        let carried = self.carry(&mut gateway);
         let origins = gateway.origins.clone();
         let found = self.engine.preview(&gateway);
         let found = found.map_err(|error| Refusal::new(Kind::Failed, placed(&error, &origins)))?;
         preview.refused.extend(found.restart);
-        let ends = protects || found.lost.iter().any(|edits| edits.protects);
+        let ends = carried.protects || found.lost.iter().any(|edits| edits.protects);
         if ends {
             let message = "live edits that protect would end: add them to the file, or reload with `--drop-changes`";
             preview.refused.push(message.to_owned());
         }
         let lost_acls: Vec<Lost> = found.lost.into_iter().map(|edits| lost(&before, edits)).collect();
-        preview.lost = lost_acls.iter().chain(&lost_nat).chain(&lost_lists).flat_map(Lost::lines).collect();
+        preview.lost = lost_acls.iter().chain(&carried.lost).flat_map(Lost::lines).collect();
         preview.reopened = found.reopened;
-        let lists = differences(&before, &gateway);
+        let mut lists = differences(&before, &gateway);
+        lists.changed.extend(Settings::of(&loaded).differing(&self.settings()));
         let with = |names: Vec<String>, lists: Vec<String>| -> Vec<String> {
             names.into_iter().map(|name| format!("interface {name}")).chain(lists).collect()
         };

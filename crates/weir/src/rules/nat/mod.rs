@@ -19,14 +19,13 @@ mod print;
 mod rule;
 #[cfg(test)]
 mod tests;
-mod text;
 
 use std::str::FromStr;
 
 pub use rule::{Rule, Target, Verb};
-pub use text::{Line, read};
 
 use super::findings::Sink;
+use super::text::{self, Line};
 use super::{Findings, Names};
 
 /// Reads one rule; what it names is shared with others by `names`. Also says what is odd about it.
@@ -39,6 +38,15 @@ pub fn parse(text: &str, names: &mut Names) -> Result<(Rule, Findings), Findings
         Some(rule) if sink.errors.is_empty() => Ok((rule, sink.warnings)),
         _ => Err(sink.errors),
     }
+}
+
+/// Reads a text of rules, one a line. Also returns warnings.
+///
+/// # Errors
+/// If any rule cannot be understood: the first of these places, and their number.
+pub fn read(text: &str) -> Result<(Vec<Line<Rule>>, Findings), Findings> {
+    let mut names = Names::default();
+    text::read(text, |rule, sink| parser::parse(rule, &mut names, sink))
 }
 
 impl FromStr for Rule {

@@ -1,7 +1,7 @@
 use weir_plane::model::Gateway;
 
 use super::super::acl::{Change, Insert, Replace, Which};
-use super::{Lists, Put, Said};
+use super::{Nats as Lists, Put, Rule as _, Said};
 
 const RULES: &str = r#"
 [group.pool]
@@ -24,7 +24,7 @@ fn said() -> Said {
 }
 
 fn rules(gateway: &Gateway) -> Vec<String> {
-    gateway.nat[0].rules.iter().map(super::edited::written).collect()
+    gateway.nat[0].rules.iter().map(Rule::written).collect()
 }
 
 fn insert(rules: &str, at: Option<usize>, before: Option<u32>, after: Option<u32>) -> Change {

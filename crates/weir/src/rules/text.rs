@@ -1,16 +1,13 @@
 //! A text of rules, one a line.
 
-use super::super::findings::{Finding, Findings, Sink};
-use super::super::lines;
-use super::super::names::Names;
-use super::parser;
-use super::rule::Rule;
+use super::findings::{Finding, Findings, Sink};
+use super::lines;
 
 /// A rule of a text, and its place there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct Line<R> {
     /// The rule.
-    pub rule: Rule,
+    pub rule: R,
     /// The rule as it stands there.
     pub text: String,
     /// The line, from 1.
@@ -19,12 +16,14 @@ pub struct Line {
     pub indent: u32,
 }
 
-/// Reads a text of rules, one a line; blank lines and what follows `#` are passed over. Also returns what is odd about them.
+/// Reads a text of rules, one a line, each by `parse`. Skips blank lines and comments. Also returns warnings.
 ///
 /// # Errors
 /// If any rule cannot be understood, with the first of the places where, and how many there are in all.
-pub fn read(text: &str) -> Result<(Vec<Line>, Findings), Findings> {
-    let mut names = Names::default();
+pub(super) fn read<R>(
+    text: &str,
+    mut parse: impl FnMut(&str, &mut Sink<'_>) -> Option<R>,
+) -> Result<(Vec<Line<R>>, Findings), Findings> {
     let (mut read, mut errors, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
     let (mut line, mut from) = (1, 0);
     for (base, rule) in lines::of(text) {
@@ -41,7 +40,7 @@ pub fn read(text: &str) -> Result<(Vec<Line>, Findings), Findings> {
             ..finding.clone()
         };
         let mut sink = Sink::new(rule);
-        match parser::parse(rule, &mut names, &mut sink) {
+        match parse(rule, &mut sink) {
             Some(parsed) if sink.errors.is_empty() => {
                 warnings.extend(sink.warnings.shown().iter().map(placed));
                 read.push(Line { rule: parsed, text: rule.trim_ascii_end().to_owned(), line, indent });

@@ -1,4 +1,4 @@
-//! `weir nat`: rules that translate, while the gateway runs. Each call is one batch: all of it happens, or nothing.
+//! Commands that change an ordered list of rules while the gateway runs. Each call is one batch: all of it happens, or nothing.
 
 use std::path::PathBuf;
 
@@ -9,15 +9,31 @@ use super::connection::Connection;
 use super::error::Error;
 use super::output::print;
 use super::query::{escaped, target};
-use super::teller::{Source, Teller, rules_of, source_name};
+use super::teller::{self, Source, Teller, rules_of, source_name};
 use super::text::Input;
 use crate::control::acl::{BatchRequest, Change, Replace};
+use crate::control::client::Client;
+use crate::render::binding_changed;
+use crate::render::bindings::Bindings;
 use crate::render::nat::NatRules;
 use crate::render::nat_changed::Changed;
 
 /// Changes the NAT rules of a running gateway
 #[derive(Debug, Args)]
 pub struct Nat {
+    #[command(flatten)]
+    list: List,
+}
+
+/// Changes the bindings of hardware addresses of a running gateway
+#[derive(Debug, Args)]
+pub struct Binding {
+    #[command(flatten)]
+    list: List,
+}
+
+#[derive(Debug, Args)]
+struct List {
     #[command(subcommand)]
     what: What,
     #[command(flatten)]
@@ -38,7 +54,7 @@ enum What {
     Insert {
         /// The list
         list: String,
-        /// Rules, each in quotes: `'source ip4 from 10.0.0.0/8 to any as interface'`; a single one may be several words
+        /// Rules, each in quotes; a single one may be several words
         #[arg(required = true, num_args = 1.., value_name = "RULE")]
         rules: Vec<String>,
         #[command(flatten)]
@@ -50,7 +66,7 @@ enum What {
     Delete {
         /// The list
         list: String,
-        /// Their ids, as `weir show nat rules` shows them
+        /// Their ids, as `weir show nat rules` and `weir show bindings` show them
         #[arg(required_unless_present = "at", num_args = 1.., value_name = "ID")]
         ids: Vec<u32>,
         /// The rule at this place, from 1; may be given several times
@@ -63,7 +79,7 @@ enum What {
     Change {
         /// The list
         list: String,
-        /// The id of the rule to replace, as `weir show nat rules` shows it
+        /// The id of the rule to replace, as `weir show nat rules` and `weir show bindings` show it
         id: u32,
         /// Rules, each in quotes; a single one may be several words
         #[arg(required = true, num_args = 1.., value_name = "RULE")]
@@ -88,23 +104,55 @@ enum What {
 
 impl Nat {
     pub(super) fn run(&self) -> Result<(), Error> {
+        self.list.run::<Changed>("nat", |client, list| {
+            let (rules, json) = client.show::<NatRules>("/v1/show/nat/rules")?;
+            let found = rules.lists.into_iter().find(|known| known.name == list);
+            let missing = || Error::Failed(format!("there is no list of NAT rules with the name `{list}`"));
+            Ok((found.ok_or_else(missing)?.rules.into_iter().map(|own| own.rule).collect(), json))
+        })
+    }
+}
+
+impl Binding {
+    pub(super) fn run(&self) -> Result<(), Error> {
+        self.list.run::<binding_changed::Changed>("binding", |client, list| {
+            let (all, json) = client.show::<Bindings>("/v1/show/bindings")?;
+            let found = all.bindings.into_iter().find(|known| known.name == list);
+            let missing = || Error::Failed(format!("there is no list of bindings with the name `{list}`"));
+            Ok((found.ok_or_else(missing)?.rules.into_iter().map(|own| own.rule).collect(), json))
+        })
+    }
+}
+
+impl List {
+    /// Runs the command for a kind of list, the name of its path. `rules` returns the rules of a list, and the report that has
+    /// them as JSON.
+    fn run<R: teller::Changed>(
+        &self,
+        kind: &str,
+        rules: impl Fn(&Client, &str) -> Result<(Vec<String>, String), Error>,
+    ) -> Result<(), Error> {
         let teller = Teller { client: self.connection.client(), json: self.json };
+        let path = |list: &str| format!("/v1/{kind}/{}", escaped(list));
+        let batch = |list: &str, source: &Source, changes: Vec<Change>| {
+            let order = BatchRequest { source: source.name.clone(), changes };
+            teller.tell::<R>(teller.client.post(&format!("{}/changes", path(list)), &order), None)
+        };
         match &self.what {
             What::List { list } => {
-                let (rules, json) = teller.client.show::<NatRules>("/v1/show/nat/rules")?;
-                match rules.lists.into_iter().find(|known| known.name == *list) {
-                    Some(_) if self.json => print(&json),
-                    Some(found) => print(&found.rules.iter().map(|own| own.rule.clone() + "\n").collect::<String>()),
-                    None => Err(Error::Failed(format!("there is no list of NAT rules with the name `{list}`"))),
+                let (rules, json) = rules(&teller.client, list)?;
+                if self.json {
+                    return print(&json);
                 }
+                print(&rules.into_iter().map(|rule| rule + "\n").collect::<String>())
             }
             What::Insert { list, rules, place, source } => {
-                batch(&teller, list, source, vec![Change::Insert(place.insert(rules))])
+                batch(list, source, vec![Change::Insert(place.insert(rules))])
             }
-            What::Delete { list, ids, at, source } => batch(&teller, list, source, deletions(ids, at)),
+            What::Delete { list, ids, at, source } => batch(list, source, deletions(ids, at)),
             What::Change { list, id, rules, source } => {
                 let rules = rules_of(rules).join("\n");
-                batch(&teller, list, source, vec![Change::Replace(Replace { rules, id: Some(*id), at: None })])
+                batch(list, source, vec![Change::Replace(Replace { rules, id: Some(*id), at: None })])
             }
             What::Replace { list, file, allow_empty, source } => {
                 let input = Input::of(file);
@@ -112,17 +160,8 @@ impl Nat {
                 let text = input.read_whole(true)?;
                 let query = [("source", Some(source)), ("allow-empty", allow_empty.then(|| "true".to_owned()))];
                 let answer = teller.client.put(&target(&path(list), query), "text/plain", text);
-                teller.tell::<Changed>(answer, Some(input))
+                teller.tell::<R>(answer, Some(input))
             }
         }
     }
-}
-
-fn path(list: &str) -> String {
-    format!("/v1/nat/{}", escaped(list))
-}
-
-fn batch(teller: &Teller, list: &str, source: &Source, changes: Vec<Change>) -> Result<(), Error> {
-    let order = BatchRequest { source: source.name.clone(), changes };
-    teller.tell::<Changed>(teller.client.post(&format!("{}/changes", path(list)), &order), None)
 }

@@ -2,20 +2,19 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use weir_plane::compile::patch::{Anchor, Edit, Effect, Gap, Slot, Spot, Why, arranged, ascending, rebase};
-use weir_plane::model::{NatList, NatRule};
+use weir_plane::compile::patch::{Anchor, Edit, Gap, Slot, Spot, Why, arranged, ascending, rebase};
 
 use super::super::acl::{Insert, Which};
+use super::Rule;
 use super::said::Said;
 use crate::render::number::plural;
 use crate::rules::acl::Vocabulary;
-use crate::rules::nat::Rule as Written;
 
 /// A rule of a list.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
+pub(super) struct Entry<R> {
     pub(super) id: u32,
-    pub(super) rule: NatRule,
+    pub(super) rule: R,
     /// `None`: the rule is the configuration's.
     pub(super) said: Option<Said>,
     /// Its place among the rules of the configuration.
@@ -24,36 +23,25 @@ pub(super) struct Entry {
 
 /// A list with its live changes.
 #[derive(Debug, Clone)]
-pub(super) struct Edited {
+pub(super) struct Edited<R> {
     /// The rules that the configuration declares, in words.
     declared: Vec<String>,
-    pub(super) rules: Vec<Entry>,
+    pub(super) rules: Vec<Entry<R>>,
     /// Rules of the configuration that an edit removed, by index.
     removed: BTreeMap<u32, Said>,
     /// The id of the rule that came last.
     last: u32,
 }
 
-/// Prints a rule.
-pub(super) fn written(rule: &NatRule) -> String {
-    // No rule of these names an interface.
-    Written::of(rule, |_| "".into()).to_string()
+fn declared<R: Rule>(list: &[R]) -> Vec<String> {
+    list.iter().map(Rule::text).collect()
 }
 
-/// Prints a rule without its comment: equal rules have equal texts.
-fn text(rule: &NatRule) -> String {
-    written(&NatRule { comment: None, ..rule.clone() })
-}
-
-fn declared(list: &NatList) -> Vec<String> {
-    list.rules.iter().map(text).collect()
-}
-
-impl Edited {
+impl<R: Rule> Edited<R> {
     /// A list as the configuration declares it: rules have their places for ids.
-    pub(super) fn new(list: &NatList) -> Edited {
-        let entry = |(id, rule): (u32, NatRule)| Entry { id, rule, said: None, spot: Spot::Declared(id - 1) };
-        let rules: Vec<Entry> = (1..).zip(list.rules.iter().cloned()).map(entry).collect();
+    pub(super) fn new(list: &[R]) -> Edited<R> {
+        let entry = |(id, rule): (u32, R)| Entry { id, rule, said: None, spot: Spot::Declared(id - 1) };
+        let rules: Vec<Entry<R>> = (1..).zip(list.iter().cloned()).map(entry).collect();
         Edited { declared: declared(list), last: rules.len() as u32, rules, removed: BTreeMap::new() }
     }
 
@@ -62,8 +50,15 @@ impl Edited {
         self.removed.is_empty() && self.live() == 0
     }
 
-    pub(super) fn model(&self) -> std::sync::Arc<[NatRule]> {
+    pub(super) fn model(&self) -> std::sync::Arc<[R]> {
         self.rules.iter().map(|entry| entry.rule.clone()).collect()
+    }
+
+    /// Whether more packets might pass without one of the edits.
+    pub(super) fn protects(&self) -> bool {
+        let removed = self.removed.keys().map(|&index| (self.declared[index as usize].clone(), false));
+        let added = self.rules.iter().filter(|entry| entry.said.is_some()).map(|entry| (entry.rule.text(), true));
+        removed.chain(added).any(|(text, is_added)| R::protects(&text, is_added))
     }
 
     /// How many of its rules came live.
@@ -109,12 +104,12 @@ impl Edited {
     }
 
     /// Inserts rules at a place that was found; returns their ids. `behind`: the change names the rule in front.
-    pub(super) fn insert(&mut self, at: usize, behind: bool, rules: Vec<NatRule>, said: &Said) -> Vec<u32> {
+    pub(super) fn insert(&mut self, at: usize, behind: bool, rules: Vec<R>, said: &Said) -> Vec<u32> {
         let mut ids = Vec::with_capacity(rules.len());
         for (at, rule) in (at..).zip(rules) {
             let spot = |at: usize| self.rules.get(at).map(|entry| entry.spot);
             let gap = Gap { previous: at.checked_sub(1).and_then(spot), next: spot(at), declared: self.declared.len() };
-            let text = text(&rule);
+            let text = rule.text();
             let restored = gap.declared().find(|&index| self.declared[index as usize] == text);
             let mut entry = self.entry(rule, said);
             entry.spot = restored.map_or_else(|| Spot::Added(gap.anchor(behind)), Spot::Declared);
@@ -135,7 +130,7 @@ impl Edited {
         }
     }
 
-    fn entry(&mut self, rule: NatRule, said: &Said) -> Entry {
+    fn entry(&mut self, rule: R, said: &Said) -> Entry<R> {
         self.last = self.last.wrapping_add(1);
         Entry { id: self.last, rule, said: Some(said.clone()), spot: Spot::Added(Anchor::Nothing) }
     }
@@ -146,10 +141,10 @@ impl Edited {
         for (index, text) in self.declared.iter().enumerate().rev() {
             free.entry(text).or_default().push(index as u32);
         }
-        let texts: Vec<String> = self.rules.iter().map(|entry| text(&entry.rule)).collect();
+        let texts: Vec<String> = self.rules.iter().map(|entry| entry.rule.text()).collect();
         let candidates: Vec<Option<u32>> =
             texts.iter().map(|text| free.get_mut(text.as_str()).and_then(Vec::pop)).collect();
-        let spot = |((entry, index), stays): ((&Entry, &Option<u32>), bool)| match (index, entry.spot) {
+        let spot = |((entry, index), stays): ((&Entry<R>, &Option<u32>), bool)| match (index, entry.spot) {
             (Some(index), _) if stays => Some(Spot::Declared(*index)),
             (_, spot @ Spot::Added(Anchor::Before(_) | Anchor::Behind(_))) => Some(spot),
             _ => None,
@@ -176,16 +171,16 @@ impl Edited {
     }
 
     /// Replaces all rules. Rules that print the same stay. Returns the ids of new rules, how many went, and how many moved.
-    pub(super) fn replace(&mut self, rules: Vec<NatRule>, said: &Said) -> (Vec<u32>, usize, usize) {
+    pub(super) fn replace(&mut self, rules: Vec<R>, said: &Said) -> (Vec<u32>, usize, usize) {
         let before = std::mem::take(&mut self.rules);
         let mut places: HashMap<String, Vec<usize>> = HashMap::new();
         for (at, entry) in before.iter().enumerate().rev() {
-            places.entry(written(&entry.rule)).or_default().push(at);
+            places.entry(entry.rule.written()).or_default().push(at);
         }
-        let mut before: Vec<Option<Entry>> = before.into_iter().map(Some).collect();
+        let mut before: Vec<Option<Entry<R>>> = before.into_iter().map(Some).collect();
         let (mut inserted, mut stayed) = (Vec::new(), Vec::new());
         for rule in rules {
-            let at = places.get_mut(&written(&rule)).and_then(Vec::pop);
+            let at = places.get_mut(&rule.written()).and_then(Vec::pop);
             let known = at.and_then(|at| before.get_mut(at)?.take());
             stayed.extend(at);
             let entry = known.unwrap_or_else(|| {
@@ -200,13 +195,16 @@ impl Edited {
         (inserted, deleted, stayed.len() - longest_rise(&stayed))
     }
 
-    /// Applies the edits to the list of another configuration. Also returns the edits that do not apply, in words, and how
-    /// many of them added a rule.
-    pub(super) fn carried(&self, list: &NatList, vocabulary: &Vocabulary) -> (Edited, Vec<String>, usize) {
-        let items: Vec<(String, Spot)> = self.rules.iter().map(|entry| (text(&entry.rule), entry.spot)).collect();
+    /// Applies the edits to the list of another configuration.
+    pub(super) fn carried(&self, list: &[R], vocabulary: &Vocabulary) -> Carried<R> {
+        let items: Vec<(String, Spot)> = self.rules.iter().map(|entry| (entry.rule.text(), entry.spot)).collect();
         let after = declared(list);
-        // A rule on the other side of another one gives packets other addresses, whatever both do.
-        let rebased = rebase(&self.declared, &items, &after, |_| Effect { opens: true, closes: true }, |_, _| true);
+        let may_meet = |one: usize, other: usize| self.rules[one].rule.may_meet(&self.rules[other].rule);
+        let rebased = rebase(&self.declared, &items, &after, |text| R::effect(text), may_meet);
+        let protects = rebased.lost.iter().any(|&(edit, _)| match edit {
+            Edit::Added(item) => R::protects(&items[item].0, true),
+            Edit::Removed(index) => R::protects(&self.declared[index as usize], false),
+        });
         let mut gone: Vec<String> = rebased.lost.iter().map(|&(edit, why)| self.lost(edit, why)).collect();
         let mut count = rebased.lost.iter().filter(|(edit, _)| matches!(edit, Edit::Added(_))).count();
         // Rules that stay keep their ids.
@@ -230,19 +228,18 @@ impl Edited {
                         last = last.wrapping_add(1);
                         last
                     });
-                    let rule = list.rules[index as usize].clone();
+                    let rule = list[index as usize].clone();
                     rules.push(Entry { id, rule, said: None, spot: Spot::Declared(index) });
                 }
                 Slot::Added(item, anchor) => {
                     let Entry { id, rule, said, .. } = &self.rules[item];
-                    let read = written(rule).parse::<Written>().ok();
-                    match read.and_then(|read| read.model(vocabulary, rule.origin()).ok()) {
+                    match rule.renewed(vocabulary) {
                         Some(rule) => {
                             rules.push(Entry { id: *id, rule, said: said.clone(), spot: Spot::Added(anchor) });
                         }
                         None => {
                             count += 1;
-                            let text = written(rule);
+                            let text = rule.written();
                             gone.push(format!("rule {id} is gone: a group that it names does not fit: `{text}`"));
                         }
                     }
@@ -261,7 +258,7 @@ impl Edited {
         let removed = removed
             .filter_map(|((index, text), _)| Some((index, (*said.get(text.as_str())?).clone())))
             .collect::<BTreeMap<u32, Said>>();
-        (Edited { rules, last, removed, declared: after }, gone, count)
+        Carried { edited: Edited { rules, last, removed, declared: after }, gone, added: count, protects }
     }
 
     /// Says why an edit does not apply.
@@ -276,13 +273,13 @@ impl Edited {
             Why::NoLongerEmpty => "the list had no rules in the file, and has some".to_owned(),
             Why::RuleAmbiguous => "the file has the rule another number of times".to_owned(),
             Why::Passed(item) => {
-                format!("the file moves a rule to its other side: `{}`", written(&self.rules[item].rule))
+                format!("the file moves a rule to its other side: `{}`", self.rules[item].rule.written())
             }
         };
         match edit {
             Edit::Added(item) => {
                 let Entry { id, rule, .. } = &self.rules[item];
-                format!("rule {id} is gone: {why}: `{}`", written(rule))
+                format!("rule {id} is gone: {why}: `{}`", rule.written())
             }
             Edit::Removed(index) => {
                 format!("the removal of a rule is gone: {why}: `{}`", self.declared[index as usize])
@@ -298,12 +295,23 @@ impl Edited {
             Anchor::Nothing => None,
         };
         let added = self.rules.iter().filter_map(move |entry| match entry.spot {
-            Spot::Added(own) => Some((Edits::Added(entry.id, written(&entry.rule), anchor(own)), entry.said.as_ref()?)),
+            Spot::Added(own) => Some((Edits::Added(entry.id, entry.rule.written(), anchor(own)), entry.said.as_ref()?)),
             Spot::Declared(_) => None,
         });
         let removed = self.removed.iter().map(|(&index, said)| (Edits::Removed(&self.declared[index as usize]), said));
         added.chain(removed)
     }
+}
+
+/// A list with the edits that apply to another configuration.
+pub(super) struct Carried<R> {
+    pub(super) edited: Edited<R>,
+    /// The edits that do not apply, in words.
+    pub(super) gone: Vec<String>,
+    /// The number of added rules among them.
+    pub(super) added: usize,
+    /// More packets might pass without one of them.
+    pub(super) protects: bool,
 }
 
 /// An edit of a list.
