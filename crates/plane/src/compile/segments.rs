@@ -1,0 +1,46 @@
+//! Decides which policies are per segment: they may match some segments of a super-packet, and others not.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use weir_packet::wire::ethernet;
+use weir_table::classify::Consulted;
+
+use crate::model::{AclRule, ClassifyStart, ClassifyTable, Gateway, IpFamily, Transport};
+use crate::root::acl::Access;
+use crate::root::segments::PerSegment;
+
+/// Returns the policies of a model that are per segment. `lists` says so of access lists, which change without a model.
+pub(super) fn per_segment(gateway: &Gateway, lists: Arc<AtomicBool>) -> PerSegment {
+    let exempt = gateway.sav.iter().flat_map(|policy| policy.exempt.iter());
+    let translating = gateway.nat.iter().flat_map(|list| list.rules.iter().map(|rule| &rule.matches));
+    PerSegment { rules: exempt.chain(translating).any(of_rule), tables: gateway.classify.iter().any(of_table), lists }
+}
+
+fn of_rule(rule: &AclRule) -> bool {
+    matches!(rule.transport, Transport::Ports { flags: Some(flags), .. } if of_flags(flags.mask.into()))
+}
+
+/// Returns whether segments differ in some of these TCP flags.
+pub(super) fn of_flags(mask: u16) -> bool {
+    mask & Consulted::OF_SEGMENTS != 0
+}
+
+/// Returns whether some access list in force is per segment.
+pub(super) fn of_lists(Access { v4, v6, .. }: &Access) -> bool {
+    v4.iter().any(|chain| chain.table.asks().contains(Consulted::SEGMENT))
+        || v6.iter().any(|chain| chain.table.asks().contains(Consulted::SEGMENT))
+}
+
+/// Returns whether the mask of a table has octets in which segments differ: lengths, identifications, sequence numbers, checksums,
+/// TCP flags and data. Where other headers or options may stand between, an octet counts as one of these.
+fn of_table(table: &ClassifyTable) -> bool {
+    let is_shared = |at: usize| match (table.start, table.family) {
+        (ClassifyStart::Link, _) => at < ethernet::LENGTH,
+        // The ports.
+        (ClassifyStart::Transport, _) => at < 4,
+        (ClassifyStart::Network, Some(IpFamily::V6)) => matches!(at, 0..4 | 6..44),
+        (ClassifyStart::Network, Some(IpFamily::V4) | None) => matches!(at, 0..2 | 6..10 | 12..24),
+    };
+    table.mask.iter().enumerate().any(|(at, &octet)| octet != 0 && !is_shared(at))
+}
