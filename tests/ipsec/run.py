@@ -7,16 +7,11 @@
 The exit code is 1 if a case fails. The folder of a failed case is kept: weir.toml, key files, captures, `command`,
 `lines` (JSON), `summary` and `faults`.
 """
-import argparse
-import fnmatch
-import multiprocessing
 import os
 import random
-import shutil
 import sys
-import tempfile
-import time
-import traceback
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "oracles"))
 
 try:
     import cryptography  # noqa: F401
@@ -36,85 +31,23 @@ import cases_replay
 import cases_run
 import cases_spd
 import random_spd
+import runner
 from sa import Sa
 
 # Cases of a running gateway come first: they take seconds, most of which they sleep.
-MODULES = (cases_run, cases_alg, cases_fragments, cases_headers, cases_mtu, cases_replay, cases_hostile, cases_inbound,
-           cases_mix,
+MODULES = (cases_run, cases_alg, cases_fragments, cases_headers, cases_mtu, cases_replay, cases_hostile, cases_inbound, cases_mix,
            cases_spd, cases_check)
 
 
-def build(make):
-    """Returns the case that a function makes. Every case begins with the same random numbers and SPIs."""
-    random.seed(0)
-    Sa.made = 0
-    return make()
-
-
-def run_one(index):
-    """Runs one case; returns its name, faults, number of packets and seconds, or None if it was not chosen."""
-    begin = time.monotonic()
-    case = build(MAKERS[index])
-    if OPTIONS.only and not any(fnmatch.fnmatch(case.name, pattern) for pattern in OPTIONS.only):
-        return None
-    path = os.path.join(OPTIONS.folder, case.name)
-    try:
-        faults = case.run(OPTIONS.weir, path)
-    except Exception as e:  # a fault of the case, or output of weir that it cannot read
-        faults = [f"the case failed: {e!r} at {traceback.extract_tb(e.__traceback__)[-1][:3]}"]
-    faults = [" ".join(fault.split()) for fault in faults]
-    if faults:
-        with open(os.path.join(path, "faults"), "w") as f:
-            f.writelines(fault + "\n" for fault in faults)
-    elif not OPTIONS.keep:
-        shutil.rmtree(path, ignore_errors=True)
-    return case.name, faults, len(case.packets), time.monotonic() - begin
-
-
-def main():
-    global MAKERS, OPTIONS
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--weir", default="weir", help="the program")
-    parser.add_argument("--only", action="append", default=[], metavar="PATTERN", help="cases with such a name")
-    parser.add_argument("--list", action="store_true", help="print the names of the cases")
-    parser.add_argument("--random", nargs=2, type=int, metavar=("SEED", "COUNT"),
-                        help="random SPDs instead of the cases")
-    parser.add_argument("--jobs", type=int, default=3, help="cases at a time, 3 unless given")
-    parser.add_argument("--folder", help="where cases run; a new temporary folder unless given")
-    parser.add_argument("--keep", action="store_true", help="keep the folders of cases that pass, too")
-    parser.add_argument("--show", type=int, default=5, help="faults printed for a case, 5 unless given")
-    parser.add_argument("--times", action="store_true", help="print the time of each case")
-    OPTIONS = parser.parse_args()
-    if OPTIONS.random:
-        seed, count = OPTIONS.random
-        MAKERS = [lambda s=s: random_spd.case(s) for s in range(seed, seed + count)]
-    else:
-        MAKERS = [make for module in MODULES for make in module.cases()]
-    if OPTIONS.list:
-        print("\n".join(build(make).name for make in MAKERS))
-        return 0
-    OPTIONS.weir = os.path.abspath(OPTIONS.weir) if os.sep in OPTIONS.weir else shutil.which(OPTIONS.weir)
-    if not OPTIONS.weir or not os.access(OPTIONS.weir, os.X_OK):
-        parser.error("there is no such program: build weir, and name it with --weir")
-    made = OPTIONS.folder is None
-    OPTIONS.folder = tempfile.mkdtemp(prefix="weir-ipsec-") if made else os.path.abspath(OPTIONS.folder)
-    passed, failed, packets = 0, 0, 0
-    with multiprocessing.get_context("fork").Pool(OPTIONS.jobs) as pool:
-        for name, faults, count, seconds in filter(None, pool.imap_unordered(run_one, range(len(MAKERS)))):
-            packets += count
-            if OPTIONS.times:
-                print(f"{seconds:6.2f} s {name}")
-            for fault in faults[:OPTIONS.show]:
-                print(f"FAIL {name}: {fault}")
-            if len(faults) > OPTIONS.show:
-                print(f"FAIL {name}: {len(faults) - OPTIONS.show} more")
-            passed, failed = passed + (not faults), failed + bool(faults)
-            sys.stdout.flush()
-    print(f"{passed} passed, {failed} failed, {packets} packets" + (f"; see {OPTIONS.folder}" if failed else ""))
-    if made and not failed and not OPTIONS.keep:
-        shutil.rmtree(OPTIONS.folder, ignore_errors=True)
-    return 1 if failed or not passed else 0
+def anew(make):
+    """Has a function make its case with the same random numbers and SPIs each time."""
+    def made():
+        random.seed(0)
+        Sa.made = 0
+        return make()
+    return made
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(runner.main("ipsec", __doc__, [anew(make) for module in MODULES for make in module.cases()], "random SPDs",
+                         lambda seed: [anew(lambda: random_spd.case(seed))], "packets"))

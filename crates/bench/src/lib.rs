@@ -27,6 +27,7 @@ mod pair;
 pub mod peer;
 pub mod prefixes;
 pub mod report;
+pub mod routes;
 pub mod sav;
 mod senders;
 pub mod soak;

@@ -103,6 +103,10 @@ fn ah(packet: &Packet) -> Option<u32> {
             return None;
         }
         let [follows, length] = *header.get(at..)?.first_chunk()?;
+        // Behind the header of a later fragment is data.
+        if next == protocol::FRAGMENT && u16::from_be_bytes(*header.get(at + 2..)?.first_chunk()?) >> 3 != 0 {
+            return None;
+        }
         // A fragment header has 8 octets, and no length (RFC 8200, 4.5).
         at += if next == protocol::FRAGMENT { 8 } else { 8 + 8 * usize::from(length) };
         next = follows;

@@ -139,6 +139,11 @@ fn a_configured_station_stays() {
     assert_eq!(ports(&mut rig, "a", &between(a(3), a(1))), ["b"]);
     rig.advance(1_000_000 * SECOND);
     assert_eq!(ports(&mut rig, "a", &between(a(3), a(1))), ["b"]);
+    // So it does on a bridge that learns no others.
+    let mut rig = three().station(a(1), "b").with_bridge(|bridge| bridge.learns = false).rig();
+    rig.drops_frame("a", &between(a(1), a(2)), Reason::BridgeMove);
+    assert_eq!(ports(&mut rig, "b", &between(a(1), a(2))), ["a", "c"]);
+    assert_eq!((rig.harness.bridges()[0].held, rig.harness.bridges()[0].macs), (1, 1));
 }
 
 #[test]

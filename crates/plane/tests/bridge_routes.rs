@@ -219,6 +219,27 @@ fn the_gateway_has_a_station_on_the_bridge() {
 }
 
 #[test]
+fn the_own_station_sends_fragments() {
+    let mut rig = routed().rig();
+    introduce(&mut rig);
+    let own = MacAddress(rig.harness.interface_mac(rig.index("gw")).unwrap());
+    // Two long datagrams, with a short packet between them and one behind.
+    let [long, short] = ["length 4000", "length 100"]
+        .map(|length| rig.frame("wan", &format!("udp from 198.51.100.9 port 1 to 10.0.0.2 port 2 {length}")));
+    let (_, out) = rig.put_all("wan", &[&long, &short, &long, &short]);
+    assert_eq!(out.len(), 3 + 1 + 3 + 1);
+    for (port, frame) in &out {
+        assert_eq!((port.as_str(), &frame[..6], &frame[6..12]), ("b", &a(2).0[..], &own.0[..]));
+        assert!(frame.len() <= 1514);
+    }
+    let octets: usize = out.iter().map(|(_, frame)| frame.len() - 14 - 20).sum();
+    assert_eq!(octets, 2 * (4000 - 20) + 2 * 80);
+    // The same by a port without a known station: each fragment is flooded.
+    assert_eq!(rig.harness.clear_bridge("br"), Some(2));
+    assert_eq!(rig.put_all("wan", &[&long]).1.len(), 2 * 3);
+}
+
+#[test]
 fn policies_of_the_own_station_are_those_of_any_interface() {
     let mut build = routed().acl("edge", &["deny udp port 53", "permit any"]);
     build = build.acl_in("gw", &["edge"]).table("own", &["permit from 10.0.0.0/24 on gw"]).validate(&["gw"], "own");
@@ -260,6 +281,45 @@ fn a_vxlan_tunnel_is_a_port() {
         let out = west.put("wan", &out[0].1).out;
         assert_eq!(out, [("a".to_owned(), answer)]);
         assert_eq!(west.harness.bridge_macs("br").unwrap()[1].interface, "vx");
+    }
+}
+
+#[test]
+fn a_frame_in_a_tunnel_waits_for_the_neighbour_as_a_packet() {
+    let west = || {
+        Build::new()
+            .port("a", &[])
+            .port("b", &[])
+            .port("wan", &["192.0.2.1/24"])
+            .tunnel("vx", kit::tunnel::tunnel(Carrier::Vxlan, ("192.0.2.1", "192.0.2.2")), &[])
+            .mtu(1500)
+            .bridge(&["a", "b", "vx"])
+    };
+    let hello = packet(a(1), MacAddress::BROADCAST, "udp from 10.0.0.1 port 9 to 10.0.0.255 port 9");
+    for answers in [true, false] {
+        let mut rig = west().rig();
+        rig.harness.listen();
+        let out = rig.put("a", &hello).out;
+        assert!(out.contains(&("b".to_owned(), hello.clone())));
+        let late = match answers {
+            true => {
+                rig.reload(west().neighbor("wan", "192.0.2.2", own_mac(2)));
+                rig.idle().1
+            }
+            // The request is repeated until the packet is dropped.
+            false => (0..20)
+                .flat_map(|_| {
+                    rig.advance(1_000_000_000);
+                    rig.idle().1
+                })
+                .collect(),
+        };
+        let waited: Vec<_> = late.iter().filter(|(_, frame)| frame[12..14] == [8, 0]).collect();
+        assert_eq!(waited.len(), usize::from(answers), "{late:?}");
+        assert!(waited.iter().all(|(port, frame)| port == "wan" && frame[30..34] == [192, 0, 2, 2]));
+        assert!(late.iter().all(|(port, _)| port == "wan"), "{late:?}");
+        let macs = rig.harness.bridge_macs("br").unwrap();
+        assert_eq!(macs.iter().map(|row| &row.mac).collect::<Vec<_>>(), [&a(1).to_string()]);
     }
 }
 

@@ -95,9 +95,13 @@ fn packets_of_a_session_without_ports_take_decisions() {
 }
 
 /// Returns frames that left, hits, packets beyond limits, and the treatment of samples, of packets between which rules limit and
-/// log, with the fast path or without.
-fn limited(input: &[&str], output: &[&str], enabled: FastPath) -> (Vec<usize>, u64, u64, Vec<Treatment>) {
-    let mut build = two_ports();
+/// log, with the fast path or without. Their sources are translated, or not; the last number is that of translated packets.
+fn limited(
+    (input, output): (&[&str], &[&str]),
+    translated: bool,
+    enabled: FastPath,
+) -> (Vec<usize>, u64, u64, Vec<Treatment>, u64) {
+    let mut build = if translated { two_ports().masquerade("wan", 6000..=6999) } else { two_ports() };
     for (name, rules) in [("in", input), ("out", output)] {
         build = build.acl(name, rules).acl_sample(Sampling { one_in: 1, to: SamplerIndex(0) });
     }
@@ -126,7 +130,8 @@ fn limited(input: &[&str], output: &[&str], enabled: FastPath) -> (Vec<usize>, u
         rig.advance(300_000_000);
     }
     let samples = rig.harness.samples().iter().map(|sample| sample.treatment).collect();
-    (left, counted(&rig).0, rig.harness.drops(Reason::AclRateLimit), samples)
+    let of_nat = rig.harness.nat_lists().iter().flat_map(|list| &list.rules).map(|rule| rule.packets).sum();
+    (left, counted(&rig).0, rig.harness.drops(Reason::AclRateLimit), samples, of_nat)
 }
 
 #[test]
@@ -138,12 +143,13 @@ fn limits_and_samplers_act_on_packets_that_take_decisions_in_the_order_of_arriva
         (&["permit any log limit 9"], &["permit udp port 54 no-flow", "permit udp limit 3 log"]),
         (&["permit udp port 54 no-flow log", "permit any log"], &["permit any limit 4 log"]),
     ];
-    for (input, output) in cases {
-        let (left, hits, dropped, samples) = limited(input, output, FastPath::On);
-        let walked = limited(input, output, FastPath::Off);
-        assert_eq!((&left, 0, dropped, &samples), (&walked.0, walked.1, walked.2, &walked.3), "{input:?} {output:?}");
-        assert!(hits >= 9, "{input:?} {output:?}: {hits} hits");
-        assert!(dropped > 0 && left[0] > 0, "{input:?} {output:?}: {left:?}");
+    for (case, translated) in cases.into_iter().flat_map(|case| [(case, false), (case, true)]) {
+        let (left, hits, dropped, samples, of_nat) = limited(case, translated, FastPath::On);
+        let walked = limited(case, translated, FastPath::Off);
+        assert_eq!((left.clone(), 0, dropped, samples, of_nat), walked, "{case:?} {translated}");
+        assert!(hits >= 9, "{case:?} {translated}: {hits} hits");
+        assert!(dropped > 0 && left[0] > 0, "{case:?} {translated}: {left:?}");
+        assert_eq!(of_nat > 0, translated, "{case:?}");
     }
 }
 

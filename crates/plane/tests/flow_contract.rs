@@ -4,6 +4,7 @@
 //!
 //! `WEIR_CONTRACT_PACKETS` is the number of packets with one worker; each number of several workers gets an eighth of them. A
 //! failure names its seed and the number of workers; `WEIR_CONTRACT_SEED` and `WEIR_CONTRACT_WORKERS` repeat it alone.
+//! `WEIR_CONTRACT_FIRST` is the seed to begin with, so that a long run may go on where another one ended.
 
 #![allow(missing_docs, unreachable_pub, dead_code, reason = "the modules of one test")]
 
@@ -202,7 +203,8 @@ fn check(workers: usize, packets: u64, only: Option<u64>) -> Totals {
     let mut totals = Totals::default();
     // A repetition finds the very vector after which a counter differs.
     let batch = if only.is_some() { 1 } else { BATCH };
-    for seed in only.unwrap_or(1).. {
+    let first = number("WEIR_CONTRACT_FIRST").unwrap_or(1);
+    for seed in only.unwrap_or(first).. {
         if let Err(message) = run(seed, workers, batch, &mut totals) {
             panic!("WEIR_CONTRACT_SEED={seed} WEIR_CONTRACT_WORKERS={workers}: {message}");
         }

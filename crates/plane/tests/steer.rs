@@ -93,6 +93,10 @@ fn a_redirected_packet_leaves_by_the_interface_of_the_rule() {
     let counted = counts(&rig);
     rig.send("lan", &udp("10.0.0.2", "224.0.0.5", 8));
     assert_eq!(counts(&rig)[1], counted[1]);
+    // Broadcasts of a link are matched, and not redirected (RFC 2644).
+    for to in ["10.0.0.255", "198.51.100.255"] {
+        rig.drops("lan", &udp("10.0.0.2", to, 8), Reason::Broadcast);
+    }
     // The egress policies of the interface apply.
     let mut rig =
         with(build().acl("list", &["deny udp from 10.0.0.0/9", "permit any"]).acl_out("dpi", &["list"])).rig();
@@ -139,6 +143,21 @@ fn payload(rig: &Rig, port: u16, octets: &[u8]) -> Vec<u8> {
     let mut frame = rig.frame("lan", &format!("udp from 10.0.0.2 port 9 to 203.0.113.1 port {port} length 120"));
     frame[42..42 + octets.len()].copy_from_slice(octets);
     frame
+}
+
+#[test]
+fn a_later_fragment_has_no_identifier() {
+    let mut rig = two_ports().steer(&["lan"], &["count | any | ah 5"]).rig();
+    // An authentication header (RFC 4302) with SPI 5, and what it protects.
+    let ah = [59, 4, 0, 0, 0, 0, 0, 5, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    // Offsets in units of 8 octets, and the flag that more fragments follow.
+    for (offset, matches) in [(0, 1), (1, 1), (32, 1)] {
+        let [high, low] = ((offset << 3 | 1) as u16).to_be_bytes();
+        let fragment = [51, 0, high, low, 0, 0, 0, 1];
+        let frame = rig.frame("lan", &udp("2001:db8:a::2", "2001:db8:ff::1", 8));
+        rig.put("lan", &with_extensions(&frame, 44, &[&fragment[..], &ah].concat()));
+        assert_eq!(counts(&rig), [matches], "offset {offset}");
+    }
 }
 
 #[test]

@@ -33,6 +33,7 @@ use pair::Pair;
 use traffic::{From, Traffic};
 use weir_base::clock::Time;
 use weir_base::random::Random;
+use weir_packet::text;
 use weir_plane::harness::Options;
 use weir_plane::model::{FastPath, Gateway, IcmpLimits, Merge, PerFamily};
 use weir_plane::reason::Reason;
@@ -102,7 +103,12 @@ fn run(seed: u64, merges: bool, totals: &mut Totals) -> Result<(), String> {
             wholes.push(whole);
             segments.extend(pieces);
         }
-        let context = |message: String| format!("vector {vector}: {} and {}: {message}", wholes.len(), segments.len());
+        let context = |message: String| {
+            let inputs = wholes
+                .iter()
+                .map(|input| format!("\n  in {}: {} {:?}", input.port, text::summary(&input.frame), input.offload.gso));
+            format!("vector {vector}: {} and {}: {message}{}", wholes.len(), segments.len(), inputs.collect::<String>())
+        };
         let on = if merges { &segments } else { &wholes };
         pair.run_sizes(on, &segments, Time(time)).map_err(context)?;
         pair.compare().map_err(context)?;

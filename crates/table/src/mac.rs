@@ -177,6 +177,12 @@ impl MacTable {
         (!self.is_old(word, bucket.seen[way].load(Ordering::Relaxed), now)).then_some(port_of(word))
     }
 
+    /// Returns whether a station is configured on another port than this one.
+    #[inline]
+    pub fn is_static_elsewhere(&self, mac: u64, port: u16) -> bool {
+        self.find(self.home(mac), mac).is_some_and(|(_, _, word)| word & STATIC != 0 && port_of(word) != port)
+    }
+
     /// Notes that a station sends by a port. `may_move` is called if it was known on another one, and says whether it may move.
     #[inline]
     pub fn learn(&self, mac: u64, port: u16, now: u32, may_move: impl FnOnce() -> bool) -> Learned {

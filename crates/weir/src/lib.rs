@@ -22,5 +22,6 @@ pub mod rules;
 pub mod sampler;
 pub mod sav_preview;
 mod saved;
+pub mod schema;
 mod suggest;
 pub mod top;

@@ -9,7 +9,7 @@ use std::time::Instant;
 use clap::{Args, Parser, Subcommand};
 use weir_base::random::Random;
 use weir_bench::alike::{self, Alike};
-use weir_bench::soak::{classify, lpm, masked, sav};
+use weir_bench::soak::{classify, flow, lpm, masked, sav};
 use weir_table::classify::{Rule, classbench};
 use weir_table::lpm::{Key, Prefix};
 
@@ -43,6 +43,8 @@ enum Table {
         #[arg(long, value_name = "FILE")]
         real: Option<PathBuf>,
     },
+    /// The flow table: growth, ageing and collisions
+    Flow(Effort),
     /// Exact match of masked octets
     Masked(Effort),
     /// Classifiers, and lists that are hard for them
@@ -83,6 +85,17 @@ fn run(table: Table) -> Result<Vec<String>, String> {
             let both = families(|| lpm::run::<u32>(half, seed), || lpm::run::<u128>(half, seed))?;
             Ok(both.map(|(family, lpm::Report { lookups, updates, transactions, refusals })| {
                 format!("{family}: {lookups} lookups right, {updates} updates ({refusals} refused), {transactions} transactions")
+            }))
+        }
+        Table::Flow(Effort { lookups, seed }) => {
+            let half = lookups.div_ceil(2);
+            let both = families(|| flow::run::<[u64; 2]>(half, seed), || flow::run::<[u64; 5]>(half, seed))?;
+            Ok(both.map(|(family, report)| {
+                let flow::Report { lookups, found, added, removed, aged, refused, tables, groups } = report;
+                format!(
+                    "{family}: {lookups} lookups right, {found} of them found an entry; {tables} tables of up to {groups} groups, \
+                     {added} entries added, {removed} removed, {aged} forgotten, {refused} refused"
+                )
             }))
         }
         Table::Masked(Effort { lookups, seed }) => {

@@ -136,7 +136,7 @@ fn of_load(load: Load, turns: usize, windows: usize) -> Result<Hits, Error> {
 }
 
 /// Ticks per packet of a node.
-fn ticks(own: &NodeWindow) -> f64 {
+pub(super) fn ticks(own: &NodeWindow) -> f64 {
     own.ticks as f64 / own.packets as f64
 }
 

@@ -155,6 +155,34 @@ impl Bench {
         self.control.domain.collect();
     }
 
+    /// Packets that have left by each interface, in the order of the model.
+    pub fn sent(&self) -> Vec<u64> {
+        let (model, map) = self.control.in_force();
+        let sent = |root: &Root| {
+            let numbers = map.interfaces.iter().take(model.interfaces.len());
+            let of = |&number: &u32| {
+                root.interfaces
+                    .get(number as usize)
+                    .map_or(0, |own| own.counters.iter().map(|worker| worker.tx.packets.value()).sum())
+            };
+            numbers.map(of).collect()
+        };
+        self.control.root.with(sent)
+    }
+
+    /// Takes note that the link of a port went down or came up, as the control thread does, and publishes the version that
+    /// follows at once. Nothing is compiled.
+    pub fn set_link(&self, port: u32, is_up: bool) {
+        let mut state = self.control.state();
+        if let Some(place) = state.places.ports.get_mut(&port) {
+            place.down = !is_up;
+        }
+        state.mark_down();
+        self.control.publish(&mut state);
+        drop(state);
+        self.control.domain.collect();
+    }
+
     /// Runs so many rounds of the main loop, a vector each, and returns what every node did.
     pub fn window(&mut self, rounds: usize) -> Vec<NodeWindow> {
         let before = self.read();
@@ -183,6 +211,11 @@ impl Bench {
     /// Sessions, translations among them, and octets of their memory.
     pub fn sessions(&self) -> (usize, usize) {
         (self.worker.sessions.len(), self.worker.sessions.octets())
+    }
+
+    /// Half-open sessions.
+    pub fn half_open(&self) -> usize {
+        self.worker.sessions.half_open()
     }
 
     /// Octets of the forwarding tables, IPv4 and IPv6.

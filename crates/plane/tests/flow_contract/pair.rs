@@ -272,7 +272,17 @@ fn same<T: PartialEq + Debug>(name: &str, on: &[T], off: &[T]) -> Result<(), Str
     let place = (0..on.len().max(off.len())).find(|&place| on.get(place) != off.get(place));
     match place {
         None => Ok(()),
-        Some(place) => Err(format!("{name}[{place}]:\n   on: {:?}\n  off: {:?}", on.get(place), off.get(place))),
+        Some(place) => {
+            let mut message = format!("{name}[{place}]:\n   on: {:?}\n  off: {:?}", on.get(place), off.get(place));
+            // Rows that one has and the other has not: places move behind the first difference.
+            for row in on.iter().filter(|row| !off.contains(row)).skip(1).take(5) {
+                message.push_str(&format!("\n  only on: {row:?}"));
+            }
+            for row in off.iter().filter(|row| !on.contains(row)).take(6) {
+                message.push_str(&format!("\n  only off: {row:?}"));
+            }
+            Err(message)
+        }
     }
 }
 

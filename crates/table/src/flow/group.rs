@@ -60,7 +60,7 @@ impl<K: Key, V: Copy + Default, A: Copy> Buckets<K, V, A> {
         let mut matching = self.tags(bucket)?.matching(tag);
         while matching != 0 {
             let lane = matching.trailing_zeros() as usize;
-            if self.entry(bucket, lane).is_some_and(|own| own.key == *key) {
+            if self.entry(bucket, lane).is_some_and(|own| own.key.is(key)) {
                 return Some(lane);
             }
             matching &= matching - 1;

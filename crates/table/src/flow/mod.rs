@@ -35,4 +35,4 @@ pub use batch::Lookup;
 pub use key::{Key, Secret};
 pub use seen::{Seen, Slot};
 pub use slab::Slab;
-pub use table::{BATCH, Full, Lines, Packed, Place, Table, Target, VECTOR};
+pub use table::{BATCH, Full, HALF, Lines, Packed, Place, Table, Target, VECTOR};

@@ -2,8 +2,6 @@
 
 use weir_base::prefetch;
 
-use super::key::{Key, Secret};
-
 /// Slots, at most.
 const MOST: usize = 1 << 20;
 /// Slots, at least.
@@ -11,11 +9,11 @@ const LEAST: usize = 1 << 10;
 /// The bits of a slot that count. The others are a part of the key's hash.
 const COUNT: u32 = 0xff;
 
-/// Counts packets by key, in slots of four octets. A key that comes to the slot of another takes it once in four times, at
+/// Counts packets by the hash of their key, whose 64 bits depend on a secret, in slots of four octets. A key that comes to the slot of another takes it once in four times, at
 /// random: if every packet took it, keys that come in turns would never be counted twice. So a count may be too small; it is too
 /// large for one key in 2^24 at most.
+#[derive(Debug, Default)]
 pub struct Seen {
-    secret: Secret,
     slots: Vec<u32>,
     /// The state of a generator (PCG's multiplier): its upper bits are even enough for this, and cost an instruction.
     coin: u32,
@@ -30,8 +28,8 @@ pub struct Slot {
 
 impl Seen {
     /// Creates counts without slots: they count nothing.
-    pub const fn new(secret: Secret) -> Seen {
-        Seen { secret, slots: Vec::new(), coin: 0 }
+    pub const fn new() -> Seen {
+        Seen { slots: Vec::new(), coin: 0 }
     }
 
     /// Makes slots for so many keys that come in turns, 1,048,576 at most; none for 0. What was counted is kept if there
@@ -49,10 +47,9 @@ impl Seen {
         self.slots.capacity() * size_of::<u32>()
     }
 
-    /// Finds the slot of a key, and fetches it.
+    /// Finds the slot of a key by its hash, and fetches it.
     #[inline]
-    pub fn slot<K: Key>(&self, key: &K) -> Slot {
-        let hash = key.hash(&self.secret);
+    pub fn slot(&self, hash: u64) -> Slot {
         let at = hash as usize & self.slots.len().wrapping_sub(1);
         if let Some(slot) = self.slots.get(at) {
             prefetch::read(std::ptr::from_ref(slot));
@@ -80,6 +77,7 @@ impl Seen {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Key, Secret};
     use super::*;
 
     /// Digits of pi: the hash of keys under a secret of few bits has few bits.
@@ -87,13 +85,13 @@ mod tests {
         Secret::new([0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344, 0xa409_3822_299f_31d0, 0x082e_fa98_ec4e_6c89]);
 
     fn count(seen: &mut Seen, key: [u64; 2]) -> u8 {
-        let slot = seen.slot(&key);
+        let slot = seen.slot(key.hash(&SECRET));
         seen.count(slot)
     }
 
     #[test]
     fn packets_are_counted_by_key() {
-        let mut seen = Seen::new(SECRET);
+        let mut seen = Seen::new();
         assert_eq!((count(&mut seen, [1, 1]), seen.octets()), (0, 0), "without slots");
         seen.set_most(1000);
         assert_eq!(seen.octets(), 4096);
@@ -111,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_flood_of_keys_is_never_counted_twice_and_a_busy_key_is() {
-        let mut seen = Seen::new(SECRET);
+        let mut seen = Seen::new();
         seen.set_most(1 << 12);
         let mut most = 0;
         for number in 0..100_000u64 {
@@ -125,7 +123,7 @@ mod tests {
 
     #[test]
     fn as_many_keys_as_slots_are_known_again_in_turns() {
-        let mut seen = Seen::new(SECRET);
+        let mut seen = Seen::new();
         seen.set_most(1 << 12);
         let mut known = vec![false; 1 << 12];
         for _ in 0..12 {

@@ -11,6 +11,8 @@ pub const VECTOR: usize = 256;
 /// Keys of a [`Lookup`](super::Lookup) at a time, at most: so many that their cache lines arrive in time, and so few that all of them stay in the cache
 /// that is nearest.
 pub const BATCH: usize = 64;
+/// Keys that are compared while as many others are sought, at most.
+pub const HALF: usize = BATCH / 2;
 
 /// Entries of a group, on average, when the table grows.
 pub(super) const USUAL: usize = 190;
@@ -62,6 +64,12 @@ pub struct Target {
 #[inline(always)]
 fn home_in_group(hash: u64) -> usize {
     hash as usize & (BUCKETS - 1)
+}
+
+/// The tag of a hash. The lowest bit keeps tags apart from those of vacant lanes.
+#[inline(always)]
+pub(super) fn tag(hash: u64) -> u16 {
+    (hash >> 48) as u16 | 1
 }
 
 /// Entries follow one another without gaps.
@@ -117,13 +125,18 @@ impl<K: Key, V: Copy + Default, A: Copy> Table<K, V, A> {
         self.buckets.octets()
     }
 
+    /// Returns the hash of a key under the table's secret.
+    #[inline(always)]
+    pub fn hash(&self, key: &K) -> u64 {
+        key.hash(&self.secret)
+    }
+
     /// Where a hash leads; there are buckets.
     #[inline(always)]
     pub(super) fn target(&self, hash: u64) -> Target {
         let home = hash as u32 & self.wide;
         let home = if home < self.buckets.len() as u32 { home } else { home & self.wide >> 1 };
-        // The lowest bit keeps tags apart from those of vacant lanes.
-        Target { home, tag: (hash >> 48) as u16 | 1 }
+        Target { home, tag: tag(hash) }
     }
 
     #[inline]

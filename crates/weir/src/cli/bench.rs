@@ -17,6 +17,7 @@ use weir_bench::forward::Forward;
 use weir_bench::gso::GsoCost;
 use weir_bench::nat::Nat;
 use weir_bench::report::Report;
+use weir_bench::routes::Routes;
 use weir_bench::sav::{self, Sav, accuracy};
 use weir_bench::spd::Spd;
 use weir_bench::steer::Steer;
@@ -50,6 +51,8 @@ enum What {
     Tunnels(FlowArgs),
     /// Bridges: frames between 10,000 and a million known stations
     Bridge(FlowArgs),
+    /// Full tables of other sources than the file: how they come in and converge, and what their changes cost the worker
+    Routes(FlowArgs),
     /// Super-packets: what it costs to cut and to merge them, beside a copy of the same octets
     Gso(FlowArgs),
     /// Translation of addresses: established flows, first packets, draws of ports from pools that fill up
@@ -182,6 +185,7 @@ impl Bench {
             What::Steer(args) => show(Steer::measure(args.cpu, args.quick), args.json, None),
             What::Esp(args) => show(Esp::measure(args.cpu, args.quick), args.json, None),
             What::Bridge(args) => show(Bridged::measure(args.cpu, args.quick), args.json, None),
+            What::Routes(args) => show(Routes::measure(args.cpu, args.quick), args.json, None),
             What::Tunnels(args) => show(Tunnels::measure(args.cpu, args.quick), args.json, None),
             What::Gso(args) => show(GsoCost::measure(args.cpu, args.quick), args.json, None),
             What::Nat(args) => show(Nat::measure(args.cpu, args.quick), args.json, None),

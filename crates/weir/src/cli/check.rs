@@ -55,7 +55,7 @@ impl Check {
         let file = std::path::absolute(&self.file);
         let file = file.map_err(|error| Error::Failed(format!("{}: {error}", self.file.display())))?;
         let target = target("/v1/preview", [("file", Some(file.display().to_string()))]);
-        let answer = Client::new(socket).show::<Preview>(&target);
+        let answer = Client::new(socket).named_by("--against").show::<Preview>(&target);
         if let Some(refusal) = answer.as_ref().err().and_then(|error| error.invalid_configuration()) {
             // Live changes may not fit a file that is valid by itself.
             let _ = std::io::stderr().write_all(refusal.findings.as_bytes());

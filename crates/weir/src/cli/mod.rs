@@ -26,6 +26,8 @@ mod run;
 mod sa;
 mod sav;
 mod save;
+mod schema;
+mod services;
 mod show;
 mod spd;
 mod teller;
@@ -120,6 +122,8 @@ pub enum Command {
     Man(man::Man),
     /// Prints the completions of a shell
     Completions(completions::Completions),
+    /// Prints the JSON schema of configurations
+    Schema(schema::Schema),
 }
 
 /// Runs the command that the process was started with.
@@ -152,6 +156,7 @@ pub fn main() -> ExitCode {
         Command::Bench(bench) => bench.run(),
         Command::Man(man) => man.run(Cli::command()),
         Command::Completions(completions) => completions.run(Cli::command()),
+        Command::Schema(schema) => schema.run(),
     };
     error::conclude(result).into()
 }

@@ -22,8 +22,10 @@ use super::error::Error;
 use super::live::Live;
 use super::log;
 use super::output::{colour, print};
+use super::services::{Opened, Services};
 use super::watchdog::Watchdog;
 use crate::config::{Position, Texts};
+use crate::control::beside::Settings;
 use crate::control::running::{Running, Stopped};
 use crate::control::socket::Socket;
 use crate::control::{Gateway as _, ReloadError, server};
@@ -32,7 +34,7 @@ use crate::render::Report as _;
 use crate::render::sas::Sas;
 use crate::render::spd::Spds;
 use crate::render::summary::{Ended, Summary};
-use crate::{bystander, config, demo, events, metrics, notify, render, reservation, sampler};
+use crate::{bystander, config, demo, events, notify, render, reservation, sampler};
 
 /// How often failures and the end of inputs are looked for.
 const TICK: Duration = Duration::from_millis(100);
@@ -115,7 +117,7 @@ impl Run {
         log::start(self.log_level.clone().unwrap_or_else(|| Targets::new().with_default(level)), self.log)?;
         let loaded = self.config.as_deref().map_or_else(demo::load, config::load);
         let (service, cores, files) = (loaded.service.clone(), loaded.cores.clone(), loaded.files());
-        let (settings, routes) = (loaded.metrics.clone(), loaded.routes.clone());
+        let settings = Settings::of(&loaded);
         let texts = self.config.as_deref().map(|file| Texts::of(file, &loaded));
         let gateway = configuration::valid(loaded, self.json)?;
         // All that can be known to fail does so before anything is opened.
@@ -139,29 +141,27 @@ impl Run {
         }
         // Before any port is opened: a second gateway must not touch what the first one uses.
         let socket = Socket::take(&self.place.path(), account.as_ref().map(|account| account.user)).map_err(failed)?;
-        let endpoint = settings.as_ref().map(metrics::Endpoint::open).transpose().map_err(failed)?;
-        let managers =
-            routes.as_ref().and_then(|routes| routes.fpm).map(crate::routes::listen).transpose().map_err(failed)?;
+        let opened = Opened::of(&settings, &Settings::default()).map_err(failed)?;
         let samplers = gateway.samplers.clone();
         let give_up = || self.give_up_privileges(account.as_ref(), &socket, (&files, &samplers));
-        let running = Running::start(gateway, self.config.as_deref(), (service, settings, routes.clone()), give_up)
-            .map_err(failed)?;
+        let running =
+            Running::start(gateway, self.config.as_deref(), (service, settings.clone()), give_up).map_err(failed)?;
         let running = Arc::new(running.with_texts(texts));
         let reserving = reservation::Thread::start({
             let running = Arc::clone(&running);
             move || running.reserve()
         })
         .map_err(|error| Error::Failed(format!("cannot start the thread that reserves sequence numbers: {error}")))?;
-        let sources = crate::routes::Threads::start(&running, routes.as_ref(), managers)
-            .map_err(|error| Error::Failed(format!("cannot start the threads that follow routes: {error}")))?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::Failed(format!("cannot start the control thread: {error}")))?;
-        let ended = runtime.block_on(self.serve(&running, &socket, endpoint, live));
+        let services = Services::start(&running, runtime.handle(), &settings, opened);
+        running.set_beside(Some(Box::new(services)));
+        let ended = runtime.block_on(self.serve(&running, &socket, live));
         // Waits for requests that are still being worked on, which hold the gateway.
         drop(runtime);
         drop(socket);
         reserving.end();
-        drop(sources);
+        drop(running.set_beside(None));
         let Some(running) = Arc::into_inner(running) else {
             return Err(Error::Failed("the gateway is still in use".to_owned()));
         };
@@ -214,13 +214,7 @@ impl Run {
     }
 
     /// The control thread's work, until there is a reason to end.
-    async fn serve(
-        &self,
-        running: &Arc<Running>,
-        socket: &Socket,
-        endpoint: Option<metrics::Endpoint>,
-        mut live: Option<Live>,
-    ) -> Result<Ended, Error> {
+    async fn serve(&self, running: &Arc<Running>, socket: &Socket, mut live: Option<Live>) -> Result<Ended, Error> {
         let failed_signal = |error: std::io::Error| Error::Failed(format!("cannot wait for signals: {error}"));
         let listen = |kind: SignalKind| -> Result<Signal, Error> { signal(kind).map_err(failed_signal) };
         let mut terminate = listen(SignalKind::terminate())?;
@@ -235,12 +229,6 @@ impl Run {
             let _ = stopped.await;
         };
         let mut server = tokio::spawn(server::serve(listener, gateway, until));
-        let scraped = Arc::clone(running);
-        let serving = tokio::spawn(async move {
-            let Some(endpoint) = endpoint else { return };
-            let Err(error) = endpoint.serve(scraped).await;
-            tracing::error!("metrics are not served any more: {error}");
-        });
         let generation = running.version().generation;
         tracing::info!("running generation {generation}, control socket {}", socket.path().display());
         notify::ready(&running.status());
@@ -309,8 +297,6 @@ impl Run {
         tracing::info!("ending");
         events::close();
         notify::stopping();
-        serving.abort();
-        let _ = serving.await;
         let _ = stop.send(());
         // However serving ended, the run has.
         let _ = server.await;

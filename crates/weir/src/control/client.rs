@@ -40,12 +40,14 @@ const ANSWER_LIMIT: usize = 2 << 30;
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// Nobody listens.
-    #[error("no gateway to talk to on {}: {source}; {}", path.display(), absent(source))]
+    #[error("no gateway to talk to on {}: {source}; {}", path.display(), absent(source, option))]
     NoGateway {
         /// The socket.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,
+        /// The option that names the socket.
+        option: &'static str,
     },
     /// A process of another ordinary user listens.
     #[error("no gateway to talk to: a process of another user listens on {}", .0.display())]
@@ -81,10 +83,10 @@ pub enum ClientError {
 }
 
 /// Returns advice for a socket that nobody listens on.
-fn absent(error: &io::Error) -> &'static str {
+fn absent(error: &io::Error, option: &str) -> String {
     match error.kind() {
-        ErrorKind::PermissionDenied => "run the command as the gateway's user or as root",
-        _ => "start a gateway with `weir run`, or name its socket with `--socket`",
+        ErrorKind::PermissionDenied => "run the command as the gateway's user or as root".to_owned(),
+        _ => format!("start a gateway with `weir run`, or name its socket with `{option}`"),
     }
 }
 
@@ -101,18 +103,26 @@ fn running(process: Option<u32>) -> String {
 pub struct Client {
     path: PathBuf,
     timeout: Option<Duration>,
+    /// The option that names the socket.
+    option: &'static str,
 }
 
 impl Client {
     /// Creates a client of the gateway on this socket.
     pub fn new(path: &Path) -> Self {
-        Client { path: path.to_owned(), timeout: None }
+        Client { path: path.to_owned(), timeout: None, option: "--socket" }
     }
 
     /// Sets how long the gateway may take to answer; `None`: 30 seconds for a request that changes nothing, else 600.
     #[must_use]
     pub fn with_timeout(self, timeout: Option<Duration>) -> Self {
         Client { timeout, ..self }
+    }
+
+    /// Sets the option that names the socket, for advice.
+    #[must_use]
+    pub fn named_by(self, option: &'static str) -> Self {
+        Client { option, ..self }
     }
 
     /// Gets a report as it stands in JSON, its schema checked.
@@ -211,7 +221,7 @@ impl Client {
     /// Connects; returns the connection and the process that listens.
     async fn connect(&self) -> Result<(UnixStream, Option<u32>), ClientError> {
         let path = self.path.clone();
-        let absent = |source| ClientError::NoGateway { path: path.clone(), source };
+        let absent = |source| ClientError::NoGateway { path: path.clone(), source, option: self.option };
         let stream = UnixStream::connect(&self.path).await.map_err(absent)?;
         // Of the process that listens, whatever has the path by now.
         let peer = stream.peer_cred().map_err(absent)?;

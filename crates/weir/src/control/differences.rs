@@ -3,13 +3,26 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ipnet::IpNet;
 use weir_plane::engine::{sa_name, steer_interface};
-use weir_plane::model::{AllowedSources, Bridge, Gateway, InterfaceIndex, Origin, Sa, SaKey, VrfIndex};
+use weir_plane::model::{
+    AllowedSources, Bridge, ClassifyTable, Gateway, InterfaceIndex, NextHop, Origin, Route, RouteTarget, Sa, SaKey,
+    VrfIndex,
+};
 
+use crate::render::number::plural;
 use crate::rules::binding::Binding;
+use crate::rules::classify::{Session, parse_mask};
 use crate::rules::{acl, nat, spd, steer};
 
-/// Lists that a reload added, removed and changed, in words: `acl edge`, `nat edge`, `spd edge`, `bridge lan`, `sa east`.
+/// The VRF that needs no name.
+const DEFAULT_VRF: &str = "default";
+
+/// Routes of a kind of difference that are named.
+const ROUTES: usize = 10;
+
+/// Lists, routes and others that a reload added, removed and changed, in words: `acl edge`, `bridge lan`, `sa east`,
+/// `route 0.0.0.0/0`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Differences {
     pub(super) added: Vec<String>,
@@ -32,6 +45,7 @@ pub(super) fn differences(before: &Gateway, after: &Gateway) -> Differences {
         &pairs(after),
         |before, after| if has_new_key(before, after) { " (new key)" } else { "" },
     );
+    found.routes(before, after);
     found
 }
 
@@ -52,6 +66,76 @@ impl Differences {
         }
         self.removed.extend(before.into_keys().filter(|name| !after.contains_key(name)));
     }
+}
+
+/// The identity of a route: its VRF, prefix and metric.
+type RouteKey<'g> = (&'g str, IpNet, u32);
+
+impl Differences {
+    /// Compares the routes of the configurations. The first of each kind are named, the others counted.
+    fn routes(&mut self, before: &Gateway, after: &Gateway) {
+        let (old, new) = (routes(before), routes(after));
+        let same = |old: &Route, new: &Route| same_target(before, after, &old.target, &new.target);
+        let added = new.keys().filter(|key| !old.contains_key(*key));
+        named(&mut self.added, added.copied());
+        named(&mut self.removed, old.keys().filter(|key| !new.contains_key(*key)).copied());
+        let changed = old.iter().filter(|(key, old)| new.get(key).is_some_and(|new| !same(old, new)));
+        named(&mut self.changed, changed.map(|(key, _)| *key));
+    }
+}
+
+fn routes(gateway: &Gateway) -> BTreeMap<RouteKey<'_>, &Route> {
+    let vrf = |route: &Route| gateway.vrfs[usize::from(route.vrf.0)].name.as_str();
+    let mut all: Vec<(RouteKey<'_>, &Route)> =
+        gateway.routes.iter().map(|route| ((vrf(route), route.prefix, route.metric), route)).collect();
+    // A map of sorted pairs is built without searches.
+    all.sort_unstable_by_key(|(key, _)| *key);
+    all.into_iter().collect()
+}
+
+/// Adds the words for some routes.
+fn named<'g>(words: &mut Vec<String>, routes: impl Iterator<Item = RouteKey<'g>>) {
+    let mut more = 0u64;
+    for (number, (vrf, prefix, _)) in routes.enumerate() {
+        match number < ROUTES {
+            true if vrf == DEFAULT_VRF => words.push(format!("route {prefix}")),
+            true => words.push(format!("route {prefix} {vrf}")),
+            false => more += 1,
+        }
+    }
+    if more > 0 {
+        words.push(plural(more, "more route"));
+    }
+}
+
+/// Two targets are the same: their interfaces have the same names.
+fn same_target(before: &Gateway, after: &Gateway, old: &RouteTarget, new: &RouteTarget) -> bool {
+    let (RouteTarget::Via(old), RouteTarget::Via(new)) = (old, new) else { return old == new };
+    let name = |gateway: &Gateway, hop: &NextHop| gateway.interfaces[hop.interface.0 as usize].name.clone();
+    let same = |(old, new): (&NextHop, &NextHop)| {
+        (old.address, old.weight) == (new.address, new.weight) && name(before, old) == name(after, new)
+    };
+    old.len() == new.len() && old.iter().zip(new.iter()).all(same)
+}
+
+/// Returns the sessions of a table and its other keys.
+fn table(gateway: &Gateway, table: &ClassifyTable) -> Vec<String> {
+    let next = table.next.map(|next| gateway.classify[usize::from(next.0)].name.as_str());
+    let keys = format!("{} {} {next:?} {}", table.text, table.size, table.permits_misses);
+    sessions(gateway, table).into_iter().chain([keys]).collect()
+}
+
+/// Returns the sessions of a table, as they are written, sorted.
+pub(super) fn sessions(gateway: &Gateway, table: &ClassifyTable) -> Vec<String> {
+    let mut lines: Vec<String> = match parse_mask(&table.text) {
+        Ok((mask, _)) => {
+            table.sessions.iter().map(|session| Session::of(gateway, table, session).text(&mask)).collect()
+        }
+        // The text of a mask was printed by a mask.
+        Err(_) => Vec::new(),
+    };
+    lines.sort_unstable();
+    lines
 }
 
 fn printed(gateway: &Gateway) -> Printed {
@@ -105,7 +189,9 @@ fn printed(gateway: &Gateway) -> Printed {
     });
     let groups = addresses.chain(ports).chain(interfaces);
     let groups = groups.map(|(name, members)| (format!("group {name}"), vec![members]));
-    acls.chain(nats).chain(bindings).chain(allowlists).chain(spds).chain(steer).chain(bridges).chain(groups).collect()
+    let tables = gateway.classify.iter().map(|own| (format!("classify {}", own.name), table(gateway, own)));
+    let lists = acls.chain(nats).chain(bindings).chain(allowlists).chain(spds).chain(tables).chain(steer);
+    lists.chain(bridges).chain(groups).collect()
 }
 
 fn pairs(gateway: &Gateway) -> BTreeMap<String, Pair> {
@@ -168,6 +254,35 @@ mod tests {
         assert_eq!(found.removed, ["acl b"]);
         assert_eq!(found.changed, ["group web", "nat edge"]);
         assert_eq!(differences(&after, &after), Differences::default());
+    }
+
+    #[test]
+    fn routes_and_tables_that_come_go_and_differ_are_named() {
+        let model = |text: &str| {
+            let ports: String = ["a", "b"]
+                .iter()
+                .zip(1..)
+                .map(|(name, number)| {
+                    format!("[[interface]]\nname = '{name}'\nport = 'null'\naddress = '192.0.{number}.1/24'\n")
+                })
+                .collect();
+            gateway(&format!("{ports}{text}"))
+        };
+        let route = |prefix: &str, gateway: &str| {
+            format!("[[route]]\nprefix = '{prefix}'\nvia = {{ address = '{gateway}' }}\n")
+        };
+        let table = |session: &str| format!("[classify.own]\nmask = 'l3 ip4 src/24'\nsessions = ['{session}']\n");
+        let before = route("0.0.0.0/0", "192.0.1.254") + &route("10.0.0.0/8", "192.0.2.254");
+        let after = route("11.0.0.0/8", "192.0.2.254") + &route("0.0.0.0/0", "192.0.2.254");
+        let (before, after) = (before + &table("src 10.1.0.0 deny"), after + &table("src 10.1.0.0 permit"));
+        let (before, after) = (model(&before), model(&after));
+        let found = differences(&before, &after);
+        assert_eq!((found.added, found.removed), (vec!["route 11.0.0.0/8".into()], vec!["route 10.0.0.0/8".into()]));
+        assert_eq!(found.changed, ["classify own", "route 0.0.0.0/0"]);
+        assert_eq!(differences(&after, &after), Differences::default());
+        let many: String = (0..12).map(|number| route(&format!("10.{number}.0.0/16"), "192.0.1.254")).collect();
+        let found = differences(&model(""), &model(&many));
+        assert_eq!((found.added.len(), found.added[10].as_str()), (11, "2 more routes"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! commands are its clients.
 
 pub mod acl;
+pub mod beside;
 mod classify;
 pub mod client;
 mod differences;

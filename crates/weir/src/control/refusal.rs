@@ -160,8 +160,8 @@ impl Refusal {
         };
         match self.problems.as_slice() {
             [] => format!("invalid {what}"),
-            [one] => format!("invalid {what}: {}", one.place()),
-            [first, ..] => format!("invalid {}, the first: {}", plurals(what), first.place()),
+            [one] => format!("invalid {what}: {}", place_and_reason(one)),
+            [first, ..] => format!("invalid {}, the first: {}", plurals(what), place_and_reason(first)),
         }
     }
 
@@ -243,6 +243,20 @@ impl From<UnknownNode> for Refusal {
     }
 }
 
+/// Returns the place of a remark. A remark without a column is about what a rule means, not about its text: its reason follows,
+/// with `…` for the words that it quotes.
+fn place_and_reason(remark: &Remark) -> String {
+    let (place, message) = (remark.place(), &remark.message);
+    if remark.column.is_some() {
+        return place;
+    }
+    let reason = match (message.find('`'), message.rfind('`')) {
+        (Some(first), Some(last)) if first < last => format!("{}`…{}", &message[..first], &message[last..]),
+        _ => message.clone(),
+    };
+    if place.is_empty() { reason } else { format!("{place}: {reason}") }
+}
+
 impl Report for Refusal {
     const SCHEMA: &'static str = "weir.error/1";
 
@@ -288,6 +302,10 @@ mod tests {
         assert!(one.message.contains(secret));
         assert_eq!(one.for_log(), "invalid rule: line 1, column 1");
         remarks.shown.push(problem(2, secret));
+        let mut meant = Remarks::default();
+        meant.shown.push(Remark { column: None, ..problem(2, "there is no VRF `root:$6`x$` in the configuration") });
+        let meant = Refusal::of_rules(Kind::InvalidRules, meant);
+        assert_eq!(meant.for_log(), "invalid rule: line 2: there is no VRF `…` in the configuration");
         assert_eq!(Refusal::of_entries(remarks).for_log(), "invalid entries, the first: line 1, column 1");
         let conflict = Refusal::new(Kind::Conflict, "there is no rule 7; nothing was changed");
         assert_eq!(conflict.for_log(), "there is no rule 7");

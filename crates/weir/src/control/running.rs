@@ -1,5 +1,6 @@
 //! The real gateway behind the control socket.
 
+mod beside;
 mod edits;
 mod gateway;
 mod history;
@@ -27,9 +28,10 @@ use weir_plane::stats;
 
 use self::history::{Awaited, History};
 use super::acl::attached::Attachments;
+use super::beside::{Beside, Settings};
 use super::ipsec::Live;
 use super::{acl, classify, lists};
-use crate::config::{Metrics, Routes, Service, Texts};
+use crate::config::{Service, Texts};
 use crate::render::matched::Matched;
 use crate::reservation::Reservations;
 use crate::routes::state::Sources;
@@ -42,10 +44,10 @@ pub struct Running {
     file: Option<PathBuf>,
     /// As whom it was started.
     service: Service,
-    /// Where metrics are served, if they are.
-    metrics: Option<Metrics>,
-    /// Other sources of routes, if there are any, and their states.
-    routes: Option<Routes>,
+    /// What runs beside the graph, and its settings. Changed by who holds `reloading` alone.
+    settings: Mutex<Settings>,
+    beside: Mutex<Option<Box<dyn Beside>>>,
+    /// The states of other sources of routes.
     sources: Sources,
     started: Instant,
     /// Held by a reload, so that two do not overtake each other between reading the file and publishing it.
@@ -102,7 +104,7 @@ impl Running {
     pub fn start(
         gateway: model::Gateway,
         file: Option<&Path>,
-        (service, metrics, routes): (Service, Option<Metrics>, Option<Routes>),
+        (service, settings): (Service, Settings),
         before_threads: impl FnOnce() -> Result<(), Box<dyn Error + Send + Sync>>,
     ) -> Result<Running, StartError> {
         let random = Entropy::from_system().map_err(StartError::Random)?;
@@ -128,8 +130,8 @@ impl Running {
             engine,
             file: file.map(Path::to_owned),
             service,
-            metrics,
-            routes,
+            settings: Mutex::new(settings),
+            beside: Mutex::default(),
             sources: Sources::default(),
             started: Instant::now(),
             reloading: Mutex::default(),
@@ -154,6 +156,11 @@ impl Running {
     #[must_use]
     pub fn with_texts(self, texts: Option<Texts>) -> Running {
         Running { texts: Mutex::new(texts.map(Arc::new)), ..self }
+    }
+
+    /// Sets what runs beside the graph, which reloads change; returns what was set before.
+    pub fn set_beside(&self, beside: Option<Box<dyn Beside>>) -> Option<Box<dyn Beside>> {
+        std::mem::replace(&mut *self.beside.lock().unwrap_or_else(PoisonError::into_inner), beside)
     }
 
     /// Notes ports that failed; returns the failures that were not noted before.

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::io;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http_body_util::Full;
@@ -37,7 +37,22 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     socket: Socket,
-    detail: Detail,
+    detail: SharedDetail,
+}
+
+/// What is served beside the usual, changed while the endpoint serves.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SharedDetail(Arc<Mutex<Detail>>);
+
+impl SharedDetail {
+    /// Changes it for all further scrapes.
+    pub(crate) fn set(&self, detail: Detail) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = detail;
+    }
+
+    fn get(&self) -> Detail {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[derive(Debug)]
@@ -78,7 +93,14 @@ impl Endpoint {
                 Socket::Unix(listener, Removed(path.clone()))
             }
         };
-        Ok(Endpoint { socket, detail: settings.detail })
+        let detail = SharedDetail::default();
+        detail.set(settings.detail);
+        Ok(Endpoint { socket, detail })
+    }
+
+    /// Returns the detail, to be changed while the endpoint serves.
+    pub(crate) fn detail(&self) -> SharedDetail {
+        self.detail.clone()
     }
 
     /// The address of TCP.
@@ -99,12 +121,13 @@ impl Endpoint {
     /// If the socket cannot be used.
     pub(crate) async fn serve(self, gateway: Arc<dyn Gateway>) -> io::Result<Infallible> {
         let places = Arc::new(Semaphore::new(CONNECTIONS));
-        let listener = self.socket.listener()?;
+        let Endpoint { socket, detail } = self;
+        let listener = socket.listener()?;
         loop {
             let place = Arc::clone(&places).acquire_owned().await.map_err(io::Error::other)?;
             match listener.accept().await {
                 Ok(stream) => {
-                    let (gateway, detail) = (Arc::clone(&gateway), self.detail);
+                    let (gateway, detail) = (Arc::clone(&gateway), detail.get());
                     tokio::spawn(async move {
                         connection(stream, gateway, detail).await;
                         drop(place);

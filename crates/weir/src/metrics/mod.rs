@@ -10,7 +10,7 @@ mod family;
 mod scrape;
 mod text;
 
-pub(crate) use endpoint::Endpoint;
+pub(crate) use endpoint::{Endpoint, SharedDetail};
 
 #[cfg(test)]
 mod tests;

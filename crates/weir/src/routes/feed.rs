@@ -24,14 +24,13 @@ pub(super) struct Feed {
     running: Arc<Running>,
     /// The generation of the configuration whose interfaces are known.
     generation: Option<u64>,
-    at: usize,
     told: Option<Instant>,
 }
 
 impl Feed {
     pub(super) fn new(running: Arc<Running>, by: By, settings: &Routes) -> Feed {
         let mut all = running.sources().lock();
-        let at = all.len();
+        all.retain(|own| own.source != by.name());
         all.push(Source {
             source: by.name().to_owned(),
             state: "waiting".to_owned(),
@@ -43,7 +42,7 @@ impl Feed {
         });
         drop(all);
         let fib = Fib::new(&settings.tables, settings.limit as usize, by == By::Fpm);
-        Feed { fib, by, running, generation: None, at, told: None }
+        Feed { fib, by, running, generation: None, told: None }
     }
 
     /// Takes in a change. Returns whether a list is due.
@@ -53,9 +52,26 @@ impl Feed {
 
     /// Changes the state that is shown.
     pub(super) fn note(&self, change: impl FnOnce(&mut Source)) {
-        if let Some(own) = self.running.sources().lock().get_mut(self.at) {
+        let mut all = self.running.sources().lock();
+        if let Some(own) = all.iter_mut().find(|own| own.source == self.by.name()) {
             change(own);
         }
+    }
+
+    /// Takes other settings over. Returns whether the source has to report its routes anew.
+    pub(super) fn set(&mut self, before: &Routes, now: &Routes) -> bool {
+        if (&before.tables, before.limit) == (&now.tables, now.limit) {
+            return false;
+        }
+        self.fib.set_tables(&now.tables, now.limit as usize);
+        true
+    }
+
+    /// Takes all routes of the source out of the engine. The source is not shown any more.
+    pub(super) fn withdraw(mut self) {
+        self.fib.set_tables(&[], 0);
+        self.flush();
+        self.running.sources().lock().retain(|own| own.source != self.by.name());
     }
 
     /// Hands all changes over, by the interfaces of the configuration in force.

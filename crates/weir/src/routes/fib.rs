@@ -98,6 +98,8 @@ impl Dirty {
 #[derive(Debug)]
 pub(crate) struct Fib {
     tables: Vec<(Table, Routes)>,
+    /// Prefixes of tables that are not followed any more, by VRF: their offers are to be withdrawn.
+    gone: Vec<(String, Vec<IpNet>)>,
     limit: usize,
     /// The source has one route for a prefix: another one takes its place, whatever its metric is.
     is_single: bool,
@@ -129,6 +131,7 @@ impl Fib {
     pub(crate) fn new(tables: &[Table], limit: usize, is_single: bool) -> Fib {
         Fib {
             tables: tables.iter().map(|table| (table.clone(), Routes::default())).collect(),
+            gone: Vec::new(),
             limit,
             is_single,
             nexthops: HashMap::new(),
@@ -178,6 +181,26 @@ impl Fib {
         self.all_changed();
     }
 
+    /// Follows other tables. Routes of tables that stay are kept: the next list sweeps those that are not taken any more.
+    /// A lower limit concerns new routes.
+    pub(crate) fn set_tables(&mut self, tables: &[Table], limit: usize) {
+        self.limit = limit;
+        let mut before = std::mem::take(&mut self.tables);
+        for table in tables {
+            let known = before.iter().position(|(own, _)| (own.id, &own.vrf) == (table.id, &table.vrf));
+            let routes = known.map(|at| before.swap_remove(at).1).unwrap_or_default();
+            self.tables.push((table.clone(), routes));
+        }
+        for (table, routes) in before {
+            self.count -= routes.all.values().map(Vec::len).sum::<usize>();
+            self.gone.push((table.vrf, routes.all.into_keys().collect()));
+        }
+        if !self.gone.is_empty() {
+            // Another table may offer the same prefixes for the VRF.
+            self.all_changed();
+        }
+    }
+
     /// Begins a new list: routes and objects that it does not name go at its end.
     pub(crate) fn begin(&mut self) {
         self.epoch = self.epoch.wrapping_add(1);
@@ -206,6 +229,9 @@ impl Fib {
 
     /// Returns the changes of offers since the last call, `most` or some more, for one VRF.
     pub(crate) fn offers(&mut self, most: usize) -> Option<(String, Vec<Offer>)> {
+        if let Some((vrf, prefixes)) = self.gone.pop() {
+            return Some((vrf, prefixes.into_iter().map(|prefix| (prefix, None)).collect()));
+        }
         let at = self.tables.iter().position(|(_, routes)| !routes.dirty.is_empty())?;
         let mut offers = Vec::new();
         while offers.len() < most

@@ -4,7 +4,6 @@ use std::io::{self, ErrorKind, Read as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,6 +12,7 @@ use weir_plane::rib::By;
 use weir_port::routes::{Frames, Monitor, Update, dump, updates};
 
 use super::feed::Feed;
+use super::thread::Orders;
 use crate::config::Routes;
 use crate::control::running::Running;
 
@@ -47,24 +47,36 @@ struct Peer {
     defects: u64,
 }
 
-/// Serves connections until `stop` is set.
+/// Serves connections until it is over.
 pub(super) fn serve(
     running: Arc<Running>,
-    settings: &Routes,
-    listener: &TcpListener,
+    mut settings: Routes,
+    mut listener: TcpListener,
     mut sleeper: Sleeper,
-    stop: &AtomicBool,
+    orders: &Orders,
 ) {
-    let mut feed = Feed::new(running, By::Fpm, settings);
+    let mut feed = Feed::new(running, By::Fpm, &settings);
     let mut devices = Monitor::open().ok();
     list_devices(&mut feed);
     let mut peer: Option<Peer> = None;
     // When routes go that were not repeated.
     let mut sweep: Option<Instant> = None;
     let mut buffer = vec![0; CHUNK];
-    while !stop.load(Ordering::Relaxed) {
+    while !orders.is_over() {
         follow_devices(&mut feed, devices.as_mut());
-        if let Some(new) = accept(listener) {
+        if let Some(next) = orders.next() {
+            let is_elsewhere = next.listener.is_some();
+            listener = next.listener.unwrap_or(listener);
+            if (feed.set(&settings, &next.settings) || is_elsewhere) && peer.take().is_some() {
+                // What was left out is not known: the peer connects again, and repeats its routes.
+                tracing::info!("the settings of forwarding plane managers changed: their connection is closed");
+                feed.note(|own| "waiting".clone_into(&mut own.state));
+                sweep = Some(Instant::now() + next.settings.stale_time);
+                feed.fib.begin();
+            }
+            settings = next.settings;
+        }
+        if let Some(new) = accept(&listener) {
             tracing::info!("forwarding plane manager {} connected", new.address);
             feed.fib.begin();
             feed.note(|own| {
@@ -109,7 +121,7 @@ pub(super) fn serve(
             continue;
         }
         sleeper.announce();
-        if stop.load(Ordering::Relaxed) {
+        if orders.is_over() {
             sleeper.stay_up();
             continue;
         }
@@ -118,6 +130,9 @@ pub(super) fn serve(
         let links = devices.as_ref().map(Monitor::descriptor);
         let descriptors: Vec<_> = [listener.as_fd()].into_iter().chain(stream).chain(links).collect();
         sleeper.sleep(&descriptors, Some(pause));
+    }
+    if orders.withdraws() {
+        feed.withdraw();
     }
 }
 

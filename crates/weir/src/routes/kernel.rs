@@ -2,7 +2,6 @@
 //! meanwhile, and differences are applied.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use weir_base::wake::Sleeper;
@@ -10,6 +9,7 @@ use weir_plane::rib::By;
 use weir_port::routes::{Monitor, Seen, dump};
 
 use super::feed::Feed;
+use super::thread::Orders;
 use crate::config::Routes;
 use crate::control::running::Running;
 
@@ -21,8 +21,8 @@ const SETTLE: Duration = Duration::from_millis(50);
 const AGAIN: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Follows the kernel until `stop` is set.
-pub(super) fn follow(running: Arc<Running>, settings: &Routes, mut sleeper: Sleeper, stop: &AtomicBool) {
+/// Follows the kernel until it is over.
+pub(super) fn follow(running: Arc<Running>, settings: &Routes, mut sleeper: Sleeper, orders: &Orders) {
     let mut feed = Feed::new(running, By::Kernel, settings);
     let mut monitor = match Monitor::open() {
         Ok(monitor) => monitor,
@@ -33,7 +33,15 @@ pub(super) fn follow(running: Arc<Running>, settings: &Routes, mut sleeper: Slee
     };
     let mut due = Some(Instant::now());
     let mut again = AGAIN;
-    while !stop.load(Ordering::Relaxed) {
+    let mut settings = settings.clone();
+    while !orders.is_over() {
+        if let Some(next) = orders.next()
+            && feed.set(&settings, &next.settings)
+        {
+            // A list brings what the settings take now, and its end sweeps the rest.
+            due = Some(Instant::now());
+            settings = next.settings;
+        }
         let mut soon = false;
         let seen = monitor.read(|update| soon |= feed.apply(update));
         match seen {
@@ -58,12 +66,15 @@ pub(super) fn follow(running: Arc<Running>, settings: &Routes, mut sleeper: Slee
             continue;
         }
         sleeper.announce();
-        if stop.load(Ordering::Relaxed) {
+        if orders.is_over() {
             sleeper.stay_up();
             continue;
         }
         let pause = due.map_or(LOOK, |due| due.saturating_duration_since(Instant::now()).min(LOOK));
         sleeper.sleep(&[monitor.descriptor()], Some(pause));
+    }
+    if orders.withdraws() {
+        feed.withdraw();
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::io;
 use std::net::TcpListener;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use weir_base::wake::{self, Waker};
@@ -12,48 +12,131 @@ use super::{fpm, kernel};
 use crate::config::Routes;
 use crate::control::running::Running;
 
+/// Settings that a thread is to follow, and a new socket if the address is another one.
+pub(super) struct Next {
+    pub(super) settings: Routes,
+    pub(super) listener: Option<TcpListener>,
+}
+
+/// Orders for a thread.
+#[derive(Default)]
+pub(super) struct Orders {
+    stop: AtomicBool,
+    withdraw: AtomicBool,
+    next: Mutex<Option<Next>>,
+}
+
+impl Orders {
+    /// Returns whether the thread is to end.
+    pub(super) fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether the routes of the source are to go with the thread.
+    pub(super) fn withdraws(&self) -> bool {
+        self.withdraw.load(Ordering::Relaxed)
+    }
+
+    /// Takes the new settings, if there are any.
+    pub(super) fn next(&self) -> Option<Next> {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn give(&self, next: Next) {
+        let mut place = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        // A socket that the thread has not taken yet is not lost.
+        let unused = place.take().and_then(|before| before.listener);
+        *place = Some(Next { listener: next.listener.or(unused), ..next });
+    }
+}
+
+/// The thread of a source.
+struct Thread {
+    handle: JoinHandle<()>,
+    waker: Waker,
+    orders: Arc<Orders>,
+}
+
+impl Thread {
+    fn end(self, withdraw: bool) {
+        self.orders.withdraw.store(withdraw, Ordering::Relaxed);
+        self.orders.stop.store(true, Ordering::Relaxed);
+        self.waker.wake();
+        // If it panicked it has said why on stderr.
+        let _ = self.handle.join();
+    }
+}
+
 /// The threads that follow sources.
+#[derive(Default)]
 pub(crate) struct Threads {
-    stop: Arc<AtomicBool>,
-    threads: Vec<(JoinHandle<()>, Waker)>,
+    kernel: Option<Thread>,
+    managers: Option<Thread>,
 }
 
 impl Threads {
-    /// Starts a thread for each source of the settings.
+    /// Follows other settings: starts a thread for each new source, and ends those of sources that go, with their routes.
+    /// Threads that stay take the settings over. `listener` is the socket of a new address.
     ///
     /// # Errors
     /// If the system has no room for a thread.
-    pub(crate) fn start(
+    pub(crate) fn follow(
+        &mut self,
         running: &Arc<Running>,
         settings: Option<&Routes>,
         listener: Option<TcpListener>,
-    ) -> io::Result<Threads> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let mut all = Threads { stop: Arc::clone(&stop), threads: Vec::new() };
-        let Some(settings) = settings else { return Ok(all) };
-        if settings.kernel {
-            let (sleeper, waker) = wake::pair()?;
-            let (running, settings, stop) = (Arc::clone(running), settings.clone(), Arc::clone(&stop));
-            let follow = move || kernel::follow(running, &settings, sleeper, &stop);
-            all.threads.push((thread::Builder::new().name("weir_routes".into()).spawn(follow)?, waker));
+    ) -> io::Result<()> {
+        match settings.filter(|settings| settings.kernel) {
+            None => end(self.kernel.take()),
+            Some(settings) => match &self.kernel {
+                Some(thread) => tell(thread, settings, None),
+                None => {
+                    let (running, settings) = (Arc::clone(running), settings.clone());
+                    self.kernel = Some(start("weir_routes", move |sleeper, orders| {
+                        kernel::follow(running, &settings, sleeper, orders);
+                    })?);
+                }
+            },
         }
-        if let Some(listener) = listener {
-            let (sleeper, waker) = wake::pair()?;
-            let (running, settings, stop) = (Arc::clone(running), settings.clone(), Arc::clone(&stop));
-            let serve = move || fpm::serve(running, &settings, &listener, sleeper, &stop);
-            all.threads.push((thread::Builder::new().name("weir_fpm".into()).spawn(serve)?, waker));
+        match settings.filter(|settings| settings.fpm.is_some()) {
+            None => end(self.managers.take()),
+            Some(settings) => match (&self.managers, listener) {
+                (Some(thread), listener) => tell(thread, settings, listener),
+                (None, Some(listener)) => {
+                    let (running, settings) = (Arc::clone(running), settings.clone());
+                    self.managers = Some(start("weir_fpm", move |sleeper, orders| {
+                        fpm::serve(running, settings, listener, sleeper, orders);
+                    })?);
+                }
+                (None, None) => {}
+            },
         }
-        Ok(all)
+        Ok(())
+    }
+}
+
+fn start(name: &str, run: impl FnOnce(wake::Sleeper, &Orders) + Send + 'static) -> io::Result<Thread> {
+    let (sleeper, waker) = wake::pair()?;
+    let orders = Arc::new(Orders::default());
+    let own = Arc::clone(&orders);
+    let handle = thread::Builder::new().name(name.to_owned()).spawn(move || run(sleeper, &own))?;
+    Ok(Thread { handle, waker, orders })
+}
+
+fn tell(thread: &Thread, settings: &Routes, listener: Option<TcpListener>) {
+    thread.orders.give(Next { settings: settings.clone(), listener });
+    thread.waker.wake();
+}
+
+fn end(thread: Option<Thread>) {
+    if let Some(thread) = thread {
+        thread.end(true);
     }
 }
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for (thread, waker) in self.threads.drain(..) {
-            waker.wake();
-            // If it panicked it has said why on stderr.
-            let _ = thread.join();
-        }
+        // The process ends: routes stay in force as long as packets are forwarded.
+        self.kernel.take().into_iter().chain(self.managers.take()).for_each(|thread| thread.end(false));
     }
 }

@@ -1,16 +1,17 @@
 //! Writes live edits into the files of a configuration. Files and lines without edits stay as they are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use toml_edit::{Array, DocumentMut, Item, Table, TableLike, Value};
 
 use super::array;
 use super::documents::{Document, declaring, documents, interface, strings};
-use super::edits::{Edits, GroupEdit, Listed, Pair};
+use super::edits::{Edits, GroupEdit, Listed, Pair, TableEdit};
 use super::lines::{self, Change};
 use crate::config::Texts;
 use crate::rules::binding::Binding;
+use crate::rules::classify::{parse_mask, parse_session};
 use crate::rules::{acl, nat, prefix, spd};
 
 /// A file that a running configuration changes.
@@ -68,6 +69,9 @@ impl Saving<'_> {
                 let table = self.object(kind, &list.name)?;
                 rules(table, "rules", &list.rules, canonical);
             }
+        }
+        for edit in &edits.tables {
+            sessions(self.object("classify", &edit.name)?, edit)?;
         }
         for list in &edits.allowlists {
             self.listed(list, ("allowlist", "prefixes", canonical_prefix))?;
@@ -280,6 +284,35 @@ fn rules(table: &mut dyn TableLike, key: &str, now: &[String], canonical: fn(&st
     if !change.is_empty() {
         array::write(array, &change);
     }
+}
+
+/// Writes the changes of a classifier table. A session that gets another action keeps its place.
+fn sessions(table: &mut dyn TableLike, edit: &TableEdit) -> Result<(), String> {
+    let unread = || format!("the mask of the classifier table `{}` cannot be read", edit.name);
+    let (mask, _) =
+        table.get("mask").and_then(Item::as_str).and_then(|mask| parse_mask(mask).ok()).ok_or_else(unread)?;
+    let is_new = !table.contains_key("sessions");
+    let array = array_of(table, "sessions");
+    let old: Vec<String> = array.iter().map(bare).collect();
+    let mut added: HashMap<&[u8], &String> = edit.added.iter().map(|(value, text)| (&value[..], text)).collect();
+    let removed: HashSet<&[u8]> = edit.removed.iter().map(Vec::as_slice).collect();
+    let mut now = Vec::new();
+    for text in &old {
+        let value = parse_session(text, &mask).map(|(session, _)| session.value).unwrap_or_default();
+        match added.remove(value.as_slice()) {
+            Some(new) => now.push(new.clone()),
+            None if removed.contains(value.as_slice()) => {}
+            None => now.push(text.clone()),
+        }
+    }
+    now.extend(
+        edit.added.iter().filter(|(value, _)| added.contains_key(value.as_slice())).map(|(_, text)| text.clone()),
+    );
+    match is_new {
+        true => *array = array::tall(&now),
+        false => array::write(array, &array::change(&old, &now)),
+    }
+    Ok(())
 }
 
 fn attach(interface: &mut dyn TableLike, direction: &str, lists: &[String]) {

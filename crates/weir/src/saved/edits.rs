@@ -13,6 +13,8 @@ pub(crate) struct Edits {
     pub(crate) allowlists: Vec<Listed>,
     /// SPDs.
     pub(crate) spds: Vec<Listed>,
+    /// Classifier tables.
+    pub(crate) tables: Vec<TableEdit>,
     /// Groups.
     pub(crate) groups: Vec<GroupEdit>,
     /// Pairs of SAs that the configuration does not have.
@@ -52,4 +54,15 @@ pub(crate) struct Pair {
     pub(crate) name: String,
     /// The keys of `[sa.NAME]`, as they came. They name files of keys, and have no key.
     pub(crate) keys: String,
+}
+
+/// The changes of a classifier table.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct TableEdit {
+    /// Its name.
+    pub(crate) name: String,
+    /// Sessions by their values, as they are written.
+    pub(crate) added: Vec<(Vec<u8>, String)>,
+    /// Values of sessions that are gone.
+    pub(crate) removed: Vec<Vec<u8>>,
 }

@@ -18,6 +18,6 @@ mod whole;
 
 pub(crate) use apply::{Saved, rules_of_spd, save};
 pub(crate) use differences::{Difference, compare};
-pub(crate) use edits::{Edits, GroupEdit, Listed, Pair};
+pub(crate) use edits::{Edits, GroupEdit, Listed, Pair, TableEdit};
 pub(crate) use objects::{Object, keys_of, objects};
 pub(crate) use whole::whole;

@@ -6,7 +6,21 @@ use super::documents::{Document, documents, strings};
 use crate::config::Texts;
 
 /// Tables whose tables are objects: `[acl.NAME]`.
-const NAMED: &[&str] = &["acl", "allowlist", "group", "line-card", "mac-ip", "nat", "sa", "sampler", "sav", "spd"];
+const NAMED: &[&str] = &[
+    "acl",
+    "allowlist",
+    "bridge",
+    "classify",
+    "group",
+    "line-card",
+    "mac-ip",
+    "nat",
+    "sa",
+    "sampler",
+    "sav",
+    "spd",
+    "steer",
+];
 
 /// Keys that name an object, by its kind.
 const IDENTITIES: &[(&str, &[&str])] = &[

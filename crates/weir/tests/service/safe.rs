@@ -19,6 +19,7 @@ address = "198.51.100.1/24"
 acl = { in = "edge-in" }
 spd = "edge"
 sav = "valid"
+classify = { in = "customers" }
 
 [acl.edge-in]
 rules = [
@@ -29,6 +30,13 @@ files = ["edge.rules"]
 
 [group.admins]
 addresses = ["192.0.2.1"]
+
+[classify.customers]
+mask = "l3 ip4 src/24"
+sessions = [
+    "src 10.5.0.0 permit mark 1", # the first
+    "src 10.6.0.0 deny",
+]
 
 [sav.valid]
 mechanism = "table"
@@ -80,6 +88,9 @@ const EDITS: &[&[&str]] = &[
     &["sa", "add", "east", "pair"],
     &["spd", "insert", "edge", "protect ip4 from 10.1.0.0/16 to 10.2.0.0/16 sa east", "--at", "1"],
     &["sav", "stage", "valid", "monitor"],
+    &["classify", "add", "customers", "src 10.5.0.0 permit mark 2", "--source", "noc"],
+    &["classify", "add", "customers", "src 10.7.0.0 permit via 198.51.100.9"],
+    &["classify", "delete", "customers", "src 10.6.0.0"],
 ];
 
 fn edit(gateway: &Gateway) {
@@ -106,6 +117,10 @@ fn edits_differ_from_the_file_until_they_are_saved() {
         "+     permit udp from any to any port 53    (api, 20",
         "  group admins\n+     addresses 192.0.2.7    (api, 20",
         "  sav valid\n+     action permit",
+        "  classify customers\n-     sessions src 10.5.0.0 permit mark 1\n",
+        "-     sessions src 10.6.0.0 deny    (api, 20",
+        "+     sessions src 10.5.0.0 permit mark 2    (noc, 20",
+        "+     sessions src 10.7.0.0 permit via 198.51.100.9    (api, 20",
         "+ acl guests\n",
         "+ sa east\n",
         "+     out.key-file out.key",
@@ -145,6 +160,8 @@ fn edits_differ_from_the_file_until_they_are_saved() {
     assert_eq!(mode & 0o777, 0o640);
     let main = fs::read_to_string(gateway.folder.path("weir.toml")).unwrap();
     assert!(main.contains("    # Management.\n") && main.contains("# ssh\n"), "{main}");
+    let sessions = "\"src 10.5.0.0 permit mark 2\",";
+    assert!(main.contains(sessions) && !main.contains("10.6.0.0"), "{main}");
 
     // The file says what runs: a reload ends the edits, and nothing else changes.
     assert_eq!(run(&gateway, &["diff"]).0, Some(0), "{}", run(&gateway, &["diff"]).1);
@@ -165,6 +182,7 @@ fn state(gateway: &Gateway) -> String {
         &["nat", "list", "out"],
         &["spd", "list", "edge"],
         &["sav", "learn"],
+        &["classify", "list", "customers"],
         &["show", "acl"],
     ] {
         all += &run(gateway, what).1;
@@ -185,6 +203,7 @@ fn every_edit_can_be_taken_back() {
     fs::write(gateway.folder.path("guests.rules"), "deny ip from any to 10.0.0.0/8\n").unwrap();
     let more: &[&[&str]] = &[
         &["sav", "add", "valid", "permit from 198.51.100.0/24 on wan", "--source", "noc"],
+        &["acl", "delete", "edge-in", "permit udp from any to any port 53"],
         &["acl", "delete", "edge-in", "--at", "1"],
         &["acl", "group", "admins", "--remove"],
         &["acl", "detach", "edge-in", "wan", "in"],
@@ -265,6 +284,16 @@ fn a_reload_goes_back_unless_it_is_confirmed() {
         &["sa", "add", "east", "pair"],
         &["spd", "delete", "edge", "1"],
         &["sav", "stage", "valid", "monitor"],
+        &["sav", "clear", "valid", "--source", "noc"],
+        &["acl", "create", "guests"],
+        &["acl", "remove", "guests"],
+        &["acl", "replace", "edge-in", "edge.rules"],
+        &["acl", "detach", "edge-in", "wan", "in"],
+        &["acl", "group", "admins", "--remove"],
+        &["nat", "delete", "out", "1"],
+        &["sa", "delete", "east"],
+        &["classify", "add", "customers", "src 10.8.0.0 deny"],
+        &["classify", "delete", "customers", "src 10.5.0.0"],
         &["sav", "add", "valid", "permit from 198.51.100.0/24 on wan"],
         &["reload"],
     ] {

@@ -58,8 +58,8 @@ pub(crate) struct OfFamily<K: Family> {
 }
 
 impl<K: Family> OfFamily<K> {
-    fn new(mut secret: impl FnMut() -> Secret) -> Self {
-        OfFamily { table: Table::new(0, secret()), seen: Seen::new(secret()), packets: 1, next: 0 }
+    fn new(secret: Secret) -> Self {
+        OfFamily { table: Table::new(0, secret), seen: Seen::new(), packets: 1, next: 0 }
     }
 
     /// Has flows learned from a packet on; there are so many flows at most.
@@ -95,7 +95,7 @@ impl<K: Family> OfFamily<K> {
     /// Counts a packet of a flow without a decision; gives whether the flow is to be learned.
     pub(crate) fn is_due(&mut self, key: &K::FlowKey) -> bool {
         let mut own = NotLearned { seen: &mut self.seen, packets: self.packets };
-        let slot = own.find(key);
+        let slot = own.find(self.table.hash(key));
         own.is_due(slot)
     }
 
@@ -147,10 +147,10 @@ pub(crate) struct NotLearned<'s> {
 }
 
 impl NotLearned<'_> {
-    /// Finds the slot that counts packets of a flow, and fetches it.
+    /// Finds the slot that counts packets of a flow, by the hash of its key in the table, and fetches it.
     #[inline]
-    pub(crate) fn find<Key: weir_table::flow::Key>(&self, key: &Key) -> Slot {
-        if self.packets > 1 { self.seen.slot(key) } else { Slot::default() }
+    pub(crate) fn find(&self, hash: u64) -> Slot {
+        if self.packets > 1 { self.seen.slot(hash) } else { Slot::default() }
     }
 
     /// Counts a packet; gives whether its flow is to be learned.
@@ -201,7 +201,7 @@ impl Learned {
     /// Nothing is learned yet. The random words are the secret of the hashes.
     pub(crate) fn new(mut random: impl FnMut() -> u64) -> Learned {
         let mut secret = || Secret::new(std::array::from_fn(|_| random()));
-        let (v4, v6) = (OfFamily::new(&mut secret), OfFamily::new(&mut secret));
+        let (v4, v6) = (OfFamily::new(secret()), OfFamily::new(secret()));
         Learned { v4, v6, most: 0, generation: 0, due: Time(0) }
     }
 

@@ -22,7 +22,7 @@ use crate::graph::flags::{ENCAPSULATED, ORIGINATED};
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::family::Family;
-use crate::root::{Adjacency, TUNNEL};
+use crate::root::{Adjacency, BRIDGE, TUNNEL};
 
 /// `pieces` is empty before and after.
 pub(super) fn run<K: Family>(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, frame: &Indices) {
@@ -197,11 +197,11 @@ fn send<K: Family>(
     outcome
 }
 
-/// Has fragments that leave by a tunnel go round again, to `tunnel-encap`.
+/// Has fragments that leave by a tunnel or a bridge go round again, to `output`.
 #[cold]
 fn requeue(context: &mut Context<'_>, pieces: &mut Vector) {
     for piece in pieces.filled() {
-        piece.set_resume(Stage::Encapsulate as u8);
+        piece.set_resume(Stage::Output as u8);
         if let Err(mut refused) = context.requeue.push(piece.take()) {
             discard(context, &refused, Reason::NoBuffer);
             refused.recycle(context.cache);
@@ -226,7 +226,7 @@ fn finish<K: Family>(piece: &mut Packet, packet: &Packet, adjacency: &Adjacency)
 }
 
 fn flush(context: &mut Context<'_>, pieces: &mut Vector, port: u32) {
-    if port == TUNNEL {
+    if matches!(port, TUNNEL | BRIDGE) {
         return requeue(context, pieces);
     }
     let mut frame = Indices::new();

@@ -46,10 +46,12 @@ pub(crate) enum Stage {
     Decrypt,
     /// The egress of a copy of a flooded frame, by the port that its forwarding field names.
     Bridged,
+    /// The way out that the adjacency names, where that is another node and no port.
+    Output,
 }
 
 impl Stage {
-    const ALL: [Stage; 15] = [
+    const ALL: [Stage; 16] = [
         Stage::Sav,
         Stage::Bindings,
         Stage::Acl,
@@ -65,6 +67,7 @@ impl Stage {
         Stage::Encapsulate,
         Stage::Decrypt,
         Stage::Bridged,
+        Stage::Output,
     ];
 
     /// The stage at which a packet goes on.
@@ -102,7 +105,8 @@ pub(super) fn node(interface: Option<&Interface>, from: Stage, v4: bool) -> Node
         of(v4, Node::Ip4Allow, Node::Ip6Allow)
     } else if from <= Stage::Classify && interface.classify_in != classify::NONE {
         of(v4, Node::Ip4Classify, Node::Ip6Classify)
-    } else if interface.bridge.is_port() {
+    } else if from <= Stage::Spd && interface.bridge.is_port() {
+        // A packet at a later stage is none of the bridge: a tunnel has its frame inside.
         Node::BridgeForward
     } else if from <= Stage::Spd && interface.spd != spd::NONE {
         of(v4, Node::Ip4SpdIn, Node::Ip6SpdIn)
@@ -207,6 +211,7 @@ fn entry_of(root: &Root, packet: &Packet) -> Node {
         Stage::Encapsulate => return Node::TunnelEncap,
         Stage::Decrypt => return Node::EspDecrypt,
         Stage::Bridged => return bridged_again(root, packet),
+        Stage::Output => return Node::Output,
         _ => {}
     }
     let stage = if packet.state().contains(ORIGINATED) { Stage::Lookup } else { Stage::of(packet) };

@@ -18,6 +18,7 @@ use crate::render::Report as _;
 use crate::render::acl::attached::Attached;
 use crate::render::acl::changed::{Changed, Regrouped};
 use crate::render::acl::rules::Rules;
+use crate::rules::acl::Rule;
 
 /// The operations on lists.
 #[derive(Debug, Subcommand)]
@@ -43,9 +44,9 @@ pub(super) enum Lists {
     Delete {
         /// The list
         list: String,
-        /// Their ids, as `weir show acl LIST` shows them
-        #[arg(required_unless_present = "at", num_args = 1.., value_name = "ID")]
-        ids: Vec<u32>,
+        /// Their ids, as `weir show acl LIST` shows them; or rules, each in quotes, of which the list has one each
+        #[arg(required_unless_present = "at", num_args = 1.., value_name = "ID|RULE")]
+        rules: Vec<String>,
         /// The rule at this place, from 1; may be given several times
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         at: Vec<u32>,
@@ -205,7 +206,10 @@ impl Lists {
             Lists::Insert { list, rules, place, source } => {
                 batch(&teller, list, source, vec![Change::Insert(place.insert(rules))])
             }
-            Lists::Delete { list, ids, at, source } => batch(&teller, list, source, deletions(ids, at)),
+            Lists::Delete { list, rules, at, source } => {
+                let ids = ids(&teller, list, rules)?;
+                batch(&teller, list, source, deletions(&ids, at))
+            }
             Lists::Change { list, id, rules, source } => {
                 let change = Change::Replace(Replace { rules: text(rules), id: Some(*id), at: None });
                 batch(&teller, list, source, vec![change])
@@ -230,6 +234,45 @@ impl Lists {
             }
         }
     }
+}
+
+/// Returns the ids of rules that are given by id or by their text.
+fn ids(teller: &Teller, list: &str, rules: &[String]) -> Result<Vec<u32>, Error> {
+    let mut listed: Option<Rules> = None;
+    let mut ids = Vec::with_capacity(rules.len());
+    for text in rules {
+        if let Ok(id) = text.parse() {
+            ids.push(id);
+            continue;
+        }
+        let rule = text.parse::<Rule>().map_err(|_| {
+            let shown = text.escape_debug();
+            Error::Usage(format!(
+                "expected the id of a rule or a rule, found `{shown}`; `weir show acl {list}` shows both"
+            ))
+        })?;
+        if listed.is_none() {
+            listed = Some(teller.client.show::<Rules>(&path(list))?.0);
+        }
+        let all = listed.as_ref().map_or(&[][..], |listed| &listed.rules);
+        let text = rule.to_string();
+        let found: Vec<u32> = all.iter().filter(|own| own.rule == text).map(|own| own.id).collect();
+        match found[..] {
+            [id] => ids.push(id),
+            [] => {
+                let message =
+                    format!("{list} has no rule `{text}`; `weir show acl {list}` shows them; nothing was changed");
+                return Err(Error::Failed(message));
+            }
+            _ => {
+                let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+                let message =
+                    format!("several rules of {list} read so; name the ids: {}; nothing was changed", found.join(", "));
+                return Err(Error::Failed(message));
+            }
+        }
+    }
+    Ok(ids)
 }
 
 fn path(list: &str) -> String {

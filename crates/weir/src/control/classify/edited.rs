@@ -15,6 +15,7 @@ use crate::render::reloaded::Lost;
 use crate::render::remark::Remark;
 use crate::rules::Findings;
 use crate::rules::classify::{Mask, Session, parse_mask, parse_session, parse_value, written};
+use crate::saved::TableEdit;
 use crate::suggest::closest;
 
 /// Sessions of a table that are gone after a reload and reported one by one, at most.
@@ -172,6 +173,7 @@ impl Tables {
             let values: HashSet<&[u8]> = declared.sessions.iter().map(|session| &*session.value).collect();
             let mut own = Edited { declared: declared.clone(), ..edited.clone() };
             own.removed.retain(|value, _| values.contains(value.as_slice()));
+            own.end_saved(gateway);
             let (table, mut gone) = own.apply(gateway, &declared);
             if table.sessions.len() > table.size as usize {
                 gone.push(format!("the table is for {} sessions now: its live edits are gone", table.size));
@@ -213,6 +215,16 @@ impl Tables {
         self.0.iter().flat_map(of).collect()
     }
 
+    /// Returns the changes of each table.
+    pub(crate) fn changed(&self) -> Vec<TableEdit> {
+        let of = |(name, edited): (&String, &Edited)| {
+            let mask = mask_of(&edited.declared);
+            let added = edited.added.iter().map(|(value, (session, _))| (value.clone(), session.text(&mask)));
+            TableEdit { name: name.clone(), added: added.collect(), removed: edited.removed.keys().cloned().collect() }
+        };
+        self.0.iter().map(of).collect()
+    }
+
     /// Gives live sessions their sources.
     pub(crate) fn name(&self, shown: &mut Classify) {
         for table in &mut shown.tables {
@@ -231,6 +243,19 @@ impl Tables {
 }
 
 impl Edited {
+    /// Ends the live sessions that the configuration has with the same action.
+    fn end_saved(&mut self, gateway: &Gateway) {
+        let Edited { declared, added, .. } = self;
+        let known: HashMap<&[u8], &ClassifySession> =
+            declared.sessions.iter().map(|session| (&*session.value, session)).collect();
+        added.retain(|value, (session, _)| {
+            let declared_action = |own: &&ClassifySession| declared.actions.get(own.action as usize);
+            let own = known.get(value.as_slice()).filter(|own| own.opaque == session.opaque);
+            let own = own.and_then(declared_action);
+            own.is_none() || own != action(gateway, session).ok().as_ref()
+        });
+    }
+
     /// Applies the changes to a table of a gateway. Also returns the sessions that do not fit, in words.
     fn apply(&self, gateway: &Gateway, declared: &ClassifyTable) -> (ClassifyTable, Vec<String>) {
         let stays = |session: &&ClassifySession| {

@@ -7,6 +7,7 @@ use weir_plane::engine::{self, EngineError, LostEdit};
 use weir_plane::model;
 
 use super::super::acl::attached::{AttachRequest, Attachments};
+use super::super::beside::Settings;
 use super::super::differences::differences;
 use super::super::ipsec::Live;
 use super::super::refusal::{Kind, Refusal};
@@ -197,10 +198,6 @@ impl Running {
             () if loaded.service != self.service => {
                 Some("the user or group of `[service]` cannot change while the gateway runs: restart it")
             }
-            () if loaded.metrics != self.metrics => {
-                Some("`[metrics]` cannot change while the gateway runs: restart it")
-            }
-            () if loaded.routes != self.routes => Some("`[routes]` cannot change while the gateway runs: restart it"),
             () => None,
         }
     }
@@ -217,6 +214,7 @@ impl Running {
         if let Some(what) = self.changes_at_start(&loaded) {
             return Err(ReloadError::NeedsRestart(what.to_owned()));
         }
+        let (settings, settings_before) = (Settings::of(&loaded), self.settings());
         let (origins, samplers) = (gateway.origins.clone(), gateway.samplers.clone());
         let state = gateway.ipsec.state.clone();
         // Reports of lost edits name interfaces by this model. Only reloads put another into force.
@@ -238,17 +236,21 @@ impl Running {
             routes: (routes, routes_before),
             lost,
             translations,
-        } = self
-            .engine
-            .reload_after(gateway, lost_edits, |numbers| self.reservations().step(state.as_deref(), numbers))
-            .map_err(|error| match error {
-                EngineError::NeedsRestart { .. } => ReloadError::NeedsRestart(error.to_string()),
-                EngineError::EditsLost(edits) => {
-                    let lost = edits.into_iter().map(|edits| acl::lost::lost(&before, edits));
-                    ReloadError::EditsLost(lost.flat_map(|lost| lost.lines()).collect())
-                }
-                _ => ReloadError::Failed(placed(&error, &origins)),
-            })?;
+        } = self.with_settings(
+            settings.clone(),
+            || {
+                let reserve = |numbers| self.reservations().step(state.as_deref(), numbers);
+                self.engine.reload_after(gateway, lost_edits, reserve).map_err(|error| match error {
+                    EngineError::NeedsRestart { .. } => ReloadError::NeedsRestart(error.to_string()),
+                    EngineError::EditsLost(edits) => {
+                        let lost = edits.into_iter().map(|edits| acl::lost::lost(&before, edits));
+                        ReloadError::EditsLost(lost.flat_map(|lost| lost.lines()).collect())
+                    }
+                    _ => ReloadError::Failed(placed(&error, &origins)),
+                })
+            },
+            ReloadError::Failed,
+        )?;
         *self.nat_so_far() = carried.nat;
         *self.bindings_so_far() = carried.bindings;
         *self.allowlists_so_far() = carried.allowlists;
@@ -257,7 +259,8 @@ impl Running {
         *self.attached_so_far() = carried.attached;
         *self.texts.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(texts));
         self.sampler.follow(&samplers);
-        let lists = differences(&before, &self.engine.model());
+        let mut lists = differences(&before, &self.engine.model());
+        lists.changed.extend(settings.differing(&settings_before));
         let with = |names: Vec<String>, lists: Vec<String>| {
             names.into_iter().map(|name| format!("interface {name}")).chain(lists).collect()
         };

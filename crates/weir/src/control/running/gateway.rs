@@ -322,7 +322,8 @@ impl Gateway for Running {
         text: &str,
         add: bool,
     ) -> Result<ClassifyChanged, Box<Refusal>> {
-        self.for_good(&format!("classify {table}"), || self.edit_classify(table, source, text, add))
+        let change = || self.edit_classify(table, source, text, add);
+        self.keep(&format!("classify {table}"), source, words, change)
     }
 
     fn change_nat(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<NatChanged, Box<Refusal>> {

@@ -9,6 +9,7 @@ use weir_plane::model::Gateway;
 
 use super::super::ReloadError;
 use super::super::acl::lost::lost;
+use super::super::beside::Settings;
 use super::super::differences::differences;
 use super::super::refusal::{Kind, Refusal};
 use super::{Running, placed};
@@ -57,7 +58,8 @@ impl Running {
         let lost_acls: Vec<Lost> = found.lost.into_iter().map(|edits| lost(&before, edits)).collect();
         preview.lost = lost_acls.iter().chain(&carried.lost).flat_map(Lost::lines).collect();
         preview.reopened = found.reopened;
-        let lists = differences(&before, &gateway);
+        let mut lists = differences(&before, &gateway);
+        lists.changed.extend(Settings::of(&loaded).differing(&self.settings()));
         let with = |names: Vec<String>, lists: Vec<String>| -> Vec<String> {
             names.into_iter().map(|name| format!("interface {name}")).chain(lists).collect()
         };

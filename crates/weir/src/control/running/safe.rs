@@ -79,17 +79,6 @@ impl Running {
         self.kept(object, source, words, change)?
     }
 
-    /// Makes a change that cannot be taken back.
-    pub(super) fn for_good<T>(
-        &self,
-        object: &str,
-        change: impl FnOnce() -> Result<T, Box<Refusal>>,
-    ) -> Result<T, Box<Refusal>> {
-        let _changing = self.change_alone();
-        self.refuse_unconfirmed().inspect_err(|refusal| tracing::warn!("{object}: {}", refusal.for_log()))?;
-        change()
-    }
-
     /// Reads the file again. With a time it goes back by itself, unless it is confirmed before.
     pub(super) fn reload_kept(&self, lost: LostEdit, confirm: Option<Duration>) -> Result<Reloaded, ReloadError> {
         let file = self.file.as_deref().ok_or(ReloadError::NoFile)?;

@@ -1,6 +1,6 @@
 //! The running configuration, compared with its file and written as files.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use weir_plane::engine::LostEdit;
 
 use super::super::acl::live::{self, word};
-use super::super::differences::differences;
+use super::super::differences::{differences, sessions};
 use super::super::refusal::{Kind, Refusal};
 use super::super::{ReloadError, Safe, source};
 use super::Running;
@@ -59,6 +59,7 @@ impl Running {
         edits.groups = groups.into_iter().flatten().collect();
         let listed = |(name, rules): (&str, Vec<String>)| Listed { name: name.to_owned(), rules, default: None };
         edits.nats = self.nat_so_far().rules().map(listed).collect();
+        edits.tables = self.classify_so_far().changed();
         edits.bindings = self.bindings_so_far().rules().map(listed).collect();
         edits.allowlists = self.allowlists_so_far().lists().map(listed).collect();
         let live = self.live().clone();
@@ -97,15 +98,6 @@ impl Running {
                 ));
             }
         }
-        let mut of_tables: BTreeMap<String, u64> = BTreeMap::new();
-        for edit in self.classify_so_far().edits() {
-            *of_tables.entry(edit.of).or_default() += 1;
-        }
-        for (table, count) in of_tables {
-            let edits = plural(count, "live edit");
-            notes
-                .push(format!("{table}: {edits} of sessions, see `weir show changes`, are not compared and not saved"));
-        }
         notes
     }
 
@@ -117,14 +109,23 @@ impl Running {
         };
         let found = differences(&self.engine.model(), gateway);
         let differs = found.added.into_iter().chain(found.removed).chain(found.changed);
-        // Lists and groups with live edits are no part of the model: they are compared below.
-        let differs = differs.filter(|name| !name.starts_with("acl ") && !name.starts_with("group "));
+        // Lists and groups with live edits are no part of the model: they are compared below. A table without `size` may
+        // have more room than its sessions in the file need.
+        let apart = ["acl ", "group ", "classify "];
+        let differs = differs.filter(|name| !apart.iter().any(|kind| name.starts_with(kind)));
         let mut differs: Vec<String> = differs.collect();
         for list in &edits.acls {
             let saved = gateway.acls.iter().find(|own| own.name == list.name);
             let saved = saved.map(|own| own.rules.iter().map(|rule| live::written(gateway, rule)).collect::<Vec<_>>());
             if saved.as_ref() != Some(&list.rules) {
                 differs.push(format!("acl {}", list.name));
+            }
+        }
+        let running = self.engine.model();
+        for table in &running.classify {
+            let saved = gateway.classify.iter().find(|own| own.name == table.name);
+            if saved.map(|own| sessions(gateway, own)) != Some(sessions(&running, table)) {
+                differs.push(format!("classify {}", table.name));
             }
         }
         match differs.first() {

@@ -62,7 +62,9 @@ impl Running {
         Snapshot {
             model: self.engine.model(),
             texts: self.texts.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            settings: self.settings(),
             nat: self.nat_so_far().clone(),
+            classify: self.classify_so_far().clone(),
             bindings: self.bindings_so_far().clone(),
             allowlists: self.allowlists_so_far().clone(),
             live: self.live().clone(),
@@ -170,8 +172,10 @@ impl Running {
                 self.put_list(list)?;
             }
         }
-        self.put_model((*to.model).clone())?;
+        let put = || self.put_model((*to.model).clone());
+        self.with_settings(to.settings.clone(), put, std::convert::identity)?;
         *self.nat_so_far() = to.nat.clone();
+        *self.classify_so_far() = to.classify.clone();
         *self.bindings_so_far() = to.bindings.clone();
         *self.allowlists_so_far() = to.allowlists.clone();
         *self.live() = to.live.clone();

@@ -7,6 +7,8 @@ use weir_plane::model::{self, SavAction};
 
 use super::super::acl::attached::Attachments;
 use super::super::acl::live;
+use super::super::beside::Settings;
+use super::super::classify::Tables;
 use super::super::ipsec::Live;
 use super::super::lists::{Allowlists, Bindings, Nats};
 use crate::config::Texts;
@@ -16,6 +18,8 @@ use crate::config::Texts;
 pub(super) struct Snapshot {
     pub(super) model: Arc<model::Gateway>,
     pub(super) texts: Option<Arc<Texts>>,
+    pub(super) settings: Settings,
+    pub(super) classify: Tables,
     pub(super) nat: Nats,
     pub(super) bindings: Bindings,
     pub(super) allowlists: Allowlists,
@@ -63,7 +67,13 @@ impl Snapshot {
         let is_shared = next.is_some_and(|next| Arc::ptr_eq(&next.model, &self.model));
         let lists: usize = self.lists.iter().map(|list| list.text.len()).sum();
         let entries: usize = self.entries.iter().map(|own| own.entries.len() * 64).sum();
-        lists + entries + if is_shared { 0 } else { model }
+        // Tables without edits are shared; a session takes its value and some octets more.
+        let shares = |own: &Arc<[model::ClassifySession]>| {
+            next.is_some_and(|next| next.model.classify.iter().any(|other| Arc::ptr_eq(&other.sessions, own)))
+        };
+        let tables = self.model.classify.iter().filter(|table| !shares(&table.sessions));
+        let sessions: usize = tables.map(|table| table.sessions.len() * (table.mask.len() + 64)).sum();
+        lists + entries + sessions + if is_shared { 0 } else { model }
     }
 
     /// Returns whether the snapshot keeps an object.

@@ -255,3 +255,31 @@ fn prefixes_that_change_often_are_offered_once() {
     assert_eq!(popped, expected);
     assert!(dirty.is_empty());
 }
+
+#[test]
+fn tables_come_and_go() {
+    let mut fib = fib(100);
+    let mut offered = BTreeMap::new();
+    let other = Table { id: 100, protocols: vec![186], ..table() };
+    fib.apply(Update::Route(route("10.0.0.0/8", 0, &[path(1, "192.0.2.1")])));
+    follow(&mut fib, &mut offered);
+    // Another table brings its own routes; those of the first stay until a list leaves them out.
+    fib.set_tables(&[Table { protocols: vec![12], ..table() }, other.clone()], 100);
+    fib.begin();
+    for protocol in [12, 186] {
+        fib.apply(Update::Route(Route { protocol, ..route("10.0.0.0/8", 0, &[path(1, "192.0.2.1")]) }));
+        fib.apply(Update::Route(Route { protocol, table: 100, ..route("11.0.0.0/8", 0, &[path(2, "198.51.100.1")]) }));
+    }
+    fib.apply(Update::Route(Route { table: 100, ..route("10.0.0.0/8", 0, &[path(2, "198.51.100.1")]) }));
+    fib.end();
+    follow(&mut fib, &mut offered);
+    assert_eq!((offered.len(), fib.counts().routes), (2, 3));
+    // What goes with a table may be in another one.
+    fib.set_tables(&[other], 100);
+    follow(&mut fib, &mut offered);
+    let ways: Vec<_> = offered.values().cloned().collect();
+    assert_eq!((ways, fib.counts().routes), (vec![via(&[(20, "198.51.100.1", 1)]); 2], 2));
+    fib.set_tables(&[], 0);
+    follow(&mut fib, &mut offered);
+    assert_eq!((offered.len(), fib.counts().routes), (0, 0));
+}

@@ -18,6 +18,9 @@ use crate::reason::Reason;
 use crate::root::acl::{Chain, Found};
 use crate::root::family::Family;
 
+/// Packets that open a session while memory is fetched for another one: few, as each session lies on several cache lines.
+const AHEAD: usize = 8;
+
 /// Finds for each packet of a batch the rule that decides about it: by its session, else by the lists. Packets that would open
 /// a session and may not leave the batch.
 #[inline(never)]
@@ -160,10 +163,15 @@ fn open<K: Family, D: Direction>(
             let tuple = Tuple::of(&vector[place], &batch.fields[index], zone);
             *sought = tuple.map(|tuple| K::of(&*context.sessions).seek(tuple));
         }
-        for (before, sought) in all.iter().flatten().enumerate().filter(|_| !D::OUTPUT) {
+        // Most packets at egress lists have opened their session at those for ingress.
+        let ahead = if D::OUTPUT { 0 } else { AHEAD };
+        for (before, sought) in all[..ahead].iter().flatten().enumerate() {
             K::of(&*context.sessions).fetch_vacant(sought, before);
         }
-        for (&index, sought) in some.iter().zip(&all) {
+        for (at, (&index, sought)) in some.iter().zip(&all).enumerate() {
+            if let Some(Some(sought)) = all.get(at + ahead).filter(|_| ahead > 0) {
+                K::of(&*context.sessions).fetch_vacant(sought, ahead);
+            }
             let index = usize::from(index);
             refused[index] = !open_one::<K, D>(context, vector, batch, zone, found, (index, sought.as_ref()));
         }

@@ -65,10 +65,13 @@ fn prefetch(own: &mut Ingresses<'_>, packet: &Packet) {
 #[inline(always)]
 fn learn(context: &Context<'_>, own: Option<Ingress<'_>>, packet: &Packet, now: u32) -> Result<(), Reason> {
     let Some(Ingress { bridge, number, .. }) = own else { return Err(Reason::InterfaceGone) };
-    if !bridge.learns {
-        return Ok(());
-    }
     let Some((_, source)) = stations(packet) else { return Err(Reason::TruncatedEthernet) };
+    if !bridge.learns {
+        return match bridge.macs.is_static_elsewhere(source, number) {
+            true => note(context, bridge, Learned::Static),
+            false => Ok(()),
+        };
+    }
     let may_move = || match &bridge.moves {
         Some(limit) => may(limit, context, packet),
         None => true,

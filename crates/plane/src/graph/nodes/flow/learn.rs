@@ -54,7 +54,6 @@ pub(in crate::graph::nodes) fn learn<K: Family>(context: &mut Context<'_>, vecto
         let learned = match (translated(packet), Carried::of(packet, ZoneOf::Ingress)) {
             // The session has the tuple that the packet came in with.
             // Rules of the ingress lists see it as it came in, those of the egress lists as it leaves.
-            (Some(_), _) if decision.is_limited() => continue,
             (Some(member), Carried::Unknown) if is_whole::<K>(context, packet, member) => {
                 K::of_mut(context.sessions).learn(member, decision)
             }

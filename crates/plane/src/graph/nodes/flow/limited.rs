@@ -3,6 +3,8 @@
 //! Limits and samplers see packets in the order of arrival, whether their rule was looked up or taken from a decision. So these
 //! packets go to the nodes of the lists, with the rule known, and from there to the rewrite. They count for each policy where the
 //! packet is when it counts: a packet that a limit drops counts for nothing behind the list.
+//!
+//! A packet of a translation is translated between the lists: those for ingress see it as it came in, those for egress as it leaves.
 
 use weir_packet::packet::Packet;
 use weir_packet::vector::{Indices, Vector};
@@ -10,8 +12,10 @@ use weir_packet::vector::{Indices, Vector};
 use super::super::{Context, wire};
 use super::own::Own;
 use super::policies::{self, protection};
+use super::translations;
 use super::tuple::is_behind_validation;
 use crate::graph::flow::{Decision, UNASKED};
+use crate::graph::session::translated;
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::NONE;
@@ -75,7 +79,15 @@ fn validate<K: Family>(context: &Context<'_>, own: &Own<'_, K>, packet: &Packet,
 fn admit<K: Family>(context: &mut Context<'_>, own: &Own<'_, K>, packet: &mut Packet, place: u8, decision: &Decision) {
     own.count_allowed(context.root, context.worker, wire::packets(packet));
     let ingress = (packet.interface(), decision.spd_in);
-    policies::count(context.root, context.worker, ingress, false, wire::counts(packet));
+    let counts = wire::counts(packet);
+    policies::count(context.root, context.worker, ingress, false, counts);
+    if let Some(member) = translated(packet)
+        && !translations::take::<K>(context, packet, member, counts)
+    {
+        // It was there when the packet took the decision, and none ends in the vector.
+        context.notes.end_limited(place);
+        return context.next.refuse(packet, place, Reason::NatUntranslated);
+    }
     if decision.limited_by(true).is_some() {
         context.next.push(if K::IS_V4 { Node::Ip4AclOut } else { Node::Ip6AclOut }, place);
         return;

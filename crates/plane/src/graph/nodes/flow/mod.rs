@@ -24,14 +24,14 @@ use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_packet::wire::protocol;
-use weir_table::flow::{BATCH, Place, Slot};
+use weir_table::flow::{BATCH, HALF, Place, Slot};
 
 use super::stage::{self, Stage};
 use super::{Context, plain, wire};
 use crate::graph::flags::DECRYPTED;
 use crate::graph::flow::{Decision, NotLearned, Notes};
 use crate::graph::record::{Fate, Miss};
-use crate::graph::session::{Carried, Membership, Tuple, ZoneOf};
+use crate::graph::session::{Carried, Membership, Tuple, ZoneOf, set_translated};
 use crate::node::Node;
 use crate::root::family::Family;
 use crate::root::{Adjacency, Decided, Kind, NONE, Root, View};
@@ -68,17 +68,21 @@ fn take_each<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &
     let (mut rules, mut sum) = (Rules::NONE, Sum::default());
     let (mut lookup, mut not_learned) = K::of_mut(context.flows).lookup();
     let mut fresh = Fresh::new(root.acl.hastens);
-    for some in frame.places().chunks(BATCH) {
-        let (mut places, mut count) = ([0; BATCH], 0);
-        for &place in some {
+    let mut chunks = frame.places().chunks(HALF);
+    // Packets whose decisions were fetched, from a slot on.
+    let (mut ready, mut count, mut first) = ([0; HALF], 0, 0);
+    loop {
+        let chunk = chunks.next();
+        let (mut sought, mut coming) = ([0; HALF], 0);
+        for &place in chunk.unwrap_or_default() {
             let packet = &vector[place];
             if packet.interface() != own.number {
                 own = Own::of(root, packet.interface());
             }
             match key::<K>(root, packet, of_interface(own.number)) {
                 Some(key) if own.is_learned => {
-                    places[count] = place;
-                    count += 1;
+                    sought[coming] = place;
+                    coming += 1;
                     lookup.seek(key);
                 }
                 _ => {
@@ -87,8 +91,9 @@ fn take_each<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &
                 }
             }
         }
-        lookup.compare();
-        for (slot, &place) in places[..count].iter().enumerate() {
+        // The slots of these were fetched with the turn before.
+        fresh.begin::<K>(context.notes, vector, &mut not_learned);
+        for (slot, &place) in (first..).zip(&ready[..count]) {
             let packet = &mut vector[place];
             let missed = match lookup.value(slot).map(|kept| kept.take(now)) {
                 None => Miss::New,
@@ -146,16 +151,21 @@ fn take_each<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &
             };
             tally.misses[missed as usize] += wire::packets(packet);
             walk.push(place);
-            match (missed, lookup.key(slot)) {
-                (Miss::New, Some(key)) => fresh.push(place, not_learned.find(key)),
+            match (missed, lookup.hash(slot)) {
+                (Miss::New, Some(hash)) => fresh.push(place, not_learned.find(hash)),
                 _ => {
                     let at = lookup.place(slot);
                     context.notes.begin(place, varying::<K>(packet), (packet.flow(), at), true);
                 }
             }
         }
-        fresh.begin::<K>(context.notes, vector, &mut not_learned);
+        if chunk.is_none() {
+            break;
+        }
+        first = lookup.compare_half();
+        (ready, count) = (sought, coming);
     }
+    fresh.begin::<K>(context.notes, vector, &mut not_learned);
     tally.add(rules, sum);
     context.counters.flows.excluded.add(excluded);
     tally.end(context, out.len() + unusual.len() + encrypt.len() + limited.len());
@@ -171,7 +181,7 @@ fn take_each<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &
 
 /// Packets of flows without a decision.
 struct Fresh {
-    places: [(u8, Slot); BATCH],
+    places: [(u8, Slot); HALF],
     count: usize,
     /// A rule may have a flow learned that is not due.
     hastens: bool,
@@ -179,7 +189,7 @@ struct Fresh {
 
 impl Fresh {
     fn new(hastens: bool) -> Fresh {
-        Fresh { places: [Default::default(); BATCH], count: 0, hastens }
+        Fresh { places: [Default::default(); HALF], count: 0, hastens }
     }
 
     #[inline(always)]
@@ -550,6 +560,8 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
             packet.set_forwarding(decision.adjacency);
             let decision = *decision;
             context.notes.begin_limited(place, decision);
+            // It gets its tuple behind the ingress lists.
+            member.into_iter().for_each(|member| set_translated(packet, member));
             tally.more += wire::packets(packet) - 1;
             limited.push(place);
             K::of_mut(context.flows).touch(at[index], context.now);

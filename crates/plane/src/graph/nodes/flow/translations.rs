@@ -130,12 +130,18 @@ pub(super) fn note(packet: &mut Packet, member: Membership) {
     packet.add_state(TRANSLATED);
 }
 
-/// Translates a packet that takes a decision, and counts it for the rule.
-pub(super) fn take<K: Family>(context: &Context<'_>, packet: &mut Packet, member: Membership, counts: (u64, u64)) {
-    let Some(session) = K::of(&*context.sessions).get(member.number) else { return };
+/// Translates a packet that takes a decision, and counts it for the rule; `false` if the translation has ended.
+pub(super) fn take<K: Family>(
+    context: &Context<'_>,
+    packet: &mut Packet,
+    member: Membership,
+    counts: (u64, u64),
+) -> bool {
+    let Some(session) = K::of(&*context.sessions).get(member.number) else { return false };
     set_translated(packet, member);
     if let Some(translation) = &session.translation {
         context.root.nat.count(context.worker, translation.rule, counts);
     }
     nat::whole(packet, session, member);
+    true
 }

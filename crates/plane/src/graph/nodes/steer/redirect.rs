@@ -1,32 +1,45 @@
 //! Packets that leave by the interface or next hop of a rule, whatever their destination.
 
+use std::net::IpAddr;
+
 use weir_base::reclaim::Guard;
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
 
 use super::super::Context;
+use super::super::next_hop::destination;
 use super::super::sav::{may_leave, of_destination};
 use super::super::stage::{self, Stage};
 use crate::graph::flags::FOR_HOST;
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::steer::Way;
-use crate::root::{Adjacency, Kind, Root};
+use crate::root::{Adjacency, Forwarding, Kind, Root};
 
 /// Sends a packet out by an adjacency, through the egress policies of its interface. False, with nothing done, for a packet that
 /// stays on its link.
 #[cold]
 pub(super) fn to(context: &mut Context<'_>, packet: &mut Packet, place: u8, target: Option<u32>) -> bool {
-    if packet.state().contains(FOR_HOST) || !may_leave(packet) {
+    let (root, guard) = (context.root, context.guard);
+    if packet.state().contains(FOR_HOST) || !may_leave(packet) || is_broadcast(root, guard, packet) {
         return false;
     }
     context.notes.bypass();
     Stage::Steered.resumes(packet);
-    let (root, guard) = (context.root, context.guard);
     let target = target.and_then(|number| of_destination(root, guard, packet, number));
     let node = out(root, packet, target);
     context.next.push(node, place);
     true
+}
+
+/// A packet is for the broadcast address of a link, to which no gateway forwards (RFC 2644).
+fn is_broadcast(root: &Root, guard: &Guard<'_>, packet: &Packet) -> bool {
+    let Some(IpAddr::V4(to)) = destination(packet) else { return false };
+    let vrf = root.interfaces.get(packet.interface() as usize).map_or(0, |interface| interface.vrf);
+    let Some(tables) = root.vrfs.get(usize::from(vrf)) else { return false };
+    let value = tables.v4.lookup(guard, to.into());
+    Forwarding(value).set().is_none()
+        && root.adjacencies.get(value as usize).is_some_and(|own| own.kind == Kind::Broadcast)
 }
 
 /// The node of a packet that a rule redirected, and that has waited for the hardware address of its next hop.

@@ -83,7 +83,8 @@ fn encapsulate(context: &mut Context<'_>, packet: &mut Packet) -> Result<(), Sto
     packet.add_state(originated);
     packet.set_mtu(0);
     packet.set_resume(Stage::Lookup as u8);
-    let is_there = |own: &crate::root::Interface| own.vrf == tunnel.vrf;
+    // The packet around a frame of a bridge came in by no port of the bridge.
+    let is_there = |own: &crate::root::Interface| own.vrf == tunnel.vrf && !own.bridge.is_port();
     if tunnel.home != NONE && !root.interfaces.get(packet.interface() as usize).is_some_and(is_there) {
         packet.set_interface(tunnel.home);
     }

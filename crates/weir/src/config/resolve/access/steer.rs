@@ -172,6 +172,7 @@ fn checks(interface: &Interface, interfaces: &[Interface]) -> Vec<&'static str> 
         (access.bindings.is_some(), "bindings"),
         (!access.acl_in.is_empty(), "access lists"),
         (!access.allow.v4.is_empty() || !access.allow.v6.is_empty(), "allowlists"),
+        (access.classify_in.is_some(), "classifier tables"),
         (interface.spd.is_some(), "the SPD"),
         (interfaces.iter().any(|own| own.nat.is_some() && own.vrf == interface.vrf), "translation"),
     ];

@@ -1,0 +1,41 @@
+//! What runs beside the graph follows reloads.
+
+use std::sync::PoisonError;
+
+use super::super::beside::Settings;
+use super::Running;
+
+impl Running {
+    /// Returns the settings of what runs beside the graph.
+    pub(super) fn settings(&self) -> Settings {
+        self.settings.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts a configuration into force by `put`, with these settings of what runs beside the graph. New sockets are opened
+    /// before it; what has the old ones is changed behind it. If either fails, the old ones stay.
+    pub(super) fn with_settings<T, E>(
+        &self,
+        settings: Settings,
+        put: impl FnOnce() -> Result<T, E>,
+        refused: impl FnOnce(String) -> E,
+    ) -> Result<T, E> {
+        let mut beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut beside = beside.as_mut().filter(|_| settings != self.settings());
+        if let Some(beside) = &mut beside
+            && let Err(error) = beside.open(&settings)
+        {
+            return Err(refused(error));
+        }
+        let result = put();
+        if let Some(beside) = beside {
+            match &result {
+                Ok(_) => beside.follow(&settings),
+                Err(_) => beside.cancel(),
+            }
+        }
+        if result.is_ok() {
+            *self.settings.lock().unwrap_or_else(PoisonError::into_inner) = settings;
+        }
+        result
+    }
+}
