@@ -1,7 +1,7 @@
 use weir_plane::model::Gateway;
 
 use super::super::acl::{Change, Insert, Replace, Which};
-use super::{Nats as Lists, Put, Rule as _, Said};
+use super::{Nats as Lists, Put, Rule, Said};
 
 const RULES: &str = r#"
 [group.pool]
@@ -88,7 +88,7 @@ fn a_reload_keeps_changes_while_their_anchors_stay() {
     assert_eq!(rules(&after)[0], "source udp from any to any as @pool");
     // Elsewhere in the file, and with other members.
     let mut moved = gateway(&format!("# moved\n\n{}", RULES.replace("100.8/30", "100.16/30")));
-    let (kept, lost) = lists.carry(&mut moved);
+    let (kept, lost, _) = lists.carry(&mut moved);
     assert!(lost.is_empty());
     assert_eq!(rules(&moved), rules(&after));
     let pool = |gateway: &Gateway, at: usize| format!("{:?}", gateway.nat[0].rules[at].source);
@@ -108,7 +108,7 @@ fn a_reload_keeps_changes_while_their_anchors_stay() {
     ] {
         let mut other = gateway(&text);
         let declared = rules(&other);
-        let (kept, lost) = kept.carry(&mut other);
+        let (kept, lost, _) = kept.carry(&mut other);
         assert_eq!((rules(&other), lost.len(), lost[0].of.as_str(), lost[0].rules), (declared, 1, "nat edge", 1));
         assert!(kept.carry(&mut other).1.is_empty());
     }
