@@ -14,13 +14,10 @@ use crate::root::segments::PerSegment;
 pub(super) fn per_segment(gateway: &Gateway, lists: Arc<AtomicBool>) -> PerSegment {
     let exempt = gateway.sav.iter().flat_map(|policy| policy.exempt.iter());
     let translating = gateway.nat.iter().flat_map(|list| list.rules.iter().map(|rule| &rule.matches));
-    let steering = || gateway.steer.iter().flat_map(|list| list.rules.iter());
-    PerSegment {
-        rules: exempt.chain(translating).chain(steering().map(|rule| &rule.matches)).any(of_rule),
-        octets: gateway.classify.iter().any(of_table)
-            || steering().filter_map(|rule| rule.octets.as_ref()).any(of_steered),
-        lists,
-    }
+    let steering = || gateway.steer.iter().flat_map(|list| &*list.rules);
+    let rules = exempt.chain(translating).chain(steering().map(|rule| &rule.matches)).any(of_rule);
+    let octets = steering().filter_map(|rule| rule.octets.as_ref()).any(of_octets);
+    PerSegment { rules, tables: octets || gateway.classify.iter().any(of_table), lists }
 }
 
 fn of_rule(rule: &AclRule) -> bool {
@@ -38,19 +35,18 @@ pub(super) fn of_lists(Access { v4, v6, .. }: &Access) -> bool {
         || v6.iter().any(|chain| chain.table.asks().contains(Consulted::SEGMENT))
 }
 
-fn of_table(table: &ClassifyTable) -> bool {
-    let places = table.mask.iter().enumerate().filter(|(_, octet)| **octet != 0);
-    of_octets(table.start, table.family, places.map(|(at, _)| at))
-}
-
-fn of_steered(octets: &SteerOctets) -> bool {
-    let places = octets.mask.iter().enumerate().filter(|(_, octet)| **octet != 0);
-    of_octets(octets.start, None, places.map(|(at, _)| at + usize::from(octets.at)))
-}
-
-/// Returns whether segments differ in some of the octets at these places: lengths, identifications, sequence numbers, checksums,
+/// Returns whether the mask of a table has octets in which segments differ: lengths, identifications, sequence numbers, checksums,
 /// TCP flags and data. Where other headers or options may stand between, an octet counts as one of these.
-fn of_octets(start: ClassifyStart, family: Option<IpFamily>, mut places: impl Iterator<Item = usize>) -> bool {
+fn of_table(table: &ClassifyTable) -> bool {
+    of_places(table.start, table.family, 0, &table.mask)
+}
+
+fn of_octets(octets: &SteerOctets) -> bool {
+    of_places(octets.start, None, octets.at.into(), &octets.mask)
+}
+
+/// Returns whether segments differ in octets of a mask that begins so many octets behind `start`.
+fn of_places(start: ClassifyStart, family: Option<IpFamily>, first: usize, mask: &[u8]) -> bool {
     let is_shared = |at: usize| match (start, family) {
         (ClassifyStart::Link, _) => at < ethernet::LENGTH,
         // The ports.
@@ -58,5 +54,5 @@ fn of_octets(start: ClassifyStart, family: Option<IpFamily>, mut places: impl It
         (ClassifyStart::Network, Some(IpFamily::V6)) => matches!(at, 0..4 | 6..44),
         (ClassifyStart::Network, Some(IpFamily::V4) | None) => matches!(at, 0..2 | 6..10 | 12..24),
     };
-    places.any(|at| !is_shared(at))
+    mask.iter().enumerate().any(|(at, &octet)| octet != 0 && !is_shared(first + at))
 }

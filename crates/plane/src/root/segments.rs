@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The policies that are per segment, by kind. Super-packets whose segments differ are cut in front of them.
 #[derive(Clone, Default)]
 pub struct PerSegment {
-    /// Exemptions from validation, NAT rules or steer rules: they match TCP flags in which segments differ.
+    /// Exemptions from validation, or NAT rules: they match TCP flags in which segments differ.
     pub rules: bool,
-    /// Classifier tables or steer rules: their masks have octets in which any two segments may differ.
-    pub octets: bool,
+    /// Classifier tables: their masks have octets in which any two segments may differ.
+    pub tables: bool,
     /// Access lists: they match such TCP flags. Live edits of rules set this without a new root.
     pub lists: Arc<AtomicBool>,
 }
@@ -18,6 +18,6 @@ impl PerSegment {
     /// Returns whether some policy is per segment.
     #[inline]
     pub fn is_any(&self) -> bool {
-        self.rules || self.octets || self.lists.load(Ordering::Acquire)
+        self.rules || self.tables || self.lists.load(Ordering::Acquire)
     }
 }

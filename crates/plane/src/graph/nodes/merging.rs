@@ -28,7 +28,7 @@ pub(super) fn merge(context: &mut Context<'_>, vector: &mut Vector, frame: &mut 
         cut(context, vector, frame);
     }
     // A packet whose fate is recorded walks, so that its record names what decides.
-    if frame.len() > 1 && !context.root.per_segment.octets && !context.recorder.is_of_all() {
+    if frame.len() > 1 && !context.root.per_segment.tables && !context.recorder.is_of_all() {
         merge_some(context, vector, frame);
     }
 }
@@ -166,7 +166,7 @@ fn cut_all(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) -> I
         let differs = packet.is_to_be_segmented()
             && packet.reason() == 0
             && !packet.flags().contains(ParseFlags::FRAGMENT)
-            && (context.root.per_segment.octets || differs_in_flags(packet));
+            && (context.root.per_segment.tables || differs_in_flags(packet));
         if differs {
             match queue_segments(context, packet) {
                 Ok(()) => context.counters.absorbed.add(1),

@@ -134,7 +134,7 @@ pub(crate) fn allowlists() -> Vec<AllowlistStats> {
 }
 
 pub(crate) fn classify() -> Classify {
-    use super::classify::{Session, Table};
+    use crate::render::classify::{Session, Table};
     let session = |session: &str, packets, idle, line| Session {
         session: session.to_owned(),
         packets,

@@ -1,6 +1,5 @@
 //! Source address validation, samplers and alarms.
 
-use weir_plane::model::PerFamily;
 use weir_plane::stats::*;
 
 pub(crate) fn sav_policies() -> Vec<SavPolicyStats> {
