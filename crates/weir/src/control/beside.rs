@@ -1,4 +1,4 @@
-//! What runs beside the graph by the configuration, and follows its reloads: sources of routes, and metrics.
+//! The services beside the graph, which follow reloads: sources of routes, and metrics.
 
 use crate::config::{Loaded, Metrics, Routes};
 

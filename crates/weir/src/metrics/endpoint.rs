@@ -40,7 +40,7 @@ pub(crate) struct Endpoint {
     detail: SharedDetail,
 }
 
-/// What is served beside the usual, changed while the endpoint serves.
+/// Further metrics, changed while the endpoint serves.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SharedDetail(Arc<Mutex<Detail>>);
 
