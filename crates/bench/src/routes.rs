@@ -51,14 +51,14 @@ pub struct Routes {
     pub v6: usize,
     /// Origin of the prefixes.
     pub prefixes: String,
-    /// The measured figure.
+    /// The rows of the report.
     pub rows: Vec<Row>,
 }
 
 /// A row of the report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// The measured figure, in words.
+    /// The name of the measurement, in words.
     pub what: String,
     /// The unit of the figure.
     pub unit: String,

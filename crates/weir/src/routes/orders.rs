@@ -1,4 +1,4 @@
-//! Orders for the thread of a source.
+//! Orders for the threads of sources.
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,18 +31,18 @@ impl Orders {
         self.withdraw.load(Ordering::Relaxed)
     }
 
-    /// Takes the new settings, if there are any.
-    pub(super) fn next(&self) -> Option<Next> {
-        self.next.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    /// Has the thread end, and its routes go or stay.
+    /// Ends the thread, perhaps with the routes of its source.
     pub(super) fn end(&self, withdraw: bool) {
         self.withdraw.store(withdraw, Ordering::Relaxed);
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Has the thread follow other settings.
+    /// Takes the new settings, if there are any.
+    pub(super) fn next(&self) -> Option<Next> {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Gives new settings.
     pub(super) fn give(&self, next: Next) {
         let mut place = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         // A socket that the thread has not taken yet is not lost.

@@ -1,4 +1,4 @@
-//! Threads beside the graph follow reloads.
+//! Services beside the graph follow reloads.
 
 use std::sync::PoisonError;
 
