@@ -24,7 +24,7 @@ const POOL: u64 = 60_000;
 pub struct Report {
     /// Lookups held against the specification.
     pub lookups: u64,
-    /// Those among them that found an entry.
+    /// Lookups among them that found an entry.
     pub found: u64,
     /// Entries added.
     pub added: u64,
@@ -135,7 +135,7 @@ impl<K: Keys, A: Copy> Twins<K, A> {
         match random.below(8) {
             0 => self.age(random, report),
             1 => {
-                // Room that is asked for in vain now and then, and not taken.
+                // Room that no entry takes.
                 self.table.prepare(random.below(CHANGES) as usize);
             }
             2 => {
@@ -209,7 +209,7 @@ impl<K: Keys, A: Copy> Twins<K, A> {
         report.found += expected.iter().flatten().count() as u64;
     }
 
-    /// Finds keys by the vector, and those that surely are not there.
+    /// Finds keys by the vector, and the keys that surely are not there.
     fn find_each(&self, keys: &[Pooled<K>], expected: &[Option<u64>]) {
         for (keys, expected) in keys.chunks(VECTOR).zip(expected.chunks(VECTOR)) {
             let mut places = [Place::NONE; VECTOR];

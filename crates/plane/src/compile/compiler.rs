@@ -509,12 +509,13 @@ fn map(numbers: &mut Numbers, gateway: &Gateway) -> Map {
     }
 }
 
-/// Exemptions from validation, or rules that translate, match on TCP flags in which segments of one super-packet differ.
+/// Exemptions from validation, steer rules, or rules that translate, match on TCP flags in which segments of one super-packet differ.
 fn tells_segments(gateway: &Gateway) -> bool {
     let tells = |rule: &model::AclRule| match rule.transport {
         model::Transport::Ports { flags: Some(flags), .. } => u16::from(flags.mask) & Consulted::OF_SEGMENTS != 0,
         _ => false,
     };
     gateway.sav.iter().any(|policy| policy.exempt.iter().any(tells))
+        || gateway.steer.iter().any(|list| list.rules.iter().any(|rule| tells(&rule.matches)))
         || gateway.nat.iter().any(|list| list.rules.iter().any(|rule| tells(&rule.matches)))
 }

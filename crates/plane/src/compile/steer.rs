@@ -202,6 +202,7 @@ fn condition(rule: &SteerRule) -> Condition {
     Condition {
         vlan: rule.vlan.as_ref().map(|vlan| (*vlan.start(), *vlan.end())),
         id: rule.id.as_ref().map(|(kind, ids)| (*kind, *ids.start(), *ids.end())),
+        octets: rule.octets.clone(),
     }
 }
 

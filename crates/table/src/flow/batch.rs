@@ -123,7 +123,7 @@ impl<K: Key, V: Copy + Default, A: Copy> Slots<K, V, A> {
 }
 
 /// A lookup of several keys: [`Lookup::seek`] for each, [`Lookup::compare`] once, then [`Lookup::value`]. With
-/// [`Lookup::compare_half`], the next keys are sought while those that were compared are dealt with, so that memory has more
+/// [`Lookup::compare_half`], the next keys are sought while the compared ones are dealt with, so that memory has more
 /// time to come. The table does not change meanwhile, but for its values.
 pub struct Lookup<'t, K, V, A> {
     table: &'t mut Table<K, V, A>,

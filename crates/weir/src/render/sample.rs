@@ -113,6 +113,7 @@ pub(crate) fn steer() -> Vec<SteerStats> {
         unchecked: false,
         vlan: None,
         id: None,
+        octets: None,
         matches: any.clone(),
         names_family: false,
         comment: Some("the rest".into()),

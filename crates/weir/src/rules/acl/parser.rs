@@ -147,6 +147,7 @@ fn rule<'l>(text: &'l str, line: &mut Line<'l, '_, '_>) -> Result<Rule, Failure>
         transport,
         fragment: rest.fragment,
         dscp: rest.dscp,
+        mark: rest.mark,
         received_on: rest.received_on,
         limit: rest.limit,
         log: rest.log,

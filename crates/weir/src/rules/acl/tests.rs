@@ -33,6 +33,8 @@ fn rules_print_as_they_were_read() {
         "deny ip4 from any to any no-fragment dscp ef",
         "permit gre from any to any dscp 63",
         "permit 253 from any to any",
+        "permit udp from any to any port 53 dscp ef mark 16777214 received-on wan limit 1kpps",
+        "deny ip from any to any mark 0",
         "reject tcp from any to @web-servers port @web comment \"no\"",
         "reject+reset tcp from @a port 1-9 to @b no-fragment",
         "reject+icmp ip6 from any to any received-on @edges log",
@@ -234,6 +236,11 @@ fn what_is_wrong_is_named_with_its_place() {
             "deny ip from any to any no-flow",
             "column 25: flows are learned of rules that permit: others decide about each packet",
         ),
+        (
+            "deny ip from any to any mark 16777215",
+            "column 30: `16777215` is not a mark that rules match: it is at most 16777214",
+        ),
+        ("deny ip from any to any mark 1 mark 1", "column 32: `mark` stands here twice"),
         ("permit ip from any to any flow no-flow", "column 32: `no-flow` stands here twice"),
         (
             "permit+reflect tcp from any to any tcp-flags rst/rst",

@@ -4,7 +4,7 @@ use std::ops::{Range, RangeInclusive};
 
 use weir_packet::identify::Identifier;
 use weir_packet::wire::protocol;
-use weir_plane::model::{IpFamily, SteerHeader, SteerNode};
+use weir_plane::model::{IpFamily, SteerHeader, SteerNode, SteerOctets};
 
 use super::super::acl::conditions::Conditions;
 use super::super::acl::parser::{Is, Line, Placed, end_of, ports, span, what_of};
@@ -15,11 +15,12 @@ use super::super::names::Names;
 use super::super::parser::{Failure, comment, expected, keyword, word};
 use super::super::words::{Problem, shown};
 use super::action::{ACTIONS, Actions, Goes};
+use super::octets;
 use super::print;
 use super::rule::{Rule, Way};
 
 /// The words that may stand behind the ends.
-const CONDITIONS: [&str; 13] = [
+const CONDITIONS: [&str; 14] = [
     "port",
     "type",
     "code",
@@ -31,6 +32,7 @@ const CONDITIONS: [&str; 13] = [
     "vni",
     "teid",
     "session",
+    "octets",
     "then",
     "comment",
 ];
@@ -72,6 +74,7 @@ struct Front {
 #[derive(Default)]
 struct Own {
     id: Placed<(Identifier, RangeInclusive<u32>)>,
+    octets: Placed<SteerOctets>,
     then: Placed<SteerHeader>,
     comment: Option<Box<str>>,
 }
@@ -139,6 +142,7 @@ fn rule<'l>(text: &'l str, line: &mut Line<'l, '_, '_>) -> Result<Rule, Failure>
         transport,
         fragment: rest.fragment,
         dscp: rest.dscp,
+        mark: rest.mark,
         received_on: rest.received_on,
         limit: rest.limit,
         log: rest.log,
@@ -152,6 +156,7 @@ fn rule<'l>(text: &'l str, line: &mut Line<'l, '_, '_>) -> Result<Rule, Failure>
         unchecked: unchecked.is_some(),
         vlan,
         id: own.id.map(|(id, _)| id),
+        octets: own.octets.map(|(octets, _)| octets),
         matches,
         comment: own.comment,
     })
@@ -218,6 +223,8 @@ impl Own {
             match name {
                 "then" if self.then.is_some() => return wrong(&at, "`then` stands here twice", ""),
                 "then" => self.then = Some((then(line)?, at)),
+                "octets" if self.octets.is_some() => return wrong(&at, "`octets` stands here twice", ""),
+                "octets" => self.octets = Some((octets::read(line)?, at)),
                 "spi" | "vni" | "teid" | "session" => {
                     if self.id.is_some() {
                         return wrong(&at, "a rule matches identifiers of one kind, once", "");
