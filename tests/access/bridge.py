@@ -151,7 +151,7 @@ class BridgeCase:
         to = rng.choice((peer, peer, peer, peer, FIXED, BROADCAST, mac("01:00:5e:00:00:05"), mac("33:33:00:00:00:01"), mac("02:77:00:00:00:01"),
                          mac("01:80:c2:00:00:00"), mac("01:80:c2:00:00:0e"), OWN if self.own else peer))
         if rng.random() < 0.02:
-            source = rng.choice((b"\0" * 6, b"\3" + source[1:], OWN))
+            source = rng.choice((b"\0" * 6, b"\3" + source[1:], source if self.live and not self.own else OWN))
         claimed = source if rng.random() < 0.8 else peer
         who = peer if rng.random() < 0.15 else source
         four, six, local = address(who)
