@@ -271,15 +271,26 @@ fn vxlan_goes_to_the_tunnel_or_is_taken_out() {
     let mut rig = inner(base(), &["mark 7 node tunnel-decap | udp port 4789 | vni 100"]).rig();
     rig.put("wan", &frame).only().assert_link("lan", own_mac(0), mac(1), &[]);
     assert_eq!(counts(&rig), [1]);
+    // Fragments are put together first, as without the rule.
+    let open = || {
+        Build::new().port("lan", &["10.1.0.1/24"]).port("wan", &["198.51.100.1/24"]).neighbor("lan", "10.1.0.2", mac(1))
+    };
+    for rule in ["node tunnel-decap | udp port 4789 |", "advance 50 ethernet | udp port 4789 |"] {
+        let mut rig = inner(open(), &[rule]).rig();
+        let mut fragmenter = weir_packet::fragment::Fragmenter::new(&frame[14..], 68).unwrap();
+        let (mut octets, mut fragments) = ([0; 100], Vec::new());
+        while let Some(length) = fragmenter.next(&mut octets) {
+            fragments.push([&frame[..14], &octets[..length]].concat());
+        }
+        let (_, out) = rig.put_all("wan", &fragments);
+        assert_eq!((fragments.len() > 1, out.len(), counts(&rig)), (true, 1, vec![1]), "{rule}");
+    }
     // Another identifier goes on, to the list.
     let mut other = frame.clone();
     other[48] = 101;
     rig.drops_frame("wan", &other, Reason::AclDeny);
     // Without a tunnel the inner frame comes in by the interface of the outer one, and passes its checks.
     let rules = ["advance 50 ethernet | udp port 4789 | vni 100"];
-    let open = || {
-        Build::new().port("lan", &["10.1.0.1/24"]).port("wan", &["198.51.100.1/24"]).neighbor("lan", "10.1.0.2", mac(1))
-    };
     let mut rig = checked(open(), "wan", &["permit any from 172.16.0.0/12"]).steer(&["wan"], &rules).rig();
     let frame = packet(&rig, own_mac(1));
     rig.put("wan", &frame).only().assert_link("lan", own_mac(0), mac(1), &[]);

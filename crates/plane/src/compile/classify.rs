@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use weir_base::reclaim::Domain;
-use weir_packet::wire::ethernet;
 use weir_table::flow::Secret;
 use weir_table::masked::{Full, Key, Mask, Writer};
 use weir_table::sav::NoRoom;
@@ -17,8 +16,7 @@ use super::pass::Pass;
 use super::rubbish::Rubbish;
 use super::table_full::TableFull;
 use crate::model::{
-    AclLimit, ClassifyAction, ClassifyIndex, ClassifySession, ClassifyStart, ClassifyTable, Gateway, IpFamily, Origin,
-    RateLimit, RatePer, SteerOctets,
+    AclLimit, ClassifyAction, ClassifyIndex, ClassifySession, ClassifyTable, Gateway, Origin, RateLimit, RatePer,
 };
 use crate::root::classify::{Action, Classifiers, MissCounter, NONE, SessionCounter, Table, Way};
 use crate::root::sampler::Choice;
@@ -164,21 +162,11 @@ impl Store {
         }
         rubbish.push(before);
         let any = |of: fn(&crate::model::Access) -> bool| gateway.interfaces.iter().any(|own| of(&own.access));
-        let mut steered = gateway.steer.iter().flat_map(|list| &*list.rules).filter_map(|rule| rule.octets.as_ref());
-        let of_table = |table: &ClassifyTable| {
-            let bits = table.mask.iter().enumerate().filter(|(_, octet)| **octet != 0);
-            tells_segments(table.start, table.family, bits.map(|(at, _)| at))
-        };
-        let of_steered = |octets: &SteerOctets| {
-            let bits = octets.mask.iter().enumerate().filter(|(_, octet)| **octet != 0);
-            tells_segments(octets.start, None, bits.map(|(at, _)| at + usize::from(octets.at)))
-        };
         self.current = Classifiers {
             tables: tables.into(),
             ways: ways.list.into(),
             input: any(|access| access.classify_in.is_some()),
             output: any(|access| access.classify_out.is_some()),
-            tells_segments: gateway.classify.iter().any(of_table) || steered.any(of_steered),
         };
     }
 
@@ -230,19 +218,6 @@ impl Store {
             kept.before = totals;
         }
     }
-}
-
-/// Whether octets at these places of a mask may differ between segments of one super-packet: lengths, identifications, sequence
-/// numbers, checksums, TCP flags and data. Where other headers or options may stand between, an octet counts as one of these.
-fn tells_segments(start: ClassifyStart, family: Option<IpFamily>, mut places: impl Iterator<Item = usize>) -> bool {
-    let is_shared = |at: usize| match (start, family) {
-        (ClassifyStart::Link, _) => at < ethernet::LENGTH,
-        // The ports.
-        (ClassifyStart::Transport, _) => at < 4,
-        (ClassifyStart::Network, Some(IpFamily::V6)) => matches!(at, 0..4 | 6..44),
-        (ClassifyStart::Network, Some(IpFamily::V4) | None) => matches!(at, 0..2 | 6..10 | 12..24),
-    };
-    places.any(|at| !is_shared(at))
 }
 
 /// A decision of a classifier table.

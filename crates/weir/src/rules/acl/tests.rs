@@ -636,17 +636,44 @@ fn rule() -> impl Strategy<Value = Rule> {
             Action::Reject(Rejection::Icmp),
         ][..],
     );
-    let more = (prop::option::of(received_on()), prop::option::of(limit()), any::<bool>(), any::<Option<bool>>());
+    let more = (
+        prop::option::of(received_on()),
+        prop::option::of(limit()),
+        any::<bool>(),
+        any::<Option<bool>>(),
+        prop::option::of(any::<u32>()),
+    );
     (action, rest, prop::option::of(any::<bool>()), prop::option::of(0..64u8), comment, more)
         .prop_map(
-            |(action, (family, from, to, transport), fragment, dscp, comment, (received_on, limit, log, flow))| {
+            |(
+                action,
+                (family, from, to, transport),
+                fragment,
+                dscp,
+                comment,
+                (received_on, limit, log, flow, mark),
+            )| {
                 let plain = matches!(transport, Transport::Any | Transport::Protocol(_));
                 let reset = action == Action::Reject(Rejection::Reset);
                 let fragment = fragment.filter(|fragment| plain && !reset || !fragment);
                 let limit = limit.filter(|_| action == Action::Permit);
                 let permits = matches!(action, Action::Permit | Action::Reflect);
                 let flow = flow.filter(|_| permits);
-                Rule { action, family, from, to, transport, fragment, dscp, received_on, limit, log, flow, comment }
+                Rule {
+                    action,
+                    family,
+                    from,
+                    to,
+                    transport,
+                    fragment,
+                    dscp,
+                    received_on,
+                    mark,
+                    limit,
+                    log,
+                    flow,
+                    comment,
+                }
             },
         )
         .prop_filter("only TCP is reset", |rule| {

@@ -7,12 +7,12 @@ use weir_packet::wire::protocol;
 use weir_plane::model::{IpFamily, SteerHeader, SteerNode, SteerOctets};
 
 use super::super::acl::conditions::Conditions;
-use super::super::acl::parser::{Is, Line, Placed, end_of, ports, span, what_of};
+use super::super::acl::parser::{Is, Line, Placed, ends, span, what_of};
 use super::super::acl::{Action as Verdict, Rule as Matches, family_of_protocol};
 use super::super::findings::{Kind, Sink};
 use super::super::lexer::What;
 use super::super::names::Names;
-use super::super::parser::{Failure, comment, expected, keyword, word};
+use super::super::parser::{Failure, comment, expected, word};
 use super::super::words::{Problem, shown};
 use super::action::{ACTIONS, Actions, Goes};
 use super::octets;
@@ -90,21 +90,7 @@ fn rule<'l>(text: &'l str, line: &mut Line<'l, '_, '_>) -> Result<Rule, Failure>
     }
     let (protocol, protocol_at) = protocol.unzip();
     let mut conditions = Conditions::default();
-    let from = end_of(line, &mut is)?;
-    let behind = line.lexer.next()?;
-    match behind.what {
-        What::Word("port") => {
-            conditions.source = Some(ports(line, protocol, behind.range)?);
-            keyword(&mut line.lexer, "to")?;
-        }
-        What::Word("to") => {}
-        What::Word(word) => {
-            let (range, problem) = expected("`port` or `to`", &behind);
-            return Err((range, problem.suggest(word, &["port", "to"])));
-        }
-        _ => return Err(expected("`port` or `to`", &behind)),
-    }
-    let to = end_of(line, &mut is)?;
+    let (from, to) = ends(line, &mut is, protocol, &mut conditions)?;
     let mut own = Own::default();
     own.read(line, &mut conditions, protocol)?;
     if let (Some(number), Some(place)) = (protocol, &protocol_at)

@@ -78,6 +78,8 @@ fn takes(context: &mut Context<'_>, packet: &mut Packet, place: u8, way: Way) ->
         Way::To(target) => redirect::to(context, packet, place, target),
         Way::Queue(worker) => queue(context, packet, place, usize::from(worker)),
         Way::Node(node) => to_node(context, packet, place, node),
+        // A fragment has a part of the packet behind its headers, or none of its beginning.
+        Way::Advance(..) if packet.flags().contains(ParseFlags::FRAGMENT) => false,
         Way::Advance(octets, header) => {
             advance::into(context, packet, place, usize::from(octets), header);
             true
@@ -105,9 +107,10 @@ fn queue(context: &mut Context<'_>, packet: &mut Packet, place: u8, worker: usiz
     handover::give_to(context, packet, place, worker)
 }
 
-/// Sends a packet to a node. Packets that stay on their link go on.
+/// Sends a packet to a node. Packets that stay on their link go on, and fragments for a tunnel: `local` puts them together first.
 fn to_node(context: &mut Context<'_>, packet: &mut Packet, place: u8, node: Node) -> bool {
-    if packet.state().contains(FOR_HOST) {
+    let is_fragment = packet.flags().contains(ParseFlags::FRAGMENT);
+    if packet.state().contains(FOR_HOST) || node == Node::TunnelDecap && is_fragment {
         return false;
     }
     // Packets of its flow may have taken learned decisions in this vector.
