@@ -77,7 +77,7 @@ class Port:
     def __init__(self, name, parent, tags):
         self.name, self.parent, self.tags = name, parent, tags
         self.group, self.bindings, self.deny_in, self.deny_out, self.kinds = None, None, None, None, {}
-        self.mtu = None
+        self.allow, self.table_in, self.table_out = None, None, None
 
 
 class BridgeCase:
@@ -122,6 +122,9 @@ class BridgeCase:
                 p.deny_in = rng.choice((53, 80))
             if rng.random() < 0.4:
                 p.deny_out = rng.choice((53, 80))
+            if rng.random() < 0.2:
+                p.allow = [wire.ipaddress.ip_network(n, strict=False) for n in rng.choice((("10.0.0.0/28",), ("10.0.0.0/8", "fe80::/10"), ("::/0",)))]
+            p.table_in, p.table_out = (rng.choice((None, None, None, "src", "dport")) for _ in range(2))
             for way in ("in", "out"):
                 if rng.random() < 0.2:
                     p.kinds[way] = rng.choice(({0x800, 0x806, 0x86dd}, {0x800, 0x806, 0x88cc}, {0x86dd}))
@@ -148,7 +151,7 @@ class BridgeCase:
         to = rng.choice((peer, peer, peer, peer, FIXED, BROADCAST, mac("01:00:5e:00:00:05"), mac("33:33:00:00:00:01"), mac("02:77:00:00:00:01"),
                          mac("01:80:c2:00:00:00"), mac("01:80:c2:00:00:0e"), OWN if self.own else peer))
         if rng.random() < 0.02:
-            source = rng.choice((b"\0" * 6, b"\3" + source[1:], OWN))
+            source = rng.choice((b"\0" * 6, b"\3" + source[1:], source if self.live and not self.own else OWN))
         claimed = source if rng.random() < 0.8 else peer
         who = peer if rng.random() < 0.15 else source
         four, six, local = address(who)
@@ -208,9 +211,14 @@ class BridgeCase:
         for p in self.ports:
             if p.bindings is not None:
                 text += f"\n[mac-ip.{p.name}]\nrules = [\n" + "".join(f'  "{b.text}",\n' for b in p.bindings) + "]\n"
+            if p.allow is not None:
+                text += f"\n[allowlist.{p.name}]\nprefixes = [{', '.join(repr(str(n)) for n in p.allow)}]\n"
             for way, port in (("in", p.deny_in), ("out", p.deny_out)):
                 if port:
                     text += f'\n[acl.{p.name}-{way}]\ndefault = "permit"\nrules = ["deny udp from any to any port {port}"]\n'
+        if self.lists:  # tables that ports share
+            text += '\n[classify.src]\nmask = "l3 ip4 src/31"\nsessions = ["src 10.0.0.10 deny", "src 10.0.0.14 permit opaque 5"]\nmiss = "permit"\n'
+            text += '\n[classify.dport]\nmask = "l4 dport"\nsessions = ["dport 53 permit mark 4", "dport 80 deny"]\nnext = "src"\n'
         return text
 
     @staticmethod
@@ -219,6 +227,11 @@ class BridgeCase:
         lists = [f'{way} = "{p.name}-{way}"' for way, port in (("in", p.deny_in), ("out", p.deny_out)) if port]
         if lists:
             text += f"acl = {{ {', '.join(lists)} }}\n"
+        if p.allow is not None:
+            text += f'allow = "{p.name}"\n'
+        tables = [f'{way} = "{name}"' for way, name in (("in", p.table_in), ("out", p.table_out)) if name]
+        if tables:
+            text += f"classify = {{ {', '.join(tables)} }}\n"
         if p.kinds:
             ways = [f'{w} = [{", ".join(repr(hex(k)) for k in sorted(ks))}]'.replace("'", '"') for w, ks in p.kinds.items()]
             text += f"ethertypes = {{ {', '.join(ways)} }}\n"
@@ -239,7 +252,20 @@ class BridgeCase:
                     return "mac-ip"
         if p.deny_in and self.denied(p.deny_in, f):
             return "acl-deny"
-        return None
+        if p.allow is not None and f.version and any(f.src) and not any(wire.ipaddress.ip_address(f.src) in n for n in p.allow):
+            return "not-allowed"
+        return "classify-deny" if self.classified(p.table_in, f) else None
+
+    @staticmethod
+    def classified(table, f):
+        """Whether a chain of tables denies a packet."""
+        if table is None or f.version is None:
+            return False
+        if table == "dport" and len(f.packet) >= f.head + 4:
+            port = struct.unpack_from("!H", f.packet, f.head + 2)[0]
+            if port in (53, 80):
+                return port == 80
+        return f.version == 4 and str(wire.ipaddress.ip_address(f.src)) in ("10.0.0.10", "10.0.0.11")
 
     @staticmethod
     def claims(f):
@@ -266,6 +292,8 @@ class BridgeCase:
         """Why a copy does not leave by a port, or None."""
         if p.deny_out and self.denied(p.deny_out, f):
             return "acl-deny"
+        if self.classified(p.table_out, f):
+            return "classify-deny"
         if "out" in p.kinds and (f.kind not in p.kinds["out"] or len(p.tags) // 4 + len(f.tags) > 2):
             return "acl-ethertype"
         return None
