@@ -81,6 +81,7 @@ pub struct Compiler {
     pub(super) merges_all: bool,
     /// Exemptions or rules that translate may match some segments of a super-packet, and others not.
     pub(super) tells_segments: bool,
+    pub(super) limits_bits: bool,
     pub(super) samplers: Arc<[Sampler]>,
     pub(super) generation: u64,
     pub(super) models: u64,
@@ -156,6 +157,7 @@ impl Compiler {
             ethertypes_out: false,
             merges_all: false,
             tells_segments: false,
+            limits_bits: false,
             samplers: Arc::default(),
             generation: 0,
             models: 0,
@@ -352,6 +354,7 @@ impl Compiler {
         self.changed = true;
         self.ethertypes_out = gateway.interfaces.iter().any(|interface| interface.access.ethertypes_out.is_some());
         self.tells_segments = tells_segments(gateway);
+        self.limits_bits = limits_bits(gateway);
         self.merges_all = gateway.interfaces.iter().any(|interface| interface.merge == model::Merge::All);
         self.icmp = gateway.icmp;
         self.flow_table = gateway.flow_table;
@@ -416,6 +419,7 @@ impl Compiler {
             ethertypes_out: self.ethertypes_out,
             merges_all: self.merges_all,
             tells_segments: self.tells_segments,
+            limits_bits: self.limits_bits,
             samplers: Arc::clone(&self.samplers),
             icmp: self.icmp,
             flow_table: self.flow_table,
@@ -507,6 +511,17 @@ fn map(numbers: &mut Numbers, gateway: &Gateway) -> Map {
         samplers: gateway.samplers.iter().map(|sampler| assign(&mut numbers.samplers, &sampler.name)).collect(),
         sas: gateway.sas.iter().map(|sa| assign(&mut numbers.sas, &sa.name)).collect(),
     }
+}
+
+/// Validation or a classifier table limits bits.
+fn limits_bits(gateway: &Gateway) -> bool {
+    let is_of_bits = |unit: model::RateUnit| unit == model::RateUnit::Bits;
+    gateway.sav.iter().any(|policy| policy.rate_limit.is_some_and(|limit| is_of_bits(limit.unit)))
+        || gateway
+            .classify
+            .iter()
+            .flat_map(|table| table.actions.iter())
+            .any(|action| action.limit.is_some_and(|limit| is_of_bits(limit.unit)))
 }
 
 /// Exemptions from validation, or rules that translate, match on TCP flags in which segments of one super-packet differ.

@@ -95,6 +95,8 @@ pub struct Root {
     /// Exemptions or rules that translate may match some segments of a super-packet, and others not; see also
     /// [`Access::tells_segments`](acl::Access::tells_segments).
     pub tells_segments: bool,
+    /// Validation or a classifier table limits bits.
+    pub limits_bits: bool,
     /// The samplers, by number.
     pub samplers: Arc<[Sampler]>,
     /// Limits of what we originate, over all workers.

@@ -137,6 +137,7 @@ impl Store {
         self.access.reflecting = reflecting.into();
         self.access.hastens = self.numbers.hasten();
         self.access.limits = self.numbers.limit();
+        self.access.limits_bits = self.numbers.limit_bits();
         let Access { v4, v6, tells_segments, .. } = &self.access;
         let tells = v4.iter().any(|chain| chain.table.asks().contains(Consulted::SEGMENT))
             || v6.iter().any(|chain| chain.table.asks().contains(Consulted::SEGMENT));

@@ -45,6 +45,8 @@ pub struct Access {
     pub hastens: bool,
     /// Some rule limits packets, or offers them to a sampler.
     pub limits: bool,
+    /// Some rule limits bits.
+    pub limits_bits: bool,
     /// Some rule may match some segments of a super-packet, and others not: it matches on TCP flags in which they differ.
     pub tells_segments: Arc<AtomicBool>,
     /// Counts the changes of rules that came with a root.
