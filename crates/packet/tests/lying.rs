@@ -47,7 +47,7 @@ fn parsed(cache: &mut Cache, frame: &[u8]) -> Option<Packet> {
     Some(packet)
 }
 
-/// Merges pieces; gives those that the result is cut into.
+/// Merges pieces; returns the pieces into which the result is cut.
 fn merged(cache: &mut Cache, merger: &mut Merger, all: &[Vec<u8>]) -> Option<Vec<Vec<u8>>> {
     let mut vector = Vector::new();
     for piece in all {

@@ -11,7 +11,7 @@ use crate::gateway::{Links, between, host, pick, rule};
 
 /// Adds lists, of which most models have none.
 pub fn steer(random: &mut Random, links: &Links, model: &mut Gateway) {
-    if random.chance(0.7) {
+    if random.chance(0.6) {
         return;
     }
     for number in 0..2 {
@@ -28,7 +28,7 @@ fn one(random: &mut Random, links: &Links, model: &Gateway) -> SteerRule {
     let matches = AclRule { mark: None, received_on: None, log: false, limit: None, flow: None, ..own };
     let v6 = matches.family == Some(IpFamily::V6);
     let way = match random.below(10) {
-        0 => SteerWay::Drop,
+        0 | 9 => SteerWay::Drop,
         1 | 2 => {
             let link = random.below(links.count as u64) as usize;
             let address = random.chance(0.7).then(|| host(link, v6, 2));
