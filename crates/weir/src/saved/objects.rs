@@ -123,6 +123,7 @@ impl Reader<'_> {
         match (key, value) {
             // Rules speak for themselves, in the order in which they are matched: behind all keys, those of files last.
             ("rules", _) => strings(item).into_iter().for_each(|rule| push("~1", rule)),
+            ("prefixes", _) if kind == "allowlist" => strings(item).into_iter().for_each(|prefix| push("~1", prefix)),
             ("files", _) if matches!(kind, "acl" | "sav" | "allowlist") => {
                 self.of_files(item).into_iter().for_each(|rule| push("~2", rule));
             }

@@ -208,8 +208,8 @@ fn objects_and_lines_differ_by_their_signs() {
             "mac-ip hosts: - permit any from 192.0.2.7",
             "mac-ip hosts: - deny any from any",
             "- allowlist ours",
-            "allowlist ours: - prefixes 192.0.2.0/24",
-            "allowlist ours: - prefixes 198.51.100.0/24",
+            "allowlist ours: - 192.0.2.0/24",
+            "allowlist ours: - 198.51.100.0/24",
             "allowlist ours: - 203.0.113.0/25",
             "allowlist ours: - 203.0.113.128/25 # the rest",
         ]
