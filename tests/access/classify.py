@@ -196,7 +196,7 @@ class ClassifyCase:
     counts its packets. With `live`, sessions come and go while a gateway runs, before it gets the frames."""
 
     def __init__(self, seed, live=False, frames=220):
-        self.name, self.live = f"classify-{seed}", live
+        self.name, self.live, self.seed = f"classify-{seed}", live, seed
         self.rng = rng = random.Random(f"classify {seed}")
         limits, self.steps = not live and rng.random() < 0.6, []
         while len(self.steps) < frames:
@@ -324,9 +324,13 @@ class ClassifyCase:
                     yield "a flow has two paths"
 
     def run(self, weir, folder):
-        text = self.config()
         if self.live:
-            return self.run_live(weir, folder, text)
+            for pause in (1.5, 10):  # on a busy machine, edits may take longer than the first
+                faults = ClassifyCase(self.seed, live=True).run_live(weir, folder, pause)
+                if not faults:
+                    break
+            return faults
+        text = self.config()
         seen, _ = replay(weir, folder, text, [(t, "wan", d) for t, _, d in self.steps])
         return self.faults(seen)
 
@@ -366,16 +370,17 @@ class ClassifyCase:
             if code or said.strip() not in (want, want.replace("1 sessions", "1 session")):
                 yield f"add {[s.text for s in added.values()][:3]}: {code} {said} {err}, {want!r} expected"
 
-    def run_live(self, weir, folder, text):
+    def run_live(self, weir, folder, pause):
+        """Frames come `pause` seconds after the start, and edits before them."""
         os.makedirs(folder, exist_ok=True)
-        self.folder = folder
+        self.folder, text = folder, self.config()
         frames = [(START, "wan", ethernet(STATION, STATION, b"\x45" + b"\0" * 30))]
-        frames += [(t + 1_500_000_000, "wan", d) for t, _, d in self.steps]
+        frames += [(t + int(pause * 1e9), "wan", d) for t, _, d in self.steps]
         with Gateway(weir, folder, text, frames, paced=True, names=("wan", *EGRESS)) as g:
             faults = list(self.edit(g))
             for t in self.tables:
                 faults += self.listed(weir, folder, g, t)
-            g.received(len(frames))
+            g.received(len(frames), 10 + pause)
             shown = {t.name: g.show("classify", t.name, "--limit", "1000") for t in self.tables}
         # What weir replay says of the tables as they are now, the counters of the gateway have to say, too.
         seen, _ = replay(weir, os.path.join(folder, "replay"), self.config(), [(t, "wan", d) for t, _, d in self.steps])

@@ -1,8 +1,12 @@
 """Frames for sentences of the documentation that random cases leave out. An `open` case is a known defect: it may fail."""
+import os
+import time
+
+import bridge
 import packet
 from bridge import BROADCAST, FIXED
 from packet import AH, FRAGMENT, TCP, ethernet, fragment_header, mac, tag, wire
-from replay import GAP, START, replay
+from replay import GAP, START, Gateway, replay
 from steer import NEIGHBORS, OWN, STATION, TOPOLOGY
 
 BRIDGE = "version = 1\n" + "".join(f'\n[[interface]]\nname = "{p}"\nport = "null"\n{{{p}}}' for p in ("p1", "p2", "p3"))
@@ -108,7 +112,40 @@ def limit_at_the_start():
     return c
 
 
+class Held:
+    """Encapsulated copies wait for the neighbour of their route, and leave by it when it answers. They are no frames of the bridge."""
+
+    name, steps = "bridge-held", (1, 2, 3, 4)
+
+    def run(self, weir, folder):
+        far, own = mac("02:00:00:00:00:fe"), mac("02:00:00:00:00:03")
+        text = BRIDGE.format(p1="", p2="", p3='mac = "02:00:00:00:00:03"\naddress = "198.51.100.1/24"\n')
+        text += '\n[[interface]]\nname = "vx"\nport = { vxlan = { local = "198.51.100.1", remote = "198.51.100.2", vni = 7 } }\n'
+        text += '\n[[interface]]\nname = "gw"\nport = { bridge = "lan" }\naddress = "10.0.0.1/24"\n[bridge.lan]\ninterfaces = ["p1", "p2", "vx"]\n'
+        first = ethernet(STATION, STATION, b"\x45" + b"\0" * 30)  # a port paces frames from its first one on
+        inner = [ethernet(BROADCAST, A, bytes([n]) * 46, 0x88b5) for n in (1, 2)]
+        answer = ethernet(own, far, bridge.arp(far, "198.51.100.2", "198.51.100.1", 2)[:18] + own + wire.addr("198.51.100.1") + b"\0" * 18, 0x806)
+        frames = [(START, p, d) for p, d in (("p1", ethernet(A, B, b"\0" * 46, 0x88b5)), ("p3", first))]
+        frames += [(START + 10**9 + n * GAP, "p1", d) for n, d in enumerate(inner)] + [(START + 1_300_000_000, "p3", answer)]
+        os.makedirs(folder, exist_ok=True)
+        with Gateway(weir, folder, text, frames, paced=True, names=("p1", "p2", "p3")) as g:
+            g.received(len(frames))
+            time.sleep(0.2)
+            macs = [s["mac"] for s in g.show("bridge", "lan", "macs")["macs"] if s["kind"] == "learned"]
+        left = {p: [d for _, d in wire.read_pcap(os.path.join(folder, f"{p}-out.pcap"))] for p in ("p2", "p3")}
+        carried = [packet.Fields(d).packet[36:] for d in left["p3"] if packet.Fields(d).dport == 4789]
+        faults = []
+        if macs != [packet.mac_text(A), packet.mac_text(B)]:
+            faults.append(f"stations {macs}, those of the frames expected")
+        if [d for d in carried if d[12:14] == b"\x88\xb5"][-2:] != inner:
+            faults.append(f"the tunnel carried {[d[:40].hex() for d in carried]}")
+        if [d for d in left["p2"] if d[6:12] == A][-2:] != inner or any(d[12:14] == b"\xc6\x33" for d in left["p2"]):
+            faults.append(f"by p2 left {[d[:40].hex() for d in left['p2']]}")
+        return faults
+
+
 def all_cases():
+    yield Held()
     yield later_fragment()
     yield redirected_broadcast()
     yield from configured_station()

@@ -15,11 +15,12 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "
 import bridge
 import classify
 import finds
+import refused
 import runner
 import steer
 
 # Cases of a running gateway come first: they take seconds, most of which they sleep.
-MODULES = (classify, steer, bridge, finds)
+MODULES = (classify, steer, bridge, finds, refused)
 DRAWN = (steer, classify, bridge)
 
 if __name__ == "__main__":

@@ -432,8 +432,8 @@ class SteerCase:
     """A random list and random frames. Each frame has the rules, mark, way and octets that the text gives it; each rule
     counts the frames that it acted on."""
 
-    def __init__(self, seed, live=False, frames=260):
-        self.name, self.live = f"steer-{seed}", live
+    def __init__(self, seed, live=False, workers=1, frames=260):
+        self.name, self.live, self.workers = f"steer-{seed}", live, workers
         self.rng = random.Random(f"steer {seed}")
         rng = self.rng
         self.rules = [Rule(rng) for _ in range(rng.choice((1, 3, 10, 25, 60)))]
@@ -450,6 +450,14 @@ class SteerCase:
             r.line = at + n
         return head + "".join(f'  "{r.text}{r.condition_text()}",\n' for r in self.rules) + "]\n"
 
+    def queued(self, text):
+        """The configuration with rules that only mark or count, and now move packets to another worker, too."""
+        lines = text.split("\n")
+        for r in self.rules:
+            if self.workers > 1 and r.kind is None:
+                lines[r.line - 1] = lines[r.line - 1].replace('"', f'"redirect queue {self.rng.randrange(self.workers)} ', 1)
+        return "\n".join(lines)
+
     def expected(self, entry, frame):
         return Expected(self.rules, entry, Fields(frame))
 
@@ -464,7 +472,7 @@ class SteerCase:
             for place in (int(x["by"]["place"].rsplit(":", 1)[1]) for x in line.get("steer", [])):
                 counts[place] = counts.get(place, 0) + 1
         if self.live and not faults:
-            with Gateway(weir, folder, text, frames, names=("wan", "dpi", "up")) as g:
+            with Gateway(weir, folder, self.queued(text), frames, self.workers, names=("wan", "dpi", "up")) as g:
                 g.received(len(frames))
                 have = {}
                 for r in g.show("steer", "edge")["steer"][0]["rules"]:
@@ -481,7 +489,7 @@ def random_case(seed):
 
 def cases():
     for seed in range(1, 9):
-        yield lambda seed=seed: SteerCase(seed, live=seed < 4)
+        yield lambda seed=seed: SteerCase(seed, live=seed < 4, workers=3 if seed == 3 else 1)
 
 
 if __name__ == "__main__":

@@ -229,7 +229,7 @@ pub fn ipv6(rules: &[Rule<u32>], key: u64) -> Vec<Rule<u128>> {
         span.expect("the order of addresses stays")
     };
     let rule = |rule: &Rule<u32>| {
-        let Rule { source, destination, protocol, upper, flags, fragments, dscp, interfaces } = rule.clone();
+        let Rule { source, destination, protocol, upper, flags, fragments, dscp, interfaces, mark } = rule.clone();
         let (source, destination) = (map(source), map(destination));
         let (protocol, upper) = match (protocol, upper) {
             // Echo and its reply, and what says that a packet did not arrive: RFC 4443.
@@ -245,7 +245,7 @@ pub fn ipv6(rules: &[Rule<u32>], key: u64) -> Vec<Rule<u128>> {
             (Some(1), upper) => (Some(58), upper),
             others => others,
         };
-        Rule { source, destination, protocol, upper, flags, fragments, dscp, interfaces }
+        Rule { source, destination, protocol, upper, flags, fragments, dscp, interfaces, mark }
     };
     rules.iter().map(rule).collect()
 }

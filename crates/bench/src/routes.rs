@@ -109,8 +109,8 @@ impl Routes {
 
 fn measure(v4: usize, v6: usize, turns: usize) -> Result<(Vec<Row>, String), Error> {
     let table = Prefixes::made_of(v4, v6, 11);
-    let mut all: Vec<IpNet> = table.v4.iter().map(|own| net4(own.value, own.len)).collect();
-    all.extend(table.v6.iter().map(|own| net6(own.value, own.len)));
+    let mut all: Vec<IpNet> = table.v4.iter().map(|own| net4(own.address(), own.len())).collect();
+    all.extend(table.v6.iter().map(|own| net6(own.address(), own.len())));
     // Sources offer prefixes in their order.
     all.sort_unstable();
     let mut run =
@@ -186,8 +186,8 @@ impl Run {
 
     /// Packets that left by each link.
     fn sent(&self) -> [u64; 2] {
-        let snapshot = self.bench.snapshot();
-        [1, 2].map(|at| snapshot.interfaces[at].tx.packets)
+        let sent = self.bench.sent();
+        [1, 2].map(|at| sent[at])
     }
 
     /// Lets one link fail, time after time: until a worker's round is over that has sent nothing there.

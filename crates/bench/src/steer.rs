@@ -240,6 +240,7 @@ fn rule(way: SteerWay, mark: Option<u32>, matches: AclRule) -> SteerRule {
         unchecked: false,
         vlan: None,
         id: None,
+        octets: None,
         matches,
         names_family: false,
         comment: None,

@@ -8,7 +8,8 @@
 //! | count, mark, drop | `fields_decide_and_the_first_rule_that_matches_acts` |
 //! | redirect to node, with mark and advance of VXLAN | `vxlan_goes_to_the_tunnel_or_is_taken_out` |
 //! | redirect to queue | the grammar's tests, and the checks of `weir check` |
-//! | Ethernet, generic masks, inner tuples, hardware offload | not here |
+//! | generic spec and mask, inner tuples | `octets_are_matched_under_a_mask` |
+//! | Ethernet frames without IP, hardware offload | not here |
 
 mod kit;
 
@@ -60,6 +61,50 @@ fn fields_decide_and_the_first_rule_that_matches_acts() {
     assert_eq!((sent.len(), counts(&rig)), (6, vec![4, 7, 1, 1, 0]));
     rig.harness.reload(two_ports().steer(&["lan"], &rules[..3]).0).unwrap();
     assert_eq!(counts(&rig), [4, 7, 1], "rules that stay keep their counters");
+}
+
+#[test]
+fn a_mark_is_matched_by_access_lists() {
+    let rules = [
+        "mark 7 | udp from 10.1.0.0/16 |",
+        "mark 16777216 | udp from 10.2.0.0/16 |",
+        "mark 0 | udp from 10.3.0.0/16 |",
+    ];
+    let build = checked(two_ports().steer(&["lan"], &rules), "lan", &["deny udp mark 7", "permit any"]);
+    // A flow that was learned decides by its mark, too.
+    let build = build.acl("out", &["deny udp port 9 mark 0", "permit any"]).acl_out("wan", &["out"]);
+    let mut rig = build.rig();
+    for _ in 0..3 {
+        rig.drops("lan", &udp("10.1.0.9", "203.0.113.1", 7), Reason::AclDeny);
+        rig.forwards("lan", &udp("10.2.0.9", "203.0.113.1", 9));
+        rig.forwards("lan", &udp("10.3.0.9", "203.0.113.1", 7));
+        rig.drops("lan", &udp("10.3.0.9", "203.0.113.1", 9), Reason::AclDeny);
+        // Without a mark, no rule on marks matches.
+        rig.forwards("lan", &udp("10.4.0.9", "203.0.113.1", 9));
+    }
+    assert_eq!(counts(&rig), [3, 3, 6]);
+}
+
+#[test]
+fn octets_are_matched_under_a_mask() {
+    let rules = [
+        // An IPv4 TTL of 9; then an inner TEID-like word behind UDP; then the ethertype; then beyond the packet.
+        "drop | any | l3 8:09/ff",
+        "mark 1 | udp | l4 8:a0c0/f0f0",
+        "count | any | l2 12:86dd/ffff",
+        "drop | any | l4 100:00/01",
+    ];
+    let mut rig = two_ports().steer(&["lan"], &rules).rig();
+    rig.drops("lan", &format!("{} ttl 9", udp("10.1.0.9", "203.0.113.1", 7)), Reason::SteerDrop);
+    rig.forwards("lan", &format!("{} ttl 10", udp("10.1.0.9", "203.0.113.1", 7)));
+    rig.forwards("lan", &udp("2001:db8:a::9", "2001:db8:ff::1", 7));
+    assert_eq!(counts(&rig), [1, 0, 1, 0]);
+    for (octets, matches) in [([0xa5, 0xcf], 1), ([0xb5, 0xcf], 0), ([0xa5, 0xdf], 0)] {
+        let before = counts(&rig)[1];
+        let frame = payload(&rig, 7, &octets);
+        rig.put("lan", &frame);
+        assert_eq!(counts(&rig)[1], before + matches);
+    }
 }
 
 #[test]

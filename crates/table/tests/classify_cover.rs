@@ -75,6 +75,7 @@ fn rule<K: Packets>(theme: u32, random: &mut Random) -> Rule<K> {
     }
     if asks(asks::DSCP, random) {
         rule.dscp = Some(random.below(2) as u8);
+        rule.mark = random.chance(0.5).then(|| random.below(2) as u32);
     }
     if asks(asks::INTERFACE, random) {
         rule.interfaces = Some((0..random.below(4)).map(|_| random.below(3) as u32).collect());

@@ -230,6 +230,9 @@ fn a_gateway_that_does_not_answer_is_waited_for_within_bounds() {
         (&["acl", "list", "edge"], false),
         (&["acl", "replace", "edge", rules], true),
         (&["nat", "delete", "edge", "1"], true),
+        (&["allow", "list", "ours"], false),
+        (&["allow", "delete", "ours", "10.0.0.0/8"], true),
+        (&["binding", "delete", "hosts", "1"], true),
         (&["sav", "import", "edge", rules], true),
         (&["trace", "add", "drop", "1"], true),
         (&["clear", "trace"], true),
@@ -352,6 +355,61 @@ fn nat_rules_change_while_the_gateway_runs() {
     assert_eq!(gateway.ok(&["show", "changes"]), "no live edits\n");
     assert_eq!(gateway.ok(&["nat", "list", "edge"]), "keep ip4 from 10.0.0.0/8 to 10.0.0.0/9\n");
     assert_eq!(gateway.ok(&["nat", "delete", "edge", "--at", "1"]), "edge: inserted 0, deleted 1; 0 rules now\n");
+    assert_eq!(gateway.end(Signal::TERM).status.code(), Some(0));
+}
+
+#[test]
+fn allowlists_and_bindings_change_while_the_gateway_runs() {
+    let lan = "[[interface]]\nname = \"dmz\"\nport = \"null\"\nallow = \"ours\"\nmac-ip = \"hosts\"\n";
+    let lists = "[allowlist.ours]\nprefixes = [\"192.0.2.0/24\"]\n[mac-ip.hosts]\nrules = [\"permit any from any\"]\n";
+    let gateway = Gateway::start("lists", &format!("{CONFIG}\n{lan}{lists}"));
+    assert_eq!(
+        gateway.ok(&["allow", "insert", "ours", "203.0.113.0/24", "2001:db8::/32", "--source", "noc"]),
+        "ours: inserted 2, deleted 0; 3 prefixes now\n"
+    );
+    assert_eq!(gateway.ok(&["allow", "list", "ours"]), "192.0.2.0/24\n203.0.113.0/24\n2001:db8::/32\n");
+    let shown = gateway.json(&["show", "allowlists", "--json"]);
+    assert_eq!((&shown["lists"][0]["ipv4-prefixes"], &shown["lists"][0]["ipv6-prefixes"]), (&2.into(), &1.into()));
+    let deny = "deny 02:00:00:00:00:03 from any";
+    assert_eq!(
+        gateway.ok(&["binding", "insert", "hosts", deny, "--before", "1"]),
+        "hosts: inserted 1 (id 2), deleted 0; 2 rules now\n"
+    );
+    let rule = gateway.json(&["show", "bindings", "--json"])["bindings"][0]["rules"][0].clone();
+    assert_eq!((&rule["id"], &rule["rule"]), (&2.into(), &deny.into()));
+    assert!(rule["origin"].as_str().unwrap().starts_with("api "), "{rule}");
+    let wrong = gateway.folder.output(&["allow", "insert", "ours", "10.0.0.1"]);
+    assert_eq!(wrong.status.code(), Some(3), "{}", text(&wrong.stderr));
+    let absent = gateway.folder.output(&["allow", "delete", "ours", "10.0.0.0/8"]);
+    assert_eq!(absent.status.code(), Some(1), "{}", text(&absent.stderr));
+    // Reloads of the same file and of another one keep the edits.
+    gateway.ok(&["reload"]);
+    gateway.folder.config(&format!("{CONFIG}\n{lan}{}", lists.replace("192.0.2.0/24", "198.51.100.0/24")));
+    gateway.ok(&["reload"]);
+    assert_eq!(gateway.ok(&["allow", "list", "ours"]), "198.51.100.0/24\n203.0.113.0/24\n2001:db8::/32\n");
+    let changes = gateway.ok(&["show", "changes"]);
+    for line in [
+        "allowlist ours  added  203.0.113.0/24 ",
+        "mac-ip hosts    added  deny 02:00:00:00:00:03 from any  before permit",
+    ] {
+        assert!(changes.contains(line), "{line}:\n{changes}");
+    }
+    // The anchor of the `deny` is gone: the reload fails, and nothing changes.
+    gateway.folder.config(&format!("{CONFIG}\n{lan}{}", lists.replace("any from any", "any from 192.0.2.0/24")));
+    let refused = gateway.folder.output(&["reload"]);
+    assert_eq!(refused.status.code(), Some(3), "{}", text(&refused.stderr));
+    let lost = "mac-ip hosts: rule 2 is gone: the file no longer has its anchor `permit any from any`: `deny 02:00:00:00:00:03 from any`";
+    assert!(text(&refused.stderr).contains(lost), "{}", text(&refused.stderr));
+    assert_eq!(gateway.ok(&["binding", "list", "hosts"]), format!("{deny}\npermit any from any\n"));
+    assert!(gateway.ok(&["reload", "--drop-changes"]).contains(lost));
+    assert_eq!(gateway.ok(&["binding", "list", "hosts"]), "permit any from 192.0.2.0/24\n");
+    // The prefixes are still there, until they are taken back.
+    assert_eq!(
+        gateway.ok(&["allow", "delete", "ours", "203.0.113.0/24"]),
+        "ours: inserted 0, deleted 1; 2 prefixes now\n"
+    );
+    gateway.ok(&["undo"]);
+    assert_eq!(gateway.ok(&["allow", "list", "ours"]), "192.0.2.0/24\n203.0.113.0/24\n2001:db8::/32\n");
     assert_eq!(gateway.end(Signal::TERM).status.code(), Some(0));
 }
 

@@ -24,6 +24,7 @@ pub fn boxes<K: Bits>(rule: &AclRule, number: impl Fn(InterfaceIndex) -> u32) ->
             Some(false) => Fragments::from(Fragment::Whole).union(Fragment::First.into()),
         },
         dscp: rule.dscp,
+        mark: rule.mark,
         interfaces: rule
             .received_on
             .as_ref()

@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use weir_base::reclaim::Domain;
-use weir_packet::wire::ethernet;
 use weir_table::flow::Secret;
 use weir_table::masked::{Full, Key, Mask, Writer};
 use weir_table::sav::NoRoom;
@@ -17,8 +16,7 @@ use super::pass::Pass;
 use super::rubbish::Rubbish;
 use super::table_full::TableFull;
 use crate::model::{
-    AclLimit, ClassifyAction, ClassifyIndex, ClassifySession, ClassifyStart, ClassifyTable, Gateway, IpFamily, Origin,
-    RateLimit, RatePer,
+    AclLimit, ClassifyAction, ClassifyIndex, ClassifySession, ClassifyTable, Gateway, Origin, RateLimit, RatePer,
 };
 use crate::root::classify::{Action, Classifiers, MissCounter, NONE, SessionCounter, Table, Way};
 use crate::root::sampler::Choice;
@@ -169,7 +167,6 @@ impl Store {
             ways: ways.list.into(),
             input: any(|access| access.classify_in.is_some()),
             output: any(|access| access.classify_out.is_some()),
-            tells_segments: gateway.classify.iter().any(tells_segments),
         };
     }
 
@@ -221,19 +218,6 @@ impl Store {
             kept.before = totals;
         }
     }
-}
-
-/// Whether the mask of a table may match octets in which segments of one super-packet differ: lengths, identifications, sequence
-/// numbers, checksums, TCP flags and data. Where other headers or options may stand between, an octet counts as one of these.
-fn tells_segments(table: &ClassifyTable) -> bool {
-    let is_shared = |at: usize| match (table.start, table.family) {
-        (ClassifyStart::Link, _) => at < ethernet::LENGTH,
-        // The ports.
-        (ClassifyStart::Transport, _) => at < 4,
-        (ClassifyStart::Network, Some(IpFamily::V6)) => matches!(at, 0..4 | 6..44),
-        (ClassifyStart::Network, Some(IpFamily::V4) | None) => matches!(at, 0..2 | 6..10 | 12..24),
-    };
-    table.mask.iter().enumerate().any(|(at, &octet)| octet != 0 && !is_shared(at))
 }
 
 /// A decision of a classifier table.

@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weir_base::reclaim::Domain;
 use weir_packet::wire::MacAddress;
-use weir_table::classify::Consulted;
 use weir_table::lpm;
 
 use super::acl::{self, StagedAcls};
@@ -23,6 +22,7 @@ use super::numbers::{Numbers, assign};
 use super::pass::Pass;
 use super::rubbish::Rubbish;
 use super::sav;
+use super::segments;
 use super::sources::Sources;
 use super::spd;
 use super::stations::{Fixed, LearnedSet};
@@ -34,6 +34,7 @@ use crate::compile::rib::Rib;
 use crate::model::{self, Address, FlowTable, Gateway, IcmpLimits, PerFamily};
 use crate::root::acl::Access;
 use crate::root::sampler::Sampler;
+use crate::root::segments::PerSegment;
 use crate::root::{Changes, Demux, Interface, Pending, Root, Tables};
 
 /// Turns models into roots, one after another.
@@ -80,7 +81,7 @@ pub struct Compiler {
     pub(super) ethertypes_out: bool,
     pub(super) merges_all: bool,
     /// Exemptions or rules that translate may match some segments of a super-packet, and others not.
-    pub(super) tells_segments: bool,
+    pub(super) per_segment: PerSegment,
     pub(super) samplers: Arc<[Sampler]>,
     pub(super) generation: u64,
     pub(super) models: u64,
@@ -155,7 +156,7 @@ impl Compiler {
             bridges: bridge::Store::default(),
             ethertypes_out: false,
             merges_all: false,
-            tells_segments: false,
+            per_segment: PerSegment::default(),
             samplers: Arc::default(),
             generation: 0,
             models: 0,
@@ -351,7 +352,7 @@ impl Compiler {
         self.interfaces = interfaces;
         self.changed = true;
         self.ethertypes_out = gateway.interfaces.iter().any(|interface| interface.access.ethertypes_out.is_some());
-        self.tells_segments = tells_segments(gateway);
+        self.per_segment = segments::per_segment(gateway, self.acl.per_segment());
         self.merges_all = gateway.interfaces.iter().any(|interface| interface.merge == model::Merge::All);
         self.icmp = gateway.icmp;
         self.flow_table = gateway.flow_table;
@@ -415,7 +416,7 @@ impl Compiler {
             bridges: self.bridges.current().clone(),
             ethertypes_out: self.ethertypes_out,
             merges_all: self.merges_all,
-            tells_segments: self.tells_segments,
+            per_segment: self.per_segment.clone(),
             samplers: Arc::clone(&self.samplers),
             icmp: self.icmp,
             flow_table: self.flow_table,
@@ -507,14 +508,4 @@ fn map(numbers: &mut Numbers, gateway: &Gateway) -> Map {
         samplers: gateway.samplers.iter().map(|sampler| assign(&mut numbers.samplers, &sampler.name)).collect(),
         sas: gateway.sas.iter().map(|sa| assign(&mut numbers.sas, &sa.name)).collect(),
     }
-}
-
-/// Exemptions from validation, or rules that translate, match on TCP flags in which segments of one super-packet differ.
-fn tells_segments(gateway: &Gateway) -> bool {
-    let tells = |rule: &model::AclRule| match rule.transport {
-        model::Transport::Ports { flags: Some(flags), .. } => u16::from(flags.mask) & Consulted::OF_SEGMENTS != 0,
-        _ => false,
-    };
-    gateway.sav.iter().any(|policy| policy.exempt.iter().any(tells))
-        || gateway.nat.iter().any(|list| list.rules.iter().any(|rule| tells(&rule.matches)))
 }

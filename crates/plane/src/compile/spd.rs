@@ -14,6 +14,7 @@ use weir_table::sav::NoRoom;
 
 use super::boxes::{Bits, asks_transport, boxes, count_of};
 use super::map::Map;
+use super::reuse::{self, Source};
 use super::rubbish::Rubbish;
 use super::table_full::TableFull;
 use crate::model::{AclRule, Gateway, Origin, SaIndex, Spd, SpdAction, SpdIndex, SpdRule, Transport};
@@ -60,15 +61,7 @@ pub(super) struct Store {
 }
 
 /// The SPDs of a model, for which there is room.
-pub(super) struct Prepared(Vec<Source>);
-
-/// Where an SPD comes from.
-enum Source {
-    /// It is one in force, at this place.
-    Kept(usize),
-    /// It was compiled.
-    New(Box<Compiled>),
-}
+pub(super) struct Prepared(Vec<Source<Compiled>>);
 
 impl Store {
     /// Compiles the SPDs of a model.
@@ -84,12 +77,7 @@ impl Store {
         let of = |(index, model): (u16, &Spd)| {
             let sas = sas(model, map);
             let known = |own: &Compiled| own.model == *model && own.sas == sas && own.current.index.0 == index;
-            match self.compiled.iter().position(|own| own.as_ref().is_some_and(known)) {
-                Some(at) => Ok(Source::Kept(at)),
-                None => {
-                    self.compile(domain, workers, SpdIndex(index), (model, sas)).map(|new| Source::New(Box::new(new)))
-                }
-            }
+            reuse::find(&self.compiled, known, || self.compile(domain, workers, SpdIndex(index), (model, sas.clone())))
         };
         (0..).zip(&gateway.spds).map(of).collect::<Result<_, _>>().map(Prepared)
     }
@@ -163,15 +151,7 @@ impl Store {
         let is_same = sources.len() == self.compiled.len()
             && sources.iter().enumerate().all(|(at, source)| matches!(source, Source::Kept(own) if *own == at));
         let version = self.current.version + u64::from(!is_same);
-        let mut before = std::mem::take(&mut self.compiled);
-        self.compiled = sources
-            .into_iter()
-            .map(|source| match source {
-                Source::Kept(at) => before[at].take(),
-                Source::New(new) => Some(*new),
-            })
-            .collect();
-        rubbish.push(before);
+        reuse::replace(&mut self.compiled, sources, rubbish);
         let list = self.compiled.iter().flatten().map(|own| Arc::clone(&own.current)).collect();
         self.current = Spds { list, by_sa: self.by_sa(), version };
         for (interface, &number) in gateway.interfaces.iter().zip(&map.interfaces) {

@@ -14,6 +14,7 @@ use weir_table::sav::NoRoom;
 
 use super::boxes::{Bits, boxes};
 use super::map::Map;
+use super::reuse::{self, Source};
 use super::rubbish::Rubbish;
 use super::table_full::TableFull;
 use crate::model::{
@@ -54,15 +55,7 @@ pub(super) struct Store {
 }
 
 /// The lists of a model, for which there is room.
-pub(super) struct Prepared(Vec<Source>);
-
-/// Where a list comes from.
-enum Source {
-    /// It is one in force, at this place.
-    Kept(usize),
-    /// It was compiled.
-    New(Box<Compiled>),
-}
+pub(super) struct Prepared(Vec<Source<Compiled>>);
 
 impl Store {
     /// Compiles the lists of a model. `targets`: of each list.
@@ -80,13 +73,8 @@ impl Store {
             let known = |own: &Compiled| {
                 own.model == *model && own.targets == targets && own.current.index == SteerIndex(index)
             };
-            match self.compiled.iter().position(|own| own.as_ref().is_some_and(known)) {
-                Some(at) => Ok(Source::Kept(at)),
-                None => {
-                    let new = self.compile(domain, workers, SteerIndex(index), (model, targets))?;
-                    Ok(Source::New(Box::new(new)))
-                }
-            }
+            let compile = || self.compile(domain, workers, SteerIndex(index), (model, targets.clone()));
+            reuse::find(&self.compiled, known, compile)
         };
         (0..).zip(&gateway.steer).zip(targets).map(of).collect::<Result<_, _>>().map(Prepared)
     }
@@ -137,15 +125,7 @@ impl Store {
         interfaces: &mut [Interface],
         rubbish: &mut Rubbish,
     ) {
-        let mut before = std::mem::take(&mut self.compiled);
-        self.compiled = sources
-            .into_iter()
-            .map(|source| match source {
-                Source::Kept(at) => before[at].take(),
-                Source::New(new) => Some(*new),
-            })
-            .collect();
-        rubbish.push(before);
+        reuse::replace(&mut self.compiled, sources, rubbish);
         let list = self.compiled.iter().flatten().map(|own| Arc::clone(&own.current)).collect();
         self.current = Steers { list };
         for (interface, &number) in gateway.interfaces.iter().zip(&map.interfaces) {
@@ -202,6 +182,7 @@ fn condition(rule: &SteerRule) -> Condition {
     Condition {
         vlan: rule.vlan.as_ref().map(|vlan| (*vlan.start(), *vlan.end())),
         id: rule.id.as_ref().map(|(kind, ids)| (*kind, *ids.start(), *ids.end())),
+        octets: rule.octets.clone(),
     }
 }
 

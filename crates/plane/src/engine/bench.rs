@@ -155,6 +155,21 @@ impl Bench {
         self.control.domain.collect();
     }
 
+    /// Packets that have left by each interface, in the order of the model.
+    pub fn sent(&self) -> Vec<u64> {
+        let (model, map) = self.control.in_force();
+        let sent = |root: &Root| {
+            let numbers = map.interfaces.iter().take(model.interfaces.len());
+            let of = |&number: &u32| {
+                root.interfaces
+                    .get(number as usize)
+                    .map_or(0, |own| own.counters.iter().map(|worker| worker.tx.packets.value()).sum())
+            };
+            numbers.map(of).collect()
+        };
+        self.control.root.with(sent)
+    }
+
     /// Takes note that the link of a port went down or came up, as the control thread does, and publishes the version that
     /// follows at once. Nothing is compiled.
     pub fn set_link(&self, port: u32, is_up: bool) {

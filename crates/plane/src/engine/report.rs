@@ -206,24 +206,7 @@ pub(super) fn tables(model: &model::Gateway, map: &Map, compiler: &Compiler) -> 
             });
         }
     }
-    for list in crate::engine::show::allowlists(model, compiler).iter().filter(|list| list.vrf.is_none()) {
-        rows.push(stats::TableStats {
-            name: format!("allowlist {}", list.name),
-            used: (list.prefixes.0 + list.prefixes.1) as u64,
-            limit: u64::from(model.limits.allowed_prefixes),
-            bytes: list.octets as u64,
-            when_full: "the reload that adds prefixes is refused as a whole".into(),
-        });
-    }
-    for list in crate::engine::show::bindings(model, compiler) {
-        rows.push(stats::TableStats {
-            name: format!("mac-ip {}", list.name),
-            used: list.rules.len() as u64,
-            limit: MOST_BINDINGS as u64,
-            bytes: list.octets as u64,
-            when_full: "the reload that adds rules is refused as a whole".into(),
-        });
-    }
+    rows.extend(access_lists(model, compiler));
     for bridge in compiler.bridges() {
         rows.push(stats::TableStats {
             name: format!("bridge {}", bridge.name),
@@ -242,6 +225,37 @@ pub(super) fn tables(model: &model::Gateway, map: &Map, compiler: &Compiler) -> 
             when_full: "the reload that adds rules is refused as a whole".into(),
         });
     }
+    rows.extend(acls(model, compiler));
+    rows
+}
+
+/// How full allowlists and bindings are.
+fn access_lists(model: &model::Gateway, compiler: &Compiler) -> Vec<stats::TableStats> {
+    let mut rows = Vec::new();
+    for list in crate::engine::show::allowlists(model, compiler).iter().filter(|list| list.vrf.is_none()) {
+        rows.push(stats::TableStats {
+            name: format!("allowlist {}", list.name),
+            used: (list.prefixes.0 + list.prefixes.1) as u64,
+            limit: u64::from(model.limits.allowed_prefixes),
+            bytes: list.octets as u64,
+            when_full: "the reload or the edit that adds prefixes is refused as a whole".into(),
+        });
+    }
+    for list in crate::engine::show::bindings(model, compiler) {
+        rows.push(stats::TableStats {
+            name: format!("mac-ip {}", list.name),
+            used: list.rules.len() as u64,
+            limit: MOST_BINDINGS as u64,
+            bytes: list.octets as u64,
+            when_full: "the reload or the edit that adds rules is refused as a whole".into(),
+        });
+    }
+    rows
+}
+
+/// How full access lists are.
+fn acls(model: &model::Gateway, compiler: &Compiler) -> Vec<stats::TableStats> {
+    let mut rows = Vec::new();
     let (rules, octets) = compiler.acl_occupancy();
     let most = u64::from(model.limits.acl_rules);
     if rules > 0 || !model.acls.is_empty() {

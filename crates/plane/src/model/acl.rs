@@ -101,6 +101,8 @@ pub struct AclRule {
     pub fragment: Option<bool>,
     /// The differentiated services code point, 0 ..= 63.
     pub dscp: Option<u8>,
+    /// The mark that packets have, at most [`MOST_MARK`](weir_table::classify::MOST_MARK).
+    pub mark: Option<u32>,
     /// The interfaces that packets came in by; `None`: any. Packets of our own came in by none.
     pub received_on: Option<Interfaces>,
     /// Packets that it matches go to the list's sampler.
@@ -126,6 +128,7 @@ impl AclRule {
             transport: Transport::Any,
             fragment: None,
             dscp: None,
+            mark: None,
             received_on: None,
             log: false,
             limit: None,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use weir_packet::identify::Identifier;
 
 use super::acl::AclRule;
+use super::classify::ClassifyStart;
 use super::origin::Origin;
 use super::route::NextHop;
 
@@ -39,6 +40,8 @@ pub struct SteerRule {
     pub vlan: Option<RangeInclusive<u16>>,
     /// The identifiers of a kind that the packet has, if the rule names some.
     pub id: Option<(Identifier, RangeInclusive<u32>)>,
+    /// The octets that the packet has, if the rule names some.
+    pub octets: Option<SteerOctets>,
     /// The addresses, protocol and fields that packets have. Its action has no meaning. It names neither interfaces nor a limit,
     /// and does not log.
     pub matches: AclRule,
@@ -46,6 +49,19 @@ pub struct SteerRule {
     pub names_family: bool,
     /// Remarks of people.
     pub comment: Option<Arc<str>>,
+}
+
+/// Octets of a packet that a rule compares under a mask.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SteerOctets {
+    /// The header from which octets are counted.
+    pub start: ClassifyStart,
+    /// The first octet that is compared, at most 127.
+    pub at: u8,
+    /// The octets, without bits that the mask has not.
+    pub value: Arc<[u8]>,
+    /// The bits that count, not all 0; as many octets as the value. They end within the first 128 octets.
+    pub mask: Arc<[u8]>,
 }
 
 /// Where packets that a rule matches go.

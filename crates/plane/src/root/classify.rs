@@ -25,8 +25,6 @@ pub struct Classifiers {
     pub input: bool,
     /// Some interface has tables for egress.
     pub output: bool,
-    /// Some mask may match some segments of one super-packet and others not.
-    pub tells_segments: bool,
 }
 
 /// A table.

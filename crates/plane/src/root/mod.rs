@@ -22,6 +22,7 @@ pub mod path_mtu;
 mod pending;
 pub mod sampler;
 pub mod sav;
+pub mod segments;
 pub mod spd;
 pub mod steer;
 pub mod tunnel;
@@ -92,9 +93,8 @@ pub struct Root {
     pub ethertypes_out: bool,
     /// Some interface merges all packets of a flow.
     pub merges_all: bool,
-    /// Exemptions or rules that translate may match some segments of a super-packet, and others not; see also
-    /// [`Access::tells_segments`](acl::Access::tells_segments).
-    pub tells_segments: bool,
+    /// Policies that may match some segments of a super-packet, and others not.
+    pub per_segment: segments::PerSegment,
     /// The samplers, by number.
     pub samplers: Arc<[Sampler]>,
     /// Limits of what we originate, over all workers.

@@ -112,6 +112,7 @@ features! { model, found:
     "acl icmp" rules(model, |rule| matches!(rule.transport, Transport::Icmp { .. }));
     "acl family" rules(model, |rule| rule.family.is_some());
     "acl dscp" rules(model, |rule| rule.dscp.is_some());
+    "acl mark" rules(model, |rule| rule.mark.is_some());
     "acl received-on" rules(model, |rule| matches!(rule.received_on, Some(Interfaces::List(_))));
     "acl received-on group" rules(model, |rule| matches!(rule.received_on, Some(Interfaces::Group(_))));
     "acl later fragments" rules(model, |rule| rule.fragment == Some(true));

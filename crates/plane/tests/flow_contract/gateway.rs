@@ -446,6 +446,7 @@ pub fn rule(random: &mut Random, links: &Links, groups: &Groups) -> AclRule {
         transport,
         fragment: random.chance(0.06).then(|| later && random.chance(0.5)),
         dscp: random.chance(0.08).then(|| random.below(3) as u8),
+        mark: random.chance(0.02).then(|| random.below(3) as u32),
         received_on,
         log,
         limit,

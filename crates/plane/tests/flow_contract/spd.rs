@@ -49,6 +49,7 @@ fn policy(random: &mut Random, links: &Links, model: &Gateway) -> SpdRule {
         transport,
         fragment: None,
         dscp: None,
+        mark: None,
         received_on: None,
         log: false,
         limit: None,

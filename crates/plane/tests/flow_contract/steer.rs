@@ -3,8 +3,8 @@
 use weir_base::random::Random;
 use weir_packet::identify::Identifier;
 use weir_plane::model::{
-    AclRule, Gateway, InterfaceIndex, IpFamily, NextHop, Origin, SteerHeader, SteerIndex, SteerList, SteerNode,
-    SteerRule, SteerWay,
+    AclRule, ClassifyStart, Gateway, InterfaceIndex, IpFamily, NextHop, Origin, SteerHeader, SteerIndex, SteerList,
+    SteerNode, SteerOctets, SteerRule, SteerWay,
 };
 
 use crate::gateway::{Links, between, host, pick, rule};
@@ -25,7 +25,7 @@ pub fn steer(random: &mut Random, links: &Links, model: &mut Gateway) {
 
 fn one(random: &mut Random, links: &Links, model: &Gateway) -> SteerRule {
     let own = rule(random, links, &model.groups);
-    let matches = AclRule { received_on: None, log: false, limit: None, flow: None, ..own };
+    let matches = AclRule { mark: None, received_on: None, log: false, limit: None, flow: None, ..own };
     let v6 = matches.family == Some(IpFamily::V6);
     let way = match random.below(10) {
         0 => SteerWay::Drop,
@@ -49,6 +49,12 @@ fn one(random: &mut Random, links: &Links, model: &Gateway) -> SteerRule {
         unchecked: true,
         vlan: random.chance(0.1).then_some(5..=100),
         id: random.chance(0.05).then_some((Identifier::Vni, 0..=9)),
+        octets: random.chance(0.05).then(|| SteerOctets {
+            start: ClassifyStart::Network,
+            at: 4,
+            value: [0, random.below(2) as u8].into(),
+            mask: [0, 1].into(),
+        }),
         matches,
         names_family: false,
         comment: None,

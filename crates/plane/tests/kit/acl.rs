@@ -15,7 +15,7 @@ use super::{Build, Rig};
 impl Build {
     /// Parses a rule: an action (`permit`, `deny`, `reject`, `reject+reset`, `reject+icmp`), a protocol (`any`, `ip4`,
     /// `ip6`, or a name), and further conditions in any order: `from ADDRESSES`, `to ADDRESSES`, `sport PORTS`, `port
-    /// PORTS`, `flags VALUE/MASK` of names, `type RANGE`, `code RANGE`, `later`, `first`, `dscp NUMBER`, `on IF,IF`,
+    /// PORTS`, `flags VALUE/MASK` of names, `type RANGE`, `code RANGE`, `later`, `first`, `dscp NUMBER`, `mark NUMBER`, `on IF,IF`,
     /// `log`, `limit PACKETS`, `flow`, `no-flow`.
     pub fn acl_rule(&mut self, text: &str) -> AclRule {
         let mut words = text.split(' ');
@@ -62,6 +62,7 @@ impl Build {
                 "later" => rule.fragment = Some(true),
                 "first" => rule.fragment = Some(false),
                 "dscp" => rule.dscp = Some(value().parse().unwrap()),
+                "mark" => rule.mark = Some(value().parse().unwrap()),
                 "on" => {
                     let names = value().split(',').map(|name| self.interface(name));
                     rule.received_on = Some(Interfaces::List(names.collect()));

@@ -3,14 +3,16 @@
 use std::ops::RangeInclusive;
 
 use weir_packet::identify::Identifier;
-use weir_plane::model::{NextHop, Origin, SteerHeader, SteerIndex, SteerList, SteerNode, SteerRule, SteerWay};
+use weir_plane::model::{
+    NextHop, Origin, SteerHeader, SteerIndex, SteerList, SteerNode, SteerOctets, SteerRule, SteerWay,
+};
 
 use super::{Build, ip};
 
 impl Build {
     /// A list of interfaces. Rules as three parts with `|` between: actions (`mark N`, `drop`, `to IF`, `to IF ADDRESS`, `queue N`,
     /// `node NAME`, `advance N HEADER`), a rule of the kit without its action, and conditions (`vlan RANGE`, `esp RANGE`, `ah RANGE`,
-    /// `vni RANGE`, `teid RANGE`, `session RANGE`).
+    /// `vni RANGE`, `teid RANGE`, `session RANGE`, `l2|l3|l4 AT:HEX/HEX`).
     pub fn steer(mut self, interfaces: &[&str], rules: &[&str]) -> Build {
         let rules: Vec<SteerRule> = rules.iter().map(|text| self.steer_rule(text)).collect();
         let index = SteerIndex(self.0.steer.len() as u16);
@@ -37,6 +39,7 @@ impl Build {
             unchecked: true,
             vlan: None,
             id: None,
+            octets: None,
             matches,
             names_family: false,
             comment: None,
@@ -74,6 +77,18 @@ impl Build {
         }
         let mut words = conditions.split_whitespace();
         while let (Some(word), Some(range)) = (words.next(), words.next()) {
+            if let Some(start) = ["l2", "l3", "l4"].iter().position(|own| *own == word) {
+                use weir_plane::model::ClassifyStart::{Link, Network, Transport};
+                let (at, octets) = range.split_once(':').unwrap();
+                let (value, mask) = octets.split_once('/').unwrap();
+                let hex = |digits: &str| -> std::sync::Arc<[u8]> {
+                    let octet = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
+                    (0..digits.len()).step_by(2).map(octet).collect()
+                };
+                let (at, start) = (at.parse().unwrap(), [Link, Network, Transport][start]);
+                rule.octets = Some(SteerOctets { start, at, value: hex(value), mask: hex(mask) });
+                continue;
+            }
             let (low, high) = range.split_once('-').unwrap_or((range, range));
             let ids: RangeInclusive<u32> = low.parse().unwrap()..=high.parse().unwrap();
             let kind = match word {

@@ -44,7 +44,7 @@ pub trait Address: Key + Sought {
     #[doc(hidden)]
     const MASKED: u16;
 
-    /// Returns the words of a packet: addresses; ports, flags, protocol and traits; interface and DSCP.
+    /// Returns the words of a packet: addresses; ports, flags, protocol and traits; interface, DSCP and mark.
     #[doc(hidden)]
     fn words(packet: &Fields<Self>) -> [u64; WORDS];
 

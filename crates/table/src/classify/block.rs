@@ -12,7 +12,7 @@
 //! record      low ends of lanes · spans of lanes · entry 16: place 8, identity 4, exact 4 (IPv6: the entry before the spans)
 //! long leaf   groups 4, 60 unused · groups of lanes, 128 each: low ends 64, spans 64 · entries
 //! dense leaf  pointer 8
-//! exact       source: low, high · destination: low, high · DSCP 4 · interfaces 4 · interface 4, …
+//! exact       source: low, high · destination: low, high · DSCP and mark: bits 4, value 4 · interfaces 4 · interface 4, …
 //! ```
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -101,8 +101,8 @@ pub(super) struct Node {
 pub(super) struct Exact<K> {
     pub(super) source: [K; 2],
     pub(super) destination: [K; 2],
-    /// Codepoint; [`ANY`] for any.
-    pub(super) dscp: u32,
+    /// DSCP and mark: the bits that count, and their values.
+    pub(super) outer: (u32, u32),
     /// Number of interfaces that follow, in order; [`ANY`] for any.
     pub(super) interfaces: u32,
 }

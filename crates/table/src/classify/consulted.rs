@@ -18,7 +18,7 @@ use super::rule::{Fragments, Masked, Rule, Upper};
 
 /// A set of fields.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Consulted(u8);
+pub struct Consulted(u16);
 
 impl Consulted {
     /// No field.
@@ -47,10 +47,13 @@ impl Consulted {
     /// FIN and PSH, which the last segment has, and CWR, which the first one has (RFC 3168, 6.1.2).
     pub const OF_SEGMENTS: u16 = 0x01 | 0x08 | 0x80;
 
-    pub(super) const COUNT: usize = 8;
+    /// The mark. It has no tree: an answer of a list with such rules depends on it.
+    pub const MARK: Consulted = Consulted(1 << 8);
+
+    pub(super) const COUNT: usize = 9;
 
     const NAMES: [&str; Consulted::COUNT] =
-        ["protocol", "ports", "icmp", "interface", "flags", "fragment", "dscp", "segment"];
+        ["protocol", "ports", "icmp", "interface", "flags", "fragment", "dscp", "segment", "mark"];
 
     /// Returns the fields that a rule matches on, apart from addresses.
     pub fn by<K>(rule: &Rule<K>) -> Consulted {
@@ -62,6 +65,7 @@ impl Consulted {
             (rule.flags.mask() != 0, Consulted::FLAGS),
             (rule.fragments != Fragments::ALL, Consulted::FRAGMENT),
             (rule.dscp.is_some(), Consulted::DSCP),
+            (rule.mark.is_some(), Consulted::MARK),
             (rule.flags.mask() & Consulted::OF_SEGMENTS != 0, Consulted::SEGMENT),
         ];
         asks.into_iter().filter(|(asks, _)| *asks).fold(Consulted::NONE, |all, (_, field)| all | field)
@@ -84,11 +88,11 @@ impl Consulted {
     }
 
     /// Returns one bit for each field.
-    pub fn bits(self) -> u8 {
+    pub fn bits(self) -> u16 {
         self.0
     }
 
-    pub(super) fn from_bits(bits: u8) -> Consulted {
+    pub(super) fn from_bits(bits: u16) -> Consulted {
         Consulted(bits)
     }
 
@@ -123,10 +127,10 @@ impl fmt::Debug for Consulted {
 }
 
 impl<K: Clone> Rule<K> {
-    /// Returns the rule reduced to the fields of a flow's key: without flags, fragments and codepoint.
+    /// Returns the rule reduced to the fields of a flow's key: without flags, fragments, codepoint and mark.
     #[must_use]
     pub fn within_key(&self) -> Rule<K> {
-        Rule { flags: Masked::new(0, 0), fragments: Fragments::ALL, dscp: None, ..self.clone() }
+        Rule { flags: Masked::new(0, 0), fragments: Fragments::ALL, dscp: None, mark: None, ..self.clone() }
     }
 }
 

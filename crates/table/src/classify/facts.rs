@@ -59,7 +59,7 @@ impl Facts {
         (facts.low[octets], facts.span[octets]) = (protocol.1, protocol.0 | forbidden);
         facts.derive::<K>();
         let interface = rule.interfaces.as_ref().filter(|set| set.len() == 1).and_then(|set| set.iter().next());
-        facts.know_outer::<K>(rule.dscp, interface);
+        facts.know_outer::<K>(rule.outer(), interface);
         facts
     }
 
@@ -80,7 +80,7 @@ impl Facts {
             if exact != 0 {
                 let rest = base.add(exact as usize * UNIT).cast::<Exact<K>>();
                 let one = ((*rest).interfaces == 1).then(|| rest.add(1).cast::<u32>().read());
-                facts.know_outer::<K>(u8::try_from((*rest).dscp).ok(), one);
+                facts.know_outer::<K>((*rest).outer, one);
             }
             facts
         }
@@ -102,10 +102,8 @@ impl Facts {
     }
 
     /// Derives the last word, which lanes do not represent.
-    fn know_outer<K: Address>(&mut self, dscp: Option<u8>, interface: Option<u32>) {
-        if let Some(dscp) = dscp {
-            self.know(K::WORDS - 1, 0xff << 32, u64::from(dscp) << 32);
-        }
+    fn know_outer<K: Address>(&mut self, (bits, value): (u32, u32), interface: Option<u32>) {
+        self.know(K::WORDS - 1, u64::from(bits) << 32, u64::from(value) << 32);
         if let Some(interface) = interface {
             self.know(K::WORDS - 1, u64::from(u32::MAX), u64::from(interface));
         }
@@ -123,7 +121,7 @@ impl Facts {
             let width = usize::from(K::BITS) / 16;
             (0..width).all(|lane| cover[lane].low() == low[lane] && cover[lane].high() == high[lane])
         };
-        rule.dscp.is_none() && rule.interfaces.is_none() && K::addresses(rule).into_iter().all(exact)
+        rule.outer().0 == 0 && rule.interfaces.is_none() && K::addresses(rule).into_iter().all(exact)
     }
 
     fn set(&mut self, lane: usize, span: Span<u16>) {

@@ -39,6 +39,12 @@ impl Fragment {
     }
 }
 
+/// Largest mark that rules match.
+pub const MOST_MARK: u32 = (1 << 24) - 2;
+
+/// The value of packets without a mark, among marks of 24 bits.
+const NO_MARK: u32 = MOST_MARK + 1;
+
 /// The fields of a packet that rules match on: `u32` addresses for IPv4, `u128` for IPv6.
 ///
 /// A field may be missing: the header is truncated, or the packet is a later fragment or of another protocol. A rule
@@ -54,11 +60,12 @@ pub struct Fields<K> {
     pub(super) protocol: u8,
     pub(super) traits: u8,
     pub(super) interface: u32,
-    pub(super) dscp: u8,
+    /// The DSCP in the lowest octet, the mark above it.
+    pub(super) outer: u32,
 }
 
 impl<K: Key> Fields<K> {
-    /// Creates a whole packet without ports, flags and DSCP, received by interface 0.
+    /// Creates a whole packet without ports, flags, DSCP and mark, received by interface 0.
     #[inline(always)]
     pub fn new(source: K, destination: K, protocol: u8) -> Fields<K> {
         Fields {
@@ -69,7 +76,7 @@ impl<K: Key> Fields<K> {
             protocol,
             traits: traits::WHOLE | traits::BARE | traits::FLAGLESS,
             interface: 0,
-            dscp: 0,
+            outer: NO_MARK << 8,
         }
     }
 
@@ -117,7 +124,14 @@ impl<K: Key> Fields<K> {
     #[must_use]
     #[inline(always)]
     pub fn with_dscp(self, dscp: u8) -> Fields<K> {
-        Fields { dscp, ..self }
+        Fields { outer: self.outer & !0xff | u32::from(dscp), ..self }
+    }
+
+    /// Sets the mark. A mark above [`MOST_MARK`] is as none: no rule matches it.
+    #[must_use]
+    #[inline(always)]
+    pub fn with_mark(self, mark: Option<u32>) -> Fields<K> {
+        Fields { outer: self.outer & 0xff | mark.unwrap_or(NO_MARK).min(NO_MARK) << 8, ..self }
     }
 
     /// Sets the ingress interface.
@@ -137,10 +151,10 @@ impl<K: Key> Fields<K> {
             | u64::from(self.traits) << 56
     }
 
-    /// Returns interface and DSCP as one word.
+    /// Returns interface, DSCP and mark as one word.
     #[inline(always)]
     pub(super) fn outer(&self) -> u64 {
-        u64::from(self.interface) | u64::from(self.dscp) << 32
+        u64::from(self.interface) | u64::from(self.outer) << 32
     }
 
     /// Returns the source address.
@@ -185,7 +199,12 @@ impl<K: Key> Fields<K> {
 
     /// Returns the DSCP.
     pub fn dscp(&self) -> u8 {
-        self.dscp
+        self.outer as u8
+    }
+
+    /// Returns the mark, if it has one that rules match.
+    pub fn mark(&self) -> Option<u32> {
+        Some(self.outer >> 8).filter(|&mark| mark != NO_MARK)
     }
 
     /// Returns the ingress interface.

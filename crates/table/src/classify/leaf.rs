@@ -20,7 +20,7 @@ const BITS: usize = 15;
 /// The key of no rule: it requires the bit that no packet has.
 const NONE: [u16; 4] = [1 << BITS, 1 << BITS, 0, 0];
 
-/// Number of words of a packet that keys use: all except the last, interface and DSCP.
+/// Number of words of a packet that keys use: all except the last, interface, DSCP and mark.
 pub(super) const fn words<K: Address>() -> usize {
     K::WORDS - 1
 }

@@ -132,7 +132,7 @@ mod writer;
 pub use address::Address;
 pub use consulted::Consulted;
 pub use error::{Error, NO_RULE};
-pub use fields::{Fields, Fragment};
+pub use fields::{Fields, Fragment, MOST_MARK};
 pub use rule::{Fragments, Masked, Rule, Span, Upper};
 pub use small::{MOST_RULES, Small};
 pub use table::Table;

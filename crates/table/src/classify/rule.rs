@@ -179,8 +179,15 @@ pub struct Rule<K> {
     pub fragments: Fragments,
     /// The DSCP, at most 63; `None` matches any.
     pub dscp: Option<u8>,
+    /// The mark, at most [`MOST_MARK`](super::MOST_MARK); `None` matches any.
+    pub mark: Option<u32>,
     /// Ingress interfaces; `None` matches any.
     pub interfaces: Option<Set>,
+}
+
+/// Joins DSCP and mark as packets have them; missing ones are 0.
+fn value_of_outer(dscp: Option<u8>, mark: Option<u32>) -> u32 {
+    u32::from(dscp.unwrap_or(0)) | mark.unwrap_or(0) << 8
 }
 
 impl<K: Key> Rule<K> {
@@ -194,6 +201,7 @@ impl<K: Key> Rule<K> {
             flags: Masked::new(0, 0),
             fragments: Fragments::ALL,
             dscp: None,
+            mark: None,
             interfaces: None,
         }
     }
@@ -216,6 +224,7 @@ impl<K: Key> Rule<K> {
             && (self.flags.mask == 0 || packet.flags().is_some_and(|flags| self.flags.contains(flags)))
             && self.fragments.contains(packet.fragment())
             && self.dscp.is_none_or(|dscp| dscp == packet.dscp())
+            && self.mark.is_none_or(|mark| packet.mark() == Some(mark))
             && self.interfaces.as_ref().is_none_or(|set| set.contains(packet.interface()))
     }
 
@@ -232,6 +241,7 @@ impl<K: Key> Rule<K> {
             && self.flags.mask & !other.flags.mask == 0
             && (self.flags.value ^ other.flags.value) & self.flags.mask == 0
             && self.dscp.is_none_or(|dscp| other.dscp == Some(dscp))
+            && self.mark.is_none_or(|mark| other.mark == Some(mark))
             && self.interfaces.as_ref().is_none_or(within)
     }
 
@@ -250,7 +260,7 @@ impl<K: Key> Rule<K> {
             protocol: self.protocol.unwrap_or(0),
             traits,
             interface: interface(&self.interfaces),
-            dscp: self.dscp.unwrap_or(0),
+            outer: value_of_outer(self.dscp, self.mark),
         };
         let high = Fields {
             source: self.source.high(),
@@ -258,10 +268,17 @@ impl<K: Key> Rule<K> {
             words: [first.high(), second.high()],
             flags: value | !mask,
             protocol: self.protocol.unwrap_or(u8::MAX),
-            dscp: self.dscp.unwrap_or(u8::MAX),
+            outer: value_of_outer(self.dscp, self.mark) | !self.outer().0,
             ..low
         };
         [low, high]
+    }
+
+    /// Returns the condition on DSCP and mark: the bits that count, and their values.
+    pub(super) fn outer(&self) -> (u32, u32) {
+        let mask = |has: bool, bits: u32| if has { bits } else { 0 };
+        let mask = mask(self.dscp.is_some(), 0xff) | mask(self.mark.is_some(), !0xff);
+        (mask, value_of_outer(self.dscp, self.mark))
     }
 
     /// Returns the two words of ports, or of type and code.

@@ -13,7 +13,7 @@ pub trait Packets: Draw + Address {}
 
 impl<K: Draw + Address> Packets for K {}
 
-/// A packet that a rule matches, drawn uniformly, with ports and flags. No fragment; no DSCP, by interface 0.
+/// A packet that a rule matches, drawn uniformly, with ports and flags. No fragment; no DSCP and mark, by interface 0.
 pub fn matching<K: Packets>(rule: &Rule<K>, random: &mut Random) -> Fields<K> {
     // Of the prefix that both ends have in common, at least half is inside, or one end.
     let address = |span: &Span<K>, random: &mut Random| {
@@ -114,6 +114,7 @@ const PORTS: [u16; 8] = [22, 25, 53, 80, 123, 443, 1433, 8080];
 
 /// Protocols: ICMP, TCP, UDP, ICMPv6.
 const PROTOCOLS: [u8; 4] = [1, 6, 17, 58];
+const MARKS: [u32; 4] = [0, 1, 7, 0x12_3456];
 
 /// Rules on all fields, that overlap in all ways.
 pub fn mixed<K: Packets>(count: usize, random: &mut Random) -> Vec<Rule<K>> {
@@ -183,6 +184,7 @@ fn rule<K: Packets>(bases: &[K], random: &mut Random) -> Rule<K> {
             _ => Fragments::ALL,
         },
         dscp: random.chance(0.1).then(|| random.below(4) as u8),
+        mark: random.chance(0.1).then(|| pick(&MARKS, random)),
         interfaces: random.chance(0.2).then(|| (0..random.below(4)).map(|_| random.below(6) as u32).collect::<Set>()),
     }
 }
@@ -241,5 +243,6 @@ pub fn near<K: Packets>(rules: &[Rule<K>], random: &mut Random) -> Fields<K> {
         packet = packet.with_fragment(kind);
     }
     let interface = rule.interfaces.as_ref().and_then(|set| set.iter().next()).unwrap_or(random.below(6) as u32);
-    packet.with_dscp(rule.dscp.unwrap_or(random.below(4) as u8)).with_interface(interface)
+    let mark = rule.mark.or_else(|| random.chance(0.5).then(|| pick(&MARKS, random)));
+    packet.with_dscp(rule.dscp.unwrap_or(random.below(4) as u8)).with_mark(mark).with_interface(interface)
 }

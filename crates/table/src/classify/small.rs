@@ -44,8 +44,8 @@ const PART: usize = 64 * WORDS;
 /// Number of range fields: addresses and words.
 const RANGES: usize = 4;
 
-/// Number of other fields: interface, protocol, traits, DSCP, and both halves of the flags.
-const OTHERS: usize = 6;
+/// Number of other fields: interface, mark, protocol, traits, DSCP, and both halves of the flags.
+const OTHERS: usize = 7;
 
 /// A part of a row: one bit per rule.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -69,7 +69,8 @@ struct Inner<K> {
     source: Option<Range<K>>,
     destination: Option<Range<K>>,
     words: [Option<Range<u16>>; 2],
-    interface: Option<(Ends<u32>, Vec<Row>)>,
+    /// Interface and mark.
+    numbers: [Option<(Ends<u32>, Vec<Row>)>; 2],
     /// Protocol, traits, DSCP, and the upper and lower octet of the flags.
     octets: [Option<Box<[Row; 256]>>; 5],
     /// Parts of ranges, grouped by rules, then whole rows.
@@ -202,14 +203,14 @@ impl<K: Address> Small<K> {
 
     /// Returns the octets of the tables.
     pub fn octets(&self) -> usize {
-        let Inner { source, destination, words, interface, octets, parts, starts, identities, live } = &*self.0;
+        let Inner { source, destination, words, numbers, octets, parts, starts, identities, live } = &*self.0;
         size_of_val(&**parts)
             + size_of_val(&**starts)
             + size_of_val(&**identities)
             + size_of_val(&**live)
             + [source, destination].into_iter().flatten().map(Range::octets).sum::<usize>()
             + words.iter().flatten().map(Range::octets).sum::<usize>()
-            + interface.iter().map(|(ends, rows)| ends.octets() + size_of_val(&**rows)).sum::<usize>()
+            + numbers.iter().flatten().map(|(ends, rows)| ends.octets() + size_of_val(&**rows)).sum::<usize>()
             + octets.iter().flatten().map(|rows| size_of_val(&**rows)).sum::<usize>()
     }
 }
@@ -237,15 +238,16 @@ impl<K: Address> Inner<K> {
         let addresses = [(&self.source, packet.source), (&self.destination, packet.destination)];
         let words = self.words.iter().zip(packet.words);
         let [upper, lower] = packet.flags.to_be_bytes();
-        let values = [packet.protocol, packet.traits, packet.dscp, upper, lower];
+        let values = [packet.protocol, packet.traits, packet.dscp(), upper, lower];
         let octets = self.octets.iter().zip(values);
-        let interface = self.interface.as_ref().map(|(ends, rows)| {
+        let numbers = self.numbers.iter().zip([packet.interface, packet.outer >> 8]).filter_map(|(field, value)| {
+            let (ends, rows) = field.as_ref()?;
             let mut interval = [0];
             // SAFETY: the portable body runs on any CPU.
-            unsafe { u32::find::<Portable>(ends, &[packet.interface], &mut interval) };
-            rows[interval[0] as usize]
+            unsafe { u32::find::<Portable>(ends, &[value], &mut interval) };
+            Some(rows[interval[0] as usize])
         });
-        let whole = octets.filter_map(|(rows, value)| Some(rows.as_ref()?[usize::from(value)])).chain(interface);
+        let whole = octets.filter_map(|(rows, value)| Some(rows.as_ref()?[usize::from(value)])).chain(numbers);
         let whole = whole.map(|row| Lies::Whole(row.first as usize));
         let ranges = addresses.into_iter().filter_map(|(range, value)| of_range(range, value, width));
         ranges.chain(words.filter_map(|(range, value)| of_range(range, value, width))).chain(whole).collect()
@@ -278,7 +280,12 @@ fn build<K: Address>(rules: &[&Rule<K>], identities: Vec<u32>) -> Small<K> {
         let spans = rules.iter().map(|rule| rule.words()[word]);
         rows.range((0, u16::MAX), |value| value.checked_sub(1), spans.map(|span| (span.low(), span.high())))
     });
-    let interface = rows.interfaces(rules);
+    let interfaces = |rule: &Rule<K>| rule.interfaces.as_ref().map(|set| set.iter().collect());
+    let marks = |rule: &Rule<K>| rule.mark.map(|mark| vec![mark]);
+    let numbers = [
+        rows.numbers(Vec::from_iter(rules.iter().map(|rule| interfaces(rule)))),
+        rows.numbers(Vec::from_iter(rules.iter().map(|rule| marks(rule)))),
+    ];
     let octets: [Asks<K>; 5] = [
         |rule| rule.protocol.map_or((0, 0), |protocol| (u8::MAX, protocol)),
         |rule| (rule.forbidden(), 0),
@@ -289,11 +296,11 @@ fn build<K: Address>(rules: &[&Rule<K>], identities: Vec<u32>) -> Small<K> {
     let octets = octets.map(|asks| rows.octets(&Vec::from_iter(rules.iter().map(|rule| asks(rule)))));
     let (parts, starts) = rows.finish();
     let shift = |row: &mut Row| row.first += starts[starts.len() - 1];
-    let (mut interface, mut octets) = (interface, octets);
-    interface.iter_mut().flat_map(|(_, rows)| rows).for_each(shift);
+    let (mut numbers, mut octets) = (numbers, octets);
+    numbers.iter_mut().flatten().flat_map(|(_, rows)| rows).for_each(shift);
     octets.iter_mut().flatten().flat_map(|rows| rows.iter_mut()).for_each(shift);
     let live = Vec::from_iter((0..identities.len().div_ceil(64)).map(|_| AtomicU64::new(u64::MAX)));
-    Small(Arc::new(Inner { source, destination, words, interface, octets, parts, starts, identities, live }))
+    Small(Arc::new(Inner { source, destination, words, numbers, octets, parts, starts, identities, live }))
 }
 
 /// The body of [`Small::lookup_each`].
@@ -408,25 +415,25 @@ impl Rows {
         Some(Range { ends: T::ends(&ends), numbers })
     }
 
-    /// Builds the interface field. `None` if no rule has interfaces.
-    fn interfaces<K: Address>(&mut self, rules: &[&Rule<K>]) -> Option<(Ends<u32>, Vec<Row>)> {
+    /// Builds a field of numbers from those that each rule matches. `None` if all rules match any.
+    fn numbers(&mut self, rules: Vec<Option<Vec<u32>>>) -> Option<(Ends<u32>, Vec<Row>)> {
         let mut row = self.empty();
         let mut changes = Vec::new();
         for (number, rule) in rules.iter().enumerate() {
-            match &rule.interfaces {
+            match rule {
                 None => row[number / PART].turn(number % PART),
                 Some(set) => {
-                    for interface in set.iter() {
-                        match interface.checked_sub(1) {
+                    for &value in set {
+                        match value.checked_sub(1) {
                             Some(end) => changes.push((end, number)),
                             None => row[number / PART].turn(number % PART),
                         }
-                        changes.extend((interface < u32::MAX).then_some((interface, number)));
+                        changes.extend((value < u32::MAX).then_some((value, number)));
                     }
                 }
             }
         }
-        if rules.iter().all(|rule| rule.interfaces.is_none()) {
+        if rules.iter().all(Option::is_none) {
             return None;
         }
         changes.sort_unstable();
@@ -567,9 +574,11 @@ unsafe fn body<K: Address, I: Isa>(inner: &Inner<K>, packets: &[Fields<K>], foun
             }
         }
     }
-    if let Some((ends, rows)) = &inner.interface {
+    let values: [fn(&Fields<K>) -> u32; 2] = [|packet| packet.interface, |packet| packet.outer >> 8];
+    for (field, value) in inner.numbers.iter().zip(values) {
+        let Some((ends, rows)) = field else { continue };
         let (mut values, mut intervals) = ([0; VECTOR], [0; VECTOR]);
-        values.iter_mut().zip(packets).for_each(|(value, packet)| *value = packet.interface);
+        values.iter_mut().zip(packets).for_each(|(own, packet)| *own = value(packet));
         // SAFETY: the caller's promise.
         unsafe { u32::find::<I>(ends, &values[..count], &mut intervals[..count]) };
         all.rows(count, |at| &rows[intervals[at] as usize]);
@@ -577,7 +586,7 @@ unsafe fn body<K: Address, I: Isa>(inner: &Inner<K>, packets: &[Fields<K>], foun
     let [protocol, traits, dscp, upper, lower] = &inner.octets;
     all.octets(protocol, packets, |packet| packet.protocol);
     all.octets(traits, packets, |packet| packet.traits);
-    all.octets(dscp, packets, |packet| packet.dscp);
+    all.octets(dscp, packets, |packet| packet.dscp());
     all.octets(upper, packets, |packet| (packet.flags >> 8) as u8);
     all.octets(lower, packets, |packet| packet.flags as u8);
     for (index, found) in found.iter_mut().enumerate() {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use weir_base::reclaim::{Domain, Guard};
@@ -27,7 +27,7 @@ pub struct Table<K> {
     /// Rules of bit-vector leaves, by block.
     pub(super) dense: Mutex<HashMap<u32, Arc<Dense<K>>>>,
     /// One bit for each field that rules match on.
-    asks: AtomicU8,
+    asks: AtomicU16,
     /// For each field outside of a flow's key: the rules that match on it; empty before there is one.
     asking: [OnceLock<Arc<Table<K>>>; OUTSIDE.len()],
 }
@@ -43,7 +43,7 @@ impl<K: Address> Table<K> {
             far: AtomicBool::new(false),
             domain: domain.clone(),
             dense: Mutex::default(),
-            asks: AtomicU8::new(0),
+            asks: AtomicU16::new(0),
             asking: Default::default(),
         }
     }

@@ -1026,7 +1026,7 @@ impl<K: Address> Tree<K> {
         let exact = Exact {
             source: [rule.source.low(), rule.source.high()],
             destination: [rule.destination.low(), rule.destination.high()],
-            dscp: rule.dscp.map_or(ANY, u32::from),
+            outer: rule.outer(),
             interfaces: interfaces.as_ref().map_or(ANY, |list| list.len() as u32),
         };
         let start = self.pointer(block).cast::<Exact<K>>();

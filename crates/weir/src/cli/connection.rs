@@ -45,7 +45,12 @@ pub(super) struct Connection {
 impl Connection {
     /// Returns a client of the gateway.
     pub(super) fn client(&self) -> Client {
-        Client::new(&self.place.path().path).with_timeout(self.timeout)
+        Client::new(&self.socket()).with_timeout(self.timeout)
+    }
+
+    /// Returns the path of the gateway's control socket.
+    pub(super) fn socket(&self) -> PathBuf {
+        self.place.path().path
     }
 }
 

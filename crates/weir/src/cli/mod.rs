@@ -14,6 +14,7 @@ mod doctor;
 mod error;
 mod exit;
 mod explain;
+mod key_input;
 mod live;
 mod log;
 mod man;

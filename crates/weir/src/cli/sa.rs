@@ -1,4 +1,5 @@
-//! `weir sa`: pairs of SAs, while the gateway runs. Keys come from files that the gateway reads, and from nowhere else.
+//! `weir sa`: pairs of SAs, while the gateway runs. The gateway reads keys from key files, and from nowhere else; `--key -` writes
+//! these files first.
 
 use std::path::PathBuf;
 
@@ -6,9 +7,11 @@ use clap::{Args, Subcommand};
 
 use super::connection::Connection;
 use super::error::Error;
+use super::key_input::{KeySource, MadeKeys};
 use super::query::{escaped, target};
 use super::teller::{Source, Teller};
 use super::text::Input;
+use crate::control::client::ClientError;
 use crate::control::ipsec::SaAction;
 use crate::render::ipsec_changed::SaChanged;
 
@@ -66,6 +69,9 @@ struct Declared {
     sa: String,
     /// A file with the keys of `[sa.NAME]`, as the configuration has them; `-`: standard input
     file: PathBuf,
+    /// Write new key files first, from the lines of standard input: the key of `out`, then that of `in`
+    #[arg(long, value_name = "-")]
+    key: Option<KeySource>,
     #[command(flatten)]
     source: Source,
 }
@@ -82,17 +88,13 @@ impl Sa {
             target(&format!("/v1/sa/{}/{action}", escaped(name)), [("source", Some(source.name.clone()))])
         };
         match &self.what {
-            What::Add(own) => put(&teller, own, "new"),
-            What::Update(own) => put(&teller, own, "existing"),
+            What::Add(own) => self.put(&teller, own, &whole(own, "new")),
+            What::Update(own) => self.put(&teller, own, &whole(own, "existing")),
             What::Delete { sa, source } => {
                 let path = target(&format!("/v1/sa/{}", escaped(sa)), [("source", Some(source.name.clone()))]);
                 teller.tell::<SaChanged>(teller.client.delete(&path), None)
             }
-            What::Rekey(own) => {
-                let text = Input::of(&own.file).read_whole(false)?;
-                let path = act(&own.sa, SaAction::Rekey, &own.source);
-                teller.tell::<SaChanged>(teller.client.put(&path, "application/toml", text), None)
-            }
+            What::Rekey(own) => self.put(&teller, own, &act(&own.sa, SaAction::Rekey, &own.source)),
             What::Switch { sa, source } => {
                 let path = act(sa, SaAction::Switch, source);
                 teller.tell::<SaChanged>(teller.client.put(&path, "text/plain", String::new()), None)
@@ -103,11 +105,28 @@ impl Sa {
             }
         }
     }
+
+    /// Sends the declaration of a pair, after its key files were written if they come from standard input.
+    fn put(&self, teller: &Teller, own: &Declared, path: &str) -> Result<(), Error> {
+        if own.key.is_some() && own.file.as_os_str() == "-" {
+            let message = "FILE and --key cannot both be standard input: write the declaration into a file";
+            return Err(Error::Usage(message.to_owned()));
+        }
+        let text = Input::of(&own.file).read_whole(false)?;
+        let keys = match own.key {
+            Some(KeySource::Standard) => MadeKeys::read(&text, &self.connection.socket())?,
+            None => MadeKeys::default(),
+        };
+        let answer = teller.client.put(path, "application/toml", text);
+        if matches!(answer, Ok(_) | Err(ClientError::Late { .. } | ClientError::Answer { .. })) {
+            keys.keep();
+        }
+        teller.tell::<SaChanged>(answer, None)
+    }
 }
 
-fn put(teller: &Teller, own: &Declared, expect: &str) -> Result<(), Error> {
-    let text = Input::of(&own.file).read_whole(false)?;
+/// Returns the request that puts a pair.
+fn whole(own: &Declared, expect: &str) -> String {
     let query = [("source", Some(own.source.name.clone())), ("expect", Some(expect.to_owned()))];
-    let path = target(&format!("/v1/sa/{}", escaped(&own.sa)), query);
-    teller.tell::<SaChanged>(teller.client.put(&path, "application/toml", text), None)
+    target(&format!("/v1/sa/{}", escaped(&own.sa)), query)
 }

@@ -3,6 +3,7 @@
 use std::io::Read as _;
 use std::path::Path;
 
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use weir_crypto::{Algorithm, Secret};
 use zeroize::Zeroizing;
 
@@ -87,7 +88,8 @@ impl KeyFileError {
     }
 }
 
-/// Reads a secret for an algorithm: the key of the cipher with its salt, then the key of the integrity algorithm.
+/// Reads a secret for an algorithm: the key of the cipher with its salt, then the key of the integrity algorithm. From the first
+/// one on, the process leaves no core dump.
 ///
 /// # Errors
 /// See [`KeyFileError`].
@@ -102,6 +104,8 @@ pub(super) fn read(path: &Path, algorithm: Algorithm) -> Result<Secret, KeyFileE
     if metadata.mode() & 0o077 != 0 {
         return Err(KeyFileError::Open(metadata.mode() & 0o7777));
     }
+    // Expanded keys, registers and stacks would be in a core dump, too. Another user's process cannot read the memory either.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(std::io::Error::from)?;
     // With room for all of it, so that no copy is left behind.
     let mut text = Zeroizing::new(Vec::with_capacity(LARGEST as usize + 64));
     file.take(LARGEST + 1).read_to_end(&mut text)?;
@@ -186,6 +190,10 @@ mod tests {
         for (mode, is_read) in [(0o600, true), (0o400, true), (0o640, false), (0o604, false), (0o610, false)] {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
             assert_eq!(read(&path, algorithm).is_ok(), is_read, "{mode:o}");
+            if is_read {
+                let dumps = rustix::process::dumpable_behavior().unwrap();
+                assert_eq!(dumps, DumpableBehavior::NotDumpable, "a key is in memory");
+            }
         }
         assert!(matches!(read(folder.path(), algorithm), Err(KeyFileError::NotRegular | KeyFileError::Io(_))));
     }

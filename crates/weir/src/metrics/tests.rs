@@ -31,6 +31,9 @@ fn a_scrape_has_counters_with_their_labels() {
         "weir_route_source_refused_total{source=\"fpm\"} 3",
         "weir_tunnel_out_packets_total{tunnel=\"vx\",kind=\"vxlan\"} 900",
         "weir_tunnel_in_bytes_total{tunnel=\"vx\",kind=\"vxlan\"} 80000",
+        "weir_bridge_broadcast_frames_total{bridge=\"lan\"} 40",
+        "weir_bridge_macs{bridge=\"lan\"} 2",
+        "weir_classify_matched_packets_total{table=\"edge\"} 17",
         "weir_build_info{version=\"0.1.0\"} 1",
     ] {
         assert!(text.lines().any(|found| found == line), "no `{line}` in\n{text}");

@@ -3,7 +3,7 @@
 use std::io;
 
 use rustix::io::Errno;
-use rustix::process::{geteuid, getuid};
+use rustix::process::{DumpableBehavior, dumpable_behavior, geteuid, getuid, set_dumpable_behavior};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, capability_is_in_bounding_set, clear_ambient_capability_set,
     remove_capability_from_bounding_set, set_capabilities, set_keep_capabilities, set_no_new_privs, set_thread_groups,
@@ -62,12 +62,17 @@ pub fn drop(account: Option<&Account>) -> Result<Dropped, DropError> {
     clear_ambient_capability_set().map_err(system("clearing the ambient set"))?;
     let account = account.filter(|account| root && !account.user.is_root());
     if let Some(Account { user, group, .. }) = account {
+        let dumps = dumpable_behavior().map_err(system("reading whether memory may be dumped"))?;
         // Else the change of user takes all of them away.
         set_keep_capabilities(true).map_err(system("keeping capabilities"))?;
         set_thread_groups(&[]).map_err(system("leaving groups"))?;
         set_thread_res_gid(*group, *group, *group).map_err(system("changing the group"))?;
         set_thread_res_uid(*user, *user, *user).map_err(system("changing the user"))?;
         set_keep_capabilities(false).map_err(system("keeping capabilities"))?;
+        // A change of user sets the system's default (`fs.suid_dumpable`), which may permit dumps with keys.
+        if dumps == DumpableBehavior::NotDumpable {
+            set_dumpable_behavior(dumps).map_err(system("forbidding core dumps"))?;
+        }
     }
     let kept = has.permitted & KEPT;
     let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };

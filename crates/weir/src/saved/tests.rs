@@ -30,7 +30,16 @@ default = "deny"
 addresses = ["192.0.2.1", "192.0.2.2"]
 "#;
 
-const MORE: &str = "[nat.out]\nrules = [\"source ip4 from 10.0.0.0/8 to any as interface\"]\n";
+const MORE: &str = r#"[nat.out]
+rules = ["source ip4 from 10.0.0.0/8 to any as interface"]
+[mac-ip.hosts]
+rules = ["permit any from 192.0.2.7", "deny any from any"]
+[allowlist.ours]
+prefixes = ["192.0.2.0/24", "198.51.100.0/24"]
+files = ["ours.txt"]
+"#;
+
+const OURS: &str = "# Ours.\n203.0.113.0/25\n203.0.113.128/25 # the rest\n";
 
 const RULES: &str =
     "# Services.\npermit tcp from any to any port 443\n\n# Old.\npermit tcp from any to any port 80 # web\n";
@@ -39,7 +48,7 @@ const RULES: &str =
 fn files() -> (tempfile::TempDir, Texts) {
     let folder = tempfile::tempdir().unwrap();
     let main = folder.path().join("weir.toml");
-    for (name, text) in [("weir.toml", MAIN), ("more.toml", MORE), ("edge.rules", RULES)] {
+    for (name, text) in [("weir.toml", MAIN), ("more.toml", MORE), ("edge.rules", RULES), ("ours.txt", OURS)] {
         std::fs::write(folder.path().join(name), text).unwrap();
     }
     let loaded = config::load(&main);
@@ -72,6 +81,16 @@ fn edits() -> Edits {
             rules: words(&["keep ip4 from 10.9.0.0/16 to any", "source ip4 from 10.0.0.0/8 to any as interface"]),
             default: None,
         }],
+        bindings: vec![Listed {
+            name: "hosts".into(),
+            rules: words(&["permit any from 192.0.2.7/32", "permit any from 192.0.2.8/32", "deny any from any"]),
+            default: None,
+        }],
+        allowlists: vec![Listed {
+            name: "ours".into(),
+            rules: words(&["198.51.100.0/24", "203.0.113.0/25", "2001:db8::/32"]),
+            default: None,
+        }],
         groups: vec![GroupEdit {
             name: "admins".into(),
             kind: "addresses".into(),
@@ -101,6 +120,10 @@ fn edits_change_the_lines_that_they_are_about_and_no_others() {
     let rules = "# Services.\npermit tcp from any to any port 443\n\n# Old.\npermit udp from any to any port 443\n";
     assert_eq!(text("edge.rules"), rules);
     assert!(text("more.toml").starts_with("[nat.out]\nrules = [\"keep ip4"), "{}", text("more.toml"));
+    let lists = "rules = [\"permit any from 192.0.2.7\", \"permit any from 192.0.2.8/32\", \"deny any from any\"]\n\
+                 [allowlist.ours]\nprefixes = [\"198.51.100.0/24\"]\n";
+    assert!(text("more.toml").contains(lists), "{}", text("more.toml"));
+    assert_eq!(text("ours.txt"), "# Ours.\n203.0.113.0/25\n2001:db8::/32\n");
 
     // They load, and there is nothing left to save.
     let now = texts.with(saved.into_iter().map(|file| (file.path, file.text)));
@@ -181,6 +204,14 @@ fn objects_and_lines_differ_by_their_signs() {
             "group others: + ports 80",
             "- nat out",
             "nat out: - source ip4 from 10.0.0.0/8 to any as interface",
+            "- mac-ip hosts",
+            "mac-ip hosts: - permit any from 192.0.2.7",
+            "mac-ip hosts: - deny any from any",
+            "- allowlist ours",
+            "allowlist ours: - prefixes 192.0.2.0/24",
+            "allowlist ours: - prefixes 198.51.100.0/24",
+            "allowlist ours: - 203.0.113.0/25",
+            "allowlist ours: - 203.0.113.128/25 # the rest",
         ]
     );
     assert_eq!(found[0].lines[0].0, Sign::Added);

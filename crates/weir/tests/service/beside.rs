@@ -1,6 +1,6 @@
 //! Metrics and sources of routes, which reloads start, change and stop.
 
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;

@@ -1,7 +1,12 @@
 //! Pairs of SAs and rules of SPDs that change by the control socket of a running gateway.
 
 use std::fs::{self, Permissions};
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Output, Stdio};
+
+use rustix::process::Signal;
 
 use crate::kit::{Folder, Gateway, text};
 
@@ -114,6 +119,79 @@ fn pairs_and_rules_come_are_rekeyed_and_go() {
         assert!(!log.contains(digits), "a key is in the log: {log}");
     }
     gateway.end();
+}
+
+#[test]
+fn keys_of_standard_input_become_files_and_stand_nowhere_else() {
+    let gateway = gateway();
+    let key = |digits: &str| gateway.folder.path(digits).to_str().unwrap().to_owned();
+    let declare = |name: &str, spi: u32, out: &str, into: &str| {
+        fs::write(gateway.folder.path(name), declaration(spi, &key(out), &key(into))).unwrap();
+    };
+    let send = |arguments: &[&str], keys: &str| -> Output {
+        let mut command = gateway.folder.command(env!("CARGO_BIN_EXE_weir"));
+        let command = command.args(arguments).args(["--key", "-"]).stdin(Stdio::piped());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // A command that refuses its arguments reads nothing.
+        let _ = child.stdin.take().unwrap().write_all(keys.as_bytes());
+        child.wait_with_output().unwrap()
+    };
+    let two = |one: &str, other: &str| format!("{}\n{}\n", one.repeat(10), other.repeat(10));
+    declare("keyed.toml", 0x1201, "out.key", "in.key");
+    // The gateway refuses the pair: no file stays.
+    let output = send(&["sa", "add", "east", "keyed.toml"], &two("20a", "20b1"));
+    let said = text(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("needs 20") && !said.contains("20a20a"), "{said}");
+    assert!(!gateway.folder.path("out.key").exists() && !gateway.folder.path("in.key").exists());
+    let output = send(&["sa", "add", "east", "keyed.toml"], &two("20a1", "20b1"));
+    assert!(output.status.success() && text(&output.stdout) == "east: added\n", "{}", text(&output.stderr));
+    for (file, digits) in [("out.key", "20a1"), ("in.key", "20b1")] {
+        let path = gateway.folder.path(file);
+        assert_eq!(fs::read_to_string(&path).unwrap(), digits.repeat(10) + "\n");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+    // Files that exist are not written, and the pair stays as it is.
+    let output = send(&["sa", "update", "east", "keyed.toml"], &two("30a1", "30b1"));
+    assert!(text(&output.stderr).contains("exists: name a new file"), "{}", text(&output.stderr));
+    declare("next.toml", 0x1301, "out2.key", "in2.key");
+    let output = send(&["sa", "rekey", "east", "next.toml"], &two("30a1", "30b1"));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    gateway.ok(&["sa", "switch", "east"]);
+    gateway.ok(&["sa", "finish", "east"]);
+    // A reload reads the files.
+    gateway.ok(&["reload"]);
+    assert!(gateway.ok(&["show", "sa"]).contains("0x1301"));
+    let output = send(&["sa", "add", "other", "-"], "");
+    assert_eq!(output.status.code(), Some(2), "both cannot be standard input");
+    let log = gateway.log();
+    assert!(!["20a1", "20b1", "30a1", "30b1"].iter().any(|digits| log.contains(&digits.repeat(2))), "{log}");
+    gateway.end();
+}
+
+#[test]
+fn a_gateway_with_keys_leaves_no_core_dump() {
+    let dumps = |with_keys: bool| {
+        let folder = Folder::new();
+        for name in ["a", "b"] {
+            fs::write(folder.path(name), format!("10{name}1").repeat(10)).unwrap();
+            fs::set_permissions(folder.path(name), Permissions::from_mode(0o600)).unwrap();
+        }
+        fs::create_dir(folder.path("state")).unwrap();
+        fs::set_permissions(folder.path("state"), Permissions::from_mode(0o700)).unwrap();
+        let pair = format!("[sa.east]\n{}", declaration(0x1001, "a", "b"));
+        let rules = "bypass icmp from any to any type 3-11\"";
+        let protect = CONFIG.replace(rules, &format!("{rules}, \"{EAST}\""));
+        folder.config(&if with_keys { protect + &pair } else { CONFIG.to_owned() });
+        let mut command = folder.command("sh");
+        command.args(["-c", "ulimit -c unlimited; exec \"$0\" run weir.toml", env!("CARGO_BIN_EXE_weir")]);
+        let gateway = Gateway::start_by(folder, command);
+        assert_eq!(gateway.ok(&["show", "sa"]) != "no SAs\n", with_keys);
+        gateway.kill(Signal::ABORT).core_dumped()
+    };
+    assert!(!dumps(true));
+    if !dumps(false) {
+        eprintln!("not shown: this machine has no core dumps");
+    }
 }
 
 #[test]

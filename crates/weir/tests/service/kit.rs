@@ -158,6 +158,12 @@ impl Gateway {
         kill_process(Pid::from_child(self.child.as_ref().unwrap()), signal).unwrap();
     }
 
+    /// Kills it by a signal and returns how it ended.
+    pub(crate) fn kill(mut self, signal: Signal) -> ExitStatus {
+        self.signal(signal);
+        self.child.take().unwrap().wait().unwrap()
+    }
+
     /// Ends it by SIGTERM and returns how it ended.
     pub(crate) fn end(mut self) -> (ExitStatus, Folder) {
         self.signal(Signal::TERM);

@@ -22,15 +22,15 @@ pub(super) fn same_list(a: &AclList, own: &Indices, b: &AclList, other: &Indices
 
 /// Whether two rules mean the same, with what is in their groups.
 pub(super) fn same_rule(a: &AclRule, own: &Indices, b: &AclRule, other: &Indices) -> bool {
-    let AclRule { action, family, from, to, transport, fragment, dscp, received_on, log, limit, flow, .. } = a;
+    let AclRule { action, family, from, to, transport, fragment, dscp, mark, received_on, log, limit, flow, .. } = a;
     let interfaces = match (received_on, &b.received_on) {
         (None, None) => true,
         (Some(a), Some(b)) => same_interfaces(a, own, b, other),
         _ => false,
     };
     interfaces
-        && (*action, *family, *fragment, *dscp, *log, *limit, *flow)
-            == (b.action, b.family, b.fragment, b.dscp, b.log, b.limit, b.flow)
+        && (*action, *family, *fragment, *dscp, *mark, *log, *limit, *flow)
+            == (b.action, b.family, b.fragment, b.dscp, b.mark, b.log, b.limit, b.flow)
         && (from, to, transport) == (&b.from, &b.to, &b.transport)
 }
 

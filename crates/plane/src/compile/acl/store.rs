@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use weir_base::reclaim::Domain;
-use weir_table::classify::{Consulted, Rule};
+use weir_table::classify::Rule;
 
 use super::chains::{Arranged, Compiled};
 use super::dropped::LostEdits;
@@ -17,6 +17,7 @@ use super::section::{self, Means, Sequence};
 use crate::compile::map::Map;
 use crate::compile::noted::Noted;
 use crate::compile::rubbish::Rubbish;
+use crate::compile::segments;
 use crate::model::{
     AclAction, AclDefault, AclLimit, AclRule, Gateway, Groups, Interface, RateLimit, RatePer, Rejection,
 };
@@ -38,6 +39,8 @@ pub(in crate::compile) struct Store {
     pub(super) changed: Changed,
     pub(super) numbers: Numbers,
     pub(super) access: Access,
+    /// Some list is per segment; roots share this.
+    per_segment: Arc<AtomicBool>,
     /// Rules of all lists.
     pub(super) rules: usize,
     /// The groups of the model, and the groups with live edits.
@@ -96,6 +99,7 @@ impl Store {
             changed: Changed::Sections,
             numbers: Numbers::new(workers),
             access: Access::default(),
+            per_segment: Arc::default(),
             rules: 0,
             declared_groups: Groups::default(),
             live_groups: Live::default(),
@@ -103,6 +107,11 @@ impl Store {
             rubbish: Rubbish::default(),
             noted: Noted::default(),
         }
+    }
+
+    /// Returns what says whether lists are per segment.
+    pub(in crate::compile) fn per_segment(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.per_segment)
     }
 
     /// Returns the lists for the next root.
@@ -137,10 +146,7 @@ impl Store {
         self.access.reflecting = reflecting.into();
         self.access.hastens = self.numbers.hasten();
         self.access.limits = self.numbers.limit();
-        let Access { v4, v6, tells_segments, .. } = &self.access;
-        let tells = v4.iter().any(|chain| chain.table.asks().contains(Consulted::SEGMENT))
-            || v6.iter().any(|chain| chain.table.asks().contains(Consulted::SEGMENT));
-        tells_segments.store(tells, Ordering::Release);
+        self.per_segment.store(segments::of_lists(&self.access), Ordering::Release);
     }
 
     /// Rules have changed, and readers see it with the next root.
@@ -150,9 +156,10 @@ impl Store {
 
     /// Some rules of a list have gone in or out, and readers see it.
     pub(super) fn count_edit(&mut self, list: u32, (v4, v6): (&[Rule<u32>], &[Rule<u128>])) {
-        let tells = |mask: u16| mask & Consulted::OF_SEGMENTS != 0;
-        if v4.iter().any(|rule| tells(rule.flags.mask())) || v6.iter().any(|rule| tells(rule.flags.mask())) {
-            self.access.tells_segments.store(true, Ordering::Release);
+        let is_per_segment = v4.iter().any(|rule| segments::of_flags(rule.flags.mask()))
+            || v6.iter().any(|rule| segments::of_flags(rule.flags.mask()));
+        if is_per_segment {
+            self.per_segment.store(true, Ordering::Release);
         }
         self.access.edits.fetch_add(1, Ordering::Release);
         let has = |of: &&Attached| of.lists.iter().flatten().any(|lists| lists.contains(&list));

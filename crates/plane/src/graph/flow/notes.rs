@@ -14,6 +14,8 @@ pub(crate) enum Unlearned {
     New,
     /// A rule has no flows learned.
     NoFlow,
+    /// A rule of the lists matches the mark, which is no part of a flow.
+    Mark,
     /// They are exempt from validation, or it looks at more than their source.
     Validation,
     /// A classifier table matches octets that are no part of a flow.
@@ -32,6 +34,7 @@ impl Unlearned {
         match self {
             Unlearned::New => "new",
             Unlearned::NoFlow => "no-flow",
+            Unlearned::Mark => "mark",
             Unlearned::Validation => "validation",
             Unlearned::Classify => "classify",
             Unlearned::Spd => "spd",

@@ -58,6 +58,7 @@ fn write<K: Address>(packet: &Packet, source: K, destination: K, dscp: u8, field
         *fields = Fields::new(source, destination, protocol)
             .with_interface(came_by(packet))
             .with_dscp(dscp)
+            .with_mark(packet.mark())
             .with_ports(u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]))
             .with_flags_if(is_tcp, own.into());
     } else {
@@ -70,7 +71,10 @@ fn write<K: Address>(packet: &Packet, source: K, destination: K, dscp: u8, field
 #[inline(never)]
 fn unusual<K: Address>(packet: &Packet, source: K, destination: K, dscp: u8, fields: &mut Fields<K>) {
     let (parsed, frame) = (packet.parsed(), packet.data());
-    let mut own = Fields::new(source, destination, packet.protocol()).with_interface(came_by(packet)).with_dscp(dscp);
+    let mut own = Fields::new(source, destination, packet.protocol())
+        .with_interface(came_by(packet))
+        .with_dscp(dscp)
+        .with_mark(packet.mark());
     if let Some((from, to)) = parsed.ports(frame) {
         own = own.with_ports(from, to);
         if let Some(flags) = parsed.tcp_flags(frame) {

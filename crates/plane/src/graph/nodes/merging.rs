@@ -28,7 +28,7 @@ pub(super) fn merge(context: &mut Context<'_>, vector: &mut Vector, frame: &mut 
         cut(context, vector, frame);
     }
     // A packet whose fate is recorded walks, so that its record names what decides.
-    if frame.len() > 1 && !context.root.classify.tells_segments && !context.recorder.is_of_all() {
+    if frame.len() > 1 && !context.root.per_segment.tables && !context.recorder.is_of_all() {
         merge_some(context, vector, frame);
     }
 }
@@ -37,7 +37,7 @@ pub(super) fn merge(context: &mut Context<'_>, vector: &mut Vector, frame: &mut 
 /// keeps the places of the packets before.
 #[inline]
 pub(crate) fn cut(context: &mut Context<'_>, vector: &mut Vector, frame: &mut Indices) {
-    if vector.has_segments() && tells(context.root) {
+    if vector.has_segments() && context.root.per_segment.is_any() {
         *frame = cut_all(context, vector, frame);
     }
 }
@@ -60,10 +60,10 @@ fn merge_some(context: &mut Context<'_>, vector: &mut Vector, frame: &mut Indice
     }
     let Some(wanted) = wanted(context) else { return };
     let paused = context.merges.pause(frame.places().iter().map(|&place| vector[place].interface()));
-    let tells = tells(root);
+    let per_segment = root.per_segment.is_any();
     let Context { merges, cache, .. } = context;
     let may = |packet: &Packet| is_wanted(packet, own(packet)) && !paused.has(packet.interface());
-    let kind = |packet: &Packet| if may(packet) { kind(root, packet, tells) } else { Kind::Single };
+    let kind = |packet: &Packet| if may(packet) { kind(root, packet, per_segment) } else { Kind::Single };
     let mut left = Indices::new();
     let merged = merges.merger.merge(vector, frame, &mut left, (cache, wanted), kind, are_alike);
     if merged.wholes == 0 {
@@ -73,12 +73,6 @@ fn merge_some(context: &mut Context<'_>, vector: &mut Vector, frame: &mut Indice
     context.counters.absorbed.add(merged.packets);
     note(context, vector, frame, &left);
     *frame = left;
-}
-
-/// Some policy may match some segments of a super-packet, and others not.
-#[inline]
-fn tells(root: &Root) -> bool {
-    root.tells_segments || root.classify.tells_segments || root.acl.tells_segments()
 }
 
 /// The interface of a packet merges it.
@@ -105,12 +99,12 @@ fn wanted(context: &Context<'_>) -> Option<Wanted> {
 
 /// The kind of a packet that its interface merges.
 #[inline]
-fn kind(root: &Root, packet: &Packet, tells: bool) -> Kind {
+fn kind(root: &Root, packet: &Packet, per_segment: bool) -> Kind {
     let alone = match packet.protocol() {
         protocol::TCP => {
             let flags = packet.l4_header::<{ tcp::LENGTH }>().map_or(0, |header| header[tcp::FLAGS]);
             // No decision is learned about a packet with FIN, nor taken by it.
-            flags & tcp::Flags::FIN.0 != 0 || tells && flags & TOLD != 0
+            flags & tcp::Flags::FIN.0 != 0 || per_segment && flags & DIFFERING != 0
         }
         protocol::UDP => packet.l4_header::<{ udp::LENGTH }>().is_none_or(|header| {
             // The gateway takes these packets apart.
@@ -123,7 +117,7 @@ fn kind(root: &Root, packet: &Packet, tells: bool) -> Kind {
 }
 
 /// The TCP flags in which segments differ.
-const TOLD: u8 = tcp::Flags::FIN.0 | tcp::Flags::PSH.0 | tcp::Flags::CWR.0;
+const DIFFERING: u8 = tcp::Flags::FIN.0 | tcp::Flags::PSH.0 | tcp::Flags::CWR.0;
 
 /// The graph knows the same of two packets: they came in by one interface, out of the same SA and as many tunnels, and go on at the
 /// same stage.
@@ -165,14 +159,14 @@ fn cut_all(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) -> I
     let mut at_once = Indices::new();
     for &place in frame.places() {
         let packet = &mut vector[place];
-        let has_told = |packet: &Packet| {
+        let differs_in_flags = |packet: &Packet| {
             packet.protocol() == protocol::TCP
-                && packet.l4_header::<{ tcp::LENGTH }>().is_some_and(|header| header[tcp::FLAGS] & TOLD != 0)
+                && packet.l4_header::<{ tcp::LENGTH }>().is_some_and(|header| header[tcp::FLAGS] & DIFFERING != 0)
         };
         let differs = packet.is_to_be_segmented()
             && packet.reason() == 0
             && !packet.flags().contains(ParseFlags::FRAGMENT)
-            && (context.root.classify.tells_segments || has_told(packet));
+            && (context.root.per_segment.tables || differs_in_flags(packet));
         if differs {
             match queue_segments(context, packet) {
                 Ok(()) => context.counters.absorbed.add(1),

@@ -27,6 +27,8 @@ pub(crate) struct Opener {
     code: u8,
     dscp: u8,
     fragment: Fragment,
+    /// The mark of 24 bits, with all bits if the packet has none that rules match.
+    mark: [u8; 3],
 }
 
 impl Opener {
@@ -38,6 +40,10 @@ impl Opener {
             code: fields.icmp().map_or(0, |(_, code)| code),
             dscp: fields.dscp(),
             fragment: fields.fragment(),
+            mark: {
+                let [low, middle, high, _] = fields.mark().unwrap_or(u32::MAX).to_le_bytes();
+                [low, middle, high]
+            },
         }
     }
 
@@ -50,6 +56,7 @@ impl Opener {
         let own = Fields::new(tuple.source, tuple.destination, tuple.protocol)
             .with_interface(self.interface)
             .with_dscp(self.dscp)
+            .with_mark(Some(u32::from_le_bytes([self.mark[0], self.mark[1], self.mark[2], 0])))
             .with_fragment(self.fragment);
         let [source, destination] = tuple.words;
         if protocol::has_ports(tuple.protocol) {

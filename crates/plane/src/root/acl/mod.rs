@@ -12,7 +12,7 @@ mod found;
 mod pages;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_base::reclaim::Guard;
 use weir_packet::vector::VECTOR;
@@ -45,8 +45,6 @@ pub struct Access {
     pub hastens: bool,
     /// Some rule limits packets, or offers them to a sampler.
     pub limits: bool,
-    /// Some rule may match some segments of a super-packet, and others not: it matches on TCP flags in which they differ.
-    pub tells_segments: Arc<AtomicBool>,
     /// Counts the changes of rules that came with a root.
     pub changes: u64,
     /// Counts the changes of rules that came without one.
@@ -59,12 +57,6 @@ impl Access {
     #[inline]
     pub fn version(&self) -> u64 {
         self.changes + self.edits.load(Ordering::Acquire)
-    }
-
-    /// Whether some rule may match some segments of a super-packet, and others not.
-    #[inline]
-    pub fn tells_segments(&self) -> bool {
-        self.tells_segments.load(Ordering::Acquire)
     }
 
     /// Whether sessions of some zone may permit packets.

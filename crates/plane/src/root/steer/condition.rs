@@ -4,6 +4,8 @@ use weir_packet::identify::Identifier;
 use weir_packet::packet::Packet;
 use weir_packet::parse;
 
+use crate::model::{ClassifyStart, SteerOctets};
+
 /// Conditions beside those of the classifier. All of them have to hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Condition {
@@ -11,6 +13,8 @@ pub struct Condition {
     pub vlan: Option<(u16, u16)>,
     /// The lowest and the highest identifier of a kind.
     pub id: Option<(Identifier, u32, u32)>,
+    /// Octets from a header on.
+    pub octets: Option<SteerOctets>,
 }
 
 impl Condition {
@@ -32,7 +36,25 @@ impl Condition {
     pub fn holds(&self, packet: &Packet) -> bool {
         self.vlan.is_none_or(|(low, high)| tags(packet).any(|vid| (low..=high).contains(&vid)))
             && self.id.is_none_or(|(kind, low, high)| kind.of(packet).is_some_and(|id| (low..=high).contains(&id)))
+            && self.octets.as_ref().is_none_or(|octets| has(packet, octets))
     }
+}
+
+/// A packet has these octets. A packet without the header, or that ends before the last octet, has them not.
+#[inline(never)]
+fn has(packet: &Packet, octets: &SteerOctets) -> bool {
+    let start = match octets.start {
+        // Packets out of a tunnel of IP have no link-layer header.
+        ClassifyStart::Link if packet.l3_offset() > 0 => 0,
+        ClassifyStart::Network => packet.l3_offset(),
+        ClassifyStart::Transport if packet.l4_offset() > 0 => packet.l4_offset(),
+        ClassifyStart::Link | ClassifyStart::Transport => return false,
+    };
+    let own = packet.data().get(start + usize::from(octets.at)..).and_then(|rest| rest.get(..octets.mask.len()));
+    own.is_some_and(|own| {
+        let compared = own.iter().zip(&*octets.mask).map(|(octet, mask)| octet & mask);
+        compared.eq(octets.value.iter().copied())
+    })
 }
 
 /// The VLAN identifiers of the tags that a frame has in front of its IP header.

@@ -649,7 +649,7 @@ unsafe fn matches_exactly<K: Address>(view: &View, reference: u32, packet: &Fiel
         let within = |span: &[K; 2], address: K| span[0] <= address && address <= span[1];
         within(&exact.source, packet.source)
             && within(&exact.destination, packet.destination)
-            && (exact.dscp == ANY || exact.dscp == u32::from(packet.dscp))
+            && packet.outer & exact.outer.0 == exact.outer.1
             && (exact.interfaces == ANY
                 || std::slice::from_raw_parts(interfaces, exact.interfaces as usize)
                     .binary_search(&packet.interface)

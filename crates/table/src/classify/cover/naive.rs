@@ -85,6 +85,7 @@ fn packets<K: Address>(rules: &[&Rule<K>]) -> Vec<Fields<K>> {
     // The protocols of rules, and another one.
     let protocols = BTreeSet::from_iter(rules.iter().filter_map(|rule| rule.protocol).chain([1, 6, 58]));
     let dscps = BTreeSet::from_iter(rules.iter().filter_map(|rule| rule.dscp));
+    let marks = with_another(BTreeSet::from_iter(rules.iter().filter_map(|rule| rule.mark)), 0..=u32::MAX);
     let interfaces = rules.iter().filter_map(|rule| rule.interfaces.as_ref()).flat_map(|set| set.iter());
     let interfaces = BTreeSet::from_iter(interfaces);
     let protocols = with_another(protocols, 0..=u8::MAX);
@@ -116,7 +117,7 @@ fn packets<K: Address>(rules: &[&Rule<K>]) -> Vec<Fields<K>> {
                         for interface in &interfaces {
                             let packet = Fields { source, destination, ..upper };
                             let packet = packet.with_fragment(fragment).with_dscp(*dscp).with_interface(*interface);
-                            packets.push(packet);
+                            packets.extend(marks.iter().map(|mark| packet.with_mark(Some(*mark))));
                         }
                     }
                 }

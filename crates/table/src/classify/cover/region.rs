@@ -106,6 +106,8 @@ pub(super) struct Region<K> {
     fragments: u8,
     /// One bit for each codepoint.
     dscps: u64,
+    /// Marks are a set as interfaces are.
+    marks: Interfaces,
     interfaces: Interfaces,
 }
 
@@ -136,6 +138,10 @@ impl<K: Address> Region<K> {
             protocols,
             fragments: rule.fragments.bits(),
             dscps: rule.dscp.map_or(u64::MAX, |dscp| 1u64.checked_shl(u32::from(dscp)).unwrap_or(0)),
+            marks: match rule.mark {
+                None => Interfaces::But(Set::default()),
+                Some(mark) => Interfaces::Only([mark].into_iter().collect()),
+            },
             interfaces: match &rule.interfaces {
                 None => Interfaces::But(Set::default()),
                 Some(set) => Interfaces::Only(set.clone()),
@@ -174,6 +180,7 @@ impl<K: Address> Region<K> {
             && (0..2).any(|half| self.protocols[half] & other.protocols[half] != 0)
             && self.fragments & other.fragments != 0
             && self.dscps & other.dscps != 0
+            && self.marks.overlaps(&other.marks)
             && self.interfaces.overlaps(&other.interfaces)
     }
 
@@ -225,6 +232,11 @@ impl<K: Address> Region<K> {
             left.push(Region { dscps: rest.dscps & !by.dscps, ..rest.clone() });
         }
         rest.dscps &= by.dscps;
+        let outside = rest.marks.meet(&by.marks.outside());
+        if !outside.is_empty() {
+            left.push(Region { marks: outside, ..rest.clone() });
+        }
+        rest.marks = rest.marks.meet(&by.marks);
         let outside = rest.interfaces.meet(&by.interfaces.outside());
         if !outside.is_empty() {
             left.push(Region { interfaces: outside, ..rest.clone() });
@@ -257,6 +269,7 @@ impl<K: Address> Region<K> {
         packet
             .with_fragment(fragment.expect("no region is empty"))
             .with_dscp(self.dscps.trailing_zeros() as u8)
+            .with_mark(Some(self.marks.one()))
             .with_interface(self.interfaces.one())
     }
 

@@ -1,7 +1,7 @@
 use weir_plane::model::Gateway;
 
 use super::super::acl::{Change, Insert, Replace, Which};
-use super::{Nats as Lists, Put, Rule as _, Said};
+use super::{Nats as Lists, Put, Rule, Said};
 
 const RULES: &str = r#"
 [group.pool]
@@ -88,7 +88,7 @@ fn a_reload_keeps_changes_while_their_anchors_stay() {
     assert_eq!(rules(&after)[0], "source udp from any to any as @pool");
     // Elsewhere in the file, and with other members.
     let mut moved = gateway(&format!("# moved\n\n{}", RULES.replace("100.8/30", "100.16/30")));
-    let (kept, lost) = lists.carry(&mut moved);
+    let (kept, lost, _) = lists.carry(&mut moved);
     assert!(lost.is_empty());
     assert_eq!(rules(&moved), rules(&after));
     let pool = |gateway: &Gateway, at: usize| format!("{:?}", gateway.nat[0].rules[at].source);
@@ -108,7 +108,7 @@ fn a_reload_keeps_changes_while_their_anchors_stay() {
     ] {
         let mut other = gateway(&text);
         let declared = rules(&other);
-        let (kept, lost) = kept.carry(&mut other);
+        let (kept, lost, _) = kept.carry(&mut other);
         assert_eq!((rules(&other), lost.len(), lost[0].of.as_str(), lost[0].rules), (declared, 1, "nat edge", 1));
         assert!(kept.carry(&mut other).1.is_empty());
     }
@@ -127,4 +127,163 @@ fn shown(gateway: &Gateway) -> weir_plane::stats::NatStats {
     };
     let rules = (1..).zip(gateway.nat[0].rules.iter()).map(row).collect();
     weir_plane::stats::NatStats { name: "edge".into(), rules, ..crate::render::sample::nat().0[0].clone() }
+}
+
+const BINDINGS: &str = r#"
+[[interface]]
+name = "lan"
+port = "null"
+mac-ip = "hosts"
+allow = "ours"
+[mac-ip.hosts]
+rules = [
+  "permit 02:00:00:00:00:01 from 192.0.2.1",
+  "permit 02:00:00:00:00:02 from 192.0.2.2",
+  "deny any from 192.0.2.0/24",
+]
+[allowlist.ours]
+prefixes = ["192.0.2.0/24", "198.51.100.0/24"]
+"#;
+
+fn bindings(gateway: &Gateway) -> Vec<String> {
+    gateway.bindings[0].rules.iter().map(Rule::written).collect()
+}
+
+#[test]
+fn a_reload_says_which_bindings_protected() {
+    let before = gateway(BINDINGS);
+    let deny = "deny 02:00:00:00:00:03 from any";
+    let changes = |changes: &[Change]| super::Bindings::default().change(&before, "hosts", &said(), changes).unwrap();
+    let (after, denied, _) = changes(&[insert(deny, None, Some(2), None)]);
+    assert_eq!(bindings(&after)[1], deny);
+    let carried = |lists: &super::Bindings, text: &str| {
+        let mut other = gateway(text);
+        let (lists, lost, protects) = lists.carry(&mut other);
+        let lost: Vec<String> = lost.iter().flat_map(|lost| lost.lines()).collect();
+        (bindings(&other), lost, protects, lists.edits().len())
+    };
+    // The anchor stays, wherever the file has it.
+    let moved = BINDINGS.replace("rules = [", "rules = [\"permit any from fe80::/10\",");
+    let (rules, lost, protects, edits) = carried(&denied, &moved);
+    assert_eq!((rules[2].as_str(), lost.len(), protects, edits), (deny, 0, false, 1));
+    // It is gone: with a `deny`, more packets might pass.
+    let gone = BINDINGS.replace("from 192.0.2.2\"", "from 192.0.2.22\"");
+    let (rules, lost, protects, edits) = carried(&denied, &gone);
+    assert_eq!((rules.len(), protects, edits), (3, true, 0));
+    assert_eq!(
+        lost,
+        [format!(
+            "mac-ip hosts: rule 4 is gone: the file no longer has its anchor `permit 02:00:00:00:00:02 from 192.0.2.2/32`: \
+             `{deny}`"
+        )]
+    );
+    let (_, permitted, _) = changes(&[insert("permit any from 203.0.113.0/24", None, Some(2), None)]);
+    assert!(!carried(&permitted, &gone).2);
+    // A removed `permit` protects, too: of a rule that the file has twice now, and of a list that is gone.
+    let (_, removed, _) = changes(&[Change::Delete(Which { id: Some(1), at: None })]);
+    let first = "\"permit 02:00:00:00:00:01 from 192.0.2.1\",";
+    let (_, lost, protects, _) = carried(&removed, &BINDINGS.replace(first, &first.repeat(2)));
+    assert_eq!((lost.len(), protects), (1, true), "{lost:?}");
+    let mut other = gateway(&BINDINGS.replace("hosts", "others"));
+    assert!(removed.carry(&mut other).2);
+    let (_, removed, _) = changes(&[Change::Delete(Which { id: Some(3), at: None })]);
+    assert!(!removed.carry(&mut other).2);
+    // A rule that may not meet the others may stand on either side of them.
+    let (_, apart, _) = changes(&[insert("permit any from 2001:db8::/32", None, None, Some(3))]);
+    let swapped = BINDINGS
+        .replace("\"deny any from 192.0.2.0/24\"", "\"deny any from 192.0.2.0/24\", \"deny any from 203.0.113.0/24\"");
+    assert_eq!(carried(&apart, &swapped).3, 1);
+}
+
+#[test]
+fn bindings_that_are_wrong_change_nothing() {
+    let before = gateway(BINDINGS);
+    let refused = |changes: &[Change]| {
+        let refused = super::Bindings::default().change(&before, "hosts", &said(), changes);
+        refused.map(drop).unwrap_err().message
+    };
+    let wrong = refused(&[insert("permit 02:00 from any", None, None, None)]);
+    assert!(wrong.starts_with("change 1, column 8: `02:00` is no hardware address"), "{wrong}");
+    let two = refused(&[insert("deny any from any\npermt any from any", None, None, None)]);
+    assert!(two.starts_with("change 1, line 2, column 1: "), "{two}");
+    let unknown = super::Bindings::default().change(&before, "host", &said(), &[]).map(drop).unwrap_err().message;
+    assert_eq!(unknown, "there is no list of bindings with the name `host`; did you mean `hosts`?");
+    // Opposite edits cancel.
+    let (after, lists, _) = super::Bindings::default()
+        .change(&before, "hosts", &said(), &[Change::Delete(Which { id: Some(1), at: None })])
+        .unwrap();
+    let first = bindings(&before)[0].clone();
+    let (after, lists, _) = lists.change(&after, "hosts", &said(), &[insert(&first, Some(1), None, None)]).unwrap();
+    assert_eq!((bindings(&after), lists.edits()), (bindings(&before), vec![]));
+}
+
+fn prefixes(gateway: &Gateway) -> Vec<String> {
+    let weir_plane::model::AllowedSources::Prefixes(prefixes) = &gateway.allowlists[0].sources else {
+        panic!("a list of prefixes")
+    };
+    prefixes.iter().map(|(net, _)| net.to_string()).collect()
+}
+
+fn edit(insert: &str, delete: &str) -> super::SetRequest {
+    super::SetRequest { source: "noc".into(), insert: insert.into(), delete: delete.into() }
+}
+
+#[test]
+fn prefixes_of_allowlists_come_and_go() {
+    let before = gateway(BINDINGS);
+    let none = super::Allowlists::default();
+    let change = |lists: &super::Allowlists, gateway: &Gateway, insert: &str, delete: &str| {
+        lists.change(gateway, "ours", &said(), &edit(insert, delete))
+    };
+    let (after, lists, changed) = change(&none, &before, "203.0.113.0/24\n2001:db8::/32", "192.0.2.0/24").unwrap();
+    assert_eq!(prefixes(&after), ["198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32"]);
+    assert_eq!((changed.inserted, changed.deleted, changed.prefixes), (2, 1, 3));
+    assert_eq!(lists.edits().len(), 3);
+    let shown = lists.prefixes(&after, "ours").unwrap().prefixes;
+    assert_eq!(shown[1].origin, "noc 1970-01-01T00:00:00Z");
+    assert!(shown[0].origin.starts_with("test.toml:"), "{}", shown[0].origin);
+    let refused = |insert: &str, delete: &str| change(&lists, &after, insert, delete).map(drop).unwrap_err().message;
+    assert!(refused("203.0.113.0/24", "").contains("the list has 203.0.113.0/24 already"));
+    assert!(refused("", "192.0.2.0/24").contains("the list does not have 192.0.2.0/24"));
+    assert!(refused("10.0.0.1", "").contains("write `10.0.0.1/32` for this address alone"));
+    assert!(refused("::ffff:10.0.0.0/104", "").contains("write `10.0.0.0/8`"));
+    // Opposite edits cancel.
+    let (now, lists, _) = change(&lists, &after, "192.0.2.0/24", "2001:db8::/32\n203.0.113.0/24").unwrap();
+    assert_eq!((prefixes(&now), lists.edits()), (prefixes(&before), vec![]));
+    // A whole list, and one of routes.
+    let put = |text: &str, allow_empty| none.put(&before, "ours", &said(), &Put { text, allow_empty });
+    let (now, lists, changed) = put("198.51.100.0/24 # a\n10.0.0.1/8\n", false).unwrap();
+    assert_eq!((prefixes(&now), lists.edits().len()), (vec!["198.51.100.0/24".into(), "10.0.0.0/8".into()], 2));
+    assert_eq!(changed.warnings.len(), 1);
+    assert!(put("", false).map(drop).unwrap_err().message.contains("--allow-empty"));
+    assert_eq!(put("", true).unwrap().2.prefixes, 0);
+    let routes = gateway("[allowlist.ours]\nvrf = \"default\"\n");
+    let refused = change(&none, &routes, "10.0.0.0/8", "").map(drop).unwrap_err().message;
+    assert!(refused.contains("has the routes of the VRF `default`"), "{refused}");
+}
+
+#[test]
+fn a_reload_applies_the_patch_of_an_allowlist() {
+    let before = gateway(BINDINGS);
+    let (_, lists, _) =
+        super::Allowlists::default().change(&before, "ours", &said(), &edit("203.0.113.0/24", "192.0.2.0/24")).unwrap();
+    let carried = |text: &str| {
+        let mut other = gateway(text);
+        let (lists, lost, protects) = lists.carry(&mut other);
+        (other, lost.len(), protects, lists.edits().len())
+    };
+    let (now, lost, protects, edits) = carried(&BINDINGS.replace("198.51.100.0/24", "10.0.0.0/8"));
+    assert_eq!(prefixes(&now), ["10.0.0.0/8", "203.0.113.0/24"]);
+    assert_eq!((lost, protects, edits), (0, false, 2));
+    // The file says what the edits say.
+    let (now, lost, protects, edits) = carried(&BINDINGS.replace("192.0.2.0/24\", ", "203.0.113.0/24\", "));
+    assert_eq!(prefixes(&now), ["203.0.113.0/24", "198.51.100.0/24"]);
+    assert_eq!((lost, protects, edits), (0, false, 0));
+    // The list is gone, or another one: the removal of a prefix protected.
+    let gone = BINDINGS.replace("ours", "theirs");
+    let routes = BINDINGS.replace("prefixes = [\"192.0.2.0/24\", \"198.51.100.0/24\"]", "vrf = \"default\"");
+    for text in [gone, routes] {
+        let (_, lost, protects, edits) = carried(&text);
+        assert_eq!((lost, protects, edits), (1, true, 0));
+    }
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::super::refusal::Kind;
 use super::answer::{Answer, Refused, Shared, apart, asked, document};
 use super::body::Room;
-use super::change;
+use super::change::by_text;
 
 /// Sessions that are shown, unless the query says otherwise.
 const SESSIONS: usize = 1000;
@@ -50,30 +50,33 @@ pub(super) async fn show(
 
 /// `PUT`: adds sessions, one a line.
 pub(super) async fn add(
-    State(gateway): State<Shared>,
-    Extension(room): Extension<Room>,
-    Path(table): Path<String>,
+    gateway: State<Shared>,
+    room: Extension<Room>,
+    table: Path<String>,
     query: Result<Query<By>, QueryRejection>,
     request: Request,
 ) -> Answer {
-    let source = asked(query)?.source;
-    change::by_text(gateway, room, source, request, move |g, source, text| {
-        g.change_classify(&table, source, text, true)
-    })
-    .await
+    change(gateway, room, (table, query), request, true).await
 }
 
 /// `PUT`: deletes sessions by their values, one a line.
 pub(super) async fn delete(
-    State(gateway): State<Shared>,
-    Extension(room): Extension<Room>,
-    Path(table): Path<String>,
+    gateway: State<Shared>,
+    room: Extension<Room>,
+    table: Path<String>,
     query: Result<Query<By>, QueryRejection>,
     request: Request,
 ) -> Answer {
+    change(gateway, room, (table, query), request, false).await
+}
+
+async fn change(
+    State(gateway): State<Shared>,
+    Extension(room): Extension<Room>,
+    (Path(table), query): (Path<String>, Result<Query<By>, QueryRejection>),
+    request: Request,
+    add: bool,
+) -> Answer {
     let source = asked(query)?.source;
-    change::by_text(gateway, room, source, request, move |g, source, text| {
-        g.change_classify(&table, source, text, false)
-    })
-    .await
+    by_text(gateway, room, source, request, move |g, source, text| g.change_classify(&table, source, text, add)).await
 }

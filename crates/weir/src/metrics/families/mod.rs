@@ -1,5 +1,6 @@
 //! Reads metric families from a gateway, object by object.
 
+mod edge;
 mod engine;
 mod links;
 mod policies;
@@ -16,6 +17,7 @@ pub(super) fn read(gateway: &dyn Gateway, detail: Detail) -> Vec<Family> {
     let mut families = engine::read(&gateway.version(), &snapshot);
     families.extend(links::read(&snapshot));
     families.extend(ways::read(gateway));
+    families.extend(edge::read(gateway));
     families.extend(policies::read(gateway, &snapshot, detail));
     families.extend(state::read(gateway, detail));
     families

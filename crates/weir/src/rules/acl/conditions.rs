@@ -2,6 +2,8 @@
 
 use std::ops::{Range, RangeInclusive};
 
+use weir_table::classify::MOST_MARK;
+
 use super::super::ANY;
 use super::super::findings::Kind;
 use super::super::lexer::What;
@@ -13,7 +15,7 @@ use super::{
 };
 
 /// The words that may stand behind the addresses.
-const CONDITIONS: [&str; 13] = [
+const CONDITIONS: [&str; 14] = [
     "port",
     "type",
     "code",
@@ -21,6 +23,7 @@ const CONDITIONS: [&str; 13] = [
     "fragment",
     "no-fragment",
     "dscp",
+    "mark",
     RECEIVED_ON,
     "limit",
     "log",
@@ -39,6 +42,7 @@ pub(in crate::rules) struct Conditions {
     flags: Placed<TcpFlags>,
     fragment: Placed<bool>,
     dscp: Option<u8>,
+    mark: Option<u32>,
     received_on: Option<Interfaces>,
     limit: Option<Limit>,
     log: bool,
@@ -49,6 +53,7 @@ pub(in crate::rules) struct Conditions {
 pub(in crate::rules) struct Rest {
     pub(in crate::rules) fragment: Option<bool>,
     pub(in crate::rules) dscp: Option<u8>,
+    pub(in crate::rules) mark: Option<u32>,
     pub(in crate::rules) received_on: Option<Interfaces>,
     pub(in crate::rules) limit: Option<Limit>,
     pub(in crate::rules) log: bool,
@@ -105,6 +110,7 @@ impl Conditions {
             ("tcp-flags", _, Some(TCP)) => self.flags = Some((tcp_flags(line)?, place)),
             ("tcp-flags", _, _) => return wrong("only rules on tcp match its flags".to_owned()),
             ("dscp", _, _) => self.dscp = Some(dscp(line)?),
+            ("mark", _, _) => self.mark = Some(mark(line)?),
             (RECEIVED_ON, _, _) => self.received_on = Some(received_on(line)?),
             ("limit", _, _) if matches!(action, Action::Permit | Action::Reflect) => self.limit = Some(limited(line)?),
             ("limit", _, _) => return wrong("only rules that permit have a limit".to_owned()),
@@ -127,6 +133,7 @@ impl Conditions {
             "code" => self.code.is_some(),
             "tcp-flags" => self.flags.is_some(),
             "dscp" => self.dscp.is_some(),
+            "mark" => self.mark.is_some(),
             RECEIVED_ON => self.received_on.is_some(),
             "limit" => self.limit.is_some(),
             "log" => self.log,
@@ -141,8 +148,8 @@ impl Conditions {
         action: Action,
         protocol: Option<u8>,
     ) -> Result<(Rest, Transport), Failure> {
-        let Conditions { source, destination, icmp_type, code, flags, fragment, flow, dscp, received_on, limit, log } =
-            self;
+        let Conditions { source, destination, icmp_type, code, flags, fragment, flow, .. } = self;
+        let Conditions { dscp, mark, received_on, limit, log, .. } = self;
         let of_octets = |octets: &Placed<RangeInclusive<u8>>| octets.as_ref().map(|(_, place)| place.clone());
         let of_ports = |ports: &Placed<Ports>| ports.as_ref().map(|(_, place)| place.clone());
         let of_flags = flags.as_ref().map(|(_, place)| place.clone());
@@ -159,7 +166,7 @@ impl Conditions {
             }
         }
         let (fragment, flow) = (fragment.map(|(fragment, _)| fragment), flow.map(|(flow, _)| flow));
-        let rest = Rest { fragment, dscp, received_on, limit, log, flow };
+        let rest = Rest { fragment, dscp, mark, received_on, limit, log, flow };
         let Some(protocol) = protocol else { return Ok((rest, Transport::Any)) };
         let transport = match (source, destination, flags, icmp_type, code) {
             (None, None, None, None, None) => Transport::Protocol(protocol),
@@ -262,6 +269,12 @@ fn dscp(line: &mut Line<'_, '_, '_>) -> Result<u8, Failure> {
     let problem = Problem::new(Kind::Rule, format!("`{}` is no differentiated services code point", shown(word)));
     let problem = problem.help("it is a name such as `ef`, `af21` or `cs6`, or a number up to 63");
     Err((range, problem.suggest(word, &words::dscps())))
+}
+
+/// Reads a mark that rules match.
+fn mark(line: &mut Line<'_, '_, '_>) -> Result<u32, Failure> {
+    let (word, range) = word(&mut line.lexer, "a mark")?;
+    number(word, &range, "a mark that rules match", MOST_MARK.into()).map(|mark| mark as u32)
 }
 
 /// Reads the flags that are set, `/`, and the flags that are compared. Commas stand between flags, with or without

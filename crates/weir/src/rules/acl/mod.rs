@@ -15,6 +15,7 @@
 //!           | "tcp-flags" flags "/" flags                of tcp: the flags that are set, and the flags that are compared
 //!           | "fragment" | "no-fragment"                 not the first of their packet; or any other
 //!           | "dscp" ( code-point | number )
+//!           | "mark" number                              up to 16777214, as steer rules and classifier tables give it
 //!           | "received-on" ( name { "," name } | group )
 //!           | "limit" rate [ "burst" quantity ]          of permit: the rest of the packets is dropped
 //!           | "log"                                      the list's sampler gets some of the packets
@@ -102,6 +103,8 @@ pub struct Rule {
     pub fragment: Option<bool>,
     /// The differentiated services code point, up to 63.
     pub dscp: Option<u8>,
+    /// The mark.
+    pub mark: Option<u32>,
     /// The interfaces that packets came in by; `None`: any, or none.
     pub received_on: Option<Interfaces>,
     /// How many of the packets it permits.

@@ -110,21 +110,7 @@ fn rule<'l>(text: &'l str, line: &mut Line<'l, '_, '_>) -> Result<Rule, Failure>
         return Err((place, problem.help("`reject` resets TCP and answers all else by ICMP")));
     }
     let mut conditions = Conditions::default();
-    let from = end_of(line, &mut is)?;
-    let behind = line.lexer.next()?;
-    match behind.what {
-        What::Word("port") => {
-            conditions.source = Some(ports(line, protocol, behind.range)?);
-            keyword(&mut line.lexer, "to")?;
-        }
-        What::Word("to") => {}
-        What::Word(word) => {
-            let (range, problem) = expected("`port` or `to`", &behind);
-            return Err((range, problem.suggest(word, &["port", "to"])));
-        }
-        _ => return Err(expected("`port` or `to`", &behind)),
-    }
-    let to = end_of(line, &mut is)?;
+    let (from, to) = ends(line, &mut is, protocol, &mut conditions)?;
     if let (Some(protocol), Some(place)) = (protocol, protocol_place) {
         is.matches(protocol, &text[place.clone()], place)?;
     }
@@ -147,12 +133,38 @@ fn rule<'l>(text: &'l str, line: &mut Line<'l, '_, '_>) -> Result<Rule, Failure>
         transport,
         fragment: rest.fragment,
         dscp: rest.dscp,
+        mark: rest.mark,
         received_on: rest.received_on,
         limit: rest.limit,
         log: rest.log,
         flow: rest.flow,
         comment,
     })
+}
+
+/// Reads both ends of a rule, with the source ports between them.
+pub(in crate::rules) fn ends<'l>(
+    line: &mut Line<'l, '_, '_>,
+    is: &mut Is<'l>,
+    protocol: Option<u8>,
+    conditions: &mut Conditions,
+) -> Result<(Addresses, Addresses), Failure> {
+    let from = end_of(line, is)?;
+    let behind = line.lexer.next()?;
+    match behind.what {
+        What::Word("port") => {
+            conditions.source = Some(ports(line, protocol, behind.range)?);
+            keyword(&mut line.lexer, "to")?;
+        }
+        What::Word("to") => {}
+        What::Word(word) => {
+            let (range, problem) = expected("`port` or `to`", &behind);
+            return Err((range, problem.suggest(word, &["port", "to"])));
+        }
+        _ => return Err(expected("`port` or `to`", &behind)),
+    }
+    let to = end_of(line, is)?;
+    Ok((from, to))
 }
 
 /// Why packets that a rule matches open no session, if none of them does.

@@ -56,6 +56,9 @@ impl Rule {
             Some((dscp, None)) => write!(f, " dscp {dscp}")?,
             None => {}
         }
+        if let Some(mark) = self.mark {
+            write!(f, " mark {mark}")?;
+        }
         match &self.received_on {
             Some(Interfaces::List(names)) => write!(f, " {RECEIVED_ON} {}", names.join(", "))?,
             Some(Interfaces::Group(name)) => write!(f, " {RECEIVED_ON} {GROUP}{name}")?,

@@ -33,6 +33,8 @@ fn rules_print_as_they_were_read() {
         "deny ip4 from any to any no-fragment dscp ef",
         "permit gre from any to any dscp 63",
         "permit 253 from any to any",
+        "permit udp from any to any port 53 dscp ef mark 16777214 received-on wan limit 1kpps",
+        "deny ip from any to any mark 0",
         "reject tcp from any to @web-servers port @web comment \"no\"",
         "reject+reset tcp from @a port 1-9 to @b no-fragment",
         "reject+icmp ip6 from any to any received-on @edges log",
@@ -234,6 +236,11 @@ fn what_is_wrong_is_named_with_its_place() {
             "deny ip from any to any no-flow",
             "column 25: flows are learned of rules that permit: others decide about each packet",
         ),
+        (
+            "deny ip from any to any mark 16777215",
+            "column 30: `16777215` is not a mark that rules match: it is at most 16777214",
+        ),
+        ("deny ip from any to any mark 1 mark 1", "column 32: `mark` stands here twice"),
         ("permit ip from any to any flow no-flow", "column 32: `no-flow` stands here twice"),
         (
             "permit+reflect tcp from any to any tcp-flags rst/rst",
@@ -629,17 +636,44 @@ fn rule() -> impl Strategy<Value = Rule> {
             Action::Reject(Rejection::Icmp),
         ][..],
     );
-    let more = (prop::option::of(received_on()), prop::option::of(limit()), any::<bool>(), any::<Option<bool>>());
+    let more = (
+        prop::option::of(received_on()),
+        prop::option::of(limit()),
+        any::<bool>(),
+        any::<Option<bool>>(),
+        prop::option::of(any::<u32>()),
+    );
     (action, rest, prop::option::of(any::<bool>()), prop::option::of(0..64u8), comment, more)
         .prop_map(
-            |(action, (family, from, to, transport), fragment, dscp, comment, (received_on, limit, log, flow))| {
+            |(
+                action,
+                (family, from, to, transport),
+                fragment,
+                dscp,
+                comment,
+                (received_on, limit, log, flow, mark),
+            )| {
                 let plain = matches!(transport, Transport::Any | Transport::Protocol(_));
                 let reset = action == Action::Reject(Rejection::Reset);
                 let fragment = fragment.filter(|fragment| plain && !reset || !fragment);
                 let limit = limit.filter(|_| action == Action::Permit);
                 let permits = matches!(action, Action::Permit | Action::Reflect);
                 let flow = flow.filter(|_| permits);
-                Rule { action, family, from, to, transport, fragment, dscp, received_on, limit, log, flow, comment }
+                Rule {
+                    action,
+                    family,
+                    from,
+                    to,
+                    transport,
+                    fragment,
+                    dscp,
+                    received_on,
+                    mark,
+                    limit,
+                    log,
+                    flow,
+                    comment,
+                }
             },
         )
         .prop_filter("only TCP is reset", |rule| {

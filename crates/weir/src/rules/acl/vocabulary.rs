@@ -284,6 +284,7 @@ impl Rule {
             transport,
             fragment: self.fragment,
             dscp: self.dscp,
+            mark: self.mark,
             received_on,
             log: self.log,
             flow: self.flow,
@@ -354,6 +355,7 @@ impl Rule {
             transport,
             fragment: rule.fragment,
             dscp: rule.dscp,
+            mark: rule.mark,
             received_on: rule.received_on.as_ref().map(|interfaces| match interfaces {
                 model::Interfaces::List(list) => Interfaces::List(list.iter().map(|&index| name(index)).collect()),
                 model::Interfaces::Group(group) => Interfaces::Group(Arc::clone(&group.name)),

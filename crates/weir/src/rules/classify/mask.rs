@@ -200,7 +200,7 @@ impl Field {
 }
 
 /// Reads octets of hexadecimal digits, two for each.
-pub(super) fn hex(digits: &str, place: Range<usize>) -> Result<Vec<u8>, Failure> {
+pub(in crate::rules) fn hex(digits: &str, place: Range<usize>) -> Result<Vec<u8>, Failure> {
     let wrong = |message: String| (place.clone(), Problem::new(Kind::Rule, message));
     if !digits.len().is_multiple_of(2) {
         return Err(wrong(format!("{} hexadecimal digits are no whole octets", digits.len())));
@@ -217,7 +217,7 @@ pub(super) fn end(lexer: &mut Lexer<'_>) -> Result<(), Failure> {
 }
 
 /// Writes octets in hexadecimal digits.
-pub(super) fn write_hex(f: &mut impl fmt::Write, octets: &[u8]) -> fmt::Result {
+pub(in crate::rules) fn write_hex(f: &mut impl fmt::Write, octets: &[u8]) -> fmt::Result {
     octets.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
 }
 

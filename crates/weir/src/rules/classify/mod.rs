@@ -21,4 +21,5 @@ mod session;
 mod tests;
 
 pub use mask::{Mask, parse as parse_mask};
+pub(in crate::rules) use mask::{hex, write_hex};
 pub use session::{Session, Via, parse as parse_session, parse_value, written};

@@ -42,6 +42,7 @@ pub(super) fn rule(action: Action, from: Addresses, to: Addresses, transport: Tr
         transport,
         fragment: None,
         dscp: None,
+        mark: None,
         received_on: None,
         limit: None,
         log: false,

@@ -111,6 +111,7 @@ fn rule<'l>(text: &'l str, line: &mut Line<'l, '_, '_>) -> Result<Rule, Failure>
         transport,
         fragment: None,
         dscp: None,
+        mark: None,
         received_on: None,
         limit: None,
         log: false,

@@ -138,6 +138,7 @@ fn matches(
         transport,
         fragment: None,
         dscp: None,
+        mark: None,
         received_on: None,
         limit: None,
         log: false,

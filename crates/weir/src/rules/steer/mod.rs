@@ -17,6 +17,7 @@
 //!           | "vni" range                               of udp: VXLAN
 //!           | "teid" range                              of udp: GTP
 //!           | "session" range                           of l2tp, version 3
+//!           | "octets" ( "l2" | "l3" | "l4" ) first hex [ "mask" hex ]
 //!           | "then" ( "ethernet" | "ip4" | "ip6" )     of rules that advance
 //! range     = number [ "-" number ]
 //! ```
@@ -26,6 +27,7 @@
 //! and in this order, and a printed rule reads back as the same rule.
 
 mod action;
+mod octets;
 mod parser;
 mod print;
 mod rule;

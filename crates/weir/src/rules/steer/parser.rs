@@ -4,22 +4,23 @@ use std::ops::{Range, RangeInclusive};
 
 use weir_packet::identify::Identifier;
 use weir_packet::wire::protocol;
-use weir_plane::model::{IpFamily, SteerHeader, SteerNode};
+use weir_plane::model::{IpFamily, SteerHeader, SteerNode, SteerOctets};
 
 use super::super::acl::conditions::Conditions;
-use super::super::acl::parser::{Is, Line, Placed, end_of, ports, span, what_of};
+use super::super::acl::parser::{Is, Line, Placed, ends, span, what_of};
 use super::super::acl::{Action as Verdict, Rule as Matches, family_of_protocol};
 use super::super::findings::{Kind, Sink};
 use super::super::lexer::What;
 use super::super::names::Names;
-use super::super::parser::{Failure, comment, expected, keyword, word};
+use super::super::parser::{Failure, comment, expected, word};
 use super::super::words::{Problem, shown};
 use super::action::{ACTIONS, Actions, Goes};
+use super::octets;
 use super::print;
 use super::rule::{Rule, Way};
 
 /// The words that may stand behind the ends.
-const CONDITIONS: [&str; 13] = [
+const CONDITIONS: [&str; 14] = [
     "port",
     "type",
     "code",
@@ -31,6 +32,7 @@ const CONDITIONS: [&str; 13] = [
     "vni",
     "teid",
     "session",
+    "octets",
     "then",
     "comment",
 ];
@@ -72,6 +74,7 @@ struct Front {
 #[derive(Default)]
 struct Own {
     id: Placed<(Identifier, RangeInclusive<u32>)>,
+    octets: Placed<SteerOctets>,
     then: Placed<SteerHeader>,
     comment: Option<Box<str>>,
 }
@@ -87,21 +90,7 @@ fn rule<'l>(text: &'l str, line: &mut Line<'l, '_, '_>) -> Result<Rule, Failure>
     }
     let (protocol, protocol_at) = protocol.unzip();
     let mut conditions = Conditions::default();
-    let from = end_of(line, &mut is)?;
-    let behind = line.lexer.next()?;
-    match behind.what {
-        What::Word("port") => {
-            conditions.source = Some(ports(line, protocol, behind.range)?);
-            keyword(&mut line.lexer, "to")?;
-        }
-        What::Word("to") => {}
-        What::Word(word) => {
-            let (range, problem) = expected("`port` or `to`", &behind);
-            return Err((range, problem.suggest(word, &["port", "to"])));
-        }
-        _ => return Err(expected("`port` or `to`", &behind)),
-    }
-    let to = end_of(line, &mut is)?;
+    let (from, to) = ends(line, &mut is, protocol, &mut conditions)?;
     let mut own = Own::default();
     own.read(line, &mut conditions, protocol)?;
     if let (Some(number), Some(place)) = (protocol, &protocol_at)
@@ -139,6 +128,7 @@ fn rule<'l>(text: &'l str, line: &mut Line<'l, '_, '_>) -> Result<Rule, Failure>
         transport,
         fragment: rest.fragment,
         dscp: rest.dscp,
+        mark: rest.mark,
         received_on: rest.received_on,
         limit: rest.limit,
         log: rest.log,
@@ -152,6 +142,7 @@ fn rule<'l>(text: &'l str, line: &mut Line<'l, '_, '_>) -> Result<Rule, Failure>
         unchecked: unchecked.is_some(),
         vlan,
         id: own.id.map(|(id, _)| id),
+        octets: own.octets.map(|(octets, _)| octets),
         matches,
         comment: own.comment,
     })
@@ -218,6 +209,8 @@ impl Own {
             match name {
                 "then" if self.then.is_some() => return wrong(&at, "`then` stands here twice", ""),
                 "then" => self.then = Some((then(line)?, at)),
+                "octets" if self.octets.is_some() => return wrong(&at, "`octets` stands here twice", ""),
+                "octets" => self.octets = Some((octets::read(line)?, at)),
                 "spi" | "vni" | "teid" | "session" => {
                     if self.id.is_some() {
                         return wrong(&at, "a rule matches identifiers of one kind, once", "");

@@ -8,6 +8,7 @@ use weir_plane::model::SteerHeader;
 use super::super::acl::print::{Span, What, write_end};
 use super::super::acl::{Ports, Transport};
 use super::super::write_comment;
+use super::octets;
 use super::rule::{Rule, Way};
 
 /// The word of the grammar.
@@ -50,6 +51,9 @@ impl fmt::Display for Rule {
         matches.write_conditions(f)?;
         if let Some((kind, ids)) = &self.id {
             write!(f, " {} {}", identifier(*kind), Span(ids))?;
+        }
+        if let Some(octets) = &self.octets {
+            octets::write(f, octets)?;
         }
         if let Way::Advance(_, own) = self.way {
             write!(f, " then {}", header(own))?;

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use weir_packet::identify::Identifier;
-use weir_plane::model::{self, NextHop, Origin, SteerHeader, SteerNode, SteerWay};
+use weir_plane::model::{self, NextHop, Origin, SteerHeader, SteerNode, SteerOctets, SteerWay};
 
 use super::super::acl::{self, Vocabulary, Wrong};
 
@@ -41,6 +41,8 @@ pub struct Rule {
     pub vlan: Option<RangeInclusive<u16>>,
     /// Identifiers of a kind.
     pub id: Option<(Identifier, RangeInclusive<u32>)>,
+    /// Octets of the packet.
+    pub octets: Option<SteerOctets>,
     /// The packets that it matches, as a rule of an access list.
     pub matches: acl::Rule,
     /// Remarks of people: up to [`LONGEST_COMMENT`](super::super::LONGEST_COMMENT) octets without control characters.
@@ -77,6 +79,7 @@ impl Rule {
             unchecked: self.unchecked,
             vlan: self.vlan.clone(),
             id: self.id.clone(),
+            octets: self.octets.clone(),
             matches,
             names_family: self.matches.family.is_some(),
             comment: self.comment.as_deref().map(Arc::from),
@@ -103,6 +106,7 @@ impl Rule {
             unchecked: rule.unchecked,
             vlan: rule.vlan.clone(),
             id: rule.id.clone(),
+            octets: rule.octets.clone(),
             matches: acl::Rule { family, comment: None, ..matches },
             comment: rule.comment.as_deref().map(Box::from),
         }

@@ -27,6 +27,9 @@ fn rules_print_as_they_were_read() {
         "drop l2tp from any to any session 9",
         "count icmp6 from any to any type 133-136 code 0",
         "count ip from any to any fragment",
+        "mark 3 udp from any to any port 4789 vni 7 octets l4 40 c0000201 comment \"inner\"",
+        "drop ip from any to any octets l3 8 09 mask 0f",
+        "advance 50 udp from any to any octets l2 127 01 then ethernet",
     ] {
         let rule: Rule = text.parse().unwrap_or_else(|found: Findings| panic!("{text}: {found}"));
         assert_eq!(rule.to_string(), text);
@@ -118,6 +121,16 @@ fn errors_name_their_place() {
         ("count udp from any to any vni 5 teid 6", "of one kind, once", "teid"),
         ("count udp from any to any vni 5, 6", "one identifier or range", ","),
         ("count ip6 ah from any to any", "is an extension header in IPv6", "ah"),
+        ("count ip from any to any octets 4 00", "expected `l2`, `l3` or `l4`", "4"),
+        ("count ip from any to any octets l3 128 00", "at most 127", "128"),
+        ("count ip from any to any octets l3 127 0000", "within the first 128", "0000"),
+        ("count ip from any to any octets l3 9 0", "no whole octets", "0"),
+        ("count ip from any to any octets l3 9 0g", "no hexadecimal digits", "0g"),
+        ("count ip from any to any octets l3 9 11 mask 1", "no whole octets", "1"),
+        ("count ip from any to any octets l3 9 11 mask 1111", "the mask has 2 octets", "1111"),
+        ("count ip from any to any octets l3 9 00 mask 00", "a mask of zero", "00"),
+        ("count ip from any to any octets l3 9 11 mask 01", "does not cover", "11"),
+        ("count ip from any to any octets l3 9 11 octets l3 9 11", "stands here twice", "octets"),
         ("count ip from any to any log", "expected a condition", "log"),
         ("count ip from any to any limit 5pps", "expected a condition", "limit"),
         ("count ip from any port 5 to any", "match ports", "port"),

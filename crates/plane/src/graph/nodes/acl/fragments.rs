@@ -151,6 +151,7 @@ fn given<K: Address>(fields: Fields<K>, first: First) -> Fields<K> {
     let own = Fields::new(fields.source(), fields.destination(), first.protocol)
         .with_interface(fields.interface())
         .with_dscp(fields.dscp())
+        .with_mark(fields.mark())
         .with_fragment(Fragment::Later);
     match first.upper {
         Upper::Ports(from, to, None) => own.with_ports(from, to),

@@ -15,7 +15,7 @@ mod session;
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Indices, VECTOR, Vector};
-use weir_table::classify::{Fields, NO_RULE};
+use weir_table::classify::{Consulted, Fields, NO_RULE};
 
 use super::stage::Stage;
 use super::{Context, fields, wire};
@@ -205,6 +205,9 @@ fn learn<K: Family, D: Direction>(context: &mut Context<'_>, batch: &Batch<K>, c
         let special = if found.just_permits() { None } else { context.root.acl.pages.special(found) };
         match special {
             _ if found.action() != Action::Permit => context.notes.forget(place, Unlearned::New),
+            _ if asks.contains(Consulted::MARK) && !context.notes.is_permitted(place, D::OUTPUT) => {
+                context.notes.forget(place, Unlearned::Mark);
+            }
             Some(Special { flow: Some(false), .. }) => context.notes.forget(place, Unlearned::NoFlow),
             Some(special) => {
                 // Decisions have a rule as special only if it acts on each packet.

@@ -1,0 +1,58 @@
+//! Decides which policies are per segment: they may match some segments of a super-packet, and others not.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use weir_packet::wire::ethernet;
+use weir_table::classify::Consulted;
+
+use crate::model::{AclRule, ClassifyStart, ClassifyTable, Gateway, IpFamily, SteerOctets, Transport};
+use crate::root::acl::Access;
+use crate::root::segments::PerSegment;
+
+/// Returns the policies of a model that are per segment. `lists` says so of access lists, which change without a model.
+pub(super) fn per_segment(gateway: &Gateway, lists: Arc<AtomicBool>) -> PerSegment {
+    let exempt = gateway.sav.iter().flat_map(|policy| policy.exempt.iter());
+    let translating = gateway.nat.iter().flat_map(|list| list.rules.iter().map(|rule| &rule.matches));
+    let steering = || gateway.steer.iter().flat_map(|list| &*list.rules);
+    let rules = exempt.chain(translating).chain(steering().map(|rule| &rule.matches)).any(of_rule);
+    let octets = steering().filter_map(|rule| rule.octets.as_ref()).any(of_octets);
+    PerSegment { rules, tables: octets || gateway.classify.iter().any(of_table), lists }
+}
+
+fn of_rule(rule: &AclRule) -> bool {
+    matches!(rule.transport, Transport::Ports { flags: Some(flags), .. } if of_flags(flags.mask.into()))
+}
+
+/// Returns whether segments differ in some of these TCP flags.
+pub(super) fn of_flags(mask: u16) -> bool {
+    mask & Consulted::OF_SEGMENTS != 0
+}
+
+/// Returns whether some access list in force is per segment.
+pub(super) fn of_lists(Access { v4, v6, .. }: &Access) -> bool {
+    v4.iter().any(|chain| chain.table.asks().contains(Consulted::SEGMENT))
+        || v6.iter().any(|chain| chain.table.asks().contains(Consulted::SEGMENT))
+}
+
+/// Returns whether the mask of a table has octets in which segments differ: lengths, identifications, sequence numbers, checksums,
+/// TCP flags and data. Where other headers or options may stand between, an octet counts as one of these.
+fn of_table(table: &ClassifyTable) -> bool {
+    of_places(table.start, table.family, 0, &table.mask)
+}
+
+fn of_octets(octets: &SteerOctets) -> bool {
+    of_places(octets.start, None, octets.at.into(), &octets.mask)
+}
+
+/// Returns whether segments differ in octets of a mask that begins so many octets behind `start`.
+fn of_places(start: ClassifyStart, family: Option<IpFamily>, first: usize, mask: &[u8]) -> bool {
+    let is_shared = |at: usize| match (start, family) {
+        (ClassifyStart::Link, _) => at < ethernet::LENGTH,
+        // The ports.
+        (ClassifyStart::Transport, _) => at < 4,
+        (ClassifyStart::Network, Some(IpFamily::V6)) => matches!(at, 0..4 | 6..44),
+        (ClassifyStart::Network, Some(IpFamily::V4) | None) => matches!(at, 0..2 | 6..10 | 12..24),
+    };
+    mask.iter().enumerate().any(|(at, &octet)| octet != 0 && !is_shared(first + at))
+}

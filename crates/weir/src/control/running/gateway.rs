@@ -1,0 +1,482 @@
+//! The requests of the control socket: each reads the engine, or changes it and keeps the change.
+
+use std::collections::HashMap;
+use std::sync::PoisonError;
+
+use ipnet::IpNet;
+use weir_plane::alarm::Alarms;
+use weir_plane::compile::{Edit, Edited, EntryKey, Names, SavError, StageError};
+use weir_plane::engine::{self, LostEdit};
+use weir_plane::model::{self, SavAction};
+use weir_plane::node::Node;
+use weir_plane::stats;
+
+use super::super::acl::attached::AttachRequest;
+use super::super::acl::live::Put;
+use super::super::ipsec::{SaEdit, SpdEdit};
+use super::super::refusal::{Kind, Refusal};
+use super::super::{Clear, Gateway, Kept, ReloadError, Safe, UnknownNode, acl, flows, lists, source, traced};
+use super::{Running, unix_time};
+use crate::render::Report;
+use crate::render::acl::attached::Attached;
+use crate::render::acl::changed::{Changed, Regrouped};
+use crate::render::acl::rules::Rules;
+use crate::render::acl::{Acls, Chain};
+use crate::render::allowlist_changed::{Changed as AllowlistChanged, Prefixes};
+use crate::render::binding_changed::Changed as BindingChanged;
+use crate::render::changes::Changes;
+use crate::render::classify::Classify;
+use crate::render::classify_changed::Changed as ClassifyChanged;
+use crate::render::crypto::Crypto;
+use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRules};
+use crate::render::nat_changed::Changed as NatChanged;
+use crate::render::number::plural;
+use crate::render::reloaded::Reloaded;
+use crate::render::routes::{self, Filter, Source};
+use crate::render::sas::Rekey;
+use crate::render::sav::dry_run::DryRun;
+use crate::render::sav::entries::overlap;
+use crate::render::sav::learned::Learned;
+use crate::render::trace::Traces;
+use crate::render::version::Version;
+use crate::sampler;
+
+impl Gateway for Running {
+    fn version(&self) -> Version {
+        Version {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            configuration: self.file.as_ref().map_or_else(|| "built in".to_owned(), |file| file.display().to_string()),
+            generation: self.engine.generation(),
+            uptime: self.started.elapsed().as_secs_f64(),
+        }
+    }
+
+    fn snapshot(&self) -> stats::Snapshot {
+        self.engine.snapshot()
+    }
+
+    fn routes(&self, filter: &Filter) -> routes::Routes {
+        let most = filter.limit.unwrap_or(usize::MAX);
+        let (routes, total) = self.engine.first_routes(filter.vrf.as_deref(), most);
+        routes::Routes { total, routes, sources: self.sources.read() }
+    }
+
+    fn route_sources(&self) -> Vec<Source> {
+        self.sources.read()
+    }
+
+    fn neighbors(&self) -> Vec<stats::NeighborRow> {
+        self.engine.neighbors()
+    }
+
+    fn sav_policies(&self) -> Vec<stats::SavPolicyStats> {
+        self.engine.sav_policies()
+    }
+
+    fn sav_entries(
+        &self,
+        policy: &str,
+        prefix: Option<IpNet>,
+        most: usize,
+    ) -> Option<(Vec<stats::SavEntryRow>, usize)> {
+        self.engine.sav_entries(policy, |net| prefix.is_none_or(|prefix| overlap(net, prefix)), most)
+    }
+
+    fn edit_sav(&self, policy: &str, source: &str, edits: &[Edit]) -> Kept<Edited, SavError> {
+        let change = || {
+            let result = self.engine.edit_sav(policy, source, edits, unix_time());
+            told_of_entries(policy, source, &result);
+            result
+        };
+        self.kept(&format!("sav {policy}"), source, words_of_entries, change)
+    }
+
+    fn replace_sav(&self, policy: &str, source: &str, entries: &[(EntryKey, Names)]) -> Kept<Edited, SavError> {
+        let change = || {
+            let result = self.engine.replace_sav(policy, source, entries, unix_time());
+            told_of_entries(policy, source, &result);
+            result
+        };
+        self.kept(&format!("sav {policy}"), source, words_of_entries, change)
+    }
+
+    fn sav_dry_run(&self, top: usize) -> DryRun {
+        crate::sav_preview::live::dry_run(&self.engine, top)
+    }
+
+    fn sav_learn(&self, min_packets: u64) -> Learned {
+        crate::sav_preview::live::learn(&self.engine, min_packets)
+    }
+
+    fn samplers(&self) -> (Vec<stats::SamplerStats>, Vec<sampler::Status>) {
+        (self.engine.samplers(), self.sampler.status())
+    }
+
+    fn alarms(&self) -> Alarms {
+        self.alarms_so_far().clone()
+    }
+
+    fn stage_sav(&self, policy: &str, action: Option<SavAction>) -> Kept<(), StageError> {
+        let word = action.map_or("as configured", SavAction::name);
+        let change = || {
+            let result = self.engine.stage_sav(policy, action, unix_time());
+            match &result {
+                Ok(()) => tracing::info!("sav {policy}: invalid packets: {word}"),
+                Err(error) => tracing::warn!("sav {policy}: not {word}: {error}"),
+            }
+            result
+        };
+        self.kept(&format!("sav {policy}"), source::SOURCE, |()| format!("stage {word}"), change)
+    }
+
+    fn acls(&self) -> Acls {
+        acl::live::lists(&self.engine)
+    }
+
+    fn acl_chains(&self) -> Vec<Chain> {
+        acl::live::chains(&self.engine)
+    }
+
+    fn acl_rules(&self, list: &str, most: usize) -> Option<Rules> {
+        acl::live::rules(&self.engine, list, most)
+    }
+
+    fn change_acl(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<Changed, Box<Refusal>> {
+        let change = || {
+            let result = acl::live::change(&self.engine, list, source, changes, unix_time());
+            told_of_rules(list, source, &result);
+            result
+        };
+        self.keep(&format!("acl {list}"), source, words, change)
+    }
+
+    fn put_acl(&self, list: &str, put: &Put<'_>) -> Result<Changed, Box<Refusal>> {
+        let change = || {
+            let result = acl::live::put(&self.engine, list, put, unix_time());
+            told_of_rules(list, put.source, &result);
+            result
+        };
+        self.keep(&format!("acl {list}"), put.source, words, change)
+    }
+
+    fn attach_acl(&self, list: &str, request: &AttachRequest, attach: bool) -> Result<Attached, Box<Refusal>> {
+        let of = format!("interface {}", request.interface);
+        self.keep(&of, &request.source, words, || self.change_attached(list, request, attach))
+    }
+
+    fn changes(&self, most: usize) -> Changes {
+        self.live_edits(most)
+    }
+
+    fn remove_acl(&self, list: &str) -> Result<(), Box<Refusal>> {
+        let change = || {
+            let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+            let result = acl::live::remove(&self.engine, list);
+            match &result {
+                Ok(()) => tracing::info!("acl {list}: removed"),
+                Err(refusal) => tracing::warn!("acl {list}: not removed: {}", refusal.for_log()),
+            }
+            result
+        };
+        self.keep(&format!("acl {list}"), source::SOURCE, |()| "removed".to_owned(), change)
+    }
+
+    fn set_acl_group(&self, name: &str, request: &acl::GroupRequest) -> Result<Regrouped, Box<Refusal>> {
+        let change = || {
+            let result = acl::live::group(&self.engine, name, request, unix_time());
+            match &result {
+                Ok(Regrouped { members, rules, .. }) => {
+                    let (members, rules) = (plural(*members as u64, "member"), plural(*rules as u64, "rule"));
+                    tracing::info!("group {name}: {} set {members}, in {rules}", request.source);
+                }
+                Err(refusal) => tracing::warn!("group {name}: nothing changed: {}", refusal.for_log()),
+            }
+            result
+        };
+        self.keep(&format!("group {name}"), &request.source, words, change)
+    }
+
+    fn restore_acl_group(&self, name: &str) -> Result<Regrouped, Box<Refusal>> {
+        let change = || {
+            let result = acl::live::restore_group(&self.engine, name);
+            match &result {
+                Ok(regrouped) => tracing::info!("group {}", regrouped.text().trim_end()),
+                Err(refusal) => tracing::warn!("group {name}: nothing changed: {}", refusal.for_log()),
+            }
+            result
+        };
+        self.keep(&format!("group {name}"), source::SOURCE, words, change)
+    }
+
+    fn vrfs(&self) -> Vec<String> {
+        self.engine.model().vrfs.iter().map(|vrf| vrf.name.clone()).collect()
+    }
+
+    fn allowlists(&self) -> Vec<stats::AllowlistStats> {
+        self.engine.allowlists()
+    }
+
+    fn allowed(&self, list: &str) -> Result<Prefixes, Box<Refusal>> {
+        self.allowlists_so_far().prefixes(&self.engine.model(), list)
+    }
+
+    fn change_allowlist(&self, list: &str, request: &lists::SetRequest) -> Result<AllowlistChanged, Box<Refusal>> {
+        let said = lists::Said { source: request.source.clone(), time: unix_time() };
+        let change = || self.edit_allowlist(list, |lists, gateway| lists.change(gateway, list, &said, request));
+        self.keep(&format!("allowlist {list}"), &request.source, words, change)
+    }
+
+    fn put_allowlist(&self, list: &str, source: &str, put: &lists::Put<'_>) -> Result<AllowlistChanged, Box<Refusal>> {
+        let said = lists::Said { source: source.to_owned(), time: unix_time() };
+        let change = || self.edit_allowlist(list, |lists, gateway| lists.put(gateway, list, &said, put));
+        self.keep(&format!("allowlist {list}"), source, words, change)
+    }
+
+    fn change_bindings(
+        &self,
+        list: &str,
+        source: &str,
+        changes: &[acl::Change],
+    ) -> Result<BindingChanged, Box<Refusal>> {
+        let said = lists::Said { source: source.to_owned(), time: unix_time() };
+        let change =
+            || self.edit_list(&self.bindings, list, |lists, gateway| lists.change(gateway, list, &said, changes));
+        self.keep(&format!("mac-ip {list}"), source, words, || change().map(BindingChanged))
+    }
+
+    fn put_bindings(&self, list: &str, source: &str, put: &lists::Put<'_>) -> Result<BindingChanged, Box<Refusal>> {
+        let said = lists::Said { source: source.to_owned(), time: unix_time() };
+        let change = || self.edit_list(&self.bindings, list, |lists, gateway| lists.put(gateway, list, &said, put));
+        self.keep(&format!("mac-ip {list}"), source, words, || change().map(BindingChanged))
+    }
+
+    fn bindings(&self) -> Vec<stats::BindingsStats> {
+        let mut lists = self.engine.bindings();
+        self.bindings_so_far().name(&mut lists);
+        lists
+    }
+
+    fn classify(&self, name: Option<&str>, most: usize) -> Classify {
+        let mut shown = Classify::new(&self.engine.model(), self.engine.classify(name), name.map(|_| most));
+        self.classify_so_far().name(&mut shown);
+        shown
+    }
+
+    fn flows(&self, filter: Option<&str>, order: Option<&str>, most: usize) -> Result<stats::Flows, Box<Refusal>> {
+        let order = flows::order(order)?;
+        self.engine.flows(|model| flows::filter(model, filter), order, most)
+    }
+
+    fn clear_flows(&self, filter: Option<&str>) -> Result<usize, Box<Refusal>> {
+        let ended = self.engine.clear_flows(|model| flows::filter(model, filter))?;
+        tracing::info!("{} ended by hand", plural(ended as u64, "session"));
+        Ok(ended)
+    }
+
+    fn sas(&self) -> Vec<stats::SaStats> {
+        self.engine.sas()
+    }
+
+    fn rekeys(&self) -> HashMap<String, Rekey> {
+        self.live().rekeys()
+    }
+
+    fn tunnels(&self) -> Vec<stats::TunnelStats> {
+        self.engine.tunnels()
+    }
+
+    fn bridges(&self) -> Vec<stats::BridgeStats> {
+        self.engine.bridges()
+    }
+
+    fn bridge_macs(&self, name: &str) -> Option<Vec<stats::MacRow>> {
+        self.engine.bridge_macs(name)
+    }
+
+    fn clear_bridge(&self, name: Option<&str>) -> Result<usize, Box<Refusal>> {
+        let names: Vec<String> = self.engine.bridges().into_iter().map(|bridge| bridge.name).collect();
+        if let Some(name) = name.filter(|name| !names.iter().any(|own| own == name)) {
+            return Err(Box::new(Refusal::new(Kind::NotFound, super::super::no_bridge(name, &names))));
+        }
+        let meant = names.iter().filter(|own| name.is_none_or(|name| name == *own));
+        let ended = meant.filter_map(|name| self.engine.clear_bridge(name)).sum();
+        tracing::info!("{} of bridges forgotten by hand", plural(ended as u64, "station"));
+        Ok(ended)
+    }
+
+    fn crypto(&self) -> Crypto {
+        Crypto::new(weir_crypto::engines::known(), &self.engine.sas())
+    }
+
+    fn nat_lists(&self) -> Vec<stats::NatStats> {
+        let mut lists = self.engine.nat_lists();
+        self.nat_so_far().name(&mut lists);
+        lists
+    }
+
+    fn change_classify(
+        &self,
+        table: &str,
+        source: &str,
+        text: &str,
+        add: bool,
+    ) -> Result<ClassifyChanged, Box<Refusal>> {
+        let change = || self.edit_classify(table, source, text, add);
+        self.keep(&format!("classify {table}"), source, words, change)
+    }
+
+    fn change_nat(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<NatChanged, Box<Refusal>> {
+        let said = lists::Said { source: source.to_owned(), time: unix_time() };
+        let change = || self.edit_list(&self.nat, list, |lists, gateway| lists.change(gateway, list, &said, changes));
+        self.keep(&format!("nat {list}"), source, words, change)
+    }
+
+    fn put_nat(&self, list: &str, source: &str, put: &lists::Put<'_>) -> Result<NatChanged, Box<Refusal>> {
+        let said = lists::Said { source: source.to_owned(), time: unix_time() };
+        let change = || self.edit_list(&self.nat, list, |lists, gateway| lists.put(gateway, list, &said, put));
+        self.keep(&format!("nat {list}"), source, words, change)
+    }
+
+    fn spds(&self) -> Vec<stats::SpdStats> {
+        self.engine.spds()
+    }
+
+    fn steer(&self) -> Vec<stats::SteerStats> {
+        self.engine.steer()
+    }
+
+    fn nat_pools(&self) -> Vec<stats::NatPool> {
+        self.engine.nat_pools()
+    }
+
+    fn edit_sa(&self, name: &str, source: &str, edit: SaEdit<'_>) -> Result<SaChanged, Box<Refusal>> {
+        self.keep(&format!("sa {name}"), source, words, || self.change_sa(name, source, edit))
+    }
+
+    fn edit_spd(&self, spd: &str, source: &str, edit: SpdEdit<'_>) -> Result<SpdChanged, Box<Refusal>> {
+        self.keep(&format!("spd {spd}"), source, words, || self.change_spd(spd, source, edit))
+    }
+
+    fn spd_rules(&self, spd: &str) -> Result<SpdRules, Box<Refusal>> {
+        self.rules_of_spd(spd)
+    }
+
+    fn nat_users(&self, most: usize) -> Vec<stats::NatUser> {
+        self.engine.nat_users(most)
+    }
+
+    fn translations(&self, filter: Option<&str>, most: usize) -> Result<stats::Translations, Box<Refusal>> {
+        self.engine.translations(|model| flows::filter(model, filter), most)
+    }
+
+    fn clear_translations(&self, filter: Option<&str>) -> Result<usize, Box<Refusal>> {
+        let of = |model: &model::Gateway| {
+            flows::filter(model, filter).map(|filter| engine::FlowFilter { translations: true, ..filter })
+        };
+        let ended = self.engine.clear_flows(of)?;
+        tracing::info!("{} ended by hand", plural(ended as u64, "translation"));
+        Ok(ended)
+    }
+
+    fn ethertypes(&self) -> Vec<stats::EthertypeStats> {
+        self.engine.ethertypes()
+    }
+
+    fn failures(&self) -> Vec<String> {
+        self.failures_so_far().clone()
+    }
+
+    fn trace_add(&self, node: &str, count: u32) -> Result<(), UnknownNode> {
+        self.engine.trace_add(node, count).map_err(|unknown| UnknownNode { node: unknown.name, nodes: nodes() })
+    }
+
+    fn trace_matching(&self, node: &str, count: u32, filter: &str) -> Result<(), Box<Refusal>> {
+        if Node::named(node).is_some_and(|node| !node.has_fields()) {
+            let message =
+                format!("packets at `{node}` are not parsed yet, so that no filter matches them: name a later node");
+            return Err(Refusal::new(Kind::BadRequest, message).into());
+        }
+        let filter = flows::filter(&self.engine.model(), Some(filter))?;
+        let Some(rule) = filter.rule else { return Ok(self.trace_add(node, count).map_err(Refusal::from)?) };
+        let unknown = |unknown: engine::UnknownNode| UnknownNode { node: unknown.name, nodes: nodes() };
+        Ok(self.engine.trace_matching(node, count, &rule).map_err(unknown).map_err(Refusal::from)?)
+    }
+
+    fn traces(&self) -> Traces {
+        let model = self.engine.model();
+        Traces::new(self.engine.traces(), |cause| traced::by(&model, cause))
+    }
+
+    fn clear(&self, what: Clear) {
+        self.engine.clear(match what {
+            Clear::Runtime => engine::Clear::Runtime,
+            Clear::Errors => engine::Clear::Errors,
+            Clear::Interfaces => engine::Clear::Interfaces,
+            Clear::Sav => engine::Clear::Sav,
+            Clear::Acl => engine::Clear::Acl,
+            Clear::Allowlists => engine::Clear::Allowlists,
+            Clear::Classify => engine::Clear::Classify,
+            Clear::Bindings => engine::Clear::Bindings,
+            Clear::Ethertypes => engine::Clear::Ethertypes,
+            Clear::Sa => engine::Clear::Sa,
+            Clear::Spd => engine::Clear::Spd,
+            Clear::Steer => engine::Clear::Steer,
+            Clear::Trace => engine::Clear::Trace,
+            Clear::Neighbors => engine::Clear::Neighbors,
+            Clear::All => engine::Clear::All,
+            // They are no counters: see `clear_flows` and `clear_translations`.
+            Clear::Flows | Clear::Nat | Clear::Bridge => return,
+        });
+    }
+
+    fn reload(&self, lost: LostEdit) -> Result<Reloaded, ReloadError> {
+        self.reload_kept(lost, None)
+    }
+
+    fn safe(&self) -> Result<&dyn Safe, Box<Refusal>> {
+        Ok(self)
+    }
+}
+
+/// Reports a change in words.
+fn words<R: Report>(report: &R) -> String {
+    report.text().lines().next().unwrap_or_default().to_owned()
+}
+
+fn words_of_entries(edited: &Edited) -> String {
+    let Edited { added, replaced, deleted, .. } = edited;
+    format!("added {added}, replaced {replaced}, deleted {deleted}")
+}
+
+/// The names of nodes that packets come to.
+fn nodes() -> Vec<String> {
+    Node::ALL.iter().filter(|node| node.has_packets()).map(|node| node.name().to_owned()).collect()
+}
+
+/// Logs what became of a batch of entries.
+fn told_of_entries(policy: &str, source: &str, result: &Result<Edited, SavError>) {
+    match result {
+        Ok(Edited { added, replaced, deleted, entries }) => {
+            let entries = plural(*entries as u64, "entry");
+            tracing::info!(
+                "sav {policy}: {source} added {added}, replaced {replaced}, deleted {deleted}, and has {entries}"
+            );
+        }
+        Err(error) => tracing::warn!("sav {policy}: nothing changed: {error}"),
+    }
+}
+
+/// Logs what became of changes to rules.
+fn told_of_rules(list: &str, source: &str, result: &Result<Changed, Box<Refusal>>) {
+    match result {
+        Ok(changed @ Changed { inserted, deleted, moved, rules, .. }) => {
+            let (inserted, default) = (inserted.len(), changed.new_default());
+            let rules = plural(*rules as u64, "rule");
+            tracing::info!(
+                "acl {list}: {source} inserted {inserted}, deleted {deleted}, moved {moved}{default}; {rules}"
+            );
+        }
+        Err(refusal) => tracing::warn!("acl {list}: nothing changed: {}", refusal.for_log()),
+    }
+}
