@@ -172,3 +172,32 @@ fn packets_and_octets_count_for_each_direction_apart() {
         assert_eq!(verdict(&mut west), Verdict::Drop(Reason::EspExpired));
     }
 }
+
+#[test]
+fn a_peer_whose_udp_port_changed_goes_on_where_it_was() {
+    let own = |local_port| {
+        let ports = Encapsulation { local_port, remote_port: 4501, keepalive: None };
+        Sa { encapsulation: Some(ports), ..sa("aes128gcm16", V4.0, V4.1) }
+    };
+    let (mut west, mut east) = (west(&[own(4500)]).rig(), kit::esp::east(&[own(4500)]).rig());
+    let all: Vec<Vec<u8>> = west.protect(0, &vec![inner(); 4]).1.into_iter().map(|(_, frame)| frame).collect();
+    // A NAT on the way gives west another port.
+    let moved = |frame: &[u8]| {
+        let mut frame = frame.to_vec();
+        frame[14 + 20..14 + 22].copy_from_slice(&5000u16.to_be_bytes());
+        frame
+    };
+    let back = |east: &mut Rig| {
+        let frame = east.protect(0, &[inner()]).1.remove(0).1;
+        let number = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
+        (number(14 + 22), number(14 + 28 + 6))
+    };
+    assert_eq!(east.put("wan", &all[0]).outcome.verdict, Verdict::Forward);
+    assert_eq!(back(&mut east), (4500, 1));
+    east.drops_frame("wan", &moved(&all[1]), Reason::EspNoSa);
+    east.reload(kit::esp::east(&[own(5000)]));
+    assert_eq!(east.put("wan", &moved(&all[1])).outcome.verdict, Verdict::Forward);
+    east.drops_frame("wan", &moved(&all[0]), Reason::EspReplay);
+    east.drops_frame("wan", &all[2], Reason::EspNoSa);
+    assert_eq!(back(&mut east), (5000, 2), "no number and no IV comes twice");
+}
