@@ -1,5 +1,5 @@
 //! The kernel's offloads (virtio_net_hdr). With any header and any frame, accepted fields lie within the frame, survive
-//! being passed on, and can be completed.
+//! being passed on, and can be completed. Segments lie within their super-packet.
 
 #![no_main]
 
@@ -10,6 +10,9 @@ use weir_packet::buffer::{Cache, Pool, PoolSize};
 use weir_packet::checksum;
 use weir_packet::offload::{Checksum, Gso, Offload, VirtioHeader};
 use weir_packet::packet::Packet;
+use weir_packet::parse;
+use weir_packet::segment::{self, Segmenter};
+use weir_packet::wire::ethernet::ethertype;
 
 thread_local! {
     static CACHE: RefCell<Cache> = RefCell::new(Pool::new(PoolSize { small: 4, large: 4 }).expect("room").cache());
@@ -48,9 +51,45 @@ fuzz_target!(|data: &[u8]| {
             // Each segment gets a checksum of its own when it is cut.
             assert_eq!((packet.offload(), packet.data()), (state, frame));
         }
+        if state.gso != Gso::None {
+            cut(&mut packet);
+        }
         packet.recycle(cache);
     });
 });
+
+/// Cuts a super-packet that says anything of itself: its segments lie within it, and are as many and as long as it counts for.
+fn cut(packet: &mut Packet) {
+    let Ok(l2) = parse::ethernet(packet.data()) else { return };
+    let parsed = match l2.ethertype {
+        ethertype::IPV4 => parse::ipv4(packet.data(), usize::from(l2.l3)),
+        ethertype::IPV6 => parse::ipv6(packet.data(), usize::from(l2.l3)),
+        _ => return,
+    };
+    let Ok(parsed) = parsed else { return };
+    packet.set_parsed(&parsed);
+    let (count, octets) = segment::on_wire(packet);
+    let (is_nested, front) = (segment::is_nested(packet), packet.l3_offset());
+    let Ok(mut segmenter) = Segmenter::new(packet) else { return };
+    let (mut pieces, mut sum, mut last) = (0u32, 0usize, Vec::new());
+    while let Some(length) = segmenter.next_length() {
+        assert!(front + length <= packet.len());
+        last = vec![0; length];
+        assert_eq!(segmenter.next(&mut last), Some(length));
+        (pieces, sum) = (pieces + 1, sum + front + length);
+    }
+    if is_nested {
+        return;
+    }
+    assert_eq!((count, octets as usize), (pieces, sum));
+    let mut segmenter = Segmenter::new(packet).expect("it was cut a moment ago");
+    segmenter.skip_to_last();
+    let mut piece = vec![0; last.len()];
+    assert_eq!((segmenter.next(&mut piece), piece), (Some(last.len()), last));
+    let keeps = pieces.div_ceil(2) as usize;
+    segment::keep(packet, keeps).expect("its headers are what its state says");
+    assert_eq!(segment::on_wire(packet).0 as usize, keeps);
+}
 
 /// RFC 9260, appendix A, bit by bit.
 fn crc32c(octets: &[u8]) -> u32 {

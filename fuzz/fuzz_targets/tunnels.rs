@@ -1,4 +1,5 @@
-//! Packets of tunnels of a peer that may do what it wants: whatever stands behind the outer header comes to one end.
+//! Packets of tunnels of a peer that may do what it wants: whatever stands behind the outer header comes to one end,
+//! and so does whatever an ICMP error quotes of one.
 
 #![no_main]
 
@@ -8,6 +9,7 @@ use std::net::IpAddr;
 use libfuzzer_sys::fuzz_target;
 use weir::config::parse_str;
 use weir_base::clock::Time;
+use weir_packet::checksum;
 use weir_packet::tunnel::{Carrier, is_intact_gre, read};
 use weir_packet::wire::geneve::Options as GeneveOptions;
 use weir_packet::wire::{gre, ipv4, ipv6, protocol};
@@ -81,6 +83,50 @@ fn frame(mac: [u8; 6], family: usize, number: u8, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
+/// An error "too big" about a packet of a tunnel, of which it quotes what it wants.
+fn too_big(family: usize, number: u8, quoted: &[u8]) -> Vec<u8> {
+    let (local, remote) = ADDRESSES[family];
+    match (local.parse(), remote.parse()) {
+        (Ok(IpAddr::V4(source)), Ok(IpAddr::V4(destination))) => {
+            let header = ipv4::Fields {
+                tos: 0,
+                total_length: 1500,
+                identification: 0,
+                dont_fragment: true,
+                more_fragments: false,
+                fragment_offset: 0,
+                ttl: 64,
+                protocol: number,
+                source,
+                destination,
+            };
+            let mut message = [&[3, 4, 0, 0, 0, 0, 5, 0][..], &header.emit(), quoted].concat();
+            let sum = checksum::of(&message);
+            message[2..4].copy_from_slice(&sum.to_be_bytes());
+            message
+        }
+        (Ok(IpAddr::V6(source)), Ok(IpAddr::V6(destination))) => {
+            let header = ipv6::Fields {
+                traffic_class: 0,
+                flow_label: 0,
+                payload_length: 1460,
+                next_header: number,
+                hop_limit: 64,
+                source,
+                destination,
+            };
+            let mut message = [&[2, 0, 0, 0, 0, 0, 5, 0][..], &header.emit(), quoted].concat();
+            // The error comes from the other end.
+            let length = message.len() as u32;
+            let pseudo = checksum::pseudo_v6(destination, source, protocol::ICMPV6, length);
+            let sum = pseudo.bytes(&message).checksum();
+            message[2..4].copy_from_slice(&sum.to_be_bytes());
+            message
+        }
+        _ => unreachable!("both ends are of one family"),
+    }
+}
+
 thread_local! {
     static HARNESS: RefCell<Harness> = RefCell::new(harness());
 }
@@ -114,10 +160,13 @@ fuzz_target!(|input: &[u8]| {
                 None if carrier == Carrier::Gre => (protocol::GRE, payload.to_vec()),
                 None => (if first & 2 == 0 { protocol::IPIP } else { protocol::IPV6 }, payload.to_vec()),
             };
-            let frame = frame(mac, family, number, &octets);
-            assert!(harness.inject(0, &frame, Time(0), 1), "there is room for one packet");
-            harness.run();
-            assert_eq!(harness.conservation().imbalance(), 0);
+            let icmp = [protocol::ICMP, protocol::ICMPV6][family];
+            for (number, octets) in [(number, octets), (icmp, too_big(family, number, payload))] {
+                let frame = frame(mac, family, number, &octets);
+                assert!(harness.inject(0, &frame, Time(0), 1), "there is room for one packet");
+                harness.run();
+                assert_eq!(harness.conservation().imbalance(), 0);
+            }
         }
     });
 });

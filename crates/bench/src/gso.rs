@@ -205,7 +205,7 @@ impl Rig {
     fn merge(&mut self) -> f64 {
         let (mut frame, mut left) = (Indices::new(), Indices::new());
         frame.fill(self.vector.len());
-        let wanted = Wanted { tcp4: true, tcp6: true, udp: true, largest: 65_550 };
+        let wanted = Wanted { tcp4: true, tcp6: true, udp: true, largest: 65_550, equal: false };
         let start = tsc::ticks();
         let merged = self.merger.merge(
             &mut self.vector,

@@ -51,14 +51,14 @@ pub struct Routes {
     pub v6: usize,
     /// Origin of the prefixes.
     pub prefixes: String,
-    /// What was measured.
+    /// The rows of the report.
     pub rows: Vec<Row>,
 }
 
 /// A row of the report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// What was measured, in words.
+    /// The name of the measurement, in words.
     pub what: String,
     /// The unit of the figure.
     pub unit: String,

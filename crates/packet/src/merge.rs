@@ -31,6 +31,8 @@ pub struct Wanted {
     pub udp: bool,
     /// Octets of the longest frame.
     pub largest: usize,
+    /// A packet that is shorter than those before it joins none.
+    pub equal: bool,
 }
 
 /// The kind of a packet, as its sender or the gateway knows it.
@@ -158,7 +160,7 @@ impl Merger {
             };
             let may = kind != Kind::Single && wanted.includes(&piece);
             let is_next = may && self.open & 1 << slot != 0 && are_alike(&vector[self.runs[slot].head], &vector[place]);
-            if is_next && self.runs[slot].join(vector, place, &piece, cache, wanted.largest) {
+            if is_next && self.runs[slot].join(vector, place, &piece, (cache, wanted)) {
                 if piece.ends(&self.runs[slot].first) {
                     self.end(slot, vector, cache, &mut merged);
                 }
@@ -233,11 +235,11 @@ impl Run {
     }
 
     /// Adds a packet; false, with nothing changed, if it does not follow or there is no room.
-    fn join(&mut self, vector: &Vector, place: u8, piece: &Piece, cache: &mut Cache, largest: usize) -> bool {
+    fn join(&mut self, vector: &Vector, place: u8, piece: &Piece, (cache, wanted): (&mut Cache, Wanted)) -> bool {
         let next = &vector[place];
         let head = &vector[self.head];
         let reference = if self.whole.is_empty() { head } else { &self.whole };
-        if !self.follows(reference, next, piece, largest) || !is_sound(next, piece) {
+        if !self.follows(reference, next, piece, wanted) || !is_sound(next, piece) {
             return false;
         }
         let is_alone = self.whole.is_empty();
@@ -261,14 +263,14 @@ impl Run {
     }
 
     /// The packet is the next one of the run.
-    fn follows(&self, reference: &Packet, next: &Packet, piece: &Piece, largest: usize) -> bool {
+    fn follows(&self, reference: &Packet, next: &Packet, piece: &Piece, wanted: Wanted) -> bool {
         let first = &self.first;
         let octets = reference.len() + usize::from(piece.payload);
         let l3 = octets - usize::from(first.l3);
-        let fits = octets <= largest && l3 <= if first.is_v4 { 65_535 } else { 65_535 + ipv6::LENGTH };
+        let fits = octets <= wanted.largest && l3 <= if first.is_v4 { 65_535 } else { 65_535 + ipv6::LENGTH };
         fits && (piece.is_v4, piece.is_tcp, piece.is_esp, piece.l3, piece.l4, piece.headers)
             == (first.is_v4, first.is_tcp, first.is_esp, first.l3, first.l4, first.headers)
-            && piece.payload <= first.payload
+            && (piece.payload == first.payload || piece.payload < first.payload && !wanted.equal)
             && (piece.is_tcp || self.count < MOST_DATAGRAMS)
             && (!piece.is_v4 || piece.identification == self.identification)
             && piece.sequence == self.sequence

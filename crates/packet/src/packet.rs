@@ -802,6 +802,11 @@ impl Packet {
         }
     }
 
+    /// Takes over the flows and the translation that nodes have noted with the packet that this one is a part of.
+    pub fn take_over_notes(&mut self, from: &Packet) {
+        (self.flow, self.flow_out, self.translation) = (from.flow, from.flow_out, from.translation);
+    }
+
     /// Prefetches the first line of the frame.
     #[inline(always)]
     pub fn prefetch(&self) {

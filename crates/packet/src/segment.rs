@@ -233,6 +233,20 @@ impl<'a> Segmenter<'a> {
         if self.count == 0 { rest.div_ceil(self.segment).max(1) } else { rest.div_ceil(self.segment) }
     }
 
+    /// Passes over all pieces but the last.
+    pub fn skip_to_last(&mut self) {
+        let skipped = self.count().saturating_sub(1);
+        self.done += skipped * self.segment;
+        // A packet of IP has fewer octets.
+        self.count += skipped as u16;
+    }
+
+    /// Returns whether there are several pieces, and the last one is shorter than the others.
+    #[must_use]
+    pub fn ends_shorter(&self) -> bool {
+        self.payload.len() > self.segment && !self.payload.len().is_multiple_of(self.segment)
+    }
+
     /// Returns the length of the next piece from its IP header on, in octets; `None` after the last.
     #[must_use]
     pub fn next_length(&self) -> Option<usize> {

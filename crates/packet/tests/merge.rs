@@ -11,7 +11,7 @@ use weir_packet::segment::Segmenter;
 use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::{protocol, tcp};
 
-const ALL: Wanted = Wanted { tcp4: true, tcp6: true, udp: true, largest: 65_600 };
+const ALL: Wanted = Wanted { tcp4: true, tcp6: true, udp: true, largest: 65_600, equal: false };
 const LINK: [u8; 14] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
 
 /// Streams to try: `WEIR_MERGE_STREAMS=10000000` for a long run.

@@ -88,7 +88,7 @@ fn a_mark_is_matched_by_access_lists() {
 #[test]
 fn octets_are_matched_under_a_mask() {
     let rules = [
-        // An IPv4 TTL of 9; then an inner TEID-like word behind UDP; then the ethertype; then beyond the packet.
+        // A TTL of 9; two octets of a UDP payload; the ethertype of IPv6; an octet behind the end of all packets.
         "drop | any | l3 8:09/ff",
         "mark 1 | udp | l4 8:a0c0/f0f0",
         "count | any | l2 12:86dd/ffff",

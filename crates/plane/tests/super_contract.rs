@@ -4,8 +4,11 @@
 //!
 //! With merging, both get segments, and one of them merges what it gets.
 //!
-//! `WEIR_SUPER_SEEDS` is the number of models; `WEIR_SUPER_SEED` repeats one. Some models of a longer run differ: a shorter last segment
-//! passes a limit in bits that its super-packet does not, and super-packets that are cut open sessions behind those of other flows.
+//! `WEIR_SUPER_SEEDS` is the number of models; `WEIR_SUPER_SEED` repeats one.
+//!
+//! A node decides about all packets of a vector before the next one does. So where one flow takes what another one wants (the last place
+//! among sessions, or what is left of a limit), or opens a session that another one meets, the borders of vectors have a part in it, with
+//! super-packets or without. A super-packet that is cut at the way in begins a vector: where some may be, a vector has one super-packet.
 
 #![allow(missing_docs, unreachable_pub, dead_code, reason = "the modules of one test, which another one shares")]
 
@@ -35,7 +38,7 @@ use weir_base::clock::Time;
 use weir_base::random::Random;
 use weir_packet::text;
 use weir_plane::harness::Options;
-use weir_plane::model::{FastPath, Gateway, IcmpLimits, Merge, PerFamily};
+use weir_plane::model::{AclRule, FastPath, Gateway, IcmpLimits, Merge, PerFamily, RateUnit, Transport};
 use weir_plane::reason::Reason;
 use weir_port::Segmentation;
 
@@ -70,6 +73,18 @@ fn without_chance(model: &mut Gateway, random: &mut Random) {
     }
 }
 
+/// Super-packets may be cut at the way in: some policy limits bits, or looks at what differs among segments.
+fn may_cut(model: &Gateway) -> bool {
+    let flags = |rule: &AclRule| matches!(rule.transport, Transport::Ports { flags: Some(_), .. });
+    let bits = |rule: &AclRule| rule.limit.is_some_and(|limit| limit.unit == RateUnit::Bits);
+    model.acls.iter().flat_map(|list| list.rules.iter()).any(|rule| flags(rule) || bits(rule))
+        || model.nat.iter().flat_map(|list| list.rules.iter()).any(|rule| flags(&rule.matches))
+        || model.sav.iter().any(|policy| {
+            policy.exempt.iter().any(flags) || policy.rate_limit.is_some_and(|limit| limit.unit == RateUnit::Bits)
+        })
+        || !model.classify.is_empty()
+}
+
 fn run(seed: u64, merges: bool, totals: &mut Totals) -> Result<(), String> {
     let mut random = Random::from_seed(seed);
     let mut links = Links::random(&mut random, false);
@@ -91,11 +106,13 @@ fn run(seed: u64, merges: bool, totals: &mut Totals) -> Result<(), String> {
     pair.off.reload(&off);
     off.interfaces.iter_mut().for_each(|interface| interface.merge = Merge::All);
     pair.on.reload(if merges { &off } else { &model });
+    let is_narrow = model.flow_table.sessions.min(model.flow_table.half_open) < 250 || may_cut(&model);
     let mut time = 1_000_000_000;
     for vector in 0..VECTORS {
         time += pick(&mut random, &[0, 1000, 200_000, 20_000_000]);
         let (mut wholes, mut segments) = (Vec::new(), Vec::new());
-        for _ in 0..between(&mut random, 1, 4) {
+        let most = if is_narrow && !merges { 1 } else { 4 };
+        for _ in 0..between(&mut random, 1, most) {
             let Some((whole, pieces)) = traffic.super_packet(&mut random) else { continue };
             if whole.from != From::Link || segments.len() + pieces.len() > 200 {
                 continue;
@@ -149,11 +166,17 @@ fn check(merges: bool) -> Totals {
 #[test]
 fn a_super_packet_has_the_verdict_of_its_segments_and_counts_as_they_do() {
     let totals = check(false);
+    if std::env::var("WEIR_SUPER_SEED").is_ok() {
+        return;
+    }
     assert!(totals.transmitted > 500 && totals.dropped > 500, "{} of {}", totals.transmitted, totals.segments);
 }
 
 #[test]
 fn merged_packets_have_the_verdicts_that_they_had_and_count_as_they_did() {
     let totals = check(true);
+    if std::env::var("WEIR_SUPER_SEED").is_ok() {
+        return;
+    }
     assert!(totals.merged * 4 > totals.segments, "{} of {} were merged", totals.merged, totals.segments);
 }

@@ -1,7 +1,7 @@
 //! The JSON schema of configurations, by which editors complete and check them.
 //!
-//! It is kept by hand beside the readers in `config/declare`. A test compares the keys of all its tables with those that the
-//! readers take.
+//! It is kept by hand beside the readers in `config/declare`. A test compares the keys of all its tables with the keys
+//! of the readers.
 
 /// The schema, in JSON Schema 2020-12.
 pub const TEXT: &str = include_str!("schema.json");

@@ -8,7 +8,7 @@ use std::hash::Hash;
 
 use weir_base::random::Random;
 use weir_table::flow::naive::Naive;
-use weir_table::flow::{BATCH, Full, Key, Lines, Packed, Place, Secret, Table, VECTOR};
+use weir_table::flow::{BATCH, Full, HALF, Key, Lines, Packed, Place, Secret, Table, VECTOR};
 
 /// Keys that are looked up between two steps.
 const KEYS: usize = 4096;
@@ -201,8 +201,9 @@ impl<K: Keys, A: Copy> Twins<K, A> {
         assert_eq!(self.table.len(), self.naive.len(), "{}", self.place);
         let keys: Vec<Pooled<K>> = (0..KEYS).map(|_| self.key(random.below(self.pool + self.pool / 8 + 1))).collect();
         let expected: Vec<Option<u64>> = keys.iter().map(|key| self.naive.value(key).copied()).collect();
-        match random.below(2) {
+        match random.below(3) {
             0 => self.find_each(&keys, &expected),
+            1 => self.look_up_halves(&keys, &expected),
             _ => self.look_up(&keys, &expected, random),
         }
         report.lookups += KEYS as u64;
@@ -222,6 +223,24 @@ impl<K: Keys, A: Copy> Twins<K, A> {
                 let wrong = (0..8).find(|&at| absent >> at & 1 != 0 && expected[at].is_some());
                 assert_eq!(wrong, None, "{}: of {keys:x?} one is said to be absent", self.place);
             }
+        }
+    }
+
+    /// Looks up keys while others are sought.
+    fn look_up_halves(&mut self, keys: &[Pooled<K>], expected: &[Option<u64>]) {
+        let mut lookup = self.table.lookup();
+        let mut halves = keys.chunks(HALF).zip(expected.chunks(HALF));
+        let mut compared: Option<(usize, &[Pooled<K>], &[Option<u64>])> = None;
+        loop {
+            let next = halves.next();
+            next.into_iter().flat_map(|(keys, _)| keys).for_each(|key| lookup.seek(*key));
+            let (first, keys, expected) = compared.unwrap_or_default();
+            for (slot, (key, &expected)) in (first..).zip(keys.iter().zip(expected)) {
+                assert_eq!(lookup.value(slot).map(|value| *value), expected, "{}: {key:x?}", self.place);
+                assert_eq!(lookup.place(slot) == Place::NONE, expected.is_none(), "{}: {key:x?}", self.place);
+            }
+            let Some((keys, expected)) = next else { break };
+            compared = Some((lookup.compare_half(), keys, expected));
         }
     }
 

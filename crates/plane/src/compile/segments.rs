@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use weir_packet::wire::ethernet;
 use weir_table::classify::Consulted;
 
-use crate::model::{AclRule, ClassifyStart, ClassifyTable, Gateway, IpFamily, SteerOctets, Transport};
+use crate::model::{AclRule, ClassifyStart, ClassifyTable, Gateway, IpFamily, RateUnit, SteerOctets, Transport};
 use crate::root::acl::Access;
 use crate::root::segments::PerSegment;
 
@@ -17,7 +17,15 @@ pub(super) fn per_segment(gateway: &Gateway, lists: Arc<AtomicBool>) -> PerSegme
     let steering = || gateway.steer.iter().flat_map(|list| &*list.rules);
     let rules = exempt.chain(translating).chain(steering().map(|rule| &rule.matches)).any(of_rule);
     let octets = steering().filter_map(|rule| rule.octets.as_ref()).any(of_octets);
-    PerSegment { rules, tables: octets || gateway.classify.iter().any(of_table), lists }
+    PerSegment { rules, tables: octets || gateway.classify.iter().any(of_table), bits: limits_bits(gateway), lists }
+}
+
+/// Returns whether validation or a classifier table limits bits.
+fn limits_bits(gateway: &Gateway) -> bool {
+    let actions = gateway.classify.iter().flat_map(|table| table.actions.iter());
+    let of_tables = actions.filter_map(|action| action.limit.map(|limit| limit.unit));
+    let of_validation = gateway.sav.iter().filter_map(|policy| policy.rate_limit.map(|limit| limit.unit));
+    of_tables.chain(of_validation).any(|unit| unit == RateUnit::Bits)
 }
 
 fn of_rule(rule: &AclRule) -> bool {

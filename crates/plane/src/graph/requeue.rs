@@ -13,6 +13,8 @@ pub(crate) struct Requeue {
     waiting: VecDeque<Packet>,
     /// Packets that the vector under way added: they go before the waiting ones.
     added: VecDeque<Packet>,
+    /// Packets that the vector under way put behind all packets that it has now: they go behind the added ones.
+    behind: VecDeque<Packet>,
     /// Packets for SAs of which a worker gets no number now: they go first in the next round.
     deferred: VecDeque<Packet>,
 }
@@ -20,13 +22,13 @@ pub(crate) struct Requeue {
 impl Requeue {
     pub(crate) fn new() -> Requeue {
         let queue = || VecDeque::with_capacity(MOST);
-        Requeue { waiting: queue(), added: queue(), deferred: queue() }
+        Requeue { waiting: queue(), added: queue(), behind: queue(), deferred: queue() }
     }
 
     /// Nothing is in it.
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.added.is_empty() && self.waiting.is_empty()
+        self.added.is_empty() && self.behind.is_empty() && self.waiting.is_empty()
     }
 
     /// The vector under way has added packets.
@@ -38,7 +40,7 @@ impl Requeue {
     /// Packets that there is room for.
     #[inline]
     pub(crate) fn room(&self) -> usize {
-        MOST - self.added.len() - self.waiting.len()
+        MOST.saturating_sub(self.added.len() + self.behind.len() + self.waiting.len())
     }
 
     /// Adds a packet behind the packets that the vector under way has added; gives it back if there is no room.
@@ -50,8 +52,26 @@ impl Requeue {
         Ok(())
     }
 
+    /// The vector under way has put packets behind all others.
+    #[inline(always)]
+    pub(crate) fn has_behind(&self) -> bool {
+        !self.behind.is_empty()
+    }
+
+    /// Adds a packet behind all packets of the vector under way, whatever these add; gives it back if there is no room.
+    pub(crate) fn push_behind(&mut self, packet: Packet) -> Result<(), Packet> {
+        if self.room() == 0 {
+            return Err(packet);
+        }
+        self.behind.push_back(packet);
+        Ok(())
+    }
+
     /// Ends the vector under way: what it added comes next.
     pub(crate) fn end_vector(&mut self) {
+        while let Some(packet) = self.behind.pop_back() {
+            self.waiting.push_front(packet);
+        }
         while let Some(packet) = self.added.pop_back() {
             self.waiting.push_front(packet);
         }
@@ -106,12 +126,14 @@ mod tests {
         }
         queue.end_vector();
         assert_eq!(queue.pop().unwrap().forwarding(), 1);
+        queue.push_behind(packet(&mut cache, 12)).unwrap();
+        assert!(queue.has_behind() && !queue.has_added());
         for number in 10..=11 {
             queue.push(packet(&mut cache, number)).unwrap();
         }
         queue.end_vector();
         let order: Vec<u32> = std::iter::from_fn(|| queue.pop()).map(|packet| packet.forwarding()).collect();
-        assert_eq!(order, [10, 11, 2, 3, 4]);
+        assert_eq!(order, [10, 11, 12, 2, 3, 4]);
         assert!(queue.is_empty());
     }
 }

@@ -324,9 +324,9 @@ impl Exhausted {
         Exhausted((0..count.min(Self::ADDRESSES as u128 + 1)).map(|_| Default::default()).collect())
     }
 
-    /// Counts a packet.
+    /// Counts packets.
     #[cold]
-    pub(crate) fn count(&self, spans: &Spans, address: IpAddr, protocol: u8) {
+    pub(crate) fn count(&self, spans: &Spans, address: IpAddr, protocol: u8, packets: u64) {
         let place =
             spans.place_of(address).map_or(Self::ADDRESSES, |place| place.min(Self::ADDRESSES as u128) as usize);
         let of = match protocol {
@@ -336,7 +336,7 @@ impl Exhausted {
             _ => 3,
         };
         if let Some(counters) = self.0.get(place) {
-            counters[of].add(1);
+            counters[of].add(packets);
         }
     }
 
@@ -408,7 +408,7 @@ mod tests {
         let target = Target { spans: Spans { v4: vec![(1000, 1999)], v6: vec![] }, ports: None };
         let counters = Exhausted::new(Some(&target));
         for (address, protocol) in [(1000u32, 6), (1255, 17), (1256, 17), (1999, 17), (1999, 47)] {
-            counters.count(&target.spans, IpAddr::V4(address.into()), protocol);
+            counters.count(&target.spans, IpAddr::V4(address.into()), protocol, 1);
         }
         let counts: Vec<_> = counters.counts().collect();
         assert_eq!(counts, [(0, 0, 1), (255, 1, 1), (256, 1, 2), (256, 3, 1)]);

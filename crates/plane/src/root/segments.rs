@@ -10,6 +10,8 @@ pub struct PerSegment {
     pub rules: bool,
     /// Classifier tables: their masks have octets in which any two segments may differ.
     pub tables: bool,
+    /// Validation or classifier tables limit bits: a short last segment may pass where others do not.
+    pub bits: bool,
     /// Access lists: they match such TCP flags. Live edits of rules set this without a new root.
     pub lists: Arc<AtomicBool>,
 }

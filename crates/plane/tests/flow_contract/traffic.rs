@@ -490,8 +490,7 @@ impl Traffic {
             _ => return None,
         };
         let segment = pick(random, &[60, 500, 1200, 1440, 1452]);
-        // Segments that are too long for a link are refused together: a shorter last one, too.
-        let payload = match segment > 1000 {
+        let payload = match random.chance(0.3) {
             true => between(random, 1, 40) as usize * usize::from(segment),
             false => between(random, 1, 40 * u64::from(segment)) as usize,
         };

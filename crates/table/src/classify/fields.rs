@@ -39,10 +39,11 @@ impl Fragment {
     }
 }
 
-/// Largest mark that rules match.
-pub const MOST_MARK: u32 = (1 << 24) - 2;
+/// Largest mark that rules match. Marks have 23 bits: no packet has the highest bit of its last word, which is a flag of
+/// nodes.
+pub const MOST_MARK: u32 = (1 << 23) - 2;
 
-/// The value of packets without a mark, among marks of 24 bits.
+/// The value of packets without a mark, among marks of 23 bits.
 const NO_MARK: u32 = MOST_MARK + 1;
 
 /// The fields of a packet that rules match on: `u32` addresses for IPv4, `u128` for IPv6.

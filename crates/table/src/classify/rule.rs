@@ -277,7 +277,7 @@ impl<K: Key> Rule<K> {
     /// Returns the condition on DSCP and mark: the bits that count, and their values.
     pub(super) fn outer(&self) -> (u32, u32) {
         let mask = |has: bool, bits: u32| if has { bits } else { 0 };
-        let mask = mask(self.dscp.is_some(), 0xff) | mask(self.mark.is_some(), !0xff);
+        let mask = mask(self.dscp.is_some(), 0xff) | mask(self.mark.is_some(), 0x7fff_ff00);
         (mask, value_of_outer(self.dscp, self.mark))
     }
 

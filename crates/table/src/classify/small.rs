@@ -415,7 +415,7 @@ impl Rows {
         Some(Range { ends: T::ends(&ends), numbers })
     }
 
-    /// Builds a field of numbers from those that each rule matches. `None` if all rules match any.
+    /// Builds a field from the numbers that each rule matches. `None` if all rules match any.
     fn numbers(&mut self, rules: Vec<Option<Vec<u32>>>) -> Option<(Ends<u32>, Vec<Row>)> {
         let mut row = self.empty();
         let mut changes = Vec::new();

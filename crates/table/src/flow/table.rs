@@ -8,9 +8,9 @@ use super::memory::Buckets;
 
 /// Keys of a lookup by the vector, at most.
 pub const VECTOR: usize = 256;
-/// Keys of a [`Lookup`](super::Lookup) at a time, at most: so many that their cache lines arrive in time, and so few that all of them stay in the cache
-/// that is nearest.
-pub const BATCH: usize = 64;
+/// Keys of a [`Lookup`](super::Lookup) at a time, at most: so many that their cache lines arrive in time, and so few that a CPU
+/// fetches the lines of all of them at once.
+pub const BATCH: usize = 32;
 /// Keys that are compared while as many others are sought, at most.
 pub const HALF: usize = BATCH / 2;
 

@@ -41,7 +41,7 @@ impl Save {
         match (&self.out, &saved.whole) {
             (Some(path), Some(text)) if path.as_os_str() == "-" => print(text),
             (Some(path), Some(text)) => {
-                write(path, text)?;
+                New::write(path, text)?.put()?;
                 print(&format!("{}: saved\n", path.display()))
             }
             _ => in_place(&saved),
@@ -70,8 +70,11 @@ fn in_place(saved: &Saved) -> Result<(), Error> {
             )));
         }
     }
-    for SavedFile { path, before, text } in &saved.files {
-        write(Path::new(path), text)?;
+    // All are written before the first one is replaced.
+    let new =
+        saved.files.iter().map(|file| New::write(Path::new(&file.path), &file.text)).collect::<Result<Vec<_>, _>>()?;
+    for (SavedFile { path, before, text }, new) in saved.files.iter().zip(new) {
+        new.put()?;
         let lines = similar::capture_diff_slices(
             similar::Algorithm::Patience,
             &before.lines().collect::<Vec<_>>(),
@@ -87,30 +90,52 @@ fn lines_of(op: &similar::DiffOp) -> usize {
     op.old_range().len().max(op.new_range().len())
 }
 
-/// Replaces a file as a whole: another process sees the old text or the new one. Owner and mode stay.
-fn write(path: &Path, text: &str) -> Result<(), Error> {
-    let failed = |error: std::io::Error| Error::Failed(format!("cannot write {}: {error}", path.display()));
-    // A link stays one.
-    let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let new = folder.join(format!(".{name}.{}", std::process::id()));
-    let before = fs::metadata(&target).ok();
-    let written = (|| {
-        let mut file = fs::File::options().write(true).create_new(true).open(&new)?;
-        if let Some(before) = &before {
-            file.set_permissions(before.permissions())?;
-            let own = file.metadata()?;
-            if (own.uid(), own.gid()) != (before.uid(), before.gid()) {
-                chown(&new, Some(before.uid()), Some(before.gid()))?;
+/// A new text of a file, beside it. Without [`New::put`] it goes again.
+struct New {
+    beside: PathBuf,
+    target: PathBuf,
+    path: PathBuf,
+}
+
+impl New {
+    /// Writes a text beside a file, with the file's owner and mode. The disk may be full: the file stays as it is then.
+    fn write(path: &Path, text: &str) -> Result<New, Error> {
+        // A link stays one.
+        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let beside = folder.join(format!(".{name}.{}", std::process::id()));
+        let before = fs::metadata(&target).ok();
+        let mut file =
+            fs::File::options().write(true).create_new(true).open(&beside).map_err(|e| unwritten(path, &e))?;
+        let new = New { beside, target, path: path.to_owned() };
+        let written = (|| {
+            if let Some(before) = &before {
+                file.set_permissions(before.permissions())?;
+                let own = file.metadata()?;
+                if (own.uid(), own.gid()) != (before.uid(), before.gid()) {
+                    chown(&new.beside, Some(before.uid()), Some(before.gid()))?;
+                }
             }
-        }
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&new, &target)
-    })();
-    written.map_err(|error| {
-        let _ = fs::remove_file(&new);
-        failed(error)
-    })
+            file.write_all(text.as_bytes())?;
+            file.sync_all()
+        })();
+        written.map(|()| new).map_err(|error| unwritten(path, &error))
+    }
+
+    /// Puts the text in the place of the file: another process sees the old text or the new one.
+    fn put(self) -> Result<(), Error> {
+        fs::rename(&self.beside, &self.target).map_err(|error| unwritten(&self.path, &error))
+    }
+}
+
+impl Drop for New {
+    fn drop(&mut self) {
+        // After a rename there is none.
+        let _ = fs::remove_file(&self.beside);
+    }
+}
+
+fn unwritten(path: &Path, error: &std::io::Error) -> Error {
+    Error::Failed(format!("cannot write {}: {error}", path.display()))
 }

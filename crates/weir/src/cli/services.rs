@@ -42,7 +42,7 @@ struct Served {
     detail: SharedDetail,
 }
 
-/// What runs.
+/// The services that run.
 pub(super) struct Services {
     running: Weak<Running>,
     runtime: Handle,

@@ -1,8 +1,8 @@
-//! What runs beside the graph by the configuration, and follows its reloads: sources of routes, and metrics.
+//! Services beside the graph, which follow reloads of the configuration: sources of routes, and metrics.
 
 use crate::config::{Loaded, Metrics, Routes};
 
-/// The settings of what runs beside the graph.
+/// The settings of services beside the graph.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Where metrics are served, if they are.

@@ -44,7 +44,7 @@ pub struct Running {
     file: Option<PathBuf>,
     /// As whom it was started.
     service: Service,
-    /// What runs beside the graph, and its settings. Changed by who holds `reloading` alone.
+    /// The settings of services beside the graph, and these. Changed by who holds `reloading` alone.
     settings: Mutex<Settings>,
     beside: Mutex<Option<Box<dyn Beside>>>,
     /// The states of other sources of routes.

@@ -40,7 +40,7 @@ pub(crate) struct Endpoint {
     detail: SharedDetail,
 }
 
-/// What is served beside the usual, changed while the endpoint serves.
+/// The detail of metrics, which may change while the endpoint serves.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SharedDetail(Arc<Mutex<Detail>>);
 

@@ -34,7 +34,7 @@ impl Report for Prefixes {
     }
 }
 
-/// What a change left of an allowlist.
+/// The changes of an allowlist.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Changed {

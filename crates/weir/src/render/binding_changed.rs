@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Report, nat_changed};
 
-/// What a change left of a list of bindings.
+/// The changes of a list of bindings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Changed(pub nat_changed::Changed);

@@ -181,7 +181,7 @@ impl Fib {
         self.all_changed();
     }
 
-    /// Follows other tables. Routes of tables that stay are kept: the next list sweeps those that are not taken any more.
+    /// Follows other tables. Routes of tables that stay are kept, and the next list sweeps what it leaves out.
     /// A lower limit concerns new routes.
     pub(crate) fn set_tables(&mut self, tables: &[Table], limit: usize) {
         self.limit = limit;

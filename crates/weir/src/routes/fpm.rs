@@ -12,7 +12,7 @@ use weir_plane::rib::By;
 use weir_port::routes::{Frames, Monitor, Update, dump, updates};
 
 use super::feed::Feed;
-use super::thread::Orders;
+use super::orders::Orders;
 use crate::config::Routes;
 use crate::control::running::Running;
 

@@ -9,7 +9,7 @@ use weir_plane::rib::By;
 use weir_port::routes::{Monitor, Seen, dump};
 
 use super::feed::Feed;
-use super::thread::Orders;
+use super::orders::Orders;
 use crate::config::Routes;
 use crate::control::running::Running;
 

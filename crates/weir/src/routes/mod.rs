@@ -5,6 +5,7 @@ mod feed;
 mod fib;
 mod fpm;
 mod kernel;
+mod orders;
 pub(crate) mod state;
 mod thread;
 

@@ -2,53 +2,15 @@
 
 use std::io;
 use std::net::TcpListener;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use weir_base::wake::{self, Waker};
 
+use super::orders::{Next, Orders};
 use super::{fpm, kernel};
 use crate::config::Routes;
 use crate::control::running::Running;
-
-/// Settings that a thread is to follow, and a new socket if the address is another one.
-pub(super) struct Next {
-    pub(super) settings: Routes,
-    pub(super) listener: Option<TcpListener>,
-}
-
-/// Orders for a thread.
-#[derive(Default)]
-pub(super) struct Orders {
-    stop: AtomicBool,
-    withdraw: AtomicBool,
-    next: Mutex<Option<Next>>,
-}
-
-impl Orders {
-    /// Returns whether the thread is to end.
-    pub(super) fn is_over(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-
-    /// Returns whether the routes of the source are to go with the thread.
-    pub(super) fn withdraws(&self) -> bool {
-        self.withdraw.load(Ordering::Relaxed)
-    }
-
-    /// Takes the new settings, if there are any.
-    pub(super) fn next(&self) -> Option<Next> {
-        self.next.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    fn give(&self, next: Next) {
-        let mut place = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        // A socket that the thread has not taken yet is not lost.
-        let unused = place.take().and_then(|before| before.listener);
-        *place = Some(Next { listener: next.listener.or(unused), ..next });
-    }
-}
 
 /// The thread of a source.
 struct Thread {
@@ -59,8 +21,7 @@ struct Thread {
 
 impl Thread {
     fn end(self, withdraw: bool) {
-        self.orders.withdraw.store(withdraw, Ordering::Relaxed);
-        self.orders.stop.store(true, Ordering::Relaxed);
+        self.orders.end(withdraw);
         self.waker.wake();
         // If it panicked it has said why on stderr.
         let _ = self.handle.join();

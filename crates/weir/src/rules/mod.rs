@@ -34,6 +34,7 @@ mod names;
 pub mod nat;
 mod parser;
 pub(crate) mod prefix;
+pub(crate) mod prefixes;
 pub(crate) mod quantity;
 pub mod spd;
 pub mod steer;
@@ -53,7 +54,6 @@ use ipnet::IpNet;
 pub use findings::{Finding, Findings, Kind};
 pub use names::Names;
 pub(crate) use names::{LONGEST_NAME, is_name};
-pub use text::Line as TextLine;
 pub use weir_plane::model::Scope;
 
 use findings::Sink;

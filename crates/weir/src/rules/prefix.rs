@@ -4,10 +4,6 @@ use std::net::IpAddr;
 
 use ipnet::{IpNet, Ipv4Net};
 
-use super::findings::{Findings, Kind};
-use super::text::{self, Line};
-use super::words::{Problem, shown};
-
 /// A prefix with its host bits clear, and whether they were; or what would help.
 pub(crate) fn parse(text: &str) -> Result<(IpNet, bool), String> {
     match text.parse::<IpNet>() {
@@ -21,35 +17,6 @@ pub(crate) fn parse(text: &str) -> Result<(IpNet, bool), String> {
             Err(_) => length_help(text).unwrap_or("it looks like `203.0.113.0/24` or `2001:db8::/32`").to_owned(),
         }),
     }
-}
-
-/// Reads a text of prefixes, one a line. Also returns warnings.
-///
-/// # Errors
-/// If any prefix cannot be understood: the first of these places, and their number.
-pub(crate) fn read_text(text: &str) -> Result<(Vec<Line<IpNet>>, Findings), Findings> {
-    text::read(text, |line, sink| {
-        let word = line.split('#').next().unwrap_or_default().trim_ascii_end();
-        let place = 0..word.len();
-        let (net, clean) = match parse(word) {
-            Ok(read) => read,
-            Err(help) => {
-                let message = format!("`{}` is no prefix", shown(word));
-                sink.error(place, Problem::new(Kind::Prefix, message).help(help));
-                return None;
-            }
-        };
-        if let Some(v4) = unmapped(net) {
-            let message = format!("`{}`: no packet has an IPv4-mapped address", shown(word));
-            sink.error(place, Problem::new(Kind::Prefix, message).help(format!("write `{v4}`")));
-            return None;
-        }
-        if !clean {
-            let message = format!("`{}` has bits set behind its length; it is taken as {net}", shown(word));
-            sink.warning(place, Problem::new(Kind::HostBits, message).help(format!("write `{net}`")));
-        }
-        Some(net)
-    })
 }
 
 /// Returns the IPv4 form of a prefix of IPv4-mapped addresses (RFC 4291, 2.5.5.2). No packet has such addresses (RFC 4038,

@@ -151,6 +151,18 @@ fn edits_differ_from_the_file_until_they_are_saved() {
     assert!(said.contains("! conf.d/lan.toml has changed since it was loaded"), "{said}");
     fs::write(&lan, LAN).unwrap();
     fs::set_permissions(gateway.folder.path("edge.rules"), Permissions::from_mode(0o640)).unwrap();
+    // No room for a file: none is replaced, not even one that was written before.
+    let whole = |name| fs::read_to_string(gateway.folder.path(name)).unwrap();
+    let before = [whole("weir.toml"), whole("edge.rules"), whole("conf.d/lan.toml")];
+    let program = env!("CARGO_BIN_EXE_weir");
+    let full = format!("trap '' XFSZ; ulimit -f 0; exec '{program}' save");
+    let output = gateway.folder.command("sh").args(["-c", &full]).output().unwrap();
+    let error = crate::kit::text(&output.stderr);
+    assert!(output.status.code() == Some(1) && error.contains("cannot write"), "{error}");
+    assert_eq!([whole("weir.toml"), whole("edge.rules"), whole("conf.d/lan.toml")], before);
+    let left = fs::read_dir(gateway.folder.path(".")).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = left.filter(|name| name.to_string_lossy().starts_with(".weir")).collect();
+    assert!(left.is_empty(), "{left:?}");
     let said = gateway.ok(&["save"]);
     assert!(said.contains("/edge.rules: saved, 1 line changed"), "{said}");
     let rules = fs::read_to_string(gateway.folder.path("edge.rules")).unwrap();

@@ -57,6 +57,8 @@ pub(super) struct Numbers {
     hastening: usize,
     /// Rules that limit packets or offer them to a sampler.
     limiting: usize,
+    /// Rules that limit bits.
+    limiting_bits: usize,
     /// Pages whose specials are not those of `specials`.
     stale: BTreeSet<usize>,
     shown: Pages,
@@ -73,6 +75,7 @@ impl Numbers {
             specials: BTreeMap::new(),
             hastening: 0,
             limiting: 0,
+            limiting_bits: 0,
             stale: BTreeSet::new(),
             shown: Pages::default(),
         }
@@ -172,6 +175,7 @@ impl Numbers {
         };
         change(&mut self.hastening, |special| special.flow == Some(true));
         change(&mut self.limiting, Special::limits);
+        change(&mut self.limiting_bits, Special::limits_bits);
         match special {
             Some(special) => {
                 self.reach(number);
@@ -198,6 +202,11 @@ impl Numbers {
     /// Whether some rule limits packets, or offers them to a sampler.
     pub(super) fn limit(&self) -> bool {
         self.limiting > 0
+    }
+
+    /// Whether some rule limits bits.
+    pub(super) fn limit_bits(&self) -> bool {
+        self.limiting_bits > 0
     }
 
     /// Whether [`Numbers::pages`] would give what it gave last.

@@ -146,6 +146,7 @@ impl Store {
         self.access.reflecting = reflecting.into();
         self.access.hastens = self.numbers.hasten();
         self.access.limits = self.numbers.limit();
+        self.access.limits_bits = self.numbers.limit_bits();
         self.per_segment.store(segments::of_lists(&self.access), Ordering::Release);
     }
 

@@ -3,16 +3,17 @@
 //!
 //! Segments of a super-packet differ in few TCP flags. If access lists match on these, a packet with one is not merged, and a
 //! super-packet with one is cut: so all segments have the verdict of their super-packet. If classifier tables match octets in which
-//! segments differ, no packet is merged, and every super-packet is cut.
+//! segments differ, no packet is merged, and every super-packet is cut. If a policy limits bits, a shorter last segment may pass where
+//! those before it do not: it goes by itself.
 
 use weir_packet::merge::{Kind, Wanted};
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
-use weir_packet::segment::Segmenter;
+use weir_packet::segment::{self, Segmenter};
 use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_packet::wire::{protocol, tcp, udp};
 
-use super::piece::next_piece;
+use super::piece::{last_piece, next_piece};
 use super::{Context, discard};
 use crate::graph::nesting;
 use crate::graph::record::Fate;
@@ -37,7 +38,7 @@ pub(super) fn merge(context: &mut Context<'_>, vector: &mut Vector, frame: &mut 
 /// keeps the places of the packets before.
 #[inline]
 pub(crate) fn cut(context: &mut Context<'_>, vector: &mut Vector, frame: &mut Indices) {
-    if vector.has_segments() && context.root.per_segment.is_any() {
+    if vector.has_segments() && (context.root.per_segment.is_any() || limits_bits(context.root)) {
         *frame = cut_all(context, vector, frame);
     }
 }
@@ -59,6 +60,7 @@ fn merge_some(context: &mut Context<'_>, vector: &mut Vector, frame: &mut Indice
         return;
     }
     let Some(wanted) = wanted(context) else { return };
+    let wanted = Wanted { equal: limits_bits(root), ..wanted };
     let paused = context.merges.pause(frame.places().iter().map(|&place| vector[place].interface()));
     let per_segment = root.per_segment.is_any();
     let Context { merges, cache, .. } = context;
@@ -73,6 +75,12 @@ fn merge_some(context: &mut Context<'_>, vector: &mut Vector, frame: &mut Indice
     context.counters.absorbed.add(merged.packets);
     note(context, vector, frame, &left);
     *frame = left;
+}
+
+/// Some policy limits bits.
+#[inline]
+fn limits_bits(root: &Root) -> bool {
+    root.per_segment.bits || root.acl.limits_bits
 }
 
 /// The interface of a packet merges it.
@@ -93,6 +101,7 @@ fn wanted(context: &Context<'_>) -> Option<Wanted> {
         tcp6: all.tcp6 | own.tcp6,
         udp: all.udp | own.udp,
         largest: all.largest.max(own.largest),
+        equal: false,
     });
     (wanted.tcp4 | wanted.tcp6 | wanted.udp).then_some(wanted)
 }
@@ -157,29 +166,59 @@ fn note(context: &mut Context<'_>, vector: &Vector, before: &Indices, left: &Ind
 #[cold]
 fn cut_all(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) -> Indices {
     let mut at_once = Indices::new();
+    let (is_per_segment, limits_bits) = (context.root.per_segment.is_any(), limits_bits(context.root));
     for &place in frame.places() {
         let packet = &mut vector[place];
         let differs_in_flags = |packet: &Packet| {
             packet.protocol() == protocol::TCP
                 && packet.l4_header::<{ tcp::LENGTH }>().is_some_and(|header| header[tcp::FLAGS] & DIFFERING != 0)
         };
-        let differs = packet.is_to_be_segmented()
-            && packet.reason() == 0
-            && !packet.flags().contains(ParseFlags::FRAGMENT)
-            && (context.root.per_segment.tables || differs_in_flags(packet));
-        if differs {
+        let is_whole =
+            packet.is_to_be_segmented() && packet.reason() == 0 && !packet.flags().contains(ParseFlags::FRAGMENT);
+        let differs = is_whole && is_per_segment && (context.root.per_segment.tables || differs_in_flags(packet));
+        let is_uneven = is_whole && limits_bits && Segmenter::new(packet).is_ok_and(|all| all.ends_shorter());
+        let is_nested = segment::is_nested(packet);
+        if differs || is_uneven && is_nested {
             match queue_segments(context, packet) {
                 Ok(()) => context.counters.absorbed.add(1),
                 Err(reason) => context.next.refuse(packet, place, reason),
             }
-        } else if !context.requeue.has_added() {
+            continue;
+        }
+        let last = if is_uneven { take_last(context, packet) } else { Ok(None) };
+        let last = match last {
+            Ok(last) => last,
+            Err(reason) => {
+                context.next.refuse(packet, place, reason);
+                continue;
+            }
+        };
+        if !context.requeue.has_behind() {
             at_once.push(place);
-        } else if let Err(refused) = context.requeue.push(packet.take()) {
+        } else if let Err(refused) = context.requeue.push_behind(packet.take()) {
             *packet = refused;
             context.next.refuse(packet, place, Reason::NoBuffer);
         }
+        if let Some(last) = last {
+            queue(context, last);
+        }
     }
     at_once
+}
+
+/// Takes the last segment off a super-packet.
+fn take_last(context: &mut Context<'_>, packet: &mut Packet) -> Result<Option<Packet>, Reason> {
+    let last = last_piece(context.cache, packet)?;
+    context.counters.created.add(1);
+    Ok(Some(last))
+}
+
+/// Has a packet go round again; it is dropped if there is no room.
+fn queue(context: &mut Context<'_>, packet: Packet) {
+    if let Err(mut refused) = context.requeue.push_behind(packet) {
+        discard(context, &refused, Reason::NoBuffer);
+        refused.recycle(context.cache);
+    }
 }
 
 /// Queues all segments of a packet. If there is no room for one, those before it go on and the packet counts as dropped.
@@ -191,7 +230,7 @@ fn queue_segments(context: &mut Context<'_>, packet: &Packet) -> Result<(), Reas
         piece.set_resume(packet.resume());
         piece.set_state(packet.state());
         context.counters.created.add(1);
-        if let Err(mut refused) = context.requeue.push(piece) {
+        if let Err(mut refused) = context.requeue.push_behind(piece) {
             discard(context, &refused, Reason::NoBuffer);
             refused.recycle(context.cache);
             return Err(Reason::NoBuffer);

@@ -3,7 +3,7 @@
 use weir_packet::buffer::Cache;
 use weir_packet::packet::Packet;
 use weir_packet::parse::{self, ParseFlags};
-use weir_packet::segment::Segmenter;
+use weir_packet::segment::{self, Segmenter};
 
 use crate::graph::flags::ORIGINATED;
 use crate::reason::Reason;
@@ -31,4 +31,19 @@ pub(super) fn next_piece(cache: &mut Cache, packet: &Packet, segmenter: &mut Seg
     piece.set_nesting(packet.nesting());
     piece.set_forwarding(packet.forwarding());
     Ok(piece)
+}
+
+/// Takes the last segment off a super-packet of several: it goes on where the packet does.
+pub(super) fn last_piece(cache: &mut Cache, packet: &mut Packet) -> Result<Packet, Reason> {
+    let mut segmenter = Segmenter::new(packet).map_err(|_| Reason::OffloadMismatch)?;
+    let before = segmenter.count().saturating_sub(1);
+    segmenter.skip_to_last();
+    let mut last = next_piece(cache, packet, &mut segmenter)?;
+    if segment::keep(packet, before).is_err() {
+        last.recycle(cache);
+        return Err(Reason::OffloadMismatch);
+    }
+    last.set_resume(packet.resume());
+    last.set_state(packet.state());
+    Ok(last)
 }

@@ -1,11 +1,12 @@
 //! `ip4-rewrite`, `ip6-rewrite`: TTL, MTU, and the link-layer header of the next hop.
 
 use weir_packet::packet::Packet;
-use weir_packet::segment;
+use weir_packet::segment::{self, Segmenter};
 use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::{ipv4, ipv6};
 
-use super::{Context, flow, next_hop, plain, tunnel};
+use super::stage::Stage;
+use super::{Context, flow, next_hop, piece, plain, tunnel};
 use crate::graph::events::Event;
 use crate::graph::flags::{ENCAPSULATED, ORIGINATED, PIECEMEAL, TUNNELLED};
 use crate::graph::hold::Key;
@@ -25,9 +26,10 @@ pub(super) fn mtu<K: Family>(packet: &Packet, adjacency: &Adjacency) -> u32 {
     }
 }
 
-/// Sends a packet that is too long for its link to be fragmented, if that is allowed; else reports it to its source.
+/// Sends a packet that is too long for its link to be fragmented, if that is allowed; else reports it to its source. Gives whether the
+/// last segment of a super-packet is left of it, which is shorter.
 #[cold]
-fn too_long<K: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
+fn too_long<K: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8) -> bool {
     let originated = packet.state().intersects(ORIGINATED | ENCAPSULATED);
     if packet.state().contains(TUNNELLED) {
         tunnel::shorten(context, packet, usize::from(packet.mtu()));
@@ -36,8 +38,34 @@ fn too_long<K: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8
     match K::IS_V4 {
         true if originated || may_fragment() => context.next.push(Node::Ip4Fragment, place),
         false if originated => context.next.push(Node::Ip6Fragment, place),
+        _ if leaves_last(context, packet) => return true,
         _ => context.next.refuse_aloud(packet, place, Reason::MtuExceeded),
     }
+    false
+}
+
+/// Leaves the last segment of a super-packet in its place, if that one is not too long. The others are refused when they come round.
+#[cold]
+fn leaves_last(context: &mut Context<'_>, packet: &mut Packet) -> bool {
+    let mtu = usize::from(packet.mtu());
+    let last = match Segmenter::new(packet) {
+        Ok(mut all) if all.ends_shorter() && !segment::is_nested(packet) => {
+            all.skip_to_last();
+            all.next_length()
+        }
+        _ => None,
+    };
+    if last.is_none_or(|length| length > mtu) || context.requeue.room() == 0 {
+        return false;
+    }
+    let Ok(mut last) = piece::last_piece(context.cache, packet) else { return false };
+    last.take_over_notes(packet);
+    packet.set_resume(Stage::Rewrite as u8);
+    context.counters.created.add(1);
+    let others = std::mem::replace(packet, last);
+    // There is room.
+    let _ = context.requeue.push(others);
+    true
 }
 
 pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
@@ -85,7 +113,9 @@ fn any<K: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8, adj
     let mtu = mtu::<K>(packet, adjacency) as usize;
     if length > mtu && segment::longest(packet) > mtu {
         packet.set_mtu(mtu.try_into().unwrap_or(u16::MAX));
-        too_long::<K>(context, packet, place);
+        if too_long::<K>(context, packet, place) {
+            return any::<K>(context, packet, place, adjacency);
+        }
         return false;
     }
     if adjacency.kind == Kind::RewriteStale {

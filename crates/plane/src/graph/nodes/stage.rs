@@ -40,14 +40,14 @@ pub(crate) enum Stage {
     IpInput,
     /// The encryption, by the SA that its forwarding field names.
     Encrypt,
-    /// The tunnel whose interface the packet leaves by.
-    Encapsulate,
     /// The decryption of a packet of ESP for the gateway.
     Decrypt,
     /// The egress of a copy of a flooded frame, by the port that its forwarding field names.
     Bridged,
     /// The way out that the adjacency names, where that is another node and no port.
     Output,
+    /// The rewrite: what is too long for its link is refused there.
+    Rewrite,
 }
 
 impl Stage {
@@ -64,10 +64,10 @@ impl Stage {
         Stage::Steered,
         Stage::IpInput,
         Stage::Encrypt,
-        Stage::Encapsulate,
         Stage::Decrypt,
         Stage::Bridged,
         Stage::Output,
+        Stage::Rewrite,
     ];
 
     /// The stage at which a packet goes on.
@@ -208,10 +208,12 @@ fn may_take(root: &Root, interface: &Interface, packet: &Packet, v4: bool) -> bo
 fn entry_of(root: &Root, packet: &Packet) -> Node {
     match Stage::of(packet) {
         Stage::Encrypt => return Node::EspEncrypt,
-        Stage::Encapsulate => return Node::TunnelEncap,
         Stage::Decrypt => return Node::EspDecrypt,
         Stage::Bridged => return bridged_again(root, packet),
         Stage::Output => return Node::Output,
+        Stage::Rewrite => {
+            return of(packet.flags().contains(ParseFlags::IP4), Node::Ip4Rewrite, Node::Ip6Rewrite);
+        }
         _ => {}
     }
     let stage = if packet.state().contains(ORIGINATED) { Stage::Lookup } else { Stage::of(packet) };

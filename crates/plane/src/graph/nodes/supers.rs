@@ -88,7 +88,7 @@ fn merge(
 ) -> Indices {
     let (root, worker) = (context.root, context.worker);
     let Context { merges, cache, .. } = context;
-    let wanted = Wanted { tcp4: takes.tcp4, tcp6: takes.tcp6, udp: takes.udp, largest: takes.largest };
+    let wanted = Wanted { tcp4: takes.tcp4, tcp6: takes.tcp6, udp: takes.udp, largest: takes.largest, equal: false };
     let mut left = Indices::new();
     let of = |packet: &Packet| root.adjacencies.get(packet.forwarding() as usize).map(|way| way.interface);
     let kind = |packet: &Packet| of(packet).map_or(Kind::Single, |number| kind(root, packet, merge_of(root, number)));

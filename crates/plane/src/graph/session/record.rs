@@ -27,7 +27,7 @@ pub(crate) struct Opener {
     code: u8,
     dscp: u8,
     fragment: Fragment,
-    /// The mark of 24 bits, with all bits if the packet has none that rules match.
+    /// The mark, with all bits if the packet has none that rules match.
     mark: [u8; 3],
 }
 

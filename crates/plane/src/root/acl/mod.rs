@@ -45,6 +45,8 @@ pub struct Access {
     pub hastens: bool,
     /// Some rule limits packets, or offers them to a sampler.
     pub limits: bool,
+    /// Some rule limits bits.
+    pub limits_bits: bool,
     /// Counts the changes of rules that came with a root.
     pub changes: u64,
     /// Counts the changes of rules that came without one.

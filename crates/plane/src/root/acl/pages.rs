@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::found::Found;
-use crate::model::Rejection;
+use crate::model::{RateUnit, Rejection};
 use crate::root::counters::Counter;
 use crate::root::sampler::Choice;
 use crate::root::sav::Meters;
@@ -36,6 +36,11 @@ pub struct Special {
 }
 
 impl Special {
+    /// The rule limits bits.
+    pub fn limits_bits(&self) -> bool {
+        self.meter.as_ref().is_some_and(|meter| meter.limit().unit == RateUnit::Bits)
+    }
+
     /// The rule has no limit and no sampler for the packets of its sessions, and lets them be learned.
     pub fn only_reflects(&self) -> bool {
         self.reflects && self.lets_learn()

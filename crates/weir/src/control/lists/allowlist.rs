@@ -9,14 +9,14 @@ use weir_plane::model::{AllowedSources, Gateway, Origin};
 use super::super::refusal::{Kind, Refusal};
 use super::super::remarks::Remarks;
 use super::super::source;
+use super::rule::{Put, unknown};
 use super::said::Said;
-use super::{Put, unknown};
 use crate::render::allowlist_changed::{Changed, Prefix, Prefixes};
 use crate::render::changes::{Edit, Kind as EditKind};
 use crate::render::number::plural;
 use crate::render::reloaded::Lost;
 use crate::render::remark::Remark;
-use crate::rules::prefix;
+use crate::rules::prefixes;
 
 const OBJECT: &str = "allowlist";
 
@@ -38,7 +38,7 @@ pub struct SetRequest {
 /// A prefix with the place where it was declared.
 type Placed = (IpNet, Origin);
 
-/// The edits of a list. Those that say what the file says are left out.
+/// The edits of a list. Edits that the file has are left out.
 #[derive(Debug, Clone, Default)]
 struct Edited {
     /// The prefixes of the configuration.
@@ -281,7 +281,7 @@ fn unknown_list(gateway: &Gateway, list: &str) -> Box<Refusal> {
 
 /// Reads prefixes, one a line; notes errors and warnings.
 fn read(text: &str, (errors, warnings): (&mut Remarks, &mut Remarks)) -> Vec<IpNet> {
-    match prefix::read_text(text) {
+    match prefixes::read(text) {
         Ok((lines, odd)) => {
             warnings.of_text(None, false, &odd);
             lines.into_iter().map(|line| line.rule).collect()

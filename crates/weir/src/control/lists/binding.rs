@@ -6,7 +6,7 @@ use weir_plane::compile::patch::Effect;
 use weir_plane::model::{Binding, Gateway, Origin};
 
 use super::super::remarks::Remarks;
-use super::Rule;
+use super::rule::Rule;
 use crate::rules::acl::Vocabulary;
 use crate::rules::binding::{self, Binding as Written};
 

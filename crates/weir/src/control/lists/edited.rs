@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use weir_plane::compile::patch::{Anchor, Edit, Gap, Slot, Spot, Why, arranged, ascending, rebase};
 
 use super::super::acl::{Insert, Which};
-use super::Rule;
+use super::rule::Rule;
 use super::said::Said;
 use crate::render::number::plural;
 use crate::rules::acl::Vocabulary;

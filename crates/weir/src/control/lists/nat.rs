@@ -6,7 +6,7 @@ use weir_plane::compile::patch::Effect;
 use weir_plane::model::{Gateway, NatRule, Origin};
 
 use super::super::remarks::Remarks;
-use super::Rule;
+use super::rule::Rule;
 use crate::render::remark::Remark;
 use crate::rules::acl::Vocabulary;
 use crate::rules::nat::{self, Rule as Written};

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use weir_plane::model::Gateway;
+use weir_plane::model::{Binding, Gateway, NatRule};
 use weir_plane::stats;
 
 use super::super::acl::{Change, Replace, Which};
 use super::super::refusal::{Kind, Refusal};
 use super::super::remarks::Remarks;
 use super::edited::{Carried, Edited, Edits};
+use super::rule::{Put, Rule, unknown};
 use super::said::Said;
-use super::{Bindings, Nats, Put, Rule, unknown};
 use crate::render::changes::{Edit, Kind as EditKind};
 use crate::render::nat_changed::Changed;
 use crate::render::number::plural;
@@ -27,6 +27,12 @@ const MOST_PARTS: usize = 20;
 /// The lists that were changed while the gateway ran, by name.
 #[derive(Debug, Clone)]
 pub(crate) struct Lists<R>(BTreeMap<String, Edited<R>>);
+
+/// The lists of NAT rules with live edits.
+pub(crate) type Nats = Lists<NatRule>;
+
+/// The lists of bindings with live edits.
+pub(crate) type Bindings = Lists<Binding>;
 
 impl<R> Default for Lists<R> {
     fn default() -> Self {

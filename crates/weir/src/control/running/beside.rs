@@ -1,4 +1,4 @@
-//! What runs beside the graph follows reloads.
+//! Services beside the graph follow reloads.
 
 use std::sync::PoisonError;
 

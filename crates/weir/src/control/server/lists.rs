@@ -85,16 +85,13 @@ pub(super) async fn put_allowlist(
     put(gateway, room, (list, query), request, |g, list, source, put| g.put_allowlist(list, source, put)).await
 }
 
-async fn put<R: Report>(
+async fn put<R: Report + 'static>(
     State(gateway): State<Shared>,
     Extension(room): Extension<Room>,
     (Path(list), query): (Path<String>, Result<Query<Whole>, QueryRejection>),
     request: Request,
     put: fn(&dyn Gateway, &str, &str, &Put<'_>) -> change::Changed<R>,
-) -> Answer
-where
-    R: 'static,
-{
+) -> Answer {
     let Whole { source, allow_empty } = asked(query)?;
     let put = move |g: &dyn Gateway, source: &str, text: &str| put(g, &list, source, &Put { text, allow_empty });
     change::by_text(gateway, room, source, request, put).await

@@ -15,7 +15,7 @@
 //!           | "tcp-flags" flags "/" flags                of tcp: the flags that are set, and the flags that are compared
 //!           | "fragment" | "no-fragment"                 not the first of their packet; or any other
 //!           | "dscp" ( code-point | number )
-//!           | "mark" number                              up to 16777214, as steer rules and classifier tables give it
+//!           | "mark" number                              up to 8388606, as steer rules and classifier tables give it
 //!           | "received-on" ( name { "," name } | group )
 //!           | "limit" rate [ "burst" quantity ]          of permit: the rest of the packets is dropped
 //!           | "log"                                      the list's sampler gets some of the packets

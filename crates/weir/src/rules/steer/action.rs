@@ -97,7 +97,15 @@ impl Actions {
                 let address = if is_next { Some(self.address(line)?) } else { None };
                 Ok(Goes::To(Some(name), address))
             }
-            "next-hop" => Ok(Goes::To(None, Some(self.address(line)?))),
+            "next-hop" => {
+                let address = self.address(line)?;
+                let token = line.lexer.clone().next()?;
+                if token.what == What::Word("interface") {
+                    let problem = Problem::new(Kind::Rule, "`interface` stands behind `next-hop`");
+                    return Err((token.range, problem.help("write `redirect interface NAME next-hop ADDRESS`")));
+                }
+                Ok(Goes::To(None, Some(address)))
+            }
             "queue" => {
                 let (text, range) = word(&mut line.lexer, "the number of a worker")?;
                 Ok(Goes::Queue(number(text, &range, "the number of a worker", MOST_WORKERS - 1)? as u16))
@@ -112,7 +120,7 @@ impl Actions {
                             Some(_) => format!("the node `{text}` does not take packets from steer rules"),
                             None => format!("there is no node `{}`", shown(text)),
                         };
-                        let help = format!("these nodes do: {}", names.join(", "));
+                        let help = format!("these nodes take packets: {}", names.join(", "));
                         Err((range, Problem::new(Kind::Rule, message).help(help)))
                     }
                 }

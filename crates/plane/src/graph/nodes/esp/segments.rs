@@ -2,9 +2,9 @@
 //! come back to `esp-encrypt` in their order.
 
 use weir_packet::packet::Packet;
-use weir_packet::parse::{self, ParseFlags};
 use weir_packet::segment::Segmenter;
 
+use super::super::piece::next_piece;
 use super::super::{Context, session};
 use super::fragments;
 use crate::reason::Reason;
@@ -31,16 +31,8 @@ pub(super) fn cut(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
 
 /// Queues all segments of a packet. If there is no room for one, those before it go on and the packet counts as dropped.
 fn send(context: &mut Context<'_>, packet: &Packet, mut segmenter: Segmenter<'_>) -> Result<(), Reason> {
-    let v4 = packet.flags().contains(ParseFlags::IP4);
-    while let Some(length) = segmenter.next_length() {
-        let mut piece = Packet::new(context.cache, length).ok_or(Reason::NoBuffer)?;
-        segmenter.next(piece.data_mut());
-        let parsed = if v4 { parse::ipv4(piece.data(), 0) } else { parse::ipv6(piece.data(), 0) };
-        let Ok(parsed) = parsed else {
-            piece.recycle(context.cache);
-            return Err(Reason::OffloadMismatch);
-        };
-        piece.set_parsed(&parsed);
+    while segmenter.count() > 0 {
+        let piece = next_piece(context.cache, packet, &mut segmenter)?;
         fragments::send_piece(context, packet, piece)?;
     }
     Ok(())

@@ -1,5 +1,6 @@
 //! The source of the first packet of a translation, when its way out is known.
 
+use weir_packet::packet::Packet;
 use weir_table::classify::Fields;
 
 use super::super::Context;
@@ -15,7 +16,7 @@ use crate::root::family::Family;
 /// gave it its destination, as if it left by that. `by_rule` is set to the rule that has no source for it.
 pub(super) fn source<K: Family>(
     context: &mut Context<'_>,
-    member: Membership,
+    (packet, member): (&Packet, Membership),
     fields: &Fields<K>,
     egress: u32,
     by_rule: &mut Option<u32>,
@@ -40,7 +41,7 @@ pub(super) fn source<K: Family>(
             |number: &u32| context.root.nat.rules.get(*number as usize).is_some_and(|rule| rule.verb != NatVerb::Keep);
         let found = found.filter(translates);
         if let Some(number) = found {
-            let drawn = open::drawn(context, number, &translation.out());
+            let drawn = open::drawn(context, packet, number, &translation.out());
             reply = drawn.inspect_err(|_| *by_rule = Some(number))?.reversed();
         }
         source_by = (!is_inwards).then_some(SourceBy { interface: by, is_hairpin, rule: found });

@@ -109,7 +109,7 @@ pub(super) fn output<K: Family>(context: &mut Context<'_>, vector: &mut Vector, 
         let member = member.and_then(|member| match member {
             Some(member) => {
                 let fields = &batch.fields[index];
-                decide::source::<K>(context, member, fields, egress, &mut by_rule).map(|()| Some(member))
+                decide::source::<K>(context, (packet, member), fields, egress, &mut by_rule).map(|()| Some(member))
             }
             None => Ok(None),
         });
@@ -205,8 +205,8 @@ fn refuse_by(context: &mut Context<'_>, packet: &mut Packet, place: u8, reason: 
     let own = context.root.nat.rules.get(rule as usize);
     if let Some(counters) = context.root.nat.counters(context.worker, rule) {
         match reason {
-            Reason::NatExhausted => counters.exhausted.add(1),
-            Reason::NatLimit => counters.limited.add(1),
+            Reason::NatExhausted => counters.exhausted.add(wire::packets(packet)),
+            Reason::NatLimit => counters.limited.add(wire::packets(packet)),
             _ => {}
         }
     }

@@ -4,7 +4,7 @@ use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
 use weir_table::classify::Fields;
 
-use super::super::Context;
+use super::super::{Context, wire};
 use crate::graph::session::nat::{self, Draw};
 use crate::graph::session::{
     Admission, MOST_NOTED, Mapping, Membership, OfFamily, Opener, Progress, Translation, Tuple, Way,
@@ -26,7 +26,7 @@ pub(super) fn input<K: Family>(
     let rule = context.root.nat.rules.get(number as usize).ok_or(Reason::NatUntranslated)?;
     let wanted = nat::destination(rule, &tuple).ok_or(Reason::NatExhausted)?;
     let out = match rule.verb {
-        NatVerb::Both => drawn(context, number, &wanted)?,
+        NatVerb::Both => drawn(context, packet, number, &wanted)?,
         _ if K::of(&*context.sessions).is_free(&wanted.reversed(), context.sessions.bounds(), context.now) => wanted,
         _ => return Err(Reason::NatExhausted),
     };
@@ -90,7 +90,7 @@ pub(super) fn output<K: Family>(
     egress: u32,
 ) -> Result<Membership, Reason> {
     let (tuple, opener, progress) = admit(context, packet, fields, tuple)?;
-    let out = drawn(context, number, &tuple)?;
+    let out = drawn(context, packet, number, &tuple)?;
     let translation = Translation {
         reply: out.reversed(),
         rule: number,
@@ -107,7 +107,12 @@ pub(super) fn output<K: Family>(
 }
 
 /// The tuple with a source that a rule gives.
-pub(super) fn drawn<K: Family>(context: &mut Context<'_>, number: u32, tuple: &Tuple<K>) -> Result<Tuple<K>, Reason> {
+pub(super) fn drawn<K: Family>(
+    context: &mut Context<'_>,
+    packet: &Packet,
+    number: u32,
+    tuple: &Tuple<K>,
+) -> Result<Tuple<K>, Reason> {
     let rule = context.root.nat.rules.get(number as usize).ok_or(Reason::NatUntranslated)?;
     let own = K::of(&*context.sessions);
     if rule.limit.as_ref().is_some_and(|limit| own.is_at_limit(limit, tuple.source)) {
@@ -119,7 +124,8 @@ pub(super) fn drawn<K: Family>(context: &mut Context<'_>, number: u32, tuple: &T
         Draw::Exhausted(address) => {
             let target = rule.source.as_ref().zip(address);
             if let (Some((target, address)), Some(counters)) = (target, rule.counters.get(context.worker)) {
-                counters.exhausted_by.count(&target.spans, address.address(), tuple.protocol);
+                let packets = wire::packets(packet);
+                counters.exhausted_by.count(&target.spans, address.address(), tuple.protocol, packets);
             }
             Err(Reason::NatExhausted)
         }

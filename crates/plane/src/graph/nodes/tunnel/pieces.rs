@@ -1,4 +1,5 @@
-//! Packets that are cut before they are put into a tunnel, and the packets behind them: they go round again, in their order.
+//! Packets that are cut before they are put into a tunnel, and the packets behind them: they go round again, in their order, and come from
+//! `output`, as fragments do.
 
 use weir_packet::packet::Packet;
 use weir_packet::segment::Segmenter;
@@ -6,19 +7,24 @@ use weir_packet::segment::Segmenter;
 use super::super::piece::next_piece;
 use super::super::stage::Stage;
 use super::super::{Context, discard};
+use crate::graph::flags::NAT_HELD;
+use crate::graph::session::Carried;
 use crate::reason::Reason;
 
-/// Has a packet come back to `tunnel-encap` behind the packets that were queued before.
+/// Has a packet come back to `output` behind the packets that were queued before.
 #[cold]
 pub(in super::super) fn queue(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
-    packet.set_resume(Stage::Encapsulate as u8);
+    packet.set_resume(Stage::Output as u8);
+    // It has passed `output`, and counts for its sessions.
+    Carried::clear(packet);
+    packet.add_state(NAT_HELD);
     if let Err(refused) = context.requeue.push(packet.take()) {
         *packet = refused;
         context.next.refuse(packet, place, Reason::NoBuffer);
     }
 }
 
-/// Cuts a packet into segments, which come back to `tunnel-encap`. If the queue has no room for all of them now, the packet comes
+/// Cuts a packet into segments, which come back to `output`. If the queue has no room for all of them now, the packet comes
 /// back as it is, behind the packets in the queue.
 #[cold]
 pub(super) fn segment(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
@@ -39,7 +45,7 @@ pub(super) fn segment(context: &mut Context<'_>, packet: &mut Packet, place: u8)
 fn send(context: &mut Context<'_>, packet: &Packet, mut segmenter: Segmenter<'_>) -> Result<(), Reason> {
     while segmenter.count() > 0 {
         let mut piece = next_piece(context.cache, packet, &mut segmenter)?;
-        piece.set_resume(Stage::Encapsulate as u8);
+        piece.set_resume(Stage::Output as u8);
         context.counters.created.add(1);
         if let Err(mut refused) = context.requeue.push(piece) {
             discard(context, &refused, Reason::NoBuffer);
