@@ -113,7 +113,7 @@ class Fields:
             h = p[at:]
             if proto == FRAGMENT:
                 f = struct.unpack_from("!H", h, 2)[0]
-                self.fragment, self.later = True, f & 0xfff8 > 0
+                self.fragment, self.later = f & 0xfff9 > 0, f & 0xfff8 > 0
                 proto, at = h[0], at + 8
                 if self.later:
                     break

@@ -158,11 +158,24 @@ class Rule:
             word = rng.choice(("fragment", "no-fragment"))
             self.tests.append((word, 0, 0))
             out.append(word)
+        if rng.random() < 0.2:
+            out.append(self.octets(rng))
         if rng.random() < 0.1:
             a = rng.choice((0, 10, 46))
             self.tests.append(("dscp", a, a))
             out.append(f"dscp {a}")
         return out
+
+    def octets(self, rng):
+        """Octets under a mask, from a header on."""
+        start, at, value = rng.choice((("l2", 12, b"\x08\0"), ("l2", 6, b"\2"), ("l2", 16, b"\x86\xdd"), ("l3", 0, b"\x45"), ("l3", 0, b"\x60"),
+                                       ("l3", 8, b"\x40\x11"), ("l3", 16, b"\x0a\1\0"), ("l3", 6, b"\0\0"), ("l4", 0, b"\0\1"), ("l4", 2, b"\x12\xb5"),
+                                       ("l4", 42, b"\x0a\1\0\1"), ("l4", 8, b"\x08"), ("l4", 8, b"\0\0\0\1"), ("l3", 40, b"\0"), ("l4", 100, b"\0")))
+        mask = bytes(rng.choice((255, 255, 255, 0xf0, 1)) for _ in value) if rng.random() < 0.4 else None
+        if mask:
+            value = bytes(a & b for a, b in zip(value, mask))
+        self.tests.append(("octets", start, (at, value, mask or b"\xff" * len(value))))
+        return f"octets {start} {at} {value.hex()}" + (f" mask {mask.hex()}" if mask else "")
 
     def actions(self, rng):
         self.mark, self.kind, self.way, words = None, None, None, []
@@ -228,6 +241,12 @@ class Rule:
             return True
         if name == "flags":
             return f.flags is not None and f.flags & b == a
+        if name == "octets":
+            at, value, mask = b
+            h = f.frame if a == "l2" else f.packet if a == "l3" else None if f.later else f.packet[f.head:]
+            if h is None or a == "l2" and isinstance(f, Advanced) or len(h) < at + len(value):
+                return False
+            return bytes(x & m for x, m in zip(h[at:], mask)) == value
         if name in ("fragment", "no-fragment"):
             return f.later == (name == "fragment")
         have = getattr(f, name)
@@ -357,7 +376,7 @@ class Expected:
             if r.kind == "drop":
                 self.reason = "steer-drop"
                 return
-            if r.kind != "advance":
+            if r.kind != "advance" or f.fragment:  # fragments go on
                 break
             self.advances += 1
             if self.advances > 4:
