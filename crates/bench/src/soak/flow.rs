@@ -13,7 +13,7 @@ use weir_table::flow::{BATCH, Full, HALF, Key, Lines, Packed, Place, Secret, Tab
 /// Keys that are looked up between two steps.
 const KEYS: usize = 4096;
 /// Steps in one table.
-const STEPS: usize = 100;
+const STEPS: usize = 25;
 /// Entries that come or go in a step, at most.
 const CHANGES: u64 = 2000;
 /// Keys of a pool, at most.
@@ -104,7 +104,8 @@ impl<K: Keys, A: Copy> Twins<K, A> {
     fn new(random: &mut Random, seed: u64, number: u64) -> Self {
         let pool = 1 + random.below(POOL);
         let hashes = [None, None, None, Some(1), Some(8), Some(300)][random.below(6) as usize];
-        let most = [1, 2, 3, 200, 1 + random.below(POOL) as usize, usize::MAX][random.below(6) as usize];
+        let small = [1 + random.below(3) as usize, 200, 1 + random.below(POOL) as usize];
+        let most = if random.chance(0.4) { small[random.below(3) as usize] } else { usize::MAX };
         let secret = Secret::new(std::array::from_fn(|_| random.next()));
         let place = format!("seed {seed}, table {number}: {pool} keys, {hashes:?} hashes, bound {most}");
         Twins { table: Table::new(most, secret), naive: Naive::new(most), pool, hashes, place }
@@ -119,7 +120,7 @@ impl<K: Keys, A: Copy> Twins<K, A> {
         // The share of keys that are present drifts, so that tables fill up and empty again.
         let mut fill = 0.8;
         for step in 0..STEPS {
-            if step % 20 == 19 {
+            if step % 10 == 9 {
                 fill = [0.1, 0.5, 0.9][random.below(3) as usize];
             }
             self.change(random, report, fill);
@@ -280,9 +281,9 @@ mod tests {
 
     fn all_happens(report: Report) {
         let Report { lookups, found, added, removed, aged, refused, tables, groups } = report;
-        assert!(lookups >= 500_000 && found > lookups / 20 && found < lookups, "{report:?}");
-        assert!(added > 10_000 && removed > 1_000 && aged > 100 && refused > 100, "{report:?}");
-        assert!(tables > 1 && groups > 10, "{report:?}");
+        assert!(lookups >= 500_000 && found > lookups / 50 && found < lookups, "{report:?}");
+        assert!(added > 1_000 && removed > 100 && aged > 10 && refused > 10, "{report:?}");
+        assert!(tables > 1 && groups > 1, "{report:?}");
     }
 
     /// Runs a share of `soak flow`.
