@@ -641,7 +641,7 @@ fn rule() -> impl Strategy<Value = Rule> {
         prop::option::of(limit()),
         any::<bool>(),
         any::<Option<bool>>(),
-        prop::option::of(any::<u32>()),
+        prop::option::of(0..=weir_table::classify::MOST_MARK),
     );
     (action, rest, prop::option::of(any::<bool>()), prop::option::of(0..64u8), comment, more)
         .prop_map(
