@@ -283,9 +283,9 @@ mod tests {
     #[test]
     fn tables_come_converge_and_go() {
         let (rows, prefixes) = measure(3000, 500, 2).unwrap();
-        assert_eq!(rows.len(), 10);
+        assert_eq!(rows.len(), 11);
         let report = Routes { tick_frequency: 1e9, cpu: "none".into(), v4: 3000, v6: 500, prefixes, rows };
-        assert_eq!(serde_json::from_str::<Routes>(&report.json()).unwrap().rows.len(), 10);
+        assert_eq!(serde_json::from_str::<Routes>(&report.json()).unwrap().rows.len(), 11);
         assert!(report.text().contains("a next hop of all prefixes fails"), "{}", report.text());
     }
 }
