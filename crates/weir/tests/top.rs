@@ -182,7 +182,9 @@ fn a_terminal_shows_the_gateway_and_is_restored() {
     place.wait_for("packets/s: ");
 
     place.press("q");
-    let screen = place.wait_for("ended 0");
+    place.wait_for("ended 0");
+    // The next command writes its line a little later.
+    let screen = place.wait_for("icanon");
     assert_eq!(screen[1], "icanon", "{screen:#?}");
     assert!(!screen.iter().any(|line| line.starts_with("packets/s")), "the screen before is back: {screen:#?}");
 }
@@ -197,7 +199,9 @@ fn a_signal_restores_the_terminal() {
     let top = fs::read_to_string(children).unwrap();
     let pid = rustix::process::Pid::from_raw(top.trim().parse().unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    let screen = place.wait_for("ended 0");
+    place.wait_for("ended 0");
+    // The next command writes its line a little later.
+    let screen = place.wait_for("icanon");
     assert_eq!(screen[1], "icanon", "{screen:#?}");
 }
 
