@@ -362,7 +362,7 @@ fn nat_rules_change_while_the_gateway_runs() {
 fn allowlists_and_bindings_change_while_the_gateway_runs() {
     let lan = "[[interface]]\nname = \"dmz\"\nport = \"null\"\naddress = \"10.99.0.1/24\"\nallow = \"ours\"\nmac-ip = \"hosts\"\n";
     let lists = "[allowlist.ours]\nprefixes = [\"192.0.2.0/24\"]\n[mac-ip.hosts]\nrules = [\"permit any from any\"]\n";
-    let gateway = Gateway::start("lists", &format!("{CONFIG}\n{lan}{lists}"));
+    let gateway = Gateway::start("live-lists", &format!("{CONFIG}\n{lan}{lists}"));
     assert_eq!(
         gateway.ok(&["allow", "insert", "ours", "203.0.113.0/24", "2001:db8::/32", "--source", "noc"]),
         "ours: inserted 2, deleted 0; 3 prefixes now\n"
