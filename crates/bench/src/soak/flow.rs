@@ -231,17 +231,17 @@ impl<K: Keys, A: Copy> Twins<K, A> {
     fn look_up_halves(&mut self, keys: &[Pooled<K>], expected: &[Option<u64>]) {
         let mut lookup = self.table.lookup();
         let mut halves = keys.chunks(HALF).zip(expected.chunks(HALF));
-        let mut compared: Option<(usize, &[Pooled<K>], &[Option<u64>])> = None;
+        let mut compared: Option<(usize, Half<'_, K>)> = None;
         loop {
             let next = halves.next();
             next.into_iter().flat_map(|(keys, _)| keys).for_each(|key| lookup.seek(*key));
-            let (first, keys, expected) = compared.unwrap_or_default();
+            let (first, (keys, expected)) = compared.unwrap_or_default();
             for (slot, (key, &expected)) in (first..).zip(keys.iter().zip(expected)) {
                 assert_eq!(lookup.value(slot).map(|value| *value), expected, "{}: {key:x?}", self.place);
                 assert_eq!(lookup.place(slot) == Place::NONE, expected.is_none(), "{}: {key:x?}", self.place);
             }
             let Some((keys, expected)) = next else { break };
-            compared = Some((lookup.compare_half(), keys, expected));
+            compared = Some((lookup.compare_half(), (keys, expected)));
         }
     }
 
@@ -274,6 +274,9 @@ impl<K: Keys, A: Copy> Twins<K, A> {
         }
     }
 }
+
+/// Keys with what the specification has for them.
+type Half<'a, K> = (&'a [Pooled<K>], &'a [Option<u64>]);
 
 #[cfg(test)]
 mod tests {
