@@ -72,6 +72,57 @@ fn other_routing_domains_visit_no_node_for_it() {
     assert!(!visited(1, "ip4-nat-in") && visited(1, "ip4-nat-out"), "no rule is about its destination");
 }
 
+/// Two tenants with equal addresses, whose default routes lead to an interface of the default VRF.
+fn tenants() -> Build {
+    let mut build = two_ports().masquerade("wan", 6000..=6999);
+    for (vrf, port, own) in [("red", "rlan", 11), ("blue", "blan", 12)] {
+        build = build.port(port, &["10.7.0.1/24"]).in_vrf(vrf).neighbor(port, "10.7.0.2", mac(own));
+        build = build.via_in(vrf, "0.0.0.0/0", &["wan 192.0.2.2"]);
+    }
+    build
+}
+
+#[test]
+fn replies_are_looked_up_in_the_vrf_of_the_first_packet() {
+    let mut rig = tenants().rig();
+    let ask = "udp from 10.7.0.2 port 7 to 198.51.100.9 port 53";
+    let mut ports = Vec::new();
+    for lan in ["rlan", "blan", "lan"] {
+        let text = if lan == "lan" { ask.replace("10.7.", "10.0.") } else { ask.to_owned() };
+        let frame = rig.frame(lan, &text);
+        let (_, out) = rig.put_all(lan, &[&frame, &frame]);
+        let (source, port, to) = ends(&out[0].1);
+        assert_eq!((out.len(), out[0].0.as_str(), source.as_str(), to), (2, "wan", "192.0.2.1", 53));
+        assert_eq!(ends(&out[1].1).1, port, "one translation for both");
+        ports.push((lan, port));
+    }
+    assert_eq!(rig.harness.translations(&FlowFilter::default(), 9).total, 3);
+    for _ in 0..3 {
+        for (lan, port) in &ports {
+            let answer = rig.frame("wan", &format!("udp from 198.51.100.9 port 53 to 192.0.2.1 port {port}"));
+            let (_, out) = rig.put_all("wan", &[&answer]);
+            assert_eq!(out.len(), 1, "{lan}");
+            assert_eq!((out[0].0.as_str(), ends(&out[0].1).2), (*lan, 7));
+        }
+    }
+    assert_eq!(rig.conservation().imbalance(), 0);
+    // A reload keeps them; one after which no route leads from a tenant to the outside ends that tenant's.
+    let version = |build: Build| build.port("more", &["10.99.0.1/24"]);
+    rig.reload(version(tenants()));
+    let answer = rig.frame("wan", &format!("udp from 198.51.100.9 port 53 to 192.0.2.1 port {}", ports[0].1));
+    assert_eq!(rig.put_all("wan", &[&answer]).1[0].0, "rlan");
+    let mut without = version(tenants());
+    let red = without.vrf("red");
+    without.0.routes.retain(|route| route.vrf != red);
+    rig.reload(without);
+    let (_, out) = rig.put_all("wan", &[&answer]);
+    assert_eq!(out.iter().map(|(interface, _)| interface.as_str()).collect::<Vec<_>>(), ["wan"], "port unreachable");
+    assert_eq!(rig.harness.translations(&FlowFilter::default(), 9).total, 2);
+    let answer = rig.frame("wan", &format!("udp from 198.51.100.9 port 53 to 192.0.2.1 port {}", ports[1].1));
+    assert_eq!(rig.put_all("wan", &[&answer]).1[0].0, "blan");
+    assert_eq!(rig.conservation().imbalance(), 0);
+}
+
 #[test]
 fn established_translations_take_the_fast_path_both_ways() {
     let build = || {

@@ -10,6 +10,7 @@ use weir_table::flow::Secret;
 use weir_table::masked::{Full, Key, Mask, Writer};
 use weir_table::sav::NoRoom;
 
+use super::linked;
 use super::map::Map;
 use super::numbers::assign;
 use super::pass::Pass;
@@ -27,18 +28,37 @@ use crate::stats::{ClassifyCount, ClassifyCounted};
 pub(super) struct Ways {
     list: Vec<Way>,
     of: Vec<Vec<Option<u32>>>,
+    /// By the model's index of a VRF: the number of the way of packets that a translation leads there.
+    pub(super) of_vrfs: Vec<Option<u32>>,
 }
 
 impl Ways {
     /// Finds the next hops of sessions in a compilation.
     pub(super) fn new(pass: &mut Pass<'_>) -> Ways {
         let gateway = pass.gateway;
-        let mut ways = Ways { list: Vec::new(), of: Vec::new() };
+        let mut ways = Ways { list: Vec::new(), of: Vec::new(), of_vrfs: Vec::new() };
         for table in &gateway.classify {
             let numbers = table.actions.iter().map(|action| ways.way(pass, action)).collect();
             ways.of.push(numbers);
         }
+        let shared = linked::shared(gateway, &pass.map.nat_groups);
+        ways.of_vrfs = shared.into_iter().enumerate().map(|(at, is)| is.then(|| ways.way_into(pass, at))).collect();
         ways
+    }
+
+    /// Returns the number of the way into a VRF.
+    fn way_into(&mut self, pass: &mut Pass<'_>, at: usize) -> u32 {
+        let vrf = pass.map.vrfs[at];
+        let number = assign(&mut pass.numbers.ways, &format!("translated {vrf}"));
+        self.put(number, Way { v4: None, v6: None, vrf: Some(vrf), is_translated: true });
+        number
+    }
+
+    fn put(&mut self, number: u32, way: Way) {
+        if self.list.len() <= number as usize {
+            self.list.resize(number as usize + 1, Way::default());
+        }
+        self.list[number as usize] = way;
     }
 
     fn way(&mut self, pass: &mut Pass<'_>, action: &ClassifyAction) -> Option<u32> {
@@ -52,10 +72,7 @@ impl Ways {
         // A packet that is held keeps the number, so the number keeps its meaning.
         let number = assign(&mut pass.numbers.ways, &format!("{vrf:?} {hops:?}"));
         let [v4, v6] = [true, false].map(|v4| pass.everywhere(v4, &action.via));
-        if self.list.len() <= number as usize {
-            self.list.resize(number as usize + 1, Way::default());
-        }
-        self.list[number as usize] = Way { v4, v6, vrf };
+        self.put(number, Way { v4, v6, vrf, is_translated: false });
         Some(number)
     }
 }

@@ -15,6 +15,7 @@ use super::concerns::Concerns;
 use super::hops::Routing;
 use super::interfaces::{self, addresses, demux, samplers};
 use super::ipsec;
+use super::linked;
 use super::map::{Map, Places, Settings};
 use super::nat;
 use super::noted::Noted;
@@ -273,7 +274,7 @@ impl Compiler {
         let sav = self.sav.prepare(input)?;
         let bindings = self.bindings.prepare(&self.domain, self.settings.workers, gateway)?;
         let classify = self.classify.prepare(&self.domain, self.settings.workers, (gateway, &map))?;
-        let nat = self.nat.prepare(&self.domain, self.settings.workers, (gateway, &map), &interfaces)?;
+        let nat = self.nat.prepare(&self.domain, self.settings.workers, (gateway, &map, &ways.of_vrfs), &interfaces)?;
         let spd = self.spd.prepare(&self.domain, self.settings.workers, (gateway, &map))?;
         let steer = self.steer.prepare(&self.domain, self.settings.workers, gateway, steered)?;
         let allow = self.allow.prepare(&self.domain, gateway)?;
@@ -487,6 +488,7 @@ pub(super) fn reverse(numbers: &Numbers, routing: &Routing) -> (Vec<Vec<u32>>, V
 
 /// The numbers of a model's interfaces and VRFs.
 fn map(numbers: &mut Numbers, gateway: &Gateway) -> Map {
+    let groups = linked::groups(gateway);
     Map {
         interfaces: gateway
             .interfaces
@@ -504,7 +506,8 @@ fn map(numbers: &mut Numbers, gateway: &Gateway) -> Map {
                 assign(&mut numbers.zones, &name) as u16
             })
             .collect(),
-        nat_zones: nat::zones(&mut numbers.zones, gateway),
+        nat_zones: nat::zones(&mut numbers.zones, gateway, &groups),
+        nat_groups: groups,
         samplers: gateway.samplers.iter().map(|sampler| assign(&mut numbers.samplers, &sampler.name)).collect(),
         sas: gateway.sas.iter().map(|sa| assign(&mut numbers.sas, &sa.name)).collect(),
     }

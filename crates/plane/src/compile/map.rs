@@ -53,4 +53,6 @@ pub struct Map {
     pub zones: Vec<u16>,
     /// By the model's index of a VRF: the number of the zone of its translations.
     pub nat_zones: Vec<u16>,
+    /// By the model's index of a VRF: its group of linked VRFs.
+    pub nat_groups: Vec<usize>,
 }

@@ -21,6 +21,7 @@ mod home;
 mod hops;
 mod interfaces;
 mod ipsec;
+mod linked;
 mod map;
 mod nat;
 mod noted;

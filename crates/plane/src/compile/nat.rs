@@ -16,6 +16,7 @@ use weir_table::classify::{self, Limits, Writer};
 use weir_table::sav::NoRoom;
 
 use super::boxes::{Bits, boxes};
+use super::linked::translating;
 use super::map::Map;
 use super::numbers::assign;
 use super::rubbish::Rubbish;
@@ -26,7 +27,7 @@ use crate::model::{
 };
 use crate::root::Interface;
 use crate::root::nat::{
-    Limit, LogTo, Mapping, NONE, OfInterface, Rule, RuleCounters, Spans, Spread, Target, Translators,
+    Limit, Linked, LogTo, Mapping, NONE, OfInterface, Rule, RuleCounters, Spans, Spread, Target, Translators,
 };
 
 /// Octets of lookups' memory that a rule may take on average, and the least there is for a chain.
@@ -103,6 +104,7 @@ struct Chain {
 #[derive(Default)]
 pub(super) struct Store {
     instances: Vec<Instance>,
+    domains: Arc<[Option<Linked>]>,
     chains: Vec<Chain>,
     current: Translators,
     version: u64,
@@ -118,6 +120,7 @@ struct New {
     limits: u32,
     mappings: Numbers,
     instances: Vec<Instance>,
+    domains: Arc<[Option<Linked>]>,
     chains: Vec<Chain>,
     current: Translators,
 }
@@ -131,11 +134,12 @@ impl Store {
         &self,
         domain: &Domain,
         workers: usize,
-        (gateway, map): (&Gateway, &Map),
+        (gateway, map, ways): (&Gateway, &Map, &[Option<u32>]),
         interfaces: &[Interface],
     ) -> Result<Prepared, TableFull> {
         let instances = instances(gateway, map, interfaces);
-        if instances == self.instances {
+        let domains = domains(map, ways);
+        if instances == self.instances && domains == self.domains {
             return Ok(Prepared(None));
         }
         let mut chains = Vec::new();
@@ -182,10 +186,12 @@ impl Store {
             rules,
             v4: chains.iter().map(|chain| chain.v4.table()).collect(),
             v6: chains.iter().map(|chain| chain.v6.table()).collect(),
-            spread: (0..vrfs).map(|vrf| spread(&instances, vrf)).collect(),
+            spread: (0..vrfs).map(|vrf| spread(&instances, &linked(map, vrf as u16))).collect(),
+            crosses: ways.iter().any(Option::is_some),
+            domains: domains.clone(),
             version: self.version + 1,
         };
-        Ok(Prepared(Some(New { limits, mappings: numbers, instances, chains, current })))
+        Ok(Prepared(Some(New { limits, mappings: numbers, instances, domains, chains, current })))
     }
 
     /// Takes the chains of a model over.
@@ -196,11 +202,11 @@ impl Store {
         interfaces: &mut [Interface],
         rubbish: &mut Rubbish,
     ) {
-        if let Some(New { limits, mappings, instances, chains, current }) = new {
+        if let Some(New { limits, mappings, instances, domains, chains, current }) = new {
             (self.limits, self.mappings) = (limits, mappings);
             rubbish.push(std::mem::replace(&mut self.chains, chains));
             self.version = current.version;
-            self.instances = instances;
+            (self.instances, self.domains) = (instances, domains);
             self.current = current;
         }
         let ranges = ranges(&self.instances);
@@ -211,20 +217,25 @@ impl Store {
                 at.map_or(NONE, |at| at as u16)
             };
             let zone = map.nat_zones[usize::from(interface.vrf.0)];
-            let is_translated = self.instances.iter().any(|instance| instance.vrf == vrf);
+            // Destinations are translated by the rules of the own routing domain, else by those of the first linked one that has some.
+            let linked = linked(map, vrf);
+            let is_of = |instance: &Instance| linked.contains(&instance.vrf);
+            let has_rules = |vrf: &u16| self.instances.iter().any(|instance| instance.vrf == *vrf);
+            let by = [vrf].into_iter().chain(linked.iter().copied()).find(has_rules);
+            let is_translated = by.is_some();
             interfaces[number as usize].nat = if is_translated {
-                let input = of(false, &|instance| instance.vrf == vrf);
+                let input = of(false, &|instance| Some(instance.vrf) == by);
                 let output = of(true, &|instance| instance.interface == number);
                 let is_outside = interface.nat.is_some();
                 // Without rules about ingress no packet is translated that comes from inside and stays there.
                 let inwards = self
                     .instances
                     .iter()
-                    .any(|own| own.vrf == vrf && own.matches_in.is_some() && own.rule.verb != NatVerb::Keep);
+                    .any(|own| is_of(own) && own.matches_in.is_some() && own.rule.verb != NatVerb::Keep);
                 // A packet from inside to the outside endpoint of a mapping goes back inside.
-                let maps = self.instances.iter().any(|own| own.vrf == vrf && own.maps());
+                let maps = self.instances.iter().any(|own| is_of(own) && own.maps());
                 // Replies that come in by another interface are given their destination there, and leave by this one.
-                let clamps = self.instances.iter().any(|own| own.vrf == vrf && own.mss_clamp.is_some());
+                let clamps = self.instances.iter().any(|own| is_of(own) && own.mss_clamp.is_some());
                 OfInterface {
                     zone,
                     input: if inwards { input } else { NONE },
@@ -480,20 +491,37 @@ fn classifier<K: Bits>(
 }
 
 /// The zones of the translations of a model's routing domains, by index of the domain.
-pub(super) fn zones(numbers: &mut HashMap<String, u32>, gateway: &Gateway) -> Vec<u16> {
-    let zone = |(vrf, index): (&Vrf, u16)| {
-        let has = |own: &model::Interface| own.nat.is_some() && own.vrf.0 == index;
-        match gateway.interfaces.iter().any(has) {
-            true => assign(numbers, &format!("nat {}", vrf.name)) as u16,
-            false => NONE,
-        }
+pub(super) fn zones(numbers: &mut HashMap<String, u32>, gateway: &Gateway, groups: &[usize]) -> Vec<u16> {
+    let zone = |(vrf, translates): (&Vrf, bool)| match translates {
+        true => assign(numbers, &format!("nat {}", vrf.name)) as u16,
+        false => NONE,
     };
-    gateway.vrfs.iter().zip(0..).map(zone).collect()
+    gateway.vrfs.iter().zip(translating(gateway, groups)).map(zone).collect()
 }
 
-/// How the packets of a routing domain are spread over workers.
-fn spread(instances: &[Instance], vrf: usize) -> Option<Spread> {
-    let mut own = instances.iter().filter(|instance| usize::from(instance.vrf) == vrf).peekable();
+/// The numbers of the routing domains that one translates together with, and its own.
+fn linked(map: &Map, vrf: u16) -> Vec<u16> {
+    let group = map.vrfs.iter().position(|own| *own == vrf).map(|at| map.nat_groups[at]);
+    let of_group = map.vrfs.iter().zip(&map.nat_groups).filter(|(_, own)| Some(**own) == group);
+    of_group.map(|(&vrf, _)| vrf).collect()
+}
+
+/// The routing domains by the zones of their translations.
+fn domains(map: &Map, ways: &[Option<u32>]) -> Arc<[Option<Linked>]> {
+    let count = map.nat_zones.iter().filter(|zone| **zone != NONE).map(|&zone| usize::from(zone) + 1).max();
+    let mut domains = vec![None; count.unwrap_or(0)];
+    for (((&zone, &vrf), &group), &way) in map.nat_zones.iter().zip(&map.vrfs).zip(&map.nat_groups).zip(ways) {
+        if zone != NONE {
+            // A gateway has at most 65,536 of them.
+            domains[usize::from(zone)] = Some(Linked { vrf, group: group as u32, way });
+        }
+    }
+    domains.into()
+}
+
+/// How the packets of linked routing domains are spread over workers.
+fn spread(instances: &[Instance], vrfs: &[u16]) -> Option<Spread> {
+    let mut own = instances.iter().filter(|instance| vrfs.contains(&instance.vrf)).peekable();
     own.peek()?;
     let mut spread = Spread::default();
     let mut add = |spans: &Spans| {

@@ -76,6 +76,8 @@ pub struct Way {
     pub v6: Option<u32>,
     /// The VRF in whose tables the destination is looked up, by number, if there is no forwarding.
     pub vrf: Option<u16>,
+    /// A translation gave the destination, which is one of the VRF.
+    pub is_translated: bool,
 }
 
 /// The counter of a session on one worker.

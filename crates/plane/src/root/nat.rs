@@ -33,6 +33,10 @@ pub struct Translators {
     pub rules: Arc<[Rule]>,
     /// By number of a routing domain: how its packets are spread over workers; `None`: as without translation.
     pub spread: Arc<[Option<Spread>]>,
+    /// By zone: the routing domain of its translations.
+    pub domains: Arc<[Option<Linked>]>,
+    /// Some translations have their ends in two routing domains.
+    pub crosses: bool,
     /// Translations of some rule are logged.
     pub has_log: bool,
     /// Another number after each change.
@@ -54,6 +58,20 @@ impl Translators {
     /// Some rule limits the translations of inside addresses.
     pub(crate) fn has_limits(&self) -> bool {
         self.rules.iter().any(|rule| rule.limit.is_some())
+    }
+
+    /// Translations may have their ends in these two zones.
+    pub(crate) fn links(&self, one: u16, other: u16) -> bool {
+        let group = |zone: u16| self.domains.get(usize::from(zone)).copied().flatten().map(|own| own.group);
+        one == other || group(one).is_some_and(|own| Some(own) == group(other))
+    }
+
+    /// The way into the routing domain of a zone, for packets of another zone.
+    pub(crate) fn way_into(&self, zone: u16, from: u16) -> Option<u32> {
+        if !self.crosses || zone == from {
+            return None;
+        }
+        self.domains.get(usize::from(zone))?.as_ref()?.way
     }
 
     /// Adds a packet to the counters of a rule.
@@ -95,6 +113,17 @@ impl Both for Translators {
     fn v6(&self) -> &Arc<[Arc<Table<u128>>]> {
         &self.v6
     }
+}
+
+/// A routing domain with translations, and its group of linked domains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Linked {
+    /// The number of the routing domain.
+    pub vrf: u16,
+    /// The least index among the linked domains.
+    pub group: u32,
+    /// The way of packets that a translation leads there; `None`: it is linked with no other.
+    pub way: Option<u32>,
 }
 
 /// The part of an interface in translation.

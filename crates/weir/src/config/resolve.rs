@@ -192,7 +192,7 @@ impl<'a> Resolver<'a> {
     }
 
     /// The VRF of a name, `default` where there is none.
-    fn vrf(&mut self, name: Option<&'a At<String>>) -> Option<VrfIndex> {
+    fn vrf(&mut self, name: Option<&At<String>>) -> Option<VrfIndex> {
         let Some(name) = name else { return Some(VrfIndex(0)) };
         let found = self.vrfs.get(name.value.as_str()).copied();
         if found.is_none() && !self.declared.lost_vrfs {

@@ -38,7 +38,7 @@ pub(super) fn ipv4(context: &mut Context<'_>, vector: &mut Vector, frame: &Indic
             look_up(&tables.v4, context.guard, &keys[range.clone()], &mut values[range]);
         }
     });
-    if context.root.classify.input {
+    if has_ways(context.root) {
         redirect::<u32, [u8; 4]>(context, vector, places, &keys, &mut values);
     }
     let recording = context.recorder.is_on();
@@ -67,7 +67,7 @@ pub(super) fn ipv6(context: &mut Context<'_>, vector: &mut Vector, frame: &Indic
             look_up(&tables.v6, context.guard, &keys[range.clone()], &mut values[range]);
         }
     });
-    if context.root.classify.input {
+    if has_ways(context.root) {
         redirect::<u128, [u8; 16]>(context, vector, places, &keys, &mut values);
     }
     let recording = context.recorder.is_on();
@@ -108,7 +108,13 @@ fn look_up<K: Key, A: AsKey<K>>(table: &Table<K>, guard: &Guard<'_>, keys: &[A],
     table.lookup_each(guard, |index| keys[index].as_key(), values);
 }
 
-/// Gives packets the targets that classifier tables gave them.
+/// Classifier tables, or translations of linked VRFs, may give packets a way.
+#[inline(always)]
+fn has_ways(root: &Root) -> bool {
+    root.classify.input || root.nat.crosses
+}
+
+/// Gives packets the targets that classifier tables or translations gave them.
 #[inline(never)]
 fn redirect<K: Family, A: AsKey<K>>(
     context: &Context<'_>,
@@ -132,10 +138,13 @@ fn by_way<K: Family>(root: &Root, guard: &Guard<'_>, packet: &Packet, way: u32, 
         let adjacency = root.adjacencies.get(number as usize);
         adjacency.is_some_and(|own| matches!(own.kind, Kind::Local | Kind::Broadcast | Kind::Tentative))
     };
-    if packet.state().intersects(ORIGINATED | ENCAPSULATED) || Forwarding(value).set().is_none() && is_own(value) {
+    if packet.state().intersects(ORIGINATED | ENCAPSULATED) {
         return value;
     }
     let Some(way) = root.classify.ways.get(way as usize) else { return value };
+    if !way.is_translated && Forwarding(value).set().is_none() && is_own(value) {
+        return value;
+    }
     if let Some(target) = if K::IS_V4 { way.v4 } else { way.v6 } {
         return target;
     }

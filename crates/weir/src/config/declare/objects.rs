@@ -128,6 +128,8 @@ pub(in super::super) enum Target {
 pub(in super::super) struct Path {
     pub(in super::super) address: Option<At<IpAddr>>,
     pub(in super::super) interface: Option<At<String>>,
+    /// The VRF of the interface, if it is another one than the route's.
+    pub(in super::super) vrf: Option<At<String>>,
     pub(in super::super) weight: u8,
     pub(in super::super) span: Span,
 }

@@ -51,7 +51,7 @@ fn target(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<Target> {
     match (table.get("via"), table.get("type")) {
         (Some(value), None) => {
             let values = reader.one_at_least(value, "path");
-            let keys = &["address", "interface", "weight"];
+            let keys = &["address", "interface", "vrf", "weight"];
             let paths: Vec<_> = values.iter().map(|value| path(reader, value, "a path", keys)).collect();
             let lost = paths.iter().any(Option::is_none);
             Some(Target::Via { paths: paths.into_iter().flatten().collect(), lost })
@@ -89,6 +89,10 @@ pub(super) fn path(reader: &mut Reader<'_>, value: Value<'_>, what: &'static str
         Some(value) => Some(reader.reference(value, "an interface's name")?),
         None => None,
     };
+    let vrf = match table.get("vrf") {
+        Some(value) => Some(reader.reference(value, "a VRF's name")?),
+        None => None,
+    };
     let weight = match table.get("weight") {
         Some(value) => reader.u8(value, "a weight", 1..=u8::MAX)?,
         None => 1,
@@ -98,5 +102,5 @@ pub(super) fn path(reader: &mut Reader<'_>, value: Value<'_>, what: &'static str
         reader.report(Diagnostic::error(Code::MissingKey, table.span, message));
         return None;
     }
-    Some(Path { address, interface, weight, span: table.span })
+    Some(Path { address, interface, vrf, weight, span: table.span })
 }

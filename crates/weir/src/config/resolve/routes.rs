@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use weir_plane::model::{NextHop, Route, RouteTarget, VrfIndex};
+use weir_plane::model::{NatMapping, NextHop, Route, RouteTarget, VrfIndex};
 
 use super::super::declare::{Path, Target};
 use super::super::diagnostic::{Code, Diagnostic};
@@ -141,6 +141,7 @@ impl Resolver<'_> {
                 continue;
             };
             used[interface] = true;
+            self.no_mappings(vrf, interface, path);
             let Some(index) = self.index_of[interface] else {
                 complete = false;
                 continue;
@@ -157,15 +158,44 @@ impl Resolver<'_> {
         (complete && !hops.is_empty()).then(|| RouteTarget::Via(Arc::from(hops)))
     }
 
+    /// Refuses a path between VRFs of which one has a list of NAT whose mapping does not depend on endpoints: a mapping knows no VRF.
+    fn no_mappings(&mut self, vrf: VrfIndex, interface: usize, path: &Path) {
+        let ends = [Some(vrf), self.vrf_of[interface]];
+        if ends[0] == ends[1] {
+            return;
+        }
+        let declared = self.declared;
+        let is_list = |name: &str| {
+            let list = declared.access.nat.iter().find(|list| list.name.value == name);
+            list.is_some_and(|list| list.mapping != NatMapping::EndpointDependent)
+        };
+        let own = declared.interfaces.iter().zip(&self.vrf_of).filter(|(_, of)| of.is_some() && ends.contains(of));
+        let maps = own.filter_map(|(own, _)| own.nat.as_ref()).find(|name| is_list(&name.value));
+        if let Some(name) = maps {
+            let message =
+                format!("this path links two VRFs, and nat `{}` has endpoint-independent mapping", name.value);
+            let found = Diagnostic::error(Code::VrfMismatch, path.span, message).related(name.span, "applied here");
+            self.report(found.help("leave `mapping` out there: translations between VRFs depend on endpoints"));
+        }
+    }
+
     /// The interface that a path leads over, as an index of the declared ones.
     pub(super) fn path(&mut self, vrf: VrfIndex, path: &Path) -> Option<usize> {
+        let vrf = match &path.vrf {
+            Some(_) => self.vrf(path.vrf.as_ref())?,
+            None => vrf,
+        };
         let named = match &path.interface {
             Some(name) => {
                 let interface = self.interface(name)?;
                 if let Some(other) = self.vrf_of[interface]
                     && other != vrf
                 {
-                    let message = format!("`{}` belongs to another VRF than this route", name.value);
+                    let message = format!(
+                        "`{}` belongs to another VRF than this {}",
+                        name.value,
+                        if path.vrf.is_some() { "path" } else { "route" }
+                    );
                     let found = Diagnostic::error(Code::VrfMismatch, name.span, message);
                     let declared = self.declared(interface);
                     let place = declared.vrf.as_ref().map_or(declared.name.span, |vrf| vrf.span);

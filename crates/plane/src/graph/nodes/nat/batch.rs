@@ -67,6 +67,7 @@ pub(super) fn gather<K: Family>(
         let number = if output { egress(context, packet) } else { packet.interface() };
         let own = context.root.interfaces.get(number as usize).map_or(OfInterface::NONE, |own| own.nat);
         let index = batch.places.len();
+        let own = if output { of_both(context, packet, own) } else { own };
         let is_own = packet.state().intersects(ORIGINATED | ENCAPSULATED) || packet.state().contains(FOR_HOST);
         fields::of::<K>(packet, &mut batch.fields[index]);
         if is_own || batch.fields[index].destination().is_group() || own.zone == crate::root::nat::NONE {
@@ -86,6 +87,21 @@ pub(super) fn gather<K: Family>(
         batch.places.push(place);
     }
     batch
+}
+
+/// The part of an egress interface for a packet that came in by an interface of a linked routing domain: the packet's tuple is of
+/// the zone that it came in by.
+fn of_both(context: &Context<'_>, packet: &Packet, egress: OfInterface) -> OfInterface {
+    let zone = zone_of(context, packet.interface());
+    if context.root.nat.crosses && context.root.nat.links(zone, egress.zone) {
+        return OfInterface { zone, ..egress };
+    }
+    egress
+}
+
+/// The zone of an interface's translations.
+pub(super) fn zone_of(context: &Context<'_>, interface: u32) -> u16 {
+    context.root.interfaces.get(interface as usize).map_or(crate::root::nat::NONE, |own| own.nat.zone)
 }
 
 /// The tuple of a packet. Packets of ESP are of one translation if their addresses are: their replies have another SPI.

@@ -4,6 +4,7 @@ use weir_packet::packet::Packet;
 use weir_table::classify::Fields;
 
 use super::super::Context;
+use super::batch::zone_of;
 use super::open;
 use super::owner::is_own;
 use crate::graph::session::{Membership, SourceBy, Way, nat};
@@ -28,6 +29,11 @@ pub(super) fn source<K: Family>(
     }
     let rule = context.root.nat.rules.get(translation.rule as usize).ok_or(Reason::NatUntranslated)?;
     let (mut reply, mut source_by) = (translation.reply, None);
+    if translation.input {
+        // Replies come in by the zone that the packet leaves by.
+        let zone = zone_of(context, egress);
+        reply.zone = if context.root.nat.links(zone, reply.zone) { zone } else { reply.zone };
+    }
     if translation.input && rule.verb != NatVerb::Both {
         let interface = |number: u32| context.root.interfaces.get(number as usize).map(|own| own.nat);
         let is_outside = |number: u32| interface(number).is_some_and(|own| own.is_outside());
@@ -41,7 +47,7 @@ pub(super) fn source<K: Family>(
             |number: &u32| context.root.nat.rules.get(*number as usize).is_some_and(|rule| rule.verb != NatVerb::Keep);
         let found = found.filter(translates);
         if let Some(number) = found {
-            let drawn = open::drawn(context, packet, number, &translation.out());
+            let drawn = open::drawn(context, packet, number, &translation.out(), reply.zone);
             reply = drawn.inspect_err(|_| *by_rule = Some(number))?.reversed();
         }
         source_by = (!is_inwards).then_some(SourceBy { interface: by, is_hairpin, rule: found });

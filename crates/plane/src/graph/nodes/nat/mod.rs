@@ -56,6 +56,7 @@ pub(super) fn input<K: Family>(context: &mut Context<'_>, vector: &mut Vector, f
         match member {
             Ok(Some(member)) => {
                 note::<K>(context, packet, member);
+                lead::<K>(context, packet, member);
                 let Some(session) = K::of(&*context.sessions).get(member.number) else {
                     refuse(context, packet, place, Reason::NatUntranslated, found[index]);
                     continue;
@@ -160,6 +161,28 @@ fn keep(context: &mut Context<'_>, packet: &Packet, rule: u32) {
         && let Some(own) = context.root.nat.rules.get(rule as usize)
     {
         context.record(packet, Fate::Nat { list: own.list, place: own.place, effect: NatEffect::Kept });
+    }
+}
+
+/// Has the destination of a packet looked up in the routing domain that has it: that of the translation's first packet for replies,
+/// that of the rule for others.
+fn lead<K: Family>(context: &Context<'_>, packet: &mut Packet, member: Membership) {
+    if !context.root.nat.crosses {
+        return;
+    }
+    let Some(session) = K::of(&*context.sessions).get(member.number) else { return };
+    let Some(translation) = session.translation else { return };
+    let from = batch::zone_of(context, packet.interface());
+    let zone = match member.way {
+        Way::Reply => session.tuple.zone,
+        Way::Original if translation.input => {
+            let rule = context.root.nat.rules.get(translation.rule as usize);
+            rule.map_or(from, |rule| batch::zone_of(context, rule.interface))
+        }
+        Way::Original => from,
+    };
+    if let Some(way) = context.root.nat.way_into(zone, from) {
+        packet.set_way(way);
     }
 }
 

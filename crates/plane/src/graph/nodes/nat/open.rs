@@ -5,6 +5,7 @@ use weir_packet::parse::ParseFlags;
 use weir_table::classify::Fields;
 
 use super::super::{Context, wire};
+use super::batch::zone_of;
 use crate::graph::session::nat::{self, Draw};
 use crate::graph::session::{
     Admission, MOST_NOTED, Mapping, Membership, OfFamily, Opener, Progress, Translation, Tuple, Way,
@@ -26,7 +27,7 @@ pub(super) fn input<K: Family>(
     let rule = context.root.nat.rules.get(number as usize).ok_or(Reason::NatUntranslated)?;
     let wanted = nat::destination(rule, &tuple).ok_or(Reason::NatExhausted)?;
     let out = match rule.verb {
-        NatVerb::Both => drawn(context, packet, number, &wanted)?,
+        NatVerb::Both => drawn(context, packet, number, &wanted, wanted.zone)?,
         _ if K::of(&*context.sessions).is_free(&wanted.reversed(), context.sessions.bounds(), context.now) => wanted,
         _ => return Err(Reason::NatExhausted),
     };
@@ -90,7 +91,7 @@ pub(super) fn output<K: Family>(
     egress: u32,
 ) -> Result<Membership, Reason> {
     let (tuple, opener, progress) = admit(context, packet, fields, tuple)?;
-    let out = drawn(context, packet, number, &tuple)?;
+    let out = drawn(context, packet, number, &tuple, zone_of(context, egress))?;
     let translation = Translation {
         reply: out.reversed(),
         rule: number,
@@ -106,12 +107,13 @@ pub(super) fn output<K: Family>(
     open(context, tuple, translation, progress, opener)
 }
 
-/// The tuple with a source that a rule gives.
+/// The tuple with a source that a rule gives, in the zone that its packets leave by.
 pub(super) fn drawn<K: Family>(
     context: &mut Context<'_>,
     packet: &Packet,
     number: u32,
     tuple: &Tuple<K>,
+    zone: u16,
 ) -> Result<Tuple<K>, Reason> {
     let rule = context.root.nat.rules.get(number as usize).ok_or(Reason::NatUntranslated)?;
     let own = K::of(&*context.sessions);
@@ -119,7 +121,7 @@ pub(super) fn drawn<K: Family>(
         return Err(Reason::NatLimit);
     }
     let sessions = (own, context.sessions.bounds(), context.now);
-    match nat::draw(sessions, (context.seed, context.random), rule, tuple) {
+    match nat::draw(sessions, (context.seed, context.random), rule, (tuple, zone)) {
         Draw::Found(tuple) => Ok(tuple),
         Draw::Exhausted(address) => {
             let target = rule.source.as_ref().zip(address);

@@ -21,9 +21,13 @@ pub(crate) fn again<K: Family>(root: &Root, guard: &Guard<'_>, session: &Session
     let out = own.out();
     let interface = |number: u32| -> Option<OfInterface> {
         let own = root.interfaces.get(number as usize).filter(|own| own.present)?;
-        Some(own.nat).filter(|nat| nat.zone == tuple.zone)
+        Some(own.nat).filter(|nat| root.nat.links(nat.zone, tuple.zone) && root.nat.links(nat.zone, out.zone))
     };
     let nat = interface(own.interface)?;
+    // The outside interface of a mapping, and the interface that the first packet came in by or left by.
+    if nat.zone != if own.input { tuple.zone } else { out.zone } {
+        return None;
+    }
     let chain = if own.input { nat.input } else { nat.output };
     let (rule, by, wanted) = if own.through {
         let (rule, wanted) =

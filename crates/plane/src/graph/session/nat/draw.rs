@@ -60,13 +60,14 @@ pub(crate) enum Draw<K> {
     Exhausted(Option<K>),
 }
 
-/// Chooses the source of a tuple. `tuple` has the destination that its packets leave with.
+/// Chooses the source of a tuple, which has the destination that its packets leave with. They leave by an interface of `zone`.
 pub(crate) fn draw<K: Family>(
     (sessions, bounds, now): (&OfFamily<K>, &Bounds, Time),
     (seed, random): (&Seed, &mut SecureRandom),
     rule: &Rule,
-    tuple: &Tuple<K>,
+    (inside, zone): (&Tuple<K>, u16),
 ) -> Draw<K> {
+    let tuple = &Tuple { zone, ..*inside };
     let is_free = |own: &Tuple<K>| sessions.is_free(&own.reversed(), bounds, now);
     let found = |own: Option<Tuple<K>>, address: Option<K>| own.map_or(Draw::Exhausted(address), Draw::Found);
     if rule.verb == NatVerb::Map {
@@ -107,7 +108,7 @@ pub(crate) fn draw<K: Family>(
         Tuple { source: address, words, ..*tuple }
     };
     if let Some(mapping) = &rule.mapping
-        && let Some(own) = sessions.mapped(tuple, mapping.number.get())
+        && let Some(own) = sessions.mapped(inside, mapping.number.get())
     {
         return found(Some(of(own.address, own.word)).filter(is_free), Some(own.address));
     }

@@ -148,6 +148,7 @@ impl<'a> Resolver<'a> {
         let path = Path {
             address: via.address.map(at),
             interface: via.interface.clone().map(|value| At { value, span: place }),
+            vrf: None,
             weight: via.weight,
             span: place,
         };

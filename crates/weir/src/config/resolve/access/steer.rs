@@ -67,6 +67,7 @@ impl Resolver<'_> {
         let path = Path {
             interface: named.clone(),
             address: address.map(|value| At { value, span: self.place_in_rule(span, "next-hop") }),
+            vrf: None,
             weight: 1,
             span,
         };

@@ -1,0 +1,38 @@
+//! VRFs that translate together: routes of one lead to interfaces of the other, and one of them has rules that translate.
+
+use crate::model::{Gateway, RouteTarget};
+
+/// Returns the group of each VRF, by index: the least index among the VRFs that its routes link it with.
+pub(super) fn groups(gateway: &Gateway) -> Vec<usize> {
+    let mut group: Vec<usize> = (0..gateway.vrfs.len()).collect();
+    if gateway.vrfs.len() < 2 || gateway.interfaces.iter().all(|own| own.nat.is_none()) {
+        return group;
+    }
+    for route in &gateway.routes {
+        let RouteTarget::Via(hops) = &route.target else { continue };
+        for hop in hops.iter() {
+            let other = gateway.interfaces[hop.interface.0 as usize].vrf;
+            let ends = [route.vrf, other].map(|vrf| group[usize::from(vrf.0)]);
+            if ends[0] != ends[1] {
+                let (least, most) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
+                group.iter_mut().filter(|own| **own == most).for_each(|own| *own = least);
+            }
+        }
+    }
+    group
+}
+
+/// Returns whether each VRF, by index, is of a group that translates.
+pub(super) fn translating(gateway: &Gateway, groups: &[usize]) -> Vec<bool> {
+    let mut translates = vec![false; groups.len()];
+    for own in gateway.interfaces.iter().filter(|own| own.nat.is_some()) {
+        translates[groups[usize::from(own.vrf.0)]] = true;
+    }
+    groups.iter().map(|&group| translates[group]).collect()
+}
+
+/// Returns whether each VRF, by index, translates together with another one.
+pub(super) fn shared(gateway: &Gateway, groups: &[usize]) -> Vec<bool> {
+    let is_shared = |own: &usize| groups.iter().filter(|other| *other == own).count() > 1;
+    translating(gateway, groups).into_iter().zip(groups).map(|(translates, own)| translates && is_shared(own)).collect()
+}
