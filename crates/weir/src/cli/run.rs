@@ -25,8 +25,8 @@ use super::output::{colour, print};
 use super::services::{Opened, Services};
 use super::watchdog::Watchdog;
 use crate::config::{Position, Texts};
-use crate::control::beside::Settings;
 use crate::control::running::{Running, Stopped};
+use crate::control::services::Settings;
 use crate::control::socket::Socket;
 use crate::control::{Gateway as _, ReloadError, server};
 use crate::privilege::{self, Account, Dropped};
@@ -155,13 +155,13 @@ impl Run {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::Failed(format!("cannot start the control thread: {error}")))?;
         let services = Services::start(&running, runtime.handle(), &settings, opened);
-        running.set_beside(Some(Box::new(services)));
+        running.set_services(Some(Box::new(services)));
         let ended = runtime.block_on(self.serve(&running, &socket, live));
         // Waits for requests that are still being worked on, which hold the gateway.
         drop(runtime);
         drop(socket);
         reserving.end();
-        drop(running.set_beside(None));
+        drop(running.set_services(None));
         let Some(running) = Arc::into_inner(running) else {
             return Err(Error::Failed("the gateway is still in use".to_owned()));
         };

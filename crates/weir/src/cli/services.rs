@@ -7,8 +7,8 @@ use std::sync::{Arc, Weak};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-use crate::control::beside::{Beside, Settings};
 use crate::control::running::Running;
+use crate::control::services::{self, Services as _, Settings};
 use crate::metrics::{Endpoint, SharedDetail};
 use crate::routes;
 
@@ -77,7 +77,7 @@ impl Services {
     }
 }
 
-impl Beside for Services {
+impl services::Services for Services {
     fn open(&mut self, settings: &Settings) -> Result<(), String> {
         self.opened = Opened::of(settings, &self.settings).map_err(|error| error.to_string())?;
         Ok(())

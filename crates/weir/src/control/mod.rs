@@ -2,7 +2,6 @@
 //! commands are its clients.
 
 pub mod acl;
-pub mod beside;
 mod classify;
 pub mod client;
 mod differences;
@@ -17,6 +16,7 @@ pub mod running;
 pub mod safe;
 pub mod sav;
 pub mod server;
+pub mod services;
 pub mod socket;
 pub mod source;
 mod traced;

@@ -1,6 +1,5 @@
 //! The real gateway behind the control socket.
 
-mod beside;
 mod edits;
 mod gateway;
 mod history;
@@ -8,6 +7,7 @@ mod ipsec;
 mod preview;
 mod safe;
 mod saved;
+mod services;
 mod snapshot;
 mod state;
 
@@ -28,8 +28,8 @@ use weir_plane::stats;
 
 use self::history::{Awaited, History};
 use super::acl::attached::Attachments;
-use super::beside::{Beside, Settings};
 use super::ipsec::Live;
+use super::services::{Services, Settings};
 use super::{acl, classify, lists};
 use crate::config::{Service, Texts};
 use crate::render::matched::Matched;
@@ -46,7 +46,7 @@ pub struct Running {
     service: Service,
     /// The settings of services beside the graph, and these. Changed by who holds `reloading` alone.
     settings: Mutex<Settings>,
-    beside: Mutex<Option<Box<dyn Beside>>>,
+    services: Mutex<Option<Box<dyn Services>>>,
     /// The states of other sources of routes.
     sources: Sources,
     started: Instant,
@@ -131,7 +131,7 @@ impl Running {
             file: file.map(Path::to_owned),
             service,
             settings: Mutex::new(settings),
-            beside: Mutex::default(),
+            services: Mutex::default(),
             sources: Sources::default(),
             started: Instant::now(),
             reloading: Mutex::default(),
@@ -158,9 +158,9 @@ impl Running {
         Running { texts: Mutex::new(texts.map(Arc::new)), ..self }
     }
 
-    /// Sets what runs beside the graph, which reloads change; returns what was set before.
-    pub fn set_beside(&self, beside: Option<Box<dyn Beside>>) -> Option<Box<dyn Beside>> {
-        std::mem::replace(&mut *self.beside.lock().unwrap_or_else(PoisonError::into_inner), beside)
+    /// Sets the services beside the graph, which reloads change; returns the services of before.
+    pub fn set_services(&self, services: Option<Box<dyn Services>>) -> Option<Box<dyn Services>> {
+        std::mem::replace(&mut *self.services.lock().unwrap_or_else(PoisonError::into_inner), services)
     }
 
     /// Notes ports that failed; returns the failures that were not noted before.

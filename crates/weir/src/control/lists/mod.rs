@@ -1,7 +1,7 @@
 //! Lists that change by the control socket without a classifier of their own that can be edited: NAT rules, bindings and
 //! allowlists. An edit changes the model, which is compiled as at a reload.
 //!
-//! Lists of rules ([`Lists`]) have an order, so their patch has anchors. An allowlist ([`Allowlists`]) is a set: its patch has
+//! Lists of rules (`Lists`) have an order, so their patch has anchors. An allowlist (`Allowlists`) is a set: its patch has
 //! prefixes that were added and prefixes that were removed.
 
 mod allowlist;

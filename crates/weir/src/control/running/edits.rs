@@ -7,10 +7,10 @@ use weir_plane::engine::{self, EngineError, LostEdit};
 use weir_plane::model;
 
 use super::super::acl::attached::{AttachRequest, Attachments};
-use super::super::beside::Settings;
 use super::super::differences::differences;
 use super::super::ipsec::Live;
 use super::super::refusal::{Kind, Refusal};
+use super::super::services::Settings;
 use super::super::{ReloadError, acl, classify, lists};
 use super::{Running, placed, unix_time};
 use crate::config::{self, Loaded, Texts};

@@ -9,9 +9,9 @@ use weir_plane::model::Gateway;
 
 use super::super::ReloadError;
 use super::super::acl::lost::lost;
-use super::super::beside::Settings;
 use super::super::differences::differences;
 use super::super::refusal::{Kind, Refusal};
+use super::super::services::Settings;
 use super::{Running, placed};
 use crate::config::Texts;
 use crate::render::preview::Preview;

@@ -7,10 +7,10 @@ use weir_plane::model::{self, SavAction};
 
 use super::super::acl::attached::Attachments;
 use super::super::acl::live;
-use super::super::beside::Settings;
 use super::super::classify::Tables;
 use super::super::ipsec::Live;
 use super::super::lists::{Allowlists, Bindings, Nats};
+use super::super::services::Settings;
 use crate::config::Texts;
 
 /// The state of a gateway that changes can change.

@@ -25,7 +25,7 @@ impl Settings {
 }
 
 /// The services beside the graph.
-pub trait Beside: Send {
+pub trait Services: Send {
     /// Opens the sockets of other settings that are not open yet. What is in force stays.
     ///
     /// # Errors

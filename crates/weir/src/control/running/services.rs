@@ -2,16 +2,16 @@
 
 use std::sync::PoisonError;
 
-use super::super::beside::Settings;
+use super::super::services::Settings;
 use super::Running;
 
 impl Running {
-    /// Returns the settings of what runs beside the graph.
+    /// Returns the settings of the services beside the graph.
     pub(super) fn settings(&self) -> Settings {
         self.settings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Puts a configuration into force by `put`, with these settings of what runs beside the graph. New sockets are opened
+    /// Puts a configuration into force by `put`, with these settings of the services beside the graph. New sockets are opened
     /// before it; what has the old ones is changed behind it. If either fails, the old ones stay.
     pub(super) fn with_settings<T, E>(
         &self,
@@ -19,18 +19,18 @@ impl Running {
         put: impl FnOnce() -> Result<T, E>,
         refused: impl FnOnce(String) -> E,
     ) -> Result<T, E> {
-        let mut beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut beside = beside.as_mut().filter(|_| settings != self.settings());
-        if let Some(beside) = &mut beside
-            && let Err(error) = beside.open(&settings)
+        let mut services = self.services.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = services.as_mut().filter(|_| settings != self.settings());
+        if let Some(services) = &mut changed
+            && let Err(error) = services.open(&settings)
         {
             return Err(refused(error));
         }
         let result = put();
-        if let Some(beside) = beside {
+        if let Some(services) = changed {
             match &result {
-                Ok(_) => beside.follow(&settings),
-                Err(_) => beside.cancel(),
+                Ok(_) => services.follow(&settings),
+                Err(_) => services.cancel(),
             }
         }
         if result.is_ok() {
