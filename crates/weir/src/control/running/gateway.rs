@@ -393,8 +393,7 @@ impl Gateway for Running {
 
     fn trace_matching(&self, node: &str, count: u32, filter: &str) -> Result<(), Box<Refusal>> {
         if Node::named(node).is_some_and(|node| !node.has_fields()) {
-            let message =
-                format!("packets at `{node}` are not parsed yet, so that no filter matches them: name a later node");
+            let message = format!("no filter applies at `{node}`: packets there are not parsed, or are frames again");
             return Err(Refusal::new(Kind::BadRequest, message).into());
         }
         let filter = flows::filter(&self.engine.model(), Some(filter))?;
