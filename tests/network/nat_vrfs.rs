@@ -111,7 +111,7 @@ fn tenants_with_equal_addresses_share_an_outside_interface() {
             }
             transfer(tenant, &outside, "10.9.0.2:5001".parse().expect("an address"), 2_000_000);
         }
-        // The same tuple by turns: each answer goes back to the tenant that asked.
+        // The same tuple by turns: each answer goes back to the tenant that sent the word.
         let sources = [0, 1, 0, 1].map(|at| ask(&tenants[at], &server, TENANTS[at].as_bytes()));
         assert_eq!(sources[..2], sources[2..], "a translation goes on");
         assert_ne!(sources[0], sources[1], "each tenant has its own");
