@@ -15,14 +15,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 class Router:
     """The network with all daemons up, and all routes in weir."""
 
-    def __init__(self, program, folder, daemon, protocol="bgp", source="kernel", keep=False):
+    def __init__(self, program, folder, daemon, protocol="bgp", source="kernel", keep=False, keys=None, more=""):
         self.folder, self.source, self.ends = folder, source, []
         self.network = Network(program)
         self.ends.append(self.network.close)
         # What the gateway's class expects of its surroundings.
         self.program, self.gate = self.network.program, self.network.gate
         routes = "kernel = true" if source == "kernel" else 'fpm = "127.0.0.1:2620"\nstale-time = "30s"'
-        self.text = self.network.config(routes, keep)
+        self.text = self.network.config(routes, keep, keys) + more
         self.weir = Weir(self, self.text, folder)
         self.ends.append(lambda: self.weir.end(check=False))
         for name in ("ispa", "ispb"):
@@ -210,27 +210,27 @@ def weir_killed(router):
 
 
 CASES = [
-    ("bird-bgp", ("bird",), full),
-    ("bird-bgp-link", ("bird",), link),
-    ("bird-bgp-bfd", ("bird",), bfd),
-    ("bird-bgp-killed", ("bird", "bgp", "kernel", True), daemon_killed),
-    ("bird-bgp-killed-bfd", ("bird",), daemon_killed),
-    ("bird-bgp-weir-killed", ("bird", "bgp", "kernel", True), weir_killed),
-    ("bird-bgp-weir-killed-bfd", ("bird",), weir_killed),
-    ("bird-ospf", ("bird", "ospf"), full),
-    ("bird-ospf-link", ("bird", "ospf"), link),
-    ("bird-ospf-bfd", ("bird", "ospf"), bfd),
-    ("frr-bgp", ("frr",), full),
-    ("frr-bgp-link", ("frr",), link),
-    ("frr-bgp-bfd", ("frr",), bfd),
-    ("frr-bgp-zebra-killed", ("frr",), zebra_killed),
-    ("frr-bgp-weir-killed", ("frr", "bgp", "kernel", True), weir_killed),
-    ("frr-ospf", ("frr", "ospf"), full),
-    ("frr-ospf-link", ("frr", "ospf"), link),
-    ("frr-fpm", ("frr", "bgp", "fpm"), full),
-    ("frr-fpm-link", ("frr", "bgp", "fpm"), link),
-    ("table-1000", (1000,), converge),
-    ("table-100000", (100_000,), converge),
-    ("table-1000000", (1_000_000,), converge),
-    ("frr-fpm-zebra-killed", ("frr", "bgp", "fpm"), zebra_killed),
+    ("bird-bgp", Router, ("bird",), full),
+    ("bird-bgp-link", Router, ("bird",), link),
+    ("bird-bgp-bfd", Router, ("bird",), bfd),
+    ("bird-bgp-killed", Router, ("bird", "bgp", "kernel", True), daemon_killed),
+    ("bird-bgp-killed-bfd", Router, ("bird",), daemon_killed),
+    ("bird-bgp-weir-killed", Router, ("bird", "bgp", "kernel", True), weir_killed),
+    ("bird-bgp-weir-killed-bfd", Router, ("bird",), weir_killed),
+    ("bird-ospf", Router, ("bird", "ospf"), full),
+    ("bird-ospf-link", Router, ("bird", "ospf"), link),
+    ("bird-ospf-bfd", Router, ("bird", "ospf"), bfd),
+    ("frr-bgp", Router, ("frr",), full),
+    ("frr-bgp-link", Router, ("frr",), link),
+    ("frr-bgp-bfd", Router, ("frr",), bfd),
+    ("frr-bgp-zebra-killed", Router, ("frr",), zebra_killed),
+    ("frr-bgp-weir-killed", Router, ("frr", "bgp", "kernel", True), weir_killed),
+    ("frr-ospf", Router, ("frr", "ospf"), full),
+    ("frr-ospf-link", Router, ("frr", "ospf"), link),
+    ("frr-fpm", Router, ("frr", "bgp", "fpm"), full),
+    ("frr-fpm-link", Router, ("frr", "bgp", "fpm"), link),
+    ("table-1000", Table, (1000,), converge),
+    ("table-100000", Table, (100_000,), converge),
+    ("table-1000000", Table, (1_000_000,), converge),
+    ("frr-fpm-zebra-killed", Router, ("frr", "bgp", "fpm"), zebra_killed),
 ]
