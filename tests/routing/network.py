@@ -92,11 +92,16 @@ class Network:
             space.remove()
 
 
-def counted(weir, source):
-    """Returns the number of weir's routes of a source."""
+def sources(weir):
+    """Returns the states of weir's sources of routes, by their names."""
     # On a busy machine a line about the wait may stand before the answer.
     answer = weir.weir("show", "routes", "--limit", "0", "--json")[1]
     routes = json.loads(answer[answer.index("{"):].splitlines()[0])
-    state = [entry for entry in routes["sources"] if entry["source"] == source]
+    return {entry["source"]: entry for entry in routes["sources"]}
+
+
+def counted(weir, source):
+    """Returns the number of weir's routes of a source."""
+    state = sources(weir).get(source)
     expect(state, f"weir has no source {source}")
-    return state[0]["routes"]
+    return state["routes"]
