@@ -23,7 +23,7 @@ use axum::{Extension, Router};
 use serde::Deserialize;
 use weir_plane::engine::LostEdit;
 
-use answer::{Answer, BODY_LIMIT, Refused, Shared, apart, asked, document, empty, parsed, received, show};
+use answer::{Answer, BODY_LIMIT, Refused, Shared, apart, document, empty, parsed, queried, received, show};
 
 use super::refusal::{Kind, Refusal};
 use super::{Clear, ClearRequest, Gateway, ReloadRequest, TraceRequest};
@@ -173,17 +173,17 @@ struct All {
 }
 
 async fn show_runtime(gateway: State<Shared>, query: Result<Query<All>, QueryRejection>) -> Answer {
-    let All { all } = asked(query)?;
+    let All { all } = queried(query)?;
     show(gateway, move |g| runtime::Runtime::new(&g.snapshot(), all)).await
 }
 
 async fn show_errors(gateway: State<Shared>, query: Result<Query<All>, QueryRejection>) -> Answer {
-    let All { all } = asked(query)?;
+    let All { all } = queried(query)?;
     show(gateway, move |g| errors::Errors::new(&g.snapshot(), all)).await
 }
 
 async fn show_routes(gateway: State<Shared>, query: Result<Query<Filter>, QueryRejection>) -> Answer {
-    let filter = asked(query)?;
+    let filter = queried(query)?;
     let State(gateway) = gateway;
     apart(gateway, move |g| {
         if let Some(vrf) = &filter.vrf {
@@ -205,7 +205,7 @@ struct OfSa {
 }
 
 async fn show_sas(State(gateway): State<Shared>, query: Result<Query<OfSa>, QueryRejection>) -> Answer {
-    let OfSa { name } = asked(query)?;
+    let OfSa { name } = queried(query)?;
     apart(gateway, move |g| {
         let sas = Sas::new(g.sas(), &g.rekeys(), name.as_deref());
         match name {
@@ -237,14 +237,14 @@ const NAT_USERS: usize = 20;
 const FLOWS: usize = 1000;
 
 async fn show_flows(State(gateway): State<Shared>, query: Result<Query<Wanted>, QueryRejection>) -> Answer {
-    let Wanted { filter, sort, limit } = asked(query)?;
+    let Wanted { filter, sort, limit } = queried(query)?;
     let most = limit.unwrap_or(FLOWS);
     let flows = apart(gateway, move |g| g.flows(filter.as_deref(), sort.as_deref(), most)).await??;
     Ok(document(200, &Flows::new(flows)))
 }
 
 async fn show_translations(State(gateway): State<Shared>, query: Result<Query<Wanted>, QueryRejection>) -> Answer {
-    let Wanted { filter, limit, sort } = asked(query)?;
+    let Wanted { filter, limit, sort } = queried(query)?;
     if sort.is_some() {
         return Err(Refused::new(Kind::BadRequest, "translations are sorted by their age"));
     }
@@ -254,7 +254,7 @@ async fn show_translations(State(gateway): State<Shared>, query: Result<Query<Wa
 }
 
 async fn show_nat_users(State(gateway): State<Shared>, query: Result<Query<Wanted>, QueryRejection>) -> Answer {
-    let Wanted { filter, limit, sort } = asked(query)?;
+    let Wanted { filter, limit, sort } = queried(query)?;
     if filter.is_some() || sort.is_some() {
         return Err(Refused::new(Kind::BadRequest, "inside addresses have no filter and no other order"));
     }
@@ -273,7 +273,7 @@ struct Most {
 }
 
 async fn show_changes(gateway: State<Shared>, query: Result<Query<Most>, QueryRejection>) -> Answer {
-    let most = asked(query)?.limit.unwrap_or(EDITS);
+    let most = queried(query)?.limit.unwrap_or(EDITS);
     show(gateway, move |g| g.changes(most)).await
 }
 
@@ -383,7 +383,7 @@ async fn show_macs(
     Path(name): Path<String>,
     query: Result<Query<Most>, QueryRejection>,
 ) -> Answer {
-    let limit = asked(query)?.limit;
+    let limit = queried(query)?.limit;
     apart(gateway, move |g| match g.bridge_macs(&name) {
         Some(macs) => Ok(document(200, &Macs::new(name, macs, limit))),
         None => Err(no_bridge(&name, g)),

@@ -6,7 +6,7 @@ use axum::extract::{Path, Query, Request, State};
 
 use super::super::Gateway;
 use super::super::lists::{Put, SetRequest};
-use super::answer::{Answer, Shared, apart, asked, document, parsed};
+use super::answer::{Answer, Shared, apart, document, parsed, queried};
 use super::body::Room;
 use super::change::{self, Whole};
 use crate::render::Report;
@@ -113,7 +113,7 @@ async fn put<R: Report + 'static>(
     request: Request,
     put: fn(&dyn Gateway, &str, &str, &Put<'_>) -> change::Changed<R>,
 ) -> Answer {
-    let Whole { source, allow_empty } = asked(query)?;
+    let Whole { source, allow_empty } = queried(query)?;
     let put = move |g: &dyn Gateway, source: &str, text: &str| put(g, &list, source, &Put { text, allow_empty });
     change::by_text(gateway, room, source, request, put).await
 }
