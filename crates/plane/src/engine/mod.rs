@@ -55,7 +55,6 @@ pub use reload::LostEdit;
 pub use report::Reloaded;
 pub use running::{Engine, Options};
 pub use samples::Reader as SampleReader;
-pub use steered::steer_interface;
 pub use stuck::Stuck;
 pub use traced::{TraceDecision, TraceRow, TraceStep};
 pub use why::{Refusal, WayBack};

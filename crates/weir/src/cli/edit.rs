@@ -108,6 +108,12 @@ impl Changed for crate::render::binding_changed::Changed {
     }
 }
 
+impl Changed for crate::render::steer_changed::Changed {
+    fn warnings(&self) -> (&[Remark], usize) {
+        self.0.warnings()
+    }
+}
+
 impl Changed for crate::render::allowlist_changed::Changed {
     fn warnings(&self) -> (&[Remark], usize) {
         (&self.warnings, self.more_warnings)

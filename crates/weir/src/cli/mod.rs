@@ -106,6 +106,8 @@ pub enum Command {
     Allow(allow::Allow),
     /// Changes the bindings of hardware addresses of a running gateway
     Binding(rules::Binding),
+    /// Changes the steer rules of a running gateway
+    Steer(rules::Steer),
     /// Changes the sessions of classifier tables of a running gateway
     Classify(classify::Classify),
     /// Changes the pairs of SAs of a running gateway
@@ -151,6 +153,7 @@ pub fn main() -> ExitCode {
         Command::Nat(nat) => nat.run(),
         Command::Allow(allow) => allow.run(),
         Command::Binding(binding) => binding.run(),
+        Command::Steer(steer) => steer.run(),
         Command::Classify(classify) => classify.run(),
         Command::Sa(sa) => sa.run(),
         Command::Spd(spd) => spd.run(),

@@ -12,6 +12,8 @@ use crate::render::binding_changed;
 use crate::render::bindings::Bindings;
 use crate::render::nat::NatRules;
 use crate::render::nat_changed::Changed;
+use crate::render::steer::Steers;
+use crate::render::steer_changed;
 
 /// Changes the NAT rules of a running gateway
 #[derive(Debug, Args)]
@@ -23,6 +25,13 @@ pub struct Nat {
 /// Changes the bindings of hardware addresses of a running gateway
 #[derive(Debug, Args)]
 pub struct Binding {
+    #[command(flatten)]
+    list: List,
+}
+
+/// Changes the steer rules of a running gateway
+#[derive(Debug, Args)]
+pub struct Steer {
     #[command(flatten)]
     list: List,
 }
@@ -58,7 +67,7 @@ enum What {
     Delete {
         /// The list
         list: String,
-        /// Their ids, as `weir show nat rules` and `weir show bindings` show them
+        /// Their ids, as `weir show nat rules`, `weir show bindings` and `weir show steer` show them
         #[arg(required_unless_present = "at", num_args = 1.., value_name = "ID")]
         ids: Vec<u32>,
         /// The rule at this place, from 1; may be given several times
@@ -71,7 +80,7 @@ enum What {
     Change {
         /// The list
         list: String,
-        /// The id of the rule to replace, as `weir show nat rules` and `weir show bindings` show it
+        /// The id of the rule to replace, as `weir show nat rules`, `weir show bindings` and `weir show steer` show it
         id: u32,
         /// Rules, each in quotes; a single one may be several words
         #[arg(required = true, num_args = 1.., value_name = "RULE")]
@@ -106,6 +115,15 @@ impl Binding {
             let found = all.bindings.into_iter().find(|known| known.name == list);
             let missing = || Error::Failed(format!("there is no list of bindings with the name `{list}`"));
             Ok((found.ok_or_else(missing)?.rules.into_iter().map(|own| own.rule).collect(), json))
+        })
+    }
+}
+
+impl Steer {
+    pub(super) fn run(&self) -> Result<(), Error> {
+        self.list.run::<steer_changed::Changed>("steer", |client, list| {
+            let (all, json) = client.show::<Steers>(&path_of("show/steer", list))?;
+            Ok((all.steer.into_iter().flat_map(|own| own.rules).map(|own| own.rule).collect(), json))
         })
     }
 }

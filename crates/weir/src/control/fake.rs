@@ -34,6 +34,7 @@ use crate::render::sas::Rekey;
 use crate::render::sav::dry_run::{self, DryRun};
 use crate::render::sav::entries::overlap;
 use crate::render::sav::learned::{self, Learned};
+use crate::render::steer_changed::Changed as SteerChanged;
 use crate::render::trace::Traces;
 use crate::render::version::Version;
 use crate::sampler;
@@ -380,6 +381,14 @@ impl Gateway for Fake {
 
     fn steer(&self) -> Vec<stats::SteerStats> {
         sample::steer()
+    }
+
+    fn change_steer(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<SteerChanged, Box<Refusal>> {
+        self.change_nat(list, source, changes).map(SteerChanged)
+    }
+
+    fn put_steer(&self, list: &str, source: &str, put: &lists::Put<'_>) -> Result<SteerChanged, Box<Refusal>> {
+        self.put_nat(list, source, put).map(SteerChanged)
     }
 
     fn change_nat(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<NatChanged, Box<Refusal>> {

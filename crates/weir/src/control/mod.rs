@@ -10,6 +10,7 @@ mod error;
 pub(crate) mod flows;
 pub mod ipsec;
 pub mod lists;
+mod next_hop;
 pub mod path;
 pub mod refusal;
 pub mod remarks;
@@ -54,6 +55,7 @@ use crate::render::routes::{Filter, Routes, Source};
 use crate::render::sas::Rekey;
 use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::learned::Learned;
+use crate::render::steer_changed::Changed as SteerChanged;
 use crate::render::trace::Traces;
 use crate::render::version::Version;
 use crate::sampler;
@@ -226,6 +228,19 @@ pub trait Gateway: Send + Sync + 'static {
 
     /// The lists of steer rules.
     fn steer(&self) -> Vec<stats::SteerStats>;
+
+    /// Carries out a batch of changes of a list of steer rules: all of it, or nothing.
+    ///
+    /// # Errors
+    /// When there is no such list or rule, a rule is wrong, or an interface of the list refuses it.
+    fn change_steer(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<SteerChanged, Box<Refusal>>;
+
+    /// Replaces all rules of a list of steer rules.
+    ///
+    /// # Errors
+    /// As there.
+    fn put_steer(&self, list: &str, source: &str, put: &lists::Put<'_>) -> Result<SteerChanged, Box<Refusal>>;
+
     /// The outside addresses of rules that translate sources.
     fn nat_pools(&self) -> Vec<stats::NatPool>;
 

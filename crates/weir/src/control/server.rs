@@ -132,6 +132,8 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/nat/{list}/changes", post(lists::change_nat))
         .route("/v1/binding/{list}", put(lists::put_bindings))
         .route("/v1/binding/{list}/changes", post(lists::change_bindings))
+        .route("/v1/steer/{list}", put(lists::put_steer))
+        .route("/v1/steer/{list}/changes", post(lists::change_steer))
         .route("/v1/allow/{list}", get(lists::allowed).put(lists::put_allowlist))
         .route("/v1/allow/{list}/changes", post(lists::change_allowlist))
         .route("/v1/sa/{name}", put(ipsec::put_sa).delete(ipsec::delete_sa))

@@ -40,6 +40,7 @@ pub mod sav;
 pub mod saved;
 pub mod spd;
 pub mod steer;
+pub mod steer_changed;
 pub mod sum;
 pub mod summary;
 pub mod table;

@@ -39,6 +39,7 @@ use crate::render::sas::Rekey;
 use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::entries::overlap;
 use crate::render::sav::learned::Learned;
+use crate::render::steer_changed::Changed as SteerChanged;
 use crate::render::trace::Traces;
 use crate::render::version::Version;
 use crate::sampler;
@@ -345,7 +346,22 @@ impl Gateway for Running {
     }
 
     fn steer(&self) -> Vec<stats::SteerStats> {
-        self.engine.steer()
+        let mut lists = self.engine.steer();
+        self.steers_so_far().name(&mut lists);
+        lists
+    }
+
+    fn change_steer(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<SteerChanged, Box<Refusal>> {
+        let said = lists::Said { source: source.to_owned(), time: unix_time() };
+        let change =
+            || self.edit_list(&self.steers, list, |lists, gateway| lists.change(gateway, list, &said, changes));
+        self.keep(&format!("steer {list}"), source, words, || change().map(SteerChanged))
+    }
+
+    fn put_steer(&self, list: &str, source: &str, put: &lists::Put<'_>) -> Result<SteerChanged, Box<Refusal>> {
+        let said = lists::Said { source: source.to_owned(), time: unix_time() };
+        let change = || self.edit_list(&self.steers, list, |lists, gateway| lists.put(gateway, list, &said, put));
+        self.keep(&format!("steer {list}"), source, words, || change().map(SteerChanged))
     }
 
     fn nat_pools(&self) -> Vec<stats::NatPool> {
