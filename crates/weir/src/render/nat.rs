@@ -272,7 +272,7 @@ impl Translations {
             Translation {
                 vrf,
                 vrf_out,
-                protocol: protocol::name(row.protocol).map_or_else(|| row.protocol.to_string(), str::to_owned),
+                protocol: protocol::NAMES.name(row.protocol).map_or_else(|| row.protocol.to_string(), str::to_owned),
                 state: row.state.to_owned(),
                 half_open: row.half_open,
                 before: Ends::new(row.before),
