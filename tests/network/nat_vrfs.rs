@@ -36,6 +36,7 @@ prefix = "10.0.0.2/32"
 via = {{ address = "10.0.0.2", interface = "red", vrf = "red" }}
 
 [nat.edge]
+log = true
 rules = [
   "destination tcp from any to interface port 8080 as 10.0.0.2 port 80",
   "source ip from any to any as interface",
@@ -137,6 +138,12 @@ fn tenants_with_equal_addresses_share_an_outside_interface() {
         accepted.write_all(b"answered").expect("it is sent");
         client.read_exact(&mut octets).expect("it arrives");
         assert_eq!(&octets, b"answered");
+    }
+    let log = weir.log();
+    for tenant in TENANTS {
+        let word = "nat: created udp from 10.0.0.2:4000 to 10.9.0.2:7000 as 10.9.0.1:";
+        let is_its = |line: &&str| line.contains(word) && line.contains(&format!(", vrf {tenant}, nat edge rule 2"));
+        assert_eq!(log.lines().filter(is_its).count(), 1, "{tenant}: {log}");
     }
     weir.end();
 }

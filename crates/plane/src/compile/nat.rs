@@ -189,6 +189,7 @@ impl Store {
             spread: (0..vrfs).map(|vrf| spread(&instances, &linked(map, vrf as u16))).collect(),
             crosses: ways.iter().any(Option::is_some),
             domains: domains.clone(),
+            names: names(gateway, map),
             version: self.version + 1,
         };
         Ok(Prepared(Some(New { limits, mappings: numbers, instances, domains, chains, current })))
@@ -517,6 +518,16 @@ fn domains(map: &Map, ways: &[Option<u32>]) -> Arc<[Option<Linked>]> {
         }
     }
     domains.into()
+}
+
+/// The names of the routing domains by the zones of their translations.
+fn names(gateway: &Gateway, map: &Map) -> Arc<[Option<Arc<str>>]> {
+    let count = map.nat_zones.iter().filter(|zone| **zone != NONE).map(|&zone| usize::from(zone) + 1).max();
+    let mut names = vec![None; count.unwrap_or(0)];
+    for (vrf, &zone) in gateway.vrfs.iter().zip(&map.nat_zones).filter(|(_, zone)| **zone != NONE) {
+        names[usize::from(zone)] = Some(vrf.name.as_str().into());
+    }
+    names.into()
 }
 
 /// How the packets of linked routing domains are spread over workers.

@@ -53,6 +53,11 @@ impl Reader {
         self.log.iter().map(|(_, lost)| lost.swap(0, Ordering::Relaxed)).sum()
     }
 
+    /// The VRF that the first packet of an event's translation came in by; `None`: it does not translate any more.
+    pub fn nat_vrf(&self, event: &NatEvent) -> Option<Arc<str>> {
+        self.root.with(|root| root.nat.name_of(event.zone).cloned())
+    }
+
     /// The list of a rule of translation, and its place there from 1; `None`: the rules have changed.
     pub fn nat_rule(&self, (number, version): (u32, u64)) -> Option<(Arc<str>, u32)> {
         self.root.with(|root| {

@@ -37,6 +37,8 @@ pub struct Translators {
     pub domains: Arc<[Option<Linked>]>,
     /// Some translations have their ends in two routing domains.
     pub crosses: bool,
+    /// The names of routing domains, by the zones of their translations.
+    pub names: Arc<[Option<Arc<str>>]>,
     /// Translations of some rule are logged.
     pub has_log: bool,
     /// Another number after each change.
@@ -112,6 +114,13 @@ impl Both for Translators {
     #[inline(always)]
     fn v6(&self) -> &Arc<[Arc<Table<u128>>]> {
         &self.v6
+    }
+}
+
+impl Translators {
+    /// The name of the routing domain whose translations have a zone.
+    pub(crate) fn name_of(&self, zone: u16) -> Option<&Arc<str>> {
+        self.names.get(usize::from(zone))?.as_ref()
     }
 }
 

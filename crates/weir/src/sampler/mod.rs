@@ -113,7 +113,7 @@ impl Outlets {
         let moment = moment(reader);
         for event in batch.drain(..) {
             if event.to.is_lines {
-                translations::log(&event, reader.nat_rule(event.rule));
+                translations::log(&event, reader.nat_vrf(&event), reader.nat_rule(event.rule));
             }
             if event.to.sampler != LogTo::NOBODY {
                 let name = reader.sampler(event.to.sampler);

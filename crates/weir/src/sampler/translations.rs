@@ -11,13 +11,15 @@ use weir_plane::translation_log::{Ends, NatEvent, NatEventKind};
 /// An event in words.
 struct Line<'a> {
     event: &'a NatEvent,
+    /// The VRF that the first packet came in by, if it is not the default one.
+    vrf: Option<Arc<str>>,
     /// The list of its rule, and the rule's place there.
     rule: Option<(Arc<str>, u32)>,
 }
 
-/// Logs an event. `rule` is the list of its rule, and the rule's place there.
-pub(super) fn log(event: &NatEvent, rule: Option<(Arc<str>, u32)>) {
-    let line = Line { event, rule };
+/// Logs an event. `vrf` is the VRF that the first packet came in by, `rule` the list of its rule, and the rule's place there.
+pub(super) fn log(event: &NatEvent, vrf: Option<Arc<str>>, rule: Option<(Arc<str>, u32)>) {
+    let line = Line { event, vrf: vrf.filter(|name| **name != *"default"), rule };
     match event.kind {
         NatEventKind::Created | NatEventKind::Ended => tracing::info!("{line}"),
         NatEventKind::Exhausted | NatEventKind::Limited => tracing::warn!("{line}"),
@@ -56,6 +58,9 @@ impl fmt::Display for Line<'_> {
         if matches!(kind, NatEventKind::Created | NatEventKind::Ended) {
             write!(f, " as {}", self.ends(after))?;
         }
+        if let Some(vrf) = &self.vrf {
+            write!(f, ", vrf {vrf}")?;
+        }
         match &self.rule {
             Some((list, place)) => write!(f, ", nat {list} rule {place}"),
             None => Ok(()),
@@ -79,6 +84,7 @@ mod tests {
             time: Time(0),
             kind: NatEventKind::Created,
             protocol: 17,
+            zone: 0,
             before,
             after,
             rule: (0, 0),
@@ -86,7 +92,8 @@ mod tests {
         };
         let line = |kind, protocol, rule: Option<u32>| {
             let rule = rule.map(|place| (Arc::from("edge"), place));
-            Line { event: &NatEvent { kind, protocol, ..event }, rule }.to_string()
+            let vrf = (protocol == 47).then(|| Arc::from("red"));
+            Line { event: &NatEvent { kind, protocol, ..event }, vrf, rule }.to_string()
         };
         assert_eq!(
             line(NatEventKind::Created, 17, Some(2)),
@@ -94,7 +101,7 @@ mod tests {
         );
         assert_eq!(
             line(NatEventKind::Ended, 47, None),
-            "nat: ended gre from 10.0.0.5 to 203.0.113.9 as 198.51.100.1 to 203.0.113.9"
+            "nat: ended gre from 10.0.0.5 to 203.0.113.9 as 198.51.100.1 to 203.0.113.9, vrf red"
         );
         assert_eq!(
             line(NatEventKind::Exhausted, 6, Some(1)),

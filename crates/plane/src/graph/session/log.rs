@@ -44,6 +44,8 @@ pub struct NatEvent {
     pub kind: Kind,
     /// The protocol of its packets.
     pub protocol: u8,
+    /// The zone of the first packet's tuple: the number of its routing domain's translations.
+    pub zone: u16,
     /// The first packet, as it came in.
     pub before: Ends,
     /// The first packet, as it left; for packets that found no port, as it came in.
@@ -65,7 +67,8 @@ impl NatEvent {
         let translation = session.translation?;
         let rule = translation.source_rule().unwrap_or(translation.rule);
         let (before, after) = (ends(&session.tuple), ends(&translation.out()));
-        Some(NatEvent { time, kind, protocol: session.protocol, before, after, rule: (rule, session.version), to })
+        let (protocol, zone, rule) = (session.protocol, session.tuple.zone, (rule, session.version));
+        Some(NatEvent { time, kind, protocol, zone, before, after, rule, to })
     }
 
     /// A packet that a rule refuses.
@@ -77,7 +80,7 @@ impl NatEvent {
         rule: (u32, u64),
     ) -> NatEvent {
         let before = ends(tuple);
-        NatEvent { time, kind, protocol: tuple.protocol, before, after: before, rule, to }
+        NatEvent { time, kind, protocol: tuple.protocol, zone: tuple.zone, before, after: before, rule, to }
     }
 }
 

@@ -135,8 +135,16 @@ mod tests {
         for v6 in [false, true] {
             for kind in [NatEventKind::Created, NatEventKind::Ended, NatEventKind::Exhausted, NatEventKind::Limited] {
                 let (before, after) = (ends(v6), ends(v6));
-                let event =
-                    NatEvent { time: Time(0), kind, protocol: 17, before, after, rule: (0, 0), to: LogTo::LINES };
+                let event = NatEvent {
+                    time: Time(0),
+                    kind,
+                    protocol: 17,
+                    zone: 0,
+                    before,
+                    after,
+                    rule: (0, 0),
+                    to: LogTo::LINES,
+                };
                 let record = of(&event, 1_500_000_000);
                 let (_, fields) = *templates().iter().find(|(number, _)| *number == record.template).unwrap();
                 let length: u16 = fields.iter().map(|(_, length)| length).sum();
@@ -153,6 +161,7 @@ mod tests {
             time: Time(0),
             kind: NatEventKind::Created,
             protocol: 6,
+            zone: 0,
             before: [at("10.0.0.5", 4000), at("203.0.113.9", 443)],
             after: [at("198.51.100.1", 6000), at("203.0.113.9", 8443)],
             rule: (0, 0),
