@@ -24,6 +24,7 @@ pub(crate) use command::{Command, Round, Shared};
 use pass::Pass;
 pub(crate) use pass::UNASKED;
 
+use crate::graph::batch::Batches;
 use crate::graph::events::Events;
 use crate::graph::flow::{Learned, Notes};
 use crate::graph::fragments::Fragments;
@@ -77,6 +78,7 @@ pub(crate) struct Worker {
     sources: Vec<Consumer<Packet>>,
     vector: Vector,
     pieces: Vector,
+    batches: Batches,
     /// Packets that waited for a neighbour, on their way again, and what is left of datagrams that were given up.
     released: Vector,
     hold: Hold,
@@ -158,6 +160,7 @@ impl Worker {
             sources,
             vector: Vector::new(),
             pieces: Vector::new(),
+            batches: Batches::new(),
             released: Vector::new(),
             hold,
             reassembly,
@@ -458,6 +461,7 @@ impl Worker {
             next,
             vector,
             pieces,
+            batches,
             released,
             hold,
             reassembly,
@@ -520,7 +524,7 @@ impl Worker {
             transmitters,
             recorder,
         };
-        let mut pass = Pass { context: &mut context, tracer: &shared.tracer, pieces, spare };
+        let mut pass = Pass { context: &mut context, tracer: &shared.tracer, pieces, batches, spare };
         pass.before((outgoing, wanted), released, now);
         if !vector.is_empty() {
             pass.run(vector, handed, true);
