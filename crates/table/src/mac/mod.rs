@@ -440,7 +440,8 @@ mod tests {
 
     #[test]
     fn another_table_takes_over_what_its_ports_have() {
-        let (old, new) = (MacTable::new(100, 300, SECRET), MacTable::new(50, 300, SECRET.map(|word| word.rotate_left(7))));
+        let (old, new) =
+            (MacTable::new(100, 300, SECRET), MacTable::new(50, 300, SECRET.map(|word| word.rotate_left(7))));
         for mac in 1..=60 {
             old.learn(mac, (mac % 3) as u16, mac as u32, || true);
         }

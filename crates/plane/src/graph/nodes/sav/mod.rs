@@ -16,7 +16,7 @@ use weir_table::sav::Verdict;
 
 use super::stage::{self, Stage};
 use super::{Context, fields, wire};
-use crate::graph::batch::Batches;
+use crate::graph::batch::{Batches, Kept};
 use crate::graph::flow::Unlearned;
 use crate::graph::record::{Said, Strange};
 use crate::model::{LinkCheck, SavAction, SpecialAction};
@@ -37,7 +37,7 @@ pub(super) fn run<K: Family>(context: &mut Context<'_>, batches: &mut Batches, v
         others = exempt::part::<K>(context, vector, frame);
         frame = &others;
     }
-    if !of_one_interface::<K>(context, &mut K::of_mut(batches).sources, vector, frame) {
+    if !of_one_interface::<K>(context, K::of_mut(batches), vector, frame) {
         let mut others = group::<K>(context, vector, frame);
         while !others.is_empty() {
             others = group::<K>(context, vector, &others);
@@ -62,7 +62,7 @@ fn onward<K: Family>(context: &mut Context<'_>, vector: &Vector, frame: &Indices
 #[inline(never)]
 fn of_one_interface<K: Family>(
     context: &mut Context<'_>,
-    sources: &mut [K::Octets; VECTOR],
+    Kept { sources, found, .. }: &mut Kept<K>,
     vector: &mut Vector,
     frame: &Indices,
 ) -> bool {
@@ -78,7 +78,7 @@ fn of_one_interface<K: Family>(
     }
     let packets = frame.len() as u64 + wire::more(vector, frame);
     Own { packets, ..own }.count(context.root, context.worker);
-    validate::<K>(context, vector, frame, validator, sources, One(interface));
+    validate::<K>(context, vector, frame, validator, (sources, found), One(interface));
     true
 }
 
@@ -121,7 +121,7 @@ fn group<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indi
         mine.push(place);
     }
     own.count(root, context.worker);
-    validate::<K>(context, vector, &mine, validator, &sources[..mine.len()], interfaces);
+    validate::<K>(context, vector, &mine, validator, (&sources[..mine.len()], &mut [0; VECTOR]), interfaces);
     others
 }
 
@@ -175,20 +175,20 @@ impl<'a, K: Family> Own<'a, K> {
     }
 }
 
-/// Validates packets, and sends each on.
+/// Validates packets, and sends each on. `words`: memory for what tables answer.
 #[inline(always)]
 fn validate<K: Family>(
     context: &mut Context<'_>,
     vector: &mut Vector,
     frame: &Indices,
     validator: &Validator<K>,
-    sources: &[K::Octets],
+    (sources, words): (&[K::Octets], &mut [u32; VECTOR]),
     interfaces: impl Interfaces,
 ) {
     let (worker, all) = (context.worker, interfaces.all());
     let (mut verdicts, mut rows) = ([Verdict::Valid; VECTOR], [0; VECTOR]);
     let mut valid = true;
-    validator.each(context.root.routes(), context.guard, sources, interfaces, |index, found| {
+    validator.each(context.root.routes(), context.guard, (sources, words), interfaces, |index, found| {
         // Known before the loop, and the same for all.
         if validator.hits.is_some() {
             validator.hit(worker, found, 1);
