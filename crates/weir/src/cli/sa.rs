@@ -118,7 +118,10 @@ impl Sa {
             None => MadeKeys::default(),
         };
         let answer = teller.client.put(path, "application/toml", text);
-        if matches!(answer, Ok(_) | Err(ClientError::Late { .. } | ClientError::Answer { .. })) {
+        if matches!(
+            answer,
+            Ok(_) | Err(ClientError::Late { .. } | ClientError::Answer { .. } | ClientError::Ended { .. })
+        ) {
             keys.keep();
         }
         teller.tell::<SaChanged>(answer, None)
