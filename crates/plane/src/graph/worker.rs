@@ -24,6 +24,7 @@ pub(crate) use command::{Command, Round, Shared};
 use pass::Pass;
 pub(crate) use pass::UNASKED;
 
+use crate::graph::capture::Taps;
 use crate::graph::events::Events;
 use crate::graph::flow::{Learned, Notes};
 use crate::graph::fragments::Fragments;
@@ -95,6 +96,7 @@ pub(crate) struct Worker {
     random: SecureRandom,
     pub(crate) events: Events,
     pub(crate) samples: Samples,
+    taps: Taps,
     /// Frames to send, with the numbers of their interfaces.
     outgoing: Vec<(u32, Box<[u8]>)>,
     /// Packets to make for pairs of SAs.
@@ -175,6 +177,7 @@ impl Worker {
             random,
             events: Events::unheard(),
             samples,
+            taps: Taps::default(),
             outgoing: Vec::new(),
             wanted: VecDeque::new(),
             next: Next::new(),
@@ -265,6 +268,7 @@ impl Worker {
             Command::Flows(from, to) => drop(to.send(self.flows(from, self.shared.clock.now()))),
             Command::EndFlows(ended, to) => drop(to.send(self.end_flows(&ended))),
             Command::Recheck(from, to) => drop(to.send(self.recheck(from))),
+            Command::Capture(tap) => self.taps.begin(*tap),
             Command::Drain => self.draining = true,
             Command::End => self.ending = true,
         }
@@ -475,6 +479,7 @@ impl Worker {
             random,
             events,
             samples,
+            taps,
             outgoing,
             wanted,
             spare,
@@ -513,6 +518,7 @@ impl Worker {
             random,
             events,
             samples,
+            taps,
             peers,
             shares,
             merges,
@@ -534,6 +540,7 @@ impl Worker {
         remembered.add((pass.context.fragments.len() as u64).wrapping_sub(remembered.value()));
         events.flush();
         samples.flush();
+        taps.flush();
         let books = Books { root, counters: &shared.counters, worker: self.number };
         transmitters.iter_mut().flatten().for_each(|outlet| outlet.kick(&books));
         shares.sent(root, self.number);

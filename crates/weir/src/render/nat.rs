@@ -262,7 +262,7 @@ impl Translations {
     /// Of the gateway's translations.
     pub fn new(of: stats::Translations) -> Translations {
         let translation = |row: stats::TranslationRow| Translation {
-            protocol: protocol::name(row.protocol).map_or_else(|| row.protocol.to_string(), str::to_owned),
+            protocol: protocol::NAMES.name(row.protocol).map_or_else(|| row.protocol.to_string(), str::to_owned),
             state: row.state.to_owned(),
             half_open: row.half_open,
             before: Ends::new(row.before),

@@ -53,6 +53,7 @@ use context::Answer;
 pub(crate) use context::{Context, Limits, Next};
 pub(crate) use discard::discard;
 pub(crate) use esp::originate;
+pub(crate) use ethernet_input::interface_of;
 pub(crate) use fields::matches;
 pub(crate) use lookup::decide;
 pub(crate) use merging::cut;

@@ -199,25 +199,25 @@ fn look_up_unknown<K: Family>(
 /// Notes what was found of flows that are to be learned: by rules that permit.
 #[cold]
 fn learn<K: Family, D: Direction>(context: &mut Context<'_>, batch: &Batch<K>, chain: &Chain<K>, found: &[u32]) {
-    let asks = chain.asks(K::of(&context.root.acl));
+    let matched = chain.matched(K::of(&context.root.acl));
     for (&place, &word) in batch.places.places().iter().zip(found) {
         let found = Found::of(word);
         let special = if found.just_permits() { None } else { context.root.acl.pages.special(found) };
         match special {
             _ if found.action() != Action::Permit => context.notes.forget(place, Unlearned::New),
-            _ if asks.contains(Consulted::MARK) && !context.notes.is_permitted(place, D::OUTPUT) => {
+            _ if matched.contains(Consulted::MARK) && !context.notes.is_permitted(place, D::OUTPUT) => {
                 context.notes.forget(place, Unlearned::Mark);
             }
             Some(Special { flow: Some(false), .. }) => context.notes.forget(place, Unlearned::NoFlow),
             Some(special) => {
                 // Decisions have a rule as special only if it acts on each packet.
                 let own = Found::new(found.number(), Action::Permit, special.limits());
-                context.notes.filtered(place, D::OUTPUT, own.identity(), asks);
+                context.notes.filtered(place, D::OUTPUT, own.identity(), matched);
                 if special.flow == Some(true) {
                     context.notes.hasten(place);
                 }
             }
-            None => context.notes.filtered(place, D::OUTPUT, word, asks),
+            None => context.notes.filtered(place, D::OUTPUT, word, matched),
         }
     }
 }
