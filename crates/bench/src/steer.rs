@@ -6,8 +6,8 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use weir_base::tsc;
 use weir_plane::model::{
-    AclAction, AclRule, Addresses, Gateway, Interface, Origin, Ports, RouteTarget, SteerIndex, SteerList, SteerNode,
-    SteerRule, SteerWay, Transport,
+    AclAction, AclRule, Addresses, Gateway, Interface, Origin, Ports, RouteTarget, SteerIndex, SteerList, SteerMacs,
+    SteerNode, SteerRule, SteerWay, Transport,
 };
 use weir_plane::node::Node;
 
@@ -241,6 +241,9 @@ fn rule(way: SteerWay, mark: Option<u32>, matches: AclRule) -> SteerRule {
         vlan: None,
         id: None,
         octets: None,
+        macs: SteerMacs::default(),
+        inner: None,
+        frame: None,
         matches,
         names_family: false,
         comment: None,

@@ -18,7 +18,7 @@ fn octets(adjacency: &Adjacency) -> usize {
 
 /// Takes the tags of its interface off a frame, with priority tags in front of them.
 #[inline(always)]
-pub(super) fn take_off(root: &Root, packet: &mut Packet, interface: &Interface) -> Result<(), Reason> {
+pub(in super::super) fn take_off(root: &Root, packet: &mut Packet, interface: &Interface) -> Result<(), Reason> {
     match root.adjacencies.get(interface.on_link as usize).map_or(0, octets) {
         0 => Ok(()),
         octets => take(packet, octets / vlan::LENGTH),

@@ -5,6 +5,7 @@
 
 mod act;
 mod advance;
+mod frame;
 mod onward;
 mod redirect;
 
@@ -15,6 +16,7 @@ use super::{Context, fields};
 use crate::root::family::Family;
 use crate::root::steer::{self, Side, Steer, Way};
 
+pub(super) use frame::apply as frame;
 use onward::onward;
 pub(crate) use redirect::leave;
 pub(super) use redirect::target_again;
