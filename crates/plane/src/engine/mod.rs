@@ -5,6 +5,7 @@ pub mod alarm;
 mod answers;
 pub mod bench;
 mod bridges;
+mod captures;
 mod cleared;
 mod collect;
 mod compiled;
@@ -43,6 +44,7 @@ mod why;
 mod workers;
 
 pub use answers::{Answer, answers};
+pub use captures::{Capture, CaptureCounts, CaptureReader, TooManyCaptures};
 pub use control::Control;
 pub use counted::Clear;
 pub use error::{EngineError, UnknownNode};

@@ -3,6 +3,7 @@
 mod acl;
 mod allow;
 mod bench;
+mod capture;
 mod check;
 mod classify;
 mod clear;
@@ -117,6 +118,8 @@ pub enum Command {
     Watch(watch::Watch),
     /// Traces packets through the graph of a running gateway
     Trace(trace::Trace),
+    /// Captures packets of a running gateway into a file
+    Capture(capture::Capture),
     /// Clears the counters of a running gateway, or ends sessions
     Clear(clear::Clear),
     /// Measures the cost of forwarding on this machine
@@ -156,6 +159,7 @@ pub fn main() -> ExitCode {
         Command::Spd(spd) => spd.run(),
         Command::Watch(watch) => watch.run(),
         Command::Trace(trace) => trace.run(),
+        Command::Capture(capture) => capture.run(),
         Command::Clear(clear) => clear.run(),
         Command::Bench(bench) => bench.run(),
         Command::Man(man) => man.run(Cli::command()),

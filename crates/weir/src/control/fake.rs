@@ -6,13 +6,13 @@ use std::sync::Mutex;
 use ipnet::IpNet;
 use weir_plane::alarm;
 use weir_plane::compile::{Edit, Edited, EntryKey, Names, Problem, SavError, StageError};
-use weir_plane::engine::LostEdit;
+use weir_plane::engine::{CaptureReader, LostEdit};
 use weir_plane::model::{IpFamily, SavAction};
 use weir_plane::stats;
 
 use super::acl::live::Put;
 use super::refusal::{Kind, Refusal};
-use super::{Clear, Gateway, Kept, ReloadError, UnknownNode, acl};
+use super::{CaptureRequest, Clear, Gateway, Kept, ReloadError, UnknownNode, acl};
 use super::{ipsec, lists};
 use crate::config;
 use crate::render::acl::attached::Attached;
@@ -307,6 +307,10 @@ impl Gateway for Fake {
         self.trace_add(node, count).map_err(Refusal::from)?;
         self.note(format!("matching {filter}"));
         Ok(())
+    }
+
+    fn capture(&self, _: &CaptureRequest) -> Result<CaptureReader, Box<Refusal>> {
+        Err(Refusal::new(Kind::NoRoom, "there are no packets").into())
     }
 
     fn traces(&self) -> Traces {

@@ -2,6 +2,7 @@
 //! commands are its clients.
 
 pub mod acl;
+mod capture;
 mod classify;
 pub mod client;
 mod differences;
@@ -33,7 +34,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use weir_plane::alarm;
 use weir_plane::compile::{Edit, Edited, EntryKey, Names, SavError, StageError};
-use weir_plane::engine::LostEdit;
+use weir_plane::engine::{CaptureReader, LostEdit};
 use weir_plane::model::SavAction;
 use weir_plane::stats;
 
@@ -59,6 +60,7 @@ use crate::render::trace::Traces;
 use crate::render::version::Version;
 use crate::sampler;
 use acl::live::Put;
+pub use capture::CaptureRequest;
 pub use error::{ReloadError, UnknownNode};
 pub(crate) use flows::parse_filter;
 use refusal::{Kind, Refusal};
@@ -310,6 +312,11 @@ pub trait Gateway: Send + Sync + 'static {
     /// # Errors
     /// When there is no such node, its packets are not parsed yet, or the filter is not understood.
     fn trace_matching(&self, node: &str, count: u32, filter: &str) -> Result<(), Box<Refusal>>;
+    /// Begins a capture, which ends when its reader is dropped.
+    ///
+    /// # Errors
+    /// When the filter is not understood, there is no such interface, or too many captures run.
+    fn capture(&self, request: &CaptureRequest) -> Result<CaptureReader, Box<Refusal>>;
     /// The packets traced so far.
     fn traces(&self) -> Traces;
     /// Sets counters back, or forgets traces.

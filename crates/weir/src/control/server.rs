@@ -3,6 +3,7 @@
 mod acl;
 mod answer;
 mod body;
+mod capture;
 mod change;
 mod classify;
 mod ipsec;
@@ -25,6 +26,7 @@ use weir_plane::engine::LostEdit;
 
 use answer::{Answer, BODY_LIMIT, Refused, Shared, apart, document, empty, parsed, queried, received, show};
 
+use super::capture::Registry;
 use super::refusal::{Kind, Refusal};
 use super::{Clear, ClearRequest, Gateway, ReloadRequest, TraceRequest};
 use crate::render::alarms::Alarms;
@@ -140,6 +142,8 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/spd/{name}/changes", post(ipsec::change_spd))
         .route("/v1/group/{name}", put(acl::group).delete(acl::restore_group))
         .route("/v1/trace", post(add_trace))
+        .route("/v1/capture", get(capture::capture))
+        .route("/v1/show/captures", get(capture::show))
         .route("/v1/clear", post(clear))
         .route("/v1/watch", get(watch::events))
         .route("/v1/preview", get(safe::preview))
@@ -152,6 +156,7 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .method_not_allowed_fallback(async || Refused::new(Kind::MethodNotAllowed, "not by this method"))
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
         .layer(Extension(body::Room::default()))
+        .layer(Extension(Registry::default()))
         .with_state(gateway)
 }
 

@@ -9,6 +9,7 @@ pub mod binding_changed;
 pub mod bindings;
 pub mod bridges;
 pub mod buffers;
+pub mod captures;
 pub mod changes;
 pub mod classify;
 pub mod classify_changed;

@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use ipnet::IpNet;
 use weir_plane::alarm::Alarms;
 use weir_plane::compile::{Edit, Edited, EntryKey, Names, SavError, StageError};
-use weir_plane::engine::{self, LostEdit};
+use weir_plane::engine::{self, CaptureReader, LostEdit, TooManyCaptures};
 use weir_plane::model::{self, SavAction};
 use weir_plane::node::Node;
 use weir_plane::stats;
@@ -15,7 +15,9 @@ use super::super::acl::attached::AttachRequest;
 use super::super::acl::live::Put;
 use super::super::ipsec::{SaEdit, SpdEdit};
 use super::super::refusal::{Kind, Refusal};
-use super::super::{Clear, Gateway, Kept, ReloadError, Safe, UnknownNode, acl, flows, lists, source, traced};
+use super::super::{
+    CaptureRequest, Clear, Gateway, Kept, ReloadError, Safe, UnknownNode, acl, flows, lists, source, traced,
+};
 use super::{Running, unix_time};
 use crate::render::Report;
 use crate::render::acl::attached::Attached;
@@ -416,6 +418,13 @@ impl Gateway for Running {
         let Some(rule) = filter.rule else { return Ok(self.trace_add(node, count).map_err(Refusal::from)?) };
         let unknown = |unknown: engine::UnknownNode| UnknownNode { node: unknown.name, nodes: nodes() };
         Ok(self.engine.trace_matching(node, count, &rule).map_err(unknown).map_err(Refusal::from)?)
+    }
+
+    fn capture(&self, request: &CaptureRequest) -> Result<CaptureReader, Box<Refusal>> {
+        self.engine.capture(|model| request.order(model))?.map_err(|TooManyCaptures| {
+            Refusal::new(Kind::NoRoom, "4 captures run already, which is the most; `weir show captures` lists them")
+                .into()
+        })
     }
 
     fn traces(&self) -> Traces {

@@ -32,7 +32,7 @@ fn rules_print_as_they_were_read() {
         "count ip from any to any mac-from 02:00:00:00:00:01 mac-to 02:00:5e:00:00:00/24",
         "mark 8 udp from any to any port 4789 vni 100 inner tcp from 10.0.0.0/8 to any port 443 tcp-flags syn/syn",
         "mark 8 udp from any to any vni 0-9 octets l4 0 11 inner ip6 from any to 2001:db8::/32 dscp ef comment \"x\"",
-        "redirect queue 1 udp from any to any port 2152 teid 0-4294967295 inner icmp from any to any type 8",
+        "redirect queue 1 udp from any to any port 2152 teid 0-4294967295 inner icmp from any to any type echo-request",
         "count ipv4 from any to any inner udp from any port 53 to any no-fragment",
         "advance 20 ip4 ipv6 from any to any inner ip from 2001:db8::/32 to any then ip6",
         "drop frame ethertype 0x88b5",

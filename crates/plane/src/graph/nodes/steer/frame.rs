@@ -46,7 +46,10 @@ fn leave(root: &Root, packet: &mut Packet, from: &Interface, target: Option<u32>
     let out = adjacency.and_then(|own| root.interfaces.get(own.interface as usize));
     let has_frames = |own: &&Interface| root.adjacencies.get(own.on_link as usize).is_some_and(|link| link.l2_len > 0);
     let out = out.filter(has_frames).ok_or(Reason::SteerRedirect)?;
-    bridge::take_off(root, packet, from)?;
+    match bridge::tags_of(root, from) {
+        0 => {}
+        tags => bridge::take_off(packet, tags)?,
+    }
     packet.set_parsed(&Parsed { l3: ethernet::LENGTH as u16, ..Parsed::default() });
     bridge::leave(root, packet, out)
 }
