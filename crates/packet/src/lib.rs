@@ -9,6 +9,7 @@ pub mod esp;
 pub mod fragment;
 pub mod icmp;
 pub mod identify;
+pub mod inner;
 pub mod merge;
 pub mod mss;
 pub mod npt;

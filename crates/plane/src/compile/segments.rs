@@ -17,7 +17,14 @@ pub(super) fn per_segment(gateway: &Gateway, lists: Arc<AtomicBool>) -> PerSegme
     let steering = || gateway.steer.iter().flat_map(|list| &*list.rules);
     let rules = exempt.chain(translating).chain(steering().map(|rule| &rule.matches)).any(of_rule);
     let octets = steering().filter_map(|rule| rule.octets.as_ref()).any(of_octets);
-    PerSegment { rules, tables: octets || gateway.classify.iter().any(of_table), bits: limits_bits(gateway), lists }
+    // Segments of an outer packet may have other packets inside.
+    let inner = steering().any(|rule| rule.inner.is_some());
+    PerSegment {
+        rules,
+        tables: octets || inner || gateway.classify.iter().any(of_table),
+        bits: limits_bits(gateway),
+        lists,
+    }
 }
 
 /// Returns whether validation or a classifier table limits bits.

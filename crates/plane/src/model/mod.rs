@@ -48,7 +48,10 @@ pub use sav::{
     SavRule, SavRules, Scope, SpecialAction, SpecialSources, Urpf, UrpfMode,
 };
 pub use spd::{Spd, SpdAction, SpdCache, SpdIndex, SpdRule};
-pub use steer::{SteerHeader, SteerIndex, SteerList, SteerNode, SteerOctets, SteerRule, SteerWay};
+pub use steer::{
+    SteerFrame, SteerHeader, SteerIndex, SteerInner, SteerList, SteerMac, SteerMacs, SteerNode, SteerOctets, SteerRule,
+    SteerWay,
+};
 pub use tunnel::{OuterTtl, Tunnel};
 
 /// A whole gateway.
