@@ -10,6 +10,7 @@ use super::error::Error;
 use super::output::print;
 use super::query::target;
 use crate::control::CaptureRequest;
+use crate::control::client::ClientError;
 use crate::render;
 use crate::render::captures::{Captures, Direction, Row};
 use crate::render::number::plural;
@@ -88,7 +89,15 @@ impl Capture {
                 _ => failed(&out, &error),
             })
         })?;
-        let (captures, _) = client.show::<Captures>("/v1/show/captures")?;
+        let (captures, _) = match client.show::<Captures>("/v1/show/captures") {
+            Err(ClientError::NoGateway { .. }) => {
+                let name = name(&out);
+                return Err(Error::Failed(format!(
+                    "the gateway ended during the capture; {name} has the packets until then"
+                )));
+            }
+            shown => shown?,
+        };
         let Some(row) = captures.captures.into_iter().find(|row| row.number == number) else { return Ok(()) };
         if json {
             return print(&(render::json(&Captures { captures: vec![row] }) + "\n"));
@@ -103,9 +112,13 @@ fn failed(path: &Path, error: &io::Error) -> Error {
     Error::Failed(format!("{}: {error}", path.display()))
 }
 
+fn name(out: &Path) -> String {
+    if out.as_os_str() == "-" { "standard output".to_owned() } else { out.display().to_string() }
+}
+
 /// The counts of a capture, in a sentence.
 fn summary(row: &Row, out: &Path) -> String {
-    let mut text = format!("captured {} in {}", plural(row.packets, "packet"), out.display());
+    let mut text = format!("captured {} in {}", plural(row.packets, "packet"), name(out));
     if row.over_rate > 0 {
         text.push_str(&format!("; {} not copied because of --rate", row.over_rate));
     }

@@ -7,14 +7,14 @@ use axum::extract::{Query, State};
 use axum::http::{HeaderValue, Response, header};
 
 use super::super::capture::{CaptureRequest, NUMBER, Registry, Stream};
-use super::answer::{Answer, Shared, apart, asked, document};
+use super::answer::{Answer, Shared, apart, document, queried};
 
 pub(super) async fn capture(
     State(gateway): State<Shared>,
     Extension(registry): Extension<Registry>,
     query: Result<Query<CaptureRequest>, QueryRejection>,
 ) -> Answer {
-    let request = asked(query)?;
+    let request = queried(query)?;
     let order = request.clone();
     let reader = apart(gateway, move |g| g.capture(&order)).await??;
     let stream = Stream::new(reader, registry, &request);
