@@ -8,9 +8,9 @@ use weir_packet::parse;
 use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::ethernet::{self, ethertype};
 
-use super::Context;
 use super::ip_input::set_parsed;
 use super::spd::Sent;
+use super::{Context, snoop};
 use crate::graph::flags::ORIGINATED;
 use crate::node::Node;
 use crate::reason::Reason;
@@ -19,6 +19,7 @@ use crate::root::{Root, spd};
 pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     for &place in frame.places() {
         let packet = &mut vector[place];
+        snoop::sent(context, packet);
         let sent = secure(context, packet, place).and_then(|sent| match sent {
             Sent::Clear => ready(context.root, packet).map(|()| Some(Node::Output)),
             Sent::Protected(sa) => {
