@@ -76,14 +76,15 @@ def moved(x, a, b):
 
 
 class Translation:
-    """`came` and `left` are the tuples (protocol, source, destination, ports) of the first packet."""
+    """`came` and `left` are the tuples (protocol, source, destination, ports) of the first packet; `vrfs` those that it came in by
+    and left by."""
 
-    def __init__(self, came, left, rule, edge, inside, now):
-        self.came, self.left, self.rule, self.edge, self.inside = came, left, rule, edge, inside
+    def __init__(self, came, left, rule, edge, inside, now, vrfs):
+        self.came, self.left, self.rule, self.edge, self.inside, self.vrfs = came, left, rule, edge, inside, vrfs
         self.last, self.state, self.before, self.fins, self.syn, self.acks = now, None, None, set(), None, set()
 
     def keys(self):
-        return [self.came, turned(self.left)]
+        return [(self.vrfs[0], self.came), (self.vrfs[1], turned(self.left))]
 
     def timeout(self, settings):
         key, default = TIMEOUTS[self.state]
@@ -148,11 +149,16 @@ def turned(t):
 
 
 class Model:
-    """`lists`: rules by outside interface, in the order of the interfaces. `own`: addresses of the gateway."""
+    """`lists`: rules by outside interface, in the order of the interfaces. `own`: addresses of the gateway. `vrfs`: the VRF of
+    interfaces that are not in the default one; each has addresses of its own, in `own_of`, and its hosts' addresses in `hosts`."""
 
-    def __init__(self, lists, own, settings):
+    def __init__(self, lists, own, settings, vrfs=None, own_of=None, hosts=None):
         self.lists, self.own, self.settings = lists, own, settings
+        self.vrfs, self.own_of, self.hosts = vrfs or {}, own_of or {}, hosts or {}
         self.live, self.paired, self.ended = [], {}, 0
+
+    def vrf(self, interface):
+        return self.vrfs.get(interface, "default")
 
     def expire(self, now):
         gone = [t for t in self.live if now - t.last >= t.timeout(self.settings)]
@@ -167,17 +173,24 @@ class Model:
                 return now
             now = max(t.last + t.timeout(self.settings) for t in late) + 3 * 10**9
 
-    def find(self, key):
-        """Returns the translation of a packet and its direction."""
+    def find(self, key, entry):
+        """Returns the translation of a packet that came in by an interface, and its direction."""
+        key = self.vrf(entry), key
         for t in self.live:
-            if key == t.came:
-                return t, 0
-            if key == turned(t.left):
-                return t, 1
+            if key in t.keys():
+                return t, t.keys().index(key)
         return None, 0
 
-    def route(self, dst):
+    def route(self, dst, vrf):
+        """Returns the interface that packets leave by; `None`: they are for the gateway."""
         n = number(dst)
+        if vrf != "default":  # its own hosts, else outside
+            if dst in self.own_of[vrf]:
+                return None
+            for interface, prefixes in self.hosts[vrf].items():
+                if any(n in span(prefix) for prefix in prefixes):
+                    return interface
+            return WAN2 if n in span("192.0.2.0/24") else WAN
         if dst in self.own:
             return None
         for prefix, interface in (("10.0.0.0/16", LAN), ("10.1.0.0/16", DMZ), ("192.0.2.0/24", WAN2), ("203.0.113.0/24", WAN2)):
@@ -215,7 +228,7 @@ class Model:
         proto, src, dst, sport, dport = fields
         hit = self.destination(fields)
         to, toport = (hit[2], hit[3]) if hit else (dst, dport)
-        out = self.route(to)
+        out = self.route(to, self.vrf(hit[1] if hit else entry))
         rule, edge = None, None
         if hit and hit[0].kind == "both":
             rule, edge = hit[0], hit[1]
@@ -229,7 +242,7 @@ class Model:
         """Returns the addresses that a source rule gives."""
         return [ADDRESS[edge]] if rule.target == "interface" else [address(n) for n in span(rule.target)]
 
-    def taken(self, came, left):
+    def taken(self, came, left, vrfs):
         """Returns whether a translation of these tuples would share one with another."""
-        keys = {came, turned(left)}
+        keys = {(vrfs[0], came), (vrfs[1], turned(left))}
         return any(keys & set(t.keys()) for t in self.live)

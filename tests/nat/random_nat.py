@@ -9,7 +9,29 @@ from packet import (ACK, DCCP, FIN, ICMP, PORTS, REQUESTS, RST, SCTP, SYN, TCP, 
 
 INSIDE = {LAN: ["10.0.0.5", "10.0.0.6", "10.0.0.7", "10.0.0.8", "10.0.0.9"], DMZ: ["10.1.0.5", "10.1.0.6"]}
 FAR = {WAN: ["8.8.8.8", "8.8.4.4", "9.9.9.9"], WAN2: ["192.0.2.9", "192.0.2.10"]}
+INTERFACES = ("10.0.0.1", "10.1.0.1")
 GATEWAY = ["10.0.0.1", "10.1.0.1", "198.51.100.1", "203.0.113.1", *OWN]
+# Tenants of several VRFs: hosts of both have the first address.
+TENANTS = {LAN: [*INSIDE[LAN]], DMZ: ["10.0.0.5", "10.0.0.6", *INSIDE[DMZ]]}
+VRFS = {LAN: "red", DMZ: "blue"}
+LINKED = "".join(f"""
+[[vrf]]
+name = "{vrf}"
+
+[[route]]
+prefix = "0.0.0.0/0"
+vrf = "{vrf}"
+via = {{ address = "198.51.100.254", vrf = "default" }}
+
+[[route]]
+prefix = "192.0.2.0/24"
+vrf = "{vrf}"
+via = {{ address = "203.0.113.254", vrf = "default" }}
+
+[[route]]
+prefix = "{prefix}"
+via = {{ interface = "{interface}", vrf = "{vrf}" }}
+""" for interface, vrf, prefix in ((LAN, "red", "10.0.0.0/16"), (DMZ, "blue", "10.1.0.0/16")))
 PROTOCOLS = (UDP, UDP, UDP, TCP, TCP, TCP, ICMP, ICMP, SCTP, DCCP, UDPLITE, 47, 50, 89)
 SERVICES = (53, 80, 443, 8000, 8001, 8002)
 
@@ -87,11 +109,20 @@ class RandomCase(Case):
             for state in rng.sample(sorted(TIMEOUTS), 5):
                 self.settings[TIMEOUTS[state][0]] = rng.randrange(10, 400)
         times = "".join(f'{k} = "{v}s"\n' for k, v in self.settings.items())
+        self.tenants = not fixed and rng.random() < 0.4
         super().__init__(f"random-{seed}" if not fixed else f"fixed-{seed}", [r.text() for r in lists[WAN]], [f"{a}/32" for a in OWN],
-                         f"[flow-table.timeouts]\n{times}" if times else "", lists=more, nat=nat, seed=seed)
-        self.model = Model(lists, GATEWAY, self.settings)
+                         (LINKED if self.tenants else "") + (f"[flow-table.timeouts]\n{times}" if times else ""), lists=more, nat=nat, seed=seed,
+                         extra={i: f'vrf = "{v}"\n' for i, v in VRFS.items()} if self.tenants else None)
+        vrfs = (VRFS, {"red": ["10.0.0.1"], "blue": ["10.0.0.1", "10.1.0.1"]},
+                {"red": {LAN: ["10.0.0.0/16"]}, "blue": {DMZ: ["10.0.0.0/16", "10.1.0.0/16"]}})
+        own = [a for a in GATEWAY if not self.tenants or a not in INTERFACES]
+        self.model = Model(lists, own, self.settings, *(vrfs if self.tenants else ()))
         self.fixed, self.rounds, self.size, self.tag = fixed, rounds, packets, 0
         self.sport = 20000
+
+    def config(self):
+        text = super().config()
+        return text.replace('"10.1.0.1/16", "fd00:2::1/64"', '"10.1.0.1/16", "10.0.0.1/16", "fd00:2::1/64"') if self.tenants else text
 
     # Packets
 
@@ -105,7 +136,7 @@ class RandomCase(Case):
         proto = rng.choice(PROTOCOLS)
         a, b = rng.choice((WAN, WAN2)), rng.choice((LAN, LAN, DMZ))
         kind = rng.random()
-        far, host = rng.choice(FAR[a]), rng.choice(INSIDE[b])
+        far, host = rng.choice(FAR[a]), rng.choice((TENANTS if self.tenants else INSIDE)[b])
         if kind < 0.62:
             entry, src, dst = b, host, far
         elif kind < 0.85:
@@ -241,7 +272,7 @@ class RandomCase(Case):
         if isinstance(whole, Error):
             return faults + self.judge_error(entry, whole, seen[0])
         key = whole.fields()
-        t, way = self.model.find(key)
+        t, way = self.model.find(key, entry)
         if t is not None:
             out, q = (t.entry, reply_of(whole, t.p)) if way else (t.out, t.as_left(whole))
             if value(whole.ttl) > 1:
@@ -290,6 +321,8 @@ class RandomCase(Case):
         opens = not (proto == TCP and (p.flags & RST or p.flags & (SYN | FIN) == SYN | FIN)) and not (proto == ICMP and p.kind not in REQUESTS)
         if not opens:
             return self.dropped(seen, {"nat-untranslated"})
+        # While its way out is not known, its tuples are of the VRF that it came in by.
+        self.vrfs = m.vrf(entry), m.vrf(out)
         reasons = self.refusals(fields, rule, edge, to, toport)
         if seen.line["verdict"] == "drop" and seen.line["reason"] in reasons:
             return []
@@ -318,9 +351,9 @@ class RandomCase(Case):
         if faults := self.forwarded(p, q, out, seen):
             return faults
         left = q.fields()
-        if m.taken(fields, left):
+        if m.taken(fields, left, self.vrfs):
             return [f"shares a tuple with another translation: {fields} as {left}"]
-        t = Translation(fields, left, [r for r in dict.fromkeys((hit[0] if hit else None, rule)) if r], edge, src, time)
+        t = Translation(fields, left, [r for r in dict.fromkeys((hit[0] if hit else None, rule)) if r], edge, src, time, self.vrfs)
         t.p, t.q, t.entry, t.out, t.reopening = p.replace(spoil=0, ttl=64, check=True), q.replace(spoil=0, ttl=64, check=True), entry, out, False
         t.as_left = lambda x: x.replace(src=t.q.src, dst=t.q.dst, sport=t.q.sport, dport=t.q.dport)
         t.packet(0, p.flags, time)
@@ -342,7 +375,7 @@ class RandomCase(Case):
         if rule.kind == "map":
             return [moved(fields[1], rule.src, rule.target)]
         known = self.model.paired.get((rule.target, edge, fields[1]))
-        if known and (fields[0] in PORTS or fields[0] == ICMP or not self.model.taken(fields, (fields[0], known, to, fields[3], toport))):
+        if known and (fields[0] in PORTS or fields[0] == ICMP or not self.model.taken(fields, (fields[0], known, to, fields[3], toport), self.vrfs)):
             return [known]
         return self.model.sources(rule, edge)
 
@@ -352,7 +385,7 @@ class RandomCase(Case):
         ports = self.candidates(fields, rule)
         if len(ports) > 1000:
             return [True]
-        return [any(not self.model.taken(fields, (proto, a, to, port, toport)) for port in ports) for a in self.addresses(fields, rule, edge, to, toport)]
+        return [any(not self.model.taken(fields, (proto, a, to, port, toport), self.vrfs) for port in ports) for a in self.addresses(fields, rule, edge, to, toport)]
 
     def refusals(self, fields, rule, edge, to, toport):
         """Returns the reasons for which the first packet of a translation has to be dropped."""
@@ -360,7 +393,7 @@ class RandomCase(Case):
         if rule is None:
             if turned(left := (fields[0], fields[1], to, fields[3], toport)) == left:  # a host to itself, without ports
                 reasons |= {"nat-exhausted", "maybe"}
-            if self.model.taken(fields, (fields[0], fields[1], to, fields[3], toport)):
+            if self.model.taken(fields, (fields[0], fields[1], to, fields[3], toport), self.vrfs):
                 reasons.add("nat-exhausted")
             return reasons
         if not any(self.free(fields, rule, edge, to, toport)):
@@ -368,7 +401,7 @@ class RandomCase(Case):
         if any(turned((fields[0], a, to, fields[3], toport)) == fields for a in self.addresses(fields, rule, edge, to, toport)):
             reasons |= {"nat-exhausted", "maybe"}  # a host to itself: packet and reply are alike
         if rule.limit is not None:
-            if sum(rule in t.rule and t.edge == edge and t.inside == fields[1] for t in self.model.live) >= rule.limit:
+            if sum(rule in t.rule and t.edge == edge and t.inside == fields[1] and t.vrfs[0] == self.vrfs[0] for t in self.model.live) >= rule.limit:
                 reasons.add("nat-limit")
         return reasons
 
@@ -387,7 +420,7 @@ class RandomCase(Case):
             if port not in ports:
                 return f"port {port} is not in {ports} by {rule.text()}"
             if rule.preserve and p.sport in ports and port != p.sport:
-                if not self.model.taken(fields, (p.proto, q.src, to, p.sport, toport)):
+                if not self.model.taken(fields, (p.proto, q.src, to, p.sport, toport), self.vrfs):
                     return f"port {p.sport} became {port}, though it is free: {rule.text()}"
         if rule.kind != "map" and (p.proto in PORTS or p.proto == ICMP):
             self.model.paired.setdefault((rule.target, edge, p.src), q.src)
@@ -396,7 +429,7 @@ class RandomCase(Case):
     def judge_error(self, entry, e, seen):
         """An error about a packet of a translation goes to that packet's sender; any other reaches no host inside."""
         m, quoted = self.model, e.quoted
-        t, way = m.find(turned(quoted.fields()))
+        t, way = m.find(turned(quoted.fields()), entry)
         if t is not None and t.came[0] == 50:
             return []
         if t is None:

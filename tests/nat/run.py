@@ -17,12 +17,14 @@ import cases_icmp
 import cases_mapping
 import cases_scenarios
 import cases_source
+import cases_vrfs
 import live
 import random_nat
 import runner
 
 # Cases of a running gateway come first: they take seconds, most of which they sleep.
-MODULES = (live, cases_source, cases_destination, cases_mapping, cases_scenarios, cases_icmp)
+MODULES = (live, cases_source, cases_destination, cases_mapping, cases_scenarios, cases_icmp,
+           cases_vrfs)
 
 if __name__ == "__main__":
     sys.exit(runner.main("nat", __doc__, [make for module in MODULES for make in module.cases()], "random policies",

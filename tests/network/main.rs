@@ -36,6 +36,7 @@ mod mtu;
 mod nat;
 mod nat_hosts;
 mod nat_kernel;
+mod nat_vrfs;
 mod ping;
 mod reload;
 mod routes;

@@ -4,9 +4,10 @@ import subprocess
 import time
 
 from daemons import Bird, Frr, learned, near_bird, providers, wait
+from fpm import prefix
 from guest import Failed
 from lab import Weir
-from network import LINKS, PREFIXES, TARGETS, Network, counted, expect
+from network import LINKS, PREFIXES, TARGETS, Network, counted, expect, sources
 from stream import Echo, Stream
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -15,14 +16,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 class Router:
     """The network with all daemons up, and all routes in weir."""
 
-    def __init__(self, program, folder, daemon, protocol="bgp", source="kernel", keep=False):
+    def __init__(self, program, folder, daemon, protocol="bgp", source="kernel", keep=False, keys=None, more=""):
         self.folder, self.source, self.ends = folder, source, []
         self.network = Network(program)
         self.ends.append(self.network.close)
         # What the gateway's class expects of its surroundings.
         self.program, self.gate = self.network.program, self.network.gate
         routes = "kernel = true" if source == "kernel" else 'fpm = "127.0.0.1:2620"\nstale-time = "30s"'
-        self.text = self.network.config(routes, keep)
+        self.text = self.network.config(routes, keep, keys) + more
         self.weir = Weir(self, self.text, folder)
         self.ends.append(lambda: self.weir.end(check=False))
         for name in ("ispa", "ispb"):
@@ -65,8 +66,8 @@ class Router:
 class Table:
     """The network without daemons: a program plays a forwarding plane manager with a full table."""
 
-    def __init__(self, program, folder, count):
-        self.count, self.ends = count, []
+    def __init__(self, program, folder, count, limit=None):
+        self.count, self.limit, self.ends = count, limit or count, []
         self.network = Network(program)
         self.ends.append(self.network.close)
         self.program, self.gate = self.network.program, self.network.gate
@@ -75,9 +76,9 @@ class Table:
         for name in ("ispa", "ispb"):
             spaces[name].ip(f"route add 10.9.0.0/24 via {LINKS[name][0]}")
             self.ends.append(Echo(spaces[name]).end)
-        text = self.network.config('fpm = "127.0.0.1:2620"')
+        text = self.network.config(f'fpm = "127.0.0.1:2620"\nlimit = {self.limit}')
         text += '\n[[route]]\nprefix = "10.9.0.0/24"\nvia = { address = "192.0.2.2" }\n'
-        self.weir = Weir(self, f"{text}\n[limits]\nroutes = {count + 1000}\n", folder)
+        self.weir = Weir(self, f"{text}\n[limits]\nroutes = {self.limit + 1000}\n", folder)
         self.ends.append(lambda: self.weir.end(check=False))
 
     def load(self):
@@ -93,7 +94,7 @@ class Table:
         begin, busy = time.monotonic(), self.busy()
         manager.stdin.write("go\n")
         manager.stdin.flush()
-        wait("all routes", lambda: counted(self.weir, "fpm") >= self.count, 250)
+        wait("all routes", lambda: counted(self.weir, "fpm") >= self.limit, 250)
         return time.monotonic() - begin, self.busy() - busy
 
     def busy(self):
@@ -123,6 +124,28 @@ def converge(table):
     result = stream.stop()
     expect(result["longest"] < 1, said(result))
     return f"{table.count} prefixes in {seconds:.1f} s ({busy:.1f} s of CPU); a next hop of all fails: {said(result)}"
+
+
+def beyond(table):
+    """More routes come than the source may have: the first of them is named, and packets pass by the others."""
+    table.load()
+    refused = table.count - table.limit
+    wait("refused routes", lambda: sources(table.weir)["fpm"]["refused"] >= refused, 250)
+    state = sources(table.weir)["fpm"]
+    expect((state["routes"], state["refused"]) == (table.limit, refused), f"{state}")
+    with open(os.path.join(table.weir.folder, "log")) as file:
+        lines = [line for line in file if "found no room" in line]
+    first = "{}.{}.{}.{}/{}".format(*prefix(table.limit)[0], prefix(table.limit)[1])
+    expect(lines and f"the first of them {first}:" in lines[0], f"the log does not name {first}: {lines[:1]}")
+    stream = Stream(table.network.spaces["cust"], "10.9.0.1", TARGETS)
+    table.ends.append(stream.end)
+    time.sleep(1)
+    result = stream.stop()
+    expect(result["lost"] == 0, said(result))
+    with open(f"/proc/{table.weir.process.pid}/status") as file:
+        resident = [int(line.split()[1]) for line in file if line.startswith("VmRSS")][0]
+    return (f"{table.limit} of {table.count} prefixes are taken, {state['refused']} refused, the first named ({first}); "
+            f"{resident >> 10} MiB resident; {said(result)}")
 
 
 def said(result):
@@ -210,27 +233,28 @@ def weir_killed(router):
 
 
 CASES = [
-    ("bird-bgp", ("bird",), full),
-    ("bird-bgp-link", ("bird",), link),
-    ("bird-bgp-bfd", ("bird",), bfd),
-    ("bird-bgp-killed", ("bird", "bgp", "kernel", True), daemon_killed),
-    ("bird-bgp-killed-bfd", ("bird",), daemon_killed),
-    ("bird-bgp-weir-killed", ("bird", "bgp", "kernel", True), weir_killed),
-    ("bird-bgp-weir-killed-bfd", ("bird",), weir_killed),
-    ("bird-ospf", ("bird", "ospf"), full),
-    ("bird-ospf-link", ("bird", "ospf"), link),
-    ("bird-ospf-bfd", ("bird", "ospf"), bfd),
-    ("frr-bgp", ("frr",), full),
-    ("frr-bgp-link", ("frr",), link),
-    ("frr-bgp-bfd", ("frr",), bfd),
-    ("frr-bgp-zebra-killed", ("frr",), zebra_killed),
-    ("frr-bgp-weir-killed", ("frr", "bgp", "kernel", True), weir_killed),
-    ("frr-ospf", ("frr", "ospf"), full),
-    ("frr-ospf-link", ("frr", "ospf"), link),
-    ("frr-fpm", ("frr", "bgp", "fpm"), full),
-    ("frr-fpm-link", ("frr", "bgp", "fpm"), link),
-    ("table-1000", (1000,), converge),
-    ("table-100000", (100_000,), converge),
-    ("table-1000000", (1_000_000,), converge),
-    ("frr-fpm-zebra-killed", ("frr", "bgp", "fpm"), zebra_killed),
+    ("bird-bgp", Router, ("bird",), full),
+    ("bird-bgp-link", Router, ("bird",), link),
+    ("bird-bgp-bfd", Router, ("bird",), bfd),
+    ("bird-bgp-killed", Router, ("bird", "bgp", "kernel", True), daemon_killed),
+    ("bird-bgp-killed-bfd", Router, ("bird",), daemon_killed),
+    ("bird-bgp-weir-killed", Router, ("bird", "bgp", "kernel", True), weir_killed),
+    ("bird-bgp-weir-killed-bfd", Router, ("bird",), weir_killed),
+    ("bird-ospf", Router, ("bird", "ospf"), full),
+    ("bird-ospf-link", Router, ("bird", "ospf"), link),
+    ("bird-ospf-bfd", Router, ("bird", "ospf"), bfd),
+    ("frr-bgp", Router, ("frr",), full),
+    ("frr-bgp-link", Router, ("frr",), link),
+    ("frr-bgp-bfd", Router, ("frr",), bfd),
+    ("frr-bgp-zebra-killed", Router, ("frr",), zebra_killed),
+    ("frr-bgp-weir-killed", Router, ("frr", "bgp", "kernel", True), weir_killed),
+    ("frr-ospf", Router, ("frr", "ospf"), full),
+    ("frr-ospf-link", Router, ("frr", "ospf"), link),
+    ("frr-fpm", Router, ("frr", "bgp", "fpm"), full),
+    ("frr-fpm-link", Router, ("frr", "bgp", "fpm"), link),
+    ("table-1000", Table, (1000,), converge),
+    ("table-100000", Table, (100_000,), converge),
+    ("table-1000000", Table, (1_000_000,), converge),
+    ("table-10000000", Table, (10_000_000, 2_000_000), beyond),
+    ("frr-fpm-zebra-killed", Router, ("frr", "bgp", "fpm"), zebra_killed),
 ]

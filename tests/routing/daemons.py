@@ -5,7 +5,7 @@ import signal
 import subprocess
 import time
 
-from network import LINKS, TARGETS, expect, prefixes
+from network import BLUE, CUSTOMERS, LINKS, TARGETS, expect, prefixes
 
 FRR = "/usr/lib/frr"
 # Sessions come back within seconds, not minutes.
@@ -79,7 +79,7 @@ def static(nets):
 
 def far_bird(name, number, nets, protocol, keep):
     """Returns BIRD's configuration of a customer or provider, who announces these prefixes by BGP or OSPF."""
-    near, far = LINKS[name]
+    near, far = {**LINKS, **BLUE}[name]
     text = f"router id {far};\nprotocol device {{ scan time 1; }}\n{static(nets)}"
     # The targets are the kernel's own addresses: only what was learned goes to the kernel.
     text += 'protocol kernel { ipv4 { export where source ~ [RTS_BGP, RTS_OSPF, RTS_OSPF_EXT1, RTS_OSPF_EXT2]; }; }\n'
@@ -101,25 +101,28 @@ def liveness(name, keep):
 
     That of the customer has no BFD, as a busy machine delays its packets.
     """
-    keep = keep or name == "cust"
+    keep = keep or name in CUSTOMERS
     return f"{SOON} " + ("hold time 30; check link off; graceful restart on;" if keep else "bfd on; graceful restart aware;")
 
 
-def near_bird(protocol, keep):
-    """Returns BIRD's configuration beside the gateway: all sessions over punt devices."""
+def near_bird(protocol, keep, blue=()):
+    """Returns BIRD's configuration beside the gateway: all sessions over punt devices. Those of `blue` have table 100."""
     text = ("router id 192.0.2.1;\nprotocol device { scan time 1; }\n"
             "protocol kernel { persist; merge paths on; graceful restart; ipv4 { export all; }; }\n"
             f'protocol bfd {{ interface "*-host" {{ {BFD} }}; }}\n')
     if protocol == "ospf":
         return text + ospf(" ".join(f"{name}-host" for name in LINKS), "none")
-    for name, number in AS.items():
-        near, far = LINKS[name]
-        text += (f"protocol bgp {name} {{\n  local {near} as 64500;\n  neighbor {far} as {number};\n  {liveness(name, keep)}\n"
-                 "  ipv4 { import all; export all; };\n}\n")
+    if blue:
+        text += ("ipv4 table blue;\n"
+                 "protocol kernel { kernel table 100; persist; merge paths on; ipv4 { table blue; export all; }; }\n")
+    for name, (near, far) in {**LINKS, **(BLUE if blue else {})}.items():
+        table = "table blue; " if name in blue else ""
+        text += (f"protocol bgp {name}_session {{\n  local {near} as 64500;\n  neighbor {far} as {AS[name]};\n"
+                 f"  {liveness(name, keep)}\n  ipv4 {{ {table}import all; export all; }};\n}}\n")
     return text
 
 
-AS = {"cust": 64503, "ispa": 64501, "ispb": 64502}
+AS = {"cust": 64503, "ispa": 64501, "ispb": 64502, "blue": 64504}
 
 
 class Frr:
@@ -169,9 +172,8 @@ def bgp(keep):
     lines = ["router bgp 64500", " bgp router-id 192.0.2.1", " no bgp ebgp-requires-policy", " bgp bestpath as-path multipath-relax",
              " no bgp network import-check", " bgp graceful-restart",
              *([" no bgp fast-external-failover", " timers bgp 10 30"] if keep else [" timers bgp 1 3"])]
-    for name, number in AS.items():
-        far = LINKS[name][1]
-        lines += [f" neighbor {far} remote-as {number}", f" neighbor {far} advertisement-interval 0",
+    for name, (_, far) in LINKS.items():
+        lines += [f" neighbor {far} remote-as {AS[name]}", f" neighbor {far} advertisement-interval 0",
                   f" neighbor {far} timers connect 1", *([] if keep or name == "cust" else [f" neighbor {far} bfd 3 50 50"])]
     return "\n".join([*lines, " address-family ipv4 unicast", "  maximum-paths 8", " exit-address-family"]) + "\n"
 
@@ -182,11 +184,11 @@ OSPF = "".join(f"interface {name}-host\n ip ospf area 0\n ip ospf network point-
 
 
 def providers(network, protocol, folder, keep):
-    """Starts BIRD at the customer and at both providers."""
+    """Starts BIRD at the customers and at both providers."""
     birds = {}
-    for name, number in AS.items():
-        nets = ["10.9.0.0/24"] if name == "cust" else prefixes()
-        birds[name] = Bird(network.spaces[name], far_bird(name, number, nets, protocol, keep), os.path.join(folder, name))
+    for name in network.links:
+        nets = ["10.9.0.0/24"] if name in CUSTOMERS else prefixes()
+        birds[name] = Bird(network.spaces[name], far_bird(name, AS[name], nets, protocol, keep), os.path.join(folder, name))
     return birds
 
 

@@ -22,8 +22,18 @@ def message(kind, body):
 
 
 def prefix(number):
-    """Returns an address of a /24: the first ones are those of the providers."""
-    return bytes([10 + (number + (128 << 8) >> 16) * 2, number + (128 << 8) >> 8 & 255, number & 255, 0])
+    """Returns a prefix and its length: first a million of /24, of which the first are those of the providers, then /32."""
+    if number >= 1_000_000:
+        return (0xB000_0000 + number).to_bytes(4, "big"), 32
+    return bytes([10 + (number + (128 << 8) >> 16) * 2, number + (128 << 8) >> 8 & 255, number & 255, 0]), 24
+
+
+def routes(numbers, ways):
+    """Returns the messages of routes over these ways."""
+    for number in numbers:
+        address, length = prefix(number)
+        header = struct.pack("BBBBBBBBI", 2, length, 0, 0, 254, BGP, 0, UNICAST, 0)
+        yield message(NEWROUTE, header + attribute(1, address) + ways)
 
 
 def paths(words):
@@ -40,12 +50,15 @@ def paths(words):
 def main():
     address, port, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     ways = paths(sys.argv[4:])
-    header = struct.pack("BBBBBBBBI", 2, 24, 0, 0, 254, BGP, 0, UNICAST, 0)
-    everything = b"".join(message(NEWROUTE, header + attribute(1, prefix(number)) + ways) for number in range(count))
+    # A million is made beforehand, so that only the gateway's time counts.
+    everything = b"".join(routes(range(min(count, 1_000_000)), ways))
     with socket.create_connection((address, port)) as connection:
         print("ready", flush=True)
         sys.stdin.readline()
-        connection.sendall(everything + message(DONE, bytes(4)))
+        connection.sendall(everything)
+        for first in range(1_000_000, count, 50_000):
+            connection.sendall(b"".join(routes(range(first, min(count, first + 50_000)), ways)))
+        connection.sendall(message(DONE, bytes(4)))
         print("sent", flush=True)
         sys.stdin.readline()
 

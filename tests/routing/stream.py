@@ -1,4 +1,5 @@
-"""Numbered packets of UDP from the customer to the echo servers of the providers, and which of them came back."""
+"""Numbered packets of UDP from the customer to the echo servers of the providers, and which of them came back; and packets of one way."""
+import itertools
 import json
 import os
 import select
@@ -74,6 +75,79 @@ def send(source, targets):
     print(json.dumps({"sent": len(sent), "lost": len(lost), "longest": longest}), flush=True)
 
 
+def probe(source, target, port):
+    """Sends as many packets as a line of standard input says, for each line."""
+    client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    client.bind((source, 0))
+    print("ready", flush=True)
+    for line in sys.stdin:
+        for _ in range(int(line)):
+            try:
+                client.sendto(b"probe", (target, int(port)))
+            except OSError:
+                pass  # an ICMP error
+        print("sent", flush=True)
+
+
+def count(port):
+    """Counts packets; prints how many came so far for each line of standard input."""
+    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    server.bind(("0.0.0.0", int(port)))
+    server.setblocking(False)
+    print("ready", flush=True)
+    came = 0
+    for _ in sys.stdin:
+        try:
+            while True:
+                server.recv(2048)
+                came += 1
+        except BlockingIOError:
+            print(came, flush=True)
+
+
+class Talk:
+    """A program of this file in a namespace that answers lines with lines."""
+
+    def __init__(self, space, *words):
+        words = space.command("python3", os.path.abspath(__file__), *words)
+        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process.stdout.readline()
+
+    def ask(self, line):
+        self.process.stdin.write(f"{line}\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def end(self):
+        self.process.kill()
+        self.process.communicate()
+
+
+class Probe:
+    """Packets of one source to one target, and how many of them pass."""
+
+    ports = itertools.count(PORT + 1)
+
+    def __init__(self, sender, source, receiver, target):
+        port = str(next(Probe.ports))
+        self.sender, self.receiver = Talk(sender, "probe", source, target, port), Talk(receiver, "count", port)
+
+    def passed(self, packets):
+        """Sends some packets; returns how many came within 0.2 s."""
+        before = int(self.receiver.ask("count"))
+        self.sender.ask(packets)
+        end = time.monotonic() + 0.2
+        while True:
+            came = int(self.receiver.ask("count")) - before
+            if came == packets or time.monotonic() > end:
+                return came
+            time.sleep(0.002)
+
+    def end(self):
+        self.sender.end()
+        self.receiver.end()
+
+
 class Stream:
     """A running stream."""
 
@@ -107,7 +181,8 @@ class Echo:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "serve":
-        serve()
+    mode, *words = sys.argv[1:]
+    if mode == "send":
+        send(words[0], words[1:])
     else:
-        send(sys.argv[2], sys.argv[3:])
+        {"serve": serve, "probe": probe, "count": count}[mode](*words)

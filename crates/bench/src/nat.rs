@@ -24,6 +24,9 @@ use crate::{Error, machine as cpu, model};
 /// Ports of a pool with one address: those from 1024 on.
 const PORTS: u32 = 64_512;
 
+/// First packets that are sent beyond the ports of a pool.
+const BEYOND: u32 = 4_096;
+
 /// The measurement of `weir bench nat`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Nat {
@@ -278,13 +281,13 @@ fn established(v4: bool, flows: u32, turns: usize, windows: usize) -> Result<Est
 /// Fills pools of one address, and returns the cost of first packets on the way.
 fn draws(fills: usize) -> Result<Vec<Draw>, Error> {
     // Vectors around a fill, in per mille.
-    let levels: [(u32, std::ops::Range<u32>); 3] = [(0, 10..40), (50, 480..520), (98, 975..985)];
+    let levels: [(u32, std::ops::Range<u32>); 4] = [(0, 10..40), (50, 480..520), (98, 975..985), (100, 999..1001)];
     let mut costs = vec![Vec::new(); levels.len()];
     let mut found = vec![(0, 0); levels.len()];
     for seed in 1..=fills as u64 {
-        let plan = Plan { pool: net("203.0.113.1/32"), is_one_server: true, ..Plan::of(true, PORTS) };
+        let plan = Plan { pool: net("203.0.113.1/32"), is_one_server: true, ..Plan::of(true, PORTS + BEYOND) };
         let mut bench = Bench::new(&plan.translating(), seed)?;
-        for _ in 0..PORTS as usize / VECTOR {
+        for _ in 0..(PORTS + BEYOND) as usize / VECTOR {
             let before = bench.conservation();
             let full = before.transmitted * 1000 / u64::from(PORTS);
             let nodes = bench.window(1);
@@ -300,18 +303,15 @@ fn draws(fills: usize) -> Result<Vec<Draw>, Error> {
     type Fill = (u32, std::ops::Range<u32>);
     let row = |(((full, _), costs), (found, all)): ((&Fill, &Vec<f64>), &(u64, u64))| {
         let added = Figure::of(costs.iter().map(|cost| cost - empty));
-        let most = match full {
-            50 => Some(150.0),
-            98 => Some(3000.0),
+        let node = Figure::of(costs.iter().copied());
+        let target = match full {
+            50 => Some(Target::at_most(150.0, added.median)),
+            98 => Some(Target::at_most(3000.0, added.median)),
+            // A packet that finds no port is refused within ten microseconds.
+            100 => Some(Target::at_most(tsc::frequency() * 10e-6, node.median)),
             _ => None,
         };
-        Draw {
-            full: *full,
-            node: Figure::of(costs.iter().copied()),
-            added,
-            found: 100.0 * *found as f64 / (*all).max(1) as f64,
-            target: most.map(|most| Target::at_most(most, added.median)),
-        }
+        Draw { full: *full, node, added, found: 100.0 * *found as f64 / (*all).max(1) as f64, target }
     };
     Ok(levels.iter().zip(&costs).zip(&found).map(row).collect())
 }
@@ -372,6 +372,7 @@ mod tests {
         let draws = draws(1).unwrap();
         assert!(draws[0].found == 100.0 && draws[1].found == 100.0, "{draws:?}");
         assert!((98.0..=100.0).contains(&draws[2].found), "{draws:?}");
+        assert!(draws[3].found < 60.0, "most find none: {draws:?}");
         let openings: Vec<Opening> = [true, false].map(|v4| opening(v4, 5_000).unwrap()).into();
         assert!(openings.iter().all(|own| own.rate > 0.0 && own.octets > 100.0), "{openings:?}");
         let report = Nat { tick_frequency: 1e9, cpu: "none".into(), turns: 1, established: rows, draws, openings };

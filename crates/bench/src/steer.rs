@@ -1,16 +1,14 @@
 //! `weir bench steer`: lists of steer rules, of which the last matches, and the cost for interfaces without a list.
 
-use std::net::IpAddr;
-
-use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use weir_base::tsc;
 use weir_plane::model::{
-    AclAction, AclRule, Addresses, Gateway, Interface, Origin, Ports, RouteTarget, SteerIndex, SteerList, SteerNode,
-    SteerRule, SteerWay, Transport,
+    AclAction, AclRule, Addresses, Gateway, Origin, Ports, SteerIndex, SteerList, SteerNode, SteerRule, SteerWay,
+    Transport,
 };
 use weir_plane::node::Node;
 
+use crate::pair::Pair;
 use crate::report::figure::{Figure, Target};
 use crate::report::table::Table;
 use crate::report::{Page, Report, machine};
@@ -113,16 +111,16 @@ impl Steer {
 }
 
 fn measure(v4: bool, sizes: &[u32], turns: usize, windows: usize) -> Result<Vec<Case>, Error> {
-    let plan = Plan::of(v4);
-    let plain = plan.gateway();
+    let pair = Pair::of(v4);
+    let plain = pair.plain(FLOWS);
     let node = if v4 { Node::Ip4Steer } else { Node::Ip6Steer };
     let mut run = Run::new(&plain)?;
     run.add(&plain, &[], Outcome::Forwarded)?;
-    run.add(&plan.steered(&plain, 1000, Act::Count, false), &[], Outcome::Forwarded)?;
+    run.add(&steered(&pair, &plain, 1000, Act::Count, false), &[], Outcome::Forwarded)?;
     let counted = sizes.iter().map(|&size| (size, Act::Count));
     let versions: Vec<(u32, Act)> = counted.chain([(1, Act::Mark), (1, Act::Lookup)]).collect();
     for &(size, act) in &versions {
-        run.add(&plan.steered(&plain, size, act, true), &[node], Outcome::Forwarded)?;
+        run.add(&steered(&pair, &plain, size, act, true), &[node], Outcome::Forwarded)?;
     }
     let samples = run.turns(turns, windows, 2 * FLOWS as usize)?;
     let family = if v4 { "ipv4" } else { "ipv6" };
@@ -153,83 +151,37 @@ fn measure(v4: bool, sizes: &[u32], turns: usize, windows: usize) -> Result<Vec<
     Ok([without].into_iter().chain(cases).collect())
 }
 
-/// The networks of a family, each behind a neighbour on a link.
-struct Plan {
-    v4: bool,
-    networks: [IpNet; 2],
-    links: [(IpNet, IpAddr); 2],
+/// The gateway with a list of so many rules, which both interfaces name, or none.
+fn steered(pair: &Pair, plain: &Gateway, size: u32, act: Act, named: bool) -> Gateway {
+    let mut gateway = plain.clone();
+    let rules = rules(pair, size, act).into();
+    gateway.steer.push(SteerList { name: "list".to_owned(), rules, origin: Origin(0) });
+    for interface in gateway.interfaces.iter_mut().filter(|_| named) {
+        interface.steer = Some(SteerIndex(0));
+    }
+    gateway
 }
 
-impl Plan {
-    fn of(v4: bool) -> Plan {
-        let net = |text: &str| text.parse::<IpNet>().expect("a constant prefix");
-        let address = |text: &str| text.parse::<IpAddr>().expect("a constant address");
-        let (networks, links) = match v4 {
-            true => {
-                (["10.16.0.0/12", "20.16.0.0/12"], [("192.0.2.1/24", "192.0.2.2"), ("198.51.100.1/24", "198.51.100.2")])
-            }
-            false => (
-                ["2001:db8:10::/48", "2001:db8:20::/48"],
-                [("2001:db8:1::1/64", "2001:db8:1::2"), ("2001:db8:2::1/64", "2001:db8:2::2")],
-            ),
-        };
-        Plan { v4, networks: networks.map(net), links: links.map(|(own, peer)| (net(own), address(peer))) }
-    }
-
-    /// Two interfaces that each send to the other's network.
-    fn gateway(&self) -> Gateway {
-        let interface = |number: usize| -> Interface {
-            let [from, to] = [number, 1 - number].map(|own| model::range(self.networks[own], 0xffff));
-            let port = model::udp(from, to, if self.v4 { 60 } else { 78 }, FLOWS / 2, 1 + number as u64);
-            model::interface(["a", "b"][number], port, self.links[number].0)
-        };
-        let hops = |number: usize| RouteTarget::Via([model::hop(number as u32, self.links[number].1)].into());
-        Gateway {
-            interfaces: vec![interface(0), interface(1)],
-            routes: (0..2).map(|number| model::route(self.networks[number], hops(number))).collect(),
-            neighbors: (0..2)
-                .map(|number| model::neighbor(number as u32, self.links[number].1, [2, 0, 0, 0, 1, number as u8]))
-                .collect(),
-            ..model::empty()
+/// Rules for ports that no packet has, of hosts that have packets, and behind them one for all packets of the family.
+fn rules(pair: &Pair, size: u32, act: Act) -> Vec<SteerRule> {
+    let any = AclRule::all(AclAction::Permit, Origin(0));
+    let none = |number: u32| {
+        let (_, host) = model::range(pair.networks[(number % 2) as usize], (number % 0x1_0000) as u16);
+        let port = (number % 1000) as u16;
+        let transport =
+            Transport::Ports { protocol: 17, source: Ports::Any, destination: Ports::from(port..=port), flags: None };
+        rule(SteerWay::Drop, None, AclRule { to: Addresses::Net(host.into()), transport, ..any.clone() })
+    };
+    let family = if pair.v4 { weir_plane::model::IpFamily::V4 } else { weir_plane::model::IpFamily::V6 };
+    let all = AclRule { family: Some(family), ..any.clone() };
+    let last = match act {
+        Act::Count => rule(SteerWay::On, None, all),
+        Act::Mark => rule(SteerWay::On, Some(7), all),
+        Act::Lookup => {
+            rule(SteerWay::Node(if pair.v4 { SteerNode::Ip4Lookup } else { SteerNode::Ip6Lookup }), None, all)
         }
-    }
-
-    /// The gateway with a list of so many rules, which both interfaces name, or none.
-    fn steered(&self, plain: &Gateway, size: u32, act: Act, named: bool) -> Gateway {
-        let mut gateway = plain.clone();
-        let rules = self.rules(size, act).into();
-        gateway.steer.push(SteerList { name: "list".to_owned(), rules, origin: Origin(0) });
-        for interface in gateway.interfaces.iter_mut().filter(|_| named) {
-            interface.steer = Some(SteerIndex(0));
-        }
-        gateway
-    }
-
-    /// Rules for ports that no packet has, of hosts that have packets, and behind them one for all packets of the family.
-    fn rules(&self, size: u32, act: Act) -> Vec<SteerRule> {
-        let any = AclRule::all(AclAction::Permit, Origin(0));
-        let none = |number: u32| {
-            let (_, host) = model::range(self.networks[(number % 2) as usize], (number % 0x1_0000) as u16);
-            let port = (number % 1000) as u16;
-            let transport = Transport::Ports {
-                protocol: 17,
-                source: Ports::Any,
-                destination: Ports::from(port..=port),
-                flags: None,
-            };
-            rule(SteerWay::Drop, None, AclRule { to: Addresses::Net(host.into()), transport, ..any.clone() })
-        };
-        let family = if self.v4 { weir_plane::model::IpFamily::V4 } else { weir_plane::model::IpFamily::V6 };
-        let all = AclRule { family: Some(family), ..any.clone() };
-        let last = match act {
-            Act::Count => rule(SteerWay::On, None, all),
-            Act::Mark => rule(SteerWay::On, Some(7), all),
-            Act::Lookup => {
-                rule(SteerWay::Node(if self.v4 { SteerNode::Ip4Lookup } else { SteerNode::Ip6Lookup }), None, all)
-            }
-        };
-        (0..size - 1).map(none).chain([last]).collect()
-    }
+    };
+    (0..size - 1).map(none).chain([last]).collect()
 }
 
 fn rule(way: SteerWay, mark: Option<u32>, matches: AclRule) -> SteerRule {

@@ -34,7 +34,7 @@ pub mod stats;
 
 pub use compile::rib;
 pub use engine::{alarm, bench, harness};
-pub use graph::{record, sample, trace};
+pub use graph::{capture, record, sample, trace};
 
 pub mod translation_log {
     //! Events of translations, for a log.

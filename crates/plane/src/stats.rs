@@ -353,6 +353,8 @@ pub struct TranslationRow {
     pub state: &'static str,
     /// No reply has passed; of TCP, it was never established.
     pub half_open: bool,
+    /// The VRFs that its first packet came in by and left by; empty: that is gone.
+    pub vrfs: [String; 2],
     /// The endpoints of its first packet, as it came in.
     pub before: NatEnds,
     /// The endpoints of its first packet, as it left.
@@ -439,6 +441,8 @@ pub struct NatUser {
     pub rule: usize,
     /// The interface.
     pub interface: String,
+    /// The VRF of the address.
+    pub vrf: String,
     /// The address.
     pub address: std::net::IpAddr,
     /// Its translations now.

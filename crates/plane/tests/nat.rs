@@ -74,8 +74,13 @@ fn other_routing_domains_visit_no_node_for_it() {
 
 /// Two tenants with equal addresses, whose default routes lead to an interface of the default VRF.
 fn tenants() -> Build {
+    tenants_of(&[("red", "rlan", 11), ("blue", "blan", 12)])
+}
+
+/// As [`tenants`], of these tenants: a VRF, its port, and a number for its host.
+fn tenants_of(tenants: &[(&str, &str, u8)]) -> Build {
     let mut build = two_ports().masquerade("wan", 6000..=6999);
-    for (vrf, port, own) in [("red", "rlan", 11), ("blue", "blan", 12)] {
+    for &(vrf, port, own) in tenants {
         build = build.port(port, &["10.7.0.1/24"]).in_vrf(vrf).neighbor(port, "10.7.0.2", mac(own));
         build = build.via_in(vrf, "0.0.0.0/0", &["wan 192.0.2.2"]);
     }
@@ -120,6 +125,51 @@ fn replies_are_looked_up_in_the_vrf_of_the_first_packet() {
     assert_eq!(rig.harness.translations(&FlowFilter::default(), 9).total, 2);
     let answer = rig.frame("wan", &format!("udp from 198.51.100.9 port 53 to 192.0.2.1 port {}", ports[1].1));
     assert_eq!(rig.put_all("wan", &[&answer]).1[0].0, "blan");
+    assert_eq!(rig.conservation().imbalance(), 0);
+}
+
+#[test]
+fn translations_between_vrfs_take_the_fast_path_both_ways() {
+    let fast = |mut build: Build| {
+        build.0.flow_table.enabled = FastPath::On;
+        build
+    };
+    let mut rig = fast(tenants()).rig();
+    rig.harness.set_recording(false);
+    let mut flows = Vec::new();
+    for lan in ["rlan", "blan"] {
+        let ask = rig.frame(lan, "udp from 10.7.0.2 port 7 to 198.51.100.9 port 53");
+        let (_, out) = rig.put_all(lan, &[&ask]);
+        let port = ends(&out[0].1).1;
+        let answer = rig.frame("wan", &format!("udp from 198.51.100.9 port 53 to 192.0.2.1 port {port}"));
+        rig.put_all("wan", &[&answer]);
+        flows.push((lan, ask, answer, port));
+    }
+    // All four directions are learned by now, or with the next packet.
+    for (lan, ask, answer, _) in &flows {
+        rig.put_all(lan, &[ask]);
+        rig.put_all("wan", &[answer]);
+    }
+    let before = rig.harness.fast_path().hits;
+    for (lan, ask, answer, port) in &flows {
+        let (_, out) = rig.put_all(lan, &[ask, ask]);
+        assert_eq!(out.len(), 2);
+        assert!(out.iter().all(|(to, frame)| to == "wan" && ends(frame).1 == *port), "{lan}");
+        let (_, out) = rig.put_all("wan", &[answer, answer]);
+        assert!(out.len() == 2 && out.iter().all(|(to, frame)| to == lan && ends(frame).2 == 7), "{lan}");
+    }
+    assert_eq!(rig.harness.fast_path().hits - before, 8);
+    let rows = rig.harness.translations(&FlowFilter::default(), 9).rows;
+    let mut vrfs: Vec<[String; 2]> = rows.into_iter().map(|row| row.vrfs).collect();
+    vrfs.sort();
+    assert_eq!(vrfs, [["blue", "default"], ["red", "default"]]);
+    // A VRF that is gone takes its translations with it, and no others.
+    rig.reload(fast(tenants_of(&[("blue", "blan", 12)])));
+    let (lan, _, answer, _) = &flows[1];
+    assert_eq!(rig.put_all("wan", &[answer]).1[0].0, *lan);
+    let (_, out) = rig.put_all("wan", &[&flows[0].2]);
+    assert!(out.iter().all(|(to, _)| to == "wan"), "the gateway answers: no port of its own");
+    assert_eq!(rig.harness.translations(&FlowFilter::default(), 9).total, 1);
     assert_eq!(rig.conservation().imbalance(), 0);
 }
 

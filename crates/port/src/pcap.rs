@@ -1,5 +1,6 @@
 //! Capture files: a reader for pcap and pcapng, a writer for pcap, and the port over both.
 
+pub mod blocks;
 mod classic;
 mod cooked;
 mod error;

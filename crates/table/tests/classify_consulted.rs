@@ -34,7 +34,7 @@ fn agrees<K: Packets>(seed: u64, count: usize) {
     let check = |specification: &naive::Classifier<K>, random: &mut Random| {
         let packets: Vec<Fields<K>> = (0..300).map(|_| sample::near(&rules, random)).collect();
         assert_eq!(lookup(&table, &domain, &packets), specified(specification, &packets));
-        assert_eq!(table.asks(), specification.asks());
+        assert_eq!(table.matched(), specification.matched());
     };
     check(&specification, &mut random);
     let half = rules.len() / 2;
@@ -58,7 +58,7 @@ fn agrees<K: Packets>(seed: u64, count: usize) {
         }
         check(&specification, &mut random);
     }
-    assert!(table.asks().is_empty());
+    assert!(table.matched().is_empty());
 }
 
 proptest! {

@@ -233,6 +233,7 @@ fn a_gateway_that_does_not_answer_is_waited_for_within_bounds() {
         (&["allow", "list", "ours"], false),
         (&["allow", "delete", "ours", "10.0.0.0/8"], true),
         (&["binding", "delete", "hosts", "1"], true),
+        (&["steer", "delete", "edge", "1"], true),
         (&["sav", "import", "edge", rules], true),
         (&["trace", "add", "drop", "1"], true),
         (&["clear", "trace"], true),
@@ -356,6 +357,47 @@ fn nat_rules_change_while_the_gateway_runs() {
     assert_eq!(gateway.ok(&["nat", "list", "edge"]), "keep ip4 from 10.0.0.0/8 to 10.0.0.0/9\n");
     assert_eq!(gateway.ok(&["nat", "delete", "edge", "--at", "1"]), "edge: inserted 0, deleted 1; 0 rules now\n");
     assert_eq!(gateway.end(Signal::TERM).status.code(), Some(0));
+}
+
+#[test]
+fn steer_rules_change_while_the_gateway_runs() {
+    let lan = "[[interface]]\nname = \"dmz\"\nport = \"null\"\naddress = \"10.99.0.1/24\"\nsteer = \"edge\"\n";
+    let list = "[steer.edge]\nrules = [\"count udp from any to any\"]\n";
+    let gateway = Gateway::start("live-steer", &format!("{CONFIG}\n{lan}{list}"));
+    let (drop, count) = ("drop ip4 gre from any to any", "count udp from any to any");
+    assert_eq!(
+        gateway.ok(&["steer", "insert", "edge", drop, "--before", "1", "--source", "noc"]),
+        "edge: inserted 1 (id 2), deleted 0; 2 rules now\n"
+    );
+    assert_eq!(gateway.ok(&["steer", "list", "edge"]), format!("{drop}\n{count}\n"));
+    let rule = gateway.json(&["show", "steer", "--json"])["steer"][0]["rules"][0].clone();
+    assert_eq!((&rule["id"], &rule["rule"]), (&2.into(), &drop.into()));
+    assert!(rule["origin"].as_str().unwrap().starts_with("noc "), "{rule}");
+    let wrong = gateway.refused(3, &["steer", "insert", "edge", "redirect queue 7 ip from any to any"]);
+    assert!(wrong.contains("there is no worker 7"), "{wrong}");
+    assert!(gateway.refused(1, &["steer", "delete", "egde", "1"]).contains("did you mean `edge`?"));
+    let changes = gateway.ok(&["show", "changes"]);
+    assert!(changes.contains(&format!("steer edge  added  {drop}  before {count}  noc")), "{changes}");
+    let diff = gateway.folder.output(&["diff"]);
+    assert!(text(&diff.stdout).contains(&format!("+ {drop}")), "{}", text(&diff.stdout));
+    // The edit outlives a reload, and is taken back and made again.
+    gateway.ok(&["reload"]);
+    gateway.ok(&["steer", "delete", "edge", "1"]);
+    assert_eq!(gateway.ok(&["steer", "list", "edge"]), format!("{drop}\n"));
+    gateway.ok(&["undo"]);
+    assert_eq!(gateway.ok(&["steer", "list", "edge"]), format!("{drop}\n{count}\n"));
+    // A file without the anchor would lose a rule that drops.
+    let other = format!("{CONFIG}\n{lan}{}", list.replace("count udp", "count tcp"));
+    gateway.folder.config(&other);
+    let lost = gateway.refused(3, &["reload"]);
+    assert!(lost.contains("steer edge: rule 2 is gone: the file no longer has its anchor"), "{lost}");
+    gateway.folder.config(&format!("{CONFIG}\n{lan}{list}"));
+    gateway.ok(&["save"]);
+    let saved = std::fs::read_to_string(gateway.folder.0.join("weir.toml")).unwrap();
+    assert!(saved.find(drop).is_some_and(|at| Some(at) < saved.find(count)), "{saved}");
+    gateway.ok(&["reload"]);
+    assert_eq!(gateway.ok(&["show", "changes"]), "no live edits\n");
+    gateway.end(Signal::TERM);
 }
 
 #[test]

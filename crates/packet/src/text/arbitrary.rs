@@ -33,7 +33,7 @@ pub(crate) fn texts() -> impl Strategy<Value = String> {
             };
             let part = part.map(|(offset, more)| (offset * 8, more || offset == 0));
             let later = part.is_some_and(|part| part.0 != 0);
-            let has_ports = protocol::by_name(protocol).is_some_and(protocol::has_ports);
+            let has_ports = protocol::NAMES.number(protocol).is_some_and(protocol::has_ports);
             let port = |n: u16| if has_ports && !later { format!(" port {n}") } else { String::new() };
             let (from, to) = (address(addresses[0]), address(addresses[1]));
             let mut text = format!("{protocol} from {from}{} to {to}{}", port(ports[0]), port(ports[1]));
@@ -54,8 +54,8 @@ pub(crate) fn texts() -> impl Strategy<Value = String> {
                         add("mss", second.map(|n| (u16::from(n) * 251).to_string()));
                     }
                     "icmp" | "icmp6" => {
-                        let name = if v4 { icmpv4::name } else { icmpv6::name };
-                        add("type", first.map(|n| name(n).map_or(n.to_string(), str::to_owned)));
+                        let names = if v4 { &icmpv4::NAMES } else { &icmpv6::NAMES };
+                        add("type", first.map(|n| names.name(n).map_or(n.to_string(), str::to_owned)));
                         add("code", second.map(|n| n.to_string()));
                     }
                     "esp" | "ah" => add("spi", first.map(|n| format!("0x{n:x}"))),

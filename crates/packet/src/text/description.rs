@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use crate::checksum::{self, Sum};
 use crate::mss;
 use crate::wire::ethernet::ethertype;
+use crate::wire::names::Names;
 use crate::wire::vlan::Tag;
 use crate::wire::{MacAddress, VlanId, icmpv4, icmpv6, ipv4, ipv6, protocol, tcp, udp};
 
@@ -57,7 +58,7 @@ impl fmt::Display for Fragment {
 
 impl fmt::Display for Description {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match protocol::name(self.protocol).filter(|_| self.protocol != self.foreign_icmp()) {
+        match protocol::NAMES.name(self.protocol).filter(|_| self.protocol != self.foreign_icmp()) {
             Some(name) => write!(f, "{name} from {}", self.source)?,
             None => write!(f, "{} from {}", self.protocol, self.source)?,
         }
@@ -78,8 +79,8 @@ impl fmt::Display for Description {
         option(f, "flags", self.flags)?;
         option(f, "mss", self.mss)?;
         if let Some(kind) = self.kind {
-            let (name, _) = self.icmp_names();
-            match name(kind) {
+            let names = self.icmp_names();
+            match names.name(kind) {
                 Some(name) => write!(f, " type {name}")?,
                 None => write!(f, " type {kind}")?,
             }
@@ -114,10 +115,9 @@ impl Description {
         if self.is_v4() { protocol::ICMPV6 } else { protocol::ICMP }
     }
 
-    /// Names of ICMP types, and the types of names, in this family.
-    #[expect(clippy::type_complexity, reason = "two function pointers, used on the spot")]
-    pub(super) fn icmp_names(&self) -> (fn(u8) -> Option<&'static str>, fn(&str) -> Option<u8>) {
-        if self.is_v4() { (icmpv4::name, icmpv4::by_name) } else { (icmpv6::name, icmpv6::by_name) }
+    /// Returns the names of ICMP types of this family.
+    pub(super) fn icmp_names(&self) -> &'static Names {
+        if self.is_v4() { &icmpv4::NAMES } else { &icmpv6::NAMES }
     }
 
     /// Whether the packet has no transport header.

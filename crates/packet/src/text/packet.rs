@@ -226,7 +226,7 @@ mod tests {
             }
             let theirs = match etherparse::SlicedPacket::from_ethernet(&frame) {
                 Ok(theirs) => theirs,
-                // etherparse takes timestamps of 20 octets alone; a text may ask for any length.
+                // etherparse takes timestamps of 20 octets alone; a text may give any length.
                 Err(SliceError::Len(e)) if [Layer::Icmpv4Timestamp, Layer::Icmpv4TimestampReply].contains(&e.layer) => {
                     return Ok(());
                 }

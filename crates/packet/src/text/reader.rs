@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use super::description::{Description, Fragment};
 use super::error::{TextError, closest};
-use crate::wire::{self, MacAddress, VlanId, ethernet, icmpv4, icmpv6, ipv4, ipv6, protocol, tcp};
+use crate::wire::{self, MacAddress, VlanId, ethernet, ipv4, ipv6, protocol, tcp};
 
 /// The longest frame that is read: two tags and the longest IPv6 packet.
 const MAX_FRAME: usize = ethernet::LENGTH + 8 + ipv6::LENGTH + 65_535;
@@ -120,10 +120,10 @@ impl<'a> Reader<'a> {
 
     fn protocol(&mut self) -> Result<(u8, Word<'a>), TextError> {
         let (word, span) = self.word();
-        match number(word).or_else(|| protocol::by_name(word)) {
+        match number(word).or_else(|| protocol::NAMES.number(word)) {
             Some(number) => Ok((number, (word, span))),
             None => {
-                let suggestion = closest(word, protocol::names()).map(str::to_owned);
+                let suggestion = closest(word, protocol::NAMES.names()).map(str::to_owned);
                 self.error(span, "a protocol, as `tcp` or a number of 0 to 255", suggestion)
             }
         }
@@ -189,7 +189,7 @@ impl<'a> Reader<'a> {
             return self.error(destination_span, format!("{family} address, as the source is one"), None);
         }
         if protocol == packet.foreign_icmp() && number::<u8>(protocol_word).is_none() {
-            let own = protocol::name(packet.icmp()).unwrap_or_default();
+            let own = protocol::NAMES.name(packet.icmp()).unwrap_or_default();
             let family = if v4 { "IPv4" } else { "IPv6" };
             return self.error(protocol_span, format!("a protocol of {family}"), Some(own.to_owned()));
         }
@@ -294,15 +294,11 @@ impl<'a> Reader<'a> {
 
     fn kind(&mut self, packet: &Description) -> Result<u8, TextError> {
         let (word, span) = self.word();
-        let (_, by_name) = packet.icmp_names();
-        match by_name(word).or_else(|| number(word)) {
+        let names = packet.icmp_names();
+        match names.number(word).or_else(|| number(word)) {
             Some(kind) => Ok(kind),
             None => {
-                let suggestion = match packet.is_v4() {
-                    true => closest(word, icmpv4::names()),
-                    false => closest(word, icmpv6::names()),
-                };
-                let suggestion = suggestion.map(str::to_owned);
+                let suggestion = closest(word, names.names()).map(str::to_owned);
                 self.error(span, "an ICMP type, as `echo-request` or a number of 0 to 255", suggestion)
             }
         }
@@ -380,7 +376,7 @@ fn spi(word: &str) -> Option<u32> {
 
 /// A differentiated services code point, by its name or its number.
 fn dscp(word: &str) -> Option<u8> {
-    wire::dscp::by_name(word).or_else(|| number(word).filter(|dscp| *dscp < 64))
+    wire::dscp::NAMES.number(word).or_else(|| number(word).filter(|dscp| *dscp < 64))
 }
 
 fn vlan(word: &str) -> Option<VlanId> {

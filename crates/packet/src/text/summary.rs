@@ -131,7 +131,7 @@ fn esp_in_udp(frame: &[u8], parsed: &Parsed, (source, destination): (u16, u16)) 
 }
 
 fn transport(f: &mut fmt::Formatter<'_>, frame: &[u8], parsed: &Parsed) -> fmt::Result {
-    match protocol::name(parsed.protocol) {
+    match protocol::NAMES.name(parsed.protocol) {
         Some(name) => write!(f, " {name}")?,
         None => write!(f, " protocol {}", parsed.protocol)?,
     }
@@ -152,7 +152,7 @@ fn transport(f: &mut fmt::Formatter<'_>, frame: &[u8], parsed: &Parsed) -> fmt::
         };
     }
     if let Some((kind, code)) = parsed.icmp(frame) {
-        let name = if parsed.protocol == protocol::ICMP { icmpv4::name(kind) } else { icmpv6::name(kind) };
+        let name = if parsed.protocol == protocol::ICMP { icmpv4::NAMES.name(kind) } else { icmpv6::NAMES.name(kind) };
         match name {
             Some(name) => write!(f, " {name}")?,
             None => write!(f, " type {kind}")?,

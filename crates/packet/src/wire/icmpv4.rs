@@ -1,5 +1,6 @@
 //! ICMP (RFC 792).
 
+use super::names::Names;
 use super::{Truncated, be16, be32, chunk};
 
 /// Length of the header in octets: type, code, checksum, and four octets that each type uses in its own way.
@@ -68,51 +69,31 @@ pub mod time_exceeded {
 
 /// The words for message types, in rules and in packets' text: those of IANA's registry "ICMP Type Numbers", which
 /// iptables and nftables share, lower case and with hyphens.
-const NAMES: &[(u8, &str)] = &[
-    (kind::ECHO_REPLY, "echo-reply"),
-    (kind::UNREACHABLE, "destination-unreachable"),
-    (kind::SOURCE_QUENCH, "source-quench"),
-    (kind::REDIRECT, "redirect"),
-    (kind::ECHO_REQUEST, "echo-request"),
-    (kind::ROUTER_ADVERTISEMENT, "router-advertisement"),
-    (kind::ROUTER_SOLICITATION, "router-solicitation"),
-    (kind::TIME_EXCEEDED, "time-exceeded"),
-    (kind::PARAMETER_PROBLEM, "parameter-problem"),
-    (kind::TIMESTAMP_REQUEST, "timestamp-request"),
-    (kind::TIMESTAMP_REPLY, "timestamp-reply"),
-    (17, "address-mask-request"),
-    (18, "address-mask-reply"),
-    (42, "extended-echo-request"),
-    (43, "extended-echo-reply"),
-];
-
-/// Other words for them, which are read and never printed: short forms, and those of iptables.
-const SYNONYMS: &[(u8, &str)] = &[
-    (kind::ECHO_REPLY, "pong"),
-    (kind::UNREACHABLE, "unreachable"),
-    (kind::ECHO_REQUEST, "ping"),
-    (kind::TIME_EXCEEDED, "ttl-exceeded"),
-];
-
-/// The name of a message type, as in `echo-request`.
-pub fn name(kind: u8) -> Option<&'static str> {
-    NAMES.iter().find(|(k, _)| *k == kind).map(|(_, name)| *name)
-}
-
-/// The message type of a name, as in `echo-request`.
-pub fn by_name(name: &str) -> Option<u8> {
-    NAMES.iter().chain(SYNONYMS).find(|(_, n)| *n == name).map(|(kind, _)| *kind)
-}
-
-/// All names, for suggestions; synonyms are not among them.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    NAMES.iter().map(|(_, name)| *name)
-}
-
-/// All words that [`by_name`] reads.
-pub fn words() -> impl Iterator<Item = &'static str> {
-    NAMES.iter().chain(SYNONYMS).map(|(_, name)| *name)
-}
+pub static NAMES: Names = Names::new(
+    &[
+        (kind::ECHO_REPLY, "echo-reply"),
+        (kind::UNREACHABLE, "destination-unreachable"),
+        (kind::SOURCE_QUENCH, "source-quench"),
+        (kind::REDIRECT, "redirect"),
+        (kind::ECHO_REQUEST, "echo-request"),
+        (kind::ROUTER_ADVERTISEMENT, "router-advertisement"),
+        (kind::ROUTER_SOLICITATION, "router-solicitation"),
+        (kind::TIME_EXCEEDED, "time-exceeded"),
+        (kind::PARAMETER_PROBLEM, "parameter-problem"),
+        (kind::TIMESTAMP_REQUEST, "timestamp-request"),
+        (kind::TIMESTAMP_REPLY, "timestamp-reply"),
+        (17, "address-mask-request"),
+        (18, "address-mask-reply"),
+        (42, "extended-echo-request"),
+        (43, "extended-echo-reply"),
+    ],
+    &[
+        (kind::ECHO_REPLY, "pong"),
+        (kind::UNREACHABLE, "unreachable"),
+        (kind::ECHO_REQUEST, "ping"),
+        (kind::TIME_EXCEEDED, "ttl-exceeded"),
+    ],
+);
 
 /// Whether a message of this type is an ICMP error, about which no other error is sent (RFC 1122 section 3.2.2).
 #[inline]
@@ -208,17 +189,5 @@ mod tests {
     fn errors_are_told_from_queries() {
         let errors: Vec<u8> = (0..=255).filter(|kind| is_error(*kind)).collect();
         assert_eq!(errors, [3, 4, 5, 11, 12]);
-    }
-
-    #[test]
-    fn names_are_read_as_they_are_printed() {
-        for kind in 0..=255 {
-            if let Some(name) = name(kind) {
-                assert_eq!(by_name(name), Some(kind));
-            }
-        }
-        assert!(NAMES.is_sorted_by(|a, b| a.0 < b.0), "a number stands once");
-        assert_eq!(words().collect::<std::collections::HashSet<_>>().len(), words().count(), "a word stands once");
-        assert!(words().all(|word| by_name(word).and_then(name).is_some()));
     }
 }

@@ -18,6 +18,7 @@ pub mod icmpv4;
 pub mod icmpv6;
 pub mod ipv4;
 pub mod ipv6;
+pub mod names;
 pub mod nd;
 pub mod protocol;
 pub mod tcp;

@@ -1,5 +1,7 @@
 //! Numbers of the protocols that IP carries (the IANA registry of that name), shared by both families.
 
+use super::names::Names;
+
 /// IPv6 hop-by-hop options (RFC 8200 section 4.3).
 pub const HOP_BY_HOP: u8 = 0;
 /// ICMP (RFC 792).
@@ -49,52 +51,32 @@ pub const UDP_LITE: u8 = 136;
 
 /// The words for protocols, in rules and in packets' text: the names of protocols in use in IANA's registry "Assigned
 /// Internet Protocol Numbers", lower case and with hyphens, and `icmp6` for IPv6-ICMP.
-const NAMES: &[(u8, &str)] = &[
-    (ICMP, "icmp"),
-    (IGMP, "igmp"),
-    (IPIP, "ipv4"),
-    (TCP, "tcp"),
-    (UDP, "udp"),
-    (DCCP, "dccp"),
-    (IPV6, "ipv6"),
-    (46, "rsvp"),
-    (GRE, "gre"),
-    (ESP, "esp"),
-    (AH, "ah"),
-    (ICMPV6, "icmp6"),
-    (88, "eigrp"),
-    (OSPF, "ospf"),
-    (97, "etherip"),
-    (PIM, "pim"),
-    (VRRP, "vrrp"),
-    (L2TP, "l2tp"),
-    (SCTP, "sctp"),
-    (UDP_LITE, "udplite"),
-    (137, "mpls-in-ip"),
-];
-
-/// Other words for them, which are read and never printed.
-const SYNONYMS: &[(u8, &str)] = &[(IPIP, "ipip"), (ICMPV6, "icmpv6"), (ICMPV6, "ipv6-icmp")];
-
-/// The name of a protocol, as in `tcp`.
-pub fn name(number: u8) -> Option<&'static str> {
-    NAMES.iter().find(|(n, _)| *n == number).map(|(_, name)| *name)
-}
-
-/// The protocol of a name, as in `tcp`.
-pub fn by_name(name: &str) -> Option<u8> {
-    NAMES.iter().chain(SYNONYMS).find(|(_, n)| *n == name).map(|(number, _)| *number)
-}
-
-/// All names, for suggestions; synonyms are not among them.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    NAMES.iter().map(|(_, name)| *name)
-}
-
-/// All words that [`by_name`] reads.
-pub fn words() -> impl Iterator<Item = &'static str> {
-    NAMES.iter().chain(SYNONYMS).map(|(_, name)| *name)
-}
+pub static NAMES: Names = Names::new(
+    &[
+        (ICMP, "icmp"),
+        (IGMP, "igmp"),
+        (IPIP, "ipv4"),
+        (TCP, "tcp"),
+        (UDP, "udp"),
+        (DCCP, "dccp"),
+        (IPV6, "ipv6"),
+        (46, "rsvp"),
+        (GRE, "gre"),
+        (ESP, "esp"),
+        (AH, "ah"),
+        (ICMPV6, "icmp6"),
+        (88, "eigrp"),
+        (OSPF, "ospf"),
+        (97, "etherip"),
+        (PIM, "pim"),
+        (VRRP, "vrrp"),
+        (L2TP, "l2tp"),
+        (SCTP, "sctp"),
+        (UDP_LITE, "udplite"),
+        (137, "mpls-in-ip"),
+    ],
+    &[(IPIP, "ipip"), (ICMPV6, "icmpv6"), (ICMPV6, "ipv6-icmp")],
+);
 
 /// Whether the first four octets of this protocol's header are a source and a destination port.
 #[inline]
@@ -106,21 +88,4 @@ pub const fn has_ports(number: u8) -> bool {
 #[inline]
 pub const fn is_extension(number: u8) -> bool {
     matches!(number, HOP_BY_HOP | ROUTING | FRAGMENT | AH | DESTINATION_OPTIONS | MOBILITY)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_read_as_they_are_printed() {
-        for number in 0..=255 {
-            if let Some(name) = name(number) {
-                assert_eq!(by_name(name), Some(number));
-            }
-        }
-        assert!(NAMES.is_sorted_by(|a, b| a.0 < b.0), "a number stands once");
-        assert_eq!(words().collect::<std::collections::HashSet<_>>().len(), words().count(), "a word stands once");
-        assert!(words().all(|word| by_name(word).and_then(name).is_some()));
-    }
 }

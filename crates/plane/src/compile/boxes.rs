@@ -75,12 +75,12 @@ pub fn count_of(rule: &AclRule, family: IpFamily) -> usize {
 
 /// Returns whether a rule looks at what only the first fragment of a packet of a family has: ports, type and code, flags.
 /// Fragments wait for the first one of their packet where a list has such a rule.
-pub fn asks_transport(rule: &AclRule, family: IpFamily) -> bool {
-    asks_transport_header(&rule.transport) && count_of(rule, family) > 0
+pub fn needs_transport(rule: &AclRule, family: IpFamily) -> bool {
+    needs_transport_header(&rule.transport) && count_of(rule, family) > 0
 }
 
 /// Returns whether a rule matches ports, type and code, or flags. Whole ranges match any value, so they do not count.
-fn asks_transport_header(transport: &Transport) -> bool {
+fn needs_transport_header(transport: &Transport) -> bool {
     match transport {
         Transport::Any | Transport::Protocol(_) => false,
         Transport::Ports { source, destination, flags, .. } => {
@@ -141,7 +141,7 @@ fn uppers(transport: &Transport) -> Vec<(Option<u8>, Upper, Masked)> {
             pairs.map(of).collect()
         }
         Transport::Icmp { protocol, icmp_type, code } => {
-            let upper = match asks_transport_header(transport) {
+            let upper = match needs_transport_header(transport) {
                 false => Some(Upper::Any),
                 true => octets(icmp_type).zip(octets(code)).map(|(kind, code)| Upper::Icmp { kind, code }),
             };
@@ -260,9 +260,9 @@ mod tests {
         let later = Fields::new(0x0a01_0203, 2, 6).with_fragment(Fragment::Later);
         for transport in transports {
             let rule = AclRule { from: net("10.0.0.0/8"), transport, ..rule() };
-            let asks = of::<u32>(&rule).iter().any(|rule| !rule.matches(&later));
-            assert_eq!(asks_transport(&rule, IpFamily::V4), asks, "{rule:?}");
-            assert!(!asks_transport(&rule, IpFamily::V6), "it is about none of these: {rule:?}");
+            let needed = of::<u32>(&rule).iter().any(|rule| !rule.matches(&later));
+            assert_eq!(needs_transport(&rule, IpFamily::V4), needed, "{rule:?}");
+            assert!(!needs_transport(&rule, IpFamily::V6), "it is about none of these: {rule:?}");
         }
     }
 }

@@ -39,8 +39,8 @@ pub(super) fn of_flags(mask: u16) -> bool {
 
 /// Returns whether some access list in force is per segment.
 pub(super) fn of_lists(Access { v4, v6, .. }: &Access) -> bool {
-    v4.iter().any(|chain| chain.table.asks().contains(Consulted::SEGMENT))
-        || v6.iter().any(|chain| chain.table.asks().contains(Consulted::SEGMENT))
+    v4.iter().any(|chain| chain.table.matched().contains(Consulted::SEGMENT))
+        || v6.iter().any(|chain| chain.table.matched().contains(Consulted::SEGMENT))
 }
 
 /// Returns whether the mask of a table has octets in which segments differ: lengths, identifications, sequence numbers, checksums,

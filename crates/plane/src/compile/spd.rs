@@ -12,7 +12,7 @@ use weir_base::reclaim::Domain;
 use weir_table::classify::{self, Limits, Upper, Writer};
 use weir_table::sav::NoRoom;
 
-use super::boxes::{Bits, asks_transport, boxes, count_of};
+use super::boxes::{Bits, boxes, count_of, needs_transport};
 use super::map::Map;
 use super::reuse::{self, Source};
 use super::rubbish::Rubbish;
@@ -254,8 +254,8 @@ fn sides<K: Bits>(domain: &Domain, model: &Spd) -> Result<(Sides<K>, Writers<K>)
     let input = classifier(domain, model, inbound)?;
     let of_family = |rule: &&SpdRule| count_of(&rule.matches, K::FAMILY) > 0;
     let is_opaque = model.rules.iter().filter(of_family).any(SpdRule::is_opaque);
-    let asks = model.rules.iter().any(|rule| asks_transport(&rule.matches, K::FAMILY));
-    let needs_transport = asks && !is_opaque;
+    let needed = model.rules.iter().any(|rule| needs_transport(&rule.matches, K::FAMILY));
+    let needs_transport = needed && !is_opaque;
     let sides =
         Sides { output: output.table(), input: input.table(), needs_transport, is_opaque, cached: [None, None] };
     Ok((sides, Writers { _output: output, _input: input }))

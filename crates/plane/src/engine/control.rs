@@ -23,6 +23,7 @@ use weir_base::clock::Clock;
 use weir_base::reclaim::{Domain, Published, Reader};
 use weir_base::wake::Waker;
 
+use super::captures::Captures;
 use super::cleared::Cleared;
 use super::collect;
 use super::compiled::Compiled;
@@ -61,6 +62,7 @@ pub struct Control {
     pub(super) root: Arc<Published<Root>>,
     pub(super) clock: Clock,
     pub(super) tracer: Arc<Tracer>,
+    pub(super) captures: Mutex<Captures>,
     pub(super) upkeep: Mutex<Upkeep>,
     pub(super) cleared: Mutex<Cleared>,
     /// Looks at tables as workers do, for people.
@@ -153,6 +155,7 @@ impl Control {
             root,
             clock: parts.clock,
             tracer: parts.tracer,
+            captures: Mutex::default(),
             upkeep: Mutex::default(),
             cleared: Mutex::default(),
             reader: Mutex::new(parts.reader),

@@ -11,6 +11,7 @@ use weir_base::wake;
 use weir_packet::buffer::{Pool, PoolSize};
 use weir_port::links::Monitor;
 
+use super::captures::{Capture, CaptureReader, TooManyCaptures};
 use super::compiled::Compiled;
 use super::control::{self, Control, State, root_numbers};
 use super::error::EngineError;
@@ -151,6 +152,23 @@ impl Engine {
     /// Returns the reading ends of the workers' sample rings to the first caller.
     pub fn take_samples(&mut self) -> Option<SampleReader> {
         self.samples.take()
+    }
+
+    /// Begins a capture, made of the model in force. It ends when the reader is dropped.
+    ///
+    /// # Errors
+    /// As for `order`; and [`TooManyCaptures`].
+    pub fn capture<E>(
+        &self,
+        order: impl FnOnce(&model::Gateway) -> Result<Capture, E>,
+    ) -> Result<Result<CaptureReader, TooManyCaptures>, E> {
+        let begun = self.begin_capture(self.workers.len(), order)?;
+        Ok(begun.map(|(taps, reader)| {
+            for (worker, tap) in self.workers.iter().zip(taps) {
+                worker.command(Command::Capture(Box::new(tap)));
+            }
+            reader
+        }))
     }
 
     /// Sends keepalives of SAs, and ends those whose lifetime is over. To be called about 20 times a second.

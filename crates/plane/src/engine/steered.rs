@@ -3,16 +3,10 @@
 use std::sync::Arc;
 
 use super::cleared::Cleared;
-use crate::model::{Gateway, SteerIndex, SteerList, SteerRule, SteerWay};
+use crate::model::{Gateway, SteerIndex, SteerList, SteerRule};
 use crate::root::Root;
 use crate::root::counters::TrafficCounter;
 use crate::stats::{SteerRuleRow, SteerStats, Traffic};
-
-/// The name of the interface that a rule redirects to.
-pub fn steer_interface(model: &Gateway, rule: &SteerRule) -> Option<Arc<str>> {
-    let SteerWay::To { hop, .. } = rule.way else { return None };
-    model.interfaces.get(hop.interface.0 as usize).map(|own| own.name.as_str().into())
-}
 
 /// The lists, in the order of the configuration, with the counters of each rule since these were cleared.
 pub(crate) fn lists(model: &Gateway, root: &Root, cleared: &Cleared) -> Vec<SteerStats> {
@@ -38,8 +32,8 @@ fn list((model, root): (&Gateway, &Root), index: SteerIndex, list: &SteerList, c
     let place = |origin| model.origins.place(origin).map_or_else(String::new, |place| place.to_string());
     let own = root.steer.list.get(usize::from(index.0)).map_or(&[][..], |own| &own.rules);
     let row = |(place_in_list, rule): (usize, &SteerRule)| SteerRuleRow {
+        id: place_in_list as u32 + 1,
         rule: rule.clone(),
-        interface: steer_interface(model, rule),
         matched: own
             .get(place_in_list)
             .map_or_else(Traffic::default, |own| cleared.steer(&own.counters, counted(&own.counters))),

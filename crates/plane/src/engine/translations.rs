@@ -49,13 +49,15 @@ fn row<K: Family>(
     let list = rule.and_then(|rule| model.nat.get(usize::from(rule.list.0)));
     let timeout = session.timeout(settings);
     let name = |number: u32| root.interfaces.get(number as usize).map_or_else(String::new, |own| own.name.to_string());
+    let out = translation.out();
     Some(TranslationRow {
         worker,
+        vrfs: [session.tuple.zone, out.zone].map(|zone| vrf(model, root, zone)),
         protocol: session.tuple.protocol,
         state: session.progress.state().name(),
         half_open: session.progress.is_half_open(),
         before: ends(&session.tuple),
-        after: ends(&translation.out()),
+        after: ends(&out),
         received_on: name(session.opener.interface),
         list: list.map(|list| list.name.clone()),
         rule: rule.map(|rule| rule.place as usize),
@@ -66,6 +68,13 @@ fn row<K: Family>(
         packets: session.packets,
         bytes: session.octets,
     })
+}
+
+/// The name of the routing domain whose translations have a zone; empty if no interface belongs to it any more.
+fn vrf(model: &Gateway, root: &Root, zone: u16) -> String {
+    let own = root.interfaces.iter().find(|own| own.present && own.nat.zone == zone);
+    let declared = own.and_then(|own| model.interfaces.iter().find(|declared| *declared.name == *own.name));
+    declared.map_or_else(String::new, |own| model.vrfs[usize::from(own.vrf.0)].name.clone())
 }
 
 fn origin(model: &Gateway, list: &NatList, place: usize) -> Option<String> {
@@ -145,19 +154,19 @@ pub(super) fn pools(first: First, (model, root): (&Gateway, &Root)) -> Vec<NatPo
 
 /// The inside addresses with the most translations, `most` of them, by the rules that gave these their sources.
 pub(super) fn users(first: First, (model, root): (&Gateway, &Root), most: usize) -> Vec<NatUser> {
-    let mut counts: HashMap<(u32, IpAddr), usize> = HashMap::new();
+    let mut counts: HashMap<(u32, u16, IpAddr), usize> = HashMap::new();
     for (_, session) in first.sessions() {
-        let (version, found, inside) = match session {
-            AnySession::V4(own) => (own.version, by_source(&own), own.tuple.source.address()),
-            AnySession::V6(own) => (own.version, by_source(&own), own.tuple.source.address()),
+        let (version, found, zone, inside) = match session {
+            AnySession::V4(own) => (own.version, by_source(&own), own.tuple.zone, own.tuple.source.address()),
+            AnySession::V6(own) => (own.version, by_source(&own), own.tuple.zone, own.tuple.source.address()),
         };
         if let Some((rule, _)) = found.filter(|_| version == root.nat.version) {
-            *counts.entry((rule, inside)).or_default() += 1;
+            *counts.entry((rule, zone, inside)).or_default() += 1;
         }
     }
-    let mut counts: Vec<((u32, IpAddr), usize)> = counts.into_iter().collect();
-    counts.sort_by_key(|&((rule, address), count)| (Reverse(count), address, rule));
-    let user = |((number, address), translations): ((u32, IpAddr), usize)| {
+    let mut counts: Vec<((u32, u16, IpAddr), usize)> = counts.into_iter().collect();
+    counts.sort_by_key(|&((rule, zone, address), count)| (Reverse(count), address, rule, zone));
+    let user = |((number, zone, address), translations): ((u32, u16, IpAddr), usize)| {
         let rule = root.nat.rules.get(number as usize)?;
         let list = model.nat.get(usize::from(rule.list.0))?;
         let interface = root.interfaces.get(rule.interface as usize);
@@ -165,6 +174,7 @@ pub(super) fn users(first: First, (model, root): (&Gateway, &Root), most: usize)
             list: list.name.clone(),
             rule: rule.place as usize,
             interface: interface.map_or_else(String::new, |own| own.name.to_string()),
+            vrf: vrf(model, root, zone),
             address,
             translations,
             limit: rule.limit.map(|limit| limit.most),

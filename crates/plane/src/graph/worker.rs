@@ -24,6 +24,8 @@ pub(crate) use command::{Command, Round, Shared};
 use pass::Pass;
 pub(crate) use pass::UNASKED;
 
+use crate::graph::batch::Batches;
+use crate::graph::capture::Taps;
 use crate::graph::events::Events;
 use crate::graph::flow::{Learned, Notes};
 use crate::graph::fragments::Fragments;
@@ -77,6 +79,7 @@ pub(crate) struct Worker {
     sources: Vec<Consumer<Packet>>,
     vector: Vector,
     pieces: Vector,
+    batches: Batches,
     /// Packets that waited for a neighbour, on their way again, and what is left of datagrams that were given up.
     released: Vector,
     hold: Hold,
@@ -95,6 +98,7 @@ pub(crate) struct Worker {
     random: SecureRandom,
     pub(crate) events: Events,
     pub(crate) samples: Samples,
+    taps: Taps,
     /// Frames to send, with the numbers of their interfaces.
     outgoing: Vec<(u32, Box<[u8]>)>,
     /// Packets to make for pairs of SAs.
@@ -158,6 +162,7 @@ impl Worker {
             sources,
             vector: Vector::new(),
             pieces: Vector::new(),
+            batches: Batches::new(),
             released: Vector::new(),
             hold,
             reassembly,
@@ -175,6 +180,7 @@ impl Worker {
             random,
             events: Events::unheard(),
             samples,
+            taps: Taps::default(),
             outgoing: Vec::new(),
             wanted: VecDeque::new(),
             next: Next::new(),
@@ -265,6 +271,7 @@ impl Worker {
             Command::Flows(from, to) => drop(to.send(self.flows(from, self.shared.clock.now()))),
             Command::EndFlows(ended, to) => drop(to.send(self.end_flows(&ended))),
             Command::Recheck(from, to) => drop(to.send(self.recheck(from))),
+            Command::Capture(tap) => self.taps.begin(*tap),
             Command::Drain => self.draining = true,
             Command::End => self.ending = true,
         }
@@ -458,6 +465,7 @@ impl Worker {
             next,
             vector,
             pieces,
+            batches,
             released,
             hold,
             reassembly,
@@ -475,6 +483,7 @@ impl Worker {
             random,
             events,
             samples,
+            taps,
             outgoing,
             wanted,
             spare,
@@ -513,6 +522,7 @@ impl Worker {
             random,
             events,
             samples,
+            taps,
             peers,
             shares,
             merges,
@@ -520,7 +530,7 @@ impl Worker {
             transmitters,
             recorder,
         };
-        let mut pass = Pass { context: &mut context, tracer: &shared.tracer, pieces, spare };
+        let mut pass = Pass { context: &mut context, tracer: &shared.tracer, pieces, batches, spare };
         pass.before((outgoing, wanted), released, now);
         if !vector.is_empty() {
             pass.run(vector, handed, true);
@@ -534,6 +544,7 @@ impl Worker {
         remembered.add((pass.context.fragments.len() as u64).wrapping_sub(remembered.value()));
         events.flush();
         samples.flush();
+        taps.flush();
         let books = Books { root, counters: &shared.counters, worker: self.number };
         transmitters.iter_mut().flatten().for_each(|outlet| outlet.kick(&books));
         shares.sent(root, self.number);

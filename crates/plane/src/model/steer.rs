@@ -75,8 +75,8 @@ pub enum SteerWay {
     To {
         /// The interface, and the address of the next hop.
         hop: NextHop,
-        /// The rule names the interface.
-        names_interface: bool,
+        /// The name of the interface, if the rule names it.
+        interface: Option<Arc<str>>,
     },
     /// To the worker of this number, and on as without the rule.
     Queue(u16),

@@ -34,6 +34,12 @@ impl OfInterface {
     pub fn is_port(&self) -> bool {
         self.bridge != NO_BRIDGE
     }
+
+    /// The interface is the own station of a bridge.
+    #[inline(always)]
+    pub fn is_station(&self) -> bool {
+        self.station != NO_BRIDGE
+    }
 }
 
 /// The bridges in force, by place in the model.

@@ -114,7 +114,7 @@ pub struct SamplerCounters {
 /// atomic word holds the time at which the last sample will be paid for. Workers read it only for packets that chance
 /// has selected, and write it no more often than the rate.
 #[derive(Debug, Clone)]
-struct Limit {
+pub(crate) struct Limit {
     state: Arc<AtomicU64>,
     /// Nanoseconds that a sample has to be paid with; rounded up, so that the rate is not exceeded.
     interval: u64,
@@ -123,7 +123,7 @@ struct Limit {
 }
 
 impl Limit {
-    fn new(rate: u32, state: Arc<AtomicU64>) -> Limit {
+    pub(crate) fn new(rate: u32, state: Arc<AtomicU64>) -> Limit {
         let rate = u64::from(rate.max(1));
         let interval = SECOND.div_ceil(rate);
         // A tenth of a second's worth at once, or one.
@@ -131,7 +131,7 @@ impl Limit {
     }
 
     #[inline]
-    fn admit(&self, now: Time) -> bool {
+    pub(crate) fn admit(&self, now: Time) -> bool {
         let pay = |paid: u64| {
             let start = paid.max(now.0);
             (start - now.0 <= self.tolerance).then(|| start.saturating_add(self.interval))

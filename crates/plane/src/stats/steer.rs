@@ -18,10 +18,10 @@ pub struct SteerStats {
 /// A rule, and what it has matched.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SteerRuleRow {
+    /// Its place in the list, from 1.
+    pub id: u32,
     /// The rule.
     pub rule: crate::model::SteerRule,
-    /// The name of the interface that it redirects to.
-    pub interface: Option<std::sync::Arc<str>>,
     /// Packets that it matched; octets from the IP header on.
     pub matched: Traffic,
     /// Where it was declared.

@@ -6,6 +6,8 @@ use weir_plane::model::{
 };
 use weir_plane::reason::Reason;
 
+use crate::nat::links_vrfs;
+
 /// Reasons that have to do with decisions about flows, or with packets like those of flows.
 pub const REASONS: &[Reason] = &[
     Reason::NotOurMac,
@@ -142,6 +144,8 @@ features! { model, found:
     "ethertypes out" model.interfaces.iter().any(|own| own.access.ethertypes_out.is_some());
     "zone" model.interfaces.iter().any(|own| own.zone.is_some());
     "vrf" model.interfaces.iter().any(|own| own.vrf.0 > 0);
+    "vrfs linked by routes" links_vrfs(model);
+    "translation between vrfs" links_vrfs(model) && model.interfaces.iter().any(|own| own.nat.is_some());
     "punt" model.interfaces.iter().any(|own| own.punt.is_some());
     "mtu" model.interfaces.iter().any(|own| own.mtu < 1500);
     "multipath" model.routes.iter().any(|own| matches!(&own.target, RouteTarget::Via(paths) if paths.len() > 1));

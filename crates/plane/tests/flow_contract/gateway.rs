@@ -289,9 +289,23 @@ fn routes(random: &mut Random, links: &Links, mut build: Build) -> Build {
             _ => add(build, prefix, 0, four),
         };
     }
+    // Routes into the other VRF.
+    let leaks = if random.chance(0.6) { 0.4 } else { 0.0 };
+    for (network, v6) in (0..REMOTE).flat_map(|network| [(network, false), (network, true)]) {
+        let home = links.home(network);
+        let vrf = build.0.interfaces[home].vrf;
+        if random.chance(leaks) && has(&build, home, v6) {
+            let address = Some(host(home, v6, 2));
+            let path = NextHop { interface: InterfaceIndex(home as u32), address, weight: 1 };
+            let prefix = net(remote(network, v6, 1), if v6 { 48 } else { 24 });
+            let target = RouteTarget::Via(Arc::new([path]));
+            build = build.route_in(["red", "default"][usize::from(vrf.0)], &prefix.to_string(), target);
+        }
+    }
     for (name, prefix) in [("default", "0.0.0.0/0"), ("default", "::/0"), ("red", "0.0.0.0/0"), ("red", "::/0")] {
         let (vrf, v6) = (VrfIndex(u16::from(name == "red")), prefix == "::/0");
-        let interface = of_vrf(random, &build, links, vrf, None, v6);
+        let by = if random.chance(leaks) { VrfIndex(1 - vrf.0) } else { vrf };
+        let interface = of_vrf(random, &build, links, by, None, v6);
         if random.chance(0.7) && interface != usize::MAX {
             let address = Some(host(interface, v6, 2));
             let path = NextHop { interface: InterfaceIndex(interface as u32), address, weight: 1 };

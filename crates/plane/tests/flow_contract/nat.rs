@@ -6,7 +6,7 @@ use weir_base::random::Random;
 use weir_packet::checksum::Delta;
 use weir_plane::model::{
     AclAction, AclRule, Addresses, Gateway, Group, IpFamily, MssClamp, NatFiltering, NatIndex, NatList, NatMapping,
-    NatRule, NatTarget, NatVerb, Origin, Ports, Transport,
+    NatRule, NatTarget, NatVerb, NextHop, Origin, Ports, RouteTarget, Transport, VrfIndex,
 };
 
 use crate::gateway::{Links, PORTS, REMOTE, between, net, pick, prefix, remote};
@@ -24,6 +24,8 @@ pub fn translators(random: &mut Random, links: &Links, model: &mut Gateway) {
         let filtering = pick(random, &[NatFiltering::EndpointDependent, NatFiltering::EndpointIndependent]);
         let mapping =
             if random.chance(0.4) { NatMapping::EndpointIndependent(filtering) } else { NatMapping::default() };
+        // A configuration whose routes link VRFs has none.
+        let mapping = if links_vrfs(model) { NatMapping::default() } else { mapping };
         model.nat.push(NatList {
             name,
             rules: rules.into(),
@@ -37,6 +39,13 @@ pub fn translators(random: &mut Random, links: &Links, model: &mut Gateway) {
     for interface in &mut model.interfaces {
         interface.nat = random.chance(0.35).then(|| NatIndex(random.below(2) as u16));
     }
+}
+
+/// Whether a route of one VRF leads to an interface of another one.
+pub fn links_vrfs(model: &Gateway) -> bool {
+    let leads =
+        |vrf: VrfIndex, hops: &[NextHop]| hops.iter().any(|hop| model.interfaces[hop.interface.0 as usize].vrf != vrf);
+    model.routes.iter().any(|route| matches!(&route.target, RouteTarget::Via(hops) if leads(route.vrf, hops)))
 }
 
 fn single(address: IpAddr) -> Addresses {

@@ -35,7 +35,7 @@ fn one(random: &mut Random, links: &Links, model: &Gateway) -> SteerRule {
             let hop = NextHop { interface: InterfaceIndex(link as u32), address, weight: 1 };
             // A rule about both families has no next hop of one.
             let hop = NextHop { address: hop.address.filter(|_| matches.family.is_some()), ..hop };
-            SteerWay::To { hop, names_interface: true }
+            SteerWay::To { hop, interface: None }
         }
         3 if matches.family == Some(IpFamily::V4) => SteerWay::Node(SteerNode::Ip4Lookup),
         3 if v6 => SteerWay::Node(SteerNode::Ip6Lookup),

@@ -70,7 +70,7 @@ impl Build {
                     let interface = self.interface(value());
                     let address = words.next_if(|word| word.contains(['.', ':'])).map(ip);
                     let hop = NextHop { interface, address, weight: 1 };
-                    rule.way = SteerWay::To { hop, names_interface: true };
+                    rule.way = SteerWay::To { hop, interface: None };
                 }
                 _ => panic!("{word}: {text}"),
             }

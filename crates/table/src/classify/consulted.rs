@@ -57,7 +57,7 @@ impl Consulted {
 
     /// Returns the fields that a rule matches on, apart from addresses.
     pub fn by<K>(rule: &Rule<K>) -> Consulted {
-        let asks = [
+        let matched = [
             (rule.protocol.is_some(), Consulted::PROTOCOL),
             (matches!(rule.upper, Upper::Ports { .. } | Upper::Bare), Consulted::PORTS),
             (matches!(rule.upper, Upper::Icmp { .. }), Consulted::ICMP),
@@ -68,7 +68,7 @@ impl Consulted {
             (rule.mark.is_some(), Consulted::MARK),
             (rule.flags.mask() & Consulted::OF_SEGMENTS != 0, Consulted::SEGMENT),
         ];
-        asks.into_iter().filter(|(asks, _)| *asks).fold(Consulted::NONE, |all, (_, field)| all | field)
+        matched.into_iter().filter(|(matched, _)| *matched).fold(Consulted::NONE, |all, (_, field)| all | field)
     }
 
     /// Returns whether the set contains all fields of another.

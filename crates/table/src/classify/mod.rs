@@ -105,7 +105,6 @@
 
 mod address;
 mod arch;
-mod asking;
 mod block;
 pub mod classbench;
 mod columns;
@@ -120,6 +119,7 @@ mod fields;
 mod hashed;
 mod leaf;
 pub mod naive;
+mod outside;
 mod plan;
 mod rule;
 pub mod sample;

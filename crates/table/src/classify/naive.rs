@@ -54,7 +54,7 @@ impl<K: Key> Classifier<K> {
     }
 
     /// Returns the fields that rules match on, apart from addresses.
-    pub fn asks(&self) -> Consulted {
+    pub fn matched(&self) -> Consulted {
         self.rules.values().fold(Consulted::NONE, |all, (rule, _)| all | Consulted::by(rule))
     }
 

@@ -27,9 +27,9 @@ pub struct Table<K> {
     /// Rules of bit-vector leaves, by block.
     pub(super) dense: Mutex<HashMap<u32, Arc<Dense<K>>>>,
     /// One bit for each field that rules match on.
-    asks: AtomicU16,
+    matched: AtomicU16,
     /// For each field outside of a flow's key: the rules that match on it; empty before there is one.
-    asking: [OnceLock<Arc<Table<K>>>; OUTSIDE.len()],
+    outside: [OnceLock<Arc<Table<K>>>; OUTSIDE.len()],
 }
 
 /// Packets per vector.
@@ -43,8 +43,8 @@ impl<K: Address> Table<K> {
             far: AtomicBool::new(false),
             domain: domain.clone(),
             dense: Mutex::default(),
-            asks: AtomicU16::new(0),
-            asking: Default::default(),
+            matched: AtomicU16::new(0),
+            outside: Default::default(),
         }
     }
 
@@ -82,8 +82,8 @@ impl<K: Address> Table<K> {
     ) {
         assert_eq!(packets.len(), consulted.len(), "one set of fields per packet");
         consulted.fill(Consulted::NONE);
-        let asks = self.asks().and(Consulted::OUTSIDE);
-        if asks.is_empty() {
+        let matched = self.matched().and(Consulted::OUTSIDE);
+        if matched.is_empty() {
             return self.lookup_each(guard, packets, found);
         }
         assert!(self.domain.owns(guard), "guard of another domain");
@@ -91,25 +91,25 @@ impl<K: Address> Table<K> {
         let vectors = packets.chunks(VECTOR).zip(found.chunks_mut(VECTOR)).zip(consulted.chunks_mut(VECTOR));
         for ((packets, found), consulted) in vectors {
             let count = packets.len();
-            let (mut places, mut asked) = ([u64::MAX; VECTOR], [0; VECTOR]);
-            let asked = &mut asked[..count];
+            let (mut places, mut rules) = ([u64::MAX; VECTOR], [0; VECTOR]);
+            let rules = &mut rules[..count];
             // SAFETY: the guard keeps every block that was reachable from here since it was pinned.
             unsafe { arch::lookup(&self.view(), packets, Some(&mut places[..count]), found) };
-            for (field, asking) in OUTSIDE.into_iter().zip(&self.asking) {
-                if !asks.contains(field) {
+            for (field, outside) in OUTSIDE.into_iter().zip(&self.outside) {
+                if !matched.contains(field) {
                     continue;
                 }
                 // The tree, if there is to be one, was published before the field was announced.
-                let Some(asking) = asking.get() else {
+                let Some(outside) = outside.get() else {
                     consulted.iter_mut().for_each(|consulted| *consulted |= field);
                     continue;
                 };
                 // The found rule is among them. No rule is at the last of all places.
                 let mut until = places.map(|place| place.saturating_add(1));
                 // SAFETY: as above; its writer belongs to the same domain.
-                unsafe { arch::lookup(&asking.view(), packets, Some(&mut until[..count]), asked) };
-                for (consulted, asked) in consulted.iter_mut().zip(&*asked) {
-                    if *asked != NO_RULE {
+                unsafe { arch::lookup(&outside.view(), packets, Some(&mut until[..count]), rules) };
+                for (consulted, rule) in consulted.iter_mut().zip(&*rules) {
+                    if *rule != NO_RULE {
                         *consulted |= field;
                     }
                 }
@@ -119,18 +119,18 @@ impl<K: Address> Table<K> {
 
     /// Returns the fields that rules match on, apart from addresses. With ports, types and codes, or flags among them,
     /// later fragments match only with the fields of the first fragment.
-    pub fn asks(&self) -> Consulted {
-        Consulted::from_bits(self.asks.load(Ordering::Acquire))
+    pub fn matched(&self) -> Consulted {
+        Consulted::from_bits(self.matched.load(Ordering::Acquire))
     }
 
-    pub(super) fn set_asks(&self, asks: Consulted) {
-        self.asks.store(asks.bits(), Ordering::Release);
+    pub(super) fn set_matched(&self, matched: Consulted) {
+        self.matched.store(matched.bits(), Ordering::Release);
     }
 
     /// Sets the rules that match on a field, by its number in [`OUTSIDE`].
-    pub(super) fn set_asking(&self, field: usize, table: Arc<Table<K>>) {
+    pub(super) fn set_outside(&self, field: usize, table: Arc<Table<K>>) {
         // Set once.
-        let _ = self.asking[field].set(table);
+        let _ = self.outside[field].set(table);
     }
 
     pub(super) fn view(&self) -> View {

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use weir_base::reclaim::Domain;
 
 use super::address::Address;
-use super::asking::Asking;
 use super::block::MOST_INTERFACES;
 use super::consulted::Consulted;
 use super::error::{Error, NO_RULE};
+use super::outside::Outside;
 use super::rule::Rule;
 use super::table::Table;
 use super::tree::{Refusal, Shape, Tree};
@@ -45,7 +45,7 @@ pub struct Stats {
 /// Owns rules, and changes a [`Table`] that any number of workers read concurrently.
 pub struct Writer<K> {
     tree: Tree<K>,
-    asking: Asking<K>,
+    outside: Outside<K>,
     limits: Limits,
 }
 
@@ -68,9 +68,9 @@ impl<K: Address> Writer<K> {
         Writer::with(domain, limits, Some(limits.bytes))
     }
 
-    fn with(domain: &Domain, limits: Limits, asking: Option<usize>) -> Result<Writer<K>, Error> {
+    fn with(domain: &Domain, limits: Limits, outside: Option<usize>) -> Result<Writer<K>, Error> {
         let tree = Tree::new(domain, limits.bytes).map_err(|error| Error::AddressSpace(error.kind()))?;
-        Ok(Writer { tree, asking: Asking::new(domain, asking), limits })
+        Ok(Writer { tree, outside: Outside::new(domain, outside), limits })
     }
 
     /// Returns the table of the workers. It stays the same while the writer exists.
@@ -85,11 +85,11 @@ impl<K: Address> Writer<K> {
     /// room; nothing has changed then.
     pub fn insert(&mut self, place: u64, rule: Rule<K>, identity: u32) -> Result<(), Error> {
         self.admit(place, &rule, identity, 1)?;
-        let asked = Consulted::by(&rule);
-        self.asking.add(&[(place, &rule, identity)], self.tree.table()).map_err(|refusal| self.refused(refusal))?;
+        let fields = Consulted::by(&rule);
+        self.outside.add(&[(place, &rule, identity)], self.tree.table()).map_err(|refusal| self.refused(refusal))?;
         let done = self.tree.insert(place, rule, identity);
         if done.is_err() {
-            self.asking.remove(place, asked, self.tree.table());
+            self.outside.remove(place, fields, self.tree.table());
         }
         done.map_err(|refusal| self.refused(refusal))
     }
@@ -109,11 +109,11 @@ impl<K: Address> Writer<K> {
             self.admit(*place, rule, *identity, rules.len())?;
         }
         let listed = Vec::from_iter(rules.iter().map(|(place, rule, identity)| (*place, rule, *identity)));
-        self.asking.add(&listed, self.tree.table()).map_err(|refusal| self.refused(refusal))?;
-        let asked = Vec::from_iter(rules.iter().map(|(place, rule, _)| (*place, Consulted::by(rule))));
+        self.outside.add(&listed, self.tree.table()).map_err(|refusal| self.refused(refusal))?;
+        let fields = Vec::from_iter(rules.iter().map(|(place, rule, _)| (*place, Consulted::by(rule))));
         let done = self.tree.load(rules);
         if done.is_err() {
-            asked.into_iter().for_each(|(place, asked)| self.asking.remove(place, asked, self.tree.table()));
+            fields.into_iter().for_each(|(place, fields)| self.outside.remove(place, fields, self.tree.table()));
         }
         done.map_err(|refusal| self.refused(refusal))
     }
@@ -125,10 +125,10 @@ impl<K: Address> Writer<K> {
     /// # Errors
     /// If there is no room for a replacement block; nothing has changed then.
     pub fn remove(&mut self, place: u64) -> Result<Option<u32>, Error> {
-        let asked = self.get(place).map(|(rule, _)| Consulted::by(rule));
+        let fields = self.get(place).map(|(rule, _)| Consulted::by(rule));
         let removed = self.tree.remove(place).map_err(|refusal| self.refused(refusal))?;
-        if let Some(asked) = asked {
-            self.asking.remove(place, asked, self.tree.table());
+        if let Some(fields) = fields {
+            self.outside.remove(place, fields, self.tree.table());
         }
         Ok(removed)
     }
@@ -161,14 +161,14 @@ impl<K: Address> Writer<K> {
     /// Frees blocks that no reader can access.
     pub fn collect(&mut self) {
         self.tree.collect();
-        self.asking.collect();
+        self.outside.collect();
     }
 
     /// Returns the size of the classifier.
     pub fn stats(&self) -> Stats {
         let (rebuilt, rebuilt_rules) = self.tree.rebuilt;
         let mut stats = Stats { rules: self.len(), octets: 0, waiting: 0, side_octets: 0, rebuilt, rebuilt_rules };
-        for tree in std::iter::once(&self.tree).chain(self.asking.trees()) {
+        for tree in std::iter::once(&self.tree).chain(self.outside.trees()) {
             let (octets, waiting) = tree.octets();
             stats.octets += octets;
             stats.waiting += waiting;

@@ -4,11 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::connection::Connection;
+use super::edit::{Editor, Live, SOURCE, rules_of, source_name};
 use super::error::Error;
 use super::output::print;
 use super::query::{escaped, target};
-use super::teller::{SOURCE, Teller, rules_of, source_name};
 use super::text::Input;
 use crate::render::classify::Classify as Tables;
 use crate::render::classify_changed::Changed;
@@ -19,10 +18,7 @@ pub struct Classify {
     #[command(subcommand)]
     what: What,
     #[command(flatten)]
-    connection: Connection,
-    /// Write JSON
-    #[arg(long, global = true)]
-    json: bool,
+    live: Live,
 }
 
 #[derive(Debug, Subcommand)]
@@ -63,26 +59,26 @@ struct Sessions {
 
 impl Classify {
     pub(super) fn run(&self) -> Result<(), Error> {
-        let teller = Teller { client: self.connection.client(), json: self.json };
+        let editor = self.live.editor();
         match &self.what {
             What::List { table } => {
                 let path = format!("/v1/show/classify/{}", escaped(table));
                 let all = target(&path, [("limit", Some(usize::MAX.to_string()))]);
-                let (shown, json) = teller.client.show::<Tables>(&all)?;
-                if self.json {
+                let (shown, json) = editor.client.show::<Tables>(&all)?;
+                if editor.json {
                     return print(&json);
                 }
                 let rows = shown.tables.into_iter().flat_map(|table| table.rows.unwrap_or_default());
                 print(&rows.map(|row| row.session + "\n").collect::<String>())
             }
-            What::Add { table, sessions } => sessions.send(&teller, table, "sessions"),
-            What::Delete { table, sessions } => sessions.send(&teller, table, "delete"),
+            What::Add { table, sessions } => sessions.send(&editor, table, "sessions"),
+            What::Delete { table, sessions } => sessions.send(&editor, table, "delete"),
         }
     }
 }
 
 impl Sessions {
-    fn send(&self, teller: &Teller, table: &str, what: &str) -> Result<(), Error> {
+    fn send(&self, editor: &Editor, table: &str, what: &str) -> Result<(), Error> {
         let input = self.file.as_deref().map(Input::of);
         let (text, source) = match input {
             Some(input) => (input.read_whole(true)?, self.source.clone().map_or_else(|| input.source(), Ok)?),
@@ -92,7 +88,7 @@ impl Sessions {
             }
         };
         let path = format!("/v1/classify/{}/{what}", escaped(table));
-        let answer = teller.client.put(&target(&path, [("source", Some(source))]), "text/plain", text);
-        teller.tell::<Changed>(answer, input)
+        let answer = editor.client.put(&target(&path, [("source", Some(source))]), "text/plain", text);
+        editor.report::<Changed>(answer, input)
     }
 }

@@ -3,6 +3,7 @@
 mod acl;
 mod allow;
 mod bench;
+mod capture;
 mod check;
 mod classify;
 mod clear;
@@ -11,6 +12,7 @@ mod configuration;
 mod connection;
 mod diff;
 mod doctor;
+mod edit;
 mod error;
 mod exit;
 mod explain;
@@ -31,7 +33,6 @@ mod schema;
 mod services;
 mod show;
 mod spd;
-mod teller;
 mod text;
 mod top;
 mod trace;
@@ -105,6 +106,8 @@ pub enum Command {
     Allow(allow::Allow),
     /// Changes the bindings of hardware addresses of a running gateway
     Binding(rules::Binding),
+    /// Changes the steer rules of a running gateway
+    Steer(rules::Steer),
     /// Changes the sessions of classifier tables of a running gateway
     Classify(classify::Classify),
     /// Changes the pairs of SAs of a running gateway
@@ -115,6 +118,8 @@ pub enum Command {
     Watch(watch::Watch),
     /// Traces packets through the graph of a running gateway
     Trace(trace::Trace),
+    /// Captures packets of a running gateway into a file
+    Capture(capture::Capture),
     /// Clears the counters of a running gateway, or ends sessions
     Clear(clear::Clear),
     /// Measures the cost of forwarding on this machine
@@ -148,11 +153,13 @@ pub fn main() -> ExitCode {
         Command::Nat(nat) => nat.run(),
         Command::Allow(allow) => allow.run(),
         Command::Binding(binding) => binding.run(),
+        Command::Steer(steer) => steer.run(),
         Command::Classify(classify) => classify.run(),
         Command::Sa(sa) => sa.run(),
         Command::Spd(spd) => spd.run(),
         Command::Watch(watch) => watch.run(),
         Command::Trace(trace) => trace.run(),
+        Command::Capture(capture) => capture.run(),
         Command::Clear(clear) => clear.run(),
         Command::Bench(bench) => bench.run(),
         Command::Man(man) => man.run(Cli::command()),

@@ -1,22 +1,19 @@
 //! Commands that change an ordered list of rules while the gateway runs. Each call is one batch: all of it happens, or nothing.
 
-use std::path::PathBuf;
-
 use clap::{Args, Subcommand};
 
 use super::acl::{Place, deletions};
-use super::connection::Connection;
+use super::edit::{self, Live, Source, Whole, path_of, rules_of};
 use super::error::Error;
 use super::output::print;
-use super::query::{escaped, target};
-use super::teller::{self, Source, Teller, rules_of, source_name};
-use super::text::Input;
-use crate::control::acl::{BatchRequest, Change, Replace};
+use crate::control::acl::{Change, Replace};
 use crate::control::client::Client;
 use crate::render::binding_changed;
 use crate::render::bindings::Bindings;
 use crate::render::nat::NatRules;
 use crate::render::nat_changed::Changed;
+use crate::render::steer::Steers;
+use crate::render::steer_changed;
 
 /// Changes the NAT rules of a running gateway
 #[derive(Debug, Args)]
@@ -32,15 +29,19 @@ pub struct Binding {
     list: List,
 }
 
+/// Changes the steer rules of a running gateway
+#[derive(Debug, Args)]
+pub struct Steer {
+    #[command(flatten)]
+    list: List,
+}
+
 #[derive(Debug, Args)]
 struct List {
     #[command(subcommand)]
     what: What,
     #[command(flatten)]
-    connection: Connection,
-    /// Write JSON
-    #[arg(long, global = true)]
-    json: bool,
+    live: Live,
 }
 
 #[derive(Debug, Subcommand)]
@@ -66,7 +67,7 @@ enum What {
     Delete {
         /// The list
         list: String,
-        /// Their ids, as `weir show nat rules` and `weir show bindings` show them
+        /// Their ids, as `weir show nat rules`, `weir show bindings` and `weir show steer` show them
         #[arg(required_unless_present = "at", num_args = 1.., value_name = "ID")]
         ids: Vec<u32>,
         /// The rule at this place, from 1; may be given several times
@@ -79,7 +80,7 @@ enum What {
     Change {
         /// The list
         list: String,
-        /// The id of the rule to replace, as `weir show nat rules` and `weir show bindings` show it
+        /// The id of the rule to replace, as `weir show nat rules`, `weir show bindings` and `weir show steer` show it
         id: u32,
         /// Rules, each in quotes; a single one may be several words
         #[arg(required = true, num_args = 1.., value_name = "RULE")]
@@ -91,14 +92,8 @@ enum What {
     Replace {
         /// The list
         list: String,
-        /// Rules, one a line, each with a line end; `-`: those on standard input
-        file: PathBuf,
-        /// The file may have no rule: then the list loses all of its own
-        #[arg(long)]
-        allow_empty: bool,
-        /// The source that the rules belong to [default: the file's name, or `api`]
-        #[arg(long, value_name = "NAME", value_parser = source_name)]
-        source: Option<String>,
+        #[command(flatten)]
+        whole: Whole,
     },
 }
 
@@ -124,24 +119,30 @@ impl Binding {
     }
 }
 
+impl Steer {
+    pub(super) fn run(&self) -> Result<(), Error> {
+        self.list.run::<steer_changed::Changed>("steer", |client, list| {
+            let (all, json) = client.show::<Steers>(&path_of("show/steer", list))?;
+            Ok((all.steer.into_iter().flat_map(|own| own.rules).map(|own| own.rule).collect(), json))
+        })
+    }
+}
+
 impl List {
     /// Runs the command for a kind of list, the name of its path. `rules` returns the rules of a list, and the report that has
     /// them as JSON.
-    fn run<R: teller::Changed>(
+    fn run<R: edit::Changed>(
         &self,
         kind: &str,
         rules: impl Fn(&Client, &str) -> Result<(Vec<String>, String), Error>,
     ) -> Result<(), Error> {
-        let teller = Teller { client: self.connection.client(), json: self.json };
-        let path = |list: &str| format!("/v1/{kind}/{}", escaped(list));
-        let batch = |list: &str, source: &Source, changes: Vec<Change>| {
-            let order = BatchRequest { source: source.name.clone(), changes };
-            teller.tell::<R>(teller.client.post(&format!("{}/changes", path(list)), &order), None)
-        };
+        let editor = self.live.editor();
+        let path = |list: &str| path_of(kind, list);
+        let batch = |list: &str, source: &Source, changes| editor.batch::<R>(&path(list), source, changes);
         match &self.what {
             What::List { list } => {
-                let (rules, json) = rules(&teller.client, list)?;
-                if self.json {
+                let (rules, json) = rules(&editor.client, list)?;
+                if editor.json {
                     return print(&json);
                 }
                 print(&rules.into_iter().map(|rule| rule + "\n").collect::<String>())
@@ -154,14 +155,7 @@ impl List {
                 let rules = rules_of(rules).join("\n");
                 batch(list, source, vec![Change::Replace(Replace { rules, id: Some(*id), at: None })])
             }
-            What::Replace { list, file, allow_empty, source } => {
-                let input = Input::of(file);
-                let source = source.clone().map_or_else(|| input.source(), Ok)?;
-                let text = input.read_whole(true)?;
-                let query = [("source", Some(source)), ("allow-empty", allow_empty.then(|| "true".to_owned()))];
-                let answer = teller.client.put(&target(&path(list), query), "text/plain", text);
-                teller.tell::<R>(answer, Some(input))
-            }
+            What::Replace { list, whole } => editor.replace::<R>(&path(list), whole),
         }
     }
 }

@@ -5,11 +5,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::connection::Connection;
+use super::edit::{Editor, Live, Source, path_of};
 use super::error::Error;
 use super::key_input::{KeySource, MadeKeys};
-use super::query::{escaped, target};
-use super::teller::{Source, Teller};
+use super::query::target;
 use super::text::Input;
 use crate::control::client::ClientError;
 use crate::control::ipsec::SaAction;
@@ -21,10 +20,7 @@ pub struct Sa {
     #[command(subcommand)]
     what: What,
     #[command(flatten)]
-    connection: Connection,
-    /// Write JSON
-    #[arg(long, global = true)]
-    json: bool,
+    live: Live,
 }
 
 #[derive(Debug, Subcommand)]
@@ -78,55 +74,55 @@ struct Declared {
 
 impl Sa {
     pub(super) fn run(&self) -> Result<(), Error> {
-        let teller = Teller { client: self.connection.client(), json: self.json };
+        let editor = self.live.editor();
         let act = |name: &str, action: SaAction, source: &Source| {
             let action = match action {
                 SaAction::Rekey => "rekey",
                 SaAction::Switch => "switch",
                 SaAction::Finish => "finish",
             };
-            target(&format!("/v1/sa/{}/{action}", escaped(name)), [("source", Some(source.name.clone()))])
+            target(&format!("{}/{action}", path_of("sa", name)), [("source", Some(source.name.clone()))])
         };
         match &self.what {
-            What::Add(own) => self.put(&teller, own, &whole(own, "new")),
-            What::Update(own) => self.put(&teller, own, &whole(own, "existing")),
+            What::Add(own) => self.put(&editor, own, &whole(own, "new")),
+            What::Update(own) => self.put(&editor, own, &whole(own, "existing")),
             What::Delete { sa, source } => {
-                let path = target(&format!("/v1/sa/{}", escaped(sa)), [("source", Some(source.name.clone()))]);
-                teller.tell::<SaChanged>(teller.client.delete(&path), None)
+                let path = target(&path_of("sa", sa), [("source", Some(source.name.clone()))]);
+                editor.report::<SaChanged>(editor.client.delete(&path), None)
             }
-            What::Rekey(own) => self.put(&teller, own, &act(&own.sa, SaAction::Rekey, &own.source)),
+            What::Rekey(own) => self.put(&editor, own, &act(&own.sa, SaAction::Rekey, &own.source)),
             What::Switch { sa, source } => {
                 let path = act(sa, SaAction::Switch, source);
-                teller.tell::<SaChanged>(teller.client.put(&path, "text/plain", String::new()), None)
+                editor.report::<SaChanged>(editor.client.put(&path, "text/plain", String::new()), None)
             }
             What::Finish { sa, source } => {
                 let path = act(sa, SaAction::Finish, source);
-                teller.tell::<SaChanged>(teller.client.put(&path, "text/plain", String::new()), None)
+                editor.report::<SaChanged>(editor.client.put(&path, "text/plain", String::new()), None)
             }
         }
     }
 
     /// Sends the declaration of a pair, after its key files were written if they come from standard input.
-    fn put(&self, teller: &Teller, own: &Declared, path: &str) -> Result<(), Error> {
+    fn put(&self, editor: &Editor, own: &Declared, path: &str) -> Result<(), Error> {
         if own.key.is_some() && own.file.as_os_str() == "-" {
             let message = "FILE and --key cannot both be standard input: write the declaration into a file";
             return Err(Error::Usage(message.to_owned()));
         }
         let text = Input::of(&own.file).read_whole(false)?;
         let keys = match own.key {
-            Some(KeySource::Standard) => MadeKeys::read(&text, &self.connection.socket())?,
+            Some(KeySource::Standard) => MadeKeys::read(&text, &self.live.connection.socket())?,
             None => MadeKeys::default(),
         };
-        let answer = teller.client.put(path, "application/toml", text);
+        let answer = editor.client.put(path, "application/toml", text);
         if matches!(answer, Ok(_) | Err(ClientError::Late { .. } | ClientError::Answer { .. })) {
             keys.keep();
         }
-        teller.tell::<SaChanged>(answer, None)
+        editor.report::<SaChanged>(answer, None)
     }
 }
 
 /// Returns the request that puts a pair.
 fn whole(own: &Declared, expect: &str) -> String {
     let query = [("source", Some(own.source.name.clone())), ("expect", Some(expect.to_owned()))];
-    target(&format!("/v1/sa/{}", escaped(&own.sa)), query)
+    target(&path_of("sa", &own.sa), query)
 }

@@ -16,6 +16,7 @@ use crate::render::allowlists::Allowlists;
 use crate::render::bindings::Bindings;
 use crate::render::bridges::{Bridges, Macs};
 use crate::render::buffers::Buffers;
+use crate::render::captures::Captures;
 use crate::render::changes::Changes;
 use crate::render::classify::Classify;
 use crate::render::crypto::Crypto;
@@ -182,6 +183,8 @@ enum What {
     Samplers,
     /// Alarms for invalid packets, by interface, and their history
     Alarms,
+    /// Captures that run, and the last that ended
+    Captures,
     /// Traced packets and the nodes they passed
     Trace,
     /// Packet buffers and how many are free
@@ -321,6 +324,7 @@ impl Show {
             What::Spd { spd: Some(name) } => asker.show::<Spds>(&format!("/v1/show/spd/{}", escaped(name))),
             What::Samplers => asker.show::<Samplers>("/v1/show/samplers"),
             What::Alarms => asker.show::<Alarms>("/v1/show/alarms"),
+            What::Captures => asker.show::<Captures>("/v1/show/captures"),
             What::Trace => asker.show::<Traces>("/v1/show/trace"),
             What::Buffers => asker.show::<Buffers>("/v1/show/buffers"),
             What::Tables => asker.show::<Tables>("/v1/show/tables"),

@@ -1,18 +1,18 @@
 //! `weir spd`: rules of security policy databases, while the gateway runs. Each call is one batch: all of it happens, or nothing.
 
-use std::path::PathBuf;
-
 use clap::{Args, Subcommand};
 
-use super::connection::Connection;
+use super::acl::deletions;
+use super::edit::{Live, Source, Whole, path_of, rules_of};
 use super::error::Error;
 use super::output::print;
-use super::query::{escaped, target};
-use super::teller::{Source, Teller, rules_of, source_name};
-use super::text::Input;
-use crate::control::acl::{BatchRequest, Change, Insert, Replace, Which};
+use super::query::target;
+use crate::control::acl::{Change, Insert, Replace};
 use crate::render::Report as _;
 use crate::render::ipsec_changed::{SpdChanged, SpdRules};
+
+/// The kind of object in paths of the control server.
+const KIND: &str = "spd";
 
 /// Changes the SPDs of a running gateway
 #[derive(Debug, Args)]
@@ -20,10 +20,7 @@ pub struct Spd {
     #[command(subcommand)]
     what: What,
     #[command(flatten)]
-    connection: Connection,
-    /// Write JSON
-    #[arg(long, global = true)]
-    json: bool,
+    live: Live,
 }
 
 #[derive(Debug, Subcommand)]
@@ -73,14 +70,8 @@ enum What {
     Replace {
         /// The SPD
         spd: String,
-        /// Rules, one a line, each with a line end; `-`: those on standard input
-        file: PathBuf,
-        /// The file may have no rule: then the SPD loses all of its own
-        #[arg(long)]
-        allow_empty: bool,
-        /// The source that the rules belong to [default: the file's name, or `api`]
-        #[arg(long, value_name = "NAME", value_parser = source_name)]
-        source: Option<String>,
+        #[command(flatten)]
+        whole: Whole,
     },
     /// Takes all changes back: the rules are those of the configuration again
     Reset {
@@ -93,51 +84,30 @@ enum What {
 
 impl Spd {
     pub(super) fn run(&self) -> Result<(), Error> {
-        let teller = Teller { client: self.connection.client(), json: self.json };
+        let editor = self.live.editor();
+        let batch =
+            |spd: &str, source: &Source, changes| editor.batch::<SpdChanged>(&path_of(KIND, spd), source, changes);
         match &self.what {
             What::List { spd } => {
-                let (rules, json) = teller.client.show::<SpdRules>(&path(spd))?;
-                if self.json { print(&json) } else { print(&rules.text()) }
+                let (rules, json) = editor.client.show::<SpdRules>(&path_of(KIND, spd))?;
+                if editor.json { print(&json) } else { print(&rules.text()) }
             }
             What::Insert { spd, rules, at, source } => {
                 let rules = rules_of(rules).join("\n");
                 let insert = Insert { rules, at: at.map(|at| at as usize), ..Insert::default() };
-                batch(&teller, spd, source, vec![Change::Insert(insert)])
+                batch(spd, source, vec![Change::Insert(insert)])
             }
-            What::Delete { spd, places, source } => {
-                let mut places = places.clone();
-                // From behind, so that each place is still that of its rule.
-                places.sort_unstable_by(|one, other| other.cmp(one));
-                places.dedup();
-                let delete = |place: u32| Change::Delete(Which { id: None, at: Some(place as usize) });
-                batch(&teller, spd, source, places.into_iter().map(delete).collect())
-            }
+            What::Delete { spd, places, source } => batch(spd, source, deletions(&[], places)),
             What::Change { spd, place, rules, source } => {
                 let rules = rules_of(rules).join("\n");
                 let change = Change::Replace(Replace { rules, id: None, at: Some(*place as usize) });
-                batch(&teller, spd, source, vec![change])
+                batch(spd, source, vec![change])
             }
-            What::Replace { spd, file, allow_empty, source } => {
-                let input = Input::of(file);
-                let source = source.clone().map_or_else(|| input.source(), Ok)?;
-                let text = input.read_whole(true)?;
-                let query = [("source", Some(source)), ("allow-empty", allow_empty.then(|| "true".to_owned()))];
-                let answer = teller.client.put(&target(&path(spd), query), "text/plain", text);
-                teller.tell::<SpdChanged>(answer, Some(input))
-            }
+            What::Replace { spd, whole } => editor.replace::<SpdChanged>(&path_of(KIND, spd), whole),
             What::Reset { spd, source } => {
-                let path = target(&path(spd), [("source", Some(source.name.clone()))]);
-                teller.tell::<SpdChanged>(teller.client.delete(&path), None)
+                let path = target(&path_of(KIND, spd), [("source", Some(source.name.clone()))]);
+                editor.report::<SpdChanged>(editor.client.delete(&path), None)
             }
         }
     }
-}
-
-fn path(spd: &str) -> String {
-    format!("/v1/spd/{}", escaped(spd))
-}
-
-fn batch(teller: &Teller, spd: &str, source: &Source, changes: Vec<Change>) -> Result<(), Error> {
-    let order = BatchRequest { source: source.name.clone(), changes };
-    teller.tell::<SpdChanged>(teller.client.post(&format!("{}/changes", path(spd)), &order), None)
 }

@@ -123,6 +123,8 @@ codes! {
     NatAddressUnanswered = "nat-address-unanswered",
     /// Warning: an outside address of a NAT rule that a route leads away from the gateway.
     NatPoolLoops = "nat-pool-loops",
+    /// Warning: a NAT rule about destinations that overlaps an earlier one with another target.
+    NatOverlap = "nat-overlap",
     /// Warning: a NAT rule about both families whose interface has addresses of one.
     NatOneFamily = "nat-one-family",
     /// Warning: a NAT rule that changes addresses by which a security policy would protect packets.

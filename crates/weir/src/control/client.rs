@@ -6,13 +6,16 @@ use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::Bytes;
-use hyper::{Method, Request, StatusCode, header};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1::SendRequest;
+use hyper::{Method, Request, Response, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use tokio::net::UnixStream;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use super::capture::NUMBER;
 use super::refusal::{Kind, Refusal};
 use crate::render::number::plural;
 use crate::render::{self, Report};
@@ -105,6 +108,15 @@ pub struct Client {
     timeout: Option<Duration>,
     /// The option that names the socket.
     option: &'static str,
+}
+
+/// An answer that comes bit by bit.
+struct Begun {
+    answer: Response<Incoming>,
+    /// The task of the connection.
+    driver: JoinHandle<hyper::Result<()>>,
+    /// The connection ends without it.
+    _sender: SendRequest<Full<Bytes>>,
 }
 
 impl Client {
@@ -273,14 +285,7 @@ impl Client {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| self.useless(error))?;
         runtime.block_on(async {
-            let late = |_| ClientError::Late { path: self.path.clone(), process: None, after: CONNECT, changes: false };
-            let (stream, _) = timeout(CONNECT, self.connect()).await.map_err(late)??;
-            let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
-            let (mut sender, connection) = handshake.map_err(|error| self.useless(error))?;
-            let driver = tokio::spawn(connection);
-            let request = Request::builder().uri(target).header(header::HOST, "weir").body(Full::new(Bytes::new()));
-            let request = request.map_err(|error| self.useless(error))?;
-            let answer = sender.send_request(request).await.map_err(|error| self.useless(error))?;
+            let Begun { answer, driver, _sender } = self.begin(target).await?;
             let status = answer.status();
             let mut body = answer.into_body();
             let mut text = Vec::new();
@@ -299,6 +304,58 @@ impl Client {
             }
             Err(self.refused(status, &String::from_utf8_lossy(&text)).into())
         })
+    }
+
+    /// Gets a capture as it comes, until the gateway ends it, Ctrl-C is pressed, or `each` fails; returns its number.
+    ///
+    /// # Errors
+    /// When there is no gateway, or it refuses; and those of `each`.
+    pub fn stream<E: From<ClientError>>(
+        &self,
+        target: &str,
+        mut each: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<u64, E> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| self.useless(error))?;
+        runtime.block_on(async {
+            let Begun { answer, driver, _sender } = self.begin(target).await?;
+            let status = answer.status();
+            if !status.is_success() {
+                let body = Limited::new(answer.into_body(), ANSWER_LIMIT).collect().await;
+                let body = body.map_err(|error| self.useless(error))?.to_bytes();
+                return Err(self.refused(status, &String::from_utf8_lossy(&body)).into());
+            }
+            let number = answer.headers().get(NUMBER).and_then(|own| own.to_str().ok()?.parse().ok());
+            let number = number.ok_or_else(|| self.useless("a capture without a number"))?;
+            let mut body = answer.into_body();
+            let mut interrupted = pin!(tokio::signal::ctrl_c());
+            loop {
+                let frame = tokio::select! {
+                    frame = body.frame() => frame,
+                    _ = &mut interrupted => None,
+                };
+                // A gateway that ends has ended the capture, too.
+                let Some(Ok(frame)) = frame else { break };
+                if let Some(data) = frame.data_ref() {
+                    each(data)?;
+                }
+            }
+            driver.abort();
+            Ok(number)
+        })
+    }
+
+    /// Sends a request whose answer comes bit by bit.
+    async fn begin(&self, target: &str) -> Result<Begun, ClientError> {
+        let late = |_| ClientError::Late { path: self.path.clone(), process: None, after: CONNECT, changes: false };
+        let (stream, _) = timeout(CONNECT, self.connect()).await.map_err(late)??;
+        let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+        let (mut sender, connection) = handshake.map_err(|error| self.useless(error))?;
+        let driver = tokio::spawn(connection);
+        let request = Request::builder().uri(target).header(header::HOST, "weir").body(Full::new(Bytes::new()));
+        let request = request.map_err(|error| self.useless(error))?;
+        let answer = sender.send_request(request).await.map_err(|error| self.useless(error))?;
+        Ok(Begun { answer, driver, _sender: sender })
     }
 
     fn refused(&self, status: StatusCode, text: &str) -> ClientError {

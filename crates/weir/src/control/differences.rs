@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use weir_plane::engine::{sa_name, steer_interface};
+use weir_plane::engine::sa_name;
 use weir_plane::model::{
     AllowedSources, Bridge, ClassifyTable, Gateway, InterfaceIndex, NextHop, Origin, Route, RouteTarget, Sa, SaKey,
     VrfIndex,
@@ -176,9 +176,7 @@ fn printed(gateway: &Gateway) -> Printed {
         (format!("allowlist {}", list.name), sources)
     });
     let steer = gateway.steer.iter().map(|list| {
-        let rules = list.rules.iter();
-        let rules = rules.map(|rule| steer::Rule::of(rule, steer_interface(gateway, rule)).to_string());
-        (format!("steer {}", list.name), rules.collect())
+        (format!("steer {}", list.name), list.rules.iter().map(|rule| steer::Rule::of(rule).to_string()).collect())
     });
     let groups = &gateway.groups;
     let addresses = groups.addresses.iter().map(|group| (&group.name, format!("{:?}", group.members)));

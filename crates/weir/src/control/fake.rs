@@ -6,13 +6,13 @@ use std::sync::Mutex;
 use ipnet::IpNet;
 use weir_plane::alarm;
 use weir_plane::compile::{Edit, Edited, EntryKey, Names, Problem, SavError, StageError};
-use weir_plane::engine::LostEdit;
+use weir_plane::engine::{CaptureReader, LostEdit};
 use weir_plane::model::{IpFamily, SavAction};
 use weir_plane::stats;
 
 use super::acl::live::Put;
 use super::refusal::{Kind, Refusal};
-use super::{Clear, Gateway, Kept, ReloadError, UnknownNode, acl};
+use super::{CaptureRequest, Clear, Gateway, Kept, ReloadError, UnknownNode, acl};
 use super::{ipsec, lists};
 use crate::config;
 use crate::render::acl::attached::Attached;
@@ -34,6 +34,7 @@ use crate::render::sas::Rekey;
 use crate::render::sav::dry_run::{self, DryRun};
 use crate::render::sav::entries::overlap;
 use crate::render::sav::learned::{self, Learned};
+use crate::render::steer_changed::Changed as SteerChanged;
 use crate::render::trace::Traces;
 use crate::render::version::Version;
 use crate::sampler;
@@ -308,6 +309,10 @@ impl Gateway for Fake {
         Ok(())
     }
 
+    fn capture(&self, _: &CaptureRequest) -> Result<CaptureReader, Box<Refusal>> {
+        Err(Refusal::new(Kind::NoRoom, "there are no packets").into())
+    }
+
     fn traces(&self) -> Traces {
         Traces::new(sample::traces(), |_| String::new())
     }
@@ -376,6 +381,14 @@ impl Gateway for Fake {
 
     fn steer(&self) -> Vec<stats::SteerStats> {
         sample::steer()
+    }
+
+    fn change_steer(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<SteerChanged, Box<Refusal>> {
+        self.change_nat(list, source, changes).map(SteerChanged)
+    }
+
+    fn put_steer(&self, list: &str, source: &str, put: &lists::Put<'_>) -> Result<SteerChanged, Box<Refusal>> {
+        self.put_nat(list, source, put).map(SteerChanged)
     }
 
     fn change_nat(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<NatChanged, Box<Refusal>> {

@@ -2,6 +2,7 @@
 //! commands are its clients.
 
 pub mod acl;
+mod capture;
 mod classify;
 pub mod client;
 mod differences;
@@ -9,6 +10,7 @@ mod error;
 pub(crate) mod flows;
 pub mod ipsec;
 pub mod lists;
+mod next_hop;
 pub mod path;
 pub mod refusal;
 pub mod remarks;
@@ -32,7 +34,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use weir_plane::alarm;
 use weir_plane::compile::{Edit, Edited, EntryKey, Names, SavError, StageError};
-use weir_plane::engine::LostEdit;
+use weir_plane::engine::{CaptureReader, LostEdit};
 use weir_plane::model::SavAction;
 use weir_plane::stats;
 
@@ -53,10 +55,12 @@ use crate::render::routes::{Filter, Routes, Source};
 use crate::render::sas::Rekey;
 use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::learned::Learned;
+use crate::render::steer_changed::Changed as SteerChanged;
 use crate::render::trace::Traces;
 use crate::render::version::Version;
 use crate::sampler;
 use acl::live::Put;
+pub use capture::CaptureRequest;
 pub use error::{ReloadError, UnknownNode};
 pub(crate) use flows::parse_filter;
 use refusal::{Kind, Refusal};
@@ -224,6 +228,19 @@ pub trait Gateway: Send + Sync + 'static {
 
     /// The lists of steer rules.
     fn steer(&self) -> Vec<stats::SteerStats>;
+
+    /// Carries out a batch of changes of a list of steer rules: all of it, or nothing.
+    ///
+    /// # Errors
+    /// When there is no such list or rule, a rule is wrong, or an interface of the list refuses it.
+    fn change_steer(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<SteerChanged, Box<Refusal>>;
+
+    /// Replaces all rules of a list of steer rules.
+    ///
+    /// # Errors
+    /// As there.
+    fn put_steer(&self, list: &str, source: &str, put: &lists::Put<'_>) -> Result<SteerChanged, Box<Refusal>>;
+
     /// The outside addresses of rules that translate sources.
     fn nat_pools(&self) -> Vec<stats::NatPool>;
 
@@ -295,6 +312,11 @@ pub trait Gateway: Send + Sync + 'static {
     /// # Errors
     /// When there is no such node, its packets are not parsed yet, or the filter is not understood.
     fn trace_matching(&self, node: &str, count: u32, filter: &str) -> Result<(), Box<Refusal>>;
+    /// Begins a capture, which ends when its reader is dropped.
+    ///
+    /// # Errors
+    /// When the filter is not understood, there is no such interface, or too many captures run.
+    fn capture(&self, request: &CaptureRequest) -> Result<CaptureReader, Box<Refusal>>;
     /// The packets traced so far.
     fn traces(&self) -> Traces;
     /// Sets counters back, or forgets traces.

@@ -62,6 +62,8 @@ pub struct Running {
     nat: Mutex<lists::Nats>,
     /// Live edits of bindings, likewise.
     bindings: Mutex<lists::Bindings>,
+    /// Live edits of steer rules, likewise.
+    steers: Mutex<lists::Steers>,
     /// Live edits of allowlists, likewise.
     allowlists: Mutex<lists::Allowlists>,
     classify: Mutex<classify::Tables>,
@@ -141,6 +143,7 @@ impl Running {
             reservations: Mutex::new(reservations),
             nat: Mutex::default(),
             bindings: Mutex::default(),
+            steers: Mutex::default(),
             allowlists: Mutex::default(),
             classify: Mutex::default(),
             live: Mutex::default(),

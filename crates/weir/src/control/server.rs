@@ -3,6 +3,7 @@
 mod acl;
 mod answer;
 mod body;
+mod capture;
 mod change;
 mod classify;
 mod ipsec;
@@ -23,8 +24,9 @@ use axum::{Extension, Router};
 use serde::Deserialize;
 use weir_plane::engine::LostEdit;
 
-use answer::{Answer, BODY_LIMIT, Refused, Shared, apart, asked, document, empty, parsed, received, show};
+use answer::{Answer, BODY_LIMIT, Refused, Shared, apart, document, empty, parsed, queried, received, show};
 
+use super::capture::Registry;
 use super::refusal::{Kind, Refusal};
 use super::{Clear, ClearRequest, Gateway, ReloadRequest, TraceRequest};
 use crate::render::alarms::Alarms;
@@ -130,6 +132,8 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/nat/{list}/changes", post(lists::change_nat))
         .route("/v1/binding/{list}", put(lists::put_bindings))
         .route("/v1/binding/{list}/changes", post(lists::change_bindings))
+        .route("/v1/steer/{list}", put(lists::put_steer))
+        .route("/v1/steer/{list}/changes", post(lists::change_steer))
         .route("/v1/allow/{list}", get(lists::allowed).put(lists::put_allowlist))
         .route("/v1/allow/{list}/changes", post(lists::change_allowlist))
         .route("/v1/sa/{name}", put(ipsec::put_sa).delete(ipsec::delete_sa))
@@ -138,6 +142,8 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/spd/{name}/changes", post(ipsec::change_spd))
         .route("/v1/group/{name}", put(acl::group).delete(acl::restore_group))
         .route("/v1/trace", post(add_trace))
+        .route("/v1/capture", get(capture::capture))
+        .route("/v1/show/captures", get(capture::show))
         .route("/v1/clear", post(clear))
         .route("/v1/watch", get(watch::events))
         .route("/v1/preview", get(safe::preview))
@@ -150,6 +156,7 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .method_not_allowed_fallback(async || Refused::new(Kind::MethodNotAllowed, "not by this method"))
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
         .layer(Extension(body::Room::default()))
+        .layer(Extension(Registry::default()))
         .with_state(gateway)
 }
 
@@ -171,17 +178,17 @@ struct All {
 }
 
 async fn show_runtime(gateway: State<Shared>, query: Result<Query<All>, QueryRejection>) -> Answer {
-    let All { all } = asked(query)?;
+    let All { all } = queried(query)?;
     show(gateway, move |g| runtime::Runtime::new(&g.snapshot(), all)).await
 }
 
 async fn show_errors(gateway: State<Shared>, query: Result<Query<All>, QueryRejection>) -> Answer {
-    let All { all } = asked(query)?;
+    let All { all } = queried(query)?;
     show(gateway, move |g| errors::Errors::new(&g.snapshot(), all)).await
 }
 
 async fn show_routes(gateway: State<Shared>, query: Result<Query<Filter>, QueryRejection>) -> Answer {
-    let filter = asked(query)?;
+    let filter = queried(query)?;
     let State(gateway) = gateway;
     apart(gateway, move |g| {
         if let Some(vrf) = &filter.vrf {
@@ -203,7 +210,7 @@ struct OfSa {
 }
 
 async fn show_sas(State(gateway): State<Shared>, query: Result<Query<OfSa>, QueryRejection>) -> Answer {
-    let OfSa { name } = asked(query)?;
+    let OfSa { name } = queried(query)?;
     apart(gateway, move |g| {
         let sas = Sas::new(g.sas(), &g.rekeys(), name.as_deref());
         match name {
@@ -235,14 +242,14 @@ const NAT_USERS: usize = 20;
 const FLOWS: usize = 1000;
 
 async fn show_flows(State(gateway): State<Shared>, query: Result<Query<Wanted>, QueryRejection>) -> Answer {
-    let Wanted { filter, sort, limit } = asked(query)?;
+    let Wanted { filter, sort, limit } = queried(query)?;
     let most = limit.unwrap_or(FLOWS);
     let flows = apart(gateway, move |g| g.flows(filter.as_deref(), sort.as_deref(), most)).await??;
     Ok(document(200, &Flows::new(flows)))
 }
 
 async fn show_translations(State(gateway): State<Shared>, query: Result<Query<Wanted>, QueryRejection>) -> Answer {
-    let Wanted { filter, limit, sort } = asked(query)?;
+    let Wanted { filter, limit, sort } = queried(query)?;
     if sort.is_some() {
         return Err(Refused::new(Kind::BadRequest, "translations are sorted by their age"));
     }
@@ -252,7 +259,7 @@ async fn show_translations(State(gateway): State<Shared>, query: Result<Query<Wa
 }
 
 async fn show_nat_users(State(gateway): State<Shared>, query: Result<Query<Wanted>, QueryRejection>) -> Answer {
-    let Wanted { filter, limit, sort } = asked(query)?;
+    let Wanted { filter, limit, sort } = queried(query)?;
     if filter.is_some() || sort.is_some() {
         return Err(Refused::new(Kind::BadRequest, "inside addresses have no filter and no other order"));
     }
@@ -271,7 +278,7 @@ struct Most {
 }
 
 async fn show_changes(gateway: State<Shared>, query: Result<Query<Most>, QueryRejection>) -> Answer {
-    let most = asked(query)?.limit.unwrap_or(EDITS);
+    let most = queried(query)?.limit.unwrap_or(EDITS);
     show(gateway, move |g| g.changes(most)).await
 }
 
@@ -381,7 +388,7 @@ async fn show_macs(
     Path(name): Path<String>,
     query: Result<Query<Most>, QueryRejection>,
 ) -> Answer {
-    let limit = asked(query)?.limit;
+    let limit = queried(query)?.limit;
     apart(gateway, move |g| match g.bridge_macs(&name) {
         Some(macs) => Ok(document(200, &Macs::new(name, macs, limit))),
         None => Err(no_bridge(&name, g)),

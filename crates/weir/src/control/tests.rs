@@ -228,6 +228,8 @@ fn what_is_not_understood_is_refused_in_json() {
         ("POST /v1/nat/edge/changes", r#"{"source":"file","changes":[]}"#, 400, Kind::BadRequest),
         ("GET /v1/binding/hosts", "", 405, Kind::MethodNotAllowed),
         ("POST /v1/binding/hosts/changes", r#"{"source":"file","changes":[]}"#, 400, Kind::BadRequest),
+        ("GET /v1/steer/edge", "", 405, Kind::MethodNotAllowed),
+        ("POST /v1/steer/edge/changes", r#"{"source":"file","changes":[]}"#, 400, Kind::BadRequest),
         ("DELETE /v1/allow/ours", "", 405, Kind::MethodNotAllowed),
         ("POST /v1/allow/ours/changes", r#"{"inserted":"10.0.0.0/8"}"#, 400, Kind::BadRequest),
         ("POST /v1/allow/ours/changes", r#"{"source":"file"}"#, 400, Kind::BadRequest),

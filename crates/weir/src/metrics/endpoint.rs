@@ -25,10 +25,10 @@ use crate::control::Gateway;
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Connections at a time. Further clients wait in the socket's backlog.
-const CONNECTIONS: usize = 8;
+pub(super) const CONNECTIONS: usize = 8;
 
 /// The time for a connection, from its beginning to the last octet of the answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = if cfg!(test) { Duration::from_secs(2) } else { Duration::from_secs(10) };
 
 /// The pause after the system refused a connection, for lack of descriptors for example.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
+use super::endpoint::{CONNECTIONS, PATIENCE};
 use super::scrape::scrape;
 use super::{Endpoint, families};
 use crate::config::{Detail, Listen, Metrics};
@@ -157,14 +158,20 @@ fn scrapes_are_answered_over_tcp_and_other_requests_are_refused() {
             let open_metrics = "content-type: application/openmetrics-text; version=1.0.0; charset=utf-8";
             assert_eq!(answer.contains(open_metrics), status == "200 OK");
         }
-        // Clients that say nothing take no place for ever, and meanwhile the others wait.
-        let mut silent = Vec::new();
-        for _ in 0..20 {
-            silent.push(connect().await.expect("a connection"));
+        // Clients that say nothing, or half of a request, lose their places; meanwhile the others wait.
+        let mut slow = Vec::new();
+        for number in 0..CONNECTIONS {
+            let mut stream = connect().await.expect("a connection");
+            stream.write_all(&b"GET /metrics HTTP/1.1\r\n"[..22 * (number % 2)]).await.expect("half of a request");
+            slow.push(stream);
         }
-        drop(silent);
+        let start = std::time::Instant::now();
         let answer = request(connect().await.expect("a connection"), "GET /metrics HTTP/1.0\r\n\r\n").await;
         assert!(answer.contains("200 OK"), "{answer}");
+        assert!(start.elapsed() > PATIENCE, "all places were taken");
+        let mut rest = Vec::new();
+        slow[0].read_to_end(&mut rest).await.expect("the end of the connection");
+        assert!(rest.is_empty(), "{rest:?}");
         serving.abort();
     });
 }

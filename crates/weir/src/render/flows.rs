@@ -210,7 +210,7 @@ impl Flows {
 
 impl Flow {
     fn new(row: stats::FlowRow) -> Flow {
-        let name = protocol::name(row.protocol).map_or_else(|| row.protocol.to_string(), str::to_owned);
+        let name = protocol::NAMES.name(row.protocol).map_or_else(|| row.protocol.to_string(), str::to_owned);
         let opened = |rule: stats::FlowRule| Opened {
             interface: rule.interface,
             direction: if rule.output { "out" } else { "in" }.to_owned(),
@@ -251,7 +251,7 @@ impl Flow {
     /// The kind of request and its identifier, in the place of ports.
     fn request(&self) -> Option<String> {
         let (kind, identifier) = (self.icmp_type?, self.icmp_identifier?);
-        let name = if self.source.is_ipv4() { icmpv4::name(kind) } else { icmpv6::name(kind) };
+        let name = if self.source.is_ipv4() { icmpv4::NAMES.name(kind) } else { icmpv6::NAMES.name(kind) };
         Some(format!("{} id {identifier}", name.map_or_else(|| kind.to_string(), str::to_owned)))
     }
 

@@ -212,6 +212,12 @@ pub struct Translation {
     pub state: String,
     /// No reply has passed; of TCP, it was never established.
     pub half_open: bool,
+    /// The VRF that its first packet came in by; empty: no interface belongs to it any more.
+    #[serde(default)]
+    pub vrf: String,
+    /// The VRF that its first packet left by, and its replies come in by.
+    #[serde(default)]
+    pub vrf_out: String,
     /// The endpoints of its first packet, as it came in.
     pub before: Ends,
     /// The endpoints of its first packet, as it left.
@@ -261,22 +267,27 @@ impl Ends {
 impl Translations {
     /// Of the gateway's translations.
     pub fn new(of: stats::Translations) -> Translations {
-        let translation = |row: stats::TranslationRow| Translation {
-            protocol: protocol::name(row.protocol).map_or_else(|| row.protocol.to_string(), str::to_owned),
-            state: row.state.to_owned(),
-            half_open: row.half_open,
-            before: Ends::new(row.before),
-            after: Ends::new(row.after),
-            received_on: row.received_on,
-            list: row.list,
-            rule: row.rule.map(|place| place as u64 + 1),
-            origin: row.origin,
-            age: row.age.as_secs_f64(),
-            idle: row.idle.as_secs_f64(),
-            expires: row.expires.as_secs_f64(),
-            packets: row.packets,
-            bytes: row.bytes,
-            worker: row.worker,
+        let translation = |row: stats::TranslationRow| {
+            let [vrf, vrf_out] = row.vrfs;
+            Translation {
+                vrf,
+                vrf_out,
+                protocol: protocol::NAMES.name(row.protocol).map_or_else(|| row.protocol.to_string(), str::to_owned),
+                state: row.state.to_owned(),
+                half_open: row.half_open,
+                before: Ends::new(row.before),
+                after: Ends::new(row.after),
+                received_on: row.received_on,
+                list: row.list,
+                rule: row.rule.map(|place| place as u64 + 1),
+                origin: row.origin,
+                age: row.age.as_secs_f64(),
+                idle: row.idle.as_secs_f64(),
+                expires: row.expires.as_secs_f64(),
+                packets: row.packets,
+                bytes: row.bytes,
+                worker: row.worker,
+            }
         };
         Translations { translations: of.rows.into_iter().map(translation).collect(), total: of.total as u64 }
     }
@@ -292,6 +303,7 @@ impl Report for Translations {
         let mut table = Table::new(&[
             ("Protocol", Align::Left),
             ("State", Align::Left),
+            ("VRF", Align::Left),
             ("Source", Align::Left),
             ("Destination", Align::Left),
             ("As source", Align::Left),
@@ -308,6 +320,7 @@ impl Report for Translations {
             table.row([
                 own.protocol.clone(),
                 own.state.clone(),
+                if own.vrf == own.vrf_out { own.vrf.clone() } else { format!("{} to {}", own.vrf, own.vrf_out) },
                 source,
                 destination,
                 as_source,
@@ -483,8 +496,8 @@ Id  Packets  Bytes  Opened  Exhausted  Limited  Clamped  Rule                   
         assert_eq!(
             translations.text(),
             "\
-Protocol  State   Source         Destination     As source           As destination  Idle  Expires  Packets  Rule
-udp       stream  10.0.0.5:4000  203.0.113.9:53  198.51.100.9:50000  203.0.113.9:53    1s     119s        5  edge 1
+Protocol  State   VRF             Source         Destination     As source           As destination  Idle  Expires  Packets  Rule
+udp       stream  red to default  10.0.0.5:4000  203.0.113.9:53  198.51.100.9:50000  203.0.113.9:53    1s     119s        5  edge 1
 1 of 2 translations
 "
         );

@@ -20,6 +20,9 @@ pub struct Users {
 pub struct User {
     /// The address.
     pub address: IpAddr,
+    /// The VRF of the address.
+    #[serde(default)]
+    pub vrf: String,
     /// Its translations now.
     pub translations: u64,
     /// How many it may have.
@@ -39,6 +42,7 @@ impl Users {
     pub fn new(users: Vec<stats::NatUser>) -> Users {
         let user = |own: stats::NatUser| User {
             address: own.address,
+            vrf: own.vrf,
             translations: own.translations as u64,
             limit: own.limit,
             list: own.list,
@@ -59,6 +63,7 @@ impl Report for Users {
         }
         let mut table = Table::new(&[
             ("Address", Align::Left),
+            ("VRF", Align::Left),
             ("Translations", Align::Right),
             ("Limit", Align::Right),
             ("Rule", Align::Left),
@@ -67,6 +72,7 @@ impl Report for Users {
         for own in &self.users {
             table.row([
                 own.address.to_string(),
+                own.vrf.clone(),
                 own.translations.to_string(),
                 own.limit.map_or_else(|| "-".to_owned(), |limit| limit.to_string()),
                 format!("{} {}", own.list, own.rule),
@@ -88,9 +94,9 @@ mod tests {
         assert_eq!(
             users.text(),
             "\
-Address   Translations  Limit  Rule    Interface
-10.0.0.5             2      2  edge 1  wan
-fd00::5              1      -  edge 1  wan
+Address   VRF  Translations  Limit  Rule    Interface
+10.0.0.5  red             2      2  edge 1  wan
+fd00::5   red             1      -  edge 1  wan
 "
         );
         assert_eq!(read::<Users>(&json(&users)).unwrap(), users);

@@ -39,6 +39,8 @@ pub struct Place {
 /// A rule, and what it has matched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
+    /// Its id, for `weir steer`.
+    pub id: u32,
     /// The rule.
     pub rule: String,
     /// Packets that matched.
@@ -53,7 +55,8 @@ impl Steers {
     /// Of the gateway's lists.
     pub fn new(lists: Vec<stats::SteerStats>) -> Steers {
         let rule = |row: stats::SteerRuleRow| Rule {
-            rule: Written::of(&row.rule, row.interface).to_string(),
+            id: row.id,
+            rule: Written::of(&row.rule).to_string(),
             packets: row.matched.packets,
             bytes: row.matched.bytes,
             origin: row.origin,
@@ -84,11 +87,16 @@ impl Report for Steers {
             let at: Vec<String> = interfaces.iter().map(|own| format!("{} ({})", own.name, own.applied)).collect();
             let at = if at.is_empty() { "no interface".to_owned() } else { at.join(", ") };
             text.push_str(&format!("{name} at {at} ({origin})\n"));
-            let columns =
-                [("Packets", Align::Right), ("Bytes", Align::Right), ("Rule", Align::Left), ("Origin", Align::Left)];
+            let columns = [
+                ("Id", Align::Right),
+                ("Packets", Align::Right),
+                ("Bytes", Align::Right),
+                ("Rule", Align::Left),
+                ("Origin", Align::Left),
+            ];
             let mut table = Table::new(&columns);
-            for Rule { rule, packets, bytes, origin } in rules {
-                table.row([packets.to_string(), bytes.to_string(), rule.clone(), origin.clone()]);
+            for Rule { id, rule, packets, bytes, origin } in rules {
+                table.row([id.to_string(), packets.to_string(), bytes.to_string(), rule.clone(), origin.clone()]);
             }
             text.push_str(&table.text());
         }
@@ -108,9 +116,9 @@ mod tests {
             steers.text(),
             "\
 edge at wan (software), dmz (software) (edge.toml:9)
-Packets  Bytes  Rule                                                          Origin
-     12   1200  mark 7 redirect interface dpi ip4 udp from 10.0.0.0/8 to any  edge.toml:10
-      0      0  count ip from any to any comment \"the rest\"                   edge.toml:11
+Id  Packets  Bytes  Rule                                                          Origin
+ 1       12   1200  mark 7 redirect interface dpi ip4 udp from 10.0.0.0/8 to any  edge.toml:10
+ 2        0      0  count ip from any to any comment \"the rest\"                   edge.toml:11
 "
         );
         assert_eq!(read::<Steers>(&json(&steers)).unwrap(), steers);

@@ -160,17 +160,17 @@ pub fn explain(
     // An empty vector takes a packet.
     harness.inject(port, &frame, Time(0), ordinal);
     let outcome = harness.run().pop();
-    Ok(Teller { harness: &harness, names: names(&harness), frame: &frame }.tell(input, outcome, memory.take()))
+    Ok(Explainer { harness: &harness, names: names(&harness), frame: &frame }.explain(input, outcome, memory.take()))
 }
 
-struct Teller<'a> {
+struct Explainer<'a> {
     harness: &'a Harness,
     names: Vec<String>,
     frame: &'a [u8],
 }
 
-impl Teller<'_> {
-    fn tell(&self, input: &str, outcome: Option<Outcome>, sent: Vec<Sent>) -> Explanation {
+impl Explainer<'_> {
+    fn explain(&self, input: &str, outcome: Option<Outcome>, sent: Vec<Sent>) -> Explanation {
         let verdict = outcome.as_ref().map_or(Verdict::Held, |outcome| outcome.verdict);
         let reason = match verdict {
             Verdict::Drop(reason) => Some(reason),

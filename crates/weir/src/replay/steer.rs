@@ -4,7 +4,6 @@ use std::fmt;
 
 use serde::Serialize;
 use weir_plane::compile::Named;
-use weir_plane::engine::steer_interface;
 use weir_plane::harness::{Harness, Outcome};
 use weir_plane::model::{Gateway, Place, SteerIndex};
 
@@ -48,7 +47,7 @@ impl fmt::Display for Steered {
 pub(crate) fn steer(model: &Gateway, index: SteerIndex, place: u32) -> Option<(String, Option<u32>, Named)> {
     let list = model.steer.get(usize::from(index.0))?;
     let rule = list.rules.get(place as usize)?;
-    let text = steer::Rule::of(rule, steer_interface(model, rule)).to_string();
+    let text = steer::Rule::of(rule).to_string();
     Some((list.name.clone(), rule.mark, Named { text, origin: rule.origin(), said: None }))
 }
 

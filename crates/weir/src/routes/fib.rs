@@ -17,6 +17,8 @@ use crate::config::routes::Table;
 const MOST_NEXTHOPS: usize = 1 << 18;
 /// Nested groups of next hop objects: the kernel allows one level.
 const DEPTH: usize = 4;
+/// Objects that are looked at for one route: groups may name each other, and each many times.
+const MOST_LOOKS: usize = 4096;
 /// Paths of a route, at most.
 const MOST_PATHS: usize = weir_plane::ecmp::MAX_PATHS;
 /// Targets that are kept translated.
@@ -437,11 +439,11 @@ impl Fib {
                 via(hops)
             }
             Way::Nexthop(id) => {
-                let mut hops = Vec::new();
+                let (mut hops, mut looks) = (Vec::new(), MOST_LOOKS);
                 if self.is_blackhole(*id) {
                     Some(Target::Blackhole)
                 } else {
-                    self.members(*id, 1, DEPTH, &mut hops);
+                    self.members(*id, 1, DEPTH, &mut looks, &mut hops);
                     via(hops)
                 }
             }
@@ -463,13 +465,17 @@ impl Fib {
         }
     }
 
-    /// Adds the paths of an object and of the objects in it.
-    fn members(&self, id: u32, weight: u32, depth: usize, hops: &mut Vec<(Hop, u32)>) {
+    /// Adds the paths of an object and of the objects in it. `looks` is the number of objects that may still be looked at.
+    fn members(&self, id: u32, weight: u32, depth: usize, looks: &mut usize, hops: &mut Vec<(Hop, u32)>) {
+        if *looks == 0 {
+            return;
+        }
+        *looks -= 1;
         match self.nexthops.get(&id) {
             Some((Nexthop::Path(path), _)) => hops.extend(self.hop(path, weight)),
             Some((Nexthop::Group(members), _)) if depth > 0 && hops.len() < MOST_PATHS => {
                 for &(member, own) in members.iter().take(MOST_PATHS) {
-                    self.members(member, weight.saturating_mul(own.into()), depth - 1, hops);
+                    self.members(member, weight.saturating_mul(own.into()), depth - 1, looks, hops);
                 }
             }
             _ => {}

@@ -40,7 +40,7 @@ pub mod spd;
 pub mod steer;
 #[cfg(test)]
 mod tests;
-mod text;
+pub(crate) mod text;
 mod words;
 
 use std::fmt;

@@ -48,7 +48,7 @@ impl fmt::Display for Line<'_> {
             NatEventKind::Exhausted => f.write_str("nat-exhausted: no free port for ")?,
             NatEventKind::Limited => f.write_str("nat-limit: too many translations for ")?,
         }
-        match protocol::name(protocol) {
+        match protocol::NAMES.name(protocol) {
             Some(name) => write!(f, "{name} ")?,
             None => write!(f, "protocol {protocol} ")?,
         }

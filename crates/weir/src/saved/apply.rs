@@ -12,7 +12,7 @@ use super::lines::{self, Change};
 use crate::config::Texts;
 use crate::rules::binding::Binding;
 use crate::rules::classify::{parse_mask, parse_session};
-use crate::rules::{acl, nat, prefix, spd};
+use crate::rules::{acl, nat, prefix, spd, steer};
 
 /// A file that a running configuration changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +64,7 @@ impl Saving<'_> {
             ("nat", &edits.nats, canonical_nat as fn(&str) -> String),
             ("mac-ip", &edits.bindings, canonical_binding),
             ("spd", &edits.spds, canonical_spd),
+            ("steer", &edits.steers, canonical_steer),
         ] {
             for list in lists {
                 let table = self.object(kind, &list.name)?;
@@ -358,6 +359,10 @@ fn canonical_binding(rule: &str) -> String {
 fn canonical_prefix(text: &str) -> String {
     let word = text.split('#').next().unwrap_or_default().trim();
     prefix::parse(word).map_or_else(|_| word.to_owned(), |(net, _)| net.to_string())
+}
+
+fn canonical_steer(rule: &str) -> String {
+    rule.parse::<steer::Rule>().map_or_else(|_| rule.to_owned(), |rule| rule.to_string())
 }
 
 fn canonical_spd(rule: &str) -> String {

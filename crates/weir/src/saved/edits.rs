@@ -7,6 +7,8 @@ pub(crate) struct Edits {
     pub(crate) acls: Vec<Listed>,
     /// Lists of NAT rules.
     pub(crate) nats: Vec<Listed>,
+    /// Lists of steer rules.
+    pub(crate) steers: Vec<Listed>,
     /// Lists of bindings.
     pub(crate) bindings: Vec<Listed>,
     /// Allowlists, whose prefixes are their rules.

@@ -2,6 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use crate::kit::{Folder, Gateway, text};
 
@@ -54,6 +55,10 @@ const RULES: &str = "# Services.\npermit tcp from any to any port 443\ndeny ip f
 const PAIR: &str = "local = \"198.51.100.1\"\nremote = \"198.51.100.2\"\nalgorithm = \"aes128gcm16\"\n\
                     out = { spi = 0x1001, key-file = \"out.key\" }\nin = { spi = 0x1002, key-file = \"in.key\" }\n";
 
+/// A gateway with a list.
+const FULL: &str =
+    "version = 1\n[[interface]]\nname = 'in'\nport = 'null'\nacl = { in = 'edge' }\n[acl.edge]\nrules = []\n";
+
 fn gateway() -> Gateway {
     let folder = Folder::new();
     for (name, digits) in [("out.key", "10a1"), ("in.key", "10b1")] {
@@ -98,6 +103,36 @@ fn edit(gateway: &Gateway) {
     for edit in EDITS {
         gateway.ok(edit);
     }
+}
+
+#[test]
+fn a_full_disk_leaves_the_files_as_they_are() {
+    // Its log is full, too.
+    let folder = Folder::new();
+    let shell = |words: &str, program: &Path, arguments: &[&str]| {
+        let mut command = folder.command("sh");
+        command.args(["-c", words, "sh"]).arg(program).args(arguments);
+        command
+    };
+    let weir = Path::new(env!("CARGO_BIN_EXE_weir"));
+    folder.config(FULL);
+    let run = shell("exec \"$@\" 2>/dev/full", weir, &["run", "weir.toml"]);
+    // A write beyond the largest file fails as one to a full disk does.
+    let mut save = shell("trap '' XFSZ; ulimit -f 0; exec \"$@\"", weir, &["save"]);
+    let mut save_out = shell("trap '' XFSZ; ulimit -f 0; exec \"$@\"", weir, &["save", "--out", "other.toml"]);
+    let gateway = Gateway::start_by(folder, run);
+    gateway.ok(&["acl", "insert", "edge", "deny tcp from any to any port 23", "--at", "1"]);
+    for (save, file) in [(&mut save, "weir.toml"), (&mut save_out, "other.toml")] {
+        let output = save.output().unwrap();
+        let error = text(&output.stderr);
+        assert!(output.status.code() == Some(1) && error.contains("cannot write ") && error.contains(file), "{error}");
+    }
+    assert_eq!(fs::read_to_string(gateway.folder.path("weir.toml")).unwrap(), FULL);
+    let left: Vec<_> = fs::read_dir(gateway.folder.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().starts_with('.') || name == "other.toml"), "{left:?}");
+    gateway.ok(&["save"]);
+    assert!(fs::read_to_string(gateway.folder.path("weir.toml")).unwrap().contains("port 23"));
+    gateway.end();
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::change::AclEdited;
 use super::error::AclError;
 use super::numbers;
 use super::order::{Entry, Said, Text};
-use super::section::{Means, Own as Classifier, Section, asks_transport, found, place};
+use super::section::{Means, Own as Classifier, Section, found, needs_transport, place};
 use super::store::{Changed, Input, Store, reflects, special};
 use crate::model::AclRule;
 
@@ -282,13 +282,13 @@ impl Section {
 impl<K: Bits> Classifier<K> {
     fn expect(&mut self, boxes: &[Rule<K>]) -> bool {
         let before = self.transport;
-        self.transport += boxes.iter().filter(|rule| asks_transport(rule)).count();
+        self.transport += boxes.iter().filter(|rule| needs_transport(rule)).count();
         before == 0 && self.transport > 0
     }
 
     fn forget(&mut self, boxes: &[Rule<K>]) -> bool {
         let before = self.transport;
-        self.transport -= boxes.iter().filter(|rule| asks_transport(rule)).count();
+        self.transport -= boxes.iter().filter(|rule| needs_transport(rule)).count();
         before > 0 && self.transport == 0
     }
 

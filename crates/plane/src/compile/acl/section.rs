@@ -132,7 +132,7 @@ fn named<'l>(error: Error, sequence: &[u32], list: impl Fn(u32) -> &'l List) -> 
 }
 
 /// Whether a box matches fields that only first fragments have.
-pub(super) fn asks_transport<K>(rule: &Rule<K>) -> bool {
+pub(super) fn needs_transport<K>(rule: &Rule<K>) -> bool {
     !matches!(rule.upper, Upper::Any) || rule.flags.mask() != 0
 }
 
@@ -177,7 +177,7 @@ impl<K: Bits> Own<K> {
                 used += boxes.len();
                 let identity = found(rule, entry.number).identity();
                 for (own, rule) in (place(position, entry.place)..).zip(boxes) {
-                    transport += usize::from(asks_transport(&rule));
+                    transport += usize::from(needs_transport(&rule));
                     all.push((own, rule, identity));
                 }
             }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::super::boxes::asks_transport;
+use super::super::boxes::needs_transport;
 use super::chains::asked;
 use super::decision::AclDecision;
 use super::groups::{self, AclGroup, declared as declared_group};
@@ -143,7 +143,7 @@ impl Store {
 
 impl Store {
     /// Returns the origin of the first rule that needs what only first fragments have.
-    pub(in crate::compile) fn asks_transport(
+    pub(in crate::compile) fn needs_transport(
         &self,
         (gateway, map): (&Gateway, &Map),
         interface: u32,
@@ -155,7 +155,7 @@ impl Store {
         let list = |number| self.list(number).expect("a chain's list");
         asked(&sequence, list).iter().find_map(|&number| {
             let list = list(number);
-            let entry = list.order.iter().find(|entry| asks_transport(list.rule(entry), family))?;
+            let entry = list.order.iter().find(|entry| needs_transport(list.rule(entry), family))?;
             Some(list.source(entry).0)
         })
     }

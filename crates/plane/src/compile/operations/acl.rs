@@ -230,14 +230,14 @@ impl Compiler {
 
     /// Returns the origin of the first rule that matches fields of first fragments only, among the lists of an
     /// interface, direction and family. Such a rule holds all later fragments, whether it would match them or not.
-    pub(crate) fn acl_asks_transport(
+    pub(crate) fn acl_needs_transport(
         &self,
         (gateway, map): (&Gateway, &Map),
         interface: u32,
         output: bool,
         family: IpFamily,
     ) -> Option<Origin> {
-        self.acl.asks_transport((gateway, map), interface, output, family)
+        self.acl.needs_transport((gateway, map), interface, output, family)
     }
 
     /// Returns the access lists in the order of the configuration, then the lists that commands created.

@@ -54,14 +54,17 @@ impl Compiler {
                 }
             }
         }
-        let (paths, interfaces) = reverse(&self.numbers, &self.routing);
-        if self.numbers.sets.len() != sets {
-            self.buckets = self.routing.buckets.as_slice().into();
-            self.sav.renew_sets(&paths, &interfaces, self.numbers.interfaces.len());
+        let is_new = self.numbers.sets.len() != sets;
+        if is_new || self.sav.follows(number) {
+            let (paths, interfaces) = reverse(&self.numbers, &self.routing);
+            if is_new {
+                self.buckets = self.routing.buckets.as_slice().into();
+                self.sav.renew_sets(&paths, &interfaces, self.numbers.interfaces.len());
+            }
+            let rib = &self.ribs[usize::from(number)];
+            let full = self.sav.follow_routes(number, (rib, &self.routing), &interfaces, &touched);
+            result.refused.extend(full);
         }
-        let rib = &self.ribs[usize::from(number)];
-        let full = self.sav.follow_routes(number, (rib, &self.routing), &interfaces, &touched);
-        result.refused.extend(full);
         self.count();
         (self.root(), result)
     }
@@ -93,7 +96,13 @@ impl Compiler {
             entries.extend(offers.each().filter_map(|(by, target)| hops.entry(prefix, by, target, before)));
         }
         self.clutter += self.numbers.adjacencies.len() - known.0 + self.numbers.sets.len() - known.1;
-        entries.iter().for_each(|entry| self.base(entry.forwarding));
+        // A set that was there before has its adjacencies kept: sets stay until the next compilation.
+        let is_new = self.numbers.sets.len() > known.1;
+        for entry in &entries {
+            if is_new || Forwarding(entry.forwarding).set().is_none() {
+                self.base(entry.forwarding);
+            }
+        }
         let best = entries.first().copied();
         let rib = &mut self.ribs[usize::from(number)];
         let mut alternates: Vec<Entry> =
@@ -124,21 +133,16 @@ impl Compiler {
 
     /// Keeps the adjacencies that a route leads to, whatever becomes of neighbours.
     fn base(&mut self, forwarding: u32) {
-        let adjacencies: Vec<u32> = match Forwarding(forwarding).set() {
-            None => vec![forwarding],
-            Some(set) => {
-                let mut all = self.routing.set(set).to_vec();
-                all.sort_unstable();
-                all.dedup();
-                all
-            }
+        let adjacencies = match Forwarding(forwarding).set() {
+            None => &[forwarding],
+            Some(set) => self.routing.set(set),
         };
-        for number in adjacencies {
-            let number = number as usize;
-            if self.based.len() <= number {
-                self.based.resize(number + 1, false);
+        for &adjacency in adjacencies {
+            let adjacency = adjacency as usize;
+            if self.based.len() <= adjacency {
+                self.based.resize(adjacency + 1, false);
             }
-            self.based[number] = true;
+            self.based[adjacency] = true;
         }
     }
 }

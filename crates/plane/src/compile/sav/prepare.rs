@@ -245,6 +245,12 @@ impl Store {
         refused
     }
 
+    /// Returns whether a VRF has tables of routes back.
+    pub(in crate::compile) fn follows(&self, vrf: u16) -> bool {
+        let feasible = self.feasible.lock().unwrap_or_else(PoisonError::into_inner);
+        feasible.get(usize::from(vrf)).is_some_and(Option::is_some)
+    }
+
     /// Gives the validators other multipath sets; there are `interfaces`.
     pub(in crate::compile) fn renew_sets(&mut self, paths: &[Vec<u32>], sets: &[Vec<u32>], interfaces: usize) {
         self.validators.reverse = Reverse::new(sets, interfaces);

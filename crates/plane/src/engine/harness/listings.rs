@@ -4,9 +4,11 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use super::stepped::Harness;
+use crate::engine::captures::{Capture, CaptureReader, TooManyCaptures};
 use crate::engine::flows::{self, FlowFilter, FlowOrder};
 use crate::engine::{TraceRow, collect, show};
 use crate::graph::session::Page;
+use crate::graph::worker::Command;
 use crate::model::{self, InterfaceKind, Origin, Place, SaIndex};
 use crate::neighbor::Known;
 use crate::node::Node;
@@ -28,6 +30,21 @@ impl Harness {
     pub fn flows(&self, filter: &FlowFilter, order: FlowOrder, most: usize) -> stats::Flows {
         let Ok(flows) = self.control.flows_of(|worker, from| self.page(worker, from), of(filter), order, most);
         flows
+    }
+
+    /// Begins a capture, which ends when the reader is dropped.
+    ///
+    /// # Errors
+    /// When as many run as can.
+    pub fn capture(&mut self, order: &Capture) -> Result<CaptureReader, TooManyCaptures> {
+        let workers = self.workers.iter_mut();
+        let count = workers.count();
+        let Ok(begun) = self.control.begin_capture(count, |_| Ok::<_, Infallible>(order.clone()));
+        let (taps, reader) = begun?;
+        for (worker, tap) in self.workers.iter_mut().zip(taps) {
+            worker.handle(Command::Capture(Box::new(tap)));
+        }
+        Ok(reader)
     }
 
     /// Translations, at most so many, the oldest first.

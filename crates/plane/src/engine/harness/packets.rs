@@ -132,7 +132,7 @@ impl Harness {
                 let asked_by = match fragmented {
                     Fragmented::Given(..) => None,
                     Fragmented::Waits | Fragmented::NoRoom | Fragmented::Refused => {
-                        self.control.look().0.acl_asks_transport((&self.model, &self.map), interface, output, family)
+                        self.control.look().0.acl_needs_transport((&self.model, &self.map), interface, output, family)
                     }
                 };
                 outcome.fragments.retain(|piece| (piece.interface, piece.output) != (interface, output));

@@ -8,6 +8,7 @@ use weir_packet::packet::Packet;
 use weir_packet::parse::Seed;
 use weir_packet::vector::{Indices, Vector};
 
+use crate::graph::capture::{At, Taps};
 use crate::graph::counters::WorkerCounters;
 use crate::graph::events::Events;
 use crate::graph::flow::{Learned, Notes};
@@ -58,6 +59,7 @@ pub(crate) struct Context<'a> {
     pub(crate) random: &'a mut SecureRandom,
     pub(crate) events: &'a mut Events,
     pub(crate) samples: &'a mut Samples,
+    pub(crate) taps: &'a mut Taps,
     pub(crate) peers: &'a mut [Option<Peer>],
     pub(crate) shares: &'a mut Shares,
     pub(crate) merges: &'a mut Merges,
@@ -152,8 +154,7 @@ impl Next {
     /// Adds a part of a list.
     #[inline]
     pub(crate) fn extend_places(&mut self, node: Node, places: &[u8]) {
-        let frame = &mut self.frames[node as usize];
-        places.iter().for_each(|&place| frame.push(place));
+        self.frames[node as usize].append(places);
     }
 
     /// The packet is dropped.
@@ -185,7 +186,12 @@ impl Next {
     }
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    /// The captures, and the moment at which they look at packets.
+    pub(crate) fn taps(&mut self) -> (&mut Taps, At<'a>) {
+        (self.taps, At { root: self.root, now: self.now, worker: self.worker })
+    }
+
     /// Records a fate of a packet, if fates are recorded.
     #[inline]
     pub(crate) fn record(&mut self, packet: &Packet, fate: Fate) {

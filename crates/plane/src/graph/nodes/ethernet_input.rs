@@ -228,7 +228,8 @@ pub(super) fn admit_inner(context: &mut Context<'_>, packet: &mut Packet) -> Res
     admit(context, packet, Link { ethertype: l2.ethertype, l3: l2.l3, flags: l2.flags })
 }
 
-fn interface_of(root: &Root, packet: &Packet) -> Result<(u32, L2), Reason> {
+/// Finds the interface of a frame, whose interface field holds the number of its port.
+pub(crate) fn interface_of(root: &Root, packet: &Packet) -> Result<(u32, L2), Reason> {
     let port = root.ports.get(packet.interface() as usize).ok_or(Reason::InterfaceGone)?;
     let l2 = parse::ethernet(packet.data()).map_err(Reason::from)?;
     // A tag of VLAN 0 gives a priority, and is no VLAN at all (IEEE 802.1Q, 6.9): what is within it decides.

@@ -16,6 +16,10 @@ use crate::root::{BRIDGE, NONE, TUNNEL};
 
 /// Sorts packets by egress port, and sends each port its own, in the order in which they arrived.
 pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
+    if context.taps.is_active() {
+        let (taps, at) = context.taps();
+        taps.leave(at, vector, frame);
+    }
     let adjacencies = context.root.adjacencies.view();
     let mut lengths = Lengths::new();
     let mut ports = [NONE; VECTOR];
@@ -57,6 +61,10 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
 
 /// Sends packets by a port; what it does not send is dropped.
 pub(super) fn transmit(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices, port: usize) {
+    if context.taps.is_active() {
+        let (taps, at) = context.taps();
+        taps.leave(at, vector, frame);
+    }
     let adjacencies = context.root.adjacencies.view();
     let mut lengths = Lengths::new();
     let mut supers = false;

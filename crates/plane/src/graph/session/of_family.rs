@@ -188,7 +188,7 @@ impl<K: Family> OfFamily<K> {
     /// The session at a place of the table, if it has not ended.
     #[inline]
     pub(crate) fn membership(&self, place: Place, bounds: &Bounds, now: Time) -> Option<Membership> {
-        member(&self.sessions, *self.table.value(place)?, bounds, now)
+        member(&self.sessions, *self.table.value(place)?, bounds, now).map(|(member, _)| member)
     }
 
     /// The rule by which a session permits a packet that was matched by an older version of the lists, and is matched again;
@@ -341,7 +341,7 @@ impl<K: Family> OfFamily<K> {
             return false;
         }
         *session.learned(member.way) = Some(decision);
-        session.note_changes();
+        session.note_change(member.way);
         true
     }
 
@@ -401,16 +401,17 @@ impl<K: Family> OfFamily<K> {
     }
 
     /// Lets a usual packet of a translation take its learned decision: translates it, and rewrites it if it can. A packet that
-    /// is rewritten counts as passed. `None`, with nothing changed: it is translated by the tuples.
+    /// is rewritten counts as passed. `None`, with nothing changed: it is translated by the tuples. The packet has neither SYN, FIN
+    /// nor RST, and `counts` has its packets and octets from the IP header on.
     #[inline(always)]
     pub(crate) fn take(
         &mut self,
         packet: &mut Packet,
         member: Membership,
-        now: Time,
+        (now, counts): (Time, (u64, u64)),
         rewrite: impl FnOnce(&mut Packet, &Decision) -> bool,
     ) -> Option<Taken> {
-        let session = self.sessions.get(member.number)?;
+        let session = self.sessions.get_mut(member.number)?;
         let decision = if member.way == Way::Original { &session.original.decision } else { &session.reply.decision };
         let decision = decision.as_ref()?;
         let rule = session.change(packet, member.way)?;
@@ -418,7 +419,9 @@ impl<K: Family> OfFamily<K> {
             Taken { rule, adjacency: decision.adjacency, acl: [decision.acl_in, decision.acl_out], leaves: false };
         if rewrite(packet, decision) {
             taken.leaves = true;
-            self.pass(packet, member, now);
+            if !session.count_steady(member.way, counts, now) {
+                self.pass(packet, member, now);
+            }
         }
         Some(taken)
     }
@@ -427,8 +430,8 @@ impl<K: Family> OfFamily<K> {
     pub(crate) fn end(&mut self, number: u32) {
         let Some(session) = self.sessions.get(number) else { return };
         let (key, reply, half_open) = (session.tuple.key(), session.reply().key(), session.progress.is_half_open());
-        let (counted, inside) = (session.translation.and_then(|own| own.counted), session.tuple.source);
-        self.uncount(counted, inside);
+        let (counted, inside) = (session.translation.and_then(|own| own.counted), session.tuple);
+        self.uncount(counted, &inside);
         self.release_mappings(number);
         self.log_end(number);
         if half_open {
@@ -498,10 +501,15 @@ impl<K: Family> OfFamily<K> {
 
 /// The session of a value of the table, if it has not ended.
 #[inline(always)]
-fn member<K: Family>(sessions: &Slab<Session<K>>, value: u32, bounds: &Bounds, now: Time) -> Option<Membership> {
+fn member<'s, K: Family>(
+    sessions: &'s Slab<Session<K>>,
+    value: u32,
+    bounds: &Bounds,
+    now: Time,
+) -> Option<(Membership, &'s Session<K>)> {
     let (number, way) = (value >> 1, if value & 1 == 0 { Way::Original } else { Way::Reply });
     let session = sessions.get(number)?;
-    (session.left(bounds, now) > 0).then_some(Membership { number, way, is_error: false })
+    (session.left(bounds, now) > 0).then_some((Membership { number, way, is_error: false }, session))
 }
 
 /// A lookup of several sessions, as that of the [table](flow::Lookup).
@@ -533,20 +541,9 @@ impl<K: Family> Lookup<'_, K> {
         }
     }
 
-    /// The learned decision about a packet, if it is in force: the translation's rules are those of this version, and the session
-    /// does not end for another one.
-    #[inline(always)]
-    pub(crate) fn in_force(&self, member: Membership, version: u64, has_room: bool) -> Option<&Decision> {
-        let session = self.sessions.get(member.number)?;
-        if session.version != version || !has_room && session.progress.is_half_open() {
-            return None;
-        }
-        if member.way == Way::Original { session.original.decision.as_ref() } else { session.reply.decision.as_ref() }
-    }
-
     /// The session of a tuple, if it has not ended.
     #[inline(always)]
-    pub(crate) fn membership(&self, slot: usize, bounds: &Bounds, now: Time) -> Option<Membership> {
+    pub(crate) fn session(&self, slot: usize, bounds: &Bounds, now: Time) -> Option<(Membership, &Session<K>)> {
         let value = *self.numbers.get(slot).filter(|&&value| value != NONE)?;
         member(self.sessions, value, bounds, now)
     }

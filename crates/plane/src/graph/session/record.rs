@@ -204,16 +204,23 @@ impl<K: Family> Session<K> {
         }
     }
 
-    /// Computes the changes of translated packets whose decisions are learned.
+    /// Computes the changes of translated packets again, in the directions whose decisions are learned.
     pub(super) fn note_changes(&mut self) {
-        let Some(translation) = self.translation else { return };
         for way in [Way::Original, Way::Reply] {
-            let (from, to) = self.ends(way);
-            let change = Change::new(from.protocol, &from.endpoints(), &to.endpoints()).filter(|_| from != to);
-            let own = if way == Way::Original { &mut self.original } else { &mut self.reply };
-            own.rule = if change.is_some() { translation.rule } else { NONE };
-            (own.change, own.beside) = (change.unwrap_or_default(), K::beside([to.source, to.destination]));
+            if self.learned(way).is_some() {
+                self.note_change(way);
+            }
         }
+    }
+
+    /// Computes the change of translated packets in a direction whose decision is learned.
+    pub(super) fn note_change(&mut self, way: Way) {
+        let Some(translation) = self.translation else { return };
+        let (from, to) = self.ends(way);
+        let change = Change::new(from.protocol, &from.endpoints(), &to.endpoints()).filter(|_| from != to);
+        let own = if way == Way::Original { &mut self.original } else { &mut self.reply };
+        own.rule = if change.is_some() { translation.rule } else { NONE };
+        (own.change, own.beside) = (change.unwrap_or_default(), K::beside([to.source, to.destination]));
     }
 
     /// The tuples of packets in a direction, as they come in and as they leave.
@@ -237,6 +244,30 @@ impl<K: Family> Session<K> {
             [to.source, to.destination]
         });
         K::change(packet, &own.change, addresses).then_some(own.rule)
+    }
+
+    /// The learned decision about packets of a direction, if it is in force: the translation's rules are those of this version, and
+    /// the session does not end for another one.
+    #[inline(always)]
+    pub(crate) fn in_force(&self, way: Way, version: u64, has_room: bool) -> Option<&Decision> {
+        if self.version != version || !has_room && self.progress.is_half_open() {
+            return None;
+        }
+        if way == Way::Original { self.original.decision.as_ref() } else { self.reply.decision.as_ref() }
+    }
+
+    /// Counts a packet that has neither SYN, FIN nor RST, if it changes nothing but counts and time. Else it returns false with
+    /// nothing changed.
+    #[inline(always)]
+    pub(super) fn count_steady(&mut self, way: Way, (packets, octets): (u64, u64), now: Time) -> bool {
+        if !(self.confirmed && self.progress.is_steady()) {
+            return false;
+        }
+        let at = usize::from(way == Way::Reply);
+        self.packets[at] += packets;
+        self.octets[at] += octets;
+        self.last = now;
+        true
     }
 
     /// The tuple of its replies, as they come in.

@@ -126,6 +126,13 @@ impl Progress {
         !(is_there && flags.is_some_and(is_request))
     }
 
+    /// A packet changes nothing here that has neither SYN, FIN nor RST: both sides have sent, and neither has ended.
+    #[inline(always)]
+    pub(crate) fn is_steady(&self) -> bool {
+        let is_there = matches!(self.state, SessionState::Established | SessionState::Stream);
+        is_there & !self.half_open & (self.fin == 0)
+    }
+
     /// A SYN has passed that is no packet of the session: if it is answered, the session begins anew.
     #[cold]
     pub(crate) fn note_request(&mut self, way: Way) {
@@ -265,6 +272,36 @@ mod tests {
         ] {
             assert_eq!(after(packets), (state, half_open), "{packets:?}");
         }
+    }
+
+    #[test]
+    fn packets_without_syn_fin_and_rst_change_nothing_in_a_steady_session() {
+        use Way::{Original as O, Reply as R};
+        let mut steady = 0;
+        // All sequences of five packets.
+        let all = [SYN, SYN | ACK, ACK, FIN | ACK, RST].map(Some).into_iter().chain([None]);
+        let all: Vec<(Way, Option<u8>)> = all.flat_map(|flags| [(O, flags), (R, flags)]).collect();
+        for number in 0..all.len().pow(4) {
+            let packets = [1, 12, 144, 1728].map(|unit| all[number / unit % 12]);
+            let is_tcp = packets[0].1.is_some();
+            if packets.iter().any(|(_, flags)| flags.is_some() != is_tcp) {
+                continue;
+            }
+            let Ok(mut progress) = Progress::open(packets[0].1, true) else { continue };
+            for (way, flags) in packets {
+                if progress.has(way, flags) { progress.advance(way, flags) } else { progress.note_request(way) }
+            }
+            if progress.is_steady() {
+                steady += 1;
+                for way in [O, R] {
+                    let flags = is_tcp.then_some(ACK);
+                    let mut next = progress;
+                    next.advance(way, flags);
+                    assert!(next == progress && progress.has(way, flags) && progress.restarts(flags), "{packets:?}");
+                }
+            }
+        }
+        assert!(steady > 100, "{steady}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use weir_base::random::Entropy;
 use weir_base::reclaim::Published;
 use weir_port::{Receiver, Transmitter};
 
+use crate::graph::capture::Tap;
 use crate::graph::counters::WorkerCounters;
 use crate::graph::made::Made;
 use crate::graph::session::{Ended, Page};
@@ -38,6 +39,8 @@ pub(crate) enum Command {
     EndFlows(Vec<Ended>, mpsc::Sender<usize>),
     /// Match translations from this place on by the rules in force, and say how many ended and where the next page begins.
     Recheck(u64, mpsc::Sender<(usize, Option<u64>)>),
+    /// Copy packets for a capture.
+    Capture(Box<Tap>),
     /// Take nothing more from ports, but go on with what other workers hand over.
     Drain,
     /// End once nothing is left.

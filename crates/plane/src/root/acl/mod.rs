@@ -112,13 +112,13 @@ impl<K: Address> Chain<K> {
     }
 
     /// The fields that its rules match on, or those of the chains behind it.
-    pub fn asks(&self, chains: &[Chain<K>]) -> Consulted {
-        let (mut asks, mut next) = (self.table.asks(), self.next);
+    pub fn matched(&self, chains: &[Chain<K>]) -> Consulted {
+        let (mut matched, mut next) = (self.table.matched(), self.next);
         while let Some(chain) = chains.get(usize::from(next)) {
-            asks |= chain.table.asks();
+            matched |= chain.table.matched();
             next = chain.next;
         }
-        asks
+        matched
     }
 
     /// Looks up the packets that no rule of this chain matched in the chains behind it.

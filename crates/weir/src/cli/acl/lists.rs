@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::super::connection::Connection;
+use super::super::edit::{Editor, Live, Source, path_of, rules_of, source_name};
 use super::super::error::Error;
 use super::super::output::print;
-use super::super::query::{escaped, target};
-use super::super::teller::{Source, Teller, rules_of};
+use super::super::query::target;
 use super::super::text::Input;
 use crate::control::acl::attached::{AttachRequest, Direction};
-use crate::control::acl::{BatchRequest, Change, Expect, GroupKind, GroupRequest, Insert, Replace, Which};
+use crate::control::acl::{Change, Expect, GroupKind, GroupRequest, Insert, Replace, Which};
 use crate::control::source;
 use crate::render::Report as _;
 use crate::render::acl::attached::Attached;
@@ -167,7 +166,7 @@ pub(super) struct More {
     #[arg(long, value_enum, value_name = "ACTION")]
     default: Option<Default>,
     /// The source that the rules belong to [default: the file's name, or `api`]
-    #[arg(long, value_name = "NAME", value_parser = super::super::teller::source_name)]
+    #[arg(long, value_name = "NAME", value_parser = source_name)]
     source: Option<String>,
 }
 
@@ -196,48 +195,49 @@ impl Default {
 }
 
 impl Lists {
-    pub(super) fn run(&self, connection: &Connection, json: bool) -> Result<(), Error> {
-        let teller = Teller { client: connection.client(), json };
+    pub(super) fn run(&self, live: &Live) -> Result<(), Error> {
+        let editor = live.editor();
+        let batch = |list: &str, source: &Source, changes| editor.batch::<Changed>(&path(list), source, changes);
         match self {
             Lists::List { list } => {
-                let (rules, json) = teller.client.show::<Rules>(&path(list))?;
-                if teller.json { print(&json) } else { print(&rules.file()) }
+                let (rules, json) = editor.client.show::<Rules>(&path(list))?;
+                if editor.json { print(&json) } else { print(&rules.file()) }
             }
             Lists::Insert { list, rules, place, source } => {
-                batch(&teller, list, source, vec![Change::Insert(place.insert(rules))])
+                batch(list, source, vec![Change::Insert(place.insert(rules))])
             }
             Lists::Delete { list, rules, at, source } => {
-                let ids = ids(&teller, list, rules)?;
-                batch(&teller, list, source, deletions(&ids, at))
+                let ids = ids(&editor, list, rules)?;
+                batch(list, source, deletions(&ids, at))
             }
             Lists::Change { list, id, rules, source } => {
                 let change = Change::Replace(Replace { rules: text(rules), id: Some(*id), at: None });
-                batch(&teller, list, source, vec![change])
+                batch(list, source, vec![change])
             }
             Lists::Replace { list, file, allow_empty, more } => {
-                put(&teller, list, Some(file), more, Expect::Existing, *allow_empty)
+                put(&editor, list, Some(file), more, Expect::Existing, *allow_empty)
             }
-            Lists::Create { list, file, more } => put(&teller, list, file.as_deref(), more, Expect::New, false),
+            Lists::Create { list, file, more } => put(&editor, list, file.as_deref(), more, Expect::New, false),
             Lists::Attach { list, interface, direction, before, source } => {
-                attach(&teller, list, "attach", (interface, *direction, before.clone()), source)
+                attach(&editor, list, "attach", (interface, *direction, before.clone()), source)
             }
             Lists::Detach { list, interface, direction, source } => {
-                attach(&teller, list, "detach", (interface, *direction, None), source)
+                attach(&editor, list, "detach", (interface, *direction, None), source)
             }
-            Lists::Remove { list } => teller.client.delete(&path(list)).map(drop).map_err(Error::from),
+            Lists::Remove { list } => editor.client.delete(&path(list)).map(drop).map_err(Error::from),
             Lists::Group { group, remove: true, .. } => {
-                teller.tell::<Regrouped>(teller.client.delete(&group_path(group)), None)
+                editor.report::<Regrouped>(editor.client.delete(&group_path(group)), None)
             }
             Lists::Group { group, members, kind, source, remove: false } => {
                 let order = GroupRequest { source: source.name.clone(), kind: *kind, members: members.clone() };
-                teller.tell::<Regrouped>(teller.client.put_json(&group_path(group), &order), None)
+                editor.report::<Regrouped>(editor.client.put_json(&group_path(group), &order), None)
             }
         }
     }
 }
 
 /// Returns the ids of rules that are given by id or by their text.
-fn ids(teller: &Teller, list: &str, rules: &[String]) -> Result<Vec<u32>, Error> {
+fn ids(editor: &Editor, list: &str, rules: &[String]) -> Result<Vec<u32>, Error> {
     let mut listed: Option<Rules> = None;
     let mut ids = Vec::with_capacity(rules.len());
     for text in rules {
@@ -252,7 +252,7 @@ fn ids(teller: &Teller, list: &str, rules: &[String]) -> Result<Vec<u32>, Error>
             ))
         })?;
         if listed.is_none() {
-            listed = Some(teller.client.show::<Rules>(&path(list))?.0);
+            listed = Some(editor.client.show::<Rules>(&path(list))?.0);
         }
         let all = listed.as_ref().map_or(&[][..], |listed| &listed.rules);
         let text = rule.to_string();
@@ -276,11 +276,11 @@ fn ids(teller: &Teller, list: &str, rules: &[String]) -> Result<Vec<u32>, Error>
 }
 
 fn path(list: &str) -> String {
-    format!("/v1/acl/{}", escaped(list))
+    path_of("acl", list)
 }
 
 fn group_path(group: &str) -> String {
-    format!("/v1/group/{}", escaped(group))
+    path_of("group", group)
 }
 
 /// A line for each rule.
@@ -297,25 +297,20 @@ pub(in super::super) fn deletions(ids: &[u32], at: &[u32]) -> Vec<Change> {
     by_place.chain(ids.iter().map(|&id| Which { id: Some(id), at: None })).map(Change::Delete).collect()
 }
 
-fn batch(teller: &Teller, list: &str, source: &Source, changes: Vec<Change>) -> Result<(), Error> {
-    let order = BatchRequest { source: source.name.clone(), changes };
-    teller.tell::<Changed>(teller.client.post(&format!("{}/changes", path(list)), &order), None)
-}
-
 fn attach(
-    teller: &Teller,
+    editor: &Editor,
     list: &str,
     what: &str,
     (interface, direction, before): (&str, Direction, Option<String>),
     source: &Source,
 ) -> Result<(), Error> {
     let order = AttachRequest { source: source.name.clone(), interface: interface.to_owned(), direction, before };
-    let json = teller.client.post(&format!("{}/{what}", path(list)), &order)?;
-    if teller.json { print(&json) } else { print(&teller.client.read::<Attached>(&json)?.text()) }
+    let json = editor.client.post(&format!("{}/{what}", path(list)), &order)?;
+    if editor.json { print(&json) } else { print(&editor.client.read::<Attached>(&json)?.text()) }
 }
 
 fn put(
-    teller: &Teller,
+    editor: &Editor,
     list: &str,
     file: Option<&Path>,
     more: &More,
@@ -336,7 +331,7 @@ fn put(
         ("expect", Some(expect.name().to_owned())),
         ("allow-empty", allow_empty.then(|| "true".to_owned())),
     ];
-    teller.tell::<Changed>(teller.client.put(&target(&path(list), query), "text/plain", text), input)
+    editor.report::<Changed>(editor.client.put(&target(&path(list), query), "text/plain", text), input)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 
 pub(super) use lists::{Place, deletions};
 
-use super::connection::Connection;
+use super::edit::Live;
 use super::error::Error;
 
 /// Changes the access lists of a running gateway
@@ -16,10 +16,7 @@ pub struct Acl {
     #[command(subcommand)]
     what: What,
     #[command(flatten)]
-    connection: Connection,
-    /// Write JSON
-    #[arg(long, global = true)]
-    json: bool,
+    live: Live,
 }
 
 #[derive(Debug, Subcommand)]
@@ -32,8 +29,8 @@ enum What {
 impl Acl {
     pub(super) fn run(&self) -> Result<(), Error> {
         match &self.what {
-            What::Import(import) => import.run(self.json),
-            What::Lists(lists) => lists.run(&self.connection, self.json),
+            What::Import(import) => import.run(self.live.json),
+            What::Lists(lists) => lists.run(&self.live),
         }
     }
 }

@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::super::connection::Connection;
+use super::super::edit::{Editor, Live, path_of, rules_of, source_name};
 use super::super::error::Error;
-use super::super::query::{escaped, target};
-use super::super::teller::{Teller, rules_of, source_name};
+use super::super::query::target;
 use super::super::text::Input;
 use crate::control::sav::batch::{BatchRequest, Change};
 use crate::control::source::SOURCE;
@@ -102,8 +101,8 @@ impl Written {
 }
 
 impl Entries {
-    pub(super) fn run(&self, connection: &Connection, json: bool) -> Result<(), Error> {
-        let changes = Changes { teller: Teller { client: connection.client(), json } };
+    pub(super) fn run(&self, live: &Live) -> Result<(), Error> {
+        let changes = Changes { editor: live.editor() };
         match self {
             Entries::Add(rules) => changes.batch(&rules.policy, &rules.source, each(&rules.rules, Change::Add)),
             Entries::Replace(rules) => changes.batch(&rules.policy, &rules.source, each(&rules.rules, Change::Replace)),
@@ -117,10 +116,10 @@ impl Entries {
                 changes.import(policy, file, source.as_deref(), *format, *allow_empty)
             }
             Entries::Clear { policy, source } => {
-                let teller = &changes.teller;
+                let editor = &changes.editor;
                 let answer =
-                    teller.client.put(&entries(policy, source, true), Written::Rules.content_type(), String::new());
-                teller.tell::<Changed>(answer, None)
+                    editor.client.put(&entries(policy, source, true), Written::Rules.content_type(), String::new());
+                editor.report::<Changed>(answer, None)
             }
         }
     }
@@ -130,21 +129,21 @@ fn each(rules: &[String], change: fn(String) -> Change) -> Vec<Change> {
     rules_of(rules).into_iter().map(change).collect()
 }
 
-/// Where all that a source says is put.
+/// Returns the target of a request that replaces the entries of a source.
 fn entries(policy: &str, source: &str, allow_empty: bool) -> String {
     let query = [("source", Some(source.to_owned())), ("allow-empty", allow_empty.then(|| "true".to_owned()))];
-    target(&format!("/v1/sav/{}/entries", escaped(policy)), query)
+    target(&format!("{}/entries", path_of("sav", policy)), query)
 }
 
 struct Changes {
-    teller: Teller,
+    editor: Editor,
 }
 
 impl Changes {
     fn batch(&self, policy: &str, source: &Source, changes: Vec<Change>) -> Result<(), Error> {
         let order = BatchRequest { source: source.name.clone(), changes };
-        let answer = self.teller.client.post(&format!("/v1/sav/{}/entries", escaped(policy)), &order);
-        self.teller.tell::<Changed>(answer, None)
+        let answer = self.editor.client.post(&format!("{}/entries", path_of("sav", policy)), &order);
+        self.editor.report::<Changed>(answer, None)
     }
 
     fn import(
@@ -161,8 +160,8 @@ impl Changes {
             Error::Usage(format!("{} does not say how it is written: name it with --format", input.name()))
         })?;
         let text = input.read_whole(written != Written::Json)?;
-        let answer = self.teller.client.put(&entries(policy, &source, allow_empty), written.content_type(), text);
-        self.teller.tell::<Changed>(answer, Some(input))
+        let answer = self.editor.client.put(&entries(policy, &source, allow_empty), written.content_type(), text);
+        self.editor.report::<Changed>(answer, Some(input))
     }
 }
 

@@ -9,7 +9,7 @@ mod stage;
 
 use clap::{Args, Subcommand};
 
-use super::connection::Connection;
+use super::edit::Live;
 use super::error::Error;
 
 /// Previews source address validation, and changes its entries in a running gateway
@@ -18,10 +18,7 @@ pub struct Sav {
     #[command(subcommand)]
     what: What,
     #[command(flatten)]
-    connection: Connection,
-    /// Write JSON
-    #[arg(long, global = true)]
-    json: bool,
+    live: Live,
 }
 
 #[derive(Debug, Subcommand)]
@@ -36,12 +33,13 @@ enum What {
 
 impl Sav {
     pub(super) fn run(&self) -> Result<(), Error> {
+        let Live { connection, json } = &self.live;
         match &self.what {
-            What::DryRun(run) => run.run(&self.connection, self.json),
-            What::Learn(learn) => learn.run(&self.connection, self.json),
-            What::Diff(diff) => diff.run(self.json),
-            What::Stage(stage) => stage.run(&self.connection, self.json),
-            What::Entries(entries) => entries.run(&self.connection, self.json),
+            What::DryRun(run) => run.run(connection, *json),
+            What::Learn(learn) => learn.run(connection, *json),
+            What::Diff(diff) => diff.run(*json),
+            What::Stage(stage) => stage.run(connection, *json),
+            What::Entries(entries) => entries.run(&self.live),
         }
     }
 }

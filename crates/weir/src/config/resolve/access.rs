@@ -7,6 +7,7 @@ mod groups;
 mod lists;
 mod nat;
 mod nat_addresses;
+mod nat_overlap;
 mod nat_routed;
 mod nat_spd;
 mod needless;

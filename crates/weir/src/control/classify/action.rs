@@ -1,11 +1,8 @@
 //! The action of a live session: its names, looked up in a gateway.
 
-use std::net::IpAddr;
+use weir_plane::model::{ClassifyAction, Gateway, InterfaceKind, NextHop, SamplerIndex, Sampling, VrfIndex};
 
-use weir_plane::model::{
-    ClassifyAction, Gateway, InterfaceIndex, InterfaceKind, NextHop, SamplerIndex, Sampling, VrfIndex,
-};
-
+use super::super::next_hop::interface_of;
 use crate::rules::classify::{Session, Via};
 
 /// Returns the action of a session.
@@ -33,33 +30,12 @@ pub(super) fn action(gateway: &Gateway, session: &Session) -> Result<ClassifyAct
     Ok(ClassifyAction { permit: session.permit, vrf, via: via.into(), mark: session.mark, limit, sample })
 }
 
-/// Finds the interface of a next hop: the one it names, or the one with a connected prefix that holds the address.
+/// Finds the interface of a next hop.
 fn hop(gateway: &Gateway, via: &Via, vrf: Option<VrfIndex>) -> Result<NextHop, String> {
-    let holds = |at: usize, address: IpAddr| {
-        gateway.interfaces[at].addresses.iter().any(|own| own.net.contains(&address) && own.net.addr() != address)
-    };
-    let at = match (&via.interface, via.address) {
-        (Some(name), _) => {
-            let at = gateway.interfaces.iter().position(|own| own.name == *name);
-            at.ok_or_else(|| format!("there is no interface `{name}`"))?
-        }
-        (None, Some(address)) => {
-            let vrf = vrf.unwrap_or(VrfIndex(0));
-            let found =
-                (0..gateway.interfaces.len()).find(|&at| gateway.interfaces[at].vrf == vrf && holds(at, address));
-            found.ok_or_else(|| format!("{address} is on no link of the VRF"))?
-        }
-        (None, None) => return Err("a next hop has an address or an interface".to_owned()),
-    };
-    let own = &gateway.interfaces[at];
-    match via.address {
-        None if !matches!(&own.kind, InterfaceKind::Tunnel(tunnel) if !tunnel.carrier.is_ethernet()) => {
-            return Err(format!("the next hop on `{}` has no address, and several stations may be there", own.name));
-        }
-        Some(address) if own.addresses.iter().any(|own| own.net.addr() == address) => {
-            return Err(format!("the next hop {address} is the gateway's own address"));
-        }
-        _ => {}
+    let interface = interface_of(gateway, via.interface.as_deref(), via.address, vrf.unwrap_or(VrfIndex(0)))?;
+    let own = &gateway.interfaces[interface.0 as usize];
+    if via.address.is_none() && !matches!(&own.kind, InterfaceKind::Tunnel(tunnel) if !tunnel.carrier.is_ethernet()) {
+        return Err(format!("the next hop on `{}` has no address, and several stations may be there", own.name));
     }
-    Ok(NextHop { interface: InterfaceIndex(at as u32), address: via.address, weight: via.weight })
+    Ok(NextHop { interface, address: via.address, weight: via.weight })
 }

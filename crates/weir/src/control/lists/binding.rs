@@ -6,8 +6,7 @@ use weir_plane::compile::patch::Effect;
 use weir_plane::model::{Binding, Gateway, Origin};
 
 use super::super::remarks::Remarks;
-use super::rule::Rule;
-use crate::rules::acl::Vocabulary;
+use super::rule::{ListOf, Rule};
 use crate::rules::binding::{self, Binding as Written};
 
 /// Returns whether a rule with this text permits.
@@ -34,7 +33,7 @@ impl Rule for Binding {
     fn read(
         text: &str,
         change: Option<usize>,
-        _: &Vocabulary,
+        _: &ListOf<'_>,
         (errors, warnings): (&mut Remarks, &mut Remarks),
     ) -> Vec<Binding> {
         let alone = change.is_some() && !text.contains('\n');
@@ -54,8 +53,8 @@ impl Rule for Binding {
         Written::of(self).to_string()
     }
 
-    fn renewed(&self, _: &Vocabulary) -> Option<Binding> {
-        Some(self.clone())
+    fn renewed(&self, _: &ListOf<'_>) -> Result<Binding, String> {
+        Ok(self.clone())
     }
 
     fn effect(text: &str) -> Effect {

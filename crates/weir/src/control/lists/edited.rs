@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use weir_plane::compile::patch::{Anchor, Edit, Gap, Slot, Spot, Why, arranged, ascending, rebase};
 
 use super::super::acl::{Insert, Which};
-use super::rule::Rule;
+use super::rule::{ListOf, Rule};
 use super::said::Said;
 use crate::render::number::plural;
-use crate::rules::acl::Vocabulary;
 
 /// A rule of a list.
 #[derive(Debug, Clone)]
@@ -196,12 +195,12 @@ impl<R: Rule> Edited<R> {
     }
 
     /// Applies the edits to the list of another configuration.
-    pub(super) fn carried(&self, list: &[R], vocabulary: &Vocabulary) -> Carried<R> {
+    pub(super) fn carried(&self, list: &[R], of: &ListOf<'_>) -> Carried<R> {
         let items: Vec<(String, Spot)> = self.rules.iter().map(|entry| (entry.rule.text(), entry.spot)).collect();
         let after = declared(list);
         let may_meet = |one: usize, other: usize| self.rules[one].rule.may_meet(&self.rules[other].rule);
         let rebased = rebase(&self.declared, &items, &after, |text| R::effect(text), may_meet);
-        let protects = rebased.lost.iter().any(|&(edit, _)| match edit {
+        let mut protects = rebased.lost.iter().any(|&(edit, _)| match edit {
             Edit::Added(item) => R::protects(&items[item].0, true),
             Edit::Removed(index) => R::protects(&self.declared[index as usize], false),
         });
@@ -233,14 +232,15 @@ impl<R: Rule> Edited<R> {
                 }
                 Slot::Added(item, anchor) => {
                     let Entry { id, rule, said, .. } = &self.rules[item];
-                    match rule.renewed(vocabulary) {
-                        Some(rule) => {
+                    match rule.renewed(of) {
+                        Ok(rule) => {
                             rules.push(Entry { id: *id, rule, said: said.clone(), spot: Spot::Added(anchor) });
                         }
-                        None => {
+                        Err(why) => {
                             count += 1;
                             let text = rule.written();
-                            gone.push(format!("rule {id} is gone: a group that it names does not fit: `{text}`"));
+                            protects |= R::protects(&items[item].0, true);
+                            gone.push(format!("rule {id} is gone: {why}: `{text}`"));
                         }
                     }
                 }

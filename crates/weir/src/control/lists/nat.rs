@@ -6,9 +6,7 @@ use weir_plane::compile::patch::Effect;
 use weir_plane::model::{Gateway, NatRule, Origin};
 
 use super::super::remarks::Remarks;
-use super::rule::Rule;
-use crate::render::remark::Remark;
-use crate::rules::acl::Vocabulary;
+use super::rule::{ListOf, NO_GROUP, Rule, TextOf};
 use crate::rules::nat::{self, Rule as Written};
 
 impl Rule for NatRule {
@@ -30,35 +28,27 @@ impl Rule for NatRule {
     fn read(
         text: &str,
         change: Option<usize>,
-        vocabulary: &Vocabulary,
+        list: &ListOf<'_>,
         (errors, warnings): (&mut Remarks, &mut Remarks),
     ) -> Vec<NatRule> {
-        let alone = change.is_some() && !text.contains('\n');
+        let at = TextOf::new(change, text);
         let lines = match nat::read(text) {
             Ok((lines, odd)) => {
-                warnings.of_text(change, alone, &odd);
+                warnings.of_text(change, at.alone, &odd);
                 lines
             }
             Err(wrong) => {
-                errors.of_text(change, alone, &wrong);
+                errors.of_text(change, at.alone, &wrong);
                 return Vec::new();
             }
         };
         let mut rules = Vec::with_capacity(lines.len());
-        for read in lines {
-            match read.rule.model(vocabulary, Origin::default()) {
+        for line in lines {
+            match line.rule.model(list.vocabulary, Origin::default()) {
                 Ok(rule) => rules.push(rule),
                 Err(wrong) => {
-                    for finding in wrong.into_iter().map(|wrong| wrong.finding(&read.text)) {
-                        errors.push(|| Remark {
-                            change,
-                            line: (!alone).then_some(read.line),
-                            column: Some(finding.column + read.indent),
-                            message: finding.message,
-                            help: finding.help,
-                            ..Remark::default()
-                        });
-                    }
+                    let findings = wrong.into_iter().map(|wrong| wrong.finding(&line.text));
+                    findings.for_each(|finding| errors.push(|| at.remark(&line, &finding)));
                 }
             }
         }
@@ -74,8 +64,9 @@ impl Rule for NatRule {
         NatRule { comment: None, ..self.clone() }.written()
     }
 
-    fn renewed(&self, vocabulary: &Vocabulary) -> Option<NatRule> {
-        self.written().parse::<Written>().ok()?.model(vocabulary, self.origin()).ok()
+    fn renewed(&self, list: &ListOf<'_>) -> Result<NatRule, String> {
+        let written = self.written().parse::<Written>().ok();
+        written.and_then(|rule| rule.model(list.vocabulary, self.origin()).ok()).ok_or_else(|| NO_GROUP.to_owned())
     }
 
     /// A rule on the other side of another one gives packets other addresses, whatever both do.

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use weir_plane::model::{Binding, Gateway, NatRule};
+use weir_plane::model::{Binding, Gateway, NatRule, SteerRule};
 use weir_plane::stats;
 
 use super::super::acl::{Change, Replace, Which};
 use super::super::refusal::{Kind, Refusal};
 use super::super::remarks::Remarks;
 use super::edited::{Carried, Edited, Edits};
-use super::rule::{Put, Rule, unknown};
+use super::rule::{ListOf, Put, Rule, unknown};
 use super::said::Said;
 use crate::render::changes::{Edit, Kind as EditKind};
 use crate::render::nat_changed::Changed;
@@ -34,6 +34,9 @@ pub(crate) type Nats = Lists<NatRule>;
 /// The lists of bindings with live edits.
 pub(crate) type Bindings = Lists<Binding>;
 
+/// The lists of steer rules with live edits.
+pub(crate) type Steers = Lists<SteerRule>;
+
 impl<R> Default for Lists<R> {
     fn default() -> Self {
         Lists(BTreeMap::new())
@@ -54,12 +57,12 @@ impl<R: Rule> Lists<R> {
             return Err(Refusal::new(Kind::TooLarge, message).into());
         }
         let mut edited = self.edited(gateway, list)?;
-        let vocabulary = Vocabulary::of(gateway);
+        let of = ListOf { gateway, vocabulary: &Vocabulary::of(gateway), name: list };
         let (mut errors, mut warnings, mut absent) = (Remarks::default(), Remarks::default(), Remarks::default());
         let (mut inserted, mut deleted) = (Vec::new(), 0);
         for (number, change) in (1..).zip(changes) {
             let mut read = |text: &str| {
-                let rules = R::read(text, Some(number), &vocabulary, (&mut errors, &mut warnings));
+                let rules = R::read(text, Some(number), &of, (&mut errors, &mut warnings));
                 if rules.is_empty() && errors.is_empty() {
                     errors.push(|| remark(number, "there is no rule in it".to_owned()));
                 }
@@ -107,7 +110,8 @@ impl<R: Rule> Lists<R> {
     ) -> Result<(Gateway, Lists<R>, Changed), Box<Refusal>> {
         let mut edited = self.edited(gateway, list)?;
         let (mut errors, mut warnings) = (Remarks::default(), Remarks::default());
-        let rules = R::read(put.text, None, &Vocabulary::of(gateway), (&mut errors, &mut warnings));
+        let of = ListOf { gateway, vocabulary: &Vocabulary::of(gateway), name: list };
+        let rules = R::read(put.text, None, &of, (&mut errors, &mut warnings));
         if !errors.is_empty() {
             return Err(Refusal::of_rules(Kind::InvalidRules, errors).into());
         }
@@ -173,7 +177,7 @@ impl<R: Rule> Lists<R> {
         let (mut lists, mut lost, mut protects) = (Lists::default(), Vec::new(), false);
         for (name, edited) in &self.0 {
             let of = format!("{} {name}", R::OBJECT);
-            let Some(rules) = R::list_mut(gateway, name) else {
+            let Some(rules) = R::list(gateway, name) else {
                 if !edited.is_as_declared() {
                     let parts = vec!["the configuration does not have it: its live edits are gone".to_owned()];
                     lost.push(Lost { of, rules: edited.live(), parts, more: 0 });
@@ -181,7 +185,10 @@ impl<R: Rule> Lists<R> {
                 }
                 continue;
             };
-            let Carried { edited: carried, gone, added, protects: own } = edited.carried(rules, &vocabulary);
+            let Carried { edited: carried, gone, added, protects: own } = {
+                let of = ListOf { gateway, vocabulary: &vocabulary, name };
+                edited.carried(rules, &of)
+            };
             protects |= own;
             if !gone.is_empty() {
                 let more = gone.len().saturating_sub(MOST_PARTS);
@@ -189,7 +196,9 @@ impl<R: Rule> Lists<R> {
                 lost.push(Lost { of, rules: added, parts, more });
             }
             if !carried.is_as_declared() {
-                *rules = carried.model();
+                if let Some(rules) = R::list_mut(gateway, name) {
+                    *rules = carried.model();
+                }
                 lists.0.insert(name.clone(), carried);
             }
         }
@@ -246,6 +255,18 @@ impl Nats {
 impl Bindings {
     /// Gives the rules of lists their ids, and live ones their sources.
     pub(crate) fn name(&self, lists: &mut [stats::BindingsStats]) {
+        for list in lists {
+            for (row, (id, said)) in list.rules.iter_mut().zip(self.identities(&list.name)) {
+                row.id = id;
+                row.origin = said.unwrap_or_else(|| std::mem::take(&mut row.origin));
+            }
+        }
+    }
+}
+
+impl Steers {
+    /// Gives the rules of lists their ids, and live ones their sources.
+    pub(crate) fn name(&self, lists: &mut [stats::SteerStats]) {
         for list in lists {
             for (row, (id, said)) in list.rules.iter_mut().zip(self.identities(&list.name)) {
                 row.id = id;

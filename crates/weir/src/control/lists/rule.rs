@@ -7,8 +7,14 @@ use weir_plane::model::Gateway;
 
 use super::super::refusal::{Kind, Refusal};
 use super::super::remarks::Remarks;
+use crate::render::remark::Remark;
+use crate::rules::Finding;
 use crate::rules::acl::Vocabulary;
+use crate::rules::text::Line;
 use crate::suggest::closest;
+
+/// The reason why a live rule ends whose groups another configuration lacks.
+pub(super) const NO_GROUP: &str = "a group that it names does not fit";
 
 /// A list as a whole.
 pub struct Put<'a> {
@@ -16,6 +22,42 @@ pub struct Put<'a> {
     pub text: &'a str,
     /// The text may have none.
     pub allow_empty: bool,
+}
+
+/// A list that changes, and the gateway that has it.
+pub(crate) struct ListOf<'g> {
+    pub(super) gateway: &'g Gateway,
+    pub(super) vocabulary: &'g Vocabulary,
+    /// The name of the list.
+    pub(super) name: &'g str,
+}
+
+/// The place of a text of rules: in a change of a batch, or by itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TextOf {
+    /// The number of the change.
+    pub(super) change: Option<usize>,
+    /// The text is one line, whose number says nothing.
+    pub(super) alone: bool,
+}
+
+impl TextOf {
+    /// Returns the place of a text.
+    pub(super) fn new(change: Option<usize>, text: &str) -> TextOf {
+        TextOf { change, alone: change.is_some() && !text.contains('\n') }
+    }
+
+    /// Returns a finding about a line of the text as a remark.
+    pub(super) fn remark<W>(self, line: &Line<W>, finding: &Finding) -> Remark {
+        Remark {
+            change: self.change,
+            line: (!self.alone).then_some(line.line),
+            column: Some(finding.column + line.indent),
+            message: finding.message.clone(),
+            help: finding.help.clone(),
+            ..Remark::default()
+        }
+    }
 }
 
 /// A rule of an ordered list that live edits change.
@@ -35,12 +77,7 @@ pub(crate) trait Rule: Clone {
     fn list_mut<'g>(gateway: &'g mut Gateway, name: &str) -> Option<&'g mut Arc<[Self]>>;
 
     /// Reads the rules of a text, of a change of a batch or by itself; notes errors and warnings.
-    fn read(
-        text: &str,
-        change: Option<usize>,
-        vocabulary: &Vocabulary,
-        remarks: (&mut Remarks, &mut Remarks),
-    ) -> Vec<Self>;
+    fn read(text: &str, change: Option<usize>, list: &ListOf<'_>, remarks: (&mut Remarks, &mut Remarks)) -> Vec<Self>;
 
     /// Prints the rule.
     fn written(&self) -> String;
@@ -50,8 +87,11 @@ pub(crate) trait Rule: Clone {
         self.written()
     }
 
-    /// Returns the rule with the groups of another configuration; `None`: they do not fit.
-    fn renewed(&self, vocabulary: &Vocabulary) -> Option<Self>;
+    /// Returns the rule with the names of another configuration.
+    ///
+    /// # Errors
+    /// Says what does not fit.
+    fn renewed(&self, list: &ListOf<'_>) -> Result<Self, String>;
 
     /// Returns the effect of a rule with this text.
     fn effect(text: &str) -> Effect;

@@ -30,6 +30,7 @@ type ListEdit<R> = Result<(model::Gateway, lists::Lists<R>, ListChanged), Box<Re
 pub(super) struct Carried {
     nat: lists::Nats,
     bindings: lists::Bindings,
+    steers: lists::Steers,
     allowlists: lists::Allowlists,
     classify: classify::Tables,
     attached: Attachments,
@@ -43,12 +44,15 @@ impl Running {
     pub(super) fn carry(&self, gateway: &mut model::Gateway) -> Carried {
         let (nat, mut lost, of_nat) = self.nat_so_far().carry(gateway);
         let (bindings, lost_bindings, of_bindings) = self.bindings_so_far().carry(gateway);
+        let (steers, lost_steers, of_steers) = self.steers_so_far().carry(gateway);
         let (allowlists, lost_prefixes, of_allowlists) = self.allowlists_so_far().carry(gateway);
         let (classify, lost_sessions) = self.classify_so_far().carry(gateway);
         let (attached, lost_lists, of_attached) = self.attached_so_far().carry(gateway, &self.live_lists());
-        lost.extend(lost_bindings.into_iter().chain(lost_prefixes).chain(lost_sessions).chain(lost_lists));
-        let protects = of_nat || of_bindings || of_allowlists || of_attached;
-        Carried { nat, bindings, allowlists, classify, attached, lost, protects }
+        lost.extend(
+            lost_bindings.into_iter().chain(lost_steers).chain(lost_prefixes).chain(lost_sessions).chain(lost_lists),
+        );
+        let protects = of_nat || of_bindings || of_steers || of_allowlists || of_attached;
+        Carried { nat, bindings, steers, allowlists, classify, attached, lost, protects }
     }
 
     pub(super) fn nat_so_far(&self) -> MutexGuard<'_, lists::Nats> {
@@ -59,6 +63,11 @@ impl Running {
     pub(super) fn bindings_so_far(&self) -> MutexGuard<'_, lists::Bindings> {
         // It is replaced as a whole.
         self.bindings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn steers_so_far(&self) -> MutexGuard<'_, lists::Steers> {
+        // It is replaced as a whole.
+        self.steers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn allowlists_so_far(&self) -> MutexGuard<'_, lists::Allowlists> {
@@ -253,6 +262,7 @@ impl Running {
         )?;
         *self.nat_so_far() = carried.nat;
         *self.bindings_so_far() = carried.bindings;
+        *self.steers_so_far() = carried.steers;
         *self.allowlists_so_far() = carried.allowlists;
         *self.classify_so_far() = carried.classify;
         *self.live() = live;
@@ -323,6 +333,7 @@ impl Running {
         edits.extend(self.attached_so_far().edits());
         edits.extend(self.nat_so_far().edits());
         edits.extend(self.bindings_so_far().edits());
+        edits.extend(self.steers_so_far().edits());
         edits.extend(self.allowlists_so_far().edits());
         edits.extend(self.classify_so_far().edits());
         edits.extend(self.live().edits());

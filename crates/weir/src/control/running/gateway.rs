@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use ipnet::IpNet;
 use weir_plane::alarm::Alarms;
 use weir_plane::compile::{Edit, Edited, EntryKey, Names, SavError, StageError};
-use weir_plane::engine::{self, LostEdit};
+use weir_plane::engine::{self, CaptureReader, LostEdit, TooManyCaptures};
 use weir_plane::model::{self, SavAction};
 use weir_plane::node::Node;
 use weir_plane::stats;
@@ -15,7 +15,9 @@ use super::super::acl::attached::AttachRequest;
 use super::super::acl::live::Put;
 use super::super::ipsec::{SaEdit, SpdEdit};
 use super::super::refusal::{Kind, Refusal};
-use super::super::{Clear, Gateway, Kept, ReloadError, Safe, UnknownNode, acl, flows, lists, source, traced};
+use super::super::{
+    CaptureRequest, Clear, Gateway, Kept, ReloadError, Safe, UnknownNode, acl, flows, lists, source, traced,
+};
 use super::{Running, unix_time};
 use crate::render::Report;
 use crate::render::acl::attached::Attached;
@@ -37,6 +39,7 @@ use crate::render::sas::Rekey;
 use crate::render::sav::dry_run::DryRun;
 use crate::render::sav::entries::overlap;
 use crate::render::sav::learned::Learned;
+use crate::render::steer_changed::Changed as SteerChanged;
 use crate::render::trace::Traces;
 use crate::render::version::Version;
 use crate::sampler;
@@ -343,7 +346,22 @@ impl Gateway for Running {
     }
 
     fn steer(&self) -> Vec<stats::SteerStats> {
-        self.engine.steer()
+        let mut lists = self.engine.steer();
+        self.steers_so_far().name(&mut lists);
+        lists
+    }
+
+    fn change_steer(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<SteerChanged, Box<Refusal>> {
+        let said = lists::Said { source: source.to_owned(), time: unix_time() };
+        let change =
+            || self.edit_list(&self.steers, list, |lists, gateway| lists.change(gateway, list, &said, changes));
+        self.keep(&format!("steer {list}"), source, words, || change().map(SteerChanged))
+    }
+
+    fn put_steer(&self, list: &str, source: &str, put: &lists::Put<'_>) -> Result<SteerChanged, Box<Refusal>> {
+        let said = lists::Said { source: source.to_owned(), time: unix_time() };
+        let change = || self.edit_list(&self.steers, list, |lists, gateway| lists.put(gateway, list, &said, put));
+        self.keep(&format!("steer {list}"), source, words, || change().map(SteerChanged))
     }
 
     fn nat_pools(&self) -> Vec<stats::NatPool> {
@@ -400,6 +418,13 @@ impl Gateway for Running {
         let Some(rule) = filter.rule else { return Ok(self.trace_add(node, count).map_err(Refusal::from)?) };
         let unknown = |unknown: engine::UnknownNode| UnknownNode { node: unknown.name, nodes: nodes() };
         Ok(self.engine.trace_matching(node, count, &rule).map_err(unknown).map_err(Refusal::from)?)
+    }
+
+    fn capture(&self, request: &CaptureRequest) -> Result<CaptureReader, Box<Refusal>> {
+        self.engine.capture(|model| request.order(model))?.map_err(|TooManyCaptures| {
+            Refusal::new(Kind::NoRoom, "4 captures run already, which is the most; `weir show captures` lists them")
+                .into()
+        })
     }
 
     fn traces(&self) -> Traces {

@@ -61,6 +61,7 @@ impl Running {
         edits.nats = self.nat_so_far().rules().map(listed).collect();
         edits.tables = self.classify_so_far().changed();
         edits.bindings = self.bindings_so_far().rules().map(listed).collect();
+        edits.steers = self.steers_so_far().rules().map(listed).collect();
         edits.allowlists = self.allowlists_so_far().lists().map(listed).collect();
         let live = self.live().clone();
         (edits.sas, edits.spds) = (live.pairs(), live.changed_spds());

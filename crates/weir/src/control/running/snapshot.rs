@@ -66,6 +66,7 @@ impl Running {
             nat: self.nat_so_far().clone(),
             classify: self.classify_so_far().clone(),
             bindings: self.bindings_so_far().clone(),
+            steers: self.steers_so_far().clone(),
             allowlists: self.allowlists_so_far().clone(),
             live: self.live().clone(),
             attached: self.attached_so_far().clone(),
@@ -177,6 +178,7 @@ impl Running {
         *self.nat_so_far() = to.nat.clone();
         *self.classify_so_far() = to.classify.clone();
         *self.bindings_so_far() = to.bindings.clone();
+        *self.steers_so_far() = to.steers.clone();
         *self.allowlists_so_far() = to.allowlists.clone();
         *self.live() = to.live.clone();
         *self.attached_so_far() = to.attached.clone();

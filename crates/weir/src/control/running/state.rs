@@ -9,7 +9,7 @@ use super::super::acl::attached::Attachments;
 use super::super::acl::live;
 use super::super::classify::Tables;
 use super::super::ipsec::Live;
-use super::super::lists::{Allowlists, Bindings, Nats};
+use super::super::lists::{Allowlists, Bindings, Nats, Steers};
 use super::super::services::Settings;
 use crate::config::Texts;
 
@@ -22,6 +22,7 @@ pub(super) struct Snapshot {
     pub(super) classify: Tables,
     pub(super) nat: Nats,
     pub(super) bindings: Bindings,
+    pub(super) steers: Steers,
     pub(super) allowlists: Allowlists,
     pub(super) live: Live,
     pub(super) attached: Attachments,

@@ -11,7 +11,7 @@ use super::super::acl::attached::AttachRequest;
 use super::super::acl::live::{self, Put};
 use super::super::acl::{Expect, GroupRequest};
 use super::super::refusal::{Kind, Refusal};
-use super::answer::{Answer, Refused, Shared, apart, asked, document, empty, parsed, received};
+use super::answer::{Answer, Refused, Shared, apart, document, empty, parsed, queried, received};
 use super::body::Room;
 use super::change::{self, of_source};
 use crate::suggest::closest;
@@ -29,7 +29,7 @@ pub(super) async fn show(
     Path(list): Path<String>,
     query: Result<Query<Limit>, QueryRejection>,
 ) -> Answer {
-    let most = asked(query)?.limit.unwrap_or(usize::MAX);
+    let most = queried(query)?.limit.unwrap_or(usize::MAX);
     apart(gateway, move |g| match g.acl_rules(&list, most) {
         Some(rules) => Ok(document(200, &rules)),
         None => Err(Refused::from(unknown(g, &list))),
@@ -77,7 +77,7 @@ pub(super) async fn put(
     query: Result<Query<Whole>, QueryRejection>,
     request: Request,
 ) -> Answer {
-    let Whole { source, default, expect, allow_empty } = asked(query)?;
+    let Whole { source, default, expect, allow_empty } = queried(query)?;
     let default = default.map(|word| live::default(&word)).transpose();
     let default = default.map_err(|wrong| Refused::new(Kind::BadRequest, wrong))?;
     let put = move |g: &dyn Gateway, source: &str, text: &str| {

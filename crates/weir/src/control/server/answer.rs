@@ -81,7 +81,7 @@ pub(super) fn empty() -> Response<Body> {
     response
 }
 
-pub(super) fn asked<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Refused> {
+pub(super) fn queried<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Refused> {
     let bad = |rejection: QueryRejection| Refused::new(Kind::BadRequest, rejection.body_text());
     query.map(|Query(query)| query).map_err(bad)
 }

@@ -6,7 +6,7 @@ use axum::extract::{Path, Query, Request, State};
 use serde::Deserialize;
 
 use super::super::refusal::Kind;
-use super::answer::{Answer, Refused, Shared, apart, asked, document};
+use super::answer::{Answer, Refused, Shared, apart, document, queried};
 use super::body::Room;
 use super::change::by_text;
 
@@ -33,7 +33,7 @@ pub(super) async fn show(
     Path(name): Path<String>,
     query: Result<Query<Most>, QueryRejection>,
 ) -> Answer {
-    let most = asked(query)?.limit.unwrap_or(SESSIONS);
+    let most = queried(query)?.limit.unwrap_or(SESSIONS);
     apart(gateway, move |g| {
         let named = g.classify(Some(&name), most);
         if named.tables.is_empty() {
@@ -77,6 +77,6 @@ async fn change(
     request: Request,
     add: bool,
 ) -> Answer {
-    let source = asked(query)?.source;
+    let source = queried(query)?.source;
     by_text(gateway, room, source, request, move |g, source, text| g.change_classify(&table, source, text, add)).await
 }

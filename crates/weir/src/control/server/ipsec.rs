@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::super::Gateway;
 use super::super::acl::Expect;
 use super::super::ipsec::{SaAction, SaEdit, SpdEdit};
-use super::answer::{Answer, Shared, asked};
+use super::answer::{Answer, Shared, queried};
 use super::body::Room;
 use super::change::{self, Whole, named};
 
@@ -35,7 +35,7 @@ pub(super) async fn put_sa(
     query: Result<Query<WholeSa>, QueryRejection>,
     request: Request,
 ) -> Answer {
-    let WholeSa { source, expect } = asked(query)?;
+    let WholeSa { source, expect } = queried(query)?;
     let put = move |g: &dyn Gateway, source: &str, keys: &str| {
         let is_there = g.sas().iter().any(|sa| sa.name == name);
         let edit = match expect.unwrap_or(if is_there { Expect::Existing } else { Expect::New }) {
@@ -53,7 +53,7 @@ pub(super) async fn delete_sa(
     Path(name): Path<String>,
     query: Result<Query<Said>, QueryRejection>,
 ) -> Answer {
-    let source = named(asked(query)?.source)?;
+    let source = named(queried(query)?.source)?;
     change::change(gateway, move |g| g.edit_sa(&name, &source, SaEdit::Delete)).await
 }
 
@@ -73,7 +73,7 @@ pub(super) async fn rekey_sa(
         };
         g.edit_sa(&name, source, edit)
     };
-    change::by_text(gateway, room, asked(query)?.source, request, step).await
+    change::by_text(gateway, room, queried(query)?.source, request, step).await
 }
 
 /// `GET`: the rules of an SPD, as they can be read again.
@@ -100,7 +100,7 @@ pub(super) async fn put_spd(
     query: Result<Query<Whole>, QueryRejection>,
     request: Request,
 ) -> Answer {
-    let Whole { source, allow_empty } = asked(query)?;
+    let Whole { source, allow_empty } = queried(query)?;
     let put = move |g: &dyn Gateway, source: &str, text: &str| {
         g.edit_spd(&spd, source, SpdEdit::Replace { text, allow_empty })
     };
@@ -113,6 +113,6 @@ pub(super) async fn reset_spd(
     Path(spd): Path<String>,
     query: Result<Query<Said>, QueryRejection>,
 ) -> Answer {
-    let source = named(asked(query)?.source)?;
+    let source = named(queried(query)?.source)?;
     change::change(gateway, move |g| g.edit_spd(&spd, &source, SpdEdit::Reset)).await
 }

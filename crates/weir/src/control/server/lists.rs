@@ -1,4 +1,4 @@
-//! NAT rules, bindings and allowlists: shows, changes and replaces them.
+//! NAT rules, bindings, steer rules and allowlists: shows, changes and replaces them.
 
 use axum::Extension;
 use axum::extract::rejection::QueryRejection;
@@ -6,7 +6,7 @@ use axum::extract::{Path, Query, Request, State};
 
 use super::super::Gateway;
 use super::super::lists::{Put, SetRequest};
-use super::answer::{Answer, Shared, apart, asked, document, parsed};
+use super::answer::{Answer, Shared, apart, document, parsed, queried};
 use super::body::Room;
 use super::change::{self, Whole};
 use crate::render::Report;
@@ -29,6 +29,16 @@ pub(super) async fn change_bindings(
     request: Request,
 ) -> Answer {
     change::by_batch(gateway, room, request, move |g, source, changes| g.change_bindings(&list, source, changes)).await
+}
+
+/// `POST`: a batch of changes of steer rules.
+pub(super) async fn change_steer(
+    State(gateway): State<Shared>,
+    Extension(room): Extension<Room>,
+    Path(list): Path<String>,
+    request: Request,
+) -> Answer {
+    change::by_batch(gateway, room, request, move |g, source, changes| g.change_steer(&list, source, changes)).await
 }
 
 /// `POST`: prefixes of an allowlist that are deleted, and prefixes that are inserted.
@@ -74,6 +84,17 @@ pub(super) async fn put_bindings(
     put(gateway, room, (list, query), request, |g, list, source, put| g.put_bindings(list, source, put)).await
 }
 
+/// `PUT`: all steer rules of a list.
+pub(super) async fn put_steer(
+    gateway: State<Shared>,
+    room: Extension<Room>,
+    list: Path<String>,
+    query: Result<Query<Whole>, QueryRejection>,
+    request: Request,
+) -> Answer {
+    put(gateway, room, (list, query), request, |g, list, source, put| g.put_steer(list, source, put)).await
+}
+
 /// `PUT`: all prefixes of an allowlist.
 pub(super) async fn put_allowlist(
     gateway: State<Shared>,
@@ -92,7 +113,7 @@ async fn put<R: Report + 'static>(
     request: Request,
     put: fn(&dyn Gateway, &str, &str, &Put<'_>) -> change::Changed<R>,
 ) -> Answer {
-    let Whole { source, allow_empty } = asked(query)?;
+    let Whole { source, allow_empty } = queried(query)?;
     let put = move |g: &dyn Gateway, source: &str, text: &str| put(g, &list, source, &Put { text, allow_empty });
     change::by_text(gateway, room, source, request, put).await
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::super::UndoRequest;
 use super::super::refusal::Kind;
-use super::answer::{Answer, Refused, Shared, apart, asked, document, parsed, received};
+use super::answer::{Answer, Refused, Shared, apart, document, parsed, queried, received};
 
 /// The query of differences.
 #[derive(Debug, Default, Deserialize)]
@@ -21,7 +21,7 @@ pub(super) struct Against {
 
 /// `GET`: the differences between the running configuration and its file.
 pub(super) async fn diff(State(gateway): State<Shared>, query: Result<Query<Against>, QueryRejection>) -> Answer {
-    let Against { loaded } = asked(query)?;
+    let Against { loaded } = queried(query)?;
     apart(gateway, move |g| Ok(document(200, &g.safe()?.diff(loaded)?))).await?
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Whole {
 
 /// `GET`: the files of the running configuration.
 pub(super) async fn saved(State(gateway): State<Shared>, query: Result<Query<Whole>, QueryRejection>) -> Answer {
-    let Whole { folder } = asked(query)?;
+    let Whole { folder } = queried(query)?;
     apart(gateway, move |g| Ok(document(200, &g.safe()?.saved(folder.as_deref())?))).await?
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Of {
 
 /// `GET`: what a reload would do.
 pub(super) async fn preview(State(gateway): State<Shared>, query: Result<Query<Of>, QueryRejection>) -> Answer {
-    let Of { file } = asked(query)?;
+    let Of { file } = queried(query)?;
     apart(gateway, move |g| Ok(document(200, &g.safe()?.preview(file.as_deref())?))).await?
 }
 

@@ -12,7 +12,7 @@ use super::super::refusal::{Kind, Refusal};
 use super::super::remarks::Remarks;
 use super::super::sav::{batch, import};
 use super::super::source;
-use super::answer::{Answer, Refused, Shared, apart, asked, document, parsed, show, text};
+use super::answer::{Answer, Refused, Shared, apart, document, parsed, queried, show, text};
 use super::body::Room;
 use crate::render::sav::changed::Changed;
 use crate::render::sav::entries::{Entries, Filter};
@@ -24,7 +24,7 @@ pub(super) async fn show_entries(
     Path(policy): Path<String>,
     query: Result<Query<Filter>, QueryRejection>,
 ) -> Answer {
-    let filter = asked(query)?;
+    let filter = queried(query)?;
     let prefix = filter.net().map_err(|error| Refused::new(Kind::BadRequest, error))?;
     let most = filter.limit.unwrap_or(usize::MAX);
     apart(gateway, move |g| match g.sav_entries(&policy, prefix, most) {
@@ -58,7 +58,7 @@ pub(super) struct Top {
 
 /// Returns the packets that would be dropped if every policy discarded invalid packets.
 pub(super) async fn dry_run(gateway: State<Shared>, query: Result<Query<Top>, QueryRejection>) -> Answer {
-    let top = asked(query)?.top.unwrap_or(usize::MAX);
+    let top = queried(query)?.top.unwrap_or(usize::MAX);
     show(gateway, move |g| g.sav_dry_run(top)).await
 }
 
@@ -71,7 +71,7 @@ pub(super) struct Least {
 
 /// Rules that would let pass what was found not valid.
 pub(super) async fn learn(gateway: State<Shared>, query: Result<Query<Least>, QueryRejection>) -> Answer {
-    let least = asked(query)?.min_packets.unwrap_or(1);
+    let least = queried(query)?.min_packets.unwrap_or(1);
     show(gateway, move |g| g.sav_learn(least)).await
 }
 
@@ -113,7 +113,7 @@ pub(super) async fn import(
     query: Result<Query<Import>, QueryRejection>,
     request: Request,
 ) -> Answer {
-    let Import { source, format, allow_empty } = asked(query)?;
+    let Import { source, format, allow_empty } = queried(query)?;
     let source = source.unwrap_or_else(source::usual);
     of_source(&source)?;
     let format = self::format(format.as_deref(), request.headers())?;
@@ -139,9 +139,9 @@ pub(super) async fn import(
 }
 
 /// How a body is written: as the query says, else as the type of its content.
-fn format(asked: Option<&str>, headers: &HeaderMap) -> Result<Format, Refused> {
+fn format(named: Option<&str>, headers: &HeaderMap) -> Result<Format, Refused> {
     let refuse = |message: String| Err(Refused::new(Kind::UnknownFormat, message));
-    let format = match asked {
+    let format = match named {
         Some("rules") => Some(Format::Rules),
         Some("csv") => Some(Format::Csv),
         Some("json") => Some(Format::Json),

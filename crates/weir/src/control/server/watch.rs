@@ -12,7 +12,7 @@ use hyper::body::{Bytes, Frame};
 use serde::Deserialize;
 
 use super::super::refusal::Kind as RefusalKind;
-use super::answer::{Answer, Refused, asked};
+use super::answer::{Answer, Refused, queried};
 use crate::events::{Kind, Watcher, watch};
 use crate::render;
 
@@ -26,7 +26,7 @@ pub(super) struct Wanted {
 }
 
 pub(super) async fn events(query: Result<Query<Wanted>, QueryRejection>) -> Answer {
-    let Wanted { kinds } = asked(query)?;
+    let Wanted { kinds } = queried(query)?;
     let kind = |word: &str| {
         let found = <Kind as clap::ValueEnum>::from_str(word, false);
         found.map_err(|_| Refused::new(RefusalKind::BadRequest, format!("there is no kind of event `{word}`")))

@@ -82,7 +82,7 @@ pub(crate) fn steer() -> Vec<SteerStats> {
         mark: Some(7),
         way: SteerWay::To {
             hop: NextHop { interface: InterfaceIndex(2), address: None, weight: 1 },
-            names_interface: true,
+            interface: Some("dpi".into()),
         },
         matches: AclRule {
             family: Some(IpFamily::V4),
@@ -94,16 +94,16 @@ pub(crate) fn steer() -> Vec<SteerStats> {
         comment: None,
         ..rest.clone()
     };
-    let row = |rule, interface: Option<&str>, (packets, bytes), line: u32| SteerRuleRow {
+    let row = |id, rule, (packets, bytes), line: u32| SteerRuleRow {
+        id,
         rule,
-        interface: interface.map(Into::into),
         matched: Traffic { packets, bytes },
         origin: format!("edge.toml:{line}"),
     };
     vec![SteerStats {
         name: "edge".into(),
         interfaces: vec!["wan".into(), "dmz".into()],
-        rules: vec![row(redirect, Some("dpi"), (12, 1200), 10), row(rest, None, (0, 0), 11)],
+        rules: vec![row(1, redirect, (12, 1200), 10), row(2, rest, (0, 0), 11)],
         origin: "edge.toml:9".into(),
     }]
 }

@@ -118,6 +118,30 @@ fn objects_and_groups_change_the_routes_over_them() {
 }
 
 #[test]
+fn groups_that_name_each_other_many_times_cost_little() {
+    let (mut fib, mut offered) = (fib(100), BTreeMap::new());
+    fib.apply(Update::Route(Route { nexthop: Some(1), ..route("10.0.0.0/8", 0, &[]) }));
+    fib.apply(Update::Route(Route { nexthop: Some(5), ..route("10.1.0.0/16", 0, &[]) }));
+    fib.apply(Update::Route(route("10.2.0.0/16", 0, &[path(99, "192.0.2.1")])));
+    let start = std::time::Instant::now();
+    for turn in 0..100 {
+        // Each names the next one 64 times, and the last one the first.
+        for id in 1..=4 {
+            fib.apply(Update::Nexthop(id, Nexthop::Group(vec![(id % 4 + 1, turn + 1); 64])));
+        }
+        follow(&mut fib, &mut offered);
+        assert!(offered.is_empty(), "no path, no object, no such device");
+    }
+    // Each change looked at 64⁴ objects before.
+    assert!(start.elapsed().as_secs() < 20, "{:?}", start.elapsed());
+    // A path among them is found.
+    fib.apply(Update::Nexthop(9, Nexthop::Path(path(1, "192.0.2.1"))));
+    fib.apply(Update::Nexthop(4, Nexthop::Group(vec![(9, 1), (1, 1)])));
+    follow(&mut fib, &mut offered);
+    assert_eq!(*offered[&"10.0.0.0/8".parse().unwrap()], *via(&[(10, "192.0.2.1", 255); 64]));
+}
+
+#[test]
 fn a_list_sweeps_what_it_does_not_name() {
     let (mut fib, mut offered) = (fib(100), BTreeMap::new());
     for net in ["10.0.0.0/8", "10.1.0.0/16", "10.2.0.0/16"] {

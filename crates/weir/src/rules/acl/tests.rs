@@ -310,7 +310,7 @@ fn rules_and_packets_have_one_vocabulary() {
     use weir_packet::wire::{dscp, icmpv4, icmpv6, protocol, tcp};
     let rule = |text: String| text.parse::<Rule>().unwrap_or_else(|found| panic!("{text}: {found}")).to_string();
     let types = [("icmp", "10.0.0.1", "10.0.0.2"), ("icmp6", "2001:db8::1", "2001:db8::2")];
-    let words: [Vec<&str>; 2] = [icmpv4::words().collect(), icmpv6::words().collect()];
+    let words: [Vec<&str>; 2] = [icmpv4::NAMES.words().collect(), icmpv6::NAMES.words().collect()];
     for ((name, from, to), words) in types.into_iter().zip(words) {
         for word in words {
             // How the packet is printed, and how the rule is: both words are the same, and are read again.
@@ -329,21 +329,21 @@ fn rules_and_packets_have_one_vocabulary() {
             assert!(packet.contains(&own), "{packet}, {text}");
         }
     }
-    for word in protocol::words() {
+    for word in protocol::NAMES.words() {
         let (from, to) =
             if word.contains("icmp") && word != "icmp" { (types[1].1, types[1].2) } else { (types[0].1, types[0].2) };
-        let number = protocol::by_name(word).unwrap();
+        let number = protocol::NAMES.number(word).unwrap();
         let port = if protocol::has_ports(number) { " port 1" } else { "" };
         let packet = printed(&format!("{word} from {from}{port} to {to}{port}"));
         let text = rule(format!("permit {word} from {from} to any"));
         let name = text.split(' ').nth(1).unwrap();
         assert!(packet.contains(&format!(" {name} ")), "{word}: {packet}, {text}");
     }
-    for word in dscp::names() {
+    for word in dscp::NAMES.names() {
         let packet = printed(&format!("esp from 10.0.0.1 to 10.0.0.2 dscp {word}"));
         let text = rule(format!("permit ip from any to any dscp {word}"));
         assert!(text.ends_with(&format!(" dscp {word}")), "{text}");
-        let number = dscp::by_name(word).unwrap();
+        let number = dscp::NAMES.number(word).unwrap();
         assert_eq!(packet, printed(&format!("esp from 10.0.0.1 to 10.0.0.2 dscp {number}")));
         assert_eq!(rule(format!("permit ip from any to any dscp {number}")), text);
     }

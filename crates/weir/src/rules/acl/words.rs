@@ -1,29 +1,48 @@
 //! Names of protocols, ICMP types, code points and flags. `weir-packet` has them, as they stand in packets' text, too.
 
-pub(super) use weir_packet::wire::dscp::{by_name as dscp, name as dscp_name};
-pub(crate) use weir_packet::wire::protocol::{by_name as protocol, name as protocol_name};
+use weir_packet::wire::names::Names;
 pub(super) use weir_packet::wire::tcp::Flags;
-use weir_packet::wire::{icmpv4, icmpv6, tcp};
+use weir_packet::wire::{self, icmpv4, icmpv6, tcp};
 
 use super::ICMP6;
 
 /// The word for no flag.
 pub(super) const NONE: &str = "none";
 
+pub(crate) fn protocol(name: &str) -> Option<u8> {
+    wire::protocol::NAMES.number(name)
+}
+
+pub(crate) fn protocol_name(number: u8) -> Option<&'static str> {
+    wire::protocol::NAMES.name(number)
+}
+
 pub(super) fn protocols() -> Vec<&'static str> {
-    weir_packet::wire::protocol::names().collect()
+    wire::protocol::NAMES.names().collect()
+}
+
+pub(super) fn dscp(name: &str) -> Option<u8> {
+    wire::dscp::NAMES.number(name)
+}
+
+pub(super) fn dscp_name(dscp: u8) -> Option<&'static str> {
+    wire::dscp::NAMES.name(dscp)
+}
+
+fn icmp(protocol: u8) -> &'static Names {
+    if protocol == ICMP6 { &icmpv6::NAMES } else { &icmpv4::NAMES }
 }
 
 pub(super) fn icmp_type(protocol: u8, name: &str) -> Option<u8> {
-    if protocol == ICMP6 { icmpv6::by_name(name) } else { icmpv4::by_name(name) }
+    icmp(protocol).number(name)
 }
 
 pub(super) fn icmp_type_name(protocol: u8, icmp_type: u8) -> Option<&'static str> {
-    if protocol == ICMP6 { icmpv6::name(icmp_type) } else { icmpv4::name(icmp_type) }
+    icmp(protocol).name(icmp_type)
 }
 
 pub(super) fn icmp_types(protocol: u8) -> Vec<&'static str> {
-    if protocol == ICMP6 { icmpv6::names().collect() } else { icmpv4::names().collect() }
+    icmp(protocol).names().collect()
 }
 
 /// Types of requests, which are answered by replies with the same identifier.
@@ -40,7 +59,7 @@ pub(super) fn icmp_type_begun(protocol: u8, word: &str) -> Option<&'static str> 
 }
 
 pub(super) fn dscps() -> Vec<&'static str> {
-    weir_packet::wire::dscp::names().collect()
+    weir_packet::wire::dscp::NAMES.names().collect()
 }
 
 /// The bit of a flag.

@@ -107,7 +107,7 @@ impl Spec {
                 None => Err(wrong("protocol").help("it is a name such as `udp`, or a number up to 255")),
             },
             Kind::Dscp(shift) => {
-                let number = dscp::by_name(word).map(u64::from).or_else(|| word.parse().ok());
+                let number = dscp::NAMES.number(word).map(u64::from).or_else(|| word.parse().ok());
                 let number = number.filter(|&number| number < 64);
                 let number = number.ok_or_else(|| wrong("code point").help("it is a name such as `ef`, or 0 to 63"))?;
                 Ok(self.octets(number << shift))
@@ -149,7 +149,7 @@ impl Spec {
                 Some(name) => f.write_str(name),
                 None => write!(f, "{number}"),
             },
-            Kind::Dscp(shift) => match dscp::name((number >> shift) as u8) {
+            Kind::Dscp(shift) => match dscp::NAMES.name((number >> shift) as u8) {
                 Some(name) => f.write_str(name),
                 None => write!(f, "{}", number >> shift),
             },

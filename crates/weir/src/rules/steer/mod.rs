@@ -27,6 +27,7 @@
 //! and in this order, and a printed rule reads back as the same rule.
 
 mod action;
+pub(crate) mod checks;
 mod octets;
 mod parser;
 mod print;
@@ -39,7 +40,9 @@ use std::str::FromStr;
 
 pub use rule::{Rule, Way};
 
-use super::findings::Sink;
+use super::findings::{Finding, Kind, Sink};
+use super::text::{self, Line};
+use super::words::Problem;
 use super::{Findings, Names};
 
 /// Reads one rule; names in it are shared with other rules by `names`. Also returns warnings.
@@ -52,6 +55,22 @@ pub fn parse(text: &str, names: &mut Names) -> Result<(Rule, Findings), Findings
         Some(rule) if sink.errors.is_empty() => Ok((rule, sink.warnings)),
         _ => Err(sink.errors),
     }
+}
+
+/// Reads a text of rules, one a line. Skips blank lines and comments. Also returns warnings.
+///
+/// # Errors
+/// If any rule cannot be understood: the first of these places, and their number.
+pub fn read(text: &str) -> Result<(Vec<Line<Rule>>, Findings), Findings> {
+    let mut names = Names::default();
+    text::read(text, |rule, sink| parser::parse(rule, &mut names, sink))
+}
+
+/// Returns a finding about a rule: at the name behind a word of its actions, or at the whole rule.
+pub(crate) fn finding(rule: &str, behind: Option<&str>, message: String, help: Option<&str>) -> Finding {
+    let range = behind.and_then(|word| place_behind(rule, word)).unwrap_or(0..rule.trim_ascii_end().len());
+    let problem = Problem::new(Kind::Rule, message);
+    Sink::new(rule).place(range, help.into_iter().fold(problem, Problem::help))
 }
 
 /// Where a rule names something behind one of the words of its actions, in octets of its text.

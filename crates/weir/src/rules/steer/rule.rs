@@ -66,7 +66,7 @@ impl Rule {
             Way::Drop => SteerWay::Drop,
             Way::To(interface, address) => SteerWay::To {
                 hop: hop(interface.as_deref(), *address).ok_or_else(Vec::new)?,
-                names_interface: interface.is_some(),
+                interface: interface.clone(),
             },
             Way::Queue(worker) => SteerWay::Queue(*worker),
             Way::Node(node) => SteerWay::Node(*node),
@@ -86,15 +86,15 @@ impl Rule {
         })
     }
 
-    /// A rule of a gateway, as one would write it. `interface`: the name of the interface that it redirects to.
-    pub fn of(rule: &model::SteerRule, interface: Option<Arc<str>>) -> Rule {
-        let way = match rule.way {
+    /// A rule of a gateway, as one would write it.
+    pub fn of(rule: &model::SteerRule) -> Rule {
+        let way = match &rule.way {
             SteerWay::On => Way::On,
             SteerWay::Drop => Way::Drop,
-            SteerWay::To { hop, names_interface } => Way::To(interface.filter(|_| names_interface), hop.address),
-            SteerWay::Queue(worker) => Way::Queue(worker),
-            SteerWay::Node(node) => Way::Node(node),
-            SteerWay::Advance(octets, header) => Way::Advance(octets, header),
+            SteerWay::To { hop, interface } => Way::To(interface.clone(), hop.address),
+            SteerWay::Queue(worker) => Way::Queue(*worker),
+            SteerWay::Node(node) => Way::Node(*node),
+            SteerWay::Advance(octets, header) => Way::Advance(*octets, *header),
         };
         // No steer rule names the interfaces that packets came in by.
         let matches = acl::Rule::of(&rule.matches, |_| "".into());

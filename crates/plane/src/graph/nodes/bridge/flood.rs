@@ -54,10 +54,6 @@ impl List {
         List { all: [List::NOTHING; VECTOR], length: 0 }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.length == 0
-    }
-
     /// Adds a frame; there are at most as many as a vector has packets.
     pub(super) fn push(&mut self, flooded: Flooded) {
         if let Some(slot) = self.all.get_mut(self.length) {

@@ -91,14 +91,14 @@ fn nat_zone(root: &Root, interface: u32) -> u16 {
     root.interfaces.get(interface as usize).map_or(NONE, |interface| interface.nat.zone)
 }
 
-/// A packet leaves with all that its translation gives it: by an interface of the routing domain that it came in by, where
-/// sources are translated if that has to be.
+/// A packet leaves with all that its translation gives it: by an interface of the routing domain that it came in by or of a linked
+/// one, where sources are translated if that has to be.
 fn is_whole<K: Family>(context: &Context<'_>, packet: &Packet, member: Membership) -> bool {
     let root = context.root;
     let adjacency = root.adjacencies.get(packet.forwarding() as usize);
     let Some(egress) = adjacency.and_then(|own| root.interfaces.get(own.interface as usize)) else { return false };
     let Some(session) = K::of(&*context.sessions).get(member.number) else { return false };
     !member.is_error
-        && egress.nat.zone == nat_zone(root, packet.interface())
+        && root.nat.links(egress.nat.zone, nat_zone(root, packet.interface()))
         && (egress.nat.finds_out || nat::keeps_source(session, member.way))
 }

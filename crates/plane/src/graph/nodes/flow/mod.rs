@@ -304,6 +304,8 @@ fn find_sessions<K: Family>(
     let translating = root.nat.is_active();
     let mut excluded = 0;
     let mut own = Own::<K>::of(root, NONE);
+    // Of the interface: the zone of its sessions, the word in its place, and whether it translates.
+    let (mut zone, mut in_place_of_zone, mut translates_own) = (None, of_interface(NONE), false);
     let mut sessions = K::of_mut(context.sessions).lookup();
     for some in frame.places().chunks(BATCH) {
         let (mut places, mut may_take, mut count) = ([0; BATCH], [false; BATCH], 0);
@@ -312,16 +314,16 @@ fn find_sessions<K: Family>(
             let packet = &vector[place];
             if packet.interface() != own.number {
                 own = Own::of(root, packet.interface());
+                zone = own.zone.or(own.nat);
+                in_place_of_zone = zone.unwrap_or(of_interface(own.number));
+                translates_own = own.nat.is_some();
             }
-            let zone = own.zone.or(own.nat);
-            let in_place_of_zone = zone.unwrap_or(of_interface(own.number));
             // Decisions with a session are about packets that came in clear, and a translation has no SPI.
-            let is_outside =
-                packet.state().contains(DECRYPTED) || own.nat.is_some() && packet.protocol() == protocol::ESP;
+            let is_outside = packet.state().contains(DECRYPTED) || translates_own && packet.protocol() == protocol::ESP;
             let may_have = if zone.is_some() { !is_outside } else { own.is_learned };
             match (key::<K>(root, packet, in_place_of_zone).filter(|_| may_have), zone) {
                 (Some(key), Some(_)) => {
-                    (places[count], may_take[count], translates[count]) = (place, own.is_learned, own.nat.is_some());
+                    (places[count], may_take[count], translates[count]) = (place, own.is_learned, translates_own);
                     count += 1;
                     sessions.seek(key);
                     if !own.is_learned {
@@ -332,12 +334,12 @@ fn find_sessions<K: Family>(
                 (None, zone) => {
                     walk.push(place);
                     excluded += wire::packets(packet) * u64::from(own.is_learned);
-                    translations.is_partial |= own.nat.is_some() && packet.flags().contains(ParseFlags::FRAGMENT);
+                    translations.is_partial |= translates_own && packet.flags().contains(ParseFlags::FRAGMENT);
                     // Other nodes look for the sessions of fragments.
                     if let Some(zone) = zone.filter(|_| !packet.flags().contains(ParseFlags::FRAGMENT))
                         && let Some(tuple) = any_tuple::<K>(packet)
                     {
-                        (places[count], translates[count]) = (place, own.nat.is_some());
+                        (places[count], translates[count]) = (place, translates_own);
                         count += 1;
                         sessions.seek(Tuple { zone, ..tuple }.key());
                     }
@@ -347,11 +349,12 @@ fn find_sessions<K: Family>(
         sessions.compare(count, translating);
         for (slot, &place) in places[..count].iter().enumerate() {
             let packet = &mut vector[place];
-            let member = sessions.membership(slot, &bounds, now);
+            let found = sessions.session(slot, &bounds, now);
+            let member = found.map(|(member, _)| member);
             if translates[slot] {
                 translations.set(place, member);
-                let decision = member.filter(|_| may_take[slot]);
-                let decision = decision.and_then(|member| sessions.in_force(member, version, has_room));
+                let decision = found.filter(|_| may_take[slot]);
+                let decision = decision.and_then(|(member, own)| own.in_force(member.way, version, has_room));
                 translations.settle(
                     place,
                     decision.is_some_and(|decision| {
@@ -543,7 +546,7 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
         let member = translations.of(place);
         if let Some(member) = member.filter(|_| translations.is_settled(place)) {
             let counts = wire::counts(packet);
-            let taken = K::of_mut(context.sessions).take(packet, member, context.now, |packet, decision| {
+            let taken = K::of_mut(context.sessions).take(packet, member, (context.now, counts), |packet, decision| {
                 adjacencies.get(decision.adjacency).is_some_and(|own| plain::rewrite::<K>(packet, own))
             });
             if let Some(taken) = taken {

@@ -36,7 +36,9 @@ pub(in crate::graph::nodes) fn addresses<K: Family>(session: &Session<K>, way: W
 
 /// Packets in a direction have got all that the translation gives them when they have got their destination.
 pub(in crate::graph::nodes) fn keeps_source<K: Family>(session: &Session<K>, way: Way) -> bool {
-    between(session, way) == session.ends(way).1
+    let (whole, (_, after)) = (between(session, way), session.ends(way));
+    // The zone may be another one.
+    whole == Tuple { zone: whole.zone, ..after }
 }
 
 /// Gives a packet both endpoints at once.

@@ -7,7 +7,7 @@ use super::super::Context;
 use super::batch::zone_of;
 use super::open;
 use super::owner::is_own;
-use crate::graph::session::{Membership, SourceBy, Way, nat};
+use crate::graph::session::{Membership, SourceBy, Tuple, Way, nat};
 use crate::model::NatVerb;
 use crate::reason::Reason;
 use crate::root::family::Family;
@@ -52,6 +52,10 @@ pub(super) fn source<K: Family>(
         }
         source_by = (!is_inwards).then_some(SourceBy { interface: by, is_hairpin, rule: found });
     }
+    if reply.zone != translation.reply.zone && source_by.is_none_or(|by| by.rule.is_none()) {
+        let moved = moved(context, packet, member.number, reply);
+        reply = moved.inspect_err(|_| *by_rule = Some(translation.rule))?;
+    }
     if !K::of_mut(context.sessions).set_reply(member.number, reply, source_by) {
         return Err(Reason::SessionLimit);
     }
@@ -62,4 +66,29 @@ pub(super) fn source<K: Family>(
     }
     let own = K::of(&*context.sessions).get(member.number).is_some_and(|session| is_own(context, session, egress));
     if own { Ok(()) } else { Err(Reason::NatWorker) }
+}
+
+/// The tuple of replies that come in by another zone than the one that the first packet came in by, where another translation may
+/// have it: then the rule gives another source if it gives one.
+#[cold]
+fn moved<K: Family>(
+    context: &mut Context<'_>,
+    packet: &Packet,
+    number: u32,
+    reply: Tuple<K>,
+) -> Result<Tuple<K>, Reason> {
+    let own = K::of(&*context.sessions);
+    if own.is_free(&reply, context.sessions.bounds(), context.now) {
+        return Ok(reply);
+    }
+    let session = own.get(number).ok_or(Reason::NatUntranslated)?;
+    let rule = session.translation.ok_or(Reason::NatUntranslated)?.rule;
+    let verb = context.root.nat.rules.get(rule as usize).map(|rule| rule.verb);
+    if verb != Some(NatVerb::Both) {
+        return Err(Reason::NatExhausted);
+    }
+    let (tuple, out) = (session.tuple, reply.reversed());
+    let words = if tuple.query == 0 { [tuple.words[0], out.words[1]] } else { tuple.words };
+    let inside = Tuple { destination: out.destination, words, ..tuple };
+    Ok(open::drawn(context, packet, rule, &inside, reply.zone)?.reversed())
 }

@@ -117,7 +117,7 @@ pub(super) fn drawn<K: Family>(
 ) -> Result<Tuple<K>, Reason> {
     let rule = context.root.nat.rules.get(number as usize).ok_or(Reason::NatUntranslated)?;
     let own = K::of(&*context.sessions);
-    if rule.limit.as_ref().is_some_and(|limit| own.is_at_limit(limit, tuple.source)) {
+    if rule.limit.as_ref().is_some_and(|limit| own.is_at_limit(limit, tuple)) {
         return Err(Reason::NatLimit);
     }
     let sessions = (own, context.sessions.bounds(), context.now);

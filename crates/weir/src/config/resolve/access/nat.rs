@@ -1,6 +1,6 @@
 //! Rules that translate: their names, and which of them never match.
 
-use weir_plane::model::{AclRule, NatList, NatRule, NatVerb};
+use weir_plane::model::{AclRule, Addresses, NatList, NatRule, NatVerb};
 
 use super::super::super::declare::access::Nat;
 use super::super::super::diagnostic::{Code, Diagnostic};
@@ -35,6 +35,7 @@ impl Resolver<'_> {
         if self.thorough {
             self.maps(&rules, &places);
             self.never(&rules, &places);
+            self.overlapping(&rules, &places);
         }
         self.access.nat_places.push(places);
         let ipfix = declared.ipfix.as_ref().and_then(|name| self.collector(name));
@@ -64,9 +65,15 @@ impl Resolver<'_> {
     fn never(&mut self, rules: &[NatRule], places: &[Span]) {
         let inwards = |rule: &NatRule| matches!(rule.verb, NatVerb::Destination | NatVerb::Both) && !rule.to_interface;
         let outwards = |rule: &NatRule| matches!(rule.verb, NatVerb::Source | NatVerb::Map);
-        for about in [&inwards as &dyn Fn(&NatRule) -> bool, &outwards] {
-            let among: Vec<usize> =
-                (0..rules.len()).filter(|&at| about(&rules[at]) || rules[at].verb == NatVerb::Keep).collect();
+        // Beside these, rules about all destinations match packets to the interface. So both are compared as if about all of them.
+        let to_interface = |rule: &NatRule| rule.to_interface;
+        let to_all =
+            |rule: &NatRule| !matches!(rule.verb, NatVerb::Source | NatVerb::Map) && rule.matches.to == Addresses::Any;
+        let keep = |rule: &NatRule| rule.verb == NatVerb::Keep;
+        let kinds: [(&dyn Fn(&NatRule) -> bool, &dyn Fn(&NatRule) -> bool); 3] =
+            [(&inwards, &keep), (&to_interface, &to_all), (&outwards, &keep)];
+        for (about, beside) in kinds {
+            let among: Vec<usize> = (0..rules.len()).filter(|&at| about(&rules[at]) || beside(&rules[at])).collect();
             let matches: Vec<&AclRule> = among.iter().map(|&at| &rules[at].matches).collect();
             for finding in shadowed(&matches).findings {
                 let at = among[finding.rule];

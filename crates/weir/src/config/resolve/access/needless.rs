@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use weir_plane::compile::boxes::{Bits, asks_transport, boxes};
+use weir_plane::compile::boxes::{Bits, boxes, needs_transport};
 use weir_plane::model::{AclAction, AclDefault, AclRule, IpFamily};
 use weir_table::classify::Rule;
 use weir_table::classify::cover::{Effort, Finding, Listed, Report, analyse, never};
@@ -82,9 +82,9 @@ pub(super) fn shadowed(rules: &[&AclRule]) -> Needless {
 pub(super) fn needed_for_fragments(rules: &[AclRule], named: &mut [bool]) -> BTreeSet<usize> {
     let mut needed = BTreeSet::new();
     for (family, other) in [(IpFamily::V4, IpFamily::V6), (IpFamily::V6, IpFamily::V4)] {
-        let looking: Vec<usize> = (0..rules.len()).filter(|&rule| asks_transport(&rules[rule], family)).collect();
+        let looking: Vec<usize> = (0..rules.len()).filter(|&rule| needs_transport(&rules[rule], family)).collect();
         if looking.iter().all(|&rule| named[rule]) {
-            let both = looking.iter().find(|&&rule| asks_transport(&rules[rule], other));
+            let both = looking.iter().find(|&&rule| needs_transport(&rules[rule], other));
             if let Some(&rule) = both.or(looking.first()) {
                 named[rule] = false;
                 needed.insert(rule);

@@ -2,10 +2,7 @@
 
 use std::net::IpAddr;
 
-use weir_plane::model::{
-    AclAction, AclList, AclRule, Interface, InterfaceKind, NextHop, SteerIndex, SteerList, SteerRule, SteerWay,
-    VrfIndex,
-};
+use weir_plane::model::{AclList, AclRule, Interface, NextHop, SteerIndex, SteerList, SteerRule, VrfIndex};
 
 use super::super::super::declare::Path;
 use super::super::super::declare::access;
@@ -13,6 +10,7 @@ use super::super::super::diagnostic::{Code, Diagnostic};
 use super::super::super::source::{At, Span};
 use super::super::Resolver;
 use super::needless::shadowed;
+use crate::rules::steer::checks::{Kind, Objection, Site};
 use crate::rules::steer::{self, Rule, Way};
 
 impl Resolver<'_> {
@@ -94,59 +92,33 @@ impl Resolver<'_> {
             let Some(SteerIndex(index)) = interface.steer else { continue };
             let Some(list) = lists.get(usize::from(index)) else { continue };
             let places = self.access.steer_places[usize::from(index)].clone();
-            let checks = checks(interface, interfaces);
-            let has_state = has_state(interface, interfaces, acls);
+            let site = Site::new(interface, interfaces, acls);
+            let workers = self.declared.settings.workers.as_ref().map_or(1, |workers| workers.value);
             for (rule, place) in list.rules.iter().zip(places) {
-                self.skips(rule, place, interface, &checks);
-                self.queue(rule, place, interface, has_state);
-                self.leaves(rule, place, interfaces);
+                for objection in site.objections(rule, workers) {
+                    self.objects(objection, place);
+                }
             }
         }
     }
 
-    /// Refuses a rule whose packets would pass by checks of an interface, unless the rule says so.
-    fn skips(&mut self, rule: &SteerRule, place: Span, interface: &Interface, checks: &[&str]) {
-        if !rule.way.skips_checks() || checks.is_empty() {
-            return;
-        }
-        let (name, checks) = (&interface.name, checks.join(", "));
-        if rule.unchecked {
-            let message = format!("packets of this rule pass by checks of the interface `{name}`: {checks}");
-            return self.report(Diagnostic::warning(Code::SteerUnchecked, place, message));
-        }
-        let message = format!("packets of this rule would pass by checks of the interface `{name}`: {checks}");
-        let found = Diagnostic::error(Code::SteerUnchecked, place, message);
-        self.report(found.help("write `unchecked` behind the actions if that is meant"));
-    }
-
-    /// Refuses a rule that moves packets to a worker that is not there, or away from their sessions and translations.
-    fn queue(&mut self, rule: &SteerRule, place: Span, interface: &Interface, has_state: bool) {
-        let SteerWay::Queue(worker) = rule.way else { return };
-        let place = self.place_in_rule(place, "queue");
-        let workers = self.declared.settings.workers.as_ref().map_or(1, |workers| workers.value);
-        if worker >= workers {
-            let message = format!("there is no worker {worker}: the gateway has workers 0 to {}", workers - 1);
-            return self.report(Diagnostic::error(Code::SteerQueue, place, message));
-        }
-        if has_state {
-            let message = format!(
-                "sessions or translations apply to packets of the interface `{}`: both directions have one worker",
-                interface.name
-            );
-            let found = Diagnostic::error(Code::SteerQueue, place, message);
-            self.report(found.help("leave the choice of the worker to weir, which knows both directions"));
-        }
-    }
-
-    /// Refuses a redirection to an interface that no packets leave by.
-    fn leaves(&mut self, rule: &SteerRule, place: Span, interfaces: &[Interface]) {
-        let SteerWay::To { hop, .. } = rule.way else { return };
-        let Some(interface) = interfaces.get(hop.interface.0 as usize) else { return };
-        if matches!(interface.kind, InterfaceKind::Ipsec) {
-            let place = self.place_in_rule(place, "interface");
-            let message = format!("no packet leaves by `{}`: decrypted packets come in there", interface.name);
-            self.report(Diagnostic::error(Code::ConflictingKeys, place, message));
-        }
+    /// Reports an objection to the rule at this place.
+    fn objects(&mut self, objection: Objection, place: Span) {
+        let Objection { kind, refuses, behind, message, help } = objection;
+        let place = behind.map_or(place, |word| self.place_in_rule(place, word));
+        let code = match kind {
+            Kind::Unchecked => Code::SteerUnchecked,
+            Kind::Queue => Code::SteerQueue,
+            Kind::Leaves => Code::ConflictingKeys,
+        };
+        let found = match refuses {
+            true => Diagnostic::error(code, place, message),
+            false => Diagnostic::warning(code, place, message),
+        };
+        self.report(match help {
+            Some(help) => found.help(help),
+            None => found,
+        });
     }
 
     /// Warns of rules that never match, as rules before them match all their packets. Rules with conditions that access lists
@@ -163,33 +135,4 @@ impl Resolver<'_> {
             self.report(found.help("move it before them, or leave it out"));
         }
     }
-}
-
-/// The checks of packets that come in by an interface.
-fn checks(interface: &Interface, interfaces: &[Interface]) -> Vec<&'static str> {
-    let access = &interface.access;
-    let all = [
-        (interface.sav.v4.is_some() || interface.sav.v6.is_some(), "source address validation"),
-        (access.bindings.is_some(), "bindings"),
-        (!access.acl_in.is_empty(), "access lists"),
-        (!access.allow.v4.is_empty() || !access.allow.v6.is_empty(), "allowlists"),
-        (access.classify_in.is_some(), "classifier tables"),
-        (interface.spd.is_some(), "the SPD"),
-        (interfaces.iter().any(|own| own.nat.is_some() && own.vrf == interface.vrf), "translation"),
-    ];
-    all.into_iter().filter(|(is, _)| *is).map(|(_, name)| name).collect()
-}
-
-/// Sessions of access lists or translations apply to packets of an interface.
-fn has_state(interface: &Interface, interfaces: &[Interface], acls: &[AclList]) -> bool {
-    let zone = |own: &Interface| own.zone.clone().ok_or(own.vrf);
-    let opens = |own: &Interface| {
-        let lists = own.access.acl_in.iter().chain(&own.access.acl_out);
-        lists
-            .filter_map(|list| acls.get(usize::from(list.0)))
-            .any(|list| list.rules.iter().any(|rule| rule.action == AclAction::Reflect))
-    };
-    interfaces
-        .iter()
-        .any(|own| own.nat.is_some() && own.vrf == interface.vrf || zone(own) == zone(interface) && opens(own))
 }

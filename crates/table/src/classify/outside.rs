@@ -9,7 +9,7 @@ use super::table::Table;
 use super::tree::{Refusal, Tree};
 
 /// Matched fields, with trees of their rules.
-pub(super) struct Asking<K> {
+pub(super) struct Outside<K> {
     domain: Domain,
     /// Largest size of each tree in octets; `None` for no trees.
     octets: Option<usize>,
@@ -19,9 +19,9 @@ pub(super) struct Asking<K> {
     trees: [Option<Tree<K>>; OUTSIDE.len()],
 }
 
-impl<K: Address> Asking<K> {
-    pub(super) fn new(domain: &Domain, octets: Option<usize>) -> Asking<K> {
-        Asking { domain: domain.clone(), octets, counts: Default::default(), trees: Default::default() }
+impl<K: Address> Outside<K> {
+    pub(super) fn new(domain: &Domain, octets: Option<usize>) -> Outside<K> {
+        Outside { domain: domain.clone(), octets, counts: Default::default(), trees: Default::default() }
     }
 
     /// Adds rules that will be in the table: all or none.
@@ -29,9 +29,9 @@ impl<K: Address> Asking<K> {
         let done = self.plant(rules, table);
         match done {
             Ok(()) => {
-                let asked = rules.iter().flat_map(|(_, rule, _)| Consulted::by(rule).each());
-                asked.for_each(|field| self.counts[field] += 1);
-                table.set_asks(self.asks());
+                let fields = rules.iter().flat_map(|(_, rule, _)| Consulted::by(rule).each());
+                fields.for_each(|field| self.counts[field] += 1);
+                table.set_matched(self.matched());
             }
             Err(_) => rules.iter().for_each(|(place, ..)| self.uproot(*place)),
         }
@@ -41,31 +41,31 @@ impl<K: Address> Asking<K> {
     fn plant(&mut self, rules: &[(u64, &Rule<K>, u32)], table: &Table<K>) -> Result<(), Refusal> {
         let Some(octets) = self.octets else { return Ok(()) };
         for (number, field) in OUTSIDE.into_iter().enumerate() {
-            let asking = rules.iter().filter(|(_, rule, _)| Consulted::by(rule).contains(field));
-            let asking = Vec::from_iter(asking.map(|(place, rule, identity)| (*place, rule.within_key(), *identity)));
-            if asking.is_empty() {
+            let outside = rules.iter().filter(|(_, rule, _)| Consulted::by(rule).contains(field));
+            let outside = Vec::from_iter(outside.map(|(place, rule, identity)| (*place, rule.within_key(), *identity)));
+            if outside.is_empty() {
                 continue;
             }
             if self.trees[number].is_none() {
                 let tree = Tree::new(&self.domain, octets).map_err(|_| Refusal::NoRoom)?;
-                table.set_asking(number, tree.table().clone());
+                table.set_outside(number, tree.table().clone());
                 self.trees[number] = Some(tree);
             }
             let tree = self.trees[number].as_mut().expect("it has been made");
-            for (place, ..) in &asking {
+            for (place, ..) in &outside {
                 // A rule that was not removed is still there.
                 tree.remove(*place)?;
             }
-            tree.load(asking)?;
+            tree.load(outside)?;
         }
         Ok(())
     }
 
     /// Removes a rule that has left the table.
-    pub(super) fn remove(&mut self, place: u64, asked: Consulted, table: &Table<K>) {
-        asked.each().for_each(|field| self.counts[field] -= 1);
+    pub(super) fn remove(&mut self, place: u64, fields: Consulted, table: &Table<K>) {
+        fields.each().for_each(|field| self.counts[field] -= 1);
         self.uproot(place);
-        table.set_asks(self.asks());
+        table.set_matched(self.matched());
     }
 
     /// A tree without room for a replacement block keeps the rule. Answers then report more fields than they depend on,
@@ -76,7 +76,7 @@ impl<K: Address> Asking<K> {
         }
     }
 
-    fn asks(&self) -> Consulted {
+    fn matched(&self) -> Consulted {
         let fields = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
         fields.fold(Consulted::NONE, |all, (field, _)| all | Consulted::field(field))
     }

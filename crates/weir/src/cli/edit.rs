@@ -1,20 +1,53 @@
-//! The common parts of commands that change a running gateway: the source of the change, rules as arguments, and the
-//! report.
+//! The common parts of commands that change a running gateway: the gateway, the source of the change, entries as arguments or
+//! as a file, and the report.
 
 use std::fmt::Display;
 use std::io::Write as _;
+use std::path::PathBuf;
 
 use clap::Args;
 
+use super::connection::Connection;
 use super::error::Error;
 use super::output::print;
+use super::query::{escaped, target};
 use super::text::Input;
+use crate::control::acl::{BatchRequest, Change};
 use crate::control::client::{Client, ClientError};
 use crate::control::refusal::Kind;
 use crate::control::source;
 pub(super) use crate::control::source::SOURCE;
 use crate::render::remark::Remark;
 use crate::render::{self, Report};
+
+/// The gateway that a command changes, and the form of its report.
+#[derive(Debug, Args)]
+pub(super) struct Live {
+    #[command(flatten)]
+    pub(super) connection: Connection,
+    /// Write JSON
+    #[arg(long, global = true)]
+    pub(super) json: bool,
+}
+
+impl Live {
+    pub(super) fn editor(&self) -> Editor {
+        Editor { client: self.connection.client(), json: self.json }
+    }
+}
+
+/// All entries of an object, as a file.
+#[derive(Debug, Args)]
+pub(super) struct Whole {
+    /// Entries, one a line, each with a line end; `-`: those on standard input
+    file: PathBuf,
+    /// The file may have no entry: then the object loses all of its own
+    #[arg(long)]
+    allow_empty: bool,
+    /// The source that the entries belong to [default: the file's name, or `api`]
+    #[arg(long, value_name = "NAME", value_parser = source_name)]
+    source: Option<String>,
+}
 
 /// The source of a change.
 #[derive(Debug, Args)]
@@ -30,6 +63,11 @@ pub(super) struct Source {
 /// Says what is wrong with it.
 pub(super) fn source_name(text: &str) -> Result<String, String> {
     source::check(text).map(|()| text.to_owned())
+}
+
+/// Returns the path of an object: its kind and its name.
+pub(super) fn path_of(kind: &str, name: &str) -> String {
+    format!("/v1/{kind}/{}", escaped(name))
 }
 
 /// Rules that are arguments: each is one; or all are the words of one.
@@ -70,6 +108,12 @@ impl Changed for crate::render::binding_changed::Changed {
     }
 }
 
+impl Changed for crate::render::steer_changed::Changed {
+    fn warnings(&self) -> (&[Remark], usize) {
+        self.0.warnings()
+    }
+}
+
 impl Changed for crate::render::allowlist_changed::Changed {
     fn warnings(&self) -> (&[Remark], usize) {
         (&self.warnings, self.more_warnings)
@@ -101,14 +145,29 @@ impl Changed for crate::render::acl::changed::Regrouped {
 }
 
 /// A client that requests changes and reports their results.
-pub(super) struct Teller {
+pub(super) struct Editor {
     pub(super) client: Client,
     pub(super) json: bool,
 }
 
-impl Teller {
-    /// Says what came of it. What is wrong with a file is said with its name.
-    pub(super) fn tell<R: Changed>(
+impl Editor {
+    /// Requests a batch of changes of an ordered list, an object with the path `path`.
+    pub(super) fn batch<R: Changed>(&self, path: &str, source: &Source, changes: Vec<Change>) -> Result<(), Error> {
+        let request = BatchRequest { source: source.name.clone(), changes };
+        self.report::<R>(self.client.post(&format!("{path}/changes"), &request), None)
+    }
+
+    /// Replaces all entries of an object.
+    pub(super) fn replace<R: Changed>(&self, path: &str, whole: &Whole) -> Result<(), Error> {
+        let input = Input::of(&whole.file);
+        let source = whole.source.clone().map_or_else(|| input.source(), Ok)?;
+        let text = input.read_whole(true)?;
+        let query = [("source", Some(source)), ("allow-empty", whole.allow_empty.then(|| "true".to_owned()))];
+        self.report::<R>(self.client.put(&target(path, query), "text/plain", text), Some(input))
+    }
+
+    /// Prints the report of a change. Each problem of a file is printed behind the file's name.
+    pub(super) fn report<R: Changed>(
         &self,
         answer: Result<String, ClientError>,
         file: Option<Input<'_>>,

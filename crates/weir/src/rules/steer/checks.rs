@@ -1,0 +1,118 @@
+//! The checks of an interface that steer rules pass by, and the interfaces where a rule cannot stand.
+
+use weir_plane::model::{AclAction, AclList, Interface, InterfaceKind, SteerRule, SteerWay};
+
+/// The kind of an objection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Packets would pass by checks.
+    Unchecked,
+    /// Packets cannot go to the worker.
+    Queue,
+    /// No packet leaves by the interface.
+    Leaves,
+}
+
+/// An objection to a rule at an interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Objection {
+    pub(crate) kind: Kind,
+    /// It refuses the rule; else it warns of it.
+    pub(crate) refuses: bool,
+    /// The word of the rule in front of the name that it is about; `None`: it is about the rule.
+    pub(crate) behind: Option<&'static str>,
+    pub(crate) message: String,
+    pub(crate) help: Option<&'static str>,
+}
+
+/// An interface whose packets rules match.
+pub(crate) struct Site<'g> {
+    interface: &'g Interface,
+    interfaces: &'g [Interface],
+    checks: Vec<&'static str>,
+    has_state: bool,
+}
+
+impl<'g> Site<'g> {
+    /// Makes the site of an interface of a gateway.
+    pub(crate) fn new(interface: &'g Interface, interfaces: &'g [Interface], acls: &[AclList]) -> Site<'g> {
+        let (checks, has_state) = (checks(interface, interfaces), has_state(interface, interfaces, acls));
+        Site { interface, interfaces, checks, has_state }
+    }
+
+    /// Returns the objections to a rule, of a gateway with so many workers.
+    pub(crate) fn objections(&self, rule: &SteerRule, workers: u16) -> Vec<Objection> {
+        [self.skips(rule), self.queue(rule, workers), self.leaves(rule)].into_iter().flatten().collect()
+    }
+
+    /// Refuses a rule whose packets would pass by checks of the interface, unless the rule says so.
+    fn skips(&self, rule: &SteerRule) -> Option<Objection> {
+        if !rule.way.skips_checks() || self.checks.is_empty() {
+            return None;
+        }
+        let would = if rule.unchecked { "" } else { "would " };
+        let (name, checks) = (&self.interface.name, self.checks.join(", "));
+        Some(Objection {
+            kind: Kind::Unchecked,
+            refuses: !rule.unchecked,
+            behind: None,
+            message: format!("packets of this rule {would}pass by checks of the interface `{name}`: {checks}"),
+            help: (!rule.unchecked).then_some("write `unchecked` behind the actions if that is meant"),
+        })
+    }
+
+    /// Refuses a rule that moves packets to a worker that is not there, or away from their sessions and translations.
+    fn queue(&self, rule: &SteerRule, workers: u16) -> Option<Objection> {
+        let SteerWay::Queue(worker) = rule.way else { return None };
+        let (message, help) = if worker >= workers {
+            (format!("there is no worker {worker}: the gateway has workers 0 to {}", workers.saturating_sub(1)), None)
+        } else if self.has_state {
+            let name = &self.interface.name;
+            let message = format!(
+                "sessions or translations apply to packets of the interface `{name}`: both directions have one worker"
+            );
+            (message, Some("leave the choice of the worker to weir, which knows both directions"))
+        } else {
+            return None;
+        };
+        Some(Objection { kind: Kind::Queue, refuses: true, behind: Some("queue"), message, help })
+    }
+
+    /// Refuses a redirection to an interface that no packets leave by.
+    fn leaves(&self, rule: &SteerRule) -> Option<Objection> {
+        let SteerWay::To { hop, .. } = rule.way else { return None };
+        let interface = self.interfaces.get(hop.interface.0 as usize)?;
+        let message = format!("no packet leaves by `{}`: decrypted packets come in there", interface.name);
+        let objection = Objection { kind: Kind::Leaves, refuses: true, behind: Some("interface"), message, help: None };
+        matches!(interface.kind, InterfaceKind::Ipsec).then_some(objection)
+    }
+}
+
+/// The checks of packets that come in by an interface.
+fn checks(interface: &Interface, interfaces: &[Interface]) -> Vec<&'static str> {
+    let access = &interface.access;
+    let all = [
+        (interface.sav.v4.is_some() || interface.sav.v6.is_some(), "source address validation"),
+        (access.bindings.is_some(), "bindings"),
+        (!access.acl_in.is_empty() || access.live_lists[0].is_some(), "access lists"),
+        (!access.allow.v4.is_empty() || !access.allow.v6.is_empty(), "allowlists"),
+        (access.classify_in.is_some(), "classifier tables"),
+        (interface.spd.is_some(), "the SPD"),
+        (interfaces.iter().any(|own| own.nat.is_some() && own.vrf == interface.vrf), "translation"),
+    ];
+    all.into_iter().filter(|(is, _)| *is).map(|(_, name)| name).collect()
+}
+
+/// Sessions of access lists or translations apply to packets of an interface.
+fn has_state(interface: &Interface, interfaces: &[Interface], acls: &[AclList]) -> bool {
+    let zone = |own: &Interface| own.zone.clone().ok_or(own.vrf);
+    let opens = |own: &Interface| {
+        let lists = own.access.acl_in.iter().chain(&own.access.acl_out);
+        lists
+            .filter_map(|list| acls.get(usize::from(list.0)))
+            .any(|list| list.rules.iter().any(|rule| rule.action == AclAction::Reflect))
+    };
+    interfaces
+        .iter()
+        .any(|own| own.nat.is_some() && own.vrf == interface.vrf || zone(own) == zone(interface) && opens(own))
+}
