@@ -2,7 +2,7 @@
 //! same frames leave each port in the same order once what leaves is cut, for the same reasons others are dropped, and all
 //! counters are equal: of interfaces, rules, limits, sessions, translations, SPDs and SAs.
 //!
-//! With merging, both get segments, and one of them merges what it gets: at the way in, or those that hit the same learned decision.
+//! With merging, both get segments, and one of them merges what it gets: at the way in, or packets that hit the same learned decision.
 //!
 //! `WEIR_SUPER_SEEDS` is the number of models; `WEIR_SUPER_SEED` repeats one.
 //!

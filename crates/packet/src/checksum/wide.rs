@@ -1,6 +1,6 @@
 //! The walks over long slices, with vectors of 256 bits where the CPU has them.
 
-/// Blocks from which on a walk asks what the CPU has.
+/// Blocks from which on a walk looks up what the CPU has.
 #[cfg(target_arch = "x86_64")]
 const LONG: usize = 8;
 

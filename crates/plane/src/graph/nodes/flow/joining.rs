@@ -1,7 +1,7 @@
 //! Packets of one vector that hit the same entry are merged before they are counted and rewritten. The rules are those of the merge at
 //! the way in, and the split at the way out gives the same packets back.
 //!
-//! Only hits join that leave as they are by a port which takes the super-packet: those that are too long, at the end of their TTL, to be
+//! Only hits join that leave as they are by a port which takes the super-packet: hits that are too long, at the end of their TTL, to be
 //! protected, limited or between zones go on one by one. A packet of the flow that walks ends what is merged before it.
 
 use weir_packet::merge::{Kind, Wanted};
