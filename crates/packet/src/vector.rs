@@ -163,9 +163,15 @@ impl Indices {
     /// Adds all places of another list. Both together have no place twice, so they fit.
     #[inline]
     pub fn extend(&mut self, other: &Indices) {
+        self.append(other.places());
+    }
+
+    /// Adds places, of which the list has none yet.
+    #[inline]
+    pub fn append(&mut self, places: &[u8]) {
         let start = self.len.min(VECTOR);
-        let count = other.len.min(VECTOR - start);
-        self.places[start..start + count].copy_from_slice(&other.places[..count]);
+        let count = places.len().min(VECTOR - start);
+        self.places[start..start + count].copy_from_slice(&places[..count]);
         self.len = start + count;
     }
 
@@ -272,6 +278,8 @@ mod tests {
         [200, 3, 64, 63].into_iter().for_each(|place| frame.push(place));
         frame.sort();
         assert_eq!(frame.places(), [3, 63, 64, 200]);
+        frame.append(&[9, 1]);
+        assert_eq!((frame.len(), frame.places()[4..].to_vec()), (6, vec![9, 1]));
         frame.clear();
         assert!(frame.places().is_empty());
     }

@@ -54,13 +54,15 @@ pub fn answers<K: Family>(
         let start = answers.len();
         match validator {
             None => answers.resize(start + sources.len(), Answer::Unasked),
-            Some(validator) => validator.each(root.routes(), guard, sources, One(number), |_, found| {
-                let verdict = match found.verdict {
-                    Verdict::Unknown if !validator.unknown_is_valid => Verdict::Invalid,
-                    verdict => verdict,
-                };
-                answers.push(Answer::Said(Said::Mechanism(verdict)));
-            }),
+            Some(validator) => {
+                validator.each(root.routes(), guard, (sources, &mut [0; VECTOR]), One(number), |_, found| {
+                    let verdict = match found.verdict {
+                        Verdict::Unknown if !validator.unknown_is_valid => Verdict::Invalid,
+                        verdict => verdict,
+                    };
+                    answers.push(Answer::Said(Said::Mechanism(verdict)));
+                })
+            }
         }
         for (&source, answer) in sources.iter().zip(&mut answers[start..]) {
             let (class, martian, on_link) = match source.into() {

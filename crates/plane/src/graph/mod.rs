@@ -1,5 +1,6 @@
 //! The graph: nodes, the workers that run them, the packets that they hold, and the records of what they did.
 
+mod batch;
 pub mod capture;
 pub mod counters;
 pub(crate) mod events;

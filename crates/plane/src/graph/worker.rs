@@ -24,6 +24,7 @@ pub(crate) use command::{Command, Round, Shared};
 use pass::Pass;
 pub(crate) use pass::UNASKED;
 
+use crate::graph::batch::Batches;
 use crate::graph::capture::Taps;
 use crate::graph::events::Events;
 use crate::graph::flow::{Learned, Notes};
@@ -78,6 +79,7 @@ pub(crate) struct Worker {
     sources: Vec<Consumer<Packet>>,
     vector: Vector,
     pieces: Vector,
+    batches: Batches,
     /// Packets that waited for a neighbour, on their way again, and what is left of datagrams that were given up.
     released: Vector,
     hold: Hold,
@@ -160,6 +162,7 @@ impl Worker {
             sources,
             vector: Vector::new(),
             pieces: Vector::new(),
+            batches: Batches::new(),
             released: Vector::new(),
             hold,
             reassembly,
@@ -462,6 +465,7 @@ impl Worker {
             next,
             vector,
             pieces,
+            batches,
             released,
             hold,
             reassembly,
@@ -526,7 +530,7 @@ impl Worker {
             transmitters,
             recorder,
         };
-        let mut pass = Pass { context: &mut context, tracer: &shared.tracer, pieces, spare };
+        let mut pass = Pass { context: &mut context, tracer: &shared.tracer, pieces, batches, spare };
         pass.before((outgoing, wanted), released, now);
         if !vector.is_empty() {
             pass.run(vector, handed, true);

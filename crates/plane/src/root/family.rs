@@ -106,6 +106,8 @@ pub trait Family: sealed::Sealed + Key + Address + From<u32> + Into<u128> {
     fn source(packet: &Packet) -> &Self::Octets;
     /// The matched fields of a parsed packet's header; `None` for any other packet.
     fn matched(packet: &Packet) -> Option<Header<Self>>;
+    /// The same, and the ports of a transport header that has them and lies behind the IP header. `None` where not both are whole.
+    fn matched_with_ports(packet: &Packet) -> Option<(Header<Self>, [u8; 4])>;
     /// The addresses that are beside a learned decision, if they fit there.
     type Beside: Copy + std::fmt::Debug;
     /// Source and destination, as they are beside a learned decision.
@@ -198,9 +200,12 @@ impl Family for u32 {
 
     #[inline(always)]
     fn matched(packet: &Packet) -> Option<Header<u32>> {
-        let [_, tos, .., a, b, c, d, e, f, g, h] = *packet.l3_header::<{ ipv4::LENGTH }>()?;
-        let addresses = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
-        Some(Header { source: (addresses >> 32) as u32, destination: addresses as u32, dscp: tos >> 2 })
+        packet.l3_header().map(matched_v4)
+    }
+
+    #[inline(always)]
+    fn matched_with_ports(packet: &Packet) -> Option<(Header<u32>, [u8; 4])> {
+        packet.headers().map(|(header, ports)| (matched_v4(header), *ports))
     }
 
     #[inline(always)]
@@ -291,11 +296,12 @@ impl Family for u128 {
 
     #[inline(always)]
     fn matched(packet: &Packet) -> Option<Header<u128>> {
-        let header = packet.l3_header::<{ ipv6::LENGTH }>()?;
-        let at = |at: usize| header[at..].first_chunk::<16>().map_or(0, |octets| u128::from_be_bytes(*octets));
-        // Version, eight bits of traffic class of which the upper six count, flow label.
-        let dscp = (header[0] << 4 | header[1] >> 4) >> 2;
-        Some(Header { source: at(ipv6::SOURCE), destination: at(ipv6::DESTINATION), dscp })
+        packet.l3_header().map(matched_v6)
+    }
+
+    #[inline(always)]
+    fn matched_with_ports(packet: &Packet) -> Option<(Header<u128>, [u8; 4])> {
+        packet.headers().map(|(header, ports)| (matched_v6(header), *ports))
     }
 
     #[inline(always)]
@@ -303,6 +309,21 @@ impl Family for u128 {
         let Some(header) = packet.l3_header_mut::<{ ipv6::LENGTH }>() else { return false };
         header[ipv6::HOP_LIMIT] > 1 && checksum::decrement_hop_limit(header).is_some()
     }
+}
+
+#[inline(always)]
+fn matched_v4(header: &[u8; ipv4::LENGTH]) -> Header<u32> {
+    let [_, tos, .., a, b, c, d, e, f, g, h] = *header;
+    let addresses = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
+    Header { source: (addresses >> 32) as u32, destination: addresses as u32, dscp: tos >> 2 }
+}
+
+#[inline(always)]
+fn matched_v6(header: &[u8; ipv6::LENGTH]) -> Header<u128> {
+    let at = |at: usize| header[at..].first_chunk::<16>().map_or(0, |octets| u128::from_be_bytes(*octets));
+    // Version, eight bits of traffic class of which the upper six count, flow label.
+    let dscp = (header[0] << 4 | header[1] >> 4) >> 2;
+    Header { source: at(ipv6::SOURCE), destination: at(ipv6::DESTINATION), dscp }
 }
 
 /// `N` octets at a place of an IP header of `HEADER` octets; zeros where there is no whole header.

@@ -8,18 +8,20 @@ use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_table::lpm::AsKey;
 
 use super::stage::{self, Stage};
-use super::{Context, wire};
+use super::{Context, fields, wire};
+use crate::graph::batch::{Batches, Kept};
 use crate::graph::record::Fate;
 use crate::model::PerFamily;
 use crate::reason::Reason;
-use crate::root::Root;
 use crate::root::allow::{self, Sequence};
 use crate::root::family::Family;
+use crate::root::{NONE, Root};
 
-pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
-    let mut others = part::<K>(context, vector, frame);
+pub(super) fn run<K: Family>(context: &mut Context<'_>, batches: &mut Batches, vector: &mut Vector, frame: &Indices) {
+    let kept = K::of_mut(batches);
+    let mut others = part::<K>(context, kept, vector, frame);
     while !others.is_empty() {
-        others = part::<K>(context, vector, &others);
+        others = part::<K>(context, kept, vector, &others);
     }
 }
 
@@ -31,30 +33,18 @@ fn number<K: Family>(root: &Root, interface: u32) -> u16 {
 }
 
 /// Checks the packets that share the first one's allowlists; returns the rest.
-#[inline(always)]
-fn part<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) -> Indices {
+#[inline(never)]
+fn part<K: Family>(context: &mut Context<'_>, kept: &mut Kept<K>, vector: &mut Vector, frame: &Indices) -> Indices {
     let root = context.root;
     let (mut mine, mut others) = (Indices::new(), Indices::new());
     let Some(&first) = frame.places().first() else { return others };
-    let mut interface = vector[first].interface();
-    let wanted = number::<K>(root, interface);
-    let mut is_mine = true;
-    let mut sources = [K::ZERO_OCTETS; VECTOR];
-    for &place in frame.places() {
-        let packet = &vector[place];
-        if packet.interface() != interface {
-            interface = packet.interface();
-            is_mine = number::<K>(root, interface) == wanted;
-        }
-        if !is_mine {
-            others.push(place);
-            continue;
-        }
-        sources[mine.len()] = *K::source(packet);
-        mine.push(place);
+    let wanted = number::<K>(root, vector[first].interface());
+    for run in frame.places().chunk_by(|&one, &other| vector[one].interface() == vector[other].interface()) {
+        let is_mine = number::<K>(root, vector[run[0]].interface()) == wanted;
+        if is_mine { mine.append(run) } else { others.append(run) }
     }
     match K::of(&root.allow).get(usize::from(wanted)) {
-        Some(sequence) => decide::<K>(context, vector, mine, sequence, &mut sources),
+        Some(sequence) => decide::<K>(context, kept, vector, mine, sequence),
         None => stage::onward(context, vector, &mine, None, Stage::Classify, K::IS_V4),
     }
     others
@@ -64,15 +54,15 @@ fn part<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indic
 #[inline(always)]
 fn decide<K: Family>(
     context: &mut Context<'_>,
+    Kept { sources, found, .. }: &mut Kept<K>,
     vector: &mut Vector,
     mut frame: Indices,
     sequence: &Sequence<K>,
-    sources: &mut [K::Octets; VECTOR],
 ) {
+    fields::sources::<K>(vector, &frame, NONE, sources);
     for list in &*sequence.0 {
         let (count, more) = (frame.len(), wire::more(vector, &frame));
-        let mut words = [0; VECTOR];
-        let words = &mut words[..count];
+        let words = &mut found[..count];
         list.look_up(context.root.routes(), context.guard, &sources[..count], words);
         let mut exempt = 0;
         if words.contains(&0) {

@@ -154,8 +154,7 @@ impl Next {
     /// Adds a part of a list.
     #[inline]
     pub(crate) fn extend_places(&mut self, node: Node, places: &[u8]) {
-        let frame = &mut self.frames[node as usize];
-        places.iter().for_each(|&place| frame.push(place));
+        self.frames[node as usize].append(places);
     }
 
     /// The packet is dropped.

@@ -3,10 +3,11 @@
 //! Fields are written where they are to be, each from a register. What is built elsewhere and moved there is read back as a
 //! whole right after it was written in parts, which stalls the CPU: that cost 20 ticks a packet.
 
-use weir_packet::packet::Packet;
+use weir_packet::packet::{Packet, State};
 use weir_packet::parse::ParseFlags;
+use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_packet::wire::{protocol, tcp};
-use weir_table::classify::{Address, Fields, Fragment, Rule};
+use weir_table::classify::{Fields, Fragment, Rule};
 
 use crate::graph::flags::{ENCAPSULATED, ORIGINATED};
 use crate::graph::trace::Filter;
@@ -26,12 +27,72 @@ pub(crate) fn matches(filter: &Filter, packet: &Packet) -> bool {
         || flags.contains(ParseFlags::IP6) && any(&filter.v6, packet)
 }
 
+/// Properties that some packet of a batch has.
+pub(super) struct Common {
+    /// Parser flags that some packet has.
+    pub(super) flags: ParseFlags,
+    /// Some packet has state of the graph, was in a tunnel, or goes on at a later stage.
+    pub(super) is_odd: bool,
+}
+
+/// Writes the fields of parsed packets, and the octets from the IP header on.
+// A function of its own: inside of a node's loop, its values do not fit into the registers.
+#[inline(never)]
+pub(super) fn gather<K: Family>(
+    vector: &Vector,
+    places: &Indices,
+    fields: &mut [Fields<K>; VECTOR],
+    octets: &mut [u32; VECTOR],
+) -> Common {
+    let (mut flags, mut is_odd) = (ParseFlags::empty(), false);
+    for ((&place, fields), octets) in places.places().iter().zip(fields).zip(octets) {
+        let packet = &vector[place];
+        flags |= packet.flags();
+        is_odd |= (packet.resume() | packet.nesting() != 0) | (packet.state() != State::EMPTY);
+        *octets = (packet.len() - packet.l3_offset()) as u32;
+        of::<K>(packet, fields);
+    }
+    Common { flags, is_odd }
+}
+
+/// Writes the sources of parsed packets. Returns whether all of them came by an interface.
+#[inline(never)]
+pub(super) fn sources<K: Family>(
+    vector: &Vector,
+    places: &Indices,
+    interface: u32,
+    sources: &mut [K::Octets; VECTOR],
+) -> bool {
+    let mut differs = 0;
+    for (&place, source) in places.places().iter().zip(sources) {
+        let packet = &vector[place];
+        differs |= packet.interface() ^ interface;
+        *source = *K::source(packet);
+    }
+    differs == 0
+}
+
 /// Writes the fields of a parsed packet. Fragments other than the first have neither ports nor types nor flags.
 #[inline(always)]
 pub(super) fn of<K: Family>(packet: &Packet, fields: &mut Fields<K>) {
-    // Parsed packets have a whole header.
-    let Some(Header { source, destination, dscp }) = K::matched(packet) else { return *fields = Fields::default() };
-    write(packet, source, destination, dscp, fields);
+    let (flags, protocol) = (packet.flags(), packet.protocol());
+    let is_whole = flags.contains(ParseFlags::L4_HEADER) & !flags.contains(ParseFlags::FRAGMENT);
+    let is_tcp = protocol == protocol::TCP;
+    if is_whole & (is_tcp | (protocol == protocol::UDP))
+        && let Some((header, [a, b, c, d])) = K::matched_with_ports(packet)
+    {
+        let Header { source, destination, dscp } = header;
+        // Without a branch on the protocol, which no CPU can guess where both are mixed.
+        let own = packet.l4_header::<{ tcp::LENGTH }>().map_or(0, |header| header[tcp::FLAGS]);
+        *fields = Fields::new(source, destination, protocol)
+            .with_interface(came_by(packet))
+            .with_dscp(dscp)
+            .with_mark(if packet.is_marked() { packet.mark() } else { None })
+            .with_ports(u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]))
+            .with_flags_if(is_tcp, own.into());
+    } else {
+        unusual(packet, fields);
+    }
 }
 
 /// The interface that a packet came by. What the gateway made itself came by none, whichever packet it answers. Without a
@@ -43,33 +104,12 @@ fn came_by(packet: &Packet) -> u32 {
     packet.interface() | 0u32.wrapping_sub(own.into())
 }
 
-/// All of them.
-#[inline(always)]
-fn write<K: Address>(packet: &Packet, source: K, destination: K, dscp: u8, fields: &mut Fields<K>) {
-    let (flags, protocol) = (packet.flags(), packet.protocol());
-    let whole = flags.contains(ParseFlags::L4_HEADER) && !flags.contains(ParseFlags::FRAGMENT);
-    let is_tcp = protocol == protocol::TCP;
-    if whole
-        && (is_tcp || protocol == protocol::UDP)
-        && let Some(&[a, b, c, d]) = packet.l4_header()
-    {
-        // Without a branch on the protocol, which no CPU can guess where both are mixed.
-        let own = packet.l4_header::<{ tcp::LENGTH }>().map_or(0, |header| header[tcp::FLAGS]);
-        *fields = Fields::new(source, destination, protocol)
-            .with_interface(came_by(packet))
-            .with_dscp(dscp)
-            .with_mark(packet.mark())
-            .with_ports(u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]))
-            .with_flags_if(is_tcp, own.into());
-    } else {
-        unusual(packet, source, destination, dscp, fields);
-    }
-}
-
 /// The same of any packet.
 #[cold]
 #[inline(never)]
-fn unusual<K: Address>(packet: &Packet, source: K, destination: K, dscp: u8, fields: &mut Fields<K>) {
+fn unusual<K: Family>(packet: &Packet, fields: &mut Fields<K>) {
+    // Parsed packets have a whole header.
+    let Some(Header { source, destination, dscp }) = K::matched(packet) else { return *fields = Fields::default() };
     let (parsed, frame) = (packet.parsed(), packet.data());
     let mut own = Fields::new(source, destination, packet.protocol())
         .with_interface(came_by(packet))

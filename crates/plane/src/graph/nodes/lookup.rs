@@ -25,13 +25,14 @@ pub(crate) fn node(packet: &Packet) -> Node {
     if packet.flags().contains(ParseFlags::IP4) { Node::Ip4Lookup } else { Node::Ip6Lookup }
 }
 
+#[inline(never)]
 pub(super) fn ipv4(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     let mut keys = [[0u8; 4]; VECTOR];
     let mut values = [0u32; VECTOR];
     let places = frame.places();
     for (key, &place) in keys.iter_mut().zip(places) {
         // Parsed packets have a whole header; anything else finds no route.
-        *key = *destination::<4, 16, { ipv4::LENGTH }>(&vector[place]);
+        *key = *field::<4, { ipv4::DESTINATION }, { ipv4::LENGTH }>(&vector[place]);
     }
     by_vrf(context, vector, places, |context, vrf, range| {
         if let Some(tables) = context.root.vrfs.get(usize::from(vrf)) {
@@ -55,13 +56,26 @@ pub(super) fn ipv4(context: &mut Context<'_>, vector: &mut Vector, frame: &Indic
     stage::leave(context, vector, &usual, true);
 }
 
+/// Writes the destinations of packets of IPv6. Returns whether some packet is not from one ordinary address to another: to a group,
+/// or from or to a link-local address.
+#[inline(never)]
+fn destinations(vector: &Vector, places: &[u8], keys: &mut [[u8; 16]; VECTOR]) -> bool {
+    let mut is_odd = false;
+    for (key, &place) in keys.iter_mut().zip(places) {
+        let addresses: &[u8; 32] = field::<32, { ipv6::SOURCE }, { ipv6::LENGTH }>(&vector[place]);
+        let [from, to] = [addresses[0], addresses[16]];
+        is_odd |= (from == LINK_LOCAL) | (to >= LINK_LOCAL);
+        *key = addresses.last_chunk().copied().unwrap_or_default();
+    }
+    is_odd
+}
+
+#[inline(never)]
 pub(super) fn ipv6(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     let mut keys = [[0u8; 16]; VECTOR];
     let mut values = [0u32; VECTOR];
     let places = frame.places();
-    for (key, &place) in keys.iter_mut().zip(places) {
-        *key = *destination::<16, 24, { ipv6::LENGTH }>(&vector[place]);
-    }
+    let is_odd = destinations(vector, places, &mut keys);
     by_vrf(context, vector, places, |context, vrf, range| {
         if let Some(tables) = context.root.vrfs.get(usize::from(vrf)) {
             look_up(&tables.v6, context.guard, &keys[range.clone()], &mut values[range]);
@@ -73,10 +87,10 @@ pub(super) fn ipv6(context: &mut Context<'_>, vector: &mut Vector, frame: &Indic
     let recording = context.recorder.is_on();
     let mut usual = Indices::new();
     for ((&place, &value), key) in places.iter().zip(&values).zip(&keys) {
-        if key[0] == MULTICAST_V6 && for_host(context, &vector[place], place) {
-            continue;
-        }
-        if link_local::settle(context, &mut vector[place], place, key, value) {
+        if is_odd
+            && (key[0] == MULTICAST_V6 && for_host(context, &vector[place], place)
+                || link_local::settle(context, &mut vector[place], place, key, value))
+        {
             continue;
         }
         route::dispatch(context, &mut usual, &mut vector[place], place, value);
@@ -91,6 +105,9 @@ pub(super) fn ipv6(context: &mut Context<'_>, vector: &mut Vector, frame: &Indic
 /// (RFC 4291, 2.7).
 const MULTICAST_V4: u8 = 224;
 const MULTICAST_V6: u8 = 0xff;
+
+/// The first octet of link-local addresses of IPv6 (RFC 4291, 2.5.6); that of groups is larger.
+const LINK_LOCAL: u8 = 0xfe;
 
 /// Gives the host a packet that stays on its link and has passed the policies; false for any other.
 #[cold]
@@ -155,7 +172,7 @@ fn by_way<K: Family>(root: &Root, guard: &Guard<'_>, packet: &Packet, way: u32, 
 }
 
 #[inline(always)]
-fn destination<const N: usize, const AT: usize, const HEADER: usize>(packet: &Packet) -> &[u8; N] {
+fn field<const N: usize, const AT: usize, const HEADER: usize>(packet: &Packet) -> &[u8; N] {
     packet.l3_header::<HEADER>().and_then(|header| header.get(AT..)?.first_chunk()).unwrap_or(&[0; N])
 }
 

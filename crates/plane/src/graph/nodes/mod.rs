@@ -38,6 +38,7 @@ mod route;
 mod sav;
 mod scope;
 mod session;
+mod snoop;
 mod spd;
 mod stage;
 mod steer;
@@ -61,11 +62,18 @@ pub(crate) use sav::redirect_again;
 pub(crate) use stage::{Stage, entry};
 pub(crate) use steer::leave as steer_again;
 
+use crate::graph::batch::Batches;
 use crate::node::Node;
 
-/// Runs a node. `pieces` holds fragments and copies on their way out, and is empty between nodes.
+/// Runs a node. `pieces` holds fragments and copies on their way out, and is empty between nodes. `batches`: memory for fields.
 #[inline]
-pub(crate) fn run(node: Node, context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, frame: &Indices) {
+pub(crate) fn run(
+    node: Node,
+    context: &mut Context<'_>,
+    (pieces, batches): (&mut Vector, &mut Batches),
+    vector: &mut Vector,
+    frame: &Indices,
+) {
     match node {
         // Inputs are run by the worker itself: nothing is ever sent to them.
         Node::Rx | Node::HandoverInput | Node::FlowAge => {}
@@ -75,23 +83,23 @@ pub(crate) fn run(node: Node, context: &mut Context<'_>, pieces: &mut Vector, ve
         Node::HostInput => host_input::run(context, vector, frame),
         Node::ArpInput => arp_input::run(context, pieces, vector, frame),
         Node::NdInput => nd_input::run(context, pieces, vector, frame),
-        Node::Ip4Steer => steer::run::<u32>(context, vector, frame),
-        Node::Ip6Steer => steer::run::<u128>(context, vector, frame),
+        Node::Ip4Steer => steer::run::<u32>(context, batches, vector, frame),
+        Node::Ip6Steer => steer::run::<u128>(context, batches, vector, frame),
         Node::Handover => handover::run(context, vector, frame),
         Node::Ip4Flow => flow::run::<u32>(context, vector, frame),
         Node::Ip6Flow => flow::run::<u128>(context, vector, frame),
-        Node::Ip4Sav => sav::run::<u32>(context, vector, frame),
-        Node::Ip6Sav => sav::run::<u128>(context, vector, frame),
-        Node::Ip4AclIn => acl::run::<u32, acl::Input>(context, vector, frame),
-        Node::Ip6AclIn => acl::run::<u128, acl::Input>(context, vector, frame),
+        Node::Ip4Sav => sav::run::<u32>(context, batches, vector, frame),
+        Node::Ip6Sav => sav::run::<u128>(context, batches, vector, frame),
+        Node::Ip4AclIn => acl::run::<u32, acl::Input>(context, batches, vector, frame),
+        Node::Ip6AclIn => acl::run::<u128, acl::Input>(context, batches, vector, frame),
         Node::Ip4NatOut => nat::output::<u32>(context, vector, frame),
         Node::Ip6NatOut => nat::output::<u128>(context, vector, frame),
-        Node::Ip4AclOut => acl::run::<u32, acl::Output>(context, vector, frame),
-        Node::Ip6AclOut => acl::run::<u128, acl::Output>(context, vector, frame),
+        Node::Ip4AclOut => acl::run::<u32, acl::Output>(context, batches, vector, frame),
+        Node::Ip6AclOut => acl::run::<u128, acl::Output>(context, batches, vector, frame),
         Node::Ip4MacIp => mac_ip::run::<u32>(context, vector, frame),
         Node::Ip6MacIp => mac_ip::run::<u128>(context, vector, frame),
-        Node::Ip4Allow => allow::run::<u32>(context, vector, frame),
-        Node::Ip6Allow => allow::run::<u128>(context, vector, frame),
+        Node::Ip4Allow => allow::run::<u32>(context, batches, vector, frame),
+        Node::Ip6Allow => allow::run::<u128>(context, batches, vector, frame),
         Node::Ip4Classify => classify::run::<u32, false>(context, vector, frame),
         Node::Ip6Classify => classify::run::<u128, false>(context, vector, frame),
         Node::Ip4ClassifyOut => classify::run::<u32, true>(context, vector, frame),

@@ -9,6 +9,7 @@ use weir_packet::parse::Parsed;
 use weir_packet::vector::{Indices, Vector};
 
 use super::traced::{report, trace};
+use crate::graph::batch::Batches;
 use crate::graph::counters::WorkerCounters;
 use crate::graph::events::Event;
 use crate::graph::flags::ORIGINATED;
@@ -28,6 +29,7 @@ pub(super) struct Pass<'p, 'c> {
     pub(super) context: &'p mut Context<'c>,
     pub(super) tracer: &'p Tracer,
     pub(super) pieces: &'p mut Vector,
+    pub(super) batches: &'p mut Batches,
     pub(super) spare: &'p mut Indices,
 }
 
@@ -256,7 +258,7 @@ impl Pass<'_, '_> {
 
     /// Takes the packets of a vector from node to node, from where they wait to where they end.
     fn walk(&mut self, vector: &mut Vector, wanted: Option<Node>, tracing: bool) {
-        let Pass { context, tracer, pieces, spare } = self;
+        let Pass { context, tracer, pieces, batches, spare } = self;
         let tracing = tracing || wanted.is_some();
         context.recorder.begin(tracing);
         let mut start = tsc::ticks();
@@ -274,7 +276,7 @@ impl Pass<'_, '_> {
                 let (taps, at) = context.taps();
                 taps.enter(at, node, vector, spare);
             }
-            nodes::run(node, context, pieces, vector, spare);
+            nodes::run(node, context, (pieces, batches), vector, spare);
             if captured && matches!(node, Node::TunnelDecap | Node::BridgeForward) {
                 let (taps, at) = context.taps();
                 taps.emerged(at, node, vector, spare);

@@ -198,17 +198,16 @@ impl<K: Family> Validator<K> {
     }
 
     /// Validates up to [`VECTOR`] sources, each with the interface at the same index, and calls `found` for each in
-    /// order.
+    /// order. `words`: memory for the answers of tables.
     #[inline(always)]
     pub(crate) fn each(
         &self,
         routes: Routes<'_>,
         guard: &Guard<'_>,
-        sources: &[K::Octets],
+        (sources, words): (&[K::Octets], &mut [u32; VECTOR]),
         interfaces: impl Interfaces,
         mut found: impl FnMut(usize, Finding),
     ) {
-        let mut words = [0; VECTOR];
         let words = &mut words[..sources.len()];
         // They have just been written: they need not be fetched.
         let source = |place: usize| sources[place].as_key();
@@ -244,7 +243,7 @@ impl<K: Family> Validator<K> {
                 // There is one for each VRF; without it no source would have a route back.
                 let table = routes.vrfs.get(usize::from(*vrf)).map(K::of);
                 match (table, default) {
-                    (None, _) => {}
+                    (None, _) => words.fill(0),
                     (Some(table), true) => table.lookup_each(guard, source, words),
                     (Some(table), false) => table.lookup_each_without_default(guard, source, words),
                 }
@@ -268,7 +267,8 @@ impl<K: Family> Validator<K> {
     /// The same of one.
     pub fn one(&self, routes: Routes<'_>, guard: &Guard<'_>, source: K::Octets, interface: u32) -> Finding {
         let mut finding = Finding { verdict: Verdict::Invalid, row: 0 };
-        self.each(routes, guard, &[source], One(interface), |_, found| finding = found);
+        let words = &mut [0; VECTOR];
+        self.each(routes, guard, (&[source], words), One(interface), |_, found| finding = found);
         finding
     }
 

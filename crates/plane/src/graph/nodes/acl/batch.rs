@@ -1,19 +1,12 @@
-//! Packets that are looked up together.
+//! The lookup of a part of a batch.
 
-use weir_packet::vector::{Indices, VECTOR};
+use weir_packet::vector::VECTOR;
 use weir_table::classify::{Fields, NO_RULE};
 
 use super::super::Context;
+use crate::graph::batch::Batch;
 use crate::root::acl::Chain;
 use crate::root::family::Family;
-
-/// Packets that are looked up together, as rules see them.
-pub(super) struct Batch<K> {
-    pub(super) places: Indices,
-    pub(super) fields: [Fields<K>; VECTOR],
-    /// Octets of their IP packets.
-    pub(super) octets: [u32; VECTOR],
-}
 
 /// Looks up some packets of a batch, by their places in it; gives the bits that are set in some result.
 pub(super) fn look_up_some<K: Family>(

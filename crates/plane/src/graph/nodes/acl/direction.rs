@@ -13,6 +13,8 @@ pub(in crate::graph::nodes) trait Direction {
     const OUTPUT: bool;
     /// Returns the number of the interface whose lists apply.
     fn interface(adjacencies: View<'_>, packet: &Packet) -> u32;
+    /// Returns whether the lists of one interface apply to two packets.
+    fn are_alike(adjacencies: View<'_>, one: &Packet, other: &Packet) -> bool;
     /// The chains of an interface.
     fn chains(interface: &Interface) -> &PerFamily<u16>;
     /// Sends on packets that pass. `all`: the interface whose lists they passed, where it is the same for all.
@@ -28,6 +30,11 @@ impl Direction for Input {
     #[inline(always)]
     fn interface(_: View<'_>, packet: &Packet) -> u32 {
         packet.interface()
+    }
+
+    #[inline(always)]
+    fn are_alike(_: View<'_>, one: &Packet, other: &Packet) -> bool {
+        one.interface() == other.interface()
     }
 
     #[inline(always)]
@@ -50,6 +57,12 @@ impl Direction for Output {
     #[inline(always)]
     fn interface(adjacencies: View<'_>, packet: &Packet) -> u32 {
         adjacencies.get(packet.forwarding()).map_or(NONE, |adjacency| adjacency.interface)
+    }
+
+    #[inline(always)]
+    fn are_alike(adjacencies: View<'_>, one: &Packet, other: &Packet) -> bool {
+        one.forwarding() == other.forwarding()
+            || Self::interface(adjacencies, one) == Self::interface(adjacencies, other)
     }
 
     #[inline(always)]

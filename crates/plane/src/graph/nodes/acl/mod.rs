@@ -12,34 +12,34 @@ mod disposition;
 pub(super) mod fragments;
 mod session;
 
-use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Indices, VECTOR, Vector};
-use weir_table::classify::{Consulted, Fields, NO_RULE};
+use weir_table::classify::Consulted;
 
 use super::stage::Stage;
 use super::{Context, fields, wire};
+use crate::graph::batch::{Batch, Batches, Kept};
 use crate::graph::flow::Unlearned;
 use crate::root::Root;
 use crate::root::acl::{self, Action, Chain, Found, PAGE, Special};
 use crate::root::family::Family;
 
-use batch::{Batch, look_up_some};
+use batch::look_up_some;
 use direction::Direction;
 pub(super) use direction::{Input, Output};
 use fragments::At;
 
-pub(super) fn run<K: Family, D: Direction>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
-    let mut others = group::<K, D>(context, vector, frame);
+pub(super) fn run<K: Family, D: Direction>(
+    context: &mut Context<'_>,
+    batches: &mut Batches,
+    vector: &mut Vector,
+    frame: &Indices,
+) {
+    let kept = K::of_mut(batches);
+    let mut others = group::<K, D>(context, kept, vector, frame);
     while !others.is_empty() {
-        others = group::<K, D>(context, vector, &others);
+        others = group::<K, D>(context, kept, vector, &others);
     }
-}
-
-/// Octets of a packet from its IP header on.
-#[inline(always)]
-fn octets(packet: &Packet) -> u32 {
-    (packet.len() - packet.l3_offset()) as u32
 }
 
 /// The chain of an interface, [`acl::NONE`] without one.
@@ -77,62 +77,82 @@ fn least<K: Family, D: Direction>(root: &Root, vector: &Vector, frame: &Indices)
 
 /// Applies the lists to the packets that have the same chain and zone: those of the first packet, or the least where zones have
 /// sessions or rules limit packets. Gives the others.
-#[inline(always)]
-fn group<K: Family, D: Direction>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) -> Indices {
+#[inline(never)]
+fn group<K: Family, D: Direction>(
+    context: &mut Context<'_>,
+    Kept { batch, found, .. }: &mut Kept<K>,
+    vector: &mut Vector,
+    frame: &Indices,
+) -> Indices {
     let root = context.root;
     let adjacencies = root.adjacencies.view();
-    let mut others = Indices::new();
+    let (mut mine, mut others) = (Indices::new(), Indices::new());
     let Some(&first) = frame.places().first() else { return others };
-    let mut interface = D::interface(adjacencies, &vector[first]);
-    let mut own = (number::<K, D>(root, interface), zone(root, interface));
-    let lead = if root.acl.limits || root.acl.reflects_anywhere() { least::<K, D>(root, vector, frame) } else { own };
+    let own = |interface: u32| (number::<K, D>(root, interface), zone(root, interface));
+    let lead = if root.acl.limits || root.acl.reflects_anywhere() {
+        least::<K, D>(root, vector, frame)
+    } else {
+        own(D::interface(adjacencies, &vector[first]))
+    };
     let (mut only, mut all) = (None, true);
-    let chain = K::of(&root.acl).get(usize::from(lead.0));
-    let zone_of = lead.1;
-    let mut batch = Batch { places: Indices::new(), fields: [Fields::default(); VECTOR], octets: [0; VECTOR] };
-    for &place in frame.places() {
-        let packet = &vector[place];
-        let by = D::interface(adjacencies, packet);
-        if by != interface {
-            (interface, own) = (by, (number::<K, D>(root, by), zone(root, by)));
+    let runs = frame.places().chunk_by(|&one, &other| D::are_alike(adjacencies, &vector[one], &vector[other]));
+    for run in runs {
+        let by = D::interface(adjacencies, &vector[run[0]]);
+        if own(by) == lead {
+            all &= *only.get_or_insert(by) == by;
+            mine.append(run);
+        } else {
+            others.append(run);
         }
-        if own != lead {
-            others.push(place);
-            continue;
-        }
-        all &= *only.get_or_insert(by) == by;
-        let index = batch.places.len();
-        fields::of::<K>(packet, &mut batch.fields[index]);
-        if packet.flags().contains(ParseFlags::FRAGMENT)
-            && let Some(chain) = chain
-        {
-            let own = root.interfaces.get(by as usize);
+    }
+    let lists = Lists { interface: only.filter(|_| all), zone: lead.1 };
+    let Some(chain) = K::of(&root.acl).get(usize::from(lead.0)) else {
+        D::onward(context, vector, &mine, lists.interface, K::IS_V4);
+        return others;
+    };
+    batch.places = mine;
+    let common = fields::gather(vector, &batch.places, &mut batch.fields, &mut batch.octets);
+    if common.flags.contains(ParseFlags::FRAGMENT) {
+        take_fragments::<K, D>(context, vector, batch, chain, lists.zone);
+    }
+    apply::<K, D>(context, vector, (batch, found), chain, lists);
+    others
+}
+
+/// Gives fragments the fields that rules need. Fragments that wait, are dropped, or belong to another worker leave the batch.
+#[cold]
+#[inline(never)]
+fn take_fragments<K: Family, D: Direction>(
+    context: &mut Context<'_>,
+    vector: &mut Vector,
+    batch: &mut Batch<K>,
+    chain: &Chain<K>,
+    zone_of: Option<u16>,
+) {
+    let (root, places) = (context.root, std::mem::take(&mut batch.places));
+    for (index, &place) in places.places().iter().enumerate() {
+        let mut own = batch.fields[index];
+        if vector[place].flags().contains(ParseFlags::FRAGMENT) {
+            let interface = D::interface(root.adjacencies.view(), &vector[place]);
             // A fragment that would wait for the SPD waits before lists count it.
-            let for_spd = D::OUTPUT && root.spd.needs_transport::<K>(own);
+            let for_spd = D::OUTPUT && root.spd.needs_transport::<K>(root.interfaces.get(interface as usize));
             let needs_transport = chain.needs_transport || zone_of.is_some() || for_spd;
-            let fields = batch.fields[index];
             let stage = if D::OUTPUT { Stage::Lookup } else { Stage::Acl };
-            let at = At { stage, output: D::OUTPUT, interface: by };
-            match fragments::take(context, &mut vector[place], place, needs_transport, fields, at) {
-                Some(fields) => batch.fields[index] = fields,
+            let at = At { stage, output: D::OUTPUT, interface };
+            match fragments::take(context, &mut vector[place], place, needs_transport, own, at) {
+                Some(fields) => own = fields,
                 None => continue,
             }
             if let Some(zone) = zone_of
-                && session::hand_over::<K, D>(context, &mut vector[place], place, zone, &batch.fields[index])
+                && session::hand_over::<K, D>(context, &mut vector[place], place, zone, &own)
             {
                 continue;
             }
         }
-        let packet = &vector[place];
-        batch.octets[index] = octets(packet);
+        let to = batch.places.len();
+        (batch.fields[to], batch.octets[to]) = (own, batch.octets[index]);
         batch.places.push(place);
     }
-    let lists = Lists { interface: only.filter(|_| all), zone: zone_of };
-    match chain {
-        Some(chain) => apply::<K, D>(context, vector, &mut batch, chain, lists),
-        None => D::onward(context, vector, &batch.places, lists.interface, K::IS_V4),
-    }
-    others
 }
 
 /// Looks up packets in a chain, counts the matches of its rules, and sends each packet on.
@@ -140,15 +160,14 @@ fn group<K: Family, D: Direction>(context: &mut Context<'_>, vector: &mut Vector
 fn apply<K: Family, D: Direction>(
     context: &mut Context<'_>,
     vector: &mut Vector,
-    batch: &mut Batch<K>,
+    (batch, found): (&mut Batch<K>, &mut [u32; VECTOR]),
     chain: &Chain<K>,
     lists: Lists,
 ) {
-    let mut found = [NO_RULE; VECTOR];
     if let Some(zone) = lists.zone {
-        session::look_up::<K, D>(context, vector, batch, chain, zone, &mut found);
+        session::look_up::<K, D>(context, vector, batch, chain, zone, found);
     } else if context.notes.has_limited() {
-        look_up_unknown(context, batch, chain, D::OUTPUT, &mut found);
+        look_up_unknown(context, batch, chain, D::OUTPUT, found);
     } else {
         let count = batch.places.len();
         chain.lookup_each(K::of(&context.root.acl), context.guard, &batch.fields[..count], &mut found[..count]);

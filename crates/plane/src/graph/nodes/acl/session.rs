@@ -9,8 +9,9 @@ use weir_table::flow::{BATCH, Place};
 
 use super::super::stage::Stage;
 use super::super::{Context, handover, wire};
-use super::batch::{Batch, look_up_some};
+use super::batch::look_up_some;
 use super::direction::Direction;
+use crate::graph::batch::Batch;
 use crate::graph::flags::{HANDED, ORIGINATED, TRANSLATED};
 use crate::graph::record::Fate;
 use crate::graph::session::{self, Admission, Carried, Membership, OfFamily, OpenedBy, Opener, Sought, Tuple, ZoneOf};

@@ -8,7 +8,7 @@ use weir_packet::packet::Packet;
 use weir_packet::vector::{Indices, VECTOR, Vector};
 
 use super::super::stage::Stage;
-use super::super::{Context, discard, output};
+use super::super::{Context, discard, output, wire};
 use super::egress::{is_too_long, leave, may, own};
 use super::frame::open_port;
 use crate::graph::record::{BridgedTo, Fate};
@@ -54,10 +54,6 @@ impl List {
         List { all: [List::NOTHING; VECTOR], length: 0 }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.length == 0
-    }
-
     /// Adds a frame; there are at most as many as a vector has packets.
     pub(super) fn push(&mut self, flooded: Flooded) {
         if let Some(slot) = self.all.get_mut(self.length) {
@@ -99,7 +95,7 @@ fn admit(context: &Context<'_>, bridge: &Bridge, flooded: &Flooded, packet: &Pac
         return Err(Reason::BridgeFloodOff);
     }
     if let Some(limit) = &bridge.storm
-        && !may(limit, context, packet)
+        && !may(limit, context, wire::frames(packet))
     {
         return Err(Reason::BridgeStorm);
     }

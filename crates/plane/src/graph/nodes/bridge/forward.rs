@@ -9,19 +9,20 @@ use weir_packet::wire::MacAddress;
 use weir_table::mac::Learned;
 
 use super::super::Context;
-use super::egress::{leave, may, own};
+use super::egress::{Egress, Egresses, may, own};
 use super::flood::{self, Flooded, Kind};
-use super::frame::{Ingress, Ingresses, is_group, open_port, stations};
+use super::frame::{Ingress, Ingresses, is_group, stations};
 use crate::graph::record::{BridgedTo, Fate};
 use crate::node::Node;
 use crate::reason::Reason;
+use crate::root::Root;
 use crate::root::bridge::{Bridge, Port, number, second};
-use crate::root::{Interface, Root};
 
 /// The distance at which buckets of MAC tables are prefetched.
 const AHEAD: usize = 16;
 
 /// Forwards frames that came in by ports of bridges.
+#[inline(never)]
 pub(in super::super) fn forward(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, frame: &Indices) {
     let now = second(context.now);
     let places = frame.places();
@@ -73,7 +74,7 @@ fn learn(context: &Context<'_>, own: Option<Ingress<'_>>, packet: &Packet, now: 
         };
     }
     let may_move = || match &bridge.moves {
-        Some(limit) => may(limit, context, packet),
+        Some(limit) => may(limit, context, (1, packet.len() as u64)),
         None => true,
     };
     match bridge.macs.learn(source, number, now, may_move) {
@@ -101,7 +102,7 @@ fn note(context: &Context<'_>, bridge: &Bridge, learned: Learned) -> Result<(), 
 /// The way of a frame.
 enum To<'r> {
     /// Out by an interface.
-    Port(&'r Interface, u32),
+    Port(Egress<'r>, u32),
     /// To the gateway's own station.
     Own,
     /// To all ports.
@@ -119,8 +120,10 @@ fn dispatch<'a>(
 ) {
     let root = context.root;
     let now = second(context.now);
-    let mut all = flood::List::new();
+    let mut all = None;
     let mut known = Indices::new();
+    let mut egresses = Egresses::new(root);
+    let mut tally = Tally { worker: context.worker, bridge: None, known: 0 };
     for &place in frame.places() {
         let packet = &mut vector[place];
         if packet.reason() != 0 {
@@ -131,33 +134,66 @@ fn dispatch<'a>(
             context.next.refuse(packet, place, Reason::InterfaceGone);
             continue;
         };
-        match way(root, bridge, &from, packet, now) {
-            Ok(To::Port(interface, number)) => {
-                if let Some(counters) = bridge.counters.get(context.worker) {
-                    counters.known.add(1);
-                }
+        match way(&mut egresses, bridge, &from, packet, now) {
+            Ok(To::Port(egress, number)) => {
+                tally.add(bridge);
                 if context.recorder.is_on() {
                     context.record(packet, Fate::Bridged { bridge: index, to: BridgedTo::Port(number) });
                 }
-                match leave(root, packet, interface) {
+                match egress.leave(root, packet) {
                     Ok(Node::Output) => known.push(place),
                     Ok(node) => context.next.push(node, place),
                     Err(reason) => context.next.refuse(packet, place, reason),
                 }
             }
             Ok(To::Own) => own(context, packet, place, (index, bridge)),
-            Ok(To::All(kind)) => all.push(Flooded { place, bridge: index, from, kind }),
+            Ok(To::All(kind)) => {
+                let all = all.get_or_insert_with(flood::List::new);
+                all.push(Flooded { place, bridge: index, from, kind });
+            }
             Err(reason) => context.next.refuse(packet, place, reason),
         }
     }
+    tally.note();
     context.next.extend(Node::Output, &known);
-    if !all.is_empty() {
+    if let Some(all) = all {
         flood::run(context, pieces, vector, &all);
     }
 }
 
+/// Frames to known stations, counted together as long as they are of one bridge.
+struct Tally<'r> {
+    worker: usize,
+    bridge: Option<&'r Bridge>,
+    known: u64,
+}
+
+impl<'r> Tally<'r> {
+    #[inline(always)]
+    fn add(&mut self, bridge: &'r Bridge) {
+        if !self.bridge.is_some_and(|own| std::ptr::eq(own, bridge)) {
+            self.note();
+            *self = Tally { bridge: Some(bridge), known: 0, ..*self };
+        }
+        self.known += 1;
+    }
+
+    #[inline(never)]
+    fn note(&self) {
+        if let Some(counters) = self.bridge.and_then(|bridge| bridge.counters.get(self.worker)) {
+            counters.known.add(self.known);
+        }
+    }
+}
+
 #[inline(always)]
-fn way<'r>(root: &'r Root, bridge: &Bridge, from: &Port, packet: &Packet, now: u32) -> Result<To<'r>, Reason> {
+fn way<'r>(
+    egresses: &mut Egresses<'r>,
+    bridge: &Bridge,
+    from: &Port,
+    packet: &Packet,
+    now: u32,
+) -> Result<To<'r>, Reason> {
     let (destination, _) = stations(packet).ok_or(Reason::TruncatedEthernet)?;
     if is_group(destination) {
         let is_broadcast = destination == number(MacAddress::BROADCAST.0);
@@ -167,8 +203,8 @@ fn way<'r>(root: &'r Root, bridge: &Bridge, from: &Port, packet: &Packet, now: u
         return if from.interface == bridge.station { Err(Reason::BridgeSamePort) } else { Ok(To::Own) };
     }
     let port = bridge.macs.lookup(destination, now).and_then(|port| bridge.port(port));
-    match port.and_then(|port| Some((port, open_port(root, port)?))) {
-        Some((port, interface)) if from.may_reach(port) => Ok(To::Port(interface, port.interface)),
+    match port.and_then(|port| Some((port, egresses.of(port)?))) {
+        Some((port, egress)) if from.may_reach(port) => Ok(To::Port(egress, port.interface)),
         Some((port, _)) if port.interface == from.interface => Err(Reason::BridgeSamePort),
         Some(_) => Err(Reason::BridgeSplitHorizon),
         None => Ok(To::All(Kind::Unknown)),

@@ -14,16 +14,23 @@ use super::frame::{is_group, stations};
 use super::tags;
 use crate::node::Node;
 use crate::reason::Reason;
+use crate::root::bridge::Bridge;
 use crate::root::sav::{class_v4, class_v6};
-use crate::root::{Interface, bindings};
+use crate::root::{Interface, NONE, Root, bindings};
 
 /// Groups of stations on one link, whose frames a bridge does not forward: 01:80:c2:00:00:00 to 0f (IEEE 802.1Q, 8.6.3).
 const LINK_GROUPS: u64 = 0x0180_c200_0000;
 
+#[inline(never)]
 pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     let mut rest = Indices::new();
+    let mut own = Own::new(context.root);
     for &place in frame.places() {
-        match check(context, &mut vector[place]) {
+        let packet = &mut vector[place];
+        if packet.interface() != own.number {
+            own.look_up(packet.interface());
+        }
+        match check(context, &own, packet) {
             Ok(Node::BridgeForward) => rest.push(place),
             Ok(node) => context.next.push(node, place),
             Err(reason) => context.next.refuse(&mut vector[place], place, reason),
@@ -32,12 +39,37 @@ pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, fram
     context.next.extend(Node::BridgeForward, &rest);
 }
 
+/// The port that frames came in by, looked up once for each run of frames of an interface.
+struct Own<'r> {
+    root: &'r Root,
+    number: u32,
+    found: Option<(&'r Interface, &'r Bridge)>,
+    /// VLAN tags of its frames.
+    tags: usize,
+    /// Its frames need no look at what is in them.
+    is_plain: bool,
+}
+
+impl<'r> Own<'r> {
+    fn new(root: &'r Root) -> Self {
+        Own { root, number: NONE, found: None, tags: 0, is_plain: false }
+    }
+
+    #[cold]
+    fn look_up(&mut self, number: u32) {
+        let root = self.root;
+        let interface = root.interfaces.get(number as usize);
+        let found = interface.and_then(|interface| Some((interface, root.bridges.get(interface.bridge.bridge)?)));
+        let is_plain = found.is_some_and(|(own, bridge)| !bridge.parses && own.ethertypes_in.is_none());
+        let tags = interface.map_or(0, |interface| tags::of(root, interface));
+        *self = Own { root, number, found, tags, is_plain };
+    }
+}
+
 /// Checks a frame; returns the node that it goes to.
 #[inline(always)]
-fn check(context: &mut Context<'_>, packet: &mut Packet) -> Result<Node, Reason> {
-    let root = context.root;
-    let interface = root.interfaces.get(packet.interface() as usize).ok_or(Reason::InterfaceGone)?;
-    let bridge = root.bridges.get(interface.bridge.bridge).ok_or(Reason::InterfaceGone)?;
+fn check(context: &mut Context<'_>, own: &Own<'_>, packet: &mut Packet) -> Result<Node, Reason> {
+    let (interface, bridge) = own.found.ok_or(Reason::InterfaceGone)?;
     let (destination, source) = stations(packet).ok_or(Reason::TruncatedEthernet)?;
     if is_group(source) | (source == 0) | (source == bridge.own_mac) {
         return Err(Reason::BridgeSource);
@@ -46,10 +78,11 @@ fn check(context: &mut Context<'_>, packet: &mut Packet) -> Result<Node, Reason>
     if destination & !0xf == LINK_GROUPS && destination != LINK_GROUPS {
         return Err(Reason::BridgeLinkGroup);
     }
-    tags::take_off(root, packet, interface)?;
+    if own.tags > 0 {
+        tags::take_off(packet, own.tags)?;
+    }
     packet.set_parsed(&Parsed { l3: ethernet::LENGTH as u16, ..Parsed::default() });
-    let is_plain = !bridge.parses && interface.ethertypes_in.is_none();
-    if is_plain & !packet.is_to_be_segmented() {
+    if own.is_plain & !packet.is_to_be_segmented() {
         return Ok(Node::BridgeForward);
     }
     parse(context, packet, interface, bridge.is_strict)

@@ -12,21 +12,18 @@ const ADDRESSES: usize = ethernet::ETHERTYPE;
 
 /// The octets of tags that frames of an interface have.
 #[inline(always)]
-fn octets(adjacency: &Adjacency) -> usize {
+pub(super) fn octets(adjacency: &Adjacency) -> usize {
     usize::from(adjacency.l2_len).saturating_sub(ethernet::LENGTH)
 }
 
-/// Takes the tags of its interface off a frame, with priority tags in front of them.
-#[inline(always)]
-pub(super) fn take_off(root: &Root, packet: &mut Packet, interface: &Interface) -> Result<(), Reason> {
-    match root.adjacencies.get(interface.on_link as usize).map_or(0, octets) {
-        0 => Ok(()),
-        octets => take(packet, octets / vlan::LENGTH),
-    }
+/// The number of tags that frames of an interface have.
+pub(in super::super) fn of(root: &Root, interface: &Interface) -> usize {
+    root.adjacencies.get(interface.on_link as usize).map_or(0, octets) / vlan::LENGTH
 }
 
+/// Takes the tags of its interface off a frame, with priority tags in front of them.
 #[cold]
-fn take(packet: &mut Packet, tags: usize) -> Result<(), Reason> {
+pub(in super::super) fn take_off(packet: &mut Packet, tags: usize) -> Result<(), Reason> {
     let (mut octets, mut left) = (0, tags);
     while left > 0 {
         let at = ADDRESSES + octets;

@@ -15,7 +15,8 @@ use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_table::sav::Verdict;
 
 use super::stage::{self, Stage};
-use super::{Context, wire};
+use super::{Context, fields, wire};
+use crate::graph::batch::{Batches, Kept};
 use crate::graph::flow::Unlearned;
 use crate::graph::record::{Said, Strange};
 use crate::model::{LinkCheck, SavAction, SpecialAction};
@@ -29,14 +30,14 @@ use invalid::{Disposition, Marks};
 pub(super) use invalid::{may_leave, of_destination, redirect, redirection};
 use note::note;
 
-pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
+pub(super) fn run<K: Family>(context: &mut Context<'_>, batches: &mut Batches, vector: &mut Vector, frame: &Indices) {
     let others;
     let mut frame = frame;
     if *K::of(&context.root.sav.exempts) {
         others = exempt::part::<K>(context, vector, frame);
         frame = &others;
     }
-    if !of_one_interface::<K>(context, vector, frame) {
+    if !of_one_interface::<K>(context, K::of_mut(batches), vector, frame) {
         let mut others = group::<K>(context, vector, frame);
         while !others.is_empty() {
             others = group::<K>(context, vector, &others);
@@ -58,28 +59,26 @@ fn onward<K: Family>(context: &mut Context<'_>, vector: &Vector, frame: &Indices
 
 /// Validates packets that all came in by one interface, as those of a vector do in most gateways; false, with nothing done:
 /// they did not, or there is something else about them.
-#[inline(always)]
-fn of_one_interface<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) -> bool {
-    let places = frame.places();
-    let Some(&first) = places.first() else { return true };
+#[inline(never)]
+fn of_one_interface<K: Family>(
+    context: &mut Context<'_>,
+    Kept { sources, found, .. }: &mut Kept<K>,
+    vector: &mut Vector,
+    frame: &Indices,
+) -> bool {
+    let Some(&first) = frame.places().first() else { return true };
     let interface = vector[first].interface();
     let own = Own::<K>::of(context.root, interface);
     let Some(validator) = own.validator else { return false };
-    let mut sources = [K::ZERO_OCTETS; VECTOR];
-    let mut differs = 0;
-    for (source, &place) in sources.iter_mut().zip(places) {
-        let packet = &vector[place];
-        differs |= packet.interface() ^ interface;
-        *source = *K::source(packet);
-    }
-    let sources = &sources[..places.len()];
+    let are_of_one = fields::sources::<K>(vector, frame, interface, sources);
+    let sources = &sources[..frame.len()];
     let broadcast = |broadcasts| sources.iter().any(|source| is_broadcast::<K>(broadcasts, source));
-    if differs != 0 || own.broadcasts.is_some_and(broadcast) {
+    if !are_of_one || own.broadcasts.is_some_and(broadcast) {
         return false;
     }
-    let packets = places.len() as u64 + wire::more(vector, frame);
+    let packets = frame.len() as u64 + wire::more(vector, frame);
     Own { packets, ..own }.count(context.root, context.worker);
-    validate::<K>(context, vector, frame, validator, sources, One(interface));
+    validate::<K>(context, vector, frame, validator, (sources, found), One(interface));
     true
 }
 
@@ -122,7 +121,7 @@ fn group<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indi
         mine.push(place);
     }
     own.count(root, context.worker);
-    validate::<K>(context, vector, &mine, validator, &sources[..mine.len()], interfaces);
+    validate::<K>(context, vector, &mine, validator, (&sources[..mine.len()], &mut [0; VECTOR]), interfaces);
     others
 }
 
@@ -176,20 +175,20 @@ impl<'a, K: Family> Own<'a, K> {
     }
 }
 
-/// Validates packets, and sends each on.
+/// Validates packets, and sends each on. `words`: memory for the answers of tables.
 #[inline(always)]
 fn validate<K: Family>(
     context: &mut Context<'_>,
     vector: &mut Vector,
     frame: &Indices,
     validator: &Validator<K>,
-    sources: &[K::Octets],
+    (sources, words): (&[K::Octets], &mut [u32; VECTOR]),
     interfaces: impl Interfaces,
 ) {
     let (worker, all) = (context.worker, interfaces.all());
     let (mut verdicts, mut rows) = ([Verdict::Valid; VECTOR], [0; VECTOR]);
     let mut valid = true;
-    validator.each(context.root.routes(), context.guard, sources, interfaces, |index, found| {
+    validator.each(context.root.routes(), context.guard, (sources, words), interfaces, |index, found| {
         // Known before the loop, and the same for all.
         if validator.hits.is_some() {
             validator.hit(worker, found, 1);

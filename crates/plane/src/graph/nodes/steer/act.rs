@@ -2,13 +2,13 @@
 
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
-use weir_packet::vector::{Indices, VECTOR, Vector};
-use weir_table::classify::Fields;
+use weir_packet::vector::{Indices, Vector};
 
 use super::super::stage::{self, Stage};
 use super::super::{Context, esp, handover, tunnel, wire};
 use super::onward::onward;
 use super::{advance, redirect};
+use crate::graph::batch::Batch;
 use crate::graph::flags::FOR_HOST;
 use crate::graph::record::Fate;
 use crate::node::Node;
@@ -18,13 +18,14 @@ use crate::root::steer::{Rule, Steer, Way};
 
 /// Counts packets that matched one rule, and marks them if it says so.
 #[inline(always)]
-pub(super) fn all(context: &mut Context<'_>, vector: &mut Vector, places: &Indices, rule: &Rule) {
-    let (mut packets, mut octets) = (0, 0);
-    for &place in places.places() {
-        let counts = wire::counts(&vector[place]);
-        packets += counts.0;
-        octets += counts.1;
-    }
+pub(super) fn all<K>(context: &mut Context<'_>, vector: &mut Vector, batch: &Batch<K>, rule: &Rule) {
+    let places = &batch.places;
+    let mut packets = places.len() as u64;
+    let mut octets = batch.octets[..places.len()].iter().map(|&own| u64::from(own)).sum();
+    wire::each_more(vector, places, |_, more, octets_more| {
+        packets += more;
+        octets += octets_more;
+    });
     if let Some(counter) = rule.counters.get(context.worker) {
         counter.add(packets, octets);
     }
@@ -33,17 +34,18 @@ pub(super) fn all(context: &mut Context<'_>, vector: &mut Vector, places: &Indic
     }
 }
 
-/// Finds the rule of each packet, acts on it, and sends on the packets that go on. `found`: the classifier's answers.
+/// Finds the rule of each packet, acts on it, and sends on the packets that go on. `found`: the classifier's answers. `is_odd`: as
+/// [`onward`] has it.
 pub(super) fn each<K: Family>(
     context: &mut Context<'_>,
     vector: &mut Vector,
-    places: &Indices,
-    (found, fields): (&[u32], &[Fields<K>; VECTOR]),
+    batch: &Batch<K>,
+    (found, is_odd): (&[u32], bool),
     list: &Steer,
 ) {
     let side = K::of(list);
     let mut passed = Indices::new();
-    for ((&place, &answer), fields) in places.places().iter().zip(found).zip(fields) {
+    for ((&place, &answer), fields) in batch.places.places().iter().zip(found).zip(&batch.fields) {
         let packet = &mut vector[place];
         let number = side.rule(answer, packet, fields);
         let Some((number, rule)) = number.and_then(|number| Some((number, list.rules.get(number as usize)?))) else {
@@ -64,7 +66,7 @@ pub(super) fn each<K: Family>(
             passed.push(place);
         }
     }
-    onward(context, vector, &passed, K::IS_V4);
+    onward(context, vector, &passed, is_odd, K::IS_V4);
 }
 
 /// Sends a packet where a rule says. False, with nothing done: the packet goes on as without the rule.

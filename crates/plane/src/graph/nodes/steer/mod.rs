@@ -5,55 +5,45 @@
 
 mod act;
 mod advance;
+mod frame;
 mod onward;
 mod redirect;
 
-use weir_packet::vector::{Indices, VECTOR, Vector};
-use weir_table::classify::{Fields, NO_RULE};
+use weir_packet::vector::{Indices, Vector};
+use weir_table::classify::NO_RULE;
 
 use super::{Context, fields};
+use crate::graph::batch::{Batches, Kept};
 use crate::root::family::Family;
 use crate::root::steer::{self, Side, Steer, Way};
 
+pub(super) use frame::apply as frame;
 use onward::onward;
 pub(crate) use redirect::leave;
 pub(super) use redirect::target_again;
 
-pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
-    let mut others = group::<K>(context, vector, frame);
+pub(super) fn run<K: Family>(context: &mut Context<'_>, batches: &mut Batches, vector: &mut Vector, frame: &Indices) {
+    let kept = K::of_mut(batches);
+    let mut others = group::<K>(context, kept, vector, frame);
     while !others.is_empty() {
-        others = group::<K>(context, vector, &others);
+        others = group::<K>(context, kept, vector, &others);
     }
 }
 
 /// Applies the rules to the packets that have the list of the first packet; returns the others.
-#[inline(always)]
-fn group<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) -> Indices {
+#[inline(never)]
+fn group<K: Family>(context: &mut Context<'_>, kept: &mut Kept<K>, vector: &mut Vector, frame: &Indices) -> Indices {
     let root = context.root;
-    let (mut places, mut others) = (Indices::new(), Indices::new());
+    let (mut mine, mut others) = (Indices::new(), Indices::new());
     let Some(&first) = frame.places().first() else { return others };
     let number = |interface: u32| root.interfaces.get(interface as usize).map_or(steer::NONE, |own| own.steer);
-    let mut by = vector[first].interface();
-    let wanted = number(by);
-    let mut is_wanted = true;
-    let mut fields = [Fields::default(); VECTOR];
-    for &place in frame.places() {
-        let packet = &vector[place];
-        if packet.interface() != by {
-            by = packet.interface();
-            is_wanted = number(by) == wanted;
-        }
-        if !is_wanted {
-            others.push(place);
-            continue;
-        }
-        fields::of::<K>(packet, &mut fields[places.len()]);
-        places.push(place);
+    let wanted = number(vector[first].interface());
+    for run in frame.places().chunk_by(|&one, &other| vector[one].interface() == vector[other].interface()) {
+        let part = if number(vector[run[0]].interface()) == wanted { &mut mine } else { &mut others };
+        part.append(run);
     }
-    match root.steer.list.get(usize::from(wanted)) {
-        Some(list) => apply::<K>(context, vector, &places, &fields, list),
-        None => onward(context, vector, &places, K::IS_V4),
-    }
+    kept.batch.places = mine;
+    apply::<K>(context, kept, vector, root.steer.list.get(usize::from(wanted)).map(|list| &**list));
     others
 }
 
@@ -61,29 +51,28 @@ fn group<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indi
 #[inline(always)]
 fn apply<K: Family>(
     context: &mut Context<'_>,
+    Kept { batch, found, .. }: &mut Kept<K>,
     vector: &mut Vector,
-    places: &Indices,
-    fields: &[Fields<K>; VECTOR],
-    list: &Steer,
+    list: Option<&Steer>,
 ) {
-    let count = places.len();
-    let mut found = [NO_RULE; VECTOR];
-    let side = K::of(list);
-    side.table.lookup_each(context.guard, &fields[..count], &mut found[..count]);
-    let found = &found[..count];
+    let common = fields::gather(vector, &batch.places, &mut batch.fields, &mut batch.octets);
+    let Some(list) = list else { return onward(context, vector, &batch.places, common.is_odd, K::IS_V4) };
+    let count = batch.places.len();
+    let (side, found) = (K::of(list), &mut found[..count]);
+    side.table.lookup_each(context.guard, &batch.fields[..count], found);
     let Some(&first) = found.first() else { return };
     let differ = found.iter().fold(0, |differ, own| differ | own ^ first);
     // In the usual case all packets have one fate, and nothing else is looked at.
     if differ == 0 && Side::<K>::is_plain(first) && !context.recorder.is_on() {
         let rule = list.rules.get(first as usize).filter(|_| first != NO_RULE);
         match rule {
-            None => return onward(context, vector, places, K::IS_V4),
+            None => return onward(context, vector, &batch.places, common.is_odd, K::IS_V4),
             Some(rule) if rule.way == Way::On => {
-                act::all(context, vector, places, rule);
-                return onward(context, vector, places, K::IS_V4);
+                act::all(context, vector, batch, rule);
+                return onward(context, vector, &batch.places, common.is_odd, K::IS_V4);
             }
             Some(_) => {}
         }
     }
-    act::each::<K>(context, vector, places, (found, fields), list);
+    act::each::<K>(context, vector, batch, (found, common.is_odd), list);
 }

@@ -7,10 +7,39 @@ use super::super::stage::{self, Stage};
 use super::super::{Context, ip_input, merging};
 use crate::graph::flags::FOR_HOST;
 use crate::node::Node;
+use crate::root::Interface;
 
 /// Sends on packets that rules let go on. Packets that their interfaces merge are merged behind the rules: segments of a
-/// super-packet that is cut for other policies come back there.
-pub(super) fn onward(context: &mut Context<'_>, vector: &mut Vector, places: &Indices, v4: bool) {
+/// super-packet that is cut for other policies come back there. `is_odd`: some packet has state of the graph, was in a tunnel, or
+/// goes on at a later stage.
+pub(super) fn onward(context: &mut Context<'_>, vector: &mut Vector, places: &Indices, is_odd: bool, v4: bool) {
+    // In the usual case packets differ in their interface alone.
+    if is_odd | vector.has_segments() | context.root.merges_all {
+        return each(context, vector, places, v4);
+    }
+    let root = context.root;
+    for run in places.places().chunk_by(|&one, &other| vector[one].interface() == vector[other].interface()) {
+        match root.interfaces.get(vector[run[0]].interface() as usize) {
+            Some(interface) => context.next.extend_places(node(context, interface, v4), run),
+            None => run.iter().for_each(|&place| go_on_alone(context, vector, place)),
+        }
+    }
+}
+
+/// The node of usual packets of an interface.
+#[inline]
+fn node(context: &Context<'_>, interface: &Interface, v4: bool) -> Node {
+    if context.peers.len() > 1 { Node::Handover } else { stage::first(context.root, interface, v4) }
+}
+
+fn go_on_alone(context: &mut Context<'_>, vector: &Vector, place: u8) {
+    let node = ip_input::behind_steer(context, &vector[place]);
+    context.next.push(node, place);
+}
+
+/// The same of any packets.
+#[inline(never)]
+fn each(context: &mut Context<'_>, vector: &mut Vector, places: &Indices, v4: bool) {
     let (mut entering, mut hosts) = (Indices::new(), Indices::new());
     for &place in places.places() {
         if vector[place].state().contains(FOR_HOST) { hosts.push(place) } else { entering.push(place) }
@@ -26,22 +55,13 @@ pub(super) fn onward(context: &mut Context<'_>, vector: &mut Vector, places: &In
 #[inline]
 fn go_on(context: &mut Context<'_>, vector: &Vector, places: &Indices, v4: bool) {
     let root = context.root;
-    let several = context.peers.len() > 1;
     let is_usual = |packet: &Packet| packet.resume() == Stage::Sav as u8 && packet.state() == State::EMPTY;
     let key = |place: u8| (vector[place].interface(), is_usual(&vector[place]));
     for run in places.places().chunk_by(|&one, &other| key(one) == key(other)) {
         let (interface, usual) = key(run[0]);
         match root.interfaces.get(interface as usize) {
-            Some(interface) if usual => {
-                let node = if several { Node::Handover } else { stage::first(root, interface, v4) };
-                context.next.extend_places(node, run);
-            }
-            _ => {
-                for &place in run {
-                    let node = ip_input::behind_steer(context, &vector[place]);
-                    context.next.push(node, place);
-                }
-            }
+            Some(interface) if usual => context.next.extend_places(node(context, interface, v4), run),
+            _ => run.iter().for_each(|&place| go_on_alone(context, vector, place)),
         }
     }
 }

@@ -9,28 +9,18 @@
 //! and a worker that loses the exchange leaves the entry to the next frame. Two workers may enter one station at the same time,
 //! at different places; each looks for the other's entry afterwards, and the later place is emptied.
 
+mod memory;
+
+use std::hint::select_unpredictable;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Entries of a bucket.
-const WAYS: usize = 5;
+use memory::{Bucket, Buckets, WAYS};
 
 /// The entry is configured: it neither ages nor moves.
 const STATIC: u64 = 1 << 15;
 
 /// Ports have smaller numbers.
 pub const MOST_PORTS: u16 = 1 << 15;
-
-/// A bucket: one cache line.
-#[derive(Default)]
-#[repr(align(64))]
-struct Bucket {
-    /// The address in the upper 48 bits, then [`STATIC`], then the port; 0: nothing.
-    words: [AtomicU64; WAYS],
-    /// The seconds at which the stations were seen.
-    seen: [AtomicU32; WAYS],
-}
-
-const _: () = assert!(size_of::<Bucket>() == 64);
 
 /// The result of learning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +54,7 @@ pub struct Entry {
 
 /// A table.
 pub struct MacTable {
-    buckets: Box<[Bucket]>,
+    buckets: Buckets,
     secret: [u64; 2],
     most: u32,
     ageing: u32,
@@ -92,9 +82,8 @@ fn word_of(mac: u64, port: u16) -> u64 {
 impl MacTable {
     /// An empty table for so many stations, which are forgotten `ageing` seconds after they were seen last (0: never).
     pub fn new(most: u32, ageing: u32, secret: [u64; 2]) -> MacTable {
-        let buckets = (most as usize / 2 + 1).next_power_of_two();
         MacTable {
-            buckets: std::iter::repeat_with(Bucket::default).take(buckets).collect(),
+            buckets: Buckets::new(most as usize / 2 + 1),
             // The second factor has to be odd to lose no bits.
             secret: [secret[0], secret[1] | 1],
             most,
@@ -138,8 +127,9 @@ impl MacTable {
     fn home(&self, mac: u64) -> Home {
         let product = u128::from(mac ^ self.secret[0]) * u128::from(self.secret[1]);
         let hash = (product >> 64) as u64 ^ product as u64;
-        let mask = self.buckets.len() - 1;
-        Home([hash as usize & mask, (hash >> 32) as usize & mask])
+        // Each half as a fraction of the number of buckets, which is below 2^32.
+        let buckets = self.buckets.len() as u64;
+        Home([hash & u64::from(u32::MAX), hash >> 32].map(|half| (half * buckets >> 32) as usize))
     }
 
     /// Prefetches the bucket that an address is in, most likely.
@@ -160,11 +150,16 @@ impl MacTable {
     #[inline(always)]
     fn find(&self, Home(home): Home, mac: u64) -> Option<(&Bucket, usize, u64)> {
         for bucket in home.into_iter().filter_map(|at| self.buckets.get(at)) {
-            for way in 0..WAYS {
-                let word = bucket.words[way].load(Ordering::Relaxed);
-                if mac_of(word) == mac && word != 0 {
-                    return Some((bucket, way, word));
-                }
+            // All ways, without a branch on the one that has it.
+            let (mut found, mut at) = (0, 0);
+            for (way, word) in bucket.words.iter().enumerate().rev() {
+                let word = word.load(Ordering::Relaxed);
+                let has = (mac_of(word) == mac) & (word != 0);
+                found = select_unpredictable(has, word, found);
+                at = select_unpredictable(has, way, at);
+            }
+            if found != 0 {
+                return Some((bucket, at, found));
             }
         }
         None
@@ -303,7 +298,7 @@ impl MacTable {
     /// Enters the stations of another table that are learned and not too old, each on the port that `port` gives; those for
     /// which it gives none are left out.
     pub fn adopt(&self, other: &MacTable, now: u32, port: impl Fn(u16) -> Option<u16>) {
-        for bucket in &other.buckets {
+        for bucket in &*other.buckets {
             for (word, seen) in bucket.words.iter().zip(&bucket.seen) {
                 let (word, seen) = (word.load(Ordering::Relaxed), seen.load(Ordering::Relaxed));
                 if word == 0 || word & STATIC != 0 || self.is_old(word, seen, now) {
@@ -340,7 +335,7 @@ impl MacTable {
     /// All entries that are not too old, by address.
     pub fn entries(&self, now: u32) -> Vec<Entry> {
         let mut entries = Vec::with_capacity(self.len());
-        for bucket in &self.buckets {
+        for bucket in &*self.buckets {
             for (word, seen) in bucket.words.iter().zip(&bucket.seen) {
                 let (word, seen) = (word.load(Ordering::Relaxed), seen.load(Ordering::Relaxed));
                 if word == 0 || self.is_old(word, seen, now) {
@@ -415,8 +410,23 @@ mod tests {
     }
 
     #[test]
+    fn a_table_in_huge_pages_is_empty_at_first_and_finds_its_stations() {
+        let table = MacTable::new(100_000, 0, SECRET);
+        assert!(matches!(table.buckets, Buckets::Region(..)) && table.octets() == 50_001 * 64);
+        assert!(table.entries(1).is_empty());
+        for mac in 1..=50_000u64 {
+            assert_eq!(table.learn(mac << 12, (mac % 7) as u16, 1, || panic!("no move")), Learned::New);
+        }
+        for mac in 1..=50_000u64 {
+            assert_eq!(table.lookup(mac << 12, 1), Some((mac % 7) as u16));
+        }
+        assert_eq!((table.lookup(50_001 << 12, 1), table.len()), (None, 50_000));
+    }
+
+    #[test]
     fn another_table_takes_over_what_its_ports_have() {
-        let (old, new) = (MacTable::new(100, 300, SECRET), MacTable::new(50, 300, [7, 9]));
+        let (old, new) =
+            (MacTable::new(100, 300, SECRET), MacTable::new(50, 300, SECRET.map(|word| word.rotate_left(7))));
         for mac in 1..=60 {
             old.learn(mac, (mac % 3) as u16, mac as u32, || true);
         }
