@@ -1,5 +1,7 @@
-//! Memory regions made ready ahead. To allocate a huge page takes the kernel a tenth of a millisecond or more, as it clears the
-//! page: too long for a thread that forwards packets. Such a thread orders its next region while it fills the one before.
+//! Memory regions made ready ahead. To allocate a huge page takes the kernel a tenth of a millisecond, as it clears the page,
+//! and some milliseconds where it has to move others out of the way: too long for a thread that forwards packets. Such a
+//! thread orders its next region while it fills the one before. If it fills regions faster than they are made, it takes
+//! address space, whose memory it allocates in parts.
 
 use std::io;
 use std::sync::OnceLock;
@@ -7,6 +9,9 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
 use crate::affinity;
 use crate::region::Region;
+
+/// Octets of address space that an owner reserves at a time.
+const SPACE: usize = 128 << 20;
 
 /// A region to be made.
 struct Order {
@@ -18,6 +23,8 @@ struct Order {
 #[derive(Debug, Default)]
 pub struct Supply {
     ordered: Option<(usize, Receiver<io::Result<Region>>)>,
+    /// Address space for regions that are not ready.
+    space: Option<Region>,
 }
 
 impl Supply {
@@ -37,20 +44,22 @@ impl Supply {
         }
     }
 
-    /// Takes a region of at least `len` octets: the ordered one if it is ready and long enough, else a new one.
+    /// Takes a region of at least `len` octets: the ordered one if it is ready and long enough. Else one whose memory is to be
+    /// allocated by [`Region::allocate`], part by part.
     ///
     /// # Errors
     /// If the system lacks memory.
     pub fn take(&mut self, len: usize) -> io::Result<Region> {
         let ready =
             self.ordered.as_ref().filter(|(own, _)| *own >= len).and_then(|(_, ordered)| ordered.try_recv().ok());
-        match ready {
-            Some(region) => {
-                self.ordered = None;
-                region
-            }
-            None => Region::new(len),
+        if let Some(region) = ready {
+            self.ordered = None;
+            return region;
         }
+        if self.space.as_ref().is_none_or(|space| space.len() < len) {
+            self.space = Some(Region::space(len.max(SPACE))?);
+        }
+        Region::split(&mut self.space, len)
     }
 }
 
@@ -98,6 +107,7 @@ mod tests {
     #[test]
     fn whatever_is_on_order_a_region_is_as_long_as_wanted() {
         let mut supply = Supply::new();
+        assert!(cfg!(miri) || !supply.take(1).unwrap().is_whole(), "nothing was ordered");
         supply.order(1);
         let start = Instant::now();
         assert_eq!(supply.take(3 << 20).unwrap().len(), 4 << 20);

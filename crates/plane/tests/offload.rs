@@ -572,6 +572,37 @@ fn a_super_packet_is_cut_at_the_way_out_where_the_port_takes_none() {
 }
 
 #[test]
+fn a_super_packet_of_the_host_leaves_whole_or_in_segments() {
+    for takes in [ALL, Some(Segmentation::default())] {
+        for (what, tags) in [("tcp from 10.0.0.1 port 179", 0), ("tcp from 2001:db8:a::1 port 179", 4)] {
+            let lan = ["10.0.0.1/24", "2001:db8:a::1/64"];
+            let mut rig = Offloading::taking(Build::new().port("lan", &lan).punt().buffers(4096, 300), takes);
+            let (to, headers, gso) = match tags {
+                0 => ("10.0.0.2", 40, Gso::Tcp4),
+                _ => ("2001:db8:a::2", 60, Gso::Tcp6),
+            };
+            let text = format!("{what} to {to} port 40000 flags ack");
+            let (plain, offload) = super_packet(&rig, &text, headers, gso, 700);
+            // A tag that the host put on itself.
+            let frame = [&plain[..12], &[0x81, 0, 0, 9][..tags], &plain[12..]].concat();
+            let own = Offload { start: offload.start + tags as u16, ..offload };
+            let port = rig.harness.punt_port(0);
+            assert!(rig.harness.inject_offloaded(port, &frame, own, Time(1), 1));
+            rig.harness.run();
+            assert_eq!(rig.harness.conservation().imbalance(), 0);
+            let sent = std::mem::take(&mut *rig.sent.lock().unwrap());
+            if takes == ALL {
+                assert_eq!(sent, [(frame, own)], "{what}");
+                continue;
+            }
+            let left: Vec<Vec<u8>> = sent.iter().map(|(frame, _)| frame[14 + tags..].to_vec()).collect();
+            assert!(left.len() == 20 && left == pieces(&plain, offload), "{what}: {} pieces", left.len());
+            assert!(sent.iter().all(|(frame, state)| frame[..12] == plain[..12] && *state == Offload::default()));
+        }
+    }
+}
+
+#[test]
 fn esp_in_udp_leaves_and_arrives_as_one_super_packet() {
     use kit::esp::{east, sa, udp, west};
     let own = weir_plane::model::Sa { encapsulation: udp(), ..sa("aes128gcm16", "198.51.100.1", "198.51.100.2") };

@@ -49,6 +49,37 @@ fn a_list_of_the_most_rules_agrees() {
     small_agrees::<u128>(2, MOST_RULES);
 }
 
+/// Lists of few rules, most of which end with one for all packets: all packets may have a rule before the last one is compared.
+fn few_agree<K: Packets>(seed: u64) {
+    let mut random = Random::from_seed(seed);
+    let mut rules = sample::mixed::<K>(random.below(4) as usize, &mut random);
+    if random.below(4) > 0 {
+        let at = random.below(rules.len() as u64 + 1) as usize;
+        rules.insert(at, Rule::any());
+    }
+    let specification = specification(&rules);
+    let domain = Domain::new();
+    let mut reader = domain.reader().unwrap();
+    let mut writer = Writer::new(&domain, limits(1 << 10)).unwrap();
+    writer.load(rules.iter().enumerate().map(|(place, rule)| (place as u64, rule.clone(), place as u32))).unwrap();
+    for count in [1, 2, 17, 300] {
+        let packets: Vec<Fields<K>> = (0..count).map(|_| sample::near(&rules, &mut random)).collect();
+        let mut found = vec![0; packets.len()];
+        writer.table().lookup_each(&reader.pin(), &packets, &mut found);
+        for (packet, found) in packets.iter().zip(found) {
+            assert_eq!(found, specification.lookup(packet), "{packet:x?}");
+        }
+    }
+}
+
+#[test]
+fn lists_of_few_rules_agree() {
+    for seed in 0..200 {
+        few_agree::<u32>(seed);
+        few_agree::<u128>(seed);
+    }
+}
+
 /// Most samples are to match some rule, and not the same: else they would test little.
 #[test]
 fn samples_match_many_rules() {

@@ -64,6 +64,8 @@ fn of_octets(octets: &SteerOctets) -> bool {
 fn of_places(start: ClassifyStart, family: Option<IpFamily>, first: usize, mask: &[u8]) -> bool {
     let is_shared = |at: usize| match (start, family) {
         (ClassifyStart::Link, _) => at < ethernet::LENGTH,
+        // A super-packet has one mark.
+        (ClassifyStart::Meta, _) => true,
         // The ports.
         (ClassifyStart::Transport, _) => at < 4,
         (ClassifyStart::Network, Some(IpFamily::V6)) => matches!(at, 0..4 | 6..44),

@@ -73,7 +73,13 @@ impl<K: Copy + Default, V: Copy + Default, A: Copy> Buckets<K, V, A> {
         }
         let base = self.bases[from / Self::OF_REGION];
         let vacant = Entry::new(K::default(), V::default());
-        for bucket in from & Self::IN_REGION..(from & Self::IN_REGION) + BUCKETS {
+        let (first, last) = (from & Self::IN_REGION, (from & Self::IN_REGION) + BUCKETS);
+        let (tags, entries) = (size_of::<Tags>(), LANES * size_of::<Entry<K, V, A>>());
+        let behind = Self::OF_REGION * tags;
+        let region = &self.regions[from / Self::OF_REGION];
+        region.allocate(first * tags..last * tags)?;
+        region.allocate(behind + first * entries..behind + last * entries)?;
+        for bucket in first..last {
             // SAFETY: the bucket is one of the region, which has OCTETS: the tags of OF_REGION buckets and then LANES entries of
             // each, aligned as the region's base and the tags are. Nobody refers to a bucket from `len` on.
             unsafe {

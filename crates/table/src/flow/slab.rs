@@ -11,15 +11,20 @@ use super::table::VECTOR;
 
 /// Octets of a region.
 const OCTETS: usize = 2 << 20;
+/// Octets that are allocated at a time, at least, where a region is not made ready ahead.
+const PART: usize = 32 << 10;
 
 /// Numbered slots for values. A slot that becomes vacant is used again after [`Slab::recycle`] only.
 ///
 /// Regions are of 2 MiB, in huge pages if the kernel has them. A thread of its own makes the next one ready while one fills.
+/// Where it is not ready in time, memory is allocated in parts.
 pub struct Slab<T> {
     /// The first slot of each region.
     bases: Vec<NonNull<Option<T>>>,
     regions: Vec<Region>,
     supply: Supply,
+    /// Slots from this one on have no memory yet.
+    ready: usize,
     free: Vec<u32>,
     /// Vacant slots that packets of the vector may still name.
     vacated: Vec<u32>,
@@ -42,6 +47,8 @@ impl<T: Copy> Default for Slab<T> {
 impl<T: Copy> Slab<T> {
     /// Slots of a region.
     const OF_REGION: usize = OCTETS / size_of::<Option<T>>();
+    /// Slots that get memory at a time, at least.
+    const PART: usize = PART / size_of::<Option<T>>();
 
     /// Creates a slab without memory.
     pub fn new() -> Slab<T> {
@@ -50,6 +57,7 @@ impl<T: Copy> Slab<T> {
             bases: Vec::new(),
             regions: Vec::new(),
             supply: Supply::new(),
+            ready: 0,
             free: Vec::new(),
             vacated: Vec::new(),
             fresh: 0,
@@ -78,23 +86,21 @@ impl<T: Copy> Slab<T> {
             + (self.free.capacity() + self.vacated.capacity()) * size_of::<u32>()
     }
 
-    fn capacity(&self) -> usize {
+    /// Slots of all regions.
+    fn extent_of_regions(&self) -> usize {
         self.regions.len() * Self::OF_REGION
     }
 
     /// Slots that a value can be put into.
     fn vacant(&self) -> usize {
-        self.free.len() + self.capacity() - self.fresh as usize
+        self.free.len() + self.ready - self.fresh as usize
     }
 
-    /// Allocates memory for so many values more, at most a region at a time; returns whether it is there.
+    /// Allocates memory for so many values more; returns whether it is there.
     pub fn prepare(&mut self, more: usize) -> bool {
-        if self.vacant() < more && self.add_region().is_ok() {
-            // Each slot is in one of the lists at most.
-            self.free.reserve(self.capacity() - self.free.len());
-        }
+        while self.vacant() < more && self.extend(more - self.vacant()).is_ok() {}
         // The next region is made ready while this one fills.
-        if self.vacant() < Self::OF_REGION / 2 {
+        if self.vacant() + self.extent_of_regions() - self.ready < Self::OF_REGION / 2 {
             self.supply.order(OCTETS);
         }
         // Each packet of a vector ends two sessions at most, and one of its own ends after it.
@@ -102,10 +108,21 @@ impl<T: Copy> Slab<T> {
         self.vacant() >= more
     }
 
-    fn add_region(&mut self) -> io::Result<()> {
-        let region = self.supply.take(OCTETS)?;
-        self.bases.push(region.base().cast());
-        self.regions.push(region);
+    /// Allocates memory for so many slots, or for those left of the last region.
+    fn extend(&mut self, more: usize) -> io::Result<()> {
+        if self.ready == self.extent_of_regions() {
+            let region = self.supply.take(OCTETS)?;
+            self.bases.push(region.base().cast());
+            self.regions.push(region);
+            // Each slot is in one of the lists at most.
+            self.free.reserve(self.extent_of_regions() - self.free.len());
+        }
+        let Some(region) = self.regions.last() else { return Ok(()) };
+        let (first, most) = (self.ready % Self::OF_REGION, Self::OF_REGION);
+        let last = if region.is_whole() { most } else { (first + more.max(Self::PART)).min(most) };
+        let octets = size_of::<Option<T>>();
+        region.allocate(first * octets..last * octets)?;
+        self.ready += last - first;
         Ok(())
     }
 
@@ -114,7 +131,7 @@ impl<T: Copy> Slab<T> {
     pub fn insert(&mut self, value: T) -> Option<u32> {
         let number = match self.free.pop() {
             Some(number) => number,
-            None if (self.fresh as usize) < self.capacity() => {
+            None if (self.fresh as usize) < self.ready => {
                 let number = self.fresh;
                 // SAFETY: the slot lies in a region, and nobody refers to a slot from `fresh` on.
                 unsafe { self.slot(number).write(None) };
@@ -151,11 +168,11 @@ impl<T: Copy> Slab<T> {
     }
 
     /// # Safety
-    /// The number is below [`Slab::capacity`].
+    /// The number is below `ready`.
     #[inline(always)]
     unsafe fn slot(&self, number: u32) -> NonNull<Option<T>> {
         let (region, slot) = (number as usize / Self::OF_REGION, number as usize % Self::OF_REGION);
-        // SAFETY: there are as many regions as the capacity needs, and each has OF_REGION slots.
+        // SAFETY: there are regions for all slots that are ready, and each has OF_REGION slots.
         unsafe { self.bases.get_unchecked(region).add(slot) }
     }
 
@@ -177,8 +194,8 @@ impl<T: Copy> Slab<T> {
             Some(at) => self.free[at] as usize,
             None => self.fresh as usize + before - self.free.len(),
         };
-        if number < self.capacity() {
-            // SAFETY: the number is below the capacity. The slot is not read.
+        if number < self.ready {
+            // SAFETY: the number is below `ready`. The slot is not read.
             let first = unsafe { self.slot(number as u32) }.as_ptr().cast::<u8>();
             (0..size_of::<Option<T>>()).step_by(64).for_each(|octet| prefetch::read(first.wrapping_add(octet)));
         }

@@ -2,10 +2,24 @@
 //! each of these waits for the page tables first.
 
 use std::ops::Deref;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use weir_base::region::Region;
 
-use super::Bucket;
+/// Entries of a bucket.
+pub(super) const WAYS: usize = 5;
+
+/// A bucket: one cache line.
+#[derive(Default)]
+#[repr(align(64))]
+pub(super) struct Bucket {
+    /// The address in the upper 48 bits, then a flag of configured entries, then the port; 0: nothing.
+    pub(super) words: [AtomicU64; WAYS],
+    /// The seconds at which the stations were seen.
+    pub(super) seen: [AtomicU32; WAYS],
+}
+
+const _: () = assert!(size_of::<Bucket>() == 64);
 
 /// The least octets of a table in huge pages.
 const LEAST: usize = 2 << 20;

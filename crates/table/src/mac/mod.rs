@@ -14,28 +14,13 @@ mod memory;
 use std::hint::select_unpredictable;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use memory::Buckets;
-
-/// Entries of a bucket.
-const WAYS: usize = 5;
+use memory::{Bucket, Buckets, WAYS};
 
 /// The entry is configured: it neither ages nor moves.
 const STATIC: u64 = 1 << 15;
 
 /// Ports have smaller numbers.
 pub const MOST_PORTS: u16 = 1 << 15;
-
-/// A bucket: one cache line.
-#[derive(Default)]
-#[repr(align(64))]
-struct Bucket {
-    /// The address in the upper 48 bits, then [`STATIC`], then the port; 0: nothing.
-    words: [AtomicU64; WAYS],
-    /// The seconds at which the stations were seen.
-    seen: [AtomicU32; WAYS],
-}
-
-const _: () = assert!(size_of::<Bucket>() == 64);
 
 /// The result of learning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -27,7 +27,7 @@ pub(crate) fn matches(filter: &Filter, packet: &Packet) -> bool {
         || flags.contains(ParseFlags::IP6) && any(&filter.v6, packet)
 }
 
-/// What packets have in common.
+/// Properties that some packet of a batch has.
 pub(super) struct Common {
     /// Parser flags that some packet has.
     pub(super) flags: ParseFlags,

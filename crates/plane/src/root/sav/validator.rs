@@ -198,7 +198,7 @@ impl<K: Family> Validator<K> {
     }
 
     /// Validates up to [`VECTOR`] sources, each with the interface at the same index, and calls `found` for each in
-    /// order. `words`: memory for what tables answer.
+    /// order. `words`: memory for the answers of tables.
     #[inline(always)]
     pub(crate) fn each(
         &self,

@@ -79,7 +79,7 @@ fn has(packet: &Packet, octets: &SteerOctets) -> bool {
         ClassifyStart::Link if packet.l3_offset() > 0 => 0,
         ClassifyStart::Network => packet.l3_offset(),
         ClassifyStart::Transport if packet.l4_offset() > 0 => packet.l4_offset(),
-        ClassifyStart::Link | ClassifyStart::Transport => return false,
+        ClassifyStart::Link | ClassifyStart::Transport | ClassifyStart::Meta => return false,
     };
     let own = packet.data().get(start + usize::from(octets.at)..).and_then(|rest| rest.get(..octets.mask.len()));
     own.is_some_and(|own| {

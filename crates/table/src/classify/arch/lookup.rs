@@ -369,6 +369,7 @@ unsafe fn compare_all<K: Address, I: Isa>(
         for rule in 0..leaf::rules_of::<K>(leaf) {
             let record = view.base.add(records.add(rule).read() as usize * UNIT);
             let Entry { place, identity, exact } = *record.add(K::RECORD.1).cast::<Entry>();
+            let mut is_open = false;
             for ((packet, best), found) in packets.iter().zip(best.iter_mut()).zip(found.iter_mut()) {
                 let mut matches = I::matches(packet, record);
                 if exact != 0 {
@@ -377,6 +378,11 @@ unsafe fn compare_all<K: Address, I: Isa>(
                 let better = matches & (place < *best);
                 *best = select_unpredictable(better, place, *best);
                 *found = select_unpredictable(better, identity, *found);
+                is_open |= place < *best;
+            }
+            // Rules are in order: no later one comes before what each packet has.
+            if !is_open {
+                return;
             }
         }
     }

@@ -189,6 +189,9 @@ pub(crate) fn bindings() -> Vec<BindingsStats> {
         ],
         unmatched: traffic(7),
         octets: 2048,
+        limit: None,
+        learned: Vec::new(),
+        not_learned: 0,
         origin: "edge.toml:60".into(),
     }]
 }

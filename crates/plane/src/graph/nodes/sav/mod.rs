@@ -175,7 +175,7 @@ impl<'a, K: Family> Own<'a, K> {
     }
 }
 
-/// Validates packets, and sends each on. `words`: memory for what tables answer.
+/// Validates packets, and sends each on. `words`: memory for the answers of tables.
 #[inline(always)]
 fn validate<K: Family>(
     context: &mut Context<'_>,
