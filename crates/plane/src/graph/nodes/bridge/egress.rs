@@ -1,18 +1,16 @@
-//! Ways of frames out of a bridge: by a port, and to the gateway's own station.
+//! Ways of frames out by an interface.
 
-use weir_packet::packet::{Packet, State};
+use weir_packet::packet::Packet;
 use weir_packet::parse;
 use weir_packet::segment;
 use weir_packet::wire::ethernet;
 
-use super::super::{Context, ethernet_input, ip_input, stage};
+use super::super::{Context, stage};
 use super::frame::open_port;
 use super::tags;
-use crate::graph::flags::ORIGINATED;
-use crate::graph::record::{BridgedTo, Fate};
 use crate::node::Node;
 use crate::reason::Reason;
-use crate::root::bridge::{Bridge, Port};
+use crate::root::bridge::Port;
 use crate::root::sav::Meters;
 use crate::root::{Interface, NONE, Root, acl, classify};
 
@@ -101,25 +99,4 @@ pub(super) fn is_too_long(packet: &Packet, interface: &Interface) -> bool {
 fn exceeds(packet: &Packet, interface: &Interface) -> bool {
     let l3 = parse::ethernet(packet.data()).map_or(ethernet::LENGTH, |l2| usize::from(l2.l3));
     segment::longest(packet) + packet.l3_offset() > l3 + interface.mtu as usize
-}
-
-/// Gives a frame to the gateway's own station.
-#[cold]
-pub(super) fn own(context: &mut Context<'_>, packet: &mut Packet, place: u8, (index, bridge): (u16, &Bridge)) {
-    let root = context.root;
-    if let Some(counters) = bridge.counters.get(context.worker) {
-        counters.own.add(1);
-    }
-    if context.recorder.is_on() {
-        context.record(packet, Fate::Bridged { bridge: index, to: BridgedTo::Own });
-    }
-    debug_assert!(!packet.state().contains(ORIGINATED), "frames of the station do not come back to it");
-    packet.set_interface(bridge.station);
-    packet.set_state(State::EMPTY);
-    packet.set_resume(0);
-    if let Some(interface) = root.interfaces.get(bridge.station as usize) {
-        interface.counters[context.worker].rx.add(1, packet.len() as u64);
-    }
-    let admitted = ethernet_input::admit_inner(context, packet);
-    ip_input::conclude(context, packet, place, admitted);
 }

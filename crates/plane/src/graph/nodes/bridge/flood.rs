@@ -9,8 +9,9 @@ use weir_packet::vector::{Indices, VECTOR, Vector};
 
 use super::super::stage::Stage;
 use super::super::{Context, discard, output, wire};
-use super::egress::{is_too_long, leave, may, own};
+use super::egress::{is_too_long, leave, may};
 use super::frame::open_port;
+use super::own::own;
 use crate::graph::record::{BridgedTo, Fate};
 use crate::graph::session::Carried;
 use crate::node::Node;

@@ -9,9 +9,10 @@ use weir_packet::wire::MacAddress;
 use weir_table::mac::Learned;
 
 use super::super::Context;
-use super::egress::{Egress, Egresses, may, own};
+use super::egress::{Egress, Egresses, may};
 use super::flood::{self, Flooded, Kind};
 use super::frame::{Ingress, Ingresses, is_group, stations};
+use super::own::own;
 use crate::graph::record::{BridgedTo, Fate};
 use crate::node::Node;
 use crate::reason::Reason;

@@ -7,6 +7,7 @@ mod flood;
 mod forward;
 mod frame;
 mod input;
+mod own;
 mod tags;
 mod upkeep;
 
