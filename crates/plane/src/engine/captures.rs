@@ -1,13 +1,12 @@
 //! Captures of packets: made ready for the workers, and read.
 
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use weir_base::clock::{Clock, Time};
 use weir_base::reclaim::Published;
 use weir_base::ring::{Consumer, Producer, ring};
 
-use super::control::Control;
 use super::flows;
 use crate::compile::Map;
 use crate::graph::capture::{CaptureCounters, Copied, MOST, RING, ROOM, Tap, Wanted};
@@ -99,20 +98,6 @@ impl Captures {
         self.0.push(Arc::downgrade(&counters));
         let (root, clock) = (Arc::clone(root), clock.clone());
         Ok((taps, CaptureReader { ends, counters, root, clock }))
-    }
-}
-
-impl Control {
-    /// Begins a capture, made of the model in force, for so many workers.
-    pub(super) fn begin_capture<E>(
-        &self,
-        workers: usize,
-        order: impl FnOnce(&model::Gateway) -> Result<Capture, E>,
-    ) -> Result<Result<(Vec<Tap>, CaptureReader), TooManyCaptures>, E> {
-        let (model, map) = self.in_force();
-        let order = order(&model)?;
-        let mut captures = self.captures.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(captures.begin(&order, workers, &map, (&self.root, &self.clock)))
     }
 }
 

@@ -1,14 +1,16 @@
 //! Reports of a gateway: tables, policies and traces.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use ipnet::IpNet;
 
+use super::captures::{Capture, CaptureReader, TooManyCaptures};
 use super::control::Control;
 use super::error::UnknownNode;
 use super::traced::TraceRow;
 use super::{alarm, bridges, collect, flows, policies, sas, show, steered, translations, tunnels};
 use crate::compile::{AclEditRow, AclGroup, AclSaid};
+use crate::graph::capture::Tap;
 use crate::model;
 use crate::node::Node;
 use crate::stats;
@@ -241,6 +243,18 @@ impl Control {
         let (_, map) = self.in_force();
         self.tracer.request(node, count, Some(flows::packets(rule, &map)));
         Ok(())
+    }
+
+    /// Begins a capture, made of the model in force, for so many workers.
+    pub(super) fn begin_capture<E>(
+        &self,
+        workers: usize,
+        order: impl FnOnce(&model::Gateway) -> Result<Capture, E>,
+    ) -> Result<Result<(Vec<Tap>, CaptureReader), TooManyCaptures>, E> {
+        let (model, map) = self.in_force();
+        let order = order(&model)?;
+        let mut captures = self.captures.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(captures.begin(&order, workers, &map, (&self.root, &self.clock)))
     }
 
     /// Returns the recorded traces.

@@ -8,16 +8,10 @@ use std::sync::Arc;
 use weir_base::clock::Time;
 use weir_base::ring::{Consumer, Producer};
 use weir_packet::packet::Packet;
-use weir_packet::parse::{self, L2, Parsed};
-use weir_packet::vector::{Indices, Vector};
-use weir_packet::wire::ethernet::ethertype;
 
-use crate::graph::nodes::{interface_of, matches};
 use crate::graph::trace::Filter;
-use crate::node::Node;
 use crate::root::counters::Counter;
 use crate::root::sampler::Limit;
-use crate::root::{NONE, Root, TUNNEL};
 
 /// Captures at a time.
 pub(crate) const MOST: usize = 4;
@@ -108,99 +102,29 @@ impl Taps {
         }
     }
 
-    /// Copies what is wanted of the packets on their way into a node.
-    #[cold]
-    pub(crate) fn enter(&mut self, at: At<'_>, node: Node, vector: &mut Vector, frame: &Indices) {
-        let root = at.root;
-        for &place in frame.places() {
-            let packet = &mut vector[place];
-            match node {
-                // Before this node, the field names the port; what the host sends by it comes in by no interface.
-                Node::EthernetInput => {
-                    let Some(port) = root.ports.get(packet.interface() as usize) else { continue };
-                    if port.host == NONE {
-                        let number = interface_of(root, packet).map_or(port.untagged, |(number, _)| number);
-                        self.copy(at, packet, Way { interface: number, output: false, bare: false });
-                    }
-                }
-                _ => {
-                    let interface = packet.interface();
-                    self.copy(at, packet, Way { interface, output: false, bare: true });
-                }
-            }
-        }
+    /// The captures, to be looked through.
+    pub(crate) fn each(&mut self) -> impl Iterator<Item = &mut Tap> {
+        self.list.iter_mut()
     }
-
-    /// Copies what is wanted of the frames that a node has taken out of tunnels, or given to the station of a bridge.
-    #[cold]
-    pub(crate) fn emerged(&mut self, at: At<'_>, node: Node, vector: &mut Vector, frame: &Indices) {
-        for &place in frame.places() {
-            let packet = &mut vector[place];
-            let number = packet.interface();
-            let is_new = match node {
-                Node::TunnelDecap => {
-                    let tunnel = at.root.tunnels.of(number);
-                    packet.reason() == 0 && tunnel.is_some_and(|tunnel| tunnel.wanted.carrier.is_ethernet())
-                }
-                _ => at.root.interfaces.get(number as usize).is_some_and(|own| own.bridge.is_station()),
-            };
-            if is_new {
-                self.copy(at, packet, Way { interface: number, output: false, bare: false });
-            }
-        }
-    }
-
-    /// Copies what is wanted of the packets that leave by their adjacencies.
-    #[cold]
-    pub(crate) fn leave(&mut self, at: At<'_>, vector: &mut Vector, frame: &Indices) {
-        for &place in frame.places() {
-            let packet = &mut vector[place];
-            let Some(way) = at.root.adjacencies.get(packet.forwarding() as usize) else { continue };
-            let ethernet = |number| at.root.tunnels.of(number).is_some_and(|own| own.wanted.carrier.is_ethernet());
-            let bare = way.port == TUNNEL && !ethernet(way.interface);
-            self.copy(at, packet, Way { interface: way.interface, output: true, bare });
-        }
-    }
-
-    fn copy(&mut self, at: At<'_>, packet: &mut Packet, way: Way) {
-        // Parts of a super-packet that were joined to it.
-        if packet.is_empty() {
-            return;
-        }
-        for tap in &mut self.list {
-            let Wanted { filter, interface, input, output, .. } = &*tap.wanted;
-            let wants = if way.output { *output } else { *input };
-            if wants
-                && interface.is_none_or(|own| own == way.interface)
-                && filter.as_ref().is_none_or(|filter| is_match(filter, packet, way))
-            {
-                tap.take(at, packet, way);
-            }
-        }
-    }
-}
-
-/// The moment at which packets are looked at.
-#[derive(Clone, Copy)]
-pub(crate) struct At<'a> {
-    pub(crate) root: &'a Root,
-    pub(crate) now: Time,
-    pub(crate) worker: usize,
 }
 
 /// The way of a packet.
 #[derive(Clone, Copy)]
-struct Way {
-    interface: u32,
-    output: bool,
-    bare: bool,
+pub(crate) struct Way {
+    /// The number of the interface.
+    pub(crate) interface: u32,
+    /// The packet is leaving.
+    pub(crate) output: bool,
+    /// The packet begins with its IP header.
+    pub(crate) bare: bool,
 }
 
 impl Tap {
-    fn take(&mut self, at: At<'_>, packet: &Packet, way: Way) {
-        let Some(counters) = self.counters.get(at.worker) else { return };
+    /// Copies a packet that is wanted, if there is room.
+    pub(crate) fn take(&mut self, (worker, now): (usize, Time), packet: &Packet, way: Way) {
+        let Some(counters) = self.counters.get(worker) else { return };
         counters.matched.add(1);
-        if !self.limit.admit(at.now) {
+        if !self.limit.admit(now) {
             return counters.over_rate.add(1);
         }
         let mut free = None;
@@ -211,40 +135,10 @@ impl Tap {
         let data = packet.data();
         octets.extend_from_slice(&data[..data.len().min(self.wanted.snap).min(octets.capacity())]);
         let Way { interface, output, bare } = way;
-        let time = if output { at.now } else { packet.time().unwrap_or(at.now) };
+        let time = if output { now } else { packet.time().unwrap_or(now) };
         let copied = Copied { time, interface, output, bare, length: data.len(), octets };
         if self.copies.push(copied).is_err() {
             counters.no_room.add(1);
         }
-    }
-}
-
-/// Returns whether a filter matches a packet as it stands. It is parsed for that, as its headers are others on its way out than they
-/// were when it came; what is known of it for the graph stays.
-fn is_match(filter: &Filter, packet: &mut Packet, way: Way) -> bool {
-    let Some(parsed) = parsed(packet.data(), way.bare) else { return false };
-    let (before, came_by) = (packet.parsed(), packet.interface());
-    packet.set_parsed(&parsed);
-    if !way.output {
-        packet.set_interface(way.interface);
-    }
-    let is_match = matches(filter, packet);
-    packet.set_parsed(&before);
-    packet.set_interface(came_by);
-    is_match
-}
-
-fn parsed(frame: &[u8], bare: bool) -> Option<Parsed> {
-    let (l3, kind) = match bare {
-        true => (0, if frame.first()? >> 4 == 4 { ethertype::IPV4 } else { ethertype::IPV6 }),
-        false => {
-            let L2 { l3, ethertype, .. } = parse::ethernet(frame).ok()?;
-            (usize::from(l3), ethertype)
-        }
-    };
-    match kind {
-        ethertype::IPV4 => parse::ipv4(frame, l3).ok(),
-        ethertype::IPV6 => parse::ipv6(frame, l3).ok(),
-        _ => None,
     }
 }

@@ -21,7 +21,7 @@ pub enum ClassifyStart {
     Network,
     /// The transport header.
     Transport,
-    /// What is known of the packet beside its octets: four octets of its mark.
+    /// The mark of the packet, in four octets.
     Meta,
 }
 

@@ -8,7 +8,7 @@ use weir_packet::packet::Packet;
 use weir_packet::parse::Seed;
 use weir_packet::vector::{Indices, Vector};
 
-use crate::graph::capture::{At, Taps};
+use crate::graph::capture::Taps;
 use crate::graph::counters::WorkerCounters;
 use crate::graph::events::Events;
 use crate::graph::flow::{Learned, Notes};
@@ -186,12 +186,7 @@ impl Next {
     }
 }
 
-impl<'a> Context<'a> {
-    /// The captures, and the moment at which they look at packets.
-    pub(crate) fn taps(&mut self) -> (&mut Taps, At<'a>) {
-        (self.taps, At { root: self.root, now: self.now, worker: self.worker })
-    }
-
+impl Context<'_> {
     /// Records a fate of a packet, if fates are recorded.
     #[inline]
     pub(crate) fn record(&mut self, packet: &Packet, fate: Fate) {

@@ -229,7 +229,7 @@ pub(super) fn admit_inner(context: &mut Context<'_>, packet: &mut Packet) -> Res
 }
 
 /// Finds the interface of a frame, whose interface field holds the number of its port.
-pub(crate) fn interface_of(root: &Root, packet: &Packet) -> Result<(u32, L2), Reason> {
+pub(super) fn interface_of(root: &Root, packet: &Packet) -> Result<(u32, L2), Reason> {
     let port = root.ports.get(packet.interface() as usize).ok_or(Reason::InterfaceGone)?;
     let l2 = parse::ethernet(packet.data()).map_err(Reason::from)?;
     // A tag of VLAN 0 gives a priority, and is no VLAN at all (IEEE 802.1Q, 6.9): what is within it decides.

@@ -5,7 +5,7 @@ use weir_packet::parse;
 use weir_packet::vector::{Indices, VECTOR, Vector};
 
 use super::transmission::{self, Lengths};
-use super::{Context, session, supers, wire};
+use super::{Context, captured, session, supers, wire};
 use crate::graph::flags::ORIGINATED;
 use crate::graph::nesting;
 use crate::graph::outlet::Outlet;
@@ -17,8 +17,7 @@ use crate::root::{BRIDGE, NONE, TUNNEL};
 /// Sorts packets by egress port, and sends each port its own, in the order in which they arrived.
 pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     if context.taps.is_active() {
-        let (taps, at) = context.taps();
-        taps.leave(at, vector, frame);
+        captured::leave(context, vector, frame);
     }
     let adjacencies = context.root.adjacencies.view();
     let mut lengths = Lengths::new();
@@ -62,8 +61,7 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
 /// Sends packets by a port; what it does not send is dropped.
 pub(super) fn transmit(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices, port: usize) {
     if context.taps.is_active() {
-        let (taps, at) = context.taps();
-        taps.leave(at, vector, frame);
+        captured::leave(context, vector, frame);
     }
     let adjacencies = context.root.adjacencies.view();
     let mut lengths = Lengths::new();

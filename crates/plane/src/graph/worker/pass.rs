@@ -273,13 +273,11 @@ impl Pass<'_, '_> {
             }
             let captured = context.taps.is_active();
             if captured && matches!(node, Node::EthernetInput | Node::IpInput) {
-                let (taps, at) = context.taps();
-                taps.enter(at, node, vector, spare);
+                nodes::enter(context, node, vector, spare);
             }
             nodes::run(node, context, (pieces, batches), vector, spare);
             if captured && matches!(node, Node::TunnelDecap | Node::BridgeForward) {
-                let (taps, at) = context.taps();
-                taps.emerged(at, node, vector, spare);
+                nodes::emerged(context, node, vector, spare);
             }
             let end = tsc::ticks();
             context.counters.nodes[node as usize].charge(spare.len(), end.wrapping_sub(start));
