@@ -64,6 +64,22 @@ def redirected_broadcast():
     return c
 
 
+def frames_without_ip():
+    """Rules with `frame` match frames that are not IP, and no others match these (docs/steer.md, Frames without IP)."""
+    c = steered("steer-frames", "drop frame ethertype 0x88b5 mac-from 02:00:00:00:00:99", "redirect interface dpi vlan 10 frame ethertype lldp",
+                "redirect interface v10 frame ethertype 0x88b6", "drop frame octets l3 0 5a", "drop ip from any to any", "count frame")
+    data = b"\0" * 46
+    c.frame("wan", ethernet(OWN, STATION, data, 0x88b5), "drop", "steer-drop", rules=1)
+    c.frame("wan", ethernet(OWN, A, data, 0x88b5), "drop", "unhandled-ethertype", rules=1)
+    c.frame("wan", ethernet(OWN, STATION, data, 0x88b6), "forward", None, ["v10"], rules=1)
+    c.frame("wan", ethernet(OWN, STATION, data, 0x88cc, tag(10)), "forward", None, ["dpi"], rules=1)
+    c.frame("wan", ethernet(OWN, STATION, data, 0x88cc), "drop", "unhandled-ethertype", rules=1)
+    c.frame("wan", ethernet(OWN, STATION, b"\x5a" * 46, 0x88cc), "drop", "steer-drop", rules=1)
+    c.frame("wan", ethernet(STATION, STATION, data, 0x88b5), "drop", "not-our-mac", rules=0)
+    c.frame("wan", ethernet(OWN, STATION, wire.udp("10.1.0.1", "11.0.0.1", 1, 2, b"x")), "drop", "steer-drop", rules=1)
+    return c
+
+
 def configured_station():
     """A frame with the address of a configured station by another port is dropped (docs/bridges.md, Learning): also without
     learning."""
@@ -148,6 +164,7 @@ def all_cases():
     yield Held()
     yield later_fragment()
     yield redirected_broadcast()
+    yield frames_without_ip()
     yield from configured_station()
     yield from ethertypes()
     yield groups()

@@ -64,6 +64,8 @@ FLAGS = ("fin", "syn", "rst", "psh", "ack", "urg")
 TAGS = {"wan": b"", "v10": tag(10), "v20": tag(20, 0x88a8) + tag(30)}
 PORTS = (0, 1, 2, 80, 2123, 2152, 4500, 4789, 65535)
 IDS = (0, 1, 2, 3, 255, 256)
+MACS = (("mac-from", "02:00:00:00:00:99"), ("mac-from", "02:00:00:00:00:00/40"), ("mac-from", "02:00:00:00:00:98"), ("mac-to", "02:00:00:00:00:01"),
+        ("mac-to", "02:00:00:00:00:98/47"))
 
 
 def number(text):
@@ -72,6 +74,7 @@ def number(text):
 
 class Rule:
     """A rule: its text, and what it matches."""
+    PROTOCOLS = (TCP, UDP, UDP, UDP, ICMP, ICMP6, ESP, ESP, AH, GRE, L2TP, L2TP, SCTP, IPIP)
 
     def __init__(self, rng):
         self.families, self.proto, self.ends = (4, 6), None, [None, None]
@@ -96,7 +99,7 @@ class Rule:
                 return "ip"
             self.families = rng.choice(((4,), (6,)))
             return f"ip{self.families[0]}"
-        self.proto = rng.choice((TCP, UDP, UDP, UDP, ICMP, ICMP6, ESP, ESP, AH, GRE, L2TP, L2TP, SCTP, IPIP))
+        self.proto = rng.choice(self.PROTOCOLS)
         name = NAMES[self.proto] if rng.random() < 0.7 else str(self.proto)
         if rng.random() < 0.3:
             name = "proto " + name
@@ -164,6 +167,18 @@ class Rule:
             a = rng.choice((0, 10, 46))
             self.tests.append(("dscp", a, a))
             out.append(f"dscp {a}")
+        if rng.random() < 0.1:
+            name, text = rng.choice(MACS)
+            address, length = (text.split("/") + ["48"])[:2]
+            self.tests.append((name, int.from_bytes(mac(address), "big"), int(length)))
+            out.append(f"{name} {text}")
+        carrier = next((t[0] for t in self.tests if t[0] in ("vni", "teid")), "ip" if self.proto == IPIP else None)
+        if carrier and rng.random() < 0.6:
+            inside = Inside(rng)
+            while carrier == "ip" and inside.families == (6,):
+                inside = Inside(rng)
+            self.tests.append(("inner", carrier, inside))
+            out.append(inside.text)
         return out
 
     def octets(self, rng):
@@ -239,6 +254,12 @@ class Rule:
     def holds(self, f, name, a, b):
         if name == "spi":
             return True
+        if name == "inner":
+            g = packet_inside(f, a)
+            return g is not None and b.matches(g)
+        if name in ("mac-from", "mac-to"):  # a packet without a frame has no stations
+            have = int.from_bytes(f.source if name == "mac-from" else f.to, "big")
+            return not isinstance(f, Advanced) and have >> 48 - b == a >> 48 - b
         if name == "flags":
             return f.flags is not None and f.flags & b == a
         if name == "octets":
@@ -251,6 +272,60 @@ class Rule:
             return f.later == (name == "fragment")
         have = getattr(f, name)
         return have is not None and a <= have <= b
+
+
+class Inside(Rule):
+    """The packet inside that a rule matches."""
+    PROTOCOLS = (TCP, UDP, UDP, ICMP, ICMP6, SCTP, GRE)
+
+    def __init__(self, rng):
+        self.families, self.proto, self.ends = (4, 6), None, [None, None]
+        self.ports, self.vlan, self.tests, self.then = [None, None], None, [], None
+        what = self.what(rng)
+        ends = [self.end(rng, n) for n in (0, 1)]
+        self.text = " ".join(("inner", what, "from", ends[0], "to", ends[1], *self.conditions(rng)))
+
+    def conditions(self, rng):
+        out = []
+        if self.proto in (ICMP, ICMP6) and rng.random() < 0.5:
+            a = rng.choice((0, 3, 8, 128, 129))
+            self.tests.append(("type", a, a))
+            out.append(f"type {a}")
+        if rng.random() < 0.2:
+            a = rng.choice((0, 10, 46))
+            self.tests.append(("dscp", a, a))
+            out.append(f"dscp {a}")
+        return out
+
+
+def packet_inside(f, carrier):
+    """The fields of the packet that a packet carries; None if there is none, or if it is not whole."""
+    try:
+        if f.later:
+            return None
+        u = f.packet[f.head:]
+        if carrier == "ip":
+            g = Advanced(u) if f.proto == IPIP and u[0] >> 4 == 4 else None
+        elif f.proto != UDP or len(u) < 16:
+            return None
+        elif carrier == "vni":
+            g = Fields(u[16:]) if u[8] & 8 else None
+        else:  # GTPv1-U without options, with a packet of a user
+            g = Advanced(u[16:]) if u[8] == 0x30 and u[9] == 255 and u[16] >> 4 in (4, 6) else None
+        return g if g and g.version and whole(g) else None
+    except (IndexError, struct.error):
+        return None
+
+
+def whole(f):
+    """Whether the packet of a frame is whole and sound."""
+    p = f.frame[f.l3:]
+    if p[0] >> 4 != f.version:
+        return False
+    if f.version == 6:
+        return len(p) >= 40 + f.length and f.head <= 40 + f.length
+    n = (p[0] & 15) * 4
+    return 20 <= n <= f.length <= len(p) and not wire.checksum(p[:n])
 
 
 def transport(rng, src, dst, inner):
@@ -270,7 +345,7 @@ def transport(rng, src, dst, inner):
     if kind < 6:
         return udp(packet.vxlan(i, inner(), rng.choice((8, 8, 8, 8, 0, 0x88))), rng.choice((4789, 4789, b)))
     if kind == 6:
-        return udp(packet.gtp_u(i, b"\0" * 4), rng.choice((2152, b)))
+        return udp(packet.gtp_u(i, rng.choice((b"\0" * 4, inner()[14:]))), rng.choice((2152, b)))
     if kind == 7:
         return udp(packet.gtp_c(rng.choice((i, i, None)), b"\0" * 4), rng.choice((2123, b)))
     if kind == 8:

@@ -1,4 +1,4 @@
-"""Cases of tunnels: the other end is a device of the virtual machine's kernel, in clear and under ESP in transport mode."""
+"""Cases of tunnels: the other end is a device of the virtual machine's kernel, in clear and under ESP in both modes."""
 import os
 
 from esp import ECHO, HOST, OUTER, Esp, counted, gateway, sealed, spare_discovery
@@ -158,13 +158,19 @@ def clear(tunnel):
     return lambda lab, folder: through(lab, folder, tunnel)
 
 
-def protected(tunnel, encap=False):
+# Tunnels inside ESP in tunnel mode: three IP headers.
+NESTED = ["gre-4-key", "gre-6", "ipip-4in4", "vxlan-4"]
+
+
+def protected(tunnel, encap=False, mode="transport"):
     def case(lab, folder):
-        return through(lab, folder, tunnel, Esp("esp", mode="transport", outer=tunnel.outer, encap=encap, window=1024))
+        return through(lab, folder, tunnel, Esp("esp", mode=mode, outer=tunnel.outer, encap=encap, window=1024))
     return case
 
 
 CASES = ([(f"tunnel-{tunnel.name}", clear(tunnel)) for tunnel in TUNNELS + LIMITED]
          + [(f"tunnel-{tunnel.name}-esp", protected(tunnel)) for tunnel in TUNNELS if tunnel.name in PROTECTED]
+         + [(f"tunnel-{tunnel.name}-esp-tunnel", protected(tunnel, mode="tunnel")) for tunnel in TUNNELS
+            if tunnel.name in NESTED]
          + [(f"tunnel-{tunnel.name}-esp-udp", protected(tunnel, True)) for tunnel in TUNNELS
             if tunnel.name in ("gre-4-key", "vxlan-6")])

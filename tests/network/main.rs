@@ -42,6 +42,7 @@ mod reload;
 mod routes;
 mod sav;
 mod sessions;
+mod snoop;
 mod supers;
 mod traceroute;
 mod tunnels;

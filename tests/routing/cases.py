@@ -156,7 +156,7 @@ def full(router):
     """All routes come, and packets to all targets come back."""
     stream = router.stream()
     result = stream.stop()
-    expect(result["lost"] == 0, said(result))
+    expect(result["lost"] == 0, f"{said(result)}; drops: {router.weir.drops()}")
     return f"{PREFIXES} prefixes of two providers {router.seconds:.1f} s after the daemon's start; {said(result)}"
 
 

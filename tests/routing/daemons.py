@@ -5,7 +5,7 @@ import signal
 import subprocess
 import time
 
-from network import BLUE, CUSTOMERS, LINKS, TARGETS, expect, prefixes
+from network import BLUE, CUSTOMERS, LINKS, PREFIXES, expect, prefixes
 
 FRR = "/usr/lib/frr"
 # Sessions come back within seconds, not minutes.
@@ -193,8 +193,9 @@ def providers(network, protocol, folder, keep):
 
 
 def learned(network):
-    """Do both providers know the way to the customer?"""
+    """Do both providers know the way to the customer, and the customer all prefixes?"""
     for name in ("ispa", "ispb"):
         if "10.9.0.0/24" not in network.spaces[name].run("ip", "route", "show", "10.9.0.0/24")[1]:
             return False
-    return TARGETS[0][:4] in network.spaces["cust"].run("ip", "route", "get", TARGETS[0], check=False)[1]
+    routes = network.spaces["cust"].run("ip", "route", "show")[1].splitlines()
+    return sum(route.startswith("10.") and " via " in route for route in routes) >= PREFIXES

@@ -212,7 +212,7 @@ impl Rig {
             &frame,
             &mut left,
             (&mut self.cache, wanted),
-            |_| Kind::Exact,
+            |_, _| Kind::Exact,
             |_, _| true,
         );
         let ticks = tsc::ticks().wrapping_sub(start);

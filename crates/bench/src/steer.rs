@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use weir_base::tsc;
 use weir_plane::model::{
-    AclAction, AclRule, Addresses, Gateway, Origin, Ports, SteerIndex, SteerList, SteerNode, SteerRule, SteerWay,
-    Transport,
+    AclAction, AclRule, Addresses, Gateway, Origin, Ports, SteerIndex, SteerList, SteerMacs, SteerNode, SteerRule,
+    SteerWay, Transport,
 };
 use weir_plane::node::Node;
 
@@ -193,6 +193,9 @@ fn rule(way: SteerWay, mark: Option<u32>, matches: AclRule) -> SteerRule {
         vlan: None,
         id: None,
         octets: None,
+        macs: SteerMacs::default(),
+        inner: None,
+        frame: None,
         matches,
         names_family: false,
         comment: None,

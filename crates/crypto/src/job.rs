@@ -54,6 +54,7 @@ impl<'a> Job<'a> {
     ///
     /// `high` has the upper half of the sequence number if the SA uses extended sequence numbers; it is authenticated
     /// and not sent (RFC 4303, section 2.2.1).
+    #[inline]
     pub fn esp(key: &'a Key, packet: &'a mut [u8], high: Option<u32>) -> Job<'a> {
         Job { key, packet, header: 8, high, result: Err(Failure::NotDone) }
     }
@@ -67,6 +68,7 @@ impl<'a> Job<'a> {
     ///
     /// # Errors
     /// If the packet was refused, or nothing has worked on it.
+    #[inline]
     pub fn result(&self) -> Result<(), Failure> {
         self.result
     }

@@ -8,6 +8,7 @@
 mod complete;
 mod header;
 mod sum;
+mod wide;
 
 pub use complete::complete;
 pub use header::{decrement_hop_limit, decrement_ttl, is_valid_ipv4};

@@ -57,7 +57,7 @@ impl Identifier {
 }
 
 /// The flag of VXLAN's header that says that there is a VNI.
-const VNI_IS_THERE: u8 = 1 << 3;
+pub(crate) const VNI_IS_THERE: u8 = 1 << 3;
 
 /// The protocol number of L2TPv3 over IP.
 const L2TP: u8 = 115;
@@ -67,7 +67,7 @@ pub const NAT_TRAVERSAL: u16 = 4500;
 
 /// The payload of a datagram.
 #[inline]
-fn datagram(packet: &Packet) -> Option<&[u8]> {
+pub(crate) fn datagram(packet: &Packet) -> Option<&[u8]> {
     if packet.protocol() != protocol::UDP || packet.l4_offset() == 0 {
         return None;
     }

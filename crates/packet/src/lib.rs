@@ -1,6 +1,6 @@
 //! Packets: buffers, vectors, metadata and offload state; wire formats, parsing, checksums and what is built of them.
 //!
-//! No I/O. `unsafe` is confined to [`buffer`] and [`packet`].
+//! No I/O. `unsafe` is confined to [`buffer`], [`packet`] and the calls of wide sums of [`checksum`].
 
 pub mod buffer;
 pub mod checksum;
@@ -9,6 +9,7 @@ pub mod esp;
 pub mod fragment;
 pub mod icmp;
 pub mod identify;
+pub mod inner;
 pub mod merge;
 pub mod mss;
 pub mod npt;

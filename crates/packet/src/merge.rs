@@ -13,7 +13,7 @@ use crate::offload::{Checksum, Gso, Offload};
 use crate::packet::{NoRoom, Packet};
 use crate::parse::ParseFlags;
 use crate::vector::{Indices, Vector};
-use crate::wire::{ipv4, ipv6, protocol, tcp, udp};
+use crate::wire::{ethernet, ipv4, ipv6, protocol, tcp, udp};
 
 /// Runs that are open at once. A flow whose place is taken ends the run there.
 const RUNS: usize = 64;
@@ -126,7 +126,7 @@ impl Merger {
         Merger { runs: Box::new(std::array::from_fn(run)), open: 0 }
     }
 
-    /// Merges the packets of a frame by their kinds, and adds the places of what is left to `out`, in the frame's order.
+    /// Merges the packets of a frame by their kinds, which depend on place and packet, and adds the places of what is left to `out`, in the frame's order.
     /// A super-packet has the place of its first packet. The others stay in the vector. Only packets of which `are_alike` says that
     /// the graph knows the same join.
     pub fn merge(
@@ -135,12 +135,12 @@ impl Merger {
         frame: &Indices,
         out: &mut Indices,
         (cache, wanted): (&mut Cache, Wanted),
-        kind_of: impl Fn(&Packet) -> Kind,
+        kind_of: impl Fn(u8, &Packet) -> Kind,
         are_alike: impl Fn(&Packet, &Packet) -> bool,
     ) -> Merged {
         let mut merged = Merged::default();
         for &place in frame.places() {
-            let kind = kind_of(&vector[place]);
+            let kind = kind_of(place, &vector[place]);
             let (slot, piece) = match role(&vector[place], kind == Kind::Esp) {
                 Role::None => {
                     out.push(place);
@@ -469,30 +469,62 @@ fn datagram(packet: &Packet, piece: &mut Piece) -> Option<usize> {
 fn are_alike(one: &[u8], other: &[u8], piece: &Piece) -> bool {
     let (l3, l4, headers) = (usize::from(piece.l3), usize::from(piece.l4), usize::from(piece.headers));
     let (Some(one), Some(other)) = (one.get(..headers), other.get(..headers)) else { return false };
-    let equal = |from: usize, to: usize| one[from..to] == other[from..to];
     let network = match piece.is_v4 {
-        true => {
-            // Without length, identification and checksum.
-            equal(l3, l3 + ipv4::TOTAL_LENGTH)
-                && equal(l3 + ipv4::FRAGMENT, l3 + ipv4::CHECKSUM)
-                && equal(l3 + ipv4::SOURCE, l4)
-        }
-        false => equal(l3, l3 + ipv6::PAYLOAD_LENGTH) && equal(l3 + ipv6::NEXT_HEADER, l4),
+        true => both(one, other, l3).is_some_and(|(one, other)| are_alike_v4(one, other)),
+        false => both(one, other, l3).is_some_and(|(one, other)| are_alike_v6(one, other)),
     };
-    // The run's flags have those of the packets before: only the others are compared.
-    let differing = tcp::Flags::FIN.0 | tcp::Flags::PSH.0 | tcp::Flags::CWR.0;
     let transport = || match piece.is_tcp {
         true => {
-            equal(l4, l4 + tcp::SEQUENCE)
-                && equal(l4 + tcp::ACKNOWLEDGMENT, l4 + tcp::FLAGS)
-                && (one[l4 + tcp::FLAGS] ^ other[l4 + tcp::FLAGS]) & !differing == 0
-                && equal(l4 + tcp::WINDOW, l4 + tcp::CHECKSUM)
-                && equal(l4 + tcp::URGENT, headers)
+            both(one, other, l4).is_some_and(|(one, other)| are_alike_tcp(one, other))
+                && (headers == l4 + tcp::LENGTH || one[l4 + tcp::LENGTH..] == other[l4 + tcp::LENGTH..])
         }
-        false => equal(l4, l4 + 4),
+        false => both::<4>(one, other, l4).is_some_and(|(one, other)| one == other),
     };
-    network && transport() && equal(0, l3)
+    let link = || match l3 {
+        0 => true,
+        ethernet::LENGTH => both::<{ ethernet::LENGTH }>(one, other, 0).is_some_and(|(one, other)| one == other),
+        _ => one[..l3] == other[..l3],
+    };
+    network && transport() && link()
 }
+
+/// The same `N` octets of two frames.
+#[inline(always)]
+fn both<'a, const N: usize>(one: &'a [u8], other: &'a [u8], at: usize) -> Option<(&'a [u8; N], &'a [u8; N])> {
+    Some((one.get(at..)?.first_chunk()?, other.get(at..)?.first_chunk()?))
+}
+
+/// The bits in which two headers differ, of four octets.
+#[inline(always)]
+fn differing<const N: usize>(one: &[u8; N], other: &[u8; N], at: usize) -> u32 {
+    let word = |header: &[u8; N]| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    word(one) ^ word(other)
+}
+
+/// Without length, identification and checksum.
+#[inline(always)]
+fn are_alike_v4(one: &[u8; ipv4::LENGTH], other: &[u8; ipv4::LENGTH]) -> bool {
+    let of = |at| differing(one, other, at);
+    of(0) >> 16 | of(ipv4::FRAGMENT) | of(ipv4::SOURCE) | of(ipv4::DESTINATION) == 0
+}
+
+/// Without length.
+#[inline(always)]
+fn are_alike_v6(one: &[u8; ipv6::LENGTH], other: &[u8; ipv6::LENGTH]) -> bool {
+    let of = |at| differing(one, other, at);
+    of(0) | of(ipv6::PAYLOAD_LENGTH) << 16 == 0 && one[ipv6::SOURCE..] == other[ipv6::SOURCE..]
+}
+
+/// Without sequence number and checksum. The run's flags have those of the packets before: only the others are compared.
+#[inline(always)]
+fn are_alike_tcp(one: &[u8; tcp::LENGTH], other: &[u8; tcp::LENGTH]) -> bool {
+    let joining = u32::from(tcp::Flags::FIN.0 | tcp::Flags::PSH.0 | tcp::Flags::CWR.0);
+    let of = |at| differing(one, other, at);
+    of(0) | of(tcp::ACKNOWLEDGMENT) | of(tcp::DATA_OFFSET) & !(joining << 16) | of(tcp::CHECKSUM) << 16 == 0
+}
+
+const _: () = assert!(tcp::FLAGS == tcp::DATA_OFFSET + 1 && tcp::URGENT == tcp::CHECKSUM + 2);
+const _: () = assert!(ipv4::CHECKSUM == ipv4::FRAGMENT + 4 && ipv6::NEXT_HEADER == ipv6::PAYLOAD_LENGTH + 2);
 
 /// The checksums of a packet are right, or nobody but the split will write them.
 #[inline]

@@ -146,6 +146,8 @@ pub struct Segmenter<'a> {
     count: u16,
     /// The sum of the pseudo-header without the length.
     pseudo: Sum,
+    /// The sums of what is the same in all pieces.
+    fixed: Fixed,
 }
 
 impl<'a> Segmenter<'a> {
@@ -180,8 +182,21 @@ impl<'a> Segmenter<'a> {
         }
         let (headers, payload) = l3.split_at(l4 + length);
         let pseudo = pseudo(headers, l4, is_tcp, &offload, transport.len()).ok_or(Mismatch)?;
-        let segment = usize::from(offload.segment);
-        Ok(Segmenter { headers, outer: None, l3: 0, l4, is_v4, is_tcp, payload, segment, done: 0, count: 0, pseudo })
+        let (segment, fixed) = (usize::from(offload.segment), Fixed::of(headers, (0, l4), is_v4, is_tcp, pseudo));
+        Ok(Segmenter {
+            headers,
+            outer: None,
+            l3: 0,
+            l4,
+            is_v4,
+            is_tcp,
+            payload,
+            segment,
+            done: 0,
+            count: 0,
+            pseudo,
+            fixed,
+        })
     }
 
     /// Prepares to cut a packet of a tunnel (VXLAN, Geneve and GUE at their ports, GRE without a checksum and a sequence number, IP in IP)
@@ -222,8 +237,8 @@ impl<'a> Segmenter<'a> {
         let pseudo = pseudo(headers, l4, is_tcp, &offload, whole.len() - l4)?;
         let is_udp = packet.protocol() == protocol::UDP;
         let outer = Some(Outer { is_v4: packet.flags().contains(ParseFlags::IP4), l4: outer_l4, is_udp });
-        let segment = usize::from(offload.segment);
-        Some(Segmenter { headers, outer, l3, l4, is_v4, is_tcp, payload, segment, done: 0, count: 0, pseudo })
+        let (segment, fixed) = (usize::from(offload.segment), Fixed::of(headers, (l3, l4), is_v4, is_tcp, pseudo));
+        Some(Segmenter { headers, outer, l3, l4, is_v4, is_tcp, payload, segment, done: 0, count: 0, pseudo, fixed })
     }
 
     /// Returns how many pieces are still to come.
@@ -262,20 +277,14 @@ impl<'a> Segmenter<'a> {
         headers.copy_from_slice(self.headers);
         let octets = payload.len();
         let data = Sum::new().copied(&self.payload[self.done..], payload);
-        finish_network(&mut headers[self.l3..self.l4], self.is_v4, length - self.l3, self.count);
-        let transport = &mut headers[self.l4..];
-        match self.is_tcp {
-            true => self.finish_tcp(transport, octets),
-            // The packet fits its own length, which has 16 bits.
-            false => transport[4..6].copy_from_slice(&((udp::LENGTH + octets) as u16).to_be_bytes()),
-        }
-        let at = if self.is_tcp { tcp::CHECKSUM } else { udp::CHECKSUM };
-        transport[at..at + 2].fill(0);
-        let behind = (transport.len() + octets) as u32;
+        let (network, transport) = headers.split_at_mut(self.l4);
+        finish_network(&mut network[self.l3..], self.is_v4, length - self.l3, self.count, self.fixed.network);
         // Transport headers have an even length, so the payload's sum follows.
-        let sum = self.pseudo.long(behind).bytes(transport).word(data.folded()).checksum();
-        let sum = if self.is_tcp { sum } else { checksum::udp(sum) };
-        transport[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+        let sum = self.fixed.transport.long((transport.len() + octets) as u32).word(data.folded());
+        match self.is_tcp {
+            true => self.finish_tcp(transport, octets, sum),
+            false => finish_udp(transport, octets, sum),
+        }
         if let Some(outer) = self.outer {
             outer.finish(out, self.count);
         }
@@ -284,10 +293,12 @@ impl<'a> Segmenter<'a> {
         Some(length)
     }
 
-    fn finish_tcp(&self, header: &mut [u8], payload: usize) {
-        let sequence = &self.headers[self.l4 + tcp::SEQUENCE..][..4];
-        let sequence = u32::from_be_bytes([sequence[0], sequence[1], sequence[2], sequence[3]]);
-        let sequence = sequence.wrapping_add(self.done as u32);
+    /// Writes the sequence number, the flags and the checksum, whose sum lacks the first two.
+    #[inline]
+    fn finish_tcp(&self, header: &mut [u8], payload: usize, sum: Sum) {
+        let Some(header) = header.first_chunk_mut::<{ tcp::LENGTH }>() else { return };
+        let [a, b, c, d] = [0, 1, 2, 3].map(|at| header[tcp::SEQUENCE + at]);
+        let sequence = u32::from_be_bytes([a, b, c, d]).wrapping_add(self.done as u32);
         header[tcp::SEQUENCE..][..4].copy_from_slice(&sequence.to_be_bytes());
         let is_last = self.done + payload == self.payload.len();
         let mut left_out = 0;
@@ -298,22 +309,69 @@ impl<'a> Segmenter<'a> {
             left_out |= tcp::Flags::CWR.0;
         }
         header[tcp::FLAGS] &= !left_out;
+        let flags = u16::from_be_bytes([header[tcp::DATA_OFFSET], header[tcp::FLAGS]]);
+        let checksum = sum.long(sequence).word(flags).checksum();
+        header[tcp::CHECKSUM..][..2].copy_from_slice(&checksum.to_be_bytes());
     }
 }
 
-/// Writes the length of a packet into its IP header, and of IPv4 the identification of a piece, and the checksum.
+/// The sums of what all pieces of a packet have in common.
+#[derive(Debug, Clone, Copy)]
+struct Fixed {
+    /// The header of IPv4 without length, identification and checksum.
+    network: Sum,
+    /// The pseudo-header without the length, and the transport header: of TCP without sequence number, flags and checksum, of UDP
+    /// without length and checksum.
+    transport: Sum,
+}
+
+impl Fixed {
+    /// `pseudo` is the sum of the pseudo-header without the length.
+    fn of(headers: &[u8], (l3, l4): (usize, usize), is_v4: bool, is_tcp: bool, pseudo: Sum) -> Fixed {
+        let parts = |from: &[u8], sum: Sum, parts: &[(usize, usize)]| {
+            parts.iter().fold(sum, |sum, &(start, end)| sum.bytes(from.get(start..end).unwrap_or_default()))
+        };
+        let (network, transport) = headers.split_at(l4);
+        let network = &network[l3..];
+        let network = match is_v4 {
+            true => {
+                let own = [(0, 2), (ipv4::FRAGMENT, ipv4::CHECKSUM), (ipv4::SOURCE, network.len())];
+                parts(network, Sum::new(), &own)
+            }
+            false => Sum::new(),
+        };
+        let tcp = [(0, 4), (8, 12), (tcp::WINDOW, tcp::CHECKSUM), (tcp::URGENT, transport.len())];
+        let transport = parts(transport, pseudo, if is_tcp { &tcp } else { &[(0, 4)] });
+        Fixed { network, transport }
+    }
+}
+
+/// Writes the length and the checksum, whose sum lacks the length.
 #[inline]
-fn finish_network(header: &mut [u8], is_v4: bool, length: usize, count: u16) {
+fn finish_udp(header: &mut [u8], payload: usize, sum: Sum) {
+    let Some(header) = header.first_chunk_mut::<{ udp::LENGTH }>() else { return };
+    // The packet fits its own length, which has 16 bits.
+    let length = (udp::LENGTH + payload) as u16;
+    header[4..6].copy_from_slice(&length.to_be_bytes());
+    let checksum = checksum::udp(sum.word(length).checksum());
+    header[udp::CHECKSUM..][..2].copy_from_slice(&checksum.to_be_bytes());
+}
+
+/// Writes the length of a packet into its IP header, and of IPv4 the identification of a piece, and the checksum, whose sum lacks both.
+#[inline]
+fn finish_network(header: &mut [u8], is_v4: bool, length: usize, count: u16, fixed: Sum) {
     if !is_v4 {
         let payload = (length - ipv6::LENGTH) as u16;
         header[ipv6::PAYLOAD_LENGTH..][..2].copy_from_slice(&payload.to_be_bytes());
         return;
     }
-    header[ipv4::TOTAL_LENGTH..][..2].copy_from_slice(&(length as u16).to_be_bytes());
+    let Some(header) = header.first_chunk_mut::<{ ipv4::LENGTH }>() else { return };
+    let length = length as u16;
+    header[ipv4::TOTAL_LENGTH..][..2].copy_from_slice(&length.to_be_bytes());
     let first = u16::from_be_bytes([header[ipv4::IDENTIFICATION], header[ipv4::IDENTIFICATION + 1]]);
-    header[ipv4::IDENTIFICATION..][..2].copy_from_slice(&first.wrapping_add(count).to_be_bytes());
-    header[ipv4::CHECKSUM..][..2].fill(0);
-    let checksum = checksum::of(header);
+    let identification = first.wrapping_add(count);
+    header[ipv4::IDENTIFICATION..][..2].copy_from_slice(&identification.to_be_bytes());
+    let checksum = fixed.word(length).word(identification).checksum();
     header[ipv4::CHECKSUM..][..2].copy_from_slice(&checksum.to_be_bytes());
 }
 
@@ -322,7 +380,9 @@ impl Outer {
     #[cold]
     fn finish(self, piece: &mut [u8], count: u16) {
         let length = piece.len();
-        finish_network(&mut piece[..self.l4], self.is_v4, length, count);
+        let network = &mut piece[..self.l4];
+        let fixed = Fixed::of(network, (0, self.l4), self.is_v4, false, Sum::new()).network;
+        finish_network(network, self.is_v4, length, count, fixed);
         if !self.is_udp {
             return;
         }

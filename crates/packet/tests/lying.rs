@@ -56,7 +56,7 @@ fn merged(cache: &mut Cache, merger: &mut Merger, all: &[Vec<u8>]) -> Option<Vec
     let (mut frame, mut left) = (Indices::new(), Indices::new());
     frame.fill(vector.len());
     let wanted = Wanted { tcp4: true, tcp6: true, udp: true, largest: 65_550, equal: false };
-    merger.merge(&mut vector, &frame, &mut left, (cache, wanted), |_| Kind::Exact, |_, _| true);
+    merger.merge(&mut vector, &frame, &mut left, (cache, wanted), |_, _| Kind::Exact, |_, _| true);
     let cut = |&place: &u8| match vector[place].is_to_be_segmented() {
         true => pieces(&vector[place]).expect("its headers are what its state says"),
         false => vec![vector[place].data().to_vec()],

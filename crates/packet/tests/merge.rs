@@ -325,7 +325,7 @@ impl Rig {
             &frame,
             &mut out,
             (&mut self.cache, wanted),
-            |_| Kind::Exact,
+            |_, _| Kind::Exact,
             |_, _| true,
         );
         assert_eq!(out.len() as u64, stream.len() as u64 + merged.wholes - merged.packets);

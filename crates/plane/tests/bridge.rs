@@ -3,6 +3,8 @@
 mod kit;
 
 use kit::*;
+use weir_base::clock::Time;
+use weir_packet::offload::{Checksum, Gso, Offload};
 use weir_packet::wire::MacAddress;
 use weir_plane::harness::Verdict;
 use weir_plane::model::{BridgeIndex, Floods, RateLimit, RatePer, RateUnit};
@@ -130,6 +132,20 @@ fn floods_and_moves_are_limited() {
     assert_eq!(ports(&mut rig, "c", &between(a(3), a(1))), ["a"]);
     let row = &rig.harness.bridges()[0];
     assert_eq!((row.moved, row.held, row.macs), (2, 1, 2));
+}
+
+#[test]
+fn a_storm_limit_counts_the_segments_of_a_super_packet() {
+    let limit = RateLimit { unit: RateUnit::Packets, rate: 1, burst: 5, per: RatePer::Interface };
+    let mut rig = three().with_bridge(|bridge| bridge.storm_limit = Some(limit)).rig();
+    let frame = frame("tcp from 10.0.0.2 port 1 to 10.0.0.3 port 2 length 440", a(9));
+    let offload = Offload { checksum: Checksum::Partial, gso: Gso::Tcp4, segment: 100, start: 34, offset: 16 };
+    // Four segments of five pass, and no four more.
+    for verdict in [Verdict::Forward, Verdict::Drop(Reason::BridgeStorm)] {
+        assert!(rig.harness.inject_offloaded(0, &frame, offload, Time(1), 0));
+        let outcomes = rig.harness.run();
+        assert_eq!(outcomes.iter().map(|outcome| outcome.verdict).collect::<Vec<_>>(), [verdict]);
+    }
 }
 
 #[test]

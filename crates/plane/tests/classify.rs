@@ -17,14 +17,14 @@
 //! | L2 | ACL of a bridge port | not here: there are no bridges yet |
 //! | punt | UDP to a socket | not here: a session does not punt |
 //! | policer | `limit` | `a_session_limits_what_passes` |
-//! | metadata | a word of metadata as the key | not here: masks begin at a header |
+//! | metadata | a word of metadata as the key | `marks_are_a_key` |
 
 mod kit;
 
 use kit::classify::*;
 use kit::*;
 use weir_plane::harness::Verdict;
-use weir_plane::model::ClassifyStart::{Link, Network, Transport};
+use weir_plane::model::ClassifyStart::{Link, Meta, Network, Transport};
 use weir_plane::model::{
     AclAction, AclLimit, AclRule, Addresses, ClassifyAction, ClassifyStart, IpFamily, Origin, RateUnit, RouteTarget,
     Sampling,
@@ -51,6 +51,28 @@ fn udp(from: &str, to: &str, port: u16) -> String {
 fn counts(rig: &Rig, table: usize) -> (Vec<u64>, u64) {
     let counted = &rig.harness.classify(None)[table].counted;
     (counted.sessions.iter().map(|session| session.packets).collect(), counted.missed)
+}
+
+#[test]
+fn marks_are_a_key() {
+    let marking = |mark| ClassifyAction { mark: Some(mark), ..permit() };
+    let marks = two_ports()
+        .classify("marked", (Meta, None), "ffffffff", &[("00000007", deny()), ("00011170", permit())])
+        .or_deny()
+        .classify(
+            "ports",
+            (Transport, None),
+            "0000ffff",
+            &[("00000035", marking(7)), ("00000050", marking(70_000)), ("00000051", marking(70_001))],
+        );
+    let mut rig = marks.classify_in("lan", "ports").classify_out("wan", "marked").rig();
+    rig.drops("lan", &udp("10.0.0.7", "198.51.100.9", 53), DENIED);
+    rig.forwards("lan", &udp("10.0.0.7", "198.51.100.9", 80));
+    rig.drops("lan", &udp("10.0.0.7", "198.51.100.9", 81), DENIED);
+    // Packets without a mark match none.
+    rig.drops("lan", &udp("10.0.0.7", "198.51.100.9", 82), DENIED);
+    rig.drops("lan", "udp from 2001:db8:a::2 port 1 to 2001:db8:ffff::9 port 53", DENIED);
+    assert_eq!(counts(&rig, 0), (vec![2, 1], 2));
 }
 
 #[test]

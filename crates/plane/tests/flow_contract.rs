@@ -67,6 +67,8 @@ struct Totals {
     hits: u64,
     /// Packets that went from one worker to another.
     handed: u64,
+    /// Packets that were merged in gateways that merge at entries, and in the others beside them.
+    joined: [u64; 2],
     drops: BTreeMap<Reason, u64>,
     changes: BTreeMap<&'static str, u64>,
     features: BTreeMap<&'static str, u64>,
@@ -176,6 +178,13 @@ fn run(seed: u64, workers: usize, batch: u64, totals: &mut Totals) -> Result<(),
     totals.transmitted += pair.off.harness.conservation().transmitted;
     totals.hits += pair.on.harness.fast_path().hits;
     totals.handed += pair.on.harness.handed();
+    if pair.joins() {
+        for (joined, side) in totals.joined.iter_mut().zip([&pair.on, &pair.off]) {
+            let count = side.harness.model().interfaces.len() as u32;
+            let rows = (0..count).filter_map(|index| side.harness.interface_stats(index));
+            *joined += rows.map(|row| row.merged.1).sum::<u64>();
+        }
+    }
     let off = pair.off.harness.fast_path();
     if (off.hits, off.learned) != (0, 0) {
         return Err(format!("the flow table is off and was used: {off:?}"));
@@ -237,9 +246,9 @@ fn the_flow_table_changes_nothing() {
     }
     let (packets, only) = (number("WEIR_CONTRACT_PACKETS").unwrap_or(PACKETS), number("WEIR_CONTRACT_SEED"));
     let totals = check(1, packets, only);
-    let Totals { packets: sent, eligible, transmitted, hits, drops, changes, features, counted, .. } = &totals;
+    let Totals { packets: sent, eligible, transmitted, hits, joined, drops, changes, features, counted, .. } = &totals;
     println!(
-        "{sent} packets, {transmitted} transmitted, {eligible} may hit, {hits} hits\n{changes:?}\n{features:?}\n{drops:?}\n{counted:?}"
+        "{sent} packets, {transmitted} transmitted, {eligible} may hit, {hits} hits, {joined:?} merged\n{changes:?}\n{features:?}\n{drops:?}\n{counted:?}"
     );
     if only.is_some() || packets < PACKETS {
         return;
@@ -255,4 +264,6 @@ fn the_flow_table_changes_nothing() {
     let missing: Vec<&&str> = counted.iter().filter(|(_, count)| **count == 0).map(|(name, _)| name).collect();
     assert!(missing.is_empty(), "counters that counted nothing: {missing:?}");
     assert!(hits * 8 > *eligible, "{hits} hits of {eligible} packets that may hit");
+    let [with, without] = joined;
+    assert!(with > without, "{with} packets were merged with hits, {without} without");
 }

@@ -536,6 +536,60 @@ fn packets_that_came_in_clear_are_merged_only_if_that_is_wanted() {
 }
 
 #[test]
+fn packets_that_hit_one_entry_are_merged_if_the_flow_table_says_so() {
+    let none = Some(Segmentation::default());
+    for (merges, takes, merge, count) in [
+        (true, ALL, Merge::Tunnelled, 2),
+        (false, ALL, Merge::Tunnelled, 20),
+        (true, none, Merge::Tunnelled, 20),
+        (true, ALL, Merge::Off, 20),
+    ] {
+        let mut build = two_ports().buffers(1024, 16).acl("in", &["permit any"]).acl_in("lan", &["in"]);
+        build.0.flow_table.merges = merges;
+        build.0.interfaces[1].merge = merge;
+        let mut rig = Offloading::taking(build, takes);
+        rig.harness.set_recording(false);
+        let mut expected = Vec::new();
+        for round in 0..2 {
+            // Two flows in turns.
+            let flows = ["1", "3"].map(|port| {
+                let text = format!("tcp from 10.0.0.2 port {port} to 198.51.100.9 port 2 flags ack df");
+                let (frame, offload) = super_packet(&rig, &text, 40, Gso::Tcp4, 700);
+                (frame[..14].to_vec(), pieces(&frame, offload))
+            });
+            for number in 0..10 {
+                for (link, pieces) in &flows {
+                    let frame = [&link[..], &pieces[number]].concat();
+                    assert!(rig.harness.inject_offloaded(0, &frame, Offload::default(), Time(1), number as u32 + 1));
+                }
+            }
+            rig.harness.run();
+            assert_eq!(rig.harness.conservation().imbalance(), 0);
+            let sent = std::mem::take(&mut *rig.sent.lock().unwrap());
+            assert_eq!(sent.len(), if round == 0 { 20 } else { count }, "{round}: {merges} {takes:?} {merge:?}");
+            let mut left: Vec<Vec<u8>> = sent
+                .iter()
+                .flat_map(|(frame, offload)| match offload.gso {
+                    Gso::None => vec![frame[14..].to_vec()],
+                    _ => pieces(frame, *offload),
+                })
+                .collect();
+            // The first octet of the source port, so that each flow has its order.
+            left.sort_by_key(|packet| packet[21]);
+            if round == 0 {
+                expected = left;
+            } else {
+                assert!(left == expected, "the split gives back what leaves without a merge");
+            }
+        }
+        let rule = &rig.harness.acl_rules("in")[0];
+        assert_eq!((rule.matched.packets, rig.harness.fast_path().hits), (40, 20), "all segments count");
+        let merged = rig.harness.interface_stats(0).unwrap().merged;
+        assert_eq!(merged, if count == 2 { (2, 20) } else { (0, 0) });
+    }
+}
+
+#[test]
 fn a_super_packet_is_cut_at_the_way_out_where_the_port_takes_none() {
     let mut rig = Offloading::taking(two_ports().buffers(4096, 300), Some(Segmentation::default()));
     let text = "tcp from 10.0.0.2 port 1 to 198.51.100.9 port 2 df";
@@ -569,6 +623,57 @@ fn a_super_packet_is_cut_at_the_way_out_where_the_port_takes_none() {
     assert!(sent.iter().all(|(_, offload)| *offload == Offload::default()));
     let row = rig.harness.interface_stats(1).unwrap();
     assert_eq!((row.cut.0, row.cut.1 + 2, row.tx.packets), (2, sent.len() as u64, sent.len() as u64));
+}
+
+#[test]
+fn a_super_packet_of_the_host_leaves_whole_or_in_segments() {
+    for takes in [ALL, Some(Segmentation::default())] {
+        for (what, tags) in [("tcp from 10.0.0.1 port 179", 0), ("tcp from 2001:db8:a::1 port 179", 4)] {
+            let lan = ["10.0.0.1/24", "2001:db8:a::1/64"];
+            let mut rig = Offloading::taking(Build::new().port("lan", &lan).punt().buffers(4096, 300), takes);
+            let (to, headers, gso) = match tags {
+                0 => ("10.0.0.2", 40, Gso::Tcp4),
+                _ => ("2001:db8:a::2", 60, Gso::Tcp6),
+            };
+            let text = format!("{what} to {to} port 40000 flags ack");
+            let (plain, offload) = super_packet(&rig, &text, headers, gso, 700);
+            // A tag that the host put on itself.
+            let frame = [&plain[..12], &[0x81, 0, 0, 9][..tags], &plain[12..]].concat();
+            let own = Offload { start: offload.start + tags as u16, ..offload };
+            let port = rig.harness.punt_port(0);
+            assert!(rig.harness.inject_offloaded(port, &frame, own, Time(1), 1));
+            rig.harness.run();
+            assert_eq!(rig.harness.conservation().imbalance(), 0);
+            let sent = std::mem::take(&mut *rig.sent.lock().unwrap());
+            if takes == ALL {
+                assert_eq!(sent, [(frame, own)], "{what}");
+                continue;
+            }
+            let left: Vec<Vec<u8>> = sent.iter().map(|(frame, _)| frame[14 + tags..].to_vec()).collect();
+            assert!(left.len() == 20 && left == pieces(&plain, offload), "{what}: {} pieces", left.len());
+            assert!(sent.iter().all(|(frame, state)| frame[..12] == plain[..12] && *state == Offload::default()));
+        }
+    }
+}
+
+#[test]
+fn segments_of_one_octet_leave_in_order_and_take_no_more_than_a_vector_of_buffers() {
+    let mut rig = Offloading::taking(two_ports().buffers(768, 8), Some(Segmentation::default()));
+    for (text, headers, gso) in [
+        ("tcp from 10.0.0.2 port 1 to 198.51.100.9 port 2 flags ack,psh,fin df", 40, Gso::Tcp4),
+        ("udp from 2001:db8:a::2 port 1 to 2001:db8:ffff::9 port 2", 48, Gso::Udp),
+    ] {
+        let frame = rig.frame(&format!("{text} length {}", headers + 3000));
+        let (frame, partial) = self::partial(&frame);
+        let offload = Offload { gso, segment: 1, ..partial };
+        let (verdict, sent) = rig.put(&frame, offload);
+        assert_eq!((verdict, sent.len()), (Verdict::Forward, 3000), "{text}");
+        let expected = pieces(&frame, offload);
+        assert!(
+            sent.iter().zip(&expected).all(|((left, _), piece)| left[14..] == onward(&[&[0; 14][..], piece].concat()))
+        );
+        assert_eq!(rig.harness.drops(Reason::NoBuffer), 0);
+    }
 }
 
 #[test]

@@ -15,8 +15,8 @@ use weir_packet::wire::arp::Fields as Arp;
 use weir_packet::wire::nd::{self, Fields as Nd, RouterAdvertisement};
 use weir_plane::harness::{Harness, Options, Verdict};
 use weir_plane::model::{
-    FlowTable, IcmpLimits, Lifetime, Lifetimes, LinkCheck, Match, Mechanism, NeighborDiscovery, NextHop, PerFamily,
-    RateLimit, RatePer, RateUnit, RouteTarget, Sa, SaMode, SavAction, SavLayout, SavPolicy, Urpf, UrpfMode,
+    FlowTable, IcmpLimits, Learn, Lifetime, Lifetimes, LinkCheck, Match, Mechanism, NeighborDiscovery, NextHop,
+    PerFamily, RateLimit, RatePer, RateUnit, RouteTarget, Sa, SaMode, SavAction, SavLayout, SavPolicy, Urpf, UrpfMode,
 };
 use weir_plane::reason::Reason;
 use weir_port::Transmitter;
@@ -47,7 +47,13 @@ fn bridged() -> Vec<Reason> {
         rig.put("a", &between(mac(1), MacAddress::BROADCAST));
         rig.put("a", &between(mac(1), MacAddress::BROADCAST));
     }
-    let rigs = [&rig, &limited, &silent];
+    let mut snooping = ports().bridge(&["a", "b"]).bindings("list", &[]).bind("a", "list");
+    snooping.0.bindings[0].learn = Some(Learn { limit: 1 });
+    let mut snooping = snooping.rig();
+    let mut answer = frame("udp from 192.0.2.1 port 67 to 192.0.2.7 port 68 length 300", mac(2));
+    answer[14 + 20 + 8] = 2;
+    snooping.put("a", &answer);
+    let rigs = [&rig, &limited, &silent, &snooping];
     Reason::ALL.iter().copied().filter(|&reason| rigs.iter().any(|rig| rig.harness.drops(reason) > 0)).collect()
 }
 

@@ -8,8 +8,10 @@
 //! | count, mark, drop | `fields_decide_and_the_first_rule_that_matches_acts` |
 //! | redirect to node, with mark and advance of VXLAN | `vxlan_goes_to_the_tunnel_or_is_taken_out` |
 //! | redirect to queue | the grammar's tests, and the checks of `weir check` |
-//! | generic spec and mask, inner tuples | `octets_are_matched_under_a_mask` |
-//! | Ethernet frames without IP, hardware offload | not here |
+//! | generic spec and mask | `octets_are_matched_under_a_mask` |
+//! | VXLAN, GTP-U and IP in IP with inner n-tuples | `packets_inside_are_matched` |
+//! | Ethernet and ethertype | `frames_that_are_not_ip_are_matched`, `stations_are_matched` |
+//! | hardware offload | not here |
 
 mod kit;
 
@@ -241,6 +243,117 @@ fn identifiers_are_matched() {
         }
     }
     assert_eq!(counts(&rig), [1, 2, 1, 2, 0, 1, 2]);
+}
+
+/// A packet of IPv4 without a link layer, with these octets behind its header.
+fn ip4(number: u8, to: u8, payload: &[u8]) -> Vec<u8> {
+    let mut header =
+        vec![0x45, 0, 0, 20 + payload.len() as u8, 0, 0, 0, 0, 64, number, 0, 0, 172, 16, 0, 9, 10, 1, 0, to];
+    let sum = weir_packet::checksum::of(&header).to_be_bytes();
+    header[10..12].copy_from_slice(&sum);
+    [&header[..], payload].concat()
+}
+
+#[test]
+fn packets_inside_are_matched() {
+    let rules = [
+        "drop | udp port 4789 | vni 100 inner udp from 172.16.0.0/12 to 10.1.0.7/32 port 53",
+        "count | udp port 4789 | vni 100 inner any to 10.1.0.8/32",
+        "count | udp port 4789 | vni 0-200 inner udp port 53",
+        "drop | udp port 2152 | teid 0-9 inner udp port 53",
+        "drop | 4 | inner udp port 53",
+        "count | any |",
+    ];
+    let mut rig = two_ports().steer(&["lan"], &rules).rig();
+    let dns = |to: u8, port: u8| ip4(17, to, &[0, 9, 0, port, 0, 8, 0, 0]);
+    let vxlan = |rig: &Rig, vni: u8, inner: &[u8]| {
+        payload(rig, 4789, &[&[8, 0, 0, 0, 0, 0, vni, 0][..], &[2; 12], &[8, 0], inner].concat())
+    };
+    let gtp = |rig: &Rig, header: &[u8], inner: &[u8]| payload(rig, 2152, &[header, inner].concat());
+    let mut wanted = [0; 6];
+    for (frame, rule) in [
+        (vxlan(&rig, 100, &dns(7, 53)), 0),
+        (vxlan(&rig, 100, &dns(7, 54)), 5),
+        (vxlan(&rig, 100, &dns(8, 54)), 1),
+        (vxlan(&rig, 101, &dns(8, 54)), 5),
+        (vxlan(&rig, 101, &dns(7, 53)), 2),
+        // An inner packet whose checksum is wrong is no packet.
+        (
+            vxlan(
+                &rig,
+                101,
+                &dns(7, 53).iter().enumerate().map(|(at, own)| own ^ u8::from(at == 12)).collect::<Vec<_>>(),
+            ),
+            5,
+        ),
+        (gtp(&rig, &[0x30, 0xff, 0, 0, 0, 0, 0, 9], &dns(7, 53)), 3),
+        (gtp(&rig, &[0x32, 0xff, 0, 0, 0, 0, 0, 9, 0, 1, 0, 0], &dns(7, 53)), 3),
+        (gtp(&rig, &[0x30, 0x01, 0, 0, 0, 0, 0, 9], &dns(7, 53)), 5),
+        (gtp(&rig, &[0x30, 0xff, 0, 0, 0, 0, 0, 10], &dns(7, 53)), 5),
+    ] {
+        rig.put("lan", &frame);
+        wanted[rule] += 1;
+        assert_eq!(counts(&rig), wanted);
+    }
+    let plain = rig.frame("lan", "udp from 10.0.0.2 port 9 to 203.0.113.1 port 7 length 60");
+    let mut outer = [&plain[..34], &dns(7, 53)[..]].concat();
+    outer[17] = 48;
+    outer[23] = 4;
+    outer[24..26].fill(0);
+    let sum = weir_packet::checksum::of(&outer[14..34]).to_be_bytes();
+    outer[24..26].copy_from_slice(&sum);
+    rig.drops_frame("lan", &outer, Reason::SteerDrop);
+}
+
+#[test]
+fn stations_are_matched() {
+    let rules = ["drop | udp port 7 | mac-from 02:00:00:00:01:00/40", "count | udp | mac-to 02:00:00:00:00:77"];
+    let mut rig = two_ports().steer(&["lan"], &rules).rig();
+    let mut frame = rig.frame("lan", &udp("10.1.0.9", "203.0.113.1", 7));
+    rig.forwards_frame("lan", &frame);
+    frame[6..12].copy_from_slice(&[2, 0, 0, 0, 1, 9]);
+    rig.drops_frame("lan", &frame, Reason::SteerDrop);
+    assert_eq!(counts(&rig), [1, 0]);
+}
+
+#[test]
+fn frames_that_are_not_ip_are_matched() {
+    let build = || {
+        Build::new()
+            .port("lan", &["10.0.0.1/8"])
+            .port("trunk", &["192.0.2.1/24"])
+            .vlan("dpi", "trunk", &[1], &["198.51.100.1/24"])
+            .vlan("one", "lan", &[5], &["10.9.0.1/16"])
+    };
+    let rules = [
+        "drop | frame 0x88b5 | mac-from 02:00:00:00:00:07",
+        "mark 7 to dpi | frame 0x88b5 |",
+        "drop | frame 0x0806 | l2 38:0a000063/ffffffff",
+        "drop | frame 0x88b6 | vlan 5",
+        "count | any |",
+        "count | frame |",
+    ];
+    let mut rig = build().steer(&["lan", "one"], &rules).rig();
+    let frame = |tags: &[u8], from: u8, kind: [u8; 2]| {
+        [&[0xff; 6][..], &[2, 0, 0, 0, 0, from], tags, &kind, &[0x5a; 46]].concat()
+    };
+    rig.drops_frame("lan", &frame(&[], 7, [0x88, 0xb5]), Reason::SteerDrop);
+    // The frame leaves as it came, with the tag of the interface.
+    let (outcome, sent) = rig.put_all("lan", &[frame(&[], 8, [0x88, 0xb5])]);
+    assert_eq!(sent, [("trunk".to_owned(), frame(&[0x81, 0, 0, 1], 8, [0x88, 0xb5]))], "{outcome:?}");
+    // The tag of its own interface goes.
+    let (_, sent) = rig.put_all("lan", &[frame(&[0x81, 0, 0, 5], 8, [0x88, 0xb5])]);
+    assert_eq!(sent, [("trunk".to_owned(), frame(&[0x81, 0, 0, 1], 8, [0x88, 0xb5]))]);
+    rig.drops_frame("lan", &frame(&[0x81, 0, 0, 5], 8, [0x88, 0xb6]), Reason::SteerDrop);
+    rig.drops_frame("lan", &frame(&[], 8, [0x88, 0xb6]), Reason::UnhandledEthertype);
+    assert_eq!(counts(&rig), [1, 2, 0, 1, 0, 1]);
+    // Frames for other stations are dropped before rules match.
+    let mut other = frame(&[], 7, [0x88, 0xb5]);
+    other[0] = 2;
+    rig.drops_frame("lan", &other, Reason::NotOurMac);
+    // Without the rules there is no way for the frame.
+    let mut rig = build().rig();
+    rig.drops_frame("lan", &frame(&[], 8, [0x88, 0xb5]), Reason::UnhandledEthertype);
 }
 
 #[test]

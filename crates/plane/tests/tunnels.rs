@@ -226,6 +226,43 @@ fn what_is_no_packet_of_the_tunnel_is_dropped() {
 }
 
 #[test]
+fn an_inner_length_beyond_the_outer_one_is_dropped() {
+    let (v4, mut v6) = (kit::esp::bare(TO_EAST[0]), kit::esp::bare(TO_EAST[1]));
+    let mut long = v4.clone();
+    let length = v4.len() as u16 + 1;
+    long[2..4].copy_from_slice(&length.to_be_bytes());
+    long[10..12].fill(0);
+    let sum = checksum::of(&long[..20]);
+    long[10..12].copy_from_slice(&sum.to_be_bytes());
+    let length = (v6.len() - 40) as u16 + 1;
+    v6[4..6].copy_from_slice(&length.to_be_bytes());
+    for carrier in Carrier::ALL {
+        for (inner, kind, reason) in
+            [(&long, [8, 0], Reason::BadTotalLength), (&v6, [0x86, 0xdd], Reason::BadPayloadLength)]
+        {
+            let framed = [&end_mac(2).0[..], &[2, 0, 0, 0, 0, 9], &kind, inner].concat();
+            let octets = match carrier {
+                Carrier::Vxlan => datagram(4789, &[&[8, 0, 0, 0, 0, 0, 100, 0][..], &framed].concat()),
+                Carrier::Geneve => datagram(6081, &[&[0, 0, 0x65, 0x58, 0, 0, 100, 0][..], &framed].concat()),
+                Carrier::Gue => datagram(6080, inner),
+                Carrier::Gre => [&[0, 0][..], &kind, inner].concat(),
+                Carrier::Ip => inner.clone(),
+            };
+            let mut east = east(tunnel(carrier, V4), &[]).rig();
+            let mut frame = behind(carrier, &octets);
+            if carrier == Carrier::Ip && kind[0] == 0x86 {
+                frame[14 + 9] = protocol::IPV6;
+                mend(&mut frame);
+            }
+            // Octets behind the outer packet are none of the inner one.
+            for padding in [0, 8] {
+                east.drops_frame("wan", &[&frame[..], &vec![0; padding]].concat(), reason);
+            }
+        }
+    }
+}
+
+#[test]
 fn a_right_checksum_of_udp_is_accepted() {
     let inner = kit::esp::bare(TO_EAST[0]);
     let mut octets = datagram(6080, &inner);
@@ -352,6 +389,14 @@ fn reports_about_outer_packets_lower_the_path_mtu() {
             west.put("wan", &too_big(&forged, 1000, 60));
             west.put("wan", &too_big(&frame, 1000, 28));
         }
+        // Up to the identifier, or the protocol.
+        let least = match carrier {
+            Carrier::Vxlan | Carrier::Geneve => 36,
+            Carrier::Gue => 28,
+            Carrier::Gre => 24,
+            Carrier::Ip => 20,
+        };
+        (0..least).for_each(|quote| drop(west.put("wan", &too_big(&frame, 1000, quote))));
         let mut broken = too_big(&frame, 1000, 60);
         broken[14 + 22] ^= 1;
         west.put("wan", &broken);

@@ -379,7 +379,7 @@ fn steer_rules_change_while_the_gateway_runs() {
     let changes = gateway.ok(&["show", "changes"]);
     assert!(changes.contains(&format!("steer edge  added  {drop}  before {count}  noc")), "{changes}");
     let diff = gateway.folder.output(&["diff"]);
-    assert!(text(&diff.stdout).contains(&format!("+ {drop}")), "{}", text(&diff.stdout));
+    assert!(text(&diff.stdout).contains(&format!("+     {drop}    (noc, ")), "{}", text(&diff.stdout));
     // The edit outlives a reload, and is taken back and made again.
     gateway.ok(&["reload"]);
     gateway.ok(&["steer", "delete", "edge", "1"]);

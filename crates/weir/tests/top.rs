@@ -170,10 +170,20 @@ fn a_terminal_shows_the_gateway_and_is_restored() {
     wait("the filter", || place.screen()[5].contains("deny udp from any to 192.0.2.250"));
     assert_eq!(place.screen()[6], "");
 
-    place.tmux(&["resize-window", "-x", "40", "-y", "12"]);
-    wait("the small screen", || place.screen().len() == 12 && place.screen()[11].starts_with("filter \"250\""));
-    place.tmux(&["resize-window", "-x", "96", "-y", "24"]);
-    wait("the large screen", || place.screen()[23].starts_with("filter \"250\""));
+    // The screen fills a terminal of each size, and has nothing of the size before.
+    for (columns, lines) in [(40, 12), (200, 50), (80, 24), (96, 24)] {
+        place.tmux(&["resize-window", "-x", &columns.to_string(), "-y", &lines.to_string()]);
+        let is_whole = |screen: &[String]| {
+            screen.len() == lines
+                && screen[lines - 1].starts_with("filter \"250\"")
+                && screen.iter().all(|line| line.chars().count() <= columns)
+                && (columns < 80
+                    || without_numbers(&screen[4]) == "List Id Packet/s↓ Bit/s Packets Rule"
+                        && screen[5].ends_with("deny udp from any to 192.0.2.250/32")
+                        && screen[6..lines - 1].iter().all(String::is_empty))
+        };
+        wait(&format!("the screen of {columns} columns and {lines} lines"), || is_whole(&place.screen()));
+    }
 
     place.kill();
     place.wait_for("no gateway to talk to on ");

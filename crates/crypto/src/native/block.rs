@@ -42,12 +42,19 @@ pub(super) unsafe fn multiply(one: __m128i, other: __m128i) -> __m128i {
 #[inline(always)]
 pub(super) unsafe fn reduce(low: __m128i, middle: __m128i, high: __m128i) -> __m128i {
     // SAFETY: The CPU has PCLMULQDQ.
+    unsafe { fold(fold(low, middle), high) }
+}
+
+/// Folds the lower half of a product into the upper one.
+///
+/// # Safety
+/// The CPU has PCLMULQDQ.
+#[inline(always)]
+unsafe fn fold(lower: __m128i, upper: __m128i) -> __m128i {
+    // SAFETY: The CPU has PCLMULQDQ.
     unsafe {
         let polynomial = _mm_set_epi64x(0, 0xc200_0000_0000_0000_u64 as i64);
-        let fold = |lower: __m128i, upper: __m128i| {
-            let product = _mm_clmulepi64_si128::<0x00>(lower, polynomial);
-            _mm_xor_si128(_mm_xor_si128(upper, product), _mm_shuffle_epi32::<0x4e>(lower))
-        };
-        fold(fold(low, middle), high)
+        let product = _mm_clmulepi64_si128::<0x00>(lower, polynomial);
+        _mm_xor_si128(_mm_xor_si128(upper, product), _mm_shuffle_epi32::<0x4e>(lower))
     }
 }

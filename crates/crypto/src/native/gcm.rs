@@ -35,17 +35,19 @@ pub(super) struct Message {
 
 /// A sum of products that is to be reduced.
 #[derive(Clone, Copy)]
-struct Sum<W> {
+pub(super) struct Sum<W> {
     low: W,
     middle: W,
     high: W,
 }
 
 impl<W: Wide> Sum<W> {
+    /// No product.
+    ///
     /// # Safety
     /// The CPU has the instructions of `W`.
     #[inline(always)]
-    unsafe fn new() -> Sum<W> {
+    pub(super) unsafe fn new() -> Sum<W> {
         // SAFETY: As above.
         unsafe { Sum { low: W::zero(), middle: W::zero(), high: W::zero() } }
     }
@@ -55,7 +57,7 @@ impl<W: Wide> Sum<W> {
     /// # Safety
     /// The CPU has the instructions of `W`.
     #[inline(always)]
-    unsafe fn add(&mut self, blocks: W, powers: W) {
+    pub(super) unsafe fn add(&mut self, blocks: W, powers: W) {
         // SAFETY: As above.
         unsafe {
             self.low = self.low.xor(blocks.multiply::<0x00>(powers));
@@ -64,10 +66,12 @@ impl<W: Wide> Sum<W> {
         }
     }
 
+    /// The sum, reduced.
+    ///
     /// # Safety
     /// The CPU has the instructions of `W`.
     #[inline(always)]
-    unsafe fn reduce(self) -> __m128i {
+    pub(super) unsafe fn reduce(self) -> __m128i {
         // SAFETY: As above.
         unsafe { reduce(self.low.fold(), self.middle.fold(), self.high.fold()) }
     }

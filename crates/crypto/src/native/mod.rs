@@ -10,7 +10,9 @@ mod gcm;
 mod key;
 #[cfg(test)]
 mod naive;
+mod run;
 mod schedule;
+mod several;
 #[cfg(test)]
 mod tests;
 mod wide;
@@ -31,6 +33,9 @@ use gcm::Message;
 pub(crate) use key::{Key, Native};
 use schedule::Schedule;
 use wide::{Four, Two, Wide};
+
+/// The octets of SPI and sequence number.
+const ESP: usize = 8;
 
 /// The octets of an IV.
 const IV: usize = 8;
@@ -133,25 +138,62 @@ fn open_avx2(jobs: &mut [Job<'_>]) {
 /// The number of jobs by which schedules are prefetched ahead; keys, which point to them, twice as many.
 const AHEAD: usize = 4;
 
-/// Works on all jobs.
+/// Works on all jobs: on those that are alike and follow each other in one run.
 ///
 /// # Safety
 /// The CPU has the instructions of `native`, which are those of `W`.
 #[inline(always)]
-unsafe fn batch<W: Wide, const SEAL: bool>(native: Native, jobs: &mut [Job<'_>]) {
-    for number in 0..jobs.len() {
-        if let Some(next) = jobs.get(number + 2 * AHEAD) {
-            prefetch::read(next.key);
-        }
-        if let Some(next) = jobs.get(number + AHEAD)
-            && !ptr::eq(next.key, jobs[number].key)
-            && let State::Native(key) = &next.key.state
-        {
-            key.prefetch(next.packet.len());
-        }
+unsafe fn batch<W: Wide, const SEAL: bool>(native: Native, mut jobs: &mut [Job<'_>]) {
+    while let Some(first) = jobs.first() {
+        let key = match &first.key.state {
+            State::Native(key) if W::BLOCKS == 4 && is_usual(native, key, first) => Some(key),
+            _ => None,
+        };
+        let count = key.map_or(1, |_| alike(jobs));
+        prefetch_behind(jobs, count - 1);
+        let (these, rest) = jobs.split_at_mut(count);
         // SAFETY: As above.
-        jobs[number].result = unsafe { one::<W, SEAL>(native, &mut jobs[number]) };
+        unsafe {
+            let done = key.map_or(0, |key| run::all::<SEAL>(key, these));
+            for job in &mut these[done..] {
+                job.result = one::<W, SEAL>(native, job);
+            }
+        }
+        jobs = rest;
     }
+}
+
+/// Prefetches keys of jobs behind one.
+#[inline(always)]
+fn prefetch_behind(jobs: &[Job<'_>], number: usize) {
+    if let Some(next) = jobs.get(number + 2 * AHEAD) {
+        prefetch::read(next.key);
+    }
+    if let Some(next) = jobs.get(number + AHEAD)
+        && !ptr::eq(next.key, jobs[number].key)
+        && let State::Native(key) = &next.key.state
+    {
+        key.prefetch(next.packet.len());
+    }
+}
+
+/// A packet of ESP is encrypted, and has room for all of its parts.
+#[inline(always)]
+fn is_usual(native: Native, key: &Key, job: &Job<'_>) -> bool {
+    let is_whole = job.text(IV, usize::from(key.icv), 1).is_ok();
+    is_whole && key.native == native && !key.gmac && job.header as usize == ESP
+}
+
+/// Returns how many of the first jobs have the key and the lengths of the first one.
+#[inline(always)]
+fn alike(jobs: &[Job<'_>]) -> usize {
+    let is_alike = |one: &Job<'_>, other: &Job<'_>| {
+        ptr::eq(one.key, other.key)
+            && one.packet.len() == other.packet.len()
+            && one.header == other.header
+            && one.high.is_some() == other.high.is_some()
+    };
+    jobs.iter().position(|job| !is_alike(&jobs[0], job)).unwrap_or(jobs.len())
 }
 
 /// Works on a job.
@@ -165,12 +207,10 @@ unsafe fn one<W: Wide, const SEAL: bool>(native: Native, job: &mut Job<'_>) -> R
         return Err(Failure::NotDone);
     }
     let (begin, end) = job.text(IV, usize::from(key.icv), 1)?;
-    let iv = u64::from_le_bytes(job.packet[begin - IV..begin].try_into().expect("IVs have 8 octets"));
     // SAFETY: The CPU has the instructions. The kernel gets text that lies within the packet. If the 16 octets before
     // its end do not, `short` is in between.
     let tag = unsafe {
-        let low = u64::from(key.salt) | (iv << 32);
-        let counter = _mm_set_epi64x(((iv >> 32) | (1 << 56)) as i64, low as i64);
+        let counter = counter(key, job, begin);
         let rounds = usize::from(key.rounds);
         let tag = if key.gmac {
             let message = authenticated_only(key, counter, job, end);
@@ -184,8 +224,41 @@ unsafe fn one<W: Wide, const SEAL: bool>(native: Native, job: &mut Job<'_>) -> R
                 short::<W, SEAL>(key, message, &mut job.packet[begin..end])
             }
         };
-        [_mm_cvtsi128_si64(tag) as u64, _mm_extract_epi64::<1>(tag) as u64]
+        words(tag)
     };
+    settle::<SEAL>(key, job, (begin, end), tag)
+}
+
+/// Returns the first counter block of a packet whose text begins there.
+///
+/// # Safety
+/// The CPU has SSE2.
+#[inline(always)]
+unsafe fn counter(key: &Key, job: &Job<'_>, begin: usize) -> __m128i {
+    let iv = u64::from_le_bytes(job.packet[begin - IV..begin].try_into().expect("IVs have 8 octets"));
+    let low = u64::from(key.salt) | (iv << 32);
+    // SAFETY: As above.
+    unsafe { _mm_set_epi64x(((iv >> 32) | (1 << 56)) as i64, low as i64) }
+}
+
+/// Returns the halves of a tag.
+///
+/// # Safety
+/// The CPU has SSE4.1.
+#[inline(always)]
+unsafe fn words(tag: __m128i) -> [u64; 2] {
+    // SAFETY: As above.
+    unsafe { [_mm_cvtsi128_si64(tag) as u64, _mm_extract_epi64::<1>(tag) as u64] }
+}
+
+/// Writes the tag of a packet that was sealed, or compares that of one that was opened.
+#[inline(always)]
+fn settle<const SEAL: bool>(
+    key: &Key,
+    job: &mut Job<'_>,
+    (begin, end): (usize, usize),
+    tag: [u64; 2],
+) -> Result<(), Failure> {
     let (text, icv) = job.packet[begin..].split_at_mut(end - begin);
     if SEAL {
         write(tag, icv);

@@ -258,6 +258,55 @@ fn first(n: usize) -> __mmask64 {
     if n < 64 { (1 << n) - 1 } else { !0 }
 }
 
+/// Returns a mask of the octets from `begin`, at most 63, to `end`, at most 64.
+#[inline(always)]
+fn between(begin: usize, end: usize) -> __mmask64 {
+    first(end) >> begin << begin
+}
+
+// Each function meets the conditions of its intrinsics by those of `Wide`.
+impl Four {
+    /// Loads the octets from `begin` to `end` of those at `at`, with zeros around them. No others are read.
+    ///
+    /// # Safety
+    /// The CPU has AVX-512 BW, and these octets are readable.
+    #[inline(always)]
+    pub(super) unsafe fn load_between(at: *const u8, begin: usize, end: usize) -> Four {
+        // SAFETY: As above.
+        Four(unsafe { _mm512_maskz_loadu_epi8(between(begin, end), at.cast()) })
+    }
+
+    /// Stores the octets from `begin` to `end` at `at`. No others are written.
+    ///
+    /// # Safety
+    /// The CPU has AVX-512 BW, and these octets are writable.
+    #[inline(always)]
+    pub(super) unsafe fn store_between(self, at: *mut u8, begin: usize, end: usize) {
+        // SAFETY: As above.
+        unsafe { _mm512_mask_storeu_epi8(at.cast(), between(begin, end), self.0) }
+    }
+
+    /// The first block.
+    ///
+    /// # Safety
+    /// The CPU has AVX-512 F.
+    #[inline(always)]
+    pub(super) unsafe fn first(self) -> __m128i {
+        // SAFETY: As above.
+        unsafe { _mm512_castsi512_si128(self.0) }
+    }
+
+    /// Makes a vector with a block in this place, and zeros in the others.
+    ///
+    /// # Safety
+    /// The CPU has AVX-512 F.
+    #[inline(always)]
+    pub(super) unsafe fn at(block: __m128i, place: usize) -> Four {
+        // SAFETY: As above.
+        Four(unsafe { _mm512_maskz_broadcast_i32x4((0xf << (4 * place)) as __mmask16, block) })
+    }
+}
+
 impl Wide for Four {
     const BLOCKS: usize = 4;
 

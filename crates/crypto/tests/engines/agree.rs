@@ -67,6 +67,51 @@ fn headers_of_all_lengths_are_authenticated() {
     }
 }
 
+/// Packets of one key and one length, which an engine may work on together, give what they give one by one; a forged packet among
+/// them is refused alone.
+#[test]
+fn packets_that_are_alike_give_what_they_give_alone() {
+    let mut octets = Octets(7);
+    for algorithm in Algorithm::all() {
+        for engine in engines(algorithm).filter(|engine| engine.name().starts_with("native")) {
+            let key = engine.key(algorithm, &octets.secret(algorithm)).unwrap();
+            for length in (0..=580).step_by(1 + usize::from(algorithm.icv_octets() < 16) * 6) {
+                let count = 1 + length % 13;
+                let size = 16 + length + algorithm.icv_octets();
+                let plain: Vec<Vec<u8>> = (0..count).map(|_| octets.take(size)).collect();
+                let high = |number: usize| (length % 2 == 1).then_some(number as u32);
+                let jobs = |packets: &mut Vec<Vec<u8>>, work: fn(&mut [Job<'_>])| -> Vec<Result<(), Failure>> {
+                    let jobs = packets.iter_mut().enumerate();
+                    let mut jobs: Vec<Job<'_>> =
+                        jobs.map(|(number, packet)| Job::esp(&key, packet, high(number))).collect();
+                    work(&mut jobs);
+                    jobs.iter().map(Job::result).collect()
+                };
+                let (mut one, mut all) = (plain.clone(), plain.clone());
+                for (number, packet) in one.iter_mut().enumerate() {
+                    seal_one(&key, packet, high(number)).unwrap();
+                }
+                assert!(jobs(&mut all, weir_crypto::seal).iter().all(Result::is_ok));
+                assert!(one == all, "{engine:?} {algorithm} {length}: sealed in another way");
+                let forged = octets.next() as usize % count;
+                let at = octets.next() as usize % size;
+                all[forged][at] ^= 0x40;
+                let results = jobs(&mut all, weir_crypto::open);
+                for (number, result) in results.into_iter().enumerate() {
+                    let expected = if number == forged { Err(Failure::Forged) } else { Ok(()) };
+                    assert_eq!(result, expected, "{engine:?} {algorithm} {length} {number}");
+                    let text = 16..16 + length;
+                    let is_right = match number == forged {
+                        true => !algorithm.is_confidential() || all[number][text].iter().all(|octet| *octet == 0),
+                        false => all[number][text.clone()] == plain[number][text],
+                    };
+                    assert!(is_right, "{engine:?} {algorithm} {length} {number}");
+                }
+            }
+        }
+    }
+}
+
 /// Every changed octet and every truncation is refused, and leaves no plaintext.
 #[test]
 fn changed_packets_are_refused_and_wiped() {

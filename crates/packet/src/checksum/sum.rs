@@ -2,6 +2,8 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use super::wide;
+
 /// A one's-complement sum on its way.
 ///
 /// The words are added in the machine's own byte order and turned at the end: the sum does not care (RFC 1071 section
@@ -22,14 +24,7 @@ impl Sum {
         // Folded after every part, `self.0` stays below 2^17 and the sum of 2^31 words of 32 bits below 2^63 + 2^17.
         // Slices of more than 8 GiB would wrap (without a panic); a packet has 64 KiB.
         let (blocks, rest) = bytes.as_chunks::<32>();
-        let mut lanes = [0u64; 8];
-        for block in blocks {
-            let (words, _) = block.as_chunks::<4>();
-            for (lane, word) in lanes.iter_mut().zip(words) {
-                *lane = lane.wrapping_add(u64::from(u32::from_ne_bytes(*word)));
-            }
-        }
-        let mut sum = lanes.iter().fold(self.0, |sum, lane| sum.wrapping_add(*lane));
+        let mut sum = self.0.wrapping_add(wide::sum(blocks));
         let (words, rest) = rest.as_chunks::<4>();
         for word in words {
             sum = sum.wrapping_add(u64::from(u32::from_ne_bytes(*word)));
@@ -51,16 +46,8 @@ impl Sum {
         let (blocks, rest) = from.as_chunks::<32>();
         let (copies, end) = to.as_chunks_mut::<32>();
         // As in `bytes`.
-        let mut lanes = [0u64; 8];
-        for (block, copy) in blocks.iter().zip(copies) {
-            *copy = *block;
-            let (words, _) = block.as_chunks::<4>();
-            for (lane, word) in lanes.iter_mut().zip(words) {
-                *lane = lane.wrapping_add(u64::from(u32::from_ne_bytes(*word)));
-            }
-        }
+        let sum = self.0.wrapping_add(wide::copied(blocks, copies));
         end.copy_from_slice(rest);
-        let sum = lanes.iter().fold(self.0, |sum, lane| sum.wrapping_add(*lane));
         Sum((sum & 0xffff_ffff) + (sum >> 32)).shorter().bytes(rest)
     }
 

@@ -106,7 +106,7 @@ impl Outer {
                 let total_length = behind_ip.checked_add(ipv4::LENGTH as u16)?;
                 let Marks { traffic_class: tos, dont_fragment, identification, .. } = *marks;
                 let header = ipv4::Fields { tos, total_length, identification, dont_fragment, ..*fields };
-                out[..ip].copy_from_slice(&header.emit());
+                header.emit_into(out.first_chunk_mut()?);
             }
             Ip::V6(fields) => {
                 let Marks { traffic_class, flow_label, .. } = *marks;

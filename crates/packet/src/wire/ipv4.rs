@@ -194,20 +194,30 @@ impl Fields {
     #[inline]
     pub fn emit(&self) -> [u8; LENGTH] {
         let mut out = [0; LENGTH];
-        out[VERSION_IHL] = 0x45;
-        out[TOS] = self.tos;
-        out[TOTAL_LENGTH..][..2].copy_from_slice(&self.total_length.to_be_bytes());
-        out[IDENTIFICATION..][..2].copy_from_slice(&self.identification.to_be_bytes());
+        self.emit_into(&mut out);
+        out
+    }
+
+    /// Writes the header with its checksum. Its words are put together in registers.
+    #[inline(always)]
+    pub fn emit_into(&self, out: &mut [u8; LENGTH]) {
+        let word = |upper: u16, lower: u16| u32::from(upper) << 16 | u32::from(lower);
         let dont = if self.dont_fragment { DONT_FRAGMENT } else { 0 };
         let more = if self.more_fragments { MORE_FRAGMENTS } else { 0 };
-        out[FRAGMENT..][..2].copy_from_slice(&(dont | more | (self.fragment_offset / 8)).to_be_bytes());
-        out[TTL] = self.ttl;
-        out[PROTOCOL] = self.protocol;
-        out[SOURCE..][..4].copy_from_slice(&self.source.octets());
-        out[DESTINATION..][..4].copy_from_slice(&self.destination.octets());
-        let checksum = crate::checksum::of(&out);
-        out[CHECKSUM..][..2].copy_from_slice(&checksum.to_be_bytes());
-        out
+        let mut words = [
+            word(u16::from_be_bytes([0x45, self.tos]), self.total_length),
+            word(self.identification, dont | more | (self.fragment_offset / 8)),
+            word(u16::from_be_bytes([self.ttl, self.protocol]), 0),
+            self.source.to_bits(),
+            self.destination.to_bits(),
+        ];
+        // Ten halves, whose carries are at most nine.
+        let sum: u32 = words.iter().map(|word| (word >> 16) + (word & 0xffff)).sum();
+        let sum = (sum >> 16) + (sum & 0xffff);
+        words[2] |= u32::from(!((sum >> 16) + sum) as u16);
+        for (octets, word) in out.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+            *octets = word.to_be_bytes();
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 
 pub mod arp;
 mod bytes;
+pub mod dhcp;
 pub mod dscp;
 pub mod ethernet;
 pub mod geneve;

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use weir_base::reclaim::Domain;
+use weir_base::reclaim::{Domain, Published};
 use weir_packet::wire::MacAddress;
 use weir_table::classify::{Limits, Rule, Span, Upper, Writer};
 use weir_table::sav::NoRoom;
@@ -17,7 +17,7 @@ use super::table_full::TableFull;
 use crate::model::{self, Binding, BindingsIndex, Gateway};
 use crate::root::Interface;
 use crate::root::acl::{PAGE, Page, Pages};
-use crate::root::bindings::{Bindings, Bound, Verdict};
+use crate::root::bindings::{Bindings, Bound, LEARNED, LearnedTable, Verdict};
 
 /// Octets of lookups' memory that a rule may take on average, and the least there is for a list (the classifier says what
 /// rules take).
@@ -43,7 +43,6 @@ struct Kept {
 }
 
 /// The lists of the model in force.
-#[derive(Default)]
 pub(super) struct Store {
     kept: Vec<Kept>,
     numbers: Numbers,
@@ -83,7 +82,28 @@ impl Numbers {
     }
 }
 
+/// The name of the list of trusted interfaces that name none. No configuration has an empty name.
+const TRUSTED: &str = "";
+
+/// The lists of a model, and one that permits all if interfaces are to be snooped on that name none.
+fn lists(gateway: &Gateway) -> Vec<model::Bindings> {
+    let is_bare = |own: &model::Interface| own.access.dhcp_trusted && own.access.bindings.is_none();
+    let mut lists = gateway.bindings.clone();
+    if gateway.interfaces.iter().any(is_bare) && gateway.bindings.iter().any(|list| list.learn.is_some()) {
+        let origin = model::Origin::default();
+        let all = Binding { permit: true, mac: [0; 6], mac_length: 0, from: None, origin };
+        lists.push(model::Bindings { name: TRUSTED.to_owned(), rules: [all].into(), learn: None, origin });
+    }
+    lists
+}
+
 impl Store {
+    /// Has no lists yet. Learned bindings are published to the readers of `domain`.
+    pub(super) fn new(domain: &Domain) -> Store {
+        let learned = Some(Arc::new(Published::new(LearnedTable::default(), domain)));
+        Store { kept: Vec::new(), numbers: Numbers::default(), current: Bindings { learned, ..Bindings::default() } }
+    }
+
     /// Builds what differs from the lists in force.
     ///
     /// # Errors
@@ -91,7 +111,7 @@ impl Store {
     pub(super) fn prepare(&self, domain: &Domain, workers: usize, gateway: &Gateway) -> Result<Prepared, TableFull> {
         let mut numbers = self.numbers.clone();
         let mut new = Vec::new();
-        for list in &gateway.bindings {
+        for list in &lists(gateway) {
             let meanings = meanings(list);
             if self.get(&list.name).is_some_and(|kept| kept.meanings == meanings) {
                 continue;
@@ -118,7 +138,8 @@ impl Store {
     ) {
         let Prepared { new, mut numbers, pages } = prepared;
         let changed: HashSet<&str> = new.iter().map(|kept| kept.name.as_str()).collect();
-        let wanted: HashSet<&str> = gateway.bindings.iter().map(|list| list.name.as_str()).collect();
+        let declared = lists(gateway);
+        let wanted: HashSet<&str> = declared.iter().map(|list| list.name.as_str()).collect();
         let stays = |kept: &Kept| wanted.contains(kept.name.as_str()) && !changed.contains(kept.name.as_str());
         let (mut kept, gone): (Vec<Kept>, Vec<Kept>) = std::mem::take(&mut self.kept).into_iter().partition(stays);
         rubbish.push(gone);
@@ -136,15 +157,28 @@ impl Store {
         self.numbers = numbers;
         let mut lists: Vec<Bound> = Vec::new();
         for (interface, &number) in gateway.interfaces.iter().zip(&map.interfaces) {
-            let Some(BindingsIndex(place)) = interface.access.bindings else { continue };
+            let trusted = interface.access.dhcp_trusted;
+            let place = match interface.access.bindings {
+                Some(BindingsIndex(place)) => place,
+                // The list for these is the last, if there is one.
+                None if trusted && declared.len() > gateway.bindings.len() => gateway.bindings.len() as u16,
+                None => continue,
+            };
             let known = lists.iter().position(|bound| bound.place == place).or_else(|| {
-                let kept = self.get(&gateway.bindings[usize::from(place)].name)?;
-                lists.push(Bound { place, v4: kept.v4.table(), v6: kept.v6.table() });
+                let list = declared.get(usize::from(place))?;
+                let kept = self.get(&list.name)?;
+                let learns = list.learn.is_some();
+                let end = kept.numbers.last().copied().unwrap_or_default();
+                lists.push(Bound { place, v4: kept.v4.table(), v6: kept.v6.table(), end, learns, snoops: learns });
                 Some(lists.len() - 1)
             });
+            if let Some(at) = known {
+                lists[at].snoops |= trusted;
+            }
             interfaces[number as usize].bindings = known.map_or(crate::root::bindings::NONE, |at| at as u16);
         }
-        self.current = Bindings { lists: lists.into(), pages };
+        let learned = self.current.learned.take();
+        self.current = Bindings { lists: lists.into(), pages, learned };
     }
 
     /// Returns the bindings for the root.
@@ -223,7 +257,7 @@ fn about<K: Bits>(rule: &Binding) -> Option<Rule<K>> {
 pub struct BindingDecision {
     /// The list.
     pub list: BindingsIndex,
-    /// The place of the rule that decides; `None`: there is none, and the packet is dropped.
+    /// The place of the rule that decides; `None`: none matches. Then a learned binding permits the packet, or it is dropped.
     pub rule: Option<usize>,
     /// The rule permits.
     pub permit: bool,
@@ -244,6 +278,9 @@ impl Store {
         let index = map.interfaces.iter().position(|&other| other == interface)?;
         let list = gateway.interfaces[index].access.bindings?;
         let declared = &gateway.bindings[usize::from(list.0)];
+        if number == LEARNED {
+            return Some(BindingDecision { list, rule: None, permit, mac });
+        }
         let at = self.get(&declared.name)?.numbers.iter().position(|&other| other == number)?;
         Some(BindingDecision { list, rule: Some(at).filter(|&at| at < declared.rules.len()), permit, mac })
     }

@@ -9,7 +9,7 @@ use super::noted::Noted;
 use crate::model::FlowTable;
 use crate::root::acl::{self, Chain};
 use crate::root::allow::{Allowlists, List, Sources};
-use crate::root::bindings::Bindings;
+use crate::root::bindings::{Bindings, Bound};
 use crate::root::family::{Both, Family};
 use crate::root::sav::{Check, Validator, Validators};
 use crate::root::spd::Spd;
@@ -216,7 +216,10 @@ fn is_same_binding((before, old): (&Compared, &Interface), (now, new): (&Compare
     let bound = |of: &Compared, number: u16| of.bindings.lists.get(usize::from(number)).cloned();
     match (bound(before, old.bindings), bound(now, new.bindings)) {
         (None, None) => true,
-        (Some(before), Some(now)) => Arc::ptr_eq(&before.v4, &now.v4) && Arc::ptr_eq(&before.v6, &now.v6),
+        (Some(before), Some(now)) => {
+            let learns = |of: &Bound| (of.learns, of.snoops);
+            Arc::ptr_eq(&before.v4, &now.v4) && Arc::ptr_eq(&before.v6, &now.v6) && learns(&before) == learns(&now)
+        }
         _ => false,
     }
 }

@@ -147,7 +147,7 @@ impl Compiler {
             sav: sav::Store::default(),
             acl: acl::Store::new(settings.workers),
             allow: allow::Store::default(),
-            bindings: bindings::Store::default(),
+            bindings: bindings::Store::new(domain),
             classify: classify::Store::new(settings.secret),
             nat: nat::Store::default(),
             spd: spd::Store::default(),

@@ -92,6 +92,7 @@ pub(super) fn interfaces(
             acl_out: PerFamily { v4: crate::root::acl::NONE, v6: crate::root::acl::NONE },
             allow: PerFamily { v4: crate::root::allow::NONE, v6: crate::root::allow::NONE },
             bindings: crate::root::bindings::NONE,
+            dhcp_trusted: interface.access.dhcp_trusted,
             bridge: crate::root::bridge::OfInterface::NONE,
             classify_in: interface.access.classify_in.map_or(crate::root::classify::NONE, |table| table.0),
             classify_out: interface.access.classify_out.map_or(crate::root::classify::NONE, |table| table.0),

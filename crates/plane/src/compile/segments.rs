@@ -17,7 +17,14 @@ pub(super) fn per_segment(gateway: &Gateway, lists: Arc<AtomicBool>) -> PerSegme
     let steering = || gateway.steer.iter().flat_map(|list| &*list.rules);
     let rules = exempt.chain(translating).chain(steering().map(|rule| &rule.matches)).any(of_rule);
     let octets = steering().filter_map(|rule| rule.octets.as_ref()).any(of_octets);
-    PerSegment { rules, tables: octets || gateway.classify.iter().any(of_table), bits: limits_bits(gateway), lists }
+    // Segments of an outer packet may have other packets inside.
+    let inner = steering().any(|rule| rule.inner.is_some());
+    PerSegment {
+        rules,
+        tables: octets || inner || gateway.classify.iter().any(of_table),
+        bits: limits_bits(gateway),
+        lists,
+    }
 }
 
 /// Returns whether validation or a classifier table limits bits.
@@ -57,6 +64,8 @@ fn of_octets(octets: &SteerOctets) -> bool {
 fn of_places(start: ClassifyStart, family: Option<IpFamily>, first: usize, mask: &[u8]) -> bool {
     let is_shared = |at: usize| match (start, family) {
         (ClassifyStart::Link, _) => at < ethernet::LENGTH,
+        // A super-packet has one mark.
+        (ClassifyStart::Meta, _) => true,
         // The ports.
         (ClassifyStart::Transport, _) => at < 4,
         (ClassifyStart::Network, Some(IpFamily::V6)) => matches!(at, 0..4 | 6..44),

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use weir_base::reclaim::Domain;
 use weir_packet::identify::{Identifier, NAT_TRAVERSAL};
-use weir_packet::wire::protocol;
+use weir_packet::inner::Carrier;
+use weir_packet::wire::{MacAddress, protocol};
 use weir_table::classify::{self, Limits, Span, Upper, Writer};
 use weir_table::sav::NoRoom;
 
@@ -18,12 +19,13 @@ use super::reuse::{self, Source};
 use super::rubbish::Rubbish;
 use super::table_full::TableFull;
 use crate::model::{
-    AclRule, Gateway, IpFamily, Origin, SteerIndex, SteerList, SteerNode, SteerRule, SteerWay, Transport,
+    AclRule, Gateway, IpFamily, Origin, SteerIndex, SteerList, SteerMac, SteerMacs, SteerNode, SteerRule, SteerWay,
+    Transport,
 };
 use crate::node::Node;
 use crate::root::Interface;
 use crate::root::counters::TrafficCounter;
-use crate::root::steer::{Condition, Entry, NONE, Rule, Side, Steer, Steers, Way};
+use crate::root::steer::{Condition, Entry, Frame, NONE, Rule, Side, Stations, Steer, Steers, Way, Within};
 
 /// Octets of lookups' memory that a rule may take on average, and the least and most for a classifier.
 const OCTETS_PER_RULE: usize = 4096;
@@ -104,7 +106,7 @@ impl Store {
         let rules = model.rules.iter().zip(&targets).zip(keys(&model.rules)).map(rule).collect();
         let (v4, of_v4) = side::<u32>(domain, model)?;
         let (v6, of_v6) = side::<u128>(domain, model)?;
-        let current = Arc::new(Steer { index, v4, v6, rules });
+        let current = Arc::new(Steer { index, v4, v6, frames: frames(model), rules });
         Ok(Compiled { model: model.clone(), targets, _writers: (of_v4, of_v6), current })
     }
 
@@ -183,7 +185,33 @@ fn condition(rule: &SteerRule) -> Condition {
         vlan: rule.vlan.as_ref().map(|vlan| (*vlan.start(), *vlan.end())),
         id: rule.id.as_ref().map(|(kind, ids)| (*kind, *ids.start(), *ids.end())),
         octets: rule.octets.clone(),
+        macs: (rule.macs != SteerMacs::default())
+            .then(|| Stations { from: masked(rule.macs.from), to: masked(rule.macs.to) }),
+        inner: rule.inner.as_ref().map(|inner| {
+            let carrier = match rule.id {
+                Some((Identifier::Vni, _)) => Carrier::Vxlan,
+                Some((Identifier::Teid, _)) => Carrier::Gtp,
+                _ => Carrier::Ip,
+            };
+            let (v4, v6) = (boxes::<u32>(&inner.matches, |own| own.0), boxes::<u128>(&inner.matches, |own| own.0));
+            Arc::new(Within { carrier, v4: v4.into(), v6: v6.into() })
+        }),
     }
+}
+
+/// A mask, and an address under it.
+fn masked(station: Option<SteerMac>) -> (u64, u64) {
+    let Some(SteerMac { mac: MacAddress([a, b, c, d, e, f]), length }) = station else { return (0, 0) };
+    let mask = ((1u64 << 48) - 1) >> (48 - u32::from(length.min(48))) << (48 - u32::from(length.min(48)));
+    (mask, u64::from_be_bytes([0, 0, a, b, c, d, e, f]) & mask)
+}
+
+/// The rules about frames that are not IP.
+fn frames(model: &SteerList) -> Box<[Frame]> {
+    let of = |(number, rule): (u32, &SteerRule)| {
+        rule.frame.map(|own| Frame { rule: number, ethertype: own.ethertype, condition: condition(rule) })
+    };
+    (0..).zip(&*model.rules).filter_map(of).collect()
 }
 
 /// Whether some packet may have the fields of both.
@@ -212,7 +240,7 @@ type Members<K> = (classify::Rule<K>, Vec<(u32, Condition)>);
 fn entries<K: Bits>(model: &SteerList) -> Vec<Entry<K>> {
     let mut places: HashMap<classify::Rule<K>, usize> = HashMap::new();
     let mut all: Vec<Members<K>> = Vec::new();
-    for (number, rule) in (0..).zip(&*model.rules) {
+    for (number, rule) in (0..).zip(&*model.rules).filter(|(_, rule)| rule.frame.is_none()) {
         let condition = condition(rule);
         for fields in fields::<K>(rule) {
             let at = *places.entry(fields.clone()).or_insert_with(|| {

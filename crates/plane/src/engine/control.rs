@@ -345,6 +345,14 @@ impl Control {
     /// Does what is to be done. Who is at work gives the compiler. Gives whether there is a new version of the root.
     pub(super) fn carry_out(&self, state: &mut State, compiler: Option<&mut Compiler>, work: Work) -> bool {
         let Work { frames, changes, news } = work;
+        // Replaced tables are freed as old versions of the root are.
+        let mut replaced = false;
+        if let Some(table) = state.keeper.leases.take_table()
+            && let Some(learned) = &state.compiled.bindings.learned
+        {
+            learned.replace(table);
+            replaced = true;
+        }
         let is_new = !changes.is_empty();
         changes.into_iter().for_each(|change| state.unknown.note(change));
         let published = match compiler {
@@ -361,7 +369,7 @@ impl Control {
         };
         self.send(frames);
         state.report(news);
-        published
+        published | replaced
     }
 
     /// Has workers send frames, each with the number of its interface.

@@ -93,8 +93,13 @@ impl Control {
 
     /// The bindings of hardware addresses, in the order of the configuration.
     pub fn bindings(&self) -> Vec<stats::BindingsStats> {
-        let (compiler, model, _) = self.look();
-        show::bindings(&model, &compiler)
+        let (mut lists, model) = {
+            let (compiler, model, _) = self.look();
+            (show::bindings(&model, &compiler), model)
+        };
+        let (state, now) = (self.state(), self.clock.now());
+        show::learned(&mut lists, (&model, &state.map), &state.keeper.leases, now);
+        lists
     }
 
     /// The allowlists, in the order of the configuration.

@@ -19,12 +19,13 @@ use crate::model::{
 };
 use crate::neighbor::Known;
 use crate::neighbor::control::Keeper;
+use crate::neighbor::leases::{Lease, Leases};
 use crate::node::Node;
 use crate::root::ecmp::BUCKETS;
 use crate::root::{Forwarding, Kind, NONE, Root};
 use crate::stats::{
-    AllowlistStats, BindingRow, BindingsStats, ClassifyStats, NeighborRow, PathRow, RouteRow, SavPolicyStats,
-    SavTableStats, Traffic,
+    AllowlistStats, BindingRow, BindingsStats, ClassifyStats, LearnedRow, NeighborRow, PathRow, RouteRow,
+    SavPolicyStats, SavTableStats, Traffic,
 };
 
 /// Every route, by VRF (in the order of the configuration) and prefix, IPv4 first.
@@ -198,6 +199,29 @@ pub(crate) fn sav_policies(model: &Gateway, compiler: &Compiler) -> Vec<SavPolic
     model.sav.iter().map(row).collect()
 }
 
+/// Adds what was learned to bindings.
+pub(crate) fn learned(lists: &mut [BindingsStats], (model, map): (&Gateway, &Map), leases: &Leases, now: Time) {
+    let mut of: HashMap<u32, (usize, &str)> = HashMap::new();
+    for (interface, &number) in model.interfaces.iter().zip(&map.interfaces) {
+        let place = interface.access.bindings.map(|BindingsIndex(place)| usize::from(place));
+        let learns = |&place: &usize| lists.get(place).is_some_and(|list| list.limit.is_some());
+        if let Some(place) = place.filter(learns) {
+            of.insert(number, (place, &interface.name));
+            lists[place].not_learned += leases.refused(number);
+        }
+    }
+    for Lease { key, end } in leases.leases(now) {
+        let Some(&(place, interface)) = of.get(&key.interface) else { continue };
+        lists[place].learned.push(LearnedRow {
+            interface: interface.to_owned(),
+            mac: key.mac.to_string(),
+            address: key.address,
+            source: "dhcp",
+            left: (end.0 != u64::MAX).then(|| end.since(now).div_ceil(1_000_000_000)),
+        });
+    }
+}
+
 /// The bindings of hardware addresses, in the order of the configuration.
 pub(crate) fn bindings(model: &Gateway, compiler: &Compiler) -> Vec<BindingsStats> {
     let origin = |origin| model.origins.place(origin).map_or_else(String::new, |place| place.to_string());
@@ -220,6 +244,9 @@ pub(crate) fn bindings(model: &Gateway, compiler: &Compiler) -> Vec<BindingsStat
             rules: rules.collect(),
             unmatched: counts.next().unwrap_or_default(),
             octets,
+            limit: list.learn.map(|learn| learn.limit),
+            learned: Vec::new(),
+            not_learned: 0,
             origin: origin(list.origin),
         }
     };

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use weir_base::clock::Time;
 use weir_base::ring::Producer;
 use weir_base::wake::Waker;
-use weir_packet::wire::{arp, nd};
+use weir_packet::wire::{arp, dhcp, nd};
 
 use crate::root::counters::Counter;
 
@@ -35,6 +35,15 @@ pub enum Event {
         source: Ipv6Addr,
         /// The contents of the packet.
         packet: nd::Fields,
+    },
+    /// A message of DHCP came in, or the host sent one.
+    Dhcp {
+        /// Number of the interface.
+        interface: u32,
+        /// The message.
+        message: dhcp::Message,
+        /// Its answers are believed.
+        trusted: bool,
     },
 }
 

@@ -217,8 +217,17 @@ pub struct Bindings {
     pub name: String,
     /// The first that matches decides; what none matches is dropped.
     pub rules: Arc<[Binding]>,
+    /// Bindings that are learned, beside the rules; `None`: none are.
+    pub learn: Option<Learn>,
     /// Where it was declared.
     pub origin: Origin,
+}
+
+/// Bindings that are learned from DHCP. They let pass what no rule matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Learn {
+    /// Learned bindings of the list, at most.
+    pub limit: u32,
 }
 
 /// A rule of [`Bindings`].

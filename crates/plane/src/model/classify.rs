@@ -21,6 +21,8 @@ pub enum ClassifyStart {
     Network,
     /// The transport header.
     Transport,
+    /// What is known of the packet beside its octets: four octets of its mark.
+    Meta,
 }
 
 /// A classifier table.

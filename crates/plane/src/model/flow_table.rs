@@ -111,6 +111,8 @@ pub struct FlowTable {
     pub flows: u32,
     /// The packet of a flow from which on its decision is learned, 1 ..= 100, each direction of a session for itself.
     pub packets: u8,
+    /// Packets of one vector that hit the same entry are merged before they are rewritten.
+    pub merges: bool,
 }
 
 impl Default for FlowTable {
@@ -125,6 +127,7 @@ impl Default for FlowTable {
             enabled: FastPath::Auto,
             flows: 1_000_000,
             packets: 2,
+            merges: false,
         }
     }
 }

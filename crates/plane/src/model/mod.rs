@@ -28,7 +28,7 @@ use weir_port::spec::{Middleware, PortSpec, TapSpec};
 
 pub use acl::{
     AclAction, AclDefault, AclIndex, AclLimit, AclList, AclRule, Addresses, AllowedSources, Allowlist, AllowlistIndex,
-    Binding, Bindings, BindingsIndex, Group, Groups, Interfaces, IpFamily, Nested, Ports, Rejection, TcpFlags,
+    Binding, Bindings, BindingsIndex, Group, Groups, Interfaces, IpFamily, Learn, Nested, Ports, Rejection, TcpFlags,
     Transport,
 };
 pub use bridge::{Bridge, BridgeIndex, BridgePort, BridgeStation, Floods};
@@ -48,7 +48,10 @@ pub use sav::{
     SavRule, SavRules, Scope, SpecialAction, SpecialSources, Urpf, UrpfMode,
 };
 pub use spd::{Spd, SpdAction, SpdCache, SpdIndex, SpdRule};
-pub use steer::{SteerHeader, SteerIndex, SteerList, SteerNode, SteerOctets, SteerRule, SteerWay};
+pub use steer::{
+    SteerFrame, SteerHeader, SteerIndex, SteerInner, SteerList, SteerMac, SteerMacs, SteerNode, SteerOctets, SteerRule,
+    SteerWay,
+};
 pub use tunnel::{OuterTtl, Tunnel};
 
 /// A whole gateway.
@@ -195,6 +198,8 @@ pub struct Access {
     pub allow: PerFamily<Vec<AllowlistIndex>>,
     /// Which hardware addresses may use which addresses of IP.
     pub bindings: Option<BindingsIndex>,
+    /// Answers of DHCP servers are believed.
+    pub dhcp_trusted: bool,
     /// The first classifier table of packets that come in.
     pub classify_in: Option<ClassifyIndex>,
     /// The first classifier table of packets that leave.

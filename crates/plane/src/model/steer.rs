@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use weir_packet::identify::Identifier;
+use weir_packet::wire::MacAddress;
 
 use super::acl::AclRule;
 use super::classify::ClassifyStart;
@@ -42,6 +43,12 @@ pub struct SteerRule {
     pub id: Option<(Identifier, RangeInclusive<u32>)>,
     /// The octets that the packet has, if the rule names some.
     pub octets: Option<SteerOctets>,
+    /// The stations that the frame is from and to, if the rule names some.
+    pub macs: SteerMacs,
+    /// The packet inside, if the rule names one.
+    pub inner: Option<Arc<SteerInner>>,
+    /// The rule matches frames that are not IP. Then it matches no packets, and `matches` has no meaning.
+    pub frame: Option<SteerFrame>,
     /// The addresses, protocol and fields that packets have. Its action has no meaning. It names neither interfaces nor a limit,
     /// and does not log.
     pub matches: AclRule,
@@ -62,6 +69,40 @@ pub struct SteerOctets {
     pub value: Arc<[u8]>,
     /// The bits that count, not all 0; as many octets as the value. They end within the first 128 octets.
     pub mask: Arc<[u8]>,
+}
+
+/// Stations by the first bits of their hardware addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SteerMac {
+    /// The address.
+    pub mac: MacAddress,
+    /// The bits that count, 1 to 48.
+    pub length: u8,
+}
+
+/// The stations of frames.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct SteerMacs {
+    /// The stations that send them.
+    pub from: Option<SteerMac>,
+    /// The stations or groups that they are for.
+    pub to: Option<SteerMac>,
+}
+
+/// Frames that are not IP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SteerFrame {
+    /// Their ethertype behind tags, if the rule names one.
+    pub ethertype: Option<u16>,
+}
+
+/// A packet inside of another one: in VXLAN if the rule names VNIs, in GTP-U if it names TEIDs, else straight behind the outer header.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SteerInner {
+    /// Its addresses, protocol and fields, without groups.
+    pub matches: AclRule,
+    /// The rule itself names the family.
+    pub names_family: bool,
 }
 
 /// Where packets that a rule matches go.

@@ -12,6 +12,7 @@ use weir_packet::wire::MacAddress;
 
 use crate::compile::{Change, Compiler, Learned, Map, Places, Prepared, StagedAcls, TableFull, tag_octets};
 use crate::model::{self, InterfaceKind};
+use crate::neighbor::leases::Leases;
 use crate::neighbor::{Action, Event, Link, Table};
 use crate::root::{Interface, Root};
 
@@ -156,6 +157,8 @@ pub(crate) struct Work {
 /// The table of neighbours, and who the interfaces are.
 pub(crate) struct Keeper {
     pub(crate) table: Table,
+    /// Bindings that are learned.
+    pub(crate) leases: Leases,
     /// By number.
     names: Vec<String>,
     actions: Vec<Action>,
@@ -172,7 +175,14 @@ impl Keeper {
     /// Knows of no link yet.
     pub(crate) fn new(model: &model::Gateway, random: SecureRandom) -> Keeper {
         let table = Table::new(model.neighbor_discovery, model.limits.neighbors, random);
-        Keeper { table, names: Vec::new(), actions: Vec::new(), no_room: None, is_idle: false }
+        Keeper {
+            table,
+            leases: Leases::default(),
+            names: Vec::new(),
+            actions: Vec::new(),
+            no_room: None,
+            is_idle: false,
+        }
     }
 
     /// A keeper that finds no neighbours, and tests and announces no addresses: for a gateway whose caller does, or nobody.
@@ -188,6 +198,7 @@ impl Keeper {
             }
             self.names[number as usize].clone_from(&interface.name);
         }
+        self.leases.adopt(model, map);
         if self.is_idle {
             return;
         }
@@ -203,12 +214,16 @@ impl Keeper {
 
     /// Takes in what a worker saw.
     pub(crate) fn handle(&mut self, event: &Event, now: Time, work: &mut Work) {
+        if let Event::Dhcp { interface, message, trusted } = event {
+            return self.leases.handle(*interface, message, *trusted, now);
+        }
         self.table.handle(event, now, &mut self.actions);
         self.translate(work);
     }
 
     /// Does what is due.
     pub(crate) fn step(&mut self, now: Time, work: &mut Work) {
+        self.leases.step(now);
         self.table.step(now, &mut self.actions);
         self.translate(work);
     }

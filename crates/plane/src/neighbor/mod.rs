@@ -8,6 +8,7 @@ mod action;
 pub mod control;
 mod entry;
 mod eviction;
+pub(crate) mod leases;
 mod link;
 mod own;
 mod router;

@@ -185,6 +185,8 @@ impl Table {
             Event::Wanted { interface, address } => self.want(Key { interface, address }, now, actions),
             Event::Arp { interface, packet } => self.handle_arp(interface, &packet, now, actions),
             Event::Nd { interface, source, packet } => self.handle_nd(interface, source, &packet, now, actions),
+            // It says nothing of neighbours.
+            Event::Dhcp { .. } => {}
         }
     }
 

@@ -4,8 +4,13 @@
 //! the destination and its port: 32 bits and 16. So a prefix of a hardware address is a range, and all rules together cost
 //! one lookup by the vector.
 
+use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use weir_base::clock::Time;
+use weir_base::reclaim::Published;
+use weir_packet::wire::MacAddress;
 use weir_table::classify::{Fields, Table};
 
 use crate::root::acl::Pages;
@@ -14,6 +19,9 @@ use crate::root::family::{Both, Family};
 /// The interface has no bindings.
 pub const NONE: u16 = u16::MAX;
 
+/// Stands for a learned binding where the number of a rule stands.
+pub(crate) const LEARNED: u32 = u32::MAX;
+
 /// The bindings of all interfaces.
 #[derive(Clone, Default)]
 pub struct Bindings {
@@ -21,6 +29,34 @@ pub struct Bindings {
     pub lists: Arc<[Bound]>,
     /// The counters of rules.
     pub pages: Pages,
+    /// Bindings that were learned, of all lists; they outlive versions of the root.
+    pub learned: Option<Arc<Published<LearnedTable>>>,
+}
+
+/// A station with an address at an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// The number of the interface.
+    pub interface: u32,
+    /// The station.
+    pub mac: MacAddress,
+    /// Its address.
+    pub address: IpAddr,
+}
+
+/// Bindings that were learned.
+#[derive(Debug, Default)]
+pub struct LearnedTable {
+    /// The time at which each ends.
+    pub ends: HashMap<Key, Time>,
+}
+
+impl LearnedTable {
+    /// A binding is there, and has not ended.
+    #[inline]
+    pub(crate) fn has(&self, key: &Key, now: Time) -> bool {
+        self.ends.get(key).is_some_and(|end| *end > now)
+    }
 }
 
 /// A list of rules. Each packet matches one: the last matches all, and denies.
@@ -32,6 +68,12 @@ pub struct Bound {
     pub v4: Arc<Table<u32>>,
     /// For IPv6.
     pub v6: Arc<Table<u128>>,
+    /// The number of packets that no rule matches.
+    pub end: u32,
+    /// Learned bindings let packets pass that no rule matches.
+    pub learns: bool,
+    /// Messages of DHCP are looked at.
+    pub snoops: bool,
 }
 
 impl Both for Bound {

@@ -59,6 +59,8 @@ pub struct Interface {
     pub allow: PerFamily<u16>,
     /// Which of the root's bindings its packets' hardware addresses pass; [`crate::root::bindings::NONE`] without one.
     pub bindings: u16,
+    /// Answers of DHCP servers that come in by it are believed.
+    pub dhcp_trusted: bool,
     /// Its part in a bridge.
     pub bridge: bridge::OfInterface,
     /// The place of the first classifier table of packets that come in; [`crate::root::classify::NONE`] without one.

@@ -30,8 +30,29 @@ pub struct BindingsStats {
     pub unmatched: Traffic,
     /// Octets of their tables.
     pub octets: usize,
+    /// Learned bindings at most; `None`: none are learned.
+    pub limit: Option<u32>,
+    /// Bindings that were learned, by interface and address.
+    pub learned: Vec<LearnedRow>,
+    /// Leases without a binding, as there were as many as there may be.
+    pub not_learned: u64,
     /// Where they were declared.
     pub origin: String,
+}
+
+/// A learned binding of [`BindingsStats`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LearnedRow {
+    /// The interface.
+    pub interface: String,
+    /// The hardware address.
+    pub mac: String,
+    /// The address.
+    pub address: std::net::IpAddr,
+    /// The source: `dhcp`.
+    pub source: &'static str,
+    /// Seconds until it ends; `None`: it does not end.
+    pub left: Option<u64>,
 }
 
 /// A rule of [`BindingsStats`].

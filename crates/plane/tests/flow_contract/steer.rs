@@ -2,9 +2,10 @@
 
 use weir_base::random::Random;
 use weir_packet::identify::Identifier;
+use weir_packet::wire::MacAddress;
 use weir_plane::model::{
     AclRule, ClassifyStart, Gateway, InterfaceIndex, IpFamily, NextHop, Origin, SteerHeader, SteerIndex, SteerList,
-    SteerNode, SteerOctets, SteerRule, SteerWay,
+    SteerMac, SteerMacs, SteerNode, SteerOctets, SteerRule, SteerWay,
 };
 
 use crate::gateway::{Links, between, host, pick, rule};
@@ -55,6 +56,12 @@ fn one(random: &mut Random, links: &Links, model: &Gateway) -> SteerRule {
             value: [0, random.below(2) as u8].into(),
             mask: [0, 1].into(),
         }),
+        macs: SteerMacs {
+            from: random.chance(0.05).then_some(SteerMac { mac: MacAddress([2, 0, 0, 0, 0, 0]), length: 8 }),
+            to: None,
+        },
+        inner: None,
+        frame: None,
         matches,
         names_family: false,
         comment: None,

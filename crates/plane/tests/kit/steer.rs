@@ -4,7 +4,8 @@ use std::ops::RangeInclusive;
 
 use weir_packet::identify::Identifier;
 use weir_plane::model::{
-    NextHop, Origin, SteerHeader, SteerIndex, SteerList, SteerNode, SteerOctets, SteerRule, SteerWay,
+    NextHop, Origin, SteerFrame, SteerHeader, SteerIndex, SteerInner, SteerList, SteerMac, SteerMacs, SteerNode,
+    SteerOctets, SteerRule, SteerWay,
 };
 
 use super::{Build, ip};
@@ -12,7 +13,8 @@ use super::{Build, ip};
 impl Build {
     /// A list of interfaces. Rules as three parts with `|` between: actions (`mark N`, `drop`, `to IF`, `to IF ADDRESS`, `queue N`,
     /// `node NAME`, `advance N HEADER`), a rule of the kit without its action, and conditions (`vlan RANGE`, `esp RANGE`, `ah RANGE`,
-    /// `vni RANGE`, `teid RANGE`, `session RANGE`, `l2|l3|l4 AT:HEX/HEX`).
+    /// `vni RANGE`, `teid RANGE`, `session RANGE`, `l2|l3|l4 AT:HEX/HEX`, `mac-from|mac-to MAC`, `inner RULE` at the end). The rule
+    /// is `frame [0xTYPE]` for frames that are not IP.
     pub fn steer(mut self, interfaces: &[&str], rules: &[&str]) -> Build {
         let rules: Vec<SteerRule> = rules.iter().map(|text| self.steer_rule(text)).collect();
         let index = SteerIndex(self.0.steer.len() as u16);
@@ -31,7 +33,17 @@ impl Build {
     pub fn steer_rule(&mut self, text: &str) -> SteerRule {
         let parts: Vec<&str> = text.split('|').map(str::trim).collect();
         let [actions, matches, conditions] = parts[..] else { panic!("{text}") };
+        let frame = matches.strip_prefix("frame").map(|ethertype| SteerFrame {
+            ethertype: ethertype.trim().strip_prefix("0x").map(|digits| u16::from_str_radix(digits, 16).unwrap()),
+        });
+        let matches = if frame.is_some() { "any" } else { matches };
         let matches = self.acl_rule(&format!("permit {matches}"));
+        let (conditions, inner) = conditions.split_once("inner ").unzip();
+        let conditions = conditions.unwrap_or(parts[2]);
+        let inner = inner.map(|inner| {
+            let matches = self.acl_rule(&format!("permit {inner}"));
+            std::sync::Arc::new(SteerInner { matches, names_family: false })
+        });
         let mut rule = SteerRule {
             count: false,
             mark: None,
@@ -40,6 +52,9 @@ impl Build {
             vlan: None,
             id: None,
             octets: None,
+            macs: SteerMacs::default(),
+            inner,
+            frame,
             matches,
             names_family: false,
             comment: None,
@@ -87,6 +102,12 @@ impl Build {
                 };
                 let (at, start) = (at.parse().unwrap(), [Link, Network, Transport][start]);
                 rule.octets = Some(SteerOctets { start, at, value: hex(value), mask: hex(mask) });
+                continue;
+            }
+            if let Some(end) = word.strip_prefix("mac-") {
+                let (mac, length) = range.split_once('/').unwrap_or((range, "48"));
+                let station = Some(SteerMac { mac: mac.parse().unwrap(), length: length.parse().unwrap() });
+                *(if end == "from" { &mut rule.macs.from } else { &mut rule.macs.to }) = station;
                 continue;
             }
             let (low, high) = range.split_once('-').unwrap_or((range, range));

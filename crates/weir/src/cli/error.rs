@@ -46,7 +46,7 @@ impl Error {
             Error::InvalidConfig | Error::InvalidEntries | Error::InvalidFile(_) => Exit::InvalidConfig,
             Error::Client(error) => match error {
                 ClientError::NoGateway { .. } | ClientError::NotOurs(_) | ClientError::Late { .. } => Exit::NoGateway,
-                ClientError::Answer { .. } => Exit::Failed,
+                ClientError::Answer { .. } | ClientError::Ended { .. } => Exit::Failed,
                 ClientError::Refused(_) if error.invalid_configuration().or(error.edits_lost()).is_some() => {
                     Exit::InvalidConfig
                 }

@@ -114,7 +114,10 @@ impl Sa {
             None => MadeKeys::default(),
         };
         let answer = editor.client.put(path, "application/toml", text);
-        if matches!(answer, Ok(_) | Err(ClientError::Late { .. } | ClientError::Answer { .. })) {
+        if matches!(
+            answer,
+            Ok(_) | Err(ClientError::Late { .. } | ClientError::Answer { .. } | ClientError::Ended { .. })
+        ) {
             keys.keep();
         }
         editor.report::<SaChanged>(answer, None)

@@ -133,7 +133,7 @@ fn named(model: &model::Gateway, name: &str) -> Result<model::InterfaceIndex, Bo
     })
 }
 
-/// The captures of a gateway's control socket: those that run, and the last that ended.
+/// The captures of a gateway's control socket: captures that run, and the last ended ones.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Registry(Arc<Mutex<Rows>>);
 

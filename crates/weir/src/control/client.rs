@@ -1,5 +1,6 @@
 //! The other commands' side of the control socket.
 
+use std::error::Error as _;
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
@@ -72,6 +73,18 @@ pub enum ClientError {
         process: Option<u32>,
         /// How long the client waited.
         after: Duration,
+        /// The request changes something.
+        changes: bool,
+    },
+    /// It ended the connection before the answer was whole.
+    #[error(
+        "the gateway on {} ended its answer early{}; see whether it still runs (`weir show version`), and read its log",
+        path.display(),
+        if *changes { ", and may have carried out the request" } else { "" }
+    )]
+    Ended {
+        /// The socket.
+        path: PathBuf,
         /// The request changes something.
         changes: bool,
     },
@@ -193,6 +206,21 @@ impl Client {
         ClientError::Answer { path: self.path.clone(), reason: reason.to_string() }
     }
 
+    /// Why there is no whole answer to a request.
+    fn broken(&self, error: hyper::Error, changes: bool) -> ClientError {
+        let of_system = error.source().and_then(|source| source.downcast_ref::<io::Error>()).map(io::Error::kind);
+        let has_ended = matches!(
+            of_system,
+            Some(
+                ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::NotConnected
+            )
+        );
+        if has_ended || error.is_canceled() || error.is_closed() || error.is_incomplete_message() {
+            return ClientError::Ended { path: self.path.clone(), changes };
+        }
+        self.useless(error)
+    }
+
     fn request(
         &self,
         method: Method,
@@ -257,6 +285,7 @@ impl Client {
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| self.useless(error))?;
         // Its failure is seen by the request, too.
         let driver = tokio::spawn(connection);
+        let changes = method != Method::GET;
         let request = Request::builder()
             .method(method)
             .uri(target)
@@ -264,10 +293,14 @@ impl Client {
             .header(header::CONTENT_TYPE, content_type)
             .body(Full::new(Bytes::from(body)))
             .map_err(|error| self.useless(error))?;
-        let answer = sender.send_request(request).await.map_err(|error| self.useless(error))?;
+        let answer = sender.send_request(request).await.map_err(|error| self.broken(error, changes))?;
         let status = answer.status();
         let body = Limited::new(answer.into_body(), ANSWER_LIMIT).collect().await;
-        let body = body.map_err(|error| self.useless(error))?.to_bytes();
+        let body = body.map_err(|error| match error.downcast::<hyper::Error>() {
+            Ok(error) => self.broken(*error, changes),
+            Err(error) => self.useless(error),
+        })?;
+        let body = body.to_bytes();
         driver.abort();
         let text = String::from_utf8(body.into()).map_err(|error| self.useless(error))?;
         if status.is_success() { Ok(text) } else { Err(self.refused(status, &text)) }
@@ -354,7 +387,7 @@ impl Client {
         let driver = tokio::spawn(connection);
         let request = Request::builder().uri(target).header(header::HOST, "weir").body(Full::new(Bytes::new()));
         let request = request.map_err(|error| self.useless(error))?;
-        let answer = sender.send_request(request).await.map_err(|error| self.useless(error))?;
+        let answer = sender.send_request(request).await.map_err(|error| self.broken(error, false))?;
         Ok(Begun { answer, driver, _sender: sender })
     }
 

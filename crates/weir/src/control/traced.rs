@@ -89,7 +89,10 @@ impl Words<'_> {
         let list = self.0.bindings.get(usize::from(decision.list.0))?;
         let rule = decision.rule.and_then(|rule| list.rules.get(rule));
         let (text, origin) = rule.map_or_else(
-            || ("no rule matches".to_owned(), list.origin),
+            || {
+                let learned = if decision.permit { "a binding learned from DHCP" } else { "no rule matches" };
+                (learned.to_owned(), list.origin)
+            },
             |rule| (Binding::of(rule).to_string(), rule.origin),
         );
         Some(format!("{}, {}", list.name, self.at(&text, origin)))

@@ -1,5 +1,7 @@
 //! `show bindings`: which hardware addresses may use which addresses of IP, and who did.
 
+use std::net::IpAddr;
+
 use serde::{Deserialize, Serialize};
 use weir_plane::stats;
 
@@ -30,6 +32,34 @@ pub struct Binding {
     pub origin: String,
     /// Its rules, in their order.
     pub rules: Vec<Rule>,
+    /// Learned bindings at most; without it, none are learned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    /// Learned bindings, by interface and address.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub learned: Vec<Learned>,
+    /// Leases without a binding, as there were as many as there may be.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub not_learned: u64,
+}
+
+/// A learned binding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Learned {
+    /// The interface.
+    pub interface: String,
+    /// The hardware address.
+    pub mac: String,
+    /// The address.
+    pub address: IpAddr,
+    /// The source: `dhcp`.
+    pub source: String,
+    /// Seconds until it ends; `None`: it does not end.
+    pub left: Option<u64>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// A rule.
@@ -65,7 +95,17 @@ fn rule(row: stats::BindingRow) -> Rule {
 impl Bindings {
     /// Of the gateway's bindings.
     pub fn new(all: Vec<stats::BindingsStats>) -> Self {
+        let learned = |row: stats::LearnedRow| Learned {
+            interface: row.interface,
+            mac: row.mac,
+            address: row.address,
+            source: row.source.to_owned(),
+            left: row.left,
+        };
         let of = |bindings: stats::BindingsStats| Binding {
+            limit: bindings.limit,
+            learned: bindings.learned.into_iter().map(learned).collect(),
+            not_learned: bindings.not_learned,
             name: bindings.name,
             interfaces: bindings.interfaces,
             bytes: bindings.octets as u64,
@@ -92,7 +132,19 @@ impl Report for Bindings {
         let mut lists = Table::new(&columns.map(|name| (name, align(name))));
         let mut rules =
             Table::new(&["Bindings", "Id", "Packets", "Bytes", "Declared", "Rule"].map(|name| (name, align(name))));
-        for Binding { name, interfaces, bytes, unmatched, origin, rules: own } in self.bindings.clone() {
+        let columns = ["Bindings", "Interface", "Hardware", "Address", "Source", "Ends in"];
+        let mut learned = Table::new(&columns.map(|name| (name, Align::Left)));
+        let mut sums = String::new();
+        for binding in &self.bindings {
+            let Binding { name, limit: Some(limit), learned: own, not_learned, .. } = binding else { continue };
+            for Learned { interface, mac, address, source, left } in own {
+                let left = left.map_or_else(|| "never".to_owned(), |left| format!("{left} s"));
+                let address = address.to_string();
+                learned.row([name.clone(), interface.clone(), mac.clone(), address, source.clone(), left]);
+            }
+            sums.push_str(&format!("{name}: {} of {limit} learned, {not_learned} refused as it was full\n", own.len()));
+        }
+        for Binding { name, interfaces, bytes, unmatched, origin, rules: own, .. } in self.bindings.clone() {
             for Rule { id, rule, hits, origin } in &own {
                 let (packets, bytes) = (hits.packets.to_string(), hits.bytes.to_string());
                 rules.row([name.clone(), id.to_string(), packets, bytes, origin.clone(), rule.clone()]);
@@ -101,7 +153,8 @@ impl Report for Bindings {
             let interfaces = interfaces.join(",");
             lists.row([name, own.len().to_string(), packets, octets_of, octets(bytes), interfaces, origin]);
         }
-        format!("{}\n{}", lists.text(), rules.text())
+        let learned = if sums.is_empty() { sums } else { format!("\n{}{sums}", learned.text()) };
+        format!("{}\n{}{learned}", lists.text(), rules.text())
     }
 }
 
@@ -126,6 +179,27 @@ cust       3        0      0  edge.toml:63  deny any from any
 "
         );
         assert_eq!(read::<Bindings>(&json(&bindings)).unwrap(), bindings);
+        let mut learning = sample::bindings();
+        let row = |last: u8, left| stats::LearnedRow {
+            interface: "lan".into(),
+            mac: format!("02:00:00:00:00:{last:02x}"),
+            address: [10, 0, 0, last].into(),
+            source: "dhcp",
+            left,
+        };
+        (learning[0].limit, learning[0].not_learned) = (Some(4096), 1);
+        learning[0].learned = vec![row(7, Some(3599)), row(8, None)];
+        let learning = Bindings::new(learning);
+        assert_eq!(
+            learning.text().split_once("any from any\n\n").unwrap().1,
+            "\
+Bindings  Interface  Hardware           Address   Source  Ends in
+cust      lan        02:00:00:00:00:07  10.0.0.7  dhcp    3599 s
+cust      lan        02:00:00:00:00:08  10.0.0.8  dhcp    never
+cust: 2 of 4096 learned, 1 refused as it was full
+"
+        );
+        assert_eq!(read::<Bindings>(&json(&learning)).unwrap(), learning);
         assert_eq!(Bindings::new(vec![]).text(), "no hardware addresses are bound\n");
     }
 }

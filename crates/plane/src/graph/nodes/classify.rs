@@ -111,8 +111,24 @@ fn octets<'p, K: Family>(table: &Table, packet: &'p Packet) -> &'p [u8] {
         ClassifyStart::Network => packet.l3(),
         ClassifyStart::Link if packet.l3_offset() > 0 => packet.data(),
         ClassifyStart::Transport if packet.l4_offset() > 0 => packet.data().get(packet.l4_offset()..).unwrap_or(&[]),
-        ClassifyStart::Link | ClassifyStart::Transport => &[],
+        ClassifyStart::Link | ClassifyStart::Transport | ClassifyStart::Meta => &[],
     }
+}
+
+/// Finds the sessions of marks. Packets without a mark match none.
+#[inline(never)]
+fn match_marks<K: Family>(context: &Context<'_>, vector: &Vector, places: &[u8], table: &Table, found: &mut [u32]) {
+    if table.family.is_some_and(|family| family != K::FAMILY) {
+        return found.fill(NO_ENTRY);
+    }
+    let mut marks = [[0; size_of::<u32>()]; VECTOR];
+    let mut lengths = [0; VECTOR];
+    for ((own, length), &place) in marks.iter_mut().zip(&mut lengths).zip(places) {
+        if let Some(mark) = vector[place].mark() {
+            (*own, *length) = (mark.to_be_bytes(), size_of::<u32>());
+        }
+    }
+    table.keys.look_up(context.guard, |index| &marks[index][..lengths[index]], found);
 }
 
 /// Matches packets against one table. Adds permitted packets to `passed`, and returns packets without a session.
@@ -127,7 +143,10 @@ fn match_one<K: Family, const OUTPUT: bool>(
     let places = frame.places();
     let mut found = [NO_ENTRY; VECTOR];
     let found = &mut found[..places.len()];
-    table.keys.look_up(context.guard, |index| octets::<K>(table, &vector[places[index]]), found);
+    match table.start {
+        ClassifyStart::Meta => match_marks::<K>(context, vector, places, table, found),
+        _ => table.keys.look_up(context.guard, |index| octets::<K>(table, &vector[places[index]]), found),
+    }
     let worker = context.worker;
     found.iter().filter(|&&session| session != NO_ENTRY).for_each(|&session| table.fetch(worker, session));
     let is_recording = context.recorder.is_on();

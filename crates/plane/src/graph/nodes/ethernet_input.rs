@@ -13,7 +13,7 @@ use weir_packet::wire::{ethernet, ipv4, ipv6, vlan};
 use super::ip_input::{self, SPECIAL_V4, Way, ingress, set_parsed, special_v6};
 use super::options::Refusal;
 use super::stage;
-use super::{Context, merging, wire};
+use super::{Context, merging, steer, wire};
 use crate::graph::record::Fate;
 use crate::model::Merge;
 use crate::node::Node;
@@ -282,10 +282,13 @@ fn admit(context: &mut Context<'_>, packet: &mut Packet, l2: Link) -> Result<Way
         ethertype::IPV6 => ip_input::admit_ipv6(context, packet, l3, l2.flags),
         other => {
             admit_ethertype(context, packet, other)?;
+            packet.set_parsed(&Parsed { l3: l2.l3, flags: l2.flags, ..Parsed::default() });
+            if let Some(node) = steer::frame(context, packet, other)? {
+                return Ok(Way::To(node));
+            }
             if other != ethertype::ARP {
                 return Err(Reason::UnhandledEthertype.into());
             }
-            packet.set_parsed(&Parsed { l3: l2.l3, flags: l2.flags, ..Parsed::default() });
             Ok(Way::To(Node::ArpInput))
         }
     }

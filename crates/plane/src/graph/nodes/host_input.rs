@@ -6,11 +6,11 @@
 use weir_packet::packet::Packet;
 use weir_packet::parse;
 use weir_packet::vector::{Indices, Vector};
-use weir_packet::wire::ethernet;
+use weir_packet::wire::ethernet::{self, ethertype};
 
-use super::Context;
 use super::ip_input::set_parsed;
 use super::spd::Sent;
+use super::{Context, snoop};
 use crate::graph::flags::ORIGINATED;
 use crate::node::Node;
 use crate::reason::Reason;
@@ -19,6 +19,7 @@ use crate::root::{Root, spd};
 pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     for &place in frame.places() {
         let packet = &mut vector[place];
+        snoop::sent(context, packet);
         let sent = secure(context, packet, place).and_then(|sent| match sent {
             Sent::Clear => ready(context.root, packet).map(|()| Some(Node::Output)),
             Sent::Protected(sa) => {
@@ -57,6 +58,22 @@ fn secure(context: &mut Context<'_>, packet: &mut Packet, place: u8) -> Result<S
     super::spd::send(context, packet, place)
 }
 
+/// Finds the headers of a super-packet, by which it leaves as it is or in segments. Of a packet without them it would seem that its
+/// state is about a packet inside.
+#[cold]
+fn parse_super(packet: &mut Packet) {
+    let Ok(l2) = parse::ethernet(packet.data()) else { return };
+    let parsed = match l2.ethertype {
+        ethertype::IPV4 => parse::ipv4(packet.data(), l2.l3.into()),
+        ethertype::IPV6 => parse::ipv6(packet.data(), l2.l3.into()),
+        _ => return,
+    };
+    // Others are dropped where they are to be cut.
+    if let Ok(parsed) = parsed {
+        packet.set_parsed(&parsed);
+    }
+}
+
 fn ready(root: &Root, packet: &mut Packet) -> Result<(), Reason> {
     let interface = root.interfaces.get(packet.interface() as usize).ok_or(Reason::InterfaceGone)?;
     let adjacency = root.adjacencies.get(interface.on_link as usize).filter(|adjacency| adjacency.l2_len > 0);
@@ -64,9 +81,9 @@ fn ready(root: &Root, packet: &mut Packet) -> Result<(), Reason> {
     if packet.len() < ethernet::LENGTH {
         return Err(Reason::TruncatedEthernet);
     }
-    if packet.len() - ethernet::LENGTH > adjacency.mtu as usize
-        && packet.offload().gso == weir_packet::offload::Gso::None
-    {
+    if packet.is_to_be_segmented() {
+        parse_super(packet);
+    } else if packet.len() - ethernet::LENGTH > adjacency.mtu as usize {
         return Err(Reason::MtuExceeded);
     }
     // The tags stand between the addresses and the type.

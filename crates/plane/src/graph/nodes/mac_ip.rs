@@ -12,11 +12,12 @@ use weir_table::classify::{Fields, NO_RULE};
 use weir_table::lpm::AsKey;
 
 use super::stage::{self, Stage};
-use super::{Context, wire};
+use super::{Context, snoop, wire};
+use crate::graph::flow::Unlearned;
 use crate::graph::record::Fate;
 use crate::reason::Reason;
 use crate::root::Root;
-use crate::root::bindings::{self, Bound, Verdict};
+use crate::root::bindings::{self, Bound, Key, Verdict};
 use crate::root::family::Family;
 
 pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
@@ -85,9 +86,25 @@ fn decide<K: Family>(
     let mut passed = Indices::new();
     for (&place, &word) in frame.places().iter().zip(&*found) {
         let (packet, verdict) = (&mut vector[place], Verdict(word));
+        if K::IS_V4 && bound.snoops && snoop::is_dhcp(packet) {
+            // All messages are to be seen, not the first ones of a flow alone.
+            context.notes.forget(place, Unlearned::Validation);
+            if let Err(reason) = snoop::arrived(context, packet) {
+                context.next.refuse(packet, place, reason);
+                continue;
+            }
+        }
         if K::source(packet).as_key() == K::default() {
             passed.push(place);
             continue;
+        }
+        if bound.learns && verdict.number() == bound.end {
+            // A lease may begin or end at any time.
+            context.notes.forget(place, Unlearned::Validation);
+            if is_learned(context, packet, station(packet), (*K::source(packet)).into()) {
+                passed.push(place);
+                continue;
+            }
         }
         count(context, packet, verdict);
         if context.notes.is_on() {
@@ -132,6 +149,9 @@ pub(super) fn claims(
     let mut last = None;
     for (mac, address) in claims.into_iter().filter(|(_, address)| !address.is_unspecified()) {
         let verdict = ask(context, bound, mac, address);
+        if bound.learns && verdict.number() == bound.end && is_learned(context, packet, mac, address) {
+            continue;
+        }
         note(context, packet, mac.0, address, verdict);
         last = Some(verdict);
         if !verdict.permits() {
@@ -141,6 +161,19 @@ pub(super) fn claims(
     let Some(verdict) = last else { return Ok(()) };
     count(context, packet, verdict);
     if verdict.permits() { Ok(()) } else { Err(Reason::MacIp) }
+}
+
+/// A binding was learned of a station and an address, at the interface of a packet.
+#[cold]
+fn is_learned(context: &mut Context<'_>, packet: &Packet, mac: MacAddress, address: IpAddr) -> bool {
+    let key = Key { interface: packet.interface(), mac, address };
+    let learned = context.root.bindings.learned.as_ref();
+    let has = learned.is_some_and(|learned| learned.load(context.guard).has(&key, context.now));
+    if has && context.recorder.is_on() {
+        let (interface, number) = (packet.interface(), bindings::LEARNED);
+        context.record(packet, Fate::Bound { interface, mac, source: address, number, permit: true });
+    }
+    has
 }
 
 /// Looks up a station with an address in a list.

@@ -65,7 +65,7 @@ fn merge_some(context: &mut Context<'_>, vector: &mut Vector, frame: &mut Indice
     let per_segment = root.per_segment.is_any();
     let Context { merges, cache, .. } = context;
     let may = |packet: &Packet| is_wanted(packet, own(packet)) && !paused.has(packet.interface());
-    let kind = |packet: &Packet| if may(packet) { kind(root, packet, per_segment) } else { Kind::Single };
+    let kind = |_, packet: &Packet| if may(packet) { kind(root, packet, per_segment) } else { Kind::Single };
     let mut left = Indices::new();
     let merged = merges.merger.merge(vector, frame, &mut left, (cache, wanted), kind, are_alike);
     if merged.wholes == 0 {
@@ -79,7 +79,7 @@ fn merge_some(context: &mut Context<'_>, vector: &mut Vector, frame: &mut Indice
 
 /// Some policy limits bits.
 #[inline]
-fn limits_bits(root: &Root) -> bool {
+pub(super) fn limits_bits(root: &Root) -> bool {
     root.per_segment.bits || root.acl.limits_bits
 }
 
@@ -108,7 +108,7 @@ fn wanted(context: &Context<'_>) -> Option<Wanted> {
 
 /// The kind of a packet that its interface merges.
 #[inline]
-fn kind(root: &Root, packet: &Packet, per_segment: bool) -> Kind {
+pub(super) fn kind(root: &Root, packet: &Packet, per_segment: bool) -> Kind {
     let alone = match packet.protocol() {
         protocol::TCP => {
             let flags = packet.l4_header::<{ tcp::LENGTH }>().map_or(0, |header| header[tcp::FLAGS]);
@@ -131,7 +131,7 @@ const DIFFERING: u8 = tcp::Flags::FIN.0 | tcp::Flags::PSH.0 | tcp::Flags::CWR.0;
 /// The graph knows the same of two packets: they came in by one interface, out of the same SA and as many tunnels, and go on at the
 /// same stage.
 #[inline]
-fn are_alike(one: &Packet, other: &Packet) -> bool {
+pub(super) fn are_alike(one: &Packet, other: &Packet) -> bool {
     let known = |packet: &Packet| {
         let marked = (packet.mark(), packet.forwarding());
         (packet.interface(), marked, packet.state(), packet.nesting(), packet.resume(), packet.shown())
@@ -140,7 +140,7 @@ fn are_alike(one: &Packet, other: &Packet) -> bool {
 }
 
 /// Counts the super-packets that were made for their interfaces, and records them where fates are recorded.
-fn note(context: &mut Context<'_>, vector: &Vector, before: &Indices, left: &Indices) {
+pub(super) fn note(context: &mut Context<'_>, vector: &Vector, before: &Indices, left: &Indices) {
     let mut is_left = [false; VECTOR];
     left.places().iter().for_each(|&place| is_left[usize::from(place)] = true);
     for &place in before.places() {

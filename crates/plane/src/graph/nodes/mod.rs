@@ -38,6 +38,7 @@ mod route;
 mod sav;
 mod scope;
 mod session;
+mod snoop;
 mod spd;
 mod stage;
 mod steer;

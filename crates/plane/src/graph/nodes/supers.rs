@@ -91,7 +91,8 @@ fn merge(
     let wanted = Wanted { tcp4: takes.tcp4, tcp6: takes.tcp6, udp: takes.udp, largest: takes.largest, equal: false };
     let mut left = Indices::new();
     let of = |packet: &Packet| root.adjacencies.get(packet.forwarding() as usize).map(|way| way.interface);
-    let kind = |packet: &Packet| of(packet).map_or(Kind::Single, |number| kind(root, packet, merge_of(root, number)));
+    let kind =
+        |_, packet: &Packet| of(packet).map_or(Kind::Single, |number| kind(root, packet, merge_of(root, number)));
     let merged = merges.merger.merge(vector, frame, &mut left, (cache, wanted), kind, |_, _| true);
     if merged.wholes == 0 {
         return left;

@@ -57,7 +57,13 @@ impl SpiTable {
     /// Finds the number of an SA. `is` confirms routing domain and destination of a number with the SPI.
     #[inline]
     pub fn find(&self, vrf: u16, destination: IpAddr, spi: u32, is: impl Fn(u32) -> bool) -> Option<u32> {
-        let mut at = self.home(vrf, destination, spi);
+        self.find_from(self.home(vrf, destination, spi), spi, is)
+    }
+
+    /// As [`SpiTable::find`], by the place where the search begins.
+    #[inline]
+    pub fn find_from(&self, home: u32, spi: u32, is: impl Fn(u32) -> bool) -> Option<u32> {
+        let mut at = home;
         loop {
             let cell = *self.cells.get(at as usize)?;
             if cell.number == NONE {
@@ -70,14 +76,16 @@ impl SpiTable {
         }
     }
 
-    /// Prefetches the first cell that may have the number of an SA.
+    /// Prefetches the cell where a search begins.
     #[inline(always)]
-    pub fn prefetch(&self, vrf: u16, destination: IpAddr, spi: u32) {
-        prefetch::read(self.cells.as_ptr().wrapping_add(self.home(vrf, destination, spi) as usize));
+    pub fn prefetch(&self, home: u32) {
+        prefetch::read(self.cells.as_ptr().wrapping_add(home as usize));
     }
 
+    /// The place where the search for an SA begins.
     #[inline(always)]
-    fn home(&self, vrf: u16, destination: IpAddr, spi: u32) -> u32 {
+    #[must_use]
+    pub fn home(&self, vrf: u16, destination: IpAddr, spi: u32) -> u32 {
         let address = match destination {
             IpAddr::V4(address) => u64::from(address.to_bits()),
             IpAddr::V6(address) => {

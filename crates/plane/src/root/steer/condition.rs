@@ -1,9 +1,12 @@
 //! The conditions of a rule that a classifier has no field for.
 
+use std::sync::Arc;
+
 use weir_packet::identify::Identifier;
 use weir_packet::packet::Packet;
 use weir_packet::parse;
 
+use super::within::Within;
 use crate::model::{ClassifyStart, SteerOctets};
 
 /// Conditions beside those of the classifier. All of them have to hold.
@@ -15,6 +18,19 @@ pub struct Condition {
     pub id: Option<(Identifier, u32, u32)>,
     /// Octets from a header on.
     pub octets: Option<SteerOctets>,
+    /// The stations of the frame.
+    pub macs: Option<Stations>,
+    /// The packet inside.
+    pub inner: Option<Arc<Within>>,
+}
+
+/// The hardware addresses of a frame under masks, as numbers of 48 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stations {
+    /// The mask, and the value under it, of the station that sends.
+    pub from: (u64, u64),
+    /// The same of the station that it is for.
+    pub to: (u64, u64),
 }
 
 impl Condition {
@@ -36,7 +52,22 @@ impl Condition {
     pub fn holds(&self, packet: &Packet) -> bool {
         self.vlan.is_none_or(|(low, high)| tags(packet).any(|vid| (low..=high).contains(&vid)))
             && self.id.is_none_or(|(kind, low, high)| kind.of(packet).is_some_and(|id| (low..=high).contains(&id)))
+            && self.macs.is_none_or(|stations| stations.hold(packet))
             && self.octets.as_ref().is_none_or(|octets| has(packet, octets))
+            && self.inner.as_ref().is_none_or(|inner| inner.holds(packet))
+    }
+}
+
+impl Stations {
+    /// Compares the stations of a frame. Packets out of a tunnel of IP have none.
+    #[inline(never)]
+    fn hold(self, packet: &Packet) -> bool {
+        let header = packet.data().first_chunk::<12>().filter(|_| packet.l3_offset() > 0);
+        header.is_some_and(|&[a, b, c, d, e, f, g, h, i, j, k, l]| {
+            let to = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
+            let from = u64::from_be_bytes([0, 0, g, h, i, j, k, l]);
+            from & self.from.0 == self.from.1 && to & self.to.0 == self.to.1
+        })
     }
 }
 
@@ -48,7 +79,7 @@ fn has(packet: &Packet, octets: &SteerOctets) -> bool {
         ClassifyStart::Link if packet.l3_offset() > 0 => 0,
         ClassifyStart::Network => packet.l3_offset(),
         ClassifyStart::Transport if packet.l4_offset() > 0 => packet.l4_offset(),
-        ClassifyStart::Link | ClassifyStart::Transport => return false,
+        ClassifyStart::Link | ClassifyStart::Transport | ClassifyStart::Meta => return false,
     };
     let own = packet.data().get(start + usize::from(octets.at)..).and_then(|rest| rest.get(..octets.mask.len()));
     own.is_some_and(|own| {

@@ -5,16 +5,20 @@
 
 mod condition;
 mod side;
+mod within;
 
 use std::sync::Arc;
+
+use weir_packet::packet::Packet;
 
 use crate::model::{SteerHeader, SteerIndex};
 use crate::node::Node;
 use crate::root::counters::TrafficCounter;
 use crate::root::family::{Both, Family};
 
-pub use condition::Condition;
+pub use condition::{Condition, Stations};
 pub use side::{Entry, Side};
+pub use within::Within;
 
 /// No list.
 pub const NONE: u16 = u16::MAX;
@@ -34,6 +38,8 @@ pub struct Steer {
     pub v4: Side<u32>,
     /// The search for IPv6 packets.
     pub v6: Side<u128>,
+    /// The rules about frames that are not IP, in order.
+    pub frames: Box<[Frame]>,
     /// Rules by number, which is the place in the configuration.
     pub rules: Box<[Rule]>,
 }
@@ -49,6 +55,25 @@ impl Both for Steer {
     #[inline(always)]
     fn v6(&self) -> &Side<u128> {
         &self.v6
+    }
+}
+
+/// A rule about frames that are not IP.
+pub struct Frame {
+    /// The number of the rule.
+    pub rule: u32,
+    /// Their ethertype.
+    pub ethertype: Option<u16>,
+    /// The other conditions.
+    pub condition: Condition,
+}
+
+impl Steer {
+    /// The first rule that matches a frame that is not IP, whose payload the packet knows.
+    #[must_use]
+    pub fn of_frame(&self, packet: &Packet, ethertype: u16) -> Option<u32> {
+        let matches = |own: &&Frame| own.ethertype.is_none_or(|own| own == ethertype) && own.condition.holds(packet);
+        self.frames.iter().find(matches).map(|own| own.rule)
     }
 }
 

@@ -29,6 +29,7 @@ const KEYS: &[&str] = &[
     "allow",
     "ethertypes",
     "mac-ip",
+    "dhcp-trusted",
     "classify",
     "nat",
     "spd",
@@ -127,8 +128,17 @@ fn kind(reader: &mut Reader<'_>, table: &Table<'_>, source: &Source) -> Option<K
             "has no meaning beside `port`: an interface is a port or a VLAN of another",
         );
         if matches!(value.get_ref(), DeValue::String(kind) if kind == "ipsec") {
-            const OF_PORTS: &[&str] =
-                &["queues", "fault", "capture", "mac", "mac-ip", "punt", "router-advertisement", "ethertypes"];
+            const OF_PORTS: &[&str] = &[
+                "queues",
+                "fault",
+                "capture",
+                "mac",
+                "mac-ip",
+                "dhcp-trusted",
+                "punt",
+                "router-advertisement",
+                "ethertypes",
+            ];
             refuse(reader, table, OF_PORTS, "has no meaning for decrypted packets, which have no link layer");
             let why = "has no meaning here: rules of the SPDs that name the SA decide about decrypted packets";
             refuse(reader, table, &["spd"], why);
@@ -138,7 +148,7 @@ fn kind(reader: &mut Reader<'_>, table: &Table<'_>, source: &Source) -> Option<K
             const OF_PORTS: &[&str] = &["queues", "fault", "capture", "punt"];
             refuse(reader, table, OF_PORTS, "has no meaning for a tunnel, which has no device");
             if !carrier.is_ethernet() {
-                const OF_LINKS: &[&str] = &["mac", "mac-ip", "router-advertisement", "ethertypes"];
+                const OF_LINKS: &[&str] = &["mac", "mac-ip", "dhcp-trusted", "router-advertisement", "ethertypes"];
                 refuse(reader, table, OF_LINKS, "has no meaning for this tunnel, which has no link layer");
             }
             return tunnel::read(reader, carrier, value).map(Kind::Tunnel);

@@ -285,6 +285,7 @@ impl Settings {
             "enabled",
             "flows",
             "packets",
+            "merge",
             "interfaces",
             "offload",
             "sessions",
@@ -333,6 +334,9 @@ impl Settings {
             packets.and_then(|value| reader.u8(value, "the packet from which on a flow is learned", 1..=MOST_PACKETS))
         {
             found.packets = packets;
+        }
+        if let Some(merges) = table.get("merge").and_then(|value| reader.boolean(value)) {
+            found.merges = merges;
         }
         if let Some(value) = table.get("interfaces") {
             let names = reader.one_or_more(value).iter();

@@ -125,6 +125,7 @@ impl<'a> Resolver<'a> {
                 .as_ref()
                 .and_then(|name| self.one_of(Kind::Bindings, name, bindings))
                 .map(BindingsIndex),
+            dhcp_trusted: of.dhcp_trusted,
             classify_in: self.classify_of(interface, false),
             classify_out: self.classify_of(interface, true),
             ethertypes_in: self.ethertypes(of.ethertypes_in.as_ref()),

@@ -224,7 +224,7 @@ rules = ["count udp from any to any", "drop ip4 gre from any to any"]
             (FILE.to_owned(), "count ip from @no to any", "no group `no`"),
             (FILE.to_owned(), "count ip", "column 9"),
             (with_list("permit"), "redirect node ip4-lookup ip4 from any to any", "would pass by checks"),
-            (with_list("reflect"), "redirect queue 1 ip from any to any", "both directions have one worker"),
+            (with_list("permit+reflect"), "redirect queue 1 ip from any to any", "both directions have one worker"),
         ] {
             let found = refused(&file, rule);
             assert!(found.contains(message), "{rule}: {found}");

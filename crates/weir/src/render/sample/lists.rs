@@ -73,6 +73,9 @@ pub(crate) fn steer() -> Vec<SteerStats> {
         vlan: None,
         id: None,
         octets: None,
+        macs: Default::default(),
+        inner: None,
+        frame: None,
         matches: any.clone(),
         names_family: false,
         comment: Some("the rest".into()),
@@ -186,6 +189,9 @@ pub(crate) fn bindings() -> Vec<BindingsStats> {
         ],
         unmatched: traffic(7),
         octets: 2048,
+        limit: None,
+        learned: Vec::new(),
+        not_learned: 0,
         origin: "edge.toml:60".into(),
     }]
 }

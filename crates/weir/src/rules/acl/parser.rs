@@ -200,6 +200,9 @@ fn does(lexer: &mut Lexer<'_>) -> Result<(Action, Range<usize>), Failure> {
         Some(action) => Ok((action, range)),
         None => {
             let problem = Problem::new(Kind::Rule, format!("expected {WHAT}, found `{}`", shown(word)));
+            if word.ends_with("+reflect") {
+                return Err((range, problem.help("sessions permit: `permit+reflect` alone opens them")));
+            }
             Err((range, problem.suggest(word, &ACTIONS.map(print::action))))
         }
     }

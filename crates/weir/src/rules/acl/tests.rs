@@ -79,6 +79,10 @@ fn what_is_wrong_is_named_with_its_place() {
             "column 1: expected `permit`, `deny` or `reject`, found `premit` (did you mean `permit`?)",
         ),
         (
+            "deny+reflect ip from any to any",
+            "column 1: expected `permit`, `deny` or `reject`, found `deny+reflect` (sessions permit: `permit+reflect` alone opens them)",
+        ),
+        (
             "permit+reflect esp from any to any",
             "column 1: `permit+reflect` has no meaning for esp: the replies have another SPI (write `permit`, and a rule for the other direction)",
         ),

@@ -74,6 +74,9 @@ pub(super) const IP6: &[Spec] = &[
 pub(super) const TRANSPORT: &[Spec] =
     &[spec("sport", 0, &[0xff; 2], Kind::Number(0)), spec("dport", 2, &[0xff; 2], Kind::Number(0))];
 
+/// What is known of a packet beside its octets.
+pub(super) const META: &[Spec] = &[spec("mark", 0, &[0xff; 4], Kind::Number(0))];
+
 impl Spec {
     /// Whether a mask may have fewer bits of the field: its first ones.
     pub(super) fn has_length(&self) -> bool {

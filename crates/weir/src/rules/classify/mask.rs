@@ -11,7 +11,7 @@ use super::super::findings::{Kind, Sink};
 use super::super::lexer::{Lexer, What};
 use super::super::parser::{Failure, expected, word};
 use super::super::words::{Problem, shown};
-use super::field::{IP4, IP6, LINK, Spec, TRANSPORT};
+use super::field::{IP4, IP6, LINK, META, Spec, TRANSPORT};
 
 /// The octets of an IPv4 header that say that it has no options, and that the packet is no later fragment: mask and value.
 const PLAIN: [(usize, u8, u8); 3] = [(0, 0xff, 0x45), (6, 0x1f, 0), (7, 0xff, 0)];
@@ -55,13 +55,14 @@ pub fn parse(text: &str) -> Result<(Mask, Findings), Findings> {
 
 fn read(text: &str) -> Result<Mask, Failure> {
     let mut lexer = Lexer::new(text);
-    let (first, place) = word(&mut lexer, "`l2`, `l3` or `l4`")?;
+    let (first, place) = word(&mut lexer, "`l2`, `l3`, `l4` or `meta`")?;
     let start = match first {
         "l2" => ClassifyStart::Link,
         "l3" => ClassifyStart::Network,
         "l4" => ClassifyStart::Transport,
+        "meta" => ClassifyStart::Meta,
         _ => {
-            let message = format!("expected `l2`, `l3` or `l4`, found `{}`", shown(first));
+            let message = format!("expected `l2`, `l3`, `l4` or `meta`, found `{}`", shown(first));
             return Err((place, Problem::new(Kind::Rule, message).help("a mask begins with the header that it is on")));
         }
     };
@@ -77,6 +78,7 @@ fn read(text: &str) -> Result<Mask, Failure> {
     let specs = match start {
         ClassifyStart::Link => LINK,
         ClassifyStart::Transport => TRANSPORT,
+        ClassifyStart::Meta => META,
         ClassifyStart::Network => {
             lexer = ahead;
             match next {
@@ -227,6 +229,7 @@ impl fmt::Display for Mask {
             ClassifyStart::Link => "l2",
             ClassifyStart::Network => "l3",
             ClassifyStart::Transport => "l4",
+            ClassifyStart::Meta => "meta",
         })?;
         match self.family {
             Some(IpFamily::V4) => f.write_str(" ip4")?,

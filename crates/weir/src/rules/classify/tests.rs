@@ -18,6 +18,7 @@ fn masks_print_as_they_were_read() {
         ("l3 ip6 dscp flow-label", "0fcfffff"),
         ("l2 src/23 ethertype", "000000000000fffffe000000ffff"),
         ("l4 dport", "0000ffff"),
+        ("meta mark", "ffffffff"),
         ("l3 hex 00ff", "00ff"),
     ] {
         let read = mask(text);
@@ -35,6 +36,7 @@ fn sessions_print_as_they_were_read() {
         ("l3 ip6 dscp flow-label", "dscp 3 flow-label 1048575 permit via on tun0"),
         ("l2 src/23 ethertype", "src 02:00:02:00:00:00 ethertype 0x0800 deny sample look"),
         ("l3 hex 00ff", "hex 00b8 permit limit 1kpps"),
+        ("meta mark", "mark 70000 permit via 198.51.100.1"),
         // Options in the header: fields cannot say so.
         ("l3 ip4 proto dport", "hex 460000000000000000060000000000000000000000000050 deny"),
     ] {
@@ -53,7 +55,7 @@ fn sessions_print_as_they_were_read() {
 #[test]
 fn what_is_wrong_with_a_mask_is_named() {
     for (text, expected) in [
-        ("", "column 1: expected `l2`, `l3` or `l4`, found the end of the rule"),
+        ("", "column 1: expected `l2`, `l3`, `l4` or `meta`, found the end of the rule"),
         ("l3 ip5 src", "column 4: expected `ip4`, `ip6` or `hex`, found `ip5` (did you mean `ip4`?)"),
         ("l3 ip4", "column 7: expected a field, found the end of the rule"),
         ("l3 ip4 src/33", "column 8: the length of `src` is 1 to 32"),

@@ -2,6 +2,9 @@
 
 use weir_plane::model::{AclAction, AclList, Interface, InterfaceKind, SteerRule, SteerWay};
 
+/// The check of hardware addresses, which ARP passes, too.
+const BINDINGS: &str = "bindings";
+
 /// The kind of an objection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -47,11 +50,17 @@ impl<'g> Site<'g> {
 
     /// Refuses a rule whose packets would pass by checks of the interface, unless the rule says so.
     fn skips(&self, rule: &SteerRule) -> Option<Objection> {
-        if !rule.way.skips_checks() || self.checks.is_empty() {
+        if !rule.way.skips_checks() {
+            return None;
+        }
+        // Frames that are not IP pass none of the others. Ethertypes come first.
+        let passes = |check: &&&str| rule.frame.is_none() || **check == BINDINGS;
+        let checks: Vec<&str> = self.checks.iter().filter(passes).copied().collect();
+        if checks.is_empty() {
             return None;
         }
         let would = if rule.unchecked { "" } else { "would " };
-        let (name, checks) = (&self.interface.name, self.checks.join(", "));
+        let (name, checks) = (&self.interface.name, checks.join(", "));
         Some(Objection {
             kind: Kind::Unchecked,
             refuses: !rule.unchecked,
@@ -82,9 +91,15 @@ impl<'g> Site<'g> {
     fn leaves(&self, rule: &SteerRule) -> Option<Objection> {
         let SteerWay::To { hop, .. } = rule.way else { return None };
         let interface = self.interfaces.get(hop.interface.0 as usize)?;
-        let message = format!("no packet leaves by `{}`: decrypted packets come in there", interface.name);
-        let objection = Objection { kind: Kind::Leaves, refuses: true, behind: Some("interface"), message, help: None };
-        matches!(interface.kind, InterfaceKind::Ipsec).then_some(objection)
+        let name = &interface.name;
+        let message = match &interface.kind {
+            InterfaceKind::Ipsec => format!("no packet leaves by `{name}`: decrypted packets come in there"),
+            InterfaceKind::Tunnel(tunnel) if rule.frame.is_some() && !tunnel.carrier.is_ethernet() => {
+                format!("no frame leaves by `{name}`: the tunnel carries packets of IP")
+            }
+            _ => return None,
+        };
+        Some(Objection { kind: Kind::Leaves, refuses: true, behind: Some("interface"), message, help: None })
     }
 }
 
@@ -93,7 +108,7 @@ fn checks(interface: &Interface, interfaces: &[Interface]) -> Vec<&'static str> 
     let access = &interface.access;
     let all = [
         (interface.sav.v4.is_some() || interface.sav.v6.is_some(), "source address validation"),
-        (access.bindings.is_some(), "bindings"),
+        (access.bindings.is_some(), BINDINGS),
         (!access.acl_in.is_empty() || access.live_lists[0].is_some(), "access lists"),
         (!access.allow.v4.is_empty() || !access.allow.v6.is_empty(), "allowlists"),
         (access.classify_in.is_some(), "classifier tables"),

@@ -11,13 +11,16 @@
 //!           | "redirect" "node" node
 //!           | "advance" octets                          with `then`
 //! node      = "ip4-lookup" | "ip6-lookup" | "tunnel-decap"
+//! rule      = action { action } [ "unchecked" ] [ "vlan" range ] "frame" [ "ethertype" ethertype ] { condition } [ "comment" text ]
 //! what      = "ip" | family [ [ "proto" ] protocol ] | [ "proto" ] protocol
 //! condition = "type" … | "code" … | "tcp-flags" … | "fragment" | "no-fragment" | "dscp" …
 //!           | "spi" range                               of esp and ah
 //!           | "vni" range                               of udp: VXLAN
 //!           | "teid" range                              of udp: GTP
 //!           | "session" range                           of l2tp, version 3
+//!           | "mac-from" mac [ "/" length ] | "mac-to" mac [ "/" length ]
 //!           | "octets" ( "l2" | "l3" | "l4" ) first hex [ "mask" hex ]
+//!           | "inner" what "from" end "to" end { condition of access lists }    of rules with `vni` or `teid`, of ipv4 and ipv6
 //!           | "then" ( "ethernet" | "ip4" | "ip6" )     of rules that advance
 //! range     = number [ "-" number ]
 //! ```
@@ -28,6 +31,7 @@
 
 mod action;
 pub(crate) mod checks;
+mod frame;
 mod octets;
 mod parser;
 mod print;

@@ -4,23 +4,23 @@ use std::ops::{Range, RangeInclusive};
 
 use weir_packet::identify::Identifier;
 use weir_packet::wire::protocol;
-use weir_plane::model::{IpFamily, SteerHeader, SteerNode, SteerOctets};
+use weir_plane::model::{ClassifyStart, IpFamily, SteerHeader, SteerMacs, SteerNode, SteerOctets};
 
 use super::super::acl::conditions::Conditions;
 use super::super::acl::parser::{Is, Line, Placed, ends, span, what_of};
-use super::super::acl::{Action as Verdict, Rule as Matches, family_of_protocol};
+use super::super::acl::{Action as Verdict, Addresses, Rule as Matches, Transport, family_of_protocol};
 use super::super::findings::{Kind, Sink};
 use super::super::lexer::What;
 use super::super::names::Names;
 use super::super::parser::{Failure, comment, expected, word};
 use super::super::words::{Problem, shown};
 use super::action::{ACTIONS, Actions, Goes};
-use super::octets;
 use super::print;
 use super::rule::{Rule, Way};
+use super::{frame, octets};
 
 /// The words that may stand behind the ends.
-const CONDITIONS: [&str; 14] = [
+const CONDITIONS: [&str; 17] = [
     "port",
     "type",
     "code",
@@ -32,10 +32,19 @@ const CONDITIONS: [&str; 14] = [
     "vni",
     "teid",
     "session",
+    "mac-from",
+    "mac-to",
     "octets",
+    "inner",
     "then",
     "comment",
 ];
+
+/// The words that may stand behind the ends of the packet inside.
+const CONDITIONS_OF_BOTH: [&str; 7] = ["port", "type", "code", "tcp-flags", "fragment", "no-fragment", "dscp"];
+
+/// The words that may stand in rules about frames.
+const CONDITIONS_OF_FRAMES: [&str; 4] = ["mac-from", "mac-to", "octets", "comment"];
 
 const HEADERS: [SteerHeader; 3] = [SteerHeader::Ethernet, SteerHeader::Ip4, SteerHeader::Ip6];
 
@@ -72,69 +81,100 @@ struct Front {
 
 /// The conditions of a rule that access lists have not.
 #[derive(Default)]
-struct Own {
+struct Own<'l> {
     id: Placed<(Identifier, RangeInclusive<u32>)>,
+    macs: SteerMacs,
     octets: Placed<SteerOctets>,
+    inner: Placed<Packet<'l>>,
     then: Placed<SteerHeader>,
     comment: Option<Box<str>>,
 }
 
+/// Packets that a rule matches, as far as they were read.
+struct Packet<'l> {
+    is: Is<'l>,
+    protocol: Option<u8>,
+    /// Where the protocol stands.
+    protocol_at: Option<Range<usize>>,
+    from: Addresses,
+    to: Addresses,
+    conditions: Conditions,
+}
+
+impl<'l> Packet<'l> {
+    /// Reads up to the conditions.
+    fn read(text: &'l str, line: &mut Line<'l, '_, '_>) -> Result<Packet<'l>, Failure> {
+        let (family, protocol) = what_of(&mut line.lexer, &["proto"])?;
+        let mut is = Is { family: family.map(|(family, place)| (family, &text[place])) };
+        if let Some((protocol, place)) = &protocol
+            && let Some(family) = family_of_protocol(*protocol)
+        {
+            is.of(family, &text[place.clone()], place.clone())?;
+        }
+        let (protocol, protocol_at) = protocol.unzip();
+        let mut conditions = Conditions::default();
+        let (from, to) = ends(line, &mut is, protocol, &mut conditions)?;
+        Ok(Packet { is, protocol, protocol_at, from, to, conditions })
+    }
+
+    /// Returns the packets as a rule of an access list. `is_among_extensions`: the protocol may be an extension header of IPv6.
+    fn understood(self, text: &'l str, is_among_extensions: bool) -> Result<Matches, Failure> {
+        if let (Some(number), Some(place), false) = (self.protocol, &self.protocol_at, is_among_extensions) {
+            self.is.matches(number, &text[place.clone()], place.clone())?;
+        }
+        let family = self.is.written();
+        let (rest, transport) = self.conditions.understood(Verdict::Permit, self.protocol)?;
+        Ok(Matches {
+            action: Verdict::Permit,
+            family,
+            from: self.from,
+            to: self.to,
+            transport,
+            fragment: rest.fragment,
+            dscp: rest.dscp,
+            mark: rest.mark,
+            received_on: rest.received_on,
+            limit: rest.limit,
+            log: rest.log,
+            flow: rest.flow,
+            comment: None,
+        })
+    }
+}
+
 fn rule<'l>(text: &'l str, line: &mut Line<'l, '_, '_>) -> Result<Rule, Failure> {
-    let Front { actions, unchecked, vlan } = front(line)?;
-    let (family, protocol) = what_of(&mut line.lexer, &["proto"])?;
-    let mut is = Is { family: family.map(|(family, place)| (family, &text[place])) };
-    if let Some((protocol, place)) = &protocol
-        && let Some(family) = family_of_protocol(*protocol)
-    {
-        is.of(family, &text[place.clone()], place.clone())?;
+    let front = front(line)?;
+    if line.lexer.clone().next()?.what == What::Word(frame::FRAME) {
+        line.lexer.next()?;
+        return of_frames(line, front);
     }
-    let (protocol, protocol_at) = protocol.unzip();
-    let mut conditions = Conditions::default();
-    let (from, to) = ends(line, &mut is, protocol, &mut conditions)?;
+    let Front { actions, unchecked, vlan } = front;
+    let mut packet = Packet::read(text, line)?;
     let mut own = Own::default();
-    own.read(line, &mut conditions, protocol)?;
-    if let (Some(number), Some(place)) = (protocol, &protocol_at)
-        && !matches!(own.id, Some(((Identifier::Ah, _), _)))
-    {
-        is.matches(number, &text[place.clone()], place.clone())?;
+    own.read(line, text, &mut packet)?;
+    let (protocol, is_ah) = (packet.protocol, matches!(own.id, Some(((Identifier::Ah, _), _))));
+    let family_so_far = packet.is.family.map(|(family, _)| family);
+    if let (Some(number), Some(place), false) = (protocol, &packet.protocol_at, is_ah) {
+        packet.is.matches(number, &text[place.clone()], place.clone())?;
     }
+    let inner = own.inner_of(text, protocol)?;
     if let Some(place) = &actions.address
         && let Some((Goes::To(_, Some(address)), _)) = &actions.goes
     {
         let family = if address.is_ipv4() { IpFamily::V4 } else { IpFamily::V6 };
-        let before = is.family.map(|(family, _)| family);
-        if before != Some(family) {
+        if family_so_far != Some(family) {
             let name = if address.is_ipv4() { "ip4" } else { "ip6" };
             let message = format!("the next hop {address} takes packets of its own family alone");
             return wrong(place, message, &format!("write `{name}` in front of the protocol or of `from`"));
         }
     }
-    let way = way(&actions, &own, is.family.map(|(family, _)| family), protocol)?;
-    if let (Some((_, place)), Way::Drop) = (&actions.mark, &way) {
-        return wrong(place, "a rule that drops leaves no packet to mark", "leave out `mark` or `drop`");
-    }
+    let way = way(&actions, &own, family_so_far, protocol)?;
+    drops_alone(&actions)?;
     if let Some(place) = &unchecked
         && !matches!(way, Way::To(..) | Way::Node(_) | Way::Advance(..))
     {
         return wrong(place, "packets of this rule pass by no check", "leave out `unchecked`");
     }
-    let family = is.written();
-    let (rest, transport) = conditions.understood(Verdict::Permit, protocol)?;
-    let matches = Matches {
-        action: Verdict::Permit,
-        family,
-        from,
-        to,
-        transport,
-        fragment: rest.fragment,
-        dscp: rest.dscp,
-        mark: rest.mark,
-        received_on: rest.received_on,
-        limit: rest.limit,
-        log: rest.log,
-        flow: rest.flow,
-        comment: None,
-    };
     Ok(Rule {
         count: actions.count.is_some(),
         mark: actions.mark.map(|(mark, _)| mark),
@@ -143,9 +183,75 @@ fn rule<'l>(text: &'l str, line: &mut Line<'l, '_, '_>) -> Result<Rule, Failure>
         vlan,
         id: own.id.map(|(id, _)| id),
         octets: own.octets.map(|(octets, _)| octets),
-        matches,
+        macs: own.macs,
+        inner,
+        frame: None,
+        matches: packet.understood(text, true)?,
         comment: own.comment,
     })
+}
+
+/// A rule that drops has no mark.
+fn drops_alone(actions: &Actions) -> Result<(), Failure> {
+    match (&actions.mark, &actions.goes) {
+        (Some((_, place)), Some((Goes::Drop, _))) => {
+            wrong(place, "a rule that drops leaves no packet to mark", "leave out `mark` or `drop`")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Reads a rule about frames that are not IP, behind the word `frame`.
+fn of_frames(line: &mut Line<'_, '_, '_>, Front { actions, unchecked, vlan }: Front) -> Result<Rule, Failure> {
+    let frame = frame::read(line)?;
+    let mut own = Own::default();
+    own.read_of_frames(line)?;
+    let way = match &actions.goes {
+        None => Way::On,
+        Some((Goes::Drop, _)) => Way::Drop,
+        Some((Goes::To(interface, None), _)) => Way::To(interface.clone(), None),
+        Some((_, place)) => {
+            let message = "frames that are not IP have no next hop, queue, node or packet behind their header";
+            return wrong(place, message, "write `redirect interface NAME`, `drop`, `mark` or `count`");
+        }
+    };
+    drops_alone(&actions)?;
+    if let (Some(place), false) = (&unchecked, matches!(way, Way::To(..))) {
+        return wrong(place, "frames of this rule pass by no check", "leave out `unchecked`");
+    }
+    Ok(Rule {
+        count: actions.count.is_some(),
+        mark: actions.mark.map(|(mark, _)| mark),
+        way,
+        unchecked: unchecked.is_some(),
+        vlan,
+        id: None,
+        octets: own.octets.map(|(octets, _)| octets),
+        macs: own.macs,
+        inner: None,
+        frame: Some(frame),
+        matches: every(),
+        comment: own.comment,
+    })
+}
+
+/// The rule of an access list about all packets.
+fn every() -> Matches {
+    Matches {
+        action: Verdict::Permit,
+        family: None,
+        from: Addresses::Any,
+        to: Addresses::Any,
+        transport: Transport::Any,
+        fragment: None,
+        dscp: None,
+        mark: None,
+        received_on: None,
+        limit: None,
+        log: false,
+        flow: None,
+        comment: None,
+    }
 }
 
 /// Reads up to the packets that the rule matches.
@@ -182,48 +288,120 @@ fn front(line: &mut Line<'_, '_, '_>) -> Result<Front, Failure> {
     }
 }
 
-impl Own {
+impl<'l> Own<'l> {
     /// Reads the conditions behind the ends, to the end of the rule.
-    fn read(
-        &mut self,
-        line: &mut Line<'_, '_, '_>,
-        conditions: &mut Conditions,
-        protocol: Option<u8>,
-    ) -> Result<(), Failure> {
-        const WHAT: &str = "a condition, `comment` or the end of the rule";
-        loop {
-            let token = line.lexer.next()?;
-            let (name, at) = match token.what {
-                What::End => return Ok(()),
-                What::Word("comment") => {
-                    self.comment = Some(comment(&mut line.lexer)?);
-                    return Ok(());
-                }
-                What::Word(word) if CONDITIONS.contains(&word) => (word, token.range),
-                What::Word(word) => {
-                    let (range, problem) = expected(WHAT, &token);
-                    return Err((range, problem.suggest(word, &CONDITIONS)));
-                }
-                _ => return Err(expected(WHAT, &token)),
-            };
+    fn read(&mut self, line: &mut Line<'l, '_, '_>, text: &'l str, packet: &mut Packet<'l>) -> Result<(), Failure> {
+        while let Some((name, at)) = self.next(line, &CONDITIONS)? {
+            if name == "inner" && self.inner.is_some() {
+                return wrong(&at, "`inner` stands here twice", "");
+            }
+            let is_of_outer = !CONDITIONS_OF_BOTH.contains(&name) && name != "then";
+            if self.inner.is_some() && is_of_outer {
+                let message = format!("`{name}` stands in front of `inner`: it is about the outer packet");
+                return wrong(&at, message, "");
+            }
             match name {
                 "then" if self.then.is_some() => return wrong(&at, "`then` stands here twice", ""),
                 "then" => self.then = Some((then(line)?, at)),
-                "octets" if self.octets.is_some() => return wrong(&at, "`octets` stands here twice", ""),
-                "octets" => self.octets = Some((octets::read(line)?, at)),
+                "inner" => self.inner = Some((Packet::read(text, line)?, at)),
+                "mac-from" | "mac-to" | "octets" => self.of_frame(line, name, at)?,
                 "spi" | "vni" | "teid" | "session" => {
                     if self.id.is_some() {
                         return wrong(&at, "a rule matches identifiers of one kind, once", "");
                     }
-                    let kind = identifier(name, protocol, &at)?;
+                    let kind = identifier(name, packet.protocol, &at)?;
                     let (word, range) = word(&mut line.lexer, "an identifier or a range of them")?;
                     let (first, last) = span(word, &range, "an identifier", kind.most().into())?;
                     line.one_of_them("identifier or range of identifiers")?;
                     self.id = Some(((kind, first as u32..=last as u32), at));
                 }
-                _ => conditions.one(line, (name, at), Verdict::Permit, protocol)?,
+                _ => {
+                    let Packet { conditions, protocol, .. } = match &mut self.inner {
+                        Some((inner, _)) => inner,
+                        None => &mut *packet,
+                    };
+                    conditions.one(line, (name, at), Verdict::Permit, *protocol)?;
+                }
             }
         }
+        Ok(())
+    }
+
+    /// Reads the conditions of frames that are not IP, to the end of the rule.
+    fn read_of_frames(&mut self, line: &mut Line<'_, '_, '_>) -> Result<(), Failure> {
+        while let Some((name, at)) = self.next(line, &CONDITIONS_OF_FRAMES)? {
+            self.of_frame(line, name, at.clone())?;
+            if let Some((SteerOctets { start: ClassifyStart::Transport, .. }, _)) = &self.octets {
+                return wrong(&at, "frames that are not IP have no transport header", "count from `l2` or `l3`");
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the word of the next condition; `None`: the rule ends.
+    fn next<'t>(
+        &mut self,
+        line: &mut Line<'t, '_, '_>,
+        conditions: &[&str],
+    ) -> Result<Option<(&'t str, Range<usize>)>, Failure> {
+        const WHAT: &str = "a condition, `comment` or the end of the rule";
+        let token = line.lexer.next()?;
+        match token.what {
+            What::End => Ok(None),
+            What::Word("comment") => {
+                self.comment = Some(comment(&mut line.lexer)?);
+                Ok(None)
+            }
+            What::Word(word) if conditions.contains(&word) => Ok(Some((word, token.range))),
+            What::Word(word) => {
+                let (range, problem) = expected(WHAT, &token);
+                Err((range, problem.suggest(word, conditions)))
+            }
+            _ => Err(expected(WHAT, &token)),
+        }
+    }
+
+    /// Reads a condition on the frame behind its word.
+    fn of_frame(&mut self, line: &mut Line<'_, '_, '_>, name: &str, at: Range<usize>) -> Result<(), Failure> {
+        let is_twice = match name {
+            "mac-from" => self.macs.from.is_some(),
+            "mac-to" => self.macs.to.is_some(),
+            _ => self.octets.is_some(),
+        };
+        if is_twice {
+            return wrong(&at, format!("`{name}` stands here twice"), "");
+        }
+        match name {
+            "mac-from" => self.macs.from = Some(frame::station(line)?),
+            "mac-to" => self.macs.to = Some(frame::station(line)?),
+            _ => self.octets = Some((octets::read(line)?, at)),
+        }
+        Ok(())
+    }
+
+    /// Returns the packet inside, of a rule on this protocol.
+    fn inner_of(&mut self, text: &'l str, protocol: Option<u8>) -> Result<Option<Box<Matches>>, Failure> {
+        let Some((inner, at)) = self.inner.take() else { return Ok(None) };
+        let of_ip = match protocol {
+            Some(protocol::IPIP) => Some((IpFamily::V4, "ip4")),
+            Some(protocol::IPV6) => Some((IpFamily::V6, "ip6")),
+            _ => None,
+        };
+        let has_id = matches!(self.id, Some(((Identifier::Vni | Identifier::Teid, _), _)));
+        if !has_id && of_ip.is_none() {
+            let message = "only rules with `vni` or `teid`, and rules on ipv4 and ipv6, match the packet inside";
+            return wrong(&at, message, "write `vni 0-16777215` for VXLAN, or `teid 0-4294967295` for GTP-U");
+        }
+        if let (Some((family, name)), Some((own, _))) = (of_ip, inner.is.family)
+            && family != own
+        {
+            return wrong(&at, format!("the packet inside is {name}"), "");
+        }
+        let matches = inner.understood(text, false)?;
+        if matches.groups().next().is_some() {
+            return wrong(&at, "the packet inside is matched without groups", "write a rule for each member");
+        }
+        Ok(Some(Box::new(matches)))
     }
 }
 
@@ -254,7 +432,7 @@ fn then(line: &mut Line<'_, '_, '_>) -> Result<SteerHeader, Failure> {
 }
 
 /// Checks that the packets of a rule can go the way that it says.
-fn way(actions: &Actions, own: &Own, family: Option<IpFamily>, protocol: Option<u8>) -> Result<Way, Failure> {
+fn way(actions: &Actions, own: &Own<'_>, family: Option<IpFamily>, protocol: Option<u8>) -> Result<Way, Failure> {
     let is_advance = matches!(actions.goes, Some((Goes::Advance(_), _)));
     if let (Some((_, place)), false) = (&own.then, is_advance) {
         return wrong(

@@ -6,7 +6,7 @@ use weir_packet::identify::Identifier;
 use weir_plane::model::SteerHeader;
 
 use super::super::acl::print::{Span, What, write_end};
-use super::super::acl::{Ports, Transport};
+use super::super::acl::{Ports, Rule as Matches, Transport};
 use super::super::write_comment;
 use super::octets;
 use super::rule::{Rule, Way};
@@ -39,27 +39,39 @@ impl fmt::Display for Rule {
         if let Some(vlan) = &self.vlan {
             write!(f, "vlan {} ", Span(vlan))?;
         }
-        let matches = &self.matches;
-        let (from, to) = match &matches.transport {
-            Transport::Ports { source, destination, .. } => (source, destination),
-            _ => (&Ports::Any, &Ports::Any),
-        };
-        write!(f, "{} from ", What { family: matches.family, protocol: matches.transport.protocol() })?;
-        write_end(f, &matches.from, from)?;
-        f.write_str(" to ")?;
-        write_end(f, &matches.to, to)?;
-        matches.write_conditions(f)?;
+        match self.frame {
+            Some(frame) => super::frame::write(f, frame)?,
+            None => write_packet(f, &self.matches)?,
+        }
+        super::frame::write_macs(f, self.macs)?;
         if let Some((kind, ids)) = &self.id {
             write!(f, " {} {}", identifier(*kind), Span(ids))?;
         }
         if let Some(octets) = &self.octets {
             octets::write(f, octets)?;
         }
+        if let Some(inner) = &self.inner {
+            f.write_str(" inner ")?;
+            write_packet(f, inner)?;
+        }
         if let Way::Advance(_, own) = self.way {
             write!(f, " then {}", header(own))?;
         }
         write_comment(f, self.comment.as_deref())
     }
+}
+
+/// Writes the packets that a rule matches.
+fn write_packet(f: &mut fmt::Formatter<'_>, matches: &Matches) -> fmt::Result {
+    let (from, to) = match &matches.transport {
+        Transport::Ports { source, destination, .. } => (source, destination),
+        _ => (&Ports::Any, &Ports::Any),
+    };
+    write!(f, "{} from ", What { family: matches.family, protocol: matches.transport.protocol() })?;
+    write_end(f, &matches.from, from)?;
+    f.write_str(" to ")?;
+    write_end(f, &matches.to, to)?;
+    matches.write_conditions(f)
 }
 
 impl Rule {

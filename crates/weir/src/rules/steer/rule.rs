@@ -5,7 +5,9 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use weir_packet::identify::Identifier;
-use weir_plane::model::{self, NextHop, Origin, SteerHeader, SteerNode, SteerOctets, SteerWay};
+use weir_plane::model::{
+    self, NextHop, Origin, SteerFrame, SteerHeader, SteerInner, SteerMacs, SteerNode, SteerOctets, SteerWay,
+};
 
 use super::super::acl::{self, Vocabulary, Wrong};
 
@@ -43,6 +45,12 @@ pub struct Rule {
     pub id: Option<(Identifier, RangeInclusive<u32>)>,
     /// Octets of the packet.
     pub octets: Option<SteerOctets>,
+    /// Stations of the frame.
+    pub macs: SteerMacs,
+    /// The packet inside, as a rule of an access list.
+    pub inner: Option<Box<acl::Rule>>,
+    /// It matches frames that are not IP.
+    pub frame: Option<SteerFrame>,
     /// The packets that it matches, as a rule of an access list.
     pub matches: acl::Rule,
     /// Remarks of people: up to [`LONGEST_COMMENT`](super::super::LONGEST_COMMENT) octets without control characters.
@@ -61,6 +69,13 @@ impl Rule {
         hop: impl FnOnce(Option<&str>, Option<IpAddr>) -> Option<NextHop>,
     ) -> Result<model::SteerRule, Vec<Wrong>> {
         let matches = self.matches.model(vocabulary, origin)?;
+        let inner = match &self.inner {
+            None => None,
+            Some(inner) => {
+                let names_family = inner.family.is_some();
+                Some(Arc::new(SteerInner { matches: inner.model(vocabulary, Origin::default())?, names_family }))
+            }
+        };
         let way = match &self.way {
             Way::On => SteerWay::On,
             Way::Drop => SteerWay::Drop,
@@ -80,6 +95,9 @@ impl Rule {
             vlan: self.vlan.clone(),
             id: self.id.clone(),
             octets: self.octets.clone(),
+            macs: self.macs,
+            inner,
+            frame: self.frame,
             matches,
             names_family: self.matches.family.is_some(),
             comment: self.comment.as_deref().map(Arc::from),
@@ -97,8 +115,10 @@ impl Rule {
             SteerWay::Advance(octets, header) => Way::Advance(*octets, *header),
         };
         // No steer rule names the interfaces that packets came in by.
-        let matches = acl::Rule::of(&rule.matches, |_| "".into());
-        let family = rule.matches.family.filter(|_| rule.names_family);
+        let of = |matches: &model::AclRule, names_family| {
+            let own = acl::Rule::of(matches, |_| "".into());
+            acl::Rule { family: matches.family.filter(|_| names_family), comment: None, ..own }
+        };
         Rule {
             count: rule.count,
             mark: rule.mark,
@@ -107,7 +127,10 @@ impl Rule {
             vlan: rule.vlan.clone(),
             id: rule.id.clone(),
             octets: rule.octets.clone(),
-            matches: acl::Rule { family, comment: None, ..matches },
+            macs: rule.macs,
+            inner: rule.inner.as_ref().map(|inner| Box::new(of(&inner.matches, inner.names_family))),
+            frame: rule.frame,
+            matches: of(&rule.matches, rule.names_family),
             comment: rule.comment.as_deref().map(Box::from),
         }
     }

@@ -16,12 +16,12 @@ use crate::root::bridge::{Bridge, Port};
 use crate::root::sav::Meters;
 use crate::root::{Interface, NONE, Root, acl, classify};
 
-/// A limit lets a packet pass.
+/// A limit lets so many frames of so many octets pass, which are one super-packet if they are several: all of them, or none.
 #[cold]
-pub(super) fn may(limit: &Meters, context: &Context<'_>, packet: &Packet) -> bool {
-    let mut passes = false;
-    let length = std::iter::once(packet.len() as u64);
-    limit.take(0, limit.clock(context.now), length, |_, own| passes = own);
+pub(super) fn may(limit: &Meters, context: &Context<'_>, (frames, octets): (u64, u64)) -> bool {
+    let lengths = std::iter::repeat_n(octets / frames.max(1), frames as usize);
+    let mut passes = frames > 0;
+    limit.take(0, limit.clock(context.now), lengths, |_, own| passes &= own);
     if !passes {
         limit.refuse();
     }
@@ -30,7 +30,7 @@ pub(super) fn may(limit: &Meters, context: &Context<'_>, packet: &Packet) -> boo
 
 /// Has a frame leave by an interface: returns the node that it goes to.
 #[inline(never)]
-pub(super) fn leave(root: &Root, packet: &mut Packet, interface: &Interface) -> Result<Node, Reason> {
+pub(in super::super) fn leave(root: &Root, packet: &mut Packet, interface: &Interface) -> Result<Node, Reason> {
     let adjacency = root.adjacencies.get(interface.on_link as usize).ok_or(Reason::NoPort)?;
     if is_too_long(packet, interface) {
         return Err(Reason::MtuExceeded);

@@ -8,7 +8,7 @@ use weir_packet::packet::Packet;
 use weir_packet::vector::{Indices, VECTOR, Vector};
 
 use super::super::stage::Stage;
-use super::super::{Context, discard, output};
+use super::super::{Context, discard, output, wire};
 use super::egress::{is_too_long, leave, may, own};
 use super::frame::open_port;
 use crate::graph::record::{BridgedTo, Fate};
@@ -95,7 +95,7 @@ fn admit(context: &Context<'_>, bridge: &Bridge, flooded: &Flooded, packet: &Pac
         return Err(Reason::BridgeFloodOff);
     }
     if let Some(limit) = &bridge.storm
-        && !may(limit, context, packet)
+        && !may(limit, context, wire::frames(packet))
     {
         return Err(Reason::BridgeStorm);
     }

@@ -74,7 +74,7 @@ fn learn(context: &Context<'_>, own: Option<Ingress<'_>>, packet: &Packet, now: 
         };
     }
     let may_move = || match &bridge.moves {
-        Some(limit) => may(limit, context, packet),
+        Some(limit) => may(limit, context, (1, packet.len() as u64)),
         None => true,
     };
     match bridge.macs.learn(source, number, now, may_move) {

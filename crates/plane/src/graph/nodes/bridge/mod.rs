@@ -10,6 +10,8 @@ mod input;
 mod tags;
 mod upkeep;
 
+pub(super) use egress::leave;
 pub(super) use forward::{forward, output};
 pub(super) use input::run as input;
+pub(super) use tags::{of as tags_of, take_off};
 pub(crate) use upkeep::Upkeep;

@@ -17,13 +17,13 @@ pub(super) fn octets(adjacency: &Adjacency) -> usize {
 }
 
 /// The number of tags that frames of an interface have.
-pub(super) fn of(root: &Root, interface: &Interface) -> usize {
+pub(in super::super) fn of(root: &Root, interface: &Interface) -> usize {
     root.adjacencies.get(interface.on_link as usize).map_or(0, octets) / vlan::LENGTH
 }
 
 /// Takes the tags of its interface off a frame, with priority tags in front of them.
 #[cold]
-pub(super) fn take_off(packet: &mut Packet, tags: usize) -> Result<(), Reason> {
+pub(in super::super) fn take_off(packet: &mut Packet, tags: usize) -> Result<(), Reason> {
     let (mut octets, mut left) = (0, tags);
     while left > 0 {
         let at = ADDRESSES + octets;

@@ -3,19 +3,19 @@
 //! A batch is opened at once. The window is looked at before and moved behind: of two packets of a batch with one
 //! number the first counts, and a forged packet moves nothing.
 
-use weir_crypto::{Failure, Job};
+use weir_crypto::Failure;
 use weir_packet::delivery;
 use weir_packet::esp::{self, Trailer, ecn};
 use weir_packet::offload::Offload;
 use weir_packet::packet::{Packet, Shown};
 use weir_packet::parse::{ParseFlags, Parsed};
-use weir_packet::vector::{Indices, Vector};
+use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_packet::wire::{ipv4, protocol, udp};
 
 use super::super::Context;
 use super::datagrams;
-use super::jobs::{BATCH, jobs};
-use super::seen::{AllSeen, Seen, numbers, see_all};
+use super::jobs::{self, BATCH, Work};
+use super::seen::{self, Seen, UNSEEN, addressed};
 use super::warm::Sas;
 use crate::graph::flags::DECRYPTED;
 use crate::graph::flow::Unlearned;
@@ -46,11 +46,14 @@ pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, fram
         at_once = datagrams::cut_all(context, vector, frame);
         frame = &at_once;
     }
-    let places = frame.places();
-    let seen = see_all(context.root, vector, places);
-    let numbers = numbers(context.root, &seen[..places.len()]);
+    let mut seen = [UNSEEN; VECTOR];
+    seen::see_all(context.root, vector, frame.places(), &mut seen);
+    let known = drop_unknown(context, vector, frame.places(), &mut seen);
+    let places = known.places();
+    let mut numbers = [NONE; VECTOR];
+    numbers.iter_mut().zip(&seen[..places.len()]).for_each(|(number, seen)| *number = seen.number);
     let sas = Sas::new(context, &numbers[..places.len()]);
-    let low = |index: usize| seen[index].map(|seen| seen.low).ok();
+    let low = |index: usize| Some(seen[index].low);
     sas.inbound(context, 0, BATCH);
     sas.inbound_parts(context, vector, places, 0);
     for from in (0..places.len()).step_by(BATCH) {
@@ -60,10 +63,29 @@ pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, fram
     }
 }
 
+/// Drops packets that are no ESP, and those with an SPI that no SA has, before anything else is looked at. Returns the others, and
+/// moves what was seen of them together.
+fn drop_unknown(context: &mut Context<'_>, vector: &mut Vector, places: &[u8], all: &mut [Seen; VECTOR]) -> Indices {
+    let mut known = Indices::new();
+    for (index, &place) in places.iter().enumerate() {
+        context.notes.forget(place, Unlearned::Spd);
+        match all[index].reason {
+            Some(reason) => context.next.refuse(&mut vector[place], place, reason),
+            None => {
+                if known.len() != index {
+                    all[known.len()] = all[index];
+                }
+                known.push(place);
+            }
+        }
+    }
+    known
+}
+
 fn run_batch(
     context: &mut Context<'_>,
     vector: &mut Vector,
-    (places, seen): (&[u8], &AllSeen),
+    (places, seen): (&[u8], &[Seen; VECTOR]),
     sas: &Sas<'_>,
     from: usize,
 ) {
@@ -71,12 +93,9 @@ fn run_batch(
     let mut batch: [Option<Found<'_>>; BATCH] = [None; BATCH];
     let mut count = 0;
     for (index, &place) in places[from..end].iter().enumerate() {
-        context.notes.forget(place, Unlearned::Spd);
         let packet = &mut vector[place];
-        let known = seen[from + index].map(|seen| (seen, sas.number(from + index)));
-        match find(context.root, packet, known) {
-            Ok(mut found) => {
-                found.place = place;
+        match find(context.root, packet, place, &seen[from + index], &mut batch[count]) {
+            Ok(found) => {
                 let counters = &found.sa.counters[context.worker];
                 if !found.inbound.window.is_new(found.sequence) {
                     let (reason, counter) = match found.inbound.window.is_closed() {
@@ -90,7 +109,6 @@ fn run_batch(
                     context.next.refuse(packet, place, reason);
                     continue;
                 }
-                batch[count] = Some(found);
                 count += 1;
             }
             Err((reason, sa)) => {
@@ -110,27 +128,30 @@ fn run_batch(
     }
 }
 
-/// Finds the SA of a packet by the number that is known, and the sequence number that the packet carries. An SA beside the reason
-/// counts it.
+/// Finds the SA of a packet by the number that is known, and the sequence number that the packet carries, and notes them at
+/// `found`. An SA beside the reason counts it.
 #[inline(always)]
-fn find<'a>(
+fn find<'a, 'f>(
     root: &'a Root,
     packet: &Packet,
-    known: Result<(Seen, u32), Reason>,
-) -> Result<Found<'a>, (Reason, Option<&'a Sa>)> {
-    let (Seen { name, low, at }, number) = known.map_err(|reason| (reason, None))?;
+    place: u8,
+    seen: &Seen,
+    found: &'f mut Option<Found<'a>>,
+) -> Result<&'f Found<'a>, (Reason, Option<&'a Sa>)> {
+    let (spi, low, at, number) = (seen.spi, seen.low, seen.at as usize, seen.number);
+    let (vrf, destination) = addressed(root, packet).ok_or((Reason::EspNoSa, None))?;
     let of = |number: u32| Some((number, root.ipsec.sa(number)?));
-    let is = |(_, sa): &(u32, &Sa)| (sa.vrf, sa.local) == (name.vrf, name.destination);
+    let is = |(_, sa): &(u32, &Sa)| (sa.vrf, sa.local) == (vrf, destination);
     // Another SA may have the SPI, with another address or in another routing domain.
     let known = of(number).filter(is);
-    let other = || root.ipsec.inbound(name.vrf, name.destination, name.spi).filter(|_| number != NONE);
+    let other = || root.ipsec.inbound(vrf, destination, spi);
     let (number, sa) = known.or_else(other).ok_or((Reason::EspNoSa, None))?;
     let inbound = sa.inbound.as_ref().filter(|_| is_encapsulated_so(packet, sa)).ok_or((Reason::EspNoSa, None))?;
     let sequence = match sa.esn {
         true => inbound.window.extended(low).ok_or((Reason::EspReplay, Some(sa)))?,
         false => u64::from(low),
     };
-    Ok(Found { place: 0, number, sa, inbound, sequence, at })
+    Ok(found.insert(Found { place, number, sa, inbound, sequence, at }))
 }
 
 /// A packet came as its SA says: plain, or in UDP between the ports of the SA.
@@ -149,19 +170,13 @@ fn is_encapsulated_so(packet: &Packet, sa: &Sa) -> bool {
 fn open(vector: &mut Vector, batch: &[Option<Found<'_>>]) -> [Result<(), Failure>; BATCH] {
     let mut results = [Err(Failure::NotDone); BATCH];
     let Some(Some(first)) = batch.first() else { return results };
-    // Places are in ascending order, so one walk over the packets finds them.
-    let mut wanted = batch.iter().flatten().peekable();
-    let packets = vector.filled().iter_mut().enumerate().skip(usize::from(first.place));
-    let found = packets.map_while(|(place, packet)| {
-        wanted.peek()?;
-        let one = wanted.next_if(|one| usize::from(one.place) == place);
-        Some(one.map(|one| {
-            let high = one.sa.esn.then_some((one.sequence >> 32) as u32);
-            Job::esp(&one.inbound.key, packet.data_mut().get_mut(one.at..).unwrap_or_default(), high)
-        }))
+    let mut jobs = jobs::none(&first.inbound.key);
+    let count = jobs::fill(&mut jobs, vector, batch, |one| Work {
+        place: one.place,
+        key: &one.inbound.key,
+        at: one.at,
+        high: one.sa.esn.then_some((one.sequence >> 32) as u32),
     });
-    let mut jobs = jobs(&first.inbound.key, found.flatten());
-    let count = batch.len();
     weir_crypto::open(&mut jobs[..count]);
     results.iter_mut().zip(&jobs[..count]).for_each(|(result, job)| *result = job.result());
     results

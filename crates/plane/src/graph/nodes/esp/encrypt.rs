@@ -1,7 +1,6 @@
 //! `esp-encrypt`: packets that a policy protects, or a caller sends to an SA, become packets of ESP. The packet's forwarding
 //! field holds the number of the SA.
 
-use weir_crypto::Job;
 use weir_packet::checksum;
 use weir_packet::esp::UDP_CHECKSUM;
 use weir_packet::packet::Packet;
@@ -12,7 +11,7 @@ use weir_packet::wire::{ipv4, ipv6, protocol};
 use super::super::stage::Stage;
 use super::super::{Context, handover, session, tunnel};
 use super::build::{self, Draw};
-use super::jobs::{BATCH, jobs};
+use super::jobs::{self, BATCH, Work};
 use super::path::{self, Path};
 use super::warm::Sas;
 use super::{fragments, segments};
@@ -74,13 +73,9 @@ fn run_batch(
             fragments::queue(context, &mut vector[place], place);
             continue;
         }
-        match check(context, &mut vector[place], path) {
-            Ok(Some(mut found)) => {
-                found.place = place;
-                ready[count] = Some(found);
-                count += 1;
-            }
-            Ok(None) => handover_to_owner(context, &mut vector[place], place),
+        match check(context, &mut vector[place], place, path, &mut ready[count]) {
+            Ok(true) => count += 1,
+            Ok(false) => handover_to_owner(context, &mut vector[place], place),
             Err(Stop::Reason(reason)) => context.next.refuse(&mut vector[place], place, reason),
             Err(Stop::Aloud(reason)) => context.next.refuse_aloud(&mut vector[place], place, reason),
             Err(Stop::Fragment(room)) => {
@@ -136,9 +131,15 @@ impl From<Reason> for Stop {
     }
 }
 
-/// Checks a packet before anything is changed. `None`: another worker owns the SA.
+/// Checks a packet before anything is changed, and notes it at `ready`. False: another worker owns the SA.
 #[inline(always)]
-fn check<'a>(context: &mut Context<'a>, packet: &mut Packet, path: &mut Path) -> Result<Option<Ready<'a>>, Stop> {
+fn check<'a>(
+    context: &mut Context<'a>,
+    packet: &mut Packet,
+    place: u8,
+    path: &mut Path,
+    ready: &mut Option<Ready<'a>>,
+) -> Result<bool, Stop> {
     let root: &'a Root = context.root;
     let number = packet.forwarding();
     let sa = root.ipsec.sa(number).ok_or(Reason::EspNoOutbound)?;
@@ -149,7 +150,7 @@ fn check<'a>(context: &mut Context<'a>, packet: &mut Packet, path: &mut Path) ->
             return Err(Stop::Defer);
         }
     } else if context.peers.len() > 1 && !is_own(context, outbound) {
-        return Ok(None);
+        return Ok(false);
     }
     if packet.is_to_be_segmented() {
         return Err(Stop::Segment);
@@ -169,7 +170,8 @@ fn check<'a>(context: &mut Context<'a>, packet: &mut Packet, path: &mut Path) ->
     if most > root.ipsec.least_mtu as usize || root.ipsec.paths.is_any() && exceeds_learned(context, outbound, most) {
         limit = check_length(context, packet, (number, sa, outbound), octets, path)?;
     }
-    Ok(Some(Ready { place: 0, number, sa, outbound, sequence: 0, octets: octets as u64, at: 0, limit }))
+    *ready = Some(Ready { place, number, sa, outbound, sequence: 0, octets: octets as u64, at: 0, limit });
+    Ok(true)
 }
 
 /// Returns whether a packet of ESP of so many octets exceeds the MTU that errors about the SA's path reported.
@@ -303,6 +305,13 @@ fn number<'a>(
         let same = |one: &Option<Ready<'_>>| one.is_some_and(|one| one.number == first.number);
         let run = ready[start..count].iter().take_while(|one| same(one)).count();
         let taken = take(context, &first, run as u64);
+        if kept == start && taken.count == run as u64 {
+            // All stay where they are.
+            let these = ready[start..start + run].iter_mut().flatten();
+            (0..).zip(these).for_each(|(index, one)| one.sequence = taken.first + index);
+            (start, kept) = (start + run, kept + run);
+            continue;
+        }
         for index in 0..run {
             let Some(mut one) = ready[start + index] else { continue };
             if (index as u64) < taken.count {
@@ -334,7 +343,7 @@ fn number<'a>(
 fn build_all(context: &mut Context<'_>, vector: &mut Vector, ready: &mut [Option<Ready<'_>>]) -> usize {
     let mut kept = 0;
     for index in 0..ready.len() {
-        let Some(mut one) = ready[index] else { continue };
+        let Some(one) = &mut ready[index] else { continue };
         let packet = &mut vector[one.place];
         // The packet leaves for its session here: what goes on is another one.
         session::pass(context, packet);
@@ -358,7 +367,9 @@ fn build_all(context: &mut Context<'_>, vector: &mut Vector, ready: &mut [Option
         match build::build(packet, one.sa, one.outbound, draw) {
             Ok(at) => {
                 one.at = at;
-                ready[kept] = Some(one);
+                if kept != index {
+                    ready[kept] = ready[index];
+                }
                 kept += 1;
             }
             Err(_) => context.next.refuse(packet, one.place, Reason::NoHeadroom),
@@ -369,19 +380,13 @@ fn build_all(context: &mut Context<'_>, vector: &mut Vector, ready: &mut [Option
 
 fn seal(vector: &mut Vector, ready: &[Option<Ready<'_>>]) {
     let Some(Some(first)) = ready.first() else { return };
-    // Places are in ascending order, so one walk over the packets finds them.
-    let mut wanted = ready.iter().flatten().peekable();
-    let packets = vector.filled().iter_mut().enumerate().skip(usize::from(first.place));
-    let found = packets.map_while(|(place, packet)| {
-        wanted.peek()?;
-        let one = wanted.next_if(|one| usize::from(one.place) == place);
-        Some(one.map(|one| {
-            let high = one.sa.esn.then_some((one.sequence >> 32) as u32);
-            Job::esp(&one.outbound.key, packet.data_mut().get_mut(one.at..).unwrap_or_default(), high)
-        }))
+    let mut jobs = jobs::none(&first.outbound.key);
+    let count = jobs::fill(&mut jobs, vector, ready, |one| Work {
+        place: one.place,
+        key: &one.outbound.key,
+        at: one.at,
+        high: one.sa.esn.then_some((one.sequence >> 32) as u32),
     });
-    let mut jobs = jobs(&first.outbound.key, found.flatten());
-    let count = ready.len();
     weir_crypto::seal(&mut jobs[..count]);
     debug_assert!(jobs[..count].iter().all(|job| job.result().is_ok()), "the layout is that of the algorithm");
 }

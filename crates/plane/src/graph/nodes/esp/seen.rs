@@ -10,68 +10,65 @@ use super::arrival::{Arrival, arrival};
 use crate::reason::Reason;
 use crate::root::{NONE, Root};
 
-/// The fields of a packet of ESP that name its SA.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Name {
-    pub(super) destination: IpAddr,
-    pub(super) vrf: u16,
-    pub(super) spi: u32,
-}
-
-/// A packet of ESP.
+/// A packet of ESP. Its fields are words that are written and read one by one: what is read as a whole right after it was written
+/// in parts makes the CPU wait.
 #[derive(Clone, Copy)]
 pub(super) struct Seen {
-    pub(super) name: Name,
+    /// Its SPI.
+    pub(super) spi: u32,
     /// The lower half of its sequence number.
     pub(super) low: u32,
     /// The offset of the SPI.
-    pub(super) at: usize,
+    pub(super) at: u32,
+    /// The number of its SA, or of another SA with its SPI; [`NONE`] if no SA has it.
+    pub(super) number: u32,
+    /// The place in the table of SPIs where the search for it begins.
+    home: u32,
+    /// The reason to drop it: it is no packet of ESP, or no SA has its SPI.
+    pub(super) reason: Option<Reason>,
 }
 
-/// The packets of a frame; of each that is no packet of ESP, the reason to drop it.
-pub(super) type AllSeen = [Result<Seen, Reason>; VECTOR];
+/// The packets of a frame.
+pub(super) type AllSeen = [Seen; VECTOR];
 
-/// Looks at packets, and prefetches where the numbers of their SAs are.
+/// No packet.
+pub(super) const UNSEEN: Seen = Seen { spi: 0, low: 0, at: 0, number: NONE, home: 0, reason: Some(Reason::EspNoSa) };
+
+/// Looks at packets, and finds the numbers of their SAs. No SA is looked at.
 #[inline]
-pub(super) fn see_all(root: &Root, vector: &Vector, places: &[u8]) -> AllSeen {
-    let mut all = [Err(Reason::EspNoSa); VECTOR];
-    let mut before = None;
+pub(super) fn see_all(root: &Root, vector: &Vector, places: &[u8], all: &mut AllSeen) {
+    let spis = &*root.ipsec.spis;
     for (seen, &place) in all.iter_mut().zip(places) {
-        *seen = see(root, &vector[place]);
-        let name = seen.map(|seen| seen.name).ok();
-        if name != before
-            && let Some(Name { vrf, destination, spi }) = name
-        {
-            root.ipsec.spis.prefetch(vrf, destination, spi);
-        }
-        before = name;
+        see(root, &vector[place], seen);
+        spis.prefetch(seen.home);
     }
-    all
+    for seen in all.iter_mut().take(places.len()).filter(|seen| seen.reason.is_none()) {
+        match spis.find_from(seen.home, seen.spi, |_| true) {
+            Some(number) => seen.number = number,
+            None => seen.reason = Some(Reason::EspNoSa),
+        }
+    }
 }
 
 #[inline(always)]
-fn see(root: &Root, packet: &Packet) -> Result<Seen, Reason> {
-    let Arrival::Esp(at) = arrival(root, packet) else { return Err(Reason::EspNoSa) };
+fn see(root: &Root, packet: &Packet, seen: &mut Seen) {
+    let Arrival::Esp(at) = arrival(root, packet) else { return };
     let front = packet.data().get(at..).and_then(|esp| esp.first_chunk::<8>());
-    let &[a, b, c, d, e, f, g, h] = front.ok_or(Reason::EspMalformed)?;
-    let vrf = root.interfaces.get(packet.interface() as usize).map_or(0, |interface| interface.vrf);
-    let destination = next_hop::destination(packet).ok_or(Reason::EspNoSa)?;
-    let name = Name { destination, vrf, spi: u32::from_be_bytes([a, b, c, d]) };
-    Ok(Seen { name, low: u32::from_be_bytes([e, f, g, h]), at })
+    let Some(&[a, b, c, d, e, f, g, h]) = front else {
+        seen.reason = Some(Reason::EspMalformed);
+        return;
+    };
+    let Some((vrf, destination)) = addressed(root, packet) else { return };
+    seen.spi = u32::from_be_bytes([a, b, c, d]);
+    seen.low = u32::from_be_bytes([e, f, g, h]);
+    seen.at = at as u32;
+    seen.home = root.ipsec.spis.home(vrf, destination, seen.spi);
+    seen.reason = None;
 }
 
-/// Finds the number of each packet's SA, or that of another SA with its SPI; [`NONE`] if no SA has it. No SA is looked at.
-#[inline]
-pub(super) fn numbers(root: &Root, seen: &[Result<Seen, Reason>]) -> [u32; VECTOR] {
-    let mut numbers = [NONE; VECTOR];
-    let mut before = (None, NONE);
-    for (number, seen) in numbers.iter_mut().zip(seen) {
-        let name = seen.map(|seen| seen.name).ok();
-        if name != before.0 {
-            let find = |Name { vrf, destination, spi }| root.ipsec.spis.find(vrf, destination, spi, |_| true);
-            before = (name, name.and_then(find).unwrap_or(NONE));
-        }
-        *number = before.1;
-    }
-    numbers
+/// The routing domain of a packet, and its destination.
+#[inline(always)]
+pub(super) fn addressed(root: &Root, packet: &Packet) -> Option<(u16, IpAddr)> {
+    let vrf = root.interfaces.get(packet.interface() as usize).map_or(0, |interface| interface.vrf);
+    Some((vrf, next_hop::destination(packet)?))
 }

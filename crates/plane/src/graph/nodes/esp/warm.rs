@@ -9,7 +9,6 @@ use weir_base::prefetch;
 use weir_packet::vector::Vector;
 
 use super::super::Context;
-use crate::root::NONE;
 use crate::root::ipsec::{Inbound, Outbound, Sa};
 
 /// The SAs of a frame's packets, by number.
@@ -83,11 +82,5 @@ impl<'a> Sas<'a> {
                 window.prefetch(low);
             }
         }
-    }
-
-    /// The number of a packet's SA, as far as it is known.
-    #[inline(always)]
-    pub(super) fn number(&self, index: usize) -> u32 {
-        self.numbers.get(index).copied().unwrap_or(NONE)
     }
 }

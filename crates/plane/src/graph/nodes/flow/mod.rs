@@ -10,6 +10,7 @@
 
 mod candidates;
 mod crossing;
+mod joining;
 mod learn;
 mod limited;
 mod own;
@@ -48,7 +49,11 @@ use walking::part;
 
 pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     let root = context.root;
-    if root.acl.reflects_anywhere() || context.recorder.is_on() || translations::concern(root, vector, frame) {
+    if root.acl.reflects_anywhere()
+        || context.recorder.is_on()
+        || translations::concern(root, vector, frame)
+        || joining::may_join(context, vector, frame)
+    {
         return choose::<K>(context, vector, frame);
     }
     take_each::<K>(context, vector, frame);
@@ -520,6 +525,15 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
     }
     if crosses {
         crossing::forget(vector, &walk);
+    }
+    if !recording && joining::may_join(context, vector, &hits) {
+        hits = joining::join::<K>(context, vector, (frame, hits), |context, packet, place| {
+            let learned = match translations.of(place) {
+                Some(member) => K::of(&*context.sessions).learned(member),
+                None => decision_of::<K>(context, packet, at[usize::from(place)]),
+            };
+            learned.copied()
+        });
     }
     let mut tally = Tally::<K>::new(context);
     tally.misses = misses;

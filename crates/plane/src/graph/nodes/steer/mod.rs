@@ -5,6 +5,7 @@
 
 mod act;
 mod advance;
+mod frame;
 mod onward;
 mod redirect;
 
@@ -16,6 +17,7 @@ use crate::graph::batch::{Batches, Kept};
 use crate::root::family::Family;
 use crate::root::steer::{self, Side, Steer, Way};
 
+pub(super) use frame::apply as frame;
 use onward::onward;
 pub(crate) use redirect::leave;
 pub(super) use redirect::target_again;

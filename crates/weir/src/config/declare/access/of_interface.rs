@@ -1,4 +1,4 @@
-//! `acl`, `allow`, `classify`, `ethertypes` and `mac-ip` of an interface.
+//! `acl`, `allow`, `classify`, `ethertypes`, `mac-ip` and `dhcp-trusted` of an interface.
 
 use toml::de::DeValue;
 use weir_plane::model::PerFamily;
@@ -27,6 +27,8 @@ pub(in super::super::super) struct OfInterface {
     pub(in super::super::super) classify_out: Option<At<String>>,
     /// The name of bindings.
     pub(in super::super::super) bindings: Option<At<String>>,
+    /// Answers of DHCP servers are believed.
+    pub(in super::super::super) dhcp_trusted: bool,
 }
 
 /// The EtherTypes that may pass, and the place of the key.
@@ -52,6 +54,7 @@ pub(in super::super) fn read(reader: &mut Reader<'_>, interface: &Table<'_>) -> 
         (of.ethertypes_in, of.ethertypes_out) = (types("in"), types("out"));
     }
     of.bindings = interface.get("mac-ip").and_then(|value| reader.reference(value, "the name of bindings"));
+    of.dhcp_trusted = interface.get("dhcp-trusted").and_then(|value| reader.boolean(value)).unwrap_or(false);
     of
 }
 

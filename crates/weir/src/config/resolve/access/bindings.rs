@@ -22,6 +22,11 @@ impl Resolver<'_> {
                 format!("the bindings `{}` have {} rules, more than the limit of {limit}", name.value, rules.len());
             self.beyond_acl_rules(Diagnostic::error(Code::LimitExceeded, name.span, message));
         }
-        Bindings { name: declared.name.value.clone(), rules: rules.into(), origin: self.origin(declared.name.span) }
+        Bindings {
+            name: declared.name.value.clone(),
+            rules: rules.into(),
+            learn: declared.learn,
+            origin: self.origin(declared.name.span),
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use weir_plane::model::{AclList, AclRule, Interface, NextHop, SteerIndex, SteerList, SteerRule, VrfIndex};
+use weir_plane::model::{AclList, AclRule, Interface, NextHop, SteerIndex, SteerList, SteerMacs, SteerRule, VrfIndex};
 
 use super::super::super::declare::Path;
 use super::super::super::declare::access;
@@ -124,8 +124,7 @@ impl Resolver<'_> {
     /// Warns of rules that never match, as rules before them match all their packets. Rules with conditions that access lists
     /// have not are left aside.
     fn never_steered(&mut self, rules: &[SteerRule], places: &[Span]) {
-        let among: Vec<usize> =
-            (0..rules.len()).filter(|&at| rules[at].id.is_none() && rules[at].vlan.is_none()).collect();
+        let among: Vec<usize> = (0..rules.len()).filter(|&at| has_fields_alone(&rules[at])).collect();
         let matches: Vec<&AclRule> = among.iter().map(|&at| &rules[at].matches).collect();
         for finding in shadowed(&matches).findings {
             let message = "the rule never matches: earlier rules match its packets";
@@ -135,4 +134,15 @@ impl Resolver<'_> {
             self.report(found.help("move it before them, or leave it out"));
         }
     }
+}
+
+/// A rule has no conditions that access lists have not.
+fn has_fields_alone(rule: &SteerRule) -> bool {
+    let SteerRule { vlan, id, octets, macs, inner, frame, .. } = rule;
+    vlan.is_none()
+        && id.is_none()
+        && octets.is_none()
+        && inner.is_none()
+        && frame.is_none()
+        && *macs == SteerMacs::default()
 }

@@ -1,0 +1,153 @@
+//! Runs of packets of ESP that are alike: with one key, and of one length.
+//!
+//! Key and lengths are looked at once. Short packets form groups of some eight vectors.
+
+#![allow(unsafe_code)]
+
+use super::gcm::Sum;
+use super::key::Key;
+use super::several::{self, Alike, Own, each};
+use super::wide::Four;
+use super::{ESP, IV, counter, settle, with_header, words};
+use crate::job::Job;
+
+/// Works on the first packets, which are alike: in whole groups, if there are two of one packet, or one of several. Returns how
+/// many packets these are.
+///
+/// # Safety
+/// The CPU has the instructions of [`Four`](super::wide::Four). The packets have a header of 8 octets, and room for all of their
+/// parts. There is at least one.
+#[inline(always)]
+pub(super) unsafe fn all<const SEAL: bool>(key: &Key, jobs: &mut [Job<'_>]) -> usize {
+    if jobs.len() < 2 {
+        return 0;
+    }
+    // SAFETY: As above; the packets of a run have as many vectors as the first one.
+    unsafe {
+        let alike = {
+            let n = text(key, &jobs[0]);
+            let message = with_header(key, counter(key, &jobs[0], ESP + IV), &jobs[0]);
+            Alike::new(&key.schedule, usize::from(key.rounds), &message, n)
+        };
+        if alike.is_long() || alike.is_filled() {
+            return 0;
+        }
+        let vectors = alike.vectors();
+        let size = [4, 4, 4, 3, 2, 1, 1, 1, 1, 1][vectors.min(9)];
+        let count = jobs.len() / size * size;
+        if count < 2 {
+            return 0;
+        }
+        let jobs = &mut jobs[..count];
+        match vectors {
+            0 | 1 => groups::<1, 4, SEAL>(&alike, key, jobs),
+            2 => groups::<2, 4, SEAL>(&alike, key, jobs),
+            3 => groups::<3, 3, SEAL>(&alike, key, jobs),
+            4 => groups::<4, 2, SEAL>(&alike, key, jobs),
+            5 => groups::<5, 1, SEAL>(&alike, key, jobs),
+            6 => groups::<6, 1, SEAL>(&alike, key, jobs),
+            7 => groups::<7, 1, SEAL>(&alike, key, jobs),
+            8 => groups::<8, 1, SEAL>(&alike, key, jobs),
+            _ => groups::<9, 1, SEAL>(&alike, key, jobs),
+        }
+        count
+    }
+}
+
+/// Octets of text of a packet.
+#[inline(always)]
+fn text(key: &Key, job: &Job<'_>) -> usize {
+    job.packet.len() - ESP - IV - usize::from(key.icv)
+}
+
+/// Begins a packet.
+///
+/// # Safety
+/// As in [`all`].
+#[inline(always)]
+unsafe fn own(key: &Key, job: &mut Job<'_>) -> Own {
+    // SAFETY: As above.
+    unsafe {
+        let message = with_header(key, counter(key, job, ESP + IV), job);
+        Own::new(&message, job.packet.as_mut_ptr().add(ESP + IV))
+    }
+}
+
+/// Writes or compares the tag of a packet.
+///
+/// # Safety
+/// As in [`all`].
+#[inline(always)]
+unsafe fn conclude<const SEAL: bool>(key: &Key, job: &mut Job<'_>, tag: core::arch::x86_64::__m128i) {
+    let end = ESP + IV + text(key, job);
+    // SAFETY: As above.
+    let tag = unsafe { words(tag) };
+    job.result = settle::<SEAL>(key, job, (ESP + IV, end), tag);
+}
+
+/// Works on packets of `N` vectors in groups of `M`, all of which are whole.
+///
+/// # Safety
+/// As in [`all`], for packets of so many vectors.
+#[inline(never)]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,vaes,vpclmulqdq,aes,pclmulqdq,sse4.1")]
+unsafe fn groups<const N: usize, const M: usize, const SEAL: bool>(alike: &Alike<'_>, key: &Key, jobs: &mut [Job<'_>]) {
+    let (groups, _) = jobs.as_chunks_mut::<M>();
+    // SAFETY: As above. Each packet has an owner of its own, so that none lies in another.
+    unsafe {
+        let mut behind = None;
+        for number in 0..groups.len() {
+            let mut owns = begin(key, &mut groups[number]);
+            if !SEAL {
+                let before = owns;
+                let sums = several::step::<N, N, M>(alike, &mut owns, Some((alike, &before)));
+                end::<M, SEAL>(alike, key, &mut groups[number], (sums, &owns));
+                continue;
+            }
+            let hashed = behind.as_ref().map(|before| (alike, before));
+            let sums = several::step::<N, N, M>(alike, &mut owns, hashed);
+            if let Some(before) = &behind {
+                end::<M, SEAL>(alike, key, &mut groups[number - 1], (sums, before));
+            }
+            behind = Some(owns);
+        }
+        if let (Some(before), Some(last)) = (&behind, groups.last_mut()) {
+            let sums = several::hash_all::<N, M>(alike, before);
+            end::<M, SEAL>(alike, key, last, (sums, before));
+        }
+    }
+}
+
+/// Begins the packets of a group.
+///
+/// # Safety
+/// As in [`all`].
+#[inline(always)]
+unsafe fn begin<const M: usize>(key: &Key, group: &mut [Job<'_>; M]) -> [Own; M] {
+    // SAFETY: As above.
+    unsafe {
+        let mut owns = [Own::none(); M];
+        each!(M, number, owns[number] = own(key, &mut group[number]));
+        owns
+    }
+}
+
+/// Writes or compares the tags of a group.
+///
+/// # Safety
+/// As in [`all`].
+#[inline(always)]
+unsafe fn end<const M: usize, const SEAL: bool>(
+    alike: &Alike<'_>,
+    key: &Key,
+    group: &mut [Job<'_>; M],
+    (sums, owns): ([Sum<Four>; M], &[Own; M]),
+) {
+    // SAFETY: As above.
+    unsafe {
+        each!(M, number, {
+            let tag = sums[number].tag(alike, &owns[number]);
+            conclude::<SEAL>(key, &mut group[number], tag);
+        });
+    }
+}
