@@ -138,7 +138,7 @@ fn open_avx2(jobs: &mut [Job<'_>]) {
 /// The number of jobs by which schedules are prefetched ahead; keys, which point to them, twice as many.
 const AHEAD: usize = 4;
 
-/// Works on all jobs: on those that are alike and follow each other in one run.
+/// Works on all jobs. Jobs that are alike and follow each other form a run.
 ///
 /// # Safety
 /// The CPU has the instructions of `native`, which are those of `W`.

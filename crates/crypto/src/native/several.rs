@@ -46,7 +46,7 @@ macro_rules! each {
 
 pub(super) use each;
 
-/// What messages have in common that are alike: key and lengths.
+/// Key and lengths of messages that are alike.
 #[derive(Clone, Copy)]
 pub(super) struct Alike<'a> {
     schedule: &'a Schedule,
