@@ -11,7 +11,6 @@
 
 mod memory;
 
-use std::hint::select_unpredictable;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use memory::{Bucket, Buckets, WAYS};
@@ -83,7 +82,7 @@ impl MacTable {
     /// An empty table for so many stations, which are forgotten `ageing` seconds after they were seen last (0: never).
     pub fn new(most: u32, ageing: u32, secret: [u64; 2]) -> MacTable {
         MacTable {
-            buckets: Buckets::new(most as usize / 2 + 1),
+            buckets: Buckets::new((most as usize / 2 + 1).next_power_of_two()),
             // The second factor has to be odd to lose no bits.
             secret: [secret[0], secret[1] | 1],
             most,
@@ -150,16 +149,11 @@ impl MacTable {
     #[inline(always)]
     fn find(&self, Home(home): Home, mac: u64) -> Option<(&Bucket, usize, u64)> {
         for bucket in home.into_iter().filter_map(|at| self.buckets.get(at)) {
-            // All ways, without a branch on the one that has it.
-            let (mut found, mut at) = (0, 0);
-            for (way, word) in bucket.words.iter().enumerate().rev() {
-                let word = word.load(Ordering::Relaxed);
-                let has = (mac_of(word) == mac) & (word != 0);
-                found = select_unpredictable(has, word, found);
-                at = select_unpredictable(has, way, at);
-            }
-            if found != 0 {
-                return Some((bucket, at, found));
+            for way in 0..WAYS {
+                let word = bucket.words[way].load(Ordering::Relaxed);
+                if mac_of(word) == mac && word != 0 {
+                    return Some((bucket, way, word));
+                }
             }
         }
         None
@@ -412,7 +406,7 @@ mod tests {
     #[test]
     fn a_table_in_huge_pages_is_empty_at_first_and_finds_its_stations() {
         let table = MacTable::new(100_000, 0, SECRET);
-        assert!(matches!(table.buckets, Buckets::Region(..)) && table.octets() == 50_001 * 64);
+        assert!(matches!(table.buckets, Buckets::Region(..)) && table.octets() == 65_536 * 64);
         assert!(table.entries(1).is_empty());
         for mac in 1..=50_000u64 {
             assert_eq!(table.learn(mac << 12, (mac % 7) as u16, 1, || panic!("no move")), Learned::New);
