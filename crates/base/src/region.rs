@@ -12,7 +12,7 @@ use rustix::mm::{self, Advice, madvise};
 const HUGE: usize = 2 << 20;
 const PAGE: usize = 4096;
 
-/// The octets of memory that the kernel could allocate when it was asked last, less those taken by [`Region::split`] since.
+/// The octets of memory that the kernel could allocate at the last look, less those taken by [`Region::split`] since.
 static AVAILABLE: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 /// Kind of the pages of a region.
@@ -69,7 +69,7 @@ impl Region {
     /// [`Region::allocate`], part by part: in ordinary pages, as to find a huge one takes the kernel some milliseconds.
     ///
     /// # Errors
-    /// If the system lacked memory when it was asked last, or the region is shorter.
+    /// If the system lacked memory at the last look, or the region is shorter.
     pub fn split(space: &mut Option<Region>, len: usize) -> io::Result<Region> {
         let len = round(len)?;
         take_available(len)?;
@@ -162,7 +162,7 @@ impl Region {
         Ok(region)
     }
 
-    /// Asks the kernel for huge pages.
+    /// Advises the kernel to use huge pages.
     fn advise_huge(&self) {
         #[cfg(not(miri))]
         // SAFETY: the range lies inside the mapping. A kernel without huge pages may refuse the advice.
@@ -255,8 +255,8 @@ fn available() -> Option<usize> {
     Some(available)
 }
 
-/// Takes octets of the memory that was available when the kernel was asked last. Asking takes it too long for a thread that
-/// forwards packets, so it is asked here only if nobody did before.
+/// Takes octets of the memory that was available at the last look. A look takes too long for a thread that forwards packets, so
+/// there is one here only if there was none before.
 fn take_available(len: usize) -> io::Result<()> {
     if AVAILABLE.load(Ordering::Relaxed) == usize::MAX {
         available();

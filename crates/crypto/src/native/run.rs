@@ -6,9 +6,9 @@
 
 use super::gcm::Sum;
 use super::key::Key;
+use super::message::{ESP, IV, counter, settle, with_header, words};
 use super::several::{self, Alike, Own, each};
 use super::wide::Four;
-use super::{ESP, IV, counter, settle, with_header, words};
 use crate::job::Job;
 
 /// Works on the first packets, which are alike: in whole groups, if there are two of one packet, or one of several. Returns how

@@ -1,7 +1,7 @@
 //! The engines against their naive twin. Miri runs these, also for a width that the CPU lacks.
 
 use super::naive::Naive;
-use super::schedule::POWERS;
+use super::schedule::{POWERS, Schedule};
 use super::*;
 use crate::algorithm::{AesKey, Icv};
 
