@@ -322,7 +322,7 @@ impl Pair {
             2 => Some(Segmentation { tcp4: true, tcp6: true, udp: false, largest: 9000 }),
             _ => Some(Segmentation { tcp4: true, tcp6: true, udp: true, largest: 65_549 }),
         };
-        let joins = options.seed % 4 > 1 && options.seed / 4 % 2 == 0;
+        let joins = options.seed % 4 > 1 && (options.seed / 4).is_multiple_of(2);
         let mut model = model.clone();
         model.buffers.large += if joins { 512 } else { 0 };
         let side = |(enabled, merges)| Side::new(model.clone(), (enabled, merges), options, workers, (takes, joins));

@@ -128,7 +128,7 @@ impl MacTable {
         let hash = (product >> 64) as u64 ^ product as u64;
         // Each half as a fraction of the number of buckets, which is below 2^32.
         let buckets = self.buckets.len() as u64;
-        Home([hash & u64::from(u32::MAX), hash >> 32].map(|half| (half * buckets >> 32) as usize))
+        Home([hash & u64::from(u32::MAX), hash >> 32].map(|half| ((half * buckets) >> 32) as usize))
     }
 
     /// Prefetches the bucket that an address is in, most likely.

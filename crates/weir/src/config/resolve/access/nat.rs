@@ -70,8 +70,8 @@ impl Resolver<'_> {
         let to_all =
             |rule: &NatRule| !matches!(rule.verb, NatVerb::Source | NatVerb::Map) && rule.matches.to == Addresses::Any;
         let keep = |rule: &NatRule| rule.verb == NatVerb::Keep;
-        let kinds: [(&dyn Fn(&NatRule) -> bool, &dyn Fn(&NatRule) -> bool); 3] =
-            [(&inwards, &keep), (&to_interface, &to_all), (&outwards, &keep)];
+        type Is = dyn Fn(&NatRule) -> bool;
+        let kinds: [(&Is, &Is); 3] = [(&inwards, &keep), (&to_interface, &to_all), (&outwards, &keep)];
         for (about, beside) in kinds {
             let among: Vec<usize> = (0..rules.len()).filter(|&at| about(&rules[at]) || beside(&rules[at])).collect();
             let matches: Vec<&AclRule> = among.iter().map(|&at| &rules[at].matches).collect();
