@@ -251,6 +251,7 @@ fn ten_million_malformed_packets_are_accounted_for() {
         "steer-advance",
         "classify-deny",
         "classify-rate-limit",
+        "dhcp-server",
         // There are no SAs.
         "esp-no-sa",
         "esp-no-outbound",
