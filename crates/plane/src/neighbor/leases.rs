@@ -44,7 +44,7 @@ pub(crate) struct Leases {
     /// The interface and the time of each request.
     pending: HashMap<Exchange, (u32, Time)>,
     /// The requests of each interface, the oldest first.
-    asked: HashMap<u32, VecDeque<Exchange>>,
+    requests: HashMap<u32, VecDeque<Exchange>>,
     /// The end of each binding.
     ends: HashMap<Key, Time>,
     swept: Time,
@@ -71,9 +71,9 @@ impl Leases {
                 self.lists.insert(number, List { place: index.0, limit: learn.limit });
             }
         }
-        let Leases { lists, pending, asked, ends, refused, changed, .. } = self;
+        let Leases { lists, pending, requests, ends, refused, changed, .. } = self;
         pending.retain(|_, (interface, _)| lists.contains_key(interface));
-        asked.retain(|interface, _| lists.contains_key(interface));
+        requests.retain(|interface, _| lists.contains_key(interface));
         refused.retain(|interface, _| lists.contains_key(interface));
         let before = ends.len();
         ends.retain(|key, _| lists.contains_key(&key.interface));
@@ -83,7 +83,7 @@ impl Leases {
     /// Takes in a message.
     pub(crate) fn handle(&mut self, interface: u32, message: &Message, trusted: bool, now: Time) {
         match (message.reply, message.kind) {
-            (false, Kind::DISCOVER | Kind::REQUEST) => self.ask(interface, message, now),
+            (false, Kind::DISCOVER | Kind::REQUEST) => self.request(interface, message, now),
             (false, Kind::RELEASE) => self.end(interface, message.client, message.own),
             (false, Kind::DECLINE) => {
                 if let Some(address) = message.requested {
@@ -102,7 +102,7 @@ impl Leases {
             return;
         }
         self.swept = now;
-        self.pending.retain(|_, (_, asked)| now.since(*asked) < PATIENCE);
+        self.pending.retain(|_, (_, since)| now.since(*since) < PATIENCE);
         let before = self.ends.len();
         self.ends.retain(|_, end| *end > now);
         self.changed |= self.ends.len() != before;
@@ -127,32 +127,32 @@ impl Leases {
     }
 
     /// Notes a request. The first interface that names an exchange has it: a station cannot draw the answer to another to itself.
-    fn ask(&mut self, interface: u32, message: &Message, now: Time) {
+    fn request(&mut self, interface: u32, message: &Message, now: Time) {
         if !self.lists.contains_key(&interface) || !message.client.is_unicast() {
             return;
         }
         let exchange = (message.transaction, message.client);
         match self.pending.get_mut(&exchange) {
-            Some((own, asked)) if *own == interface => return *asked = now,
-            Some((_, asked)) if now.since(*asked) < PATIENCE => return,
+            Some((own, since)) if *own == interface => return *since = now,
+            Some((_, since)) if now.since(*since) < PATIENCE => return,
             _ => {}
         }
-        let asked = self.asked.entry(interface).or_default();
-        if asked.len() >= MOST_PENDING
-            && let Some(oldest) = asked.pop_front()
+        let requests = self.requests.entry(interface).or_default();
+        if requests.len() >= MOST_PENDING
+            && let Some(oldest) = requests.pop_front()
             && self.pending.get(&oldest).is_some_and(|own| own.0 == interface)
         {
             self.pending.remove(&oldest);
         }
-        asked.push_back(exchange);
+        requests.push_back(exchange);
         self.pending.insert(exchange, (interface, now));
     }
 
     /// Binds the address of an answer.
     fn bind(&mut self, message: &Message, now: Time) {
-        let Some((interface, asked)) = self.pending.remove(&(message.transaction, message.client)) else { return };
+        let Some((interface, since)) = self.pending.remove(&(message.transaction, message.client)) else { return };
         let (Some(list), Some(lease)) = (self.lists.get(&interface).copied(), message.lease) else { return };
-        if now.since(asked) >= PATIENCE || message.given.is_unspecified() || lease == 0 {
+        if now.since(since) >= PATIENCE || message.given.is_unspecified() || lease == 0 {
             return;
         }
         let address = IpAddr::V4(message.given);
