@@ -128,13 +128,22 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/acl/{list}/changes", post(acl::change))
         .route("/v1/acl/{list}/attach", post(acl::attach))
         .route("/v1/acl/{list}/detach", post(acl::detach))
-        .route("/v1/nat/{list}", put(lists::put_nat))
-        .route("/v1/nat/{list}/changes", post(lists::change_nat))
-        .route("/v1/binding/{list}", put(lists::put_bindings))
-        .route("/v1/binding/{list}/changes", post(lists::change_bindings))
-        .route("/v1/steer/{list}", put(lists::put_steer))
-        .route("/v1/steer/{list}/changes", post(lists::change_steer))
-        .route("/v1/allow/{list}", get(lists::allowed).put(lists::put_allowlist))
+        .route("/v1/nat/{list}", lists::whole(|g, list, source, put| g.put_nat(list, source, put)))
+        .route("/v1/nat/{list}/changes", lists::batch(|g, list, source, changes| g.change_nat(list, source, changes)))
+        .route("/v1/binding/{list}", lists::whole(|g, list, source, put| g.put_bindings(list, source, put)))
+        .route(
+            "/v1/binding/{list}/changes",
+            lists::batch(|g, list, source, changes| g.change_bindings(list, source, changes)),
+        )
+        .route("/v1/steer/{list}", lists::whole(|g, list, source, put| g.put_steer(list, source, put)))
+        .route(
+            "/v1/steer/{list}/changes",
+            lists::batch(|g, list, source, changes| g.change_steer(list, source, changes)),
+        )
+        .route(
+            "/v1/allow/{list}",
+            lists::whole(|g, list, source, put| g.put_allowlist(list, source, put)).get(lists::allowed),
+        )
         .route("/v1/allow/{list}/changes", post(lists::change_allowlist))
         .route("/v1/sa/{name}", put(ipsec::put_sa).delete(ipsec::delete_sa))
         .route("/v1/sa/{name}/{action}", put(ipsec::rekey_sa))

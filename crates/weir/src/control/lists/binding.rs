@@ -6,7 +6,7 @@ use weir_plane::compile::patch::Effect;
 use weir_plane::model::{Binding, Gateway, Origin};
 
 use super::super::remarks::Remarks;
-use super::rule::{ListOf, Rule};
+use super::rule::{ListOf, Rule, TextOf};
 use crate::rules::binding::{self, Binding as Written};
 
 /// Returns whether a rule with this text permits.
@@ -30,23 +30,9 @@ impl Rule for Binding {
         gateway.bindings.iter_mut().find(|list| list.name == name).map(|list| &mut list.rules)
     }
 
-    fn read(
-        text: &str,
-        change: Option<usize>,
-        _: &ListOf<'_>,
-        (errors, warnings): (&mut Remarks, &mut Remarks),
-    ) -> Vec<Binding> {
-        let alone = change.is_some() && !text.contains('\n');
-        match binding::read_text(text) {
-            Ok((lines, odd)) => {
-                warnings.of_text(change, alone, &odd);
-                lines.into_iter().map(|line| line.rule.model(Origin::default())).collect()
-            }
-            Err(wrong) => {
-                errors.of_text(change, alone, &wrong);
-                Vec::new()
-            }
-        }
+    fn read(text: &str, change: Option<usize>, _: &ListOf<'_>, remarks: (&mut Remarks, &mut Remarks)) -> Vec<Binding> {
+        let lines = TextOf::new(change, text).lines(binding::read_text(text), remarks);
+        lines.into_iter().map(|line| line.rule.model(Origin::default())).collect()
     }
 
     fn written(&self) -> String {

@@ -32,16 +32,7 @@ impl Rule for NatRule {
         (errors, warnings): (&mut Remarks, &mut Remarks),
     ) -> Vec<NatRule> {
         let at = TextOf::new(change, text);
-        let lines = match nat::read(text) {
-            Ok((lines, odd)) => {
-                warnings.of_text(change, at.alone, &odd);
-                lines
-            }
-            Err(wrong) => {
-                errors.of_text(change, at.alone, &wrong);
-                return Vec::new();
-            }
-        };
+        let lines = at.lines(nat::read(text), (&mut *errors, warnings));
         let mut rules = Vec::with_capacity(lines.len());
         for line in lines {
             match line.rule.model(list.vocabulary, Origin::default()) {

@@ -8,9 +8,9 @@ use weir_plane::model::Gateway;
 use super::super::refusal::{Kind, Refusal};
 use super::super::remarks::Remarks;
 use crate::render::remark::Remark;
-use crate::rules::Finding;
 use crate::rules::acl::Vocabulary;
 use crate::rules::text::Line;
+use crate::rules::{Finding, Findings};
 use crate::suggest::closest;
 
 /// The reason why a live rule ends whose groups another configuration lacks.
@@ -45,6 +45,24 @@ impl TextOf {
     /// Returns the place of a text.
     pub(super) fn new(change: Option<usize>, text: &str) -> TextOf {
         TextOf { change, alone: change.is_some() && !text.contains('\n') }
+    }
+
+    /// Returns the lines of a text that was read, none if that failed; notes errors and warnings.
+    pub(super) fn lines<W>(
+        self,
+        read: Result<(Vec<Line<W>>, Findings), Findings>,
+        (errors, warnings): (&mut Remarks, &mut Remarks),
+    ) -> Vec<Line<W>> {
+        match read {
+            Ok((lines, odd)) => {
+                warnings.of_text(self.change, self.alone, &odd);
+                lines
+            }
+            Err(wrong) => {
+                errors.of_text(self.change, self.alone, &wrong);
+                Vec::new()
+            }
+        }
     }
 
     /// Returns a finding about a line of the text as a remark.

@@ -36,16 +36,7 @@ impl Rule for SteerRule {
         (errors, warnings): (&mut Remarks, &mut Remarks),
     ) -> Vec<SteerRule> {
         let at = TextOf::new(change, text);
-        let lines = match steer::read(text) {
-            Ok((lines, odd)) => {
-                warnings.of_text(change, at.alone, &odd);
-                lines
-            }
-            Err(wrong) => {
-                errors.of_text(change, at.alone, &wrong);
-                return Vec::new();
-            }
-        };
+        let lines = at.lines(steer::read(text), (&mut *errors, &mut *warnings));
         let sites = sites(list);
         let mut rules = Vec::with_capacity(lines.len());
         for line in lines {

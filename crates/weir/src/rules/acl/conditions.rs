@@ -11,7 +11,8 @@ use super::super::parser::{Failure, comment, expected, word};
 use super::super::words::{Problem, any_among_others, repeated, shown};
 use super::parser::{Line, Placed, number, ports, span};
 use super::{
-    Action, ICMP, ICMP6, Interfaces, Limit, Ports, RECEIVED_ON, Rejection, TCP, TcpFlags, Transport, limit, words,
+    Action, Addresses, ICMP, ICMP6, Interfaces, IpFamily, Limit, Ports, RECEIVED_ON, Rejection, Rule, TCP, TcpFlags,
+    Transport, limit, words,
 };
 
 /// The words that may stand behind the addresses.
@@ -50,6 +51,7 @@ pub(in crate::rules) struct Conditions {
 }
 
 /// The conditions that do not match the header behind that of IP.
+#[derive(Default)]
 pub(in crate::rules) struct Rest {
     pub(in crate::rules) fragment: Option<bool>,
     pub(in crate::rules) dscp: Option<u8>,
@@ -58,6 +60,20 @@ pub(in crate::rules) struct Rest {
     pub(in crate::rules) limit: Option<Limit>,
     pub(in crate::rules) log: bool,
     pub(in crate::rules) flow: Option<bool>,
+}
+
+impl Rest {
+    /// Returns a rule that permits packets of these addresses with these conditions, and has no comment.
+    pub(in crate::rules) fn rule(
+        self,
+        family: Option<IpFamily>,
+        (from, to): (Addresses, Addresses),
+        transport: Transport,
+    ) -> Rule {
+        let Rest { fragment, dscp, mark, received_on, limit, log, flow } = self;
+        let action = Action::Permit;
+        Rule { action, family, from, to, transport, fragment, dscp, mark, received_on, limit, log, flow, comment: None }
+    }
 }
 
 impl Conditions {

@@ -125,21 +125,7 @@ fn rule<'l>(text: &'l str, line: &mut Line<'l, '_, '_>) -> Result<Rule, Failure>
             Problem::new(Kind::Rule, message).help("write `permit`, and a rule for the other direction"),
         ));
     }
-    Ok(Rule {
-        action,
-        family,
-        from,
-        to,
-        transport,
-        fragment: rest.fragment,
-        dscp: rest.dscp,
-        mark: rest.mark,
-        received_on: rest.received_on,
-        limit: rest.limit,
-        log: rest.log,
-        flow: rest.flow,
-        comment,
-    })
+    Ok(Rule { action, comment, ..rest.rule(family, (from, to), transport) })
 }
 
 /// Reads both ends of a rule, with the source ports between them.

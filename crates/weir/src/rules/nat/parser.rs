@@ -7,9 +7,10 @@ use weir_packet::translate;
 use weir_packet::wire::protocol::{self as numbers, has_ports};
 
 use super::super::ANY;
+use super::super::acl::conditions::Rest;
 use super::super::acl::parser::{Is, Line, addresses, end_of, ports, span, what};
 use super::super::acl::protocol_name;
-use super::super::acl::{Action, Addresses, Ports, Rule as Matches, Transport, family_of, family_of_protocol};
+use super::super::acl::{Addresses, Ports, Transport, family_of, family_of_protocol};
 use super::super::findings::{Kind, Sink};
 use super::super::lexer::What;
 use super::super::names::Names;
@@ -103,21 +104,7 @@ fn rule<'l>(text: &'l str, line: &mut Line<'l, '_, '_>) -> Result<Rule, Failure>
             Transport::Ports { protocol, source: source_ports, destination: destination_ports, flags: None }
         }
     };
-    let matches = Matches {
-        action: Action::Permit,
-        family: is.written(),
-        from,
-        to,
-        transport,
-        fragment: None,
-        dscp: None,
-        mark: None,
-        received_on: None,
-        limit: None,
-        log: false,
-        flow: None,
-        comment: None,
-    };
+    let matches = Rest::default().rule(is.written(), (from, to), transport);
     let (source, destination) = (source.map(|(target, _)| target), destination.map(|(target, _)| target));
     Ok(Rule { verb, matches, to_interface, source, destination, preserve, parity, limit_per_address, log, comment })
 }

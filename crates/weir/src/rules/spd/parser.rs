@@ -3,11 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::super::acl::conditions::icmp_type;
+use super::super::acl::conditions::{Rest, icmp_type};
 use super::super::acl::parser::{Is, Line, Placed, end_of, ports, span, what};
-use super::super::acl::{
-    Action as Verdict, Addresses, ICMP, ICMP6, Ports, Rule as Matches, Transport, family_of_protocol,
-};
+use super::super::acl::{ICMP, ICMP6, Ports, Transport, family_of_protocol};
 use super::super::findings::{Kind, Sink};
 use super::super::lexer::{Lexer, What};
 use super::super::names::{LONGEST_NAME, Names, is_name};
@@ -116,35 +114,12 @@ fn rule<'l>(text: &'l str, line: &mut Line<'l, '_, '_>) -> Result<Rule, Failure>
     };
     Ok(Rule {
         action,
-        matches: matches(family, from, to, transport),
+        matches: Rest::default().rule(family, (from, to), transport),
         opaque,
         sa: options.sa.map(|(name, _)| name),
         priority: options.priority.map_or(0, |(priority, _)| priority),
         comment: options.comment,
     })
-}
-
-fn matches(
-    family: Option<super::super::acl::IpFamily>,
-    from: Addresses,
-    to: Addresses,
-    transport: Transport,
-) -> Matches {
-    Matches {
-        action: Verdict::Permit,
-        family,
-        from,
-        to,
-        transport,
-        fragment: None,
-        dscp: None,
-        mark: None,
-        received_on: None,
-        limit: None,
-        log: false,
-        flow: None,
-        comment: None,
-    }
 }
 
 fn place<T>(placed: &Placed<T>) -> Option<Range<usize>> {

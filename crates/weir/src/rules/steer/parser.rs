@@ -6,7 +6,7 @@ use weir_packet::identify::Identifier;
 use weir_packet::wire::protocol;
 use weir_plane::model::{ClassifyStart, IpFamily, SteerHeader, SteerMacs, SteerNode, SteerOctets};
 
-use super::super::acl::conditions::Conditions;
+use super::super::acl::conditions::{Conditions, Rest};
 use super::super::acl::parser::{Is, Line, Placed, ends, span, what_of};
 use super::super::acl::{Action as Verdict, Addresses, Rule as Matches, Transport, family_of_protocol};
 use super::super::findings::{Kind, Sink};
@@ -124,21 +124,7 @@ impl<'l> Packet<'l> {
         }
         let family = self.is.written();
         let (rest, transport) = self.conditions.understood(Verdict::Permit, self.protocol)?;
-        Ok(Matches {
-            action: Verdict::Permit,
-            family,
-            from: self.from,
-            to: self.to,
-            transport,
-            fragment: rest.fragment,
-            dscp: rest.dscp,
-            mark: rest.mark,
-            received_on: rest.received_on,
-            limit: rest.limit,
-            log: rest.log,
-            flow: rest.flow,
-            comment: None,
-        })
+        Ok(rest.rule(family, (self.from, self.to), transport))
     }
 }
 
@@ -237,21 +223,7 @@ fn of_frames(line: &mut Line<'_, '_, '_>, Front { actions, unchecked, vlan }: Fr
 
 /// The rule of an access list about all packets.
 fn every() -> Matches {
-    Matches {
-        action: Verdict::Permit,
-        family: None,
-        from: Addresses::Any,
-        to: Addresses::Any,
-        transport: Transport::Any,
-        fragment: None,
-        dscp: None,
-        mark: None,
-        received_on: None,
-        limit: None,
-        log: false,
-        flow: None,
-        comment: None,
-    }
+    Rest::default().rule(None, (Addresses::Any, Addresses::Any), Transport::Any)
 }
 
 /// Reads up to the packets that the rule matches.
