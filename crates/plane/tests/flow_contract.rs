@@ -50,6 +50,8 @@ const PACKETS: u64 = 1_000_000;
 const SEVERAL: [usize; 2] = [2, 4];
 /// The share of each of them: one packet in so many.
 const SHARE: u64 = 8;
+/// Seeds from this one on have bare models, whose changes are noted by prefix.
+const BARE: u64 = 1 << 32;
 /// Vectors of a seed.
 const VECTORS: u64 = 400;
 /// Vectors between two comparisons of all counters.
@@ -94,7 +96,7 @@ fn run(seed: u64, workers: usize, batch: u64, totals: &mut Totals) -> Result<(),
         1 | 2 => Neighbors::Found,
         _ => Neighbors::Fixed,
     };
-    let mut links = Links::random(&mut random, neighbors != Neighbors::Fixed);
+    let mut links = Links::random(&mut random, neighbors != Neighbors::Fixed, seed >= BARE);
     let mut traffic = Traffic::new(&mut random, links.clone());
     links.addresses = traffic.addresses();
     let mut seeds = Seeds::random(&mut random);
@@ -107,7 +109,8 @@ fn run(seed: u64, workers: usize, batch: u64, totals: &mut Totals) -> Result<(),
     });
     pair.each(|side| side.harness.take_samples());
     note(&pair, totals);
-    let pace = pick(&mut random, &[0.005, 0.02, 0.05, 0.1]);
+    let paces = if links.bare { &[0.05, 0.1] } else { &[0.005, 0.02, 0.05, 0.1][..] };
+    let pace = pick(&mut random, paces);
     let (mut time, mut recording, mut latest) = (1_000_000_000, false, VecDeque::new());
     for vector in 0..VECTORS {
         let changes = if random.chance(pace) { between(&mut random, 1, 3) } else { 0 };
@@ -209,10 +212,15 @@ fn number(variable: &str) -> Option<u64> {
 
 /// Runs seeds until they sent so many packets, or one seed alone.
 fn check(workers: usize, packets: u64, only: Option<u64>) -> Totals {
+    check_from(0, workers, packets, only)
+}
+
+/// The same, with seeds behind this one.
+fn check_from(base: u64, workers: usize, packets: u64, only: Option<u64>) -> Totals {
     let mut totals = Totals::default();
     // A repetition finds the very vector after which a counter differs.
     let batch = if only.is_some() { 1 } else { BATCH };
-    let first = number("WEIR_CONTRACT_FIRST").unwrap_or(1);
+    let first = base + number("WEIR_CONTRACT_FIRST").unwrap_or(1);
     for seed in only.unwrap_or(first).. {
         if let Err(message) = run(seed, workers, batch, &mut totals) {
             panic!("WEIR_CONTRACT_SEED={seed} WEIR_CONTRACT_WORKERS={workers}: {message}");
@@ -237,6 +245,18 @@ fn the_flow_table_changes_nothing_with_several_workers() {
             assert!(totals.handed * 8 > *sent, "{workers} workers: {} of {sent} handed over", totals.handed);
         }
     }
+}
+
+/// Changes of single prefixes, inside each other, with few policies beside them: decisions live long, and notes of prefixes decide.
+#[test]
+fn the_flow_table_changes_nothing_where_prefixes_change() {
+    let (packets, only) = (number("WEIR_CONTRACT_PACKETS").unwrap_or(PACKETS), number("WEIR_CONTRACT_SEED"));
+    if only.is_some() || number("WEIR_CONTRACT_WORKERS").is_some_and(|workers| workers != 1) {
+        return;
+    }
+    let Totals { packets: sent, eligible, hits, changes, .. } = check_from(BARE, 1, packets / SHARE, None);
+    println!("{sent} packets, {eligible} may hit, {hits} hits\n{changes:?}");
+    assert!(packets < PACKETS || hits * 4 > eligible, "{hits} hits of {eligible} packets that may hit");
 }
 
 #[test]

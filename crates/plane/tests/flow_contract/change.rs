@@ -167,7 +167,17 @@ impl Change {
         let model = pair.off.harness.model();
         let link = random.below(links.count as u64) as u32;
         let port = pair.off.harness.port_of(link);
-        match random.below(40) {
+        if links.bare && random.chance(0.1) {
+            let part = pick(random, &[Part::Bindings, Part::Filtered, Part::Routes]);
+            seeds.change(part, random);
+            return Change::ReloadPart(part, Box::new(seeds.model(links)));
+        }
+        // With prefixes inside each other, most changes are noted by prefix.
+        let kind = match links.bare && random.chance(0.6) {
+            true => pick(random, &[13, 13, 13, 22, 37, 37]),
+            false => random.below(40),
+        };
+        match kind {
             0 => {
                 *seeds = Seeds::random(random);
                 Change::Reload(Box::new(seeds.model(links)))
@@ -362,7 +372,9 @@ fn edit(random: &mut Random, links: &Links, pair: &Pair) -> Change {
                 4 => At::Before(some(random)),
                 _ => At::After(some(random)),
             };
-            let rules = (0..between(random, 1, 3)).map(|_| new(random)).collect();
+            // A rule by itself may go in where it is.
+            let most = if links.bare { 1 } else { 3 };
+            let rules = (0..between(random, 1, most)).map(|_| new(random)).collect();
             Change::InsertRules(list, AclEdit::Insert { at, rules })
         }
         3 | 4 => {
@@ -377,7 +389,7 @@ fn edit(random: &mut Random, links: &Links, pair: &Pair) -> Change {
             (0..random.below(4)).for_each(|_| rules.push(new(random)));
             let default = random.chance(0.3).then(|| {
                 let reject = AclAction::Reject(Rejection::Usual);
-                AclDefault::Action(pick(random, &[AclAction::Permit, AclAction::Reflect, AclAction::Deny, reject]))
+                AclDefault::Action(pick(random, &[AclAction::Permit, links.reflect(), AclAction::Deny, reject]))
             });
             Change::ReplaceRules(list, AclEdit::Replace { rules, default })
         }

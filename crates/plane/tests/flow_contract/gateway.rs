@@ -48,12 +48,21 @@ pub struct Links {
     pub exact_samples: bool,
     /// Hosts from .4 on are no static neighbours.
     pub learned: bool,
+    /// Models have routes, access lists and bindings alone, and no rule opens sessions: where one does, each change of rules
+    /// concerns all flows. Most prefixes lie around few addresses, inside each other. So changes are noted by prefix.
+    pub bare: bool,
 }
 
 impl Links {
-    pub fn random(random: &mut Random, learned: bool) -> Links {
+    pub fn random(random: &mut Random, learned: bool, bare: bool) -> Links {
         let count = between(random, 3, 5) as usize;
-        Links { count, addresses: Vec::new(), tagged: random.chance(0.5), exact_samples: random.chance(0.5), learned }
+        let (tagged, exact_samples) = (random.chance(0.5), random.chance(0.5));
+        Links { count, addresses: Vec::new(), tagged, exact_samples, learned, bare }
+    }
+
+    /// Returns the action of a rule that opens sessions, or what takes its place.
+    pub fn reflect(&self) -> AclAction {
+        if self.bare { AclAction::Permit } else { AclAction::Reflect }
     }
 
     pub fn name(&self, index: usize) -> &'static str {
@@ -107,6 +116,13 @@ pub fn net(address: IpAddr, length: u8) -> IpNet {
 
 /// Returns a prefix of sources or destinations that traffic has.
 pub fn prefix(random: &mut Random, links: &Links, v6: bool) -> IpNet {
+    if links.bare && random.chance(0.7) {
+        let around = links.addresses.iter().filter(|own| own.is_ipv6() == v6).nth(random.below(2) as usize);
+        if let Some(&around) = around {
+            let lengths: &[u8] = if v6 { &[128, 126, 64, 48, 47, 32, 16] } else { &[32, 30, 28, 24, 23, 15, 8] };
+            return net(around, pick(random, lengths));
+        }
+    }
     let number = between(random, 1, 12) as u8;
     let known = links.addresses.get(random.below(links.addresses.len() as u64) as usize).copied();
     let address = match (known, random.chance(0.5)) {
@@ -171,6 +187,14 @@ impl Seeds {
         samplers(&mut self.of(Part::Samplers), links, &mut build.0);
         build.0.groups = groups(&mut self.of(Part::Groups), links);
         build = policies(&mut self.of(Part::Policies), links, build);
+        if links.bare {
+            lists(&mut self.of(Part::Lists), links, &mut build.0);
+            filtered(&mut self.of(Part::Filtered), &mut build.0);
+            build = bindings(&mut self.of(Part::Bindings), links, build);
+            build.0.flow_table.packets = 1;
+            build.0.limits = limits();
+            return build.0;
+        }
         validated(&mut self.of(Part::Validated), &mut build.0);
         lists(&mut self.of(Part::Lists), links, &mut build.0);
         filtered(&mut self.of(Part::Filtered), &mut build.0);
@@ -185,8 +209,7 @@ impl Seeds {
         steer(&mut self.of(Part::Steer), links, &mut build.0);
         build.0.flow_table = flow_table(&mut self.of(Part::Sessions));
         build.0.icmp = icmp(&mut self.of(Part::Icmp));
-        build.0.limits =
-            Limits { routes: 10_000, neighbors: 1000, sav_prefixes: 1000, sav_sets: 200, ..Limits::default() };
+        build.0.limits = limits();
         build.0
     }
 
@@ -230,6 +253,10 @@ impl Seeds {
         }
         build
     }
+}
+
+fn limits() -> Limits {
+    Limits { routes: 10_000, neighbors: 1000, sav_prefixes: 1000, sav_sets: 200, ..Limits::default() }
 }
 
 fn has(build: &Build, interface: usize, v6: bool) -> bool {
@@ -387,7 +414,7 @@ pub fn rule(random: &mut Random, links: &Links, groups: &Groups) -> AclRule {
     let v6 = random.chance(0.5);
     let action = match random.below(20) {
         0..=8 => AclAction::Permit,
-        9..=14 => AclAction::Reflect,
+        9..=14 => links.reflect(),
         15 | 16 => AclAction::Deny,
         17 => AclAction::Reject(Rejection::Usual),
         18 => AclAction::Reject(Rejection::Icmp),
@@ -460,7 +487,7 @@ pub fn rule(random: &mut Random, links: &Links, groups: &Groups) -> AclRule {
         transport,
         fragment: random.chance(0.06).then(|| later && random.chance(0.5)),
         dscp: random.chance(0.08).then(|| random.below(3) as u8),
-        mark: random.chance(0.02).then(|| random.below(3) as u32),
+        mark: random.chance(if links.bare { 0.0 } else { 0.02 }).then(|| random.below(3) as u32),
         received_on,
         log,
         limit,
@@ -480,7 +507,7 @@ fn lists(random: &mut Random, links: &Links, model: &mut Gateway) {
         let default = match random.below(14) {
             0 => AclDefault::Next,
             1..=7 => AclDefault::Action(AclAction::Permit),
-            8..=11 => AclDefault::Action(AclAction::Reflect),
+            8..=11 => AclDefault::Action(links.reflect()),
             12 => AclDefault::Action(AclAction::Deny),
             _ => AclDefault::Action(AclAction::Reject(Rejection::Usual)),
         };

@@ -527,11 +527,17 @@ impl<K: Family> Lookup<'_, K> {
         self.table.seek(key);
     }
 
-    /// Looks up so many tuples, which are all that were added, and fetches what their packets read of sessions.
+    /// Compares the tags of the tuples that were added since, [`HALF`](flow::HALF) at most, and fetches their entries. Returns the
+    /// slot of the first one.
     #[inline(always)]
-    pub(crate) fn compare(&mut self, count: usize, translates: bool) {
-        self.table.compare();
-        for (slot, number) in self.numbers.iter_mut().enumerate().take(count) {
+    pub(crate) fn compare_half(&mut self) -> usize {
+        self.table.compare_half()
+    }
+
+    /// Looks up so many tuples that were compared, in the slots from `first` on, and fetches what their packets read of sessions.
+    #[inline(always)]
+    pub(crate) fn fetch(&mut self, first: usize, count: usize, translates: bool) {
+        for (slot, number) in self.numbers.iter_mut().enumerate().skip(first).take(count) {
             *number = self.table.value(slot).map_or(NONE, |value| *value);
             let decision = if *number & 1 == 0 { ORIGINAL } else { REPLY };
             match translates && !K::IS_V4 {

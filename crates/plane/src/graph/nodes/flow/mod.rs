@@ -10,6 +10,7 @@
 
 mod candidates;
 mod crossing;
+mod finding;
 mod joining;
 mod learn;
 mod limited;
@@ -22,29 +23,27 @@ mod walking;
 
 use weir_base::reclaim::Guard;
 use weir_packet::packet::Packet;
-use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Indices, VECTOR, Vector};
-use weir_packet::wire::protocol;
-use weir_table::flow::{BATCH, HALF, Place, Slot};
+use weir_table::flow::{HALF, Place, Slot};
 
 use super::stage::{self, Stage};
 use super::{Context, plain, wire};
-use crate::graph::flags::DECRYPTED;
 use crate::graph::flow::{Decision, NotLearned, Notes};
 use crate::graph::record::{Fate, Miss};
-use crate::graph::session::{Carried, Membership, Tuple, ZoneOf, set_translated};
+use crate::graph::session::{Carried, Membership, ZoneOf, set_translated};
 use crate::node::Node;
 use crate::root::family::Family;
 use crate::root::{Adjacency, Decided, Kind, NONE, Root, View};
 
 use candidates::Candidates;
+use finding::find_sessions;
 pub(super) use learn::learn;
 pub(super) use limited::go_on;
 use own::Own;
 use policies::protection;
 use tally::{Rules, Sum, Tally, octets};
 use translations::Translations;
-use tuple::{any_tuple, is_behind_validation, key, of_interface, varying};
+use tuple::{is_behind_validation, key, of_interface, varying};
 use walking::part;
 
 pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
@@ -282,94 +281,6 @@ fn gather<K: Family>(
             _ => {
                 walk.push(place);
                 excluded += wire::packets(packet) * u64::from(own.is_learned);
-            }
-        }
-    }
-    excluded
-}
-
-/// Finds the sessions of all packets, and notes them: translations apart. Packets without a session that may take decisions are flows to be looked
-/// up; other packets that can take none walk. Gives how many of these are of interfaces whose flows are learned.
-#[inline(never)]
-fn find_sessions<K: Family>(
-    context: &mut Context<'_>,
-    vector: &mut Vector,
-    frame: &Indices,
-    (of_flows, translations): (&mut Candidates<K>, &mut Translations),
-    walk: &mut Indices,
-) -> u64 {
-    let (root, now, bounds) = (context.root, context.now, *context.sessions.bounds());
-    let (epoch, version, has_room) = (root.changes.count(), root.nat.version, context.sessions.has_room_for_vector());
-    let adjacencies = root.adjacencies.view();
-    let translating = root.nat.is_active();
-    let mut excluded = 0;
-    let mut own = Own::<K>::of(root, NONE);
-    // Of the interface: the zone of its sessions, the word in its place, and whether it translates.
-    let (mut zone, mut in_place_of_zone, mut translates_own) = (None, of_interface(NONE), false);
-    let mut sessions = K::of_mut(context.sessions).lookup();
-    for some in frame.places().chunks(BATCH) {
-        let (mut places, mut may_take, mut count) = ([0; BATCH], [false; BATCH], 0);
-        let mut translates = [false; BATCH];
-        for &place in some {
-            let packet = &vector[place];
-            if packet.interface() != own.number {
-                own = Own::of(root, packet.interface());
-                zone = own.zone.or(own.nat);
-                in_place_of_zone = zone.unwrap_or(of_interface(own.number));
-                translates_own = own.nat.is_some();
-            }
-            // Decisions with a session are about packets that came in clear, and a translation has no SPI.
-            let is_outside = packet.state().contains(DECRYPTED) || translates_own && packet.protocol() == protocol::ESP;
-            let may_have = if zone.is_some() { !is_outside } else { own.is_learned };
-            match (key::<K>(root, packet, in_place_of_zone).filter(|_| may_have), zone) {
-                (Some(key), Some(_)) => {
-                    (places[count], may_take[count], translates[count]) = (place, own.is_learned, translates_own);
-                    count += 1;
-                    sessions.seek(key);
-                    if !own.is_learned {
-                        walk.push(place);
-                    }
-                }
-                (Some(key), None) => of_flows.push(place, key),
-                (None, zone) => {
-                    walk.push(place);
-                    excluded += wire::packets(packet) * u64::from(own.is_learned);
-                    translations.is_partial |= translates_own && packet.flags().contains(ParseFlags::FRAGMENT);
-                    // Other nodes look for the sessions of fragments.
-                    if let Some(zone) = zone.filter(|_| !packet.flags().contains(ParseFlags::FRAGMENT))
-                        && let Some(tuple) = any_tuple::<K>(packet)
-                    {
-                        (places[count], translates[count]) = (place, translates_own);
-                        count += 1;
-                        sessions.seek(Tuple { zone, ..tuple }.key());
-                    }
-                }
-            }
-        }
-        sessions.compare(count, translating);
-        for (slot, &place) in places[..count].iter().enumerate() {
-            let packet = &mut vector[place];
-            let found = sessions.session(slot, &bounds, now);
-            let member = found.map(|(member, _)| member);
-            if translates[slot] {
-                translations.set(place, member);
-                let decision = found.filter(|_| may_take[slot]);
-                let decision = decision.and_then(|(member, own)| own.in_force(member.way, version, has_room));
-                translations.settle(
-                    place,
-                    decision.is_some_and(|decision| {
-                        decision.is_plain(epoch, packet.interface())
-                            && adjacencies.get(decision.adjacency).is_some_and(|own| own.kind == Kind::Rewrite)
-                    }),
-                );
-                continue;
-            }
-            member.map_or(Carried::None, Carried::Session).set(packet, ZoneOf::Ingress);
-            if member.is_none()
-                && may_take[slot]
-                && let Some(key) = key::<K>(context.root, packet, of_interface(packet.interface()))
-            {
-                of_flows.push(place, key);
             }
         }
     }
