@@ -35,13 +35,14 @@ const _: () = assert!(size_of::<Kept>() == 48);
 impl Kept {
     /// The decision, which is not idle.
     #[inline(always)]
-    pub(crate) fn take(&mut self, now: Time) -> &mut Decision {
-        self.last = units(now);
+    pub(crate) fn take(&mut self, now: u32) -> &mut Decision {
+        self.last = now;
         &mut self.decision
     }
 }
 
-fn units(time: Time) -> u32 {
+/// A time in the units of [`Kept::take`].
+pub(crate) fn units(time: Time) -> u32 {
     // It wraps after 52 days: a flow idle for just that long keeps its decision a while longer.
     (time.0 >> 20) as u32
 }
