@@ -93,11 +93,26 @@ impl<K: Family> OfFamily<K> {
         (self.table.lookup(), NotLearned { seen: &mut self.seen, packets: self.packets })
     }
 
+    /// Finds where the packets of flows without a decision are counted, and fetches memory for them.
+    #[inline(never)]
+    pub(crate) fn find_slots(&mut self, keys: &[K::FlowKey], found: &[Place], slots: &mut [Slot]) {
+        for ((key, &found), slot) in keys.iter().zip(found).zip(slots) {
+            if found == Place::NONE {
+                *slot = self.find_slot(key);
+            }
+        }
+    }
+
+    /// Finds where the packets of a flow are counted, and fetches memory for it.
+    #[inline]
+    pub(crate) fn find_slot(&mut self, key: &K::FlowKey) -> Slot {
+        NotLearned { seen: &mut self.seen, packets: self.packets }.find(self.table.hash(key))
+    }
+
     /// Counts a packet of a flow without a decision; gives whether the flow is to be learned.
-    pub(crate) fn is_due(&mut self, key: &K::FlowKey) -> bool {
-        let mut own = NotLearned { seen: &mut self.seen, packets: self.packets };
-        let slot = own.find(self.table.hash(key));
-        own.is_due(slot)
+    #[inline]
+    pub(crate) fn is_due(&mut self, slot: Slot) -> bool {
+        NotLearned { seen: &mut self.seen, packets: self.packets }.is_due(slot)
     }
 
     /// Notes that the decision at a place is not idle.

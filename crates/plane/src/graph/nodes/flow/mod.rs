@@ -25,7 +25,7 @@ mod walking;
 use weir_base::reclaim::Guard;
 use weir_packet::packet::Packet;
 use weir_packet::vector::{Indices, VECTOR, Vector};
-use weir_table::flow::Place;
+use weir_table::flow::{Place, Slot};
 
 use super::stage::{self, Stage};
 use super::{Context, plain, wire};
@@ -59,9 +59,15 @@ pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, fra
     each::take::<K>(context, vector, frame);
 }
 
-/// Whether the flow of a packet that found no decision is to be learned.
-#[cold]
-fn is_due<K: Family>(context: &mut Context<'_>, packet: &Packet, translation: Option<Membership>) -> bool {
+/// Whether the flow of a packet that found no decision is to be learned. `slot` counts the packets of a flow
+/// that was looked up as one without a session.
+#[inline]
+fn is_due<K: Family>(
+    context: &mut Context<'_>,
+    packet: &Packet,
+    translation: Option<Membership>,
+    slot: Option<Slot>,
+) -> bool {
     let packets = context.root.flow_table.packets;
     let member = translation.or(match Carried::of(packet, ZoneOf::Ingress) {
         Carried::Session(member) => Some(member),
@@ -71,10 +77,15 @@ fn is_due<K: Family>(context: &mut Context<'_>, packet: &Packet, translation: Op
         Some(member) => {
             K::of(&*context.sessions).get(member.number).is_some_and(|session| session.is_due(member.way, packets))
         }
-        None => match key::<K>(context.root, packet, of_interface(packet.interface())) {
-            Some(key) => K::of_mut(context.flows).is_due(&key),
-            None => false,
-        },
+        None => {
+            let flows = K::of_mut(context.flows);
+            // A packet that is to be translated was looked up as one of a translation alone.
+            let slot = slot.or_else(|| {
+                let key = key::<K>(context.root, packet, of_interface(packet.interface()))?;
+                Some(flows.find_slot(&key))
+            });
+            slot.is_some_and(|slot| flows.is_due(slot))
+        }
     }
 }
 
@@ -245,10 +256,14 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
     context.counters.flows.excluded.add(count);
     let mut found = [Place::NONE; VECTOR];
     K::of(&*context.flows).find_each(of_flows.keys(), &mut found[..of_flows.count]);
+    let mut counted = [Slot::default(); VECTOR];
+    K::of_mut(context.flows).find_slots(of_flows.keys(), &found, &mut counted);
     let (mut at, mut walks) = ([Place::NONE; VECTOR], [false; VECTOR]);
+    let mut slots = [None; VECTOR];
     excluded.places().iter().for_each(|&place| walks[usize::from(place)] = true);
-    for (&place, &found) in of_flows.places().iter().zip(&found) {
+    for ((&place, &found), &slot) in of_flows.places().iter().zip(&found).zip(&counted) {
         at[usize::from(place)] = found;
+        slots[usize::from(place)] = Some(slot);
     }
     let (mut hits, mut walk) = (Indices::new(), Indices::new());
     let (mut misses, mut crosses) = ([0u64; 3], false);
@@ -289,7 +304,8 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
                 Ok(()) => {}
                 Err(miss) => {
                     misses[miss as usize] += wire::packets(packet);
-                    let is_due = miss != Miss::New || is_due::<K>(context, packet, translations.of(place));
+                    let is_due =
+                        miss != Miss::New || is_due::<K>(context, packet, translations.of(place), slots[index]);
                     if is_due || root.acl.hastens {
                         context.notes.begin(place, varying::<K>(packet), (packet.flow(), at[index]), is_due);
                     }
