@@ -52,6 +52,8 @@ const SEVERAL: [usize; 2] = [2, 4];
 const SHARE: u64 = 8;
 /// Seeds from this one on have bare models, whose changes are noted by prefix.
 const BARE: u64 = 1 << 32;
+/// Seeds from this one on have models whose sessions pass several interfaces.
+const CROSSED: u64 = 2 << 32;
 /// Vectors of a seed.
 const VECTORS: u64 = 400;
 /// Vectors between two comparisons of all counters.
@@ -96,7 +98,8 @@ fn run(seed: u64, workers: usize, batch: u64, totals: &mut Totals) -> Result<(),
         1 | 2 => Neighbors::Found,
         _ => Neighbors::Fixed,
     };
-    let mut links = Links::random(&mut random, neighbors != Neighbors::Fixed, seed >= BARE);
+    let kind = ((BARE..CROSSED).contains(&seed), seed >= CROSSED);
+    let mut links = Links::random(&mut random, neighbors != Neighbors::Fixed, kind);
     let mut traffic = Traffic::new(&mut random, links.clone());
     links.addresses = traffic.addresses();
     let mut seeds = Seeds::random(&mut random);
@@ -109,7 +112,7 @@ fn run(seed: u64, workers: usize, batch: u64, totals: &mut Totals) -> Result<(),
     });
     pair.each(|side| side.harness.take_samples());
     note(&pair, totals);
-    let paces = if links.bare { &[0.05, 0.1] } else { &[0.005, 0.02, 0.05, 0.1][..] };
+    let paces = if links.bare || links.crossed { &[0.05, 0.1] } else { &[0.005, 0.02, 0.05, 0.1][..] };
     let pace = pick(&mut random, paces);
     let (mut time, mut recording, mut latest) = (1_000_000_000, false, VecDeque::new());
     for vector in 0..VECTORS {
@@ -255,6 +258,18 @@ fn the_flow_table_changes_nothing_where_prefixes_change() {
         return;
     }
     let Totals { packets: sent, eligible, hits, changes, .. } = check_from(BARE, 1, packets / SHARE, None);
+    println!("{sent} packets, {eligible} may hit, {hits} hits\n{changes:?}");
+    assert!(packets < PACKETS || hits * 4 > eligible, "{hits} hits of {eligible} packets that may hit");
+}
+
+/// Rules and translations change beneath sessions whose packets pass several interfaces, and many packets are under limits.
+#[test]
+fn the_flow_table_changes_nothing_where_rules_change_beneath_sessions() {
+    let (packets, only) = (number("WEIR_CONTRACT_PACKETS").unwrap_or(PACKETS), number("WEIR_CONTRACT_SEED"));
+    if only.is_some() || number("WEIR_CONTRACT_WORKERS").is_some_and(|workers| workers != 1) {
+        return;
+    }
+    let Totals { packets: sent, eligible, hits, changes, .. } = check_from(CROSSED, 1, packets / SHARE, None);
     println!("{sent} packets, {eligible} may hit, {hits} hits\n{changes:?}");
     assert!(packets < PACKETS || hits * 4 > eligible, "{hits} hits of {eligible} packets that may hit");
 }
