@@ -9,10 +9,10 @@ use weir_base::random::Random;
 use weir_packet::wire::MacAddress;
 use weir_plane::model::{
     AclAction, AclDefault, AclIndex, AclLimit, AclList, AclRule, Addresses, Alarm, AllowlistIndex, BindingsIndex,
-    Ethertypes, FlowTable, Gateway, Group, Groups, IcmpLimits, InterfaceIndex, Interfaces, IpFamily, Limits, LinkCheck,
-    Match, Mechanism, Merge, NextHop, Order, Origin, PerFamily, Ports, RateLimit, RatePer, RateUnit, Rejection,
-    RouteTarget, Sampler, SamplerIndex, Sampling, SavAction, SavIndex, SavLayout, SavRules, SpecialAction,
-    SpecialSources, TcpFlags, Transport, Urpf, UrpfMode, VrfIndex,
+    Ethertypes, FlowTable, Gateway, Group, Groups, IcmpLimits, InterfaceIndex, Interfaces, IpFamily, Learn, Limits,
+    LinkCheck, Match, Mechanism, Merge, NextHop, Order, Origin, PerFamily, Ports, RateLimit, RatePer, RateUnit,
+    Rejection, RouteTarget, Sampler, SamplerIndex, Sampling, SavAction, SavIndex, SavLayout, SavRules, Slaac,
+    SpecialAction, SpecialSources, TcpFlags, Transport, Urpf, UrpfMode, VrfIndex,
 };
 
 use weir_port::spec::TapSpec;
@@ -713,6 +713,12 @@ fn bindings(random: &mut Random, links: &Links, mut build: Build) -> Build {
     let share = pick(random, &[0.0, 0.0, 0.5]);
     for interface in &mut build.0.interfaces {
         interface.access.bindings = random.chance(share).then(|| BindingsIndex(random.below(2) as u16));
+    }
+    // Whatever no rule matches may be permitted later, and no longer.
+    for list in &mut build.0.bindings {
+        let slaac = Slaac { limit: 4, lifetime: 1 };
+        let both = Learn { slaac: Some(slaac), limit: 8, ..Learn::DHCP };
+        list.learn = pick(random, &[None, None, Some(Learn::DHCP), Some(both)]);
     }
     build
 }
