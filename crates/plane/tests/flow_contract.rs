@@ -10,6 +10,8 @@
 
 mod kit;
 
+#[path = "flow_contract/bridges.rs"]
+mod bridges;
 #[path = "flow_contract/change.rs"]
 mod change;
 #[path = "flow_contract/classify.rs"]
@@ -40,6 +42,7 @@ use pair::{Pair, counted};
 use traffic::Traffic;
 use weir_base::clock::Time;
 use weir_base::random::Random;
+use weir_plane::engine::{Capture, CaptureReader};
 use weir_plane::harness::Options;
 use weir_plane::model::FlowTable;
 use weir_plane::reason::Reason;
@@ -58,6 +61,12 @@ const CROSSED: u64 = 2 << 32;
 const VECTORS: u64 = 400;
 /// Vectors between two comparisons of all counters.
 const BATCH: u64 = 20;
+
+/// Packets of a vector, at most.
+const MOST: usize = 256;
+/// A capture of all packets.
+const CAPTURE: Capture =
+    Capture { filter: None, interface: None, input: true, output: true, snap: 2048, rate: 1_000_000_000 };
 
 /// Vectors between two steps of the control side.
 const STEP: u64 = 8;
@@ -100,6 +109,7 @@ fn run(seed: u64, workers: usize, batch: u64, totals: &mut Totals) -> Result<(),
     };
     let kind = ((BARE..CROSSED).contains(&seed), seed >= CROSSED);
     let mut links = Links::random(&mut random, neighbors != Neighbors::Fixed, kind);
+    links.bridged = !links.bare && !links.crossed && random.chance(0.3);
     let mut traffic = Traffic::new(&mut random, links.clone());
     links.addresses = traffic.addresses();
     let mut seeds = Seeds::random(&mut random);
@@ -114,6 +124,7 @@ fn run(seed: u64, workers: usize, batch: u64, totals: &mut Totals) -> Result<(),
     note(&pair, totals);
     let paces = if links.bare || links.crossed { &[0.05, 0.1] } else { &[0.005, 0.02, 0.05, 0.1][..] };
     let pace = pick(&mut random, paces);
+    let mut reader: Option<CaptureReader> = None;
     let (mut time, mut recording, mut latest) = (1_000_000_000, false, VecDeque::new());
     for vector in 0..VECTORS {
         let changes = if random.chance(pace) { between(&mut random, 1, 3) } else { 0 };
@@ -143,7 +154,21 @@ fn run(seed: u64, workers: usize, batch: u64, totals: &mut Totals) -> Result<(),
             // the numbers of adjacencies are not the same on both.
             time += 110_000_000;
         }
-        let inputs = traffic.vector(&mut random, &pair.latest);
+        let mut inputs = traffic.vector(&mut random, &pair.latest);
+        bridges::add(&mut random, &links, &mut inputs, MOST);
+        if !links.bare {
+            bridges::carried(&mut random, &links, &mut inputs, MOST);
+        }
+        // What is captured is no business of the packets.
+        if let Some(reader) = &mut reader {
+            reader.read(MOST, |_| {});
+        }
+        if random.chance(0.01) {
+            let side = if random.chance(0.5) { &mut pair.on } else { &mut pair.off };
+            reader = side.harness.capture(&CAPTURE).ok();
+        } else if random.chance(0.01) {
+            reader = None;
+        }
         totals.packets += inputs.len() as u64;
         let before = pair.off.harness.conservation().transmitted;
         let FlowTable { flows, sessions, half_open, tcp_pickup, recheck, .. } = pair.off.harness.model().flow_table;

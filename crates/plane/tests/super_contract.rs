@@ -17,6 +17,8 @@
 
 mod kit;
 
+#[path = "flow_contract/bridges.rs"]
+mod bridges;
 #[path = "flow_contract/classify.rs"]
 mod classify;
 #[path = "flow_contract/gateway.rs"]

@@ -32,7 +32,9 @@ pub use acl::{
     TcpFlags, Transport,
 };
 pub use bridge::{Bridge, BridgeIndex, BridgePort, BridgeStation, Floods};
-pub use classify::{ClassifyAction, ClassifyIndex, ClassifySession, ClassifyStart, ClassifyTable};
+pub use classify::{
+    ClassifyAction, ClassifyIndex, ClassifySession, ClassifyStart, ClassifyTable, META_INTERFACE, META_NAME, META_VRF,
+};
 pub use flow_table::{FastPath, FlowTable, SessionState, Timeouts};
 pub use index::{InterfaceIndex, VrfIndex};
 pub use ipsec::{

@@ -21,7 +21,7 @@ use crate::kit::{Build, mac, own_mac};
 use crate::nat::translators;
 use crate::steer::steer;
 use crate::tunnels::tunnels;
-use crate::{classify, spd};
+use crate::{bridges, classify, spd};
 
 /// Networks behind the links' neighbours.
 pub const REMOTE: usize = 8;
@@ -54,13 +54,15 @@ pub struct Links {
     /// Models have routes, access lists that open sessions, translation and many limits, in one zone for each VRF. Packets come in
     /// by any interface, so replies often pass other interfaces than what opened their session.
     pub crossed: bool,
+    /// There is a bridge beside the links.
+    pub bridged: bool,
 }
 
 impl Links {
     pub fn random(random: &mut Random, learned: bool, (bare, crossed): (bool, bool)) -> Links {
         let count = between(random, 3, 5) as usize;
         let (tagged, exact_samples) = (random.chance(0.5), random.chance(0.5));
-        Links { count, addresses: Vec::new(), tagged, exact_samples, learned, bare, crossed }
+        Links { count, addresses: Vec::new(), tagged, exact_samples, learned, bare, crossed, bridged: false }
     }
 
     /// Returns the action of a rule that opens sessions, or what takes its place.
@@ -161,7 +163,8 @@ parts! {
     Samplers "reload-samplers", Groups "reload-groups", Lists "reload-acls", Filtered "reload-acl-interfaces",
     Sources "reload-allowlists", Bindings "reload-bindings", Ethertypes "reload-ethertypes",
     Sessions "reload-flow-table", Icmp "reload-icmp", Nat "reload-nat", Spd "reload-spd",
-    Sas "reload-sas", Tunnels "reload-tunnels", Classify "reload-classify", Steer "reload-steer"
+    Sas "reload-sas", Tunnels "reload-tunnels", Classify "reload-classify", Steer "reload-steer",
+    Bridges "reload-bridges"
 }
 
 /// The seeds of a model's parts.
@@ -215,6 +218,7 @@ impl Seeds {
         translators(&mut self.of(Part::Nat), links, &mut build.0);
         spd::policies(&mut self.of(Part::Spd), links, &mut build.0);
         spd::sas(&mut self.of(Part::Sas), links, &mut build.0);
+        bridges::bridges(&mut self.of(Part::Bridges), links, &mut build);
         tunnels(&mut self.of(Part::Tunnels), links, &mut build.0);
         classify::tables(&mut self.of(Part::Classify), links, &mut build.0);
         steer(&mut self.of(Part::Steer), links, &mut build.0);
