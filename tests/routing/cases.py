@@ -3,12 +3,12 @@ import os
 import subprocess
 import time
 
-from daemons import Bird, Frr, learned, near_bird, providers, wait
+from daemons import Bird, Changes, Frr, learned, near_bird, providers, wait
 from fpm import prefix
 from guest import Failed
 from lab import Weir
 from network import LINKS, PREFIXES, TARGETS, Network, counted, expect, sources
-from stream import Echo, Stream
+from stream import Echo, Stall, Stream
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -160,14 +160,10 @@ def full(router):
     return f"{PREFIXES} prefixes of two providers {router.seconds:.1f} s after the daemon's start; {said(result)}"
 
 
-def cut(router, loud, most):
-    """A link to a provider fails, and comes back."""
+def cut(router, loud, check):
+    """A link to a provider fails, and comes back. `check` judges the packets that were lost."""
     stream = router.stream()
-    router.network.cut("ispa", loud)
-    wait("one provider", lambda: router.paths() == 1)
-    time.sleep(1)
-    down = stream.stop()
-    expect(down["longest"] < most, f"down: {said(down)}")
+    words = check(router, lambda: router.network.cut("ispa", loud), stream)
     stream = router.stream()
     router.network.mend("ispa")
     wait("both providers", lambda: router.paths() == 2, 60)
@@ -175,15 +171,48 @@ def cut(router, loud, most):
     up = stream.stop()
     # A provider answers as soon as it has the way back, which the daemon announces after it has taken the routes.
     expect(up["longest"] < 5, f"up: {said(up)}")
-    return f"down: {said(down)}; up again: {said(up)}"
+    return f"down: {words}; up again: {said(up)}"
+
+
+def gone(router, fails, stream):
+    """A link loses its carrier: the gateway acts before the daemon does."""
+    fails()
+    wait("one provider", lambda: router.paths() == 1)
+    time.sleep(1)
+    down = stream.stop()
+    expect(down["longest"] < 1, f"down: {said(down)}")
+    return said(down)
+
+
+def unseen(router, fails, stream):
+    """Frames are lost, and BFD alone notices. Until the daemon has changed the kernel's routes the loss is the daemon's, and the
+    machine's; from then on it is the gateway's, and the machine's."""
+    with Changes(router.gate) as changes:
+        stall = Stall(router.gate)
+        router.ends.append(stall.end)
+        stall.longest()
+        begin = time.monotonic()
+        fails()
+        wait("one provider", lambda: router.paths() == 1)
+        time.sleep(1)
+        idle = stall.longest()
+        down = stream.stop()
+        changed = changes.last([target[:-1] + "0/24" for target in TARGETS])
+    expect(changed, "the kernel's routes did not change")
+    daemon, own = changed - begin, max(0.0, down["end"] - changed)
+    words = (f"{said(down)}: {1000 * daemon:.0f} ms until the daemon had changed the kernel's routes, {1000 * own:.0f} ms more; "
+             f"an idle loop beside it stood still for {1000 * idle:.0f} ms at most")
+    # A thread of the gateway waits 50 ms for further changes, and lists routes.
+    expect(own < 0.5 + 4 * idle, words)
+    return words
 
 
 def link(router):
-    return cut(router, True, 1)
+    return cut(router, True, gone)
 
 
 def bfd(router):
-    return cut(router, False, 3)
+    return cut(router, False, unseen)
 
 
 def killed(router, kill, start):
