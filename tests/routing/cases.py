@@ -66,8 +66,8 @@ class Router:
 class Table:
     """The network without daemons: a program plays a forwarding plane manager with a full table."""
 
-    def __init__(self, program, folder, count, limit=None):
-        self.count, self.limit, self.ends = count, limit or count, []
+    def __init__(self, program, folder, count, limit=None, source="fpm"):
+        self.count, self.limit, self.source, self.ends = count, limit or count, source, []
         self.network = Network(program)
         self.ends.append(self.network.close)
         self.program, self.gate = self.network.program, self.network.gate
@@ -76,9 +76,13 @@ class Table:
         for name in ("ispa", "ispb"):
             spaces[name].ip(f"route add 10.9.0.0/24 via {LINKS[name][0]}")
             self.ends.append(Echo(spaces[name]).end)
-        text = self.network.config(f'fpm = "127.0.0.1:2620"\nlimit = {self.limit}')
+        source = 'fpm = "127.0.0.1:2620"' if self.source == "fpm" else "kernel = true"
+        text = self.network.config(f"{source}\nlimit = {self.limit}")
         text += '\n[[route]]\nprefix = "10.9.0.0/24"\nvia = { address = "192.0.2.2" }\n'
-        self.weir = Weir(self, f"{text}\n[limits]\nroutes = {self.limit + 1000}\n", folder)
+        self.text = f"{text}\n[limits]\nroutes = {self.limit + 1000}\n"
+        # The kernel has its routes before the gateway follows them.
+        text = self.text if self.source == "fpm" else self.text.replace(f"[routes]\n{source}\nlimit = {self.limit}\n", "")
+        self.weir = Weir(self, text, folder)
         self.ends.append(lambda: self.weir.end(check=False))
 
     def load(self):
@@ -87,14 +91,23 @@ class Table:
         for name in ("ispa", "ispb"):
             index = self.gate.run("cat", f"/sys/class/net/{name}-host/ifindex")[1].strip()
             devices += [index, LINKS[name][1]]
-        words = ["python3", os.path.join(HERE, "fpm.py"), "127.0.0.1", "2620", str(self.count), *devices]
+        where = ["127.0.0.1", "2620"] if self.source == "fpm" else ["kernel", "-"]
+        words = ["python3", os.path.join(HERE, "fpm.py"), *where, str(self.count), *devices]
         manager = subprocess.Popen(self.gate.command(*words), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.ends.append(manager.kill)
         manager.stdout.readline()
-        begin, busy = time.monotonic(), self.busy()
+        begin, busy = time.monotonic(), 0
         manager.stdin.write("go\n")
         manager.stdin.flush()
-        wait("all routes", lambda: counted(self.weir, "fpm") >= self.limit, 250)
+        if self.source == "fpm":
+            busy = self.busy()
+        else:
+            expect(manager.stdout.readline() == "sent\n", "the kernel does not take the routes")
+            with open(self.weir.config, "w") as file:
+                file.write(self.text)
+            begin = time.monotonic()
+            self.weir.weir("reload")
+        wait("all routes", lambda: counted(self.weir, self.source) >= self.limit, 250, 0.2)
         return time.monotonic() - begin, self.busy() - busy
 
     def busy(self):
@@ -103,10 +116,10 @@ class Table:
         for task in os.listdir(tasks):
             with open(f"{tasks}/{task}/stat") as file:
                 stat = file.read()
-            if "(weir_fpm)" in stat:
+            if f"({'weir_fpm' if self.source == 'fpm' else 'weir_routes'})" in stat:
                 fields = stat.rpartition(")")[2].split()
                 return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-        raise Failed("weir has no thread for forwarding plane managers")
+        raise Failed(f"weir has no thread for the source {self.source}")
 
     def close(self):
         for end in reversed(self.ends):
@@ -284,6 +297,8 @@ CASES = [
     ("table-1000", Table, (1000,), converge),
     ("table-100000", Table, (100_000,), converge),
     ("table-1000000", Table, (1_000_000,), converge),
+    ("list-1000", Table, (1000, None, "kernel"), converge),
+    ("list-1000000", Table, (1_000_000, None, "kernel"), converge),
     ("table-10000000", Table, (10_000_000, 2_000_000), beyond),
     ("frr-fpm-zebra-killed", Router, ("frr", "bgp", "fpm"), zebra_killed),
 ]

@@ -15,12 +15,12 @@ SOON = "connect delay time 1; connect retry time 1; error wait time 1, 2;"
 BFD = "interval 50 ms; multiplier 3;"
 
 
-def wait(what, ready, seconds=30):
-    """Waits until something is so; returns the seconds that it took."""
+def wait(what, ready, seconds=30, pause=0.02):
+    """Waits until something is so; returns the seconds that it took. A longer pause leaves a gateway that has work its time."""
     begin = time.monotonic()
     while not ready():
         expect(time.monotonic() < begin + seconds, f"{what} takes longer than {seconds} s")
-        time.sleep(0.02)
+        time.sleep(pause)
     return time.monotonic() - begin
 
 
