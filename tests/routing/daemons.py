@@ -161,7 +161,7 @@ AS = {"cust": 64503, "ispa": 64501, "ispb": 64502, "blue": 64504}
 class Frr:
     """zebra with bgpd or ospfd, and bfdd, in a namespace."""
 
-    def __init__(self, space, protocol, folder, fpm, keep, links=LINKS, table=None):
+    def __init__(self, space, protocol, folder, fpm, keep, links=LINKS, table=None, later=False):
         self.space, self.folder, self.fpm, self.table = space, folder, fpm, table
         self.daemons = {}
         self.names = ["zebra", "bfdd", "bgpd" if protocol == "bgp" else "ospfd"]
@@ -180,7 +180,14 @@ class Frr:
         for name in self.names:
             with open(os.path.join(folder, f"{name}.conf"), "w") as file:
                 file.write("log stdout\n" + text[name])
-        self.start(self.names)
+        # Of several instances each zebra has to be there before routes are: it takes those that it finds for its own, of an earlier time.
+        self.start(["zebra"])
+        if not later:
+            self.rest()
+
+    def rest(self):
+        """Starts all but zebra."""
+        self.start(self.names[1:])
 
     def start(self, names):
         for name in names:
@@ -209,7 +216,9 @@ class Frr:
 def bgp(keep, links=LINKS, table=None):
     """Returns bgpd's configuration beside the gateway. Its routes go into a table of the kernel, by default the main one."""
     lines = ["router bgp 64500", " bgp router-id 192.0.2.1", " no bgp ebgp-requires-policy", " bgp bestpath as-path multipath-relax",
-             " no bgp network import-check", " bgp graceful-restart",
+             " no bgp network import-check",
+             # Without BFD a provider would keep the routes of a session that ended, and lose them when it comes again.
+             " bgp graceful-restart-disable" if table else " bgp graceful-restart",
              *([" no bgp fast-external-failover", " timers bgp 10 30"] if keep else [" timers bgp 1 3"])]
     for name, (_, far) in links.items():
         is_quick = not keep and name not in CUSTOMERS and not table

@@ -42,8 +42,11 @@ class Vrfs:
     def instances(self, folder):
         """Starts FRR twice: without devices of VRFs an instance has one, and the second writes into a table of its own."""
         links = self.network.links
-        return [Frr(self.gate, "bgp", os.path.join(folder, f"gate-{vrf}"), False, False, {name: links[name] for name in names}, table)
+        both = [Frr(self.gate, "bgp", os.path.join(folder, f"gate-{vrf}"), False, False, {name: links[name] for name in names}, table, True)
                 for vrf, names, table in [("default", ("cust", "ispa"), None), ("blue", ("blue", "ispb"), 100)]]
+        for one in both:
+            one.rest()
+        return both
 
     def way(self, name):
         return self.network.spaces[name].run("ip", "route", "show", TARGETS[0][:-1] + "0/24", check=False)[1]
@@ -81,6 +84,8 @@ def apart(vrfs):
     down = {name: stream.stop() for name, stream in streams.items()}
     expect(down["cust"]["lost"] == 0, f"the VRF default: {said(down['cust'])}")
     expect(down["blue"]["longest"] > 0.3, f"the VRF blue forwards without a provider: {said(down['blue'])}")
+    # Both sides have to know that the session is over: the provider would end it in the middle of the next stream otherwise.
+    wait("the provider's end of the session", lambda: "10.9.0" not in vrfs.network.spaces["ispb"].run("ip", "route")[1], 30)
     vrfs.network.mend("ispb")
     seconds = wait("the routes of blue", lambda: vrfs.egress("blue") == ({"ispb"}, PREFIXES), 60)
     wait("the way back", lambda: "10.9.0" in vrfs.network.spaces["ispb"].run("ip", "route")[1], 30)
