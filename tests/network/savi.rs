@@ -82,7 +82,7 @@ fn an_address_belongs_to_who_uses_it_first_or_has_a_lease() {
     let gate = lab.space("gate");
     gate.sysctl(&["net.ipv6.conf.default.addr_gen_mode=1"]);
     for (host, port) in [(&left, "left"), (&thief, "thief"), (&right, "right")] {
-        host.sysctl(&["net.ipv6.conf.default.dad_transmits=0", "net.ipv6.conf.default.router_solicitations=0"]);
+        host.sysctl(&["net.ipv6.conf.default.router_solicitations=0"]);
         lab.link((host, "e0"), (&gate, port), 1500);
     }
     right.ip("address add 2001:db8::2/64 dev e0");
@@ -105,7 +105,7 @@ fn an_address_belongs_to_who_uses_it_first_or_has_a_lease() {
     let is = |address, wanted: [&str; 3]| owner(address).is_some_and(|own| own == wanted);
 
     // The kernel tests the address for duplicates: this is the first use.
-    left.sysctl(&["net.ipv6.conf.e0.dad_transmits=1"]);
+    left.sysctl(&["net.ipv6.conf.e0.accept_dad=1", "net.ipv6.conf.e0.dad_transmits=1"]);
     left.ip("address add 2001:db8::7/64 dev e0 noprefixroute");
     wait("a binding by first use", Duration::from_secs(5), || is(address(7), ["left", "slaac", "valid"]));
     let has_address = || !left.ip("-6 address show dev e0 tentative").contains("2001:db8::7");
