@@ -129,6 +129,7 @@ fn measure(v4: usize, v6: usize, turns: usize) -> Result<(Vec<Row>, String), Err
     run.row("forwarding table of an IPv4 route", "octets", [of_v4 as f64 / v4 as f64], None);
     run.row("forwarding table of an IPv6 route", "octets", [of_v6 as f64 / v6 as f64], None);
     run.converge("a next hop of all prefixes fails", turns)?;
+    run.recompile(turns.min(10))?;
     run.churn(&all, turns)?;
     run.intake("all routes change", &all, Some(&both(3)), None);
     run.intake("all routes go", &all, None, None);
@@ -204,6 +205,21 @@ impl Run {
             self.bench.set_link(1, true);
         }
         self.row(what, "ms", times, Some(CONVERGENCE));
+        Ok(())
+    }
+
+    /// Lets a link go down and come back, and compiles what follows: changes of routes wait meanwhile.
+    fn recompile(&mut self, turns: usize) -> Result<(), Error> {
+        let mut times = Vec::with_capacity(2 * turns);
+        for is_up in (0..turns).flat_map(|_| [false, true]) {
+            self.bench.set_link(1, is_up);
+            let start = Instant::now();
+            self.bench.follow_links();
+            times.push(start.elapsed().as_secs_f64() * 1e3);
+            let (_, sent) = self.rounds(4)?;
+            assert_eq!(sent.iter().filter(|&&sent| sent > 0).count(), 1 + usize::from(is_up), "links in use: {sent:?}");
+        }
+        self.row("the compilation after a link of all prefixes changed", "ms", times, None);
         Ok(())
     }
 
@@ -303,9 +319,9 @@ mod tests {
     #[test]
     fn tables_come_converge_and_go() {
         let (rows, prefixes) = measure(3000, 500, 2).unwrap();
-        assert_eq!(rows.len(), 12);
+        assert_eq!(rows.len(), 13);
         let report = Routes { tick_frequency: 1e9, cpu: "none".into(), v4: 3000, v6: 500, prefixes, rows };
-        assert_eq!(serde_json::from_str::<Routes>(&report.json()).unwrap().rows.len(), 12);
+        assert_eq!(serde_json::from_str::<Routes>(&report.json()).unwrap().rows.len(), 13);
         assert!(report.text().contains("a next hop of all prefixes fails"), "{}", report.text());
     }
 }
