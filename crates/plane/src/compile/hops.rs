@@ -214,7 +214,7 @@ impl Hops<'_> {
     /// Returns the target of a route over these paths; `None` if all of them are down. Flows keep the path that they
     /// had under `previous` where possible.
     ///
-    /// A set is that of all paths, and its buckets are shared among those that are up. So routes keep their set when a link goes
+    /// A set is that of all paths, and its buckets are shared among the live ones. So routes keep their set when a link goes
     /// down and comes back, however many they are.
     pub(super) fn via(&mut self, prefix: IpNet, paths: &[Hop], previous: Option<Entry>) -> Option<u32> {
         // With who they are: interface and address outlive the numbers of adjacencies.

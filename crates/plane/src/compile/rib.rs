@@ -96,7 +96,7 @@ pub struct Rib {
 }
 
 impl Rib {
-    /// Routes without any, with room for as many as another version of them has.
+    /// Makes an empty list with room for as many routes as another version of it has.
     pub(super) fn with_room_of(other: Option<&Rib>) -> Rib {
         let mut rib = Rib::default();
         if let Some(other) = other {
