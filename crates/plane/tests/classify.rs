@@ -17,7 +17,7 @@
 //! | L2 | ACL of a bridge port | not here: there are no bridges yet |
 //! | punt | UDP to a socket | not here: a session does not punt |
 //! | policer | `limit` | `a_session_limits_what_passes` |
-//! | metadata | a word of metadata as the key | `marks_are_a_key` |
+//! | metadata | a word of metadata as the key | `marks_are_a_key`, `interfaces_and_vrfs_are_keys` |
 
 mod kit;
 
@@ -73,6 +73,91 @@ fn marks_are_a_key() {
     rig.drops("lan", &udp("10.0.0.7", "198.51.100.9", 82), DENIED);
     rig.drops("lan", "udp from 2001:db8:a::2 port 1 to 2001:db8:ffff::9 port 53", DENIED);
     assert_eq!(counts(&rig, 0), (vec![2, 1], 2));
+}
+
+/// Octets of a mark, and of the names of an interface and a VRF, in hexadecimal digits.
+fn meta(mark: u32, interface: &str, vrf: &str) -> String {
+    let name = |name: &str| format!("{:0<62}", name.bytes().map(|octet| format!("{octet:02x}")).collect::<String>());
+    format!("{mark:08x}{}{}", name(interface), name(vrf))
+}
+
+/// The mask of these parts of the metadata.
+fn of_meta(mark: bool, interface: bool, vrf: bool) -> String {
+    let octets = |is: bool, count: usize| if is { "ff" } else { "00" }.repeat(count);
+    let all = [octets(mark, 4), octets(interface, 31), octets(vrf, 31)].concat();
+    all.trim_end_matches("00").to_owned()
+}
+
+#[test]
+fn interfaces_and_vrfs_are_keys() {
+    let ways = |build: Build| {
+        build
+            .classify(
+                "by",
+                (Meta, None),
+                &of_meta(false, true, false),
+                &[(&meta(0, "lan", ""), deny()), (&meta(0, "dsl", ""), permit())],
+            )
+            .classify(
+                "of",
+                (Meta, None),
+                &of_meta(false, false, true),
+                &[(&meta(0, "", "blue"), deny()), (&meta(0, "", "default"), permit())],
+            )
+            .classify_out("wan", "by")
+            .classify_in("blue", "of")
+            .classify_in("dsl", "of")
+    };
+    let mut rig = ways(two_ways()).rig();
+    let check = |rig: &mut Rig, times: u64| {
+        // Where packets leave, the interface is the one that they came in by.
+        rig.drops("lan", &udp("10.0.0.7", "198.51.100.9", 2), DENIED);
+        rig.drops("lan", "udp from 2001:db8:a::2 port 1 to 2001:db8:ffff::9 port 2", DENIED);
+        rig.forwards("dsl", &udp("203.0.113.7", "198.51.100.9", 2));
+        rig.drops("blue", "udp from 198.18.0.2 port 1 to 198.18.0.9 port 2", DENIED);
+        // What the gateway sends itself matches no session.
+        rig.answers("wan", "icmp from 192.0.2.2 to 192.0.2.1");
+        assert_eq!(counts(rig, 0), (vec![2 * times, times], times));
+        assert_eq!(counts(rig, 1), (vec![times, times], 0));
+    };
+    check(&mut rig, 1);
+    rig.reload(ways(two_ways()));
+    check(&mut rig, 2);
+    // An interface that goes and comes again has another number, and its session holds again.
+    let without = two_ports()
+        .classify("by", (Meta, None), &of_meta(false, true, false), &[(&meta(0, "lan", ""), deny())])
+        .classify("of", (Meta, None), &of_meta(false, false, true), &[(&meta(0, "", "default"), permit())])
+        .classify_out("wan", "by");
+    rig.reload(without);
+    rig.drops("lan", &udp("10.0.0.7", "198.51.100.9", 2), DENIED);
+    rig.reload(ways(two_ways()));
+    rig.drops("lan", &udp("10.0.0.7", "198.51.100.9", 2), DENIED);
+    rig.forwards("dsl", &udp("203.0.113.7", "198.51.100.9", 2));
+    rig.drops("blue", "udp from 198.18.0.2 port 1 to 198.18.0.9 port 2", DENIED);
+}
+
+#[test]
+fn marks_interfaces_and_vrfs_together_are_a_key() {
+    let marking = |mark| ClassifyAction { mark: Some(mark), ..permit() };
+    let tables = two_ports()
+        .classify(
+            "all",
+            (Meta, None),
+            &of_meta(true, true, true),
+            &[(&meta(7, "lan", "default"), permit()), (&meta(8, "wan", "default"), deny())],
+        )
+        .or_deny()
+        .classify(
+            "ports",
+            (Transport, None),
+            "0000ffff",
+            &[("00000035", marking(7)), ("00000050", marking(8)), ("00000051", permit())],
+        );
+    let mut rig = tables.classify_in("lan", "ports").classify_out("wan", "all").rig();
+    rig.forwards("lan", &udp("10.0.0.7", "198.51.100.9", 53));
+    rig.drops("lan", &udp("10.0.0.7", "198.51.100.9", 80), DENIED);
+    rig.drops("lan", &udp("10.0.0.7", "198.51.100.9", 81), DENIED);
+    assert_eq!(counts(&rig, 0), (vec![1, 0], 2));
 }
 
 #[test]

@@ -10,6 +10,8 @@
 
 mod kit;
 
+#[path = "flow_contract/bridges.rs"]
+mod bridges;
 #[path = "flow_contract/change.rs"]
 mod change;
 #[path = "flow_contract/classify.rs"]
@@ -40,6 +42,7 @@ use pair::{Pair, counted};
 use traffic::Traffic;
 use weir_base::clock::Time;
 use weir_base::random::Random;
+use weir_plane::engine::{Capture, CaptureReader};
 use weir_plane::harness::Options;
 use weir_plane::model::FlowTable;
 use weir_plane::reason::Reason;
@@ -52,10 +55,18 @@ const SEVERAL: [usize; 2] = [2, 4];
 const SHARE: u64 = 8;
 /// Seeds from this one on have bare models, whose changes are noted by prefix.
 const BARE: u64 = 1 << 32;
+/// Seeds from this one on have models whose sessions pass several interfaces.
+const CROSSED: u64 = 2 << 32;
 /// Vectors of a seed.
 const VECTORS: u64 = 400;
 /// Vectors between two comparisons of all counters.
 const BATCH: u64 = 20;
+
+/// Packets of a vector, at most.
+const MOST: usize = 256;
+/// A capture of all packets.
+const CAPTURE: Capture =
+    Capture { filter: None, interface: None, input: true, output: true, snap: 2048, rate: 1_000_000_000 };
 
 /// Vectors between two steps of the control side.
 const STEP: u64 = 8;
@@ -96,7 +107,9 @@ fn run(seed: u64, workers: usize, batch: u64, totals: &mut Totals) -> Result<(),
         1 | 2 => Neighbors::Found,
         _ => Neighbors::Fixed,
     };
-    let mut links = Links::random(&mut random, neighbors != Neighbors::Fixed, seed >= BARE);
+    let kind = ((BARE..CROSSED).contains(&seed), seed >= CROSSED);
+    let mut links = Links::random(&mut random, neighbors != Neighbors::Fixed, kind);
+    links.bridged = !links.bare && !links.crossed && random.chance(0.3);
     let mut traffic = Traffic::new(&mut random, links.clone());
     links.addresses = traffic.addresses();
     let mut seeds = Seeds::random(&mut random);
@@ -109,8 +122,9 @@ fn run(seed: u64, workers: usize, batch: u64, totals: &mut Totals) -> Result<(),
     });
     pair.each(|side| side.harness.take_samples());
     note(&pair, totals);
-    let paces = if links.bare { &[0.05, 0.1] } else { &[0.005, 0.02, 0.05, 0.1][..] };
+    let paces = if links.bare || links.crossed { &[0.05, 0.1] } else { &[0.005, 0.02, 0.05, 0.1][..] };
     let pace = pick(&mut random, paces);
+    let mut reader: Option<CaptureReader> = None;
     let (mut time, mut recording, mut latest) = (1_000_000_000, false, VecDeque::new());
     for vector in 0..VECTORS {
         let changes = if random.chance(pace) { between(&mut random, 1, 3) } else { 0 };
@@ -140,7 +154,21 @@ fn run(seed: u64, workers: usize, batch: u64, totals: &mut Totals) -> Result<(),
             // the numbers of adjacencies are not the same on both.
             time += 110_000_000;
         }
-        let inputs = traffic.vector(&mut random, &pair.latest);
+        let mut inputs = traffic.vector(&mut random, &pair.latest);
+        bridges::add(&mut random, &links, &mut inputs, MOST);
+        if !links.bare {
+            bridges::carried(&mut random, &links, &mut inputs, MOST);
+        }
+        // What is captured is no business of the packets.
+        if let Some(reader) = &mut reader {
+            reader.read(MOST, |_| {});
+        }
+        if random.chance(0.01) {
+            let side = if random.chance(0.5) { &mut pair.on } else { &mut pair.off };
+            reader = side.harness.capture(&CAPTURE).ok();
+        } else if random.chance(0.01) {
+            reader = None;
+        }
         totals.packets += inputs.len() as u64;
         let before = pair.off.harness.conservation().transmitted;
         let FlowTable { flows, sessions, half_open, tcp_pickup, recheck, .. } = pair.off.harness.model().flow_table;
@@ -255,6 +283,18 @@ fn the_flow_table_changes_nothing_where_prefixes_change() {
         return;
     }
     let Totals { packets: sent, eligible, hits, changes, .. } = check_from(BARE, 1, packets / SHARE, None);
+    println!("{sent} packets, {eligible} may hit, {hits} hits\n{changes:?}");
+    assert!(packets < PACKETS || hits * 4 > eligible, "{hits} hits of {eligible} packets that may hit");
+}
+
+/// Rules and translations change beneath sessions whose packets pass several interfaces, and many packets are under limits.
+#[test]
+fn the_flow_table_changes_nothing_where_rules_change_beneath_sessions() {
+    let (packets, only) = (number("WEIR_CONTRACT_PACKETS").unwrap_or(PACKETS), number("WEIR_CONTRACT_SEED"));
+    if only.is_some() || number("WEIR_CONTRACT_WORKERS").is_some_and(|workers| workers != 1) {
+        return;
+    }
+    let Totals { packets: sent, eligible, hits, changes, .. } = check_from(CROSSED, 1, packets / SHARE, None);
     println!("{sent} packets, {eligible} may hit, {hits} hits\n{changes:?}");
     assert!(packets < PACKETS || hits * 4 > eligible, "{hits} hits of {eligible} packets that may hit");
 }

@@ -16,6 +16,8 @@
 
 mod kit;
 
+#[path = "flow_contract/bridges.rs"]
+mod bridges;
 #[path = "flow_contract/classify.rs"]
 mod classify;
 #[path = "flow_contract/gateway.rs"]
@@ -117,7 +119,7 @@ fn last_goes_alone(model: &Gateway, whole: &Input, pieces: &[Input]) -> bool {
 
 fn run(seed: u64, mode: Mode, totals: &mut Totals) -> Result<(), String> {
     let mut random = Random::from_seed(seed);
-    let mut links = Links::random(&mut random, false, false);
+    let mut links = Links::random(&mut random, false, (false, false));
     let mut traffic = Traffic::new(&mut random, links.clone());
     links.addresses = traffic.addresses();
     let mut model = Seeds::random(&mut random).model(&links);

@@ -7,18 +7,17 @@ use std::sync::Arc;
 
 use weir_base::reclaim::Domain;
 use weir_table::flow::Secret;
-use weir_table::masked::{Full, Key, Mask, Writer};
+use weir_table::masked::{Full, Writer};
 use weir_table::sav::NoRoom;
 
 use super::linked;
 use super::map::Map;
+use super::metadata::{self, Named, Numbers};
 use super::numbers::assign;
 use super::pass::Pass;
 use super::rubbish::Rubbish;
 use super::table_full::TableFull;
-use crate::model::{
-    AclLimit, ClassifyAction, ClassifyIndex, ClassifySession, ClassifyTable, Gateway, Origin, RateLimit, RatePer,
-};
+use crate::model::{AclLimit, ClassifyAction, ClassifyIndex, ClassifyTable, Gateway, Origin, RateLimit, RatePer};
 use crate::root::classify::{Action, Classifiers, MissCounter, NONE, SessionCounter, Table, Way};
 use crate::root::sampler::Choice;
 use crate::root::sav::Meters;
@@ -82,6 +81,7 @@ struct Kept {
     name: String,
     /// The table as it was compiled.
     model: ClassifyTable,
+    named: Named,
     keys: Writer,
     action_of: Arc<[u32]>,
     /// The place of each session in the model by its number.
@@ -128,10 +128,11 @@ impl Store {
         (gateway, map): (&Gateway, &Map),
     ) -> Result<Prepared, TableFull> {
         let mut new = HashMap::new();
+        let numbers = Numbers::new(gateway, map);
         for table in &gateway.classify {
-            let kept = self.get(&table.name);
-            if kept.is_none_or(|kept| !is_same(&kept.model, table)) {
-                new.insert(table.name.clone(), Kept::new(domain, workers, table, self.secret, kept)?);
+            let (kept, named) = (self.get(&table.name), numbers.named(table));
+            if kept.is_none_or(|kept| kept.named != named || !is_same(&kept.model, table)) {
+                new.insert(table.name.clone(), Kept::new(domain, workers, (table, named), self.secret, kept)?);
             }
         }
         let choice = |action: &ClassifyAction| {
@@ -164,8 +165,10 @@ impl Store {
                     action.permit && way.is_none() && action.mark.is_none() && sample.is_none() && meter.is_none();
                 Action { permit: action.permit, is_plain, way, mark: action.mark, meter, sample }
             });
+            let [mark, interface, vrf] = model.start.counted(&model.mask);
             tables.push(Table {
                 start: model.start,
+                compared: [mark, interface || vrf],
                 family: model.family,
                 keys: kept.keys.table(),
                 action_of: Arc::clone(&kept.action_of),
@@ -199,8 +202,7 @@ impl Store {
     /// Returns what a table counted.
     pub(super) fn counted(&self, name: &str) -> Option<ClassifyCounted> {
         let kept = self.get(name)?;
-        let sessions = kept.model.sessions.iter().map(|session| {
-            let number = kept.number(session);
+        let sessions = kept.numbers().into_iter().map(|number| {
             let mut counted = ClassifyCount::default();
             if let Some(number) = number {
                 let (packets, octets) = kept.total(number);
@@ -272,7 +274,7 @@ impl Kept {
     fn new(
         domain: &Domain,
         workers: usize,
-        model: &ClassifyTable,
+        (model, named): (&ClassifyTable, Named),
         secret: Secret,
         old: Option<&Kept>,
     ) -> Result<Kept, TableFull> {
@@ -282,7 +284,7 @@ impl Kept {
             origin,
             full: NoRoom::Masked(full),
         };
-        let Ok(mask) = Mask::new(&model.mask) else { unreachable!("a model's masks are valid") };
+        let mask = metadata::mask(model);
         let size = model.size as usize;
         // Counters have room for each session that there may be.
         let old = old.filter(|old| old.model.size == model.size && old.counted.len() == workers);
@@ -293,7 +295,7 @@ impl Kept {
         let mut action_of = vec![u32::MAX; size];
         let mut place_of = vec![u32::MAX; size];
         for (place, session) in (0..).zip(&*model.sessions) {
-            let key = key_of(&mask, session);
+            let key = metadata::key(&mask, session, (place as usize, &named));
             match of_keys.and_then(|old| old.keys.get(&key)) {
                 Some(number) => {
                     keys.insert(&key, number).map_err(|why| full(session.origin, why))?;
@@ -323,6 +325,7 @@ impl Kept {
         Ok(Kept {
             name: model.name.clone(),
             model: model.clone(),
+            named,
             keys,
             action_of: action_of.into(),
             place_of,
@@ -335,8 +338,15 @@ impl Kept {
         })
     }
 
-    fn number(&self, session: &ClassifySession) -> Option<u32> {
-        self.keys.get(&key_of(self.keys.table().mask(), session))
+    /// By the place of a session in the model: its number.
+    fn numbers(&self) -> Vec<Option<u32>> {
+        let mut numbers = vec![None; self.model.sessions.len()];
+        for (number, &place) in (0..).zip(&self.place_of) {
+            if let Some(own) = numbers.get_mut(place as usize) {
+                *own = Some(number);
+            }
+        }
+        numbers
     }
 
     /// Packets and octets of a number, of all workers.
@@ -348,8 +358,4 @@ impl Kept {
     fn missed(&self) -> u64 {
         self.missed.iter().map(|own| own.packets.value()).sum()
     }
-}
-
-fn key_of(mask: &Mask, session: &ClassifySession) -> Key {
-    mask.value(&session.value).unwrap_or_else(|_| unreachable!("a model's values are covered by their mask"))
 }

@@ -23,6 +23,7 @@ mod interfaces;
 mod ipsec;
 mod linked;
 mod map;
+mod metadata;
 mod nat;
 mod noted;
 mod numbers;

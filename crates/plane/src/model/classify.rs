@@ -21,8 +21,42 @@ pub enum ClassifyStart {
     Network,
     /// The transport header.
     Transport,
-    /// The mark of the packet, in four octets.
+    /// What the gateway knows of the packet: its mark in [`META_INTERFACE`] octets, and in [`META_NAME`] octets each, with zeros
+    /// behind them, the name of the interface that it came in by and that of this interface's VRF.
     Meta,
+}
+
+/// Where values of [`ClassifyStart::Meta`] have the name of the interface.
+pub const META_INTERFACE: usize = 4;
+/// Where they have the name of the VRF.
+pub const META_VRF: usize = META_INTERFACE + META_NAME;
+/// Octets of a name there.
+pub const META_NAME: usize = 31;
+
+impl ClassifyStart {
+    /// The names of the interface and of the VRF in the value of a session, where it has them.
+    pub fn names(self, value: &[u8]) -> [Option<&str>; 2] {
+        if self != ClassifyStart::Meta {
+            return [None, None];
+        }
+        [META_INTERFACE, META_VRF].map(|at| {
+            let octets = value.get(at..)?;
+            let octets = octets.get(..META_NAME).unwrap_or(octets);
+            let name = octets.split(|&octet| octet == 0).next().unwrap_or_default();
+            std::str::from_utf8(name).ok().filter(|name| !name.is_empty())
+        })
+    }
+
+    /// Whether the mark, the interface and the VRF count in a mask.
+    pub fn counted(self, mask: &[u8]) -> [bool; 3] {
+        let counts = |from: usize, to: usize| mask.iter().take(to).skip(from).any(|&octet| octet != 0);
+        match self {
+            ClassifyStart::Meta => {
+                [counts(0, META_INTERFACE), counts(META_INTERFACE, META_VRF), counts(META_VRF, META_VRF + META_NAME)]
+            }
+            _ => [false; 3],
+        }
+    }
 }
 
 /// A classifier table.

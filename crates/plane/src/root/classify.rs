@@ -32,6 +32,8 @@ pub struct Classifiers {
 pub struct Table {
     /// The header that its mask begins at.
     pub start: ClassifyStart,
+    /// Of [`ClassifyStart::Meta`]: the mark is compared, and the interface or its VRF.
+    pub compared: [bool; 2],
     /// The family of packets that may match; `None`: both.
     pub family: Option<IpFamily>,
     /// The values of its sessions, and their numbers.
@@ -48,6 +50,31 @@ pub struct Table {
     pub next: u16,
     /// Without a next table: packets without a session pass.
     pub permits_misses: bool,
+}
+
+/// Octets of a [`MetaKey`].
+pub const META_LENGTH: usize = 12;
+
+/// What the gateway knows of a packet, as tables of [`ClassifyStart::Meta`] look it up.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MetaKey {
+    /// Its mark.
+    pub mark: u32,
+    /// The number of the interface that it came in by.
+    pub interface: u32,
+    /// The number of the interface's VRF.
+    pub vrf: u32,
+}
+
+impl MetaKey {
+    /// The octets under a mask.
+    #[inline(always)]
+    pub fn octets(self) -> [u8; META_LENGTH] {
+        let MetaKey { mark, interface, vrf } = self;
+        let all = u128::from(mark) << 64 | u128::from(interface) << 32 | u128::from(vrf);
+        let [_, _, _, _, rest @ ..] = all.to_be_bytes();
+        rest
+    }
 }
 
 /// The action of a session.

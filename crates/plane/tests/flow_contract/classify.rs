@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use weir_base::random::Random;
 use weir_plane::model::{
     AclLimit, ClassifyAction, ClassifyIndex, ClassifySession, ClassifyStart, ClassifyTable, Gateway, InterfaceIndex,
-    IpFamily, NextHop, Origin, RateUnit, VrfIndex,
+    IpFamily, META_INTERFACE, META_NAME, META_VRF, NextHop, Origin, RateUnit, VrfIndex,
 };
 
 use crate::gateway::{Links, between, host, pick};
@@ -30,7 +30,17 @@ pub fn tables(random: &mut Random, links: &Links, model: &mut Gateway) {
 fn table(random: &mut Random, links: &Links, number: u16) -> ClassifyTable {
     let v6 = random.chance(0.4);
     let (at, length) = if v6 { (8, 16) } else { (12, 4) };
-    let (start, family, mask): (_, _, Vec<u8>) = match random.below(4) {
+    let (start, family, mask): (_, _, Vec<u8>) = match random.below(5) {
+        4 => {
+            let mut mask = vec![0; META_VRF + META_NAME];
+            match random.below(3) {
+                0 => mask[..META_INTERFACE].fill(0xff),
+                1 => mask[META_INTERFACE..META_VRF].fill(0xff),
+                _ => mask[META_VRF..].fill(0xff),
+            }
+            mask.truncate(mask.iter().rposition(|&octet| octet > 0).map_or(0, |last| last + 1));
+            (ClassifyStart::Meta, None, mask)
+        }
         0 => (ClassifyStart::Transport, None, vec![0, 0, 0xff, 0xff]),
         1 => (ClassifyStart::Network, None, vec![0x0f, 0xf0]),
         side => {
@@ -45,6 +55,22 @@ fn table(random: &mut Random, links: &Links, number: u16) -> ClassifyTable {
     for _ in 0..between(random, 1, 12) {
         let mut value = vec![0; mask.len()];
         match (start, family) {
+            (ClassifyStart::Meta, _) => {
+                let at =
+                    [META_INTERFACE, META_VRF].into_iter().rfind(|&at| mask.get(at).is_some_and(|&octet| octet > 0));
+                let names: &[&str] = match at {
+                    None => &[],
+                    Some(META_INTERFACE) => &["p0", "p1", "p2"],
+                    Some(_) => &["default", "red"],
+                };
+                match names.len() as u64 {
+                    0 => value[3] = random.below(5) as u8,
+                    count => {
+                        let (at, name) = (at.unwrap_or(0), names[random.below(count) as usize]);
+                        value[at..at + name.len()].copy_from_slice(name.as_bytes());
+                    }
+                }
+            }
             (ClassifyStart::Transport, _) => value[3] = pick(random, &[53, 80, 1, 2, 9]),
             (_, None) => value[1] = pick(random, &[0, 0xb0, 0x20]),
             _ => {

@@ -42,6 +42,11 @@ pub const REASONS: &[Reason] = &[
     Reason::ClassifyDeny,
     Reason::ClassifyRateLimit,
     Reason::MacIp,
+    Reason::BridgeSamePort,
+    Reason::BridgeSplitHorizon,
+    Reason::BridgeMove,
+    Reason::BridgeFloodOff,
+    Reason::UnhandledEthertype,
     Reason::NotAllowed,
     Reason::NoRoute,
     Reason::Blackhole,
@@ -133,6 +138,11 @@ features! { model, found:
     "sa interface" model.sas.iter().any(|own| own.interface.is_some());
     "sa inbound alone" model.sas.iter().any(|own| own.outbound.is_none());
     "spd opaque" model.spds.iter().any(|own| own.rules.iter().any(weir_plane::model::SpdRule::is_opaque));
+    "bridge" !model.bridges.is_empty();
+    "bindings learned on a bridge" model.bindings.iter().any(|own| own.name == "learned");
+    "steer frames" model.steer.iter().any(|own| own.rules.iter().any(|rule| rule.frame.is_some()));
+    "steer packets inside" model.steer.iter().any(|own| own.rules.iter().any(|rule| rule.inner.is_some()));
+    "classify by interface" model.classify.iter().any(|own| own.start == weir_plane::model::ClassifyStart::Meta);
     "steer" model.interfaces.iter().any(|own| own.steer.is_some());
     "tunnel" model.interfaces.iter().any(|own| matches!(own.kind, weir_plane::model::InterfaceKind::Tunnel(_)));
     "classify in" model.interfaces.iter().any(|own| own.access.classify_in.is_some());

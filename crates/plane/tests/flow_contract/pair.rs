@@ -485,6 +485,11 @@ impl Pair {
         same("bindings", &on.bindings(), &off.bindings())?;
         same("allowlists", &on.allowlists(), &off.allowlists())?;
         same("classifier tables", &on.classify(None), &off.classify(None))?;
+        same("bridges", &on.bridges(), &off.bridges())?;
+        for bridge in &off.model().bridges {
+            let stations = |harness: &Harness| harness.bridge_macs(&bridge.name).unwrap_or_default();
+            same("stations", &stations(on), &stations(off))?;
+        }
         same("ethertypes", &on.ethertypes(), &off.ethertypes())?;
         let samplers = |harness: &Harness| {
             let mut samplers = harness.samplers();
@@ -565,6 +570,11 @@ pub fn counted(harness: &Harness) -> Vec<(&'static str, u64)> {
         let matched = own.rules.iter().map(|rule| rule.matched.bytes).sum();
         counted.extend([("bindings matched", matched), ("bindings unmatched", own.unmatched.packets)]);
     }
+    for own in harness.bridges() {
+        counted.extend([("frames to known stations", own.known), ("stations learned", own.learned)]);
+        counted.extend([("stations moved", own.moved), ("stations held", own.held), ("bridge full", own.full)]);
+    }
+    counted.push(("bindings learned", harness.bindings().iter().map(|own| own.learned.len() as u64).sum()));
     for own in harness.allowlists() {
         counted.extend([("allowlists passed", own.passed), ("allowlists refused", own.refused)]);
     }

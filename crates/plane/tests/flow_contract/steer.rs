@@ -1,11 +1,13 @@
 //! Random steer rules, which act before the fast path.
 
+use std::sync::Arc;
+
 use weir_base::random::Random;
 use weir_packet::identify::Identifier;
 use weir_packet::wire::MacAddress;
 use weir_plane::model::{
-    AclRule, ClassifyStart, Gateway, InterfaceIndex, IpFamily, NextHop, Origin, SteerHeader, SteerIndex, SteerList,
-    SteerMac, SteerMacs, SteerNode, SteerOctets, SteerRule, SteerWay,
+    AclRule, ClassifyStart, Gateway, Groups, InterfaceIndex, IpFamily, NextHop, Origin, Ports, SteerFrame, SteerHeader,
+    SteerIndex, SteerInner, SteerList, SteerMac, SteerMacs, SteerNode, SteerOctets, SteerRule, SteerWay, Transport,
 };
 
 use crate::gateway::{Links, between, host, pick, rule};
@@ -19,7 +21,10 @@ pub fn steer(random: &mut Random, links: &Links, model: &mut Gateway) {
         let rules: Vec<SteerRule> = (0..between(random, 1, 5)).map(|_| one(random, links, model)).collect();
         model.steer.push(SteerList { name: format!("s{number}"), rules: rules.into(), origin: Origin::default() });
     }
-    for interface in &mut model.interfaces {
+    let is_port =
+        |index: usize| model.bridges.iter().any(|own| own.ports.iter().any(|port| port.interface.0 as usize == index));
+    let routed: Vec<bool> = (0..model.interfaces.len()).map(|index| !is_port(index)).collect();
+    for (interface, _) in model.interfaces.iter_mut().zip(routed).filter(|(_, is)| *is) {
         interface.steer = random.chance(0.4).then(|| SteerIndex(random.below(2) as u16));
     }
 }
@@ -43,14 +48,37 @@ fn one(random: &mut Random, links: &Links, model: &Gateway) -> SteerRule {
         4 => SteerWay::Advance(pick(random, &[14, 42]), pick(random, &[SteerHeader::Ip4, SteerHeader::Ethernet])),
         _ => SteerWay::On,
     };
+    let is_frame = random.chance(0.1);
+    let frame = is_frame.then(|| SteerFrame { ethertype: random.chance(0.7).then_some(0x88b5) });
+    // Frames are dropped, or leave by an interface.
+    let way = match way {
+        SteerWay::To { hop, interface } if is_frame => {
+            SteerWay::To { hop: NextHop { address: None, ..hop }, interface }
+        }
+        way @ (SteerWay::Drop | SteerWay::On) => way,
+        _ if is_frame => SteerWay::On,
+        way => way,
+    };
+    let inside = (!is_frame && random.chance(0.15)).then(|| {
+        let own = rule(random, links, &Groups::default());
+        let matches = AclRule { mark: None, received_on: None, log: false, limit: None, flow: None, ..own };
+        Arc::new(SteerInner { matches, names_family: false })
+    });
+    // The headers in front of the packet inside follow from the identifier.
+    let (id, matches) = match (&inside, random.below(3)) {
+        (None, _) => (random.chance(0.05).then_some((Identifier::Vni, 0..=9)), matches),
+        (Some(_), 0) => (Some((Identifier::Vni, 0..=1)), of_udp(matches)),
+        (Some(_), 1) => (Some((Identifier::Teid, 0..=1)), of_udp(matches)),
+        (Some(_), _) => (None, of_ip(random, matches)),
+    };
     SteerRule {
         count: true,
         mark: random.chance(0.3).then(|| random.below(3) as u32).filter(|_| way != SteerWay::Drop),
         way,
         unchecked: true,
         vlan: random.chance(0.1).then_some(5..=100),
-        id: random.chance(0.05).then_some((Identifier::Vni, 0..=9)),
-        octets: random.chance(0.05).then(|| SteerOctets {
+        id,
+        octets: (!is_frame && random.chance(0.05)).then(|| SteerOctets {
             start: ClassifyStart::Network,
             at: 4,
             value: [0, random.below(2) as u8].into(),
@@ -60,10 +88,21 @@ fn one(random: &mut Random, links: &Links, model: &Gateway) -> SteerRule {
             from: random.chance(0.05).then_some(SteerMac { mac: MacAddress([2, 0, 0, 0, 0, 0]), length: 8 }),
             to: None,
         },
-        inner: None,
-        frame: None,
+        inner: inside,
+        frame,
         matches,
         names_family: false,
         comment: None,
     }
+}
+
+/// The same rule about datagrams of UDP alone.
+fn of_udp(rule: AclRule) -> AclRule {
+    let transport = Transport::Ports { protocol: 17, source: Ports::Any, destination: Ports::Any, flags: None };
+    AclRule { transport, ..rule }
+}
+
+/// The same rule about packets that carry another behind their own header.
+fn of_ip(random: &mut Random, rule: AclRule) -> AclRule {
+    AclRule { transport: Transport::Protocol(pick(random, &[4, 41])), fragment: None, ..rule }
 }

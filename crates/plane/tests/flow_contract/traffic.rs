@@ -103,6 +103,9 @@ impl Flow {
             // A forged source.
             ends[0].link = random.below(links.count as u64) as usize;
         }
+        if links.crossed && random.chance(0.7) {
+            ends.iter_mut().for_each(|end| end.link = random.below(links.count as u64) as usize);
+        }
         let (identifier, dscp) = (random.below(4) as u16, if random.chance(0.2) { random.below(3) as u8 } else { 0 });
         let length = pick(random, &[0, 4, 20, 100, 500, 1200, 1400]);
         Flow { protocol, identifier, ends, dscp, length }

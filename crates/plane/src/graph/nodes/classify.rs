@@ -10,14 +10,14 @@ use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_table::masked::NO_ENTRY;
 
 use super::stage::{self, Stage};
-use super::{Context, limit, wire};
+use super::{Context, fields, limit, wire};
 use crate::graph::flags::ORIGINATED;
 use crate::graph::flow::Unlearned;
 use crate::graph::record::Fate;
 use crate::graph::sample::{About, Cause, Treatment};
 use crate::model::ClassifyStart;
 use crate::reason::Reason;
-use crate::root::classify::{Action, NONE, Table};
+use crate::root::classify::{Action, META_LENGTH, MetaKey, NONE, Table};
 use crate::root::family::Family;
 use crate::root::{self, Root};
 
@@ -115,20 +115,26 @@ fn octets<'p, K: Family>(table: &Table, packet: &'p Packet) -> &'p [u8] {
     }
 }
 
-/// Finds the sessions of marks. Packets without a mark match none.
+/// Finds the sessions of marks, interfaces and VRFs. Packets without a mark, and those that the gateway made itself, match none if
+/// that counts.
 #[inline(never)]
-fn match_marks<K: Family>(context: &Context<'_>, vector: &Vector, places: &[u8], table: &Table, found: &mut [u32]) {
-    if table.family.is_some_and(|family| family != K::FAMILY) {
-        return found.fill(NO_ENTRY);
-    }
-    let mut marks = [[0; size_of::<u32>()]; VECTOR];
+fn match_meta(context: &Context<'_>, vector: &Vector, places: &[u8], table: &Table, found: &mut [u32]) {
+    let [has_mark, has_source] = table.compared;
+    let mut keys = [[0; META_LENGTH]; VECTOR];
     let mut lengths = [0; VECTOR];
-    for ((own, length), &place) in marks.iter_mut().zip(&mut lengths).zip(places) {
-        if let Some(mark) = vector[place].mark() {
-            (*own, *length) = (mark.to_be_bytes(), size_of::<u32>());
+    let mut last = (root::NONE, 0);
+    for ((own, length), &place) in keys.iter_mut().zip(&mut lengths).zip(places) {
+        let packet = &vector[place];
+        let (mark, interface) = (packet.mark(), fields::came_by(packet));
+        if interface != last.0 {
+            last = (interface, context.root.interfaces.get(interface as usize).map_or(0, |own| own.vrf.into()));
+        }
+        if !(has_mark && mark.is_none() || has_source && interface == root::NONE) {
+            let key = MetaKey { mark: mark.unwrap_or(0), interface, vrf: last.1 };
+            (*own, *length) = (key.octets(), META_LENGTH);
         }
     }
-    table.keys.look_up(context.guard, |index| &marks[index][..lengths[index]], found);
+    table.keys.look_up(context.guard, |index| &keys[index][..lengths[index]], found);
 }
 
 /// Matches packets against one table. Adds permitted packets to `passed`, and returns packets without a session.
@@ -144,7 +150,7 @@ fn match_one<K: Family, const OUTPUT: bool>(
     let mut found = [NO_ENTRY; VECTOR];
     let found = &mut found[..places.len()];
     match table.start {
-        ClassifyStart::Meta => match_marks::<K>(context, vector, places, table, found),
+        ClassifyStart::Meta => match_meta(context, vector, places, table, found),
         _ => table.keys.look_up(context.guard, |index| octets::<K>(table, &vector[places[index]]), found),
     }
     let worker = context.worker;

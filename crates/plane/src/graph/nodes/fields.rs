@@ -98,7 +98,7 @@ pub(super) fn of<K: Family>(packet: &Packet, fields: &mut Fields<K>) {
 /// The interface that a packet came by. What the gateway made itself came by none, whichever packet it answers. Without a
 /// branch, as answers and others are mixed on their way out.
 #[inline(always)]
-fn came_by(packet: &Packet) -> u32 {
+pub(super) fn came_by(packet: &Packet) -> u32 {
     const { assert!(NONE == u32::MAX) };
     let own = packet.state().intersects(ORIGINATED | ENCAPSULATED);
     packet.interface() | 0u32.wrapping_sub(own.into())

@@ -38,6 +38,7 @@ mod punt;
 mod rewrite;
 mod route;
 mod sav;
+mod savi;
 mod scope;
 mod session;
 mod snoop;

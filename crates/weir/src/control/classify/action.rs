@@ -1,15 +1,24 @@
 //! The action of a live session: its names, looked up in a gateway.
 
-use weir_plane::model::{ClassifyAction, Gateway, InterfaceKind, NextHop, SamplerIndex, Sampling, VrfIndex};
+use weir_plane::model::{
+    ClassifyAction, ClassifyTable, Gateway, InterfaceKind, NextHop, SamplerIndex, Sampling, VrfIndex,
+};
 
 use super::super::next_hop::interface_of;
 use crate::rules::classify::{Session, Via};
 
-/// Returns the action of a session.
+/// Returns the action of a session of a table.
 ///
 /// # Errors
 /// Says which name stands for nothing.
-pub(super) fn action(gateway: &Gateway, session: &Session) -> Result<ClassifyAction, String> {
+pub(super) fn action(gateway: &Gateway, of: &ClassifyTable, session: &Session) -> Result<ClassifyAction, String> {
+    let [interface, of_vrf] = of.start.names(&session.value);
+    if let Some(name) = interface.filter(|name| !gateway.interfaces.iter().any(|own| own.name == *name)) {
+        return Err(format!("there is no interface `{name}`"));
+    }
+    if let Some(name) = of_vrf.filter(|name| !gateway.vrfs.iter().any(|vrf| vrf.name == *name)) {
+        return Err(format!("there is no VRF `{name}`"));
+    }
     let vrf = match &session.vrf {
         None => None,
         Some(name) => {

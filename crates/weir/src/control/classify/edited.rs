@@ -59,7 +59,7 @@ impl Tables {
         })?;
         let mut wrong = Remarks::default();
         for (line, (_, session)) in &sessions {
-            if let Err(message) = action(gateway, session) {
+            if let Err(message) = action(gateway, &edited.declared, session) {
                 wrong.push(|| Remark { line: Some(*line), message, ..Remark::default() });
             }
         }
@@ -185,7 +185,7 @@ impl Tables {
                 gone.truncate(MOST_PARTS);
                 lost.push(Lost { of, rules, parts: gone, more });
             }
-            own.added.retain(|_, (session, _)| action(gateway, session).is_ok());
+            own.added.retain(|_, (session, _)| action(gateway, &declared, session).is_ok());
             gateway.classify[at] = table;
             if !own.added.is_empty() || !own.removed.is_empty() {
                 tables.0.insert(name.clone(), own);
@@ -252,7 +252,7 @@ impl Edited {
             let declared_action = |own: &&ClassifySession| declared.actions.get(own.action as usize);
             let own = known.get(value.as_slice()).filter(|own| own.opaque == session.opaque);
             let own = own.and_then(declared_action);
-            own.is_none() || own != action(gateway, session).ok().as_ref()
+            own.is_none() || own != action(gateway, declared, session).ok().as_ref()
         });
     }
 
@@ -270,7 +270,7 @@ impl Edited {
         }
         let mut gone = Vec::new();
         for (value, (session, _)) in &self.added {
-            let action = match action(gateway, session) {
+            let action = match action(gateway, declared, session) {
                 Ok(action) => action,
                 Err(why) => {
                     gone.push(format!("{why}: `{}`", session.text(&mask_of(declared))));
@@ -410,6 +410,36 @@ sessions = ["src 10.1.0.0 proto udp deny", "src 10.2.0.0 proto udp permit limit 
         let mut masked = gateway(&FILE.replace("src/24", "src/25"));
         let (_, lost) = tables.carry(&mut masked);
         assert_eq!((lost.len(), sessions(&masked).len()), (1, 2));
+    }
+
+    #[test]
+    fn sessions_end_with_the_interface_or_vrf_that_they_name() {
+        let file = FILE.replace("l3 ip4 src/24 proto", "meta interface vrf");
+        let start = file.find("sessions").expect("the file has sessions");
+        let file = format!("{}sessions = [\"interface lan vrf default deny\"]\n", &file[..start]);
+        let (start, tables) = (gateway(&file), Tables::default());
+        for (text, expected) in [
+            ("interface lam vrf default deny", "line 1: there is no interface `lam`"),
+            ("interface lan vrf red deny", "line 1: there is no VRF `red`"),
+        ] {
+            let refusal = tables.add(&start, "own", &said(), text).expect_err(text);
+            assert_eq!(refusal.problems[0].to_string(), expected);
+        }
+        let text = "interface wan vrf default permit mark 3";
+        let (after, tables, _) = tables.add(&start, "own", &said(), text).unwrap();
+        assert_eq!(sessions(&after), ["interface lan vrf default deny", text]);
+        let (after, _, _) = tables.delete(&after, "own", &said(), "vrf default interface lan").unwrap();
+        assert_eq!(sessions(&after), [text]);
+        // The interface moves to another place of the file, and stays the same; without it the session ends.
+        let mut moved = gateway(&file.replace("[[interface]]\nname = \"lan\"", "[[interface]]\nname = \"new\"\nport = \"null\"\naddress = \"192.0.2.1/24\"\n\n[[interface]]\nname = \"lan\""));
+        let (tables, lost) = tables.carry(&mut moved);
+        assert_eq!((lost.len(), sessions(&moved)[1].as_str()), (0, text));
+        let mut other = gateway(&file.replace("wan", "dsl"));
+        let (_, lost) = tables.carry(&mut other);
+        assert_eq!(
+            (lost.len(), lost[0].parts[0].as_str()),
+            (1, "there is no interface `wan`: `interface wan vrf default permit mark 3`")
+        );
     }
 
     #[test]

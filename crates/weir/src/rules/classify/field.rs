@@ -4,9 +4,11 @@ use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use weir_packet::wire::{MacAddress, dscp};
+use weir_plane::model::{META_INTERFACE, META_NAME, META_VRF};
 
 use super::super::acl::{protocol_name, protocol_number};
 use super::super::findings::Kind as Subject;
+use super::super::names::{LONGEST_NAME, is_name};
 use super::super::words::{Problem, shown};
 
 /// A field of a header.
@@ -32,7 +34,11 @@ enum Kind {
     Protocol,
     /// A code point above so many bits of the last octet.
     Dscp(u8),
+    /// The name of an object of the configuration, with zeros behind it.
+    Name,
 }
+
+const _: () = assert!(LONGEST_NAME <= META_NAME);
 
 const fn spec(name: &'static str, at: usize, mask: &'static [u8], kind: Kind) -> Spec {
     Spec { name, at, mask, kind }
@@ -75,7 +81,11 @@ pub(super) const TRANSPORT: &[Spec] =
     &[spec("sport", 0, &[0xff; 2], Kind::Number(0)), spec("dport", 2, &[0xff; 2], Kind::Number(0))];
 
 /// Fields that a packet has beside its octets.
-pub(super) const META: &[Spec] = &[spec("mark", 0, &[0xff; 4], Kind::Number(0))];
+pub(super) const META: &[Spec] = &[
+    spec("mark", 0, &[0xff; META_INTERFACE], Kind::Number(0)),
+    spec("interface", META_INTERFACE, &[0xff; META_NAME], Kind::Name),
+    spec("vrf", META_VRF, &[0xff; META_NAME], Kind::Name),
+];
 
 impl Spec {
     /// Whether a mask may have fewer bits of the field: its first ones.
@@ -121,6 +131,14 @@ impl Spec {
                 let number = number.ok_or_else(|| wrong("ethertype").help("it looks like `0x0800`"))?;
                 Ok(self.octets(number.into()))
             }
+            Kind::Name => {
+                if !is_name(word) {
+                    return Err(wrong("name"));
+                }
+                let mut octets = word.as_bytes().to_vec();
+                octets.resize(self.mask.len(), 0);
+                Ok(octets)
+            }
             Kind::Number(shift) => {
                 let most = (1u64 << self.bits()) - 1;
                 let number = word.parse::<u64>().ok().filter(|&number| number <= most);
@@ -157,6 +175,10 @@ impl Spec {
                 None => write!(f, "{}", number >> shift),
             },
             Kind::Ethertype => write!(f, "{number:#06x}"),
+            Kind::Name => {
+                let name = octets.split(|&octet| octet == 0).next().unwrap_or_default();
+                f.write_str(&String::from_utf8_lossy(name))
+            }
             Kind::Number(shift) => write!(f, "{}", number >> shift),
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use weir_plane::model::{ClassifyStart, IpFamily};
+use weir_plane::model::{ClassifyStart, IpFamily, META_INTERFACE};
 use weir_table::masked;
 
 use super::super::Findings;
@@ -72,6 +72,10 @@ fn read(text: &str) -> Result<Mask, Failure> {
     if next == "hex" {
         let (digits, place) = word(&mut ahead, "hexadecimal digits")?;
         mask.octets = hex(digits, place.clone())?;
+        if mask.has_names() {
+            let message = format!("digits of `meta` are those of the mark, {META_INTERFACE} octets at most");
+            return Err((place, Problem::new(Kind::Rule, message).help("write `interface` and `vrf` as fields")));
+        }
         end(&mut ahead)?;
         return mask.finish(place);
     }
@@ -177,6 +181,11 @@ impl Mask {
             }
             Err(why) => Err((place, Problem::new(Kind::Rule, why.to_string()))),
         }
+    }
+
+    /// Names of interfaces or VRFs count.
+    pub(super) fn has_names(&self) -> bool {
+        self.start == ClassifyStart::Meta && self.octets.len() > META_INTERFACE
     }
 
     /// The octets of the mask; the last one is not zero.

@@ -4,6 +4,7 @@
 //! mask    = "l2" ( hex | { "dst" [ "/" bits ] | "src" [ "/" bits ] | "ethertype" } )
 //!         | "l3" ( hex | "ip4" fields | "ip6" fields )
 //!         | "l4" ( hex | { "sport" | "dport" } )
+//!         | "meta" ( hex | { "mark" | "interface" | "vrf" } )
 //! fields  = { "src" [ "/" bits ] | "dst" [ "/" bits ] | "proto" | "dscp" | "ttl" | "length" | "flow-label" | "sport" | "dport" }
 //! hex     = "hex" digits
 //! session = value ( "deny" | "permit" { option } ) [ "sample" name [ "one-in" n ] ] [ "opaque" n ]

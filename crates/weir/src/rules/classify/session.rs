@@ -130,6 +130,9 @@ fn read_value<'t>(lexer: &mut Lexer<'t>, mask: &Mask) -> Result<(Vec<u8>, Behind
         let name = behind.as_ref().map_or("", |(name, _)| name);
         if name == "hex" && !seen.contains(&true) {
             let (digits, place) = word(lexer, "hexadecimal digits")?;
+            if mask.has_names() {
+                return Err(wrong(place, "names of interfaces and VRFs are no digits: write the fields of the mask"));
+            }
             let mut octets = hex(digits, place)?;
             octets.resize(octets.len().max(value.len()), 0);
             return Ok((octets, self::behind(lexer)?));

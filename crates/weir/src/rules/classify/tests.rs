@@ -19,6 +19,9 @@ fn masks_print_as_they_were_read() {
         ("l2 src/23 ethertype", "000000000000fffffe000000ffff"),
         ("l4 dport", "0000ffff"),
         ("meta mark", "ffffffff"),
+        ("meta hex 0f", "0f"),
+        ("meta interface", &format!("00000000{}", "ff".repeat(31))),
+        ("meta vrf mark", &format!("ffffffff{}{}", "00".repeat(31), "ff".repeat(31))),
         ("l3 hex 00ff", "00ff"),
     ] {
         let read = mask(text);
@@ -37,6 +40,9 @@ fn sessions_print_as_they_were_read() {
         ("l2 src/23 ethertype", "src 02:00:02:00:00:00 ethertype 0x0800 deny sample look"),
         ("l3 hex 00ff", "hex 00b8 permit limit 1kpps"),
         ("meta mark", "mark 70000 permit via 198.51.100.1"),
+        ("meta interface", "interface lan.5 permit mark 9"),
+        ("meta interface vrf", "interface a-name-of-thirty-one-characters vrf default deny"),
+        ("meta vrf mark", "vrf blue mark 7 permit vrf red"),
         // Options in the header: fields cannot say so.
         ("l3 ip4 proto dport", "hex 460000000000000000060000000000000000000000000050 deny"),
     ] {
@@ -70,6 +76,12 @@ fn what_is_wrong_with_a_mask_is_named() {
             "l3 ip4 dport",
             "column 8: ports mean something by the protocol only (add `proto`, or begin the mask with `l4`)",
         ),
+        (
+            "meta hex ffffffffff",
+            "column 10: digits of `meta` are those of the mark, 4 octets at most (write `interface` and `vrf` as fields)",
+        ),
+        ("meta interface/8", "column 6: all bits of `interface` count"),
+        ("meta zone", "column 6: `zone` is no field here (fields are mark, interface, vrf)"),
         ("l3 hex 0000", "column 8: the mask is zero: every packet would have the same key"),
         ("l3 hex 123", "column 8: 3 hexadecimal digits are no whole octets"),
         ("l3 hex 1g", "column 8: `1g` are no hexadecimal digits"),
@@ -103,6 +115,18 @@ fn what_is_wrong_with_a_session_is_named() {
         ("dst 192.0.2.0 permit", "column 1: expected `src`, `proto`, found `dst` (the mask is `l3 ip4 src/24 proto`)"),
         ("hex 00ff permit", "column 1: octet 1 of the value is 0xff, where the mask is 0x00"),
         ("hex 00000000000000000011000001020300 permit", "column 1: the value has 16 octets, and the mask covers 15"),
+    ] {
+        let found = parse_session(text, &own).expect_err(text).to_string();
+        assert_eq!(found, format!("line 1, {expected}"), "{text}");
+    }
+    let own = mask("meta interface vrf");
+    for (text, expected) in [
+        ("interface LAN vrf red deny", "column 11: `LAN` is no name"),
+        ("interface lan deny", "column 15: the session has no `vrf`, which the mask has"),
+        (
+            "hex 00000000616263 deny",
+            "column 5: names of interfaces and VRFs are no digits: write the fields of the mask",
+        ),
     ] {
         let found = parse_session(text, &own).expect_err(text).to_string();
         assert_eq!(found, format!("line 1, {expected}"), "{text}");

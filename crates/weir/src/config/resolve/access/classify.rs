@@ -81,6 +81,7 @@ impl<'a> Resolver<'a> {
                 continue;
             }
             first.insert(&session.value, *span);
+            self.named_in(declared, session, *span);
             let action = self.classify_action(session, *span);
             let mut add = |action: ClassifyAction| {
                 actions.push(action);
@@ -109,6 +110,22 @@ impl<'a> Resolver<'a> {
             sessions: sessions.into(),
             actions: actions.into(),
             origin: self.origin(name.span),
+        }
+    }
+
+    /// Refuses names of interfaces and VRFs in the value of a session that stand for nothing.
+    fn named_in(&mut self, declared: &Declared, session: &Session, span: Span) {
+        let Some(mask) = &declared.mask else { return };
+        let [interface, vrf] = mask.value.start.names(&session.value);
+        if let Some(name) = interface.filter(|name| !self.interfaces.contains_key(name))
+            && !self.declared.lost_interfaces
+        {
+            let unknown = Diagnostic::error(Code::UnknownInterface, span, format!("there is no interface `{name}`"));
+            let unknown = unknown.suggest(name, self.interfaces.keys());
+            self.report(unknown);
+        }
+        if let Some(name) = vrf {
+            self.vrf_of_session(name, span);
         }
     }
 
