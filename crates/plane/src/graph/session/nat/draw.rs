@@ -36,6 +36,11 @@ const MORE: usize = 32;
 /// Candidates of the second pass through a range with more ports than [`TRIES`].
 const AGAIN: u32 = 256;
 
+/// Candidates that are looked at for a packet, at most: those of a small range twice. So a packet is refused within ten
+/// microseconds where each of them is taken.
+const MOST: u32 = FIRST as u32 + TRIES.next_multiple_of(MORE as u32) + TRIES;
+const _: () = assert!(MOST <= 1_028 && AGAIN <= TRIES);
+
 /// Whether a rule may give this port or identifier to packets of a tuple.
 pub(super) fn offers<K: Family>(rule: &Rule, target: &Target, tuple: &Tuple<K>, port: u16) -> bool {
     ports(target, tuple).contains(&port) && (!keeps_parity(rule, tuple) || port & 1 == tuple.words[0] & 1)
