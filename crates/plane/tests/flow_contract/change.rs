@@ -174,7 +174,12 @@ impl Change {
         }
         // With prefixes inside each other, most changes are noted by prefix.
         // Rules change beneath sessions, and little else.
-        let kind = match random.chance(if links.bare || links.crossed { 0.6 } else { 0.0 }) {
+        let share = match (links.bare, links.crossed) {
+            (true, _) => 0.6,
+            (_, true) => 0.85,
+            _ => 0.0,
+        };
+        let kind = match random.chance(share) {
             true if links.crossed => 13,
             true => pick(random, &[13, 13, 13, 22, 37, 37]),
             false => random.below(40),

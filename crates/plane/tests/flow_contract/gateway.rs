@@ -51,23 +51,26 @@ pub struct Links {
     /// Models have routes, access lists and bindings alone, and no rule opens sessions: where one does, each change of rules
     /// concerns all flows. Most prefixes lie around few addresses, inside each other. So changes are noted by prefix.
     pub bare: bool,
-    /// Models have routes, access lists that open sessions, translation and many limits, in one zone for each VRF. Packets come in
-    /// by any interface, so replies often pass other interfaces than what opened their session.
+    /// Models have routes, access lists, translation and many limits, in one zone for each VRF. Packets come in by any interface, so
+    /// replies often pass other interfaces than what opened their session.
     pub crossed: bool,
     /// There is a bridge beside the links.
     pub bridged: bool,
+    /// Rules open sessions. Where they do, translated packets take no decisions.
+    pub opens: bool,
 }
 
 impl Links {
     pub fn random(random: &mut Random, learned: bool, (bare, crossed): (bool, bool)) -> Links {
         let count = between(random, 3, 5) as usize;
         let (tagged, exact_samples) = (random.chance(0.5), random.chance(0.5));
-        Links { count, addresses: Vec::new(), tagged, exact_samples, learned, bare, crossed, bridged: false }
+        let opens = !bare && (!crossed || random.chance(0.75));
+        Links { count, addresses: Vec::new(), tagged, exact_samples, learned, bare, crossed, bridged: false, opens }
     }
 
     /// Returns the action of a rule that opens sessions, or what takes its place.
     pub fn reflect(&self) -> AclAction {
-        if self.bare { AclAction::Permit } else { AclAction::Reflect }
+        if self.opens { AclAction::Reflect } else { AclAction::Permit }
     }
 
     pub fn name(&self, index: usize) -> &'static str {
@@ -358,7 +361,12 @@ fn routes(random: &mut Random, links: &Links, mut build: Build) -> Build {
 }
 
 fn neighbors(random: &mut Random, links: &Links, build: &mut Build) {
-    let last = if links.learned { 3 } else { 6 };
+    // Of crossed models, the gateways that routes lead to are found as well, and lost.
+    let last = match (links.learned, links.crossed) {
+        (true, true) => 1,
+        (true, false) => 3,
+        (false, _) => 6,
+    };
     for (link, number, v6) in (0..links.count)
         .flat_map(|link| (2..=last).flat_map(move |number| [(link, number, false), (link, number, true)]))
     {
@@ -435,7 +443,10 @@ pub fn rule(random: &mut Random, links: &Links, groups: &Groups) -> AclRule {
         18 => AclAction::Reject(Rejection::Icmp),
         _ => AclAction::Reject(Rejection::Usual),
     };
+    // The interfaces of a list are noted for it, where another rule is noted by its prefixes.
+    let is_wide = links.crossed && random.chance(0.5);
     let side = |random: &mut Random| match random.below(12) {
+        _ if is_wide => Addresses::Any,
         0..=2 => Addresses::Net(prefix(random, links, v6)),
         3 => {
             let network = random.below(REMOTE as u64) as usize;
@@ -492,7 +503,7 @@ pub fn rule(random: &mut Random, links: &Links, groups: &Groups) -> AclRule {
         );
         AclLimit { unit, rate, burst }
     });
-    let log = random.chance(0.04);
+    let log = random.chance(if links.crossed { 0.2 } else { 0.04 });
     let permits = matches!(action, AclAction::Permit | AclAction::Reflect);
     let flow = random.chance(0.12).then(|| random.chance(0.5)).filter(|_| permits);
     AclRule {
@@ -546,11 +557,11 @@ fn filtered(random: &mut Random, model: &mut Gateway) {
 
 /// Gives few directions of interfaces a list, so that most ways of a session pass one list or none.
 fn crossed(random: &mut Random, model: &mut Gateway) {
-    let (lists, share) = (model.acls.len() as u64, pick(random, &[0.2, 0.4]));
+    let (lists, share) = (model.acls.len() as u64, pick(random, &[0.3, 0.5, 0.7]));
     for interface in &mut model.interfaces {
-        let mut some = || {
-            let list = random.chance(share).then(|| AclIndex(random.below(lists) as u16));
-            list.into_iter().collect()
+        let mut some = || match random.chance(share) {
+            true => vec![AclIndex(random.below(lists) as u16)],
+            false => Vec::new(),
         };
         (interface.access.acl_in, interface.access.acl_out) = (some(), some());
     }

@@ -35,6 +35,9 @@ const FIRST: usize = 4;
 const MORE: usize = 32;
 /// Candidates of the second pass through a range with more ports than [`TRIES`]: a packet is refused within ten microseconds.
 const AGAIN: u32 = 64;
+/// Candidates that are looked at for a packet, at most.
+const MOST: u32 = FIRST as u32 + TRIES.next_multiple_of(MORE as u32) + AGAIN;
+const _: () = assert!(MOST <= 580);
 
 /// Whether a rule may give this port or identifier to packets of a tuple.
 pub(super) fn offers<K: Family>(rule: &Rule, target: &Target, tuple: &Tuple<K>, port: u16) -> bool {
