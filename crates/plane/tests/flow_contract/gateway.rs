@@ -548,8 +548,10 @@ fn filtered(random: &mut Random, model: &mut Gateway) {
 fn crossed(random: &mut Random, model: &mut Gateway) {
     let (lists, share) = (model.acls.len() as u64, pick(random, &[0.2, 0.4]));
     for interface in &mut model.interfaces {
-        let mut some =
-            || (0..1).filter(|_| random.chance(share)).map(|_| AclIndex(random.below(lists) as u16)).collect();
+        let mut some = || {
+            let list = random.chance(share).then(|| AclIndex(random.below(lists) as u16));
+            list.into_iter().collect()
+        };
         (interface.access.acl_in, interface.access.acl_out) = (some(), some());
     }
 }
