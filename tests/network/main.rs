@@ -41,6 +41,7 @@ mod ping;
 mod reload;
 mod routes;
 mod sav;
+mod savi;
 mod sessions;
 mod snoop;
 mod supers;

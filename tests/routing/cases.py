@@ -3,12 +3,12 @@ import os
 import subprocess
 import time
 
-from daemons import Bird, Frr, learned, near_bird, providers, wait
+from daemons import Bird, Changes, Frr, learned, near_bird, providers, wait
 from fpm import prefix
 from guest import Failed
 from lab import Weir
 from network import LINKS, PREFIXES, TARGETS, Network, counted, expect, sources
-from stream import Echo, Stream
+from stream import Echo, Stall, Stream
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -66,8 +66,8 @@ class Router:
 class Table:
     """The network without daemons: a program plays a forwarding plane manager with a full table."""
 
-    def __init__(self, program, folder, count, limit=None):
-        self.count, self.limit, self.ends = count, limit or count, []
+    def __init__(self, program, folder, count, limit=None, source="fpm"):
+        self.count, self.limit, self.source, self.ends = count, limit or count, source, []
         self.network = Network(program)
         self.ends.append(self.network.close)
         self.program, self.gate = self.network.program, self.network.gate
@@ -76,9 +76,13 @@ class Table:
         for name in ("ispa", "ispb"):
             spaces[name].ip(f"route add 10.9.0.0/24 via {LINKS[name][0]}")
             self.ends.append(Echo(spaces[name]).end)
-        text = self.network.config(f'fpm = "127.0.0.1:2620"\nlimit = {self.limit}')
+        source = 'fpm = "127.0.0.1:2620"' if self.source == "fpm" else "kernel = true"
+        text = self.network.config(f"{source}\nlimit = {self.limit}")
         text += '\n[[route]]\nprefix = "10.9.0.0/24"\nvia = { address = "192.0.2.2" }\n'
-        self.weir = Weir(self, f"{text}\n[limits]\nroutes = {self.limit + 1000}\n", folder)
+        self.text = f"{text}\n[limits]\nroutes = {self.limit + 1000}\n"
+        # The kernel has its routes before the gateway follows them.
+        text = self.text if self.source == "fpm" else self.text.replace(f"[routes]\n{source}\nlimit = {self.limit}\n", "")
+        self.weir = Weir(self, text, folder)
         self.ends.append(lambda: self.weir.end(check=False))
 
     def load(self):
@@ -87,14 +91,23 @@ class Table:
         for name in ("ispa", "ispb"):
             index = self.gate.run("cat", f"/sys/class/net/{name}-host/ifindex")[1].strip()
             devices += [index, LINKS[name][1]]
-        words = ["python3", os.path.join(HERE, "fpm.py"), "127.0.0.1", "2620", str(self.count), *devices]
+        where = ["127.0.0.1", "2620"] if self.source == "fpm" else ["kernel", "-"]
+        words = ["python3", os.path.join(HERE, "fpm.py"), *where, str(self.count), *devices]
         manager = subprocess.Popen(self.gate.command(*words), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.ends.append(manager.kill)
         manager.stdout.readline()
-        begin, busy = time.monotonic(), self.busy()
+        begin, busy = time.monotonic(), 0
         manager.stdin.write("go\n")
         manager.stdin.flush()
-        wait("all routes", lambda: counted(self.weir, "fpm") >= self.limit, 250)
+        if self.source == "fpm":
+            busy = self.busy()
+        else:
+            expect(manager.stdout.readline() == "sent\n", "the kernel does not take the routes")
+            with open(self.weir.config, "w") as file:
+                file.write(self.text)
+            begin = time.monotonic()
+            self.weir.weir("reload")
+        wait("all routes", lambda: counted(self.weir, self.source) >= self.limit, 250, 0.2)
         return time.monotonic() - begin, self.busy() - busy
 
     def busy(self):
@@ -103,10 +116,10 @@ class Table:
         for task in os.listdir(tasks):
             with open(f"{tasks}/{task}/stat") as file:
                 stat = file.read()
-            if "(weir_fpm)" in stat:
+            if f"({'weir_fpm' if self.source == 'fpm' else 'weir_routes'})" in stat:
                 fields = stat.rpartition(")")[2].split()
                 return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-        raise Failed("weir has no thread for forwarding plane managers")
+        raise Failed(f"weir has no thread for the source {self.source}")
 
     def close(self):
         for end in reversed(self.ends):
@@ -160,14 +173,10 @@ def full(router):
     return f"{PREFIXES} prefixes of two providers {router.seconds:.1f} s after the daemon's start; {said(result)}"
 
 
-def cut(router, loud, most):
-    """A link to a provider fails, and comes back."""
+def cut(router, loud, check):
+    """A link to a provider fails, and comes back. `check` judges the packets that were lost."""
     stream = router.stream()
-    router.network.cut("ispa", loud)
-    wait("one provider", lambda: router.paths() == 1)
-    time.sleep(1)
-    down = stream.stop()
-    expect(down["longest"] < most, f"down: {said(down)}")
+    words = check(router, lambda: router.network.cut("ispa", loud), stream)
     stream = router.stream()
     router.network.mend("ispa")
     wait("both providers", lambda: router.paths() == 2, 60)
@@ -175,15 +184,48 @@ def cut(router, loud, most):
     up = stream.stop()
     # A provider answers as soon as it has the way back, which the daemon announces after it has taken the routes.
     expect(up["longest"] < 5, f"up: {said(up)}")
-    return f"down: {said(down)}; up again: {said(up)}"
+    return f"down: {words}; up again: {said(up)}"
+
+
+def gone(router, fails, stream):
+    """A link loses its carrier: the gateway acts before the daemon does."""
+    fails()
+    wait("one provider", lambda: router.paths() == 1)
+    time.sleep(1)
+    down = stream.stop()
+    expect(down["longest"] < 1, f"down: {said(down)}")
+    return said(down)
+
+
+def unseen(router, fails, stream):
+    """Frames are lost, and BFD alone notices. Until the daemon has changed the kernel's routes the loss is the daemon's, and the
+    machine's; from then on it is the gateway's, and the machine's."""
+    with Changes(router.gate) as changes:
+        stall = Stall(router.gate)
+        router.ends.append(stall.end)
+        stall.longest()
+        begin = time.monotonic()
+        fails()
+        wait("one provider", lambda: router.paths() == 1)
+        time.sleep(1)
+        idle = stall.longest()
+        down = stream.stop()
+        changed = changes.last([target[:-1] + "0/24" for target in TARGETS])
+    expect(changed, "the kernel's routes did not change")
+    daemon, own = changed - begin, max(0.0, down["end"] - changed)
+    words = (f"{said(down)}: {1000 * daemon:.0f} ms until the daemon had changed the kernel's routes, {1000 * own:.0f} ms more; "
+             f"an idle loop beside it stood still for {1000 * idle:.0f} ms at most")
+    # A thread of the gateway waits 50 ms for further changes, and lists routes.
+    expect(own < 0.5 + 4 * idle, words)
+    return words
 
 
 def link(router):
-    return cut(router, True, 1)
+    return cut(router, True, gone)
 
 
 def bfd(router):
-    return cut(router, False, 3)
+    return cut(router, False, unseen)
 
 
 def killed(router, kill, start):
@@ -255,6 +297,8 @@ CASES = [
     ("table-1000", Table, (1000,), converge),
     ("table-100000", Table, (100_000,), converge),
     ("table-1000000", Table, (1_000_000,), converge),
+    ("list-1000", Table, (1000, None, "kernel"), converge),
+    ("list-1000000", Table, (1_000_000, None, "kernel"), converge),
     ("table-10000000", Table, (10_000_000, 2_000_000), beyond),
     ("frr-fpm-zebra-killed", Router, ("frr", "bgp", "fpm"), zebra_killed),
 ]

@@ -1,5 +1,7 @@
 """BIRD and FRR: the providers' and the customer's BIRD, and either beside the gateway."""
+import datetime
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -13,13 +15,41 @@ SOON = "connect delay time 1; connect retry time 1; error wait time 1, 2;"
 BFD = "interval 50 ms; multiplier 3;"
 
 
-def wait(what, ready, seconds=30):
-    """Waits until something is so; returns the seconds that it took."""
+def wait(what, ready, seconds=30, pause=0.02):
+    """Waits until something is so; returns the seconds that it took. A longer pause leaves a gateway that has work its time."""
     begin = time.monotonic()
     while not ready():
         expect(time.monotonic() < begin + seconds, f"{what} takes longer than {seconds} s")
-        time.sleep(0.02)
+        time.sleep(pause)
     return time.monotonic() - begin
+
+
+class Changes:
+    """The changes of the kernel's routes in a namespace, with the time at which iproute2 reads them."""
+
+    LINE = re.compile(r"\[(\S+)\] (?:Deleted )?(?:\w+ )?(\d[\d.]+/\d+) ")
+
+    def __init__(self, space):
+        # Unbuffered, so that no line is missing at the end.
+        self.process = subprocess.Popen(space.command("stdbuf", "-oL", "ip", "-ts", "monitor", "route"),
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        self.ahead = time.time() - time.monotonic()
+
+    def __enter__(self):
+        time.sleep(0.2)
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
+
+    def last(self, prefixes):
+        """Ends the watch. Returns when the last of these prefixes changed, by the monotonic clock; `None`: none of them did."""
+        self.process.terminate()
+        found = [self.LINE.match(line) for line in self.process.communicate()[0].splitlines()]
+        times = [datetime.datetime.fromisoformat(line[1]).timestamp() for line in found if line and line[2] in prefixes]
+        return max(times) - self.ahead if times else None
 
 
 class Daemon:
@@ -77,8 +107,11 @@ def static(nets):
     return f"protocol static {{\n  ipv4;\n{routes}}}\n"
 
 
-def far_bird(name, number, nets, protocol, keep):
-    """Returns BIRD's configuration of a customer or provider, who announces these prefixes by BGP or OSPF."""
+def far_bird(name, number, nets, protocol, keep, passive=False):
+    """Returns BIRD's configuration of a customer or provider, who announces these prefixes by BGP or OSPF.
+
+    `passive`: the gateway's side connects.
+    """
     near, far = {**LINKS, **BLUE}[name]
     text = f"router id {far};\nprotocol device {{ scan time 1; }}\n{static(nets)}"
     # The targets are the kernel's own addresses: only what was learned goes to the kernel.
@@ -86,7 +119,7 @@ def far_bird(name, number, nets, protocol, keep):
     text += f'protocol bfd {{ interface "eth0" {{ {BFD} }}; }}\n'
     if protocol == "ospf":
         return text + ospf("eth0", "where source = RTS_STATIC")
-    return text + (f"protocol bgp {{\n  local {far} as {number};\n  neighbor {near} as 64500;\n  {liveness(name, keep)}\n"
+    return text + (f"protocol bgp {{\n  local {far} as {number};\n  neighbor {near} as 64500;\n  {liveness(name, keep)}{passive * ' passive on;'}\n"
                    "  ipv4 { import all; export where source = RTS_STATIC; };\n}\n")
 
 
@@ -128,28 +161,41 @@ AS = {"cust": 64503, "ispa": 64501, "ispb": 64502, "blue": 64504}
 class Frr:
     """zebra with bgpd or ospfd, and bfdd, in a namespace."""
 
-    def __init__(self, space, protocol, folder, fpm, keep):
-        self.space, self.folder, self.fpm = space, folder, fpm
+    def __init__(self, space, protocol, folder, fpm, keep, links=LINKS, table=None, later=False):
+        self.space, self.folder, self.fpm, self.table = space, folder, fpm, table
         self.daemons = {}
         self.names = ["zebra", "bfdd", "bgpd" if protocol == "bgp" else "ospfd"]
         os.makedirs(folder, exist_ok=True)
         # The daemons' own sockets are below /var/run/frr, in a folder by the name of the path space.
-        self.path = f"weir-{os.getpid()}"
+        self.path = f"weir-{os.getpid()}" + (f"-{table}" if table else "")
         os.makedirs(f"/var/run/frr/{self.path}", exist_ok=True)
         for place in (folder, f"/var/run/frr/{self.path}"):
             shutil.chown(place, "frr", "frr")
-        text = {"zebra": "", "bfdd": "", self.names[2]: bgp(keep) if protocol == "bgp" else OSPF}
+        text = {"zebra": "", "bfdd": "", self.names[2]: bgp(keep, links, table) if protocol == "bgp" else OSPF}
         if fpm:
             text["zebra"] = "fpm address 127.0.0.1 port 2620\n"
+        if table:
+            # Two instances would give the same numbers to their next hop objects.
+            text["zebra"] += "no zebra nexthop kernel enable\n"
         for name in self.names:
             with open(os.path.join(folder, f"{name}.conf"), "w") as file:
                 file.write("log stdout\n" + text[name])
-        self.start(self.names)
+        # Of several instances each zebra has to be there before routes are: it takes those that it finds for its own, of an earlier time.
+        self.start(["zebra"])
+        if not later:
+            self.rest()
+
+    def rest(self):
+        """Starts all but zebra."""
+        self.start(self.names[1:])
 
     def start(self, names):
         for name in names:
             options = ["-N", self.path, "-f", os.path.join(self.folder, f"{name}.conf"),
                        "-i", os.path.join(self.folder, f"{name}.pid"), "-P", "0"]
+            if name == "bgpd" and self.table:
+                # The port is that of the first instance: this one connects to its neighbours.
+                options += ["-p", "0"]
             if name == "zebra":
                 # Routes of a zebra that was killed stay for a while.
                 options += ["-K", "30"] + (["-M", "dplane_fpm_nl"] if self.fpm else [])
@@ -167,15 +213,22 @@ class Frr:
         subprocess.run(["rm", "-rf", f"/var/run/frr/{self.path}"], check=False)
 
 
-def bgp(keep):
-    """Returns bgpd's configuration beside the gateway."""
+def bgp(keep, links=LINKS, table=None):
+    """Returns bgpd's configuration beside the gateway. Its routes go into a table of the kernel, by default the main one."""
     lines = ["router bgp 64500", " bgp router-id 192.0.2.1", " no bgp ebgp-requires-policy", " bgp bestpath as-path multipath-relax",
-             " no bgp network import-check", " bgp graceful-restart",
+             " no bgp network import-check",
+             # Without BFD a provider would keep the routes of a session that ended, and lose them when it comes again.
+             " bgp graceful-restart-disable" if table else " bgp graceful-restart",
              *([" no bgp fast-external-failover", " timers bgp 10 30"] if keep else [" timers bgp 1 3"])]
-    for name, (_, far) in LINKS.items():
+    for name, (_, far) in links.items():
+        is_quick = not keep and name not in CUSTOMERS and not table
         lines += [f" neighbor {far} remote-as {AS[name]}", f" neighbor {far} advertisement-interval 0",
-                  f" neighbor {far} timers connect 1", *([] if keep or name == "cust" else [f" neighbor {far} bfd 3 50 50"])]
-    return "\n".join([*lines, " address-family ipv4 unicast", "  maximum-paths 8", " exit-address-family"]) + "\n"
+                  f" neighbor {far} timers connect 1", *([f" neighbor {far} bfd 3 50 50"] if is_quick else [])]
+    lines += [" address-family ipv4 unicast", "  maximum-paths 8",
+              *([f"  neighbor {far} route-map of-table in" for _, far in links.values()] if table else []), " exit-address-family"]
+    if table:
+        lines += ["route-map of-table permit 10", f" set table {table}"]
+    return "\n".join(lines) + "\n"
 
 
 OSPF = "".join(f"interface {name}-host\n ip ospf area 0\n ip ospf network point-to-point\n ip ospf hello-interval 1\n"
@@ -183,12 +236,12 @@ OSPF = "".join(f"interface {name}-host\n ip ospf area 0\n ip ospf network point-
     "router ospf\n ospf router-id 192.0.2.1\n"
 
 
-def providers(network, protocol, folder, keep):
-    """Starts BIRD at the customers and at both providers."""
+def providers(network, protocol, folder, keep, passive=()):
+    """Starts BIRD at the customers and at both providers. Those of `passive` wait for sessions."""
     birds = {}
     for name in network.links:
         nets = ["10.9.0.0/24"] if name in CUSTOMERS else prefixes()
-        birds[name] = Bird(network.spaces[name], far_bird(name, AS[name], nets, protocol, keep), os.path.join(folder, name))
+        birds[name] = Bird(network.spaces[name], far_bird(name, AS[name], nets, protocol, keep, name in passive), os.path.join(folder, name))
     return birds
 
 

@@ -1,6 +1,7 @@
-"""Plays a forwarding plane manager: routes of many prefixes as netlink messages over TCP.
+"""Plays a forwarding plane manager: routes of many prefixes as netlink messages over TCP. Or writes the same into the kernel.
 
     fpm.py ADDRESS PORT COUNT DEVICE GATEWAY [DEVICE GATEWAY]…
+    fpm.py kernel - COUNT DEVICE GATEWAY [DEVICE GATEWAY]…
 
 Sends routes of COUNT prefixes, each with all these paths, then the end of the list. Keeps the connection until standard input ends.
 """
@@ -17,8 +18,13 @@ def attribute(kind, value):
 
 def message(kind, body):
     """Returns a netlink message in a frame of the protocol."""
-    netlink = struct.pack("IHHII", 16 + len(body), kind, 0x500, 0, 0) + body
+    netlink = bare(kind, body)
     return struct.pack(">BBH", 1, 1, 4 + len(netlink)) + netlink
+
+
+def bare(kind, body):
+    """Returns a netlink message: a request to create or replace something."""
+    return struct.pack("IHHII", 16 + len(body), kind, 0x501, 0, 0) + body
 
 
 def prefix(number):
@@ -28,7 +34,7 @@ def prefix(number):
     return bytes([10 + (number + (128 << 8) >> 16) * 2, number + (128 << 8) >> 8 & 255, number & 255, 0]), 24
 
 
-def routes(numbers, ways):
+def routes(numbers, ways, message=message):
     """Returns the messages of routes over these ways."""
     for number in numbers:
         address, length = prefix(number)
@@ -47,7 +53,25 @@ def paths(words):
     return attribute(9, hops)
 
 
+def into_kernel(count, ways):
+    """Writes the routes into the kernel, some hundred a call. The kernel handles them before the call returns."""
+    netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for first in range(0, count, 500):
+        netlink.send(b"".join(routes(range(first, min(count, first + 500)), ways, bare)))
+    netlink.setblocking(False)
+    try:
+        # Only errors are answered.
+        kind, _, error = struct.unpack_from("HHxxxxxxxxi", netlink.recv(65536), 4)
+        sys.exit(f"the kernel answers with a message of type {kind}, error {error}")
+    except BlockingIOError:
+        print("sent", flush=True)
+
+
 def main():
+    if sys.argv[1] == "kernel":
+        return into_kernel(int(sys.argv[3]), paths(sys.argv[4:]))
     address, port, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     ways = paths(sys.argv[4:])
     # A million is made beforehand, so that only the gateway's time counts.

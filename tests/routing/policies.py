@@ -3,7 +3,7 @@ import os
 import time
 
 from cases import Router, said
-from daemons import Bird, learned, near_bird, providers, wait
+from daemons import Bird, Frr, near_bird, providers, wait
 from lab import Weir
 from network import BLUE, LINKS, PREFIXES, TARGETS, Network, counted, expect
 from stream import Echo, Probe, Stream
@@ -15,7 +15,7 @@ PACKETS = 20
 class Vrfs:
     """Provider a with a customer in one VRF, provider b with another customer in a second one. Their addresses are the same."""
 
-    def __init__(self, program, folder):
+    def __init__(self, program, folder, daemon="bird"):
         self.ends = []
         self.network = Network(program, {**LINKS, **BLUE})
         self.ends.append(self.network.close)
@@ -27,14 +27,26 @@ class Vrfs:
         self.ends.append(lambda: self.weir.end(check=False))
         for name in ("ispa", "ispb"):
             self.ends.append(Echo(self.network.spaces[name]).end)
-        self.birds = providers(self.network, "bgp", folder, False)
+        self.birds = providers(self.network, "bgp", folder, False, ("ispb", "blue") if daemon == "frr" else ())
         self.ends += [bird.end for bird in self.birds.values()]
-        self.daemon = Bird(self.gate, near_bird("bgp", False, ("ispb", "blue")), os.path.join(folder, "gate"))
-        self.ends.append(self.daemon.end)
+        if daemon == "bird":
+            daemons = [Bird(self.gate, near_bird("bgp", False, ("ispb", "blue")), os.path.join(folder, "gate"))]
+        else:
+            daemons = self.instances(folder)
+        self.ends += [one.end for one in daemons]
         wait("the routes of both VRFs", lambda: counted(self.weir, "kernel") >= 2 * (PREFIXES + 1), 60)
         for name in ("cust", "blue"):
             wait("the customer's routes", lambda: TARGETS[0][:4] in self.way(name), 30)
         wait("the way back", lambda: all("10.9.0" in self.network.spaces[name].run("ip", "route")[1] for name in ("ispa", "ispb")))
+
+    def instances(self, folder):
+        """Starts FRR twice: without devices of VRFs an instance has one, and the second writes into a table of its own."""
+        links = self.network.links
+        both = [Frr(self.gate, "bgp", os.path.join(folder, f"gate-{vrf}"), False, False, {name: links[name] for name in names}, table, True)
+                for vrf, names, table in [("default", ("cust", "ispa"), None), ("blue", ("blue", "ispb"), 100)]]
+        for one in both:
+            one.rest()
+        return both
 
     def way(self, name):
         return self.network.spaces[name].run("ip", "route", "show", TARGETS[0][:-1] + "0/24", check=False)[1]
@@ -72,6 +84,8 @@ def apart(vrfs):
     down = {name: stream.stop() for name, stream in streams.items()}
     expect(down["cust"]["lost"] == 0, f"the VRF default: {said(down['cust'])}")
     expect(down["blue"]["longest"] > 0.3, f"the VRF blue forwards without a provider: {said(down['blue'])}")
+    # Both sides have to know that the session is over: the provider would end it in the middle of the next stream otherwise.
+    wait("the provider's end of the session", lambda: "10.9.0" not in vrfs.network.spaces["ispb"].run("ip", "route")[1], 30)
     vrfs.network.mend("ispb")
     seconds = wait("the routes of blue", lambda: vrfs.egress("blue") == ({"ispb"}, PREFIXES), 60)
     wait("the way back", lambda: "10.9.0" in vrfs.network.spaces["ispb"].run("ip", "route")[1], 30)
@@ -162,5 +176,6 @@ def validate(router):
 
 POLICIES = [
     ("bird-bgp-vrfs", Vrfs, (), apart),
+    ("frr-bgp-vrfs", Vrfs, ("frr",), apart),
     ("bird-bgp-urpf", Validating, (), validate),
 ]

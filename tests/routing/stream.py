@@ -62,17 +62,34 @@ def send(source, targets):
         time.sleep(max(0.0, min(GAP, due - time.monotonic())) if end is None else GAP)
     lost = [number for number in range(len(sent)) if number not in back]
     # The longest time in which packets of one target were lost: from the first lost one to the next that came back.
-    longest = 0.0
+    longest, end = 0.0, 0.0
     for target in range(len(targets)):
         since = None
         for number in range(target, len(sent), len(targets)):
             if number not in back:
                 since = sent[number] if since is None else since
             elif since is not None:
-                longest, since = max(longest, sent[number] - since), None
-        if since is not None:
-            longest = max(longest, sent[-1] - since)
-    print(json.dumps({"sent": len(sent), "lost": len(lost), "longest": longest}), flush=True)
+                if sent[number] - since > longest:
+                    longest, end = sent[number] - since, sent[number]
+                since = None
+        if since is not None and sent[-1] - since > longest:
+            longest, end = sent[-1] - since, sent[-1]
+    print(json.dumps({"sent": len(sent), "lost": len(lost), "longest": longest, "end": end}), flush=True)
+
+
+def stall():
+    """Sleeps 2 ms again and again; prints the longest time beyond that since the line before, for each line of standard input."""
+    print("ready", flush=True)
+    longest = 0.0
+    while True:
+        before = time.monotonic()
+        readable = select.select([sys.stdin], [], [], 0.002)[0]
+        longest = max(longest, time.monotonic() - before - 0.002)
+        if readable:
+            if not sys.stdin.readline():
+                return
+            print(longest, flush=True)
+            longest = 0.0
 
 
 def probe(source, target, port):
@@ -148,6 +165,18 @@ class Probe:
         self.receiver.end()
 
 
+class Stall:
+    """An idle loop: the times for which it did not run are the machine's, not a gateway's."""
+
+    def __init__(self, space):
+        self.talk = Talk(space, "stall")
+        self.end = self.talk.end
+
+    def longest(self):
+        """Returns the longest time for which the loop did not run since the last call."""
+        return float(self.talk.ask("now"))
+
+
 class Stream:
     """A running stream."""
 
@@ -158,7 +187,7 @@ class Stream:
         self.begun = time.monotonic()
 
     def stop(self):
-        """Returns packets sent and lost, and the longest time of loss."""
+        """Returns packets sent and lost, the longest time of loss, and when that ended, by the monotonic clock."""
         output, _ = self.process.communicate("end\n", timeout=30)
         return json.loads(output)
 
@@ -185,4 +214,4 @@ if __name__ == "__main__":
     if mode == "send":
         send(words[0], words[1:])
     else:
-        {"serve": serve, "probe": probe, "count": count}[mode](*words)
+        {"serve": serve, "probe": probe, "count": count, "stall": stall}[mode](*words)

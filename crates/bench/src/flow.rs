@@ -198,12 +198,43 @@ const VERSIONS: [Version; 11] = [
 /// Turns with more than 100,000 flows, at most.
 const FEW_TURNS: usize = 3;
 
+/// A part of the measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Versions of the gateway, and hits while routes change.
+    Cases,
+    /// Flows that a policy protects.
+    Protected,
+    /// The flow node by share of hits.
+    Hits,
+    /// First packets.
+    First,
+    /// Established flows beside a flood.
+    Floods,
+    /// Steps of growth and ageing, and changes.
+    Steps,
+}
+
+impl Part {
+    /// The parts and their names.
+    pub const ALL: [(&'static str, Part); 6] = [
+        ("cases", Part::Cases),
+        ("protected", Part::Protected),
+        ("hits", Part::Hits),
+        ("first", Part::First),
+        ("floods", Part::Floods),
+        ("steps", Part::Steps),
+    ];
+}
+
 impl Flow {
-    /// Measures all cases on a CPU, by default the last one that may be used. `quick` takes a small part of the effort.
+    /// Measures all cases on a CPU, or those of one part, by default the last one that may be used. `quick` takes a small part of the
+    /// effort.
     ///
     /// # Errors
     /// If there is no room, or packets do not go where they should.
-    pub fn measure(cpu: Option<usize>, quick: bool) -> Result<Flow, Error> {
+    pub fn measure(cpu: Option<usize>, quick: bool, only: Option<Part>) -> Result<Flow, Error> {
+        let has = |part: Part| only.is_none_or(|only| only == part);
         cpu::pin(cpu)?;
         let (turns, windows) = if quick { (3, 5) } else { (15, 40) };
         let sizes: &[u32] = if quick { &[10_000] } else { &[10_000, 100_000, 1_000_000] };
@@ -212,23 +243,28 @@ impl Flow {
         let (mut hits, mut first) = (Vec::new(), Vec::new());
         let by_share: &[u32] = if quick { &[10_000] } else { &[10_000, 100_000, 1_000_000, 4_000_000] };
         for v4 in [true, false] {
-            for &flows in sizes {
+            for &flows in sizes.iter().filter(|_| has(Part::Cases)) {
                 // A turn of many flows is long: each of them has a packet before it.
                 let turns = if flows > 100_000 { turns.min(FEW_TURNS) } else { turns };
                 let (own, while_routes_change) = measure(v4, flows, turns, windows, changes)?;
                 cases.extend(own);
                 routes.push(while_routes_change);
             }
-            for octets in [64, 1400] {
+            for octets in [64, 1400].into_iter().filter(|_| has(Part::Protected)) {
                 secured.extend(protected::measure(v4, octets, turns, windows)?);
             }
-            for &flows in by_share {
+            for &flows in by_share.iter().filter(|_| has(Part::Hits)) {
                 // Each case fills a table of its own, which takes longer than its turns.
                 let turns = if flows > 100_000 { turns.min(FEW_TURNS) } else { turns };
                 hits.extend(hits::measure(v4, flows, (turns, windows))?);
             }
-            first.extend(first::measure(v4, (turns.min(7), windows.min(16)))?);
+            if has(Part::First) {
+                first.extend(first::measure(v4, (turns.min(7), windows.min(16)))?);
+            }
         }
+        let half_open = if quick { 20_000 } else { 100_000 };
+        let floods = if has(Part::Floods) { flood::measure(half_open, (turns, windows))? } else { Vec::new() };
+        let steps = if has(Part::Steps) { steps::measure(1_000_000, changes)? } else { Vec::new() };
         Ok(Flow {
             tick_frequency: tsc::frequency(),
             cpu: cpu::cpu_name(),
@@ -239,8 +275,8 @@ impl Flow {
             routes,
             hits,
             first,
-            floods: flood::measure(if quick { 20_000 } else { 100_000 }, (turns, windows))?,
-            steps: steps::measure(1_000_000, changes)?,
+            floods,
+            steps,
         })
     }
 }

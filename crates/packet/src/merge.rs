@@ -5,7 +5,13 @@
 //! one may be shorter. FIN, PSH and a shorter packet end a run, and so does a packet of the flow that cannot join: nothing overtakes
 //! within a flow. A checksum that nobody has verified is verified before the packet joins.
 //!
+//! From the second packet of a run on, the next one is usually known by its headers alone: one comparison under a mask.
+//!
 //! Octets are copied into one large buffer. A run without one stays as it is.
+
+mod next;
+
+use next::{Layout, Next};
 
 use crate::buffer::{Cache, SMALL_FRAME};
 use crate::checksum::{self, Sum};
@@ -97,6 +103,8 @@ struct Run {
     /// The sequence number and the identification that the next packet has.
     sequence: u32,
     identification: u16,
+    /// Its headers, from the second packet on.
+    next: Next,
 }
 
 /// Merges packets, with memory of its own.
@@ -122,6 +130,7 @@ impl Merger {
             count: 0,
             sequence: 0,
             identification: 0,
+            next: Next::NONE,
         };
         Merger { runs: Box::new(std::array::from_fn(run)), open: 0 }
     }
@@ -139,8 +148,18 @@ impl Merger {
         are_alike: impl Fn(&Packet, &Packet) -> bool,
     ) -> Merged {
         let mut merged = Merged::default();
+        // The run that had a packet last.
+        let mut last = 0;
         for &place in frame.places() {
             let kind = kind_of(place, &vector[place]);
+            if kind != Kind::Single
+                && self.open & 1 << last != 0
+                && self.runs[last].is_next(vector, place, kind)
+                && are_alike(&vector[self.runs[last].head], &vector[place])
+                && self.runs[last].add(vector, place, wanted)
+            {
+                continue;
+            }
             let (slot, piece) = match role(&vector[place], kind == Kind::Esp) {
                 Role::None => {
                     out.push(place);
@@ -159,6 +178,7 @@ impl Merger {
                 Role::May(slot, piece) => (slot, piece),
             };
             let may = kind != Kind::Single && wanted.includes(&piece);
+            last = slot;
             let is_next = may && self.open & 1 << slot != 0 && are_alike(&vector[self.runs[slot].head], &vector[place]);
             if is_next && self.runs[slot].join(vector, place, &piece, (cache, wanted)) {
                 if piece.ends(&self.runs[slot].first) {
@@ -225,7 +245,39 @@ impl Piece {
 impl Run {
     fn begin(&mut self, place: u8, piece: &Piece) {
         (self.head, self.first, self.count) = (place, *piece, 1);
+        self.next.clear();
         self.expect(piece);
+    }
+
+    /// The packet has the headers of the next one, and is as long as those before.
+    #[inline]
+    fn is_next(&self, vector: &Vector, place: u8, kind: Kind) -> bool {
+        let (head, next) = (&vector[self.head], &vector[place]);
+        self.next.is(next.data())
+            && (next.l3_offset(), next.l4_offset()) == (self.first.l3.into(), self.first.l4.into())
+            && (next.flags(), next.protocol()) == (head.flags(), head.protocol())
+            && (kind == Kind::Esp) == self.first.is_esp
+            && next.offload().gso == Gso::None
+    }
+
+    /// Adds a packet whose headers are those of the next one; false, with nothing changed, if its checksums or its length do not let it.
+    #[inline]
+    fn add(&mut self, vector: &Vector, place: u8, wanted: Wanted) -> bool {
+        let (next, first) = (&vector[place], self.first);
+        if !self.fits(self.whole.len(), first.payload, wanted)
+            || !(first.is_esp || has_usual_checksums(next, &first))
+            || !is_sound(next, &first)
+            || append(&mut self.whole, next, &first).is_err()
+        {
+            return false;
+        }
+        self.count += 1;
+        self.next.count_on(first.payload.into());
+        if first.is_tcp {
+            self.sequence = self.sequence.wrapping_add(first.payload.into());
+        }
+        self.identification = self.identification.wrapping_add(u16::from(!first.is_esp));
+        true
     }
 
     fn expect(&mut self, piece: &Piece) {
@@ -259,19 +311,29 @@ impl Run {
         }
         self.count += 1;
         self.expect(piece);
+        let (l3, l4, end) = (piece.l3.into(), piece.l4.into(), piece.headers.into());
+        let (is_v4, is_tcp, is_esp) = (piece.is_v4, piece.is_tcp, piece.is_esp);
+        self.next.follow(next.data(), Layout { l3, l4, end, is_v4, is_tcp, is_esp });
         true
+    }
+
+    /// There is room for a packet with so many octets of payload behind a frame of so many.
+    #[inline]
+    fn fits(&self, octets: usize, payload: u16, wanted: Wanted) -> bool {
+        let octets = octets + usize::from(payload);
+        let l3 = octets - usize::from(self.first.l3);
+        octets <= wanted.largest
+            && l3 <= if self.first.is_v4 { 65_535 } else { 65_535 + ipv6::LENGTH }
+            && (self.first.is_tcp || self.count < MOST_DATAGRAMS)
     }
 
     /// The packet is the next one of the run.
     fn follows(&self, reference: &Packet, next: &Packet, piece: &Piece, wanted: Wanted) -> bool {
         let first = &self.first;
-        let octets = reference.len() + usize::from(piece.payload);
-        let l3 = octets - usize::from(first.l3);
-        let fits = octets <= wanted.largest && l3 <= if first.is_v4 { 65_535 } else { 65_535 + ipv6::LENGTH };
-        fits && (piece.is_v4, piece.is_tcp, piece.is_esp, piece.l3, piece.l4, piece.headers)
-            == (first.is_v4, first.is_tcp, first.is_esp, first.l3, first.l4, first.headers)
+        self.fits(reference.len(), piece.payload, wanted)
+            && (piece.is_v4, piece.is_tcp, piece.is_esp, piece.l3, piece.l4, piece.headers)
+                == (first.is_v4, first.is_tcp, first.is_esp, first.l3, first.l4, first.headers)
             && (piece.payload == first.payload || piece.payload < first.payload && !wanted.equal)
-            && (piece.is_tcp || self.count < MOST_DATAGRAMS)
             && (!piece.is_v4 || piece.identification == self.identification)
             && piece.sequence == self.sequence
             && (!piece.is_tcp || piece.flags & tcp::Flags::CWR.0 == 0)
@@ -525,6 +587,19 @@ fn are_alike_tcp(one: &[u8; tcp::LENGTH], other: &[u8; tcp::LENGTH]) -> bool {
 
 const _: () = assert!(tcp::FLAGS == tcp::DATA_OFFSET + 1 && tcp::URGENT == tcp::CHECKSUM + 2);
 const _: () = assert!(ipv4::CHECKSUM == ipv4::FRAGMENT + 4 && ipv6::NEXT_HEADER == ipv6::PAYLOAD_LENGTH + 2);
+
+/// Returns whether the split writes checksums in the forms that a packet has, as `piece` checks it.
+#[inline]
+fn has_usual_checksums(packet: &Packet, piece: &Piece) -> bool {
+    let word = |at: usize| packet.data().get(at..).and_then(|rest| rest.first_chunk()).copied().map(u16::from_be_bytes);
+    let (l3, l4) = (usize::from(piece.l3), usize::from(piece.l4));
+    let network = !piece.is_v4 || word(l3 + ipv4::CHECKSUM) != Some(0xffff);
+    network
+        && match piece.is_tcp {
+            true => packet.offload().checksum == Checksum::Partial || word(l4 + tcp::CHECKSUM) != Some(0xffff),
+            false => word(l4 + udp::CHECKSUM) != Some(0),
+        }
+}
 
 /// The checksums of a packet are right, or nobody but the split will write them.
 #[inline]

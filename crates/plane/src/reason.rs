@@ -133,7 +133,7 @@ reasons! {
     SpdNoMatch "spd-no-match" Info "ip-spd" "No rule of the interface's SPD matches the packet (RFC 4301, 5.1 and 5.2).";
     SpdUnprotected "spd-unprotected" Warning "ip-spd" "The packet came in clear, and a rule of the interface's SPD protects it (RFC 4301, 5.2).";
     MacIp "mac-ip" Info "ip-mac-ip, arp-input, nd-input" "The bindings of the interface do not let the hardware address use the source, or have it.";
-    DhcpServer "dhcp-server" Warning "ip-mac-ip" "An answer of a DHCP server that came in by an interface which is not trusted, and whose bindings are learned.";
+    DhcpServer "dhcp-server" Warning "ip-mac-ip" "A message of a DHCP server that came in by an interface which is not trusted, and whose bindings are learned.";
     NotAllowed "not-allowed" Info "ip-allow" "An allowlist of the interface does not contain the source.";
     ClassifyDeny "classify-deny" Info "ip-classify" "A session of a classifier table denies the packet, or it matches none and the table denies these.";
     ClassifyRateLimit "classify-rate-limit" Info "ip-classify" "A session of a classifier table permits the packet, but more have come than it lets pass.";

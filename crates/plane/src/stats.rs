@@ -273,6 +273,8 @@ pub struct Flows {
     pub rows: Vec<FlowRow>,
     /// All that match.
     pub total: usize,
+    /// All that there are.
+    pub all: usize,
     /// Counters of all sessions.
     pub counted: SessionsCounted,
     /// Learned decisions.
@@ -340,6 +342,8 @@ pub struct Translations {
     pub rows: Vec<TranslationRow>,
     /// How many match.
     pub total: usize,
+    /// How many there are.
+    pub all: usize,
 }
 
 /// A translation.

@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use kit::*;
 use weir_packet::wire::{MacAddress, arp, icmpv6, ipv6, nd, protocol};
 use weir_plane::harness::Verdict;
+use weir_plane::model::FastPath;
 use weir_plane::neighbor::State;
 use weir_plane::neighbor::control::News;
 
@@ -163,6 +164,36 @@ fn a_packet_in_a_question_out_an_answer_in_the_packet_out() {
         assert_eq!(out.iter().filter(|(port, _)| port == "far").count(), 3);
         assert_eq!(out.iter().filter(|(port, _)| port == "lan").count(), 1, "the source gets an error");
         assert_eq!(rig.conservation().held, 0);
+    }
+}
+
+/// A decision about a flow names the adjacency of its gateway, and no route changes when the gateway is gone.
+#[test]
+fn packets_that_take_decisions_wait_when_their_gateway_is_gone() {
+    let mut build = build();
+    build.0.flow_table.enabled = FastPath::On;
+    let mut rig = discovering(build);
+    rig.harness.set_recording(false);
+    for (destination, next_hop) in [("172.16.0.1", "10.9.0.254"), ("2001:db8:16::1", "2001:db8:9::254")] {
+        let (frame, hits) = (rig.frame("lan", &text(destination)), rig.harness.fast_path().hits);
+        let data = |sent: &[(String, Vec<u8>)]| sent.iter().filter(|(_, sent)| sent.len() == frame.len()).count();
+        rig.put_all("lan", &[&frame]);
+        step(&mut rig);
+        let reply = answer(&rig, next_hop, THEIRS);
+        rig.put_all("far", &[&reply]);
+        assert_eq!(data(&step(&mut rig)), 1, "the held one");
+        let mut seconds = 0;
+        while state(&rig, next_hop).is_some() {
+            let (_, sent) = rig.put_all("lan", &[&frame]);
+            assert_eq!((data(&sent), &sent[0].1[..6]), (1, &THEIRS.0[..]), "after {seconds} s");
+            pass(&mut rig, 10);
+            seconds += 1;
+            assert!(seconds < 100, "nobody answers");
+        }
+        assert!(rig.harness.fast_path().hits > hits + 20, "{:?}", rig.harness.fast_path());
+        let (_, sent) = rig.put_all("lan", &[&frame]);
+        assert_eq!((sent.len(), rig.conservation().held), (0, 1), "{next_hop} is gone: {sent:?}");
+        assert_eq!(pass(&mut rig, 40).iter().filter(|(port, _)| port == "lan").count(), 1, "the source gets an error");
     }
 }
 

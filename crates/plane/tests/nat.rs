@@ -5,8 +5,10 @@
 mod kit;
 
 use kit::*;
+use weir_base::clock::Time;
+use weir_packet::wire::MacAddress;
 use weir_plane::engine::FlowFilter;
-use weir_plane::harness::Verdict;
+use weir_plane::harness::{Harness, Options, Verdict};
 use weir_plane::model::{FastPath, NatFiltering};
 use weir_plane::node::Node;
 use weir_plane::translation_log::NatEventKind;
@@ -282,6 +284,24 @@ fn ports_are_found_where_98_of_100_are_taken() {
         assert!((6000..=6999).contains(&port) && ports.insert(port), "flow {flow}: {port}");
     }
     assert_eq!(rig.harness.nat_lists()[0].rules[0].exhausted, 0);
+}
+
+/// No worker owns a part of a pool: a port is taken by an outside tuple, and a tuple belongs to one worker.
+#[test]
+fn a_pool_of_one_port_serves_all_workers() {
+    let model = two_ports().masquerade("wan", 5000..=5000).0;
+    let mut harness = Harness::with_workers(model, Options { seed: 7, invent_neighbors: false }, 4).unwrap();
+    let to = MacAddress(harness.interface_mac(0).unwrap());
+    for host in 1..=200 {
+        let text = format!("udp from 10.0.0.2 port 7 to 198.51.100.{host} port 53");
+        assert!(harness.inject(0, &frame(&text, to), Time(0), host));
+    }
+    harness.run();
+    let translations = harness.translations(&FlowFilter::default(), usize::MAX).rows;
+    let per_worker: Vec<usize> =
+        (0..4).map(|worker| translations.iter().filter(|own| own.worker == worker).count()).collect();
+    assert_eq!((harness.nat_lists()[0].rules[0].exhausted, translations.len()), (0, 200));
+    assert!(per_worker.iter().all(|&count| count > 20), "{per_worker:?}");
 }
 
 /// The ports that a gateway draws for so many flows, each to another destination, and their number in each of 64 parts of the range.

@@ -1,6 +1,8 @@
 //! Offloads of cards and the kernel: partial checksums and super-packets.
 
 mod kit;
+#[path = "offload/outer.rs"]
+mod outer;
 
 use std::sync::{Arc, Mutex};
 

@@ -55,38 +55,13 @@ fn apply(declared: &[Text], patch: &Patch) -> Result<Vec<Text>, &'static str> {
             None => return Err("removed"),
         }
     }
-    let mut list: Vec<(Text, bool)> = alone.into_iter().map(|text| (text, true)).collect();
+    let mut list = alone;
     for ((before, stays, behind), text) in places.into_iter().zip(declared) {
-        list.extend(before.into_iter().map(|text| (text, true)));
-        list.extend(stays.then_some((*text, false)));
-        list.extend(behind.into_iter().map(|text| (text, true)));
+        list.extend(before);
+        list.extend(stays.then_some(*text));
+        list.extend(behind);
     }
-    Ok(without_saved(&list))
-}
-
-/// Leaves out runs of added rules that stand directly beside the same rules of the declaration.
-fn without_saved(list: &[(Text, bool)]) -> Vec<Text> {
-    let mut out: Vec<Text> = Vec::new();
-    let mut begin = 0;
-    while begin < list.len() {
-        let end = (begin..list.len()).find(|&index| list[index].1 != list[begin].1).unwrap_or(list.len());
-        let texts = |from: usize, to: usize| list[from..to].iter().map(|(text, _)| *text).collect::<Vec<_>>();
-        let mut run = texts(begin, end);
-        if list[begin].1 {
-            let front = texts((0..begin).rev().find(|&index| list[index].1).map_or(0, |index| index + 1), begin);
-            let next = (end..list.len()).find(|&index| list[index].1).unwrap_or(list.len());
-            let behind = texts(end, next);
-            if let Some(count) = (1..=run.len()).rev().find(|&count| front.ends_with(&run[..count])) {
-                run.drain(..count);
-            }
-            if let Some(count) = (1..=run.len()).rev().find(|&count| behind.starts_with(&run[run.len() - count..])) {
-                run.truncate(run.len() - count);
-            }
-        }
-        out.extend(run);
-        begin = end;
-    }
-    out
+    Ok(list)
 }
 
 /// A list with its edits.
@@ -275,12 +250,72 @@ proptest! {
             prop_assert_eq!(now, List::new(&after));
             return Ok(());
         }
+        // The twin knows nothing of saved rules.
+        let count = |list: &[Text], text: Text| list.iter().filter(|own| **own == text).count();
+        let is_new = |text: Text| count(&after, text) > count(&before, text);
+        if list.items.iter().any(|(text, spot)| matches!(spot, Spot::Added(_)) && is_new(*text)) {
+            return Ok(());
+        }
         let is_passed = |(_, why): &(Edit, Why)| matches!(why, Why::Passed(_));
         match apply(&after, &list.patch()) {
             Ok(twin) if rebased.lost.is_empty() => prop_assert_eq!(now.texts(), twin),
             Ok(_) => prop_assert!(rebased.lost.iter().all(is_passed), "{rebased:?}"),
             Err(why) => prop_assert!(!rebased.lost.iter().all(is_passed), "{why}"),
         }
+    }
+
+    /// Edits are saved, others follow, and the file is loaded: the list is as before. What the file has beside it comes in, too.
+    #[test]
+    fn edits_behind_a_save_stay(
+        rules in prop::collection::vec((any::<bool>(), any::<bool>()), 0..6),
+        edits in prop::collection::vec((any::<bool>(), 0..12_usize, any::<bool>(), any::<bool>()), 0..6),
+        later in prop::collection::vec((any::<bool>(), 0..12_usize, any::<bool>(), any::<bool>()), 0..6),
+        by_hand: Option<bool>,
+    ) {
+        // Each rule has a text of its own.
+        let mut next = 0;
+        let mut text = |opens: bool| {
+            next += 1;
+            (next, opens)
+        };
+        let before: Vec<Text> = rules.iter().map(|&(opens, _)| text(opens)).collect();
+        let mut list = List::new(&before);
+        let mut edit = |list: &mut List, edits: &[(bool, usize, bool, bool)], saved: &[Text]| {
+            for &(inserts, at, behind, opens) in edits {
+                let count = list.items.len();
+                match inserts {
+                    true => list.insert(at.min(count), behind, text(opens)),
+                    // What was saved and is deleted then comes back with the file.
+                    false if count > 0 => {
+                        let (own, spot) = list.items[at % count];
+                        if matches!(spot, Spot::Declared(_)) || !saved.contains(&own) {
+                            list.items.remove(at % count);
+                        }
+                    }
+                    false => {}
+                }
+                list.check();
+            }
+        };
+        edit(&mut list, &edits, &[]);
+        let mut after = list.texts();
+        edit(&mut list, &later, &after);
+        if let Some(opens) = by_hand {
+            after.push((255, opens));
+        }
+        let rebased = list.rebase(&after);
+        let now = list.by(&rebased, &after);
+        now.check();
+        let mut texts = now.texts();
+        if by_hand.is_some() && before != after {
+            texts.retain(|(mask, _)| *mask != 255);
+        }
+        let lost = |item: usize| rebased.lost.iter().any(|(edit, _)| *edit == Edit::Added(item));
+        let all = list.items.iter().enumerate().filter(|(item, _)| !lost(*item));
+        prop_assert_eq!(texts, all.map(|(_, (text, _))| *text).collect::<Vec<_>>(), "{:?} by {:?}: {:?}", list, after, rebased);
+        // What remains was added at a rule that is gone, with no saved rule beside it.
+        let is_gone = |(_, why): &(Edit, Why)| matches!(why, Why::AnchorGone(_) | Why::NoLongerEmpty);
+        prop_assert!(rebased.lost.iter().all(is_gone), "{rebased:?}");
     }
 
     /// A second reload of the new file changes nothing more, and edits go on to apply.
@@ -339,7 +374,12 @@ proptest! {
             let is_lost = rebased.lost.iter().any(|(edit, _)| *edit == Edit::Removed(index));
             let same_count = |list: &[Text]| list.iter().filter(|own| **own == before[index as usize]).count();
             if is_removed && !is_lost && list.texts() != after && before != after {
-                prop_assert!(same_count(&after) <= same_count(&before));
+                // A rule that was moved may be there twice: at its old place, and saved at its new one.
+                let is_same = |(text, spot): &&(Text, Spot)| {
+                    *text == before[index as usize] && matches!(spot, Spot::Added(_))
+                };
+                let moved = list.items.iter().filter(is_same).count();
+                prop_assert!(same_count(&after) <= same_count(&before) + moved);
             }
         }
     }

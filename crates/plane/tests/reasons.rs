@@ -48,7 +48,7 @@ fn bridged() -> Vec<Reason> {
         rig.put("a", &between(mac(1), MacAddress::BROADCAST));
     }
     let mut snooping = ports().bridge(&["a", "b"]).bindings("list", &[]).bind("a", "list");
-    snooping.0.bindings[0].learn = Some(Learn { limit: 1 });
+    snooping.0.bindings[0].learn = Some(Learn { limit: 1, ..Learn::DHCP });
     let mut snooping = snooping.rig();
     let mut answer = frame("udp from 192.0.2.1 port 67 to 192.0.2.7 port 68 length 300", mac(2));
     answer[14 + 20 + 8] = 2;

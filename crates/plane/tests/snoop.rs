@@ -25,7 +25,7 @@ fn bridged() -> Build {
         .bindings("hosts", &["deny 02:00:00:00:00:66 from any"])
         .bind("client", "hosts")
         .bind("other", "hosts");
-    build.0.bindings[0].learn = Some(Learn { limit: 10 });
+    build.0.bindings[0].learn = Some(Learn { limit: 10, ..Learn::DHCP });
     let server = build.interface("server").0 as usize;
     build.0.interfaces[server].access.dhcp_trusted = true;
     build

@@ -177,6 +177,8 @@ fn a_terminal_shows_the_gateway_and_is_restored() {
             screen.len() == lines
                 && screen[lines - 1].starts_with("filter \"250\"")
                 && screen.iter().all(|line| line.chars().count() <= columns)
+                && screen[2].contains("5 rules")
+                && (columns < 80 || screen[2].trim_end().ends_with("8 invalid"))
                 && (columns < 80
                     || without_numbers(&screen[4]) == "List Id Packet/s↓ Bit/s Packets Rule"
                         && screen[5].ends_with("deny udp from any to 192.0.2.250/32")

@@ -20,11 +20,11 @@ pub fn decrement_ttl(header: &mut [u8]) -> Option<u8> {
     let ttl = header[ipv4::TTL].checked_sub(1)?;
     header[ipv4::TTL] = ttl;
     // TTL is the upper octet of its word, which goes down by 0x100, so the checksum goes up by it, end-around. A sum of
-    // 0xffff wraps as well: that is the zero that checksums do not use.
+    // 0xffff wraps as well: that is the zero that checksums do not use. Such sums are the same in any order of octets.
     let [a, b] = [header[ipv4::CHECKSUM], header[ipv4::CHECKSUM + 1]];
-    let sum = u32::from(u16::from_be_bytes([a, b])) + 0x100;
+    let sum = u32::from(u16::from_ne_bytes([a, b])) + u32::from(u16::from_ne_bytes([1, 0]));
     let checksum = (sum + u32::from(sum >= 0xffff)) as u16;
-    header[ipv4::CHECKSUM..][..2].copy_from_slice(&checksum.to_be_bytes());
+    header[ipv4::CHECKSUM..][..2].copy_from_slice(&checksum.to_ne_bytes());
     Some(ttl)
 }
 

@@ -10,6 +10,7 @@
 pub mod arp;
 mod bytes;
 pub mod dhcp;
+pub mod dhcpv6;
 pub mod dscp;
 pub mod ethernet;
 pub mod geneve;

@@ -87,7 +87,8 @@ const TRUSTED: &str = "";
 
 /// The lists of a model, and one that permits all if interfaces are to be snooped on that name none.
 fn lists(gateway: &Gateway) -> Vec<model::Bindings> {
-    let is_bare = |own: &model::Interface| own.access.dhcp_trusted && own.access.bindings.is_none();
+    let is_trusted = |own: &model::Interface| own.access.dhcp_trusted || own.access.slaac_trusted;
+    let is_bare = |own: &model::Interface| is_trusted(own) && own.access.bindings.is_none();
     let mut lists = gateway.bindings.clone();
     if gateway.interfaces.iter().any(is_bare) && gateway.bindings.iter().any(|list| list.learn.is_some()) {
         let origin = model::Origin::default();
@@ -157,23 +158,29 @@ impl Store {
         self.numbers = numbers;
         let mut lists: Vec<Bound> = Vec::new();
         for (interface, &number) in gateway.interfaces.iter().zip(&map.interfaces) {
-            let trusted = interface.access.dhcp_trusted;
+            let (trusted, watched) = (interface.access.dhcp_trusted, interface.access.slaac_trusted);
             let place = match interface.access.bindings {
                 Some(BindingsIndex(place)) => place,
                 // The list for these is the last, if there is one.
-                None if trusted && declared.len() > gateway.bindings.len() => gateway.bindings.len() as u16,
+                None if (trusted || watched) && declared.len() > gateway.bindings.len() => {
+                    gateway.bindings.len() as u16
+                }
                 None => continue,
             };
             let known = lists.iter().position(|bound| bound.place == place).or_else(|| {
                 let list = declared.get(usize::from(place))?;
                 let kept = self.get(&list.name)?;
                 let learns = list.learn.is_some();
+                let snoops = list.learn.is_some_and(|learn| learn.dhcp);
+                let watches = list.learn.is_some_and(|learn| learn.slaac.is_some());
                 let end = kept.numbers.last().copied().unwrap_or_default();
-                lists.push(Bound { place, v4: kept.v4.table(), v6: kept.v6.table(), end, learns, snoops: learns });
+                let (v4, v6) = (kept.v4.table(), kept.v6.table());
+                lists.push(Bound { place, v4, v6, end, learns, snoops, watches });
                 Some(lists.len() - 1)
             });
             if let Some(at) = known {
                 lists[at].snoops |= trusted;
+                lists[at].watches |= watched;
             }
             interfaces[number as usize].bindings = known.map_or(crate::root::bindings::NONE, |at| at as u16);
         }

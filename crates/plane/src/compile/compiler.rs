@@ -452,9 +452,9 @@ impl Compiler {
         &self.ribs
     }
 
-    /// The paths of a multipath set: (adjacency, weight).
+    /// The paths of a multipath set whose links are up: (adjacency, weight).
     pub fn paths(&self, set: u32) -> &[(u32, u32)] {
-        self.numbers.sets.key(set).map_or(&[], Vec::as_slice)
+        self.routing.live.get(set as usize).map_or(&[], Vec::as_slice)
     }
 
     /// Frees what readers have passed.
@@ -478,7 +478,8 @@ impl Compiler {
 pub(super) fn reverse(numbers: &Numbers, routing: &Routing) -> (Vec<Vec<u32>>, Vec<Vec<u32>>) {
     let mut all = vec![Vec::new(); numbers.sets.used().len()];
     let mut sets = all.clone();
-    for (paths, number) in numbers.sets.iter() {
+    for (_, number) in numbers.sets.iter() {
+        let Some(paths) = routing.live.get(number as usize) else { continue };
         all[number as usize] = paths.iter().map(|&(adjacency, _)| adjacency).collect();
         let adjacencies = paths.iter().filter_map(|&(adjacency, _)| routing.adjacencies.get(adjacency as usize));
         sets[number as usize] = adjacencies.map(|adjacency| adjacency.interface).collect();

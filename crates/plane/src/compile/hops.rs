@@ -1,6 +1,8 @@
 //! The next hops of routes: adjacencies and multipath sets, by number.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use weir_packet::wire::MacAddress;
@@ -22,6 +24,8 @@ pub(super) struct Routing {
     pub(super) adjacencies: Adjacencies,
     /// Buckets of multipath sets, [`ecmp::BUCKETS`] each.
     pub(super) buckets: Vec<u32>,
+    /// By number of the set: the paths among which its buckets are shared, those whose links are up.
+    pub(super) live: Vec<Paths>,
     /// By number of the interface: its VLAN tags.
     pub(super) tags: Vec<Tags>,
 }
@@ -34,6 +38,20 @@ impl Routing {
     pub(super) fn set(&self, set: u32) -> &[u32] {
         let start = set as usize * ecmp::BUCKETS;
         self.buckets.get(start..start + ecmp::BUCKETS).unwrap_or_default()
+    }
+
+    /// Shares the buckets of a set among paths. Flows keep the path that they had under `before` where possible.
+    fn set_live(&mut self, set: u32, live: Paths, before: Option<&[u32]>) {
+        let shared = ecmp::share(&live, before);
+        let (number, start) = (set as usize, set as usize * ecmp::BUCKETS);
+        if self.buckets.len() < start + ecmp::BUCKETS {
+            self.buckets.resize(start + ecmp::BUCKETS, Adjacency::NO_ROUTE);
+        }
+        self.buckets[start..start + ecmp::BUCKETS].copy_from_slice(&shared);
+        if self.live.len() <= number {
+            self.live.resize(number + 1, Paths::new());
+        }
+        self.live[number] = live;
     }
 
     /// A route with this value can lead to an adjacency.
@@ -105,6 +123,35 @@ const MOST_SETS: usize = 16_384;
 /// Adjacencies, likewise: 16 MiB.
 const MOST_ADJACENCIES: usize = 1 << 18;
 
+/// The routes that targets of sources gave in one pass, by target and family. A full table has few targets: each is looked up
+/// once, not for each prefix.
+#[derive(Default)]
+pub(super) struct Resolved(HashMap<(usize, bool), (Arc<Target>, Option<(u32, Source)>)>);
+
+impl Resolved {
+    /// Targets that are kept, at most.
+    const MOST: usize = 1 << 16;
+
+    /// Returns the route that a target gave before, or that `resolve` gives. Each target is held, so its address is its name.
+    fn of(
+        &mut self,
+        target: &Arc<Target>,
+        is_v4: bool,
+        resolve: impl FnOnce() -> Option<(u32, Source)>,
+    ) -> Option<(u32, Source)> {
+        let key = (Arc::as_ptr(target).addr(), is_v4);
+        if let Some((_, known)) = self.0.get(&key) {
+            return *known;
+        }
+        let route = resolve();
+        if self.0.len() >= Resolved::MOST {
+            self.0.clear();
+        }
+        self.0.insert(key, (Arc::clone(target), route));
+        route
+    }
+}
+
 /// Gives next hops their numbers.
 pub(super) struct Hops<'a> {
     pub(super) stations: Stations<'a>,
@@ -130,18 +177,33 @@ impl Hops<'_> {
     }
 
     /// Returns the route that a source offers. `None`: all its paths are down, or the tables of next hops are full.
-    pub(super) fn entry(&mut self, prefix: IpNet, by: By, target: &Target, previous: Option<Entry>) -> Option<Entry> {
-        let (forwarding, source) = match target {
+    pub(super) fn entry(
+        &mut self,
+        (prefix, by, target): (IpNet, By, &Arc<Target>),
+        previous: impl FnOnce() -> Option<Entry>,
+        resolved: &mut Resolved,
+    ) -> Option<Entry> {
+        let is_own = match &**target {
+            // The next hop of a host route on the link is its own.
             Target::Via(hops) => {
-                if self.is_full() {
-                    return None;
-                }
-                (self.via(prefix, hops, previous)?, Source::Static)
+                prefix.prefix_len() == prefix.max_prefix_len() && hops.iter().any(|hop| hop.address.is_none())
             }
-            Target::Blackhole => (self.terminal(Kind::Blackhole), Source::Blackhole),
-            Target::Unreachable => (self.terminal(Kind::Unreachable), Source::Unreachable),
+            Target::Blackhole | Target::Unreachable => false,
         };
+        let (forwarding, source) = match is_own {
+            true => self.resolve(prefix, target, previous()),
+            false => resolved.of(target, prefix.addr().is_ipv4(), || self.resolve(prefix, target, previous())),
+        }?;
         Some(Entry { forwarding, source, by, origin: Origin::default() })
+    }
+
+    fn resolve(&mut self, prefix: IpNet, target: &Target, previous: Option<Entry>) -> Option<(u32, Source)> {
+        match target {
+            Target::Via(_) if self.is_full() => None,
+            Target::Via(hops) => Some((self.via(prefix, hops, previous)?, Source::Static)),
+            Target::Blackhole => Some((self.terminal(Kind::Blackhole), Source::Blackhole)),
+            Target::Unreachable => Some((self.terminal(Kind::Unreachable), Source::Unreachable)),
+        }
     }
 
     /// Sources may offer next hops without end. The model is bounded by its file.
@@ -151,15 +213,19 @@ impl Hops<'_> {
 
     /// Returns the target of a route over these paths; `None` if all of them are down. Flows keep the path that they
     /// had under `previous` where possible.
+    ///
+    /// A set is that of all paths, and its buckets are shared among the live ones. So routes keep their set when a link goes
+    /// down and comes back, however many they are.
     pub(super) fn via(&mut self, prefix: IpNet, paths: &[Hop], previous: Option<Entry>) -> Option<u32> {
         // With who they are: interface and address outlive the numbers of adjacencies.
-        let mut named: Vec<(NextHopName, (u32, u32))> = Vec::new();
+        let mut named: Vec<(NextHopName, (u32, u32), bool)> = Vec::new();
         for path in paths {
             let number = path.interface;
-            let interface = self.stations.interfaces.get(number as usize);
-            if interface.is_none_or(|interface| interface.down || !interface.present) {
+            let Some(interface) = self.stations.interfaces.get(number as usize).filter(|interface| interface.present)
+            else {
                 continue;
-            }
+            };
+            let is_up = !interface.down;
             // No packet of IPv6 leaves by a gateway of IPv4.
             if prefix.addr().is_ipv6() && path.address.is_some_and(|address| address.is_ipv4()) {
                 continue;
@@ -169,30 +235,31 @@ impl Hops<'_> {
             let name = (number, path.address.or(host));
             let adjacency = self.next_hop(name.0, name.1);
             // The same path named twice has the sum of its weights.
-            match named.iter_mut().find(|(_, (other, _))| *other == adjacency) {
-                Some((_, (_, weight))) => *weight += u32::from(path.weight),
-                None => named.push((name, (adjacency, u32::from(path.weight)))),
+            match named.iter_mut().find(|(_, (other, _), _)| *other == adjacency) {
+                Some((_, (_, weight), _)) => *weight += u32::from(path.weight),
+                None => named.push((name, (adjacency, u32::from(path.weight)), is_up)),
             }
         }
-        match named[..] {
-            [] => return None,
-            [(_, (adjacency, _))] => return Some(Forwarding::adjacency(adjacency).0),
-            _ => named.sort_unstable(),
+        if !named.iter().any(|&(.., is_up)| is_up) {
+            return None;
         }
-        let weights: Paths = named.into_iter().map(|(_, path)| path).collect();
-        let (set, new) = self.numbers.sets.number(&weights);
-        if new {
-            let before: Option<Vec<u32>> = previous.map(|entry| match Forwarding(entry.forwarding).set() {
-                Some(set) => self.routing.set(set).to_vec(),
-                None => vec![entry.forwarding; ecmp::BUCKETS],
-            });
-            let shared = ecmp::share(&weights, before.as_deref());
-            let start = set as usize * ecmp::BUCKETS;
-            let buckets = &mut self.routing.buckets;
-            if buckets.len() < start + ecmp::BUCKETS {
-                buckets.resize(start + ecmp::BUCKETS, Adjacency::NO_ROUTE);
-            }
-            buckets[start..start + ecmp::BUCKETS].copy_from_slice(&shared);
+        if let [(_, (adjacency, _), _)] = named[..] {
+            return Some(Forwarding::adjacency(adjacency).0);
+        }
+        named.sort_unstable();
+        let live: Paths = named.iter().filter(|(.., is_up)| *is_up).map(|&(_, path, _)| path).collect();
+        let all: Paths = named.into_iter().map(|(_, path, _)| path).collect();
+        let (set, new) = self.numbers.sets.number(&all);
+        if new || self.routing.live.get(set as usize) != Some(&live) {
+            let before: Option<Vec<u32>> = match (new, previous.map(|entry| entry.forwarding)) {
+                (false, _) => Some(self.routing.set(set).to_vec()),
+                (true, None) => None,
+                (true, Some(forwarding)) => Some(match Forwarding(forwarding).set() {
+                    Some(set) => self.routing.set(set).to_vec(),
+                    None => vec![forwarding; ecmp::BUCKETS],
+                }),
+            };
+            self.routing.set_live(set, live, before.as_deref());
         }
         Some(Forwarding::multipath(set).0)
     }

@@ -93,6 +93,7 @@ pub(super) fn interfaces(
             allow: PerFamily { v4: crate::root::allow::NONE, v6: crate::root::allow::NONE },
             bindings: crate::root::bindings::NONE,
             dhcp_trusted: interface.access.dhcp_trusted,
+            slaac_trusted: interface.access.slaac_trusted,
             bridge: crate::root::bridge::OfInterface::NONE,
             classify_in: interface.access.classify_in.map_or(crate::root::classify::NONE, |table| table.0),
             classify_out: interface.access.classify_out.map_or(crate::root::classify::NONE, |table| table.0),

@@ -71,11 +71,6 @@ impl<K: Clone + Eq + Hash> Numbered<K> {
         self.numbers.get(key).copied()
     }
 
-    /// The key of a number. Looks at all: for people, not for packets.
-    pub(super) fn key(&self, number: u32) -> Option<&K> {
-        self.numbers.iter().find(|&(_, &other)| other == number).map(|(key, _)| key)
-    }
-
     /// Every key with its number.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&K, u32)> {
         self.numbers.iter().map(|(key, &number)| (key, number))

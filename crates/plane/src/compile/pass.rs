@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
-use super::hops::{Hop, Hops, Routing, Stations};
+use super::hops::{Hop, Hops, Resolved, Routing, Stations};
 use super::map::Map;
 use super::numbers::Numbers;
 use super::prefix::is_link_local;
@@ -42,7 +42,8 @@ impl Pass<'_> {
                 self.routing.tags[self.map.interfaces[index] as usize] = Some((outer, inner));
             }
         }
-        let mut ribs = vec![Rib::default(); self.numbers.vrfs.used().len()];
+        let count = self.numbers.vrfs.used().len();
+        let mut ribs: Vec<Rib> = (0..count).map(|number| Rib::with_room_of(self.previous.get(number))).collect();
         self.own_addresses(&mut ribs);
         self.connected(&mut ribs);
         let mut routes: Vec<&Route> = gateway.routes.iter().collect();
@@ -75,12 +76,14 @@ impl Pass<'_> {
     /// Adds the routes of other sources than the model. The routes of the model come first.
     fn add_from_sources(&mut self, ribs: &mut [Rib]) {
         let sources = self.sources;
+        let mut resolved = Resolved::default();
         for (vrf, &number) in self.gateway.vrfs.iter().zip(&self.map.vrfs) {
             let number = usize::from(number);
             for (prefix, offers) in sources.of(&vrf.name) {
                 for (by, target) in offers.each() {
-                    let previous = self.previous.get(number).and_then(|rib| rib.get(prefix));
-                    let entry = self.hops().entry(prefix, by, target, previous);
+                    let before = self.previous.get(number);
+                    let previous = || before.and_then(|rib| rib.get(prefix));
+                    let entry = self.hops().entry((prefix, by, target), previous, &mut resolved);
                     entry.into_iter().for_each(|entry| ribs[number].add(prefix, entry));
                 }
             }

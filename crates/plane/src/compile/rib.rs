@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use weir_table::lpm::Folding;
 
 use crate::model::Origin;
 
@@ -80,18 +81,31 @@ pub struct Entry {
     pub origin: Origin,
 }
 
+/// Routes by prefix.
+pub(super) type ByPrefix<N> = HashMap<N, Entry, Folding>;
+
 /// The routes of a VRF, one for each prefix.
 #[derive(Debug, Clone, Default)]
 pub struct Rib {
     /// IPv4.
-    pub v4: HashMap<Ipv4Net, Entry>,
+    pub v4: ByPrefix<Ipv4Net>,
     /// IPv6.
-    pub v6: HashMap<Ipv6Net, Entry>,
+    pub v6: ByPrefix<Ipv6Net>,
     /// Static routes that are not the best of their prefix, in the order of their metrics.
     alternates: HashMap<IpNet, Vec<Entry>>,
 }
 
 impl Rib {
+    /// Makes an empty list with room for as many routes as another version of it has.
+    pub(super) fn with_room_of(other: Option<&Rib>) -> Rib {
+        let mut rib = Rib::default();
+        if let Some(other) = other {
+            rib.v4.reserve(other.v4.len());
+            rib.v6.reserve(other.v6.len());
+        }
+        rib
+    }
+
     /// Adds a route unless the prefix has one already: callers add the strongest sources first. A static route that is not
     /// the first is an alternate from then on.
     pub fn add(&mut self, prefix: IpNet, entry: Entry) {

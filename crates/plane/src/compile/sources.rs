@@ -46,8 +46,8 @@ pub(super) struct Offers([Option<Arc<Target>>; By::OTHERS.len()]);
 
 impl Offers {
     /// Returns the offers, the strongest first.
-    pub(super) fn each(&self) -> impl Iterator<Item = (By, &Target)> {
-        By::OTHERS.into_iter().zip(&self.0).filter_map(|(by, target)| Some((by, &**target.as_ref()?)))
+    pub(super) fn each(&self) -> impl Iterator<Item = (By, &Arc<Target>)> {
+        By::OTHERS.into_iter().zip(&self.0).filter_map(|(by, target)| Some((by, target.as_ref()?)))
     }
 }
 

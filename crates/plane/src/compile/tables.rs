@@ -1,7 +1,5 @@
 //! Writes routes into the forwarding tables of VRFs, in one transaction per table.
 
-use std::collections::HashMap;
-
 use ipnet::IpNet;
 use weir_base::reclaim::Domain;
 use weir_table::lpm::{self, Prefix, Transaction, Value, Writer};
@@ -10,7 +8,7 @@ use weir_table::sav::NoRoom;
 use super::map::Map;
 use super::noted::Noted;
 use super::prefix::{prefix_v4, prefix_v6};
-use super::rib::{Entry, Rib};
+use super::rib::{ByPrefix, Rib};
 use super::table_full::{TableFull, most_bytes};
 use crate::model::{Gateway, Origin};
 use crate::root::Tables;
@@ -68,7 +66,7 @@ pub(super) fn write(
 /// Writes the differences between two sets of routes into a draft of their table.
 fn change<'w, K: lpm::Key, N: Copy + Eq + std::hash::Hash + std::fmt::Display + Into<IpNet>>(
     writer: &'w mut Writer<K>,
-    (old, new): (&HashMap<N, Entry>, &HashMap<N, Entry>),
+    (old, new): (&ByPrefix<N>, &ByPrefix<N>),
     prefix: impl Fn(N) -> Prefix<K>,
     vrf: impl Fn() -> String,
     differing: &mut Noted,

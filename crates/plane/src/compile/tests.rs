@@ -322,3 +322,41 @@ fn a_table_without_room_leaves_neighbours_to_the_link() {
     let (_, refused) = compiler.change(neighbors[..500].iter().map(|address| learn(address, learned)));
     assert_eq!((refused, compiler.occupancy().next().unwrap().0.routes), (0, routes + 500));
 }
+
+/// A route over several links keeps its set when one of them goes down and comes back, as many prefixes as there are: buckets change.
+#[test]
+fn a_link_changes_sets_and_not_prefixes() {
+    let domain = Domain::new();
+    let gateway = model(0);
+    let mut compiler = compiler(&domain);
+    let (root, _) = compiler.compile(&gateway, &places(&gateway, [false; 2], false)).unwrap();
+    let (prefix, offered): (IpNet, IpNet) = ("172.16.0.0/12".parse().unwrap(), "9.9.9.0/24".parse().unwrap());
+    let target = targets()[5].clone();
+    compiler.change_routes("default", By::Kernel, vec![(offered, target)]);
+    let of = |compiler: &Compiler, net| compiler.ribs()[0].get(net).map(|entry| entry.forwarding);
+    let before = [of(&compiler, prefix), of(&compiler, offered)];
+    let interfaces = |compiler: &Compiler, root: &Root, forwarding: Option<u32>| {
+        let set = crate::root::Forwarding(forwarding.unwrap()).set().unwrap();
+        let interface = |number: &u32| root.adjacencies.get(*number as usize).unwrap().interface;
+        let buckets: std::collections::BTreeSet<u32> = compiler.routing.set(set).iter().map(interface).collect();
+        let paths: std::collections::BTreeSet<u32> =
+            compiler.paths(set).iter().map(|(number, _)| interface(number)).collect();
+        assert_eq!(buckets, paths);
+        buckets.into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(interfaces(&compiler, &root, before[0]), [0, 1, 2]);
+    let shared = compiler.routing.buckets.clone();
+    for (down, left) in [([true, false], [vec![1, 2], vec![1]]), ([false, true], [vec![0], vec![0]])] {
+        let (root, _) = compiler.recompile(&gateway, &places(&gateway, down, false)).unwrap();
+        assert_eq!([of(&compiler, prefix), of(&compiler, offered)], before);
+        assert_eq!(interfaces(&compiler, &root, before[0]), left[0]);
+        assert_eq!(interfaces(&compiler, &root, before[1]), left[1]);
+        let (root, _) = compiler.recompile(&gateway, &places(&gateway, [false; 2], false)).unwrap();
+        assert_eq!([of(&compiler, prefix), of(&compiler, offered)], before);
+        assert_eq!(interfaces(&compiler, &root, before[0]), [0, 1, 2]);
+    }
+    assert_eq!(compiler.routing.buckets, shared, "each flow is on its first path again");
+    // Without any link there is no route.
+    compiler.recompile(&gateway, &places(&gateway, [true; 2], false)).unwrap();
+    assert_eq!([of(&compiler, prefix), of(&compiler, offered)], [None; 2]);
+}

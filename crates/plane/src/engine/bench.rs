@@ -183,6 +183,12 @@ impl Bench {
         self.control.domain.collect();
     }
 
+    /// Compiles the model after links have changed, as the control thread does behind [`Bench::set_link`].
+    pub fn follow_links(&self) {
+        self.control.follow_links();
+        self.control.domain.collect();
+    }
+
     /// Runs so many rounds of the main loop, a vector each, and returns what every node did.
     pub fn window(&mut self, rounds: usize) -> Vec<NodeWindow> {
         let before = self.read();

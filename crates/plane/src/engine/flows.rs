@@ -78,14 +78,23 @@ impl Compiled {
     }
 
     pub(super) fn matches(&self, session: &AnySession) -> bool {
-        fn any<K: Family>(rules: Option<&[Rule<K>]>, translations: bool, session: &Session<K>) -> bool {
-            session.translation.is_some() == translations
-                && rules.is_none_or(|rules| rules.iter().any(|rule| rule.matches(&session.fields())))
+        fn any<K: Family>(rules: Option<&[Rule<K>]>, session: &Session<K>) -> bool {
+            rules.is_none_or(|rules| rules.iter().any(|rule| rule.matches(&session.fields())))
         }
-        match session {
-            AnySession::V4(session) => any(self.v4.as_deref(), self.translations, session),
-            AnySession::V6(session) => any(self.v6.as_deref(), self.translations, session),
-        }
+        let matches = || match session {
+            AnySession::V4(session) => any(self.v4.as_deref(), session),
+            AnySession::V6(session) => any(self.v6.as_deref(), session),
+        };
+        self.is_about(session) && matches()
+    }
+
+    /// Whether a session is one of those that the filter chooses from: translations, or all others.
+    pub(super) fn is_about(&self, session: &AnySession) -> bool {
+        let translates = match session {
+            AnySession::V4(session) => session.translation.is_some(),
+            AnySession::V6(session) => session.translation.is_some(),
+        };
+        translates == self.translations
     }
 }
 
@@ -109,11 +118,13 @@ pub(super) struct First {
     most: usize,
     rows: BTreeMap<(Reverse<u64>, u64), (usize, AnySession)>,
     pub(super) total: usize,
+    /// All that the filter chose from.
+    pub(super) all: usize,
 }
 
 impl First {
     pub(super) fn new(order: FlowOrder, most: usize) -> First {
-        First { order, most, rows: BTreeMap::new(), total: 0 }
+        First { order, most, rows: BTreeMap::new(), total: 0, all: 0 }
     }
 
     pub(super) fn add(&mut self, worker: usize, session: AnySession, now: Time) {
@@ -146,7 +157,8 @@ impl First {
             AnySession::V4(session) => row(worker, &session, (model, compiler, root), settings, now),
             AnySession::V6(session) => row(worker, &session, (model, compiler, root), settings, now),
         };
-        Flows { rows: self.rows.into_values().map(row).collect(), total: self.total, counted, fast_path }
+        let (total, all) = (self.total, self.all);
+        Flows { rows: self.rows.into_values().map(row).collect(), total, all, counted, fast_path }
     }
 }
 

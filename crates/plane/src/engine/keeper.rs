@@ -137,7 +137,7 @@ impl Parts {
             state.keeper.farewell(&mut work);
         }
         published |= control.carry_out(&mut state, None, work);
-        let mut next = state.keeper.table.next();
+        let mut next = state.keeper.next();
         if state.is_ahead() {
             let again = Time(now.0.saturating_add(AGAIN));
             next = Some(next.map_or(again, |next| next.min(again)));

@@ -100,7 +100,7 @@ impl Control {
             (show::bindings(&model, &compiler), model)
         };
         let (state, now) = (self.state(), self.clock.now());
-        show::learned(&mut lists, (&model, &state.map), &state.keeper.leases, now);
+        show::learned(&mut lists, (&model, &state.map), &state.keeper.learned, now);
         lists
     }
 

@@ -105,6 +105,7 @@ impl Control {
         let (now, mut first) = (self.clock.now(), First::new(order, most));
         for worker in 0..self.counters().count() {
             let add = |_, session: _| {
+                first.all += usize::from(filter.is_about(&session));
                 if filter.matches(&session) {
                     first.add(worker, session, now);
                 }

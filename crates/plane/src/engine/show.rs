@@ -19,7 +19,7 @@ use crate::model::{
 };
 use crate::neighbor::Known;
 use crate::neighbor::control::Keeper;
-use crate::neighbor::leases::{Lease, Leases};
+use crate::neighbor::learned::{Learned, Row};
 use crate::node::Node;
 use crate::root::ecmp::BUCKETS;
 use crate::root::{Forwarding, Kind, NONE, Root};
@@ -200,23 +200,25 @@ pub(crate) fn sav_policies(model: &Gateway, compiler: &Compiler) -> Vec<SavPolic
 }
 
 /// Adds what was learned to bindings.
-pub(crate) fn learned(lists: &mut [BindingsStats], (model, map): (&Gateway, &Map), leases: &Leases, now: Time) {
+pub(crate) fn learned(lists: &mut [BindingsStats], (model, map): (&Gateway, &Map), learned: &Learned, now: Time) {
     let mut of: HashMap<u32, (usize, &str)> = HashMap::new();
     for (interface, &number) in model.interfaces.iter().zip(&map.interfaces) {
         let place = interface.access.bindings.map(|BindingsIndex(place)| usize::from(place));
         let learns = |&place: &usize| lists.get(place).is_some_and(|list| list.limit.is_some());
         if let Some(place) = place.filter(learns) {
             of.insert(number, (place, &interface.name));
-            lists[place].not_learned += leases.refused(number);
+            lists[place].not_learned += learned.refused(number);
         }
     }
-    for Lease { key, end } in leases.leases(now) {
-        let Some(&(place, interface)) = of.get(&key.interface) else { continue };
+    for Row { interface, mac, net, source, state, end } in learned.rows(now) {
+        let Some(&(place, interface)) = of.get(&interface) else { continue };
         lists[place].learned.push(LearnedRow {
             interface: interface.to_owned(),
-            mac: key.mac.to_string(),
-            address: key.address,
-            source: "dhcp",
+            mac: mac.to_string(),
+            address: net.addr(),
+            prefix_length: (net.prefix_len() < net.max_prefix_len()).then(|| net.prefix_len()),
+            source,
+            state,
             left: (end.0 != u64::MAX).then(|| end.since(now).div_ceil(1_000_000_000)),
         });
     }

@@ -18,12 +18,12 @@ use crate::stats::{NatEnds, NatExhausted, NatPool, NatRuleRow, NatStats, NatUser
 
 /// The translations that were gathered.
 pub(super) fn rows(first: First, (model, root): (&Gateway, &Root), settings: &FlowTable, now: Time) -> Translations {
-    let total = first.total;
+    let (total, all) = (first.total, first.all);
     let row = |(worker, session): (usize, AnySession)| match session {
         AnySession::V4(session) => row(worker, &session, (model, root), settings, now),
         AnySession::V6(session) => row(worker, &session, (model, root), settings, now),
     };
-    Translations { rows: first.sessions().filter_map(row).collect(), total }
+    Translations { rows: first.sessions().filter_map(row).collect(), total, all }
 }
 
 fn ends<K: Family>(tuple: &Tuple<K>) -> NatEnds {

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use weir_base::clock::Time;
 use weir_base::ring::Producer;
 use weir_base::wake::Waker;
-use weir_packet::wire::{arp, dhcp, nd};
+use weir_packet::wire::{MacAddress, arp, dhcp, dhcpv6, nd};
 
 use crate::root::counters::Counter;
 
@@ -45,6 +45,62 @@ pub enum Event {
         /// Its answers are believed.
         trusted: bool,
     },
+    /// A part of a message of DHCP for IPv6.
+    Dhcpv6(Dhcpv6),
+    /// A station claims an address of IPv6.
+    Claim {
+        /// Number of the interface.
+        interface: u32,
+        /// The station.
+        mac: MacAddress,
+        /// The address.
+        address: Ipv6Addr,
+        /// How it does.
+        claim: Claim,
+    },
+}
+
+/// A part of a message of DHCP for IPv6, and the exchange that the message is of.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Dhcpv6 {
+    /// Number of the interface.
+    pub interface: u32,
+    /// The station that sent the frame.
+    pub mac: MacAddress,
+    /// The kind of message.
+    pub kind: dhcpv6::Kind,
+    /// The number of the exchange.
+    pub transaction: u32,
+    /// The address of the client.
+    pub client: Ipv6Addr,
+    /// A Solicit takes a Reply.
+    pub rapid: bool,
+    /// A Reply has no other status than success.
+    pub success: bool,
+    /// Its answers are believed.
+    pub trusted: bool,
+    /// The part.
+    pub part: Part,
+}
+
+/// A part of a message of DHCP for IPv6. The head comes first in messages of clients, and last in those of servers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Part {
+    /// All but the leases.
+    Head,
+    /// A lease.
+    Lease(dhcpv6::Lease),
+}
+
+/// How a station claims an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claim {
+    /// By a solicitation of duplicate address detection.
+    Solicited,
+    /// By an advertisement.
+    Advertised,
+    /// By a packet that it may not send yet.
+    Used,
 }
 
 /// Events that wait for the control side at most, per worker.

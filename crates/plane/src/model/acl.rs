@@ -223,11 +223,35 @@ pub struct Bindings {
     pub origin: Origin,
 }
 
-/// Bindings that are learned from DHCP. They let pass what no rule matches.
+/// Bindings that are learned. They let pass what no rule matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Learn {
     /// Learned bindings of the list, at most.
     pub limit: u32,
+    /// Bindings are learned from DHCP for IPv4 and IPv6.
+    pub dhcp: bool,
+    /// Addresses of IPv6 belong to the station that uses them first (RFC 6620); `None`: they do not.
+    pub slaac: Option<Slaac>,
+}
+
+impl Learn {
+    /// Learns from DHCP alone.
+    pub const DHCP: Learn = Learn { limit: 4096, dhcp: true, slaac: None };
+}
+
+/// How addresses that stations give themselves are bound (RFC 6620).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slaac {
+    /// Such bindings of an interface, at most.
+    pub limit: u32,
+    /// Seconds without packets after which a station is probed for an address.
+    pub lifetime: u32,
+}
+
+impl Default for Slaac {
+    fn default() -> Slaac {
+        Slaac { limit: 256, lifetime: 300 }
+    }
 }
 
 /// A rule of [`Bindings`].

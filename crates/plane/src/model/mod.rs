@@ -28,8 +28,8 @@ use weir_port::spec::{Middleware, PortSpec, TapSpec};
 
 pub use acl::{
     AclAction, AclDefault, AclIndex, AclLimit, AclList, AclRule, Addresses, AllowedSources, Allowlist, AllowlistIndex,
-    Binding, Bindings, BindingsIndex, Group, Groups, Interfaces, IpFamily, Learn, Nested, Ports, Rejection, TcpFlags,
-    Transport,
+    Binding, Bindings, BindingsIndex, Group, Groups, Interfaces, IpFamily, Learn, Nested, Ports, Rejection, Slaac,
+    TcpFlags, Transport,
 };
 pub use bridge::{Bridge, BridgeIndex, BridgePort, BridgeStation, Floods};
 pub use classify::{
@@ -202,6 +202,8 @@ pub struct Access {
     pub bindings: Option<BindingsIndex>,
     /// Answers of DHCP servers are believed.
     pub dhcp_trusted: bool,
+    /// Stations behind it are believed to have the addresses that they claim by neighbour discovery.
+    pub slaac_trusted: bool,
     /// The first classifier table of packets that come in.
     pub classify_in: Option<ClassifyIndex>,
     /// The first classifier table of packets that leave.

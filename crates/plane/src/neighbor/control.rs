@@ -12,7 +12,7 @@ use weir_packet::wire::MacAddress;
 
 use crate::compile::{Change, Compiler, Learned, Map, Places, Prepared, StagedAcls, TableFull, tag_octets};
 use crate::model::{self, InterfaceKind};
-use crate::neighbor::leases::Leases;
+use crate::neighbor::learned::{Learned as LearnedBindings, Probe};
 use crate::neighbor::{Action, Event, Link, Table};
 use crate::root::{Interface, Root};
 
@@ -158,7 +158,7 @@ pub(crate) struct Work {
 pub(crate) struct Keeper {
     pub(crate) table: Table,
     /// Bindings that are learned.
-    pub(crate) leases: Leases,
+    pub(crate) learned: LearnedBindings,
     /// By number.
     names: Vec<String>,
     actions: Vec<Action>,
@@ -177,7 +177,7 @@ impl Keeper {
         let table = Table::new(model.neighbor_discovery, model.limits.neighbors, random);
         Keeper {
             table,
-            leases: Leases::default(),
+            learned: LearnedBindings::default(),
             names: Vec::new(),
             actions: Vec::new(),
             no_room: None,
@@ -198,7 +198,12 @@ impl Keeper {
             }
             self.names[number as usize].clone_from(&interface.name);
         }
-        self.leases.adopt(model, map);
+        let own = |link: &Link| {
+            let number = link.interface;
+            let addresses: Vec<IpAddr> = link.addresses.iter().map(|own| own.addr()).collect();
+            addresses.into_iter().map(move |address| (number, address))
+        };
+        self.learned.adopt(model, map, links.iter().flat_map(own));
         if self.is_idle {
             return;
         }
@@ -214,8 +219,9 @@ impl Keeper {
 
     /// Takes in what a worker saw.
     pub(crate) fn handle(&mut self, event: &Event, now: Time, work: &mut Work) {
-        if let Event::Dhcp { interface, message, trusted } = event {
-            return self.leases.handle(*interface, message, *trusted, now);
+        let mut probes = Vec::new();
+        if self.learned.handle(event, now, &mut probes) {
+            return self.probe(probes, work);
         }
         self.table.handle(event, now, &mut self.actions);
         self.translate(work);
@@ -223,9 +229,22 @@ impl Keeper {
 
     /// Does what is due.
     pub(crate) fn step(&mut self, now: Time, work: &mut Work) {
-        self.leases.step(now);
+        let mut probes = Vec::new();
+        self.learned.step(now, &mut probes);
+        self.probe(probes, work);
         self.table.step(now, &mut self.actions);
         self.translate(work);
+    }
+
+    /// When something is due next.
+    pub(crate) fn next(&self) -> Option<Time> {
+        [self.table.next(), self.learned.next()].into_iter().flatten().min()
+    }
+
+    /// Sends probes of stations that have learned bindings.
+    fn probe(&self, probes: Vec<Probe>, work: &mut Work) {
+        let frame = |(interface, target)| Some((interface, self.table.probe(interface, target)?));
+        work.frames.extend(probes.into_iter().filter_map(frame));
     }
 
     /// Forgets what was learned.

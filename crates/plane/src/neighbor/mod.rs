@@ -8,7 +8,7 @@ mod action;
 pub mod control;
 mod entry;
 mod eviction;
-pub(crate) mod leases;
+pub(crate) mod learned;
 mod link;
 mod own;
 mod router;

@@ -186,7 +186,7 @@ impl Table {
             Event::Arp { interface, packet } => self.handle_arp(interface, &packet, now, actions),
             Event::Nd { interface, source, packet } => self.handle_nd(interface, source, &packet, now, actions),
             // It says nothing of neighbours.
-            Event::Dhcp { .. } => {}
+            Event::Dhcp { .. } | Event::Dhcpv6(_) | Event::Claim { .. } => {}
         }
     }
 
@@ -257,6 +257,11 @@ impl Table {
                 self.advertised(key, target_mac, solicited, overrides, now, actions);
             }
         }
+    }
+
+    /// A probe for an address that a station of a link may have (RFC 4862, 5.4.2). `None`: the link is down.
+    pub(super) fn probe(&self, interface: u32, target: Ipv6Addr) -> Option<Box<[u8]>> {
+        self.links.get(&interface).filter(|link| link.up).map(|link| link.probe(target))
     }
 
     /// Does what is due.

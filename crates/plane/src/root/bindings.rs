@@ -7,7 +7,9 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use ipnet::Ipv6Net;
 use weir_base::clock::Time;
 use weir_base::reclaim::Published;
 use weir_packet::wire::MacAddress;
@@ -44,18 +46,61 @@ pub struct Key {
     pub address: IpAddr,
 }
 
+/// The time of the last packet by a learned binding, which workers write and the control side reads.
+#[derive(Debug, Default)]
+pub struct LastUse(AtomicU64);
+
+impl LastUse {
+    /// Begins with a use now.
+    pub(crate) fn new(now: Time) -> LastUse {
+        LastUse(AtomicU64::new(now.0))
+    }
+
+    /// Notes a use. Packets of one vector share their time, so that most of them write nothing.
+    #[inline]
+    pub(crate) fn note(&self, now: Time) {
+        if self.0.load(Ordering::Relaxed) < now.0 {
+            self.0.store(now.0, Ordering::Relaxed);
+        }
+    }
+
+    /// The time of the last use.
+    pub(crate) fn time(&self) -> Time {
+        Time(self.0.load(Ordering::Relaxed))
+    }
+}
+
+/// The right of a station to an address.
+#[derive(Debug, Clone)]
+pub struct Permit {
+    /// The time at which it ends.
+    pub end: Time,
+    /// The time of the last packet, if somebody wants to know it.
+    pub last_use: Option<Arc<LastUse>>,
+}
+
 /// Bindings that were learned.
 #[derive(Debug, Default)]
 pub struct LearnedTable {
-    /// The time at which each ends.
-    pub ends: HashMap<Key, Time>,
+    /// Addresses of stations.
+    pub permits: HashMap<Key, Permit>,
+    /// Prefixes that were delegated to stations, each with the time at which that ends.
+    pub prefixes: HashMap<(u32, MacAddress), Vec<(Ipv6Net, Time)>>,
 }
 
 impl LearnedTable {
-    /// A binding is there, and has not ended.
+    /// Returns whether a binding is there and has not ended, and notes its use.
     #[inline]
-    pub(crate) fn has(&self, key: &Key, now: Time) -> bool {
-        self.ends.get(key).is_some_and(|end| *end > now)
+    pub(crate) fn admits(&self, key: &Key, now: Time) -> bool {
+        if let Some(permit) = self.permits.get(key).filter(|permit| permit.end > now) {
+            if let Some(last_use) = &permit.last_use {
+                last_use.note(now);
+            }
+            return true;
+        }
+        let IpAddr::V6(address) = key.address else { return false };
+        let prefixes = self.prefixes.get(&(key.interface, key.mac));
+        prefixes.is_some_and(|all| all.iter().any(|(prefix, end)| prefix.contains(&address) && *end > now))
     }
 }
 
@@ -74,6 +119,8 @@ pub struct Bound {
     pub learns: bool,
     /// Messages of DHCP are looked at.
     pub snoops: bool,
+    /// Claims of addresses of IPv6 are reported.
+    pub watches: bool,
 }
 
 impl Both for Bound {

@@ -61,6 +61,8 @@ pub struct Interface {
     pub bindings: u16,
     /// Answers of DHCP servers that come in by it are believed.
     pub dhcp_trusted: bool,
+    /// Stations behind it are believed to have the addresses that they claim by neighbour discovery.
+    pub slaac_trusted: bool,
     /// Its part in a bridge.
     pub bridge: bridge::OfInterface,
     /// The place of the first classifier table of packets that come in; [`crate::root::classify::NONE`] without one.

@@ -34,7 +34,7 @@ pub struct BindingsStats {
     pub limit: Option<u32>,
     /// Bindings that were learned, by interface and address.
     pub learned: Vec<LearnedRow>,
-    /// Leases without a binding, as there were as many as there may be.
+    /// Leases and addresses without a binding, as there were as many as there may be.
     pub not_learned: u64,
     /// Where they were declared.
     pub origin: String,
@@ -47,10 +47,14 @@ pub struct LearnedRow {
     pub interface: String,
     /// The hardware address.
     pub mac: String,
-    /// The address.
+    /// The address, or that of a prefix.
     pub address: std::net::IpAddr,
-    /// The source: `dhcp`.
+    /// The length of a prefix; `None`: it is an address.
+    pub prefix_length: Option<u8>,
+    /// The source: `dhcp`, or `slaac` (RFC 6620).
     pub source: &'static str,
+    /// The state: `tentative`, `valid` or `testing`.
+    pub state: &'static str,
     /// Seconds until it ends; `None`: it does not end.
     pub left: Option<u64>,
 }

@@ -127,7 +127,7 @@ fn learn(random: &mut Random, first: usize, build: &mut Build) {
     let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
     *build = build.clone().bindings("learned", &rules);
     let own: &mut Bindings = &mut build.0.bindings[usize::from(number)];
-    own.learn = Some(Learn { limit: pick(random, &[2, 100]) });
+    own.learn = Some(Learn { limit: pick(random, &[2, 100]), ..Learn::DHCP });
     for port in 0..COUNT - 1 {
         if random.chance(0.7) {
             build.0.interfaces[first + port].access.bindings = Some(BindingsIndex(number));

@@ -173,7 +173,14 @@ impl Change {
             return Change::ReloadPart(part, Box::new(seeds.model(links)));
         }
         // With prefixes inside each other, most changes are noted by prefix.
-        let kind = match links.bare && random.chance(0.6) {
+        // Rules change beneath sessions, and little else.
+        let share = match (links.bare, links.crossed) {
+            (true, _) => 0.6,
+            (_, true) => 0.85,
+            _ => 0.0,
+        };
+        let kind = match random.chance(share) {
+            true if links.crossed => 13,
             true => pick(random, &[13, 13, 13, 22, 37, 37]),
             false => random.below(40),
         };
@@ -373,7 +380,7 @@ fn edit(random: &mut Random, links: &Links, pair: &Pair) -> Change {
                 _ => At::After(some(random)),
             };
             // A rule by itself may go in where it is.
-            let most = if links.bare { 1 } else { 3 };
+            let most = if links.bare || links.crossed { 1 } else { 3 };
             let rules = (0..between(random, 1, most)).map(|_| new(random)).collect();
             Change::InsertRules(list, AclEdit::Insert { at, rules })
         }

@@ -9,10 +9,10 @@ use weir_base::random::Random;
 use weir_packet::wire::MacAddress;
 use weir_plane::model::{
     AclAction, AclDefault, AclIndex, AclLimit, AclList, AclRule, Addresses, Alarm, AllowlistIndex, BindingsIndex,
-    Ethertypes, FlowTable, Gateway, Group, Groups, IcmpLimits, InterfaceIndex, Interfaces, IpFamily, Limits, LinkCheck,
-    Match, Mechanism, Merge, NextHop, Order, Origin, PerFamily, Ports, RateLimit, RatePer, RateUnit, Rejection,
-    RouteTarget, Sampler, SamplerIndex, Sampling, SavAction, SavIndex, SavLayout, SavRules, SpecialAction,
-    SpecialSources, TcpFlags, Transport, Urpf, UrpfMode, VrfIndex,
+    Ethertypes, FlowTable, Gateway, Group, Groups, IcmpLimits, InterfaceIndex, Interfaces, IpFamily, Learn, Limits,
+    LinkCheck, Match, Mechanism, Merge, NextHop, Order, Origin, PerFamily, Ports, RateLimit, RatePer, RateUnit,
+    Rejection, RouteTarget, Sampler, SamplerIndex, Sampling, SavAction, SavIndex, SavLayout, SavRules, Slaac,
+    SpecialAction, SpecialSources, TcpFlags, Transport, Urpf, UrpfMode, VrfIndex,
 };
 
 use weir_port::spec::TapSpec;
@@ -51,20 +51,26 @@ pub struct Links {
     /// Models have routes, access lists and bindings alone, and no rule opens sessions: where one does, each change of rules
     /// concerns all flows. Most prefixes lie around few addresses, inside each other. So changes are noted by prefix.
     pub bare: bool,
+    /// Models have routes, access lists, translation and many limits, in one zone for each VRF. Packets come in by any interface, so
+    /// replies often pass other interfaces than what opened their session.
+    pub crossed: bool,
     /// There is a bridge beside the links.
     pub bridged: bool,
+    /// Rules open sessions. Where they do, translated packets take no decisions.
+    pub opens: bool,
 }
 
 impl Links {
-    pub fn random(random: &mut Random, learned: bool, bare: bool) -> Links {
+    pub fn random(random: &mut Random, learned: bool, (bare, crossed): (bool, bool)) -> Links {
         let count = between(random, 3, 5) as usize;
         let (tagged, exact_samples) = (random.chance(0.5), random.chance(0.5));
-        Links { count, addresses: Vec::new(), tagged, exact_samples, learned, bare, bridged: false }
+        let opens = !bare && (!crossed || random.chance(0.75));
+        Links { count, addresses: Vec::new(), tagged, exact_samples, learned, bare, crossed, bridged: false, opens }
     }
 
     /// Returns the action of a rule that opens sessions, or what takes its place.
     pub fn reflect(&self) -> AclAction {
-        if self.bare { AclAction::Permit } else { AclAction::Reflect }
+        if self.opens { AclAction::Reflect } else { AclAction::Permit }
     }
 
     pub fn name(&self, index: usize) -> &'static str {
@@ -198,6 +204,14 @@ impl Seeds {
             build.0.limits = limits();
             return build.0;
         }
+        if links.crossed {
+            lists(&mut self.of(Part::Lists), links, &mut build.0);
+            crossed(&mut self.of(Part::Filtered), &mut build.0);
+            translators(&mut self.of(Part::Nat), links, &mut build.0);
+            build.0.flow_table = flow_table(&mut self.of(Part::Sessions));
+            build.0.limits = limits();
+            return build.0;
+        }
         validated(&mut self.of(Part::Validated), &mut build.0);
         lists(&mut self.of(Part::Lists), links, &mut build.0);
         filtered(&mut self.of(Part::Filtered), &mut build.0);
@@ -222,7 +236,7 @@ impl Seeds {
             [Part::Addresses, Part::Vrfs, Part::Zones, Part::Punt, Part::Mtu].map(|part| self.of(part));
         let (mut build, red) = (Build::new(), if vrfs.chance(0.15) { vrfs.below(4) as usize } else { usize::MAX });
         build.vrf("red");
-        let zoned = pick(&mut zones, &[0.0, 0.2, 0.2, 0.6]);
+        let zoned = if links.crossed { 0.0 } else { pick(&mut zones, &[0.0, 0.2, 0.2, 0.6]) };
         for index in 0..links.count {
             let (name, number) = (links.name(index), if addresses.chance(0.1) { 99 } else { 1 });
             let mut own = vec![format!("10.{index}.0.{number}/24")];
@@ -347,7 +361,12 @@ fn routes(random: &mut Random, links: &Links, mut build: Build) -> Build {
 }
 
 fn neighbors(random: &mut Random, links: &Links, build: &mut Build) {
-    let last = if links.learned { 3 } else { 6 };
+    // Of crossed models, the gateways that routes lead to are found as well, and lost.
+    let last = match (links.learned, links.crossed) {
+        (true, true) => 1,
+        (true, false) => 3,
+        (false, _) => 6,
+    };
     for (link, number, v6) in (0..links.count)
         .flat_map(|link| (2..=last).flat_map(move |number| [(link, number, false), (link, number, true)]))
     {
@@ -424,7 +443,10 @@ pub fn rule(random: &mut Random, links: &Links, groups: &Groups) -> AclRule {
         18 => AclAction::Reject(Rejection::Icmp),
         _ => AclAction::Reject(Rejection::Usual),
     };
+    // The interfaces of a list are noted for it, where another rule is noted by its prefixes.
+    let is_wide = links.crossed && random.chance(0.5);
     let side = |random: &mut Random| match random.below(12) {
+        _ if is_wide => Addresses::Any,
         0..=2 => Addresses::Net(prefix(random, links, v6)),
         3 => {
             let network = random.below(REMOTE as u64) as usize;
@@ -436,7 +458,7 @@ pub fn rule(random: &mut Random, links: &Links, groups: &Groups) -> AclRule {
     };
     let (mut from, to) = (side(random), side(random));
     let drops = matches!(action, AclAction::Deny | AclAction::Reject(_));
-    if drops && from == Addresses::Any && random.chance(0.7) {
+    if drops && !links.crossed && from == Addresses::Any && random.chance(0.7) {
         from = Addresses::Net(prefix(random, links, v6));
     }
     let named = |addresses: &Addresses| matches!(addresses, Addresses::Net(_) | Addresses::Range(..));
@@ -474,14 +496,14 @@ pub fn rule(random: &mut Random, links: &Links, groups: &Groups) -> AclRule {
         _ => Interfaces::List(interfaces(random, links)),
     });
     let later = matches!(transport, Transport::Any | Transport::Protocol(_)) && action != AclAction::Reflect;
-    let limit = random.chance(0.04).then(|| {
+    let limit = random.chance(if links.crossed { 0.2 } else { 0.04 }).then(|| {
         let (unit, rate, burst) = pick(
             random,
             &[(RateUnit::Packets, 1, 1), (RateUnit::Packets, 1000, 50), (RateUnit::Bits, 1_000_000, 600_000)],
         );
         AclLimit { unit, rate, burst }
     });
-    let log = random.chance(0.04);
+    let log = random.chance(if links.crossed { 0.2 } else { 0.04 });
     let permits = matches!(action, AclAction::Permit | AclAction::Reflect);
     let flow = random.chance(0.12).then(|| random.chance(0.5)).filter(|_| permits);
     AclRule {
@@ -528,6 +550,18 @@ fn filtered(random: &mut Random, model: &mut Gateway) {
                 (0..random.below(most + 1)).map(|_| AclIndex(random.below(lists) as u16)).collect();
             some.dedup();
             some
+        };
+        (interface.access.acl_in, interface.access.acl_out) = (some(), some());
+    }
+}
+
+/// Gives few directions of interfaces a list, so that most ways of a session pass one list or none.
+fn crossed(random: &mut Random, model: &mut Gateway) {
+    let (lists, share) = (model.acls.len() as u64, pick(random, &[0.3, 0.5, 0.7]));
+    for interface in &mut model.interfaces {
+        let mut some = || match random.chance(share) {
+            true => vec![AclIndex(random.below(lists) as u16)],
+            false => Vec::new(),
         };
         (interface.access.acl_in, interface.access.acl_out) = (some(), some());
     }
@@ -696,6 +730,12 @@ fn bindings(random: &mut Random, links: &Links, mut build: Build) -> Build {
     let share = pick(random, &[0.0, 0.0, 0.5]);
     for interface in &mut build.0.interfaces {
         interface.access.bindings = random.chance(share).then(|| BindingsIndex(random.below(2) as u16));
+    }
+    // Whatever no rule matches may be permitted later, and no longer.
+    for list in &mut build.0.bindings {
+        let slaac = Slaac { limit: 4, lifetime: 1 };
+        let both = Learn { slaac: Some(slaac), limit: 8, ..Learn::DHCP };
+        list.learn = pick(random, &[None, None, Some(Learn::DHCP), Some(both)]);
     }
     build
 }

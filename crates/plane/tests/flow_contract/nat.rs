@@ -12,13 +12,15 @@ use weir_plane::model::{
 use crate::gateway::{Links, PORTS, REMOTE, between, net, pick, prefix, remote};
 use crate::kit::l3;
 
-/// Adds lists of rules, of which about half of the models have none.
+/// Adds lists of rules, of which about half of the models have none. Crossed models without sessions of lists translate nearly all.
 pub fn translators(random: &mut Random, links: &Links, model: &mut Gateway) {
-    if random.chance(0.5) {
+    let (share, most) = if links.crossed { (0.9, 1) } else { (0.35, 5) };
+    if if links.crossed { links.opens } else { random.chance(0.5) } {
         return;
     }
     for number in 0..2 {
-        let rules: Vec<NatRule> = (0..between(random, 1, 5)).map(|_| rule(random, links)).collect();
+        let mut rules: Vec<NatRule> = (0..between(random, 1, most)).map(|_| rule(random, links)).collect();
+        rules.extend([false, true].into_iter().filter(|_| links.crossed).map(of_all));
         let mss_clamp = pick(random, &[None, Some(MssClamp::Mtu), Some(MssClamp::Value(1000))]);
         let name = format!("n{number}");
         let filtering = pick(random, &[NatFiltering::EndpointDependent, NatFiltering::EndpointIndependent]);
@@ -37,7 +39,7 @@ pub fn translators(random: &mut Random, links: &Links, model: &mut Gateway) {
         });
     }
     for interface in &mut model.interfaces {
-        interface.nat = random.chance(0.35).then(|| NatIndex(random.below(2) as u16));
+        interface.nat = random.chance(share).then(|| NatIndex(random.below(2) as u16));
     }
 }
 
@@ -50,6 +52,23 @@ pub fn links_vrfs(model: &Gateway) -> bool {
 
 fn single(address: IpAddr) -> Addresses {
     Addresses::Net(net(address, if address.is_ipv6() { 128 } else { 32 }))
+}
+
+/// Translates the sources of all packets of a family.
+fn of_all(v6: bool) -> NatRule {
+    let family = Some(if v6 { IpFamily::V6 } else { IpFamily::V4 });
+    NatRule {
+        verb: NatVerb::Source,
+        matches: AclRule { family, ..AclRule::all(AclAction::Permit, Origin(0)) },
+        to_interface: false,
+        source: Some(NatTarget { addresses: Some(single(remote(0, v6, 250))), ports: None }),
+        destination: None,
+        preserve: false,
+        log: false,
+        limit_per_address: None,
+        parity: false,
+        comment: None,
+    }
 }
 
 fn rule(random: &mut Random, links: &Links) -> NatRule {

@@ -103,6 +103,9 @@ impl Flow {
             // A forged source.
             ends[0].link = random.below(links.count as u64) as usize;
         }
+        if links.crossed && random.chance(0.7) {
+            ends.iter_mut().for_each(|end| end.link = random.below(links.count as u64) as usize);
+        }
         let (identifier, dscp) = (random.below(4) as u16, if random.chance(0.2) { random.below(3) as u8 } else { 0 });
         let length = pick(random, &[0, 4, 20, 100, 500, 1200, 1400]);
         Flow { protocol, identifier, ends, dscp, length }
@@ -179,7 +182,7 @@ pub struct Traffic {
 
 impl Traffic {
     pub fn new(random: &mut Random, links: Links) -> Traffic {
-        let count = pick(random, &[20, 50, 50, 80]);
+        let count = if links.crossed { 20 } else { pick(random, &[20, 50, 50, 80]) };
         let flows = (0..count).map(|_| Flow::random(random, &links)).collect();
         let cache = Pool::new(PoolSize { small: 8, large: 8 }).expect("there is memory").cache();
         Traffic { links, flows, later: Vec::new(), number: 0, cache }
@@ -234,8 +237,9 @@ impl Traffic {
                 inputs.push(flow);
             }
         }
-        inputs.truncate(count.max(3) - if self.links.learned { 3 } else { 0 });
-        if self.links.learned {
+        let finds = self.links.learned && (!self.links.crossed || random.chance(0.3));
+        inputs.truncate(count.max(3) - if finds { 3 } else { 0 });
+        if finds {
             // Neighbours that are looked for are found soon.
             (0..3).for_each(|_| inputs.push(self.link_layer(random)));
         }

@@ -85,6 +85,18 @@ impl Tags {
         bits & ((1 << LANES) - 1)
     }
 
+    /// The same by one comparison.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    #[inline]
+    pub(super) fn matching_avx512(&self, tag: u16) -> u32 {
+        use core::arch::x86_64::{_mm512_cmpeq_epi16_mask, _mm512_load_si512, _mm512_set1_epi16};
+        // SAFETY: `self` is 64 octets, aligned to as many.
+        let own = unsafe { _mm512_load_si512(std::ptr::from_ref(self).cast()) };
+        // The last word is no tag.
+        _mm512_cmpeq_epi16_mask(own, _mm512_set1_epi16(tag as i16)) & ((1 << LANES) - 1)
+    }
+
     /// The first vacant lane.
     #[inline]
     pub(super) fn vacant(&self) -> Option<usize> {

@@ -1,6 +1,6 @@
 //! Groups of buckets: a key lies in a bucket of its group.
 
-use super::bucket::{BUCKETS, Entry};
+use super::bucket::{BUCKETS, Entry, Tags};
 use super::key::Key;
 use super::memory::Buckets;
 
@@ -129,12 +129,38 @@ impl<K: Key, V: Copy + Default, A: Copy> Buckets<K, V, A> {
         removed
     }
 
-    /// Takes all entries out of a group.
-    pub(super) fn drain(&mut self, group: usize, into: &mut Vec<(K, V)>) {
-        for bucket in group * BUCKETS..(group + 1) * BUCKETS {
-            let Some(tags) = self.tags_mut(bucket).map(std::mem::take) else { continue };
-            let own = tags.taken().filter_map(|lane| self.entry(bucket, lane));
-            into.extend(own.map(|own| (own.key, own.value)));
+    /// Splits a group: entries whose home is in another one, which is empty, move to the same places there. Entries outside of
+    /// their homes are taken out. `home_of` gives the home of a key.
+    pub(super) fn split(&mut self, from: usize, to: usize, home_of: impl Fn(&K) -> usize, strays: &mut Vec<(K, V)>) {
+        for number in 0..BUCKETS {
+            let (old, new) = (from * BUCKETS + number, to * BUCKETS + number);
+            let Some(mut own) = self.tags(old).copied() else { return };
+            let (mut moved, mut lanes) = (Tags::EMPTY, own.lanes_in_use());
+            own.away = 0;
+            while lanes != 0 {
+                let lane = lanes.trailing_zeros() as usize;
+                lanes &= lanes - 1;
+                let (Some(entry), Some(tag)) = (self.entry(old, lane), own.tag(lane)) else { continue };
+                let home = home_of(&entry.key);
+                if home == old {
+                    continue;
+                }
+                own.set(lane, 0);
+                if home != new {
+                    strays.push((entry.key, entry.value));
+                    continue;
+                }
+                let entry = *entry;
+                if let Some(place) = self.entry_mut(new, lane) {
+                    *place = entry;
+                    moved.set(lane, tag);
+                }
+            }
+            for (bucket, tags) in [(old, own), (new, moved)] {
+                if let Some(place) = self.tags_mut(bucket) {
+                    *place = tags;
+                }
+            }
         }
     }
 }

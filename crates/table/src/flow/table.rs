@@ -66,6 +66,13 @@ fn home_in_group(hash: u64) -> usize {
     hash as usize & (BUCKETS - 1)
 }
 
+/// The home bucket of a hash, of so many buckets: `wide` is the mask of [`Table`].
+#[inline(always)]
+fn home(hash: u64, wide: u32, len: usize) -> u32 {
+    let home = hash as u32 & wide;
+    if home < len as u32 { home } else { home & wide >> 1 }
+}
+
 /// The tag of a hash. The lowest bit keeps tags apart from those of vacant lanes.
 #[inline(always)]
 pub(super) fn tag(hash: u64) -> u16 {
@@ -90,7 +97,7 @@ pub struct Table<K, V, A = Packed> {
     wide: u32,
     len: usize,
     most: usize,
-    /// The entries of a group while it is split.
+    /// The entries of a group that lie outside of their homes, while it is split.
     moving: Vec<(K, V)>,
 }
 
@@ -134,9 +141,7 @@ impl<K: Key, V: Copy + Default, A: Copy> Table<K, V, A> {
     /// Where a hash leads; there are buckets.
     #[inline(always)]
     pub(super) fn target(&self, hash: u64) -> Target {
-        let home = hash as u32 & self.wide;
-        let home = if home < self.buckets.len() as u32 { home } else { home & self.wide >> 1 };
-        Target { home, tag: tag(hash) }
+        Target { home: home(hash, self.wide, self.buckets.len()), tag: tag(hash) }
     }
 
     #[inline]
@@ -269,8 +274,10 @@ impl<K: Key, V: Copy + Default, A: Copy> Table<K, V, A> {
         if new > self.wide {
             self.wide = self.wide << 1 | 1;
         }
-        let from = (new & self.wide >> 1) as usize / BUCKETS;
-        self.buckets.drain(from, &mut self.moving);
+        let (from, to) = ((new & self.wide >> 1) as usize / BUCKETS, new as usize / BUCKETS);
+        let (secret, wide, len) = (&self.secret, self.wide, self.buckets.len());
+        let home = |key: &K| home(key.hash(secret), wide, len) as usize;
+        self.buckets.split(from, to, home, &mut self.moving);
         while let Some((key, value)) = self.moving.pop() {
             let Target { home, tag } = self.target(key.hash(&self.secret));
             // The old group or the new one, which have room for the entries of one.

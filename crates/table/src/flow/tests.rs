@@ -238,6 +238,11 @@ fn both_bodies_find_the_same_tags() {
         }
         for tag in [0, 1, 2, 3, 4, tags.away] {
             assert_eq!(tags.matching(tag), tags.matching_portable(tag));
+            #[cfg(target_arch = "x86_64")]
+            if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") {
+                // SAFETY: the CPU has the features.
+                assert_eq!(unsafe { tags.matching_avx512(tag) }, tags.matching_portable(tag));
+            }
         }
     }
 }

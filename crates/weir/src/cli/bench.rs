@@ -12,7 +12,7 @@ use weir_bench::bridge::Bridged;
 use weir_bench::classify::Classify;
 use weir_bench::crypto::{Algorithm, Crypto};
 use weir_bench::esp::Esp;
-use weir_bench::flow::Flow;
+use weir_bench::flow::{Flow, Part};
 use weir_bench::forward::Forward;
 use weir_bench::gso::GsoCost;
 use weir_bench::nat::Nat;
@@ -40,7 +40,7 @@ enum What {
     /// many sizes
     Acl(AclArgs),
     /// Established flows under all policies, with the fast path and without, beside forwarding alone
-    Flow(FlowArgs),
+    Flow(PartArgs),
     /// Policies of SPDs: the last of 1 to 100,000 matches, with caches and without, and where no packet finds its flow
     Spd(FlowArgs),
     /// Steer rules: the last of 1 to 1,000 matches, and interfaces without rules
@@ -159,6 +159,21 @@ struct FlowArgs {
 }
 
 #[derive(Debug, Args)]
+struct PartArgs {
+    #[command(flatten)]
+    all: FlowArgs,
+    /// Measure this part alone: cases, protected, hits, first, floods or steps
+    #[arg(long, value_name = "PART", value_parser = part)]
+    only: Option<Part>,
+}
+
+/// The part of a name.
+fn part(name: &str) -> Result<Part, String> {
+    let own = Part::ALL.into_iter().find(|(own, _)| *own == name);
+    own.map(|(_, part)| part).ok_or_else(|| format!("the parts are {}", Part::ALL.map(|(own, _)| own).join(", ")))
+}
+
+#[derive(Debug, Args)]
 struct CryptoArgs {
     /// Write JSON
     #[arg(long)]
@@ -180,7 +195,7 @@ impl Bench {
             What::Forward(args) => args.run(),
             What::Sav(args) => args.run(),
             What::Acl(args) => args.run(),
-            What::Flow(args) => show(Flow::measure(args.cpu, args.quick), args.json, None),
+            What::Flow(PartArgs { all, only }) => show(Flow::measure(all.cpu, all.quick, *only), all.json, None),
             What::Spd(args) => show(Spd::measure(args.cpu, args.quick), args.json, None),
             What::Steer(args) => show(Steer::measure(args.cpu, args.quick), args.json, None),
             What::Esp(args) => show(Esp::measure(args.cpu, args.quick), args.json, None),

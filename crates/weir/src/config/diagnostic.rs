@@ -147,6 +147,10 @@ codes! {
     ZoneVrfs = "zone-vrfs",
     /// Warning: a list that opens sessions, where no list is in the way of their replies.
     NeedlessReflect = "needless-reflect",
+    /// Warning: an interface that is trusted, where nothing is learned.
+    NeedlessTrust = "needless-trust",
+    /// Warning: a list that learns bindings, and whose rules decide about all packets.
+    NothingLearned = "nothing-learned",
     /// Warning: an offload that no port offers.
     NoOffload = "no-offload",
     /// A list that an interface names twice.

@@ -91,6 +91,9 @@ pub(super) fn resolve(
     let (sav, line_cards) = (resolver.sav(interfaces.as_deref()), resolver.line_cards());
     resolver.own_links(&sav, interfaces.as_deref().unwrap_or_default(), &routes, &neighbors);
     let bridges = resolver.bridges(interfaces.as_deref().unwrap_or_default(), &routes, &sav);
+    if let Some(interfaces) = &interfaces {
+        resolver.learned_bindings(interfaces, &bridges);
+    }
     let workers = resolver.workers();
     let buffers = resolver.buffers(&workers);
     resolver.files(files);

@@ -78,7 +78,7 @@ fn account(service: &Service) -> Vec<Finding> {
             "user",
             "there is no user `weir`: a gateway started by root stays root, without capabilities",
         )
-        .mended_by("systemd-sysusers packaging/sysusers.d/weir.conf"),
+        .mended_by(r#"systemd-sysusers --inline 'u weir - "weir packet gateway" /var/lib/weir'"#),
         Err(error) => Finding::problem("user", error.to_string()),
     };
     vec![finding]

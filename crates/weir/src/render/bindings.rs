@@ -38,7 +38,7 @@ pub struct Binding {
     /// Learned bindings, by interface and address.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub learned: Vec<Learned>,
-    /// Leases without a binding, as there were as many as there may be.
+    /// Leases and addresses without a binding, as there were as many as there may be.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub not_learned: u64,
 }
@@ -50,12 +50,23 @@ pub struct Learned {
     pub interface: String,
     /// The hardware address.
     pub mac: String,
-    /// The address.
+    /// The address, or that of a prefix.
     pub address: IpAddr,
-    /// The source: `dhcp`.
+    /// The length of a prefix; without it, it is an address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix_length: Option<u8>,
+    /// The source: `dhcp`, or `slaac` (RFC 6620).
     pub source: String,
+    /// `tentative` (not permitted yet), `valid` or `testing`.
+    #[serde(default = "valid")]
+    pub state: String,
     /// Seconds until it ends; `None`: it does not end.
     pub left: Option<u64>,
+}
+
+/// The state of bindings from DHCP, for which earlier versions name none.
+fn valid() -> String {
+    "valid".to_owned()
 }
 
 fn is_zero(count: &u64) -> bool {
@@ -99,7 +110,9 @@ impl Bindings {
             interface: row.interface,
             mac: row.mac,
             address: row.address,
+            prefix_length: row.prefix_length,
             source: row.source.to_owned(),
+            state: row.state.to_owned(),
             left: row.left,
         };
         let of = |bindings: stats::BindingsStats| Binding {
@@ -132,15 +145,19 @@ impl Report for Bindings {
         let mut lists = Table::new(&columns.map(|name| (name, align(name))));
         let mut rules =
             Table::new(&["Bindings", "Id", "Packets", "Bytes", "Declared", "Rule"].map(|name| (name, align(name))));
-        let columns = ["Bindings", "Interface", "Hardware", "Address", "Source", "Ends in"];
+        let columns = ["Bindings", "Interface", "Hardware", "Address", "Source", "State", "Ends in"];
         let mut learned = Table::new(&columns.map(|name| (name, Align::Left)));
         let mut sums = String::new();
         for binding in &self.bindings {
             let Binding { name, limit: Some(limit), learned: own, not_learned, .. } = binding else { continue };
-            for Learned { interface, mac, address, source, left } in own {
+            for Learned { interface, mac, address, prefix_length, source, state, left } in own {
                 let left = left.map_or_else(|| "never".to_owned(), |left| format!("{left} s"));
-                let address = address.to_string();
-                learned.row([name.clone(), interface.clone(), mac.clone(), address, source.clone(), left]);
+                let address = match prefix_length {
+                    Some(length) => format!("{address}/{length}"),
+                    None => address.to_string(),
+                };
+                let (interface, mac, source) = (interface.clone(), mac.clone(), source.clone());
+                learned.row([name.clone(), interface, mac, address, source, state.clone(), left]);
             }
             sums.push_str(&format!("{name}: {} of {limit} learned, {not_learned} refused as it was full\n", own.len()));
         }
@@ -184,19 +201,34 @@ cust       3        0      0  edge.toml:63  deny any from any
             interface: "lan".into(),
             mac: format!("02:00:00:00:00:{last:02x}"),
             address: [10, 0, 0, last].into(),
+            prefix_length: None,
             source: "dhcp",
+            state: "valid",
             left,
         };
+        let slaac = stats::LearnedRow {
+            address: std::net::Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 9).into(),
+            source: "slaac",
+            state: "tentative",
+            ..row(9, Some(1))
+        };
+        let delegated = stats::LearnedRow {
+            address: std::net::Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 0).into(),
+            prefix_length: Some(56),
+            ..row(10, Some(60))
+        };
         (learning[0].limit, learning[0].not_learned) = (Some(4096), 1);
-        learning[0].learned = vec![row(7, Some(3599)), row(8, None)];
+        learning[0].learned = vec![row(7, Some(3599)), row(8, None), slaac, delegated];
         let learning = Bindings::new(learning);
         assert_eq!(
             learning.text().split_once("any from any\n\n").unwrap().1,
             "\
-Bindings  Interface  Hardware           Address   Source  Ends in
-cust      lan        02:00:00:00:00:07  10.0.0.7  dhcp    3599 s
-cust      lan        02:00:00:00:00:08  10.0.0.8  dhcp    never
-cust: 2 of 4096 learned, 1 refused as it was full
+Bindings  Interface  Hardware           Address          Source  State      Ends in
+cust      lan        02:00:00:00:00:07  10.0.0.7         dhcp    valid      3599 s
+cust      lan        02:00:00:00:00:08  10.0.0.8         dhcp    valid      never
+cust      lan        02:00:00:00:00:09  fe80::9          slaac   tentative  1 s
+cust      lan        02:00:00:00:00:0a  2001:db8:1::/56  dhcp    valid      60 s
+cust: 4 of 4096 learned, 1 refused as it was full
 "
         );
         assert_eq!(read::<Bindings>(&json(&learning)).unwrap(), learning);

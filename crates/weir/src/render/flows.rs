@@ -19,6 +19,9 @@ pub struct Flows {
     pub sessions: Vec<Flow>,
     /// How many match in all.
     pub total: u64,
+    /// How many there are, whatever the filter is.
+    #[serde(default)]
+    pub all: u64,
     /// Counters of all sessions, since the start.
     pub counted: Counted,
     /// Learned decisions.
@@ -198,6 +201,7 @@ impl Flows {
             counted,
             sessions: flows.rows.into_iter().map(Flow::new).collect(),
             total: flows.total as u64,
+            all: flows.all as u64,
             fast_path,
         }
     }
@@ -324,7 +328,11 @@ impl Report for Flows {
 
     fn text(&self) -> String {
         if self.total == 0 {
-            return format!("there are no sessions\n{}{}", self.counted.text(), self.fast_path.text());
+            let none = match self.all {
+                0 => "there are no sessions\n".to_owned(),
+                all => format!("none of {} matches\n", plural(all, "session")),
+            };
+            return none + &self.counted.text() + &self.fast_path.text();
         }
         let columns = [
             ("Protocol", Align::Left),
@@ -413,5 +421,8 @@ fast path: 1200 packets took a decision; checked: 5 of new flows, 2 after a chan
 "
         );
         assert_eq!(read::<Flows>(&json(&flows)).unwrap(), flows);
+        let none = |all| Flows { sessions: vec![], total: 0, all, ..flows.clone() }.text();
+        assert!(none(3).starts_with("none of 3 sessions matches\nsessions: 40 opened"));
+        assert!(none(0).starts_with("there are no sessions\n"));
     }
 }

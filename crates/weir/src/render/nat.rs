@@ -184,6 +184,9 @@ pub struct Translations {
     pub translations: Vec<Translation>,
     /// How many match in all.
     pub total: u64,
+    /// How many there are, whatever the filter is.
+    #[serde(default)]
+    pub all: u64,
 }
 
 /// The endpoints of a packet.
@@ -289,7 +292,11 @@ impl Translations {
                 worker: row.worker,
             }
         };
-        Translations { translations: of.rows.into_iter().map(translation).collect(), total: of.total as u64 }
+        Translations {
+            translations: of.rows.into_iter().map(translation).collect(),
+            total: of.total as u64,
+            all: of.all as u64,
+        }
     }
 }
 
@@ -297,8 +304,11 @@ impl Report for Translations {
     const SCHEMA: &'static str = "weir.show.nat-translations/1";
 
     fn text(&self) -> String {
-        if self.translations.is_empty() {
-            return "no translations\n".to_owned();
+        if self.total == 0 {
+            return match self.all {
+                0 => "no translations\n".to_owned(),
+                all => format!("none of {} matches\n", plural(all, "translation")),
+            };
         }
         let mut table = Table::new(&[
             ("Protocol", Align::Left),
@@ -515,7 +525,8 @@ edge 1  wan        198.51.100.9       tcp             1
         );
         assert_eq!(read::<Pools>(&json(&pools)).unwrap(), pools);
         assert_eq!(NatRules { lists: vec![] }.text(), "no rules translate addresses\n");
-        assert_eq!(Translations { translations: vec![], total: 0 }.text(), "no translations\n");
+        let none = |all| Translations { translations: vec![], total: 0, all }.text();
+        assert_eq!([none(0), none(1)], ["no translations\n", "none of 1 translation matches\n"]);
         assert_eq!(Pools { pools: vec![] }.text(), "no rule gives outside addresses to sources\n");
     }
 }

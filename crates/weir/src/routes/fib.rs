@@ -3,7 +3,7 @@
 //! The source names devices by index and may name next hop objects; weir has interfaces. A device is an interface's if it
 //! is its punt device. For each prefix the route of the lowest metric is offered that leads to an interface of weir.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, btree_map};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, btree_map};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -96,6 +96,26 @@ impl Dirty {
     }
 }
 
+/// Paths of routes, shared by routes with the same: full tables have many routes and few paths.
+#[derive(Debug, Default)]
+struct Shared(HashSet<Arc<[Path]>>);
+
+impl Shared {
+    /// Returns the shared form of paths.
+    fn of(&mut self, paths: Vec<Path>) -> Arc<[Path]> {
+        if let Some(known) = self.0.get(&*paths) {
+            return Arc::clone(known);
+        }
+        if self.0.len() >= TRANSLATED {
+            // Routes that have some of them keep theirs, and later ones share new ones.
+            self.0.clear();
+        }
+        let paths: Arc<[Path]> = paths.into();
+        self.0.insert(Arc::clone(&paths));
+        paths
+    }
+}
+
 /// The routes of one source.
 #[derive(Debug)]
 pub(crate) struct Fib {
@@ -111,6 +131,7 @@ pub(crate) struct Fib {
     /// Numbers of interfaces, by name of their device.
     interfaces: HashMap<String, u32>,
     translated: HashMap<Way, Option<Arc<Target>>>,
+    paths: Shared,
     epoch: u32,
     count: usize,
     refused: u64,
@@ -140,6 +161,7 @@ impl Fib {
             devices: HashMap::new(),
             interfaces: HashMap::new(),
             translated: HashMap::new(),
+            paths: Shared::default(),
             epoch: 0,
             count: 0,
             refused: 0,
@@ -239,11 +261,18 @@ impl Fib {
         while offers.len() < most
             && let Some(prefix) = self.tables[at].1.dirty.pop_first()
         {
-            let ways: Vec<Way> = match self.tables[at].1.all.get(&prefix) {
-                Some(known) => known.iter().map(|route| route.way.clone()).collect(),
-                None => Vec::new(),
-            };
-            let target = ways.into_iter().find_map(|way| self.translate(way));
+            let mut target = None;
+            // Nearly always the first route leads to an interface of weir.
+            for place in 0.. {
+                let routes = &self.tables[at].1;
+                let Some(way) = routes.all.get(&prefix).and_then(|known| Some(known.get(place)?.way.clone())) else {
+                    break;
+                };
+                target = self.translate(way);
+                if target.is_some() {
+                    break;
+                }
+            }
             offers.push((prefix, target));
         }
         Some((self.tables[at].0.vrf.clone(), offers))
@@ -270,7 +299,7 @@ impl Fib {
             (RouteKind::Blackhole, _) => Way::Blackhole,
             (RouteKind::Unreachable | RouteKind::Prohibit, _) => Way::Unreachable,
             (_, Some(id)) => Way::Nexthop(id),
-            (_, None) => Way::Paths(route.paths.into()),
+            (_, None) => Way::Paths(self.paths.of(route.paths)),
         };
         let known = Known { metric: if self.is_single { 0 } else { route.metric }, way, epoch: self.epoch };
         let routes = &mut self.tables[at].1;

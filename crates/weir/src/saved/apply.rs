@@ -344,7 +344,7 @@ pub(crate) fn rules_of_spd(texts: &Texts, name: &str) -> Option<Vec<String>> {
 
 /// Prints a rule as the gateway does, so that equal rules have equal texts.
 fn canonical_acl(rule: &str) -> String {
-    rule.parse::<acl::Rule>().map_or_else(|_| rule.to_owned(), |rule| rule.to_string())
+    rule.parse::<acl::Rule>().map_or_else(|_| rule.to_owned(), |rule| rule.canonical().to_string())
 }
 
 fn canonical_nat(rule: &str) -> String {

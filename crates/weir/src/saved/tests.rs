@@ -42,7 +42,7 @@ files = ["ours.txt"]
 const OURS: &str = "# Ours.\n203.0.113.0/25\n203.0.113.128/25 # the rest\n";
 
 const RULES: &str =
-    "# Services.\npermit tcp from any to any port 443\n\n# Old.\npermit tcp from any to any port 80 # web\n";
+    "# Services.\npermit tcp from any to any port 443\npermit ip4 from 10.0.0.0/8 to any # inside\n\n# Old.\npermit tcp from any to any port 80 # web\n";
 
 /// A folder with the files, and their texts.
 fn files() -> (tempfile::TempDir, Texts) {
@@ -70,6 +70,7 @@ fn edits() -> Edits {
                     "permit tcp from @admins to any port 22",
                     "deny tcp from any to any port 25",
                     "permit tcp from any to any port 443",
+                    "permit ip from 10.0.0.0/8 to any",
                     "permit udp from any to any port 443",
                 ]),
                 default: Some("reject".into()),
@@ -117,7 +118,7 @@ fn edits_change_the_lines_that_they_are_about_and_no_others() {
         .replace("in = \"edge\"", "in = [\"guests\", \"edge\"]")
         .replace("[group.", "[acl.guests]\nrules = [\n    \"deny ip from any to 10.0.0.0/8\",\n]\n\n[group.");
     assert_eq!(text("weir.toml"), main);
-    let rules = "# Services.\npermit tcp from any to any port 443\n\n# Old.\npermit udp from any to any port 443\n";
+    let rules = "# Services.\npermit tcp from any to any port 443\npermit ip4 from 10.0.0.0/8 to any # inside\n\n# Old.\npermit udp from any to any port 443\n";
     assert_eq!(text("edge.rules"), rules);
     assert!(text("more.toml").starts_with("[nat.out]\nrules = [\"keep ip4"), "{}", text("more.toml"));
     let lists = "rules = [\"permit any from 192.0.2.7\", \"permit any from 192.0.2.8/32\", \"deny any from any\"]\n\

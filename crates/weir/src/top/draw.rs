@@ -45,7 +45,7 @@ pub(super) fn draw(frame: &mut Frame, app: &mut App) {
             .areas(area);
     let buffer = frame.buffer_mut();
     Paragraph::new(header(app)).render(top, buffer);
-    Paragraph::new(tab_line(app)).render(tabs, buffer);
+    Paragraph::new(tab_line(app, usize::from(tabs.width))).render(tabs, buffer);
     match &app.pair {
         None => Paragraph::new("waiting for the first reading").render(body, buffer),
         Some(_) => draw_tables(buffer, body, app),
@@ -97,11 +97,23 @@ pub(super) fn lines_of(pair: &Pair) -> [String; 2] {
     [first, second]
 }
 
-fn tab_line(app: &App) -> Line<'static> {
+/// Returns the names of the views. A narrow screen has less space between them, and a narrower one leaves out the first ones, so that
+/// the view on the screen is among them.
+fn tab_line(app: &App, width: usize) -> Line<'static> {
+    let name = |(number, view): (usize, &View)| format!("{number} {}", view.name());
+    let names: Vec<String> = (1..).zip(View::ALL.iter()).map(name).collect();
+    let current = View::ALL.iter().position(|view| *view == app.view).unwrap_or(0);
+    let is_wide = names.iter().map(|name| name.len() + 2).sum::<usize>() <= width;
+    let columns = |names: &[String]| names.iter().map(|name| name.len() + 1).sum::<usize>().saturating_sub(1);
+    let first = (0..current).find(|&first| is_wide || columns(&names[first..=current]) <= width).unwrap_or(current);
     let mut spans = Vec::new();
-    for (number, view) in (1..).zip(View::ALL) {
-        let style = if view == app.view { Modifier::REVERSED } else { Modifier::empty() };
-        spans.push(Span::styled(format!(" {number} {} ", view.name()), Style::new().add_modifier(style)));
+    for (place, name) in names.into_iter().enumerate().skip(first) {
+        let style = if place == current { Modifier::REVERSED } else { Modifier::empty() };
+        if !is_wide && place > first {
+            spans.push(Span::from(" "));
+        }
+        let text = if is_wide { format!(" {name} ") } else { name };
+        spans.push(Span::styled(text, Style::new().add_modifier(style)));
     }
     Line::from(spans)
 }

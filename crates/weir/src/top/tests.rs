@@ -286,6 +286,22 @@ fn every_size_of_a_terminal_is_drawn() {
 }
 
 #[test]
+fn the_tab_of_the_view_is_whole_at_each_width() {
+    for view in View::ALL {
+        let mut app = app(view);
+        let wide = lines(&mut app, 84, 10)[2].clone();
+        assert_eq!(wide, " 1 overview  2 interfaces  3 nodes  4 drops  5 rules  6 sources  7 flows  8 invalid");
+        let usual = lines(&mut app, 80, 10)[2].clone();
+        assert_eq!(usual, "1 overview 2 interfaces 3 nodes 4 drops 5 rules 6 sources 7 flows 8 invalid");
+        for width in [12, 30, 40, 74] {
+            let line = lines(&mut app, width, 10)[2].clone();
+            assert!(line.contains(view.name()), "{line}");
+        }
+    }
+    assert_eq!(lines(&mut app(View::Invalid), 40, 10)[2], "5 rules 6 sources 7 flows 8 invalid");
+}
+
+#[test]
 fn no_colour_is_used_unless_wanted() {
     let colours = |colour: bool| {
         let mut app = app(View::Overview);

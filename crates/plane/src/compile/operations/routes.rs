@@ -7,7 +7,7 @@ use ipnet::IpNet;
 
 use crate::compile::change::Edits;
 use crate::compile::compiler::{Compiler, reverse};
-use crate::compile::hops::{Hops, Stations};
+use crate::compile::hops::{Hops, Resolved, Stations};
 use crate::compile::numbers::Key;
 use crate::compile::rib::{By, Entry, Source};
 use crate::compile::sources::{Offer, RoutesChanged};
@@ -35,8 +35,9 @@ impl Compiler {
         let number = number as u16;
         let sets = self.numbers.sets.len();
         let mut edits = Edits::new();
+        let mut resolved = Resolved::default();
         for &prefix in &touched {
-            self.select(vrf, number, prefix, &mut edits);
+            self.select(vrf, number, prefix, &mut resolved, &mut edits);
         }
         // A route may come between a neighbour and the route onto its link, or go.
         let stations: BTreeSet<(u32, IpAddr)> =
@@ -84,7 +85,7 @@ impl Compiler {
     }
 
     /// Chooses the route for a prefix anew.
-    fn select(&mut self, vrf: &str, number: u16, prefix: IpNet, edits: &mut Edits) {
+    fn select(&mut self, vrf: &str, number: u16, prefix: IpNet, resolved: &mut Resolved, edits: &mut Edits) {
         let before = self.ribs[usize::from(number)].get(prefix);
         let is_neighbor = before.is_some_and(|entry| entry.source == Source::Neighbor);
         let first = before.filter(|entry| entry.by == By::Model && !is_neighbor);
@@ -93,7 +94,8 @@ impl Compiler {
         if let Some(offers) = self.sources.get(vrf, prefix) {
             let stations = Stations { interfaces: &self.interfaces, fixed: &self.fixed, learned: &self.learned };
             let mut hops = Hops { stations, numbers: &mut self.numbers, routing: &mut self.routing };
-            entries.extend(offers.each().filter_map(|(by, target)| hops.entry(prefix, by, target, before)));
+            entries
+                .extend(offers.each().filter_map(|(by, target)| hops.entry((prefix, by, target), || before, resolved)));
         }
         self.clutter += self.numbers.adjacencies.len() - known.0 + self.numbers.sets.len() - known.1;
         // A set that was there before has its adjacencies kept: sets stay until the next compilation.

@@ -266,7 +266,7 @@ impl Harness {
         events.iter().for_each(|event| state.keeper.handle(event, now, &mut work));
         state.keeper.step(now, &mut work);
         self.control.carry_out(&mut state, None, work);
-        state.keeper.table.next()
+        state.keeper.next()
     }
 
     /// Begins the counters of SAs and SPDs with 0.

@@ -35,13 +35,14 @@ const _: () = assert!(size_of::<Kept>() == 48);
 impl Kept {
     /// The decision, which is not idle.
     #[inline(always)]
-    pub(crate) fn take(&mut self, now: Time) -> &mut Decision {
-        self.last = units(now);
+    pub(crate) fn take(&mut self, now: u32) -> &mut Decision {
+        self.last = now;
         &mut self.decision
     }
 }
 
-fn units(time: Time) -> u32 {
+/// A time in the units of [`Kept::take`].
+pub(crate) fn units(time: Time) -> u32 {
     // It wraps after 52 days: a flow idle for just that long keeps its decision a while longer.
     (time.0 >> 20) as u32
 }
@@ -92,11 +93,26 @@ impl<K: Family> OfFamily<K> {
         (self.table.lookup(), NotLearned { seen: &mut self.seen, packets: self.packets })
     }
 
+    /// Finds where the packets of flows without a decision are counted, and fetches memory for them.
+    #[inline(never)]
+    pub(crate) fn find_slots(&mut self, keys: &[K::FlowKey], found: &[Place], slots: &mut [Slot]) {
+        for ((key, &found), slot) in keys.iter().zip(found).zip(slots) {
+            if found == Place::NONE {
+                *slot = self.find_slot(key);
+            }
+        }
+    }
+
+    /// Finds where the packets of a flow are counted, and fetches memory for it.
+    #[inline]
+    pub(crate) fn find_slot(&mut self, key: &K::FlowKey) -> Slot {
+        NotLearned { seen: &mut self.seen, packets: self.packets }.find(self.table.hash(key))
+    }
+
     /// Counts a packet of a flow without a decision; gives whether the flow is to be learned.
-    pub(crate) fn is_due(&mut self, key: &K::FlowKey) -> bool {
-        let mut own = NotLearned { seen: &mut self.seen, packets: self.packets };
-        let slot = own.find(self.table.hash(key));
-        own.is_due(slot)
+    #[inline]
+    pub(crate) fn is_due(&mut self, slot: Slot) -> bool {
+        NotLearned { seen: &mut self.seen, packets: self.packets }.is_due(slot)
     }
 
     /// Notes that the decision at a place is not idle.

@@ -16,5 +16,5 @@ mod learned;
 mod notes;
 
 pub(crate) use decision::{Crossing, Decision, UNASKED, UNMATCHED, Varying};
-pub(crate) use learned::{Kept, Learned, NotLearned};
+pub(crate) use learned::{Kept, Learned, NotLearned, units};
 pub(crate) use notes::{Notes, Unlearned};

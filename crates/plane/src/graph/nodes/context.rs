@@ -88,6 +88,8 @@ pub(crate) struct LinkLimits {
     pub(crate) answer: Limiter,
     /// Other reports: more than the solicitations that are sent, and no more than the control side can handle.
     pub(crate) hear: Limiter,
+    /// Reports of packets whose sources stations may not use yet.
+    pub(crate) claim: Limiter,
 }
 
 impl Limits {
@@ -101,6 +103,7 @@ impl Limits {
             links: Box::new(std::array::from_fn(|_| LinkLimits {
                 answer: limiter(neighbors.rate, neighbors.rate.div_ceil(10)),
                 hear: limiter(neighbors.rate.saturating_mul(4), neighbors.rate),
+                claim: limiter(neighbors.rate, neighbors.rate.div_ceil(10)),
             })),
         }
     }

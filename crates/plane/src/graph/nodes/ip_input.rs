@@ -21,7 +21,7 @@ use crate::graph::nesting::{self, MOST_NESTING};
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::sav::{class_v4, class_v6};
-use crate::root::{Interface, NONE, Root};
+use crate::root::{Interface, NONE, Root, bindings};
 
 /// Takes packets that begin with their IP header, of the interface that their field names.
 pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
@@ -393,8 +393,13 @@ fn admit_special_v6(
     let root = context.root;
     if is_discovery(packet, parsed) {
         // Before the source is validated: a host without an address solicits from the unspecified one.
-        if ingress(root, packet).is_some_and(|interface| nd_input::listens(interface, destination)) {
+        let interface = ingress(root, packet);
+        if interface.is_some_and(|interface| nd_input::listens(interface, destination)) {
             return Ok(Way::To(Node::NdInput));
+        }
+        // Stations of the link may claim addresses by it.
+        if interface.is_some_and(|interface| interface.bindings != bindings::NONE) {
+            nd_input::overhear(context, packet, source, destination);
         }
     }
     let class = class_v6(source, destination);

@@ -12,7 +12,7 @@ use weir_table::classify::{Fields, NO_RULE};
 use weir_table::lpm::AsKey;
 
 use super::stage::{self, Stage};
-use super::{Context, snoop, wire};
+use super::{Context, savi, snoop, wire};
 use crate::graph::flow::Unlearned;
 use crate::graph::record::Fate;
 use crate::reason::Reason;
@@ -86,10 +86,10 @@ fn decide<K: Family>(
     let mut passed = Indices::new();
     for (&place, &word) in frame.places().iter().zip(&*found) {
         let (packet, verdict) = (&mut vector[place], Verdict(word));
-        if K::IS_V4 && bound.snoops && snoop::is_dhcp(packet) {
+        if bound.snoops && snoop::is_dhcp(packet, K::IS_V4) {
             // All messages are to be seen, not the first ones of a flow alone.
             context.notes.forget(place, Unlearned::Validation);
-            if let Err(reason) = snoop::arrived(context, packet) {
+            if let Err(reason) = snoop::arrived(context, packet, K::IS_V4) {
                 context.next.refuse(packet, place, reason);
                 continue;
             }
@@ -101,7 +101,7 @@ fn decide<K: Family>(
         if bound.learns && verdict.number() == bound.end {
             // A lease may begin or end at any time.
             context.notes.forget(place, Unlearned::Validation);
-            if is_learned(context, packet, station(packet), (*K::source(packet)).into()) {
+            if is_learned(context, packet, bound, station(packet), (*K::source(packet)).into()) {
                 passed.push(place);
                 continue;
             }
@@ -149,7 +149,7 @@ pub(super) fn claims(
     let mut last = None;
     for (mac, address) in claims.into_iter().filter(|(_, address)| !address.is_unspecified()) {
         let verdict = ask(context, bound, mac, address);
-        if bound.learns && verdict.number() == bound.end && is_learned(context, packet, mac, address) {
+        if bound.learns && verdict.number() == bound.end && is_learned(context, packet, bound, mac, address) {
             continue;
         }
         note(context, packet, mac.0, address, verdict);
@@ -163,12 +163,15 @@ pub(super) fn claims(
     if verdict.permits() { Ok(()) } else { Err(Reason::MacIp) }
 }
 
-/// A binding was learned of a station and an address, at the interface of a packet.
+/// A binding was learned of a station and an address, at the interface of a packet. If there is none, there may be one soon.
 #[cold]
-fn is_learned(context: &mut Context<'_>, packet: &Packet, mac: MacAddress, address: IpAddr) -> bool {
+fn is_learned(context: &mut Context<'_>, packet: &Packet, bound: &Bound, mac: MacAddress, address: IpAddr) -> bool {
     let key = Key { interface: packet.interface(), mac, address };
     let learned = context.root.bindings.learned.as_ref();
-    let has = learned.is_some_and(|learned| learned.load(context.guard).has(&key, context.now));
+    let has = learned.is_some_and(|learned| learned.load(context.guard).admits(&key, context.now));
+    if !has {
+        savi::used(context, packet, bound, mac, address);
+    }
     if has && context.recorder.is_on() {
         let (interface, number) = (packet.interface(), bindings::LEARNED);
         context.record(packet, Fate::Bound { interface, mac, source: address, number, permit: true });

@@ -14,6 +14,7 @@ mod ethernet_input;
 mod fields;
 mod flow;
 mod fragment;
+mod frame_input;
 mod handover;
 mod host_input;
 mod icmp_error;
@@ -37,6 +38,7 @@ mod punt;
 mod rewrite;
 mod route;
 mod sav;
+mod savi;
 mod scope;
 mod session;
 mod snoop;
@@ -79,7 +81,7 @@ pub(crate) fn run(
         // Inputs are run by the worker itself: nothing is ever sent to them.
         Node::Rx | Node::HandoverInput | Node::FlowAge => {}
         Node::EthernetInput => ethernet_input::run(context, vector, frame),
-        Node::IpInput => ip_input::run(context, vector, frame),
+        Node::IpInput => frame_input::run(context, vector, frame),
         Node::BridgeInput => bridge::input(context, vector, frame),
         Node::HostInput => host_input::run(context, vector, frame),
         Node::ArpInput => arp_input::run(context, pieces, vector, frame),

@@ -11,7 +11,7 @@ use weir_packet::wire::ethernet::{self, ethertype};
 use weir_packet::wire::nd::{self, Fields, Message};
 use weir_packet::wire::{MacAddress, icmpv6, ipv6, protocol};
 
-use super::{Answer, Context, link, mac_ip, punt};
+use super::{Answer, Context, link, mac_ip, punt, savi};
 use crate::graph::events::Event;
 use crate::graph::flags::{DECRYPTED, ORIGINATED};
 use crate::reason::Reason;
@@ -124,6 +124,19 @@ pub(super) fn check_claims(context: &mut Context<'_>, packet: &mut Packet) -> Re
     check_bindings(context, packet, source, &fields)
 }
 
+/// Reports a message for others on a link that is routed, if it claims an address.
+#[cold]
+pub(super) fn overhear(context: &mut Context<'_>, packet: &Packet, source: Ipv6Addr, destination: Ipv6Addr) {
+    let bytes = packet.parsed().transport(packet.data());
+    let Some(header) = packet.l3_header::<{ ipv6::LENGTH }>().copied() else { return };
+    let hop_limit = ipv6::Header::new(&header).map_or(0, |header| header.hop_limit());
+    if !packet.flags().intersects(ParseFlags::FRAGMENT)
+        && let Ok(message) = Message::parse(source, destination, hop_limit, bytes)
+    {
+        savi::discovered(context, packet, source, &message.fields());
+    }
+}
+
 /// A station may use its source only where the bindings of the interface say so, and say of an address only what they say.
 fn check_bindings(context: &mut Context<'_>, packet: &Packet, source: Ipv6Addr, fields: &Fields) -> Result<(), Reason> {
     let said = match *fields {
@@ -133,6 +146,7 @@ fn check_bindings(context: &mut Context<'_>, packet: &Packet, source: Ipv6Addr, 
         Fields::NeighborAdvertisement { target, target_mac, .. } => target_mac.map(|mac| (mac, target)),
         Fields::RouterAdvertisement(_) => None,
     };
+    savi::discovered(context, packet, source, fields);
     let claims = [Some((mac_ip::station(packet), source)), said];
     mac_ip::claims(context, packet, claims.into_iter().flatten().map(|(mac, address)| (mac, address.into())))
 }

@@ -1,34 +1,47 @@
 //! Snooping on DHCP: reports messages of clients and servers to the control side, which learns bindings from them, and drops
 //! answers of servers that come from elsewhere than trusted interfaces.
 
+use std::net::Ipv6Addr;
+
 use weir_packet::packet::Packet;
-use weir_packet::parse;
+use weir_packet::parse::{self, ParseFlags};
 use weir_packet::wire::dhcp::{self, CLIENT, Message, SERVER};
 use weir_packet::wire::ethernet::{self, ethertype};
-use weir_packet::wire::{protocol, udp};
+use weir_packet::wire::{MacAddress, dhcpv6, ipv6, protocol, udp};
 
-use super::Context;
-use crate::graph::events::Event;
+use super::{Context, mac_ip};
+use crate::graph::events::{Dhcpv6, Event, Part};
 use crate::reason::Reason;
 use crate::root::Interface;
 
-/// Returns whether a packet of IPv4 goes to a port of DHCP.
+/// Leases of a message for IPv6 that are reported, at most.
+const MOST_LEASES: usize = 16;
+
+/// Returns whether a packet of its family goes to a port of DHCP.
 #[inline(always)]
-pub(super) fn is_dhcp(packet: &Packet) -> bool {
+pub(super) fn is_dhcp(packet: &Packet, v4: bool) -> bool {
+    let ports = if v4 { [SERVER, CLIENT] } else { [dhcpv6::SERVER, dhcpv6::CLIENT] };
     let port = |&[_, _, a, b]: &[u8; 4]| u16::from_be_bytes([a, b]);
-    packet.protocol() == protocol::UDP && packet.l4_header().is_some_and(|own| [SERVER, CLIENT].contains(&port(own)))
+    packet.protocol() == protocol::UDP && packet.l4_header().is_some_and(|own| ports.contains(&port(own)))
 }
 
 /// Reports a message that came in.
 #[cold]
-pub(super) fn arrived(context: &mut Context<'_>, packet: &Packet) -> Result<(), Reason> {
+pub(super) fn arrived(context: &mut Context<'_>, packet: &Packet, v4: bool) -> Result<(), Reason> {
     let number = packet.interface();
     let trusted = context.root.interfaces.get(number as usize).is_some_and(|own| own.dhcp_trusted);
     let payload = packet.data().get(packet.l4_offset() + udp::LENGTH..).unwrap_or_default();
-    if !trusted && dhcp::is_reply(payload) {
+    let is_reply = if v4 { dhcp::is_reply(payload) } else { dhcpv6::is_reply(payload) };
+    // A first fragment that ends behind the ports hides what it is.
+    let is_hidden = payload.is_empty() && packet.flags().intersects(ParseFlags::FRAGMENT);
+    if !trusted && (is_reply || is_hidden) {
         return Err(Reason::DhcpServer);
     }
-    report(context, number, payload, trusted);
+    if v4 {
+        report(context, number, payload, trusted);
+    } else if let Some(addresses) = addresses(packet.l3()) {
+        report_v6(context, (number, mac_ip::station(packet)), addresses, payload, trusted);
+    }
     Ok(())
 }
 
@@ -38,7 +51,7 @@ pub(super) fn sent(context: &mut Context<'_>, packet: &Packet) {
     let root = context.root;
     let list = |own: &Interface| root.bindings.lists.get(usize::from(own.bindings));
     let interface = root.interfaces.get(packet.interface() as usize);
-    if interface.and_then(list).is_some_and(|bound| bound.learns) {
+    if interface.and_then(list).is_some_and(|bound| bound.learns & bound.snoops) {
         answered(context, packet);
     }
 }
@@ -46,23 +59,87 @@ pub(super) fn sent(context: &mut Context<'_>, packet: &Packet) {
 #[cold]
 fn answered(context: &mut Context<'_>, packet: &Packet) {
     let frame = packet.data();
-    if frame.get(ethernet::ETHERTYPE..ethernet::LENGTH) != Some(&ethertype::IPV4.to_be_bytes()) {
+    let kind = frame.get(ethernet::ETHERTYPE..ethernet::LENGTH).unwrap_or_default();
+    let (parsed, v4) = if kind == ethertype::IPV4.to_be_bytes() {
+        (parse::ipv4(frame, ethernet::LENGTH), true)
+    } else if kind == ethertype::IPV6.to_be_bytes() {
+        (parse::ipv6(frame, ethernet::LENGTH), false)
+    } else {
         return;
-    }
-    let Ok(parsed) = parse::ipv4(frame, ethernet::LENGTH) else { return };
-    if parsed.protocol != protocol::UDP || parsed.ports(frame).is_none_or(|(from, _)| from != SERVER) {
+    };
+    let Ok(parsed) = parsed else { return };
+    let server = if v4 { SERVER } else { dhcpv6::SERVER };
+    if parsed.protocol != protocol::UDP || parsed.ports(frame).is_none_or(|(from, _)| from != server) {
         return;
     }
     let payload = frame.get(usize::from(parsed.l4) + udp::LENGTH..).unwrap_or_default();
-    report(context, packet.interface(), payload, true);
+    if v4 {
+        report(context, packet.interface(), payload, true);
+    } else if let Some(addresses) = frame.get(ethernet::LENGTH..).and_then(addresses) {
+        // The answer is about the station that sent the request.
+        report_v6(context, (packet.interface(), MacAddress::ZERO), addresses, payload, true);
+    }
+}
+
+/// The source and destination of a packet of IPv6.
+fn addresses(packet: &[u8]) -> Option<(Ipv6Addr, Ipv6Addr)> {
+    let header = packet.first_chunk::<{ ipv6::LENGTH }>()?;
+    let header = ipv6::Header::new(header).ok()?;
+    Some((header.source(), header.destination()))
 }
 
 fn report(context: &mut Context<'_>, interface: u32, payload: &[u8], trusted: bool) {
     let Some(message) = Message::parse(payload) else { return };
-    // Before any report: else a flood would fill the ring to the control side.
-    if !context.limits.link(interface).hear.admit(context.now) {
-        context.counters.events_lost.add(1);
+    if may_report(context, interface) {
+        context.events.tell(Event::Dhcp { interface, message, trusted }, &context.counters.events_lost);
+    }
+}
+
+/// Reports a message for IPv6 in parts: its leases, and the rest.
+fn report_v6(
+    context: &mut Context<'_>,
+    (interface, mac): (u32, MacAddress),
+    (source, destination): (Ipv6Addr, Ipv6Addr),
+    payload: &[u8],
+    trusted: bool,
+) {
+    let Some(message) = dhcpv6::Message::parse(payload) else { return };
+    let is_reply = dhcpv6::is_reply(payload);
+    if (is_reply && !trusted) || !may_report(context, interface) {
         return;
     }
-    context.events.tell(Event::Dhcp { interface, message, trusted }, &context.counters.events_lost);
+    let head = Dhcpv6 {
+        interface,
+        mac,
+        kind: message.kind,
+        transaction: message.transaction,
+        client: message.peer.unwrap_or(if is_reply { destination } else { source }),
+        rapid: message.rapid,
+        success: message.success,
+        trusted,
+        part: Part::Head,
+    };
+    let lost = &context.counters.events_lost;
+    if !is_reply {
+        context.events.tell(Event::Dhcpv6(head), lost);
+    }
+    let mut left = MOST_LEASES;
+    message.each_lease(|lease| {
+        if left > 0 {
+            left -= 1;
+            context.events.tell(Event::Dhcpv6(Dhcpv6 { part: Part::Lease(lease), ..head }), lost);
+        }
+    });
+    if is_reply {
+        context.events.tell(Event::Dhcpv6(head), lost);
+    }
+}
+
+/// Before any report: else a flood would fill the ring to the control side.
+fn may_report(context: &mut Context<'_>, interface: u32) -> bool {
+    let may = context.limits.link(interface).hear.admit(context.now);
+    if !may {
+        context.counters.events_lost.add(1);
+    }
+    may
 }

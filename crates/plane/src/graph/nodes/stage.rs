@@ -38,6 +38,10 @@ pub(crate) enum Stage {
     Steered,
     /// The checks of a packet that was taken out of a tunnel.
     IpInput,
+    /// The checks of a frame that a steer rule left of a packet.
+    Frame,
+    /// The way out of a tunnel.
+    Decapsulate,
     /// The encryption, by the SA that its forwarding field names.
     Encrypt,
     /// The decryption of a packet of ESP for the gateway.
@@ -51,7 +55,7 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
-    const ALL: [Stage; 16] = [
+    const ALL: [Stage; 18] = [
         Stage::Sav,
         Stage::Bindings,
         Stage::Acl,
@@ -63,6 +67,8 @@ impl Stage {
         Stage::Redirect,
         Stage::Steered,
         Stage::IpInput,
+        Stage::Frame,
+        Stage::Decapsulate,
         Stage::Encrypt,
         Stage::Decrypt,
         Stage::Bridged,
@@ -207,6 +213,8 @@ fn may_take(root: &Root, interface: &Interface, packet: &Packet, v4: bool) -> bo
 #[inline]
 fn entry_of(root: &Root, packet: &Packet) -> Node {
     match Stage::of(packet) {
+        Stage::Frame => return Node::IpInput,
+        Stage::Decapsulate => return Node::TunnelDecap,
         Stage::Encrypt => return Node::EspEncrypt,
         Stage::Decrypt => return Node::EspDecrypt,
         Stage::Bridged => return bridged_again(root, packet),

@@ -29,7 +29,7 @@ pub(crate) use log::RING as LOG_RING;
 pub use log::{Ends, Kind as NatEventKind, NatEvent};
 pub(crate) use mappings::Mapping;
 pub(crate) use membership::{Carried, MOST_NOTED, Membership, ZoneOf, set_translated, translated};
-pub(crate) use of_family::{Admission, Lookup, OfFamily, Sought, reflected};
+pub(crate) use of_family::{Admission, Lookup, OfFamily, Sought, Taken, reflected};
 pub(crate) use page::{AnySession, Ended, Page, SessionRef};
 pub(crate) use record::{OpenedBy, Opener, Session};
 pub(crate) use related::{is_intact, quoted};

@@ -8,7 +8,7 @@ use weir_packet::segment;
 use weir_packet::vector::VECTOR;
 use weir_packet::wire::{protocol, tcp};
 use weir_table::classify::NO_RULE;
-use weir_table::flow::{self, BATCH, Packed, Place, Secret, Slab, Table, Target};
+use weir_table::flow::{self, BATCH, HALF, Packed, Place, Secret, Slab, Table, Target};
 
 use super::bounds::Bounds;
 use super::log::Waiting;
@@ -39,16 +39,23 @@ pub(crate) enum Admission {
     Full,
 }
 
-/// A packet that took the learned decision of its translation.
+/// A packet that took the learned decision of its session or translation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Taken {
-    /// The number of the rule of NAT.
-    pub(crate) rule: u32,
+    /// The number of the rule of NAT, if it is a translation.
+    pub(crate) rule: Option<u32>,
     pub(crate) adjacency: u32,
     /// The rules of access lists, as they are in the decision.
     pub(crate) acl: [u32; 2],
     /// It is rewritten.
     pub(crate) leaves: bool,
+}
+
+impl Taken {
+    #[inline(always)]
+    fn new(decision: &Decision, rule: Option<u32>, leaves: bool) -> Taken {
+        Taken { rule, adjacency: decision.adjacency, acl: [decision.acl_in, decision.acl_out], leaves }
+    }
 }
 
 /// A tuple for which a session is looked up or opened, and where it and its reverse lie in the table.
@@ -313,8 +320,7 @@ impl<K: Family> OfFamily<K> {
     /// The learned decision about a packet of a session.
     #[inline]
     pub(crate) fn learned(&self, member: Membership) -> Option<&Decision> {
-        let session = self.sessions.get(member.number)?;
-        if member.way == Way::Original { session.original.decision.as_ref() } else { session.reply.decision.as_ref() }
+        self.sessions.get(member.number)?.decision(member.way)
     }
 
     /// The same, to be changed.
@@ -411,19 +417,36 @@ impl<K: Family> OfFamily<K> {
         (now, counts): (Time, (u64, u64)),
         rewrite: impl FnOnce(&mut Packet, &Decision) -> bool,
     ) -> Option<Taken> {
-        let session = self.sessions.get_mut(member.number)?;
-        let decision = if member.way == Way::Original { &session.original.decision } else { &session.reply.decision };
-        let decision = decision.as_ref()?;
+        let session = self.sessions.get(member.number)?;
+        let decision = session.decision(member.way)?;
         let rule = session.change(packet, member.way)?;
-        let mut taken =
-            Taken { rule, adjacency: decision.adjacency, acl: [decision.acl_in, decision.acl_out], leaves: false };
-        if rewrite(packet, decision) {
-            taken.leaves = true;
-            if !session.count_steady(member.way, counts, now) {
-                self.pass(packet, member, now);
-            }
-        }
+        let taken = Taken::new(decision, Some(rule), rewrite(packet, decision));
+        self.count(packet, member, (now, counts), taken.leaves);
         Some(taken)
+    }
+
+    /// Lets a usual packet of a session take its learned decision, and rewrites it if it can: the same without a translation.
+    #[inline(always)]
+    pub(crate) fn take_whole(
+        &mut self,
+        packet: &mut Packet,
+        member: Membership,
+        (now, counts): (Time, (u64, u64)),
+        rewrite: impl FnOnce(&mut Packet, &Decision) -> bool,
+    ) -> Option<Taken> {
+        let decision = self.sessions.get(member.number)?.decision(member.way)?;
+        let taken = Taken::new(decision, None, rewrite(packet, decision));
+        self.count(packet, member, (now, counts), taken.leaves);
+        Some(taken)
+    }
+
+    /// Counts a usual packet that `leaves` as passed.
+    #[inline(always)]
+    fn count(&mut self, packet: &Packet, member: Membership, (now, counts): (Time, (u64, u64)), leaves: bool) {
+        let session = self.sessions.get_mut(member.number).filter(|_| leaves);
+        if session.is_some_and(|session| !session.count_steady(member.way, counts, now)) {
+            self.pass(packet, member, now);
+        }
     }
 
     /// Ends a session.
@@ -521,10 +544,16 @@ pub(crate) struct Lookup<'s, K: Family> {
 }
 
 impl<K: Family> Lookup<'_, K> {
-    /// Adds a tuple.
+    /// Where the next tuples are put, as keys: for [`Lookup::seek_each`].
     #[inline(always)]
-    pub(crate) fn seek(&mut self, key: K::FlowKey) {
-        self.table.seek(key);
+    pub(crate) fn next_keys(&mut self) -> &mut [K::FlowKey; HALF] {
+        self.table.next_keys()
+    }
+
+    /// Adds the tuples of the first of [`Lookup::next_keys`].
+    #[inline(always)]
+    pub(crate) fn seek_each(&mut self, count: usize) {
+        self.table.seek_each(count);
     }
 
     /// Compares the tags of the tuples that were added since, [`HALF`](flow::HALF) at most, and fetches their entries. Returns the

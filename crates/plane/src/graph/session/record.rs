@@ -246,13 +246,20 @@ impl<K: Family> Session<K> {
         K::change(packet, &own.change, addresses).then_some(own.rule)
     }
 
-    /// The learned decision about packets of a direction, if it is in force: the translation's rules are those of this version, and
-    /// the session does not end for another one.
+    /// The learned decision about packets of a direction, if it is in force: the session does not end for another one, and if it is a
+    /// translation, its rules are those of this version.
     #[inline(always)]
-    pub(crate) fn in_force(&self, way: Way, version: u64, has_room: bool) -> Option<&Decision> {
-        if self.version != version || !has_room && self.progress.is_half_open() {
+    pub(crate) fn in_force(&self, way: Way, version: Option<u64>, has_room: bool) -> Option<&Decision> {
+        let is_other = version.is_some_and(|version| self.version != version);
+        if is_other || !has_room && self.progress.is_half_open() {
             return None;
         }
+        self.decision(way)
+    }
+
+    /// The learned decision about packets of a direction.
+    #[inline(always)]
+    pub(super) fn decision(&self, way: Way) -> Option<&Decision> {
         if way == Way::Original { self.original.decision.as_ref() } else { self.reply.decision.as_ref() }
     }
 

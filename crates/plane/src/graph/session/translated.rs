@@ -4,6 +4,7 @@
 
 use weir_base::clock::Time;
 use weir_base::reclaim::Guard;
+use weir_table::flow::Place;
 
 use super::bounds::Bounds;
 use super::log::{Kind, NatEvent};
@@ -52,6 +53,19 @@ impl<K: Family> OfFamily<K> {
     #[inline]
     pub(crate) fn absent<const N: usize>(&self, keys: &[K::FlowKey; N]) -> u64 {
         self.table.absent(keys)
+    }
+
+    /// The keys of tuples that no session has, but for those whose time is over, as bits.
+    #[inline]
+    pub(crate) fn free<const N: usize>(&self, keys: &[K::FlowKey; N], bounds: &Bounds, now: Time) -> u64 {
+        const { assert!(N <= u64::BITS as usize) };
+        let mut places = [Place::NONE; N];
+        self.table.find_each(keys, &mut places);
+        for number in places.iter().filter_map(|&place| self.table.value(place)) {
+            self.sessions.prefetch(*number >> 1, [0]);
+        }
+        let is_free = |&place: &Place| self.membership(place, bounds, now).is_none();
+        places.iter().map(is_free).enumerate().fold(0, |all, (at, is_free)| all | u64::from(is_free) << at)
     }
 
     /// The mapping that packets like those of a tuple come in for.

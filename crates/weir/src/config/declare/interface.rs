@@ -30,6 +30,7 @@ const KEYS: &[&str] = &[
     "ethertypes",
     "mac-ip",
     "dhcp-trusted",
+    "slaac-trusted",
     "classify",
     "nat",
     "spd",
@@ -135,6 +136,7 @@ fn kind(reader: &mut Reader<'_>, table: &Table<'_>, source: &Source) -> Option<K
                 "mac",
                 "mac-ip",
                 "dhcp-trusted",
+                "slaac-trusted",
                 "punt",
                 "router-advertisement",
                 "ethertypes",
@@ -148,7 +150,8 @@ fn kind(reader: &mut Reader<'_>, table: &Table<'_>, source: &Source) -> Option<K
             const OF_PORTS: &[&str] = &["queues", "fault", "capture", "punt"];
             refuse(reader, table, OF_PORTS, "has no meaning for a tunnel, which has no device");
             if !carrier.is_ethernet() {
-                const OF_LINKS: &[&str] = &["mac", "mac-ip", "dhcp-trusted", "router-advertisement", "ethertypes"];
+                const OF_LINKS: &[&str] =
+                    &["mac", "mac-ip", "dhcp-trusted", "slaac-trusted", "router-advertisement", "ethertypes"];
                 refuse(reader, table, OF_LINKS, "has no meaning for this tunnel, which has no link layer");
             }
             return tunnel::read(reader, carrier, value).map(Kind::Tunnel);

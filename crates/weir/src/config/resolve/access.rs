@@ -4,6 +4,7 @@ mod allowlists;
 mod bindings;
 mod classify;
 mod groups;
+mod learned;
 mod lists;
 mod nat;
 mod nat_addresses;
@@ -125,7 +126,8 @@ impl<'a> Resolver<'a> {
                 .as_ref()
                 .and_then(|name| self.one_of(Kind::Bindings, name, bindings))
                 .map(BindingsIndex),
-            dhcp_trusted: of.dhcp_trusted,
+            dhcp_trusted: of.dhcp_trusted.is_some(),
+            slaac_trusted: of.slaac_trusted.is_some(),
             classify_in: self.classify_of(interface, false),
             classify_out: self.classify_of(interface, true),
             ethertypes_in: self.ethertypes(of.ethertypes_in.as_ref()),
@@ -205,9 +207,17 @@ impl<'a> Resolver<'a> {
         let Some(super::super::declare::Kind::Port { port: Some(PortSpec::Tun(_)), .. }) = &interface.kind else {
             return;
         };
-        let OfInterface { ethertypes_in, ethertypes_out, bindings, .. } = &interface.access;
+        let OfInterface { ethertypes_in, ethertypes_out, bindings, dhcp_trusted, slaac_trusted, .. } =
+            &interface.access;
         let types = ethertypes_in.as_ref().or(ethertypes_out.as_ref()).map(|(_, span)| *span);
-        for (key, span) in [("ethertypes", types), ("mac-ip", bindings.as_ref().map(|name| name.span))] {
+        let bindings = bindings.as_ref().map(|name| name.span);
+        let keys = [
+            ("ethertypes", types),
+            ("mac-ip", bindings),
+            ("dhcp-trusted", *dhcp_trusted),
+            ("slaac-trusted", *slaac_trusted),
+        ];
+        for (key, span) in keys {
             if let Some(span) = span {
                 let message = format!("`{key}` has no meaning on a tun device, whose packets have no Ethernet header");
                 self.report(Diagnostic::error(Code::ConflictingKeys, span, message).help("make it a `tap`"));

@@ -165,6 +165,8 @@ impl Safe for Running {
     }
 
     fn saved(&self, folder: Option<&Path>) -> Result<Saved, Box<Refusal>> {
+        // Edits wait, so that all of this is of one moment.
+        let _changing = self.change_alone();
         let (texts, edits) = (self.texts()?, self.edited());
         let files = saved::save(&texts, &edits).map_err(failed)?;
         let running = texts.with(files.iter().map(|file| (file.path.clone(), file.text.clone())));

@@ -37,6 +37,7 @@ pub(crate) fn flows() -> Flows {
     Flows {
         rows: vec![row],
         total: 1,
+        all: 1,
         counted: SessionsCounted { opened: 40, expired: 30, replaced: 9, revoked: 0 },
         fast_path,
     }
@@ -121,7 +122,7 @@ pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
         exhausted_by: vec![NatExhausted { address: "198.51.100.9".parse().ok(), protocol: "tcp", packets: 1 }],
         origin,
     };
-    (vec![rules], Translations { rows: vec![translation], total: 2 }, vec![pool])
+    (vec![rules], Translations { rows: vec![translation], total: 2, all: 2 }, vec![pool])
 }
 
 pub(crate) fn nat_users() -> Vec<NatUser> {

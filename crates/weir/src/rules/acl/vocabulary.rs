@@ -345,11 +345,9 @@ impl Rule {
             }
         };
         let (from, to) = (addresses(&rule.from), addresses(&rule.to));
-        let said = family_of(&from).or(family_of(&to)).or(transport.protocol().and_then(family_of_protocol));
-        Rule {
+        let own = Rule {
             action: rule.action,
-            // It is written where nothing else says it.
-            family: rule.family.filter(|_| said.is_none()),
+            family: rule.family,
             from,
             to,
             transport,
@@ -364,7 +362,17 @@ impl Rule {
             log: rule.log,
             flow: rule.flow,
             comment: rule.comment.as_deref().map(Box::from),
-        }
+        };
+        own.canonical()
+    }
+
+    /// Returns the rule as the gateway prints it: its family is written where nothing else of the rule says it.
+    #[must_use]
+    pub(crate) fn canonical(mut self) -> Rule {
+        let protocol = self.transport.protocol().and_then(family_of_protocol);
+        let said = family_of(&self.from).or(family_of(&self.to)).or(protocol);
+        self.family = self.family.filter(|_| said.is_none());
+        self
     }
 }
 

@@ -10,7 +10,7 @@ use super::super::{Context, wire};
 use super::candidates::Candidates;
 use super::own::Own;
 use super::translations::Translations;
-use super::tuple::{any_tuple, key, of_interface};
+use super::tuple::{any_tuple, key, key_into, of_interface};
 use crate::graph::flags::DECRYPTED;
 use crate::graph::session::{Bounds, Carried, Lookup, Tuple, ZoneOf};
 use crate::root::family::Family;
@@ -38,7 +38,7 @@ impl Sought {
 
     #[inline(always)]
     fn push(&mut self, place: u8, may_take: bool, translates: bool) {
-        self.packets[self.count] = OfSession { place, may_take, translates };
+        self.packets[self.count % HALF] = OfSession { place, may_take, translates };
         self.count += 1;
     }
 }
@@ -54,39 +54,112 @@ struct Moment<'r> {
 
 impl Moment<'_> {
     /// Notes the sessions of packets that were looked up.
-    #[inline(always)]
+    #[inline(never)]
     fn note<K: Family>(
         &self,
         sessions: &Lookup<'_, K>,
         vector: &mut Vector,
         ready: &Sought,
-        (of_flows, translations): (&mut Candidates<K>, &mut Translations),
+        of_flows: &mut Candidates<K>,
+        translations: &mut Translations,
     ) {
-        let root = self.root;
+        let (root, has_room) = (self.root, self.has_room);
         let (epoch, version, adjacencies) = (root.changes.count(), root.nat.version, root.adjacencies.view());
-        for (slot, own) in (ready.first..).zip(&ready.packets[..ready.count]) {
+        for (slot, own) in (ready.first..).zip(&ready.packets[..ready.count.min(HALF)]) {
             let packet = &mut vector[own.place];
             let found = sessions.session(slot, &self.bounds, self.now);
             let member = found.map(|(member, _)| member);
             if own.translates {
                 translations.set(own.place, member);
-                let decision = found.filter(|_| own.may_take);
-                let decision = decision.and_then(|(member, own)| own.in_force(member.way, version, self.has_room));
-                let is_settled = decision.is_some_and(|decision| {
-                    decision.is_plain(epoch, packet.interface())
-                        && adjacencies.get(decision.adjacency).is_some_and(|own| own.kind == Kind::Rewrite)
-                });
-                translations.settle(own.place, is_settled);
+            } else {
+                member.map_or(Carried::None, Carried::Session).set(packet, ZoneOf::Ingress);
+            }
+            if !own.may_take {
                 continue;
             }
-            member.map_or(Carried::None, Carried::Session).set(packet, ZoneOf::Ingress);
-            if member.is_none()
-                && own.may_take
-                && let Some(key) = key::<K>(root, packet, of_interface(packet.interface()))
-            {
-                of_flows.push(own.place, key);
+            let Some((member, session)) = found else {
+                if !own.translates
+                    && let Some(key) = key::<K>(root, packet, of_interface(packet.interface()))
+                {
+                    of_flows.push(own.place, key);
+                }
+                continue;
+            };
+            let rules = own.translates.then_some(version);
+            let is_settled = session.in_force(member.way, rules, has_room).is_some_and(|decision| {
+                decision.is_plain(epoch, packet.interface())
+                    && adjacencies.get(decision.adjacency).is_some_and(|own| own.kind == Kind::Rewrite)
+            });
+            translations.settle(own.place, is_settled);
+        }
+    }
+
+    /// Seeks the sessions of packets. Packets of interfaces without sessions that may take decisions are flows to be looked up; other
+    /// packets that can take none walk. Gives how many of these are of interfaces whose flows are learned.
+    #[inline(never)]
+    fn seek<'r, K: Family>(
+        &self,
+        side: &mut Side<'r, K>,
+        (root, vector, places): (&'r Root, &Vector, &[u8]),
+        sessions: &mut Lookup<'_, K>,
+        (of_flows, translations): (&mut Candidates<K>, &mut Translations),
+        walk: &mut Indices,
+    ) -> (Sought, u64) {
+        let (mut sought, mut excluded) = (Sought::NONE, 0);
+        let keys = sessions.next_keys();
+        for &place in places {
+            let packet = &vector[place];
+            if packet.interface() != side.own.number {
+                *side = Side::of(root, packet.interface());
+            }
+            let Side { own, zone, in_place_of_zone, translates } = side;
+            // Decisions with a session are about packets that came in clear, and a translation has no SPI.
+            let is_outside = packet.state().contains(DECRYPTED) || *translates && packet.protocol() == protocol::ESP;
+            let may_have = if zone.is_some() { !is_outside } else { own.is_learned };
+            let key = &mut keys[sought.count % HALF];
+            match (may_have && key_into::<K>(root, packet, *in_place_of_zone, key), *zone) {
+                (true, Some(_)) => {
+                    sought.push(place, own.is_learned, *translates);
+                    if !own.is_learned {
+                        walk.push(place);
+                    }
+                }
+                (true, None) => of_flows.push(place, *key),
+                (false, zone) => {
+                    walk.push(place);
+                    excluded += wire::packets(packet) * u64::from(own.is_learned);
+                    translations.is_partial |= *translates && packet.flags().contains(ParseFlags::FRAGMENT);
+                    // Other nodes look for the sessions of fragments.
+                    if let Some(zone) = zone.filter(|_| !packet.flags().contains(ParseFlags::FRAGMENT))
+                        && let Some(tuple) = any_tuple::<K>(packet)
+                    {
+                        *key = Tuple { zone, ..tuple }.key();
+                        sought.push(place, false, *translates);
+                    }
+                }
             }
         }
+        sessions.seek_each(sought.count);
+        (sought, excluded)
+    }
+}
+
+/// The interface that packets come in by, and what of it their keys have.
+struct Side<'r, K: Family> {
+    own: Own<'r, K>,
+    /// The zone of its sessions.
+    zone: Option<u16>,
+    /// The word in the place of the zone.
+    in_place_of_zone: u16,
+    translates: bool,
+}
+
+impl<'r, K: Family> Side<'r, K> {
+    fn of(root: &'r Root, interface: u32) -> Self {
+        let own = Own::of(root, interface);
+        let zone = own.zone.or(own.nat);
+        let in_place_of_zone = zone.unwrap_or(of_interface(interface));
+        Side { zone, in_place_of_zone, translates: own.nat.is_some(), own }
     }
 }
 
@@ -110,9 +183,7 @@ pub(super) fn find_sessions<K: Family>(
     };
     let translating = root.nat.is_active();
     let mut excluded = 0;
-    let mut own = Own::<K>::of(root, NONE);
-    // Of the interface: the zone of its sessions, the word in its place, and whether it translates.
-    let (mut zone, mut in_place_of_zone, mut translates) = (None, of_interface(NONE), false);
+    let mut side = Side::<K>::of(root, NONE);
     let mut sessions = K::of_mut(context.sessions).lookup();
     let mut chunks = frame.places().chunks(HALF);
     // Packets whose entries were fetched with the turn before, and those whose sessions were.
@@ -120,42 +191,14 @@ pub(super) fn find_sessions<K: Family>(
     loop {
         let chunk = chunks.next();
         let mut sought = Sought::NONE;
-        for &place in chunk.unwrap_or_default() {
-            let packet = &vector[place];
-            if packet.interface() != own.number {
-                own = Own::of(root, packet.interface());
-                zone = own.zone.or(own.nat);
-                in_place_of_zone = zone.unwrap_or(of_interface(own.number));
-                translates = own.nat.is_some();
-            }
-            // Decisions with a session are about packets that came in clear, and a translation has no SPI.
-            let is_outside = packet.state().contains(DECRYPTED) || translates && packet.protocol() == protocol::ESP;
-            let may_have = if zone.is_some() { !is_outside } else { own.is_learned };
-            match (key::<K>(root, packet, in_place_of_zone).filter(|_| may_have), zone) {
-                (Some(key), Some(_)) => {
-                    sought.push(place, own.is_learned, translates);
-                    sessions.seek(key);
-                    if !own.is_learned {
-                        walk.push(place);
-                    }
-                }
-                (Some(key), None) => of_flows.push(place, key),
-                (None, zone) => {
-                    walk.push(place);
-                    excluded += wire::packets(packet) * u64::from(own.is_learned);
-                    translations.is_partial |= translates && packet.flags().contains(ParseFlags::FRAGMENT);
-                    // Other nodes look for the sessions of fragments.
-                    if let Some(zone) = zone.filter(|_| !packet.flags().contains(ParseFlags::FRAGMENT))
-                        && let Some(tuple) = any_tuple::<K>(packet)
-                    {
-                        sought.push(place, false, translates);
-                        sessions.seek(Tuple { zone, ..tuple }.key());
-                    }
-                }
-            }
+        if let Some(places) = chunk {
+            let packets = (root, &*vector, places);
+            let (own, more) = now.seek(&mut side, packets, &mut sessions, (of_flows, translations), walk);
+            sought = own;
+            excluded += more;
         }
         sessions.fetch(coming.first, coming.count, translating);
-        now.note(&sessions, vector, &ready, (of_flows, translations));
+        now.note(&sessions, vector, &ready, of_flows, translations);
         if chunk.is_none() && coming.count == 0 {
             break;
         }

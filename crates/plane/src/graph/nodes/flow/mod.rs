@@ -10,6 +10,7 @@
 
 mod candidates;
 mod crossing;
+mod each;
 mod finding;
 mod joining;
 mod learn;
@@ -24,13 +25,13 @@ mod walking;
 use weir_base::reclaim::Guard;
 use weir_packet::packet::Packet;
 use weir_packet::vector::{Indices, VECTOR, Vector};
-use weir_table::flow::{HALF, Place, Slot};
+use weir_table::flow::{Place, Slot};
 
 use super::stage::{self, Stage};
 use super::{Context, plain, wire};
-use crate::graph::flow::{Decision, NotLearned, Notes};
+use crate::graph::flow::Decision;
 use crate::graph::record::{Fate, Miss};
-use crate::graph::session::{Carried, Membership, ZoneOf, set_translated};
+use crate::graph::session::{Carried, Membership, Taken, ZoneOf, set_translated};
 use crate::node::Node;
 use crate::root::family::Family;
 use crate::root::{Adjacency, Decided, Kind, NONE, Root, View};
@@ -41,7 +42,7 @@ pub(super) use learn::learn;
 pub(super) use limited::go_on;
 use own::Own;
 use policies::protection;
-use tally::{Rules, Sum, Tally, octets};
+use tally::{Rules, Sum, Tally};
 use translations::Translations;
 use tuple::{is_behind_validation, key, of_interface, varying};
 use walking::part;
@@ -55,170 +56,18 @@ pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, fra
     {
         return choose::<K>(context, vector, frame);
     }
-    take_each::<K>(context, vector, frame);
+    each::take::<K>(context, vector, frame);
 }
 
-/// Lets packets of flows without sessions take decisions and rewrites them; sends on the others. This is the usual case.
-#[inline(never)]
-fn take_each<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
-    let (root, guard, now) = (context.root, context.guard, context.now);
-    let epoch = root.changes.count();
-    let adjacencies = root.adjacencies.view();
-    let (mut out, mut unusual, mut walk) = (Indices::new(), Indices::new(), Indices::new());
-    let (mut encrypt, mut limited) = (Indices::new(), Indices::new());
-    let mut excluded = 0;
-    let mut own = Own::<K>::of(root, NONE);
-    let mut tally = Tally::<K>::new(context);
-    let (mut rules, mut sum) = (Rules::NONE, Sum::default());
-    let (mut lookup, mut not_learned) = K::of_mut(context.flows).lookup();
-    let mut fresh = Fresh::new(root.acl.hastens);
-    let mut chunks = frame.places().chunks(HALF);
-    // Packets whose decisions were fetched, from a slot on.
-    let (mut ready, mut count, mut first) = ([0; HALF], 0, 0);
-    loop {
-        let chunk = chunks.next();
-        let (mut sought, mut coming) = ([0; HALF], 0);
-        for &place in chunk.unwrap_or_default() {
-            let packet = &vector[place];
-            if packet.interface() != own.number {
-                own = Own::of(root, packet.interface());
-            }
-            match key::<K>(root, packet, of_interface(own.number)) {
-                Some(key) if own.is_learned => {
-                    sought[coming] = place;
-                    coming += 1;
-                    lookup.seek(key);
-                }
-                _ => {
-                    walk.push(place);
-                    excluded += wire::packets(packet) * u64::from(own.is_learned);
-                }
-            }
-        }
-        // The slots of these were fetched with the turn before.
-        fresh.begin::<K>(context.notes, vector, &mut not_learned);
-        for (slot, &place) in (first..).zip(&ready[..count]) {
-            let packet = &mut vector[place];
-            let missed = match lookup.value(slot).map(|kept| kept.take(now)) {
-                None => Miss::New,
-                Some(decision) => {
-                    let checked = match decision.is_plain(epoch, packet.interface()) {
-                        true => adjacencies.get(decision.adjacency).ok_or(Miss::Changed).map(|own| (own, None)),
-                        false => check::<K>(root, guard, adjacencies, decision, packet, None),
-                    };
-                    match checked {
-                        Ok(_) if decision.is_limited() => {
-                            packet.set_forwarding(decision.adjacency);
-                            context.notes.begin_limited(place, *decision);
-                            tally.more += wire::packets(packet) - 1;
-                            limited.push(place);
-                            continue;
-                        }
-                        Ok((adjacency, None)) if plain::rewrite::<K>(packet, adjacency) => {
-                            packet.set_forwarding(decision.adjacency);
-                            let own = Rules::of(decision, packet);
-                            if !own.is(&rules) {
-                                tally.add(rules, std::mem::take(&mut sum));
-                                rules = own;
-                            }
-                            sum.add(octets(packet));
-                            if decision.has_more() {
-                                tally.add_others(packet, decision);
-                            }
-                            out.push(place);
-                            continue;
-                        }
-                        Ok((adjacency, sa)) if may_leave(root, adjacency) => {
-                            packet.set_forwarding(sa.unwrap_or(decision.adjacency));
-                            tally.more += wire::packets(packet) - 1;
-                            if is_behind_validation(packet) {
-                                tally.add_inside(packet, decision);
-                            } else {
-                                let mut one = Sum::default();
-                                one.add_all(wire::counts(packet));
-                                tally.add(Rules::of(decision, packet), one);
-                            }
-                            if decision.has_more() {
-                                tally.add_others(packet, decision);
-                            }
-                            if sa.is_some() {
-                                encrypt.push(place)
-                            } else {
-                                unusual.push(place)
-                            }
-                            continue;
-                        }
-                        Ok(_) => Miss::Changed,
-                        Err(miss) => miss,
-                    }
-                }
-            };
-            tally.misses[missed as usize] += wire::packets(packet);
-            walk.push(place);
-            match (missed, lookup.hash(slot)) {
-                (Miss::New, Some(hash)) => fresh.push(place, not_learned.find(hash)),
-                _ => {
-                    let at = lookup.place(slot);
-                    context.notes.begin(place, varying::<K>(packet), (packet.flow(), at), true);
-                }
-            }
-        }
-        if chunk.is_none() {
-            break;
-        }
-        first = lookup.compare_half();
-        (ready, count) = (sought, coming);
-    }
-    fresh.begin::<K>(context.notes, vector, &mut not_learned);
-    tally.add(rules, sum);
-    context.counters.flows.excluded.add(excluded);
-    tally.end(context, out.len() + unusual.len() + encrypt.len() + limited.len());
-    leave::<K>(context, &out, &unusual, &encrypt);
-    if !limited.is_empty() {
-        limited::begin::<K>(context, vector, &limited);
-    }
-    if !walk.is_empty() {
-        walk.sort();
-        walk_on(context, vector, &walk, K::IS_V4);
-    }
-}
-
-/// Packets of flows without a decision.
-struct Fresh {
-    places: [(u8, Slot); HALF],
-    count: usize,
-    /// A rule may have a flow learned that is not due.
-    hastens: bool,
-}
-
-impl Fresh {
-    fn new(hastens: bool) -> Fresh {
-        Fresh { places: [Default::default(); HALF], count: 0, hastens }
-    }
-
-    #[inline(always)]
-    fn push(&mut self, place: u8, slot: Slot) {
-        if let Some(own) = self.places.get_mut(self.count) {
-            *own = (place, slot);
-            self.count += 1;
-        }
-    }
-
-    /// Begins the notes of those whose flow is to be learned.
-    #[inline(always)]
-    fn begin<K: Family>(&mut self, notes: &mut Notes, vector: &Vector, not_learned: &mut NotLearned<'_>) {
-        for &(place, slot) in &self.places[..std::mem::take(&mut self.count)] {
-            let (packet, is_due) = (&vector[place], not_learned.is_due(slot));
-            if is_due || self.hastens {
-                notes.begin(place, varying::<K>(packet), (packet.flow(), Place::NONE), is_due);
-            }
-        }
-    }
-}
-
-/// Whether the flow of a packet that found no decision is to be learned.
-#[cold]
-fn is_due<K: Family>(context: &mut Context<'_>, packet: &Packet, translation: Option<Membership>) -> bool {
+/// Whether the flow of a packet that found no decision is to be learned. `slot` counts the packets of a flow
+/// that was looked up as one without a session.
+#[inline]
+fn is_due<K: Family>(
+    context: &mut Context<'_>,
+    packet: &Packet,
+    translation: Option<Membership>,
+    slot: Option<Slot>,
+) -> bool {
     let packets = context.root.flow_table.packets;
     let member = translation.or(match Carried::of(packet, ZoneOf::Ingress) {
         Carried::Session(member) => Some(member),
@@ -228,10 +77,15 @@ fn is_due<K: Family>(context: &mut Context<'_>, packet: &Packet, translation: Op
         Some(member) => {
             K::of(&*context.sessions).get(member.number).is_some_and(|session| session.is_due(member.way, packets))
         }
-        None => match key::<K>(context.root, packet, of_interface(packet.interface())) {
-            Some(key) => K::of_mut(context.flows).is_due(&key),
-            None => false,
-        },
+        None => {
+            let flows = K::of_mut(context.flows);
+            // A packet that is to be translated was looked up as one of a translation alone.
+            let slot = slot.or_else(|| {
+                let key = key::<K>(context.root, packet, of_interface(packet.interface()))?;
+                Some(flows.find_slot(&key))
+            });
+            slot.is_some_and(|slot| flows.is_due(slot))
+        }
     }
 }
 
@@ -362,6 +216,31 @@ fn decision_of<'c, K: Family>(context: &'c Context<'_>, packet: &Packet, at: Pla
     }
 }
 
+/// Lets a packet take the decision of its session, or of its translation: of one that holds for any of its packets. A packet that
+/// is rewritten has passed for its session, whose note it loses.
+#[inline(always)]
+fn take_settled<K: Family>(
+    context: &mut Context<'_>,
+    adjacencies: View<'_>,
+    packet: &mut Packet,
+    translation: Option<Membership>,
+) -> Option<Taken> {
+    let at = (context.now, wire::counts(packet));
+    let rewrite = |packet: &mut Packet, decision: &Decision| {
+        adjacencies.get(decision.adjacency).is_some_and(|own| plain::rewrite::<K>(packet, own))
+    };
+    let sessions = K::of_mut(context.sessions);
+    if let Some(member) = translation {
+        return sessions.take(packet, member, at, rewrite);
+    }
+    let Carried::Session(member) = Carried::of(packet, ZoneOf::Ingress) else { return None };
+    let taken = sessions.take_whole(packet, member, at, rewrite)?;
+    if taken.leaves {
+        packet.set_flow(0);
+    }
+    Some(taken)
+}
+
 /// Lets packets take decisions where zones have sessions, or fates are recorded; sends on the others.
 #[inline(never)]
 fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
@@ -377,10 +256,14 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
     context.counters.flows.excluded.add(count);
     let mut found = [Place::NONE; VECTOR];
     K::of(&*context.flows).find_each(of_flows.keys(), &mut found[..of_flows.count]);
+    let mut counted = [Slot::default(); VECTOR];
+    K::of_mut(context.flows).find_slots(of_flows.keys(), &found, &mut counted);
     let (mut at, mut walks) = ([Place::NONE; VECTOR], [false; VECTOR]);
+    let mut slots = [None; VECTOR];
     excluded.places().iter().for_each(|&place| walks[usize::from(place)] = true);
-    for (&place, &found) in of_flows.places().iter().zip(&found) {
+    for ((&place, &found), &slot) in of_flows.places().iter().zip(&found).zip(&counted) {
         at[usize::from(place)] = found;
+        slots[usize::from(place)] = Some(slot);
     }
     let (mut hits, mut walk) = (Indices::new(), Indices::new());
     let (mut misses, mut crosses) = ([0u64; 3], false);
@@ -421,7 +304,8 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
                 Ok(()) => {}
                 Err(miss) => {
                     misses[miss as usize] += wire::packets(packet);
-                    let is_due = miss != Miss::New || is_due::<K>(context, packet, translations.of(place));
+                    let is_due =
+                        miss != Miss::New || is_due::<K>(context, packet, translations.of(place), slots[index]);
                     if is_due || root.acl.hastens {
                         context.notes.begin(place, varying::<K>(packet), (packet.flow(), at[index]), is_due);
                     }
@@ -455,29 +339,26 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
     for &place in hits.places() {
         let (packet, index) = (&mut vector[place], usize::from(place));
         let member = translations.of(place);
-        if let Some(member) = member.filter(|_| translations.is_settled(place)) {
+        if translations.is_settled(place)
+            && let Some(taken) = take_settled::<K>(context, adjacencies, packet, member)
+        {
             let counts = wire::counts(packet);
-            let taken = K::of_mut(context.sessions).take(packet, member, (context.now, counts), |packet, decision| {
-                adjacencies.get(decision.adjacency).is_some_and(|own| plain::rewrite::<K>(packet, own))
-            });
-            if let Some(taken) = taken {
-                packet.set_forwarding(taken.adjacency);
-                let own = Rules::new(taken.acl, packet);
-                if !own.is(&rules) {
-                    tally.add(rules, std::mem::take(&mut sum));
-                    rules = own;
-                }
-                sum.add_all(counts);
-                tally.more += counts.0 - 1;
-                translated.add(context, taken.rule, counts);
-                if taken.leaves {
-                    out.push(place);
-                } else {
-                    translations::note(packet, member);
-                    unusual.push(place);
-                }
-                continue;
+            packet.set_forwarding(taken.adjacency);
+            let own = Rules::new(taken.acl, packet);
+            if !own.is(&rules) {
+                tally.add(rules, std::mem::take(&mut sum));
+                rules = own;
             }
+            sum.add_all(counts);
+            tally.more += counts.0 - 1;
+            taken.rule.into_iter().for_each(|rule| translated.add(context, rule, counts));
+            if taken.leaves {
+                out.push(place);
+            } else {
+                member.into_iter().for_each(|member| translations::note(packet, member));
+                unusual.push(place);
+            }
+            continue;
         }
         let decision = match member {
             Some(member) => K::of(&*context.sessions).learned(member),

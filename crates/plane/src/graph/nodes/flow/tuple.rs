@@ -90,24 +90,35 @@ fn is_between(packet: &Packet) -> bool {
 /// The key of the tuple of a packet that may take a decision. `None`: it walks.
 #[inline(always)]
 pub(super) fn key<K: Family>(root: &Root, packet: &Packet, zone: u16) -> Option<K::FlowKey> {
+    let mut key = K::FlowKey::default();
+    key_into::<K>(root, packet, zone, &mut key).then_some(key)
+}
+
+/// Writes the key of the tuple of a packet that may take a decision; gives whether there is one.
+#[inline(always)]
+pub(super) fn key_into<K: Family>(root: &Root, packet: &Packet, zone: u16, key: &mut K::FlowKey) -> bool {
     let protocol = packet.protocol();
     let is_plain = protocol == protocol::UDP || protocol == protocol::TCP && is_between(packet);
-    let key = match is_plain && is_usual(packet) {
+    let usual = match is_plain && is_usual(packet) {
         true => K::flow_of(packet, u32::from(zone) << 16 | u32::from(protocol) << 8),
-        false => key_of_any::<K>(root, packet, zone),
+        false => None,
     };
-    debug_assert!(key.is_none() || key == tuple::<K>(packet, zone).map(|tuple| tuple.key()), "two keys of one packet");
-    key
+    let Some(usual) = usual else { return key_of_any::<K>(root, packet, zone, key) };
+    debug_assert!(Some(usual) == tuple::<K>(packet, zone).map(|tuple| tuple.key()), "two keys of one packet");
+    *key = usual;
+    true
 }
 
 #[cold]
 #[inline(never)]
-fn key_of_any<K: Family>(root: &Root, packet: &Packet, zone: u16) -> Option<K::FlowKey> {
+fn key_of_any<K: Family>(root: &Root, packet: &Packet, zone: u16, key: &mut K::FlowKey) -> bool {
     // Packets of ESP for the gateway arrive, whatever is known of their flow.
     if packet.protocol() == protocol::ESP && esp::is_for_gateway(root, packet) {
-        return None;
+        return false;
     }
-    tuple::<K>(packet, zone).map(|tuple| tuple.key())
+    let Some(tuple) = tuple::<K>(packet, zone) else { return false };
+    *key = tuple.key();
+    true
 }
 
 /// The interface in the place of the zone, in the key of a flow without a session. Interfaces whose numbers differ by 2^16 share

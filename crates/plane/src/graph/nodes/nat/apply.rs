@@ -8,6 +8,7 @@ use weir_packet::translate::{translate, translate_error};
 
 use super::super::Context;
 use crate::graph::flags::TRANSLATED;
+use crate::graph::fragments::{First, Upper};
 use crate::graph::session::{Membership, Session, Tuple, Way, translated};
 use crate::root::family::Family;
 
@@ -58,7 +59,7 @@ pub(super) fn input<K: Family>(packet: &mut Packet, session: &Session<K>, member
     if to == before {
         return false;
     }
-    translate(packet, &to.endpoints());
+    give(packet, &to);
     true
 }
 
@@ -71,8 +72,25 @@ pub(super) fn output<K: Family>(packet: &mut Packet, session: &Session<K>, membe
     if member.is_error {
         return error(packet, session, member, true);
     }
-    translate(packet, &after.endpoints());
+    give(packet, &after);
     true
+}
+
+/// Gives a packet the endpoints of a tuple. A later fragment has no ports: lists behind this match the ports that its first
+/// fragment has now.
+fn give<K: Family>(packet: &mut Packet, tuple: &Tuple<K>) {
+    translate(packet, &tuple.endpoints());
+    if packet.flags().contains(ParseFlags::LATER_FRAGMENT)
+        && let Some(first) = First::of_shown(packet.shown())
+    {
+        let [source, destination] = tuple.words;
+        let given = match first.upper {
+            Upper::Ports(.., flags) => First { upper: Upper::Ports(source, destination, flags), ..first },
+            _ if tuple.query != 0 => First { identifier: source, ..first },
+            _ => first,
+        };
+        packet.set_shown(given.shown());
+    }
 }
 
 /// Translates an ICMP error and the packet that it quotes, which goes in the other direction. The error of a host inside that
@@ -91,7 +109,7 @@ fn error<K: Family>(packet: &mut Packet, session: &Session<K>, member: Membershi
 pub(super) fn undo(context: &Context<'_>, packet: &mut Packet) {
     fn of_family<K: Family>(context: &Context<'_>, packet: &mut Packet, member: Membership) {
         if let Some(session) = K::of(&*context.sessions).get(member.number) {
-            translate(packet, &session.ends(member.way).0.endpoints());
+            give(packet, &session.ends(member.way).0);
         }
     }
     let Some(member) = translated(packet).filter(|member| !member.is_error) else { return };

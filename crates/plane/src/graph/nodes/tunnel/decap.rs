@@ -4,7 +4,7 @@ use weir_packet::checksum;
 use weir_packet::esp::ecn;
 use weir_packet::offload::{Checksum, Gso, Offload};
 use weir_packet::packet::{Packet, Shown, State};
-use weir_packet::parse::{ParseFlags, Parsed};
+use weir_packet::parse::{self, ParseFlags, Parsed};
 use weir_packet::tunnel::{self, Carrier, Inner, Opened, Refused};
 use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::ethernet::ethertype;
@@ -12,6 +12,7 @@ use weir_packet::wire::{ethernet, ipv4, ipv6, protocol, udp};
 
 use super::super::{Context, ethernet_input, ip_input, wire};
 use super::arrival::{Arrival, arrival};
+use super::pieces;
 use crate::graph::flow::Unlearned;
 use crate::graph::nesting::{self, MOST_NESTING};
 use crate::graph::record::Fate;
@@ -36,18 +37,23 @@ pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, fram
                 continue;
             }
         };
-        let octets = take_out(packet, tunnel, at, opened);
+        if has_several(packet, tunnel, at) {
+            pieces::datagrams(context, packet, place);
+            continue;
+        }
+        // Datagrams of a packet before this one go round again: this one must not overtake them.
+        if context.requeue.has_added() {
+            pieces::decapsulate(context, packet, place);
+            continue;
+        }
+        let taken = take_out(packet, tunnel, at, opened);
         if context.recorder.is_on() {
             context.record(packet, Fate::Tunnelled { interface: tunnel.interface, inbound: true });
         }
-        let counters = &tunnel.counters[context.worker];
-        match octets {
-            Ok(octets) => {
-                counters.inbound.add(octets.0, octets.1);
-                enter(context, packet, place, tunnel, &mut entering);
-            }
+        match taken {
+            Ok(()) => enter(context, packet, place, tunnel, &mut entering),
             Err(reason) => {
-                counters.refused.add(1);
+                tunnel.counters[context.worker].refused.add(1);
                 context.next.refuse(packet, place, reason);
             }
         }
@@ -64,9 +70,19 @@ fn reason(refused: Refused) -> Reason {
     }
 }
 
-/// Cuts a packet to what it carries; returns what that counts: packets and octets.
+/// Each segment of a packet is a datagram of the tunnel: the checksum that is to be completed is that of the outer header.
 #[inline(always)]
-fn take_out(packet: &mut Packet, tunnel: &Tunnel, at: usize, opened: Opened) -> Result<(u64, u64), Reason> {
+fn has_several(packet: &Packet, tunnel: &Tunnel, at: usize) -> bool {
+    let offload = packet.offload();
+    offload.gso == Gso::Udp
+        && offload.checksum == Checksum::Partial
+        && tunnel.wanted.carrier.port().is_some()
+        && usize::from(offload.start) + udp::LENGTH == at
+}
+
+/// Cuts a packet to what it carries.
+#[inline(always)]
+fn take_out(packet: &mut Packet, tunnel: &Tunnel, at: usize, opened: Opened) -> Result<(), Reason> {
     if nesting::taken_off(packet) >= MOST_NESTING {
         return Err(Reason::NestingLimit);
     }
@@ -95,7 +111,7 @@ fn take_out(packet: &mut Packet, tunnel: &Tunnel, at: usize, opened: Opened) -> 
         };
         mark(packet, l3, outer)?;
     }
-    Ok(wire::frames(packet))
+    Ok(())
 }
 
 /// Checks length and checksum of UDP. Over IPv6, 0 is no checksum either: both ends of a tunnel are known (RFC 6935, RFC 6936).
@@ -171,8 +187,12 @@ fn enter(context: &mut Context<'_>, packet: &mut Packet, place: u8, tunnel: &Tun
     nesting::take_off(packet);
     packet.set_state(State::EMPTY);
     packet.set_interface(tunnel.interface);
+    if packet.is_to_be_segmented() && packet.offload().checksum != Checksum::Partial {
+        find_headers(packet, tunnel.wanted.carrier.is_ethernet());
+    }
+    let (packets, octets) = wire::frames(packet);
+    tunnel.counters[context.worker].inbound.add(packets, octets);
     if let Some(interface) = context.root.interfaces.get(tunnel.interface as usize) {
-        let (packets, octets) = wire::frames(packet);
         interface.counters[context.worker].rx.add(packets, octets);
     }
     if !tunnel.wanted.carrier.is_ethernet() {
@@ -185,4 +205,16 @@ fn enter(context: &mut Context<'_>, packet: &mut Packet, place: u8, tunnel: &Tun
     }
     let admitted = ethernet_input::admit_inner(context, packet);
     ip_input::conclude_or_pass(context, packet, place, admitted, entering);
+}
+
+/// Notes where the headers of a super-packet end, of which its state says nothing: so it counts as its segments, whatever drops it.
+#[cold]
+fn find_headers(packet: &mut Packet, is_frame: bool) {
+    let l3 = if is_frame { parse::ethernet(packet.data()).map(|l2| usize::from(l2.l3)) } else { Ok(0) };
+    let Ok(l3) = l3 else { return };
+    let parsed = match packet.offload().gso {
+        Gso::Tcp4 => parse::ipv4(packet.data(), l3).ok(),
+        _ => parse::ipv6(packet.data(), l3).ok(),
+    };
+    parsed.iter().for_each(|parsed| packet.set_parsed(parsed));
 }

@@ -7,7 +7,7 @@
 //!
 //! Candidates are looked up in batches, so that the memory of several is fetched at once. A first pass reads the tags of the
 //! table alone: a port whose tuple has no tag there is free. If it finds none, a second pass looks for sessions whose time
-//! is over.
+//! is over. Of a small range, the second pass looks at all ports, and the first one at a few.
 
 use std::ops::RangeInclusive;
 
@@ -33,8 +33,11 @@ const TRIES: u32 = 512;
 /// times in 16.
 const FIRST: usize = 4;
 const MORE: usize = 32;
-/// Candidates of the second pass through a range with more ports than [`TRIES`].
-const AGAIN: u32 = 256;
+/// Candidates of the second pass through a range with more ports than [`TRIES`]: a packet is refused within ten microseconds.
+const AGAIN: u32 = 64;
+/// Candidates that are looked at for a packet, at most.
+const MOST: u32 = FIRST as u32 + TRIES.next_multiple_of(MORE as u32) + AGAIN;
+const _: () = assert!(MOST <= 580);
 
 /// Whether a rule may give this port or identifier to packets of a tuple.
 pub(super) fn offers<K: Family>(rule: &Rule, target: &Target, tuple: &Tuple<K>, port: u16) -> bool {
@@ -128,23 +131,25 @@ pub(crate) fn draw<K: Family>(
     let mut candidates = Candidates::new(random, count);
     // The last port of a range is a port.
     let mut next = || of(source, (first + step * candidates.next()) as u16);
-    let looked_at = count.min(TRIES);
-    let by_tags = pick::<K, FIRST>(sessions, &mut next).or_else(|| {
-        let batches = looked_at.saturating_sub(FIRST as u32).div_ceil(MORE as u32);
-        (0..batches).find_map(|_| pick::<K, MORE>(sessions, &mut next))
-    });
-    let chosen = by_tags.or_else(|| {
-        let looked_at = if count <= TRIES { count } else { AGAIN };
-        (0..looked_at).map(|_| next()).find(|own| is_free(own) && !sessions.is_mapped(own))
-    });
+    let (by_tags, again) = if count > TRIES { (TRIES, AGAIN) } else { (0, count) };
+    let batches = |candidates: u32| 0..candidates.div_ceil(MORE as u32);
+    let chosen = pick::<K, FIRST>(sessions, &mut next, |keys| sessions.absent(keys))
+        .or_else(|| batches(by_tags).find_map(|_| pick::<K, MORE>(sessions, &mut next, |keys| sessions.absent(keys))))
+        .or_else(|| {
+            batches(again).find_map(|_| pick::<K, MORE>(sessions, &mut next, |keys| sessions.free(keys, bounds, now)))
+        });
     found(chosen, Some(source))
 }
 
-/// The first of some candidates that surely is free.
+/// The first of some candidates whose key is free, and that is no outside endpoint of a mapping.
 #[inline]
-fn pick<K: Family, const N: usize>(sessions: &OfFamily<K>, next: &mut impl FnMut() -> Tuple<K>) -> Option<Tuple<K>> {
+fn pick<K: Family, const N: usize>(
+    sessions: &OfFamily<K>,
+    next: &mut impl FnMut() -> Tuple<K>,
+    free: impl Fn(&[K::FlowKey; N]) -> u64,
+) -> Option<Tuple<K>> {
     let candidates: [Tuple<K>; N] = std::array::from_fn(|_| next());
-    let mut free = sessions.absent(&candidates.map(|own| own.reversed().key()));
+    let mut free = free(&candidates.map(|own| own.reversed().key()));
     while free != 0 {
         let own = candidates.get(free.trailing_zeros() as usize)?;
         if !sessions.is_mapped(own) {

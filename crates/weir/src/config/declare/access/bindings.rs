@@ -1,9 +1,9 @@
 //! `[mac-ip.NAME]`: which hardware addresses may use which addresses of IP.
 
-use weir_plane::model::Learn;
+use weir_plane::model::{Learn, Slaac};
 
 use super::super::super::diagnostic::Code;
-use super::super::super::table::{Reader, Value};
+use super::super::super::table::{Reader, Table, Value};
 use super::super::At;
 use super::super::rules::understood;
 use crate::rules::binding::{self, Binding};
@@ -21,16 +21,39 @@ const LEARNED: u32 = 4096;
 /// Learned bindings of a list at most, whatever it says.
 const MOST_LEARNED: u32 = 65_536;
 
+/// Seconds without packets after which a station is probed for an address, at most.
+const LONGEST_LIFETIME: u32 = 86_400;
+
+/// A source of bindings.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Dhcp,
+    Slaac,
+}
+
 /// Reads bindings that stand under this name.
 pub(super) fn read(reader: &mut Reader<'_>, name: At<String>, value: Value<'_>) -> Option<Bindings> {
-    let table = reader.table(value, "a list of bindings", &["rules", "learn", "learn-limit"])?;
+    const KEYS: &[&str] = &["rules", "learn", "learn-limit", "slaac-limit", "slaac-lifetime"];
+    let table = reader.table(value, "a list of bindings", KEYS)?;
     let mut rules = Vec::new();
-    let learn = table.get("learn").and_then(|value| reader.choice(value, "source of bindings", &[("dhcp", ())]));
+    let learn = learn(reader, &table);
     // A list that learns may have no rules of its own.
     let value = if table.has("learn") { table.get("rules") } else { reader.require(&table, "rules") };
     if let Some(value) = value {
         for value in reader.one_at_least(value, "rule") {
             rules.extend(understood(reader, value, binding::parse));
+        }
+    }
+    Some(Bindings { name, rules, learn })
+}
+
+/// Reads what a list learns. `None`: nothing, or the sources could not be read.
+fn learn(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<Learn> {
+    let mut from = Vec::new();
+    if let Some(value) = table.get("learn") {
+        let choices = [("dhcp", Source::Dhcp), ("slaac", Source::Slaac)];
+        for value in reader.one_at_least(value, "source of bindings") {
+            from.extend(reader.choice(value, "source of bindings", &choices));
         }
     }
     let limit = table.get("learn-limit").and_then(|value| {
@@ -40,6 +63,25 @@ pub(super) fn read(reader: &mut Reader<'_>, name: At<String>, value: Value<'_>) 
         }
         reader.u32(value, "the number of learned bindings", 1..=MOST_LEARNED)
     });
-    let learn = learn.map(|()| Learn { limit: limit.unwrap_or(LEARNED) });
-    Some(Bindings { name, rules, learn })
+    let learns_slaac = from.contains(&Source::Slaac);
+    let mut of_slaac = |key: &str, what: &str, most: u32| {
+        let value = table.get(key)?;
+        // Sources that could not be read were reported.
+        if !learns_slaac && (!from.is_empty() || !table.has("learn")) {
+            reader.error(Code::ConflictingKeys, value, format!("`{key}` has no meaning without `learn = \"slaac\"`"));
+        }
+        reader.u32(value, what, 1..=most)
+    };
+    let default = Slaac::default();
+    let slaac = Slaac {
+        limit: of_slaac("slaac-limit", "the number of addresses of an interface", MOST_LEARNED)
+            .unwrap_or(default.limit),
+        lifetime: of_slaac("slaac-lifetime", "the seconds without packets", LONGEST_LIFETIME)
+            .unwrap_or(default.lifetime),
+    };
+    (!from.is_empty()).then(|| Learn {
+        limit: limit.unwrap_or(LEARNED),
+        dhcp: from.contains(&Source::Dhcp),
+        slaac: learns_slaac.then_some(slaac),
+    })
 }

@@ -1,4 +1,4 @@
-//! `acl`, `allow`, `classify`, `ethertypes`, `mac-ip` and `dhcp-trusted` of an interface.
+//! `acl`, `allow`, `classify`, `ethertypes`, `mac-ip`, `dhcp-trusted` and `slaac-trusted` of an interface.
 
 use toml::de::DeValue;
 use weir_plane::model::PerFamily;
@@ -27,8 +27,10 @@ pub(in super::super::super) struct OfInterface {
     pub(in super::super::super) classify_out: Option<At<String>>,
     /// The name of bindings.
     pub(in super::super::super) bindings: Option<At<String>>,
-    /// Answers of DHCP servers are believed.
-    pub(in super::super::super) dhcp_trusted: bool,
+    /// Answers of DHCP servers are believed, as this key says.
+    pub(in super::super::super) dhcp_trusted: Option<Span>,
+    /// Claims of addresses are believed, as this key says.
+    pub(in super::super::super) slaac_trusted: Option<Span>,
 }
 
 /// The EtherTypes that may pass, and the place of the key.
@@ -54,7 +56,11 @@ pub(in super::super) fn read(reader: &mut Reader<'_>, interface: &Table<'_>) -> 
         (of.ethertypes_in, of.ethertypes_out) = (types("in"), types("out"));
     }
     of.bindings = interface.get("mac-ip").and_then(|value| reader.reference(value, "the name of bindings"));
-    of.dhcp_trusted = interface.get("dhcp-trusted").and_then(|value| reader.boolean(value)).unwrap_or(false);
+    let mut trusted = |key: &str| {
+        let value = interface.get(key)?;
+        reader.boolean(value).filter(|is_on| *is_on).map(|_| reader.span(value.span()))
+    };
+    (of.dhcp_trusted, of.slaac_trusted) = (trusted("dhcp-trusted"), trusted("slaac-trusted"));
     of
 }
 

@@ -8,8 +8,12 @@
 //! `3i + 2`. The keys of a list never descend. So the declared rules stand in their order, and each added rule stands at its
 //! anchor, whether the anchor itself was removed or not.
 
+mod saved;
+
 use std::collections::HashMap;
 use std::hash::Hash;
+
+use saved::Settled;
 
 /// The place of an added rule, by an index of the declaration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -222,16 +226,13 @@ pub fn rebase<T: Eq + Hash>(
         // The edits were saved.
         return Rebased { slots: (0..after.len() as u32).map(Slot::Declared).collect(), lost: Vec::new() };
     }
-    let mut rebase = Rebase::new(before, items, after);
-    let removed = rebase.removals();
-    let mut slots = rebase.merge(&removed);
-    rebase.leave_out_passed(&mut slots, effect, may_meet);
-    rebase.leave_out_saved(&mut slots);
-    rebase.lost.sort_by_key(|(edit, _)| match edit {
-        Edit::Added(item) => (0, *item),
-        Edit::Removed(index) => (1, *index as usize),
-    });
-    Rebased { slots, lost: rebase.lost }
+    let rebase = Rebase::new(before, items, after);
+    let Some(settled) = Settled::of(&rebase) else {
+        return rebase.run(effect, may_meet);
+    };
+    let after: Vec<&T> = after.iter().collect();
+    let rebased = Rebase::new(&settled.before, &settled.items, &after).run(|text| effect(text), may_meet);
+    settled.by_old(rebased)
 }
 
 struct Rebase<'a, T> {
@@ -260,6 +261,18 @@ impl<'a, T: Eq + Hash> Rebase<'a, T> {
             }
         }
         Rebase { before, items, after, found, index, lost: Vec::new() }
+    }
+
+    /// Applies the edits.
+    fn run(mut self, effect: impl Fn(&T) -> Effect, may_meet: impl Fn(usize, usize) -> bool) -> Rebased {
+        let removed = self.removals();
+        let mut slots = self.merge(&removed);
+        self.leave_out_passed(&mut slots, effect, may_meet);
+        self.lost.sort_by_key(|(edit, _)| match edit {
+            Edit::Added(item) => (0, *item),
+            Edit::Removed(index) => (1, *index as usize),
+        });
+        Rebased { slots, lost: self.lost }
     }
 
     fn copies(&self, rule: u32) -> &[u32] {
@@ -335,35 +348,6 @@ impl<'a, T: Eq + Hash> Rebase<'a, T> {
         }
         slots.extend(added.map(|(item, anchor)| Slot::Added(item, anchor)));
         slots
-    }
-
-    fn text(&self, slot: Slot) -> &'a T {
-        match slot {
-            Slot::Declared(index) => &self.after[index as usize],
-            Slot::Added(item, _) => &self.items[item].0,
-        }
-    }
-
-    /// Leaves out added rules that the declaration has directly beside them, in the same order.
-    fn leave_out_saved(&self, slots: &mut Vec<Slot>) {
-        let is_added = |slot: &Slot| matches!(slot, Slot::Added(..));
-        let mut saved = vec![false; slots.len()];
-        let same = |a: &[Slot], b: &[Slot]| a.iter().zip(b).all(|(&a, &b)| self.text(a) == self.text(b));
-        let mut at = 0;
-        while let Some(first) = slots[at..].iter().position(is_added).map(|found| at + found) {
-            let end = slots[first..].iter().position(|slot| !is_added(slot)).map_or(slots.len(), |found| first + found);
-            let front = slots[..first].iter().rev().take_while(|slot| !is_added(slot)).take(end - first).count();
-            let behind = slots[end..].iter().take_while(|slot| !is_added(slot)).take(end - first).count();
-            let fits = |&count: &usize| same(&slots[first - count..first], &slots[first..first + count]);
-            let begin = first + (1..=front).rev().find(fits).unwrap_or(0);
-            let fits = |&count: &usize| same(&slots[end - count..end], &slots[end..end + count]);
-            let last = end - (1..=behind.min(end - begin)).rev().find(fits).unwrap_or(0);
-            saved[first..begin].fill(true);
-            saved[last..end].fill(true);
-            at = end;
-        }
-        let mut saved = saved.into_iter();
-        slots.retain(|_| saved.next() != Some(true));
     }
 
     /// Leaves out added rules that stand on the other side of a rule than before, if that lets more packets pass: a rule that

@@ -1,0 +1,258 @@
+//! Bindings of IPv6 that are learned: from DHCPv6, and from stations that use an address first (RFC 6620).
+
+mod kit;
+
+use kit::link::{ask, discovery, v6};
+use kit::*;
+use weir_packet::wire::MacAddress;
+use weir_packet::wire::dhcpv6::{CLIENT, Kind, Lease, Message, SERVER};
+use weir_packet::wire::nd::{self, Fields};
+use weir_plane::harness::Verdict;
+use weir_plane::model::{Learn, Slaac};
+use weir_plane::reason::Reason;
+
+const A: MacAddress = MacAddress([2, 0, 0, 0, 0xaa, 7]);
+const B: MacAddress = MacAddress([2, 0, 0, 0, 0xaa, 8]);
+const FAR: MacAddress = MacAddress([2, 0, 0, 0, 0xaa, 9]);
+const MS: u64 = 1_000_000;
+
+/// A bridge with ports for two clients and a port whose stations are trusted.
+fn bridged(learn: Learn, rules: &[&str]) -> Rig {
+    let mut build = Build::new()
+        .port("a", &[])
+        .port("b", &[])
+        .port("far", &[])
+        .bridge(&["a", "b", "far"])
+        .bindings("hosts", rules)
+        .bind("a", "hosts")
+        .bind("b", "hosts");
+    build.0.bindings[0].learn = Some(learn);
+    let far = build.interface("far").0 as usize;
+    build.0.interfaces[far].access.dhcp_trusted = learn.dhcp;
+    build.0.interfaces[far].access.slaac_trusted = learn.slaac.is_some();
+    let mut rig = build.rig();
+    rig.harness.discover(&[]).unwrap();
+    rig
+}
+
+const SLAAC: Learn = Learn { limit: 10, dhcp: false, slaac: Some(Slaac { limit: 4, lifetime: 300 }) };
+
+/// A datagram from a station.
+fn datagram(from: MacAddress, source: &str) -> Vec<u8> {
+    let mut frame =
+        kit::frame(&format!("udp from {source} port 1 to 2001:db8::99 port 2"), if from == FAR { A } else { FAR });
+    frame[6..12].copy_from_slice(&from.0);
+    frame
+}
+
+fn by(station: MacAddress, mut frame: Vec<u8>) -> Vec<u8> {
+    frame[6..12].copy_from_slice(&station.0);
+    frame
+}
+
+/// A datagram of DHCP.
+fn dhcp(from: MacAddress, [source, to]: [&str; 2], ports: [u16; 2], payload: &[u8]) -> Vec<u8> {
+    let station = if from == FAR { A } else { FAR };
+    let mut frame = [station.0, from.0].concat();
+    frame.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
+    frame.extend((8 + payload.len() as u16).to_be_bytes());
+    frame.extend([17, 1]);
+    frame.extend([v6(source).octets(), v6(to).octets()].concat());
+    ports.iter().for_each(|port| frame.extend(port.to_be_bytes()));
+    frame.extend((8 + payload.len() as u16).to_be_bytes());
+    frame.extend([0, 0]);
+    frame.extend(payload);
+    frame
+}
+
+const GROUP: &str = "ff02::1:2";
+
+fn lease(address: &str, length: u8) -> Lease {
+    Lease { address: v6(address), length, valid: 60 }
+}
+
+fn passes(rig: &mut Rig, port: &str, frame: &[u8]) -> bool {
+    let verdict = rig.put(port, frame).outcome.verdict;
+    assert!(matches!(verdict, Verdict::Forward | Verdict::Drop(Reason::MacIp)), "{verdict:?}");
+    rig.harness.step();
+    verdict == Verdict::Forward
+}
+
+/// What is learned: interface, address, source and state.
+fn learned(rig: &Rig) -> Vec<(String, String, &'static str, &'static str)> {
+    let rows = rig.harness.bindings().remove(0).learned;
+    rows.into_iter().map(|row| (row.interface, row.address.to_string(), row.source, row.state)).collect()
+}
+
+/// The ports by which the control side probes for an address, since the last call.
+fn probed(rig: &mut Rig, address: &str) -> Vec<String> {
+    rig.harness.step();
+    let group = nd::solicited_node(v6(address));
+    let mut out = rig.idle().1;
+    assert!(out.iter().all(|(_, frame)| frame[..6] == MacAddress::of_ipv6_multicast(group).0 && frame[14 + 40] == 135));
+    out.drain(..).map(|(port, _)| port).collect()
+}
+
+#[test]
+fn a_client_may_send_from_what_a_server_of_ipv6_gave_it() {
+    let mut rig = bridged(Learn { limit: 10, ..Learn::DHCP }, &["permit any from fe80::/10"]);
+    assert!(!passes(&mut rig, "a", &datagram(A, "2001:db8::7")));
+    let request = Message::emit(Kind::REQUEST, 77, &[]);
+    assert!(passes(&mut rig, "a", &dhcp(A, ["fe80::7", GROUP], [CLIENT, SERVER], &request)));
+    // Another port cannot answer, nor draw the answer to itself.
+    assert!(passes(&mut rig, "b", &dhcp(B, ["fe80::7", GROUP], [CLIENT, SERVER], &request)));
+    let answer = Message::emit(Kind::REPLY, 77, &[lease("2001:db8::7", 128), lease("2001:db8:7::", 48)]);
+    let answer = dhcp(FAR, ["fe80::99", "fe80::7"], [SERVER, CLIENT], &answer);
+    rig.drops_frame("b", &answer, Reason::DhcpServer);
+    assert!(!passes(&mut rig, "a", &datagram(A, "2001:db8::7")));
+    assert!(passes(&mut rig, "far", &answer));
+    for source in ["2001:db8::7", "2001:db8:7:1::5"] {
+        assert!(passes(&mut rig, "a", &datagram(A, source)));
+        assert!(!passes(&mut rig, "a", &datagram(B, source)) && !passes(&mut rig, "b", &datagram(A, source)));
+    }
+    let row = &rig.harness.bindings()[0].learned[1];
+    assert_eq!(
+        (row.address, row.prefix_length, row.source, row.left),
+        (v6("2001:db8:7::").into(), Some(48), "dhcp", Some(60))
+    );
+    let release = Message::emit(Kind::RELEASE, 78, &[lease("2001:db8::7", 128)]);
+    passes(&mut rig, "a", &dhcp(A, ["fe80::7", GROUP], [CLIENT, SERVER], &release));
+    assert!(
+        !passes(&mut rig, "a", &datagram(A, "2001:db8::7")) && passes(&mut rig, "a", &datagram(A, "2001:db8:7::1"))
+    );
+    rig.advance(61_000 * MS);
+    assert!(!passes(&mut rig, "a", &datagram(A, "2001:db8:7::1")) && learned(&rig).is_empty());
+}
+
+#[test]
+fn relay_agents_and_fragments_hide_no_answer() {
+    let mut rig = bridged(Learn { limit: 10, ..Learn::DHCP }, &["permit any from any"]);
+    // The client is behind a router: what it sends comes from that station.
+    let forward = |inner: &[u8]| Message::relayed(Kind::RELAY_FORWARD, v6("fe80::c"), inner);
+    let request = forward(&forward(&Message::emit(Kind::REQUEST, 5, &[])));
+    let answer = Message::emit(Kind::REPLY, 5, &[lease("2001:db8::c", 128)]);
+    let answer = Message::relayed(Kind::RELAY_REPLY, v6("fe80::c"), &answer);
+    assert!(passes(&mut rig, "a", &dhcp(A, ["2001:db8::a", "2001:db8::99"], [SERVER, SERVER], &request)));
+    let answer = dhcp(FAR, ["2001:db8::99", "2001:db8::a"], [SERVER, SERVER], &answer);
+    rig.drops_frame("b", &answer, Reason::DhcpServer);
+    assert!(passes(&mut rig, "far", &answer));
+    assert_eq!(learned(&rig), [("a".into(), "2001:db8::c".into(), "dhcp", "valid")]);
+    // A fragment that ends behind the ports might be anything.
+    let mut hidden = dhcp(B, ["fe80::8", "fe80::7"], [SERVER, CLIENT], &[]);
+    hidden.splice(14 + 40..14 + 40, [17, 0, 0, 1, 0, 0, 0, 1]);
+    (hidden[14 + 5], hidden[14 + 6]) = (16, 44);
+    rig.drops_frame("b", &hidden, Reason::DhcpServer);
+    // Messages that end anywhere are no answers: they pass, and teach nothing.
+    let whole = Message::emit(Kind::REPLY, 6, &[lease("2001:db8::d", 128)]);
+    let request = Message::emit(Kind::REQUEST, 6, &[]);
+    passes(&mut rig, "a", &dhcp(A, ["fe80::7", GROUP], [CLIENT, SERVER], &request));
+    for length in 5..whole.len() {
+        assert!(passes(&mut rig, "far", &dhcp(FAR, ["fe80::99", "fe80::7"], [SERVER, CLIENT], &whole[..length])));
+    }
+    assert_eq!(learned(&rig).len(), 1);
+}
+
+#[test]
+fn an_address_belongs_to_the_station_that_solicits_for_it_first() {
+    let mut rig = bridged(SLAAC, &[]);
+    let solicitation = ask(&[], "::", "fe80::7", None);
+    assert!(passes(&mut rig, "a", &by(A, solicitation.clone())));
+    assert_eq!(learned(&rig), [("a".into(), "fe80::7".into(), "slaac", "tentative")]);
+    assert!(!passes(&mut rig, "a", &datagram(A, "fe80::7")));
+    rig.advance(500 * MS);
+    rig.harness.step();
+    assert!(passes(&mut rig, "a", &datagram(A, "fe80::7")));
+    assert_eq!(learned(&rig), [("a".into(), "fe80::7".into(), "slaac", "valid")]);
+    // A reload keeps it.
+    let model = (*rig.harness.model()).clone();
+    rig.harness.reload(model).unwrap();
+    assert!(passes(&mut rig, "a", &datagram(A, "fe80::7")));
+    // Another station may not use it: the first one is probed, at its port alone, and answers.
+    rig.advance(100 * MS);
+    assert!(!passes(&mut rig, "b", &datagram(B, "fe80::7")));
+    assert_eq!(probed(&mut rig, "fe80::7"), ["a"]);
+    let here = Fields::NeighborAdvertisement {
+        target: v6("fe80::7"),
+        router: false,
+        solicited: false,
+        overrides: true,
+        target_mac: Some(A),
+    };
+    let all = MacAddress::of_ipv6_multicast(nd::ALL_NODES);
+    rig.advance(MS);
+    assert!(passes(&mut rig, "a", &by(A, discovery(all, &[], "fe80::7", nd::ALL_NODES, here))));
+    rig.advance(600 * MS);
+    assert_eq!(probed(&mut rig, "fe80::7"), [""; 0]);
+    assert!(passes(&mut rig, "a", &datagram(A, "fe80::7")) && !passes(&mut rig, "b", &datagram(B, "fe80::7")));
+    // Now it does not: the other one gets the address.
+    rig.advance(300 * MS);
+    assert_eq!(probed(&mut rig, "fe80::7"), ["a", "a"]);
+    rig.advance(300 * MS);
+    rig.harness.step();
+    assert!(passes(&mut rig, "b", &datagram(B, "fe80::7")) && !passes(&mut rig, "a", &datagram(A, "fe80::7")));
+}
+
+#[test]
+fn packets_claim_addresses_unless_somebody_behind_a_trusted_port_has_them() {
+    let mut rig = bridged(SLAAC, &["permit 02:00:00:00:aa:07 from 2001:db8::5/128"]);
+    for (last, answers) in [(1, false), (2, true)] {
+        let address = format!("2001:db8::{last}");
+        assert!(!passes(&mut rig, "a", &datagram(A, &address)));
+        assert_eq!(probed(&mut rig, &address), ["far"]);
+        if answers {
+            let (target, target_mac) = (v6(&address), Some(FAR));
+            let there =
+                Fields::NeighborAdvertisement { target, router: false, solicited: false, overrides: true, target_mac };
+            let all = MacAddress::of_ipv6_multicast(nd::ALL_NODES);
+            assert!(passes(&mut rig, "far", &by(FAR, discovery(all, &[], &address, nd::ALL_NODES, there))));
+        }
+        rig.advance(500 * MS);
+        rig.harness.step();
+        assert_eq!(passes(&mut rig, "a", &datagram(A, &address)), !answers);
+        assert_eq!(passes(&mut rig, "far", &datagram(FAR, &address)), true, "nothing is checked there");
+    }
+    // An address that a rule gives to a station is nobody else's.
+    assert!(!passes(&mut rig, "b", &datagram(B, "2001:db8::5")));
+    assert_eq!(probed(&mut rig, "2001:db8::5"), [""; 0]);
+    rig.advance(1000 * MS);
+    rig.harness.step();
+    assert!(!passes(&mut rig, "b", &datagram(B, "2001:db8::5")) && passes(&mut rig, "a", &datagram(A, "2001:db8::5")));
+}
+
+#[test]
+fn stations_of_a_routed_link_have_their_addresses_too() {
+    let mut build = Build::new().port("lan", &["2001:db8::1/64"]).port("wan", &["2001:db8:1::1/64"]);
+    build = build.neighbor("wan", "2001:db8:1::2", mac(9)).bindings("hosts", &[]).bind("lan", "hosts");
+    build.0.bindings[0].learn = Some(SLAAC);
+    let mut rig = build.rig();
+    rig.harness.discover(&[]).unwrap();
+    rig.harness.step();
+    rig.idle();
+    // Solicitations for others count; the gateway's own address is nobody else's.
+    for target in ["2001:db8::7", "2001:db8::1"] {
+        rig.put("lan", &by(A, ask(&[], "::", target, None)));
+        rig.harness.step();
+    }
+    assert_eq!(learned(&rig), [("lan".into(), "2001:db8::7".into(), "slaac", "tentative")]);
+    let to = MacAddress(rig.harness.interface_mac(rig.index("lan")).unwrap());
+    let send = |from: MacAddress| by(from, kit::frame("udp from 2001:db8::7 port 1 to 2001:db8:1::2 port 2", to));
+    assert_eq!(rig.put("lan", &send(A)).outcome.verdict, Verdict::Drop(Reason::MacIp));
+    rig.advance(500 * MS);
+    rig.harness.step();
+    assert_eq!(rig.put("lan", &send(A)).outcome.verdict, Verdict::Forward);
+    assert_eq!(rig.put("lan", &send(B)).outcome.verdict, Verdict::Drop(Reason::MacIp));
+}
+
+#[test]
+fn a_flood_of_sources_is_bounded_and_counted() {
+    let mut rig = bridged(SLAAC, &[]);
+    for number in 1..=200 {
+        assert!(!passes(&mut rig, "a", &datagram(A, &format!("2001:db8::{number:x}"))));
+    }
+    assert_eq!(learned(&rig).len(), 4);
+    let refused = rig.harness.bindings()[0].not_learned;
+    assert!(refused > 0 && refused < 196, "{refused}");
+    // Another port has its own.
+    assert!(passes(&mut rig, "b", &by(B, ask(&[], "::", "2001:db8::b", None))));
+    assert_eq!(learned(&rig).len(), 5);
+}
