@@ -6,7 +6,8 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use super::{Anchor, Edit, Rebase, Rebased, Spot, Why, ascending};
+use super::apply::{Edit, Rebase, Rebased, Why};
+use super::spot::{Anchor, Spot, ascending};
 
 /// A list whose saved rules are rules of the old declaration, too.
 pub(super) struct Settled<'a, T> {
