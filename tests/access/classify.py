@@ -45,11 +45,20 @@ SIX = {"dscp": (0, 2, 4, 6), "flow-label": (1, 3, 4, 20), "length": (4, 2, 0, 16
        "src": (8, 16, 0, 128), "dst": (24, 16, 0, 128), "sport": (40, 2, 0, 16), "dport": (42, 2, 0, 16)}
 LINK = {"dst": (0, 6, 0, 48), "src": (6, 6, 0, 48), "ethertype": (12, 2, 0, 16)}
 PORTS = {"sport": (0, 2, 0, 16), "dport": (2, 2, 0, 16)}
-KINDS = {"l3 ip4": FOUR, "l3 ip6": SIX, "l2": LINK, "l4": PORTS}
+# What is known of a packet beside its octets: the mark, and names with zeros behind them.
+META = {"mark": (0, 4, 0, 32), "interface": (4, 31, 0, 248), "vrf": (35, 31, 0, 248)}
+KINDS = {"l3 ip4": FOUR, "l3 ip6": SIX, "l2": LINK, "l4": PORTS, "meta": META}
+MARKS = (1, 7, 70000)
+
+
+def named(text):
+    return text.encode().ljust(31, b"\0")
 
 
 def header(f, start, egress):
     """The octets from a header of a packet on, or None."""
+    if start == "meta":
+        return (f.mark or 0).to_bytes(4, "big") + named(f.came) + named("default")
     if start == "l2":
         return None if egress else f.frame
     if start == "l3":
@@ -62,8 +71,8 @@ class Table:
 
     def __init__(self, rng, name, frames, limits, live):
         self.name, self.size, self.miss, self.next = name, None, rng.choice(("permit", "permit", "deny", None)), None
-        self.kind = rng.choice(("l3 ip4", "l3 ip4", "l3 ip6", "l2", "l4", "l2 hex", "l3 hex", "l4 hex"))
-        self.start, self.fields, self.limits, self.live = self.kind[:2], [], limits, live
+        self.kind = rng.choice(("l3 ip4", "l3 ip4", "l3 ip6", "l2", "l4", "meta", "l2 hex", "l3 hex", "l4 hex"))
+        self.start, self.fields, self.limits, self.live = self.kind.split()[0], [], limits, live
         if "hex" in self.kind:
             n = rng.choice((1, 2, 4, 9, 16, 20, 33, 40, 64, 128))
             self.mask = bytearray(rng.choice((0, 0, 0, 255, 0xf0, 1)) for _ in range(n))
@@ -107,6 +116,8 @@ class Table:
 
     def key(self, f, egress=False):
         """The octets of a packet that count, or None."""
+        if self.start == "meta" and f.mark is None and any(self.mask[:4]):
+            return None
         h = header(f, self.start, egress)
         if self.version() not in (None, f.version) or h is None or len(h) < len(self.mask):
             return None
@@ -115,6 +126,9 @@ class Table:
     def value(self):
         """Draws a value: that of a frame, of one bit beside it, or anything."""
         rng = self.rng
+        if self.start == "meta":
+            k = rng.choice(MARKS).to_bytes(4, "big") + named(rng.choice(("wan", "v10", "v20", "up"))) + named(rng.choice(("default", "default", "red")))
+            return bytes(a & b for a, b in zip(k, self.mask))
         for _ in range(20):
             k = self.key(Fields(rng.choice(self.frames)))
             if k is not None and all(k[at] & m == v for at, (m, v) in self.must.items()):
@@ -131,12 +145,14 @@ class Table:
 
     def words(self, k):
         """The value as a session says it."""
-        if not self.fields or not self.must and self.rng.random() < 0.05:
+        if not self.fields or not self.must and self.start != "meta" and self.rng.random() < 0.05:
             return f"hex {k.hex()}"
         out = []
         for name, at, size, shift, bits, count in self.rng.sample(self.fields, len(self.fields)):
             v = int.from_bytes(k[at:at + size].ljust(size, b"\0"), "big") >> size * 8 - shift - bits & (1 << bits) - 1
-            if self.start == "l2" and name != "ethertype":
+            if name in ("interface", "vrf"):
+                v = k[at:at + size].rstrip(b"\0").decode()
+            elif self.start == "l2" and name != "ethertype":
                 v = packet.mac_text(k[at:at + 6].ljust(6, b"\0"))
             elif name in ("src", "dst"):
                 v = str(wire.ipaddress.ip_address(k[at:at + size].ljust(size, b"\0")))
@@ -155,7 +171,7 @@ class Table:
 
 class Session:
     def __init__(self, rng, limits, live):
-        self.permit, self.hops, self.vrf, self.rate, self.opaque = rng.random() < 0.75, [], None, None, None
+        self.permit, self.hops, self.vrf, self.rate, self.opaque, self.mark = rng.random() < 0.75, [], None, None, None, None
         self.packets, words = 0, ["permit" if self.permit else "deny"]
         if self.permit:
             x = rng.random()
@@ -167,7 +183,8 @@ class Session:
                 self.vrf = "red"
                 words.append("vrf red")
             if rng.random() < 0.2:
-                words.append(f"mark {rng.randrange(1, 2**32)}")
+                self.mark = rng.choice((*MARKS, rng.randrange(1, 2**32)))
+                words.append(f"mark {self.mark}")
             if limits and rng.random() < 0.15:
                 self.rate = (rng.choice((7, 130)), rng.choice((1, 4)))
                 words.append(f"limit {self.rate[0]}pps burst {self.rate[1]}")
@@ -268,6 +285,7 @@ class ClassifyCase:
         """Yields what of a line is not as the text says."""
         got = line.get("classify", [])
         want, reason, out, hops = [], None, {"up"}, None
+        f.came, f.mark = entry, None
         for way in ("in", "out"):
             at = entry if way == "in" else line["out"][0] if line["out"] else None
             if way == "out" and (line["verdict"] == "drop" and got and got[-1]["direction"] == "out"):
@@ -285,6 +303,7 @@ class ClassifyCase:
                 want.append((at, way, t.name, False, "permit", t.line))
             if s:
                 s.packets += 1
+                f.mark = f.mark if s.mark is None else s.mark
             if not permit:
                 reason = "classify-deny"
                 break

@@ -87,6 +87,11 @@ def all_cases():
     yield table("circle", "classify-circle", 'next = "t"', 'mask = "l3 ip4 src"\nnext = "t"')
     yield table("next", "unknown-classify", 'next = "u"', 'mask = "l3 ip4 src"\nnext = "u"')
     yield table("vrf", "unknown-vrf", "vrf nope", 'mask = "l3 ip4 src"\nsessions = [\n  "src 10.0.0.1 permit vrf nope",\n]')
+    yield table("of-interface", "unknown-interface", "interface nope", 'mask = "meta interface"\nsessions = [\n  "interface nope deny",\n]')
+    yield table("of-vrf", "unknown-vrf", "vrf nope", 'mask = "meta vrf mark"\nsessions = [\n  "vrf nope mark 1 deny",\n]')
+    yield table("meta-digits", "invalid-rule", "meta hex", 'mask = "meta hex ffffffffff"')
+    yield table("many", "limit-exceeded", "src 0.0.0.10 deny", 'mask = "l3 ip4 src"\nsize = 10\nsessions = [\n' + "".join(
+        f'  "src 0.{n >> 16}.{n >> 8 & 255}.{n & 255} deny",\n' for n in range(10_000)) + "]")
     yield table("mask", "invalid-rule", "hex " + "ff" * 129, f'mask = "l3 hex {"ff" * 129}"')
     yield bridge("address", "bridge-port", 'address = "10.0.0.1/24"', 'interfaces = ["p1", "p2"]', p1='address = "10.0.0.1/24"\n')
     yield bridge("twice", "bridge-port", 'interfaces = ["p2", "p3"]', 'interfaces = ["p1", "p2"]', more='[bridge.b]\ninterfaces = ["p2", "p3"]\n')

@@ -25,7 +25,7 @@ pub use classify::{ClassifyCount, ClassifyCounted, ClassifyStats};
 pub use ipsec::{PathMtu, SaDirection, SaInbound, SaLife, SaPhase, SaStats};
 pub use sav::{InvalidSourceRow, InvalidSources, SavEntryRow, SavInterfaceStats, SavPolicyStats, SavTableStats};
 pub use spd::{SpdCacheRow, SpdRuleRow, SpdStats};
-pub use steer::{SteerRuleRow, SteerStats};
+pub use steer::{SteerPlace, SteerRuleRow, SteerStats};
 pub use traffic::Traffic;
 pub use tunnel::TunnelStats;
 

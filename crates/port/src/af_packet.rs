@@ -45,8 +45,8 @@ use crate::spec::AfPacketSpec;
 use crate::sys::packet_ring::{ReceiveRing, SLOT, TransmitRing};
 use crate::sys::packet_socket::{PacketSocket, Receives, SocketBuffer};
 use crate::{
-    Capabilities, Checksums, Context, Failure, Link, Offloads, Port, PortCounters, Receiver, Segmentation, Transmitter,
-    count, kernel,
+    Capabilities, Checksums, Context, Failure, Filters, Link, Offloads, Port, PortCounters, Receiver, Segmentation,
+    Transmitter, count, kernel,
 };
 use receive::{Doorstep, Source};
 
@@ -105,7 +105,7 @@ impl AfPacketPort {
         })?;
         let mut port = AfPacketPort {
             spec: spec.clone(),
-            capabilities: capabilities(spec, &context.pool),
+            capabilities: Capabilities { filters: Filters::of(&device.name), ..capabilities(spec, &context.pool) },
             _claim: claim,
             mac,
             longest: Arc::new(longest(&device).into()),

@@ -5,6 +5,8 @@ use weir_packet::checksum;
 use weir_packet::offload::{Checksum, Gso};
 use weir_packet::packet::Packet;
 
+use crate::sys::ethtool;
+
 /// States the capabilities of all queues of a port. They do not change while the port is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Capabilities {
@@ -16,10 +18,31 @@ pub struct Capabilities {
     pub verified: bool,
     /// The port can register the region of the buffer pool ([`crate::Context::pool`]) and exchange buffers without a copy.
     pub registers_buffers: bool,
+    /// Filters of the device, which choose packets by their fields before the gateway has them.
+    pub filters: Filters,
     /// Octets that transmit queues write in front of a frame, inside its buffer.
     pub headroom: usize,
     /// Octets that transmit queues write behind a frame, inside its buffer.
     pub tailroom: usize,
+}
+
+/// The answer of a device to the question for its filters (ethtool n-tuple).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Filters {
+    /// There is no device.
+    #[default]
+    None,
+    /// It takes none, for the reason of this error of the system.
+    Refused(i32),
+    /// It has so many.
+    Taken(u32),
+}
+
+impl Filters {
+    /// Queries a device.
+    pub(crate) fn of(device: &str) -> Filters {
+        ethtool::filters(device).map_or_else(|why| Filters::Refused(why.raw_os_error()), Filters::Taken)
+    }
 }
 
 /// Work left undone in packets of one direction.

@@ -71,7 +71,7 @@ mod virtio;
 mod wrapped;
 
 pub use af_packet::AfPacketError;
-pub use capabilities::{Capabilities, Checksums, Offloads, Segmentation};
+pub use capabilities::{Capabilities, Checksums, Filters, Offloads, Segmentation};
 pub use claim::{Holder, holder};
 pub use context::Context;
 pub use counters::{FaultCounters, PortCounters, count};

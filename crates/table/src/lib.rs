@@ -5,5 +5,6 @@ pub mod flow;
 pub mod lpm;
 pub mod mac;
 pub mod masked;
+mod memory;
 pub mod recent;
 pub mod sav;

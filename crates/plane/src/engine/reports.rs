@@ -212,8 +212,9 @@ impl Control {
 
     /// The lists of steer rules.
     pub fn steer(&self) -> Vec<stats::SteerStats> {
-        let (model, _) = self.in_force();
-        self.root.with(|root| steered::lists(&model, root, &self.cleared()))
+        let ports = self.ports();
+        let (model, map) = self.in_force();
+        self.root.with(|root| steered::lists((&model, &map, root), &ports, &self.cleared()))
     }
 
     /// Returns all neighbours: the configured ones in their order, then the learned ones by interface and address.

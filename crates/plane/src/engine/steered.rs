@@ -2,15 +2,34 @@
 
 use std::sync::Arc;
 
+use weir_port::Filters;
+
 use super::cleared::Cleared;
+use super::ports::OpenPort;
+use crate::compile::Map;
 use crate::model::{Gateway, SteerIndex, SteerList, SteerRule};
-use crate::root::Root;
 use crate::root::counters::TrafficCounter;
-use crate::stats::{SteerRuleRow, SteerStats, Traffic};
+use crate::root::{NONE, Root};
+use crate::stats::{SteerPlace, SteerRuleRow, SteerStats, Traffic};
 
 /// The lists, in the order of the configuration, with the counters of each rule since these were cleared.
-pub(crate) fn lists(model: &Gateway, root: &Root, cleared: &Cleared) -> Vec<SteerStats> {
-    (0..).zip(&model.steer).map(|(index, own)| list((model, root), SteerIndex(index), own, cleared)).collect()
+pub(crate) fn lists(
+    (model, map, root): (&Gateway, &Map, &Root),
+    ports: &[Option<OpenPort>],
+    cleared: &Cleared,
+) -> Vec<SteerStats> {
+    let place = |index: usize| {
+        let number = map.interfaces.get(index).copied().unwrap_or(NONE);
+        let port = root.interfaces.get(number as usize).and_then(|own| ports.get(own.port as usize)?.as_ref());
+        let filters = port.map_or(Filters::None, |own| own.port.capabilities().filters);
+        SteerPlace { name: model.interfaces[index].name.clone(), filters }
+    };
+    let list = |(index, own)| {
+        let index = SteerIndex(index);
+        let named = (0..model.interfaces.len()).filter(|&at| model.interfaces[at].steer == Some(index));
+        list((model, root), index, (own, named.map(place).collect()), cleared)
+    };
+    (0..).zip(&model.steer).map(list).collect()
 }
 
 /// Begins the counters of all lists with 0.
@@ -27,8 +46,12 @@ fn counted(counters: &[TrafficCounter]) -> Traffic {
     })
 }
 
-fn list((model, root): (&Gateway, &Root), index: SteerIndex, list: &SteerList, cleared: &Cleared) -> SteerStats {
-    let named = model.interfaces.iter().filter(|own| own.steer == Some(index));
+fn list(
+    (model, root): (&Gateway, &Root),
+    index: SteerIndex,
+    (list, interfaces): (&SteerList, Vec<SteerPlace>),
+    cleared: &Cleared,
+) -> SteerStats {
     let place = |origin| model.origins.place(origin).map_or_else(String::new, |place| place.to_string());
     let own = root.steer.list.get(usize::from(index.0)).map_or(&[][..], |own| &own.rules);
     let row = |(place_in_list, rule): (usize, &SteerRule)| SteerRuleRow {
@@ -41,7 +64,7 @@ fn list((model, root): (&Gateway, &Root), index: SteerIndex, list: &SteerList, c
     };
     SteerStats {
         name: list.name.clone(),
-        interfaces: named.map(|own| own.name.clone()).collect(),
+        interfaces,
         rules: list.rules.iter().enumerate().map(row).collect(),
         origin: place(list.origin),
     }

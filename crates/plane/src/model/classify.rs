@@ -21,7 +21,7 @@ pub enum ClassifyStart {
     Network,
     /// The transport header.
     Transport,
-    /// What the gateway knows of the packet: its mark in [`META_INTERFACE`] octets, and in [`META_NAME`] octets each, with zeros
+    /// The metadata of the packet: its mark in [`META_INTERFACE`] octets, and in [`META_NAME`] octets each, with zeros
     /// behind them, the name of the interface that it came in by and that of this interface's VRF.
     Meta,
 }

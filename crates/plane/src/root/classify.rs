@@ -55,7 +55,7 @@ pub struct Table {
 /// Octets of a [`MetaKey`].
 pub const META_LENGTH: usize = 12;
 
-/// What the gateway knows of a packet, as tables of [`ClassifyStart::Meta`] look it up.
+/// The metadata of a packet, as tables of [`ClassifyStart::Meta`] look it up.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MetaKey {
     /// Its mark.

@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_base::prefetch;
 
+use crate::memory::{Memory, Zeroed};
+
 /// Keys of a bucket.
 pub(super) const SLOTS: usize = 3;
 /// Buckets of a group: as many as a header has bits for.
@@ -20,9 +22,12 @@ pub(super) const CLOSED: u32 = u32::MAX;
 #[repr(align(64))]
 struct Line([AtomicU64; 8]);
 
+// SAFETY: zeros are words without a key; it is a cache line of atomic numbers.
+unsafe impl Zeroed for Line {}
+
 /// All buckets of a table.
 pub(super) struct Buckets {
-    lines: Box<[Line]>,
+    lines: Memory<Line>,
     /// Lines of a bucket.
     each: usize,
     /// Words of a key.
@@ -40,8 +45,7 @@ impl Buckets {
     /// Creates empty buckets, in whole groups, for keys of so many words.
     pub(super) fn new(groups: usize, words: usize) -> Buckets {
         let each = lines_of(words);
-        let lines = (0..groups * GROUP * each).map(|_| Line::default()).collect();
-        Buckets { lines, each, words }
+        Buckets { lines: Memory::new(groups * GROUP * each), each, words }
     }
 
     /// Octets of memory.

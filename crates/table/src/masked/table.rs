@@ -1,5 +1,7 @@
 //! The table as readers see it.
 
+use std::hint::select_unpredictable;
+
 use weir_base::reclaim::{Domain, Guard};
 
 use super::bucket::{Buckets, CLOSED, GROUP, VACANT};
@@ -8,6 +10,9 @@ use crate::flow::Secret;
 
 /// The result of a lookup that found no entry.
 pub const NO_ENTRY: u32 = u32::MAX;
+
+/// Words of a key, at most, of which a bucket is one line.
+const NARROW: usize = 2;
 
 /// Keys that are looked up together.
 const BATCH: usize = 32;
@@ -99,6 +104,16 @@ impl Table {
     #[inline(always)]
     fn find<const W: usize>(&self, key: &[u64; W], home: usize) -> u32 {
         let header = self.buckets.header(home);
+        if W <= NARROW {
+            // Without a branch for each slot: no CPU can guess which one it is.
+            let mut found = NO_ENTRY;
+            for (slot, &mark) in header.marks.iter().enumerate() {
+                let is_it = (mark != VACANT) & (mark != CLOSED) & self.buckets.holds(home, slot, key);
+                found = select_unpredictable(is_it, mark.wrapping_sub(1), found);
+            }
+            let is_done = (found != NO_ENTRY) | (header.beyond == 0);
+            return if is_done { found } else { self.find_beyond(key, home, header.beyond) };
+        }
         for (slot, &mark) in header.marks.iter().enumerate() {
             if mark != VACANT && self.buckets.holds(home, slot, key) && mark != CLOSED {
                 return mark - 1;

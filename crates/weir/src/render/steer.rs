@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use weir_plane::stats;
+use weir_port::Filters;
 
 use super::Report;
 use super::table::{Align, Table};
@@ -34,6 +35,9 @@ pub struct Place {
     pub name: String,
     /// The component that applies the rules: `software`.
     pub applied: String,
+    /// Why the device of the port applies none; absent without a device.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub offload: Option<String>,
 }
 
 /// A rule, and what it has matched.
@@ -66,12 +70,25 @@ impl Steers {
             interfaces: list
                 .interfaces
                 .into_iter()
-                .map(|name| Place { name, applied: "software".to_owned() })
+                .map(|own| Place { name: own.name, applied: "software".to_owned(), offload: offload(own.filters) })
                 .collect(),
             rules: list.rules.into_iter().map(rule).collect(),
             origin: list.origin,
         };
         Steers { steer: lists.into_iter().map(list).collect() }
+    }
+}
+
+/// Returns why a device applies no rules.
+fn offload(filters: Filters) -> Option<String> {
+    match filters {
+        Filters::None => None,
+        Filters::Refused(errno) => {
+            let why = std::io::Error::from_raw_os_error(errno).to_string();
+            let why = why.split(" (os error").next().unwrap_or_default().to_lowercase();
+            Some(format!("the device refuses n-tuple filters: {why}"))
+        }
+        Filters::Taken(count) => Some(format!("the device takes n-tuple filters and has {count}, none of weir")),
     }
 }
 
@@ -84,7 +101,11 @@ impl Report for Steers {
         }
         let mut text = String::new();
         for Steer { name, interfaces, rules, origin } in &self.steer {
-            let at: Vec<String> = interfaces.iter().map(|own| format!("{} ({})", own.name, own.applied)).collect();
+            let place = |own: &Place| match &own.offload {
+                None => format!("{} ({})", own.name, own.applied),
+                Some(why) => format!("{} ({}; {why})", own.name, own.applied),
+            };
+            let at: Vec<String> = interfaces.iter().map(place).collect();
             let at = if at.is_empty() { "no interface".to_owned() } else { at.join(", ") };
             text.push_str(&format!("{name} at {at} ({origin})\n"));
             let columns = [
@@ -115,7 +136,7 @@ mod tests {
         assert_eq!(
             steers.text(),
             "\
-edge at wan (software), dmz (software) (edge.toml:9)
+edge at wan (software; the device refuses n-tuple filters: operation not supported), dmz (software) (edge.toml:9)
 Id  Packets  Bytes  Rule                                                          Origin
  1       12   1200  mark 7 redirect interface dpi ip4 udp from 10.0.0.0/8 to any  edge.toml:10
  2        0      0  count ip from any to any comment \"the rest\"                   edge.toml:11

@@ -19,6 +19,9 @@ use crate::root::{NONE, Root};
 
 pub(super) fn run<K: Family>(context: &mut Context<'_>, batches: &mut Batches, vector: &mut Vector, frame: &Indices) {
     let kept = K::of_mut(batches);
+    if fields::may_be_of_one(vector, frame) && of_one::<K>(context, kept, vector, frame) {
+        return;
+    }
     let mut others = part::<K>(context, kept, vector, frame);
     while !others.is_empty() {
         others = part::<K>(context, kept, vector, &others);
@@ -30,6 +33,21 @@ pub(super) fn run<K: Family>(context: &mut Context<'_>, batches: &mut Batches, v
 fn number<K: Family>(root: &Root, interface: u32) -> u16 {
     let named: Option<&PerFamily<u16>> = root.interfaces.get(interface as usize).map(|interface| &interface.allow);
     named.map_or(allow::NONE, |named| *K::of(named))
+}
+
+/// Checks packets that all came by one interface; false, with nothing done: they did not.
+#[inline(never)]
+fn of_one<K: Family>(context: &mut Context<'_>, kept: &mut Kept<K>, vector: &mut Vector, frame: &Indices) -> bool {
+    let Some(&first) = frame.places().first() else { return true };
+    let interface = vector[first].interface();
+    if !fields::sources::<K>(vector, frame, interface, &mut kept.sources) {
+        return false;
+    }
+    match K::of(&context.root.allow).get(usize::from(number::<K>(context.root, interface))) {
+        Some(sequence) => decide::<K>(context, kept, vector, frame, sequence, Some(interface)),
+        None => stage::onward(context, vector, frame, Some(interface), Stage::Classify, K::IS_V4),
+    }
+    true
 }
 
 /// Checks the packets that share the first one's allowlists; returns the rest.
@@ -44,40 +62,45 @@ fn part<K: Family>(context: &mut Context<'_>, kept: &mut Kept<K>, vector: &mut V
         if is_mine { mine.append(run) } else { others.append(run) }
     }
     match K::of(&root.allow).get(usize::from(wanted)) {
-        Some(sequence) => decide::<K>(context, kept, vector, mine, sequence),
+        Some(sequence) => {
+            fields::sources::<K>(vector, &mine, NONE, &mut kept.sources);
+            decide::<K>(context, kept, vector, &mine, sequence, None);
+        }
         None => stage::onward(context, vector, &mine, None, Stage::Classify, K::IS_V4),
     }
     others
 }
 
-/// Sends those on whose sources are in each list, and refuses the others.
+/// Sends those on whose sources are in each list, and refuses the others. `all`: the interface of all, where it is known to be one.
 #[inline(always)]
 fn decide<K: Family>(
     context: &mut Context<'_>,
     Kept { sources, found, .. }: &mut Kept<K>,
     vector: &mut Vector,
-    mut frame: Indices,
+    frame: &Indices,
     sequence: &Sequence<K>,
+    all: Option<u32>,
 ) {
-    fields::sources::<K>(vector, &frame, NONE, sources);
+    let (mut frame, mut passed) = (frame, Indices::new());
     for list in &*sequence.0 {
-        let (count, more) = (frame.len(), wire::more(vector, &frame));
+        let (count, more) = (frame.len(), wire::more(vector, frame));
         let words = &mut found[..count];
         list.look_up(context.root.routes(), context.guard, &sources[..count], words);
         let mut exempt = 0;
         if words.contains(&0) {
-            (frame, exempt) = refuse::<K>(context, vector, &frame, list.place, sources, words);
+            (passed, exempt) = refuse::<K>(context, vector, frame, list.place, sources, words);
+            frame = &passed;
         }
         if let Some(counters) = list.counters.get(context.worker) {
-            let passed = wire::more(vector, &frame);
-            counters.passed.add((frame.len() - exempt) as u64 + passed);
-            counters.refused.add((count - frame.len()) as u64 + more - passed);
+            let rest = wire::more(vector, frame);
+            counters.passed.add((frame.len() - exempt) as u64 + rest);
+            counters.refused.add((count - frame.len()) as u64 + more - rest);
         }
     }
     if context.recorder.is_on() {
         frame.places().iter().for_each(|&place| note::<K>(context, &vector[place], None));
     }
-    stage::onward(context, vector, &frame, None, Stage::Classify, K::IS_V4);
+    stage::onward(context, vector, frame, all, Stage::Classify, K::IS_V4);
 }
 
 /// Refuses packets whose sources a list does not contain. Returns the others, with their sources, and how many of these have

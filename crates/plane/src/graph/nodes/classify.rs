@@ -115,8 +115,8 @@ fn octets<'p, K: Family>(table: &Table, packet: &'p Packet) -> &'p [u8] {
     }
 }
 
-/// Finds the sessions of marks, interfaces and VRFs. Packets without a mark, and those that the gateway made itself, match none if
-/// that counts.
+/// Finds the sessions of marks, interfaces and VRFs. Packets without a mark match none if marks count. Packets that the gateway
+/// made itself match none if interfaces or VRFs count.
 #[inline(never)]
 fn match_meta(context: &Context<'_>, vector: &Vector, places: &[u8], table: &Table, found: &mut [u32]) {
     let [has_mark, has_source] = table.compared;

@@ -33,6 +33,8 @@ pub(super) struct Common {
     pub(super) flags: ParseFlags,
     /// Some packet has state of the graph, was in a tunnel, or goes on at a later stage.
     pub(super) is_odd: bool,
+    /// The interface that all packets came by, if it is one.
+    pub(super) interface: Option<u32>,
 }
 
 /// Writes the fields of parsed packets, and the octets from the IP header on.
@@ -45,14 +47,27 @@ pub(super) fn gather<K: Family>(
     octets: &mut [u32; VECTOR],
 ) -> Common {
     let (mut flags, mut is_odd) = (ParseFlags::empty(), false);
+    let interface = places.places().first().map_or(NONE, |&first| vector[first].interface());
+    let mut differs = 0;
     for ((&place, fields), octets) in places.places().iter().zip(fields).zip(octets) {
         let packet = &vector[place];
         flags |= packet.flags();
+        differs |= packet.interface() ^ interface;
         is_odd |= (packet.resume() | packet.nesting() != 0) | (packet.state() != State::EMPTY);
         *octets = (packet.len() - packet.l3_offset()) as u32;
         of::<K>(packet, fields);
     }
-    Common { flags, is_odd }
+    Common { flags, is_odd, interface: (differs == 0).then_some(interface) }
+}
+
+/// Returns whether all packets may have come by one interface: the first and the last did. Most vectors have packets of one, and no
+/// others have to be sorted out.
+#[inline(always)]
+pub(super) fn may_be_of_one(vector: &Vector, places: &Indices) -> bool {
+    match places.places() {
+        [first, .., last] => vector[*first].interface() == vector[*last].interface(),
+        _ => true,
+    }
 }
 
 /// Writes the sources of parsed packets. Returns whether all of them came by an interface.

@@ -62,7 +62,7 @@ impl Running {
         let before = self.snapshot_before(object);
         let result = change();
         if let Ok(done) = &result {
-            let (object, change, source) = (object.to_owned(), words(done), source.to_owned());
+            let (object, change, source) = (object.to_owned(), without_name(object, words(done)), source.to_owned());
             self.history().push(Row { number: 0, object, change, source, time: unix_time() }, before);
         }
         Ok(result)
@@ -210,5 +210,33 @@ impl Running {
     pub(super) fn changes_kept(&self) -> Kept {
         let history = self.history();
         Kept { changes: history.rows(), cut: history.cut().map(str::to_owned), confirm_by: self.confirm_by() }
+    }
+}
+
+/// Leaves the name of an object out of the words about its change, which follow its kind and name.
+fn without_name(object: &str, words: String) -> String {
+    let name = object.split_once(' ').map_or(object, |(_, name)| name);
+    let rest = words.strip_prefix(name).and_then(|rest| rest.strip_prefix(": "));
+    rest.map_or_else(|| words.clone(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_name;
+
+    #[test]
+    fn an_object_is_named_once() {
+        for (object, words, expected) in [
+            (
+                "steer edge",
+                "edge: inserted 1 (id 5), deleted 0; 5 rules now",
+                "inserted 1 (id 5), deleted 0; 5 rules now",
+            ),
+            ("acl a", "ab: inserted 1", "ab: inserted 1"),
+            ("group a b", "a b: 2 addresses", "2 addresses"),
+            ("reload", "3 changes", "3 changes"),
+        ] {
+            assert_eq!(without_name(object, words.to_owned()), expected);
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use weir_plane::model::PerFamily;
 use weir_plane::stats::*;
+use weir_port::Filters;
 
 use super::super::acl::{Acls, Chain, Hits, List, WorstLookup};
 use super::super::classify::Classify;
@@ -103,9 +104,11 @@ pub(crate) fn steer() -> Vec<SteerStats> {
         matched: Traffic { packets, bytes },
         origin: format!("edge.toml:{line}"),
     };
+    // EOPNOTSUPP of Linux.
+    let at = |name: &str, filters| SteerPlace { name: name.into(), filters };
     vec![SteerStats {
         name: "edge".into(),
-        interfaces: vec!["wan".into(), "dmz".into()],
+        interfaces: vec![at("wan", Filters::Refused(95)), at("dmz", Filters::None)],
         rules: vec![row(1, redirect, (12, 1200), 10), row(2, rest, (0, 0), 11)],
         origin: "edge.toml:9".into(),
     }]

@@ -36,6 +36,9 @@ pub(super) fn run<K: Family, D: Direction>(
     frame: &Indices,
 ) {
     let kept = K::of_mut(batches);
+    if !D::OUTPUT && fields::may_be_of_one(vector, frame) && of_one::<K, D>(context, kept, vector, frame) {
+        return;
+    }
     let mut others = group::<K, D>(context, kept, vector, frame);
     while !others.is_empty() {
         others = group::<K, D>(context, kept, vector, &others);
@@ -75,6 +78,26 @@ fn least<K: Family, D: Direction>(root: &Root, vector: &Vector, frame: &Indices)
     runs.map(of).min().unwrap_or((acl::NONE, None))
 }
 
+/// Applies the lists of an interface to packets that all came by it; false, with nothing done: they did not.
+#[inline(never)]
+fn of_one<K: Family, D: Direction>(
+    context: &mut Context<'_>,
+    Kept { batch, found, .. }: &mut Kept<K>,
+    vector: &mut Vector,
+    frame: &Indices,
+) -> bool {
+    let root = context.root;
+    batch.places.clone_from(frame);
+    let common = fields::gather(vector, &batch.places, &mut batch.fields, &mut batch.octets);
+    let Some(interface) = common.interface else { return false };
+    let lists = Lists { interface: Some(interface), zone: zone(root, interface) };
+    match K::of(&root.acl).get(usize::from(number::<K, D>(root, interface))) {
+        Some(chain) => filter::<K, D>(context, vector, (batch, found), chain, (lists, common.flags)),
+        None => D::onward(context, vector, frame, lists.interface, K::IS_V4),
+    }
+    true
+}
+
 /// Applies the lists to the packets that have the same chain and zone: those of the first packet, or the least where zones have
 /// sessions or rules limit packets. Gives the others.
 #[inline(never)]
@@ -112,11 +135,23 @@ fn group<K: Family, D: Direction>(
     };
     batch.places = mine;
     let common = fields::gather(vector, &batch.places, &mut batch.fields, &mut batch.octets);
-    if common.flags.contains(ParseFlags::FRAGMENT) {
+    filter::<K, D>(context, vector, (batch, found), chain, (lists, common.flags));
+    others
+}
+
+/// Applies the lists to a batch, whose packets have these flags.
+#[inline(always)]
+fn filter<K: Family, D: Direction>(
+    context: &mut Context<'_>,
+    vector: &mut Vector,
+    (batch, found): (&mut Batch<K>, &mut [u32; VECTOR]),
+    chain: &Chain<K>,
+    (lists, flags): (Lists, ParseFlags),
+) {
+    if flags.contains(ParseFlags::FRAGMENT) {
         take_fragments::<K, D>(context, vector, batch, chain, lists.zone);
     }
     apply::<K, D>(context, vector, (batch, found), chain, lists);
-    others
 }
 
 /// Gives fragments the fields that rules need. Fragments that wait, are dropped, or belong to another worker leave the batch.

@@ -4,6 +4,7 @@ use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Indices, Vector};
 
+use super::super::fields::Common;
 use super::super::stage::{self, Stage};
 use super::super::{Context, esp, handover, tunnel, wire};
 use super::onward::onward;
@@ -34,13 +35,12 @@ pub(super) fn all<K>(context: &mut Context<'_>, vector: &mut Vector, batch: &Bat
     }
 }
 
-/// Finds the rule of each packet, acts on it, and sends on the packets that go on. `found`: the classifier's answers. `is_odd`: as
-/// [`onward`] has it.
+/// Finds the rule of each packet, acts on it, and sends on the packets that go on. `found`: the classifier's answers.
 pub(super) fn each<K: Family>(
     context: &mut Context<'_>,
     vector: &mut Vector,
     batch: &Batch<K>,
-    (found, is_odd): (&[u32], bool),
+    (found, common): (&[u32], &Common),
     list: &Steer,
 ) {
     let side = K::of(list);
@@ -66,7 +66,7 @@ pub(super) fn each<K: Family>(
             passed.push(place);
         }
     }
-    onward(context, vector, &passed, is_odd, K::IS_V4);
+    onward(context, vector, &passed, common, K::IS_V4);
 }
 
 /// Sends a packet where a rule says. False, with nothing done: the packet goes on as without the rule.

@@ -12,7 +12,8 @@ mod redirect;
 use weir_packet::vector::{Indices, Vector};
 use weir_table::classify::NO_RULE;
 
-use super::{Context, fields};
+use super::Context;
+use super::fields::{self, Common};
 use crate::graph::batch::{Batches, Kept};
 use crate::root::family::Family;
 use crate::root::steer::{self, Side, Steer, Way};
@@ -24,10 +25,25 @@ pub(super) use redirect::target_again;
 
 pub(super) fn run<K: Family>(context: &mut Context<'_>, batches: &mut Batches, vector: &mut Vector, frame: &Indices) {
     let kept = K::of_mut(batches);
+    if fields::may_be_of_one(vector, frame) && of_one::<K>(context, kept, vector, frame) {
+        return;
+    }
     let mut others = group::<K>(context, kept, vector, frame);
     while !others.is_empty() {
         others = group::<K>(context, kept, vector, &others);
     }
+}
+
+/// Applies the rules of an interface to packets that all came by it; false, with nothing done: they did not.
+#[inline(never)]
+fn of_one<K: Family>(context: &mut Context<'_>, kept: &mut Kept<K>, vector: &mut Vector, frame: &Indices) -> bool {
+    kept.batch.places.clone_from(frame);
+    let common = fields::gather(vector, frame, &mut kept.batch.fields, &mut kept.batch.octets);
+    let Some(interface) = common.interface else { return false };
+    let number = context.root.interfaces.get(interface as usize).map_or(steer::NONE, |own| own.steer);
+    let list = context.root.steer.list.get(usize::from(number)).map(|list| &**list);
+    apply::<K>(context, kept, vector, list, &common);
+    true
 }
 
 /// Applies the rules to the packets that have the list of the first packet; returns the others.
@@ -43,7 +59,8 @@ fn group<K: Family>(context: &mut Context<'_>, kept: &mut Kept<K>, vector: &mut 
         part.append(run);
     }
     kept.batch.places = mine;
-    apply::<K>(context, kept, vector, root.steer.list.get(usize::from(wanted)).map(|list| &**list));
+    let common = fields::gather(vector, &kept.batch.places, &mut kept.batch.fields, &mut kept.batch.octets);
+    apply::<K>(context, kept, vector, root.steer.list.get(usize::from(wanted)).map(|list| &**list), &common);
     others
 }
 
@@ -54,9 +71,9 @@ fn apply<K: Family>(
     Kept { batch, found, .. }: &mut Kept<K>,
     vector: &mut Vector,
     list: Option<&Steer>,
+    common: &Common,
 ) {
-    let common = fields::gather(vector, &batch.places, &mut batch.fields, &mut batch.octets);
-    let Some(list) = list else { return onward(context, vector, &batch.places, common.is_odd, K::IS_V4) };
+    let Some(list) = list else { return onward(context, vector, &batch.places, common, K::IS_V4) };
     let count = batch.places.len();
     let (side, found) = (K::of(list), &mut found[..count]);
     side.table.lookup_each(context.guard, &batch.fields[..count], found);
@@ -66,13 +83,13 @@ fn apply<K: Family>(
     if differ == 0 && Side::<K>::is_plain(first) && !context.recorder.is_on() {
         let rule = list.rules.get(first as usize).filter(|_| first != NO_RULE);
         match rule {
-            None => return onward(context, vector, &batch.places, common.is_odd, K::IS_V4),
+            None => return onward(context, vector, &batch.places, common, K::IS_V4),
             Some(rule) if rule.way == Way::On => {
                 act::all(context, vector, batch, rule);
-                return onward(context, vector, &batch.places, common.is_odd, K::IS_V4);
+                return onward(context, vector, &batch.places, common, K::IS_V4);
             }
             Some(_) => {}
         }
     }
-    act::each::<K>(context, vector, batch, (found, common.is_odd), list);
+    act::each::<K>(context, vector, batch, (found, common), list);
 }

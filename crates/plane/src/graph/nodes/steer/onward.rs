@@ -3,6 +3,7 @@
 use weir_packet::packet::{Packet, State};
 use weir_packet::vector::{Indices, Vector};
 
+use super::super::fields::Common;
 use super::super::stage::{self, Stage};
 use super::super::{Context, ip_input, merging};
 use crate::graph::flags::FOR_HOST;
@@ -10,14 +11,16 @@ use crate::node::Node;
 use crate::root::Interface;
 
 /// Sends on packets that rules let go on. Packets that their interfaces merge are merged behind the rules: segments of a
-/// super-packet that is cut for other policies come back there. `is_odd`: some packet has state of the graph, was in a tunnel, or
-/// goes on at a later stage.
-pub(super) fn onward(context: &mut Context<'_>, vector: &mut Vector, places: &Indices, is_odd: bool, v4: bool) {
+/// super-packet that is cut for other policies come back there.
+pub(super) fn onward(context: &mut Context<'_>, vector: &mut Vector, places: &Indices, common: &Common, v4: bool) {
     // In the usual case packets differ in their interface alone.
-    if is_odd | vector.has_segments() | context.root.merges_all {
+    if common.is_odd | vector.has_segments() | context.root.merges_all {
         return each(context, vector, places, v4);
     }
     let root = context.root;
+    if let Some(interface) = common.interface.and_then(|number| root.interfaces.get(number as usize)) {
+        return context.next.extend(node(context, interface, v4), places);
+    }
     for run in places.places().chunk_by(|&one, &other| vector[one].interface() == vector[other].interface()) {
         match root.interfaces.get(vector[run[0]].interface() as usize) {
             Some(interface) => context.next.extend_places(node(context, interface, v4), run),
