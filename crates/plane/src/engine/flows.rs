@@ -88,7 +88,7 @@ impl Compiled {
         self.is_about(session) && matches()
     }
 
-    /// Whether a session is one of those that the filter chooses from: translations, or all others.
+    /// Whether the filter is about sessions like this one: translations, or all others.
     pub(super) fn is_about(&self, session: &AnySession) -> bool {
         let translates = match session {
             AnySession::V4(session) => session.translation.is_some(),
