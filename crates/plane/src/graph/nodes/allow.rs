@@ -81,7 +81,8 @@ fn decide<K: Family>(
     sequence: &Sequence<K>,
     all: Option<u32>,
 ) {
-    let (mut frame, mut passed) = (frame, Indices::new());
+    let mut frame = frame;
+    let mut passed;
     for list in &*sequence.0 {
         let (count, more) = (frame.len(), wire::more(vector, frame));
         let words = &mut found[..count];
