@@ -1,9 +1,12 @@
 //! The kernel of AES-GCM (NIST SP 800-38D), for both widths of [`Wide`].
 //!
-//! Text of at most a *chunk*, eight vectors, needs no loop: the kernel exists once for each number of vectors, so that all
-//! blocks stay in registers, and the CPU works on successive packets at the same time. All products of the hash are
-//! added before one reduction. Longer text is worked on chunk by chunk, where rounds of AES and products of the hash
-//! alternate.
+//! Text of at most a *chunk*, eight vectors, needs no loop over its vectors: the kernel exists once for each number of them, so that
+//! all blocks stay in registers, and the CPU works on successive packets at the same time. All products of the hash are
+//! added before one reduction. Longer text is worked on chunk by chunk, where rounds of AES and products of the chunk before
+//! alternate; its ciphertext is in registers still. The compiler would rather have all products at once, so vectors are pinned.
+//!
+//! There are no closures here. A closure that stays a call lacks the instructions of the function around it, and its vectors go
+//! through memory.
 //!
 //! Blocks of the hash have their octets reversed, and powers of the hash key contain a factor of x more, so that a
 //! product needs no shift (Gueron and Kounavis, "Intel Carry-Less Multiplication Instruction and its Usage for Computing
@@ -19,6 +22,25 @@ use super::wide::{Wide, swap};
 
 /// Vectors in a chunk.
 const CHUNK: usize = 8;
+
+/// Evaluates an expression for each of the first `$count` numbers, at most nine, as constants. A loop of so many instructions
+/// would not be unrolled, and its vectors would lie in memory.
+macro_rules! each {
+    ($count:expr, $number:ident, $body:expr) => {
+        each!(@ $count, $number, $body, 0 1 2 3 4 5 6 7 8)
+    };
+    (@ $count:expr, $number:ident, $body:expr, $($value:literal)*) => {{
+        $({
+            const VALUE: usize = $value;
+            if VALUE < $count {
+                let $number = VALUE;
+                $body
+            }
+        })*
+    }};
+}
+
+pub(super) use each;
 
 /// A message beside its text: what the hash has seen, the counter, and lengths.
 #[derive(Clone, Copy)]
@@ -66,6 +88,16 @@ impl<W: Wide> Sum<W> {
         }
     }
 
+    /// See [`Wide::pin`].
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `W`.
+    #[inline(always)]
+    pub(super) unsafe fn pin(self) -> Sum<W> {
+        // SAFETY: As above.
+        unsafe { Sum { low: self.low.pin(), middle: self.middle.pin(), high: self.high.pin() } }
+    }
+
     /// The sum, reduced.
     ///
     /// # Safety
@@ -91,25 +123,12 @@ pub(super) unsafe fn crypt<W: Wide, const SEAL: bool>(
     text: *mut u8,
     n: usize,
 ) -> __m128i {
-    // SAFETY: As above; `chunks` moves `text` by as much as it takes from `n`, which leaves at most a chunk.
+    // SAFETY: As above.
     unsafe {
         let lengths = _mm_set_epi64x((8 * message.authenticated) as i64, (8 * n) as i64);
         let state = State { schedule, rounds, first: message.counter, lengths };
-        let mut position = Position { counter: swap(message.counter), hash: message.hash, open: message.open, text, n };
-        if n > CHUNK * W::OCTETS {
-            chunks::<W, SEAL>(&state, &mut position);
-        }
-        match position.n.div_ceil(W::OCTETS) {
-            0 => finish::<W, 0, SEAL>(&state, position),
-            1 => finish::<W, 1, SEAL>(&state, position),
-            2 => finish::<W, 2, SEAL>(&state, position),
-            3 => finish::<W, 3, SEAL>(&state, position),
-            4 => finish::<W, 4, SEAL>(&state, position),
-            5 => finish::<W, 5, SEAL>(&state, position),
-            6 => finish::<W, 6, SEAL>(&state, position),
-            7 => finish::<W, 7, SEAL>(&state, position),
-            _ => finish::<W, 8, SEAL>(&state, position),
-        }
+        let position = Position { counter: swap(message.counter), hash: message.hash, open: message.open, text, n };
+        if n > CHUNK * W::OCTETS { long::<W, SEAL>(&state, position) } else { end::<W, 0, SEAL>(&state, position, []) }
     }
 }
 
@@ -123,6 +142,38 @@ struct State<'a> {
     lengths: __m128i,
 }
 
+impl State<'_> {
+    /// A round key for each block of a vector.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `W`.
+    #[inline(always)]
+    unsafe fn keys<W: Wide>(&self, round: usize) -> W {
+        // SAFETY: As above.
+        unsafe { W::repeat_from(self.schedule.round_key(round)) }
+    }
+
+    /// A round key.
+    ///
+    /// # Safety
+    /// The CPU has SSE2.
+    #[inline(always)]
+    unsafe fn key(&self, round: usize) -> __m128i {
+        // SAFETY: As above.
+        unsafe { _mm_loadu_si128(self.schedule.round_key(round).cast()) }
+    }
+
+    /// A power of the hash key.
+    ///
+    /// # Safety
+    /// The CPU has SSE2.
+    #[inline(always)]
+    unsafe fn power(&self, exponent: usize) -> __m128i {
+        // SAFETY: As above.
+        unsafe { _mm_loadu_si128(self.schedule.power(exponent).cast()) }
+    }
+}
+
 /// The place in a message to which it was worked on.
 #[derive(Clone, Copy)]
 struct Position {
@@ -134,24 +185,157 @@ struct Position {
     n: usize,
 }
 
-/// Returns the counter blocks of `N` vectors, mixed with the first round key, and moves the counter on.
+/// Returns the key stream of the next `N` vectors, and moves the counter on. Hashes `H` vectors of ciphertext beside it, with octets
+/// reversed: all of a chunk, or none. Rounds of AES and products alternate, as the CPU has units for both.
 ///
 /// # Safety
 /// The CPU has the instructions of `W`.
 #[inline(always)]
-unsafe fn counters<W: Wide, const N: usize>(counter: &mut __m128i, key: W) -> [W; N] {
+unsafe fn stream<W: Wide, const N: usize, const H: usize>(
+    state: &State<'_>,
+    position: &mut Position,
+    hashed: &[W; H],
+) -> [W; N] {
+    // SAFETY: As above. Powers of a chunk lie in the schedule.
+    unsafe {
+        let first = state.keys::<W>(0);
+        let begin = _mm_add_epi32(position.counter, number(1));
+        position.counter = _mm_add_epi32(position.counter, number(N * W::BLOCKS));
+        let mut stream = [first; N];
+        if _mm_cvtsi128_si32(begin) as usize % 256 + N * W::BLOCKS <= 256 {
+            let base = W::repeat(swap(begin));
+            each!(N, at, stream[at] = base.add(W::steps(at)).xor(first));
+        } else {
+            let next = W::repeat(begin).add(W::ascending());
+            each!(N, at, stream[at] = next.add(W::repeat(number(at * W::BLOCKS))).swap().xor(first));
+        }
+        let mut sum = Sum::<W>::new();
+        let powers = state.schedule.power(CHUNK * W::BLOCKS);
+        let mut round = 1;
+        if H > 0 {
+            each!(H, index, {
+                let key = state.keys::<W>(index + 1);
+                each!(N, at, stream[at] = stream[at].aes(key));
+                // The first one comes last, as it waits for the hash before it.
+                let at = (index + 1) % H;
+                let mut blocks = hashed[at];
+                if at == 0 {
+                    blocks = blocks.xor(W::pair(position.hash, _mm_setzero_si128()));
+                }
+                sum.add(blocks, W::load(powers.wrapping_add(at * W::OCTETS)));
+                sum = sum.pin();
+                each!(N, at, stream[at] = stream[at].pin());
+            });
+            round += H;
+        }
+        while round < state.rounds {
+            let key = state.keys::<W>(round);
+            each!(N, at, stream[at] = stream[at].aes(key));
+            round += 1;
+        }
+        if H > 0 {
+            position.hash = sum.reduce();
+        }
+        let last = state.keys::<W>(state.rounds);
+        each!(N, at, stream[at] = stream[at].aes_last(last));
+        stream
+    }
+}
+
+/// Returns a block with this number in its lowest word.
+///
+/// # Safety
+/// The CPU has SSE2.
+#[inline(always)]
+unsafe fn number(number: usize) -> __m128i {
+    // SAFETY: As above.
+    unsafe { _mm_set_epi32(0, 0, 0, number as i32) }
+}
+
+/// Mixes `N` vectors of text with their key stream in place; returns the ciphertext, with octets of blocks reversed. The last
+/// vector has `rest` octets, if they are not `WHOLE`.
+///
+/// # Safety
+/// The CPU has the instructions of `W`. The text is readable and writable, and so are the 16 octets before its end, if that is
+/// not one of a block.
+#[inline(always)]
+unsafe fn mix<W: Wide, const N: usize, const WHOLE: bool, const SEAL: bool>(
+    stream: [W; N],
+    text: *mut u8,
+    rest: usize,
+) -> [W; N] {
+    // SAFETY: As above. Of the last vector only octets of the text are touched.
+    unsafe {
+        let mut ciphertext = stream;
+        each!(N, number, {
+            let at = text.wrapping_add(number * W::OCTETS);
+            let (before, mut after);
+            if WHOLE || number + 1 < N {
+                before = W::load(at);
+                after = before.xor(stream[number]);
+                after.store(at);
+            } else {
+                before = W::load_first(at, rest);
+                after = before.xor(stream[number]).keep_first(rest);
+                after.store_first(at, rest);
+            }
+            if !SEAL {
+                after = before;
+            }
+            ciphertext[number] = after.swap();
+        });
+        ciphertext
+    }
+}
+
+/// Works on text of more than a chunk. The hash follows one chunk behind, of ciphertext that is still in registers.
+///
+/// # Safety
+/// As in [`crypt`], with more than a chunk of text.
+#[inline(always)]
+unsafe fn long<W: Wide, const SEAL: bool>(state: &State<'_>, mut position: Position) -> __m128i {
+    let chunk = CHUNK * W::OCTETS;
+    // SAFETY: A chunk of text is left wherever one is worked on.
+    unsafe {
+        if position.open {
+            position.hash = multiply(position.hash, state.power(1));
+            position.open = false;
+        }
+        let first = stream::<W, CHUNK, 0>(state, &mut position, &[]);
+        let mut behind = mix::<W, CHUNK, true, SEAL>(first, position.text, W::OCTETS);
+        position.advance(chunk);
+        while position.n > chunk {
+            let next = stream::<W, CHUNK, CHUNK>(state, &mut position, &behind);
+            behind = mix::<W, CHUNK, true, SEAL>(next, position.text, W::OCTETS);
+            position.advance(chunk);
+        }
+        end::<W, CHUNK, SEAL>(state, position, behind)
+    }
+}
+
+/// Works on the rest of a message, of at most a chunk, behind ciphertext of a chunk or of none that is not yet hashed.
+///
+/// # Safety
+/// As in [`crypt`], with at most a chunk of text.
+#[inline(always)]
+unsafe fn end<W: Wide, const H: usize, const SEAL: bool>(
+    state: &State<'_>,
+    position: Position,
+    behind: [W; H],
+) -> __m128i {
     // SAFETY: As above.
     unsafe {
-        let by = |number| _mm_set_epi32(0, 0, 0, number);
-        let mut next = W::repeat(_mm_add_epi32(*counter, by(1))).add(W::ascending());
-        let step = W::repeat(by(W::BLOCKS as i32));
-        let mut blocks = [key; N];
-        for block in &mut blocks {
-            *block = next.swap().xor(key);
-            next = next.add(step);
+        match position.n.div_ceil(W::OCTETS) {
+            0 => finish::<W, 0, H, SEAL>(state, position, &behind),
+            1 => finish::<W, 1, H, SEAL>(state, position, &behind),
+            2 => finish::<W, 2, H, SEAL>(state, position, &behind),
+            3 => finish::<W, 3, H, SEAL>(state, position, &behind),
+            4 => finish::<W, 4, H, SEAL>(state, position, &behind),
+            5 => finish::<W, 5, H, SEAL>(state, position, &behind),
+            6 => finish::<W, 6, H, SEAL>(state, position, &behind),
+            7 => finish::<W, 7, H, SEAL>(state, position, &behind),
+            _ => finish::<W, 8, H, SEAL>(state, position, &behind),
         }
-        *counter = _mm_add_epi32(*counter, by((N * W::BLOCKS) as i32));
-        blocks
     }
 }
 
@@ -160,103 +344,30 @@ unsafe fn counters<W: Wide, const N: usize>(counter: &mut __m128i, key: W) -> [W
 /// # Safety
 /// As in [`crypt`], with an `n` that needs `N` vectors.
 #[inline(always)]
-unsafe fn finish<W: Wide, const N: usize, const SEAL: bool>(state: &State<'_>, mut position: Position) -> __m128i {
+unsafe fn finish<W: Wide, const N: usize, const H: usize, const SEAL: bool>(
+    state: &State<'_>,
+    mut position: Position,
+    behind: &[W; H],
+) -> __m128i {
     // SAFETY: All vectors but the last one lie within the text, and of that one only its octets are touched. Exponents
     // are at most those of a chunk and two blocks, and a vector of powers ends within the schedule.
     unsafe {
         let Position { text, n, .. } = position;
-        let key = |number| W::repeat_from(state.schedule.round_key(number));
-        let one = |number| _mm_loadu_si128(state.schedule.round_key(number).cast::<__m128i>());
-        let mut stream = counters::<W, N>(&mut position.counter, key(0));
-        let mut mask = _mm_xor_si128(state.first, one(0));
-        let mut round = |number| {
-            let key = key(number);
-            for block in &mut stream {
-                *block = block.aes(key);
-            }
-            mask = _mm_aesenc_si128(mask, one(number));
-        };
-        round(1);
-        round(2);
-        round(3);
-        round(4);
-        round(5);
-        round(6);
-        round(7);
-        round(8);
-        round(9);
-        if state.rounds > 10 {
-            round(10);
-            round(11);
-            if state.rounds > 12 {
-                round(12);
-                round(13);
-            }
+        let mut mask = _mm_xor_si128(state.first, state.key(0));
+        for round in 1..state.rounds {
+            mask = _mm_aesenc_si128(mask, state.key(round));
         }
-        let last = key(state.rounds);
-        let mask = _mm_aesenclast_si128(mask, one(state.rounds));
-
+        mask = _mm_aesenclast_si128(mask, state.key(state.rounds));
+        let stream = stream::<W, N, H>(state, &mut position, behind);
         let blocks = n.div_ceil(16);
         let rest = n.wrapping_sub(N.saturating_sub(1) * W::OCTETS);
+        let ciphertext = mix::<W, N, false, SEAL>(stream, text, rest);
         let powers = state.schedule.power(blocks + 1);
         let mut sum = Sum::new();
-        for (number, stream) in stream.into_iter().enumerate() {
-            let at = text.add(number * W::OCTETS);
-            let stream = stream.aes_last(last);
-            let (before, mut after);
-            if number + 1 < N {
-                before = W::load(at);
-                after = before.xor(stream);
-                after.store(at);
-            } else {
-                before = W::load_first(at, rest);
-                after = before.xor(stream).keep_first(rest);
-                after.store_first(at, rest);
-            }
-            if !SEAL {
-                after = before;
-            }
-            sum.add(after.swap(), W::load(powers.wrapping_add(number * W::OCTETS)));
-        }
-        let load = |exponent| _mm_loadu_si128(state.schedule.power(exponent).cast());
+        each!(N, at, sum.add(ciphertext[at], W::load(powers.wrapping_add(at * W::OCTETS))));
         let ends = W::pair(position.hash, state.lengths);
-        sum.add(ends, W::pair(load(blocks + 1 + usize::from(position.open)), load(1)));
+        sum.add(ends, W::pair(state.power(blocks + 1 + usize::from(position.open)), state.power(1)));
         _mm_xor_si128(swap(sum.reduce()), mask)
-    }
-}
-
-/// Works on whole chunks while more than one is left.
-///
-/// # Safety
-/// As in [`crypt`], with more than a chunk of text.
-#[inline(always)]
-unsafe fn chunks<W: Wide, const SEAL: bool>(state: &State<'_>, position: &mut Position) {
-    let chunk = CHUNK * W::OCTETS;
-    // SAFETY: A chunk of text is left wherever one is worked on, or hashed behind that.
-    unsafe {
-        if position.open {
-            position.hash = multiply(position.hash, _mm_loadu_si128(state.schedule.power(1).cast()));
-            position.open = false;
-        }
-        if SEAL {
-            // The hash is of ciphertext, and follows one chunk behind.
-            work::<W>(state, position, None);
-            while position.n > 2 * chunk {
-                position.advance(chunk);
-                work::<W>(state, position, Some(position.text.sub(chunk)));
-            }
-            let mut sum = Sum::<W>::new();
-            for number in 0..CHUNK {
-                sum.hash(state, position.hash, position.text, number);
-            }
-            position.hash = sum.reduce();
-            position.advance(chunk);
-        } else {
-            while position.n > chunk {
-                work::<W>(state, position, Some(position.text));
-                position.advance(chunk);
-            }
-        }
     }
 }
 
@@ -266,71 +377,6 @@ impl Position {
     fn advance(&mut self, octets: usize) {
         self.text = self.text.wrapping_add(octets);
         self.n -= octets;
-    }
-}
-
-impl<W: Wide> Sum<W> {
-    /// Adds a vector of a chunk of ciphertext, whose first block continues `hash`.
-    ///
-    /// # Safety
-    /// The CPU has the instructions of `W`, and a chunk is readable at `text`.
-    #[inline(always)]
-    unsafe fn hash(&mut self, state: &State<'_>, hash: __m128i, text: *const u8, number: usize) {
-        // SAFETY: As above.
-        unsafe {
-            let mut blocks = W::load(text.add(number * W::OCTETS)).swap();
-            if number == 0 {
-                blocks = blocks.xor(W::pair(hash, _mm_setzero_si128()));
-            }
-            let powers = state.schedule.power(CHUNK * W::BLOCKS).wrapping_add(number * W::OCTETS);
-            self.add(blocks, W::load(powers));
-        }
-    }
-}
-
-/// Encrypts or decrypts a chunk, and hashes one at `hashed` before it is written.
-///
-/// # Safety
-/// As in [`crypt`], with a chunk of text, and one at `hashed`.
-#[inline(always)]
-unsafe fn work<W: Wide>(state: &State<'_>, position: &mut Position, hashed: Option<*mut u8>) {
-    // SAFETY: As above.
-    unsafe {
-        let key = |number| W::repeat_from(state.schedule.round_key(number));
-        let mut stream = counters::<W, CHUNK>(&mut position.counter, key(0));
-        let mut sum = Sum::<W>::new();
-        for number in 1..=CHUNK {
-            let key = key(number);
-            for block in &mut stream {
-                *block = block.aes(key);
-            }
-            if let Some(text) = hashed {
-                sum.hash(state, position.hash, text, number - 1);
-            }
-        }
-        let mut round = |number| {
-            let key = key(number);
-            for block in &mut stream {
-                *block = block.aes(key);
-            }
-        };
-        round(9);
-        if state.rounds > 10 {
-            round(10);
-            round(11);
-            if state.rounds > 12 {
-                round(12);
-                round(13);
-            }
-        }
-        let last = key(state.rounds);
-        for (number, block) in stream.into_iter().enumerate() {
-            let at = position.text.add(number * W::OCTETS);
-            W::load(at).xor(block.aes_last(last)).store(at);
-        }
-        if hashed.is_some() {
-            position.hash = sum.reduce();
-        }
     }
 }
 

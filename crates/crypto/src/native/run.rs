@@ -4,10 +4,10 @@
 
 #![allow(unsafe_code)]
 
-use super::gcm::Sum;
+use super::gcm::{Sum, each};
 use super::key::Key;
 use super::message::{ESP, IV, counter, settle, with_header, words};
-use super::several::{self, Alike, Own, each};
+use super::several::{self, Alike, Behind, Own};
 use super::wide::Four;
 use crate::job::Job;
 
@@ -95,25 +95,18 @@ unsafe fn groups<const N: usize, const M: usize, const SEAL: bool>(alike: &Alike
     let (groups, _) = jobs.as_chunks_mut::<M>();
     // SAFETY: As above. Each packet has an owner of its own, so that none lies in another.
     unsafe {
-        let mut behind = None;
-        for number in 0..groups.len() {
-            let mut owns = begin(key, &mut groups[number]);
-            if !SEAL {
-                let before = owns;
-                let sums = several::step::<N, N, M>(alike, &mut owns, Some((alike, &before)));
-                end::<M, SEAL>(alike, key, &mut groups[number], (sums, &owns));
-                continue;
-            }
-            let hashed = behind.as_ref().map(|before| (alike, before));
-            let sums = several::step::<N, N, M>(alike, &mut owns, hashed);
-            if let Some(before) = &behind {
-                end::<M, SEAL>(alike, key, &mut groups[number - 1], (sums, before));
-            }
-            behind = Some(owns);
+        let Some(first) = groups.first_mut() else { return };
+        let owns = begin(key, first);
+        let (mut behind, _) = several::step::<N, M, SEAL>(alike, &owns, None);
+        for number in 1..groups.len() {
+            let owns = begin(key, &mut groups[number]);
+            let (next, sums) = several::step::<N, M, SEAL>(alike, &owns, Some(&behind));
+            end::<N, M, SEAL>(alike, key, &mut groups[number - 1], (sums, &behind));
+            behind = next;
         }
-        if let (Some(before), Some(last)) = (&behind, groups.last_mut()) {
-            let sums = several::hash_all::<N, M>(alike, before);
-            end::<M, SEAL>(alike, key, last, (sums, before));
+        if let Some(last) = groups.last_mut() {
+            let sums = several::hash_all(alike, &behind);
+            end::<N, M, SEAL>(alike, key, last, (sums, &behind));
         }
     }
 }
@@ -126,8 +119,12 @@ unsafe fn groups<const N: usize, const M: usize, const SEAL: bool>(alike: &Alike
 unsafe fn begin<const M: usize>(key: &Key, group: &mut [Job<'_>; M]) -> [Own; M] {
     // SAFETY: As above.
     unsafe {
-        let mut owns = [Own::none(); M];
-        each!(M, number, owns[number] = own(key, &mut group[number]));
+        let mut owns = [own(key, &mut group[0]); M];
+        each!(M, number, {
+            if number > 0 {
+                owns[number] = own(key, &mut group[number]);
+            }
+        });
         owns
     }
 }
@@ -137,16 +134,16 @@ unsafe fn begin<const M: usize>(key: &Key, group: &mut [Job<'_>; M]) -> [Own; M]
 /// # Safety
 /// As in [`all`].
 #[inline(always)]
-unsafe fn end<const M: usize, const SEAL: bool>(
+unsafe fn end<const N: usize, const M: usize, const SEAL: bool>(
     alike: &Alike<'_>,
     key: &Key,
     group: &mut [Job<'_>; M],
-    (sums, owns): ([Sum<Four>; M], &[Own; M]),
+    (sums, behind): ([Sum<Four>; M], &Behind<N, M>),
 ) {
     // SAFETY: As above.
     unsafe {
         each!(M, number, {
-            let tag = sums[number].tag(alike, &owns[number]);
+            let tag = behind.tag(sums[number], alike, number);
             conclude::<SEAL>(key, &mut group[number], tag);
         });
     }

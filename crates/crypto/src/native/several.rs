@@ -11,7 +11,7 @@
 
 use core::arch::x86_64::*;
 
-use super::gcm::{Message, Sum};
+use super::gcm::{Message, Sum, each};
 use super::schedule::{POWERS, Schedule};
 use super::wide::{Four, Wide as _, swap};
 
@@ -27,47 +27,38 @@ const LONGEST: usize = {
     if vectors < powers { vectors } else { powers }
 };
 
-/// Evaluates an expression for each of the first `$count` numbers, at most nine, as constants. A loop of so many instructions
-/// would not be unrolled, and its vectors would lie in memory.
-macro_rules! each {
-    ($count:expr, $number:ident, $body:expr) => {
-        each!(@ $count, $number, $body, 0 1 2 3 4 5 6 7 8)
-    };
-    (@ $count:expr, $number:ident, $body:expr, $($value:literal)*) => {{
-        $({
-            const VALUE: usize = $value;
-            if VALUE < $count {
-                let $number = VALUE;
-                $body
-            }
-        })*
-    }};
-}
-
-pub(super) use each;
-
 /// Key and lengths of messages that are alike.
 #[derive(Clone, Copy)]
 pub(super) struct Alike<'a> {
     schedule: &'a Schedule,
     rounds: usize,
-    /// The last block of the hash, with octets reversed.
-    lengths: __m128i,
+    /// The last block of the hash, with octets reversed, in its place behind the text in the last vector.
+    lengths: Four,
+    /// The last vector has no place for it.
+    is_full: bool,
     /// Octets from the first counter block on.
     n: usize,
 }
 
-/// A message, or a chunk of it.
+/// A message.
 #[derive(Clone, Copy)]
 pub(super) struct Own {
     /// The address of the first vector.
     text: *mut u8,
-    /// The next counter block, with octets reversed: its number is the lowest word.
+    /// The first counter block.
     counter: __m128i,
-    /// The hash of what came before.
+    /// The authenticated data.
     hash: __m128i,
-    /// The encrypted first counter block.
-    mask: __m128i,
+}
+
+/// `M` messages of `N` vectors that were encrypted or decrypted and are not yet hashed.
+#[derive(Clone, Copy)]
+pub(super) struct Behind<const N: usize, const M: usize> {
+    /// The blocks of the hash, with octets reversed, all of which are in registers still: what was just stored in parts could not be
+    /// loaded at once.
+    ciphertext: [[Four; N]; M],
+    /// The encrypted first counter blocks.
+    masks: [__m128i; M],
 }
 
 impl<'a> Alike<'a> {
@@ -77,9 +68,10 @@ impl<'a> Alike<'a> {
     /// The CPU has the instructions of [`Four`].
     #[inline(always)]
     pub(super) unsafe fn new(schedule: &'a Schedule, rounds: usize, message: &Message, n: usize) -> Alike<'a> {
+        let place = (n + BLOCK).div_ceil(BLOCK) % Four::BLOCKS;
         // SAFETY: As above.
-        let lengths = unsafe { _mm_set_epi64x((8 * message.authenticated) as i64, (8 * n) as i64) };
-        Alike { schedule, rounds, lengths, n: n + BLOCK }
+        let lengths = unsafe { Four::at(_mm_set_epi64x((8 * message.authenticated) as i64, (8 * n) as i64), place) };
+        Alike { schedule, rounds, lengths, is_full: place == 0, n: n + BLOCK }
     }
 
     /// Vectors of a message.
@@ -144,54 +136,45 @@ impl<'a> Alike<'a> {
             }
         }
     }
-}
 
-impl Own {
-    /// No message.
-    ///
-    /// # Safety
-    /// The CPU has SSE2.
-    #[inline(always)]
-    pub(super) unsafe fn none() -> Own {
-        // SAFETY: As above.
-        let none = unsafe { _mm_setzero_si128() };
-        Own { text: std::ptr::null_mut(), counter: none, hash: none, mask: none }
-    }
-
-    /// Begins a message whose text is there.
+    /// Replaces what is no text in a vector of `N` by zeros.
     ///
     /// # Safety
     /// The CPU has the instructions of [`Four`].
     #[inline(always)]
-    pub(super) unsafe fn new(message: &Message, text: *mut u8) -> Own {
+    unsafe fn keep<const N: usize>(&self, vector: Four, number: usize) -> Four {
         // SAFETY: As above.
         unsafe {
-            let (counter, mask) = (swap(message.counter), _mm_setzero_si128());
-            Own { text: text.wrapping_sub(BLOCK), counter, hash: message.hash, mask }
+            if number == 0 {
+                vector.keep_between(BLOCK, if N > 1 { Four::OCTETS } else { self.rest::<N>() })
+            } else if number + 1 < N {
+                vector
+            } else {
+                vector.keep_first(self.rest::<N>())
+            }
         }
     }
 }
 
-impl Sum<Four> {
-    /// Adds a vector of the `N` of a message, of its ciphertext.
+impl Own {
+    /// Begins a message whose text is there.
+    #[inline(always)]
+    pub(super) fn new(message: &Message, text: *mut u8) -> Own {
+        Own { text: text.wrapping_sub(BLOCK), counter: message.counter, hash: message.hash }
+    }
+}
+
+impl<const N: usize, const M: usize> Behind<N, M> {
+    /// Adds a vector of a message to the sum of its products.
     ///
     /// # Safety
-    /// The text is readable and writable, and the CPU has the instructions of [`Four`]; for a message of so many vectors.
+    /// The CPU has the instructions of [`Four`]; for messages of so many vectors.
     #[inline(always)]
-    unsafe fn add_vector<const N: usize>(&mut self, alike: &Alike<'_>, own: &Own, number: usize) {
-        // SAFETY: As above. Exponents are at most those of `straight`, and a vector of powers ends within the schedule.
+    unsafe fn add(&self, sum: &mut Sum<Four>, alike: &Alike<'_>, message: usize, number: usize) {
+        // SAFETY: As above. Exponents are at most those of `LONGEST`, and a vector of powers ends within the schedule.
         unsafe {
-            let blocks = alike.n.div_ceil(BLOCK);
-            let mut vector = alike.load::<N>(own.text, number).swap();
-            if number == 0 {
-                vector = vector.xor(Four::at(own.hash, 0));
-            }
-            let place = blocks % Four::BLOCKS;
-            if number + 1 == N && place > 0 {
-                vector = vector.xor(Four::at(alike.lengths, place));
-            }
-            let powers = alike.schedule.power(blocks + 1);
-            self.add(vector, Four::load(powers.wrapping_add(number * Four::OCTETS)));
+            let powers = alike.schedule.power(alike.n.div_ceil(BLOCK) + 1);
+            sum.add(self.ciphertext[message][number], Four::load(powers.wrapping_add(number * Four::OCTETS)));
         }
     }
 
@@ -200,105 +183,105 @@ impl Sum<Four> {
     /// # Safety
     /// The CPU has the instructions of [`Four`].
     #[inline(always)]
-    pub(super) unsafe fn tag(mut self, alike: &Alike<'_>, own: &Own) -> __m128i {
+    pub(super) unsafe fn tag(&self, mut sum: Sum<Four>, alike: &Alike<'_>, message: usize) -> __m128i {
         // SAFETY: As above.
         unsafe {
-            if alike.n.div_ceil(BLOCK).is_multiple_of(Four::BLOCKS) {
+            if alike.is_full {
                 let first = _mm_loadu_si128(alike.schedule.power(1).cast());
-                self.add(Four::at(alike.lengths, 0), Four::at(first, 0));
+                sum.add(alike.lengths, Four::at(first, 0));
             }
-            _mm_xor_si128(swap(self.reduce()), own.mask)
+            _mm_xor_si128(swap(sum.reduce()), self.masks[message])
         }
     }
 }
 
-/// Returns a block with this number in its lowest word.
+/// Encrypts or decrypts `M` messages of `N` vectors, and hashes as many beside it that were encrypted or decrypted before. Rounds of
+/// AES and products alternate: the CPU could not look so far ahead.
 ///
 /// # Safety
-/// The CPU has SSE2.
+/// The text is readable and writable, and the CPU has the instructions of [`Four`]; for messages of so many vectors. `N * M` is at most nine.
 #[inline(always)]
-unsafe fn by(number: usize) -> __m128i {
-    // SAFETY: As above.
-    unsafe { _mm_set_epi32(0, 0, 0, number as i32) }
-}
-
-/// Encrypts or decrypts `N` vectors of each of `M` messages, and beside it hashes `H` vectors of each of `M` others, or of the
-/// same before they are written. Rounds of AES and products alternate: the CPU could not look so far ahead.
-///
-/// # Safety
-/// The text is readable and writable, and the CPU has the instructions of [`Four`]; for messages of so many vectors. `H * M` is at most nine.
-#[inline(always)]
-pub(super) unsafe fn step<const N: usize, const H: usize, const M: usize>(
+pub(super) unsafe fn step<const N: usize, const M: usize, const SEAL: bool>(
     alike: &Alike<'_>,
-    owns: &mut [Own; M],
-    hashed: Option<(&Alike<'_>, &[Own; M])>,
-) -> [Sum<Four>; M] {
+    owns: &[Own; M],
+    behind: Option<&Behind<N, M>>,
+) -> (Behind<N, M>, [Sum<Four>; M]) {
     // SAFETY: As above.
     unsafe {
         let mut sums = [Sum::<Four>::new(); M];
         let mut streams = [[Four::zero(); N]; M];
         let schedule = alike.schedule;
         let key = Four::repeat_from(schedule.round_key(0));
-        let wide = Four::repeat(by(Four::BLOCKS));
         each!(M, message, {
-            let mut next = Four::repeat(owns[message].counter).add(Four::ascending());
-            each!(N, number, {
-                if number > 0 {
-                    next = next.add(wide);
-                }
-                streams[message][number] = next.swap().xor(key);
-            });
-            owns[message].counter = _mm_add_epi32(owns[message].counter, by(N * Four::BLOCKS));
+            // The last number is far from 256.
+            let base = Four::repeat(owns[message].counter);
+            each!(N, number, streams[message][number] = base.add(Four::steps(number)).xor(key));
         });
-        macro_rules! round {
-            ($($round:literal)*) => {
-                $({
-                    let key = Four::repeat_from(schedule.round_key($round));
+        let mut round = 1;
+        if let Some(behind) = behind {
+            each!(M, hashed, {
+                each!(N, number, {
+                    let key = Four::repeat_from(schedule.round_key(1 + hashed * N + number));
                     each!(M, message, {
                         each!(N, number, streams[message][number] = streams[message][number].aes(key));
                     });
-                    if $round <= H * M
-                        && let Some((alike, owns)) = hashed
-                    {
-                        sums[($round - 1) / H].add_vector::<H>(alike, &owns[($round - 1) / H], ($round - 1) % H);
-                    }
-                })*
-            };
+                    behind.add(&mut sums[hashed], alike, hashed, number);
+                    sums[hashed] = sums[hashed].pin();
+                    each!(M, message, {
+                        each!(N, number, streams[message][number] = streams[message][number].pin());
+                    });
+                });
+            });
+            round += N * M;
         }
-        round!(1 2 3 4 5 6 7 8 9);
-        if alike.rounds > 10 {
-            round!(10 11);
-            if alike.rounds > 12 {
-                round!(12 13);
-            }
+        while round < alike.rounds {
+            let key = Four::repeat_from(schedule.round_key(round));
+            each!(M, message, {
+                each!(N, number, streams[message][number] = streams[message][number].aes(key));
+            });
+            round += 1;
         }
         let last = Four::repeat_from(schedule.round_key(alike.rounds));
+        let none = _mm_setzero_si128();
+        let mut next = Behind { ciphertext: streams, masks: [none; M] };
         each!(M, message, {
-            let text = owns[message].text;
+            let Own { text, hash, .. } = owns[message];
             each!(N, number, {
                 let stream = streams[message][number].aes_last(last);
                 if number == 0 {
-                    owns[message].mask = stream.first();
+                    next.masks[message] = stream.first();
                 }
-                let vector = alike.load::<N>(text, number).xor(stream);
-                alike.store::<N>(vector, text, number);
+                let before = alike.load::<N>(text, number);
+                let after = before.xor(stream);
+                alike.store::<N>(after, text, number);
+                let mut ciphertext = if SEAL { alike.keep::<N>(after, number) } else { before }.swap();
+                if number == 0 {
+                    ciphertext = ciphertext.xor(Four::at(hash, 0));
+                }
+                if number + 1 == N && !alike.is_full {
+                    ciphertext = ciphertext.xor(alike.lengths);
+                }
+                next.ciphertext[message][number] = ciphertext;
             });
         });
-        sums
+        (next, sums)
     }
 }
 
-/// Hashes `N` vectors of each of `M` messages.
+/// Hashes `M` messages of `N` vectors.
 ///
 /// # Safety
-/// The text is readable and writable, and the CPU has the instructions of [`Four`]; for messages of so many vectors.
+/// The CPU has the instructions of [`Four`]; for messages of so many vectors.
 #[inline(always)]
-pub(super) unsafe fn hash_all<const N: usize, const M: usize>(alike: &Alike<'_>, owns: &[Own; M]) -> [Sum<Four>; M] {
+pub(super) unsafe fn hash_all<const N: usize, const M: usize>(
+    alike: &Alike<'_>,
+    behind: &Behind<N, M>,
+) -> [Sum<Four>; M] {
     // SAFETY: As above.
     unsafe {
         let mut sums = [Sum::<Four>::new(); M];
         each!(M, message, {
-            each!(N, number, sums[message].add_vector::<N>(alike, &owns[message], number));
+            each!(N, number, behind.add(&mut sums[message], alike, message, number));
         });
         sums
     }

@@ -38,6 +38,9 @@ pub(super) trait Wide: Copy {
     unsafe fn pair(first: __m128i, second: __m128i) -> Self;
     /// The numbers 0, 1, … in the lowest 32 bits of the blocks.
     unsafe fn ascending() -> Self;
+    /// The numbers from that of the first block of a vector on, as the highest octet of each block: where successive counter blocks
+    /// differ, if none of them carries.
+    unsafe fn steps(vector: usize) -> Self;
     /// Exclusive or.
     unsafe fn xor(self, other: Self) -> Self;
     /// Adds 32-bit words.
@@ -53,6 +56,9 @@ pub(super) trait Wide: Copy {
     unsafe fn multiply<const HALVES: i32>(self, other: Self) -> Self;
     /// The exclusive or of all blocks.
     unsafe fn fold(self) -> __m128i;
+    /// Returns the vector as it is. What is computed from it stays behind what it was computed from, wherever the compiler would
+    /// rather have either, and behind what was pinned before.
+    unsafe fn pin(self) -> Self;
 }
 
 /// Reverses the octets of a block.
@@ -203,6 +209,13 @@ impl Wide for Two {
     }
 
     #[inline(always)]
+    unsafe fn steps(vector: usize) -> Two {
+        let step = |block: usize| (((2 * vector + block) as u64) << 56) as i64;
+        // SAFETY: The CPU has AVX.
+        Two(unsafe { _mm256_set_epi64x(step(1), 0, step(0), 0) })
+    }
+
+    #[inline(always)]
     unsafe fn xor(self, other: Two) -> Two {
         // SAFETY: The CPU has AVX2.
         Two(unsafe { _mm256_xor_si256(self.0, other.0) })
@@ -246,6 +259,12 @@ impl Wide for Two {
         // SAFETY: The CPU has AVX2.
         unsafe { _mm_xor_si128(_mm256_castsi256_si128(self.0), _mm256_extracti128_si256::<1>(self.0)) }
     }
+
+    // So many vectors have no registers anyway.
+    #[inline(always)]
+    unsafe fn pin(self) -> Two {
+        self
+    }
 }
 
 /// Four blocks. Instructions: AVX-512 F, BW and VL, VAES, VPCLMULQDQ, and those of AVX2, SSE4.1, AES-NI and PCLMULQDQ.
@@ -262,6 +281,22 @@ fn first(n: usize) -> __mmask64 {
 #[inline(always)]
 fn between(begin: usize, end: usize) -> __mmask64 {
     first(end) >> begin << begin
+}
+
+/// See [`Wide::pin`]: instructions that have effects keep their order, and this one is empty.
+///
+/// # Safety
+/// The CPU has AVX-512 F.
+#[inline]
+#[target_feature(enable = "avx512f")]
+#[cfg_attr(miri, allow(unused_mut))]
+unsafe fn pin(mut vector: __m512i) -> __m512i {
+    #[cfg(not(miri))]
+    // SAFETY: It touches nothing.
+    unsafe {
+        core::arch::asm!("/* {0} */", inout(zmm_reg) vector, options(nomem, nostack, preserves_flags));
+    }
+    vector
 }
 
 // Each function meets the conditions of its intrinsics by those of `Wide`.
@@ -284,6 +319,16 @@ impl Four {
     pub(super) unsafe fn store_between(self, at: *mut u8, begin: usize, end: usize) {
         // SAFETY: As above.
         unsafe { _mm512_mask_storeu_epi8(at.cast(), between(begin, end), self.0) }
+    }
+
+    /// Replaces the octets outside of those from `begin` to `end` by zeros.
+    ///
+    /// # Safety
+    /// The CPU has AVX-512 BW.
+    #[inline(always)]
+    pub(super) unsafe fn keep_between(self, begin: usize, end: usize) -> Four {
+        // SAFETY: As above.
+        Four(unsafe { _mm512_maskz_mov_epi8(between(begin, end), self.0) })
     }
 
     /// The first block.
@@ -371,6 +416,13 @@ impl Wide for Four {
     }
 
     #[inline(always)]
+    unsafe fn steps(vector: usize) -> Four {
+        let step = |block: usize| (((4 * vector + block) as u64) << 56) as i64;
+        // SAFETY: The CPU has AVX-512 F.
+        Four(unsafe { _mm512_set_epi64(step(3), 0, step(2), 0, step(1), 0, step(0), 0) })
+    }
+
+    #[inline(always)]
     unsafe fn xor(self, other: Four) -> Four {
         // SAFETY: The CPU has AVX-512 F.
         Four(unsafe { _mm512_xor_si512(self.0, other.0) })
@@ -416,5 +468,11 @@ impl Wide for Four {
             let both = _mm256_xor_si256(_mm512_castsi512_si256(self.0), _mm512_extracti64x4_epi64::<1>(self.0));
             Two(both).fold()
         }
+    }
+
+    #[inline(always)]
+    unsafe fn pin(self) -> Four {
+        // SAFETY: The CPU has AVX-512 F.
+        Four(unsafe { pin(self.0) })
     }
 }

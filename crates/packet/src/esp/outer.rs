@@ -23,15 +23,16 @@ pub struct Marks {
 /// The headers between two addresses of one family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outer {
-    ip: Ip,
-    udp: Option<(u16, u16)>,
+    /// The headers, with zeros for the fields that each packet has of its own.
+    octets: [u8; LONGEST],
+    /// IPv4: the sum of the halves of words of its header.
+    sum: u32,
+    is_v4: bool,
+    has_udp: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ip {
-    V4(ipv4::Fields),
-    V6(ipv6::Fields),
-}
+/// Octets of the longest headers.
+const LONGEST: usize = ipv6::LENGTH + udp::LENGTH;
 
 impl Outer {
     /// Returns the headers from `source` to `destination`, with UDP between these ports if there are some. `None`: the
@@ -39,88 +40,126 @@ impl Outer {
     #[must_use]
     pub fn new(source: IpAddr, destination: IpAddr, udp: Option<(u16, u16)>, hop_limit: u8) -> Option<Outer> {
         let protocol = if udp.is_some() { protocol::UDP } else { protocol::ESP };
+        let mut octets = [0; LONGEST];
+        let mut sum = 0;
         let ip = match (source, destination) {
-            (IpAddr::V4(source), IpAddr::V4(destination)) => Ip::V4(ipv4::Fields {
-                tos: 0,
-                total_length: 0,
-                identification: 0,
-                dont_fragment: false,
-                more_fragments: false,
-                fragment_offset: 0,
-                ttl: hop_limit,
-                protocol,
-                source,
-                destination,
-            }),
-            (IpAddr::V6(source), IpAddr::V6(destination)) => Ip::V6(ipv6::Fields {
-                traffic_class: 0,
-                flow_label: 0,
-                payload_length: 0,
-                next_header: protocol,
-                hop_limit,
-                source,
-                destination,
-            }),
+            (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                let fields = ipv4::Fields {
+                    tos: 0,
+                    total_length: 0,
+                    identification: 0,
+                    dont_fragment: false,
+                    more_fragments: false,
+                    fragment_offset: 0,
+                    ttl: hop_limit,
+                    protocol,
+                    source,
+                    destination,
+                };
+                let mut header = fields.emit();
+                header[ipv4::CHECKSUM..ipv4::CHECKSUM + 2].fill(0);
+                sum = header.as_chunks().0.iter().map(|&half| u32::from(u16::from_be_bytes(half))).sum();
+                octets[..ipv4::LENGTH].copy_from_slice(&header);
+                ipv4::LENGTH
+            }
+            (IpAddr::V6(source), IpAddr::V6(destination)) => {
+                let fields = ipv6::Fields {
+                    traffic_class: 0,
+                    flow_label: 0,
+                    payload_length: 0,
+                    next_header: protocol,
+                    hop_limit,
+                    source,
+                    destination,
+                };
+                octets[..ipv6::LENGTH].copy_from_slice(&fields.emit());
+                ipv6::LENGTH
+            }
             _ => return None,
         };
-        Some(Outer { ip, udp })
+        if let Some((source, destination)) = udp {
+            let header = udp::Fields { source, destination, length: 0, checksum: 0 };
+            octets[ip..ip + udp::LENGTH].copy_from_slice(&header.emit());
+        }
+        Some(Outer { octets, sum, is_v4: source.is_ipv4(), has_udp: udp.is_some() })
     }
 
     /// The headers are of IPv4.
     #[inline(always)]
     #[must_use]
     pub fn is_v4(&self) -> bool {
-        matches!(self.ip, Ip::V4(_))
+        self.is_v4
     }
 
     /// Octets of the IP header.
     #[inline(always)]
     #[must_use]
     pub fn ip_length(&self) -> usize {
-        if self.is_v4() { ipv4::LENGTH } else { ipv6::LENGTH }
+        if self.is_v4 { ipv4::LENGTH } else { ipv6::LENGTH }
     }
 
     /// Octets of all headers in front of the SPI.
     #[inline(always)]
     #[must_use]
     pub fn length(&self) -> usize {
-        self.ip_length() + if self.udp.is_some() { udp::LENGTH } else { 0 }
+        self.ip_length() + if self.has_udp { udp::LENGTH } else { 0 }
     }
 
     /// UDP over IPv6: its checksum covers the sealed packet (RFC 8200, 8.1), so it is written after sealing.
     #[inline(always)]
     #[must_use]
     pub fn needs_checksum(&self) -> bool {
-        self.udp.is_some() && !self.is_v4()
+        self.has_udp && !self.is_v4
     }
 
     /// Writes the headers into the start of `out`, in front of so many octets of ESP. The UDP checksum is 0 (RFC 3948, 2.1).
     /// Returns `None`, and writes nothing, if there is no room or the packet would be too long for IP.
-    #[inline]
+    #[inline(always)]
     pub fn write(&self, out: &mut [u8], esp: usize, marks: &Marks) -> Option<()> {
-        let (ip, udp) = (self.ip_length(), self.length() - self.ip_length());
-        let behind_ip = u16::try_from(esp + udp).ok()?;
-        let out = out.get_mut(..ip + udp)?;
-        match &self.ip {
-            Ip::V4(fields) => {
-                let total_length = behind_ip.checked_add(ipv4::LENGTH as u16)?;
-                let Marks { traffic_class: tos, dont_fragment, identification, .. } = *marks;
-                let header = ipv4::Fields { tos, total_length, identification, dont_fragment, ..*fields };
-                header.emit_into(out.first_chunk_mut()?);
-            }
-            Ip::V6(fields) => {
-                let Marks { traffic_class, flow_label, .. } = *marks;
-                let header = ipv6::Fields { traffic_class, flow_label, payload_length: behind_ip, ..*fields };
-                out[..ip].copy_from_slice(&header.emit());
-            }
+        let (ip, length) = (self.ip_length(), self.length());
+        let behind_ip = u16::try_from(esp + length - ip).ok()?;
+        let out = out.get_mut(..length)?;
+        if self.is_v4 {
+            self.write_v4(out.first_chunk_mut()?, behind_ip, marks)?;
+        } else {
+            self.write_v6(out.first_chunk_mut()?, behind_ip, marks);
         }
-        if let Some((source, destination)) = self.udp {
-            let header = udp::Fields { source, destination, length: behind_ip, checksum: 0 };
-            out[ip..].copy_from_slice(&header.emit());
+        if self.has_udp {
+            let header = out.last_chunk_mut::<{ udp::LENGTH }>()?;
+            header.copy_from_slice(&self.octets[ip..ip + udp::LENGTH]);
+            header[UDP_LENGTH..UDP_LENGTH + 2].copy_from_slice(&behind_ip.to_be_bytes());
         }
         Some(())
     }
+
+    #[inline(always)]
+    fn write_v4(&self, out: &mut [u8; ipv4::LENGTH], behind_ip: u16, marks: &Marks) -> Option<()> {
+        let total_length = behind_ip.checked_add(ipv4::LENGTH as u16)?;
+        let dont = if marks.dont_fragment { ipv4::DONT_FRAGMENT } else { 0 };
+        *out = *self.octets.first_chunk()?;
+        out[ipv4::TOS] = marks.traffic_class;
+        out[ipv4::TOTAL_LENGTH..][..2].copy_from_slice(&total_length.to_be_bytes());
+        out[ipv4::IDENTIFICATION..][..2].copy_from_slice(&marks.identification.to_be_bytes());
+        out[ipv4::FRAGMENT..][..2].copy_from_slice(&dont.to_be_bytes());
+        let own = [marks.traffic_class.into(), total_length, marks.identification, dont];
+        // Ten halves, and four: their carries are at most thirteen.
+        let sum = self.sum + own.map(u32::from).iter().sum::<u32>();
+        let sum = (sum >> 16) + (sum & 0xffff);
+        out[ipv4::CHECKSUM..][..2].copy_from_slice(&(!((sum >> 16) + sum) as u16).to_be_bytes());
+        Some(())
+    }
+
+    #[inline(always)]
+    fn write_v6(&self, out: &mut [u8; ipv6::LENGTH], behind_ip: u16, marks: &Marks) {
+        out.copy_from_slice(&self.octets[..ipv6::LENGTH]);
+        let first = 6 << 28 | u32::from(marks.traffic_class) << 20 | (marks.flow_label & 0xf_ffff);
+        out[..4].copy_from_slice(&first.to_be_bytes());
+        out[ipv6::PAYLOAD_LENGTH..][..2].copy_from_slice(&behind_ip.to_be_bytes());
+    }
 }
+
+/// The place of the length in a UDP header.
+const UDP_LENGTH: usize = 4;
 
 #[cfg(test)]
 mod tests {

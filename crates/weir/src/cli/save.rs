@@ -11,7 +11,10 @@ use super::connection::Connection;
 use super::error::Error;
 use super::output::print;
 use super::query::target;
+use crate::control::ReloadRequest;
+use crate::control::client::Client;
 use crate::render::number::plural;
+use crate::render::reloaded::{Lost, Reloaded};
 use crate::render::saved::{Saved, SavedFile};
 
 /// Writes the running configuration into its files, or into another file
@@ -44,7 +47,7 @@ impl Save {
                 New::write(path, text)?.put()?;
                 print(&format!("{}: saved\n", path.display()))
             }
-            _ => in_place(&saved),
+            _ => in_place(&client, &saved),
         }
     }
 }
@@ -56,8 +59,9 @@ fn folder(path: &Path) -> Result<String, Error> {
     Ok(absolute.parent().unwrap_or(Path::new("/")).display().to_string())
 }
 
-/// Writes the files that differ. A file that somebody changed since it was loaded is left alone, and so are all.
-fn in_place(saved: &Saved) -> Result<(), Error> {
+/// Writes the files that differ, and has the gateway load them, so that they are what it compares with. A file that somebody changed
+/// since it was loaded is left alone, and so are all.
+fn in_place(client: &Client, saved: &Saved) -> Result<(), Error> {
     if saved.files.is_empty() {
         return print(&format!("{}: nothing to save\n", saved.file));
     }
@@ -83,7 +87,16 @@ fn in_place(saved: &Saved) -> Result<(), Error> {
         let changed: usize = lines.iter().filter(|op| op.tag() != similar::DiffTag::Equal).map(lines_of).sum();
         print(&format!("{path}: saved, {} changed\n", plural(changed as u64, "line")))?;
     }
-    Ok(())
+    let json = client.post("/v1/reload", &ReloadRequest::default()).map_err(|error| {
+        Error::Failed(format!(
+            "the files are saved and not loaded: the live edits go on beside them until a reload: {error}"
+        ))
+    })?;
+    let Reloaded { generation, lost, .. } = client.read(&json)?;
+    for line in lost.iter().flat_map(Lost::lines) {
+        let _ = writeln!(std::io::stderr(), "! {line}");
+    }
+    print(&format!("loaded: generation {generation}\n"))
 }
 
 fn lines_of(op: &similar::DiffOp) -> usize {

@@ -210,13 +210,26 @@ fn edits_differ_from_the_file_until_they_are_saved() {
     let sessions = "\"src 10.5.0.0 permit mark 2\",";
     assert!(main.contains(sessions) && !main.contains("10.6.0.0"), "{main}");
 
-    // The file says what runs: a reload ends the edits, and nothing else changes.
+    // The file says what runs, and is in force: no edit is left, and a reload changes nothing.
+    assert!(said.contains("loaded: generation 2\n"), "{said}");
     assert_eq!(run(&gateway, &["diff"]).0, Some(0), "{}", run(&gateway, &["diff"]).1);
+    assert_eq!(gateway.ok(&["show", "changes"]), "no live edits\n");
     let reloaded = gateway.ok(&["reload"]);
-    assert!(!reloaded.contains('!'), "{reloaded}");
-    let changes = gateway.ok(&["show", "changes"]);
-    assert_eq!(changes, "no live edits\n");
+    assert!(!reloaded.contains('!') && !reloaded.contains('~'), "{reloaded}");
     assert_eq!(run(&gateway, &["diff"]).0, Some(0));
+
+    // A saved rule that is deleted then stays deleted, and one that is added stays where it was put.
+    let permit = "permit tcp from any to any port 8080";
+    gateway.ok(&["acl", "insert", "edge-in", permit, "--at", "1"]);
+    gateway.ok(&["save"]);
+    gateway.ok(&["acl", "insert", "edge-in", "deny tcp from 10.0.0.7 to any port 8080", "--at", "1"]);
+    gateway.ok(&["acl", "delete", "edge-in", "--at", "2"]);
+    let list = gateway.ok(&["acl", "list", "edge-in"]);
+    assert!(!list.contains(permit) && list.starts_with("deny tcp from 10.0.0.7"), "{list}");
+    for command in ["reload", "save", "reload"] {
+        gateway.ok(&[command]);
+        assert_eq!(gateway.ok(&["acl", "list", "edge-in"]), list, "{command}");
+    }
     gateway.end();
 }
 

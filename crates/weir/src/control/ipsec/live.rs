@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use toml::de::DeTable;
 use weir_plane::engine::sa_name;
 use weir_plane::model::{Gateway, Spd};
-use weir_plane::stats::SaStats;
+use weir_plane::stats::{SaLife, SaPhase, SaStats};
 
 use super::super::acl::{Change, Insert, Replace, Which};
 use super::super::refusal::{Kind, Refusal};
@@ -137,7 +137,12 @@ impl Live {
         match edit {
             SaEdit::Add(_) => {}
             SaEdit::Update(_) | SaEdit::Rekey(_) if pair.next.is_some() => {
-                return refuse(Kind::Conflict, format!("a rekey of `{name}` is under way: finish it first"));
+                return refuse(
+                    Kind::Conflict,
+                    format!(
+                        "a rekey of `{name}` is under way: `weir sa switch {name}` and `weir sa finish {name}` end it"
+                    ),
+                );
             }
             SaEdit::Update(keys) => {
                 *pair = Pair { source: source.to_owned(), keys: whole(name, keys)?, next: None };
@@ -161,7 +166,10 @@ impl Live {
             SaEdit::Finish => match pair.next.take() {
                 Some(Next { source, keys, leads: Some(_) }) => *pair = Pair { source, keys, next: None },
                 Some(_) => {
-                    return refuse(Kind::Conflict, format!("the new pair of `{name}` does not send yet: switch first"));
+                    return refuse(
+                        Kind::Conflict,
+                        format!("the new pair of `{name}` does not send yet: `weir sa switch {name}` has it send"),
+                    );
                 }
                 None => return no_rekey(),
             },
@@ -177,8 +185,8 @@ impl Live {
         Ok(live)
     }
 
-    /// A pair whose rekey goes on by itself: the peer's first packet for the new pair has come, or the old pair is not needed
-    /// any more.
+    /// A pair whose rekey goes on by itself: the peer's first packet for the new pair has come, the old pair may send no more, or it is
+    /// not needed any more.
     pub(crate) fn due(&self, sas: impl FnOnce() -> Vec<SaStats>) -> Option<(String, SaEdit<'static>)> {
         let mut waiting = self.sas.iter().filter_map(|(name, pair)| Some((name, pair.next.as_ref()?))).peekable();
         waiting.peek()?;
@@ -188,8 +196,14 @@ impl Live {
             let is = |sa: &&SaStats| sa.name == new;
             sas.iter().find(is).and_then(|sa| sa.inbound.as_ref()).is_some_and(|into| into.packets > 0)
         };
+        // Without the new pair, no packet would leave from now on.
+        let is_over = |name: &str| {
+            let old = sas.iter().find(|sa| sa.name == name).and_then(|sa| sa.outbound.as_ref());
+            let has_expired = |life: SaLife| matches!(life.phase, SaPhase::Expired(_));
+            old.is_some_and(|old| old.exhausted > 0 || old.life.is_some_and(has_expired))
+        };
         waiting.find_map(|(name, next)| match next.leads {
-            None if has_come(name) => Some((name.clone(), SaEdit::Switch)),
+            None if has_come(name) || is_over(name) => Some((name.clone(), SaEdit::Switch)),
             Some(since) if since.elapsed() >= GRACE => Some((name.clone(), SaEdit::Finish)),
             _ => None,
         })

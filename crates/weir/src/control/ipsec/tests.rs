@@ -5,6 +5,7 @@ use tempfile::TempDir;
 use weir_base::random::Random;
 use weir_plane::engine::sa_name;
 use weir_plane::model::{Gateway, Origin, Sa, SpdRule};
+use weir_plane::stats::SaPhase;
 
 use super::super::acl::{Change, Insert, Replace, Which};
 use super::{Live, SaEdit, SpdEdit, model};
@@ -263,6 +264,12 @@ fn a_rekey_makes_before_it_breaks() {
     rows[0].inbound.as_mut().unwrap().packets = 0;
     assert!(site.live.due(|| rows.clone()).is_none());
     rows[0].inbound.as_mut().unwrap().packets = 1;
+    assert_eq!(site.live.due(|| rows.clone()), Some(("east".into(), SaEdit::Switch)));
+    // So has the end of the old pair's life.
+    let mut rows = vec![rows[0].clone(), rows[0].clone()];
+    (rows[0].name, rows[1].inbound) = ("east".into(), None);
+    assert!(site.live.due(|| rows.clone()).is_none());
+    rows[0].outbound.as_mut().unwrap().life.as_mut().unwrap().phase = SaPhase::Expired("time");
     assert_eq!(site.live.due(|| rows.clone()), Some(("east".into(), SaEdit::Switch)));
     site.sa("east", SaEdit::Switch);
     assert_eq!(site.protects(), ["east-next", "east", "west"], "the new pair sends, both receive");

@@ -1,9 +1,11 @@
 //! `esp-encrypt`: packets that a policy protects, or a caller sends to an SA, become packets of ESP. The packet's forwarding
 //! field holds the number of the SA.
 
+use weir_crypto::Job;
 use weir_packet::checksum;
 use weir_packet::esp::UDP_CHECKSUM;
-use weir_packet::packet::Packet;
+use weir_packet::offload::Checksum;
+use weir_packet::packet::{NoRoom, Packet};
 use weir_packet::parse::{self, ParseFlags};
 use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_packet::wire::{ipv4, ipv6, protocol};
@@ -11,7 +13,7 @@ use weir_packet::wire::{ipv4, ipv6, protocol};
 use super::super::stage::Stage;
 use super::super::{Context, handover, session, tunnel};
 use super::build::{self, Draw};
-use super::jobs::{self, BATCH, Work};
+use super::jobs::{self, BATCH};
 use super::path::{self, Path};
 use super::warm::Sas;
 use super::{fragments, segments};
@@ -36,8 +38,6 @@ struct Ready<'a> {
     sequence: u64,
     /// Octets from the IP header on.
     octets: u64,
-    /// The offset of the SPI.
-    at: usize,
     /// The MTU by which the packet of ESP is cut, if errors reported one of the path and the packet exceeds it; else 0.
     limit: u16,
 }
@@ -90,14 +90,12 @@ fn run_batch(
         }
     }
     let count = number(context, vector, &mut ready, count);
-    let ready = &mut ready[..count];
-    let count = build_all(context, vector, ready);
     sas.outbound_parts(context, vector, places, from + BATCH);
-    seal(vector, &ready[..count]);
+    let count = seal_all(context, vector, &mut ready[..count]);
     let sealed = &ready[..count];
     count_all(context.worker, sealed);
-    for one in sealed.iter().flatten() {
-        finish(context, &mut vector[one.place], one);
+    for one in sealed.iter().flatten().filter(|one| one.sa.outer.needs_checksum()) {
+        complete_udp(&mut vector[one.place]);
     }
     is_queueing
 }
@@ -170,7 +168,7 @@ fn check<'a>(
     if most > root.ipsec.least_mtu as usize || root.ipsec.paths.is_any() && exceeds_learned(context, outbound, most) {
         limit = check_length(context, packet, (number, sa, outbound), octets, path)?;
     }
-    *ready = Some(Ready { place, number, sa, outbound, sequence: 0, octets: octets as u64, at: 0, limit });
+    *ready = Some(Ready { place, number, sa, outbound, sequence: 0, octets: octets as u64, limit });
     Ok(true)
 }
 
@@ -339,65 +337,69 @@ fn number<'a>(
     kept
 }
 
-/// Builds the packets of ESP; returns how many there was room for.
-fn build_all(context: &mut Context<'_>, vector: &mut Vector, ready: &mut [Option<Ready<'_>>]) -> usize {
-    let mut kept = 0;
-    for index in 0..ready.len() {
-        let Some(one) = &mut ready[index] else { continue };
-        let packet = &mut vector[one.place];
-        // The packet leaves for its session here: what goes on is another one.
-        session::pass(context, packet);
-        Carried::clear(packet);
-        packet.set_translation(0);
-        if context.recorder.is_on() {
-            context.record(packet, Fate::Secured { sa: one.number, inbound: false });
+/// Builds the packets of ESP, and seals those that there was room for; returns how many these are. One walk over the vector finds
+/// them, as their places are in ascending order.
+fn seal_all<'a>(context: &mut Context<'a>, vector: &mut Vector, ready: &mut [Option<Ready<'a>>]) -> usize {
+    let Some(&Some(Ready { place, outbound, .. })) = ready.first() else { return 0 };
+    let mut jobs = jobs::none(&outbound.key);
+    let (mut next, mut kept) = (0, 0);
+    for (place, packet) in vector.filled().iter_mut().enumerate().skip(place.into()) {
+        let Some(Some(one)) = ready.get(next) else { break };
+        if usize::from(one.place) != place {
+            continue;
         }
-        // Its checksum is sealed: nobody could complete it later.
-        checksum::complete(packet);
-        if !packet.state().intersects(ORIGINATED | ENCAPSULATED) {
-            match packet.flags().contains(ParseFlags::IP4) {
-                true => checksum::decrement_ttl(packet.l3_mut()),
-                false => checksum::decrement_hop_limit(packet.l3_mut()),
-            };
-        }
-        let flow =
-            if one.sa.outer.is_v4() { 0 } else { parse::flow_hash(&packet.parsed(), packet.data(), context.seed) };
-        let padded = path::padded(context, one.sa, one.outbound);
-        let draw = Draw { number: one.sequence, flow, padded, random: context.random };
-        match build::build(packet, one.sa, one.outbound, draw) {
+        match build_one(context, packet, one) {
             Ok(at) => {
-                one.at = at;
-                if kept != index {
-                    ready[kept] = ready[index];
+                finish(context, packet, one);
+                let high = one.sa.esn.then_some((one.sequence >> 32) as u32);
+                // Each job is written in its place: what was just written in parts, and is read as a whole, makes the CPU wait.
+                if let Some(job) = jobs.get_mut(kept) {
+                    *job = Job::esp(&one.outbound.key, packet.data_mut().get_mut(at..).unwrap_or_default(), high);
+                }
+                if kept != next {
+                    ready[kept] = ready[next];
                 }
                 kept += 1;
             }
             Err(_) => context.next.refuse(packet, one.place, Reason::NoHeadroom),
         }
+        next += 1;
     }
+    weir_crypto::seal(&mut jobs[..kept]);
+    debug_assert!(jobs[..kept].iter().all(|job| job.result().is_ok()), "the layout is that of the algorithm");
     kept
 }
 
-fn seal(vector: &mut Vector, ready: &[Option<Ready<'_>>]) {
-    let Some(Some(first)) = ready.first() else { return };
-    let mut jobs = jobs::none(&first.outbound.key);
-    let count = jobs::fill(&mut jobs, vector, ready, |one| Work {
-        place: one.place,
-        key: &one.outbound.key,
-        at: one.at,
-        high: one.sa.esn.then_some((one.sequence >> 32) as u32),
-    });
-    weir_crypto::seal(&mut jobs[..count]);
-    debug_assert!(jobs[..count].iter().all(|job| job.result().is_ok()), "the layout is that of the algorithm");
+/// Builds a packet of ESP. Returns the offset of the SPI.
+#[inline(always)]
+fn build_one(context: &mut Context<'_>, packet: &mut Packet, one: &Ready<'_>) -> Result<usize, NoRoom> {
+    // The packet leaves for its session here: what goes on is another one.
+    session::pass(context, packet);
+    Carried::clear(packet);
+    packet.set_translation(0);
+    if context.recorder.is_on() {
+        context.record(packet, Fate::Secured { sa: one.number, inbound: false });
+    }
+    // Its checksum is sealed: nobody could complete it later.
+    if packet.offload().checksum == Checksum::Partial {
+        checksum::complete(packet);
+    }
+    if !packet.state().intersects(ORIGINATED | ENCAPSULATED) {
+        match packet.flags().contains(ParseFlags::IP4) {
+            true => checksum::decrement_ttl(packet.l3_mut()),
+            false => checksum::decrement_hop_limit(packet.l3_mut()),
+        };
+    }
+    let flow = if one.sa.outer.is_v4() { 0 } else { parse::flow_hash(&packet.parsed(), packet.data(), context.seed) };
+    let padded = path::padded(context, one.sa, one.outbound);
+    let draw = Draw { number: one.sequence, flow, padded, random: context.random };
+    build::build(packet, one.sa, one.outbound, draw)
 }
 
-/// Sends a sealed packet to the lookup of its outer destination.
+/// Sends a packet of ESP to the lookup of its outer destination.
 #[inline(always)]
 fn finish(context: &mut Context<'_>, packet: &mut Packet, one: &Ready<'_>) {
     let sa = one.sa;
-    if sa.outer.needs_checksum() {
-        complete_udp(packet);
-    }
     packet.add_state(ENCAPSULATED);
     packet.clear_state(TUNNELLED);
     packet.set_mtu(one.limit);
