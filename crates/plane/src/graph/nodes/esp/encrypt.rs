@@ -337,7 +337,7 @@ fn number<'a>(
     kept
 }
 
-/// Builds the packets of ESP, and seals those that there was room for; returns how many these are. One walk over the vector finds
+/// Builds the packets of ESP and seals them; returns how many there was room for, which come first. One walk over the vector finds
 /// them, as their places are in ascending order.
 fn seal_all<'a>(context: &mut Context<'a>, vector: &mut Vector, ready: &mut [Option<Ready<'a>>]) -> usize {
     let Some(&Some(Ready { place, outbound, .. })) = ready.first() else { return 0 };
