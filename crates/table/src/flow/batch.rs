@@ -176,7 +176,7 @@ impl<K: Key, V: Copy + Default, A: Copy> Lookup<'_, K, V, A> {
         }
     }
 
-    /// Returns the slots that get the next keys, after [`Lookup::compare_half`]. [`Lookup::seek_each`] seeks those that were put there.
+    /// Returns the slots that get the next keys, after [`Lookup::compare_half`]. [`Lookup::seek_each`] seeks the keys put there.
     #[inline(always)]
     pub fn next_keys(&mut self) -> &mut [K; HALF] {
         &mut self.halves[self.half % 2].keys

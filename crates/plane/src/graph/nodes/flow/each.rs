@@ -10,10 +10,12 @@ use weir_packet::vector::{Indices, Vector};
 use weir_table::flow::{HALF, Lines, Lookup, Place, Slot};
 
 use super::super::{Context, plain, wire};
+use super::check::check;
+use super::ends::{leave, walk_on};
+use super::limited;
 use super::own::Own;
 use super::tally::{Rules, Sum, Tally, octets};
 use super::tuple::{is_behind_validation, key_into, of_interface, varying};
-use super::{check, leave, limited, walk_on};
 use crate::graph::flow::{Decision, Kept, NotLearned, Notes, units};
 use crate::graph::record::Miss;
 use crate::root::family::Family;
@@ -34,7 +36,7 @@ impl Turn {
     const NONE: Turn = Turn { places: [0; HALF], first: 0, count: 0 };
 }
 
-/// What holds for all packets of a vector.
+/// The root, the time and the number of changes, which all packets of a vector share.
 #[derive(Clone, Copy)]
 struct Moment<'r> {
     root: &'r Root,

@@ -43,7 +43,7 @@ impl Sought {
     }
 }
 
-/// What holds for all packets of a vector.
+/// The root, the time and the bounds, which all packets of a vector share.
 struct Moment<'r> {
     root: &'r Root,
     now: Time,

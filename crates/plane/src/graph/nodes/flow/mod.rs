@@ -9,34 +9,36 @@
 //! it alive on all interfaces of its zone, with lists or without.
 
 mod candidates;
+mod check;
 mod crossing;
 mod each;
+mod ends;
 mod finding;
 mod joining;
 mod learn;
 mod limited;
 mod own;
 mod policies;
+mod settled;
 mod tally;
 mod translations;
 mod tuple;
 mod walking;
 
-use weir_base::reclaim::Guard;
 use weir_packet::packet::Packet;
 use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_table::flow::{Place, Slot};
 
-use super::stage::{self, Stage};
 use super::{Context, plain, wire};
 use crate::graph::flow::Decision;
 use crate::graph::record::{Fate, Miss};
-use crate::graph::session::{Carried, Membership, Taken, ZoneOf, set_translated};
-use crate::node::Node;
+use crate::graph::session::{Carried, Membership, ZoneOf, set_translated};
 use crate::root::family::Family;
-use crate::root::{Adjacency, Decided, Kind, NONE, Root, View};
+use crate::root::{NONE, Root};
 
 use candidates::Candidates;
+use check::check;
+use ends::{leave, walk_on};
 use finding::find_sessions;
 pub(super) use learn::learn;
 pub(super) use limited::go_on;
@@ -89,30 +91,6 @@ fn is_due<K: Family>(
     }
 }
 
-/// Sends on packets that walk, each to the first stage of its way in.
-fn walk_on(context: &mut Context<'_>, vector: &Vector, walk: &Indices, v4: bool) {
-    if !walk.places().iter().any(|&place| is_behind_validation(&vector[place])) {
-        return stage::onward(context, vector, walk, None, Stage::Sav, v4);
-    }
-    for run in walk
-        .places()
-        .chunk_by(|&one, &other| is_behind_validation(&vector[one]) == is_behind_validation(&vector[other]))
-    {
-        let mut some = Indices::new();
-        run.iter().for_each(|&place| some.push(place));
-        let stage = if is_behind_validation(&vector[run[0]]) { Stage::Acl } else { Stage::Sav };
-        stage::onward(context, vector, &some, None, stage, v4);
-    }
-}
-
-/// Sends on the packets that took decisions: rewritten ones, others, and those to be protected.
-#[inline(always)]
-fn leave<K: Family>(context: &mut Context<'_>, out: &Indices, unusual: &Indices, encrypt: &Indices) {
-    context.next.extend(Node::EspEncrypt, encrypt);
-    context.next.extend(Node::Output, out);
-    context.next.extend(if K::IS_V4 { Node::Ip4Rewrite } else { Node::Ip6Rewrite }, unusual);
-}
-
 /// Finds the flows of packets that may take decisions; the others walk. Gives how many of these are of interfaces whose flows are
 /// learned.
 #[cold]
@@ -139,53 +117,6 @@ fn gather<K: Family>(
         }
     }
     excluded
-}
-
-/// Whether a packet may take a decision: gives the adjacency that it leaves by, and the pair of SAs that protects it, if one does.
-#[inline(always)]
-fn check<'r, K: Family>(
-    root: &Root,
-    guard: &Guard<'_>,
-    adjacencies: View<'r>,
-    decision: &mut Decision,
-    packet: &Packet,
-    translated: Option<[K; 2]>,
-) -> Result<(&'r Adjacency, Option<u32>), Miss> {
-    let epoch = root.changes.count();
-    match decision.check(epoch, packet.interface(), || varying::<K>(packet)) {
-        Err(Miss::Changed) if holds_on::<K>(root, guard, decision, packet, translated) => decision.hold_on(epoch),
-        checked => checked?,
-    }
-    let adjacency = adjacencies.get(decision.adjacency).filter(|adjacency| may_leave(root, adjacency));
-    let adjacency = adjacency.ok_or(Miss::Changed)?;
-    protection(root, decision, packet, adjacency).map(|sa| (adjacency, sa))
-}
-
-/// Whether packets that take decisions leave by an adjacency.
-#[inline(always)]
-fn may_leave(root: &Root, adjacency: &Adjacency) -> bool {
-    match adjacency.kind {
-        Kind::Rewrite | Kind::RewriteStale => true,
-        Kind::Neighbor => root.invent_neighbors,
-        _ => false,
-    }
-}
-
-/// Whether no change since a decision was made concerns its flow, with the addresses that the packet came in with and with those
-/// that it gets.
-#[inline(never)]
-fn holds_on<K: Family>(
-    root: &Root,
-    guard: &Guard<'_>,
-    decision: &Decision,
-    packet: &Packet,
-    translated: Option<[K; 2]>,
-) -> bool {
-    let adjacency = root.adjacencies.view().get(decision.adjacency);
-    let Some((adjacency, header)) = adjacency.zip(K::matched(packet)) else { return false };
-    let interfaces = [packet.interface(), adjacency.interface];
-    let concern = |addresses| root.changes.concern::<K>(guard, Decided { at: decision.epoch(), interfaces, addresses });
-    !concern([header.source, header.destination]) && !translated.is_some_and(concern)
 }
 
 /// The decision that was found for a packet, which may take it if it holds.
@@ -216,31 +147,6 @@ fn decision_of<'c, K: Family>(context: &'c Context<'_>, packet: &Packet, at: Pla
     }
 }
 
-/// Lets a packet take the decision of its session, or of its translation: of one that holds for any of its packets. A packet that
-/// is rewritten has passed for its session, whose note it loses.
-#[inline(always)]
-fn take_settled<K: Family>(
-    context: &mut Context<'_>,
-    adjacencies: View<'_>,
-    packet: &mut Packet,
-    translation: Option<Membership>,
-) -> Option<Taken> {
-    let at = (context.now, wire::counts(packet));
-    let rewrite = |packet: &mut Packet, decision: &Decision| {
-        adjacencies.get(decision.adjacency).is_some_and(|own| plain::rewrite::<K>(packet, own))
-    };
-    let sessions = K::of_mut(context.sessions);
-    if let Some(member) = translation {
-        return sessions.take(packet, member, at, rewrite);
-    }
-    let Carried::Session(member) = Carried::of(packet, ZoneOf::Ingress) else { return None };
-    let taken = sessions.take_whole(packet, member, at, rewrite)?;
-    if taken.leaves {
-        packet.set_flow(0);
-    }
-    Some(taken)
-}
-
 /// Lets packets take decisions where zones have sessions, or fates are recorded; sends on the others.
 #[inline(never)]
 fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
@@ -254,6 +160,14 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
         false => gather(root, vector, frame, &mut of_flows, &mut excluded),
     };
     context.counters.flows.excluded.add(count);
+    let is_usual = !recording && !root.flow_table.merges && !context.notes.is_bypassed();
+    if is_usual && translations.settled() == frame.len() {
+        let rest = settled::take::<K>(context, vector, frame, &translations);
+        if !rest.is_empty() {
+            take_hits::<K>(context, vector, &rest, &translations, (&[Place::NONE; VECTOR], [0; 3]));
+        }
+        return;
+    }
     let mut found = [Place::NONE; VECTOR];
     K::of(&*context.flows).find_each(of_flows.keys(), &mut found[..of_flows.count]);
     let mut counted = [Slot::default(); VECTOR];
@@ -330,6 +244,21 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
             learned.copied()
         });
     }
+    take_hits::<K>(context, vector, &hits, &translations, (&at, misses));
+    walk_on(context, vector, &walk, K::IS_V4);
+}
+
+/// Lets packets take the decisions that were found for them. `at` has where those of flows without sessions lie.
+#[inline(never)]
+fn take_hits<K: Family>(
+    context: &mut Context<'_>,
+    vector: &mut Vector,
+    hits: &Indices,
+    translations: &Translations,
+    (at, misses): (&[Place; VECTOR], [u64; 3]),
+) {
+    let root = context.root;
+    let adjacencies = root.adjacencies.view();
     let mut tally = Tally::<K>::new(context);
     tally.misses = misses;
     let (mut rules, mut sum) = (Rules::NONE, Sum::default());
@@ -339,10 +268,10 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
     for &place in hits.places() {
         let (packet, index) = (&mut vector[place], usize::from(place));
         let member = translations.of(place);
+        let counts = wire::counts(packet);
         if translations.is_settled(place)
-            && let Some(taken) = take_settled::<K>(context, adjacencies, packet, member)
+            && let Some(taken) = settled::take_one::<K>(context, adjacencies, packet, (member, counts))
         {
-            let counts = wire::counts(packet);
             packet.set_forwarding(taken.adjacency);
             let own = Rules::new(taken.acl, packet);
             if !own.is(&rules) {
@@ -371,7 +300,7 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
             context.notes.begin_limited(place, decision);
             // It gets its tuple behind the ingress lists.
             member.into_iter().for_each(|member| set_translated(packet, member));
-            tally.more += wire::packets(packet) - 1;
+            tally.more += counts.0 - 1;
             limited.push(place);
             K::of_mut(context.flows).touch(at[index], context.now);
             continue;
@@ -388,14 +317,14 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
                 tally.add(rules, std::mem::take(&mut sum));
                 rules = own;
             }
-            sum.add_all(wire::counts(packet));
+            sum.add_all(counts);
         }
-        tally.more += wire::packets(packet) - 1;
+        tally.more += counts.0 - 1;
         if decision.has_more() {
             tally.add_others(packet, decision);
         }
         if let Some(member) = member {
-            translations::take::<K>(context, packet, member, wire::counts(packet));
+            translations::take::<K>(context, packet, member, counts);
         }
         if sa.is_some() {
             encrypt.push(place);
@@ -413,5 +342,4 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
     if !limited.is_empty() {
         limited::begin::<K>(context, vector, &limited);
     }
-    walk_on(context, vector, &walk, K::IS_V4);
 }

@@ -18,15 +18,16 @@ use crate::root::nat::NONE;
 /// The translations of a vector's packets, as they came in.
 pub(super) struct Translations {
     members: [Option<Membership>; VECTOR],
-    /// By place: the learned decision is in force, and any packet of the translation may take it.
+    /// By place: the learned decision is in force, and any packet of the translation or session may take it.
     settled: [bool; VECTOR],
+    count: usize,
     /// A packet walks whose translation is not known: a fragment.
     pub(super) is_partial: bool,
 }
 
 impl Translations {
     pub(super) fn new() -> Self {
-        Translations { members: [None; VECTOR], settled: [false; VECTOR], is_partial: false }
+        Translations { members: [None; VECTOR], settled: [false; VECTOR], count: 0, is_partial: false }
     }
 
     /// Notes the translation of a packet.
@@ -35,13 +36,21 @@ impl Translations {
         self.members[usize::from(place)] = member;
     }
 
-    /// Notes that a packet takes the learned decision of its translation, if nothing else of its vector concerns it.
+    /// Notes that a packet takes the learned decision of its translation or session, if nothing else of its vector concerns it. Once for
+    /// each packet.
     #[inline(always)]
     pub(super) fn settle(&mut self, place: u8, is_settled: bool) {
         self.settled[usize::from(place)] = is_settled;
+        self.count += usize::from(is_settled);
     }
 
-    /// The learned decision about a packet is in force, and any packet of the translation may take it.
+    /// Packets that do.
+    #[inline]
+    pub(super) fn settled(&self) -> usize {
+        self.count
+    }
+
+    /// The learned decision about a packet is in force, and any packet of the translation or session may take it.
     #[inline(always)]
     pub(super) fn is_settled(&self, place: u8) -> bool {
         self.settled[usize::from(place)]
