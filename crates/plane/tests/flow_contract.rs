@@ -3,7 +3,8 @@
 //! are equal, but those of nodes and of the flow table itself.
 //!
 //! `WEIR_CONTRACT_PACKETS` is the number of packets with one worker. Each number of several workers gets an eighth as many, and so do
-//! bare models and those whose sessions pass several interfaces. A failure names its seed and the number of workers; `WEIR_CONTRACT_SEED` and `WEIR_CONTRACT_WORKERS` repeat it alone.
+//! bare models and crossed ones. A failure names its seed and the number of workers; `WEIR_CONTRACT_SEED` and
+//! `WEIR_CONTRACT_WORKERS` repeat it alone.
 //! `WEIR_CONTRACT_FIRST` is the seed to begin with, so that a long run may go on where another one ended.
 
 #![allow(missing_docs, unreachable_pub, dead_code, reason = "the modules of one test")]
