@@ -78,7 +78,7 @@ fn passes(rig: &mut Rig, port: &str, frame: &[u8]) -> bool {
     verdict == Verdict::Forward
 }
 
-/// What is learned: interface, address, source and state.
+/// Learned bindings: interface, address, source and state.
 fn learned(rig: &Rig) -> Vec<(String, String, &'static str, &'static str)> {
     let rows = rig.harness.bindings().remove(0).learned;
     rows.into_iter().map(|row| (row.interface, row.address.to_string(), row.source, row.state)).collect()

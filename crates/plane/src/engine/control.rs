@@ -347,7 +347,7 @@ impl Control {
         let Work { frames, changes, news } = work;
         // Replaced tables are freed as old versions of the root are.
         let mut replaced = false;
-        if let Some(table) = state.keeper.learned.take_table()
+        if let Some(table) = state.keeper.learned.take_table(self.clock.now())
             && let Some(learned) = &state.compiled.bindings.learned
         {
             learned.replace(table);

@@ -3,13 +3,20 @@
 
 use weir_packet::packet::Packet;
 use weir_packet::vector::Vector;
-use weir_packet::wire::MacAddress;
+use weir_packet::wire::{MacAddress, ethernet};
 
 use super::{Answer, Context};
 use crate::graph::record::Fate;
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::Root;
+
+/// Returns the station that sent a packet; a packet out of a tunnel has no link-layer header.
+#[inline(always)]
+pub(super) fn station(packet: &Packet) -> MacAddress {
+    let header = packet.data().first_chunk::<{ ethernet::LENGTH }>().filter(|_| packet.l3_offset() > 0);
+    MacAddress(header.and_then(|header| header[6..].first_chunk()).copied().unwrap_or([0; 6]))
+}
 
 /// Counts a packet that was for us, and sends on what it has become.
 pub(super) fn conclude(context: &mut Context<'_>, vector: &mut Vector, place: u8, answer: Result<Answer, Reason>) {

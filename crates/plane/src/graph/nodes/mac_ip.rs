@@ -7,12 +7,12 @@ use std::net::IpAddr;
 
 use weir_packet::packet::Packet;
 use weir_packet::vector::{Indices, VECTOR, Vector};
-use weir_packet::wire::{MacAddress, ethernet};
+use weir_packet::wire::MacAddress;
 use weir_table::classify::{Fields, NO_RULE};
 use weir_table::lpm::AsKey;
 
 use super::stage::{self, Stage};
-use super::{Context, savi, snoop, wire};
+use super::{Context, link, savi, snoop, wire};
 use crate::graph::flow::Unlearned;
 use crate::graph::record::Fate;
 use crate::reason::Reason;
@@ -31,14 +31,6 @@ pub(super) fn run<K: Family>(context: &mut Context<'_>, vector: &mut Vector, fra
 #[inline]
 fn number(root: &Root, interface: u32) -> u16 {
     root.interfaces.get(interface as usize).map_or(bindings::NONE, |interface| interface.bindings)
-}
-
-/// The station that sent a packet.
-#[inline(always)]
-fn sender(packet: &Packet) -> [u8; 6] {
-    // A packet out of a tunnel has no link-layer header.
-    let header = packet.data().first_chunk::<{ ethernet::LENGTH }>().filter(|_| packet.l3_offset() > 0);
-    header.and_then(|header| header[6..].first_chunk()).copied().unwrap_or([0; 6])
 }
 
 /// Checks the packets that share the first one's list of bindings; returns the rest.
@@ -61,7 +53,7 @@ fn part<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indic
             others.push(place);
             continue;
         }
-        asked[mine.len()] = bindings::fields::<K>(sender(packet), K::source(packet).as_key());
+        asked[mine.len()] = bindings::fields::<K>(link::station(packet).0, K::source(packet).as_key());
         mine.push(place);
     }
     match root.bindings.lists.get(usize::from(wanted)) {
@@ -101,7 +93,7 @@ fn decide<K: Family>(
         if bound.learns && verdict.number() == bound.end {
             // A lease may begin or end at any time.
             context.notes.forget(place, Unlearned::Validation);
-            if is_learned(context, packet, bound, station(packet), (*K::source(packet)).into()) {
+            if is_learned(context, packet, bound, link::station(packet), (*K::source(packet)).into()) {
                 passed.push(place);
                 continue;
             }
@@ -111,7 +103,7 @@ fn decide<K: Family>(
             context.notes.bound(place, word);
         }
         if context.recorder.is_on() {
-            note(context, packet, sender(packet), (*K::source(packet)).into(), verdict);
+            note(context, packet, link::station(packet).0, (*K::source(packet)).into(), verdict);
         }
         if verdict.permits() {
             passed.push(place);
@@ -129,11 +121,6 @@ fn count(context: &Context<'_>, packet: &Packet, verdict: Verdict) {
         rule.packets.add(packets);
         rule.octets.add(octets);
     }
-}
-
-/// The station that sent a packet.
-pub(super) fn station(packet: &Packet) -> MacAddress {
-    MacAddress(sender(packet))
 }
 
 /// Checks the claims of one packet: the stations and addresses that it names, without the unspecified address. The

@@ -147,7 +147,7 @@ fn check_bindings(context: &mut Context<'_>, packet: &Packet, source: Ipv6Addr, 
         Fields::RouterAdvertisement(_) => None,
     };
     savi::discovered(context, packet, source, fields);
-    let claims = [Some((mac_ip::station(packet), source)), said];
+    let claims = [Some((link::station(packet), source)), said];
     mac_ip::claims(context, packet, claims.into_iter().flatten().map(|(mac, address)| (mac, address.into())))
 }
 

@@ -7,7 +7,7 @@ use weir_packet::packet::Packet;
 use weir_packet::wire::MacAddress;
 use weir_packet::wire::nd::Fields;
 
-use super::{Context, mac_ip};
+use super::{Context, link};
 use crate::graph::events::{Claim, Event};
 use crate::root::bindings::Bound;
 
@@ -31,7 +31,7 @@ pub(super) fn discovered(context: &mut Context<'_>, packet: &Packet, source: Ipv
         context.counters.events_lost.add(1);
         return;
     }
-    report(context, packet, mac_ip::station(packet), (address, claim));
+    report(context, packet, link::station(packet), (address, claim));
 }
 
 /// Reports a packet whose source the station may not use yet.

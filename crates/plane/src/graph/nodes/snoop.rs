@@ -9,7 +9,7 @@ use weir_packet::wire::dhcp::{self, CLIENT, Message, SERVER};
 use weir_packet::wire::ethernet::{self, ethertype};
 use weir_packet::wire::{MacAddress, dhcpv6, ipv6, protocol, udp};
 
-use super::{Context, mac_ip};
+use super::{Context, link};
 use crate::graph::events::{Dhcpv6, Event, Part};
 use crate::reason::Reason;
 use crate::root::Interface;
@@ -40,7 +40,7 @@ pub(super) fn arrived(context: &mut Context<'_>, packet: &Packet, v4: bool) -> R
     if v4 {
         report(context, number, payload, trusted);
     } else if let Some(addresses) = addresses(packet.l3()) {
-        report_v6(context, (number, mac_ip::station(packet)), addresses, payload, trusted);
+        report_v6(context, (number, link::station(packet)), addresses, payload, trusted);
     }
     Ok(())
 }

@@ -21,10 +21,17 @@ use crate::graph::events::Event;
 use crate::model;
 use crate::root::bindings::LearnedTable;
 
+/// Bindings for whose table the control side takes no pause, and the nanoseconds of the pause for each binding of a larger one. A
+/// table is built as a whole, at some 200 ns a binding: so that takes a tenth of the control thread at most.
+const AT_ONCE: usize = 1024;
+const PAUSE: u64 = 2000;
+
 /// The learned bindings.
 #[derive(Default)]
 pub(crate) struct Learned {
     store: Store,
+    /// The time of the last table for workers.
+    published: Time,
     leases: Leases,
     first_come: FirstCome,
 }
@@ -55,7 +62,7 @@ impl Learned {
 
     /// Takes in an event; false if it is about something else.
     pub(crate) fn handle(&mut self, event: &Event, now: Time, probes: &mut Vec<Probe>) -> bool {
-        let Learned { store, leases, first_come } = self;
+        let Learned { store, leases, first_come, .. } = self;
         match event {
             Event::Dhcp { interface, message, trusted } => leases.handle(store, *interface, message, *trusted, now),
             Event::Dhcpv6(message) => leases.handle_v6(store, message, now),
@@ -77,12 +84,25 @@ impl Learned {
 
     /// When something is due next.
     pub(crate) fn next(&self) -> Option<Time> {
-        self.store.next()
+        let publication = self.store.changed.then(|| self.publication());
+        [self.store.next(), publication].into_iter().flatten().min()
     }
 
-    /// The table for workers, if it has changed since the last call.
-    pub(crate) fn take_table(&mut self) -> Option<LearnedTable> {
-        std::mem::take(&mut self.store.changed).then(|| self.store.table())
+    /// When the next table may be published.
+    fn publication(&self) -> Time {
+        let count = self.store.len();
+        let pause = if count <= AT_ONCE { 0 } else { count as u64 * PAUSE };
+        Time(self.published.0.saturating_add(pause))
+    }
+
+    /// The table for workers, if it has changed since the last one, and not right behind that one if it is large.
+    pub(crate) fn take_table(&mut self, now: Time) -> Option<LearnedTable> {
+        if !self.store.changed || self.publication() > now {
+            return None;
+        }
+        self.store.changed = false;
+        self.published = now;
+        Some(self.store.table())
     }
 
     /// The bindings, by interface and address.
@@ -116,5 +136,33 @@ impl Learned {
     /// Bindings of an interface that were not learned, as there was no room.
     pub(crate) fn refused(&self, interface: u32) -> u64 {
         self.store.refused(interface)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::store::{Binding, List};
+    use super::*;
+
+    #[test]
+    fn large_tables_follow_one_another_with_a_pause() {
+        let mut learned = Learned::default();
+        learned.store.lists.insert(1, List { place: 0, limit: 10_000, dhcp: true, slaac: None });
+        let owner = Owner { interface: 1, mac: MacAddress([2, 0, 0, 0, 0, 1]) };
+        let bind = |learned: &mut Learned, number: u32| {
+            let subject = learned.store.subject(1, IpAddr::from(number.to_be_bytes()).into()).unwrap();
+            let lease = Binding { owner, state: State::Valid, due: Time(u64::MAX), last_use: None };
+            learned.store.put(subject, lease).unwrap();
+        };
+        for number in 0..1024 {
+            bind(&mut learned, number);
+            assert_eq!(learned.take_table(Time(1)).map(|table| table.permits.len()), Some(number as usize + 1));
+        }
+        bind(&mut learned, 1024);
+        let later = Time(1 + 1025 * PAUSE);
+        assert!(learned.take_table(Time(later.0 - 1)).is_none());
+        assert_eq!(learned.next(), Some(later));
+        assert_eq!(learned.take_table(later).map(|table| table.permits.len()), Some(1025));
+        assert!(learned.next().is_none() && learned.take_table(Time(u64::MAX)).is_none());
     }
 }

@@ -239,6 +239,11 @@ impl Store {
         self.refused.get(&interface).copied().unwrap_or(0)
     }
 
+    /// The number of bindings.
+    pub(super) fn len(&self) -> usize {
+        self.bindings.len()
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Subject, &Binding)> {
         self.bindings.iter()
     }
