@@ -5,14 +5,12 @@ use std::path::{Path, PathBuf};
 
 use toml_edit::{Array, DocumentMut, Item, Table, TableLike, Value};
 
-use super::array;
 use super::documents::{Document, declaring, documents, interface, strings};
 use super::edits::{Edits, GroupEdit, Listed, Pair, TableEdit};
 use super::lines::{self, Change};
+use super::{array, canonical};
 use crate::config::Texts;
-use crate::rules::binding::Binding;
 use crate::rules::classify::{parse_mask, parse_session};
-use crate::rules::{acl, nat, prefix, spd, steer};
 
 /// A file that a running configuration changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,10 +59,10 @@ impl Saving<'_> {
             self.acl(list)?;
         }
         for (kind, lists, canonical) in [
-            ("nat", &edits.nats, canonical_nat as fn(&str) -> String),
-            ("mac-ip", &edits.bindings, canonical_binding),
-            ("spd", &edits.spds, canonical_spd),
-            ("steer", &edits.steers, canonical_steer),
+            ("nat", &edits.nats, canonical::nat as fn(&str) -> String),
+            ("mac-ip", &edits.bindings, canonical::binding),
+            ("spd", &edits.spds, canonical::spd),
+            ("steer", &edits.steers, canonical::steer),
         ] {
             for list in lists {
                 let table = self.object(kind, &list.name)?;
@@ -75,7 +73,7 @@ impl Saving<'_> {
             sessions(self.object("classify", &edit.name)?, edit)?;
         }
         for list in &edits.allowlists {
-            self.listed(list, ("allowlist", "prefixes", canonical_prefix))?;
+            self.listed(list, ("allowlist", "prefixes", canonical::prefix))?;
         }
         for group in &edits.groups {
             self.group(group)?;
@@ -131,7 +129,7 @@ impl Saving<'_> {
         if let Some(default) = &list.default {
             set(self.object("acl", &list.name)?, "default", default);
         }
-        self.listed(list, ("acl", "rules", canonical_acl))
+        self.listed(list, ("acl", "rules", canonical::acl))
     }
 
     /// Writes the items of a list, which stand under a key of its table and in files that it names.
@@ -339,32 +337,5 @@ fn bare(value: &Value) -> String {
 pub(crate) fn rules_of_spd(texts: &Texts, name: &str) -> Option<Vec<String>> {
     let mut documents = documents(texts).ok()?;
     let rules = declaring(&mut documents, "spd", name)?.toml.get("spd")?.get(name)?.get("rules")?;
-    Some(strings(rules).iter().map(|rule| canonical_spd(rule)).collect())
-}
-
-/// Prints a rule as the gateway does, so that equal rules have equal texts.
-fn canonical_acl(rule: &str) -> String {
-    rule.parse::<acl::Rule>().map_or_else(|_| rule.to_owned(), |rule| rule.canonical().to_string())
-}
-
-fn canonical_nat(rule: &str) -> String {
-    rule.parse::<nat::Rule>().map_or_else(|_| rule.to_owned(), |rule| rule.to_string())
-}
-
-fn canonical_binding(rule: &str) -> String {
-    rule.parse::<Binding>().map_or_else(|_| rule.to_owned(), |rule| rule.to_string())
-}
-
-/// Prints a prefix as the gateway does. In a file, a comment may stand behind it.
-fn canonical_prefix(text: &str) -> String {
-    let word = text.split('#').next().unwrap_or_default().trim();
-    prefix::parse(word).map_or_else(|_| word.to_owned(), |(net, _)| net.to_string())
-}
-
-fn canonical_steer(rule: &str) -> String {
-    rule.parse::<steer::Rule>().map_or_else(|_| rule.to_owned(), |rule| rule.to_string())
-}
-
-fn canonical_spd(rule: &str) -> String {
-    rule.parse::<spd::Rule>().map_or_else(|_| rule.to_owned(), |rule| rule.to_string())
+    Some(strings(rules).iter().map(|rule| canonical::spd(rule)).collect())
 }

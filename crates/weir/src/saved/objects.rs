@@ -2,6 +2,7 @@
 
 use toml_edit::{Item, TableLike, Value};
 
+use super::canonical;
 use super::documents::{Document, documents, strings};
 use crate::config::Texts;
 
@@ -122,10 +123,12 @@ impl Reader<'_> {
         let Some(value) = item.as_value() else { return };
         match (key, value) {
             // Rules speak for themselves, in the order in which they are matched: behind all keys, those of files last.
-            ("rules", _) => strings(item).into_iter().for_each(|rule| push("~1", rule)),
-            ("prefixes", _) if kind == "allowlist" => strings(item).into_iter().for_each(|prefix| push("~1", prefix)),
+            ("rules", _) => strings(item).into_iter().for_each(|rule| push("~1", canonical::of(kind, rule))),
+            ("prefixes", _) if kind == "allowlist" => {
+                strings(item).into_iter().for_each(|prefix| push("~1", canonical::of(kind, prefix)));
+            }
             ("files", _) if matches!(kind, "acl" | "sav" | "allowlist") => {
-                self.of_files(item).into_iter().for_each(|rule| push("~2", rule));
+                self.of_files(item).into_iter().for_each(|rule| push("~2", canonical::of(kind, rule)));
             }
             (_, Value::Array(array)) if array.is_empty() => push(key, format!("{key} = []")),
             (_, Value::Array(array)) => array.iter().for_each(|value| push(key, format!("{key} {}", bare(value)))),

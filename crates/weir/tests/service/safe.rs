@@ -211,7 +211,7 @@ fn edits_differ_from_the_file_until_they_are_saved() {
     assert!(main.contains(sessions) && !main.contains("10.6.0.0"), "{main}");
 
     // The file says what runs, and is in force: no edit is left, and a reload changes nothing.
-    assert!(said.contains("loaded: generation 2\n"), "{said}");
+    assert!(said.contains("\nloaded: generation "), "{said}");
     assert_eq!(run(&gateway, &["diff"]).0, Some(0), "{}", run(&gateway, &["diff"]).1);
     assert_eq!(gateway.ok(&["show", "changes"]), "no live edits\n");
     let reloaded = gateway.ok(&["reload"]);
