@@ -118,6 +118,7 @@ fn run(seed: u64, workers: usize, batch: u64, totals: &mut Totals) -> Result<(),
     let mut seeds = Seeds::random(&mut random);
     let options = Options { seed: random.next(), invent_neighbors: random.chance(0.3) };
     let mut pair = Pair::new(&seeds.model(&links), options, workers, links.exact_samples);
+    traffic.sums_are_right = pair.joins();
     pair.each(|side| match neighbors {
         Neighbors::Found => side.discover(),
         Neighbors::Wanted => side.harness.listen(),

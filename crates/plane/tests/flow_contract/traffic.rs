@@ -176,6 +176,9 @@ pub struct Traffic {
     /// Fragments whose datagram is not complete.
     later: Vec<Input>,
     number: u32,
+    /// Checksums that are left to the gateway begin with the right sum. A merge makes a wrong one right, where a packet by itself
+    /// leaves as wrong as it came.
+    pub sums_are_right: bool,
     /// Buffers for super-packets that are cut.
     cache: Cache,
 }
@@ -185,7 +188,7 @@ impl Traffic {
         let count = if links.crossed { 20 } else { pick(random, &[20, 50, 50, 80]) };
         let flows = (0..count).map(|_| Flow::random(random, &links)).collect();
         let cache = Pool::new(PoolSize { small: 8, large: 8 }).expect("there is memory").cache();
-        Traffic { links, flows, later: Vec::new(), number: 0, cache }
+        Traffic { links, flows, later: Vec::new(), number: 0, sums_are_right: false, cache }
     }
 
     /// Returns the addresses of the flows.
@@ -463,8 +466,12 @@ impl Traffic {
             _ => return,
         };
         input.offload = Offload { checksum: Checksum::Partial, start: l4 as u16, offset, ..Offload::default() };
+        let place = (l4, usize::from(offset), protocol);
         if protocol != TCP || random.chance(0.4) {
             input.offload = pick(random, &[Offload { checksum: Checksum::Valid, ..Offload::default() }, input.offload]);
+            if self.sums_are_right && input.offload.checksum == Checksum::Partial {
+                begin_sum(frame, at, place);
+            }
             return;
         }
         let payload = between(random, 1000, 6000) as usize;
@@ -476,6 +483,9 @@ impl Traffic {
             mend(frame);
         } else {
             frame[at + 4..at + 6].copy_from_slice(&(length as u16 - 40).to_be_bytes());
+        }
+        if self.sums_are_right {
+            begin_sum(frame, at, place);
         }
         let gso = if v4 { Gso::Tcp4 } else { Gso::Tcp6 };
         input.offload = Offload { gso, segment: pick(random, &[500, 1200, 1440]), ..input.offload };
@@ -511,9 +521,7 @@ impl Traffic {
         if protocol == UDP {
             frame[l4 + 4..l4 + 6].copy_from_slice(&(behind as u16).to_be_bytes());
         }
-        let addresses = if v4 { at + 12..at + 20 } else { at + 8..at + 40 };
-        let pseudo = checksum::Sum::new().bytes(&frame[addresses]).word(protocol.into()).long(behind as u32);
-        frame[l4 + offset..l4 + offset + 2].copy_from_slice(&pseudo.folded().to_be_bytes());
+        begin_sum(frame, at, (l4, offset, protocol));
         input.offload = Offload { checksum: Checksum::Partial, gso, segment, start: l4 as u16, offset: offset as u16 };
         let mut packet = Packet::copy_of(&mut self.cache, &input.frame)?;
         let parsed = if v4 { parse::ipv4(&input.frame, at) } else { parse::ipv6(&input.frame, at) };
@@ -707,6 +715,14 @@ impl Traffic {
         }
         Input { port, from: From::Link, frame, offload: Offload::default(), eligible: false }
     }
+}
+
+/// Writes the sum of the pseudo-header where the checksum of a transport header is to be, as a checksum that is left to others begins.
+fn begin_sum(frame: &mut [u8], at: usize, (l4, offset, protocol): (usize, usize, u8)) {
+    let addresses = if frame[at] >> 4 == 4 { at + 12..at + 20 } else { at + 8..at + 40 };
+    let length = (frame.len() - l4) as u32;
+    let sum = checksum::Sum::new().bytes(&frame[addresses]).word(protocol.into()).long(length);
+    frame[l4 + offset..l4 + offset + 2].copy_from_slice(&sum.folded().to_be_bytes());
 }
 
 /// Makes the checksum of an IPv4 header right, where there is such a header.
