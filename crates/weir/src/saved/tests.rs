@@ -41,8 +41,7 @@ files = ["ours.txt"]
 
 const OURS: &str = "# Ours.\n203.0.113.0/25\n203.0.113.128/25 # the rest\n";
 
-const RULES: &str =
-    "# Services.\npermit tcp from any to any port 443\npermit ip4 from 10.0.0.0/8 to any # inside\n\n# Old.\npermit tcp from any to any port 80 # web\n";
+const RULES: &str = "# Services.\npermit tcp from any to any port 443\npermit ip4 from 10.0.0.0/8 to any # inside\n\n# Old.\npermit tcp from any to any port 80 # web\n";
 
 /// A folder with the files, and their texts.
 fn files() -> (tempfile::TempDir, Texts) {
