@@ -55,7 +55,8 @@ fn layout(packet: &Packet) -> Option<(usize, usize)> {
     fits.then_some((l4 + transport, offload.segment.into()))
 }
 
-/// Takes all segments behind the first ones off a super-packet; `segments` stay.
+/// Takes all segments behind the first ones off a super-packet; `segments` stay. A single one that stays is a packet as any other,
+/// with a checksum that is to be completed: the kernel refuses a super-packet of one segment.
 ///
 /// # Errors
 /// If its headers are not what its offload state says. Nothing has changed then.
@@ -93,7 +94,8 @@ pub fn keep(packet: &mut Packet, segments: usize) -> Result<(), Mismatch> {
     let sum = pseudo.long(behind as u32).folded();
     transport[at..at + 2].copy_from_slice(&sum.to_be_bytes());
     let start = (packet.l3_offset() + l4) as u16;
-    packet.set_offload(Offload { checksum: Checksum::Partial, start, offset: at as u16, ..offload });
+    let (gso, segment) = if segments == 1 { (Gso::None, 0) } else { (offload.gso, offload.segment) };
+    packet.set_offload(Offload { checksum: Checksum::Partial, gso, segment, start, offset: at as u16 });
     Ok(())
 }
 
@@ -615,7 +617,7 @@ mod tests {
                 let octets: usize = all.iter().map(Vec::len).sum();
                 assert_eq!(on_wire(&packet), (all.len() as u32, octets as u32));
                 // Without some at its end, it stands for the others.
-                for left in [all.len() + 1, all.len(), all.len() / 2].into_iter().filter(|&left| left > 0) {
+                for left in [all.len() + 1, all.len(), all.len() / 2].into_iter().filter(|&left| left > 1) {
                     keep(&mut packet, left).unwrap();
                     let mut expected = all[..left.min(all.len())].to_vec();
                     if left < all.len() && gso != Gso::Udp {
@@ -625,6 +627,29 @@ mod tests {
                     }
                     assert_eq!(pieces(&packet), expected);
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_single_segment_that_stays_is_no_super_packet() {
+        let mut cache = Pool::new(PoolSize { small: 8, large: 8 }).unwrap().cache();
+        let mut tcp = [0; 20];
+        (tcp[tcp::DATA_OFFSET], tcp[tcp::FLAGS]) = (0x50, tcp::Flags::ACK.0);
+        let udp = [0, 53, 0, 54, 0, 0, 0, 0];
+        for (v4, partial) in [(true, true), (true, false), (false, true), (false, false)] {
+            for (header, gso) in [(&tcp[..], if v4 { Gso::Tcp4 } else { Gso::Tcp6 }), (&udp[..], Gso::Udp)] {
+                let mut packet = whole(&mut cache, v4, header, &[7; 250], gso, 100, partial);
+                let first = pieces(&packet).remove(0);
+                keep(&mut packet, 1).unwrap();
+                let left = packet.offload();
+                assert_eq!((left.gso, left.segment, left.checksum), (Gso::None, 0, Checksum::Partial));
+                assert_eq!(on_wire(&packet), (1, first.len() as u32));
+                let mut completed = packet.data().to_vec();
+                let (start, at) = (usize::from(left.start), usize::from(left.start + left.offset));
+                let sum = Sum::new().bytes(&completed[start..]).checksum();
+                completed[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+                assert_eq!(completed, first);
             }
         }
     }
