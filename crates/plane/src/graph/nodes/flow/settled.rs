@@ -13,7 +13,7 @@ use crate::graph::session::{Carried, Membership, Taken, ZoneOf};
 use crate::root::View;
 use crate::root::family::Family;
 
-/// Lets packets take settled decisions, and rewrites them. Gives those that have to be translated by their tuples.
+/// Lets packets take settled decisions, and rewrites them. Gives the packets that have to be translated by their tuples.
 #[inline(never)]
 pub(super) fn take<K: Family>(
     context: &mut Context<'_>,
