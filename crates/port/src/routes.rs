@@ -2,7 +2,7 @@
 //! and links.
 //!
 //! [`updates`] reads messages, from the kernel or from a forwarding plane manager. [`Monitor`] subscribes to the kernel's
-//! changes, and [`dump`] lists what there is. Both need no privileges.
+//! changes, and [`dump()`] lists what there is. Both need no privileges.
 //! [`Frames`] cuts the stream of a forwarding plane manager into messages.
 
 mod attributes;

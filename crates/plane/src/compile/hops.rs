@@ -123,10 +123,13 @@ const MOST_SETS: usize = 16_384;
 /// Adjacencies, likewise: 16 MiB.
 const MOST_ADJACENCIES: usize = 1 << 18;
 
+/// The route that a target gives: the number of an adjacency or set, and its source.
+type Route = Option<(u32, Source)>;
+
 /// The routes that targets of sources gave in one pass, by target and family. A full table has few targets: each is looked up
 /// once, not for each prefix.
 #[derive(Default)]
-pub(super) struct Resolved(HashMap<(usize, bool), (Arc<Target>, Option<(u32, Source)>)>);
+pub(super) struct Resolved(HashMap<(usize, bool), (Arc<Target>, Route)>);
 
 impl Resolved {
     /// Targets that are kept, at most.

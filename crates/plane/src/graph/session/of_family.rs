@@ -556,7 +556,7 @@ impl<K: Family> Lookup<'_, K> {
         self.table.seek_each(count);
     }
 
-    /// Compares the tags of the tuples that were added since, [`HALF`](flow::HALF) at most, and fetches their entries. Returns the
+    /// Compares the tags of the tuples that were added since, [`HALF`] at most, and fetches their entries. Returns the
     /// slot of the first one.
     #[inline(always)]
     pub(crate) fn compare_half(&mut self) -> usize {
