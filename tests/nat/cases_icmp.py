@@ -181,6 +181,20 @@ def fragment_replies():
     return c
 
 
+def fragment_replies_of_sessions():
+    """Lists behind a translation match later fragments by what their first fragment has there: sessions permit all of them."""
+    lists = '[acl.from-lan]\ndefault = "deny"\nrules = ["permit+reflect ip4 from 10.0.0.0/24 to any"]\n[acl.to-lan]\ndefault = "deny"\n'
+    c = Case("fragments-reply-stateful", [MASQUERADE], more=lists, extra={LAN: 'acl = { in = "from-lan", out = "to-lan" }\n'})
+    x, y = Var("p", HIGH), Var("i")
+    c.both(LAN, udp(A, R, 4000, 53), WAN, udp(OUT, R, x, 53))
+    c.both(LAN, echo(A, R, 7), WAN, echo(OUT, R, y))
+    for back, inside in ((udp(R, OUT, 53, x, b"q" * 600), udp(R, A, 53, 4000, b"q" * 600)),
+                         (echo(R, OUT, y, True, data=b"q" * 600), echo(R, A, 7, True, data=b"q" * 600))):
+        for i in range(3):
+            c.go(WAN, Part(back, 256, i), LAN, Part(inside, 256, i))
+    return c
+
+
 def lost_first():
     c = Case("fragments-no-first", [MASQUERADE])
     p = udp(A, R, 4000, 53, b"q" * 600)
@@ -307,4 +321,4 @@ def cases():
     yield from (forward_error, map_error, both_error, error_to_nobody, own_errors, echo_errors)
     for order in ((0, 1, 2, 3), (3, 2, 1, 0), (1, 0, 3, 2), (3, 0, 1, 2)):
         yield lambda order=order: fragments(order, "".join(map(str, order)))
-    yield from (fragment_replies, lost_first, fragment_map, cut_here, checksums, zero_sum, quoted_checksums, clamp, clamp_mtu, truncated)
+    yield from (fragment_replies, fragment_replies_of_sessions, lost_first, fragment_map, cut_here, checksums, zero_sum, quoted_checksums, clamp, clamp_mtu, truncated)
