@@ -3,7 +3,7 @@
 //!
 //! `documents` finds the TOML documents of a configuration. `objects` makes lines of them, and `differences` compares those.
 //! `edits` has what live edits made of the configuration; `apply` writes it into the documents, `array` into their arrays, `lines` into
-//! files of rules; `canonical` tells equal rules. `whole` makes one file of all.
+//! files of rules; `canonical` gives equal rules equal texts. `whole` makes one file of all.
 
 mod apply;
 mod array;
