@@ -63,8 +63,8 @@ pub struct MacTable {
 }
 
 /// The two buckets of an address.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Home([u32; 2]);
+#[derive(Clone, Copy)]
+struct Home([usize; 2]);
 
 fn mac_of(word: u64) -> u64 {
     word >> 16
@@ -122,20 +122,20 @@ impl MacTable {
         self.buckets.len()
     }
 
-    /// Hashes an address to the buckets where its entry may be.
     #[inline(always)]
-    pub fn home(&self, mac: u64) -> Home {
+    fn home(&self, mac: u64) -> Home {
         let product = u128::from(mac ^ self.secret[0]) * u128::from(self.secret[1]);
         let hash = (product >> 64) as u64 ^ product as u64;
         // Each half as a fraction of the number of buckets, which is below 2^32.
         let buckets = self.buckets.len() as u64;
-        Home([hash & u64::from(u32::MAX), hash >> 32].map(|half| ((half * buckets) >> 32) as u32))
+        Home([hash & u64::from(u32::MAX), hash >> 32].map(|half| ((half * buckets) >> 32) as usize))
     }
 
     /// Prefetches the bucket that an address is in, most likely.
     #[inline(always)]
-    pub fn prefetch(&self, Home([first, _]): Home) {
-        if let Some(bucket) = self.buckets.get(first as usize) {
+    pub fn prefetch(&self, mac: u64) {
+        let Home([first, _]) = self.home(mac);
+        if let Some(bucket) = self.buckets.get(first) {
             weir_base::prefetch::read(bucket);
         }
     }
@@ -148,14 +148,12 @@ impl MacTable {
     /// Finds the entry of an address, too old or not.
     #[inline(always)]
     fn find(&self, Home(home): Home, mac: u64) -> Option<(&Bucket, usize, u64)> {
-        for bucket in home.into_iter().filter_map(|at| self.buckets.get(at as usize)) {
-            let words: [u64; WAYS] = std::array::from_fn(|way| bucket.words[way].load(Ordering::Relaxed));
-            // All are compared, without a branch for each: no CPU can guess which one it is.
-            let is_it = |word: u64| u32::from((mac_of(word) == mac) & (word != 0));
-            let hits = words.iter().rev().fold(0, |hits, &word| hits << 1 | is_it(word));
-            let way = hits.trailing_zeros() as usize;
-            if let Some(&word) = words.get(way) {
-                return Some((bucket, way, word));
+        for bucket in home.into_iter().filter_map(|at| self.buckets.get(at)) {
+            for way in 0..WAYS {
+                let word = bucket.words[way].load(Ordering::Relaxed);
+                if mac_of(word) == mac && word != 0 {
+                    return Some((bucket, way, word));
+                }
             }
         }
         None
@@ -164,13 +162,7 @@ impl MacTable {
     /// The port that leads to a station.
     #[inline]
     pub fn lookup(&self, mac: u64, now: u32) -> Option<u16> {
-        self.lookup_at(self.home(mac), mac, now)
-    }
-
-    /// The same, with the buckets of the address.
-    #[inline(always)]
-    pub fn lookup_at(&self, home: Home, mac: u64, now: u32) -> Option<u16> {
-        let (bucket, way, word) = self.find(home, mac)?;
+        let (bucket, way, word) = self.find(self.home(mac), mac)?;
         (!self.is_old(word, bucket.seen[way].load(Ordering::Relaxed), now)).then_some(port_of(word))
     }
 
@@ -183,12 +175,7 @@ impl MacTable {
     /// Notes that a station sends by a port. `may_move` is called if it was known on another one, and says whether it may move.
     #[inline]
     pub fn learn(&self, mac: u64, port: u16, now: u32, may_move: impl FnOnce() -> bool) -> Learned {
-        self.learn_at(self.home(mac), mac, port, now, may_move)
-    }
-
-    /// The same, with the buckets of the address.
-    #[inline(always)]
-    pub fn learn_at(&self, home: Home, mac: u64, port: u16, now: u32, may_move: impl FnOnce() -> bool) -> Learned {
+        let home = self.home(mac);
         let Some((bucket, way, word)) = self.find(home, mac) else { return self.insert(home, mac, port, now, 0) };
         let seen = &bucket.seen[way];
         let last = seen.load(Ordering::Relaxed);
@@ -232,7 +219,7 @@ impl MacTable {
     fn insert(&self, Home(home): Home, mac: u64, port: u16, now: u32, flags: u64) -> Learned {
         let new = word_of(mac, port) | flags;
         for at in home {
-            let Some(bucket) = self.buckets.get(at as usize) else { continue };
+            let Some(bucket) = self.buckets.get(at) else { continue };
             for way in 0..WAYS {
                 let word = bucket.words[way].load(Ordering::Relaxed);
                 let is_free = word == 0;
@@ -270,7 +257,7 @@ impl MacTable {
         // Both workers walk in the same order, whichever order the hash gives the buckets.
         let mut is_first = true;
         for at in [one, other].into_iter().take(if one == other { 1 } else { 2 }) {
-            let Some(bucket) = self.buckets.get(at as usize) else { continue };
+            let Some(bucket) = self.buckets.get(at) else { continue };
             for word in &bucket.words {
                 let mut found = word.load(Ordering::SeqCst);
                 if found == 0 || mac_of(found) != mac || std::mem::take(&mut is_first) {

@@ -1,12 +1,12 @@
 //! `bridge-forward` and `bridge-output`: finds the port of each frame.
 //!
 //! Stations of all frames of a vector are learned before any frame is looked up. So all frames of a vector to one station take the
-//! same way, and keep their order. Each pass over the frames does one thing, so that waits for memory overlap.
+//! same way, and keep their order.
 
 use weir_packet::packet::Packet;
-use weir_packet::vector::{Indices, VECTOR, Vector};
+use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::MacAddress;
-use weir_table::mac::{Home, Learned};
+use weir_table::mac::Learned;
 
 use super::super::Context;
 use super::egress::{Egress, Egresses, may};
@@ -19,42 +19,31 @@ use crate::reason::Reason;
 use crate::root::Root;
 use crate::root::bridge::{Bridge, Port, number, second};
 
-/// A station of a frame, and where a MAC table has it.
-type Known = (u64, Home);
+/// The distance at which buckets of MAC tables are prefetched.
+const AHEAD: usize = 16;
 
 /// Forwards frames that came in by ports of bridges.
 #[inline(never)]
 pub(in super::super) fn forward(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, frame: &Indices) {
     let now = second(context.now);
     let places = frame.places();
-    let (mut sources, mut targets) = ([Known::default(); VECTOR], [Known::default(); VECTOR]);
-    let mut own = Ingresses::new(context.root);
-    for ((&place, source), target) in places.iter().zip(&mut sources).zip(&mut targets) {
-        let packet = &vector[place];
-        if let (Some(Ingress { bridge, .. }), Some((to, from))) = (own.of(packet), stations(packet)) {
-            (*source, *target) = ((from, bridge.macs.home(from)), (to, bridge.macs.home(to)));
-            bridge.macs.prefetch(source.1);
-            bridge.macs.prefetch(target.1);
+    let (mut own, mut ahead_of) = (Ingresses::new(context.root), Ingresses::new(context.root));
+    for (index, &place) in places.iter().enumerate() {
+        if let Some(&ahead) = places.get(index + AHEAD) {
+            prefetch(&mut ahead_of, &vector[ahead]);
         }
-    }
-    for (&place, source) in places.iter().zip(&sources) {
-        if let Err(reason) = learn(context, own.of(&vector[place]), &vector[place], *source, now) {
+        if let Err(reason) = learn(context, own.of(&vector[place]), &vector[place], now) {
             vector[place].set_reason(reason.number());
         }
     }
-    let mut found = [None; VECTOR];
-    for ((&place, &(to, home)), found) in places.iter().zip(&targets).zip(&mut found) {
-        *found = own.of(&vector[place]).and_then(|own| own.bridge.macs.lookup_at(home, to, now));
-    }
-    dispatch(context, pieces, vector, frame, |packet| own.of(packet), |index, _, _| found[index]);
+    let mut own = Ingresses::new(context.root);
+    dispatch(context, pieces, vector, frame, |packet| own.of(packet));
 }
 
 /// Forwards frames that leave by the gateway's own stations on bridges.
 pub(in super::super) fn output(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, frame: &Indices) {
     let root = context.root;
-    let now = second(context.now);
-    let find = |_: usize, bridge: &Bridge, to: u64| bridge.macs.lookup(to, now);
-    dispatch(context, pieces, vector, frame, |packet| station_of(root, packet), find);
+    dispatch(context, pieces, vector, frame, |packet| station_of(root, packet));
 }
 
 /// The bridge of a frame of the gateway, and the gateway's station as its port.
@@ -66,20 +55,19 @@ fn station_of<'r>(root: &'r Root, packet: &Packet) -> Option<Ingress<'r>> {
     Some(Ingress { index, bridge: root.bridges.get(index)?, port, number: u16::MAX })
 }
 
+#[inline(always)]
+fn prefetch(own: &mut Ingresses<'_>, packet: &Packet) {
+    if let (Some(Ingress { bridge, .. }), Some((destination, source))) = (own.of(packet), stations(packet)) {
+        bridge.macs.prefetch(destination);
+        bridge.macs.prefetch(source);
+    }
+}
+
 /// Learns the station that sent a frame. A frame of a station that may not be where it is goes no further.
 #[inline(always)]
-fn learn(
-    context: &Context<'_>,
-    own: Option<Ingress<'_>>,
-    packet: &Packet,
-    (source, home): Known,
-    now: u32,
-) -> Result<(), Reason> {
+fn learn(context: &Context<'_>, own: Option<Ingress<'_>>, packet: &Packet, now: u32) -> Result<(), Reason> {
     let Some(Ingress { bridge, number, .. }) = own else { return Err(Reason::InterfaceGone) };
-    // No frame of a bridge has this source: the frame has no whole header.
-    if source == 0 {
-        return Err(Reason::TruncatedEthernet);
-    }
+    let Some((_, source)) = stations(packet) else { return Err(Reason::TruncatedEthernet) };
     if !bridge.learns {
         return match bridge.macs.is_static_elsewhere(source, number) {
             true => note(context, bridge, Learned::Static),
@@ -90,7 +78,7 @@ fn learn(
         Some(limit) => may(limit, context, (1, packet.len() as u64)),
         None => true,
     };
-    match bridge.macs.learn_at(home, source, number, now, may_move) {
+    match bridge.macs.learn(source, number, now, may_move) {
         Learned::Known => Ok(()),
         other => note(context, bridge, other),
     }
@@ -122,8 +110,7 @@ enum To<'r> {
     All(Kind),
 }
 
-/// Sends each frame to its port. `source` returns the bridge of a frame, and the port that the frame came in by; `find` the port that
-/// leads to its destination.
+/// Sends each frame to its port. `source` returns the bridge of a frame, and the port that the frame came in by.
 #[inline(always)]
 fn dispatch<'a>(
     context: &mut Context<'a>,
@@ -131,28 +118,28 @@ fn dispatch<'a>(
     vector: &mut Vector,
     frame: &Indices,
     mut source: impl FnMut(&Packet) -> Option<Ingress<'a>>,
-    find: impl Fn(usize, &Bridge, u64) -> Option<u16>,
 ) {
     let root = context.root;
+    let now = second(context.now);
     let mut all = None;
     let mut known = Indices::new();
     let mut egresses = Egresses::new(root);
     let mut tally = Tally { worker: context.worker, bridge: None, known: 0 };
-    for (index, &place) in frame.places().iter().enumerate() {
+    for &place in frame.places() {
         let packet = &mut vector[place];
         if packet.reason() != 0 {
             context.next.push(Node::Drop, place);
             continue;
         }
-        let Some(Ingress { index: number, bridge, port: from, .. }) = source(packet) else {
+        let Some(Ingress { index, bridge, port: from, .. }) = source(packet) else {
             context.next.refuse(packet, place, Reason::InterfaceGone);
             continue;
         };
-        match way(&mut egresses, bridge, &from, packet, |to| find(index, bridge, to)) {
-            Ok(To::Port(egress, port)) => {
+        match way(&mut egresses, bridge, &from, packet, now) {
+            Ok(To::Port(egress, number)) => {
                 tally.add(bridge);
                 if context.recorder.is_on() {
-                    context.record(packet, Fate::Bridged { bridge: number, to: BridgedTo::Port(port) });
+                    context.record(packet, Fate::Bridged { bridge: index, to: BridgedTo::Port(number) });
                 }
                 match egress.leave(root, packet) {
                     Ok(Node::Output) => known.push(place),
@@ -160,10 +147,10 @@ fn dispatch<'a>(
                     Err(reason) => context.next.refuse(packet, place, reason),
                 }
             }
-            Ok(To::Own) => own(context, packet, place, (number, bridge)),
+            Ok(To::Own) => own(context, packet, place, (index, bridge)),
             Ok(To::All(kind)) => {
                 let all = all.get_or_insert_with(flood::List::new);
-                all.push(Flooded { place, bridge: number, from, kind });
+                all.push(Flooded { place, bridge: index, from, kind });
             }
             Err(reason) => context.next.refuse(packet, place, reason),
         }
@@ -206,7 +193,7 @@ fn way<'r>(
     bridge: &Bridge,
     from: &Port,
     packet: &Packet,
-    find: impl FnOnce(u64) -> Option<u16>,
+    now: u32,
 ) -> Result<To<'r>, Reason> {
     let (destination, _) = stations(packet).ok_or(Reason::TruncatedEthernet)?;
     if is_group(destination) {
@@ -216,7 +203,7 @@ fn way<'r>(
     if destination == bridge.own_mac && bridge.has_station() {
         return if from.interface == bridge.station { Err(Reason::BridgeSamePort) } else { Ok(To::Own) };
     }
-    let port = find(destination).and_then(|port| bridge.port(port));
+    let port = bridge.macs.lookup(destination, now).and_then(|port| bridge.port(port));
     match port.and_then(|port| Some((port, egresses.of(port)?))) {
         Some((port, egress)) if from.may_reach(port) => Ok(To::Port(egress, port.interface)),
         Some((port, _)) if port.interface == from.interface => Err(Reason::BridgeSamePort),
