@@ -55,8 +55,8 @@ fn layout(packet: &Packet) -> Option<(usize, usize)> {
     fits.then_some((l4 + transport, offload.segment.into()))
 }
 
-/// Takes all segments behind the first ones off a super-packet; `segments` stay. A single one that stays is a packet as any other,
-/// with a checksum that is to be completed: the kernel refuses a super-packet of one segment.
+/// Takes all segments behind the first ones off a super-packet; `segments` stay. A single one that stays, or was alone from the
+/// start, is a packet as any other, with a checksum that is to be completed: the kernel refuses a super-packet of one segment.
 ///
 /// # Errors
 /// If its headers are not what its offload state says. Nothing has changed then.
@@ -65,11 +65,12 @@ pub fn keep(packet: &mut Packet, segments: usize) -> Result<(), Mismatch> {
     if segmenter.outer.is_some() {
         return Err(Mismatch);
     }
-    if segments >= segmenter.count() {
+    let count = segmenter.count();
+    if segments >= count && count > 1 {
         return Ok(());
     }
     let (l4, is_v4, is_tcp) = (segmenter.l4, segmenter.is_v4, segmenter.is_tcp);
-    let payload = segments * segmenter.segment;
+    let payload = (segments * segmenter.segment).min(segmenter.payload.len());
     let (headers, pseudo) = (segmenter.headers.len(), segmenter.pseudo);
     packet.truncate(packet.l3_offset() + headers + payload);
     let offload = packet.offload();
@@ -88,13 +89,14 @@ pub fn keep(packet: &mut Packet, segments: usize) -> Result<(), Mismatch> {
     let at = if is_tcp { tcp::CHECKSUM } else { udp::CHECKSUM };
     match is_tcp {
         // They stand in the last segment.
-        true => transport[tcp::FLAGS] &= !(tcp::Flags::FIN.0 | tcp::Flags::PSH.0),
+        true if segments < count => transport[tcp::FLAGS] &= !(tcp::Flags::FIN.0 | tcp::Flags::PSH.0),
+        true => {}
         false => transport[4..6].copy_from_slice(&(behind as u16).to_be_bytes()),
     }
     let sum = pseudo.long(behind as u32).folded();
     transport[at..at + 2].copy_from_slice(&sum.to_be_bytes());
     let start = (packet.l3_offset() + l4) as u16;
-    let (gso, segment) = if segments == 1 { (Gso::None, 0) } else { (offload.gso, offload.segment) };
+    let (gso, segment) = if segments.min(count) == 1 { (Gso::None, 0) } else { (offload.gso, offload.segment) };
     packet.set_offload(Offload { checksum: Checksum::Partial, gso, segment, start, offset: at as u16 });
     Ok(())
 }
@@ -617,7 +619,8 @@ mod tests {
                 let octets: usize = all.iter().map(Vec::len).sum();
                 assert_eq!(on_wire(&packet), (all.len() as u32, octets as u32));
                 // Without some at its end, it stands for the others.
-                for left in [all.len() + 1, all.len(), all.len() / 2].into_iter().filter(|&left| left > 1) {
+                let counts = [all.len() + 1, all.len(), all.len() / 2];
+                for left in counts.into_iter().filter(|&left| left > 1 && all.len() > 1) {
                     keep(&mut packet, left).unwrap();
                     let mut expected = all[..left.min(all.len())].to_vec();
                     if left < all.len() && gso != Gso::Udp {
