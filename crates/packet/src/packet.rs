@@ -821,6 +821,12 @@ impl Packet {
         (self.flow, self.flow_out, self.translation) = (from.flow, from.flow_out, from.translation);
     }
 
+    /// Prefetches the line of the octet that is so far behind the start of the frame, or in front of it.
+    #[inline(always)]
+    pub fn prefetch_at(&self, offset: isize) {
+        weir_base::prefetch::read(self.first().as_ptr().wrapping_offset(offset));
+    }
+
     /// Prefetches the first line of the frame.
     #[inline(always)]
     pub fn prefetch(&self) {
