@@ -1,4 +1,4 @@
-//! Policies that tell segments of a super-packet apart: each segment has its own verdict.
+//! Policies that may match some segments of a super-packet, and others not: each segment has its own verdict.
 
 use super::kit::*;
 use super::*;
@@ -55,10 +55,9 @@ fn steer_rules_match_each_segment() {
             let (left, gone) = pass(&mut rig, (&frame, offload), Reason::SteerDrop);
             let expected = if interface == "lan" { dropped } else { 0 };
             assert_eq!((left.len() as u64, gone), (20 - expected, expected), "{rule} at {interface}, {merge:?}");
-            // Those that pass are those that were, in their order.
+            // The segments that pass leave as they came, in their order.
             let mut all = all.iter().map(|piece| onward(&[&[0; 14][..], piece].concat()));
             assert!(left.iter().all(|piece| all.any(|own| own == *piece)), "{rule} at {interface}");
-            // What no rule tells apart leaves as it came.
             let row = rig.harness.interface_stats(1).unwrap();
             assert_eq!(row.tx.packets, 20 - expected);
         }

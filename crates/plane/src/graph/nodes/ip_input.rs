@@ -109,7 +109,7 @@ pub(super) fn enter_all(context: &mut Context<'_>, vector: &mut Vector, entering
     }
 }
 
-/// Sends packets to the steer rules of their interfaces; returns those that have none.
+/// Sends packets to the steer rules of their interfaces; returns the packets of interfaces without rules.
 fn steer(context: &mut Context<'_>, vector: &Vector, entering: &Indices) -> Indices {
     let mut unsteered = Indices::new();
     for &place in entering.places() {

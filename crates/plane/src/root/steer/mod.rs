@@ -63,7 +63,7 @@ pub struct Steer {
     pub frames: Box<[Frame]>,
     /// Rules by number, which is the place in the configuration.
     pub rules: Box<[Rule]>,
-    /// Super-packets that these rules may tell apart are cut before they are looked up.
+    /// Super-packets whose segments may match different rules are cut before the lookup.
     pub per_segment: PerSegment,
 }
 

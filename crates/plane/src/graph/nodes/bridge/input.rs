@@ -42,7 +42,7 @@ pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, fram
     context.next.extend(Node::BridgeForward, &rest);
 }
 
-/// The same where lists and tables, of this port or of that by which a frame leaves, may tell segments of a super-packet apart: it is cut
+/// The same where lists and tables of some port may match some segments of a super-packet, and others not: it is cut
 /// before. What goes to another worker is cut there.
 #[cold]
 #[inline(never)]

@@ -9,7 +9,7 @@ use super::super::{Context, merging, stage};
 use crate::reason::Reason;
 use crate::root::Root;
 
-/// Cuts the super-packets whose segments the list of their interface may tell apart. They and the packets behind them come back to the
+/// Cuts the super-packets whose segments may match different rules of their list. They and the packets behind them come back to the
 /// rules. Returns the places of the packets before.
 #[cold]
 #[inline(never)]
