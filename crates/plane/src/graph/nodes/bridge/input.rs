@@ -12,6 +12,7 @@ use super::super::stage::{self, Stage};
 use super::super::{Context, ethernet_input, link, mac_ip, merging, nd_input, sav};
 use super::frame::{is_group, stations};
 use super::tags;
+use crate::graph::events::Claim;
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::bridge::Bridge;
@@ -207,5 +208,5 @@ fn after(admission: sav::Admission, is_of_link: bool) -> Result<Stage, Reason> {
 fn check_arp(context: &mut Context<'_>, packet: &Packet) -> Result<(), Reason> {
     let fields = arp::Fields::parse(packet.l3()).map_err(|_| Reason::BadArp)?;
     let sender = fields.sender.into();
-    mac_ip::claims(context, packet, [(link::station(packet), sender), (fields.sender_mac, sender)])
+    mac_ip::claims(context, packet, Claim::Used, [(link::station(packet), sender), (fields.sender_mac, sender)])
 }
