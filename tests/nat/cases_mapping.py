@@ -72,13 +72,32 @@ def mapping_hairpin():
         yield lambda keys=keys, name=name: hairpin_of(keys, name)
 
 
-def hairpin_of(keys, name):
-    c = Case(name, [MASQUERADE], keys=keys)
+def hairpin_of(keys, name, rules=(MASQUERADE,)):
+    c = Case(name, list(rules), keys=keys)
     p, q = Var("p", HIGH), Var("q", HIGH)
     c.both(LAN, udp(A, R, 1000, 53), WAN, udp(OUT, R, p, 53))
     c.both(LAN, udp(B, S, 2000, 53), WAN, udp(OUT, S, q, 53))
     c.go(LAN, udp(B, OUT, 2000, p), LAN, udp(OUT, A, q, 1000), note="to the mapping")
     c.go(LAN, udp(A, OUT, 1000, q), LAN, udp(OUT, B, p, 2000), note="and back")
+    return c
+
+
+def keep_hairpin():
+    """The same behind a `keep` rule for packets between hosts inside: RFC 4787, REQ-9, has no exception for them."""
+    inside = "keep ip4 from 10.0.0.0/8 to 10.0.0.0/8"
+    for keys, name in ((MAPPING, "mapping-keep-hairpin"), (OPEN, "open-keep-hairpin")):
+        yield lambda keys=keys, name=name: hairpin_of(keys, name, [inside, MASQUERADE])
+    # To an outside address, no rule translates the source of `B`: the host would answer it inside, which is kept.
+    yield lambda: kept_hairpin([f"keep udp from {B}/32 to {OUT}/32", inside, MASQUERADE], "kept-hairpin")
+    yield lambda: kept_hairpin([f"keep udp from {A}/32 to {OUT}/32", MASQUERADE], "kept-hairpin-answer")
+
+
+def kept_hairpin(rules, name):
+    c = Case(name, rules, keys=OPEN)
+    p = Var("p", HIGH)
+    c.both(LAN, udp(A, R, 1000, 53), WAN, udp(OUT, R, p, 53))
+    c.step(LAN, udp(B, OUT, 2000, p), verdict="drop", reason="local-unhandled",
+           answer=lambda frames: "it passed" if any(i != LAN or f[23] == 17 for i, f in frames) else None)
     return c
 
 
@@ -189,3 +208,4 @@ def cases():
     yield from (mapping, mapping_filtering, open_filtering, open_queries, mapping_exclusive, mapping_ends, mapping_keep, parity, parity_range,
                 parity_preserve, tenants)
     yield from mapping_hairpin()
+    yield from keep_hairpin()

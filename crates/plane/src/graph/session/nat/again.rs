@@ -69,7 +69,9 @@ pub(crate) fn again<K: Family>(root: &Root, guard: &Guard<'_>, session: &Session
 }
 
 /// The rule that has the mapping between the destination of a tuple's packets and an inside endpoint, if it lets the packets
-/// in, and the tuple with that endpoint as its destination. Packets from inside are let in always.
+/// in, and the tuple with that endpoint as its destination. Packets from inside are let in always. If their source is
+/// translated, answers go to an outside address: the rule has to translate packets to the outside endpoint, and not those to the
+/// source as it came.
 pub(crate) fn through<K: Family>(
     (root, guard): (&Root, &Guard<'_>),
     opener: &Opener,
@@ -82,10 +84,15 @@ pub(crate) fn through<K: Family>(
         Some(own.nat).filter(|nat| nat.zone == tuple.zone)
     };
     let wanted = Tuple { destination: inside.address, words: [tuple.words[0], inside.word], ..*tuple };
-    // The packets of the inside host in the other direction, before they are translated.
-    let back = wanted.reversed();
-    let (number, rule) = find(root, guard, of(interface)?.output, &opener.fields(&back))?;
+    let chain = of(interface)?.output;
     let is_from_outside = of(opener.interface).is_none_or(|own| own.is_outside());
+    let has_source = !is_from_outside && find(root, guard, chain, &opener.fields(tuple)).is_some();
+    // The packets of the inside host in the other direction, before they are translated.
+    let mut back = wanted.reversed();
+    if has_source {
+        (back.destination, back.words[1]) = (tuple.destination, tuple.words[1]);
+    }
+    let (number, rule) = find(root, guard, chain, &opener.fields(&back))?;
     let lets_in = rule.mapping.is_some_and(|mapping| mapping.is_open || !is_from_outside);
     (lets_in && gives(rule, &back, &tuple.reversed())).then_some((number, wanted))
 }
