@@ -61,9 +61,11 @@ def libraries(program):
 
 
 class Image:
-    """The kernel of a folder that `setup` filled, and an initial file system for it."""
+    """The kernel of a folder that `setup` filled, and an initial file system for it: with further modules, programs (`place: path`) and
+    texts (`place: text`)."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, modules=(), programs=None, texts=None):
+        self.modules, self.programs, self.texts = [*MODULES, *modules], programs or {}, texts or {}
         kernels = sorted(glob.glob(os.path.join(folder, "kernel/boot/vmlinuz-*")))
         self.kernel = kernels[-1]
         self.version = os.path.basename(self.kernel).removeprefix("vmlinuz-")
@@ -93,7 +95,7 @@ class Image:
                 add(other)
             order.append(name)
 
-        for module in MODULES:
+        for module in self.modules:
             add(module)
         return order
 
@@ -104,13 +106,14 @@ class Image:
         for program in (shutil.which("busybox"), shutil.which("ip"), shutil.which("ping")):
             place = "/bin/busybox" if program.endswith("busybox") else program
             files[place] = os.path.realpath(program)
+        files.update(self.programs)
         for program in list(files.values()):
             for library in libraries(program):
                 files[library] = os.path.realpath(library)
         order = self.order()
         for name in order:
             files[f"/modules/{name}.ko"] = self.files[name]
-        texts = {"/init": INIT, "/modules/order": "".join(f"{name}\n" for name in order)}
+        texts = {"/init": INIT, "/modules/order": "".join(f"{name}\n" for name in order), **self.texts}
         folders = {"/"}
         for path in [*files, *texts]:
             while path != "/":
@@ -126,22 +129,24 @@ class Image:
 
 
 class Guest:
-    """A running virtual machine, whose network card is the tap `device` of a namespace."""
+    """A running virtual machine, whose network card is the tap `device` of a namespace. Without them it has no card."""
 
     BOOT = 240
 
-    def __init__(self, image, namespace, device, folder):
+    def __init__(self, image, namespace, device, folder, mebibytes=384):
         self.console = os.path.join(folder, "console")
         path = os.path.join(folder, "serial")
-        command = ["ip", "netns", "exec", namespace, "qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-m", "384",
+        command = [*(["ip", "netns", "exec", namespace] if namespace else []),
+                   "qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-m", str(mebibytes),
                    "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
                    "-kernel", image.kernel, "-initrd", image.initrd,
                    # The kernel's check of its timer fails if the computer is busy.
                    "-append", "console=ttyS0 quiet panic=-1 rdinit=/init mitigations=off no_timer_check",
                    "-serial", f"file:{self.console}", "-chardev", f"socket,id=c,path={path},server=on,wait=off",
-                   "-serial", "chardev:c",
-                   "-netdev", f"tap,id=n,ifname={device},script=no,downscript=no,vhost=off",
-                   "-device", "virtio-net-pci,netdev=n,mac=02:00:00:00:00:02"]
+                   "-serial", "chardev:c"]
+        if device:
+            command += ["-netdev", f"tap,id=n,ifname={device},script=no,downscript=no,vhost=off",
+                        "-device", "virtio-net-pci,netdev=n,mac=02:00:00:00:00:02"]
         self.errors = open(os.path.join(folder, "qemu"), "w+")
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.errors, stderr=self.errors)
         self.serial = socket.socket(socket.AF_UNIX)

@@ -83,7 +83,7 @@ fn one_side_goes_out_by_one_address_and_a_port_leads_back_in() {
         assert_eq!((opened(0), opened(1)), (1, 1), "{rules:#}");
         assert!(opened(2) >= 10, "{rules:#}");
         let cleared = weir.weir(&["clear", "nat", "udp"]);
-        assert!(cleared.status.success(), "{cleared:?}");
+        assert!(cleared.status.success() && cleared.stdout.ends_with(b" translations\n"), "{cleared:?}");
         let left = weir.weir(&["show", "nat", "translations", "udp"]);
         let left = String::from_utf8_lossy(&left.stdout);
         assert!(left.starts_with("none of ") && left.ends_with(" matches\n"), "{left}");

@@ -31,6 +31,7 @@ interfaces = ["left", "thief", "right"]
 
 [mac-ip.rooms]
 learn = ["dhcp", "slaac"]
+slaac-prefixes = "2001:db8::/64"
 rules = ["permit any from fe80::/10"]
 "#;
 
@@ -111,7 +112,14 @@ fn an_address_belongs_to_who_uses_it_first_or_has_a_lease() {
     let has_address = || !left.ip("-6 address show dev e0 tentative").contains("2001:db8::7");
     wait("the end of the test for duplicates", Duration::from_secs(5), has_address);
     assert!(arrives(&left, address(7), &sink));
-    // Another host takes the address. The first one answers the gateway's probe, and keeps it.
+    // The kernel of another host tests it, too: the gateway passes the solicitation on to the owner, whose answer ends the test.
+    thief.sysctl(&["net.ipv6.conf.e0.accept_dad=1", "net.ipv6.conf.e0.dad_transmits=1"]);
+    thief.ip("address add 2001:db8::7/64 dev e0 noprefixroute");
+    let is_duplicate = || thief.ip("-6 address show dev e0 dadfailed").contains("2001:db8::7");
+    wait("a duplicate", Duration::from_secs(5), is_duplicate);
+    thief.ip("address del 2001:db8::7/64 dev e0");
+    wait("the answer of the owner", Duration::from_secs(5), || is(address(7), ["left", "slaac", "valid"]));
+    // Another host takes the address all the same. The first one answers the gateway's probe, and keeps it.
     thief.ip("address add 2001:db8::7/64 dev e0 noprefixroute nodad");
     assert!(!arrives(&thief, address(7), &sink));
     wait("the answer of the owner", Duration::from_secs(5), || is(address(7), ["left", "slaac", "valid"]));

@@ -219,7 +219,8 @@ def bgp(keep, links=LINKS, table=None):
              " no bgp network import-check",
              # Without BFD a provider would keep the routes of a session that ended, and lose them when it comes again.
              " bgp graceful-restart-disable" if table else " bgp graceful-restart",
-             *([" no bgp fast-external-failover", " timers bgp 10 30"] if keep else [" timers bgp 1 3"])]
+             # With tables the links say that a session ends; a busy machine must not.
+             *([" no bgp fast-external-failover", " timers bgp 10 30"] if keep else [" timers bgp 5 15" if table else " timers bgp 1 3"])]
     for name, (_, far) in links.items():
         is_quick = not keep and name not in CUSTOMERS and not table
         lines += [f" neighbor {far} remote-as {AS[name]}", f" neighbor {far} advertisement-interval 0",

@@ -264,11 +264,15 @@ impl Run {
     #[inline]
     fn add(&mut self, vector: &Vector, place: u8, wanted: Wanted) -> bool {
         let (next, first) = (&vector[place], self.first);
-        if !self.fits(self.whole.len(), first.payload, wanted)
-            || !(first.is_esp || has_usual_checksums(next, &first))
-            || !is_sound(next, &first)
-            || append(&mut self.whole, next, &first).is_err()
-        {
+        if !self.fits(self.whole.len(), first.payload, wanted) {
+            return false;
+        }
+        let added = match first.is_esp {
+            true => is_sound(next, &first) && append(&mut self.whole, next, &first).is_ok(),
+            // The checksum of IPv4 was compared with the rest.
+            false => self.add_sound(next),
+        };
+        if !added {
             return false;
         }
         self.count += 1;
@@ -278,6 +282,37 @@ impl Run {
         }
         self.identification = self.identification.wrapping_add(u16::from(!first.is_esp));
         true
+    }
+
+    /// Appends the payload of a packet whose headers are those of the next one, if its checksum is right and in the form that the split
+    /// writes.
+    #[inline]
+    fn add_sound(&mut self, next: &Packet) -> bool {
+        let (first, offload) = (self.first, next.offload());
+        let (sum, checksum) = self.next.transport(next.data());
+        let is_usual = match first.is_tcp {
+            true => offload.checksum == Checksum::Partial || checksum != 0xffff,
+            false => checksum != 0,
+        };
+        if !is_usual || !is_placed(&offload, &first) {
+            return false;
+        }
+        let payload = next.data().get(first.headers.into()..).unwrap_or_default();
+        let end = self.whole.len();
+        if self.whole.set_len(end + payload.len()).is_err() {
+            return false;
+        }
+        let room = &mut self.whole.data_mut()[end..];
+        if offload.checksum != Checksum::Unknown {
+            room.copy_from_slice(payload);
+            return true;
+        }
+        // Transport headers have an even length, so the payload's sum follows.
+        let is_right = sum.word(Sum::new().copied(payload, room).folded()).is_valid();
+        if !is_right {
+            self.whole.truncate(end);
+        }
+        is_right
     }
 
     fn expect(&mut self, piece: &Piece) {
@@ -588,19 +623,6 @@ fn are_alike_tcp(one: &[u8; tcp::LENGTH], other: &[u8; tcp::LENGTH]) -> bool {
 const _: () = assert!(tcp::FLAGS == tcp::DATA_OFFSET + 1 && tcp::URGENT == tcp::CHECKSUM + 2);
 const _: () = assert!(ipv4::CHECKSUM == ipv4::FRAGMENT + 4 && ipv6::NEXT_HEADER == ipv6::PAYLOAD_LENGTH + 2);
 
-/// Returns whether the split writes checksums in the forms that a packet has, as `piece` checks it.
-#[inline]
-fn has_usual_checksums(packet: &Packet, piece: &Piece) -> bool {
-    let word = |at: usize| packet.data().get(at..).and_then(|rest| rest.first_chunk()).copied().map(u16::from_be_bytes);
-    let (l3, l4) = (usize::from(piece.l3), usize::from(piece.l4));
-    let network = !piece.is_v4 || word(l3 + ipv4::CHECKSUM) != Some(0xffff);
-    network
-        && match piece.is_tcp {
-            true => packet.offload().checksum == Checksum::Partial || word(l4 + tcp::CHECKSUM) != Some(0xffff),
-            false => word(l4 + udp::CHECKSUM) != Some(0),
-        }
-}
-
 /// The checksums of a packet are right, or nobody but the split will write them.
 #[inline]
 fn is_right(packet: &Packet, piece: &Piece) -> bool {
@@ -619,7 +641,12 @@ fn is_sound(packet: &Packet, piece: &Piece) -> bool {
     if piece.is_esp {
         return true;
     }
-    let offload = packet.offload();
+    is_placed(&packet.offload(), piece)
+}
+
+/// A checksum that is still to be completed is that of the transport header.
+#[inline]
+fn is_placed(offload: &Offload, piece: &Piece) -> bool {
     let at = if piece.is_tcp { tcp::CHECKSUM } else { udp::CHECKSUM };
     match offload.checksum {
         Checksum::Valid | Checksum::Unknown => true,

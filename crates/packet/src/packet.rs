@@ -340,6 +340,20 @@ impl Packet {
         }
     }
 
+    /// The same, to be changed.
+    #[inline(always)]
+    pub fn headers_mut<const N: usize, const M: usize>(&mut self) -> Option<(&mut [u8; N], &mut [u8; M])> {
+        let (l3, l4) = (usize::from(self.l3), usize::from(self.l4));
+        if l4 < l3 + N || l4 + M > self.len as usize {
+            return None;
+        }
+        // SAFETY: as above. The headers have no octet in common, and `&mut self` makes the access exclusive.
+        unsafe {
+            let first = self.first();
+            Some((&mut *first.add(l3).cast::<[u8; N]>().as_ptr(), &mut *first.add(l4).cast::<[u8; M]>().as_ptr()))
+        }
+    }
+
     /// Octets in front of the network-layer header.
     #[inline(always)]
     pub fn l3_offset(&self) -> usize {
@@ -805,6 +819,12 @@ impl Packet {
     /// Takes over the flows and the translation that nodes have noted with the packet that this one is a part of.
     pub fn take_over_notes(&mut self, from: &Packet) {
         (self.flow, self.flow_out, self.translation) = (from.flow, from.flow_out, from.translation);
+    }
+
+    /// Prefetches the line of the octet that is so far behind the start of the frame, or in front of it.
+    #[inline(always)]
+    pub fn prefetch_at(&self, offset: isize) {
+        weir_base::prefetch::read(self.first().as_ptr().wrapping_offset(offset));
     }
 
     /// Prefetches the first line of the frame.

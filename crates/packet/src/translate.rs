@@ -35,10 +35,11 @@ pub fn has_words(protocol: u8, is_query: bool) -> bool {
 /// The new addresses are given beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Change {
-    ports: [u16; 2],
-    /// The difference of the addresses.
+    /// As they stand in a packet.
+    ports: [u8; 4],
+    /// The difference of the addresses, in the order of octets of the CPU.
     addresses: Delta,
-    /// The difference of addresses and ports.
+    /// The difference of addresses and ports, likewise.
     all: Delta,
 }
 
@@ -60,63 +61,64 @@ impl Change {
             _ => return None,
         };
         let words = Delta::word(from.ports[0], to.ports[0]).and(Delta::word(from.ports[1], to.ports[1]));
-        Some(Change { ports: to.ports, addresses, all: addresses.and(words) })
+        let [source, destination] = to.ports.map(u32::from);
+        Some(Change {
+            ports: (source << 16 | destination).to_be_bytes(),
+            addresses: addresses.in_native_order(),
+            all: addresses.and(words).in_native_order(),
+        })
     }
 
-    /// Gives a whole packet of IPv4 with the endpoints that the change is from these addresses, and the ports. False, with nothing
-    /// changed, if a checksum is left to the port, or a header is not whole: then [`translate`] does it.
+    /// Gives a whole packet of IPv4 with the endpoints that the change is from the ports and these addresses, source before destination
+    /// as they stand in a packet. False, with nothing changed, if a checksum is left to the port, or a header is not whole: then
+    /// [`translate`] does it.
     #[inline(always)]
-    pub fn apply_v4(&self, packet: &mut Packet, source: u32, destination: u32) -> bool {
-        if !self.fits(packet) {
-            return false;
-        }
-        let Some(header) = packet.l3_header_mut::<{ ipv4::LENGTH }>() else { return false };
-        let checksum = self.addresses.apply(be16(header, ipv4::CHECKSUM));
-        header[ipv4::CHECKSUM..][..2].copy_from_slice(&checksum.to_be_bytes());
-        let addresses = u64::from(source) << 32 | u64::from(destination);
-        header[ipv4::SOURCE..].copy_from_slice(&addresses.to_be_bytes());
-        self.apply_transport(packet);
-        true
+    pub fn apply_v4(&self, packet: &mut Packet, addresses: [u8; 8]) -> bool {
+        self.apply(packet, |header: &mut [u8; ipv4::LENGTH]| {
+            mend::<{ ipv4::CHECKSUM }>(header, |checksum| self.addresses.apply(checksum));
+            header[ipv4::SOURCE..].copy_from_slice(&addresses);
+        })
     }
 
     /// As [`Change::apply_v4`], for a packet of IPv6.
     #[inline(always)]
     pub fn apply_v6(&self, packet: &mut Packet, source: u128, destination: u128) -> bool {
-        if !self.fits(packet) {
+        self.apply(packet, |header: &mut [u8; ipv6::LENGTH]| {
+            header[ipv6::SOURCE..][..16].copy_from_slice(&source.to_be_bytes());
+            header[ipv6::DESTINATION..][..16].copy_from_slice(&destination.to_be_bytes());
+        })
+    }
+
+    /// Changes the IP header, then the transport header, if both checksums are there, in the packet.
+    #[inline(always)]
+    fn apply<const N: usize>(&self, packet: &mut Packet, change: impl FnOnce(&mut [u8; N])) -> bool {
+        if packet.offload().checksum == Checksum::Partial {
             return false;
         }
-        let Some(header) = packet.l3_header_mut::<{ ipv6::LENGTH }>() else { return false };
-        header[ipv6::SOURCE..][..16].copy_from_slice(&source.to_be_bytes());
-        header[ipv6::DESTINATION..][..16].copy_from_slice(&destination.to_be_bytes());
-        self.apply_transport(packet);
+        match packet.protocol() {
+            protocol::UDP => {
+                let Some((header, udp)) = packet.headers_mut::<N, 8>() else { return false };
+                change(header);
+                udp[..4].copy_from_slice(&self.ports);
+                mend::<6>(udp, |checksum| self.all.apply_udp(checksum));
+            }
+            protocol::TCP => {
+                let Some((header, tcp)) = packet.headers_mut::<N, 18>() else { return false };
+                change(header);
+                tcp[..4].copy_from_slice(&self.ports);
+                mend::<16>(tcp, |checksum| self.all.apply(checksum));
+            }
+            _ => return false,
+        }
         true
     }
+}
 
-    /// Both checksums of a packet are there, in the packet.
-    #[inline(always)]
-    fn fits(&self, packet: &Packet) -> bool {
-        let has_header = match packet.protocol() {
-            protocol::TCP => packet.l4_header::<18>().is_some(),
-            protocol::UDP => packet.l4_header::<8>().is_some(),
-            _ => false,
-        };
-        has_header && packet.offload().checksum != Checksum::Partial
-    }
-
-    #[inline(always)]
-    fn apply_transport(&self, packet: &mut Packet) {
-        let [source, destination] = self.ports;
-        let ports = (u32::from(source) << 16 | u32::from(destination)).to_be_bytes();
-        if packet.protocol() == protocol::UDP {
-            let Some(header) = packet.l4_header_mut::<8>() else { return };
-            header[..4].copy_from_slice(&ports);
-            let checksum = self.all.apply_udp(be16(header, 6));
-            header[6..].copy_from_slice(&checksum.to_be_bytes());
-        } else if let Some(header) = packet.l4_header_mut::<18>() {
-            header[..4].copy_from_slice(&ports);
-            let checksum = self.all.apply(be16(header, 16));
-            header[16..].copy_from_slice(&checksum.to_be_bytes());
-        }
+/// Changes the checksum at a place of a header, in the order of octets of the CPU.
+#[inline(always)]
+fn mend<const AT: usize>(header: &mut [u8], changed: impl FnOnce(u16) -> u16) {
+    if let Some(field) = header.get_mut(AT..).and_then(<[u8]>::first_chunk_mut::<2>) {
+        *field = changed(u16::from_ne_bytes(*field)).to_ne_bytes();
     }
 }
 
@@ -346,7 +348,8 @@ mod tests {
                 let change = Change::new(one.protocol(), &from, &to).unwrap();
                 let is_done = match (to.source, to.destination) {
                     (IpAddr::V4(source), IpAddr::V4(destination)) => {
-                        change.apply_v4(&mut other, source.to_bits(), destination.to_bits())
+                        let addresses = u64::from(source.to_bits()) << 32 | u64::from(destination.to_bits());
+                        change.apply_v4(&mut other, addresses.to_be_bytes())
                     }
                     (IpAddr::V6(source), IpAddr::V6(destination)) => {
                         change.apply_v6(&mut other, source.to_bits(), destination.to_bits())
@@ -363,7 +366,7 @@ mod tests {
         partial.set_offload(Offload { checksum: Checksum::Partial, start: 34, offset: 16, ..Offload::default() });
         let before = partial.data().to_vec();
         let change = Change::new(protocol::TCP, &from, &to).unwrap();
-        assert!(!change.apply_v4(&mut partial, 1, 2) && partial.data() == before);
+        assert!(!change.apply_v4(&mut partial, [1; 8]) && partial.data() == before);
     }
 
     #[test]

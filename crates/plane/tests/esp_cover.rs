@@ -43,6 +43,11 @@ fn packets_of_all_lengths_look_alike_and_arrive_as_they_were() {
         for ((_, frame), length) in out.iter().zip(lengths) {
             assert_eq!(frame.len(), (14 + length).max(14 + 40), "nothing of the padding goes on");
         }
+        // Padding is no traffic: it counts for no lifetime, at neither end.
+        let octets = lengths.iter().sum::<usize>() as u64;
+        let (sent, received) = (west.harness.sas(), east.harness.sas());
+        let (sent, received) = (sent[0].outbound.as_ref().unwrap(), received[0].inbound.as_ref().unwrap());
+        assert_eq!((sent.bytes, received.bytes), (octets, octets), "{tfc:?}");
         // A packet beyond that length is as long as it is.
         let long = frames(west.protect(0, &[inner(longest)]).1);
         assert!(long[0].len() >= same, "{tfc:?}");

@@ -1,5 +1,7 @@
 //! Offloads of cards and the kernel: partial checksums and super-packets.
 
+#[path = "offload/apart.rs"]
+mod apart;
 mod kit;
 #[path = "offload/outer.rs"]
 mod outer;

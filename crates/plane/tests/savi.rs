@@ -89,7 +89,8 @@ fn probed(rig: &mut Rig, address: &str) -> Vec<String> {
     rig.harness.step();
     let group = nd::solicited_node(v6(address));
     let mut out = rig.idle().1;
-    assert!(out.iter().all(|(_, frame)| frame[..6] == MacAddress::of_ipv6_multicast(group).0 && frame[14 + 40] == 135));
+    let to = [MacAddress::of_ipv6_multicast(group), A, B].map(|mac| mac.0);
+    assert!(out.iter().all(|(_, frame)| to.iter().any(|mac| frame[..6] == *mac) && frame[14 + 40] == 135));
     out.drain(..).map(|(port, _)| port).collect()
 }
 
@@ -160,7 +161,7 @@ fn an_address_belongs_to_the_station_that_solicits_for_it_first() {
     assert_eq!(learned(&rig), [("a".into(), "fe80::7".into(), "slaac", "tentative")]);
     assert!(!passes(&mut rig, "a", &datagram(A, "fe80::7")));
     rig.advance(500 * MS);
-    rig.harness.step();
+    assert_eq!(probed(&mut rig, "fe80::7"), ["far"], "once more than the station itself asks there");
     assert!(passes(&mut rig, "a", &datagram(A, "fe80::7")));
     assert_eq!(learned(&rig), [("a".into(), "fe80::7".into(), "slaac", "valid")]);
     // A reload keeps it.
@@ -207,7 +208,8 @@ fn packets_claim_addresses_unless_somebody_behind_a_trusted_port_has_them() {
             assert!(passes(&mut rig, "far", &by(FAR, discovery(all, &[], &address, nd::ALL_NODES, there))));
         }
         rig.advance(500 * MS);
-        rig.harness.step();
+        let again = if answers { &[][..] } else { &["far"] };
+        assert_eq!(probed(&mut rig, &address), again);
         assert_eq!(passes(&mut rig, "a", &datagram(A, &address)), !answers);
         assert!(passes(&mut rig, "far", &datagram(FAR, &address)), "nothing is checked there");
     }
@@ -217,6 +219,91 @@ fn packets_claim_addresses_unless_somebody_behind_a_trusted_port_has_them() {
     rig.advance(1000 * MS);
     rig.harness.step();
     assert!(!passes(&mut rig, "b", &datagram(B, "2001:db8::5")) && passes(&mut rig, "a", &datagram(A, "2001:db8::5")));
+}
+
+/// The ports that a frame leaves by.
+fn out(rig: &mut Rig, port: &str, frame: &[u8]) -> Vec<String> {
+    let mut ports: Vec<String> = rig.put(port, frame).out.into_iter().map(|(port, _)| port).collect();
+    ports.sort();
+    ports
+}
+
+#[test]
+fn solicitations_go_to_trusted_ports_and_to_the_owner_alone() {
+    let mut build = Build::new().port("a", &[]).port("b", &[]).port("far", &[]).port("other", &[]);
+    build = build.bridge(&["a", "b", "far", "other"]);
+    build = build
+        .bindings("hosts", &["permit 02:00:00:00:aa:07 from 2001:db8::5/128"])
+        .bind("a", "hosts")
+        .bind("b", "hosts");
+    build.0.bindings[0].learn = Some(Learn { dhcp: true, ..SLAAC });
+    let far = build.interface("far").0 as usize;
+    (build.0.interfaces[far].access.slaac_trusted, build.0.interfaces[far].access.dhcp_trusted) = (true, true);
+    let mut rig = build.rig();
+    rig.harness.discover(&[]).unwrap();
+    let solicit = |station: MacAddress, target: &str| by(station, ask(&[], "::", target, None));
+    // Nobody has the address: the other station with a list hears nothing.
+    assert_eq!(out(&mut rig, "a", &solicit(A, "2001:db8::7")), ["far", "other"]);
+    rig.harness.step();
+    rig.advance(500 * MS);
+    assert_eq!(probed(&mut rig, "2001:db8::7"), ["far"]);
+    for from in ["b", "far"] {
+        let others = if from == "b" { &["far", "other"][..] } else { &["other"] };
+        assert_eq!(out(&mut rig, from, &solicit(B, "2001:db8::7")), others);
+        assert_eq!(probed(&mut rig, "2001:db8::7"), ["a"], "from {from}");
+        assert!(passes(&mut rig, "a", &datagram(A, "2001:db8::7")));
+        rig.advance(1000 * MS);
+        rig.harness.step();
+        rig.idle();
+    }
+    // A solicitation for a neighbour goes to all of them.
+    let resolve = by(B, ask(&[], "fe80::b", "2001:db8::7", Some(B)));
+    assert_eq!(out(&mut rig, "far", &resolve), ["a", "b", "other"]);
+    // Who has an address by a rule hears of it, and who has it by a lease.
+    assert_eq!(out(&mut rig, "b", &solicit(B, "2001:db8::5")), ["far", "other"]);
+    assert_eq!(probed(&mut rig, "2001:db8::5"), ["a"]);
+    let request = Message::emit(Kind::REQUEST, 77, &[]);
+    rig.put("a", &solicit(A, "fe80::7"));
+    rig.harness.step();
+    rig.advance(500 * MS);
+    rig.harness.step();
+    assert!(passes(&mut rig, "a", &dhcp(A, ["fe80::7", GROUP], [CLIENT, SERVER], &request)));
+    let answer = Message::emit(Kind::REPLY, 77, &[lease("2001:db8::9", 128)]);
+    assert!(passes(&mut rig, "far", &dhcp(FAR, ["fe80::99", "fe80::7"], [SERVER, CLIENT], &answer)));
+    rig.idle();
+    assert_eq!(out(&mut rig, "b", &solicit(B, "2001:db8::9")), ["far", "other"]);
+    assert_eq!(probed(&mut rig, "2001:db8::9"), ["a"]);
+}
+
+#[test]
+fn advertisements_are_held_to_bindings_and_claim_nothing() {
+    let mut rig = bridged(SLAAC, &[]);
+    let all = MacAddress::of_ipv6_multicast(nd::ALL_NODES);
+    let says = |station: MacAddress, target: &str, target_mac: Option<MacAddress>| {
+        let target = v6(target);
+        let fields =
+            Fields::NeighborAdvertisement { target, router: false, solicited: false, overrides: true, target_mac };
+        by(station, discovery(all, &[], "::", nd::ALL_NODES, fields))
+    };
+    assert!(!passes(&mut rig, "a", &says(A, "2001:db8::7", Some(A))));
+    assert!(learned(&rig).is_empty());
+    assert!(!passes(&mut rig, "a", &datagram(A, "2001:db8::7")));
+    rig.advance(500 * MS);
+    rig.harness.step();
+    // With and without the option: of the owner, and of another station, which has the owner probed.
+    for mac in [None, Some(A)] {
+        assert!(passes(&mut rig, "a", &says(A, "2001:db8::7", mac)), "{mac:?}");
+        rig.idle();
+        assert!(!passes(&mut rig, "b", &says(B, "2001:db8::7", mac)), "{mac:?}");
+        assert_eq!(probed(&mut rig, "2001:db8::7"), ["a"]);
+        rig.advance(MS);
+        // That it advertises its address is an answer, from whatever source.
+        assert!(passes(&mut rig, "a", &says(A, "2001:db8::7", mac)));
+        rig.advance(1000 * MS);
+        rig.harness.step();
+        assert_eq!(learned(&rig), [("a".into(), "2001:db8::7".into(), "slaac", "valid")]);
+        rig.idle();
+    }
 }
 
 #[test]
@@ -255,4 +342,28 @@ fn a_flood_of_sources_is_bounded_and_counted() {
     // Another port has its own.
     assert!(passes(&mut rig, "b", &by(B, ask(&[], "::", "2001:db8::b", None))));
     assert_eq!(learned(&rig).len(), 5);
+}
+
+#[test]
+fn addresses_of_other_prefixes_are_nobodys() {
+    let mut rig = bridged(SLAAC, &[]);
+    let mut model = (*rig.harness.model()).clone();
+    model.bindings[0].prefixes = ["2001:db8::/64".parse().unwrap(), "2001:db8:5::/48".parse().unwrap()].into();
+    assert!(!passes(&mut rig, "a", &datagram(A, "2001:db8:9::1")));
+    assert_eq!(learned(&rig).len(), 1);
+    // A reload ends what is not of the link.
+    rig.harness.reload(model).unwrap();
+    rig.harness.step();
+    assert!(learned(&rig).is_empty());
+    for source in ["2001:db8::1", "2001:db8:5:5::1", "fe80::1", "2001:db8:9::1", "2001:db8:0:1::1"] {
+        assert!(!passes(&mut rig, "a", &datagram(A, source)));
+    }
+    rig.advance(500 * MS);
+    rig.harness.step();
+    for (source, is_on_link) in
+        [("2001:db8::1", true), ("2001:db8:5:5::1", true), ("fe80::1", true), ("2001:db8:9::1", false)]
+    {
+        assert_eq!(passes(&mut rig, "a", &datagram(A, source)), is_on_link, "{source}");
+    }
+    assert_eq!(learned(&rig).len(), 3);
 }

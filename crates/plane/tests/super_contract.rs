@@ -78,9 +78,11 @@ struct Totals {
 fn without_chance(model: &mut Gateway, random: &mut Random) {
     // One error about a super-packet stands for those about its segments.
     model.icmp = IcmpLimits { error_rate: 0, error_burst: 0, ..model.icmp };
-    // Steer rules see these octets of the first segment alone: one matches the lowest bit of an identification.
-    for list in &mut model.steer {
-        list.rules = list.rules.iter().map(|rule| SteerRule { octets: None, ..rule.clone() }).collect();
+    // Where a last segment goes by itself, its vector would depend on the list of the interface, too.
+    if limits_bits(model) {
+        for list in &mut model.steer {
+            list.rules = list.rules.iter().filter(|rule| !tells_segments_apart(rule)).cloned().collect();
+        }
     }
     model.flow_table.enabled = pick(random, &[FastPath::On, FastPath::Off]);
     // Validation draws packets for its tables, and the numbers that follow are others: those of translations, and of IVs.
@@ -95,7 +97,14 @@ fn without_chance(model: &mut Gateway, random: &mut Random) {
 
 /// Super-packets may be cut at the way in: some policy limits bits, or looks at what differs among segments.
 fn may_cut(model: &Gateway) -> bool {
-    matches_flags(model) || limits_bits(model) || !model.classify.is_empty()
+    let steers = model.steer.iter().flat_map(|list| list.rules.iter()).any(tells_segments_apart);
+    matches_flags(model) || limits_bits(model) || !model.classify.is_empty() || steers
+}
+
+/// A steer rule may match some segments of a super-packet, and others not.
+fn tells_segments_apart(rule: &SteerRule) -> bool {
+    let flags = matches!(rule.matches.transport, Transport::Ports { flags: Some(_), .. });
+    flags || rule.octets.is_some() || rule.id.is_some() || rule.inner.is_some()
 }
 
 /// Some policy matches TCP flags.

@@ -7,6 +7,7 @@ mod namespace;
 use common::{Scratch, generator, stream, template};
 use etherparse::PacketBuilder;
 use namespace::{eventually, in_namespace, ip, without_ipv6};
+use rustix::io::Errno;
 use weir_base::clock::Time;
 use weir_packet::buffer::{Cache, HEADROOM, MAX_FRAME, Pool, PoolSize, SMALL_FRAME, TAILROOM};
 use weir_packet::offload::{Checksum, Gso, Offload};
@@ -14,7 +15,7 @@ use weir_packet::packet::Packet;
 use weir_packet::vector::{Indices, Vector};
 use weir_port::pcap::Reader;
 use weir_port::spec::*;
-use weir_port::{Capabilities, Context, Port, Receiver, Segmentation, Transmitter};
+use weir_port::{Capabilities, Context, Filters, Port, Receiver, Segmentation, Transmitter};
 
 const OUR_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const ITS_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
@@ -160,6 +161,8 @@ fn super_packets_leave_by_packet_sockets_that_segment() {
                 let stated = port.capabilities();
                 assert_eq!(all_kinds(stated.transmit.segmentation), offload);
                 assert_eq!((stated.transmit.checksums.internet, stated.transmit.checksums.crc32c), (offload, false));
+                // A veth takes no filters, and middleware does not hide that.
+                assert_eq!(stated.filters, Filters::Refused(Errno::OPNOTSUPP.raw_os_error()));
                 check_transmission(&mut *port, &pool, "wa1");
             }
         });
@@ -176,6 +179,7 @@ fn super_packets_leave_by_taps_and_tuns() {
                     let pool = pool();
                     let mut port = open(&spec, middleware, &pool);
                     assert!(all_kinds(port.capabilities().transmit.segmentation), "whether it sends them or not");
+                    assert_eq!(port.capabilities().filters, Filters::None, "a tap has no filters to ask for");
                     check_transmission(&mut *port, &pool, "wt0");
                     drop(port);
                     eventually("the device goes", || !ip("link show").contains("wt0"));

@@ -154,7 +154,7 @@ fn a_terminal_shows_the_gateway_and_is_restored() {
     assert_eq!(screen[2], "# overview # interfaces # nodes # drops # rules # sources # flows # invalid");
     assert_eq!(
         screen[3..5],
-        ["Interfaces (2)", "Interface State RX packet/s RX bit/s TX packet/s TX bit/s Dropped/s Lost/s"]
+        ["Interfaces (2)", "Interface State RX packet/s RX bit/s TX packet/s TX bit/s Drops/s Lost/s"]
     );
     assert_eq!(screen[5..7], ["in up # # # # # #", "out up # # # # # #"]);
     assert!(screen.contains(&"Node Packet/s Vector/s Packets/vector Ticks/packet Ticks %".to_owned()), "{screen:#?}");

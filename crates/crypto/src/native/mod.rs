@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 mod block;
+mod chunks;
 mod gcm;
 mod key;
 mod message;

@@ -4,6 +4,7 @@
 
 #![allow(unsafe_code)]
 
+use super::chunks::{self, Rest};
 use super::gcm::{Sum, each};
 use super::key::Key;
 use super::message::{ESP, IV, counter, settle, with_header, words};
@@ -11,8 +12,8 @@ use super::several::{self, Alike, Behind, Own};
 use super::wide::Four;
 use crate::job::Job;
 
-/// Works on the first packets, which are alike: in whole groups, if there are two of one packet, or one of several. Returns how
-/// many packets these are.
+/// Works on the first packets, which are alike: long ones one behind the other, others in whole groups, if there are two of one
+/// packet, or one of several. Returns how many packets these are.
 ///
 /// # Safety
 /// The CPU has the instructions of [`Four`](super::wide::Four). The packets have a header of 8 octets, and room for all of their
@@ -29,7 +30,10 @@ pub(super) unsafe fn all<const SEAL: bool>(key: &Key, jobs: &mut [Job<'_>]) -> u
             let message = with_header(key, counter(key, &jobs[0], ESP + IV), &jobs[0]);
             Alike::new(&key.schedule, usize::from(key.rounds), &message, n)
         };
-        if alike.is_long() || alike.is_filled() {
+        if alike.is_long() {
+            return long::<SEAL>(&alike, key, jobs);
+        }
+        if alike.is_filled() {
             return 0;
         }
         let vectors = alike.vectors();
@@ -51,6 +55,54 @@ pub(super) unsafe fn all<const SEAL: bool>(key: &Key, jobs: &mut [Job<'_>]) -> u
             _ => groups::<9, 1, SEAL>(&alike, key, jobs),
         }
         count
+    }
+}
+
+/// Works on long packets. Returns how many: none if they are too long.
+///
+/// # Safety
+/// As in [`all`].
+#[inline(always)]
+unsafe fn long<const SEAL: bool>(alike: &Alike<'_>, key: &Key, jobs: &mut [Job<'_>]) -> usize {
+    // SAFETY: As above; all packets have as many vectors behind their whole chunks.
+    unsafe {
+        match chunks::rest(alike) {
+            None => return 0,
+            Some(1) => chained::<1, SEAL>(alike, key, jobs),
+            Some(2) => chained::<2, SEAL>(alike, key, jobs),
+            Some(3) => chained::<3, SEAL>(alike, key, jobs),
+            Some(4) => chained::<4, SEAL>(alike, key, jobs),
+            Some(5) => chained::<5, SEAL>(alike, key, jobs),
+            Some(6) => chained::<6, SEAL>(alike, key, jobs),
+            Some(7) => chained::<7, SEAL>(alike, key, jobs),
+            Some(_) => chained::<8, SEAL>(alike, key, jobs),
+        }
+        jobs.len()
+    }
+}
+
+/// Works on long packets that have `R` vectors behind their whole chunks: the rest of each is hashed beside the next one.
+///
+/// # Safety
+/// As in [`all`], for packets with so many vectors.
+#[inline(never)]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx2,vaes,vpclmulqdq,aes,pclmulqdq,sse4.1")]
+unsafe fn chained<const R: usize, const SEAL: bool>(alike: &Alike<'_>, key: &Key, jobs: &mut [Job<'_>]) {
+    // SAFETY: As above. Each packet has an owner of its own, so that none lies in another.
+    unsafe {
+        let mut rest = Rest::<R>::none();
+        for number in 0..jobs.len() {
+            let own = own(key, &mut jobs[number]);
+            let (next, tag) = rest.step::<SEAL>(alike, &own);
+            if let Some(before) = number.checked_sub(1) {
+                conclude::<SEAL>(key, &mut jobs[before], tag);
+            }
+            rest = next;
+        }
+        if let Some(last) = jobs.last_mut() {
+            let tag = rest.tag(alike);
+            conclude::<SEAL>(key, last, tag);
+        }
     }
 }
 

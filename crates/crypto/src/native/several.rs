@@ -19,7 +19,7 @@ use super::wide::{Four, Wide as _, swap};
 const MOST: usize = 9;
 
 /// Octets of a block.
-const BLOCK: usize = 16;
+pub(super) const BLOCK: usize = 16;
 
 /// Octets of a message, the first counter block included: a power is left for the block of lengths.
 const LONGEST: usize = {
@@ -30,25 +30,25 @@ const LONGEST: usize = {
 /// Key and lengths of messages that are alike.
 #[derive(Clone, Copy)]
 pub(super) struct Alike<'a> {
-    schedule: &'a Schedule,
-    rounds: usize,
+    pub(super) schedule: &'a Schedule,
+    pub(super) rounds: usize,
     /// The last block of the hash, with octets reversed, in its place behind the text in the last vector.
-    lengths: Four,
+    pub(super) lengths: Four,
     /// The last vector has no place for it.
-    is_full: bool,
+    pub(super) is_full: bool,
     /// Octets from the first counter block on.
-    n: usize,
+    pub(super) n: usize,
 }
 
 /// A message.
 #[derive(Clone, Copy)]
 pub(super) struct Own {
     /// The address of the first vector.
-    text: *mut u8,
+    pub(super) text: *mut u8,
     /// The first counter block.
-    counter: __m128i,
+    pub(super) counter: __m128i,
     /// The authenticated data.
-    hash: __m128i,
+    pub(super) hash: __m128i,
 }
 
 /// `M` messages of `N` vectors that were encrypted or decrypted and are not yet hashed.
@@ -91,6 +91,23 @@ impl<'a> Alike<'a> {
     #[inline(always)]
     pub(super) fn is_long(&self) -> bool {
         self.n > LONGEST
+    }
+
+    /// Returns the tag of a message by the sum of its products, but for that of lengths that have no place behind the text, and its
+    /// encrypted first counter block.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of [`Four`].
+    #[inline(always)]
+    pub(super) unsafe fn tag(&self, mut sum: Sum<Four>, mask: __m128i) -> __m128i {
+        // SAFETY: As above.
+        unsafe {
+            if self.is_full {
+                let first = _mm_loadu_si128(self.schedule.power(1).cast());
+                sum.add(self.lengths, Four::at(first, 0));
+            }
+            _mm_xor_si128(swap(sum.reduce()), mask)
+        }
     }
 
     /// Octets in the last of `N` vectors.
@@ -183,15 +200,9 @@ impl<const N: usize, const M: usize> Behind<N, M> {
     /// # Safety
     /// The CPU has the instructions of [`Four`].
     #[inline(always)]
-    pub(super) unsafe fn tag(&self, mut sum: Sum<Four>, alike: &Alike<'_>, message: usize) -> __m128i {
+    pub(super) unsafe fn tag(&self, sum: Sum<Four>, alike: &Alike<'_>, message: usize) -> __m128i {
         // SAFETY: As above.
-        unsafe {
-            if alike.is_full {
-                let first = _mm_loadu_si128(alike.schedule.power(1).cast());
-                sum.add(alike.lengths, Four::at(first, 0));
-            }
-            _mm_xor_si128(swap(sum.reduce()), self.masks[message])
-        }
+        unsafe { alike.tag(sum, self.masks[message]) }
     }
 }
 

@@ -143,6 +143,45 @@ fn widths_agree() {
     }
 }
 
+/// Packets that are alike, which the wider engine works on together, are what they are alone; a forged one among them is refused.
+#[test]
+fn packets_that_are_alike_are_what_they_are_alone() {
+    let lengths: Vec<usize> = match cfg!(miri) {
+        false => (0..=1700).step_by(3).chain(4050..=4080).collect(),
+        // Groups of packets; chains of them with one vector and with eight behind whole chunks; the longest, and one that is longer.
+        true => vec![3, 68, 200, 545, 1008, 1009, 1404, 4064, 4065],
+    };
+    for native in widths() {
+        for &length in &lengths {
+            let (size, icv) = (AesKey::ALL[length % 3], Icv::ALL[length / 3 % 3]);
+            let algorithm = Algorithm::AesGcm(size, icv);
+            let key = native.key(algorithm, &Secret::new(&octets(length, algorithm.cipher_key_octets()), &[])).unwrap();
+            let (count, end) = (if length < 100 { 5 } else { 3 }, 8 + IV + length);
+            // Each packet fills an allocation of its own, so that Miri sees every access beyond it.
+            let plain: Vec<Box<[u8]>> =
+                (0..count).map(|number| octets(length + number, end + icv.octets()).into_boxed_slice()).collect();
+            let mut alone = plain.clone();
+            alone.iter_mut().for_each(|packet| native.seal(&mut [job(&key, packet, 8, None)]));
+            let mut all = plain.clone();
+            native.seal(&mut all.iter_mut().map(|packet| job(&key, packet, 8, None)).collect::<Vec<_>>());
+            assert!(alone == all, "{native:?} {length}");
+            all[1][end] ^= 1;
+            let mut jobs: Vec<_> = all.iter_mut().map(|packet| job(&key, packet, 8, None)).collect();
+            native.open(&mut jobs);
+            let results: Vec<_> = jobs.iter().map(Job::result).collect();
+            let expected: Vec<_> =
+                (0..count).map(|number| if number == 1 { Err(Failure::Forged) } else { Ok(()) }).collect();
+            assert_eq!(results, expected, "{native:?} {length}");
+            for (number, (packet, plain)) in all.iter().zip(&plain).enumerate() {
+                let text = &packet[8 + IV..end];
+                let is_right =
+                    if number == 1 { text.iter().all(|octet| *octet == 0) } else { packet[..end] == plain[..end] };
+                assert!(is_right, "{native:?} {length} {number}");
+            }
+        }
+    }
+}
+
 /// A width whose instructions are there is offered: its check against `aws-lc` succeeds.
 #[test]
 #[cfg_attr(miri, ignore = "Miri cannot call AWS-LC")]

@@ -159,6 +159,14 @@ impl Delta {
         Delta(add(self.0, other.0))
     }
 
+    /// The same change, for checksums that are read in the order of octets of the CPU. One's-complement sums are the same in any order
+    /// of octets (RFC 1071, 2).
+    #[inline]
+    #[must_use]
+    pub const fn in_native_order(self) -> Delta {
+        Delta(self.0.to_be())
+    }
+
     /// The checksum after the change. Equal to a recomputed one as long as the bytes under it are not all zero, which
     /// an IP header or a pseudo-header rules out.
     #[inline]

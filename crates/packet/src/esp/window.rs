@@ -132,10 +132,13 @@ impl Window {
     /// that never came, counted from the first one accepted, without gaps of more than 65,536 numbers; `None`, and changes nothing, if the number is not new.
     #[inline]
     pub fn accept(&self, number: u64) -> Option<u64> {
+        let top = self.top();
+        if self.size > 0 && top.checked_add(1) == Some(number) && !self.is_closed() {
+            return Some(self.accept_next(top, number));
+        }
         if !self.is_new(number) {
             return None;
         }
-        let top = self.top();
         let mut lost = 0;
         if number > top {
             if self.size > 0 {
@@ -152,17 +155,28 @@ impl Window {
         Some(lost)
     }
 
+    /// Accepts the number behind the top: its bit is that of the number that the window leaves behind.
+    #[inline(always)]
+    fn accept_next(&self, top: u64, number: u64) -> u64 {
+        let (word, bit) = (self.word(number), self.bit(number));
+        let before = word.load(Ordering::Relaxed);
+        word.store(before | bit, Ordering::Relaxed);
+        self.top.store(number, Ordering::Relaxed);
+        // Before the first number, the gateway may not have been there.
+        u64::from(top > 0 && before & bit == 0 && self.counts(number))
+    }
+
+    /// The number that the window leaves behind for another one may be lost: it lies behind the last gap.
+    #[inline(always)]
+    fn counts(&self, number: u64) -> bool {
+        number.saturating_sub(u64::from(self.size)) > self.gap.load(Ordering::Relaxed)
+    }
+
     /// Clears the bits of the numbers behind `top` up to `number`, and counts the bits that were clear.
     #[inline]
     fn leave_behind(&self, top: u64, number: u64) -> u64 {
         let size = u64::from(self.size);
         let ahead = number - top;
-        if ahead == 1 {
-            let (word, bit) = (self.word(number), self.bit(number));
-            let before = word.load(Ordering::Relaxed);
-            word.store(before & !bit, Ordering::Relaxed);
-            return u64::from(before & bit == 0 && number.saturating_sub(size) > self.gap.load(Ordering::Relaxed));
-        }
         let lost = self.leave_many(top, ahead.min(size));
         if ahead > JUMP {
             // A block that the sender left out, or an outage: no loss that a window could measure.

@@ -1,7 +1,8 @@
 //! The headers that the next packet of a run has, if it is as long as those before: one comparison under a mask takes the place of
-//! reading its fields.
+//! reading its fields. The checksum of IPv4 is among them, and the sum of the transport header is known but for two fields.
 
-use crate::wire::{ipv4, tcp, udp};
+use crate::checksum::{self, Sum};
+use crate::wire::{ipv4, ipv6, protocol, tcp, udp};
 
 /// Octets of headers that are compared at most: a longer one is read.
 const MOST: usize = 128;
@@ -30,6 +31,10 @@ pub(super) struct Next {
     /// Where an identification and a sequence number count on; 0: there is none.
     identification: usize,
     sequence: usize,
+    /// The sum of the transport header with its pseudo-header, without sequence number and checksum.
+    transport: Sum,
+    /// Where the checksum of the transport header is.
+    checksum: usize,
 }
 
 impl Next {
@@ -40,6 +45,8 @@ impl Next {
         length: 0,
         identification: 0,
         sequence: 0,
+        transport: Sum::new(),
+        checksum: 0,
     };
 
     /// Forgets the headers.
@@ -61,20 +68,18 @@ impl Next {
         mask[..compared].fill(0xff);
         mask[compared..headers.len()].fill(0);
         (self.identification, self.sequence) = (0, 0);
-        if own.is_v4 {
+        if own.is_v4 && own.is_esp {
+            mask[own.l3 + ipv4::IDENTIFICATION..][..2].fill(0);
             mask[own.l3 + ipv4::CHECKSUM..][..2].fill(0);
-            match own.is_esp {
-                true => mask[own.l3 + ipv4::IDENTIFICATION..][..2].fill(0),
-                false => self.identification = own.l3 + ipv4::IDENTIFICATION,
-            }
+        } else if own.is_v4 {
+            self.identification = own.l3 + ipv4::IDENTIFICATION;
         }
-        match own.is_tcp {
-            true => {
-                mask[own.l4 + tcp::CHECKSUM..][..2].fill(0);
-                self.sequence = own.l4 + tcp::SEQUENCE;
-            }
-            false => mask[own.l4 + udp::CHECKSUM..][..2].fill(0),
+        if own.is_tcp {
+            self.sequence = own.l4 + tcp::SEQUENCE;
         }
+        self.checksum = own.l4 + if own.is_tcp { tcp::CHECKSUM } else { udp::CHECKSUM };
+        mask[self.checksum..][..2].fill(0);
+        self.transport = transport(frame, own);
         self.count_on(frame.len() - own.end);
     }
 
@@ -85,7 +90,13 @@ impl Next {
         if self.identification != 0
             && let Some(field) = octets.get_mut(self.identification..).and_then(|rest| rest.first_chunk_mut())
         {
-            *field = u16::from_be_bytes(*field).wrapping_add(1).to_be_bytes();
+            let before = u16::from_be_bytes(*field);
+            *field = before.wrapping_add(1).to_be_bytes();
+            let place = self.identification + ipv4::CHECKSUM - ipv4::IDENTIFICATION;
+            if let Some(field) = octets.get_mut(place..).and_then(|rest| rest.first_chunk_mut()) {
+                let checksum = u16::from_be_bytes(*field);
+                *field = checksum::update_u16(checksum, before, before.wrapping_add(1)).to_be_bytes();
+            }
         }
         if self.sequence != 0
             && let Some(field) = octets.get_mut(self.sequence..).and_then(|rest| rest.first_chunk_mut())
@@ -107,6 +118,35 @@ impl Next {
             });
         differ == 0
     }
+
+    /// Returns the sum of the transport header of a frame that is the next one, with its pseudo-header, and the checksum in it.
+    #[inline]
+    pub(super) fn transport(&self, frame: &[u8]) -> (Sum, u16) {
+        let octets = |at: usize| frame.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default();
+        let checksum = u16::from_be_bytes(octets(self.checksum));
+        let sum = self.transport.word(checksum);
+        if self.sequence == 0 {
+            return (sum, checksum);
+        }
+        let octets = |at: usize| frame.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default();
+        (sum.long(u32::from_be_bytes(octets(self.sequence))), checksum)
+    }
+}
+
+/// The sum of a transport header with its pseudo-header, without sequence number and checksum.
+fn transport(frame: &[u8], own: Layout) -> Sum {
+    let part = |sum: Sum, (from, to): (usize, usize)| sum.bytes(frame.get(from..to).unwrap_or_default());
+    let (l3, l4) = (own.l3, own.l4);
+    let addresses = if own.is_v4 { (ipv4::SOURCE, ipv4::LENGTH) } else { (ipv6::SOURCE, ipv6::LENGTH) };
+    let number = if own.is_tcp { protocol::TCP } else { protocol::UDP };
+    let pseudo = part(Sum::new(), (l3 + addresses.0, l3 + addresses.1));
+    let pseudo = pseudo.word(number.into()).long((frame.len() - l4) as u32);
+    match own.is_tcp {
+        true => [(l4, l4 + tcp::SEQUENCE), (l4 + 8, l4 + tcp::CHECKSUM), (l4 + tcp::URGENT, own.end)]
+            .into_iter()
+            .fold(pseudo, part),
+        false => part(pseudo, (l4, l4 + udp::CHECKSUM)),
+    }
 }
 
 #[cfg(test)]
@@ -124,24 +164,34 @@ mod tests {
     }
 
     #[test]
-    fn each_bit_but_those_of_checksums_counts() {
+    fn each_bit_but_those_of_the_transport_checksum_counts() {
         let mut next = Next::NONE;
         assert!(!next.is(&frame(100)), "nothing is known yet");
         next.follow(&frame(100), TCP);
         let mut right = frame(100);
         right[18..20].fill(0);
         right[38..42].copy_from_slice(&[0, 0, 0, 45]);
+        let count = |frame: &mut [u8], before, after| {
+            let checksum = u16::from_be_bytes([frame[24], frame[25]]);
+            frame[24..26].copy_from_slice(&checksum::update_u16(checksum, before, after).to_be_bytes());
+        };
+        count(&mut right, 0xffff, 0);
         assert!(next.is(&right) && !next.is(&frame(100)) && !next.is(&right[..99]));
         for bit in 0..right.len() * 8 {
             let mut other = right.clone();
             other[bit / 8] ^= 1 << (bit % 8);
-            let is_free = matches!(bit / 8, 24 | 25 | 50 | 51 | 54..);
+            let is_free = matches!(bit / 8, 50 | 51 | 54..);
             assert_eq!(next.is(&other), is_free, "octet {}", bit / 8);
         }
         next.count_on(46);
         right[19] = 1;
         right[41] += 46;
+        count(&mut right, 0, 1);
         assert!(next.is(&right));
+        // The sum of the rest is that of the whole header.
+        let whole = Sum::new().bytes(&right[26..34]).word(6).long(66).bytes(&right[34..54]);
+        let (sum, checksum) = next.transport(&right);
+        assert_eq!((sum.folded(), &checksum.to_be_bytes()[..]), (whole.folded(), &right[50..52]));
         next.clear();
         assert!(!next.is(&right));
     }

@@ -10,6 +10,9 @@ use crate::wire::{geneve, gre, gue, ipv4, ipv6, protocol, udp, vxlan};
 /// Octets of all headers, at most: IPv6, UDP, and the longest header of a carrier.
 const MOST: usize = ipv6::LENGTH + udp::LENGTH + gre::MOST;
 
+/// Octets of the headers of VXLAN and Geneve over IPv4, which most tunnels have.
+const USUAL: usize = ipv4::LENGTH + udp::LENGTH + vxlan::LENGTH;
+
 /// The carrier of a tunnel with its settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
@@ -74,6 +77,8 @@ pub struct Marks {
 #[repr(align(64))]
 pub struct Outer {
     bytes: [u8; MOST],
+    /// The sum of the addresses of IPv4, as words of 16 bits.
+    addresses: u32,
     length: u8,
     ip: u8,
     carrier: Carrier,
@@ -142,7 +147,9 @@ impl Outer {
         }
         let mut bytes = [0; MOST];
         bytes[..all.len()].copy_from_slice(&all);
-        Some(Outer { bytes, length: all.len() as u8, ip, carrier: shape.carrier, direct: shape.direct })
+        let words = all[ipv4::SOURCE..ipv4::LENGTH].as_chunks::<2>().0.iter();
+        let addresses = words.map(|word| u32::from(u16::from_be_bytes(*word))).sum();
+        Some(Outer { bytes, addresses, length: all.len() as u8, ip, carrier: shape.carrier, direct: shape.direct })
     }
 
     /// Returns whether the headers are of IPv4.
@@ -185,20 +192,27 @@ impl Outer {
         let (ip, length) = (self.ip_length(), self.length());
         let behind_ip = u16::try_from(length - ip + payload).ok()?;
         let out = out.get_mut(..length)?;
-        out.copy_from_slice(self.bytes.get(..length)?);
+        match out.first_chunk_mut::<USUAL>() {
+            // Its length is known here: no call copies it.
+            Some(out) if length == USUAL => out.copy_from_slice(&self.bytes[..USUAL]),
+            _ => out.copy_from_slice(self.bytes.get(..length)?),
+        }
         let Marks { traffic_class, ttl, dont_fragment, identification, flow_label, source_port } = *marks;
         if let Some((header, behind)) = self.is_v4().then(|| out.split_first_chunk_mut::<{ ipv4::LENGTH }>()).flatten()
         {
             let total = behind_ip.checked_add(ipv4::LENGTH as u16)?;
             let fragment = if dont_fragment { ipv4::DONT_FRAGMENT } else { 0 };
-            header[ipv4::TOS] = traffic_class;
-            header[ipv4::TOTAL_LENGTH..][..2].copy_from_slice(&total.to_be_bytes());
-            header[ipv4::IDENTIFICATION..][..2].copy_from_slice(&identification.to_be_bytes());
-            header[ipv4::FRAGMENT..][..2].copy_from_slice(&fragment.to_be_bytes());
-            header[ipv4::TTL] = ttl;
-            header[ipv4::PROTOCOL] = self.protocol(inner);
-            let sum = checksum::of(header);
-            header[ipv4::CHECKSUM..][..2].copy_from_slice(&sum.to_be_bytes());
+            let first = u16::from_be_bytes([0x45, traffic_class]);
+            let hops = u16::from_be_bytes([ttl, self.protocol(inner)]);
+            // Nine words of 16 bits: the first fold carries little, and the second nothing.
+            let sum =
+                [first, total, identification, fragment, hops].map(u32::from).iter().sum::<u32>() + self.addresses;
+            let sum = (sum & 0xffff) + (sum >> 16);
+            let checksum = !((sum + (sum >> 16)) as u16);
+            let long = |upper: u16, lower: u16| (u32::from(upper) << 16 | u32::from(lower)).to_be_bytes();
+            header[..4].copy_from_slice(&long(first, total));
+            header[4..8].copy_from_slice(&long(identification, fragment));
+            header[8..12].copy_from_slice(&long(hops, checksum));
             self.write_carrier(behind, behind_ip, inner, source_port);
         } else if let Some((header, behind)) = out.split_first_chunk_mut::<{ ipv6::LENGTH }>() {
             let first = 6 << 28 | u32::from(traffic_class) << 20 | flow_label & 0xf_ffff;
@@ -309,6 +323,9 @@ mod tests {
             if v4 {
                 let header = ipv4::Header::new(&packet).unwrap();
                 prop_assert!(checksum::is_valid(&packet[..20]));
+                let mut zeroed = packet[..20].to_vec();
+                zeroed[ipv4::CHECKSUM..][..2].fill(0);
+                prop_assert_eq!(&checksum::of(&zeroed).to_be_bytes()[..], &packet[ipv4::CHECKSUM..][..2]);
                 prop_assert_eq!((header.dscp() << 2 | header.ecn(), header.ttl()), (class, ttl));
                 prop_assert_eq!((header.dont_fragment(), header.identification()), (df, identification));
             } else {

@@ -93,7 +93,13 @@ fn lists(gateway: &Gateway) -> Vec<model::Bindings> {
     if gateway.interfaces.iter().any(is_bare) && gateway.bindings.iter().any(|list| list.learn.is_some()) {
         let origin = model::Origin::default();
         let all = Binding { permit: true, mac: [0; 6], mac_length: 0, from: None, origin };
-        lists.push(model::Bindings { name: TRUSTED.to_owned(), rules: [all].into(), learn: None, origin });
+        lists.push(model::Bindings {
+            name: TRUSTED.to_owned(),
+            rules: [all].into(),
+            learn: None,
+            prefixes: [].into(),
+            origin,
+        });
     }
     lists
 }
@@ -172,10 +178,11 @@ impl Store {
                 let kept = self.get(&list.name)?;
                 let learns = list.learn.is_some();
                 let snoops = list.learn.is_some_and(|learn| learn.dhcp);
-                let watches = list.learn.is_some_and(|learn| learn.slaac.is_some());
+                let is_first_come = list.learn.is_some_and(|learn| learn.slaac.is_some());
+                let watches = is_first_come;
                 let end = kept.numbers.last().copied().unwrap_or_default();
                 let (v4, v6) = (kept.v4.table(), kept.v6.table());
-                lists.push(Bound { place, v4, v6, end, learns, snoops, watches });
+                lists.push(Bound { place, v4, v6, end, learns, snoops, watches, is_first_come });
                 Some(lists.len() - 1)
             });
             if let Some(at) = known {

@@ -217,7 +217,7 @@ fn is_same_binding((before, old): (&Compared, &Interface), (now, new): (&Compare
     match (bound(before, old.bindings), bound(now, new.bindings)) {
         (None, None) => true,
         (Some(before), Some(now)) => {
-            let learns = |of: &Bound| (of.learns, of.snoops, of.watches);
+            let learns = |of: &Bound| (of.learns, of.snoops, of.watches, of.is_first_come);
             Arc::ptr_eq(&before.v4, &now.v4) && Arc::ptr_eq(&before.v6, &now.v6) && learns(&before) == learns(&now)
         }
         _ => false,

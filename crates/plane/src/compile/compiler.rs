@@ -309,6 +309,30 @@ impl Compiler {
         })
     }
 
+    /// Counts the routes that a model would have in force, with those of other sources and of learned neighbours. Nothing changes.
+    pub fn count_routes(&self, gateway: &Gateway, places: &Places) -> usize {
+        let (mut numbers, mut routing) = (self.numbers.clone(), self.routing.clone());
+        numbers.adjacencies.begin();
+        numbers.sets.begin();
+        numbers.vrfs.begin();
+        let map = map(&mut numbers, gateway);
+        let mut interfaces = interfaces::interfaces(&self.interfaces, self.settings.workers, (gateway, &map), places);
+        let mut pass = Pass {
+            gateway,
+            map: &map,
+            interfaces: &mut interfaces,
+            numbers: &mut numbers,
+            routing: &mut routing,
+            fixed: &Fixed::new(gateway, &map.interfaces),
+            learned: &self.learned,
+            previous: &self.ribs,
+            sources: &self.sources,
+        };
+        let mut ribs = pass.base();
+        pass.learned(&mut ribs);
+        ribs.iter().map(Rib::len).sum()
+    }
+
     /// The second part: it cannot fail, and takes moments. `counts`: the model counts as another than the one before.
     pub fn commit(&mut self, gateway: &Gateway, prepared: Prepared, counts: bool) -> (Root, Map) {
         let Prepared { map, numbers, mut interfaces, routing, ribs, .. } = prepared;

@@ -3,28 +3,32 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use weir_packet::identify::Identifier;
 use weir_packet::wire::ethernet;
 use weir_table::classify::Consulted;
 
-use crate::model::{AclRule, ClassifyStart, ClassifyTable, Gateway, IpFamily, RateUnit, SteerOctets, Transport};
+use crate::model::{
+    AclRule, ClassifyStart, ClassifyTable, Gateway, IpFamily, RateUnit, SteerOctets, SteerRule, Transport,
+};
 use crate::root::acl::Access;
 use crate::root::segments::PerSegment;
+use crate::root::steer;
 
 /// Returns the policies of a model that are per segment. `lists` says so of access lists, which change without a model.
 pub(super) fn per_segment(gateway: &Gateway, lists: Arc<AtomicBool>) -> PerSegment {
     let exempt = gateway.sav.iter().flat_map(|policy| policy.exempt.iter());
     let translating = gateway.nat.iter().flat_map(|list| list.rules.iter().map(|rule| &rule.matches));
-    let steering = || gateway.steer.iter().flat_map(|list| &*list.rules);
-    let rules = exempt.chain(translating).chain(steering().map(|rule| &rule.matches)).any(of_rule);
-    let octets = steering().filter_map(|rule| rule.octets.as_ref()).any(of_octets);
+    let rules = exempt.chain(translating).any(of_rule);
+    PerSegment { rules, tables: gateway.classify.iter().any(of_table), bits: limits_bits(gateway), lists }
+}
+
+/// Returns in which ways steer rules are per segment.
+pub(super) fn of_list(rules: &[SteerRule]) -> steer::PerSegment {
+    let in_udp = |id: Identifier| matches!(id, Identifier::Esp | Identifier::Vni | Identifier::Teid);
     // Segments of an outer packet may have other packets inside.
-    let inner = steering().any(|rule| rule.inner.is_some());
-    PerSegment {
-        rules,
-        tables: octets || inner || gateway.classify.iter().any(of_table),
-        bits: limits_bits(gateway),
-        lists,
-    }
+    let octets = rules.iter().any(|rule| rule.inner.is_some() || rule.octets.as_ref().is_some_and(of_octets));
+    let datagrams = rules.iter().any(|rule| rule.id.as_ref().is_some_and(|(id, _)| in_udp(*id)));
+    steer::PerSegment { octets, datagrams, flags: rules.iter().any(|rule| of_rule(&rule.matches)) }
 }
 
 /// Returns whether validation or a classifier table limits bits.

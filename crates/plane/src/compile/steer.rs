@@ -17,6 +17,7 @@ use super::boxes::{Bits, boxes};
 use super::map::Map;
 use super::reuse::{self, Source};
 use super::rubbish::Rubbish;
+use super::segments;
 use super::table_full::TableFull;
 use crate::model::{
     AclRule, Gateway, IpFamily, Origin, SteerIndex, SteerList, SteerMac, SteerMacs, SteerNode, SteerRule, SteerWay,
@@ -106,7 +107,8 @@ impl Store {
         let rules = model.rules.iter().zip(&targets).zip(keys(&model.rules)).map(rule).collect();
         let (v4, of_v4) = side::<u32>(domain, model)?;
         let (v6, of_v6) = side::<u128>(domain, model)?;
-        let current = Arc::new(Steer { index, v4, v6, frames: frames(model), rules });
+        let per_segment = segments::of_list(&model.rules);
+        let current = Arc::new(Steer { index, v4, v6, frames: frames(model), rules, per_segment });
         Ok(Compiled { model: model.clone(), targets, _writers: (of_v4, of_v6), current })
     }
 
@@ -128,8 +130,9 @@ impl Store {
         rubbish: &mut Rubbish,
     ) {
         reuse::replace(&mut self.compiled, sources, rubbish);
-        let list = self.compiled.iter().flatten().map(|own| Arc::clone(&own.current)).collect();
-        self.current = Steers { list };
+        let list: Arc<[Arc<Steer>]> = self.compiled.iter().flatten().map(|own| Arc::clone(&own.current)).collect();
+        let per_segment = list.iter().any(|list| list.per_segment.is_any());
+        self.current = Steers { list, per_segment };
         for (interface, &number) in gateway.interfaces.iter().zip(&map.interfaces) {
             interfaces[number as usize].steer = interface.steer.map_or(NONE, |index| index.0);
         }

@@ -13,18 +13,25 @@ pub(crate) struct Merges {
     pub(crate) merger: Merger,
     /// By number of the interface that packets come in by, modulo their number: vectors until they are merged again.
     pauses: [u8; INTERFACES],
+    /// Vectors that a pause lasts.
+    pause: u8,
 }
 
 impl Merges {
     /// Takes the memory that it will need.
     pub(crate) fn new() -> Merges {
-        Merges { merger: Merger::new(), pauses: [0; INTERFACES] }
+        Merges { merger: Merger::new(), pauses: [0; INTERFACES], pause: PAUSE }
+    }
+
+    /// Has packets merged whatever was cut before: what is merged depends on nothing but the packets then.
+    pub(crate) fn never_pause(&mut self) {
+        (self.pauses, self.pause) = ([0; INTERFACES], 0);
     }
 
     /// A super-packet that came in by an interface was cut into its segments: to merge more of them is of no use now.
     #[cold]
     pub(crate) fn regret(&mut self, interface: u32) {
-        self.pauses[interface as usize % INTERFACES] = PAUSE;
+        self.pauses[interface as usize % INTERFACES] = self.pause;
     }
 
     /// Begins a vector whose packets came in by these interfaces; gives those of them that pause.
@@ -65,5 +72,8 @@ mod tests {
         assert_eq!((0..1000).filter(|_| may(&mut merges, 3)).count(), 1000 - usize::from(PAUSE));
         merges.regret(3);
         assert!(may(&mut merges, 4) && !may(&mut merges, 3 + INTERFACES as u32));
+        merges.never_pause();
+        merges.regret(3);
+        assert!(may(&mut merges, 3));
     }
 }

@@ -87,7 +87,7 @@ pub(crate) struct Worker {
     fragments: Fragments,
     requeue: Requeue,
     shares: Shares,
-    merges: Merges,
+    pub(crate) merges: Merges,
     segments: Option<Vector>,
     pub(crate) sessions: Sessions,
     flows: Learned,

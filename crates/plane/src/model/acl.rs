@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv6Net};
 
 use super::index::{InterfaceIndex, VrfIndex};
 use super::origin::Origin;
@@ -219,6 +219,8 @@ pub struct Bindings {
     pub rules: Arc<[Binding]>,
     /// Bindings that are learned, beside the rules; `None`: none are.
     pub learn: Option<Learn>,
+    /// Prefixes of the link, of which addresses are learned by first use, beside link-local ones; none: addresses of all prefixes are.
+    pub prefixes: Arc<[Ipv6Net]>,
     /// Where it was declared.
     pub origin: Origin,
 }

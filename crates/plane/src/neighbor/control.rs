@@ -243,7 +243,13 @@ impl Keeper {
 
     /// Sends probes of stations that have learned bindings.
     fn probe(&self, probes: Vec<Probe>, work: &mut Work) {
-        let frame = |(interface, target)| Some((interface, self.table.probe(interface, target)?));
+        let frame = |Probe { interface, target, station }| {
+            let mut frame = self.table.probe(interface, target)?;
+            if let (Some(station), Some(destination)) = (station, frame.first_chunk_mut()) {
+                *destination = station.0;
+            }
+            Some((interface, frame))
+        };
         work.frames.extend(probes.into_iter().filter_map(frame));
     }
 

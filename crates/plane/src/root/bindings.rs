@@ -5,6 +5,7 @@
 //! one lookup by the vector.
 
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +15,7 @@ use weir_base::clock::Time;
 use weir_base::reclaim::Published;
 use weir_packet::wire::MacAddress;
 use weir_table::classify::{Fields, Table};
+use weir_table::lpm::Folding;
 
 use crate::root::acl::Pages;
 use crate::root::family::{Both, Family};
@@ -36,7 +38,7 @@ pub struct Bindings {
 }
 
 /// A station with an address at an interface.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key {
     /// The number of the interface.
     pub interface: u32,
@@ -44,6 +46,19 @@ pub struct Key {
     pub mac: MacAddress,
     /// Its address.
     pub address: IpAddr,
+}
+
+impl Hash for Key {
+    /// Hashes whole words: octet by octet, a packet would pay several times as much.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let [a, b, c, d, e, f] = self.mac.0;
+        let station = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
+        state.write_u128(u128::from(station) << 64 | u128::from(self.interface));
+        match self.address {
+            IpAddr::V4(address) => state.write_u32(address.to_bits()),
+            IpAddr::V6(address) => state.write_u128(address.to_bits()),
+        }
+    }
 }
 
 /// The time of the last packet by a learned binding, which workers write and the control side reads.
@@ -83,7 +98,7 @@ pub struct Permit {
 #[derive(Debug, Default)]
 pub struct LearnedTable {
     /// Addresses of stations.
-    pub permits: HashMap<Key, Permit>,
+    pub permits: HashMap<Key, Permit, Folding>,
     /// Prefixes that were delegated to stations, each with the time at which that ends.
     pub prefixes: HashMap<(u32, MacAddress), Vec<(Ipv6Net, Time)>>,
 }
@@ -121,6 +136,8 @@ pub struct Bound {
     pub snoops: bool,
     /// Claims of addresses of IPv6 are reported.
     pub watches: bool,
+    /// The list learns them by first use.
+    pub is_first_come: bool,
 }
 
 impl Both for Bound {

@@ -112,10 +112,13 @@ pub trait Family: sealed::Sealed + Key + Address + From<u32> + Into<u128> {
     type Beside: Copy + std::fmt::Debug;
     /// Source and destination, as they are beside a learned decision.
     fn beside(addresses: [Self; 2]) -> Self::Beside;
-    /// Source and destination of [`Family::beside`], if they are there.
-    fn from_beside(beside: Self::Beside) -> Option<[Self; 2]>;
-    /// Changes the endpoints of a packet; see [`Change::apply_v4`].
-    fn change(packet: &mut Packet, change: &Change, addresses: [Self; 2]) -> bool;
+    /// Changes the endpoints of a packet; see [`Change::apply_v4`]. `addresses` gives those that are not beside the decision.
+    fn change(
+        packet: &mut Packet,
+        change: &Change,
+        beside: Self::Beside,
+        addresses: impl FnOnce() -> [Self; 2],
+    ) -> bool;
     /// Decrements the TTL or hop limit. False, with nothing changed, if it is 1 or 0.
     fn decrement_above_one(packet: &mut Packet) -> bool;
 }
@@ -128,21 +131,17 @@ impl Family for u32 {
     const IS_V4: bool = true;
     const ETHERTYPE: u16 = ethertype::IPV4;
     const TTL: usize = ipv4::TTL;
-    type Beside = [u32; 2];
+    /// As they stand in a packet.
+    type Beside = [u8; 8];
 
     #[inline(always)]
-    fn beside(addresses: [u32; 2]) -> [u32; 2] {
-        addresses
+    fn beside([source, destination]: [u32; 2]) -> [u8; 8] {
+        (u64::from(source) << 32 | u64::from(destination)).to_be_bytes()
     }
 
     #[inline(always)]
-    fn from_beside(beside: [u32; 2]) -> Option<[u32; 2]> {
-        Some(beside)
-    }
-
-    #[inline(always)]
-    fn change(packet: &mut Packet, change: &Change, [source, destination]: [u32; 2]) -> bool {
-        change.apply_v4(packet, source, destination)
+    fn change(packet: &mut Packet, change: &Change, beside: [u8; 8], _: impl FnOnce() -> [u32; 2]) -> bool {
+        change.apply_v4(packet, beside)
     }
 
     #[inline(always)]
@@ -229,12 +228,8 @@ impl Family for u128 {
     fn beside(_: [u128; 2]) {}
 
     #[inline(always)]
-    fn from_beside((): ()) -> Option<[u128; 2]> {
-        None
-    }
-
-    #[inline(always)]
-    fn change(packet: &mut Packet, change: &Change, [source, destination]: [u128; 2]) -> bool {
+    fn change(packet: &mut Packet, change: &Change, (): (), addresses: impl FnOnce() -> [u128; 2]) -> bool {
+        let [source, destination] = addresses();
         change.apply_v6(packet, source, destination)
     }
 

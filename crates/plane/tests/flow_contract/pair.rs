@@ -146,6 +146,8 @@ impl Side {
             merges,
         };
         side.harness.set_recording(false);
+        // One error is due about a super-packet, and one about each packet that is not merged.
+        side.harness.never_pause_merging();
         side.connect();
         side
     }
@@ -391,7 +393,11 @@ impl Pair {
         let drops = |side: &Side| -> Vec<(&str, u64)> {
             Reason::ALL.iter().map(|&reason| (reason.name(), side.harness.drops(reason))).collect()
         };
-        let differ = |pair: &Pair| same("drops", &drops(&pair.on), &drops(&pair.off)).err().unwrap_or_default();
+        let differ = |pair: &Pair| {
+            let conservation = [&pair.on, &pair.off].map(|side| side.harness.conservation());
+            let drops = same("drops", &drops(&pair.on), &drops(&pair.off)).err().unwrap_or_default();
+            format!("{conservation:?}\n  {drops}")
+        };
         self.same_frames(inputs).map_err(|message| format!("{message}\n  {}", differ(self)))?;
         same("drops", &drops(&self.on), &drops(&self.off))?;
         let (of_on, of_off) = (self.on.harness.conservation(), self.off.harness.conservation());

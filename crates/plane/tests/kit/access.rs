@@ -88,7 +88,7 @@ impl Build {
         };
         let rules = rules.iter().map(rule).collect();
         let origin = self.declared(name);
-        self.0.bindings.push(Bindings { name: name.to_owned(), rules, learn: None, origin });
+        self.0.bindings.push(Bindings { name: name.to_owned(), rules, learn: None, prefixes: [].into(), origin });
         self
     }
 

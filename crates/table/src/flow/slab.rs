@@ -155,6 +155,13 @@ impl<T: Copy> Slab<T> {
         unsafe { self.slot(number).as_ref() }.as_ref()
     }
 
+    /// Returns a slot, which may be vacant, and reads nothing of it.
+    #[inline(always)]
+    pub fn slot_of(&self, number: u32) -> Option<&Option<T>> {
+        // SAFETY: the slot is initialised.
+        (number < self.fresh).then(|| unsafe { self.slot(number).as_ref() })
+    }
+
     /// Returns the value of a slot, to be changed.
     #[inline(always)]
     pub fn get_mut(&mut self, number: u32) -> Option<&mut T> {
@@ -255,6 +262,8 @@ mod tests {
                 prop_assert_eq!(slab.len(), map.len());
                 prop_assert!(slab.len() <= slab.extent() as usize);
                 prop_assert_eq!(slab.get(number), map.get(&number));
+                prop_assert_eq!(slab.slot_of(number).is_some(), number < slab.extent());
+                prop_assert_eq!(slab.slot_of(number).and_then(Option::as_ref), map.get(&number));
             }
         }
     }

@@ -21,7 +21,7 @@ pub struct Clear {
     /// matches
     #[arg(value_name = "FILTER")]
     filter: Vec<String>,
-    /// Write JSON: how many sessions ended, or stations were forgotten
+    /// Write JSON: how many sessions or translations ended, or stations were forgotten
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -41,12 +41,11 @@ impl Clear {
         if self.json && !answer.is_empty() {
             return print(&answer);
         }
-        if matches!(self.what, What::Flows | What::Nat) {
-            print(&client.read::<Cleared>(&answer)?.text())?;
+        match self.what {
+            What::Flows => print(&client.read::<Cleared>(&answer)?.text()),
+            What::Nat => print(&client.read::<Cleared>(&answer)?.named("translation")),
+            What::Bridge => print(&client.read::<Forgotten>(&answer)?.text()),
+            _ => Ok(()),
         }
-        if self.what == What::Bridge {
-            print(&client.read::<Forgotten>(&answer)?.text())?;
-        }
-        Ok(())
     }
 }

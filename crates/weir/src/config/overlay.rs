@@ -44,6 +44,8 @@ pub struct OverRule {
     pub text: String,
     /// The source of the rule; `None`: it is one of the files'.
     pub source: Option<String>,
+    /// The time when it came, in seconds of the Unix epoch; `None`: it is one of the files'.
+    pub time: Option<u64>,
 }
 
 /// A pair of SAs that takes the place of another. Rules that name the old one name both.

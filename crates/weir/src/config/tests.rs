@@ -131,6 +131,15 @@ fn devices_of_the_kernel() {
     let addresses = nets(&["192.0.3.1/32"]);
     let seven = TapSpec { persistent: true, offload: false, mtu: Some(1400), addresses, ..tap("seven") };
     assert_eq!(punt(2), Some(seven), "its own");
+    // Without addresses, which the kernel may have in devices of VRFs only.
+    let two = "version = 1\n[[vrf]]\nname = \"blue\"\n[[interface]]\nname = \"a\"\nport = \"null\"\naddress = \"192.0.2.1/24\"\npunt = \"a-host\"\n\
+               [[interface]]\nname = \"b\"\nport = \"null\"\nvrf = \"blue\"\naddress = \"192.0.2.1/24\"\n";
+    let none = self::gateway(&format!("{two}punt = {{ name = \"b-host\", address = [] }}\n"));
+    assert_eq!(none.interfaces[1].punt, Some(tap("b-host")));
+    assert!(
+        parse_str("test.toml", &format!("{two}punt = \"b-host\"\n")).gateway.is_none(),
+        "the address is there twice"
+    );
 
     let default = RouterAdvertisement {
         interval: 600,

@@ -406,7 +406,7 @@ impl Report for Flows {
     }
 }
 
-/// The end of sessions.
+/// The end of sessions or translations.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cleared {
     /// How many ended.
@@ -417,7 +417,14 @@ impl Report for Cleared {
     const SCHEMA: &'static str = "weir.flows.cleared/1";
 
     fn text(&self) -> String {
-        format!("ended {}\n", plural(self.sessions, "session"))
+        self.named("session")
+    }
+}
+
+impl Cleared {
+    /// Formats the report with a name for what ended.
+    pub(crate) fn named(&self, what: &str) -> String {
+        format!("ended {}\n", plural(self.sessions, what))
     }
 }
 

@@ -28,9 +28,9 @@ pub struct Preview {
     pub reopened: Vec<String>,
     /// Live edits that end, with their reasons.
     pub lost: Vec<String>,
-    /// Routes of the file.
+    /// Routes that would be in force, of all sources.
     pub routes: usize,
-    /// Routes of the configuration in force.
+    /// Routes in force.
     pub routes_before: usize,
     /// Sessions in zones whose lists or interfaces change: they are matched again.
     pub sessions: usize,

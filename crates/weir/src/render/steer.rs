@@ -131,6 +131,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn software_applies_rules_whatever_a_device_says() {
+        let mut lists = sample::steer();
+        lists[0].interfaces[1].filters = Filters::Taken(3);
+        let steers = Steers::new(lists);
+        let applied = |own: &Place| own.applied.clone();
+        assert_eq!(steers.steer[0].interfaces.iter().map(applied).collect::<Vec<_>>(), ["software"; 2]);
+        assert!(steers.text().contains("dmz (software; the device takes n-tuple filters and has 3, none of weir)"));
+        assert!(json(&steers).contains("has 3, none of weir"), "{}", json(&steers));
+    }
+
+    #[test]
     fn tables_and_json() {
         let steers = Steers::new(sample::steer());
         assert_eq!(

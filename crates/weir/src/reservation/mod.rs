@@ -75,9 +75,7 @@ impl Reservations {
     fn open(&mut self, folder: &Path) -> Result<(), String> {
         if let Some(store) = self.store.as_ref().filter(|store| store.folder() == folder) {
             return match store.is_removed() {
-                true => {
-                    Err(format!("{} was removed: replace all keys before the gateway starts again", folder.display()))
-                }
+                true => Err(removed(folder)),
                 false => Ok(()),
             };
         }
@@ -162,6 +160,16 @@ impl Reservations {
             }
         }
     }
+}
+
+/// The trouble with a directory that somebody removed: what it is, what happens, and what to do.
+fn removed(folder: &Path) -> String {
+    let folder = folder.display();
+    format!(
+        "{folder}, the directory of the sequence numbers of SAs, was removed: SAs send no packets (esp-unreserved) once \
+         the numbers that they have reserved are used. Give both ends new keys, make the directory again, and only then \
+         restart the gateway"
+    )
 }
 
 fn wrong(path: &Path, error: &io::Error) -> String {
@@ -311,7 +319,9 @@ mod tests {
         // Somebody removes the directory under the running gateway.
         fs::remove_dir_all(&state).unwrap();
         let trouble = reservations.trouble(Some(&state), numbers(&sequences)).unwrap();
-        assert!(trouble.ends_with("was removed: replace all keys before the gateway starts again"), "{trouble}");
+        for part in ["the directory of the sequence numbers of SAs, was removed", "(esp-unreserved)", "new keys"] {
+            assert!(trouble.contains(part), "{trouble}");
+        }
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Rules as the gateway prints them, so that equal rules have equal texts. What cannot be read stays as it is.
 
+use super::lines::without_comment;
 use crate::rules::binding::Binding;
-use crate::rules::{acl, nat as nats, prefix as prefixes, spd as spds, steer as steers};
+use crate::rules::{self, acl, nat as nats, prefix as prefixes, spd as spds, steer as steers};
 
 /// Prints a rule of an object of this kind.
 pub(super) fn of(kind: &str, rule: String) -> String {
@@ -12,8 +13,13 @@ pub(super) fn of(kind: &str, rule: String) -> String {
         "spd" => spd(&rule),
         "steer" => steer(&rule),
         "allowlist" => prefix(&rule),
+        "sav" => sav(&rule),
         _ => rule,
     }
+}
+
+fn sav(rule: &str) -> String {
+    rule.parse::<rules::Rule>().map_or_else(|_| without_comment(rule).to_owned(), |rule| rule.to_string())
 }
 
 pub(super) fn acl(rule: &str) -> String {
@@ -30,7 +36,7 @@ pub(super) fn binding(rule: &str) -> String {
 
 /// Prints a prefix as the gateway does. In a file, a comment may stand behind it.
 pub(super) fn prefix(text: &str) -> String {
-    let word = text.split('#').next().unwrap_or_default().trim();
+    let word = without_comment(text);
     prefixes::parse(word).map_or_else(|_| word.to_owned(), |(net, _)| net.to_string())
 }
 

@@ -5,7 +5,24 @@ use std::collections::HashSet;
 /// Returns the rules of a text and the numbers of their lines, from 0. Comments and empty lines are left out.
 pub(super) fn rules(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = text.trim_start_matches('\u{feff}').split('\n').enumerate();
-    lines.map(|(number, line)| (number, line.trim())).filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+    lines.map(|(number, line)| (number, without_comment(line))).filter(|(_, line)| !line.is_empty())
+}
+
+/// Returns a line without the comment at its end. In double quotes, `#` is a character as any other, and a backslash takes
+/// away the meaning of what is behind it.
+pub(super) fn without_comment(line: &str) -> &str {
+    let (mut quoted, mut escaped) = (false, false);
+    let begins = line.bytes().position(|byte| {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'#' if !quoted => return true,
+            _ => {}
+        }
+        false
+    });
+    line[..begins.unwrap_or(line.len())].trim()
 }
 
 /// The change of a list: items that go, and new ones by the item behind which they come.

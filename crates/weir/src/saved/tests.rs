@@ -218,3 +218,44 @@ fn objects_and_lines_differ_by_their_signs() {
     let broken = texts.with([(folder.path().join("more.toml"), "[".to_owned())]);
     assert!(objects(&broken).unwrap_err().contains("more.toml"));
 }
+
+#[test]
+fn comments_behind_rules_are_no_difference() {
+    let folder = tempfile::tempdir().unwrap();
+    let main = folder.path().join("weir.toml");
+    let text = "\
+version = 1
+[[interface]]
+name = \"wan\"
+port = \"null\"
+sav = \"ours\"
+[sav.ours]
+mechanism = \"table\"
+rules = [\"permit from 192.0.2.0/25 on wan # half\"]
+files = [\"sav.rules\"]
+[[route-file]]
+path = \"routes.txt\"
+type = \"blackhole\"
+[acl.edge]
+rules = [\"deny ip from any to any # all\"]
+files = [\"edge.rules\"]
+";
+    let files = [
+        ("sav.rules", "permit from 203.0.113.0/24 on wan comment \"no. #7\" # customer\n"),
+        ("routes.txt", "10.1.0.0/16 # lab\n"),
+        ("edge.rules", "permit tcp from any to any port 22 comment \"\\\"#1\" # ssh\n"),
+    ];
+    std::fs::write(&main, text).unwrap();
+    files.iter().for_each(|(name, text)| std::fs::write(folder.path().join(name), text).unwrap());
+    let loaded = config::load(&main);
+    assert!(loaded.gateway.is_some(), "{}", loaded.text(false));
+    let texts = Texts::of(&main, &loaded);
+    let bare = |text: &str| text.replace(" # half", "").replace(" # all", "");
+    let cut =
+        files.map(|(name, text)| (folder.path().join(name), text.rsplit_once(" # ").unwrap().0.to_owned() + "\n"));
+    let other = texts.with(cut.into_iter().chain([(main.clone(), bare(text))]));
+    assert_eq!(compare(&objects(&texts).unwrap(), &objects(&other).unwrap()), []);
+    // The text in quotes is no comment.
+    let seven = (folder.path().join("sav.rules"), files[0].1.replace("#7", "#8"));
+    assert_eq!(compare(&objects(&texts).unwrap(), &objects(&texts.with([seven])).unwrap()).len(), 1);
+}

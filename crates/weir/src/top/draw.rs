@@ -21,7 +21,7 @@ const GAP: usize = 2;
 const FRAME: u16 = 2;
 
 /// The last line.
-const HELP: &str = "q quit  ? keys  1-8 tab views  < > r sort  / filter  space pause  + - interval";
+const HELP: &str = "+ -  q quit  ? keys  1-8 tab views  < > r sort  / filter  space pause";
 
 /// The list of keys.
 const KEYS: &str = "\

@@ -106,9 +106,9 @@ weir 0.1.0, process 7, up 1h 2m 5s, edge.toml, generation 3
 packets/s: 1.00 M received, 0 transmitted, 10 dropped, 0 local; 0 held
  1 overview  2 interfaces  3 nodes  4 drops  5 rules  6 sources  7 flows  8 invalid
 Interfaces (2)
-Interface  State  RX packet/s  RX bit/s  TX packet/s  TX bit/s  Dropped/s  Lost/s
-wan        up          1.00 M     512 M            0         0          0       0
-lan        down             0         0            0         0          0       0
+Interface  State  RX packet/s  RX bit/s  TX packet/s  TX bit/s  Drops/s  Lost/s
+wan        up          1.00 M     512 M            0         0        0       0
+lan        down             0         0            0         0        0       0
 
 Nodes (2), 1 worker
 Node            Packet/s  Vector/s  Packets/vector  Ticks/packet  Ticks %
@@ -125,7 +125,7 @@ blackhole    ip-lookup          0       60  info      A blackhole route covers t
 
 
 
-every 2 s  q quit  ? keys  1-8 tab views  < > r sort  / filter  space pause  + - interval"
+every 2 s  + -  q quit  ? keys  1-8 tab views  < > r sort  / filter  space pause"
     );
 }
 

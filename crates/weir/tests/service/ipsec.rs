@@ -110,6 +110,10 @@ fn pairs_and_rules_come_are_rekeyed_and_go() {
     // All of it goes again.
     let changes = gateway.ok(&["show", "changes"]);
     assert!(changes.contains("sa east") && changes.contains("spd edge"), "{changes}");
+    let has_time = |line: &str| line.ends_with('Z') && (line.contains("  api  ") || line.contains("  noc  "));
+    assert!(changes.lines().skip(1).all(has_time), "each edit has its source and time: {changes}");
+    let differences = text(&gateway.folder.weir(&["diff"]).stdout);
+    assert!(differences.contains("(api, 20"), "{differences}");
     assert_eq!(gateway.ok(&["spd", "reset", "edge"]), "edge: inserted 0, deleted 1; 1 rule now\n");
     assert_eq!(gateway.ok(&["sa", "delete", "east"]), "east: deleted\n");
     assert_eq!(gateway.ok(&["show", "sa"]), "no SAs\n");

@@ -393,7 +393,8 @@ fn a_reload_is_looked_at_before_it_happens() {
     let config = fs::read_to_string(gateway.folder.path("weir.toml")).unwrap();
     let check = |arguments: &[&str]| run(&gateway, &[&["check", "--against", "control.sock"][..], arguments].concat());
     let (code, said, error) = check(&["weir.toml"]);
-    assert!(code == Some(0) && said.ends_with("/weir.toml against generation 1, routes 0 (now: 0)\n"), "{said}{error}");
+    // Own addresses, connected prefixes and their ends count, as in `weir reload`.
+    assert!(code == Some(0) && said.ends_with("/weir.toml against generation 1, routes 8 (now: 8)\n"), "{said}{error}");
     assert_eq!(said.lines().count(), 1, "{said}");
 
     let other = config
@@ -405,7 +406,7 @@ fn a_reload_is_looked_at_before_it_happens() {
     let (code, said, error) = check(&["other.toml"]);
     assert!(code == Some(1) && error.contains("a reload would be refused: the limits of tables"), "{error}{said}");
     for line in [
-        "other.toml against generation 1, routes 1 (now: 0)",
+        "other.toml against generation 1, routes 9 (now: 8)",
         "~ interface wan",
         "! interface wan: its port is closed and opened again",
         "! acl edge-in: rule ",
@@ -425,6 +426,13 @@ fn a_reload_is_looked_at_before_it_happens() {
     assert!(gateway.ok(&["show", "changes"]).contains("deny tcp from any to any port 23"));
     let (code, _, _) = run(&gateway, &["check", "--against", "nowhere.sock", "weir.toml"]);
     assert_eq!(code, Some(4));
+    // The reload says the same numbers.
+    let route = "[[route]]\nprefix = \"0.0.0.0/0\"\ntype = \"blackhole\"\n[group.admins]";
+    gateway.folder.config(&config.replace("[group.admins]", route));
+    let (_, said, _) = check(&["weir.toml"]);
+    assert!(said.contains("against generation 1, routes 9 (now: 8)\n"), "{said}");
+    let said = gateway.ok(&["reload"]);
+    assert!(said.contains("generation 2, routes 9 (before: 8)\n"), "{said}");
     gateway.end();
 }
 

@@ -299,6 +299,12 @@ impl Harness {
         self.workers.iter_mut().for_each(|worker| worker.recorder = recorder());
     }
 
+    /// Has packets merged whatever was cut before. Else a gateway pauses where its super-packets were cut again, and what it merges
+    /// depends on earlier packets.
+    pub fn never_pause_merging(&mut self) {
+        self.workers.iter_mut().for_each(|worker| worker.merges.never_pause());
+    }
+
     /// Moves the clock on. It never goes back.
     pub fn set_time(&mut self, time: Time) {
         self.clock.set(time);

@@ -10,7 +10,7 @@ use weir_packet::wire::arp::{self, Fields, Operation};
 use weir_packet::wire::ethernet::ethertype;
 
 use super::{Answer, Context, link, mac_ip, punt};
-use crate::graph::events::Event;
+use crate::graph::events::{Claim, Event};
 use crate::graph::flags::ORIGINATED;
 use crate::reason::Reason;
 use crate::root::{Interface, NONE, Root};
@@ -47,7 +47,7 @@ fn receive(context: &mut Context<'_>, copies: &mut Vector, packet: &mut Packet) 
     if !fields.sender_mac.is_unicast() || (martian::source_v4(fields.sender) && !probe) {
         return Err(Reason::BadArp);
     }
-    mac_ip::claims(context, packet, [(fields.sender_mac, fields.sender.into())])?;
+    mac_ip::claims(context, packet, Claim::Used, [(fields.sender_mac, fields.sender.into())])?;
     let matter = matter(interface, &fields);
     if matter == Matter::Nothing {
         return Err(Reason::ArpNotForUs);

@@ -64,10 +64,7 @@ impl Own {
         let interface = root.interfaces.get(number as usize);
         let is_alone = demux.is_some_and(|port| port.host == NONE && port.tagged.is_empty());
         let is_bridged = is_alone && interface.is_some_and(|interface| interface.bridge.is_port());
-        let usual = |interface: &&Interface| !self.closely && !interface.bridge.is_port() && takes_ip(interface);
-        let mac = interface.filter(usual).map(|interface| interface.mac);
-        // No frame's address is this, as with an interface that is not there: the usual case never applies.
-        let mac = mac.map_or(u64::MAX, |[a, b, c, d, e, f]| u64::from_be_bytes([0, 0, a, b, c, d, e, f]));
+        let mac = usual_mac(interface.filter(|_| !self.closely));
         *self = Own { port, number, mac, packets: 0, bytes: 0, is_bridged, ..*self };
     }
 }
@@ -226,6 +223,23 @@ pub(super) fn admit_inner(context: &mut Context<'_>, packet: &mut Packet) -> Res
         return Err(Reason::NotOurMac.into());
     }
     admit(context, packet, Link { ethertype: l2.ethertype, l3: l2.l3, flags: l2.flags })
+}
+
+/// The hardware address of an interface as [`admit_usual`] compares it; one that no frame has if each frame needs a closer look.
+pub(super) fn usual_mac(interface: Option<&Interface>) -> u64 {
+    let mac = interface.filter(|own| !own.bridge.is_port() && takes_ip(own)).map(|own| own.mac);
+    mac.map_or(u64::MAX, |[a, b, c, d, e, f]| u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
+}
+
+/// Admits a usual packet in an untagged frame to this address, which came out of a tunnel. False, with nothing changed, for any other
+/// frame: `admit_inner` says what is with it.
+#[inline(always)]
+pub(super) fn admit_usual(packet: &mut Packet, mac: u64) -> bool {
+    match untagged_for(packet, mac) {
+        Some(ethertype::IPV4) => usual_v4(packet),
+        Some(ethertype::IPV6) => usual_v6(packet),
+        _ => false,
+    }
 }
 
 /// Finds the interface of a frame, whose interface field holds the number of its port.

@@ -80,7 +80,7 @@ fn send_segments<K: Family>(
 ) -> Result<(), Reason> {
     let mut segmenter = Segmenter::new(packet).map_err(|_| Reason::OffloadMismatch)?;
     let mtu = rewrite::mtu::<K>(packet, adjacency);
-    while segmenter.count() > 0 {
+    while !segmenter.is_done() {
         let mut piece = next_piece(context.cache, packet, &mut segmenter)?;
         context.counters.created.add(1);
         let sent = Fragmenter::new(piece.l3(), mtu)

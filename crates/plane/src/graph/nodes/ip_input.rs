@@ -5,7 +5,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use weir_packet::offload::{Checksum, Gso};
-use weir_packet::packet::Packet;
+use weir_packet::packet::{Packet, State};
 use weir_packet::parse::{self, ParseFlags, Parsed, martian};
 use weir_packet::segment::{self, Segmenter};
 use weir_packet::vector::{Indices, Vector};
@@ -89,6 +89,28 @@ pub(super) fn enter_all(context: &mut Context<'_>, vector: &mut Vector, entering
     if entering.is_empty() {
         return;
     }
+    let mut unsteered = if context.root.steer.list.is_empty() { entering } else { steer(context, vector, &entering) };
+    merging::merge(context, vector, &mut unsteered);
+    let is_usual = |packet: &Packet| packet.resume() == Stage::Sav as u8 && packet.state() == State::EMPTY;
+    let key = |place: u8| {
+        let packet = &vector[place];
+        (packet.interface(), packet.flags().contains(ParseFlags::IP4), is_usual(packet))
+    };
+    for run in unsteered.places().chunk_by(|&one, &other| key(one) == key(other)) {
+        if is_usual(&vector[run[0]]) {
+            let node = behind_steer(context, &vector[run[0]]);
+            context.next.extend_places(node, run);
+            continue;
+        }
+        for &place in run {
+            let node = behind_steer(context, &vector[place]);
+            context.next.push(node, place);
+        }
+    }
+}
+
+/// Sends packets to the steer rules of their interfaces; returns the packets of interfaces without rules.
+fn steer(context: &mut Context<'_>, vector: &Vector, entering: &Indices) -> Indices {
     let mut unsteered = Indices::new();
     for &place in entering.places() {
         match stage::steer(context.root, &vector[place]) {
@@ -96,11 +118,7 @@ pub(super) fn enter_all(context: &mut Context<'_>, vector: &mut Vector, entering
             None => unsteered.push(place),
         }
     }
-    merging::merge(context, vector, &mut unsteered);
-    for &place in unsteered.places() {
-        let node = behind_steer(context, &vector[place]);
-        context.next.push(node, place);
-    }
+    unsteered
 }
 
 /// Where an admitted packet goes.

@@ -13,6 +13,7 @@ use weir_table::lpm::AsKey;
 
 use super::stage::{self, Stage};
 use super::{Context, link, savi, snoop, wire};
+use crate::graph::events::Claim;
 use crate::graph::flow::Unlearned;
 use crate::graph::record::Fate;
 use crate::reason::Reason;
@@ -93,7 +94,8 @@ fn decide<K: Family>(
         if bound.learns && verdict.number() == bound.end {
             // A lease may begin or end at any time.
             context.notes.forget(place, Unlearned::Validation);
-            if is_learned(context, packet, bound, link::station(packet), (*K::source(packet)).into()) {
+            let station = (link::station(packet), (*K::source(packet)).into());
+            if is_learned(context, packet, bound, station, Claim::Used) {
                 passed.push(place);
                 continue;
             }
@@ -124,11 +126,13 @@ fn count(context: &Context<'_>, packet: &Packet, verdict: Verdict) {
 }
 
 /// Checks the claims of one packet: the stations and addresses that it names, without the unspecified address. The
-/// packet counts once, for the rule that decided: the first that refuses, or else the last one.
+/// packet counts once, for the rule that decided: the first that refuses, or else the last one. `how` is how it claims what is to be
+/// learned yet.
 #[cold]
 pub(super) fn claims(
     context: &mut Context<'_>,
     packet: &Packet,
+    how: Claim,
     claims: impl IntoIterator<Item = (MacAddress, IpAddr)>,
 ) -> Result<(), Reason> {
     let root = context.root;
@@ -136,7 +140,7 @@ pub(super) fn claims(
     let mut last = None;
     for (mac, address) in claims.into_iter().filter(|(_, address)| !address.is_unspecified()) {
         let verdict = ask(context, bound, mac, address);
-        if bound.learns && verdict.number() == bound.end && is_learned(context, packet, bound, mac, address) {
+        if bound.learns && verdict.number() == bound.end && is_learned(context, packet, bound, (mac, address), how) {
             continue;
         }
         note(context, packet, mac.0, address, verdict);
@@ -152,12 +156,18 @@ pub(super) fn claims(
 
 /// A binding was learned of a station and an address, at the interface of a packet. If there is none, there may be one soon.
 #[cold]
-fn is_learned(context: &mut Context<'_>, packet: &Packet, bound: &Bound, mac: MacAddress, address: IpAddr) -> bool {
+fn is_learned(
+    context: &mut Context<'_>,
+    packet: &Packet,
+    bound: &Bound,
+    (mac, address): (MacAddress, IpAddr),
+    how: Claim,
+) -> bool {
     let key = Key { interface: packet.interface(), mac, address };
     let learned = context.root.bindings.learned.as_ref();
     let has = learned.is_some_and(|learned| learned.load(context.guard).admits(&key, context.now));
     if !has {
-        savi::used(context, packet, bound, mac, address);
+        savi::used(context, packet, bound, (mac, address), how);
     }
     if has && context.recorder.is_on() {
         let (interface, number) = (packet.interface(), bindings::LEARNED);

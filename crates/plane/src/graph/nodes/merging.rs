@@ -38,9 +38,15 @@ pub(super) fn merge(context: &mut Context<'_>, vector: &mut Vector, frame: &mut 
 /// keeps the places of the packets before.
 #[inline]
 pub(crate) fn cut(context: &mut Context<'_>, vector: &mut Vector, frame: &mut Indices) {
-    if vector.has_segments() && (context.root.per_segment.is_any() || limits_bits(context.root)) {
+    if vector.has_segments() && may_cut(context.root) {
         *frame = cut_all(context, vector, frame);
     }
+}
+
+/// Some policy may see different segments of a super-packet, or is about the length of the last one.
+#[inline]
+pub(super) fn may_cut(root: &Root) -> bool {
+    root.per_segment.is_any() || limits_bits(root)
 }
 
 #[inline(never)]
@@ -128,6 +134,12 @@ pub(super) fn kind(root: &Root, packet: &Packet, per_segment: bool) -> Kind {
 /// The TCP flags in which segments differ.
 const DIFFERING: u8 = tcp::Flags::FIN.0 | tcp::Flags::PSH.0 | tcp::Flags::CWR.0;
 
+/// The segments of a super-packet differ in their flags.
+pub(super) fn differs_in_flags(packet: &Packet) -> bool {
+    packet.protocol() == protocol::TCP
+        && packet.l4_header::<{ tcp::LENGTH }>().is_some_and(|header| header[tcp::FLAGS] & DIFFERING != 0)
+}
+
 /// The graph knows the same of two packets: they came in by one interface, out of the same SA and as many tunnels, and go on at the
 /// same stage.
 #[inline]
@@ -169,10 +181,6 @@ fn cut_all(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) -> I
     let (is_per_segment, limits_bits) = (context.root.per_segment.is_any(), limits_bits(context.root));
     for &place in frame.places() {
         let packet = &mut vector[place];
-        let differs_in_flags = |packet: &Packet| {
-            packet.protocol() == protocol::TCP
-                && packet.l4_header::<{ tcp::LENGTH }>().is_some_and(|header| header[tcp::FLAGS] & DIFFERING != 0)
-        };
         let is_whole =
             packet.is_to_be_segmented() && packet.reason() == 0 && !packet.flags().contains(ParseFlags::FRAGMENT);
         let differs = is_whole && is_per_segment && (context.root.per_segment.tables || differs_in_flags(packet));
@@ -221,11 +229,11 @@ fn queue(context: &mut Context<'_>, packet: Packet) {
     }
 }
 
-/// Queues all segments of a packet. If there is no room for one, those before it go on and the packet counts as dropped.
-fn queue_segments(context: &mut Context<'_>, packet: &Packet) -> Result<(), Reason> {
+/// Queues all segments of a packet, for the stage that the packet goes on at. If there is no room for one, those before it go on and the packet counts as dropped.
+pub(super) fn queue_segments(context: &mut Context<'_>, packet: &Packet) -> Result<(), Reason> {
     let mut segmenter = Segmenter::new(packet).map_err(|_| Reason::OffloadMismatch)?;
     context.merges.regret(packet.interface());
-    while segmenter.count() > 0 {
+    while !segmenter.is_done() {
         let mut piece = next_piece(context.cache, packet, &mut segmenter)?;
         piece.set_resume(packet.resume());
         piece.set_state(packet.state());

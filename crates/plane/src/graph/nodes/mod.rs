@@ -62,7 +62,7 @@ pub(crate) use fields::matches;
 pub(crate) use lookup::decide;
 pub(crate) use merging::cut;
 pub(crate) use sav::redirect_again;
-pub(crate) use stage::{Stage, entry};
+pub(crate) use stage::{Stage, UNSTEERED, entry, steer_again as unsteered};
 pub(crate) use steer::leave as steer_again;
 
 use crate::graph::batch::Batches;

@@ -12,7 +12,7 @@ use weir_packet::wire::nd::{self, Fields, Message};
 use weir_packet::wire::{MacAddress, icmpv6, ipv6, protocol};
 
 use super::{Answer, Context, link, mac_ip, punt, savi};
-use crate::graph::events::Event;
+use crate::graph::events::{Claim, Event};
 use crate::graph::flags::{DECRYPTED, ORIGINATED};
 use crate::reason::Reason;
 use crate::root::{Interface, NONE, Root};
@@ -143,12 +143,17 @@ fn check_bindings(context: &mut Context<'_>, packet: &Packet, source: Ipv6Addr, 
         Fields::NeighborSolicitation { source_mac, .. } | Fields::RouterSolicitation { source_mac } => {
             source_mac.map(|mac| (mac, source))
         }
-        Fields::NeighborAdvertisement { target, target_mac, .. } => target_mac.map(|mac| (mac, target)),
+        // Without the option it is the station that has the address.
+        Fields::NeighborAdvertisement { target, target_mac, .. } => {
+            Some((target_mac.unwrap_or_else(|| link::station(packet)), target))
+        }
         Fields::RouterAdvertisement(_) => None,
     };
     savi::discovered(context, packet, source, fields);
+    let is_advertisement = matches!(fields, Fields::NeighborAdvertisement { .. });
+    let how = if is_advertisement { Claim::Advertised } else { Claim::Used };
     let claims = [Some((link::station(packet), source)), said];
-    mac_ip::claims(context, packet, claims.into_iter().flatten().map(|(mac, address)| (mac, address.into())))
+    mac_ip::claims(context, packet, how, claims.into_iter().flatten().map(|(mac, address)| (mac, address.into())))
 }
 
 /// Checks whether the link may report something unsolicited.

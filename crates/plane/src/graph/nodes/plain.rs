@@ -7,13 +7,23 @@ use crate::graph::flags::{ENCAPSULATED, ORIGINATED};
 use crate::root::family::Family;
 use crate::root::{Adjacency, Kind};
 
+/// Packets that leave by an adjacency leave over plain Ethernet.
+#[inline(always)]
+pub(super) fn is_over_ethernet(adjacency: &Adjacency) -> bool {
+    (usize::from(adjacency.l2_len) == ethernet::LENGTH) & (adjacency.kind == Kind::Rewrite)
+}
+
 /// Rewrites a packet that leaves over plain Ethernet and fits; false, with nothing changed, for any other.
 #[inline(always)]
 pub(super) fn rewrite<K: Family>(packet: &mut Packet, adjacency: &Adjacency) -> bool {
+    is_over_ethernet(adjacency) && rewrite_over_ethernet::<K>(packet, adjacency)
+}
+
+/// As [`rewrite`], where the adjacency [is over Ethernet](is_over_ethernet).
+#[inline(always)]
+pub(super) fn rewrite_over_ethernet<K: Family>(packet: &mut Packet, adjacency: &Adjacency) -> bool {
     let length = packet.len() - packet.l3_offset();
     let plain = (packet.l3_offset() == ethernet::LENGTH)
-        & (usize::from(adjacency.l2_len) == ethernet::LENGTH)
-        & (adjacency.kind == Kind::Rewrite)
         & (length <= adjacency.mtu as usize)
         & !packet.is_to_be_segmented()
         & !packet.state().intersects(ORIGINATED | ENCAPSULATED);

@@ -4,12 +4,14 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use weir_packet::packet::Packet;
-use weir_packet::wire::MacAddress;
+use weir_packet::parse::ParseFlags;
 use weir_packet::wire::nd::Fields;
+use weir_packet::wire::{MacAddress, icmpv6, ipv6, protocol};
 
 use super::{Context, link};
 use crate::graph::events::{Claim, Event};
 use crate::root::bindings::Bound;
+use crate::root::{Interface, Root};
 
 /// Reports a message of neighbour discovery, if it is a claim: a solicitation of duplicate address detection, or an advertisement
 /// from behind a trusted interface.
@@ -34,17 +36,37 @@ pub(super) fn discovered(context: &mut Context<'_>, packet: &Packet, source: Ipv
     report(context, packet, link::station(packet), (address, claim));
 }
 
-/// Reports a packet whose source the station may not use yet.
+/// Reports a packet by which a station claims an address that it may not use yet.
 #[cold]
-pub(super) fn used(context: &mut Context<'_>, packet: &Packet, bound: &Bound, mac: MacAddress, address: IpAddr) {
+pub(super) fn used(
+    context: &mut Context<'_>,
+    packet: &Packet,
+    bound: &Bound,
+    (mac, address): (MacAddress, IpAddr),
+    how: Claim,
+) {
     let IpAddr::V6(address) = address else { return };
     let number = packet.interface();
     let is_trusted = context.root.interfaces.get(number as usize).is_none_or(|own| own.slaac_trusted);
     // Packets have a limit of their own, so that a flood of them leaves the messages of neighbour discovery alone. A station sends
     // more of them: that one is not reported is no loss.
     if bound.watches && !is_trusted && context.limits.link(number).claim.admit(context.now) {
-        report(context, packet, mac, (address, Claim::Used));
+        report(context, packet, mac, (address, how));
     }
+}
+
+/// A frame is a solicitation of duplicate address detection. Bridges send these to no port whose list learns by first use (RFC 6620,
+/// 3.2.3): the control side passes them on to the station that has the address.
+pub(super) fn is_solicitation(packet: &Packet) -> bool {
+    let parsed = packet.parsed();
+    let is_icmp = parsed.protocol == protocol::ICMPV6 && parsed.flags.contains(ParseFlags::IP6 | ParseFlags::L4);
+    let unspecified = || packet.l3_header::<{ ipv6::LENGTH }>().is_some_and(|header| header[8..24] == [0; 16]);
+    is_icmp && parsed.transport(packet.data()).first() == Some(&icmpv6::kind::NEIGHBOR_SOLICITATION) && unspecified()
+}
+
+/// An interface gets no solicitations of duplicate address detection that bridges flood.
+pub(super) fn is_spared(root: &Root, interface: &Interface) -> bool {
+    root.bindings.lists.get(usize::from(interface.bindings)).is_some_and(|bound| bound.is_first_come)
 }
 
 fn report(context: &mut Context<'_>, packet: &Packet, mac: MacAddress, (address, claim): (Ipv6Addr, Claim)) {

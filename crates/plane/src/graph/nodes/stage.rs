@@ -12,6 +12,9 @@ use crate::model::{FastPath, PerFamily};
 use crate::node::Node;
 use crate::root::{Interface, NONE, Root, acl, allow, bindings, classify, nat, sav, spd, steer};
 
+/// The packet goes back to the steer rules of its interface, and on at the stage beside this bit if they let it.
+pub(crate) const UNSTEERED: u8 = 1 << 7;
+
 /// The stages between the input and the lookup, in their order; and where a packet goes on that was held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -180,6 +183,13 @@ pub(super) fn steer_of(interface: &Interface, v4: bool) -> Option<Node> {
 pub(super) fn steer(root: &Root, packet: &Packet) -> Option<Node> {
     let interface = root.interfaces.get(packet.interface() as usize)?;
     steer_of(interface, packet.flags().contains(ParseFlags::IP4))
+}
+
+/// Returns the node of steer rules for a packet that comes back to them.
+#[cold]
+pub(crate) fn steer_again(root: &Root, packet: &mut Packet) -> Option<Node> {
+    packet.set_resume(packet.resume() & !UNSTEERED);
+    steer(root, packet)
 }
 
 /// Whether a policy checks a packet, or a session may have it.

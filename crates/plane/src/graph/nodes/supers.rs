@@ -180,7 +180,7 @@ fn cut(context: &mut Context<'_>, packet: &Packet, interface: u32, port: usize) 
     let mut pieces = context.segments.take().ok_or(Reason::NoBuffer)?;
     let count = segmenter.count() as u64;
     let mut outcome = Ok(count);
-    while segmenter.count() > 0 {
+    while !segmenter.is_done() {
         match next_piece(context.cache, packet, &mut segmenter) {
             Ok(piece) => {
                 context.counters.created.add(1);

@@ -2,6 +2,7 @@
 
 use weir_packet::wire::protocol;
 
+use super::pace::{self, Pace};
 use super::state::Progress;
 use crate::model::{FlowTable, SessionState};
 
@@ -12,8 +13,8 @@ pub(crate) struct Bounds {
     /// The worker's share of sessions and of half-open ones.
     pub(crate) sessions: usize,
     pub(crate) half_open: usize,
-    /// Nanoseconds that a session lasts after its last packet, by its state and the class of its protocol.
-    lasting: [[u64; CLASSES.len()]; STATES.len()],
+    /// Nanoseconds that a session lasts after its last packet, by its state and the class of its protocol: see [`Pace::lasting`].
+    lasting: [u64; pace::LASTING],
 }
 
 /// The states, in their order.
@@ -32,27 +33,20 @@ const STATES: [SessionState; 9] = [
 /// A protocol of each class with time-outs of its own.
 const CLASSES: [u8; 3] = [protocol::GRE, protocol::UDP, protocol::ICMP];
 
-/// The class of a protocol.
-#[inline(always)]
-fn class(protocol: u8) -> usize {
-    match protocol {
-        protocol::UDP | protocol::UDP_LITE => 1,
-        protocol::ICMP | protocol::ICMPV6 => 2,
-        _ => 0,
-    }
-}
-
 impl Bounds {
     pub(super) fn new(settings: FlowTable, sessions: usize, half_open: usize) -> Bounds {
-        let of = |state, protocol| Progress::begin(state).timeout(protocol, &settings.timeouts);
-        let lasting = STATES.map(|state| CLASSES.map(|protocol| of(state, protocol)));
+        let mut lasting = [0; pace::LASTING];
+        for (state, protocol) in STATES.into_iter().flat_map(|state| CLASSES.map(|protocol| (state, protocol))) {
+            let progress = Progress::begin(state);
+            lasting[Pace::of(&progress, protocol, false).lasting()] = progress.timeout(protocol, &settings.timeouts);
+        }
         Bounds { settings, sessions, half_open, lasting }
     }
 
     /// Nanoseconds that a session lasts after its last packet.
     #[inline(always)]
-    pub(super) fn lasting(&self, state: SessionState, protocol: u8) -> u64 {
-        self.lasting[state as usize % STATES.len()][class(protocol)]
+    pub(super) fn lasting(&self, pace: Pace) -> u64 {
+        self.lasting[pace.lasting()]
     }
 }
 
@@ -67,8 +61,9 @@ mod tests {
         for (place, state) in STATES.into_iter().enumerate() {
             assert_eq!(state as usize, place);
             for protocol in 0..=u8::MAX {
-                let own = Progress::begin(state).timeout(protocol, &settings.timeouts);
-                assert_eq!(bounds.lasting(state, protocol), own, "{state:?} {protocol}");
+                let progress = Progress::begin(state);
+                let own = progress.timeout(protocol, &settings.timeouts);
+                assert_eq!(bounds.lasting(Pace::of(&progress, protocol, true)), own, "{state:?} {protocol}");
             }
         }
     }

@@ -14,6 +14,14 @@ pub(crate) struct Membership {
     pub(crate) is_error: bool,
 }
 
+impl Membership {
+    /// The session and the direction of a value of the table of tuples: the session's number, and in the lowest bit the direction.
+    #[inline(always)]
+    pub(crate) fn of_value(value: u32) -> Membership {
+        Membership { number: value >> 1, way: if value & 1 == 0 { Way::Original } else { Way::Reply }, is_error: false }
+    }
+}
+
 /// The zone in which the session of a packet is noted: that of the interface that the packet came in by, or, where it leaves by
 /// an interface of another zone, that one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

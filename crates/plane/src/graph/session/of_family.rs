@@ -1,6 +1,7 @@
 //! The sessions of one family.
 
 use weir_base::clock::Time;
+use weir_base::prefetch;
 use weir_base::reclaim::Guard;
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
@@ -8,12 +9,13 @@ use weir_packet::segment;
 use weir_packet::vector::VECTOR;
 use weir_packet::wire::{protocol, tcp};
 use weir_table::classify::NO_RULE;
-use weir_table::flow::{self, BATCH, HALF, Packed, Place, Secret, Slab, Table, Target};
+use weir_table::flow::{self, HALF, Packed, Place, Secret, Slab, Table, Target};
 
 use super::bounds::Bounds;
 use super::log::Waiting;
 use super::mappings::Mappings;
 use super::membership::Membership;
+use super::pace::Pace;
 use super::record::{NONE, ORIGINAL, OpenedBy, Opener, REPLY, Session, TUPLES};
 use super::state::{NoOpener, Progress, Way};
 use super::tuple::Tuple;
@@ -42,8 +44,8 @@ pub(crate) enum Admission {
 /// A packet that took the learned decision of its session or translation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Taken {
-    /// The number of the rule of NAT, if it is a translation.
-    pub(crate) rule: Option<u32>,
+    /// The number of the rule of NAT; [`NO_NAT`] if it is no translation.
+    pub(crate) rule: u32,
     pub(crate) adjacency: u32,
     /// The rules of access lists, as they are in the decision.
     pub(crate) acl: [u32; 2],
@@ -51,12 +53,8 @@ pub(crate) struct Taken {
     pub(crate) leaves: bool,
 }
 
-impl Taken {
-    #[inline(always)]
-    fn new(decision: &Decision, rule: Option<u32>, leaves: bool) -> Taken {
-        Taken { rule, adjacency: decision.adjacency, acl: [decision.acl_in, decision.acl_out], leaves }
-    }
-}
+/// The packet is not translated.
+pub(crate) const NO_NAT: u32 = u32::MAX;
 
 /// A tuple for which a session is looked up or opened, and where it and its reverse lie in the table.
 #[derive(Debug, Clone, Copy)]
@@ -183,7 +181,7 @@ impl<K: Family> OfFamily<K> {
     /// Begins a lookup of the sessions of a vector's tuples.
     #[inline(always)]
     pub(crate) fn lookup(&mut self) -> Lookup<'_, K> {
-        Lookup { table: self.table.lookup(), sessions: &self.sessions, numbers: [NONE; BATCH] }
+        Lookup { table: self.table.lookup(), sessions: &self.sessions, found: [[(NONE, None); HALF]; 2] }
     }
 
     /// Finds the sessions of a vector's tuples.
@@ -195,7 +193,7 @@ impl<K: Family> OfFamily<K> {
     /// The session at a place of the table, if it has not ended.
     #[inline]
     pub(crate) fn membership(&self, place: Place, bounds: &Bounds, now: Time) -> Option<Membership> {
-        member(&self.sessions, *self.table.value(place)?, bounds, now).map(|(member, _)| member)
+        member(&self.sessions, *self.table.value(place)?, bounds, now)
     }
 
     /// The rule by which a session permits a packet that was matched by an older version of the lists, and is matched again;
@@ -401,52 +399,40 @@ impl<K: Family> OfFamily<K> {
         if flags.is_some() || !is_tcp {
             session.progress.advance(member.way, flags);
         }
+        session.pace = Pace::of(&session.progress, session.protocol, true);
         if was_half_open && !session.progress.is_half_open() {
             self.unlink(member.number);
         }
     }
 
-    /// Lets a usual packet of a translation take its learned decision: translates it, and rewrites it if it can. A packet that
-    /// is rewritten counts as passed. `None`, with nothing changed: it is translated by the tuples. The packet has neither SYN, FIN
-    /// nor RST, and `counts` has its packets and octets from the IP header on.
+    /// Lets a usual packet of a session take its learned decision: translates it if the session `translates`, and rewrites it if it
+    /// can. A packet that is rewritten counts as passed. `None`, with nothing changed: it is translated by the tuples. The packet has
+    /// neither SYN, FIN nor RST.
     #[inline(always)]
     pub(crate) fn take(
         &mut self,
         packet: &mut Packet,
         member: Membership,
-        (now, counts): (Time, (u64, u64)),
+        translates: bool,
+        now: Time,
         rewrite: impl FnOnce(&mut Packet, &Decision) -> bool,
     ) -> Option<Taken> {
-        let session = self.sessions.get(member.number)?;
+        let session = self.sessions.get_mut(member.number)?;
         let decision = session.decision(member.way)?;
-        let rule = session.change(packet, member.way)?;
-        let taken = Taken::new(decision, Some(rule), rewrite(packet, decision));
-        self.count(packet, member, (now, counts), taken.leaves);
-        Some(taken)
-    }
-
-    /// Lets a usual packet of a session take its learned decision, and rewrites it if it can: the same without a translation.
-    #[inline(always)]
-    pub(crate) fn take_whole(
-        &mut self,
-        packet: &mut Packet,
-        member: Membership,
-        (now, counts): (Time, (u64, u64)),
-        rewrite: impl FnOnce(&mut Packet, &Decision) -> bool,
-    ) -> Option<Taken> {
-        let decision = self.sessions.get(member.number)?.decision(member.way)?;
-        let taken = Taken::new(decision, None, rewrite(packet, decision));
-        self.count(packet, member, (now, counts), taken.leaves);
-        Some(taken)
-    }
-
-    /// Counts a usual packet that `leaves` as passed.
-    #[inline(always)]
-    fn count(&mut self, packet: &Packet, member: Membership, (now, counts): (Time, (u64, u64)), leaves: bool) {
-        let session = self.sessions.get_mut(member.number).filter(|_| leaves);
-        if session.is_some_and(|session| !session.count_steady(member.way, counts, now)) {
-            self.pass(packet, member, now);
+        let rule = if translates { session.change(packet, member.way)? } else { NO_NAT };
+        let (adjacency, acl) = (decision.adjacency, [decision.acl_in, decision.acl_out]);
+        let leaves = rewrite(packet, decision);
+        // A packet that leaves is no super-packet.
+        let octets = (packet.len() - packet.l3_offset()) as u64;
+        if leaves && !session.count_steady(member.way, octets, now) {
+            self.pass_unsteady(packet, member, now);
         }
+        Some(Taken { rule, adjacency, acl, leaves })
+    }
+
+    #[inline(never)]
+    fn pass_unsteady(&mut self, packet: &Packet, member: Membership, now: Time) {
+        self.pass(packet, member, now);
     }
 
     /// Ends a session.
@@ -524,24 +510,22 @@ impl<K: Family> OfFamily<K> {
 
 /// The session of a value of the table, if it has not ended.
 #[inline(always)]
-fn member<'s, K: Family>(
-    sessions: &'s Slab<Session<K>>,
-    value: u32,
-    bounds: &Bounds,
-    now: Time,
-) -> Option<(Membership, &'s Session<K>)> {
-    let (number, way) = (value >> 1, if value & 1 == 0 { Way::Original } else { Way::Reply });
-    let session = sessions.get(number)?;
-    (session.left(bounds, now) > 0).then_some((Membership { number, way, is_error: false }, session))
+fn member<K: Family>(sessions: &Slab<Session<K>>, value: u32, bounds: &Bounds, now: Time) -> Option<Membership> {
+    let member = Membership::of_value(value);
+    (sessions.get(member.number)?.left(bounds, now) > 0).then_some(member)
 }
 
 /// A lookup of several sessions, as that of the [table](flow::Lookup).
 pub(crate) struct Lookup<'s, K: Family> {
     table: flow::Lookup<'s, K::FlowKey, u32, Packed>,
     sessions: &'s Slab<Session<K>>,
-    /// The values of the table for the keys that were compared; [`NONE`] for a key that is not there.
-    numbers: [u32; BATCH],
+    /// By slot: the values of the table for the keys that were compared, [`NONE`] for a key that is not there; and where their
+    /// sessions lie.
+    found: [[At<'s, K>; HALF]; 2],
 }
+
+/// A value of the table, and where its session lies.
+type At<'s, K> = (u32, Option<&'s Option<Session<K>>>);
 
 impl<K: Family> Lookup<'_, K> {
     /// Where the next tuples are put, as keys: for [`Lookup::seek_each`].
@@ -566,22 +550,44 @@ impl<K: Family> Lookup<'_, K> {
     /// Looks up so many tuples that were compared, in the slots from `first` on, and fetches what their packets read of sessions.
     #[inline(always)]
     pub(crate) fn fetch(&mut self, first: usize, count: usize, translates: bool) {
-        for (slot, number) in self.numbers.iter_mut().enumerate().skip(first).take(count) {
-            *number = self.table.value(slot).map_or(NONE, |value| *value);
-            let decision = if *number & 1 == 0 { ORIGINAL } else { REPLY };
-            match translates && !K::IS_V4 {
-                false => self.sessions.prefetch(*number >> 1, [0, decision]),
-                true => self.sessions.prefetch(*number >> 1, [0, decision, TUPLES, TUPLES + 64]),
+        let (sessions, mut others) = (self.sessions, 0u32);
+        let half = &mut self.found[first / HALF % 2];
+        self.table.each_usual(first, count, |at, value| {
+            let value = value.map_or(NONE, |value| *value);
+            others |= u32::from(value == NONE) << at;
+            half[at % HALF] = (value, fetch_session(sessions, value, translates));
+        });
+        while others != 0 {
+            let at = others.trailing_zeros() as usize;
+            others &= others - 1;
+            if let Some(&mut value) = self.table.value(first + at) {
+                half[at % HALF] = (value, fetch_session(sessions, value, translates));
             }
         }
     }
 
-    /// The session of a tuple, if it has not ended.
+    /// The value of a tuple, for [`Membership::of_value`], and the session, if it has not ended.
     #[inline(always)]
-    pub(crate) fn session(&self, slot: usize, bounds: &Bounds, now: Time) -> Option<(Membership, &Session<K>)> {
-        let value = *self.numbers.get(slot).filter(|&&value| value != NONE)?;
-        member(self.sessions, value, bounds, now)
+    pub(crate) fn session(&self, slot: usize, bounds: &Bounds, now: Time) -> Option<(u32, &Session<K>)> {
+        let (value, at) = self.found[slot / HALF % 2][slot % HALF];
+        let session = at?.as_ref()?;
+        (session.left(bounds, now) > 0).then_some((value, session))
     }
+}
+
+/// Fetches what packets read of a session, by its value in the table.
+#[inline(always)]
+fn fetch_session<K: Family>(sessions: &Slab<Session<K>>, value: u32, translates: bool) -> Option<&Option<Session<K>>> {
+    let at = sessions.slot_of(value >> 1)?;
+    let first = std::ptr::from_ref(at).cast::<u8>();
+    let fetch = |octets: usize| prefetch::read(first.wrapping_add(octets));
+    fetch(0);
+    fetch(if value & 1 == 0 { ORIGINAL } else { REPLY });
+    if translates && !K::IS_V4 {
+        fetch(TUPLES);
+        fetch(TUPLES + 64);
+    }
+    Some(at)
 }
 
 /// The rule that an interface's lists find for a packet.

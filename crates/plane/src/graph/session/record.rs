@@ -7,6 +7,7 @@ use weir_packet::wire::protocol;
 use weir_table::classify::{Fields, Fragment};
 
 use super::bounds::Bounds;
+use super::pace::Pace;
 use super::state::{Progress, Way};
 use super::translation::Translation;
 use super::tuple::Tuple;
@@ -96,6 +97,8 @@ pub(crate) struct Session<K: Family> {
     pub(super) protocol: u8,
     /// By direction: why no decision is learned.
     pub(super) unlearned: [Unlearned; 2],
+    /// Follows from the progress, the protocol and whether the session is confirmed.
+    pub(super) pace: Pace,
     /// Neighbours in the list of half-open sessions: this one and `newer`.
     pub(super) older: u32,
     /// Learned about packets of the original direction.
@@ -152,6 +155,7 @@ impl<K: Family> Session<K> {
             opener,
             translation: None,
             rules: [None; 2],
+            pace: Pace::of(&progress, tuple.protocol, false),
             progress,
             created: now,
             last: now,
@@ -171,8 +175,7 @@ impl<K: Family> Session<K> {
     /// Nanoseconds until it ends, if no packet passes before; 0 if it has ended.
     #[inline]
     pub(crate) fn left(&self, bounds: &Bounds, now: Time) -> u64 {
-        let lasting = bounds.lasting(self.progress.state(), self.protocol);
-        self.last.0.saturating_add(lasting).saturating_sub(now.0)
+        self.last.0.saturating_add(bounds.lasting(self.pace)).saturating_sub(now.0)
     }
 
     /// Nanoseconds that it lasts after its last packet.
@@ -236,14 +239,18 @@ impl<K: Family> Session<K> {
     #[inline(always)]
     pub(crate) fn change(&self, packet: &mut Packet, way: Way) -> Option<u32> {
         let own = if way == Way::Original { &self.original } else { &self.reply };
-        if own.rule == NONE {
-            return None;
+        let is_changed = own.rule != NONE && K::change(packet, &own.change, own.beside, || self.addresses(way));
+        is_changed.then_some(own.rule)
+    }
+
+    /// Source and destination of packets in a direction, as they leave.
+    #[inline(always)]
+    fn addresses(&self, way: Way) -> [K; 2] {
+        match (way, &self.translation) {
+            (Way::Original, Some(own)) => [own.reply.destination, own.reply.source],
+            (Way::Original, None) => [self.tuple.source, self.tuple.destination],
+            (Way::Reply, _) => [self.tuple.destination, self.tuple.source],
         }
-        let addresses = K::from_beside(own.beside).unwrap_or_else(|| {
-            let (_, to) = self.ends(way);
-            [to.source, to.destination]
-        });
-        K::change(packet, &own.change, addresses).then_some(own.rule)
     }
 
     /// The learned decision about packets of a direction, if it is in force: the session does not end for another one, and if it is a
@@ -264,14 +271,15 @@ impl<K: Family> Session<K> {
     }
 
     /// Counts a packet that has neither SYN, FIN nor RST, if it changes nothing but counts and time. Else it returns false with
-    /// nothing changed.
+    /// nothing changed. `octets`: from the IP header on.
     #[inline(always)]
-    pub(super) fn count_steady(&mut self, way: Way, (packets, octets): (u64, u64), now: Time) -> bool {
-        if !(self.confirmed && self.progress.is_steady()) {
+    pub(super) fn count_steady(&mut self, way: Way, octets: u64, now: Time) -> bool {
+        debug_assert!(self.pace == Pace::of(&self.progress, self.protocol, self.confirmed), "a pace of before");
+        if !self.pace.is_steady(way) {
             return false;
         }
         let at = usize::from(way == Way::Reply);
-        self.packets[at] += packets;
+        self.packets[at] += 1;
         self.octets[at] += octets;
         self.last = now;
         true

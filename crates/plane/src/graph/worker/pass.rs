@@ -315,6 +315,12 @@ fn resume(context: &mut Context<'_>, packet: &mut Packet) -> Node {
     if !root.interfaces.get(packet.interface() as usize).is_some_and(|interface| interface.present) {
         packet.set_reason(Reason::InterfaceGone.number());
     }
+    if packet.resume() & nodes::UNSTEERED != 0
+        && let Some(rules) = nodes::unsteered(root, packet)
+        && packet.reason() == 0
+    {
+        return rules;
+    }
     match Reason::of(packet.reason()) {
         None if Stage::of(packet) == Stage::Redirect => nodes::redirect_again(root, context.guard, packet),
         None if Stage::of(packet) == Stage::Steered => {

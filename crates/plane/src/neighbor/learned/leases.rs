@@ -118,7 +118,7 @@ fn net(lease: dhcpv6::Lease) -> Option<IpNet> {
 fn bind(store: &mut Store, owner: Owner, net: IpNet, end: Time) {
     if let Some(subject) = store.subject(owner.interface, net) {
         // A list that is full counts it.
-        let _ = store.put(subject, Binding { owner, state: State::Valid, due: end, last_use: None });
+        let _ = store.put(subject, Binding { owner, state: State::Valid, due: end, last_use: None, created: Time(0) });
     }
 }
 

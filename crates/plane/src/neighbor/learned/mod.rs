@@ -112,7 +112,8 @@ impl Learned {
             let lifetime = u64::from(lifetime.map_or(0, |slaac| slaac.lifetime)) * 1_000_000_000;
             let end = match (&binding.last_use, binding.state) {
                 (Some(last_use), State::Valid) => binding.due.max(Time(last_use.time().0.saturating_add(lifetime))),
-                _ => binding.due,
+                (_, State::Tentative { until, .. } | State::Testing { until, .. }) => until,
+                (None, State::Valid) => binding.due,
             };
             Row {
                 interface: binding.owner.interface,
@@ -120,7 +121,7 @@ impl Learned {
                 net: subject.net,
                 source: if binding.last_use.is_some() { "slaac" } else { "dhcp" },
                 state: match binding.state {
-                    State::Tentative => "tentative",
+                    State::Tentative { .. } => "tentative",
                     State::Valid => "valid",
                     State::Testing { .. } => "testing",
                 },
@@ -151,7 +152,7 @@ mod tests {
         let owner = Owner { interface: 1, mac: MacAddress([2, 0, 0, 0, 0, 1]) };
         let bind = |learned: &mut Learned, number: u32| {
             let subject = learned.store.subject(1, IpAddr::from(number.to_be_bytes()).into()).unwrap();
-            let lease = Binding { owner, state: State::Valid, due: Time(u64::MAX), last_use: None };
+            let lease = Binding { owner, state: State::Valid, due: Time(u64::MAX), last_use: None, created: Time(0) };
             learned.store.put(subject, lease).unwrap();
         };
         for number in 0..1024 {

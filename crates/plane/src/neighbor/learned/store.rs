@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv6Net};
 use weir_base::clock::Time;
 use weir_packet::wire::MacAddress;
 
@@ -45,17 +45,29 @@ pub(super) struct Owner {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     /// The address is in use by nobody else as far as one knows, and not permitted yet.
-    Tentative,
+    Tentative {
+        until: Time,
+        /// Stations behind trusted ports are asked once more.
+        again: bool,
+    },
     /// The address belongs to the station.
     Valid,
-    /// The station is probed for the address, which it has until then.
+    /// The station is probed for the address, which it has until then: TESTING_VP of RFC 6620 if there is a claimant, or else
+    /// TESTING_TP-LT.
     Testing {
         /// Another station that wants it.
         claimant: Option<Owner>,
         since: Time,
-        /// Probes that were sent.
-        probes: u8,
+        until: Time,
+        /// The station is probed once more.
+        again: bool,
     },
+}
+
+impl State {
+    fn is_tentative(&self) -> bool {
+        matches!(self, State::Tentative { .. })
+    }
 }
 
 /// A learned binding.
@@ -67,7 +79,12 @@ pub(super) struct Binding {
     pub(super) due: Time,
     /// The last packet; `None`: the binding is from DHCP.
     pub(super) last_use: Option<Arc<LastUse>>,
+    /// When its address was claimed first.
+    pub(super) created: Time,
 }
+
+/// Bindings without a lease that other interfaces leave an interface (RFC 6620, 4.1).
+const RESERVED: usize = 4;
 
 /// There is no room for another binding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,12 +99,15 @@ pub(super) struct Store {
     links: HashMap<u32, u32>,
     /// Addresses that a rule permits to one station, by list.
     fixed: HashSet<(u16, IpAddr)>,
+    /// Prefixes of addresses that are learned by first use, by list; all of a list that is not here.
+    prefixes: HashMap<u16, Arc<[Ipv6Net]>>,
     bindings: HashMap<Subject, Binding>,
     due: BTreeSet<(Time, Subject)>,
-    /// Bindings by list, and those without a lease by interface.
+    /// The number of bindings, by list.
     of_list: HashMap<u16, u32>,
-    of_interface: HashMap<u32, u32>,
-    /// Bindings that were not learned for want of room, by interface.
+    /// Those without a lease in the order of their creation, by interface.
+    of_interface: HashMap<u32, BTreeSet<(Time, Subject)>>,
+    /// Bindings that were not learned or ended for want of room, by interface that wanted it.
     refused: HashMap<u32, u64>,
     pub(super) changed: bool,
 }
@@ -97,6 +117,8 @@ impl Store {
     pub(super) fn adopt(&mut self, model: &model::Gateway, map: &Map) {
         self.lists.clear();
         self.fixed.clear();
+        let limited = (0..).zip(&model.bindings).filter(|(_, list)| !list.prefixes.is_empty());
+        self.prefixes = limited.map(|(place, list)| (place, Arc::clone(&list.prefixes))).collect();
         for (interface, &number) in model.interfaces.iter().zip(&map.interfaces) {
             let Some(BindingsIndex(place)) = interface.access.bindings else { continue };
             if let Some(learn) = model.bindings.get(usize::from(place)).and_then(|list| list.learn) {
@@ -120,8 +142,12 @@ impl Store {
         for (subject, binding) in before {
             let number = binding.owner.interface;
             let Some(list) = self.lists.get(&number) else { continue };
-            let learns = if binding.last_use.is_some() { list.slaac.is_some() } else { list.dhcp };
+            let is_leased = binding.last_use.is_none();
+            let learns = if is_leased { list.dhcp } else { list.slaac.is_some() };
             let Some(subject) = self.subject(number, subject.net).filter(|_| learns) else { continue };
+            if !is_leased && !self.is_on_link(&subject) {
+                continue;
+            }
             if self.get(&subject).is_none() {
                 let _ = self.put(subject, binding);
             }
@@ -132,8 +158,27 @@ impl Store {
     pub(super) fn subject(&self, interface: u32, net: IpNet) -> Option<Subject> {
         let place = self.lists.get(&interface)?.place;
         let subject = Subject { place, link: self.link_for(interface, net.addr()), net };
-        let is_fixed = net.prefix_len() == net.max_prefix_len() && self.fixed.contains(&(place, net.addr()));
-        (!is_fixed).then_some(subject)
+        (!self.is_fixed(&subject)).then_some(subject)
+    }
+
+    /// An address may be of the link: transit traffic claims nothing (RFC 6620, 3.2.2).
+    pub(super) fn is_on_link(&self, subject: &Subject) -> bool {
+        let IpAddr::V6(address) = subject.net.addr() else { return false };
+        let prefixes = self.prefixes.get(&subject.place);
+        let contains = |all: &Arc<[Ipv6Net]>| all.iter().any(|prefix| prefix.contains(&address));
+        address.is_unicast_link_local() || prefixes.is_none_or(contains)
+    }
+
+    /// A rule permits an address to one station.
+    pub(super) fn is_fixed(&self, subject: &Subject) -> bool {
+        let Subject { place, net, .. } = *subject;
+        net.prefix_len() == net.max_prefix_len() && self.fixed.contains(&(place, net.addr()))
+    }
+
+    /// The interfaces of a link whose list is the one at a place.
+    pub(super) fn ports(&self, link: u32, place: u16) -> impl Iterator<Item = u32> {
+        let of_list = self.lists.iter().filter(move |(_, list)| list.place == place).map(|(&number, _)| number);
+        of_list.filter(move |&number| self.link(number) == link)
     }
 
     /// The link of an address at an interface: global addresses are the same on all of them.
@@ -164,32 +209,54 @@ impl Store {
         self.bindings.get(subject)
     }
 
-    /// Puts a binding in the place of the one of its subject.
+    /// Puts a binding in the place of the one of its subject. Where there is no room, the latest of those without a lease ends: the
+    /// older ones are kept (RFC 6620, 4.1).
     ///
     /// # Errors
-    /// The list is full, or the interface of bindings without a lease; then the older one is gone.
+    /// There is still no room: the list is full of leases, and of bindings that are reserved for other interfaces.
     pub(super) fn put(&mut self, subject: Subject, binding: Binding) -> Result<(), Full> {
         self.remove(&subject);
         let Owner { interface, .. } = binding.owner;
         let Some(list) = self.lists.get(&interface).copied() else { return Err(Full) };
         let is_leased = binding.last_use.is_none();
-        let of_interface = self.of_interface.get(&interface).copied().unwrap_or(0);
-        let is_full = self.of_list.get(&subject.place).is_some_and(|&count| count >= list.limit)
-            || (!is_leased && list.slaac.is_none_or(|slaac| of_interface >= slaac.limit));
-        if is_full {
-            *self.refused.entry(interface).or_default() += 1;
-            return Err(Full);
+        if !is_leased {
+            let most = list.slaac.ok_or(Full)?.limit as usize;
+            let own = self.of_interface.entry(interface).or_default();
+            if own.len() >= most {
+                let latest = own.last().map(|(_, subject)| *subject);
+                self.make_room(interface, latest)?;
+            }
+        }
+        if self.of_list.get(&subject.place).is_some_and(|&count| count >= list.limit) {
+            let latest = self.latest(subject.place, interface);
+            self.make_room(interface, latest)?;
         }
         *self.of_list.entry(subject.place).or_default() += 1;
         if !is_leased {
-            *self.of_interface.entry(interface).or_default() += 1;
+            self.of_interface.entry(interface).or_default().insert((binding.created, subject));
         }
         if binding.due.0 != u64::MAX {
             self.due.insert((binding.due, subject));
         }
-        self.changed |= binding.state != State::Tentative;
+        self.changed |= !binding.state.is_tentative();
         self.bindings.insert(subject, binding);
         Ok(())
+    }
+
+    /// Ends a binding, so that there is room for another one of an interface.
+    fn make_room(&mut self, interface: u32, latest: Option<Subject>) -> Result<(), Full> {
+        *self.refused.entry(interface).or_default() += 1;
+        self.remove(&latest.ok_or(Full)?);
+        Ok(())
+    }
+
+    /// The latest binding without a lease among the interfaces of a list that have more than is reserved for each; or else among those
+    /// of an interface itself.
+    fn latest(&self, place: u16, interface: u32) -> Option<Subject> {
+        let of_list = self.lists.iter().filter(|(_, list)| list.place == place);
+        let many = of_list.filter_map(|(number, _)| self.of_interface.get(number)).filter(|own| own.len() > RESERVED);
+        let latest = many.filter_map(|own| own.last()).max();
+        latest.or_else(|| self.of_interface.get(&interface)?.last()).map(|(_, subject)| *subject)
     }
 
     /// Gives a binding another state, until a time.
@@ -197,7 +264,7 @@ impl Store {
         let Some(binding) = self.bindings.get_mut(subject) else { return };
         self.due.remove(&(binding.due, *subject));
         self.due.insert((due, *subject));
-        self.changed |= (binding.state == State::Tentative) != (state == State::Tentative);
+        self.changed |= binding.state.is_tentative() != state.is_tentative();
         (binding.state, binding.due) = (state, due);
     }
 
@@ -208,11 +275,11 @@ impl Store {
             *count = count.saturating_sub(1);
         }
         if binding.last_use.is_some()
-            && let Some(count) = self.of_interface.get_mut(&binding.owner.interface)
+            && let Some(own) = self.of_interface.get_mut(&binding.owner.interface)
         {
-            *count = count.saturating_sub(1);
+            own.remove(&(binding.created, *subject));
         }
-        self.changed |= binding.state != State::Tentative;
+        self.changed |= !binding.state.is_tentative();
         Some(binding)
     }
 
@@ -234,7 +301,7 @@ impl Store {
         self.links.extend(ports.map(|port| (port, ports[0])));
     }
 
-    /// Bindings of an interface that were not learned for want of room.
+    /// Bindings of an interface that were not learned for want of room, and those that ended to make room for it.
     pub(super) fn refused(&self, interface: u32) -> u64 {
         self.refused.get(&interface).copied().unwrap_or(0)
     }
@@ -254,7 +321,7 @@ impl Store {
         for (Subject { net, .. }, binding) in &self.bindings {
             let Owner { interface, mac } = binding.owner;
             match *net {
-                _ if binding.state == State::Tentative => {}
+                _ if binding.state.is_tentative() => {}
                 IpNet::V6(prefix) if prefix.prefix_len() < 128 => {
                     table.prefixes.entry((interface, mac)).or_default().push((prefix, binding.due));
                 }

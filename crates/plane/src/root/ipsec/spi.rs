@@ -86,13 +86,26 @@ impl SpiTable {
     #[inline(always)]
     #[must_use]
     pub fn home(&self, vrf: u16, destination: IpAddr, spi: u32) -> u32 {
-        let address = match destination {
+        self.home_of(vrf, SpiTable::word(destination), spi)
+    }
+
+    /// The word of a destination from which its place follows: an address of IPv4 is its own.
+    #[inline(always)]
+    #[must_use]
+    pub fn word(destination: IpAddr) -> u64 {
+        match destination {
             IpAddr::V4(address) => u64::from(address.to_bits()),
             IpAddr::V6(address) => {
                 let bits = address.to_bits();
                 (bits >> 64) as u64 ^ (bits as u64).rotate_left(29)
             }
-        };
+        }
+    }
+
+    /// The same as [`SpiTable::home`], by the word of the destination.
+    #[inline(always)]
+    #[must_use]
+    pub fn home_of(&self, vrf: u16, address: u64, spi: u32) -> u32 {
         let word = address ^ u64::from(spi) << 32 ^ u64::from(vrf) << 16 ^ self.seed[0];
         let product = u128::from(word) * u128::from(self.seed[1]);
         ((product >> 64) as u64 ^ product as u64) as u32 & self.mask

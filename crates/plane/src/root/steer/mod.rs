@@ -28,6 +28,27 @@ pub const NONE: u16 = u16::MAX;
 pub struct Steers {
     /// By index.
     pub list: Arc<[Arc<Steer>]>,
+    /// Some list is *per segment*.
+    pub per_segment: bool,
+}
+
+/// The ways in which rules of a list are *per segment*: they may match some segments of a super-packet, and others not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PerSegment {
+    /// They compare octets in which any two segments may differ, or packets inside.
+    pub octets: bool,
+    /// They compare identifiers behind UDP: each datagram has its own.
+    pub datagrams: bool,
+    /// They compare TCP flags in which segments differ.
+    pub flags: bool,
+}
+
+impl PerSegment {
+    /// Returns whether some rule is per segment.
+    #[must_use]
+    pub fn is_any(self) -> bool {
+        self.octets | self.datagrams | self.flags
+    }
 }
 
 /// A list.
@@ -42,6 +63,8 @@ pub struct Steer {
     pub frames: Box<[Frame]>,
     /// Rules by number, which is the place in the configuration.
     pub rules: Box<[Rule]>,
+    /// Super-packets whose segments may match different rules are cut before the lookup.
+    pub per_segment: PerSegment,
 }
 
 impl Both for Steer {

@@ -68,6 +68,7 @@ fn side(
     let mac = table.get("mac").and_then(|value| reader.mac(value)).map(|mac| mac.0);
     let mut addresses = Vec::new();
     if let Some(value) = table.get("address") {
+        uses.states_addresses = true;
         for value in reader.one_or_more(value) {
             if let Some(address) = reader.interface_address(value) {
                 addresses.push(address.value);

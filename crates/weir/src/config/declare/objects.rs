@@ -69,6 +69,8 @@ pub(in super::super) struct Uses {
     pub(in super::super) device: Option<Device>,
     /// Addresses that the kernel gets at its side of a device.
     pub(in super::super) host: Vec<HostAddress>,
+    /// The configuration states these addresses, be it that there are none.
+    pub(in super::super) states_addresses: bool,
 }
 
 /// A device of the kernel.

@@ -27,7 +27,7 @@ impl<'a> Resolver<'a> {
                 self.device(&punt.uses, &mut first);
                 let own = interface.addresses.iter().map(|address| (address.value.addr(), address.span));
                 let given = punt.uses.host.iter().map(|address| (address.net.addr(), address.span));
-                if punt.uses.host.is_empty() { self.host(own, &mut host) } else { self.host(given, &mut host) }
+                if punt.uses.states_addresses { self.host(given, &mut host) } else { self.host(own, &mut host) }
             }
         }
     }
@@ -72,8 +72,9 @@ impl<'a> Resolver<'a> {
 
     /// The device an interface punts to, as the model has it: with the interface's addresses where it states none.
     pub(super) fn punt(&self, interface: &Interface) -> Option<TapSpec> {
-        let mut spec = interface.punt.as_ref()?.spec.clone();
-        if spec.addresses.is_empty() {
+        let punt = interface.punt.as_ref()?;
+        let mut spec = punt.spec.clone();
+        if !punt.uses.states_addresses {
             spec.addresses = interface.addresses.iter().map(|address| address.value).collect();
         }
         Some(spec)

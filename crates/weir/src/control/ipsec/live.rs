@@ -9,6 +9,7 @@ use weir_plane::model::{Gateway, Spd};
 use weir_plane::stats::{SaLife, SaPhase, SaStats};
 
 use super::super::acl::{Change, Insert, Replace, Which};
+use super::super::lists::Said;
 use super::super::refusal::{Kind, Refusal};
 use super::super::remarks::Remarks;
 use super::edit::{SaEdit, SpdEdit};
@@ -32,12 +33,14 @@ const MOST_CHANGES: usize = 10_000;
 pub(crate) struct Live {
     pub(super) sas: BTreeMap<String, Pair>,
     pub(super) spds: BTreeMap<String, OverSpd>,
+    /// Who removed rules of the files, by SPD and rule.
+    pub(super) removed: BTreeMap<String, BTreeMap<String, Said>>,
 }
 
 /// A pair of SAs that came by the socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pair {
-    source: String,
+    said: Said,
     pub(super) keys: String,
     pub(super) next: Option<Next>,
 }
@@ -45,7 +48,7 @@ pub(super) struct Pair {
 /// The pair that takes its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Next {
-    source: String,
+    said: Said,
     keys: String,
     /// The time from which on it sends.
     leads: Option<Instant>,
@@ -65,10 +68,10 @@ impl Live {
     pub(crate) fn overlay(&self) -> Overlay {
         let mut overlay = Overlay { spds: self.spds.values().cloned().collect(), ..Overlay::default() };
         for (name, pair) in &self.sas {
-            overlay.sas.push(over_sa(name, &pair.source, &pair.keys));
+            overlay.sas.push(over_sa(name, &pair.said.source, &pair.keys));
             if let Some(next) = &pair.next {
                 let new = next_name(name);
-                overlay.sas.push(over_sa(&new, &next.source, &next.keys));
+                overlay.sas.push(over_sa(&new, &next.said.source, &next.keys));
                 overlay.successors.push(Successor { old: name.clone(), new, leads: next.leads.is_some() });
             }
         }
@@ -78,8 +81,8 @@ impl Live {
     /// A pair, and the pair that takes its place.
     pub(super) fn pair(&self, name: &str) -> Option<(OverSa, Option<OverSa>)> {
         let pair = self.sas.get(name)?;
-        let next = pair.next.as_ref().map(|next| over_sa(&next_name(name), &next.source, &next.keys));
-        Some((over_sa(name, &pair.source, &pair.keys), next))
+        let next = pair.next.as_ref().map(|next| over_sa(&next_name(name), &next.said.source, &next.keys));
+        Some((over_sa(name, &pair.said.source, &pair.keys), next))
     }
 
     /// The rules of an SPD that was changed.
@@ -104,7 +107,7 @@ impl Live {
         &self,
         gateway: &Gateway,
         name: &str,
-        source: &str,
+        said: &Said,
         edit: SaEdit<'_>,
     ) -> Result<Live, Box<Refusal>> {
         let mut live = self.clone();
@@ -112,7 +115,7 @@ impl Live {
             if gateway.sas.iter().any(|sa| sa.name == name) {
                 return refuse(Kind::Conflict, format!("there is a pair of SAs `{name}` already"));
             }
-            let pair = Pair { source: source.to_owned(), keys: whole(name, keys)?, next: None };
+            let pair = Pair { said: said.clone(), keys: whole(name, keys)?, next: None };
             live.sas.insert(name.to_owned(), pair);
             return Ok(live);
         }
@@ -145,7 +148,7 @@ impl Live {
                 );
             }
             SaEdit::Update(keys) => {
-                *pair = Pair { source: source.to_owned(), keys: whole(name, keys)?, next: None };
+                *pair = Pair { said: said.clone(), keys: whole(name, keys)?, next: None };
             }
             SaEdit::Rekey(keys) => {
                 let next = next_name(name);
@@ -155,7 +158,7 @@ impl Live {
                         format!("there is a pair of SAs `{next}`, the name of the new pair"),
                     );
                 }
-                pair.next = Some(Next { source: source.to_owned(), keys: whole(&next, keys)?, leads: None });
+                pair.next = Some(Next { said: said.clone(), keys: whole(&next, keys)?, leads: None });
             }
             SaEdit::Switch => match &mut pair.next {
                 Some(next) => {
@@ -164,7 +167,7 @@ impl Live {
                 None => return no_rekey(),
             },
             SaEdit::Finish => match pair.next.take() {
-                Some(Next { source, keys, leads: Some(_) }) => *pair = Pair { source, keys, next: None },
+                Some(Next { said, keys, leads: Some(_) }) => *pair = Pair { said, keys, next: None },
                 Some(_) => {
                     return refuse(
                         Kind::Conflict,
@@ -229,17 +232,18 @@ impl Live {
         &self,
         gateway: &Gateway,
         name: &str,
-        source: &str,
+        said: &Said,
         edit: SpdEdit<'_>,
     ) -> Result<(Live, SpdChanged), Box<Refusal>> {
         let mut live = self.clone();
         if edit == SpdEdit::Reset {
+            live.removed.remove(name);
             return match live.spds.remove(name) {
                 Some(over) => {
                     let own: Vec<String> = over.rules.into_iter().map(|rule| rule.text).collect();
                     let changed = SpdChanged {
                         spd: name.to_owned(),
-                        source: source.to_owned(),
+                        source: said.source.clone(),
                         inserted: missing(&over.declared, &own),
                         deleted: missing(&own, &over.declared),
                         rules: over.declared.len(),
@@ -257,20 +261,35 @@ impl Live {
         let mut warnings = Remarks::default();
         let (inserted, deleted) = match edit {
             SpdEdit::Reset => (0, 0),
-            SpdEdit::Batch(changes) => batch(&mut over.rules, source, changes, &mut warnings)?,
-            SpdEdit::Replace { text, allow_empty } => replace(&mut over, source, (text, allow_empty), &mut warnings)?,
+            SpdEdit::Batch(changes) => batch(&mut over.rules, said, changes, &mut warnings)?,
+            SpdEdit::Replace { text, allow_empty } => replace(&mut over, said, (text, allow_empty), &mut warnings)?,
         };
         let changed = SpdChanged {
             spd: name.to_owned(),
-            source: source.to_owned(),
+            source: said.source.clone(),
             inserted,
             deleted,
             rules: over.rules.len(),
             warnings: warnings.shown,
             more_warnings: warnings.more,
         };
+        live.note_removed(&over, said);
         live.spds.insert(name.to_owned(), over);
         Ok((live, changed))
+    }
+
+    /// Notes who removed the rules of the files that an SPD has no more.
+    fn note_removed(&mut self, over: &OverSpd, said: &Said) {
+        let own: Vec<String> = over.rules.iter().map(|rule| rule.text.clone()).collect();
+        let mut before = self.removed.remove(&over.name).unwrap_or_default();
+        let removed = unmatched(&over.declared, &own).map(|text| {
+            let said = before.remove(text).unwrap_or_else(|| said.clone());
+            (text.clone(), said)
+        });
+        let removed: BTreeMap<String, Said> = removed.collect();
+        if !removed.is_empty() {
+            self.removed.insert(over.name.clone(), removed);
+        }
     }
 
     /// An SPD as the files declare it: without the rules that a rekey added.
@@ -282,32 +301,38 @@ impl Live {
         let rules = spd.rules.iter().map(|rule| Written::of(rule, |sa| sa_name(gateway, sa)));
         let rules: Vec<String> =
             rules.filter(|rule| !is_next(rule.sa.as_deref())).map(|rule| rule.to_string()).collect();
-        let own = rules.iter().map(|text| OverRule { text: text.clone(), source: None }).collect();
+        let own = rules.iter().map(|text| OverRule { text: text.clone(), source: None, time: None }).collect();
         OverSpd { name: spd.name.clone(), declared: rules, rules: own }
     }
 
     /// The pairs and the rules that came or went by the socket, for `show changes`.
     pub(crate) fn edits(&self) -> Vec<Edit> {
-        let row = |of: &str, edit, what: &str, source: Option<&str>| {
-            let (of, what, source) = (of.to_owned(), what.to_owned(), source.map(str::to_owned));
-            Edit { of, edit, what, id: None, place: None, source, time: None }
+        let row = |of: &str, edit, what: &str, said: Option<(&str, u64)>| {
+            let (of, what) = (of.to_owned(), what.to_owned());
+            let (source, time) = said.map(|(source, time)| (source.to_owned(), time)).unzip();
+            Edit { of, edit, what, id: None, place: None, source, time }
         };
         let mut edits = Vec::new();
         for (name, pair) in &self.sas {
-            edits.push(row(&format!("sa {name}"), EditKind::Created, "pair of SAs", Some(&pair.source)));
+            edits.push(row(&format!("sa {name}"), EditKind::Created, "pair of SAs", by(&pair.said)));
             if let Some(next) = &pair.next {
                 let of = format!("sa {}", next_name(name));
-                edits.push(row(&of, EditKind::Created, "pair of SAs of a rekey", Some(&next.source)));
+                edits.push(row(&of, EditKind::Created, "pair of SAs of a rekey", by(&next.said)));
             }
         }
         for over in self.spds.values() {
             let of = format!("spd {}", over.name);
             let own: Vec<String> = over.rules.iter().map(|rule| rule.text.clone()).collect();
             for text in unmatched(&own, &over.declared) {
-                let source = over.rules.iter().find(|rule| rule.text == *text && rule.source.is_some());
-                edits.push(row(&of, EditKind::Added, text, source.and_then(|rule| rule.source.as_deref())));
+                let said = over.rules.iter().filter(|rule| rule.text == *text);
+                let said = said.filter_map(|rule| Some((rule.source.as_deref()?, rule.time?))).next();
+                edits.push(row(&of, EditKind::Added, text, said));
             }
-            edits.extend(unmatched(&over.declared, &own).map(|text| row(&of, EditKind::Removed, text, None)));
+            let removed = self.removed.get(&over.name);
+            for text in unmatched(&over.declared, &own) {
+                let said = removed.and_then(|removed| removed.get(text));
+                edits.push(row(&of, EditKind::Removed, text, said.and_then(by)));
+            }
         }
         edits
     }
@@ -319,6 +344,11 @@ impl Live {
             None => Ok(self.declared(gateway, spd_named(gateway, name)?).rules),
         }
     }
+}
+
+/// A source and its time, as listings have them.
+fn by(said: &Said) -> Option<(&str, u64)> {
+    Some((&said.source, said.time))
 }
 
 /// A pair of SAs as the configuration reads it.
@@ -393,20 +423,18 @@ fn remark(change: usize, message: impl Into<String>) -> Remark {
 }
 
 /// Reads rules, one a line; notes what is wrong or odd.
-fn read(
-    text: &str,
-    change: Option<usize>,
-    source: &str,
-    errors: &mut Remarks,
-    warnings: &mut Remarks,
-) -> Vec<OverRule> {
+fn read(text: &str, change: Option<usize>, said: &Said, errors: &mut Remarks, warnings: &mut Remarks) -> Vec<OverRule> {
     let mut names = Names::default();
     let mut rules = Vec::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
         match spd::parse(line, &mut names) {
             Ok((rule, odd)) => {
                 warnings.of_text(change, true, &odd);
-                rules.push(OverRule { text: rule.to_string(), source: Some(source.to_owned()) });
+                rules.push(OverRule {
+                    text: rule.to_string(),
+                    source: Some(said.source.clone()),
+                    time: Some(said.time),
+                });
             }
             Err(wrong) => errors.of_text(change, true, &wrong),
         }
@@ -430,7 +458,7 @@ fn index(at: Option<usize>, id: bool, most: usize) -> Result<usize, String> {
 /// Carries out a batch; returns how many rules came and went.
 fn batch(
     rules: &mut Vec<OverRule>,
-    source: &str,
+    said: &Said,
     changes: &[Change],
     warnings: &mut Remarks,
 ) -> Result<(usize, usize), Box<Refusal>> {
@@ -442,7 +470,7 @@ fn batch(
     for (number, change) in (1..).zip(changes) {
         let done = match change {
             Change::Insert(Insert { rules: text, at, before, after }) => {
-                let new = read(text, Some(number), source, &mut errors, warnings);
+                let new = read(text, Some(number), said, &mut errors, warnings);
                 let end = rules.len() + 1;
                 index(at.or(Some(end)), before.is_some() || after.is_some(), end).map(|at| {
                     inserted += new.len();
@@ -454,7 +482,7 @@ fn batch(
                 deleted += 1;
             }),
             Change::Replace(Replace { rules: text, id, at }) => {
-                let new = read(text, Some(number), source, &mut errors, warnings);
+                let new = read(text, Some(number), said, &mut errors, warnings);
                 index(*at, id.is_some(), rules.len()).map(|at| {
                     inserted += new.len();
                     deleted += 1;
@@ -478,12 +506,12 @@ fn batch(
 /// Replaces all rules. Unchanged rules keep their source. Returns how many came and went.
 fn replace(
     over: &mut OverSpd,
-    source: &str,
+    said: &Said,
     (text, allow_empty): (&str, bool),
     warnings: &mut Remarks,
 ) -> Result<(usize, usize), Box<Refusal>> {
     let mut errors = Remarks::default();
-    let mut new = read(text, None, source, &mut errors, warnings);
+    let mut new = read(text, None, said, &mut errors, warnings);
     if !errors.is_empty() {
         return Err(Refusal::of_rules(Kind::InvalidRules, errors).into());
     }

@@ -32,6 +32,7 @@ impl Live {
             let now = rules_of_spd(texts, name);
             !now.is_some_and(|now| now.iter().eq(over.rules.iter().map(|rule| &rule.text)))
         });
+        self.removed.retain(|name, _| self.spds.contains_key(name));
     }
 
     /// Ends the pairs that the objects of a configuration have with the same keys: they were saved. Returns whether there

@@ -10,7 +10,9 @@ use weir_plane::stats::SaPhase;
 use super::super::acl::{Change, Insert, Replace, Which};
 use super::{Live, SaEdit, SpdEdit, model};
 use crate::config::{self, Code, Loaded};
+use crate::control::lists::Said;
 use crate::control::refusal::Kind;
+use crate::render::changes;
 use crate::rules::spd::Rule;
 
 const FILE: &str = r#"
@@ -38,6 +40,11 @@ fn load(folder: &TempDir, text: &str, live: &Live) -> Loaded {
     let path = folder.path().join("weir.toml");
     fs::write(&path, text).unwrap();
     config::load_over(&path, &live.overlay())
+}
+
+/// The source of changes here.
+fn noc() -> Said {
+    Said { source: "noc".into(), time: 7 }
 }
 
 struct Site {
@@ -71,8 +78,10 @@ impl Site {
     }
 
     fn sa(&mut self, name: &str, edit: SaEdit<'_>) {
-        let live =
-            self.live.edit_sa(&self.gateway, name, "noc", edit).unwrap_or_else(|refusal| panic!("{}", refusal.message));
+        let live = self
+            .live
+            .edit_sa(&self.gateway, name, &noc(), edit)
+            .unwrap_or_else(|refusal| panic!("{}", refusal.message));
         let gateway = self.changed(&live, name, edit).unwrap_or_else(|found| panic!("{}", found.text(false)));
         self.put(live, gateway);
     }
@@ -90,14 +99,14 @@ impl Site {
     }
 
     fn refuses_sa(&self, name: &str, edit: SaEdit<'_>) -> (Kind, String) {
-        let refusal = self.live.edit_sa(&self.gateway, name, "noc", edit).unwrap_err();
+        let refusal = self.live.edit_sa(&self.gateway, name, &noc(), edit).unwrap_err();
         (refusal.kind, refusal.message)
     }
 
     fn spd(&mut self, changes: &[Change]) -> (usize, usize, usize) {
         let (live, changed) = self
             .live
-            .edit_spd(&self.gateway, "edge", "noc", SpdEdit::Batch(changes))
+            .edit_spd(&self.gateway, "edge", &noc(), SpdEdit::Batch(changes))
             .unwrap_or_else(|refusal| panic!("{}", refusal.message));
         let gateway = self.ruled(&live).unwrap_or_else(|found| panic!("{}", found.text(false)));
         self.put(live, gateway);
@@ -171,8 +180,12 @@ fn a_pair_comes_with_its_rules_and_goes_after_them() {
     site.sa("east", SaEdit::Delete);
     assert_eq!(site.gateway.sas.len(), 1);
     assert_eq!(site.spd(&[Change::Delete(Which { id: None, at: Some(1) })]), (0, 1, 2));
+    let edits = site.live.edits();
+    let said: Vec<_> = edits.iter().map(|edit| (edit.edit, edit.source.as_deref(), edit.time)).collect();
+    let (added, removed) = (changes::Kind::Added, changes::Kind::Removed);
+    assert_eq!(said, [(added, Some("noc"), Some(7)), (removed, Some("noc"), Some(7))], "{edits:?}");
     // The rules of the file again: one comes back, one goes.
-    let (live, changed) = site.live.edit_spd(&site.gateway, "edge", "noc", SpdEdit::Reset).unwrap();
+    let (live, changed) = site.live.edit_spd(&site.gateway, "edge", &noc(), SpdEdit::Reset).unwrap();
     let gateway = site.load(FILE, &live).gateway.unwrap();
     site.put(live, gateway);
     assert_eq!((changed.inserted, changed.deleted, changed.rules, site.rules().len()), (1, 1, 2, 2));
@@ -195,7 +208,7 @@ fn what_does_not_fit_is_refused_and_says_why() {
         assert_eq!(site.refuses_sa(name, SaEdit::Add(text)).0, Kind::BadRequest, "{name}: {text}");
     }
     // The checks of the configuration cover the pair: a key that another SA has.
-    let live = site.live.edit_sa(&site.gateway, "east", "noc", SaEdit::Add(&keys(1000, "a", "c"))).unwrap();
+    let live = site.live.edit_sa(&site.gateway, "east", &noc(), SaEdit::Add(&keys(1000, "a", "c"))).unwrap();
     let loaded = site.load(FILE, &live);
     assert!(loaded.gateway.is_none() && loaded.diagnostics.iter().any(|found| found.code == Code::KeyReused));
     assert!(!loaded.text(false).contains("01ff01ff"));
@@ -204,17 +217,17 @@ fn what_does_not_fit_is_refused_and_says_why() {
     assert!(found.text(false).contains("the other one is of the pair `west`"), "{}", found.text(false));
     assert!(found.text(false).contains("socket noc, sa east:"), "{}", found.text(false));
     let refused = |site: &Site, changes: &[Change]| {
-        site.live.edit_spd(&site.gateway, "edge", "noc", SpdEdit::Batch(changes)).unwrap_err().message
+        site.live.edit_spd(&site.gateway, "edge", &noc(), SpdEdit::Batch(changes)).unwrap_err().message
     };
     assert!(refused(&site, &[insert("protect ip from any to any", None)]).contains("change 1"));
     assert!(refused(&site, &[insert("", None)]).contains("there is no rule in it"));
     assert!(refused(&site, &[insert(ALL, Some(4))]).contains("there is no place 4: the last one is 3"));
     assert!(refused(&site, &[Change::Delete(Which { id: Some(1), at: None })]).contains("places and no ids"));
     let replace = |text| SpdEdit::Replace { text, allow_empty: false };
-    assert!(site.live.edit_spd(&site.gateway, "edge", "noc", replace("# none\n")).is_err());
-    assert!(site.live.edit_spd(&site.gateway, "egde", "noc", replace(ALL)).unwrap_err().message.contains("`edge`"));
+    assert!(site.live.edit_spd(&site.gateway, "edge", &noc(), replace("# none\n")).is_err());
+    assert!(site.live.edit_spd(&site.gateway, "egde", &noc(), replace(ALL)).unwrap_err().message.contains("`edge`"));
     // A rule that names no pair.
-    let (live, _) = site.live.edit_spd(&site.gateway, "edge", "noc", SpdEdit::Batch(&[insert(EAST, None)])).unwrap();
+    let (live, _) = site.live.edit_spd(&site.gateway, "edge", &noc(), SpdEdit::Batch(&[insert(EAST, None)])).unwrap();
     let loaded = site.load(FILE, &live);
     assert!(loaded.diagnostics.iter().any(|found| found.code == Code::UnknownSa), "{}", loaded.text(false));
     let found = site.ruled(&live).unwrap_err();
@@ -290,7 +303,7 @@ fn a_pair_whose_address_no_interface_has_comes_with_a_warning() {
     let mut site = Site::new();
     site.sa("east", SaEdit::Add(&keys(0x1001, "b", "c")));
     let text = keys(0x1001, "b", "c").replace("local = \"198.51.100.1\"", "local = \"192.0.2.9\"");
-    let live = site.live.edit_sa(&site.gateway, "east", "noc", SaEdit::Update(&text)).unwrap();
+    let live = site.live.edit_sa(&site.gateway, "east", &noc(), SaEdit::Update(&text)).unwrap();
     let mut gateway = site.gateway.clone();
     let found = model::edit_sa(&mut gateway, site.folder.path(), &live, "east", &SaEdit::Update(&text)).unwrap();
     let codes: Vec<Code> = found.unwrap().diagnostics.iter().map(|own| own.code).collect();
@@ -325,7 +338,7 @@ fn a_change_of_an_object_equals_a_reload_with_it() {
                 1 => insert(ALL, at),
                 _ => insert(&EAST.replace("east", name), at),
             };
-            let Ok((live, _)) = site.live.edit_spd(&site.gateway, "edge", "noc", SpdEdit::Batch(&[change])) else {
+            let Ok((live, _)) = site.live.edit_spd(&site.gateway, "edge", &noc(), SpdEdit::Batch(&[change])) else {
                 continue;
             };
             match site.ruled(&live) {
@@ -344,7 +357,7 @@ fn a_change_of_an_object_equals_a_reload_with_it() {
             5 => SaEdit::Finish,
             _ => SaEdit::Delete,
         };
-        let Ok(live) = site.live.edit_sa(&site.gateway, name, "noc", edit) else { continue };
+        let Ok(live) = site.live.edit_sa(&site.gateway, name, &noc(), edit) else { continue };
         match site.changed(&live, name, edit) {
             Ok(gateway) => {
                 site.put(live, gateway);

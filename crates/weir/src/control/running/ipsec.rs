@@ -8,8 +8,9 @@ use weir_plane::model::Gateway;
 
 use super::super::ReloadError;
 use super::super::ipsec::{Live, SaEdit, SpdEdit, model};
+use super::super::lists::Said;
 use super::super::refusal::{Kind, Refusal};
-use super::{Running, placed};
+use super::{Running, placed, unix_time};
 use crate::config::{self, Loaded};
 use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRule, SpdRules};
 use crate::render::remark::Remark;
@@ -28,7 +29,7 @@ impl Running {
         let result = {
             let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
             let before = self.live().clone();
-            let changed = before.edit_sa(&self.engine.model(), name, source, edit);
+            let changed = before.edit_sa(&self.engine.model(), name, &said(source), edit);
             changed.and_then(|live| {
                 self.put_into_force(live, |gateway, folder, live| model::edit_sa(gateway, folder, live, name, &edit))
             })
@@ -46,7 +47,7 @@ impl Running {
         let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.live().clone();
         let is_reset = edit == SpdEdit::Reset;
-        let result = before.edit_spd(&self.engine.model(), spd, source, edit).and_then(|(live, mut changed)| {
+        let result = before.edit_spd(&self.engine.model(), spd, &said(source), edit).and_then(|(live, mut changed)| {
             if is_reset {
                 return self.read_again(live).map(|()| changed);
             }
@@ -128,6 +129,11 @@ impl Running {
     pub fn is_rekeying(&self) -> bool {
         self.live().is_rekeying()
     }
+}
+
+/// A source that changes something now.
+fn said(source: &str) -> Said {
+    Said { source: source.to_owned(), time: unix_time() }
 }
 
 /// The refusal of a change, which has no configuration beside it.

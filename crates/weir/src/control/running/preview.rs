@@ -66,7 +66,7 @@ impl Running {
         preview.added = with(found.difference.added, lists.added);
         preview.removed = with(found.difference.removed, lists.removed);
         preview.changed = with(found.difference.changed, lists.changed);
-        (preview.routes, preview.routes_before) = (gateway.routes.len(), before.routes.len());
+        (preview.routes, preview.routes_before) = found.difference.routes;
         self.count_flows(&before, &mut preview);
         if let Ok(now) = self.texts() {
             let (now, then) = (saved::objects(&now), saved::objects(&texts));

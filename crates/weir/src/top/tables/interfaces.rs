@@ -13,7 +13,7 @@ pub(in super::super) const COLUMNS: &[Column] = &[
     ("RX bit/s", Align::Right),
     ("TX packet/s", Align::Right),
     ("TX bit/s", Align::Right),
-    ("Dropped/s", Align::Right),
+    ("Drops/s", Align::Right),
     ("Lost/s", Align::Right),
 ];
 

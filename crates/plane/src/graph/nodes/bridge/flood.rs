@@ -8,7 +8,7 @@ use weir_packet::packet::Packet;
 use weir_packet::vector::{Indices, VECTOR, Vector};
 
 use super::super::stage::Stage;
-use super::super::{Context, discard, output, wire};
+use super::super::{Context, discard, output, savi, wire};
 use super::egress::{is_too_long, leave, may};
 use super::frame::open_port;
 use super::own::own;
@@ -39,6 +39,8 @@ pub(super) struct Flooded {
     /// The port that it came in by.
     pub(super) from: Port,
     pub(super) kind: Kind,
+    /// It goes to no port whose list learns by first use.
+    pub(super) spares: bool,
 }
 
 /// The frames of a vector that are flooded.
@@ -49,7 +51,7 @@ pub(super) struct List {
 
 impl List {
     const NOTHING: Flooded =
-        Flooded { place: 0, bridge: 0, from: Port { interface: 0, group: 0 }, kind: Kind::Unknown };
+        Flooded { place: 0, bridge: 0, from: Port { interface: 0, group: 0 }, kind: Kind::Unknown, spares: false };
 
     pub(super) fn new() -> List {
         List { all: [List::NOTHING; VECTOR], length: 0 }
@@ -76,7 +78,10 @@ pub(super) fn run(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut V
         let mut admitted = List::new();
         for flooded in run {
             match admit(context, bridge, flooded, &vector[flooded.place]) {
-                Ok(()) => admitted.push(*flooded),
+                Ok(()) => {
+                    let spares = flooded.kind == Kind::Multicast && savi::is_solicitation(&vector[flooded.place]);
+                    admitted.push(Flooded { spares, ..*flooded });
+                }
                 Err(reason) => context.next.refuse(&mut vector[flooded.place], flooded.place, reason),
             }
         }
@@ -126,13 +131,15 @@ fn flood(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, ru
         };
         floods && flooded.from.may_reach(port)
     };
+    let is_spared = |flooded: &Flooded, interface: &Interface| flooded.spares && savi::is_spared(root, interface);
     // The port that takes each frame itself.
     let mut last = [NOWHERE; VECTOR];
     for (number, port) in (0..).zip(&*bridge.ports) {
         let Some(interface) = open_port(root, port) else { continue };
         for (last, flooded) in last.iter_mut().zip(run) {
             let fits = || !is_too_long(&vector[flooded.place], interface);
-            if reaches(flooded, port) && !is_for_own(bridge, flooded) && fits() {
+            let goes = reaches(flooded, port) && !is_spared(flooded, interface);
+            if goes && !is_for_own(bridge, flooded) && fits() {
                 *last = number;
             }
         }
@@ -140,7 +147,7 @@ fn flood(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, ru
     for (number, port) in (0..).zip(&*bridge.ports) {
         let Some(interface) = open_port(root, port) else { continue };
         for (&last, flooded) in last.iter().zip(run) {
-            if last != number && reaches(flooded, port) {
+            if last != number && reaches(flooded, port) && !is_spared(flooded, interface) {
                 copy(context, pieces, &vector[flooded.place], interface, bridge);
             }
         }
@@ -150,8 +157,11 @@ fn flood(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, ru
         let (place, index) = (flooded.place, flooded.bridge);
         let packet = &mut vector[place];
         if context.recorder.is_on() {
-            let copies = bridge.ports.iter().filter(|port| open_port(root, port).is_some() && reaches(flooded, port));
-            let ports = copies.count() as u16;
+            let goes = |port: &&Port| {
+                let own = open_port(root, port);
+                own.is_some_and(|own| reaches(flooded, port) && !is_spared(flooded, own))
+            };
+            let ports = bridge.ports.iter().filter(goes).count() as u16;
             context.record(packet, Fate::Bridged { bridge: index, to: BridgedTo::All(ports) });
         }
         let interface = bridge.port(last).and_then(|port| open_port(root, port));

@@ -150,7 +150,7 @@ fn dispatch<'a>(
             Ok(To::Own) => own(context, packet, place, (index, bridge)),
             Ok(To::All(kind)) => {
                 let all = all.get_or_insert_with(flood::List::new);
-                all.push(Flooded { place, bridge: index, from, kind });
+                all.push(Flooded { place, bridge: index, from, kind, spares: false });
             }
             Err(reason) => context.next.refuse(packet, place, reason),
         }

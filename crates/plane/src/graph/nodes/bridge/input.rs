@@ -3,15 +3,16 @@
 
 use weir_packet::packet::Packet;
 use weir_packet::parse::{self, ParseFlags, Parsed};
-use weir_packet::vector::{Indices, Vector};
+use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_packet::wire::arp;
 use weir_packet::wire::ethernet::{self, ethertype};
 use weir_packet::wire::{ipv4, ipv6, vlan};
 
 use super::super::stage::{self, Stage};
-use super::super::{Context, ethernet_input, link, mac_ip, nd_input, sav};
+use super::super::{Context, ethernet_input, link, mac_ip, merging, nd_input, sav};
 use super::frame::{is_group, stations};
 use super::tags;
+use crate::graph::events::Claim;
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::bridge::Bridge;
@@ -23,6 +24,9 @@ const LINK_GROUPS: u64 = 0x0180_c200_0000;
 
 #[inline(never)]
 pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
+    if vector.has_segments() && merging::may_cut(context.root) {
+        return cut(context, vector, frame);
+    }
     let mut rest = Indices::new();
     let mut own = Own::new(context.root);
     for &place in frame.places() {
@@ -37,6 +41,32 @@ pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, fram
         }
     }
     context.next.extend(Node::BridgeForward, &rest);
+}
+
+/// The same where lists and tables of some port may match some segments of a super-packet, and others not: it is cut
+/// before. What goes to another worker is cut there.
+#[cold]
+#[inline(never)]
+fn cut(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
+    let mut passed = Indices::new();
+    let mut nodes = [Node::BridgeForward; VECTOR];
+    let mut own = Own::new(context.root);
+    for &place in frame.places() {
+        let packet = &mut vector[place];
+        if packet.interface() != own.number {
+            own.look_up(packet.interface());
+        }
+        match check(context, &own, packet) {
+            Ok(Node::Handover) => context.next.push(Node::Handover, place),
+            Ok(node) => {
+                nodes[usize::from(place)] = node;
+                passed.push(place);
+            }
+            Err(reason) => context.next.refuse(packet, place, reason),
+        }
+    }
+    merging::cut(context, vector, &mut passed);
+    passed.places().iter().for_each(|&place| context.next.push(nodes[usize::from(place)], place));
 }
 
 /// The port that frames came in by, looked up once for each run of frames of an interface.
@@ -178,5 +208,5 @@ fn after(admission: sav::Admission, is_of_link: bool) -> Result<Stage, Reason> {
 fn check_arp(context: &mut Context<'_>, packet: &Packet) -> Result<(), Reason> {
     let fields = arp::Fields::parse(packet.l3()).map_err(|_| Reason::BadArp)?;
     let sender = fields.sender.into();
-    mac_ip::claims(context, packet, [(link::station(packet), sender), (fields.sender_mac, sender)])
+    mac_ip::claims(context, packet, Claim::Used, [(link::station(packet), sender), (fields.sender_mac, sender)])
 }

@@ -10,15 +10,14 @@ use weir_packet::offload::Offload;
 use weir_packet::packet::{Packet, Shown};
 use weir_packet::parse::{ParseFlags, Parsed};
 use weir_packet::vector::{Indices, VECTOR, Vector};
-use weir_packet::wire::{ipv4, protocol, udp};
+use weir_packet::wire::{ipv4, ipv6, protocol, udp};
 
 use super::super::Context;
 use super::datagrams;
 use super::jobs::{self, BATCH, Work};
-use super::seen::{self, Seen, UNSEEN, addressed};
+use super::seen::{self, AllSeen, Seen, UNSEEN};
 use super::warm::Sas;
 use crate::graph::flags::DECRYPTED;
-use crate::graph::flow::Unlearned;
 use crate::graph::nesting;
 use crate::graph::record::Fate;
 use crate::model::SaMode;
@@ -42,13 +41,14 @@ struct Found<'a> {
 pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     let at_once;
     let mut frame = frame;
-    if context.requeue.has_added() || frame.places().iter().any(|&place| vector[place].is_to_be_segmented()) {
+    let is_cut = |&place: &u8| vector[place].is_to_be_segmented();
+    if context.requeue.has_added() || vector.has_segments() && frame.places().iter().any(is_cut) {
         at_once = datagrams::cut_all(context, vector, frame);
         frame = &at_once;
     }
     let mut seen = [UNSEEN; VECTOR];
-    seen::see_all(context.root, vector, frame.places(), &mut seen);
-    let known = drop_unknown(context, vector, frame.places(), &mut seen);
+    // Packets that are no ESP, and those with an SPI that no SA has, are dropped before anything else is looked at.
+    let known = seen::see_all(context, vector, frame.places(), &mut seen);
     let places = known.places();
     let mut numbers = [NONE; VECTOR];
     numbers.iter_mut().zip(&seen[..places.len()]).for_each(|(number, seen)| *number = seen.number);
@@ -63,95 +63,83 @@ pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, fram
     }
 }
 
-/// Drops packets that are no ESP, and those with an SPI that no SA has, before anything else is looked at. Returns the others, and
-/// moves what was seen of them together.
-fn drop_unknown(context: &mut Context<'_>, vector: &mut Vector, places: &[u8], all: &mut [Seen; VECTOR]) -> Indices {
-    let mut known = Indices::new();
-    for (index, &place) in places.iter().enumerate() {
-        context.notes.forget(place, Unlearned::Spd);
-        match all[index].reason {
-            Some(reason) => context.next.refuse(&mut vector[place], place, reason),
-            None => {
-                if known.len() != index {
-                    all[known.len()] = all[index];
-                }
-                known.push(place);
-            }
-        }
-    }
-    known
-}
-
 fn run_batch(
     context: &mut Context<'_>,
     vector: &mut Vector,
-    (places, seen): (&[u8], &[Seen; VECTOR]),
+    (places, seen): (&[u8], &AllSeen),
     sas: &Sas<'_>,
     from: usize,
 ) {
     let end = places.len().min(from + BATCH);
     let mut batch: [Option<Found<'_>>; BATCH] = [None; BATCH];
     let mut count = 0;
-    for (index, &place) in places[from..end].iter().enumerate() {
+    let mut last = None;
+    for (&place, seen) in places[from..end].iter().zip(&seen[from..end]) {
         let packet = &mut vector[place];
-        match find(context.root, packet, place, &seen[from + index], &mut batch[count]) {
-            Ok(found) => {
-                let counters = &found.sa.counters[context.worker];
-                if !found.inbound.window.is_new(found.sequence) {
-                    let (reason, counter) = match found.inbound.window.is_closed() {
-                        true => (Reason::EspExpired, &counters.expired),
-                        false => (Reason::EspReplay, &counters.replayed),
-                    };
-                    counter.add(1);
-                    if context.recorder.is_on() {
-                        context.record(packet, Fate::Secured { sa: found.number, inbound: true });
-                    }
-                    context.next.refuse(packet, place, reason);
-                    continue;
-                }
+        match find(context.root, packet, seen, &mut last) {
+            Ok((Run { number, sa, inbound }, sequence)) => {
+                batch[count] = Some(Found { place, number, sa, inbound, sequence, at: seen.at as usize });
                 count += 1;
             }
-            Err((reason, sa)) => {
-                if let Some(sa) = sa {
-                    let counters = &sa.counters[context.worker];
-                    let counter = if reason == Reason::EspReplay { &counters.replayed } else { &counters.malformed };
-                    counter.add(1);
-                }
-                context.next.refuse(packet, place, reason);
-            }
+            Err((reason, None)) => context.next.refuse(packet, place, reason),
+            Err((reason, Some((number, sa)))) => refuse(context, packet, (number, sa), place, reason),
         }
     }
     sas.inbound_parts(context, vector, places, from + BATCH);
     let results = open(vector, &batch[..count]);
-    for (found, result) in batch[..count].iter().flatten().zip(results) {
-        conclude(context, &mut vector[found.place], found, result);
+    conclude_all(context, vector, &batch[..count], &results);
+}
+
+/// The SA of the packets that were looked at last.
+#[derive(Clone, Copy)]
+struct Run<'a> {
+    number: u32,
+    sa: &'a Sa,
+    inbound: &'a Inbound,
+}
+
+/// The reason to drop a packet, and the pair that counts it, if one does.
+type Refusal<'a> = (Reason, Option<(u32, &'a Sa)>);
+
+/// Finds the SA of a packet by the number that is known, and the packet's sequence number, which has to be new. Packets of one SA
+/// that follow each other form a run, whose SA is looked at once.
+#[inline(always)]
+fn find<'a>(
+    root: &'a Root,
+    packet: &Packet,
+    seen: &Seen,
+    last: &mut Option<Run<'a>>,
+) -> Result<(Run<'a>, u64), Refusal<'a>> {
+    let run = match *last {
+        Some(run) if run.number == seen.number && seen.is_for(packet, run.sa) => run,
+        _ => *last.insert(search(root, packet, seen).ok_or((Reason::EspNoSa, None))?),
+    };
+    if !is_encapsulated_so(packet, run.sa) {
+        return Err((Reason::EspNoSa, None));
+    }
+    let (window, counting) = (&run.inbound.window, Some((run.number, run.sa)));
+    let sequence = match run.sa.esn {
+        true => window.extended(seen.low).ok_or((Reason::EspReplay, counting))?,
+        false => u64::from(seen.low),
+    };
+    match window.is_new(sequence) {
+        true => Ok((run, sequence)),
+        false if window.is_closed() => Err((Reason::EspExpired, counting)),
+        false => Err((Reason::EspReplay, counting)),
     }
 }
 
-/// Finds the SA of a packet by the number that is known, and the sequence number that the packet carries, and notes them at
-/// `found`. An SA beside the reason counts it.
-#[inline(always)]
-fn find<'a, 'f>(
-    root: &'a Root,
-    packet: &Packet,
-    place: u8,
-    seen: &Seen,
-    found: &'f mut Option<Found<'a>>,
-) -> Result<&'f Found<'a>, (Reason, Option<&'a Sa>)> {
-    let (spi, low, at, number) = (seen.spi, seen.low, seen.at as usize, seen.number);
-    let (vrf, destination) = addressed(root, packet).ok_or((Reason::EspNoSa, None))?;
-    let of = |number: u32| Some((number, root.ipsec.sa(number)?));
-    let is = |(_, sa): &(u32, &Sa)| (sa.vrf, sa.local) == (vrf, destination);
-    // Another SA may have the SPI, with another address or in another routing domain.
-    let known = of(number).filter(is);
-    let other = || root.ipsec.inbound(vrf, destination, spi);
-    let (number, sa) = known.or_else(other).ok_or((Reason::EspNoSa, None))?;
-    let inbound = sa.inbound.as_ref().filter(|_| is_encapsulated_so(packet, sa)).ok_or((Reason::EspNoSa, None))?;
-    let sequence = match sa.esn {
-        true => inbound.window.extended(low).ok_or((Reason::EspReplay, Some(sa)))?,
-        false => u64::from(low),
+/// Finds the SA of a packet. The number that is known may be that of another SA with the SPI, with another address or in another
+/// routing domain.
+#[inline]
+fn search<'a>(root: &'a Root, packet: &Packet, seen: &Seen) -> Option<Run<'a>> {
+    let known = root.ipsec.sa(seen.number).filter(|sa| seen.is_for(packet, sa)).map(|sa| (seen.number, sa));
+    let other = || {
+        let (vrf, destination) = seen.addressed(packet)?;
+        root.ipsec.inbound(vrf, destination, seen.spi)
     };
-    Ok(found.insert(Found { place, number, sa, inbound, sequence, at }))
+    let (number, sa) = known.or_else(other)?;
+    Some(Run { number, sa, inbound: sa.inbound.as_ref()? })
 }
 
 /// A packet came as its SA says: plain, or in UDP between the ports of the SA.
@@ -182,35 +170,76 @@ fn open(vector: &mut Vector, batch: &[Option<Found<'_>>]) -> [Result<(), Failure
     results
 }
 
-/// Moves the window and sends on what was inside of a packet.
-#[inline(always)]
-fn conclude(context: &mut Context<'_>, packet: &mut Packet, found: &Found<'_>, result: Result<(), Failure>) {
-    let counters = &found.sa.counters[context.worker];
-    let (reason, counter) = match result {
-        Ok(()) => match found.inbound.window.accept(found.sequence) {
-            Some(lost) => {
-                if lost > 0 {
-                    counters.lost.add(lost);
-                }
-                match take_out(packet, found) {
-                    Ok(octets) => {
-                        counters.inbound.add(1, octets as u64);
-                        return enter(context, packet, found);
+/// Moves windows and sends on what was inside of packets. Packets of one SA that follow each other are counted at once.
+fn conclude_all(
+    context: &mut Context<'_>,
+    vector: &mut Vector,
+    batch: &[Option<Found<'_>>],
+    results: &[Result<(), Failure>; BATCH],
+) {
+    let mut inside = [0; BATCH];
+    let mut entered = 0;
+    let mut batch = batch.iter().flatten().zip(results).peekable();
+    while let Some(&(&Found { number, sa, .. }, _)) = batch.peek() {
+        let (mut packets, mut octets, mut lost) = (0, 0, 0);
+        while let Some((found, result)) = batch.next_if(|(found, _)| found.number == number) {
+            let packet = &mut vector[found.place];
+            match conclude(packet, found, *result, &mut lost) {
+                Ok(length) => {
+                    (packets, octets) = (packets + 1, octets + length as u64);
+                    enter(context, packet, found);
+                    if let Some(place) = inside.get_mut(entered) {
+                        *place = found.place;
+                        entered += 1;
                     }
-                    Err(Reason::EspDummy) => (Reason::EspDummy, &counters.dummies),
-                    Err(reason) => (reason, &counters.malformed),
                 }
+                Err(reason) => refuse(context, packet, (number, sa), found.place, reason),
             }
-            None => (Reason::EspReplay, &counters.replayed),
-        },
-        Err(Failure::Forged | Failure::NotDone) => (Reason::EspAuth, &counters.auth_failed),
-        Err(_) => (Reason::EspMalformed, &counters.malformed),
+        }
+        let counters = &sa.counters[context.worker];
+        counters.inbound.add(packets, octets);
+        if lost > 0 {
+            counters.lost.add(lost);
+        }
+    }
+    context.next.extend_places(Node::IpInput, &inside[..entered]);
+}
+
+/// Moves the window, and takes out what was inside of a packet; returns its octets. Adds the numbers that the window has left
+/// behind to `lost`.
+#[inline(always)]
+fn conclude(
+    packet: &mut Packet,
+    found: &Found<'_>,
+    result: Result<(), Failure>,
+    lost: &mut u64,
+) -> Result<usize, Reason> {
+    match result {
+        Ok(()) => {
+            *lost += found.inbound.window.accept(found.sequence).ok_or(Reason::EspReplay)?;
+            take_out(packet, found)
+        }
+        Err(Failure::Forged | Failure::NotDone) => Err(Reason::EspAuth),
+        Err(_) => Err(Reason::EspMalformed),
+    }
+}
+
+/// Drops a packet of an SA, which counts it.
+#[cold]
+fn refuse(context: &mut Context<'_>, packet: &mut Packet, (number, sa): (u32, &Sa), place: u8, reason: Reason) {
+    let counters = &sa.counters[context.worker];
+    let counter = match reason {
+        Reason::EspExpired => &counters.expired,
+        Reason::EspReplay => &counters.replayed,
+        Reason::EspAuth => &counters.auth_failed,
+        Reason::EspDummy => &counters.dummies,
+        _ => &counters.malformed,
     };
     counter.add(1);
     if context.recorder.is_on() {
-        context.record(packet, Fate::Secured { sa: found.number, inbound: true });
+        context.record(packet, Fate::Secured { sa: number, inbound: true });
     }
-    context.next.refuse(packet, found.place, reason);
+    context.next.refuse(packet, place, reason);
 }
 
 /// Cuts a packet to what was inside; returns its octets.
@@ -248,7 +277,18 @@ fn tunnel(packet: &mut Packet, sa: &Sa, text: usize, next_header: u8) -> Result<
             ecn::write(packet.data_mut(), mark);
         }
     }
-    Ok(packet.len())
+    Ok(octets(packet.data()))
+}
+
+/// The octets of a packet from its IP header on, by that header: without what the sender has padded it with (RFC 4303, 2.7).
+#[inline(always)]
+fn octets(packet: &[u8]) -> usize {
+    let word = |at: usize| packet.get(at..at + 2).map_or(0, |word| usize::from(u16::from_be_bytes([word[0], word[1]])));
+    let length = match packet.first().map_or(0, |first| first >> 4) {
+        4 => word(2),
+        _ => ipv6::LENGTH + word(4),
+    };
+    length.min(packet.len())
 }
 
 /// The octet with DSCP and ECN of an IP header; 0 of anything else.
@@ -282,7 +322,7 @@ fn transport(packet: &mut Packet, (at, text): (usize, usize), trailer: Trailer) 
     Ok(length)
 }
 
-/// Sends a decrypted packet to `ip-input`.
+/// Notes what a decrypted packet is, which goes to `ip-input`.
 #[inline(always)]
 fn enter(context: &mut Context<'_>, packet: &mut Packet, found: &Found<'_>) {
     let sa = found.sa;
@@ -305,5 +345,4 @@ fn enter(context: &mut Context<'_>, packet: &mut Packet, found: &Found<'_>) {
     if context.recorder.is_on() {
         context.record(packet, Fate::Secured { sa: found.number, inbound: true });
     }
-    context.next.push(Node::IpInput, found.place);
 }

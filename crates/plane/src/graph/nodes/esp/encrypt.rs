@@ -343,6 +343,7 @@ fn seal_all<'a>(context: &mut Context<'a>, vector: &mut Vector, ready: &mut [Opt
     let Some(&Some(Ready { place, outbound, .. })) = ready.first() else { return 0 };
     let mut jobs = jobs::none(&outbound.key);
     let (mut next, mut kept) = (0, 0);
+    let (mut v4, mut v6) = (Sent::default(), Sent::default());
     for (place, packet) in vector.filled().iter_mut().enumerate().skip(place.into()) {
         let Some(Some(one)) = ready.get(next) else { break };
         if usize::from(one.place) != place {
@@ -351,6 +352,7 @@ fn seal_all<'a>(context: &mut Context<'a>, vector: &mut Vector, ready: &mut [Opt
         match build_one(context, packet, one) {
             Ok(at) => {
                 finish(context, packet, one);
+                if one.sa.outer.is_v4() { &mut v4 } else { &mut v6 }.push(one.place);
                 let high = one.sa.esn.then_some((one.sequence >> 32) as u32);
                 // Each job is written in its place: what was just written in parts, and is read as a whole, makes the CPU wait.
                 if let Some(job) = jobs.get_mut(kept) {
@@ -365,6 +367,8 @@ fn seal_all<'a>(context: &mut Context<'a>, vector: &mut Vector, ready: &mut [Opt
         }
         next += 1;
     }
+    context.next.extend_places(Node::Ip4Lookup, v4.places());
+    context.next.extend_places(Node::Ip6Lookup, v6.places());
     weir_crypto::seal(&mut jobs[..kept]);
     debug_assert!(jobs[..kept].iter().all(|job| job.result().is_ok()), "the layout is that of the algorithm");
     kept
@@ -396,9 +400,9 @@ fn build_one(context: &mut Context<'_>, packet: &mut Packet, one: &Ready<'_>) ->
     build::build(packet, one.sa, one.outbound, draw)
 }
 
-/// Sends a packet of ESP to the lookup of its outer destination.
+/// Notes where a packet of ESP goes: to the lookup of its outer destination.
 #[inline(always)]
-fn finish(context: &mut Context<'_>, packet: &mut Packet, one: &Ready<'_>) {
+fn finish(context: &Context<'_>, packet: &mut Packet, one: &Ready<'_>) {
     let sa = one.sa;
     packet.add_state(ENCAPSULATED);
     packet.clear_state(TUNNELLED);
@@ -408,8 +412,27 @@ fn finish(context: &mut Context<'_>, packet: &mut Packet, one: &Ready<'_>) {
     if sa.home != NONE && !context.root.interfaces.get(packet.interface() as usize).is_some_and(is_there) {
         packet.set_interface(sa.home);
     }
-    let node = if packet.flags().contains(ParseFlags::IP4) { Node::Ip4Lookup } else { Node::Ip6Lookup };
-    context.next.push(node, one.place);
+}
+
+/// Packets of a batch that go to one node.
+#[derive(Default)]
+struct Sent {
+    places: [u8; BATCH],
+    count: usize,
+}
+
+impl Sent {
+    #[inline(always)]
+    fn push(&mut self, place: u8) {
+        if let Some(next) = self.places.get_mut(self.count) {
+            *next = place;
+            self.count += 1;
+        }
+    }
+
+    fn places(&self) -> &[u8] {
+        &self.places[..self.count]
+    }
 }
 
 /// Completes the checksum of UDP over IPv6 around a sealed packet (RFC 8200, 8.1).

@@ -31,7 +31,7 @@ pub(super) fn cut(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
 
 /// Queues all segments of a packet. If there is no room for one, those before it go on and the packet counts as dropped.
 fn send(context: &mut Context<'_>, packet: &Packet, mut segmenter: Segmenter<'_>) -> Result<(), Reason> {
-    while segmenter.count() > 0 {
+    while !segmenter.is_done() {
         let piece = next_piece(context.cache, packet, &mut segmenter)?;
         fragments::send_piece(context, packet, piece)?;
     }

@@ -1,6 +1,7 @@
 //! The sessions of a vector's packets.
 
 use weir_base::clock::Time;
+use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::protocol;
@@ -8,11 +9,12 @@ use weir_table::flow::HALF;
 
 use super::super::{Context, wire};
 use super::candidates::Candidates;
+use super::egress::Egress;
 use super::own::Own;
 use super::translations::Translations;
-use super::tuple::{any_tuple, key, key_into, of_interface};
+use super::tuple::{any_tuple, key, key_into, of_interface, usual_key};
 use crate::graph::flags::DECRYPTED;
-use crate::graph::session::{Bounds, Carried, Lookup, Tuple, ZoneOf};
+use crate::graph::session::{Bounds, Carried, Lookup, Membership, Tuple, ZoneOf};
 use crate::root::family::Family;
 use crate::root::{Kind, NONE, Root};
 
@@ -64,33 +66,39 @@ impl Moment<'_> {
         translations: &mut Translations,
     ) {
         let (root, has_room) = (self.root, self.has_room);
-        let (epoch, version, adjacencies) = (root.changes.count(), root.nat.version, root.adjacencies.view());
-        for (slot, own) in (ready.first..).zip(&ready.packets[..ready.count.min(HALF)]) {
+        let (epoch, version) = (root.changes.count(), root.nat.version);
+        let mut egress = Egress::new(root.adjacencies.view());
+        for (at, own) in ready.packets[..ready.count.min(HALF)].iter().enumerate() {
             let packet = &mut vector[own.place];
-            let found = sessions.session(slot, &self.bounds, self.now);
-            let member = found.map(|(member, _)| member);
-            if own.translates {
-                translations.set(own.place, member);
-            } else {
-                member.map_or(Carried::None, Carried::Session).set(packet, ZoneOf::Ingress);
-            }
-            if !own.may_take {
-                continue;
-            }
-            let Some((member, session)) = found else {
-                if !own.translates
-                    && let Some(key) = key::<K>(root, packet, of_interface(packet.interface()))
-                {
-                    of_flows.push(own.place, key);
-                }
+            let Some((value, session)) = sessions.session(ready.first + at, &self.bounds, self.now) else {
+                self.note_none(packet, own, of_flows);
                 continue;
             };
+            let member = Membership::of_value(value);
+            if !own.translates {
+                Carried::Session(member).set(packet, ZoneOf::Ingress);
+            }
             let rules = own.translates.then_some(version);
-            let is_settled = session.in_force(member.way, rules, has_room).is_some_and(|decision| {
+            let decision = session.in_force(member.way, rules, has_room).filter(|_| own.may_take);
+            let is_settled = decision.is_some_and(|decision| {
                 decision.is_plain(epoch, packet.interface())
-                    && adjacencies.get(decision.adjacency).is_some_and(|own| own.kind == Kind::Rewrite)
+                    && egress.get(decision.adjacency).is_some_and(|own| own.kind == Kind::Rewrite)
             });
-            translations.settle(own.place, is_settled);
+            translations.note(own.place, value, own.translates, is_settled);
+        }
+    }
+
+    /// Notes that a packet has no session.
+    #[inline(never)]
+    fn note_none<K: Family>(&self, packet: &mut Packet, own: &OfSession, of_flows: &mut Candidates<K>) {
+        if own.translates {
+            return;
+        }
+        Carried::None.set(packet, ZoneOf::Ingress);
+        if own.may_take
+            && let Some(key) = key::<K>(self.root, packet, of_interface(packet.interface()))
+        {
+            of_flows.push(own.place, key);
         }
     }
 
@@ -113,6 +121,17 @@ impl Moment<'_> {
                 *side = Side::of(root, packet.interface());
             }
             let Side { own, zone, in_place_of_zone, translates } = side;
+            // The usual case: the packet is whole, was not decrypted, and is no ESP.
+            if zone.is_some()
+                && let Some(usual) = usual_key::<K>(packet, *in_place_of_zone)
+            {
+                keys[sought.count % HALF] = usual;
+                sought.push(place, own.is_learned, *translates);
+                if !own.is_learned {
+                    walk.push(place);
+                }
+                continue;
+            }
             // Decisions with a session are about packets that came in clear, and a translation has no SPI.
             let is_outside = packet.state().contains(DECRYPTED) || *translates && packet.protocol() == protocol::ESP;
             let may_have = if zone.is_some() { !is_outside } else { own.is_learned };

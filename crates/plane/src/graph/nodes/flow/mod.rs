@@ -13,6 +13,7 @@ mod candidates;
 mod check;
 mod crossing;
 mod each;
+mod egress;
 mod ends;
 mod finding;
 mod joining;
@@ -255,6 +256,12 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
             learned.copied()
         });
     }
+    if has_sessions && !hits.is_empty() {
+        let (settled, mut others) = settled::split(&hits, &translations);
+        others.extend(&settled::take::<K>(context, vector, &settled, &translations));
+        others.sort();
+        hits = others;
+    }
     take_hits::<K>(context, vector, &hits, &translations, (&at, misses));
     walk_on(context, vector, &walk, K::IS_V4);
 }
@@ -275,31 +282,10 @@ fn take_hits<K: Family>(
     let (mut rules, mut sum) = (Rules::NONE, Sum::default());
     let (mut out, mut unusual, mut encrypt) = (Indices::new(), Indices::new(), Indices::new());
     let mut limited = Indices::new();
-    let mut translated = translations::Run::new();
     for &place in hits.places() {
         let (packet, index) = (&mut vector[place], usize::from(place));
         let member = translations.of(place);
         let counts = wire::counts(packet);
-        if translations.is_settled(place)
-            && let Some(taken) = settled::take_one::<K>(context, adjacencies, packet, (member, counts))
-        {
-            packet.set_forwarding(taken.adjacency);
-            let own = Rules::new(taken.acl, packet);
-            if !own.is(&rules) {
-                tally.add(rules, std::mem::take(&mut sum));
-                rules = own;
-            }
-            sum.add_all(counts);
-            tally.more += counts.0 - 1;
-            taken.rule.into_iter().for_each(|rule| translated.add(context, rule, counts));
-            if taken.leaves {
-                out.push(place);
-            } else {
-                member.into_iter().for_each(|member| translations::note(packet, member));
-                unusual.push(place);
-            }
-            continue;
-        }
         let decision = match member {
             Some(member) => K::of(&*context.sessions).learned(member),
             None => decision_of::<K>(context, packet, at[index]),
@@ -348,7 +334,6 @@ fn take_hits<K: Family>(
     }
     tally.add(rules, sum);
     tally.end(context, hits.len());
-    translated.end(context);
     leave::<K>(context, &out, &unusual, &encrypt);
     if !limited.is_empty() {
         limited::begin::<K>(context, vector, &limited);

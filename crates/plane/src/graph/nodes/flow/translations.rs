@@ -6,7 +6,6 @@ use weir_packet::wire::{protocol, tcp};
 
 use super::super::Context;
 use super::super::nat;
-use super::tally::Sum;
 use crate::graph::flags::TRANSLATED;
 use crate::graph::flow::Decision;
 use crate::graph::record::Miss;
@@ -15,32 +14,33 @@ use crate::root::Root;
 use crate::root::family::Family;
 use crate::root::nat::NONE;
 
-/// The translations of a vector's packets, as they came in.
+/// The translations of a vector's packets, as they came in, and the sessions of others that are settled.
 pub(super) struct Translations {
-    members: [Option<Membership>; VECTOR],
-    /// By place: the learned decision is in force, and any packet of the translation or session may take it.
-    settled: [bool; VECTOR],
+    /// By place: the value of the table of tuples, where `kinds` says that there is one.
+    values: [u32; VECTOR],
+    kinds: [u8; VECTOR],
+    /// Packets that are settled.
     count: usize,
     /// A packet walks whose translation is not known: a fragment.
     pub(super) is_partial: bool,
 }
 
+/// The value is that of a translation.
+const TRANSLATION: u8 = 1;
+/// The learned decision is in force, and any packet of the translation or session may take it.
+const SETTLED: u8 = 2;
+
 impl Translations {
     pub(super) fn new() -> Self {
-        Translations { members: [None; VECTOR], settled: [false; VECTOR], count: 0, is_partial: false }
+        Translations { values: [0; VECTOR], kinds: [0; VECTOR], count: 0, is_partial: false }
     }
 
-    /// Notes the translation of a packet.
-    #[inline]
-    pub(super) fn set(&mut self, place: u8, member: Option<Membership>) {
-        self.members[usize::from(place)] = member;
-    }
-
-    /// Notes that a packet takes the learned decision of its translation or session, if nothing else of its vector concerns it. Once for
-    /// each packet.
+    /// Notes the translation or session of a packet by its value in the table of tuples, and whether the packet takes the learned decision
+    /// if nothing else of its vector concerns it. Once for each packet.
     #[inline(always)]
-    pub(super) fn settle(&mut self, place: u8, is_settled: bool) {
-        self.settled[usize::from(place)] = is_settled;
+    pub(super) fn note(&mut self, place: u8, value: u32, translates: bool, is_settled: bool) {
+        let kind = u8::from(translates) * TRANSLATION | u8::from(is_settled) * SETTLED;
+        (self.values[usize::from(place)], self.kinds[usize::from(place)]) = (value, kind);
         self.count += usize::from(is_settled);
     }
 
@@ -53,13 +53,21 @@ impl Translations {
     /// The learned decision about a packet is in force, and any packet of the translation or session may take it.
     #[inline(always)]
     pub(super) fn is_settled(&self, place: u8) -> bool {
-        self.settled[usize::from(place)]
+        self.kinds[usize::from(place)] & SETTLED != 0
+    }
+
+    /// The translation or session of a settled packet, and whether it is a translation.
+    #[inline(always)]
+    pub(super) fn settled_by(&self, place: u8) -> (Membership, bool) {
+        let (value, kind) = (self.values[usize::from(place)], self.kinds[usize::from(place)]);
+        (Membership::of_value(value), kind & TRANSLATION != 0)
     }
 
     /// The translation of a packet.
     #[inline]
     pub(super) fn of(&self, place: u8) -> Option<Membership> {
-        self.members[usize::from(place)]
+        let is_translation = self.kinds[usize::from(place)] & TRANSLATION != 0;
+        is_translation.then(|| Membership::of_value(self.values[usize::from(place)]))
     }
 }
 
@@ -98,38 +106,6 @@ pub(super) fn decision_to_check<'c, K: Family>(
     }
     let after = nat::addresses(session, member.way);
     sessions.learned_mut(member).map(|decision| (decision, after)).ok_or(Miss::New)
-}
-
-/// Packets in a row that one rule translates.
-pub(super) struct Run {
-    rule: u32,
-    sum: Sum,
-}
-
-impl Run {
-    pub(super) fn new() -> Run {
-        Run { rule: 0, sum: Sum::default() }
-    }
-
-    /// Counts a packet.
-    #[inline(always)]
-    pub(super) fn add(&mut self, context: &Context<'_>, rule: u32, counts: (u64, u64)) {
-        if rule != self.rule {
-            self.end(context);
-            self.rule = rule;
-        }
-        self.sum.add_all(counts);
-    }
-
-    /// Adds the packets to the counters of their rule.
-    #[inline(never)]
-    pub(super) fn end(&mut self, context: &Context<'_>) {
-        let Sum { packets, octets } = std::mem::take(&mut self.sum);
-        if let Some(counters) = context.root.nat.counters(context.worker, self.rule).filter(|_| packets > 0) {
-            counters.packets.add(packets);
-            counters.octets.add(octets);
-        }
-    }
 }
 
 /// Notes the translation of a packet that was translated by its learned decision, and is to be rewritten by another node.

@@ -17,6 +17,8 @@ use crate::root::family::Family;
 /// Flags of packets that walk.
 const UNUSUAL: ParseFlags =
     ParseFlags::from_bits(ParseFlags::FRAGMENT.bits() | ParseFlags::OPTIONS.bits() | ParseFlags::L2_GROUP.bits());
+/// The same, and the flag of a transport header.
+const UNUSUAL_OR_L4: ParseFlags = ParseFlags::from_bits(UNUSUAL.bits() | ParseFlags::L4_HEADER.bits());
 
 /// The flags of TCP that decide whether a packet walks.
 const SYN_FIN_RST_ACK: u8 = Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0 | Flags::ACK.0;
@@ -30,7 +32,10 @@ fn is_whole(packet: &Packet) -> bool {
 /// The same with a transport header.
 #[inline(always)]
 fn is_usual(packet: &Packet) -> bool {
-    packet.flags().contains(ParseFlags::L4_HEADER) & is_whole(packet)
+    let flags = packet.flags().bits() & UNUSUAL_OR_L4.bits();
+    (flags == ParseFlags::L4_HEADER.bits())
+        & (packet.state() == State::EMPTY)
+        & (packet.l3_offset() >= ethernet::LENGTH)
 }
 
 /// A packet that was decrypted may take a decision, as far as its flags and notes say, except for its transport header.
@@ -94,17 +99,24 @@ pub(super) fn key<K: Family>(root: &Root, packet: &Packet, zone: u16) -> Option<
     key_into::<K>(root, packet, zone, &mut key).then_some(key)
 }
 
-/// Writes the key of the tuple of a packet that may take a decision; gives whether there is one.
+/// The key of the tuple of a usual packet of UDP or TCP, which was not decrypted and may take a decision. `None`: [`key_into`] may
+/// give one.
 #[inline(always)]
-pub(super) fn key_into<K: Family>(root: &Root, packet: &Packet, zone: u16, key: &mut K::FlowKey) -> bool {
+pub(super) fn usual_key<K: Family>(packet: &Packet, zone: u16) -> Option<K::FlowKey> {
     let protocol = packet.protocol();
     let is_plain = protocol == protocol::UDP || protocol == protocol::TCP && is_between(packet);
     let usual = match is_plain && is_usual(packet) {
-        true => K::flow_of(packet, u32::from(zone) << 16 | u32::from(protocol) << 8),
-        false => None,
+        true => K::flow_of(packet, u32::from(zone) << 16 | u32::from(protocol) << 8)?,
+        false => return None,
     };
-    let Some(usual) = usual else { return key_of_any::<K>(root, packet, zone, key) };
     debug_assert!(Some(usual) == tuple::<K>(packet, zone).map(|tuple| tuple.key()), "two keys of one packet");
+    Some(usual)
+}
+
+/// Writes the key of the tuple of a packet that may take a decision; gives whether there is one.
+#[inline(always)]
+pub(super) fn key_into<K: Family>(root: &Root, packet: &Packet, zone: u16, key: &mut K::FlowKey) -> bool {
+    let Some(usual) = usual_key::<K>(packet, zone) else { return key_of_any::<K>(root, packet, zone, key) };
     *key = usual;
     true
 }

@@ -87,7 +87,7 @@ fn take_off(packet: &mut Packet, octets: usize, header: SteerHeader) -> Result<(
 /// and the packet counts as dropped.
 fn cut(context: &mut Context<'_>, packet: &Packet, octets: usize, header: SteerHeader) -> Result<(), Reason> {
     let mut segmenter = Segmenter::new(packet).map_err(|_| Reason::OffloadMismatch)?;
-    while segmenter.count() > 0 {
+    while !segmenter.is_done() {
         let mut piece = next_piece(context.cache, packet, &mut segmenter)?;
         context.counters.created.add(1);
         let taken = take_off(&mut piece, octets, header);

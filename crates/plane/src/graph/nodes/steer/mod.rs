@@ -1,13 +1,15 @@
 //! `ip4-steer`, `ip6-steer`: the first steer rule of the interface that matches a packet acts on it, before the rest of the graph.
 //!
 //! Packets of interfaces with one list are looked up together. The nodes keep no state: what no rule takes elsewhere goes on as
-//! if the interface had no rules, to its owner and to learned decisions.
+//! if the interface had no rules, to its owner and to learned decisions. A super-packet whose segments may match different rules is cut
+//! before.
 
 mod act;
 mod advance;
 mod frame;
 mod onward;
 mod redirect;
+mod segments;
 
 use weir_packet::vector::{Indices, Vector};
 use weir_table::classify::NO_RULE;
@@ -24,6 +26,15 @@ pub(crate) use redirect::leave;
 pub(super) use redirect::target_again;
 
 pub(super) fn run<K: Family>(context: &mut Context<'_>, batches: &mut Batches, vector: &mut Vector, frame: &Indices) {
+    if vector.has_segments() && context.root.steer.per_segment {
+        let frame = segments::cut(context, vector, frame);
+        return search::<K>(context, batches, vector, &frame);
+    }
+    search::<K>(context, batches, vector, frame);
+}
+
+#[inline(always)]
+fn search<K: Family>(context: &mut Context<'_>, batches: &mut Batches, vector: &mut Vector, frame: &Indices) {
     let kept = K::of_mut(batches);
     if fields::may_be_of_one(vector, frame) && of_one::<K>(context, kept, vector, frame) {
         return;

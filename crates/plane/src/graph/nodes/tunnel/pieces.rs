@@ -69,7 +69,7 @@ pub(super) fn datagrams(context: &mut Context<'_>, packet: &mut Packet, place: u
 
 /// Queues all segments of a packet for a stage. If there is no room for one, those before it go on and the packet counts as dropped.
 fn send(context: &mut Context<'_>, packet: &Packet, mut segmenter: Segmenter<'_>, stage: Stage) -> Result<(), Reason> {
-    while segmenter.count() > 0 {
+    while !segmenter.is_done() {
         let mut piece = next_piece(context.cache, packet, &mut segmenter)?;
         piece.set_resume(stage as u8);
         context.counters.created.add(1);

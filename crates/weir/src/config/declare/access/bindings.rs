@@ -1,5 +1,6 @@
 //! `[mac-ip.NAME]`: which hardware addresses may use which addresses of IP.
 
+use ipnet::{IpNet, Ipv6Net};
 use weir_plane::model::{Learn, Slaac};
 
 use super::super::super::diagnostic::Code;
@@ -13,6 +14,8 @@ pub(in super::super::super) struct Bindings {
     pub(in super::super::super) name: At<String>,
     pub(in super::super::super) rules: Vec<At<Binding>>,
     pub(in super::super::super) learn: Option<Learn>,
+    /// Prefixes of addresses that are learned by first use; none: all are.
+    pub(in super::super::super) prefixes: Vec<Ipv6Net>,
 }
 
 /// Learned bindings of a list at most, unless the list says how many.
@@ -33,10 +36,11 @@ enum Source {
 
 /// Reads bindings that stand under this name.
 pub(super) fn read(reader: &mut Reader<'_>, name: At<String>, value: Value<'_>) -> Option<Bindings> {
-    const KEYS: &[&str] = &["rules", "learn", "learn-limit", "slaac-limit", "slaac-lifetime"];
+    const KEYS: &[&str] = &["rules", "learn", "learn-limit", "slaac-limit", "slaac-lifetime", "slaac-prefixes"];
     let table = reader.table(value, "a list of bindings", KEYS)?;
     let mut rules = Vec::new();
     let learn = learn(reader, &table);
+    let prefixes = prefixes(reader, &table, learn);
     // A list that learns may have no rules of its own.
     let value = if table.has("learn") { table.get("rules") } else { reader.require(&table, "rules") };
     if let Some(value) = value {
@@ -44,7 +48,28 @@ pub(super) fn read(reader: &mut Reader<'_>, name: At<String>, value: Value<'_>) 
             rules.extend(understood(reader, value, binding::parse));
         }
     }
-    Some(Bindings { name, rules, learn })
+    Some(Bindings { name, rules, learn, prefixes })
+}
+
+/// Reads the prefixes of addresses that are learned by first use.
+fn prefixes(reader: &mut Reader<'_>, table: &Table<'_>, learn: Option<Learn>) -> Vec<Ipv6Net> {
+    let Some(value) = table.get("slaac-prefixes") else { return Vec::new() };
+    // Sources that could not be read were reported.
+    if learn.map_or(!table.has("learn"), |learn| learn.slaac.is_none()) {
+        let message = "`slaac-prefixes` has no meaning without `learn = \"slaac\"`";
+        reader.error(Code::ConflictingKeys, value, message);
+    }
+    let mut prefixes = Vec::new();
+    for value in reader.one_at_least(value, "prefix") {
+        match reader.prefix(value).map(|prefix| prefix.value) {
+            Some(IpNet::V6(prefix)) => prefixes.push(prefix),
+            Some(IpNet::V4(_)) => {
+                reader.error(Code::FamilyMismatch, value, "addresses are learned by first use for IPv6 alone");
+            }
+            None => {}
+        }
+    }
+    prefixes
 }
 
 /// Reads what a list learns. `None`: nothing, or the sources could not be read.

@@ -26,6 +26,7 @@ impl Resolver<'_> {
             name: declared.name.value.clone(),
             rules: rules.into(),
             learn: declared.learn,
+            prefixes: declared.prefixes.as_slice().into(),
             origin: self.origin(declared.name.span),
         }
     }
