@@ -94,7 +94,7 @@ pub(crate) struct Decision {
     zones: Zones,
 }
 
-/// What sessions of zones have to do with a decision, as bits.
+/// The part of sessions of zones in a decision, as bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Zones(u8);
 

@@ -13,7 +13,7 @@ use crate::render::remark::Remark;
 use crate::rules::nat::{self, Rule as Written};
 use crate::rules::{Finding, Kind};
 
-/// What is wrong with a rule at an interface, with the place of the word.
+/// Places an error of a rule at its word.
 fn finding(text: &str, wrong: Misplaced) -> Finding {
     let start = text.rfind(&wrong.word).unwrap_or(0);
     let column = text[..start].chars().count() as u32 + 1;

@@ -7,7 +7,7 @@ use weir_plane::model::{Gateway, IpFamily, NatRule};
 use super::nat_addresses::{addresses, ranges};
 use crate::rules::acl::has;
 
-/// What is wrong with a rule, the word that is wrong, and the remedy.
+/// An error of a rule, its word, and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Misplaced {
     /// In one sentence without a full stop.
