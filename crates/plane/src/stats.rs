@@ -237,8 +237,10 @@ pub struct FastPath {
     pub octets: u64,
     /// Packets that took a decision.
     pub hits: u64,
-    /// Packets of flows about which nothing was learned.
+    /// Packets of flows about which nothing was learned, but for those of the next row.
     pub new: u64,
+    /// Packets that a rule with `no-flow` matched.
+    pub no_flow: u64,
     /// Packets of flows that were decided before something changed.
     pub changed: u64,
     /// Packets that differ in a field on which the decision depends.

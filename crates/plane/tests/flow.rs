@@ -435,6 +435,53 @@ fn a_flood_of_single_packets_takes_no_room() {
     assert_eq!((hits, learned), (98, 1), "the flow beside the flood is learned at its second packet");
 }
 
+/// The usual edge: sessions of lists on both sides of a translation.
+fn edge() -> Build {
+    let build = two_ports().masquerade("wan", 6000..=6000);
+    let build = build.acl("in", &["permit+reflect udp"]).acl("out", &["permit+reflect udp"]).acl("back", &["deny any"]);
+    build.acl_in("lan", &["in"]).acl_out("wan", &["out"]).acl_in("wan", &["back"]).acl_out("lan", &["back"])
+}
+
+#[test]
+fn translations_beside_sessions_of_lists_take_decisions_both_ways() {
+    const ANSWER: &str = "udp from 198.51.100.9 port 53 to 192.0.2.1 port 6000";
+    let mut rig = learning(edge());
+    let (ask, answer) = (rig.frame("lan", ASK), rig.frame("wan", ANSWER));
+    for _ in 0..5 {
+        assert_eq!(rig.put_all("lan", &[&ask]).1.len(), 1);
+        assert_eq!(rig.put_all("wan", &[&answer]).1.len(), 1);
+    }
+    // The first packet opens the sessions, and is none that is decided as one of them.
+    assert_eq!(counted(&rig), (7, 3, 0));
+    assert_eq!((rig.acl_hits("in"), rig.acl_hits("out"), rig.acl_hits("back")), (vec![10, 0], vec![10, 0], vec![0, 0]));
+    let flows = rig.harness.flows(&FlowFilter::default(), FlowOrder::Age, 9);
+    let rows: Vec<_> = flows.rows.iter().map(|row| (row.packets, row.slow)).collect();
+    assert_eq!(rows, [([5, 5], [Some("nat"); 2]); 2]);
+    assert_eq!(rig.harness.translations(&FlowFilter::default(), 9).rows[0].packets, [5, 5]);
+    // The session of either side ends with its rule, and with it what was learned.
+    for list in ["in", "out"] {
+        let mut rig = learning(edge());
+        for _ in 0..3 {
+            rig.put_all("lan", &[&ask]);
+            rig.put_all("wan", &[&answer]);
+        }
+        let deny = AclEdit::Insert { at: At::Index(0), rules: vec![two_ports().acl_rule("deny udp")] };
+        rig.harness.edit_acl(list, deny, &said()).unwrap();
+        assert_eq!(rig.put_all("lan", &[&ask]).1.len(), 0, "{list}");
+        assert_eq!(rig.put_all("wan", &[&answer]).1.len(), 0, "{list}");
+    }
+}
+
+#[test]
+fn packets_of_rules_without_flows_count_apart() {
+    let mut rig = learning(two_ports().acl("in", &["permit udp no-flow"]).acl_in("lan", &["in"]));
+    for _ in 0..3 {
+        put(&mut rig, "lan", &[ASK]);
+    }
+    let stats::FastPath { hits, new, no_flow, .. } = rig.harness.fast_path();
+    assert_eq!((hits, new, no_flow), (0, 0, 3));
+}
+
 /// Returns the reasons that the listing has for the directions of a session after some exchanges.
 fn slow(build: Build, packets: u8, exchanges: usize) -> [Option<&'static str>; 2] {
     let mut build = build.acl_out("wan", &["out"]);

@@ -9,7 +9,7 @@ use weir_base::clock::Time;
 use weir_packet::wire::MacAddress;
 use weir_plane::engine::FlowFilter;
 use weir_plane::harness::{Harness, Options, Verdict};
-use weir_plane::model::{FastPath, NatFiltering};
+use weir_plane::model::{FastPath, IpFamily, NatFiltering};
 use weir_plane::node::Node;
 use weir_plane::translation_log::NatEventKind;
 
@@ -271,6 +271,26 @@ fn packets_without_a_port_are_counted_by_address_and_protocol() {
     let counts: Vec<_> = pools[0].exhausted_by.iter().map(|own| (own.address, own.protocol, own.packets)).collect();
     let own = Some(ip("192.0.2.1"));
     assert_eq!((pools[0].exhausted, counts), (7, vec![(own, "tcp", 2), (own, "udp", 5)]));
+}
+
+#[test]
+fn a_pool_has_the_addresses_that_the_rule_gives() {
+    let count = |family| {
+        let mut build = two_ports().port("far", &["10.9.0.1/24", "10.9.0.2/32", "2001:db8:9::1/64"]);
+        build = build.masquerade("far", 6000..=6999);
+        let list = build.0.nat.last_mut().unwrap();
+        list.rules = list
+            .rules
+            .iter()
+            .cloned()
+            .map(|mut rule| {
+                rule.matches.family = family;
+                rule
+            })
+            .collect();
+        build.rig().harness.nat_pools()[0].addresses
+    };
+    assert_eq!([Some(IpFamily::V4), Some(IpFamily::V6), None].map(count), [1, 1, 2]);
 }
 
 #[test]

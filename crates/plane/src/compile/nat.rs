@@ -22,8 +22,8 @@ use super::numbers::assign;
 use super::rubbish::Rubbish;
 use super::table_full::TableFull;
 use crate::model::{
-    self as model, AclRule, Addresses, Gateway, Group, MssClamp, NatFiltering, NatIndex, NatList, NatMapping, NatRule,
-    NatTarget, NatVerb, Origin, Ports, Transport, Vrf,
+    self as model, AclRule, Addresses, Gateway, Group, IpFamily, MssClamp, NatFiltering, NatIndex, NatList, NatMapping,
+    NatRule, NatTarget, NatVerb, Origin, Ports, Transport, Vrf,
 };
 use crate::root::Interface;
 use crate::root::nat::{
@@ -299,8 +299,8 @@ fn instances(gateway: &Gateway, map: &Map, interfaces: &[Interface]) -> Vec<Inst
         let own = &interfaces[number as usize];
         let vrf = map.vrfs[usize::from(declared.vrf.0)];
         for (place, rule) in (0..).zip(list.rules.iter()) {
-            let source = rule.source.as_ref().map(|target| of_target(target, declared));
-            let destination = rule.destination.as_ref().map(|target| of_target(target, declared));
+            let source = rule.source.as_ref().map(|target| of_target(target, &rule.matches, declared));
+            let destination = rule.destination.as_ref().map(|target| of_target(target, &rule.matches, declared));
             let (matches_in, matches_out) = matches(rule, source.as_ref(), own);
             all.push(Instance {
                 interface: number,
@@ -376,15 +376,20 @@ fn addresses_of(spans: &Spans) -> Addresses {
     Addresses::Group(Group { name: "map".into(), members: members.collect() })
 }
 
-fn of_target(target: &NatTarget, declared: &model::Interface) -> Target {
+/// A target of a rule. `interface` has an address of each family that the rule is about.
+fn of_target(target: &NatTarget, matches: &AclRule, declared: &model::Interface) -> Target {
     let of_interface = || {
         let mut first = Spans::default();
         // As declared: the first address stays the first while duplicate address detection runs. Link-local addresses that
         // the gateway gave itself are no outside addresses.
         for address in declared.addresses.iter().map(|own| own.net.addr()) {
             match address {
-                IpAddr::V4(own) if first.v4.is_empty() => first.v4.push((own.to_bits(), own.to_bits())),
-                IpAddr::V6(own) if first.v6.is_empty() && !own.is_unicast_link_local() => {
+                IpAddr::V4(own) if first.v4.is_empty() && is_about(matches, IpFamily::V4) => {
+                    first.v4.push((own.to_bits(), own.to_bits()))
+                }
+                IpAddr::V6(own)
+                    if first.v6.is_empty() && !own.is_unicast_link_local() && is_about(matches, IpFamily::V6) =>
+                {
                     first.v6.push((own.to_bits(), own.to_bits()));
                 }
                 _ => {}
@@ -393,6 +398,15 @@ fn of_target(target: &NatTarget, declared: &model::Interface) -> Target {
         first
     };
     Target { spans: target.addresses.as_ref().map_or_else(of_interface, spans), ports: target.ports.clone() }
+}
+
+/// Packets of a family may match a rule.
+fn is_about(rule: &AclRule, family: IpFamily) -> bool {
+    let has = |addresses: &Addresses| {
+        let own = spans(addresses);
+        *addresses == Addresses::Any || if family == IpFamily::V4 { !own.v4.is_empty() } else { !own.v6.is_empty() }
+    };
+    rule.family.is_none_or(|own| own == family) && has(&rule.from) && has(&rule.to)
 }
 
 /// Addresses that are not all.

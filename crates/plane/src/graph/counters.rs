@@ -101,6 +101,8 @@ pub struct FlowCounters {
     pub hits: Counter,
     /// Packets that walked, by [`Miss`](crate::graph::record::Miss).
     pub misses: [Counter; 3],
+    /// Packets about whose flows nothing was learned, as a rule says so: [`Miss::New`](crate::graph::record::Miss::New) counts them, too.
+    pub no_flow: Counter,
     /// Packets that can take no decision.
     pub excluded: Counter,
     /// Decisions that were learned, for new flows or again.

@@ -11,6 +11,7 @@ use super::load::Loader;
 use super::over::places;
 use super::overlay::{OverSa, OverSpd};
 use super::resolve::live::{self, NewRule};
+pub(crate) use super::resolve::nat::{Misplaced, Taken, before_spd, misplaced};
 use super::source::{At, Disk, SourceId, Sources, Span};
 use crate::rules::{Names, spd};
 

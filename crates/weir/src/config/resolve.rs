@@ -17,6 +17,12 @@ mod sampler;
 mod sav;
 mod tunnels;
 
+/// Checks of NAT rules beside a model in force.
+pub(super) mod nat {
+    pub(crate) use super::access::nat_live::{Misplaced, misplaced};
+    pub(crate) use super::access::nat_spd::{Taken, before_spd};
+}
+
 use std::collections::HashMap;
 
 use weir_plane::model::{Buffers, Gateway, Ipsec, Origin, Origins, Vrf, VrfIndex, Workers};

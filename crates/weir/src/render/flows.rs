@@ -83,6 +83,9 @@ pub struct FastPath {
 pub struct Misses {
     /// Nothing was learned about their flow.
     pub new: u64,
+    /// A rule has their flows not learned.
+    #[serde(default)]
+    pub no_flow: u64,
     /// Something has changed since their flow was decided.
     pub changed: u64,
     /// They differ in a field on which the decision depends.
@@ -91,16 +94,28 @@ pub struct Misses {
 
 impl FastPath {
     fn new(of: stats::FastPath) -> FastPath {
-        let stats::FastPath { learned, octets, hits, new, changed, differs, excluded, decided, refused, expired } = of;
-        let misses = Misses { new, changed, differs };
+        let stats::FastPath {
+            learned,
+            octets,
+            hits,
+            new,
+            no_flow,
+            changed,
+            differs,
+            excluded,
+            decided,
+            refused,
+            expired,
+        } = of;
+        let misses = Misses { new, no_flow, changed, differs };
         FastPath { learned, bytes: octets, hits, misses, excluded, decided, refused, expired }
     }
 
     /// A line; none if no packet has come.
     fn text(&self) -> String {
         let FastPath { learned, hits, misses, excluded, refused, .. } = self;
-        let Misses { new, changed, differs } = misses;
-        if hits + new + changed + differs + excluded == 0 {
+        let Misses { new, no_flow, changed, differs } = misses;
+        if hits + new + no_flow + changed + differs + excluded == 0 {
             return String::new();
         }
         let mut parts = vec![
@@ -109,6 +124,9 @@ impl FastPath {
             format!("{differs} that differ in a compared field"),
             format!("{excluded} that take no decision"),
         ];
+        if *no_flow > 0 {
+            parts.insert(1, format!("{no_flow} by rules with `no-flow`"));
+        }
         if *refused > 0 {
             parts.push(format!("{refused} found no room"));
         }

@@ -91,10 +91,29 @@ pub(crate) struct Decision {
     pub(crate) spd_in: u16,
     /// The policy of the SPD of the interface that packets leave by.
     pub(crate) spd_out: u16,
-    /// The packets leave by another zone with sessions than they come in by.
-    crosses: bool,
+    zones: Zones,
+}
+
+/// What sessions of zones have to do with a decision, as bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Zones(u8);
+
+impl Zones {
+    /// The packets leave by another zone with sessions than they come in by, or leave translated.
+    const CROSSES: u8 = 1;
     /// A session of that zone permits them; else no session does.
-    permitted: bool,
+    const PERMITTED: u8 = 2;
+    /// The packets are translated, and come in by a zone with sessions.
+    const BESIDE: u8 = 4;
+    /// A session of that zone permits them; else no session does.
+    const LET_IN: u8 = 8;
+
+    const NONE: Zones = Zones(0);
+
+    #[inline(always)]
+    fn has(self, bit: u8) -> bool {
+        self.0 & bit != 0
+    }
 }
 
 /// A rule limits packets, or offers them to a sampler. Decisions have other rules without what is special about them.
@@ -105,6 +124,15 @@ fn has_handle(found: u32) -> bool {
 
 /// There is more than the first words.
 const MORE: u32 = 1 << 31;
+
+/// The part of the ingress zone in a decision about translated packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Beside {
+    /// The ingress has lists.
+    pub(crate) is_asked: bool,
+    /// The rule by which a session of the zone permits them; `None`: lists have decided.
+    pub(crate) permitted_by: Option<u32>,
+}
 
 /// The part of the egress zone in a decision about packets that come in by another zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,8 +163,7 @@ impl Decision {
         secured: false,
         spd_in: UNMATCHED,
         spd_out: UNMATCHED,
-        crosses: false,
-        permitted: false,
+        zones: Zones::NONE,
     };
 
     /// The decision about a packet that came in by an interface, with these fields that vary, of which it depends on `mask`.
@@ -169,14 +196,27 @@ impl Decision {
     /// The packets leave by another zone with sessions than they come in by. `permitted`: a session of that zone permits them.
     pub(crate) fn cross(&mut self, permitted: bool) {
         self.ingress |= MORE;
-        (self.crosses, self.permitted) = (true, permitted);
+        self.zones.0 |= Zones::CROSSES | if permitted { Zones::PERMITTED } else { 0 };
+    }
+
+    /// The packets are translated, and come in by a zone with sessions. `permitted`: a session of it permits them.
+    pub(crate) fn come_beside(&mut self, permitted: bool) {
+        self.ingress |= MORE;
+        self.zones.0 |= Zones::BESIDE | if permitted { Zones::LET_IN } else { 0 };
+    }
+
+    /// The part of the ingress zone, if the packets are translated, and it has sessions.
+    #[inline]
+    pub(crate) fn beside(&self) -> Option<Beside> {
+        let permitted_by = Some(self.acl_in).filter(|_| self.zones.has(Zones::LET_IN));
+        self.zones.has(Zones::BESIDE).then_some(Beside { is_asked: self.acl_in != UNASKED, permitted_by })
     }
 
     /// The part of the egress zone, if it is another one with sessions.
     #[inline(always)]
     pub(crate) fn crossing(&self) -> Option<Crossing> {
-        let permitted_by = Some(self.acl_out).filter(|_| self.permitted);
-        self.crosses.then_some(Crossing { adjacency: self.adjacency, permitted_by })
+        let permitted_by = Some(self.acl_out).filter(|_| self.zones.has(Zones::PERMITTED));
+        self.zones.has(Zones::CROSSES).then_some(Crossing { adjacency: self.adjacency, permitted_by })
     }
 
     /// A rule of the ingress lists, or of the egress lists, limits packets or offers them to a sampler: the lists' node lets

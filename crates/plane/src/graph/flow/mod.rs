@@ -15,6 +15,6 @@ mod decision;
 mod learned;
 mod notes;
 
-pub(crate) use decision::{Crossing, Decision, UNASKED, UNMATCHED, Varying};
+pub(crate) use decision::{Beside, Crossing, Decision, UNASKED, UNMATCHED, Varying};
 pub(crate) use learned::{Kept, Learned, NotLearned, units};
 pub(crate) use notes::{Notes, Unlearned};

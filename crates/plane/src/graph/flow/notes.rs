@@ -22,10 +22,12 @@ pub(crate) enum Unlearned {
     Classify,
     /// A security policy decides about them.
     Spd,
-    /// They come in by another zone with sessions, where their decisions are learned; or are decrypted or translated between two.
+    /// They come in by another zone with sessions, where their decisions are learned; or are decrypted between two.
     Zones,
     /// They pass a zone with translations, and have none.
     Translation,
+    /// They are translated: the translation has their decisions.
+    Nat,
 }
 
 impl Unlearned {
@@ -40,6 +42,7 @@ impl Unlearned {
             Unlearned::Spd => "spd",
             Unlearned::Zones => "two-zones",
             Unlearned::Translation => "translation",
+            Unlearned::Nat => "nat",
         }
     }
 }
@@ -51,6 +54,8 @@ pub(crate) struct Notes {
     wanted: [bool; VECTOR],
     /// The flow has had the packets that it takes to be learned.
     due: [bool; VECTOR],
+    /// Nothing was learned about the packet's flow.
+    new: [bool; VECTOR],
     /// The packet takes the noted decision, and a rule of it acts on each packet.
     limited: [bool; VECTOR],
     has_limited: bool,
@@ -72,6 +77,7 @@ impl Default for Notes {
             bypassed: false,
             wanted: [false; VECTOR],
             due: [false; VECTOR],
+            new: [false; VECTOR],
             limited: [false; VECTOR],
             has_limited: false,
             unlearned: [None; VECTOR],
@@ -144,11 +150,24 @@ impl Notes {
     pub(crate) fn begin(&mut self, place: u8, packet: Varying, (flow, found): (u32, Place), due: bool) {
         let at = usize::from(place);
         self.on = true;
-        (self.wanted[at], self.due[at], self.unlearned[at]) = (true, due, None);
+        (self.wanted[at], self.due[at], self.new[at], self.unlearned[at]) = (true, due, false, None);
         self.permitted.iter_mut().for_each(|permitted| permitted[at] = false);
         (self.flows[at], self.packets[at], self.masks[at]) = (flow, packet, Mask::NONE);
         self.found[at] = found;
         self.decisions[at] = Decision::NONE;
+    }
+
+    /// Nothing was learned about the flow of a packet whose notes were begun.
+    #[inline]
+    pub(crate) fn is_new(&mut self, place: u8) {
+        self.new[usize::from(place)] = true;
+    }
+
+    /// A rule has no flows learned: the decision about this packet is not one for its flow. Gives whether the packet counts as one of a new
+    /// flow.
+    pub(crate) fn refuse(&mut self, place: u8) -> bool {
+        self.forget(place, Unlearned::NoFlow);
+        std::mem::take(&mut self.new[usize::from(place)])
     }
 
     /// The session's note that a packet had when it missed.
@@ -236,6 +255,7 @@ impl Notes {
         if self.on {
             self.on = false;
             self.wanted.fill(false);
+            self.new.fill(false);
             self.unlearned.fill(None);
         }
     }

@@ -17,6 +17,7 @@ mod tests;
 
 pub use allowlist::SetRequest;
 pub(crate) use allowlist::{Allowlists, summary as summary_of_set};
+pub(crate) use nat::before_spd;
 pub(crate) use ordered::{Bindings, Lists, Nats, Steers, summary};
 pub use rule::Put;
 pub(crate) use rule::Rule;

@@ -7,7 +7,35 @@ use weir_plane::model::{Gateway, NatRule, Origin};
 
 use super::super::remarks::Remarks;
 use super::rule::{ListOf, NO_GROUP, Rule, TextOf};
+use crate::config::live::{self, Misplaced, Taken};
+use crate::render::nat_changed::Changed;
+use crate::render::remark::Remark;
 use crate::rules::nat::{self, Rule as Written};
+use crate::rules::{Finding, Kind};
+
+/// What is wrong with a rule at an interface, with the place of the word.
+fn finding(text: &str, wrong: Misplaced) -> Finding {
+    let start = text.rfind(&wrong.word).unwrap_or(0);
+    let column = text[..start].chars().count() as u32 + 1;
+    let (range, help) = (start..start + wrong.word.len(), Some(wrong.help.to_owned()));
+    Finding { kind: Kind::Rule, range, line: 1, column, message: wrong.message, help }
+}
+
+/// Warns of packets that a changed list takes away from the SPD that would protect them, and that it did not take before.
+pub(crate) fn before_spd(before: &Gateway, (after, changed): (&Gateway, &mut Changed)) {
+    let had = live::before_spd(before, &changed.list);
+    let is_new = |own: &Taken| !had.iter().any(|other| (&other.spd, other.policy) == (&own.spd, own.policy));
+    for Taken { spd, policy, by, keep } in live::before_spd(after, &changed.list).into_iter().filter(is_new) {
+        changed.warnings.push(Remark {
+            message: format!(
+                "rule {policy} of the SPD `{spd}` does not protect packets that rule {by} translates first: the SPD matches \
+                 translated addresses"
+            ),
+            help: Some(format!("write `{keep}` in front of the NAT rule")),
+            ..Remark::default()
+        });
+    }
+}
 
 impl Rule for NatRule {
     const OBJECT: &'static str = "nat";
@@ -36,7 +64,12 @@ impl Rule for NatRule {
         let mut rules = Vec::with_capacity(lines.len());
         for line in lines {
             match line.rule.model(list.vocabulary, Origin::default()) {
-                Ok(rule) => rules.push(rule),
+                Ok(rule) => {
+                    if let Some(wrong) = live::misplaced(list.gateway, list.name, &rule) {
+                        errors.push(|| at.remark(&line, &finding(&line.text, wrong)));
+                    }
+                    rules.push(rule);
+                }
                 Err(wrong) => {
                     let findings = wrong.into_iter().map(|wrong| wrong.finding(&line.text));
                     findings.for_each(|finding| errors.push(|| at.remark(&line, &finding)));

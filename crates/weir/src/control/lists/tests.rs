@@ -31,6 +31,29 @@ fn insert(rules: &str, at: Option<usize>, before: Option<u32>, after: Option<u32
     Change::Insert(Insert { rules: rules.into(), at, before, after })
 }
 
+const EDGE: &str = r#"
+[[interface]]
+name = "wan"
+port = "null"
+address = ["198.51.100.1/24"]
+nat = "edge"
+"#;
+
+#[test]
+fn rules_that_a_file_may_not_have_are_refused() {
+    let before = gateway(&format!("{EDGE}{RULES}"));
+    let refused = |rule: &str| {
+        let changes = [insert(rule, None, None, None)];
+        Lists::default().change(&before, "edge", &said(), &changes).err().map(|refusal| refusal.message)
+    };
+    let own = refused("destination tcp from any to any port 81 as 198.51.100.1").unwrap();
+    assert!(own.starts_with("change 1, column 44: 198.51.100.1 is an address of the gateway itself"), "{own}");
+    let family = refused("source ip6 from fd00::/8 to any as interface").unwrap();
+    assert!(family.contains("the interface `wan` has no address for `interface`"), "{family}");
+    assert_eq!(refused("destination tcp from any to any port 81 as 10.0.0.8"), None);
+    assert_eq!(refused("source ip4 from 10.0.0.0/8 to any as interface"), None);
+}
+
 const MAP: &str = "map ip4 from 10.0.0.80/32 to any as 198.51.100.80";
 const WEB: &str = "destination tcp from any to 198.51.100.9/32 port 80 as 10.0.0.8";
 

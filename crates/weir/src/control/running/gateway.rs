@@ -331,14 +331,22 @@ impl Gateway for Running {
 
     fn change_nat(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<NatChanged, Box<Refusal>> {
         let said = lists::Said { source: source.to_owned(), time: unix_time() };
-        let change = || self.edit_list(&self.nat, list, |lists, gateway| lists.change(gateway, list, &said, changes));
-        self.keep(&format!("nat {list}"), source, words, change)
+        let edit = |lists: &lists::Nats, gateway: &model::Gateway| {
+            let (after, lists, mut changed) = lists.change(gateway, list, &said, changes)?;
+            lists::before_spd(gateway, (&after, &mut changed));
+            Ok((after, lists, changed))
+        };
+        self.keep(&format!("nat {list}"), source, words, || self.edit_list(&self.nat, list, edit))
     }
 
     fn put_nat(&self, list: &str, source: &str, put: &lists::Put<'_>) -> Result<NatChanged, Box<Refusal>> {
         let said = lists::Said { source: source.to_owned(), time: unix_time() };
-        let change = || self.edit_list(&self.nat, list, |lists, gateway| lists.put(gateway, list, &said, put));
-        self.keep(&format!("nat {list}"), source, words, change)
+        let edit = |lists: &lists::Nats, gateway: &model::Gateway| {
+            let (after, lists, mut changed) = lists.put(gateway, list, &said, put)?;
+            lists::before_spd(gateway, (&after, &mut changed));
+            Ok((after, lists, changed))
+        };
+        self.keep(&format!("nat {list}"), source, words, || self.edit_list(&self.nat, list, edit))
     }
 
     fn spds(&self) -> Vec<stats::SpdStats> {

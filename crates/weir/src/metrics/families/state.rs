@@ -111,12 +111,16 @@ pub(super) fn read(gateway: &dyn Gateway, detail: Detail) -> Vec<Family> {
 
 /// Packets that the policies checked, by the reason.
 fn walked(flows: FastPath) -> Family {
-    let help = "Packets that all policies checked, by the reason: the flow is new, something changed, a compared field \
-                differs, or such packets take no decision.";
+    let help = "Packets that all policies checked, by the reason: the flow is new, a rule has `no-flow`, something \
+                changed, a compared field differs, or such packets take no decision.";
     let mut family = Family::new(Counter, "weir_flow_checked_packets", "reason", help);
-    for (reason, packets) in
-        [("new", flows.new), ("changed", flows.changed), ("differs", flows.differs), ("excluded", flows.excluded)]
-    {
+    for (reason, packets) in [
+        ("new", flows.new),
+        ("no-flow", flows.no_flow),
+        ("changed", flows.changed),
+        ("differs", flows.differs),
+        ("excluded", flows.excluded),
+    ] {
         family.push([reason], packets);
     }
     family

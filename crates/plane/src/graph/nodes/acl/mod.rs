@@ -210,7 +210,7 @@ fn apply<K: Family, D: Direction>(
     let count = batch.places.len();
     let found = &found[..count];
     if context.notes.is_on() {
-        learn::<K, D>(context, batch, chain, found);
+        learn::<K, D>(context, vector, batch, chain, found);
     }
     let passes = tally(context, found, &batch.octets[..count]);
     wire::each_more(vector, &batch.places, |index, packets, octets| {
@@ -252,7 +252,13 @@ fn look_up_unknown<K: Family>(
 
 /// Notes what was found of flows that are to be learned: by rules that permit.
 #[cold]
-fn learn<K: Family, D: Direction>(context: &mut Context<'_>, batch: &Batch<K>, chain: &Chain<K>, found: &[u32]) {
+fn learn<K: Family, D: Direction>(
+    context: &mut Context<'_>,
+    vector: &Vector,
+    batch: &Batch<K>,
+    chain: &Chain<K>,
+    found: &[u32],
+) {
     let matched = chain.matched(K::of(&context.root.acl));
     for (&place, &word) in batch.places.places().iter().zip(found) {
         let found = Found::of(word);
@@ -262,7 +268,11 @@ fn learn<K: Family, D: Direction>(context: &mut Context<'_>, batch: &Batch<K>, c
             _ if matched.contains(Consulted::MARK) && !context.notes.is_permitted(place, D::OUTPUT) => {
                 context.notes.forget(place, Unlearned::Mark);
             }
-            Some(Special { flow: Some(false), .. }) => context.notes.forget(place, Unlearned::NoFlow),
+            Some(Special { flow: Some(false), .. }) => {
+                if context.notes.refuse(place) {
+                    context.counters.flows.no_flow.add(wire::packets(&vector[place]));
+                }
+            }
             Some(special) => {
                 // Decisions have a rule as special only if it acts on each packet.
                 let own = Found::new(found.number(), Action::Permit, special.limits());

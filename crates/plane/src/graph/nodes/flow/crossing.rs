@@ -1,14 +1,15 @@
-//! Packets that leave by another zone with sessions than they come in by: the session of that zone is found for each packet that
+//! Packets that leave by another zone with sessions than they come in by, or translated: the session of that zone is found for each packet that
 //! takes a decision.
 
 use weir_packet::packet::Packet;
 use weir_packet::vector::{Indices, Vector};
 
 use super::super::Context;
+use super::beside;
 use super::tuple::tuple;
 use crate::graph::flow::Crossing;
 use crate::graph::record::Miss;
-use crate::graph::session::{Carried, ZoneOf};
+use crate::graph::session::{Carried, Membership, Tuple, ZoneOf};
 use crate::root::acl::Found;
 use crate::root::family::Family;
 
@@ -17,11 +18,20 @@ use crate::root::family::Family;
 /// # Errors
 /// If the zone decides otherwise about the packet now, or may do so in this vector: the packet walks.
 #[inline(never)]
-pub(super) fn cross<K: Family>(context: &Context<'_>, packet: &mut Packet, crossing: Crossing) -> Result<(), Miss> {
+pub(super) fn cross<K: Family>(
+    context: &Context<'_>,
+    packet: &mut Packet,
+    (crossing, translation): (Crossing, Option<Membership>),
+) -> Result<(), Miss> {
     let root = context.root;
     let egress = root.adjacencies.get(crossing.adjacency as usize);
     let egress = egress.and_then(|own| root.interfaces.get(own.interface as usize)).ok_or(Miss::Changed)?;
-    let tuple = tuple::<K>(packet, egress.zone).ok_or(Miss::Changed)?;
+    // A translated packet belongs to another session as it leaves than as it came in.
+    let tuple = match translation {
+        Some(member) => beside::leaves_as::<K>(context, member).map(|tuple| Tuple { zone: egress.zone, ..tuple }),
+        None => tuple::<K>(packet, egress.zone),
+    };
+    let tuple = tuple.ok_or(Miss::Changed)?;
     let sessions = K::of(&*context.sessions);
     let member = sessions.find(&tuple, context.sessions.bounds(), context.now);
     let session = member.and_then(|member| Some((member, sessions.get(member.number)?)));

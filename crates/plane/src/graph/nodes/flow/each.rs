@@ -108,6 +108,7 @@ impl Misses<'_, '_> {
             let (packet, is_due) = (&vector[place], self.not_learned.is_due(slot));
             if is_due || self.hastens {
                 self.notes.begin(place, varying::<K>(packet), (packet.flow(), Place::NONE), is_due);
+                self.notes.is_new(place);
             }
         }
     }

@@ -2,10 +2,11 @@
 
 use weir_packet::packet::Packet;
 use weir_packet::vector::{Indices, Vector};
+use weir_packet::wire::protocol;
 
 use super::super::{Context, nat};
-use super::crossing;
 use super::tuple::{key, of_interface};
+use super::{beside, crossing};
 use crate::graph::flags::DECRYPTED;
 use crate::graph::flow::Unlearned;
 use crate::graph::session::{Carried, Membership, ZoneOf, translated};
@@ -30,7 +31,7 @@ pub(in crate::graph::nodes) fn learn<K: Family>(context: &mut Context<'_>, vecto
         };
         // A session of another zone than that of the ingress is found for each packet, by the tuple that it came in with.
         if packet.flow_out() != 0 {
-            if translated(packet).is_some() || packet.state().contains(DECRYPTED) {
+            if packet.state().contains(DECRYPTED) {
                 explain::<K>(context, packet, Unlearned::Zones);
                 continue;
             }
@@ -52,9 +53,17 @@ pub(in crate::graph::nodes) fn learn<K: Family>(context: &mut Context<'_>, vecto
             continue;
         }
         let learned = match (translated(packet), Carried::of(packet, ZoneOf::Ingress)) {
+            // Packets of ESP have no ports to be found by.
+            (Some(_), _) if packet.protocol() == protocol::ESP => continue,
             // The session has the tuple that the packet came in with.
             // Rules of the ingress lists see it as it came in, those of the egress lists as it leaves.
-            (Some(member), Carried::Unknown) if is_whole::<K>(context, packet, member) => {
+            (Some(member), carried) if is_whole::<K>(context, packet, member) => {
+                if !beside::note::<K>(context, packet, place, &mut decision) {
+                    continue;
+                }
+                if let Carried::Session(beside) = carried {
+                    K::of_mut(context.sessions).note_unlearned(beside, Unlearned::Nat);
+                }
                 K::of_mut(context.sessions).learn(member, decision)
             }
             // Rules may translate later packets of its flow, or a translation of another flow may get its tuple.
@@ -70,7 +79,8 @@ pub(in crate::graph::nodes) fn learn<K: Family>(context: &mut Context<'_>, vecto
             }
         };
         if let Carried::Session(member) = Carried::of(packet, ZoneOf::Egress) {
-            K::of_mut(context.sessions).note_unlearned(member, Unlearned::Zones);
+            let why = if translated(packet).is_some() { Unlearned::Nat } else { Unlearned::Zones };
+            K::of_mut(context.sessions).note_unlearned(member, why);
         }
         *(if learned { &mut decided } else { &mut refused }) += 1;
     }

@@ -8,6 +8,7 @@
 //! Where a zone has sessions, the nodes find the session of each packet, also of one that walks. So the packets of a session keep
 //! it alive on all interfaces of its zone, with lists or without.
 
+mod beside;
 mod candidates;
 mod check;
 mod crossing;
@@ -161,6 +162,9 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
         false => gather(root, vector, frame, &mut of_flows, &mut excluded),
     };
     context.counters.flows.excluded.add(count);
+    if root.nat.is_active() && root.acl.reflects_anywhere() {
+        beside::find::<K>(context, vector, frame, &mut translations);
+    }
     let is_usual = !recording && !root.flow_table.merges && !context.notes.is_bypassed();
     if is_usual && translations.settled() == frame.len() {
         let rest = settled::take::<K>(context, vector, frame, &translations);
@@ -200,11 +204,15 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
             };
             let checked = found.and_then(|(decision, translated)| {
                 check::<K>(root, guard, adjacencies, decision, packet, translated)?;
-                Ok(decision.crossing())
+                Ok((decision.crossing(), decision.beside()))
             });
-            let checked = checked.and_then(|crossing| {
+            let checked = checked.and_then(|(crossing, beside)| {
+                let member = translations.of(place);
+                if member.is_some() {
+                    beside::check::<K>(context, packet, beside)?;
+                }
                 crosses |= crossing.is_some();
-                crossing.map_or(Ok(()), |crossing| crossing::cross::<K>(context, packet, crossing))
+                crossing.map_or(Ok(()), |crossing| crossing::cross::<K>(context, packet, (crossing, member)))
             });
             if recording {
                 let interface = packet.interface();
@@ -223,6 +231,9 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
                         miss != Miss::New || is_due::<K>(context, packet, translations.of(place), slots[index]);
                     if is_due || root.acl.hastens {
                         context.notes.begin(place, varying::<K>(packet), (packet.flow(), at[index]), is_due);
+                        if miss == Miss::New {
+                            context.notes.is_new(place);
+                        }
                     }
                 }
             }
@@ -231,7 +242,7 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
     }
     let is_bypassed = context.notes.is_bypassed();
     if (!walk.is_empty() || is_bypassed) && !hits.is_empty() && has_sessions {
-        (hits, walk) = part::<K>(vector, frame, (&hits, &translations), is_bypassed);
+        (hits, walk) = part::<K>(context, vector, frame, (&hits, &translations), is_bypassed);
     }
     if crosses {
         crossing::forget(vector, &walk);

@@ -2,6 +2,8 @@
 
 use weir_packet::vector::{Indices, VECTOR, Vector};
 
+use super::super::Context;
+use super::beside::leaves_as;
 use super::translations::Translations;
 use super::tuple::{any_tuple, tuple};
 use crate::graph::session::{Membership, Tuple};
@@ -46,10 +48,12 @@ impl WalkingTranslations {
 }
 
 /// Has packets walk whose flow has another packet that walks: that one may open a session to which they belong. `all`: the flows
-/// of packets that walk are not known. Both directions of a translation are one flow. Gives the packets that take their decisions, and all that walk.
+/// of packets that walk are not known. Both directions of a translation are one flow,
+/// and so are the tuples that packets come in with and leave with. Gives the packets that take their decisions, and all that walk.
 #[cold]
 #[inline(never)]
 pub(super) fn part<K: Family>(
+    context: &Context<'_>,
     vector: &Vector,
     frame: &Indices,
     (hits, translations): (&Indices, &Translations),
@@ -62,14 +66,24 @@ pub(super) fn part<K: Family>(
         if let Some(tuple) = any_tuple::<K>(&vector[place]) {
             walking.add(&tuple);
         }
-        translations.of(place).into_iter().for_each(|member| translated.add(member));
+        let Some(member) = translations.of(place) else { continue };
+        translated.add(member);
+        leaves_as::<K>(context, member).into_iter().for_each(|tuple| walking.add(&tuple));
     }
     let (mut left, mut walk) = (Indices::new(), Indices::new());
     for &place in frame.places() {
         let with_translation =
             || translations.of(place).is_some_and(|member| translations.is_partial || translated.has(member));
-        let beside =
-            || all || with_translation() || tuple::<K>(&vector[place], 0).is_some_and(|tuple| walking.has(&tuple));
+        // The sessions of the zone that it leaves by have the tuple that it leaves with.
+        let as_it_leaves = || {
+            let tuple = translations.of(place).and_then(|member| leaves_as::<K>(context, member));
+            tuple.is_some_and(|tuple| walking.has(&tuple))
+        };
+        let beside = || {
+            all || with_translation()
+                || as_it_leaves()
+                || tuple::<K>(&vector[place], 0).is_some_and(|tuple| walking.has(&tuple))
+        };
         if is_hit[usize::from(place)] && !beside() { left.push(place) } else { walk.push(place) }
     }
     (left, walk)

@@ -240,7 +240,7 @@ fn next(address: IpAddr) -> Option<IpAddr> {
 }
 
 /// The addresses of a target, unless they are the interface's.
-fn addresses(target: &NatTarget) -> Option<&Addresses> {
+pub(super) fn addresses(target: &NatTarget) -> Option<&Addresses> {
     target.addresses.as_ref()
 }
 

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use weir_plane::compile::boxes::count;
 use weir_plane::model::{
-    AclRule, Addresses, Group, Interface, NatList, NatRule, NatVerb, Spd, SpdAction, SpdRule, Transport,
+    AclRule, Addresses, Gateway, Group, Interface, NatList, NatRule, NatVerb, Spd, SpdAction, SpdRule, Transport,
 };
 
 use super::super::super::diagnostic::{Code, Diagnostic, SHOWN};
@@ -13,12 +13,12 @@ use super::nat_addresses::ranges;
 use super::needless::shadowed;
 use crate::rules::nat;
 
+/// Pairs of rules that are compared where nobody waits for a check.
+const MOST_PAIRS: usize = 10_000;
+
 impl Resolver<'_> {
     /// Warns of rules that protect packets by addresses that a NAT rule of the same interface changes before.
     pub(in super::super) fn nat_before_spd(&mut self, nat: &[NatList], spds: &[Spd], interfaces: &[Interface]) {
-        if !self.thorough {
-            return;
-        }
         let mut seen = Vec::new();
         for interface in interfaces {
             let (Some(list), Some(spd)) = (interface.nat, interface.spd) else { continue };
@@ -29,11 +29,11 @@ impl Resolver<'_> {
             let (list, spd) = (usize::from(list.0), usize::from(spd.0));
             // A list of names that stand twice has no rules of its own.
             let (Some(rules), Some(policies)) = (nat.get(list), spds.get(spd)) else { continue };
-            let protects = policies.rules.iter().enumerate();
-            let protects = protects.filter(|(_, rule)| matches!(rule.action, SpdAction::Protect(_)));
-            let taken = protects.filter_map(|(place, rule)| Some((place, translated(&rules.rules, rule, interface)?)));
-            let taken: Vec<(usize, usize)> = taken.take(SHOWN).collect();
-            for (rule, by) in taken {
+            // A start or a reload does not wait for the check of long lists.
+            if !self.thorough && is_long(rules, policies) {
+                continue;
+            }
+            for (rule, by) in taken(&rules.rules, &policies.rules, interface) {
                 let place = self.access.spd_places.get(spd).and_then(|places| places.get(rule)).copied();
                 let by = self.access.nat_places.get(list).and_then(|places| places.get(by)).copied();
                 let (Some(place), Some(by)) = (place, by) else { continue };
@@ -44,6 +44,52 @@ impl Resolver<'_> {
             }
         }
     }
+}
+
+/// A NAT rule that takes packets away from the rule of an SPD that would protect them. Places count from 1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Taken {
+    /// The name of the SPD.
+    pub(crate) spd: String,
+    /// The place of its rule.
+    pub(crate) policy: usize,
+    /// The place of the NAT rule.
+    pub(crate) by: usize,
+    /// The NAT rule that would keep the packets as they are.
+    pub(crate) keep: String,
+}
+
+/// Finds what a list of NAT rules takes away from SPDs, at the interfaces that name the list. Long lists are left to `weir check`.
+pub(crate) fn before_spd(gateway: &Gateway, list: &str) -> Vec<Taken> {
+    let mut found: Vec<Taken> = Vec::new();
+    for interface in &gateway.interfaces {
+        let named = interface.nat.and_then(|index| gateway.nat.get(usize::from(index.0)));
+        let spd = interface.spd.and_then(|index| gateway.spds.get(usize::from(index.0)));
+        let (Some(rules), Some(spd)) = (named.filter(|own| own.name == list), spd) else { continue };
+        if is_long(rules, spd) {
+            continue;
+        }
+        for (policy, by) in taken(&rules.rules, &spd.rules, interface) {
+            let keep = keep(&spd.rules[policy]).to_string();
+            let own = Taken { spd: spd.name.clone(), policy: policy + 1, by: by + 1, keep };
+            if !found.contains(&own) {
+                found.push(own);
+            }
+        }
+    }
+    found
+}
+
+/// Each rule of an SPD that protects is held against each NAT rule.
+fn is_long(nat: &NatList, spd: &Spd) -> bool {
+    nat.rules.len().saturating_mul(spd.rules.len()) > MOST_PAIRS
+}
+
+/// The rules of an SPD from which NAT rules take packets away, and these rules: the first ones.
+fn taken(rules: &[NatRule], policies: &[SpdRule], interface: &Interface) -> Vec<(usize, usize)> {
+    let protects = policies.iter().enumerate();
+    let protects = protects.filter(|(_, rule)| matches!(rule.action, SpdAction::Protect(_)));
+    protects.filter_map(|(place, rule)| Some((place, translated(rules, rule, interface)?))).take(SHOWN).collect()
 }
 
 /// The NAT rule that keeps the addresses of a policy's packets, in words.
