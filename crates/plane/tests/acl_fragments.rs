@@ -287,6 +287,30 @@ fn a_fragment_that_only_the_first_knows_the_protocol_of() {
 }
 
 #[test]
+fn what_gets_no_session_gets_none_for_its_later_fragments() {
+    for output in [false, true] {
+        let mut build = two_ports().acl("list", &["permit+reflect tcp", "permit+reflect udp"]);
+        build = if output { build.acl_out("wan", &["list"]) } else { build.acl_in("lan", &["list"]) };
+        (build.0.flow_table.tcp_pickup, build.0.flow_table.sessions, build.0.flow_table.half_open) = (false, 1, 1);
+        let mut rig = build.rig();
+        let middle = part(&rig, true, "tcp", Some(80), "0+ flags ack", 1);
+        let of_middle = part(&rig, true, "tcp", None, "1480", 1);
+        assert_eq!(verdict(&mut rig, &middle), Verdict::Drop(Reason::SessionPickup));
+        assert_eq!(verdict(&mut rig, &of_middle), REFUSED);
+        // Those that came before wait for the same.
+        let (again, early) = (part(&rig, true, "tcp", Some(80), "0+ flags ack", 2), part(&rig, true, "tcp", None, "1480", 2));
+        assert_eq!(rig.put_all("lan", &[early, again]).1.len(), 0);
+        // One session that was answered takes all the room.
+        rig.send("lan", "udp from 10.0.0.2 port 1 to 198.51.100.9 port 2");
+        rig.send("wan", "udp from 198.51.100.9 port 2 to 10.0.0.2 port 1");
+        let (full, of_full) = (first(&rig, true, 53, 3), later(&rig, true, 3));
+        assert_eq!(verdict(&mut rig, &full), Verdict::Drop(Reason::SessionLimit));
+        assert_eq!(verdict(&mut rig, &of_full), REFUSED);
+        assert_eq!(rig.conservation().held, 0);
+    }
+}
+
+#[test]
 fn both_ways_ask_the_same_first_fragment() {
     let build = two_ports().acl("in", &["permit udp port 50-60"]).acl("out", &["permit udp port 53"]);
     let mut rig = build.acl_in("lan", &["in"]).acl_out("wan", &["out"]).rig();

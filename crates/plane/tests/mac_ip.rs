@@ -138,9 +138,11 @@ fn who_claims_an_address_by_arp_has_to_be_bound_to_it() {
     // Another station's address, in a request and unsolicited.
     rig.drops_frame("lan", &arp(ALL, &[], request("10.0.0.8", "10.0.0.1")), REFUSED);
     rig.drops_frame("lan", &arp(ALL, &[], request("10.0.0.8", "10.0.0.8")), REFUSED);
-    // In the name of another station than the frame's: what counts is who is said to have the address.
-    let lie = Arp { sender_mac: station("02:00:00:00:aa:02"), ..request("10.0.0.9", "10.0.0.1") };
-    rig.drops_frame("lan", &arp(ALL, &[], lie), REFUSED);
+    // In the name of another station than the frame's: both have to be bound to the address.
+    for address in ["10.0.0.9", "10.0.0.8"] {
+        let lie = Arp { sender_mac: station("02:00:00:00:aa:02"), ..request(address, "10.0.0.1") };
+        rig.drops_frame("lan", &arp(ALL, &[], lie), REFUSED);
+    }
     // A host without an address probes whether one is in use.
     assert_eq!(rig.put("lan", &arp(ALL, &[], request("0.0.0.0", "10.0.0.1"))).outcome.verdict, Verdict::Local);
 }

@@ -367,3 +367,17 @@ fn addresses_of_other_prefixes_are_nobodys() {
     }
     assert_eq!(learned(&rig).len(), 3);
 }
+
+#[test]
+fn servers_do_not_hide_behind_fragments() {
+    let mut rig = bridged(Learn::DHCP, &["permit any from fe80::/10"]);
+    for (port, expected) in [("a", Verdict::Drop(Reason::DhcpServer)), ("far", Verdict::Forward)] {
+        let mut frame = by(B, kit::frame("99 from fe80::9 to fe80::7 fragment 0+", A));
+        // Options for the destination fill the first fragment: the ports stand in the second one.
+        frame.truncate(14 + 48);
+        frame[14 + 40] = 60;
+        frame.extend([17, 0, 1, 4, 0, 0, 0, 0]);
+        frame[18..20].copy_from_slice(&16u16.to_be_bytes());
+        assert_eq!(rig.put(port, &frame).outcome.verdict, expected);
+    }
+}

@@ -165,6 +165,13 @@ impl Fragments {
         Ok(())
     }
 
+    /// Refuses the rest of a datagram whose first fragment was dropped behind the rules, for lack of a session.
+    pub(crate) fn refuse(&mut self, key: &Key) {
+        if let Some(entry @ Entry::Known(_)) = self.table.find(key) {
+            *entry = Entry::Refused;
+        }
+    }
+
     /// Returns the state of the datagram of a fragment whose data starts at this octet.
     pub(crate) fn later(&mut self, key: &Key, offset: u16, now: Time) -> Later {
         self.age(now);

@@ -47,7 +47,8 @@ fn receive(context: &mut Context<'_>, copies: &mut Vector, packet: &mut Packet) 
     if !fields.sender_mac.is_unicast() || (martian::source_v4(fields.sender) && !probe) {
         return Err(Reason::BadArp);
     }
-    mac_ip::claims(context, packet, Claim::Used, [(fields.sender_mac, fields.sender.into())])?;
+    let sender = fields.sender.into();
+    mac_ip::claims(context, packet, Claim::Used, [(link::station(packet), sender), (fields.sender_mac, sender)])?;
     let matter = matter(interface, &fields);
     if matter == Matter::Nothing {
         return Err(Reason::ArpNotForUs);

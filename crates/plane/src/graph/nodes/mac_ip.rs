@@ -79,7 +79,7 @@ fn decide<K: Family>(
     let mut passed = Indices::new();
     for (&place, &word) in frame.places().iter().zip(&*found) {
         let (packet, verdict) = (&mut vector[place], Verdict(word));
-        if bound.snoops && snoop::is_dhcp(packet, K::IS_V4) {
+        if bound.snoops && (snoop::is_dhcp(packet, K::IS_V4) || !K::IS_V4 && snoop::hides(packet)) {
             // All messages are to be seen, not the first ones of a flow alone.
             context.notes.forget(place, Unlearned::Validation);
             if let Err(reason) = snoop::arrived(context, packet, K::IS_V4) {

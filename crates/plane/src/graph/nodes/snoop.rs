@@ -27,11 +27,24 @@ pub(super) fn is_dhcp(packet: &Packet, v4: bool) -> bool {
     packet.protocol() == protocol::UDP && packet.l4_header().is_some_and(|own| is_one(port(own)))
 }
 
+/// Returns whether a packet of IPv6 is a first fragment that ends before its transport header: what it is stands in another one
+/// (RFC 7610, 5, has those of untrusted ports dropped).
+#[inline(always)]
+pub(super) fn hides(packet: &Packet) -> bool {
+    let flags = packet.flags();
+    flags.contains(ParseFlags::FRAGMENT)
+        && !flags.intersects(ParseFlags::LATER_FRAGMENT | ParseFlags::L4)
+        && (packet.protocol() == protocol::UDP || protocol::is_extension(packet.protocol()))
+}
+
 /// Reports a message that came in.
 #[cold]
 pub(super) fn arrived(context: &mut Context<'_>, packet: &Packet, v4: bool) -> Result<(), Reason> {
     let number = packet.interface();
     let trusted = context.root.interfaces.get(number as usize).is_some_and(|own| own.dhcp_trusted);
+    if !v4 && hides(packet) {
+        return if trusted { Ok(()) } else { Err(Reason::DhcpServer) };
+    }
     let payload = packet.data().get(packet.l4_offset() + udp::LENGTH..).unwrap_or_default();
     let is_reply = if v4 { dhcp::is_reply(payload) } else { dhcpv6::is_reply(payload) };
     // A first fragment that ends behind the ports hides what it is.

@@ -75,6 +75,19 @@ pub(in crate::graph::nodes) fn take<K: Family>(
     None
 }
 
+/// Refuses the other fragments of the datagram of a packet that a list drops though its rule permits it.
+#[cold]
+pub(super) fn refuse(context: &mut Context<'_>, packet: &Packet) {
+    let flags = packet.flags();
+    if flags.contains(ParseFlags::FRAGMENT)
+        && !flags.contains(ParseFlags::LATER_FRAGMENT)
+        && let Ok(piece) = Piece::new(&packet.parsed(), packet.l3())
+    {
+        let piece = scoped(context, packet, piece);
+        context.fragments.refuse(&piece.key);
+    }
+}
+
 fn note<K: Family>(context: &mut Context<'_>, packet: &Packet, at: At, way: &Way) {
     let fragmented = match way {
         Way::Ask => return,

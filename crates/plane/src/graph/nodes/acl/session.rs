@@ -11,6 +11,7 @@ use super::super::stage::Stage;
 use super::super::{Context, handover, wire};
 use super::batch::look_up_some;
 use super::direction::Direction;
+use super::fragments;
 use crate::graph::batch::Batch;
 use crate::graph::flags::{HANDED, ORIGINATED, TRANSLATED};
 use crate::graph::record::Fate;
@@ -215,6 +216,7 @@ fn open_one<K: Family, D: Direction>(
                 let fate = Fate::Filtered { interface, output: D::OUTPUT, found: word, session: None };
                 context.record(&vector[place], fate);
             }
+            fragments::refuse(context, &vector[place]);
             count_refused(context, &vector[place], found[index]);
             context.next.refuse(&mut vector[place], place, reason);
             false

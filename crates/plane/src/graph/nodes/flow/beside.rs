@@ -53,9 +53,8 @@ pub(super) fn find<K: Family>(
     let sessions = K::of(&*context.sessions);
     sessions.find_each(&keys[..count], &mut found[..count]);
     for (&place, &at) in of[..count].iter().zip(&found) {
-        let member = sessions.membership(at, context.sessions.bounds(), context.now);
-        if let Some(member) = member.filter(|_| !translations.is_settled(place)) {
-            translations.note(place, member.value(), true, false);
+        if let Some(member) = sessions.membership(at, context.sessions.bounds(), context.now) {
+            translations.set(place, member);
         }
     }
 }
