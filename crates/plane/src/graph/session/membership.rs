@@ -26,11 +26,6 @@ impl Membership {
     pub(crate) fn of_value(value: u32) -> Membership {
         Membership { number: value >> 1, way: if value & 1 == 0 { Way::Original } else { Way::Reply }, is_error: false }
     }
-
-    /// The value of the table of tuples that has the session and the direction.
-    pub(crate) fn value(self) -> u32 {
-        self.number << 1 | u32::from(self.way == Way::Reply)
-    }
 }
 
 /// The zone in which the session of a packet is noted: that of the interface that the packet came in by, or, where it leaves by
