@@ -112,7 +112,7 @@ pub trait Family: sealed::Sealed + Key + Address + From<u32> + Into<u128> {
     type Beside: Copy + std::fmt::Debug;
     /// Source and destination, as they are beside a learned decision.
     fn beside(addresses: [Self; 2]) -> Self::Beside;
-    /// Changes the endpoints of a packet; see [`Change::apply_v4`]. `addresses` gives those that are not beside the decision.
+    /// Changes the endpoints of a packet; see [`Change::apply_v4`]. `addresses` gives addresses that do not fit beside the decision.
     fn change(
         packet: &mut Packet,
         change: &Change,

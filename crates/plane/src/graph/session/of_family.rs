@@ -1,7 +1,6 @@
 //! The sessions of one family.
 
 use weir_base::clock::Time;
-use weir_base::prefetch;
 use weir_base::reclaim::Guard;
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
@@ -9,14 +8,15 @@ use weir_packet::segment;
 use weir_packet::vector::VECTOR;
 use weir_packet::wire::{protocol, tcp};
 use weir_table::classify::NO_RULE;
-use weir_table::flow::{self, HALF, Packed, Place, Secret, Slab, Table, Target};
+use weir_table::flow::{Place, Secret, Slab, Table, Target};
 
 use super::bounds::Bounds;
 use super::log::Waiting;
+use super::lookup::Lookup;
 use super::mappings::Mappings;
 use super::membership::Membership;
 use super::pace::Pace;
-use super::record::{NONE, ORIGINAL, OpenedBy, Opener, REPLY, Session, TUPLES};
+use super::record::{NONE, OpenedBy, Opener, Session};
 use super::state::{NoOpener, Progress, Way};
 use super::tuple::Tuple;
 use crate::graph::flow::{Decision, UNASKED, Unlearned};
@@ -181,7 +181,7 @@ impl<K: Family> OfFamily<K> {
     /// Begins a lookup of the sessions of a vector's tuples.
     #[inline(always)]
     pub(crate) fn lookup(&mut self) -> Lookup<'_, K> {
-        Lookup { table: self.table.lookup(), sessions: &self.sessions, found: [[(NONE, None); HALF]; 2] }
+        Lookup::new(self.table.lookup(), &self.sessions)
     }
 
     /// Finds the sessions of a vector's tuples.
@@ -513,81 +513,6 @@ impl<K: Family> OfFamily<K> {
 fn member<K: Family>(sessions: &Slab<Session<K>>, value: u32, bounds: &Bounds, now: Time) -> Option<Membership> {
     let member = Membership::of_value(value);
     (sessions.get(member.number)?.left(bounds, now) > 0).then_some(member)
-}
-
-/// A lookup of several sessions, as that of the [table](flow::Lookup).
-pub(crate) struct Lookup<'s, K: Family> {
-    table: flow::Lookup<'s, K::FlowKey, u32, Packed>,
-    sessions: &'s Slab<Session<K>>,
-    /// By slot: the values of the table for the keys that were compared, [`NONE`] for a key that is not there; and where their
-    /// sessions lie.
-    found: [[At<'s, K>; HALF]; 2],
-}
-
-/// A value of the table, and where its session lies.
-type At<'s, K> = (u32, Option<&'s Option<Session<K>>>);
-
-impl<K: Family> Lookup<'_, K> {
-    /// Where the next tuples are put, as keys: for [`Lookup::seek_each`].
-    #[inline(always)]
-    pub(crate) fn next_keys(&mut self) -> &mut [K::FlowKey; HALF] {
-        self.table.next_keys()
-    }
-
-    /// Adds the tuples of the first of [`Lookup::next_keys`].
-    #[inline(always)]
-    pub(crate) fn seek_each(&mut self, count: usize) {
-        self.table.seek_each(count);
-    }
-
-    /// Compares the tags of the tuples that were added since, [`HALF`] at most, and fetches their entries. Returns the
-    /// slot of the first one.
-    #[inline(always)]
-    pub(crate) fn compare_half(&mut self) -> usize {
-        self.table.compare_half()
-    }
-
-    /// Looks up so many tuples that were compared, in the slots from `first` on, and fetches what their packets read of sessions.
-    #[inline(always)]
-    pub(crate) fn fetch(&mut self, first: usize, count: usize, translates: bool) {
-        let (sessions, mut others) = (self.sessions, 0u32);
-        let half = &mut self.found[first / HALF % 2];
-        self.table.each_usual(first, count, |at, value| {
-            let value = value.map_or(NONE, |value| *value);
-            others |= u32::from(value == NONE) << at;
-            half[at % HALF] = (value, fetch_session(sessions, value, translates));
-        });
-        while others != 0 {
-            let at = others.trailing_zeros() as usize;
-            others &= others - 1;
-            if let Some(&mut value) = self.table.value(first + at) {
-                half[at % HALF] = (value, fetch_session(sessions, value, translates));
-            }
-        }
-    }
-
-    /// The value of a tuple, for [`Membership::of_value`], and the session, if it has not ended.
-    #[inline(always)]
-    pub(crate) fn session(&self, slot: usize, bounds: &Bounds, now: Time) -> Option<(u32, &Session<K>)> {
-        let (value, at) = self.found[slot / HALF % 2][slot % HALF];
-        let session = at?.as_ref()?;
-        (session.left(bounds, now) > 0).then_some((value, session))
-    }
-}
-
-/// Fetches what packets read of a session, by its value in the table.
-#[inline(always)]
-fn fetch_session<K: Family>(sessions: &Slab<Session<K>>, value: u32, translates: bool) -> Option<&Option<Session<K>>> {
-    let at = sessions.slot_of(value >> 1)?;
-    let first = std::ptr::from_ref(at).cast::<u8>();
-    let fetch = |octets: usize| prefetch::read(first.wrapping_add(octets));
-    fetch(0);
-    fetch(if value & 1 == 0 { ORIGINAL } else { REPLY });
-    if translates && !K::IS_V4 {
-        fetch(TUPLES);
-        fetch(TUPLES + 64);
-    }
-    Some(at)
 }
 
 /// The rule that an interface's lists find for a packet.

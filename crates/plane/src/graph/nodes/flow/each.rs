@@ -11,7 +11,6 @@ use weir_table::flow::{HALF, Lines, Lookup, Place, Slot};
 
 use super::super::{Context, plain, wire};
 use super::check::check;
-use super::egress::Egress;
 use super::ends::{leave, walk_on};
 use super::limited;
 use super::own::Own;
@@ -68,7 +67,6 @@ struct Runs<'r, K: Family> {
     tally: Tally<'r, K>,
     rules: Rules,
     sum: Sum,
-    egress: Egress<'r>,
 }
 
 impl<K: Family> Runs<'_, K> {
@@ -123,8 +121,7 @@ pub(super) fn take<K: Family>(context: &mut Context<'_>, vector: &mut Vector, fr
     let mut sorted = Sorted::new();
     let mut excluded = 0;
     let mut own = Own::<K>::of(root, NONE);
-    let (tally, egress) = (Tally::<K>::new(context), Egress::new(adjacencies));
-    let mut runs = Runs { tally, rules: Rules::NONE, sum: Sum::default(), egress };
+    let mut runs = Runs { tally: Tally::<K>::new(context), rules: Rules::NONE, sum: Sum::default() };
     let (mut lookup, not_learned) = K::of_mut(context.flows).lookup();
     let (fresh, hastens) = ([Default::default(); HALF], root.acl.hastens);
     let mut misses = Misses { notes: &mut *context.notes, not_learned, fresh, count: 0, hastens };
@@ -207,14 +204,17 @@ fn take_usual<K: Family>(
     runs: &mut Runs<'_, K>,
     out: &mut Indices,
 ) -> u32 {
-    let Moment { epoch, now, .. } = *moment;
-    let (mut rules, mut sum, mut egress, mut others) = (runs.rules, runs.sum, runs.egress, 0);
+    let Moment { adjacencies, epoch, now, .. } = *moment;
+    let (mut rules, mut sum, mut others) = (runs.rules, runs.sum, 0);
     lookup.each_usual(turn.first, turn.count, |at, kept| {
         let place = turn.places[at % HALF];
         let packet = &mut vector[place];
         let decision = kept.map(|kept| &*kept.take(now)).filter(|own| own.is_plain(epoch, packet.interface()));
-        let decision = decision.filter(|own| egress.rewrite::<K>(packet, own));
-        let Some(decision) = decision else { return others |= 1 << at };
+        let decision = decision.and_then(|own| Some((own, adjacencies.get(own.adjacency)?)));
+        let Some((decision, adjacency)) = decision else { return others |= 1 << at };
+        if !plain::rewrite::<K>(packet, adjacency) {
+            return others |= 1 << at;
+        }
         packet.set_forwarding(decision.adjacency);
         let own = Rules::of(decision, packet);
         if !own.is(&rules) {
@@ -224,7 +224,7 @@ fn take_usual<K: Family>(
         sum.add(octets(packet));
         out.push(place);
     });
-    (runs.rules, runs.sum, runs.egress) = (rules, sum, egress);
+    (runs.rules, runs.sum) = (rules, sum);
     others
 }
 

@@ -8,7 +8,6 @@ use crate::root::family::Family;
 use crate::root::{Adjacency, NONE, View};
 
 /// The adjacency of the packet before, by its number: most packets leave by the same.
-#[derive(Clone, Copy)]
 pub(super) struct Egress<'r> {
     adjacencies: View<'r>,
     number: u32,

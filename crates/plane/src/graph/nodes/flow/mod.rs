@@ -154,7 +154,9 @@ fn decision_of<'c, K: Family>(context: &'c Context<'_>, packet: &Packet, at: Pla
 fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     let (root, recording) = (context.root, context.recorder.is_on());
     let adjacencies = root.adjacencies.view();
-    let (mut of_flows, mut excluded) = (Candidates::<K>::new(), Indices::new());
+    // Alone, as a pair of them would be copied: it has ten kilooctets.
+    let mut of_flows = Candidates::<K>::new();
+    let mut excluded = Indices::new();
     let mut translations = Translations::new();
     let has_sessions = root.acl.reflects_anywhere() || root.nat.is_active();
     let count = match has_sessions {
