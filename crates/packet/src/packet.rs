@@ -388,6 +388,25 @@ impl Packet {
         Ok(&mut self.data_mut()[..len])
     }
 
+    /// Puts what lies from the network-layer header on into another packet: `front` octets stand in front of it then, and `behind`
+    /// octets behind it. All are whatever was there. Nothing that the parser found holds any more.
+    ///
+    /// # Errors
+    /// When there is not that much headroom or tailroom; the packet is as it was.
+    #[inline(always)]
+    pub fn enclose(&mut self, front: usize, behind: usize) -> Result<(), NoRoom> {
+        let l3 = usize::from(self.start) + usize::from(self.l3);
+        let inner = (self.len as usize).checked_sub(usize::from(self.l3)).ok_or(NoRoom)?;
+        let start = l3.checked_sub(front).filter(|&start| start >= SCRATCH).ok_or(NoRoom)?;
+        if behind > self.capacity().saturating_sub(l3 + inner) {
+            return Err(NoRoom);
+        }
+        // start + len = l3 + inner + behind, which does not exceed the capacity.
+        self.start = start as u16;
+        self.len = (front + inner + behind) as u32;
+        Ok(())
+    }
+
     /// Adds `len` octets in front and returns them; every offset moves with them.
     ///
     /// # Errors
@@ -875,6 +894,12 @@ mod tests {
             assert_eq!(packet.push(too_long).err(), Some(NoRoom));
         }
         assert_eq!((packet.len(), packet.l3()[0]), (60, 9));
+        // The packet goes into another, with room on both sides.
+        let (front, behind) = (HEADROOM + 14, TAILROOM + SMALL_FRAME - 60);
+        assert_eq!(packet.enclose(front + 1, 0), Err(NoRoom));
+        assert_eq!(packet.enclose(0, behind + 1), Err(NoRoom));
+        packet.enclose(front, behind).unwrap();
+        assert_eq!((packet.len(), packet.data()[front], packet.tailroom()), (front + 46 + behind, 9, 0));
     }
 
     #[test]

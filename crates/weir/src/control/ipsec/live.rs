@@ -33,7 +33,7 @@ const MOST_CHANGES: usize = 10_000;
 pub(crate) struct Live {
     pub(super) sas: BTreeMap<String, Pair>,
     pub(super) spds: BTreeMap<String, OverSpd>,
-    /// Who removed rules of the files, by SPD and rule.
+    /// The sources that removed rules of the files, by SPD and rule.
     pub(super) removed: BTreeMap<String, BTreeMap<String, Said>>,
 }
 
@@ -278,7 +278,7 @@ impl Live {
         Ok((live, changed))
     }
 
-    /// Notes who removed the rules of the files that an SPD has no more.
+    /// Notes the source that removed rules of the files from an SPD.
     fn note_removed(&mut self, over: &OverSpd, said: &Said) {
         let own: Vec<String> = over.rules.iter().map(|rule| rule.text.clone()).collect();
         let mut before = self.removed.remove(&over.name).unwrap_or_default();

@@ -35,14 +35,18 @@ pub(super) fn build(packet: &mut Packet, sa: &Sa, outbound: &Outbound, draw: Dra
 
 #[inline]
 fn tunnel(packet: &mut Packet, sa: &Sa, outbound: &Outbound, draw: Draw<'_>) -> Result<usize, NoRoom> {
-    let length = packet.len() - packet.l3_offset();
+    let mut length = packet.len() - packet.l3_offset();
     let v4 = packet.flags().contains(ParseFlags::IP4);
     let marks = marks(packet, sa, &draw).ok_or(NoRoom)?;
-    let length = if length < draw.padded { pad(packet, draw.padded - length)? } else { length };
-    add_trailer(packet, sa, length, if v4 { protocol::IPIP } else { protocol::IPV6 })?;
-    let at = sa.outer.length();
-    packet.replace_l2(at + sa.layout.front())?;
-    sa.outer.write(packet.data_mut(), sa.layout.sealed(length), &marks).ok_or(NoRoom)?;
+    if length < draw.padded {
+        length = pad(packet, draw.padded - length)?;
+    }
+    let (at, layout) = (sa.outer.length(), sa.layout);
+    let (end, trailer) = (at + layout.front() + length, layout.padding(length) + 2);
+    packet.enclose(at + layout.front(), trailer + layout.icv())?;
+    let data = packet.data_mut();
+    sa.outer.write(data, end - at + trailer + layout.icv(), &marks).ok_or(NoRoom)?;
+    esp::write_trailer(&mut data[end..end + trailer], if v4 { protocol::IPIP } else { protocol::IPV6 });
     write_header(packet, sa, outbound, at, draw);
     let family = if sa.outer.is_v4() { ParseFlags::IP4 } else { ParseFlags::IP6 };
     describe(packet, sa, family, sa.outer.ip_length());
@@ -126,10 +130,10 @@ fn describe(packet: &mut Packet, sa: &Sa, family: ParseFlags, l4: usize) {
 #[inline(always)]
 fn marks(packet: &Packet, sa: &Sa, draw: &Draw<'_>) -> Option<Marks> {
     let (class, inner_df, label) = if packet.flags().contains(ParseFlags::IP4) {
-        let header = ipv4::Header::new(packet.l3()).ok()?;
+        let header = ipv4::Header::new(packet.l3_header::<{ ipv4::LENGTH }>()?).ok()?;
         (header.dscp() << 2 | header.ecn(), header.dont_fragment(), 0)
     } else {
-        let header = ipv6::Header::new(packet.l3()).ok()?;
+        let header = ipv6::Header::new(packet.l3_header::<{ ipv6::LENGTH }>()?).ok()?;
         (header.traffic_class(), true, header.flow_label())
     };
     let dscp = match sa.dscp {

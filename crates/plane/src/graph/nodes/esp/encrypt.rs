@@ -390,8 +390,10 @@ fn build_one(context: &mut Context<'_>, packet: &mut Packet, one: &Ready<'_>) ->
     }
     if !packet.state().intersects(ORIGINATED | ENCAPSULATED) {
         match packet.flags().contains(ParseFlags::IP4) {
-            true => checksum::decrement_ttl(packet.l3_mut()),
-            false => checksum::decrement_hop_limit(packet.l3_mut()),
+            true => packet.l3_header_mut::<{ ipv4::LENGTH }>().and_then(|header| checksum::decrement_ttl(header)),
+            false => {
+                packet.l3_header_mut::<{ ipv6::LENGTH }>().and_then(|header| checksum::decrement_hop_limit(header))
+            }
         };
     }
     let flow = if one.sa.outer.is_v4() { 0 } else { parse::flow_hash(&packet.parsed(), packet.data(), context.seed) };

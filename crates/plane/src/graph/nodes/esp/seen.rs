@@ -42,8 +42,8 @@ pub(super) type AllSeen = [Seen; VECTOR];
 pub(super) const UNSEEN: Seen =
     Seen { spi: 0, low: 0, at: 0, number: NONE, home: 0, destination: 0, vrf: 0, is_v4: false };
 
-/// Looks at packets, and finds the numbers of their SAs. Drops those that are no ESP, or whose SPI no SA has: no SA is looked
-/// at. Returns the others.
+/// Looks at packets, and finds the numbers of their SAs. Drops packets that are no ESP, and packets whose SPI no SA has: no SA is
+/// looked at. Returns the others.
 #[inline]
 pub(super) fn see_all(context: &mut Context<'_>, vector: &mut Vector, places: &[u8], all: &mut AllSeen) -> Indices {
     let root = context.root;
