@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use crate::ipsec::Site;
-use crate::lab::{Capture, Lab, Weir, transfer, wait};
+use crate::lab::{Capture, Lab, Line, LineOptions, Weir, transfer, wait};
 
 /// The configuration of a gateway that encapsulates ESP in UDP and merges all packets.
 fn config(site: &Site, own: u8) -> String {
@@ -39,6 +39,27 @@ fn esp_in_udp_crosses_a_veth_whole() {
     }
     west.end();
     east.end();
+}
+
+#[test]
+fn what_a_limit_leaves_of_a_super_packet_leaves_by_its_port() {
+    let Some(mut lab) = Lab::open() else { return };
+    let line = Line::new(&mut lab, LineOptions { fixed_neighbors: true, ..LineOptions::default() });
+    let config = line.config().replace("queues = 1\n", "queues = 1\nacl = { in = [\"limited\"] }\n");
+    let rule = "[acl.limited]\nrules = [\"permit ip from any to any limit 1500pps\"]\n";
+    let weir = Weir::start(&line.gate, &format!("{config}\n{rule}"));
+    std::thread::scope(|scope| {
+        for port in 5001..5005 {
+            let (left, right) = (&line.left, &line.right);
+            scope.spawn(move || transfer(left, right, ([10, 2, 0, 2], port).into(), 500_000));
+        }
+    });
+    let (drops, way_in) = (weir.drops(), weir.interface("left"));
+    println!("{drops:?}\n{way_in:#}");
+    assert!(drops.get("acl-rate-limit").is_some_and(|&dropped| dropped > 20), "{drops:?}");
+    // One segment is no super-packet: the kernel would not take it as one.
+    assert!(!drops.contains_key("transmit-failed") && !drops.contains_key("offload-mismatch"), "{drops:?}");
+    weir.end();
 }
 
 #[test]

@@ -128,16 +128,11 @@ struct Outer {
     is_udp: bool,
 }
 
-/// Octets that are copied at once in front of the payload of a piece.
-const FRONT: usize = 64;
-
 /// Cuts one packet.
 #[derive(Debug, Clone)]
 pub struct Segmenter<'a> {
     /// From the IP header to the end of the transport header.
     headers: &'a [u8],
-    /// The first octets of the packet, with all headers if these are no longer; `None`: it is shorter.
-    front: Option<&'a [u8; FRONT]>,
     /// The headers in front of those of a packet in a tunnel.
     outer: Option<Outer>,
     /// Where the IP header of what is cut starts in `headers`.
@@ -194,7 +189,6 @@ impl<'a> Segmenter<'a> {
         let (segment, fixed) = (usize::from(offload.segment), Fixed::of(headers, (0, l4), is_v4, is_tcp, pseudo));
         Ok(Segmenter {
             headers,
-            front: l3.first_chunk(),
             outer: None,
             l3: 0,
             l4,
@@ -248,22 +242,7 @@ impl<'a> Segmenter<'a> {
         let is_udp = packet.protocol() == protocol::UDP;
         let outer = Some(Outer { is_v4: packet.flags().contains(ParseFlags::IP4), l4: outer_l4, is_udp });
         let (segment, fixed) = (usize::from(offload.segment), Fixed::of(headers, (l3, l4), is_v4, is_tcp, pseudo));
-        let front = whole.first_chunk();
-        Some(Segmenter {
-            headers,
-            front,
-            outer,
-            l3,
-            l4,
-            is_v4,
-            is_tcp,
-            payload,
-            segment,
-            done: 0,
-            count: 0,
-            pseudo,
-            fixed,
-        })
+        Some(Segmenter { headers, outer, l3, l4, is_v4, is_tcp, payload, segment, done: 0, count: 0, pseudo, fixed })
     }
 
     /// Returns how many pieces are still to come.
@@ -307,8 +286,8 @@ impl<'a> Segmenter<'a> {
     pub fn next(&mut self, out: &mut [u8]) -> Option<usize> {
         let length = self.next_length()?;
         let out = out.get_mut(..length)?;
-        self.copy_headers(out);
         let (headers, payload) = out.split_at_mut(self.headers.len());
+        headers.copy_from_slice(self.headers);
         let octets = payload.len();
         let data = Sum::new().copied(&self.payload[self.done..], payload);
         let (network, transport) = headers.split_at_mut(self.l4);
@@ -325,16 +304,6 @@ impl<'a> Segmenter<'a> {
         self.done += octets;
         self.count += 1;
         Some(length)
-    }
-
-    /// Copies the headers to the start of a piece.
-    #[inline]
-    fn copy_headers(&self, out: &mut [u8]) {
-        match (self.front, out.first_chunk_mut::<FRONT>()) {
-            // A copy of known length takes no call. What it copies of the payload is written anew.
-            (Some(front), Some(out)) if self.headers.len() <= FRONT => *out = *front,
-            _ => out[..self.headers.len()].copy_from_slice(self.headers),
-        }
     }
 
     /// Writes the sequence number, the flags and the checksum, whose sum lacks the first two.

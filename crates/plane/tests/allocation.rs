@@ -1,13 +1,21 @@
 //! Nodes allocate nothing: whatever a vector holds, the heap is not touched while the graph runs over it.
 
+use weir_base::clock::Time;
+use weir_packet::buffer::{Cache, Pool, PoolSize};
+use weir_packet::offload::{Gso, Offload};
+use weir_packet::packet::Packet;
+use weir_packet::parse;
+use weir_packet::segment::Segmenter;
+use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::MacAddress;
 use weir_packet::wire::nd::{self, Fields as Nd};
 use weir_plane::bench::Bench;
 use weir_plane::model::{
-    AclAction, AclRule, Addresses, LinkCheck, Match, Mechanism, NextHop, Order, Origin, PerFamily, RateLimit, RatePer,
-    RateUnit, RouteTarget, SavAction, SavLayout, SavRules, Urpf, UrpfMode,
+    AclAction, AclRule, Addresses, FastPath, LinkCheck, Match, Mechanism, Merge, NextHop, Order, Origin, PerFamily,
+    RateLimit, RatePer, RateUnit, RouteTarget, SavAction, SavLayout, SavRules, Urpf, UrpfMode,
 };
 use weir_port::spec::{GeneratorSpec, PortSpec, SizeSpec, StreamSource, StreamSpec, TemplateSpec, Transport};
+use weir_port::{Segmentation, Transmitter};
 
 mod kit;
 use kit::link::{ALL, arp, ask, capture, discovery, request};
@@ -152,6 +160,94 @@ fn no_node_allocates() {
             policy.exempt = [exempt("11.0.0.0/8", AclAction::Deny), exempt("192.0.2.9/32", AclAction::Permit)].into();
             measure(&build);
         }
+    }
+    std::fs::remove_file(path).unwrap();
+}
+
+/// Takes these super-packets, and discards what it is given.
+struct Taking(Segmentation);
+
+impl Transmitter for Taking {
+    fn transmit(&mut self, _: &mut Vector, frame: &Indices, _: &mut Indices, _: &mut Cache, _: Time) -> usize {
+        frame.len()
+    }
+
+    fn segmentation(&self) -> Option<Segmentation> {
+        Some(self.0)
+    }
+}
+
+/// The segments of a super-packet, as they come by the first port.
+fn segments(text: &str, gso: Gso) -> Vec<Vec<u8>> {
+    let mut cache = Pool::new(PoolSize { small: 1, large: 1 }).unwrap().cache();
+    let whole = frame(text, own_mac(0));
+    let mut packet = Packet::copy_of(&mut cache, &whole).unwrap();
+    packet.set_parsed(&if whole[12] == 8 { parse::ipv4(&whole, 14) } else { parse::ipv6(&whole, 14) }.unwrap());
+    packet.set_offload(Offload { gso, segment: 1000, ..Offload::default() });
+    let mut segmenter = Segmenter::new(&packet).unwrap();
+    let mut segments = Vec::new();
+    while let Some(length) = segmenter.next_length() {
+        let mut segment = whole[..14].to_vec();
+        segment.resize(14 + length, 0);
+        segmenter.next(&mut segment[14..]);
+        segments.push(segment);
+    }
+    packet.recycle(&mut cache);
+    segments
+}
+
+#[test]
+fn merging_and_cutting_allocate_nothing() {
+    const V4: &str = "from 192.0.2.9 port 7 to 10.0.0.1 port 8";
+    const V6: &str = "from 2001:db8:1::9 port 7 to 2001:db8:2::1 port 8";
+    let flows = [
+        segments(&format!("tcp {V4} flags ack df length 30000"), Gso::Tcp4),
+        segments(&format!("udp {V4} df length 10028"), Gso::Udp),
+        segments(&format!("tcp {V6} flags ack length 30000"), Gso::Tcp6),
+        segments(&format!("udp {V6} length 20500"), Gso::Udp),
+    ];
+    // The flows take turns, so that several runs are open at once.
+    let most = flows.iter().map(Vec::len).max().unwrap();
+    let frames: Vec<Vec<u8>> =
+        (0..most).flat_map(|at| flows.iter().filter_map(move |flow| flow.get(at).cloned())).collect();
+    let path = std::env::temp_dir().join(format!("weir-allocation-merge-{}.pcap", std::process::id()));
+    capture(&path, &frames);
+    let streams = vec![StreamSpec { source: StreamSource::Capture(path.clone()), rate: None, count: None }];
+    let build = Build::new()
+        .port_of("in", PortSpec::Generator(GeneratorSpec { streams }), &["192.0.2.1/24", "2001:db8:1::1/64"])
+        .port_of("out", PortSpec::Null, &["198.51.100.1/24", "2001:db8:9::1/64"])
+        .port_of("other", PortSpec::Null, &["203.0.113.1/24"])
+        .neighbor("out", "198.51.100.2", mac(2))
+        .neighbor("out", "2001:db8:9::2", mac(2))
+        .via("10.0.0.0/16", &["out 198.51.100.2"])
+        .via("2001:db8:2::/48", &["out 2001:db8:9::2"])
+        .buffers(4096, 256);
+    let all = Segmentation { tcp4: true, tcp6: true, udp: true, largest: 65_597 };
+    // By each way in which packets are merged, and where all of them are cut again.
+    let limit = ["permit udp limit 1000000", "permit any"];
+    for (takes, way_in, way_out, hits) in [
+        (all, Merge::All, Merge::Off, false),
+        (all, Merge::Off, Merge::All, false),
+        (all, Merge::Tunnelled, Merge::Tunnelled, true),
+        (Segmentation::default(), Merge::All, Merge::Off, false),
+    ] {
+        let mut build = build.clone().acl("list", &limit).acl_in("in", &["list"]);
+        (build.0.interfaces[0].merge, build.0.interfaces[1].merge) = (way_in, way_out);
+        (build.0.flow_table.enabled, build.0.flow_table.merges) = (FastPath::On, hits);
+        let mut bench = Bench::new(&build.0, 1).unwrap();
+        bench.connect(1, Box::new(Taking(takes)));
+        // Packets are merged where some port takes the result.
+        bench.connect(2, Box::new(Taking(all)));
+        bench.window(64);
+        let mut allocations = |rounds| allocation_counter::measure(|| drop(bench.window(rounds))).count_total;
+        let (few, many) = (allocations(1), allocations(600));
+        assert_eq!(few, many, "{few} allocations for 1 round, {many} for 600: {takes:?} {way_in:?} {way_out:?} {hits}");
+        let sum = bench.conservation();
+        assert_eq!((sum.imbalance(), sum.dropped), (0, 0), "{sum:?}");
+        // Super-packets were made of several packets each. Where they are cut again, their segments are created, too.
+        let is_cut = takes == Segmentation::default();
+        let was_merged = if is_cut { sum.created > 500 } else { sum.absorbed > sum.created * 4 };
+        assert!(was_merged, "{takes:?} {way_in:?} {way_out:?} {hits}: {sum:?}");
     }
     std::fs::remove_file(path).unwrap();
 }

@@ -12,7 +12,7 @@ use weir_base::clock::Clock;
 use weir_base::random::Entropy;
 use weir_base::wake;
 use weir_packet::buffer::{Pool, PoolSize};
-use weir_port::OpenError;
+use weir_port::{OpenError, Transmitter};
 
 use crate::compile::{Occupancy, Places, PortPlace, Settings, TableFull};
 use crate::engine::compiled::Compiled;
@@ -55,6 +55,7 @@ pub enum BenchError {
 pub struct Bench {
     worker: Worker,
     control: Control,
+    sender: Arc<CommandSender>,
 }
 
 /// A bench is its control side with a worker on the calling thread.
@@ -126,11 +127,16 @@ impl Bench {
             ports: Vec::new(),
             tracer,
             clock: Clock::monotonic(),
-            senders: vec![sender],
+            senders: vec![Arc::clone(&sender)],
             counters: vec![counters],
             waker,
         });
-        Ok(Bench { worker, control })
+        Ok(Bench { worker, control, sender })
+    }
+
+    /// Has what leaves by a port, the interface of this index, taken by another transmitter from the next round on.
+    pub fn connect(&self, port: u32, transmitter: Box<dyn Transmitter>) {
+        self.sender.command(Command::Transmit(port, transmitter));
     }
 
     /// Compiles another model of the same interfaces. Tables with equal contents are shared with the models compiled
