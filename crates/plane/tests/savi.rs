@@ -251,6 +251,7 @@ fn solicitations_go_to_trusted_ports_and_to_the_owner_alone() {
         let others = if from == "b" { &["far", "other"][..] } else { &["other"] };
         assert_eq!(out(&mut rig, from, &solicit(B, "2001:db8::7")), others);
         assert_eq!(probed(&mut rig, "2001:db8::7"), ["a"], "from {from}");
+        rig.advance(MS);
         assert!(passes(&mut rig, "a", &datagram(A, "2001:db8::7")));
         rig.advance(1000 * MS);
         rig.harness.step();
