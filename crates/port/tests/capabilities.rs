@@ -179,7 +179,7 @@ fn super_packets_leave_by_taps_and_tuns() {
                     let pool = pool();
                     let mut port = open(&spec, middleware, &pool);
                     assert!(all_kinds(port.capabilities().transmit.segmentation), "whether it sends them or not");
-                    assert_eq!(port.capabilities().filters, Filters::None, "a tap has no filters to ask for");
+                    assert_eq!(port.capabilities().filters, Filters::None, "a tap has no filters");
                     check_transmission(&mut *port, &pool, "wt0");
                     drop(port);
                     eventually("the device goes", || !ip("link show").contains("wt0"));

@@ -120,7 +120,7 @@ impl FirstCome {
         }
     }
 
-    /// Asks for an address behind the trusted ports of an owner's link.
+    /// Solicits for an address behind the trusted ports of an owner's link.
     fn ask_trusted(&self, store: &Store, owner: Owner, subject: &Subject, probes: &mut Vec<Probe>) {
         let IpAddr::V6(target) = subject.net.addr() else { return };
         let link = store.link(owner.interface);
@@ -175,7 +175,7 @@ fn lifetime(store: &Store, owner: Owner) -> u64 {
     u64::from(seconds) * 1_000_000_000
 }
 
-/// Ends the test of an owner that has sent something since it began: workers note that, and tell nobody.
+/// Ends the test of an owner that has sent something since it began: workers note that without a report.
 fn settle(store: &mut Store, subject: &Subject, now: Time) {
     let Some(Binding { owner, state: State::Testing { since, .. }, last_use: Some(last_use), .. }) = store.get(subject)
     else {
@@ -205,7 +205,7 @@ fn from_other(
             let due = after(now, lifetime(store, owner));
             store.set_state(subject, State::Valid, due);
         }
-        // The later one takes its place, and the former one hears of it.
+        // The later one takes its place, and the former one sees its solicitation.
         (State::Tentative { again, .. }, Claim::Solicited) => {
             probe(subject, known.owner, probes);
             let until = after(now, TENTATIVE);

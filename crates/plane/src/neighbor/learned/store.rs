@@ -47,7 +47,7 @@ pub(super) enum State {
     /// The address is in use by nobody else as far as one knows, and not permitted yet.
     Tentative {
         until: Time,
-        /// Stations behind trusted ports are asked once more.
+        /// There is one more solicitation to trusted ports.
         again: bool,
     },
     /// The address belongs to the station.
@@ -105,7 +105,7 @@ pub(super) struct Store {
     due: BTreeSet<(Time, Subject)>,
     /// The number of bindings, by list.
     of_list: HashMap<u16, u32>,
-    /// Those without a lease in the order of their creation, by interface.
+    /// Bindings without a lease in the order of their creation, by interface.
     of_interface: HashMap<u32, BTreeSet<(Time, Subject)>>,
     /// Bindings that were not learned or ended for want of room, by interface that wanted it.
     refused: HashMap<u32, u64>,
@@ -301,7 +301,7 @@ impl Store {
         self.links.extend(ports.map(|port| (port, ports[0])));
     }
 
-    /// Bindings of an interface that were not learned for want of room, and those that ended to make room for it.
+    /// Bindings of an interface that were not learned for want of room, and others that ended to make room for it.
     pub(super) fn refused(&self, interface: u32) -> u64 {
         self.refused.get(&interface).copied().unwrap_or(0)
     }

@@ -202,7 +202,7 @@ fn leases_go_before_those_who_come_first() {
     rig.store.put(subject, lease).unwrap();
     rig.claim(B, 1, Claim::Used, 0);
     assert!(rig.sends(A, 1, 9999) && !rig.sends(B, 1, 9999) && rig.probed().is_empty());
-    // Its client hears of others that want the address, as bridges do not let it.
+    // Its client sees solicitations of others for the address, as bridges flood none to it.
     rig.claim(B, 1, Claim::Solicited, 9999);
     rig.claim(TRUSTED, 1, Claim::Solicited, 9999);
     assert_eq!(rig.probed(), [1, 1]);
@@ -210,7 +210,7 @@ fn leases_go_before_those_who_come_first() {
     assert!(rig.sends(B, 1, 10_500));
 }
 
-/// Who takes part in an event, by the letters of the table: P, Q, R and T.
+/// The stations that take part in events, by the letters of the table.
 const LETTERS: [(char, Owner); 4] = [('P', A), ('Q', B), ('R', owner(2, 9)), ('T', TRUSTED)];
 
 fn last(subject: &Subject) -> u16 {
@@ -224,12 +224,12 @@ struct Row {
     state: String,
     /// Claims, or none: the time is over.
     claims: Vec<Claim>,
-    /// Who makes them.
+    /// The station that makes them.
     who: char,
     then: String,
     /// The letter of who has it then, or wants it.
     whose: char,
-    /// Whom the gateway asks at once, and after 250 ms.
+    /// The station that the gateway sends a solicitation to at once, and after 250 ms.
     asks: [Option<char>; 2],
 }
 
@@ -353,7 +353,7 @@ struct Twin {
     owner: Owner,
     wants: Owner,
     until: u64,
-    /// Whom it asks again, and when.
+    /// The interface of the second solicitation, and its time.
     again: Option<(u64, u32)>,
     asked: Vec<(u64, u32)>,
 }
