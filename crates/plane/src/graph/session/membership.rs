@@ -15,6 +15,12 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
+    /// The value of the table of tuples.
+    #[inline]
+    pub(crate) fn value(self) -> u32 {
+        self.number << 1 | u32::from(self.way == Way::Reply)
+    }
+
     /// The session and the direction of a value of the table of tuples: the session's number, and in the lowest bit the direction.
     #[inline(always)]
     pub(crate) fn of_value(value: u32) -> Membership {

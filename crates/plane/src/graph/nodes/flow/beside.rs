@@ -53,7 +53,9 @@ pub(super) fn find<K: Family>(
     let sessions = K::of(&*context.sessions);
     sessions.find_each(&keys[..count], &mut found[..count]);
     for (&place, &at) in of[..count].iter().zip(&found) {
-        translations.set(place, sessions.membership(at, context.sessions.bounds(), context.now));
+        if let Some(member) = sessions.membership(at, context.sessions.bounds(), context.now) {
+            translations.set(place, member);
+        }
     }
 }
 

@@ -44,6 +44,14 @@ impl Translations {
         self.count += usize::from(is_settled);
     }
 
+    /// Notes the translation of a packet that was noted with a session before: what is learned about it is learned with the translation.
+    #[inline]
+    pub(super) fn set(&mut self, place: u8, member: Membership) {
+        let index = usize::from(place);
+        self.count -= usize::from(self.kinds[index] & SETTLED != 0);
+        (self.values[index], self.kinds[index]) = (member.value(), TRANSLATION);
+    }
+
     /// Packets that do.
     #[inline]
     pub(super) fn settled(&self) -> usize {
