@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 
+use super::difference::difference;
 use super::error::EngineError;
 use super::reload::check;
-use super::report::{Reloaded, difference};
+use super::report::Reloaded;
 use super::running::Engine;
 use crate::compile::{AclListBrief, LostEdits};
 use crate::model::{self, InterfaceKind};

@@ -79,8 +79,14 @@ impl Running {
 
     /// Counts the sessions and translations that a reload concerns.
     fn count_flows(&self, before: &Gateway, preview: &mut Preview) {
-        let concerned: HashSet<&str> =
-            preview.removed.iter().chain(&preview.changed).filter_map(|name| name.split(' ').nth(1)).collect();
+        let concerned: HashSet<&str> = preview
+            .removed
+            .iter()
+            .chain(&preview.changed)
+            .filter_map(|name| name.split_once(' '))
+            .filter(|(kind, _)| matches!(*kind, "interface" | "acl"))
+            .map(|(_, name)| name)
+            .collect();
         let is_concerned = |name: &str| concerned.contains(name);
         let mut zones: HashSet<&str> = HashSet::new();
         for interface in &before.interfaces {

@@ -8,7 +8,8 @@ use std::time::Duration;
 use weir_plane::engine::LostEdit;
 
 use super::super::acl::live::{self, word};
-use super::super::differences::{differences, sessions};
+use super::super::differences::differences;
+use super::super::objects::sessions;
 use super::super::refusal::{Kind, Refusal};
 use super::super::{ReloadError, Safe, source};
 use super::Running;
@@ -114,6 +115,10 @@ impl Running {
         // have more room than its sessions in the file need.
         let apart = ["acl ", "group ", "classify "];
         let differs = differs.filter(|name| !apart.iter().any(|kind| name.starts_with(kind)));
+        // The model has the action of the file; that of a stage is saved.
+        let staged =
+            |name: &str| edits.stages.iter().any(|(policy, _)| name.strip_prefix("sav ") == Some(policy.as_str()));
+        let differs = differs.filter(|name| !staged(name));
         let mut differs: Vec<String> = differs.collect();
         for list in &edits.acls {
             let saved = gateway.acls.iter().find(|own| own.name == list.name);
