@@ -46,12 +46,12 @@ impl Running {
         let (bindings, lost_bindings, of_bindings) = self.bindings_so_far().carry(gateway);
         let (steers, lost_steers, of_steers) = self.steers_so_far().carry(gateway);
         let (allowlists, lost_prefixes, of_allowlists) = self.allowlists_so_far().carry(gateway);
-        let (classify, lost_sessions) = self.classify_so_far().carry(gateway);
+        let (classify, lost_sessions, of_sessions) = self.classify_so_far().carry(gateway);
         let (attached, lost_lists, of_attached) = self.attached_so_far().carry(gateway, &self.live_lists());
         lost.extend(
             lost_bindings.into_iter().chain(lost_steers).chain(lost_prefixes).chain(lost_sessions).chain(lost_lists),
         );
-        let protects = of_nat || of_bindings || of_steers || of_allowlists || of_attached;
+        let protects = of_nat || of_bindings || of_steers || of_allowlists || of_sessions || of_attached;
         Carried { nat, bindings, steers, allowlists, classify, attached, lost, protects }
     }
 
