@@ -224,6 +224,7 @@ impl Running {
             return Err(ReloadError::NeedsRestart(what.to_owned()));
         }
         let (settings, settings_before) = (Settings::of(&loaded), self.settings());
+        let sources_end = settings.ended(self.sources.read());
         let (origins, samplers) = (gateway.origins.clone(), gateway.samplers.clone());
         let state = gateway.ipsec.state.clone();
         // Reports of lost edits name interfaces by this model. Only reloads put another into force.
@@ -276,7 +277,7 @@ impl Running {
         };
         let warnings = Findings::of(&loaded);
         let lost = lost.into_iter().map(|edits| acl::lost::lost(&before, edits));
-        let lost: Vec<Lost> = lost.chain(carried.lost).collect();
+        let lost: Vec<Lost> = lost.chain(carried.lost).chain(sources_end).collect();
         for line in lost.iter().flat_map(Lost::lines) {
             tracing::warn!("{line}");
         }

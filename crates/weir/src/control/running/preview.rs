@@ -56,7 +56,8 @@ impl Running {
             preview.refused.push(message.to_owned());
         }
         let lost_acls: Vec<Lost> = found.lost.into_iter().map(|edits| lost(&before, edits)).collect();
-        preview.lost = lost_acls.iter().chain(&carried.lost).flat_map(Lost::lines).collect();
+        let sources_end = Settings::of(&loaded).ended(self.sources.read());
+        preview.lost = lost_acls.iter().chain(&carried.lost).chain(&sources_end).flat_map(Lost::lines).collect();
         preview.reopened = found.reopened;
         let mut lists = differences(&before, &gateway);
         lists.changed.extend(Settings::of(&loaded).differing(&self.settings()));
