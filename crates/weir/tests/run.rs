@@ -384,7 +384,8 @@ fn steer_rules_change_while_the_gateway_runs() {
     gateway.ok(&["reload"]);
     gateway.ok(&["steer", "delete", "edge", "1"]);
     assert_eq!(gateway.ok(&["steer", "list", "edge"]), format!("{drop}\n"));
-    gateway.ok(&["undo"]);
+    let undone = gateway.ok(&["undo"]);
+    assert!(undone.starts_with("taken back: steer edge: inserted 0, deleted 1; 2 rules now\n"), "{undone}");
     assert_eq!(gateway.ok(&["steer", "list", "edge"]), format!("{drop}\n{count}\n"));
     // A file without the anchor would lose a rule that drops.
     let other = format!("{CONFIG}\n{lan}{}", list.replace("count udp", "count tcp"));

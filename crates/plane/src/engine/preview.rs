@@ -2,9 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::difference::difference;
 use super::error::EngineError;
 use super::reload::check;
-use super::report::{Reloaded, count, difference};
+use super::report::{Reloaded, count};
 use super::running::Engine;
 use crate::compile::{AclListBrief, LostEdits, Places, PortPlace};
 use crate::model::{self, InterfaceKind};

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use super::difference::difference;
 use super::error::EngineError;
 use super::links::look_at;
 use super::operation::Operation;
 use super::ports::{Opened, announcing, open_ports, tell_of_mtus};
-use super::report::{Reloaded, count, difference};
+use super::report::{Reloaded, count};
 use super::running::{Engine, connect, receive};
 use crate::compile::{Map, Prepared};
 use crate::graph::worker::Command;

@@ -54,52 +54,6 @@ pub(super) fn count(compiler: &Compiler) -> usize {
     compiler.ribs().iter().map(Rib::len).sum()
 }
 
-/// Compares two models, interface by interface.
-pub(super) fn difference(old: &model::Gateway, new: &model::Gateway) -> Reloaded {
-    let names =
-        |model: &model::Gateway| model.interfaces.iter().map(|interface| interface.name.clone()).collect::<Vec<_>>();
-    let (before, after) = (names(old), names(new));
-    let meaning = |model: &model::Gateway, name: &str| {
-        let interface = model.interfaces.iter().find(|interface| interface.name == name)?;
-        let addresses: Vec<_> = interface.addresses.iter().map(|address| address.net).collect();
-        let vrf = model.vrfs[usize::from(interface.vrf.0)].name.clone();
-        let own = (interface.kind.clone(), interface.mac, interface.mtu, addresses, vrf, interface.zone.clone());
-        Some((own, policies(model, interface)))
-    };
-    Reloaded {
-        added: after.iter().filter(|name| !before.contains(name)).cloned().collect(),
-        removed: before.iter().filter(|name| !after.contains(name)).cloned().collect(),
-        changed: after
-            .iter()
-            .filter(|name| before.contains(name) && meaning(old, name) != meaning(new, name))
-            .cloned()
-            .collect(),
-        ..Reloaded::default()
-    }
-}
-
-/// The names of the policies of an interface, each with the key that names it.
-fn policies(model: &model::Gateway, interface: &model::Interface) -> Vec<(&'static str, String)> {
-    let access = &interface.access;
-    let lists = |key, output| {
-        model.lists_of(interface, output).into_iter().map(|name| (key, name.to_owned())).collect::<Vec<_>>()
-    };
-    let allow = |key, lists: &[model::AllowlistIndex]| {
-        lists.iter().map(|list| (key, model.allowlists[usize::from(list.0)].name.clone())).collect::<Vec<_>>()
-    };
-    let sav = |key, policy: Option<model::SavIndex>| {
-        policy.map(|policy| (key, model.sav[usize::from(policy.0)].name.clone()))
-    };
-    let mut all = [lists("acl.in", false), lists("acl.out", true)].concat();
-    all.extend(allow("allow.ip4", &access.allow.v4).into_iter().chain(allow("allow.ip6", &access.allow.v6)));
-    all.extend(sav("sav.ip4", interface.sav.v4).into_iter().chain(sav("sav.ip6", interface.sav.v6)));
-    all.extend(access.bindings.map(|list| ("mac-ip", model.bindings[usize::from(list.0)].name.clone())));
-    all.extend(interface.nat.map(|list| ("nat", model.nat[usize::from(list.0)].name.clone())));
-    all.extend(interface.spd.map(|spd| ("spd", model.spds[usize::from(spd.0)].name.clone())));
-    all.extend(interface.steer.map(|list| ("steer", model.steer[usize::from(list.0)].name.clone())));
-    all
-}
-
 pub(super) fn interfaces(
     model: &model::Gateway,
     map: &Map,

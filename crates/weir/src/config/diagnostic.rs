@@ -149,8 +149,14 @@ codes! {
     NeedlessReflect = "needless-reflect",
     /// Warning: an interface that is trusted, where nothing is learned.
     NeedlessTrust = "needless-trust",
-    /// Warning: a list that learns bindings, and whose rules decide about all packets.
+    /// Warning: a list that learns bindings in vain: its rules decide about all packets, or no server's answers are believed.
     NothingLearned = "nothing-learned",
+    /// Warning: steer rules, or sessions with `via` or `vrf`, at a port of a bridge, whose frames are not routed.
+    Unrouted = "unrouted",
+    /// Warning: a key of `[routes]` that does nothing, as its source is not there.
+    IdleRoutes = "idle-routes",
+    /// Warning: a source of routes that programs of other hosts can reach.
+    OpenFpm = "open-fpm",
     /// Warning: an offload that no port offers.
     NoOffload = "no-offload",
     /// A list that an interface names twice.

@@ -5,6 +5,7 @@ mod addresses;
 mod bridges;
 mod devices;
 mod files;
+mod idle;
 mod interfaces;
 mod ipsec;
 mod known;
@@ -99,6 +100,8 @@ pub(super) fn resolve(
     let bridges = resolver.bridges(interfaces.as_deref().unwrap_or_default(), &routes, &sav);
     if let Some(interfaces) = &interfaces {
         resolver.learned_bindings(interfaces, &bridges);
+        resolver.servers_of_bindings(interfaces, &bridges);
+        resolver.unrouted(interfaces, &bridges, &classify);
     }
     let workers = resolver.workers();
     let buffers = resolver.buffers(&workers);
@@ -109,6 +112,7 @@ pub(super) fn resolve(
     }
     resolver.devices();
     resolver.route_vrfs();
+    resolver.routes_without_devices();
     resolver.unused();
     let settings = &declared.settings;
     let (icmp, limits) = (settings.icmp, settings.limits);

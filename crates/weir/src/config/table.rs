@@ -205,6 +205,16 @@ impl<'r> Reader<'r> {
         values
     }
 
+    /// The rules of an array, or the rule itself. A list without rules is one that live edits may leave.
+    pub(super) fn rules<'d>(&mut self, value: Value<'d>) -> &'d [Spanned<DeValue<'d>>] {
+        let values = self.one_or_more(value);
+        if values.is_empty() && !self.is_damaged(self.span(value.span())) {
+            let span = self.span(value.span());
+            self.report(Diagnostic::warning(Code::EmptyList, span, "the list has no rules"));
+        }
+        values
+    }
+
     pub(super) fn string<'d>(&mut self, value: Value<'d>, what: &str) -> Option<At<&'d str>> {
         match value.get_ref() {
             DeValue::String(text) => Some(At { value: text, span: self.span(value.span()) }),

@@ -1,19 +1,12 @@
-//! Lists of rules, SPDs and SAs that a reload changed, by their names.
+//! Objects of a configuration that a reload changed, by their names.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use ipnet::IpNet;
-use weir_plane::engine::sa_name;
-use weir_plane::model::{
-    AllowedSources, Bridge, ClassifyTable, Gateway, InterfaceIndex, NextHop, Origin, Route, RouteTarget, Sa, SaKey,
-    VrfIndex,
-};
+use weir_plane::model::{Gateway, NextHop, Origin, Route, RouteTarget, Sa, SaKey, VrfIndex};
 
+use super::objects::{policies, printed};
 use crate::render::number::plural;
-use crate::rules::binding::Binding;
-use crate::rules::classify::{Session, parse_mask};
-use crate::rules::{acl, nat, spd, steer};
 
 /// The VRF that needs no name.
 const DEFAULT_VRF: &str = "default";
@@ -30,9 +23,6 @@ pub(super) struct Differences {
     pub(super) changed: Vec<String>,
 }
 
-/// The rules of each list as they print, wherever they stand in files. Members of groups count as rules.
-type Printed = BTreeMap<String, Vec<String>>;
-
 /// A pair of SAs whose indices and place do not count, and the names of its VRF and its interface.
 type Pair = (Sa, String, Option<String>);
 
@@ -40,6 +30,7 @@ type Pair = (Sa, String, Option<String>);
 pub(super) fn differences(before: &Gateway, after: &Gateway) -> Differences {
     let mut found = Differences::default();
     found.compare(printed(before), &printed(after), |_, _| "");
+    found.compare(policies(before), &policies(after), |_, _| "");
     found.compare(
         pairs(before),
         &pairs(after),
@@ -116,80 +107,6 @@ fn same_target(before: &Gateway, after: &Gateway, old: &RouteTarget, new: &Route
         (old.address, old.weight) == (new.address, new.weight) && name(before, old) == name(after, new)
     };
     old.len() == new.len() && old.iter().zip(new.iter()).all(same)
-}
-
-/// Returns the sessions of a table and its other keys.
-fn table(gateway: &Gateway, table: &ClassifyTable) -> Vec<String> {
-    let next = table.next.map(|next| gateway.classify[usize::from(next.0)].name.as_str());
-    let keys = format!("{} {} {next:?} {}", table.text, table.size, table.permits_misses);
-    sessions(gateway, table).into_iter().chain([keys]).collect()
-}
-
-/// Returns the sessions of a table, as they are written, sorted.
-pub(super) fn sessions(gateway: &Gateway, table: &ClassifyTable) -> Vec<String> {
-    let mut lines: Vec<String> = match parse_mask(&table.text) {
-        Ok((mask, _)) => {
-            table.sessions.iter().map(|session| Session::of(gateway, table, session).text(&mask)).collect()
-        }
-        // The text of a mask was printed by a mask.
-        Err(_) => Vec::new(),
-    };
-    lines.sort_unstable();
-    lines
-}
-
-fn printed(gateway: &Gateway) -> Printed {
-    let name = |index: InterfaceIndex| gateway.interfaces[index.0 as usize].name.as_str().into();
-    let acls = gateway.acls.iter().map(|list| {
-        let rules = list.rules.iter().map(|rule| acl::Rule::of(rule, name).to_string());
-        (format!("acl {}", list.name), rules.chain([format!("{:?}", list.default)]).collect())
-    });
-    let nats = gateway.nat.iter().map(|list| {
-        let rules = list.rules.iter().map(|rule| nat::Rule::of(rule, name).to_string());
-        (
-            format!("nat {}", list.name),
-            rules.chain([format!("{:?}", (list.mss_clamp, list.mapping, list.log, list.ipfix))]).collect(),
-        )
-    });
-    let spds = gateway.spds.iter().map(|spd| {
-        let rules = spd.rules.iter().map(|rule| spd::Rule::of(rule, |sa| sa_name(gateway, sa)).to_string());
-        (format!("spd {}", spd.name), rules.chain([format!("{:?}", spd.cache)]).collect())
-    });
-    let bridges = gateway.bridges.iter().map(|bridge| {
-        let ports = bridge.ports.iter().map(|port| format!("{} {:?}", name(port.interface), port.group));
-        let stations = bridge.stations.iter().map(|own| format!("{} {}", own.mac, name(own.interface)));
-        let bare = Bridge { ports: Vec::new(), stations: Vec::new(), origin: Origin::default(), ..bridge.clone() };
-        (format!("bridge {}", bridge.name), ports.chain(stations).chain([format!("{bare:?}")]).collect())
-    });
-    let bindings = gateway.bindings.iter().map(|list| {
-        (format!("mac-ip {}", list.name), list.rules.iter().map(|rule| Binding::of(rule).to_string()).collect())
-    });
-    let allowlists = gateway.allowlists.iter().map(|list| {
-        let sources = match &list.sources {
-            AllowedSources::Prefixes(prefixes) => {
-                let mut prefixes: Vec<String> = prefixes.iter().map(|(net, _)| net.to_string()).collect();
-                prefixes.sort_unstable();
-                prefixes
-            }
-            AllowedSources::Vrf(vrf) => vec![format!("vrf {}", gateway.vrfs[usize::from(vrf.0)].name)],
-        };
-        (format!("allowlist {}", list.name), sources)
-    });
-    let steer = gateway.steer.iter().map(|list| {
-        (format!("steer {}", list.name), list.rules.iter().map(|rule| steer::Rule::of(rule).to_string()).collect())
-    });
-    let groups = &gateway.groups;
-    let addresses = groups.addresses.iter().map(|group| (&group.name, format!("{:?}", group.members)));
-    let ports = groups.ports.iter().map(|group| (&group.name, format!("{:?}", group.members)));
-    let interfaces = groups.interfaces.iter().map(|group| {
-        let names: Vec<Arc<str>> = group.members.iter().map(|&index| name(index)).collect();
-        (&group.name, format!("{names:?}"))
-    });
-    let groups = addresses.chain(ports).chain(interfaces);
-    let groups = groups.map(|(name, members)| (format!("group {name}"), vec![members]));
-    let tables = gateway.classify.iter().map(|own| (format!("classify {}", own.name), table(gateway, own)));
-    let lists = acls.chain(nats).chain(bindings).chain(allowlists).chain(spds).chain(tables).chain(steer);
-    lists.chain(bridges).chain(groups).collect()
 }
 
 fn pairs(gateway: &Gateway) -> BTreeMap<String, Pair> {
@@ -324,6 +241,84 @@ mod tests {
         let found = differences(&before, &after);
         assert_eq!((found.added, found.removed), (vec!["spd new".to_owned()], vec!["spd old".to_owned()]));
         assert_eq!(found.changed, ["spd cached", "spd edge"]);
+    }
+
+    /// Each key of an interface is seen by itself, and indices that move are not.
+    #[test]
+    fn any_key_of_an_interface_is_a_change() {
+        let text = |lan: &str, before: &str| {
+            gateway(&format!(
+                "{before}[[interface]]\nname = \"lan\"\nport = \"null\"\n{lan}\n[[interface]]\nname = \"lan.5\"\n\
+                 parent = \"lan\"\nvlan = {{ outer = 5 }}\n[classify.c]\nmask = \"l3 ip4 src/24\"\n\
+                 sessions = [\"src 10.0.0.0 deny\"]\n[mac-ip.l]\nlearn = \"dhcp\"\n"
+            ))
+        };
+        let before = text("", "");
+        for key in [
+            "classify = { in = \"c\" }",
+            "classify = { out = \"c\" }",
+            "ethertypes = { in = [\"ipv4\"] }",
+            "ethertypes = { out = [\"ipv4\"] }",
+            "merge = \"off\"",
+            "dhcp-trusted = true",
+            "slaac-trusted = true",
+            "mac-ip = \"l\"",
+            "zone = \"z\"",
+            "address = \"2001:db8::1/64\"\nrouter-advertisement = true",
+        ] {
+            let found = weir_plane::engine::difference(&before, &text(key, ""));
+            assert_eq!(found.changed, ["lan"], "{key}");
+        }
+        let first = "[[interface]]\nname = \"new\"\nport = \"null\"\n";
+        let found = weir_plane::engine::difference(&before, &text("", first));
+        assert_eq!((found.added, found.changed.len()), (vec!["new".to_owned()], 0));
+    }
+
+    /// Each key of these objects is seen by itself.
+    #[test]
+    fn any_key_of_an_object_is_a_change() {
+        let text = |changes: &[(&str, &str)]| {
+            let text = r#"
+                [[interface]]
+                name = "lan"
+                port = "null"
+                address = "192.0.2.1/24"
+                mac-ip = "l"
+                sav = "s"
+                [[neighbor]]
+                interface = "lan"
+                address = "192.0.2.2"
+                mac = "02:00:00:00:00:02"
+                [mac-ip.l]
+                learn = ["dhcp", "slaac"]
+                rules = ["permit 02:00:00:00:00:02 from 192.0.2.2"]
+                [sav.s]
+                mechanism = "urpf-loose"
+                [icmp]
+                error-rate = 10
+                [neighbor-discovery]
+                probes = 3
+                [flow-table]
+                sessions = 1000
+            "#;
+            gateway(&changes.iter().fold(text.to_owned(), |text, (from, to)| {
+                assert!(text.contains(from), "{from}");
+                text.replace(from, to)
+            }))
+        };
+        for (from, to, named) in [
+            ("[\"dhcp\", \"slaac\"]", "\"dhcp\"", "mac-ip l"),
+            ("urpf-loose", "urpf-strict", "sav s"),
+            ("error-rate = 10", "error-rate = 11", "icmp"),
+            ("probes = 3", "probes = 4", "neighbor-discovery"),
+            ("sessions = 1000", "sessions = 1001", "flow-table"),
+            ("mac = \"02:00:00:00:00:02\"", "mac = \"02:00:00:00:00:03\"", "neighbor 192.0.2.2 lan"),
+        ] {
+            let found = differences(&text(&[]), &text(&[(from, to)]));
+            assert_eq!((found.added.len(), found.removed.len(), found.changed), (0, 0, vec![named.to_owned()]));
+        }
+        let gone = differences(&text(&[]), &text(&[("sav = \"s\"", ""), ("[sav.s]", "[sav.t]")]));
+        assert_eq!((gone.added, gone.removed), (vec!["sav t".to_owned()], vec!["sav s".to_owned()]));
     }
 
     #[test]

@@ -33,6 +33,10 @@ pub(super) fn filter(gateway: &model::Gateway, text: Option<&str>) -> Result<Flo
 /// When the filter is no rule: a sentence that names the place.
 pub(crate) fn parse_filter(text: &str) -> Result<acl::Rule, String> {
     let text = text.trim();
+    let first = text.split_whitespace().next().unwrap_or_default();
+    if ["permit", "permit+reflect", "deny", "reject", "reject+reset", "reject+icmp"].contains(&first) {
+        return Err(format!("the filter is not understood: leave out the action `{first}`: a filter has none"));
+    }
     let wrong = |finding: &Finding| {
         // The action was not written; an error at the end is one of the filter's end.
         let column = (finding.column as usize).saturating_sub(ACTION.len()).clamp(1, text.chars().count() + 1);
@@ -42,7 +46,8 @@ pub(crate) fn parse_filter(text: &str) -> Result<acl::Rule, String> {
     let rule = format!("{ACTION}{}", completed(text));
     let (rule, _) = acl::parse(&rule, &mut Names::default()).map_err(|findings| wrong(&findings.shown()[0]))?;
     if rule.log || rule.limit.is_some() || rule.flow.is_some() {
-        let message = "a filter has no `log`, `limit`, `flow` and `no-flow`: it only says which sessions are meant";
+        let message =
+            "a filter has no `log`, `limit`, `flow` and `no-flow`: it only says which packets or sessions are meant";
         return Err(message.to_owned());
     }
     Ok(rule)
@@ -83,7 +88,14 @@ pub(super) fn order(name: Option<&str>) -> Result<FlowOrder, Box<Refusal>> {
 
 #[cfg(test)]
 mod tests {
-    use super::completed;
+    use super::{completed, parse_filter};
+
+    #[test]
+    fn a_filter_with_an_action_is_refused_with_what_to_do() {
+        let refused = parse_filter("permit tcp from any to any").expect_err("an action");
+        assert_eq!(refused, "the filter is not understood: leave out the action `permit`: a filter has none");
+        assert!(parse_filter("tcp from any to any flow").expect_err("flow").contains("which packets or sessions"));
+    }
 
     #[test]
     fn filters_leave_out_what_may_be_anything() {

@@ -11,6 +11,7 @@ pub(crate) mod flows;
 pub mod ipsec;
 pub mod lists;
 mod next_hop;
+mod objects;
 pub mod path;
 pub mod refusal;
 pub mod remarks;

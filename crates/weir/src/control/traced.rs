@@ -13,8 +13,9 @@ use crate::replay::steer::steer;
 use crate::replay::validation::Rule;
 use crate::rules::binding::Binding;
 
-/// Says what decided: the list or policy, where the rule was declared, and the rule.
-pub(super) fn by(model: &Gateway, decision: &TraceDecision) -> String {
+/// Says what decided: the list or policy, where the rule was declared, and the rule. `said` returns who added the live steer
+/// rule of a list and place, if it is one.
+pub(super) fn by(model: &Gateway, decision: &TraceDecision, said: impl Fn(&str, usize) -> Option<String>) -> String {
     let words = Words(model);
     let found = match decision {
         TraceDecision::Acl(decision, role) => {
@@ -52,7 +53,10 @@ pub(super) fn by(model: &Gateway, decision: &TraceDecision) -> String {
         }),
         TraceDecision::Steer(index, place) => steer(model, *index, *place).map(|(list, mark, named)| {
             let mark = mark.map_or_else(String::new, |mark| format!("mark {mark}: "));
-            format!("{mark}{list}, {}", words.rule(&named))
+            match said(&list, *place as usize) {
+                Some(said) => format!("{mark}{list}, {said}: {}", named.text),
+                None => format!("{mark}{list}, {}", words.rule(&named)),
+            }
         }),
         TraceDecision::Sa(sa, inbound) => words.sa(*sa, *inbound),
         TraceDecision::Tunnel(index, inbound) => words.interface(*index, |name| {
@@ -157,12 +161,12 @@ in = { spi = 0x2001 }
 rules = ['protect ip from any to any sa east']
 ";
         let model = crate::config::parse_str("test.toml", text).gateway.expect("a valid configuration");
-        let sa = |inbound| by(&model, &TraceDecision::Sa(SaIndex(0), inbound));
+        let sa = |inbound| by(&model, &TraceDecision::Sa(SaIndex(0), inbound), |_, _| None);
         assert_eq!(
             (sa(true), sa(false)),
             ("test.toml:4: of the SA east, SPI 0x2001".into(), "test.toml:4: encrypted, SPI 0x1001".into())
         );
         let none = TraceDecision::Spd(SpdIndex(0), None, SpdEffect::NoMatch);
-        assert_eq!(by(&model, &none), "matches no rule: edge, test.toml:10");
+        assert_eq!(by(&model, &none, |_, _| None), "matches no rule: edge, test.toml:10");
     }
 }

@@ -35,9 +35,24 @@ pub(super) fn read(reader: &mut Reader<'_>, table: &Table<'_>) -> (Option<Routes
     if tables.is_empty() {
         tables.push(RouteTable::main());
     }
+    warn(reader, table, kernel);
     let limit = limit.unwrap_or(Routes::LIMIT);
     let routes = Routes { kernel, fpm, limit, stale_time: stale.unwrap_or(Routes::STALE_TIME), tables };
     ((kernel || fpm.is_some()).then_some(routes), vrfs)
+}
+
+/// Warns of keys that do nothing without others.
+fn warn(reader: &mut Reader<'_>, table: &Table<'_>, kernel: bool) {
+    if let (Some(value), false) = (table.get("stale-time"), table.has("fpm")) {
+        let span = reader.span(value.span());
+        let message = "`stale-time` does nothing without `fpm`: routes of the kernel are never stale";
+        reader.report(Diagnostic::warning(Code::IdleRoutes, span, message));
+    }
+    if !kernel && !table.has("fpm") {
+        let found =
+            Diagnostic::warning(Code::IdleRoutes, table.span, "`[routes]` names no source: no routes are taken");
+        reader.report(found.help("write `kernel = true`, or `fpm = \"127.0.0.1:2620\"`"));
+    }
 }
 
 /// A `[[routes.table]]`, with its VRF if it names one.
@@ -49,10 +64,10 @@ fn one(reader: &mut Reader<'_>, value: Value<'_>) -> Option<(RouteTable, Option<
         own.vrf.clone_from(&vrf.value);
     }
     if let Some(value) = table.get("id") {
-        own.id = reader.u32(value, "the number of a table", 1..=u32::MAX)?;
+        own.id = reader.u32(value, "the number of a table", 1..=u32::MAX).unwrap_or(own.id);
     }
     if let Some(value) = table.get("max-metric") {
-        own.max_metric = reader.u32(value, "a metric", 0..=u32::MAX)?;
+        own.max_metric = reader.u32(value, "a metric", 0..=u32::MAX).unwrap_or(own.max_metric);
     }
     if let Some(value) = table.get("protocols") {
         for value in reader.one_at_least(value, "protocol") {
@@ -70,7 +85,14 @@ fn listen(reader: &mut Reader<'_>, value: Value<'_>) -> Option<SocketAddr> {
     let text = reader.string(value, "an address with a port")?;
     let wrong = match text.value.parse::<SocketAddr>() {
         Ok(address) if address.port() == 0 => "port 0 is no port that a program could know".to_owned(),
-        Ok(address) => return Some(address),
+        Ok(address) => {
+            if !address.ip().is_loopback() {
+                let message = format!("programs of other hosts can set routes at {address}");
+                let found = Diagnostic::warning(Code::OpenFpm, text.span, message);
+                reader.report(found.help("use an address of the loopback, as `127.0.0.1:2620`"));
+            }
+            return Some(address);
+        }
         Err(_) => format!("`{}` is no address with a port", text.value.escape_debug()),
     };
     let wrong = Diagnostic::error(Code::InvalidValue, text.span, wrong);

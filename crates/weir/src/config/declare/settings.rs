@@ -38,6 +38,8 @@ pub(in super::super) struct Settings {
     pub(in super::super) routes: Option<Routes>,
     /// The VRFs that `[[routes.table]]` names.
     pub(in super::super) route_vrfs: Vec<At<String>>,
+    /// The key `kernel` of `[routes]`, if routes of the kernel are taken.
+    pub(in super::super) kernel_routes: Option<Span>,
     /// The directory in which sequence numbers of SAs are reserved.
     pub(in super::super) ipsec_state: Option<PathBuf>,
     /// The engine of all SAs; `None`: for each SA the first that has its algorithm.
@@ -87,6 +89,8 @@ impl Settings {
         }
         if let Some(table) = self.open(reader, root, "routes", "`[routes]`", routes::KEYS) {
             (self.routes, self.route_vrfs) = routes::read(reader, &table);
+            let kernel = self.routes.as_ref().is_some_and(|routes| routes.kernel);
+            self.kernel_routes = table.get("kernel").filter(|_| kernel).map(|value| reader.span(value.span()));
         }
     }
 

@@ -160,6 +160,8 @@ impl<'a> Resolver<'a> {
         if let Some(route) = routes.iter().find(leads) {
             let message = format!("a route for {} leads over `{name}`, which is a port of a bridge", route.prefix);
             let found = Diagnostic::error(Code::BridgePort, port.interface.span, message);
+            let named = self.declared.routes.iter().find(|own| own.prefix.value == route.prefix);
+            let found = named.into_iter().fold(found, |found, own| found.related(own.prefix.span, "the route"));
             self.report(found.help("name the interface with `port = { bridge = \"…\" }` in the route"));
         }
         let redirects = |policy: &model::SavIndex| {

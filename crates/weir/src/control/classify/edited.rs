@@ -157,16 +157,17 @@ impl Tables {
         Ok((gateway, tables, Changed { table: name, source: said.source.clone(), added, replaced, deleted, sessions }))
     }
 
-    /// Applies the live sessions to a new configuration. Returns the tables, and the edits that end.
-    pub(crate) fn carry(&self, gateway: &mut Gateway) -> (Tables, Vec<Lost>) {
-        let (mut tables, mut lost) = (Tables::default(), Vec::new());
+    /// Applies the live sessions to a new configuration. Returns the tables, the edits that end, and whether more packets
+    /// might pass without one of these.
+    pub(crate) fn carry(&self, gateway: &mut Gateway) -> (Tables, Vec<Lost>, bool) {
+        let (mut tables, mut lost, mut protects) = (Tables::default(), Vec::new(), false);
         for (name, edited) in &self.0 {
             let of = format!("classify {name}");
             let found = gateway.classify.iter().position(|table| table.name == *name);
             let Some(at) = found.filter(|&at| gateway.classify[at].text == edited.declared.text) else {
                 let why = if found.is_some() { "has another mask for it" } else { "does not have it" };
-                let parts = vec![format!("the configuration {why}: its live edits are gone")];
-                lost.push(Lost { of, rules: edited.added.len(), parts, more: 0 });
+                lost.push(edited.ended(of, &format!("the configuration {why}"), Vec::new()));
+                protects |= edited.protects();
                 continue;
             };
             let declared = gateway.classify[at].clone();
@@ -175,23 +176,28 @@ impl Tables {
             own.removed.retain(|value, _| values.contains(value.as_slice()));
             own.end_saved(gateway);
             let (table, mut gone) = own.apply(gateway, &declared);
+            let applies = |session: &Session| action(gateway, &declared, session).is_ok();
             if table.sessions.len() > table.size as usize {
-                gone.push(format!("the table is for {} sessions now: its live edits are gone", table.size));
-                lost.push(Lost { of, rules: own.added.len(), parts: gone, more: 0 });
+                let why = format!("the table is for {} sessions now", table.size);
+                protects |= own.protects();
+                own.added.retain(|_, (session, _)| applies(session));
+                let rules = own.added.len();
+                lost.push(Lost { rules, ..own.ended(of, &why, gone) });
                 continue;
             }
+            protects |= own.added.values().any(|(session, _)| !session.permit && !applies(session));
             if !gone.is_empty() {
                 let (rules, more) = (gone.len(), gone.len().saturating_sub(MOST_PARTS));
                 gone.truncate(MOST_PARTS);
                 lost.push(Lost { of, rules, parts: gone, more });
             }
-            own.added.retain(|_, (session, _)| action(gateway, &declared, session).is_ok());
+            own.added.retain(|_, (session, _)| applies(session));
             gateway.classify[at] = table;
             if !own.added.is_empty() || !own.removed.is_empty() {
                 tables.0.insert(name.clone(), own);
             }
         }
-        (tables, lost)
+        (tables, lost, protects)
     }
 
     /// Returns the edits.
@@ -243,6 +249,27 @@ impl Tables {
 }
 
 impl Edited {
+    /// More packets might pass without one of the edits: a live session that denies, or the removal of one that permits.
+    fn protects(&self) -> bool {
+        let mask = mask_of(&self.declared);
+        let permits = |words: &str| parse_session(words, &mask).is_ok_and(|(session, _)| session.permit);
+        self.added.values().any(|(session, _)| !session.permit)
+            || self.removed.values().any(|(words, _)| permits(words))
+    }
+
+    /// Names the edits, all of which end for a reason, behind others that ended for their own.
+    fn ended(&self, of: String, why: &str, others: Vec<String>) -> Lost {
+        let mask = mask_of(&self.declared);
+        let added =
+            self.added.values().map(|(session, _)| format!("a session is gone: {why}: `{}`", session.text(&mask)));
+        let removed =
+            self.removed.values().map(|(words, _)| format!("the removal of a session is gone: {why}: `{words}`"));
+        let mut parts: Vec<String> = others.into_iter().chain(added).chain(removed).collect();
+        let more = parts.len().saturating_sub(MOST_PARTS);
+        parts.truncate(MOST_PARTS);
+        Lost { of, rules: self.added.len(), parts, more }
+    }
+
     /// Ends the live sessions that the configuration has with the same action.
     fn end_saved(&mut self, gateway: &Gateway) {
         let Edited { declared, added, .. } = self;
@@ -394,7 +421,7 @@ sessions = ["src 10.1.0.0 proto udp deny", "src 10.2.0.0 proto udp permit limit 
         );
         // A new file with another session of its own: the edits stay.
         let mut new = gateway(&FILE.replace("sessions = [", "sessions = [\"src 10.9.0.0 proto udp deny\", "));
-        let (tables, lost) = tables.carry(&mut new);
+        let (tables, lost, _) = tables.carry(&mut new);
         assert_eq!(lost.len(), 0);
         let wanted = [
             "src 10.9.0.0 proto udp deny",
@@ -405,11 +432,39 @@ sessions = ["src 10.1.0.0 proto udp deny", "src 10.2.0.0 proto udp permit limit 
         assert_eq!(sessions(&after), wanted[1..]);
         // Without the link of a next hop, its session is lost; with another mask, all are.
         let mut other = gateway(&FILE.replace("198.51.100.1/24", "203.0.113.1/24"));
-        let (_, lost) = tables.carry(&mut other);
+        let (_, lost, _) = tables.carry(&mut other);
         assert_eq!((lost.len(), lost[0].rules), (1, 1));
         let mut masked = gateway(&FILE.replace("src/24", "src/25"));
-        let (_, lost) = tables.carry(&mut masked);
+        let (_, lost, _) = tables.carry(&mut masked);
         assert_eq!((lost.len(), sessions(&masked).len()), (1, 2));
+    }
+
+    #[test]
+    fn a_live_deny_that_would_end_protects_and_is_named() {
+        let (start, tables) = (gateway(FILE), Tables::default());
+        let ended = |tables: &Tables, text: &str| {
+            let (_, lost, protects) = tables.carry(&mut gateway(text));
+            (lost.into_iter().flat_map(|lost| lost.parts).collect::<Vec<_>>(), protects)
+        };
+        let (masked, small) = (FILE.replace("src/24", "src/25"), FILE.replace("size = 4", "size = 2"));
+        let without = FILE.replace("classify = { in = \"own\" }", "").replace("[classify.own]", "[classify.other]");
+        for (text, why) in [
+            (masked.as_str(), "the configuration has another mask for it"),
+            (without.as_str(), "the configuration does not have it"),
+            (small.as_str(), "the table is for 2 sessions now"),
+        ] {
+            let (_, denies, _) = tables.add(&start, "own", &said(), "src 10.3.0.0 proto tcp deny").unwrap();
+            let named = format!("a session is gone: {why}: `src 10.3.0.0 proto tcp deny`");
+            assert_eq!(ended(&denies, text), (vec![named], true));
+            let (_, permits, _) = tables.add(&start, "own", &said(), "src 10.3.0.0 proto tcp permit").unwrap();
+            let named = format!("a session is gone: {why}: `src 10.3.0.0 proto tcp permit`");
+            assert_eq!(ended(&permits, text), (vec![named], false));
+        }
+        let (_, removal, _) = tables.delete(&start, "own", &said(), "src 10.2.0.0 proto udp").unwrap();
+        let (named, protects) = ended(&removal, &masked);
+        assert!(protects && named[0].starts_with("the removal of a session is gone: "), "{named:?}");
+        let (_, removal, _) = tables.delete(&start, "own", &said(), "src 10.1.0.0 proto udp").unwrap();
+        assert!(!ended(&removal, &masked).1, "a deny that was removed keeps nothing away");
     }
 
     #[test]
@@ -432,10 +487,10 @@ sessions = ["src 10.1.0.0 proto udp deny", "src 10.2.0.0 proto udp permit limit 
         assert_eq!(sessions(&after), [text]);
         // The interface moves to another place of the file, and stays the same; without it the session ends.
         let mut moved = gateway(&file.replace("[[interface]]\nname = \"lan\"", "[[interface]]\nname = \"new\"\nport = \"null\"\naddress = \"192.0.2.1/24\"\n\n[[interface]]\nname = \"lan\""));
-        let (tables, lost) = tables.carry(&mut moved);
+        let (tables, lost, _) = tables.carry(&mut moved);
         assert_eq!((lost.len(), sessions(&moved)[1].as_str()), (0, text));
         let mut other = gateway(&file.replace("wan", "dsl"));
-        let (_, lost) = tables.carry(&mut other);
+        let (_, lost, _) = tables.carry(&mut other);
         assert_eq!(
             (lost.len(), lost[0].parts[0].as_str()),
             (1, "there is no interface `wan`: `interface wan vrf default permit mark 3`")

@@ -265,6 +265,11 @@ impl Bindings {
 }
 
 impl Steers {
+    /// Returns the source and time of the live rule at a place of a list; `None` if it is a rule of the file.
+    pub(crate) fn said_at(&self, list: &str, place: usize) -> Option<String> {
+        self.identities(list).nth(place)?.1
+    }
+
     /// Gives the rules of lists their ids, and live ones their sources.
     pub(crate) fn name(&self, lists: &mut [stats::SteerStats]) {
         for list in lists {

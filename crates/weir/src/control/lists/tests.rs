@@ -310,3 +310,12 @@ fn a_reload_applies_the_patch_of_an_allowlist() {
         assert_eq!((lost, protects, edits), (1, true, 0));
     }
 }
+
+#[test]
+fn a_live_steer_rule_has_its_source() {
+    let before = gateway("[steer.e]\nrules = [\"count udp from any to any\"]\n");
+    let first = [insert("drop tcp from any to any", Some(1), None, None)];
+    let (_, lists, _) = super::Steers::default().change(&before, "e", &said(), &first).unwrap();
+    assert_eq!(lists.said_at("e", 0).as_deref(), Some("noc 1970-01-01T00:00:00Z"));
+    assert_eq!((lists.said_at("e", 1), lists.said_at("f", 0)), (None, None));
+}

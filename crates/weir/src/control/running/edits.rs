@@ -46,12 +46,12 @@ impl Running {
         let (bindings, lost_bindings, of_bindings) = self.bindings_so_far().carry(gateway);
         let (steers, lost_steers, of_steers) = self.steers_so_far().carry(gateway);
         let (allowlists, lost_prefixes, of_allowlists) = self.allowlists_so_far().carry(gateway);
-        let (classify, lost_sessions) = self.classify_so_far().carry(gateway);
+        let (classify, lost_sessions, of_sessions) = self.classify_so_far().carry(gateway);
         let (attached, lost_lists, of_attached) = self.attached_so_far().carry(gateway, &self.live_lists());
         lost.extend(
             lost_bindings.into_iter().chain(lost_steers).chain(lost_prefixes).chain(lost_sessions).chain(lost_lists),
         );
-        let protects = of_nat || of_bindings || of_steers || of_allowlists || of_attached;
+        let protects = of_nat || of_bindings || of_steers || of_allowlists || of_sessions || of_attached;
         Carried { nat, bindings, steers, allowlists, classify, attached, lost, protects }
     }
 
@@ -224,6 +224,7 @@ impl Running {
             return Err(ReloadError::NeedsRestart(what.to_owned()));
         }
         let (settings, settings_before) = (Settings::of(&loaded), self.settings());
+        let sources_end = settings.ended(self.sources.read());
         let (origins, samplers) = (gateway.origins.clone(), gateway.samplers.clone());
         let state = gateway.ipsec.state.clone();
         // Reports of lost edits name interfaces by this model. Only reloads put another into force.
@@ -276,7 +277,7 @@ impl Running {
         };
         let warnings = Findings::of(&loaded);
         let lost = lost.into_iter().map(|edits| acl::lost::lost(&before, edits));
-        let lost: Vec<Lost> = lost.chain(carried.lost).collect();
+        let lost: Vec<Lost> = lost.chain(carried.lost).chain(sources_end).collect();
         for line in lost.iter().flat_map(Lost::lines) {
             tracing::warn!("{line}");
         }

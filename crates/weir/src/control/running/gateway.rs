@@ -437,7 +437,8 @@ impl Gateway for Running {
 
     fn traces(&self) -> Traces {
         let model = self.engine.model();
-        Traces::new(self.engine.traces(), |cause| traced::by(&model, cause))
+        let steers = self.steers_so_far().clone();
+        Traces::new(self.engine.traces(), |cause| traced::by(&model, cause, |list, place| steers.said_at(list, place)))
     }
 
     fn clear(&self, what: Clear) {

@@ -56,7 +56,8 @@ impl Running {
             preview.refused.push(message.to_owned());
         }
         let lost_acls: Vec<Lost> = found.lost.into_iter().map(|edits| lost(&before, edits)).collect();
-        preview.lost = lost_acls.iter().chain(&carried.lost).flat_map(Lost::lines).collect();
+        let sources_end = Settings::of(&loaded).ended(self.sources.read());
+        preview.lost = lost_acls.iter().chain(&carried.lost).chain(&sources_end).flat_map(Lost::lines).collect();
         preview.reopened = found.reopened;
         let mut lists = differences(&before, &gateway);
         lists.changed.extend(Settings::of(&loaded).differing(&self.settings()));
@@ -79,8 +80,14 @@ impl Running {
 
     /// Counts the sessions and translations that a reload concerns.
     fn count_flows(&self, before: &Gateway, preview: &mut Preview) {
-        let concerned: HashSet<&str> =
-            preview.removed.iter().chain(&preview.changed).filter_map(|name| name.split(' ').nth(1)).collect();
+        let concerned: HashSet<&str> = preview
+            .removed
+            .iter()
+            .chain(&preview.changed)
+            .filter_map(|name| name.split_once(' '))
+            .filter(|(kind, _)| matches!(*kind, "interface" | "acl"))
+            .map(|(_, name)| name)
+            .collect();
         let is_concerned = |name: &str| concerned.contains(name);
         let mut zones: HashSet<&str> = HashSet::new();
         for interface in &before.interfaces {

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use weir_plane::engine::LostEdit;
 
-use super::super::ReloadError;
 use super::super::refusal::{Kind, Refusal};
+use super::super::{ReloadError, acl};
 use super::history::{Awaited, History};
 use super::{Running, Told, unix_time};
 use crate::render::history::{Confirmed, History as Kept, Row, Undone};
@@ -201,9 +201,34 @@ impl Running {
         if let Err(error) = self.restore(&before) {
             return refuse(&format!("the changes cannot be taken back: {error}"));
         }
+        let rows = rows.into_iter().map(|row| Row { change: self.present(&row), ..row }).collect::<Vec<_>>();
         self.history().drop_last(rows.len());
         *self.awaited.lock().unwrap_or_else(PoisonError::into_inner) = None;
         Ok(Undone { undone: rows, left: self.history().len(), generation: self.engine.generation() })
+    }
+
+    /// Returns a change that was taken back in words, with the present number of rules or sessions of the object instead of
+    /// the number behind the change.
+    fn present(&self, row: &Row) -> String {
+        let Some((change, _)) = row.change.rsplit_once("; ").filter(|(_, rest)| rest.ends_with(" now")) else {
+            return row.change.clone();
+        };
+        let model = self.engine.model();
+        let now = row.object.split_once(' ').and_then(|(kind, name)| {
+            let rules = |rules: usize| plural(rules as u64, "rule");
+            Some(match kind {
+                "classify" => {
+                    let table = model.classify.iter().find(|own| own.name == name)?;
+                    plural(table.sessions.len() as u64, "session")
+                }
+                "steer" => rules(model.steer.iter().find(|own| own.name == name)?.rules.len()),
+                "mac-ip" => rules(model.bindings.iter().find(|own| own.name == name)?.rules.len()),
+                "nat" => rules(model.nat.iter().find(|own| own.name == name)?.rules.len()),
+                "acl" => rules(acl::live::rules(&self.engine, name, usize::MAX)?.rules.len()),
+                _ => return None,
+            })
+        });
+        now.map_or_else(|| change.to_owned(), |now| format!("{change}; {now} now"))
     }
 
     /// Returns the changes that can be taken back.

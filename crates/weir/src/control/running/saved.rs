@@ -8,11 +8,12 @@ use std::time::Duration;
 use weir_plane::engine::LostEdit;
 
 use super::super::acl::live::{self, word};
-use super::super::differences::{differences, sessions};
+use super::super::differences::differences;
+use super::super::objects::sessions;
 use super::super::refusal::{Kind, Refusal};
 use super::super::{ReloadError, Safe, source};
 use super::Running;
-use crate::config::{self, Overlay, Texts};
+use crate::config::{self, Loaded, Overlay, Texts};
 use crate::render::changes;
 use crate::render::diff::{Diff, Line, Object, Sign};
 use crate::render::history::{Confirmed, History, Undone};
@@ -106,7 +107,7 @@ impl Running {
     fn verify(&self, texts: &Texts, edits: &Edits) -> Result<(), Box<Refusal>> {
         let loaded = config::load_texts(texts, &Overlay::default());
         let Some(gateway) = &loaded.gateway else {
-            return Err(failed(format!("the running configuration cannot be saved:\n{}", loaded.text(false))));
+            return Err(failed(format!("the running configuration cannot be saved: {}", unsaveable(&loaded))));
         };
         let found = differences(&self.engine.model(), gateway);
         let differs = found.added.into_iter().chain(found.removed).chain(found.changed);
@@ -114,6 +115,10 @@ impl Running {
         // have more room than its sessions in the file need.
         let apart = ["acl ", "group ", "classify "];
         let differs = differs.filter(|name| !apart.iter().any(|kind| name.starts_with(kind)));
+        // The model has the action of the file; that of a stage is saved.
+        let staged =
+            |name: &str| edits.stages.iter().any(|(policy, _)| name.strip_prefix("sav ") == Some(policy.as_str()));
+        let differs = differs.filter(|name| !staged(name));
         let mut differs: Vec<String> = differs.collect();
         for list in &edits.acls {
             let saved = gateway.acls.iter().find(|own| own.name == list.name);
@@ -200,6 +205,21 @@ impl Safe for Running {
     }
 }
 
+/// Says what of texts that were to be saved is wrong: the objects and their lines, as no file has these texts.
+fn unsaveable(loaded: &Loaded) -> String {
+    let errors = loaded.diagnostics.iter().filter(|own| own.severity == config::Severity::Error);
+    let words = |own: &config::Diagnostic| {
+        let Some(primary) = &own.primary else { return own.message.clone() };
+        let text = &loaded.sources.source(primary.span.source).text;
+        let start =
+            text.get(..primary.span.range().start).map_or(0, |before| before.rfind('\n').map_or(0, |at| at + 1));
+        let line = text.get(start..).and_then(|rest| rest.lines().next()).unwrap_or_default().trim();
+        let header = text.get(..start).and_then(|before| before.lines().rfind(|line| line.starts_with('[')));
+        format!("{}: {}: `{line}`", header.unwrap_or("the configuration").trim(), own.message)
+    };
+    errors.map(words).collect::<Vec<_>>().join("; ")
+}
+
 /// Shows an object that differs, without the sources of its lines.
 pub(super) fn plain(difference: Difference) -> Object {
     object(difference, &HashMap::new())
@@ -216,4 +236,17 @@ fn object(difference: Difference, said: &HashMap<(&str, &str), &changes::Edit>) 
     };
     let lines = lines.into_iter().take(LINES).map(line).collect();
     Object { object: object.clone(), alone, lines, more }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_to_save_names_object_and_rule() {
+        let loaded = config::parse_str("run.toml", "version = 1\n[steer.edge]\nrules = [\n  \"drop quic\",\n]\n");
+        let said = unsaveable(&loaded);
+        assert!(said.starts_with("[steer.edge]: ") && said.ends_with(": `\"drop quic\",`"), "{said}");
+        assert!(!said.contains("run.toml"), "{said}");
+    }
 }

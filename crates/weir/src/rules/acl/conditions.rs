@@ -110,6 +110,11 @@ impl Conditions {
     ) -> Result<(), Failure> {
         let is_icmp = protocol.filter(|protocol| [ICMP, ICMP6].contains(protocol));
         let wrong = |message: String| Err((place.clone(), Problem::new(Kind::Rule, message)));
+        if let ("flow" | "no-flow", Some((flow, _))) = (name, &self.flow)
+            && *flow != (name == "flow")
+        {
+            return wrong("`flow` and `no-flow` exclude each other".to_owned());
+        }
         if self.has(name) {
             return wrong(format!("`{name}` stands here twice"));
         }

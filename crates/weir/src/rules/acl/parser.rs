@@ -292,6 +292,9 @@ fn protocol(word: &str, range: &Range<usize>, what: &str, others: &[&str]) -> Re
         return number(word, range, "a protocol", 255).map(|protocol| protocol as u8);
     }
     let problem = Problem::new(Kind::Rule, format!("expected {what}, found `{}`", shown(word)));
+    if word == "reflect" {
+        return Err((range.clone(), problem.help("write `permit+reflect` as the action")));
+    }
     let candidates = [others, &words::protocols()].concat();
     let problem = problem.help("protocols without a name here are written as their numbers");
     Err((range.clone(), problem.suggest(word, &candidates)))

@@ -245,7 +245,12 @@ fn what_is_wrong_is_named_with_its_place() {
             "column 30: `8388607` is not a mark that rules match: it is at most 8388606",
         ),
         ("deny ip from any to any mark 1 mark 1", "column 32: `mark` stands here twice"),
-        ("permit ip from any to any flow no-flow", "column 32: `no-flow` stands here twice"),
+        ("permit ip from any to any flow no-flow", "column 32: `flow` and `no-flow` exclude each other"),
+        ("permit ip from any to any flow flow", "column 32: `flow` stands here twice"),
+        (
+            "permit reflect udp from any to any",
+            "column 8: expected `ip`, `ip4`, `ip6` or a protocol, found `reflect` (write `permit+reflect` as the action)",
+        ),
         (
             "permit+reflect tcp from any to any tcp-flags rst/rst",
             "column 1: `permit+reflect` has no meaning for RST: a reset opens no session (write `permit`, and a rule for the other direction)",

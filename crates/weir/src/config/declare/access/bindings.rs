@@ -44,7 +44,7 @@ pub(super) fn read(reader: &mut Reader<'_>, name: At<String>, value: Value<'_>) 
     // A list that learns may have no rules of its own.
     let value = if table.has("learn") { table.get("rules") } else { reader.require(&table, "rules") };
     if let Some(value) = value {
-        for value in reader.one_at_least(value, "rule") {
+        for value in reader.rules(value) {
             rules.extend(understood(reader, value, binding::parse));
         }
     }

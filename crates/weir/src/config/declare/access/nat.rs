@@ -33,7 +33,7 @@ pub(super) fn read(reader: &mut Reader<'_>, name: At<String>, value: Value<'_>) 
     let mut names = Names::default();
     let mut rules = Vec::new();
     if let Some(value) = reader.require(&table, "rules") {
-        for value in reader.one_at_least(value, "rule") {
+        for value in reader.rules(value) {
             rules.extend(understood(reader, value, |text| nat::parse(text, &mut names)));
         }
     }
