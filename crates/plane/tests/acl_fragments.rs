@@ -298,7 +298,8 @@ fn what_gets_no_session_gets_none_for_its_later_fragments() {
         assert_eq!(verdict(&mut rig, &middle), Verdict::Drop(Reason::SessionPickup));
         assert_eq!(verdict(&mut rig, &of_middle), REFUSED);
         // Those that came before wait for the same.
-        let (again, early) = (part(&rig, true, "tcp", Some(80), "0+ flags ack", 2), part(&rig, true, "tcp", None, "1480", 2));
+        let (again, early) =
+            (part(&rig, true, "tcp", Some(80), "0+ flags ack", 2), part(&rig, true, "tcp", None, "1480", 2));
         assert_eq!(rig.put_all("lan", &[early, again]).1.len(), 0);
         // One session that was answered takes all the room.
         rig.send("lan", "udp from 10.0.0.2 port 1 to 198.51.100.9 port 2");
