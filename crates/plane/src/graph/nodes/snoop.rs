@@ -37,7 +37,7 @@ pub(super) fn hides(packet: &Packet) -> bool {
         && (packet.protocol() == protocol::UDP || protocol::is_extension(packet.protocol()))
 }
 
-/// What a message of a client says about an address of IPv4.
+/// The meaning of a message of a client for an address of IPv4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Says {
     /// Nothing that matters here.

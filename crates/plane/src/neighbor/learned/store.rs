@@ -116,7 +116,7 @@ pub(super) struct Full;
 pub(crate) enum Limit {
     /// `learn-limit` of a list.
     List,
-    /// What the shares of other interfaces leave of `learn-limit` to the leases of one.
+    /// The part of `learn-limit` that the shares of other interfaces leave to the leases of one.
     Share,
     /// `slaac-limit` of an interface.
     Slaac,
