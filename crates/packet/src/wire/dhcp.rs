@@ -61,6 +61,8 @@ pub struct Message {
     pub own: Ipv4Addr,
     /// The address that the server gives; unspecified in messages of clients.
     pub given: Ipv4Addr,
+    /// The relay agent that passed the message on; unspecified without one.
+    pub relay: Ipv4Addr,
     /// The address that the client requests or declines.
     pub requested: Option<Ipv4Addr>,
     /// Seconds of the lease; `u32::MAX`: for ever.
@@ -88,6 +90,7 @@ impl Message {
             client: MacAddress(fixed[28..].first_chunk().copied()?),
             own: Ipv4Addr::from(octets(12)),
             given: Ipv4Addr::from(octets(16)),
+            relay: Ipv4Addr::from(octets(24)),
             requested: None,
             lease: None,
         };
@@ -124,6 +127,7 @@ impl Message {
         octets[4..8].copy_from_slice(&self.transaction.to_be_bytes());
         octets[12..16].copy_from_slice(&self.own.octets());
         octets[16..20].copy_from_slice(&self.given.octets());
+        octets[24..28].copy_from_slice(&self.relay.octets());
         octets[28..34].copy_from_slice(&self.client.0);
         octets[FIXED - 4..].copy_from_slice(&COOKIE);
         octets.extend([option::TYPE, 1, self.kind.0]);
@@ -152,6 +156,7 @@ mod tests {
             client: MacAddress([2, 0, 0, 0, 0, 7]),
             own: Ipv4Addr::UNSPECIFIED,
             given: Ipv4Addr::new(192, 0, 2, 7),
+            relay: Ipv4Addr::new(192, 0, 2, 254),
             requested: Some(Ipv4Addr::new(192, 0, 2, 7)),
             lease: Some(3600),
         }

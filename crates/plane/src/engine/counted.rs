@@ -61,9 +61,10 @@ impl Engine {
     /// Every counter from the start on.
     fn read(&self) -> Snapshot {
         let rows = self.tables();
-        let (model, map, neighbors) = {
+        let (model, map, neighbors, learned) = {
             let state = self.control.state();
-            (Arc::clone(&state.model), Arc::clone(&state.map), state.keeper.table.stats())
+            let learned = report::learned(&state.model, &state.keeper.learned);
+            (Arc::clone(&state.model), Arc::clone(&state.map), state.keeper.table.stats(), learned)
         };
         let occupancy = self.pool.occupancy();
         let waiting = |of: fn(&WorkerCounters) -> (&Counter, &Counter)| {
@@ -107,7 +108,7 @@ impl Engine {
             },
             tables: {
                 let others = other_tables(&model, neighbors.entries, &waiting, self.workers.len());
-                rows.iter().cloned().chain(others).collect()
+                rows.iter().cloned().chain(learned).chain(others).collect()
             },
         }
     }

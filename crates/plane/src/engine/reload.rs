@@ -94,6 +94,7 @@ impl Engine {
         drop(compiler);
         self.replace_ports((&before, &model), &new, &gone);
         self.follow(&operation, (&model, &map), links, work);
+        report.bindings = control.state().keeper.learned.take_ended();
         if self.root.with(|root| root.nat.version) != nat {
             report.translations = self.workers.iter().map(|worker| worker.recheck()).sum();
         }

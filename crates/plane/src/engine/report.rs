@@ -14,6 +14,7 @@ use crate::graph::hold::Hold;
 use crate::graph::reassembly::Reassembly;
 use crate::model::{self, FlowTable, InterfaceKind};
 use crate::neighbor::Table;
+use crate::neighbor::learned::Learned;
 use crate::root::Root;
 use crate::root::counters::Counter;
 use crate::root::sav::{PLACES, Sources};
@@ -37,6 +38,8 @@ pub struct Reloaded {
     pub lost: Vec<LostEdits>,
     /// Translations that ended, as the rules give them other addresses now, or none.
     pub translations: usize,
+    /// Learned bindings that ended: their lists do not learn any more, or their interfaces are gone.
+    pub bindings: usize,
 }
 
 /// The counters at the last clearing. Reports subtract them, so that workers never reset counters.
@@ -205,6 +208,23 @@ fn access_lists(model: &model::Gateway, compiler: &Compiler) -> Vec<stats::Table
         });
     }
     rows
+}
+
+/// How full the learned bindings of lists are.
+pub(super) fn learned(model: &model::Gateway, learned: &Learned) -> Vec<stats::TableStats> {
+    let lists = (0..).zip(&model.bindings).filter_map(|(place, list)| Some((place, list, list.learn?)));
+    let row = |(place, list, learn): (u16, &model::Bindings, model::Learn)| {
+        let (used, octets) = learned.of_list(place);
+        stats::TableStats {
+            name: format!("learned {}", list.name),
+            used: used as u64,
+            limit: u64::from(learn.limit),
+            bytes: octets as u64,
+            when_full: "the latest binding by first use makes room; leases keep theirs, and new ones are refused"
+                .into(),
+        }
+    };
+    lists.map(row).collect()
 }
 
 /// How full access lists are.

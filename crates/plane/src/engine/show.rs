@@ -24,7 +24,7 @@ use crate::node::Node;
 use crate::root::ecmp::BUCKETS;
 use crate::root::{Forwarding, Kind, NONE, Root};
 use crate::stats::{
-    AllowlistStats, BindingRow, BindingsStats, ClassifyStats, LearnedRow, NeighborRow, PathRow, RouteRow,
+    AllowlistStats, BindingRow, BindingsStats, ClassifyStats, LearnedRow, NeighborRow, PathRow, RefusedRow, RouteRow,
     SavPolicyStats, SavTableStats, Traffic,
 };
 
@@ -207,7 +207,11 @@ pub(crate) fn learned(lists: &mut [BindingsStats], (model, map): (&Gateway, &Map
         let learns = |&place: &usize| lists.get(place).is_some_and(|list| list.limit.is_some());
         if let Some(place) = place.filter(learns) {
             of.insert(number, (place, &interface.name));
-            lists[place].not_learned += learned.refused(number);
+            for (limit, count) in learned.refused(number) {
+                lists[place].not_learned += count;
+                let (interface, bound) = (interface.name.clone(), limit.words());
+                lists[place].refused.push(RefusedRow { interface, bound, count });
+            }
         }
     }
     for Row { interface, mac, net, source, state, end } in learned.rows(now) {
@@ -249,6 +253,7 @@ pub(crate) fn bindings(model: &Gateway, compiler: &Compiler) -> Vec<BindingsStat
             limit: list.learn.map(|learn| learn.limit),
             learned: Vec::new(),
             not_learned: 0,
+            refused: Vec::new(),
             origin: origin(list.origin),
         }
     };

@@ -2,17 +2,18 @@
 //! root and news for operators come out. A live gateway runs it on a thread ([`crate::engine`]); tests step it by hand
 //! ([`crate::engine::harness`]).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
+use ipnet::IpNet;
 use weir_base::clock::Time;
 use weir_base::random::SecureRandom;
 use weir_packet::wire::MacAddress;
 
 use crate::compile::{Change, Compiler, Learned, Map, Places, Prepared, StagedAcls, TableFull, tag_octets};
 use crate::model::{self, InterfaceKind};
-use crate::neighbor::learned::{Learned as LearnedBindings, Probe};
+use crate::neighbor::learned::{Contest, Learned as LearnedBindings, Limit, Probe};
 use crate::neighbor::{Action, Event, Link, Table};
 use crate::root::{Interface, Root};
 
@@ -90,6 +91,27 @@ pub enum News {
         /// The limit that was reached: `time`, `packets` or `octets`.
         limit: &'static str,
     },
+    /// A station did not get a lease, as one behind another interface has it and is still there. Reported every minute at most for
+    /// each interface.
+    LeaseKept {
+        /// The address or prefix.
+        net: IpNet,
+        /// The name of the interface of the exchange.
+        interface: String,
+        /// The client of the exchange.
+        mac: MacAddress,
+        /// The name of the interface of the station that has it.
+        holder: String,
+        /// Its hardware address.
+        holder_mac: MacAddress,
+    },
+    /// A binding of an interface was not learned or ended for want of room. Reported every minute at most for each interface and bound.
+    NotLearned {
+        /// Its name.
+        interface: String,
+        /// The bound.
+        bound: &'static str,
+    },
     /// A forwarding table has no room for routes to neighbours: packets for them are lost. Reported every minute at
     /// most.
     NoRoomForNeighbors {
@@ -135,6 +157,20 @@ impl fmt::Display for News {
                     "sa {sa}: the hard lifetime of its {direction} SA {spi:#x} is over ({limit}): it {what} nothing more"
                 )
             }
+            News::LeaseKept { net, interface, mac, holder, holder_mac } => {
+                let is_host = net.prefix_len() == net.max_prefix_len();
+                let what = if is_host { net.addr().to_string() } else { net.to_string() };
+                write!(
+                    f,
+                    "interface {interface}: {mac} does not get the lease of {what}: {holder_mac} at {holder} has it"
+                )
+            }
+            News::NotLearned { interface, bound } => {
+                write!(
+                    f,
+                    "interface {interface}: a binding was not learned, or ended for a new one: {bound} is reached"
+                )
+            }
             News::NoRoomForNeighbors { count } => {
                 let s = if *count == 1 { "" } else { "s" };
                 write!(f, "no room in a forwarding table for routes to {count} neighbour{s}")
@@ -164,6 +200,8 @@ pub(crate) struct Keeper {
     actions: Vec<Action>,
     /// The time of the last report that a forwarding table has no room.
     no_room: Option<Time>,
+    /// The times of the last reports on bindings, by interface and bound; `None`: on a lease that another station kept.
+    told: HashMap<(u32, Option<Limit>), Option<Time>>,
     /// It finds no neighbours, and tests and announces no addresses.
     is_idle: bool,
 }
@@ -181,6 +219,7 @@ impl Keeper {
             names: Vec::new(),
             actions: Vec::new(),
             no_room: None,
+            told: HashMap::new(),
             is_idle: false,
         }
     }
@@ -200,7 +239,10 @@ impl Keeper {
         }
         let own = |link: &Link| {
             let number = link.interface;
-            let addresses: Vec<IpAddr> = link.addresses.iter().map(|own| own.addr()).collect();
+            let mut addresses: Vec<IpAddr> = link.addresses.iter().map(|own| own.addr()).collect();
+            // The anycast address of the routers of a subnet (RFC 4291, 2.6.1).
+            let subnets = link.addresses.iter().filter(|own| own.addr().is_ipv6() && own.prefix_len() < 127);
+            addresses.extend(subnets.map(IpNet::network));
             addresses.into_iter().map(move |address| (number, address))
         };
         self.learned.adopt(model, map, links.iter().flat_map(own));
@@ -221,7 +263,8 @@ impl Keeper {
     pub(crate) fn handle(&mut self, event: &Event, now: Time, work: &mut Work) {
         let mut probes = Vec::new();
         if self.learned.handle(event, now, &mut probes) {
-            return self.probe(probes, work);
+            self.probe(probes, work);
+            return self.tell(now, work);
         }
         self.table.handle(event, now, &mut self.actions);
         self.translate(work);
@@ -232,6 +275,7 @@ impl Keeper {
         let mut probes = Vec::new();
         self.learned.step(now, &mut probes);
         self.probe(probes, work);
+        self.tell(now, work);
         self.table.step(now, &mut self.actions);
         self.translate(work);
     }
@@ -251,6 +295,34 @@ impl Keeper {
             Some((interface, frame))
         };
         work.frames.extend(probes.into_iter().filter_map(frame));
+    }
+
+    /// Says which bindings were not learned, and why: every minute at most for each interface and reason.
+    fn tell(&mut self, now: Time, work: &mut Work) {
+        let mut may = |interface: u32, limit: Option<Limit>| {
+            let last = self.told.entry((interface, limit)).or_insert(None);
+            let may = last.is_none_or(|last| now.since(last) >= NOTICE);
+            if may {
+                *last = Some(now);
+            }
+            may
+        };
+        let contests: Vec<Contest> = self.learned.take_contests();
+        let contests: Vec<Contest> = contests.into_iter().filter(|own| may(own.to.interface, None)).collect();
+        let reached = self.learned.take_reached();
+        let reached: Vec<_> = reached.into_iter().filter(|&(interface, limit)| may(interface, Some(limit))).collect();
+        work.news.extend(contests.into_iter().map(|Contest { net, from, to }| News::LeaseKept {
+            net,
+            interface: self.name(to.interface),
+            mac: to.mac,
+            holder: self.name(from.interface),
+            holder_mac: from.mac,
+        }));
+        work.news.extend(
+            reached
+                .into_iter()
+                .map(|(interface, limit)| News::NotLearned { interface: self.name(interface), bound: limit.words() }),
+        );
     }
 
     /// Forgets what was learned.

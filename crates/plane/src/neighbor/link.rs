@@ -149,6 +149,18 @@ impl Link {
         self.message(to, source, destination, &message.emit(source, destination))
     }
 
+    /// Builds a probe for an address of IPv4, which names no sender, so that no station takes it for a claim (RFC 5227, 2.1.1).
+    pub(super) fn probe_v4(&self, target: Ipv4Addr) -> Box<[u8]> {
+        let packet = arp::Fields {
+            operation: arp::Operation::Request,
+            sender_mac: self.mac,
+            sender: Ipv4Addr::UNSPECIFIED,
+            target_mac: MacAddress::ZERO,
+            target,
+        };
+        self.frame(MacAddress::BROADCAST, ethertype::ARP, &[&packet.emit()])
+    }
+
     /// Builds an announcement of one of the gateway's addresses to all stations (RFC 5227, 2.3; RFC 4861, 7.2.6).
     pub(super) fn announcement(&self, address: IpAddr) -> Box<[u8]> {
         match address {

@@ -259,9 +259,12 @@ impl Table {
         }
     }
 
-    /// A probe for an address that a station of a link may have (RFC 4862, 5.4.2). `None`: the link is down.
-    pub(super) fn probe(&self, interface: u32, target: Ipv6Addr) -> Option<Box<[u8]>> {
-        self.links.get(&interface).filter(|link| link.up).map(|link| link.probe(target))
+    /// A probe for an address that a station of a link may have (RFC 4862, 5.4.2; RFC 5227, 2.1.1). `None`: the link is down.
+    pub(super) fn probe(&self, interface: u32, target: IpAddr) -> Option<Box<[u8]>> {
+        self.links.get(&interface).filter(|link| link.up).map(|link| match target {
+            IpAddr::V4(target) => link.probe_v4(target),
+            IpAddr::V6(target) => link.probe(target),
+        })
     }
 
     /// Does what is due.

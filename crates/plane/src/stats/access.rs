@@ -36,8 +36,21 @@ pub struct BindingsStats {
     pub learned: Vec<LearnedRow>,
     /// Leases and addresses without a binding, as there were as many as there may be.
     pub not_learned: u64,
+    /// The same by interface and bound.
+    pub refused: Vec<RefusedRow>,
     /// Where they were declared.
     pub origin: String,
+}
+
+/// Bindings of an interface that a bound refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedRow {
+    /// The interface.
+    pub interface: String,
+    /// The bound, in words.
+    pub bound: &'static str,
+    /// How many it refused.
+    pub count: u64,
 }
 
 /// A learned binding of [`BindingsStats`].
@@ -53,7 +66,7 @@ pub struct LearnedRow {
     pub prefix_length: Option<u8>,
     /// The source: `dhcp`, or `slaac` (RFC 6620).
     pub source: &'static str,
-    /// The state: `tentative`, `valid` or `testing`.
+    /// The state: `tentative`, `valid`, `testing`, or `set-aside` while a rule has the address.
     pub state: &'static str,
     /// Seconds until it ends; `None`: it does not end.
     pub left: Option<u64>,

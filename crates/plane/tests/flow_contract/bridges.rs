@@ -220,6 +220,7 @@ fn dhcp(random: &mut Random, number: u8, port: &mut usize, links: &Links) -> Vec
         client: station(number),
         own: Ipv4Addr::UNSPECIFIED,
         given: if answers { given } else { Ipv4Addr::UNSPECIFIED },
+        relay: Ipv4Addr::UNSPECIFIED,
         requested: None,
         lease: answers.then_some(60),
     };

@@ -36,11 +36,25 @@ pub struct Binding {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     /// Learned bindings, by interface and address.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub learned: Vec<Learned>,
     /// Leases and addresses without a binding, as there were as many as there may be.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub not_learned: u64,
+    /// The same by interface and bound.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<Refused>,
+}
+
+/// Bindings of an interface that a bound refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    /// The interface.
+    pub interface: String,
+    /// The bound, in words.
+    pub bound: String,
+    /// How many it refused.
+    pub count: u64,
 }
 
 /// A learned binding.
@@ -57,7 +71,7 @@ pub struct Learned {
     pub prefix_length: Option<u8>,
     /// The source: `dhcp`, or `slaac` (RFC 6620).
     pub source: String,
-    /// `tentative` (not permitted yet), `valid` or `testing`.
+    /// `tentative` (not permitted yet), `valid`, `testing`, or `set-aside` while a rule has the address.
     #[serde(default = "valid")]
     pub state: String,
     /// Seconds until it ends; `None`: it does not end.
@@ -115,10 +129,16 @@ impl Bindings {
             state: row.state.to_owned(),
             left: row.left,
         };
+        let refused = |row: stats::RefusedRow| Refused {
+            interface: row.interface,
+            bound: row.bound.to_owned(),
+            count: row.count,
+        };
         let of = |bindings: stats::BindingsStats| Binding {
             limit: bindings.limit,
             learned: bindings.learned.into_iter().map(learned).collect(),
             not_learned: bindings.not_learned,
+            refused: bindings.refused.into_iter().map(refused).collect(),
             name: bindings.name,
             interfaces: bindings.interfaces,
             bytes: bindings.octets as u64,
@@ -149,7 +169,9 @@ impl Report for Bindings {
         let mut learned = Table::new(&columns.map(|name| (name, Align::Left)));
         let mut sums = String::new();
         for binding in &self.bindings {
-            let Binding { name, limit: Some(limit), learned: own, not_learned, .. } = binding else { continue };
+            let Binding { name, limit: Some(limit), learned: own, not_learned, refused, .. } = binding else {
+                continue;
+            };
             for Learned { interface, mac, address, prefix_length, source, state, left } in own {
                 let left = left.map_or_else(|| "never".to_owned(), |left| format!("{left} s"));
                 let address = match prefix_length {
@@ -159,7 +181,10 @@ impl Report for Bindings {
                 let (interface, mac, source) = (interface.clone(), mac.clone(), source.clone());
                 learned.row([name.clone(), interface, mac, address, source, state.clone(), left]);
             }
-            sums.push_str(&format!("{name}: {} of {limit} learned, {not_learned} refused as it was full\n", own.len()));
+            sums.push_str(&format!("{name}: {} of {limit} learned, {not_learned} refused\n", own.len()));
+            for Refused { interface, bound, count } in refused {
+                sums.push_str(&format!("{name}: {count} refused at {interface}: {bound} was reached\n"));
+            }
         }
         for Binding { name, interfaces, bytes, unmatched, origin, rules: own, .. } in self.bindings.clone() {
             for Rule { id, rule, hits, origin } in &own {
@@ -218,6 +243,8 @@ cust       3        0      0  edge.toml:63  deny any from any
             ..row(10, Some(60))
         };
         (learning[0].limit, learning[0].not_learned) = (Some(4096), 1);
+        let bound = "`slaac-limit` of the interface";
+        learning[0].refused = vec![stats::RefusedRow { interface: "lan".into(), bound, count: 1 }];
         learning[0].learned = vec![row(7, Some(3599)), row(8, None), slaac, delegated];
         let learning = Bindings::new(learning);
         assert_eq!(
@@ -228,7 +255,8 @@ cust      lan        02:00:00:00:00:07  10.0.0.7         dhcp    valid      3599
 cust      lan        02:00:00:00:00:08  10.0.0.8         dhcp    valid      never
 cust      lan        02:00:00:00:00:09  fe80::9          slaac   tentative  1 s
 cust      lan        02:00:00:00:00:0a  2001:db8:1::/56  dhcp    valid      60 s
-cust: 4 of 4096 learned, 1 refused as it was full
+cust: 4 of 4096 learned, 1 refused
+cust: 1 refused at lan: `slaac-limit` of the interface was reached
 "
         );
         assert_eq!(read::<Bindings>(&json(&learning)).unwrap(), learning);

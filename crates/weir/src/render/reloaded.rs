@@ -28,6 +28,9 @@ pub struct Reloaded {
     /// Translations that ended, as the rules give them other addresses now, or none.
     #[serde(default, skip_serializing_if = "super::acl::changed::is_zero")]
     pub translations: usize,
+    /// Learned bindings that ended: their lists do not learn any more, or their interfaces are gone.
+    #[serde(default, skip_serializing_if = "super::acl::changed::is_zero")]
+    pub bindings: usize,
     /// When the gateway goes back unless the reload is confirmed, in seconds of the Unix epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirm_by: Option<u64>,
@@ -96,6 +99,9 @@ impl Report for Reloaded {
         if self.translations > 0 {
             let _ = writeln!(text, "! {} ended", plural(self.translations as u64, "translation"));
         }
+        if self.bindings > 0 {
+            let _ = writeln!(text, "! {} ended", plural(self.bindings as u64, "learned binding"));
+        }
         if let Some(by) = self.confirm_by {
             let _ = writeln!(text, "{}", awaited(by));
         }
@@ -134,6 +140,7 @@ mod tests {
             removed: vec!["interface dmz".into()],
             changed: vec!["interface wan".into()],
             translations: 2,
+            bindings: 3,
             lost: vec![
                 Lost { of: "acl edge-in".into(), rules: 3, ..Lost::default() },
                 Lost { of: "group web".into(), ..Lost::default() },
@@ -151,6 +158,7 @@ generation 3, routes 0 (before: 0)
 ! acl spare: rule 7 is gone
 ! acl spare: and 1 more rule
 ! 2 translations ended
+! 3 learned bindings ended
 ";
         assert_eq!(reloaded.text(), text);
         assert_eq!(read::<Reloaded>(&json(&reloaded)).unwrap().text(), text);

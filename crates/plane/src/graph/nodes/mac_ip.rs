@@ -11,6 +11,7 @@ use weir_packet::wire::MacAddress;
 use weir_table::classify::{Fields, NO_RULE};
 use weir_table::lpm::AsKey;
 
+use super::snoop::Says;
 use super::stage::{self, Stage};
 use super::{Context, link, savi, snoop, wire};
 use crate::graph::events::Claim;
@@ -79,12 +80,16 @@ fn decide<K: Family>(
     let mut passed = Indices::new();
     for (&place, &word) in frame.places().iter().zip(&*found) {
         let (packet, verdict) = (&mut vector[place], Verdict(word));
+        let mut says = Says::Nothing;
         if bound.snoops && (snoop::is_dhcp(packet, K::IS_V4) || !K::IS_V4 && snoop::hides(packet)) {
             // All messages are to be seen, not the first ones of a flow alone.
             context.notes.forget(place, Unlearned::Validation);
-            if let Err(reason) = snoop::arrived(context, packet, K::IS_V4) {
-                context.next.refuse(packet, place, reason);
-                continue;
+            match message(context, packet, K::IS_V4) {
+                Ok(own) => says = own,
+                Err(reason) => {
+                    context.next.refuse(packet, place, reason);
+                    continue;
+                }
             }
         }
         if K::source(packet).as_key() == K::default() {
@@ -95,7 +100,7 @@ fn decide<K: Family>(
             // A lease may begin or end at any time.
             context.notes.forget(place, Unlearned::Validation);
             let station = (link::station(packet), (*K::source(packet)).into());
-            if is_learned(context, packet, bound, station, Claim::Used) {
+            if is_learned(context, packet, bound, station, Claim::Used) || says == Says::Keeps {
                 passed.push(place);
                 continue;
             }
@@ -114,6 +119,16 @@ fn decide<K: Family>(
         }
     }
     stage::onward(context, vector, &passed, None, Stage::Acl, K::IS_V4);
+}
+
+/// Looks at a message of DHCP. A station gives back only what it may use.
+#[cold]
+fn message(context: &mut Context<'_>, packet: &Packet, v4: bool) -> Result<Says, Reason> {
+    let says = snoop::arrived(context, packet, v4)?;
+    if let Says::GivesBack(address) = says {
+        claims(context, packet, Claim::Used, [(link::station(packet), address.into())])?;
+    }
+    Ok(says)
 }
 
 #[inline(always)]

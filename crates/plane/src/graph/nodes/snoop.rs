@@ -1,11 +1,11 @@
 //! Snooping on DHCP: reports messages of clients and servers to the control side, which learns bindings from them, and drops
-//! answers of servers that come from elsewhere than trusted interfaces.
+//! answers of servers that come from elsewhere than trusted interfaces, and messages in the name of other clients.
 
-use std::net::Ipv6Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use weir_packet::packet::Packet;
 use weir_packet::parse::{self, ParseFlags};
-use weir_packet::wire::dhcp::{self, CLIENT, Message, SERVER};
+use weir_packet::wire::dhcp::{self, CLIENT, Kind, Message, SERVER};
 use weir_packet::wire::ethernet::{self, ethertype};
 use weir_packet::wire::{MacAddress, dhcpv6, ipv6, protocol, udp};
 
@@ -37,13 +37,24 @@ pub(super) fn hides(packet: &Packet) -> bool {
         && (packet.protocol() == protocol::UDP || protocol::is_extension(packet.protocol()))
 }
 
+/// The meaning of a message of a client for an address of IPv4.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Says {
+    /// Nothing that matters here.
+    Nothing,
+    /// It requests to keep the address from which it comes: it may pass though nobody knows the lease (any more).
+    Keeps,
+    /// It gives this address back, which is not the one that it comes from.
+    GivesBack(Ipv4Addr),
+}
+
 /// Reports a message that came in.
 #[cold]
-pub(super) fn arrived(context: &mut Context<'_>, packet: &Packet, v4: bool) -> Result<(), Reason> {
+pub(super) fn arrived(context: &mut Context<'_>, packet: &Packet, v4: bool) -> Result<Says, Reason> {
     let number = packet.interface();
     let trusted = context.root.interfaces.get(number as usize).is_some_and(|own| own.dhcp_trusted);
     if !v4 && hides(packet) {
-        return if trusted { Ok(()) } else { Err(Reason::DhcpServer) };
+        return if trusted { Ok(Says::Nothing) } else { Err(Reason::DhcpServer) };
     }
     let payload = packet.data().get(packet.l4_offset() + udp::LENGTH..).unwrap_or_default();
     let is_reply = if v4 { dhcp::is_reply(payload) } else { dhcpv6::is_reply(payload) };
@@ -53,11 +64,39 @@ pub(super) fn arrived(context: &mut Context<'_>, packet: &Packet, v4: bool) -> R
         return Err(Reason::DhcpServer);
     }
     if v4 {
-        report(context, number, payload, trusted);
-    } else if let Some(addresses) = addresses(packet.l3()) {
+        let Some(message) = Message::parse(payload) else { return Ok(Says::Nothing) };
+        if trusted {
+            report(context, number, &message, true);
+            return Ok(Says::Nothing);
+        }
+        return client(context, packet, &message);
+    }
+    if let Some(addresses) = addresses(packet.l3()) {
         report_v6(context, (number, link::station(packet)), addresses, payload, trusted);
     }
-    Ok(())
+    Ok(Says::Nothing)
+}
+
+/// Reports a message of a client that came in. The client is the station that sent the frame.
+fn client(context: &mut Context<'_>, packet: &Packet, message: &Message) -> Result<Says, Reason> {
+    // The answer goes to the relay agent, whose frames bring the packets of its clients: nothing is learned of them.
+    if !message.relay.is_unspecified() {
+        return Ok(Says::Nothing);
+    }
+    if message.client != link::station(packet) {
+        return Err(Reason::MacIp);
+    }
+    let source = packet.l3().get(12..16).and_then(|source| source.try_into().ok()).map(<[u8; 4]>::into);
+    let source: Ipv4Addr = source.unwrap_or(Ipv4Addr::UNSPECIFIED);
+    let is_heard = report(context, packet.interface(), message, false);
+    let is_own = message.kind == Kind::REQUEST && message.own == source && !source.is_unspecified();
+    let to_server = packet.l4_header().is_some_and(|&[_, _, a, b]: &[u8; 4]| u16::from_be_bytes([a, b]) == SERVER);
+    Ok(match message.kind {
+        Kind::RELEASE if message.own != source => Says::GivesBack(message.own),
+        Kind::DECLINE => Says::GivesBack(message.requested.unwrap_or(message.own)),
+        _ if is_heard && is_own && to_server => Says::Keeps,
+        _ => Says::Nothing,
+    })
 }
 
 /// Reports an answer that the host sends by an interface: a server or a relay of the host is trusted.
@@ -89,7 +128,9 @@ fn answered(context: &mut Context<'_>, packet: &Packet) {
     }
     let payload = frame.get(usize::from(parsed.l4) + udp::LENGTH..).unwrap_or_default();
     if v4 {
-        report(context, packet.interface(), payload, true);
+        if let Some(message) = Message::parse(payload) {
+            report(context, packet.interface(), &message, true);
+        }
     } else if let Some(addresses) = frame.get(ethernet::LENGTH..).and_then(addresses) {
         // The answer is about the station that sent the request.
         report_v6(context, (packet.interface(), MacAddress::ZERO), addresses, payload, true);
@@ -103,11 +144,14 @@ fn addresses(packet: &[u8]) -> Option<(Ipv6Addr, Ipv6Addr)> {
     Some((header.source(), header.destination()))
 }
 
-fn report(context: &mut Context<'_>, interface: u32, payload: &[u8], trusted: bool) {
-    let Some(message) = Message::parse(payload) else { return };
-    if may_report(context, interface) {
-        context.events.tell(Event::Dhcp { interface, message, trusted }, &context.counters.events_lost);
+/// Reports a message, if the limit of its interface lets it.
+fn report(context: &mut Context<'_>, interface: u32, message: &Message, trusted: bool) -> bool {
+    let may = may_report(context, interface);
+    if may {
+        let event = Event::Dhcp { interface, message: *message, trusted };
+        context.events.tell(event, &context.counters.events_lost);
     }
+    may
 }
 
 /// Reports a message for IPv6 in parts: its leases, and the rest.

@@ -24,15 +24,15 @@ mod tests;
 pub(super) const TENTATIVE: u64 = 500_000_000;
 
 /// The time between two solicitations, of which one may be lost (RFC 6620, 3.3: T_WAIT).
-const WAIT: u64 = 250_000_000;
+pub(super) const WAIT: u64 = 250_000_000;
 
-/// A solicitation of duplicate address detection that is to be sent.
+/// A solicitation of duplicate address detection that is to be sent; for IPv4, a probe of ARP (RFC 5227).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Probe {
     /// The number of the interface.
     pub(crate) interface: u32,
     /// The address that it is about.
-    pub(crate) target: Ipv6Addr,
+    pub(crate) target: IpAddr,
     /// The station that it goes to; `None`: all that listen. Where a station is probed, another one behind the same port that wants the
     /// address is not to take the probe for a claim.
     pub(crate) station: Option<MacAddress>,
@@ -43,7 +43,7 @@ pub(crate) struct Probe {
 pub(super) struct FirstCome {
     /// Interfaces behind which claims are believed.
     trusted: Vec<u32>,
-    /// The gateway's addresses, by link.
+    /// The gateway's addresses and those of its subnets' routers (RFC 4291, 2.6.1), by link.
     own: HashSet<(u32, IpAddr)>,
 }
 
@@ -92,6 +92,9 @@ impl FirstCome {
         if self.own.contains(&(link, address.into())) || !store.is_on_link(&subject) {
             return;
         }
+        if store.is_delegated(&subject) {
+            return;
+        }
         settle(store, &subject, now);
         match store.get(&subject).cloned() {
             None => self.begin(store, owner, (subject, claim), now, probes),
@@ -112,8 +115,9 @@ impl FirstCome {
             return;
         }
         let state = State::Tentative { until: after(now, TENTATIVE), again: true };
-        let last_use = Some(Arc::new(LastUse::new(now)));
-        let put = store.put(subject, Binding { owner, state, due: after(now, WAIT), last_use, created: now });
+        let last_use = Arc::new(LastUse::new(now));
+        let first = Binding { owner, state, due: after(now, WAIT), leased: false, last_use, created: now };
+        let put = store.put(subject, first);
         // The bridge sends a solicitation of the station there by itself.
         if put.is_ok() && claim == Claim::Used {
             self.ask_trusted(store, owner, &subject, probes);
@@ -122,7 +126,7 @@ impl FirstCome {
 
     /// Solicits for an address behind the trusted ports of an owner's link.
     fn ask_trusted(&self, store: &Store, owner: Owner, subject: &Subject, probes: &mut Vec<Probe>) {
-        let IpAddr::V6(target) = subject.net.addr() else { return };
+        let target = subject.net.addr();
         let link = store.link(owner.interface);
         let of_link = self.trusted.iter().filter(|&&own| store.link(own) == link);
         probes.extend(of_link.map(|&interface| Probe { interface, target, station: None }));
@@ -130,7 +134,7 @@ impl FirstCome {
 
     /// Looks at a binding whose time has come.
     pub(super) fn due(&self, store: &mut Store, subject: &Subject, now: Time, probes: &mut Vec<Probe>) {
-        let Some(Binding { owner, state, last_use: Some(last_use), created, .. }) = store.get(subject).cloned() else {
+        let Some(Binding { owner, state, leased: false, last_use, created, .. }) = store.get(subject).cloned() else {
             // A lease is over.
             store.remove(subject);
             return;
@@ -155,11 +159,11 @@ impl FirstCome {
             State::Testing { claimant: None, .. } => drop(store.remove(subject)),
             State::Testing { claimant: Some(next), .. } => {
                 store.remove(subject);
-                let last_use = Some(Arc::new(LastUse::new(now)));
+                let last_use = Arc::new(LastUse::new(now));
                 let due = after(now, lifetime(store, next));
                 // Where there is no room, nobody has the address.
-                let (Ok(()) | Err(Full)) =
-                    store.put(*subject, Binding { owner: next, state: State::Valid, due, last_use, created });
+                let next = Binding { owner: next, state: State::Valid, due, leased: false, last_use, created };
+                let (Ok(()) | Err(Full)) = store.put(*subject, next);
             }
         }
     }
@@ -177,7 +181,7 @@ fn lifetime(store: &Store, owner: Owner) -> u64 {
 
 /// Ends the test of an owner that has sent something since it began: workers note that without a report.
 fn settle(store: &mut Store, subject: &Subject, now: Time) {
-    let Some(Binding { owner, state: State::Testing { since, .. }, last_use: Some(last_use), .. }) = store.get(subject)
+    let Some(Binding { owner, state: State::Testing { since, .. }, leased: false, last_use, .. }) = store.get(subject)
     else {
         return;
     };
@@ -197,11 +201,13 @@ fn from_other(
     now: Time,
     probes: &mut Vec<Probe>,
 ) {
-    let Some(last_use) = &known.last_use else { return };
+    if known.leased {
+        return;
+    }
     match (known.state, claim) {
         (State::Tentative { .. }, _) if known.owner == owner => {}
         (State::Valid | State::Testing { .. }, _) if known.owner == owner => {
-            last_use.note(now);
+            known.last_use.note(now);
             let due = after(now, lifetime(store, owner));
             store.set_state(subject, State::Valid, due);
         }
@@ -210,7 +216,7 @@ fn from_other(
             probe(subject, known.owner, probes);
             let until = after(now, TENTATIVE);
             let due = if again { known.due } else { until };
-            let last_use = Some(Arc::new(LastUse::new(now)));
+            let last_use = Arc::new(LastUse::new(now));
             let moved = Binding { owner, state: State::Tentative { until, again }, due, last_use, ..known };
             let (Ok(()) | Err(Full)) = store.put(*subject, moved);
         }
@@ -226,7 +232,7 @@ fn from_other(
 /// Takes in a claim from behind a trusted interface: the address is there already, or somebody is about to take it.
 fn from_trusted(store: &mut Store, subject: &Subject, claim: Claim, now: Time, probes: &mut Vec<Probe>) {
     settle(store, subject, now);
-    let Some(known) = store.get(subject).filter(|own| own.last_use.is_some()).cloned() else { return };
+    let Some(known) = store.get(subject).filter(|own| !own.leased).cloned() else { return };
     match (known.state, claim) {
         (State::Tentative { .. }, Claim::Solicited) => {
             // Both stations see the solicitation of the other, and neither takes the address.
@@ -260,10 +266,8 @@ fn test(
     store.set_state(subject, State::Testing { claimant, since: now, until, again }, due);
 }
 
-fn probe(subject: &Subject, owner: Owner, probes: &mut Vec<Probe>) {
-    if let IpAddr::V6(target) = subject.net.addr() {
-        probes.push(Probe { interface: owner.interface, target, station: Some(owner.mac) });
-    }
+pub(super) fn probe(subject: &Subject, owner: Owner, probes: &mut Vec<Probe>) {
+    probes.push(Probe { interface: owner.interface, target: subject.net.addr(), station: Some(owner.mac) });
 }
 
 /// Passes a solicitation on to who has the address by a lease or by a rule: bridges keep solicitations from ports whose lists learn.
@@ -271,8 +275,8 @@ fn pass_on(store: &Store, from: u32, target: Ipv6Addr, probes: &mut Vec<Probe>) 
     for subject in store.subjects_of_link(store.link(from), target.into()) {
         if store.is_fixed(&subject) {
             let ports = store.ports(store.link(from), subject.place).filter(|&interface| interface != from);
-            probes.extend(ports.map(|interface| Probe { interface, target, station: None }));
-        } else if let Some(Binding { owner, last_use: None, .. }) = store.get(&subject)
+            probes.extend(ports.map(|interface| Probe { interface, target: target.into(), station: None }));
+        } else if let Some(Binding { owner, leased: true, .. }) = store.get(&subject)
             && owner.interface != from
             && store.link(owner.interface) == store.link(from)
         {

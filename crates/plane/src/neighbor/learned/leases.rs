@@ -11,8 +11,10 @@ use weir_base::clock::Time;
 use weir_packet::wire::dhcp::{Kind, Message};
 use weir_packet::wire::dhcpv6;
 
+use super::first_come::Probe;
+use super::moves::{Contest, Moves};
 use super::requests::{Exchange, Requests};
-use super::store::{Binding, Owner, State, Store};
+use super::store::{Owner, Store};
 use crate::graph::events::{Dhcpv6, Part};
 
 const SECOND: u64 = 1_000_000_000;
@@ -21,6 +23,7 @@ const SECOND: u64 = 1_000_000_000;
 #[derive(Default)]
 pub(super) struct Leases {
     requests: Requests,
+    moves: Moves,
 }
 
 /// The end of a lease of so many seconds.
@@ -38,7 +41,13 @@ impl Leases {
     }
 
     /// Takes in a message of DHCP for IPv4.
-    pub(super) fn handle(&mut self, store: &mut Store, interface: u32, message: &Message, trusted: bool, now: Time) {
+    pub(super) fn handle(
+        &mut self,
+        store: &mut Store,
+        (interface, message, trusted): (u32, &Message, bool),
+        now: Time,
+        probes: &mut Vec<Probe>,
+    ) {
         let client = Owner { interface, mac: message.client };
         let exchange = Exchange::V4(message.transaction, message.client);
         match (message.reply, message.kind) {
@@ -52,8 +61,14 @@ impl Leases {
             (true, Kind::ACK) if trusted => {
                 let is_late = self.requests.get(exchange, now).is_none();
                 let Some(request) = self.requests.take(exchange).filter(|_| !is_late) else { return };
-                if let Some(lease) = message.lease.filter(|&lease| lease > 0 && !message.given.is_unspecified()) {
-                    bind(store, request.client, host(message.given), end(lease, now));
+                match message.lease {
+                    _ if message.given.is_unspecified() => {}
+                    None => {}
+                    Some(0) => release(store, request.client, host(message.given)),
+                    Some(lease) => {
+                        let lease = (host(message.given), end(lease, now));
+                        self.moves.bind(store, request.client, lease, now, probes);
+                    }
                 }
             }
             (true, Kind::NAK) if trusted => drop(self.requests.take(exchange)),
@@ -62,7 +77,7 @@ impl Leases {
     }
 
     /// Takes in a part of a message of DHCP for IPv6.
-    pub(super) fn handle_v6(&mut self, store: &mut Store, message: &Dhcpv6, now: Time) {
+    pub(super) fn handle_v6(&mut self, store: &mut Store, message: &Dhcpv6, now: Time, probes: &mut Vec<Probe>) {
         use dhcpv6::Kind;
         let Dhcpv6 { interface, mac, kind, transaction, client, rapid, success, trusted, part } = *message;
         let exchange = Exchange::V6(transaction, client);
@@ -79,20 +94,48 @@ impl Leases {
                     release(store, owner, net);
                 }
             }
-            (Kind::REPLY, Part::Lease(lease)) if trusted => {
+            // The status of the whole message goes before those of its parts (RFC 9915, 18.2.10).
+            (Kind::REPLY, Part::Lease(lease)) if trusted && success => {
                 let Some(client) = self.requests.get(exchange, now).map(|request| request.client) else { return };
                 let Some(net) = net(lease) else { return };
                 match lease.valid {
                     0 => release(store, client, net),
-                    valid => bind(store, client, net, end(valid, now)),
+                    valid => self.moves.bind(store, client, (net, end(valid, now)), now, probes),
                 }
             }
             // Behind all leases of the answer.
             (Kind::REPLY, Part::Head) if trusted => {
                 let Some(request) = self.requests.take(exchange).filter(|_| success) else { return };
-                request.confirms.iter().for_each(|&address| confirm(store, request.client, address, now));
+                for &address in &request.confirms {
+                    self.confirm(store, request.client, address, now, probes);
+                }
             }
             _ => {}
+        }
+    }
+
+    /// Does what is due.
+    pub(super) fn step(&mut self, store: &mut Store, now: Time, probes: &mut Vec<Probe>) {
+        self.moves.step(store, now, probes);
+    }
+
+    /// When something is due next.
+    pub(super) fn next(&self) -> Option<Time> {
+        self.moves.next()
+    }
+
+    /// The leases that stations did not get since the last call, as others have the addresses.
+    pub(super) fn take_contests(&mut self) -> Vec<Contest> {
+        self.moves.take_contests()
+    }
+
+    /// Moves a lease to where its client is now. An answer that confirms addresses does not say how long they are valid, so a lease
+    /// that the gateway does not know waits for a renewal.
+    fn confirm(&mut self, store: &mut Store, owner: Owner, address: Ipv6Addr, now: Time, probes: &mut Vec<Probe>) {
+        let Some(subject) = store.lease(owner.interface, IpAddr::V6(address).into()) else { return };
+        let known = store.get(&subject).filter(|own| own.owner.mac == owner.mac && own.leased);
+        if let Some(end) = known.map(|own| own.due).filter(|&end| end > now) {
+            self.moves.bind(store, owner, (subject.net, end), now, probes);
         }
     }
 
@@ -114,30 +157,12 @@ fn net(lease: dhcpv6::Lease) -> Option<IpNet> {
     Ipv6Net::new(address, lease.length).ok().filter(|_| is_usable).map(IpNet::V6)
 }
 
-/// Binds an address or prefix. The server gives it to one client: a station that had it before has it no more.
-fn bind(store: &mut Store, owner: Owner, net: IpNet, end: Time) {
-    if let Some(subject) = store.subject(owner.interface, net) {
-        // A list that is full counts it.
-        let _ = store.put(subject, Binding { owner, state: State::Valid, due: end, last_use: None, created: Time(0) });
-    }
-}
-
 /// Ends a lease that the client has.
 fn release(store: &mut Store, owner: Owner, net: IpNet) {
-    if let Some(subject) = store.subject(owner.interface, net)
-        && store.get(&subject).is_some_and(|own| own.owner == owner && own.last_use.is_none())
+    if let Some(subject) = store.lease(owner.interface, net)
+        && store.get(&subject).is_some_and(|own| own.owner == owner && own.leased)
     {
         store.remove(&subject);
-    }
-}
-
-/// Moves a lease to where its client is now. An answer that confirms addresses does not say how long they are valid, so a lease that
-/// the gateway does not know waits for a renewal.
-fn confirm(store: &mut Store, owner: Owner, address: Ipv6Addr, now: Time) {
-    let Some(subject) = store.subject(owner.interface, IpAddr::V6(address).into()) else { return };
-    let known = store.get(&subject).filter(|own| own.owner.mac == owner.mac && own.last_use.is_none());
-    if let Some(end) = known.map(|own| own.due).filter(|&end| end > now) {
-        bind(store, owner, subject.net, end);
     }
 }
 
@@ -146,18 +171,18 @@ mod tests {
     use weir_packet::wire::MacAddress;
 
     use super::super::requests::MOST_PENDING;
-    use super::super::store::List;
+    use super::super::store::{Binding, Limit, List};
     use super::*;
 
     const LAN: u32 = 1;
     const OTHER: u32 = 2;
 
     /// The machine and its store.
-    struct Rig(super::Leases, Store);
+    struct Rig(super::Leases, Store, Vec<Probe>);
 
     impl Rig {
         fn handle(&mut self, interface: u32, message: &Message, trusted: bool, now: Time) {
-            self.0.handle(&mut self.1, interface, message, trusted, now);
+            self.0.handle(&mut self.1, (interface, message, trusted), now, &mut self.2);
         }
 
         fn v6(&mut self, interface: u32, kind: dhcpv6::Kind, number: u8, leases: &[dhcpv6::Lease], now: Time) {
@@ -176,13 +201,14 @@ mod tests {
             let parts = leases.iter().map(|&lease| Dhcpv6 { part: Part::Lease(lease), ..head });
             let parts: Vec<Dhcpv6> =
                 if is_reply { parts.chain([head]).collect() } else { [head].into_iter().chain(parts).collect() };
-            parts.iter().for_each(|part| self.0.handle_v6(&mut self.1, part, now));
+            parts.iter().for_each(|part| self.0.handle_v6(&mut self.1, part, now, &mut self.2));
         }
 
         fn step(&mut self, now: Time) {
             while let Some(subject) = self.1.pop_due(now) {
                 self.1.remove(&subject);
             }
+            self.0.step(&mut self.1, now, &mut self.2);
         }
     }
 
@@ -190,7 +216,7 @@ mod tests {
         let list = List { place: 0, limit, dhcp: true, slaac: None };
         let mut store = Store::default();
         store.lists.extend([(LAN, list), (OTHER, list)]);
-        Rig(Leases::default(), store)
+        Rig(Leases::default(), store, Vec::new())
     }
 
     fn address_v6(number: u8) -> Ipv6Addr {
@@ -214,6 +240,7 @@ mod tests {
             client: client(number),
             own: if kind == Kind::RELEASE { given } else { Ipv4Addr::UNSPECIFIED },
             given: if kind == Kind::ACK { given } else { Ipv4Addr::UNSPECIFIED },
+            relay: Ipv4Addr::UNSPECIFIED,
             requested: (kind == Kind::DECLINE).then_some(given),
             lease: (kind == Kind::ACK).then_some(60),
         }
@@ -297,7 +324,122 @@ mod tests {
         leases.handle(OTHER, &message(Kind::REQUEST, 8), false, at(2));
         let given = Message { given: Ipv4Addr::new(192, 0, 2, 7), ..message(Kind::ACK, 8) };
         leases.handle(9, &given, true, at(2));
-        assert_eq!(bound(&leases, at(2)), [(OTHER, address(7))]);
+        assert_eq!(bound(&leases, at(2)), [(LAN, address(7))]);
+        // The former one has gone.
+        leases.step(at(3));
+        assert_eq!(bound(&leases, at(3)), [(OTHER, address(7))]);
+        // Behind one interface the server alone decides.
+        leases.handle(OTHER, &message(Kind::REQUEST, 9), false, at(4));
+        leases.handle(9, &Message { given: given.given, ..message(Kind::ACK, 9) }, true, at(4));
+        assert_eq!(leases.1.iter().map(|(_, own)| own.owner.mac).collect::<Vec<_>>(), [client(9)]);
+    }
+
+    #[test]
+    fn a_station_that_is_still_there_keeps_its_address() {
+        let mut leases = leases(10);
+        obtain(&mut leases, LAN, 7, at(1));
+        let theft = |leases: &mut Rig, number: u8, now: Time| {
+            let asked = Message { transaction: 666, ..message(Kind::REQUEST, number) };
+            leases.handle(OTHER, &asked, false, now);
+            let given = Ipv4Addr::new(192, 0, 2, 7);
+            leases.handle(9, &Message { transaction: 666, given, ..message(Kind::ACK, number) }, true, now);
+        };
+        // By its own hardware address or by another, with the identifier of the client.
+        for (number, second) in [(7, 2), (8, 4)] {
+            theft(&mut leases, number, at(second));
+            leases.step(Time(at(second).0 + 250_000_000));
+            let probes = std::mem::take(&mut leases.2);
+            let to_owner = Probe { interface: LAN, target: address(7), station: Some(client(7)) };
+            assert_eq!(probes, [to_owner; 2]);
+            // The station answers.
+            let key = crate::root::bindings::Key { interface: LAN, mac: client(7), address: address(7) };
+            assert!(leases.1.table().admits(&key, Time(at(second).0 + 260_000_000)));
+            leases.step(at(second + 1));
+            assert_eq!(bound(&leases, at(second + 1)), [(LAN, address(7))]);
+            let contests = leases.0.take_contests();
+            assert_eq!(
+                contests.iter().map(|own| (own.to.interface, own.from.interface)).collect::<Vec<_>>(),
+                [(OTHER, LAN)]
+            );
+        }
+        // What has ended meanwhile needs no probe.
+        theft(&mut leases, 8, at(60));
+        leases.handle(LAN, &message(Kind::RELEASE, 7), false, at(60));
+        leases.step(at(61));
+        assert_eq!(bound(&leases, at(62)), [(OTHER, address(7))]);
+        assert!(leases.0.take_contests().is_empty() && leases.0.next().is_none());
+    }
+
+    #[test]
+    fn a_delegated_prefix_stays_where_it_is_and_ends_claims_of_its_addresses() {
+        use dhcpv6::Kind;
+        let mut leases = leases(10);
+        let prefix =
+            dhcpv6::Lease { address: Ipv6Addr::new(0x2001, 0xdb8, 0x100, 0, 0, 0, 0, 0), length: 56, valid: 90 };
+        let inside: IpAddr = Ipv6Addr::new(0x2001, 0xdb8, 0x100, 0, 0, 0, 0, 5).into();
+        let mut learns = leases.1.lists[&OTHER];
+        learns.slaac = Some(crate::model::Slaac::default());
+        leases.1.lists.insert(OTHER, learns);
+        let subject = leases.1.subject(OTHER, inside.into()).unwrap();
+        let claim = Owner { interface: OTHER, mac: client(8) };
+        let claim = Binding { leased: false, ..Binding::leased(claim, Time(u64::MAX), at(0)) };
+        leases.1.put(subject, claim).unwrap();
+        leases.v6(LAN, Kind::REQUEST, 7, &[], at(1));
+        leases.v6(9, Kind::REPLY, 7, &[prefix], at(1));
+        assert!(leases.1.get(&subject).is_none() && leases.1.is_delegated(&subject));
+        leases.v6(OTHER, Kind::REQUEST, 8, &[], at(2));
+        leases.v6(9, Kind::REPLY, 8, &[prefix], at(2));
+        leases.step(at(4));
+        assert_eq!(bound(&leases, at(4)), [(LAN, IpAddr::V6(prefix.address))]);
+        assert_eq!(leases.0.take_contests().len(), 1);
+        leases.step(at(91));
+        assert!(!leases.1.is_delegated(&subject));
+    }
+
+    #[test]
+    fn interfaces_leave_one_another_a_share_of_the_list() {
+        let mut leases = leases(10);
+        for number in 1..=20 {
+            obtain(&mut leases, OTHER, number, at(1));
+        }
+        assert_eq!(bound(&leases, at(1)).len(), 8);
+        assert_eq!(
+            (leases.1.refused(OTHER), leases.1.take_reached()),
+            (vec![(Limit::Share, 12)], vec![(OTHER, Limit::Share)])
+        );
+        for number in 21..=23 {
+            obtain(&mut leases, LAN, number, at(1));
+        }
+        assert_eq!(bound(&leases, at(1)).len(), 10);
+        assert_eq!(leases.1.refused(LAN), [(Limit::Share, 1)]);
+        // Renewals keep what is there.
+        obtain(&mut leases, OTHER, 1, at(30));
+        assert_eq!(bound(&leases, at(62)), [(OTHER, address(1))]);
+    }
+
+    #[test]
+    fn an_answer_without_a_lease_ends_one_and_one_of_failure_does_nothing() {
+        let mut leases = leases(10);
+        obtain(&mut leases, LAN, 7, at(1));
+        leases.handle(LAN, &message(Kind::REQUEST, 7), false, at(2));
+        leases.handle(9, &Message { lease: Some(0), ..message(Kind::ACK, 7) }, true, at(2));
+        assert!(bound(&leases, at(2)).is_empty());
+        leases.v6(LAN, dhcpv6::Kind::REQUEST, 7, &[], at(3));
+        let failed = Dhcpv6 {
+            interface: 9,
+            mac: client(99),
+            kind: dhcpv6::Kind::REPLY,
+            transaction: 7,
+            client: address_v6(7),
+            rapid: false,
+            success: false,
+            trusted: true,
+            part: Part::Lease(lease_v6(7, 60)),
+        };
+        leases.0.handle_v6(&mut leases.1, &failed, at(3), &mut leases.2);
+        assert!(bound(&leases, at(3)).is_empty());
+        leases.0.handle_v6(&mut leases.1, &Dhcpv6 { success: true, ..failed }, at(3), &mut leases.2);
+        assert_eq!(bound(&leases, at(3)).len(), 1);
     }
 
     #[test]
@@ -306,7 +448,7 @@ mod tests {
         for number in 1..=4 {
             obtain(&mut leases, LAN, number, at(1));
         }
-        assert_eq!((bound(&leases, at(1)).len(), leases.1.refused(LAN)), (2, 2));
+        assert_eq!((bound(&leases, at(1)).len(), leases.1.refused(LAN)), (2, vec![(Limit::Share, 2)]));
         // Who has a binding keeps it by renewals, and what has ended makes room.
         obtain(&mut leases, LAN, 1, at(30));
         leases.step(at(62));
@@ -383,6 +525,8 @@ mod tests {
         assert_eq!(bound(&leases, at(2)), [(LAN, IpAddr::V6(address_v6(7)))]);
         leases.v6(OTHER, Kind::CONFIRM, 7, &[lease_v6(7, 0)], at(3));
         leases.v6(9, Kind::REPLY, 7, &[], at(3));
+        assert_eq!(bound(&leases, at(3)), [(LAN, IpAddr::V6(address_v6(7)))]);
+        leases.step(at(4));
         assert_eq!(bound(&leases, at(60)), [(OTHER, IpAddr::V6(address_v6(7)))]);
         assert!(bound(&leases, at(61)).is_empty());
     }

@@ -3,6 +3,7 @@
 
 mod first_come;
 mod leases;
+mod moves;
 mod requests;
 mod store;
 
@@ -15,11 +16,13 @@ use weir_packet::wire::MacAddress;
 use self::first_come::FirstCome;
 pub(crate) use self::first_come::Probe;
 use self::leases::Leases;
+pub(crate) use self::moves::Contest;
+pub(crate) use self::store::Limit;
 use self::store::{Owner, State, Store};
 use crate::compile::Map;
 use crate::graph::events::Event;
 use crate::model;
-use crate::root::bindings::LearnedTable;
+use crate::root::bindings::{Key, LastUse, LearnedTable, Permit};
 
 /// Bindings for whose table the control side takes no pause, and the nanoseconds of the pause for each binding of a larger one. A
 /// table is built as a whole, at some 200 ns a binding: so that takes a tenth of the control thread at most.
@@ -34,6 +37,8 @@ pub(crate) struct Learned {
     published: Time,
     leases: Leases,
     first_come: FirstCome,
+    /// Bindings that other models ended.
+    ended: usize,
 }
 
 /// A learned binding, for people.
@@ -46,7 +51,7 @@ pub(crate) struct Row {
     pub(crate) net: IpNet,
     /// `dhcp` or `slaac`.
     pub(crate) source: &'static str,
-    /// `tentative`, `valid` or `testing`.
+    /// `tentative`, `valid`, `testing`, or `set-aside` while a rule has the address.
     pub(crate) state: &'static str,
     /// The end of the lease, or the time at which the station is probed if it sends nothing.
     pub(crate) end: Time,
@@ -55,7 +60,7 @@ pub(crate) struct Row {
 impl Learned {
     /// Goes by another model, where the gateway has the addresses `own`, by number of the interface.
     pub(crate) fn adopt(&mut self, model: &model::Gateway, map: &Map, own: impl Iterator<Item = (u32, IpAddr)>) {
-        self.store.adopt(model, map);
+        self.ended += self.store.adopt(model, map);
         self.leases.adopt(&self.store);
         self.first_come.adopt(model, map, &self.store, own);
     }
@@ -64,8 +69,10 @@ impl Learned {
     pub(crate) fn handle(&mut self, event: &Event, now: Time, probes: &mut Vec<Probe>) -> bool {
         let Learned { store, leases, first_come, .. } = self;
         match event {
-            Event::Dhcp { interface, message, trusted } => leases.handle(store, *interface, message, *trusted, now),
-            Event::Dhcpv6(message) => leases.handle_v6(store, message, now),
+            Event::Dhcp { interface, message, trusted } => {
+                leases.handle(store, (*interface, message, *trusted), now, probes);
+            }
+            Event::Dhcpv6(message) => leases.handle_v6(store, message, now, probes),
             Event::Claim { interface, mac, address, claim } => {
                 let owner = Owner { interface: *interface, mac: *mac };
                 first_come.claim(store, owner, (*address, *claim), now, probes);
@@ -77,6 +84,7 @@ impl Learned {
 
     /// Does what is due.
     pub(crate) fn step(&mut self, now: Time, probes: &mut Vec<Probe>) {
+        self.leases.step(&mut self.store, now, probes);
         while let Some(subject) = self.store.pop_due(now) {
             self.first_come.due(&mut self.store, &subject, now, probes);
         }
@@ -85,7 +93,7 @@ impl Learned {
     /// When something is due next.
     pub(crate) fn next(&self) -> Option<Time> {
         let publication = self.store.changed.then(|| self.publication());
-        [self.store.next(), publication].into_iter().flatten().min()
+        [self.store.next(), self.leases.next(), publication].into_iter().flatten().min()
     }
 
     /// When the next table may be published.
@@ -110,17 +118,18 @@ impl Learned {
         let row = |(subject, binding): (&store::Subject, &store::Binding)| {
             let lifetime = self.store.lists.get(&binding.owner.interface).and_then(|list| list.slaac);
             let lifetime = u64::from(lifetime.map_or(0, |slaac| slaac.lifetime)) * 1_000_000_000;
-            let end = match (&binding.last_use, binding.state) {
-                (Some(last_use), State::Valid) => binding.due.max(Time(last_use.time().0.saturating_add(lifetime))),
-                (_, State::Tentative { until, .. } | State::Testing { until, .. }) => until,
-                (None, State::Valid) => binding.due,
+            let end = match binding.state {
+                State::Valid if binding.leased => binding.due,
+                State::Valid => binding.due.max(Time(binding.last_use.time().0.saturating_add(lifetime))),
+                State::Tentative { until, .. } | State::Testing { until, .. } => until,
             };
             Row {
                 interface: binding.owner.interface,
                 mac: binding.owner.mac,
                 net: subject.net,
-                source: if binding.last_use.is_some() { "slaac" } else { "dhcp" },
+                source: if binding.leased { "dhcp" } else { "slaac" },
                 state: match binding.state {
+                    _ if self.store.is_fixed(subject) => "set-aside",
                     State::Tentative { .. } => "tentative",
                     State::Valid => "valid",
                     State::Testing { .. } => "testing",
@@ -134,8 +143,30 @@ impl Learned {
         rows
     }
 
+    /// How many bindings the list at a place of the model has, and the octets that they take on the control side and for workers.
+    pub(crate) fn of_list(&self, place: u16) -> (usize, usize) {
+        let count = self.store.of_list(place);
+        let one = size_of::<(store::Subject, store::Binding)>() + size_of::<(Key, Permit)>() + size_of::<LastUse>();
+        (count, count * one)
+    }
+
+    /// The bindings that other models ended since the last call.
+    pub(crate) fn take_ended(&mut self) -> usize {
+        std::mem::take(&mut self.ended)
+    }
+
+    /// The leases that stations did not get since the last call, as others have the addresses.
+    pub(crate) fn take_contests(&mut self) -> Vec<Contest> {
+        self.leases.take_contests()
+    }
+
+    /// The bounds that refused a binding since the last call, by interface.
+    pub(crate) fn take_reached(&mut self) -> Vec<(u32, Limit)> {
+        self.store.take_reached()
+    }
+
     /// Bindings of an interface that were not learned, as there was no room.
-    pub(crate) fn refused(&self, interface: u32) -> u64 {
+    pub(crate) fn refused(&self, interface: u32) -> Vec<(Limit, u64)> {
         self.store.refused(interface)
     }
 }
@@ -152,8 +183,7 @@ mod tests {
         let owner = Owner { interface: 1, mac: MacAddress([2, 0, 0, 0, 0, 1]) };
         let bind = |learned: &mut Learned, number: u32| {
             let subject = learned.store.subject(1, IpAddr::from(number.to_be_bytes()).into()).unwrap();
-            let lease = Binding { owner, state: State::Valid, due: Time(u64::MAX), last_use: None, created: Time(0) };
-            learned.store.put(subject, lease).unwrap();
+            learned.store.put(subject, Binding::leased(owner, Time(u64::MAX), Time(0))).unwrap();
         };
         for number in 0..1024 {
             bind(&mut learned, number);

@@ -1,6 +1,6 @@
 //! The store of learned bindings: one owner for each address of a list, bounds, and what is due when.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -14,6 +14,17 @@ use crate::root::bindings::{Key, LastUse, LearnedTable, Permit};
 
 /// The link of addresses that are the same on all links.
 const EVERY_LINK: u32 = u32::MAX;
+
+impl Limit {
+    /// The bound in words.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Limit::List => "`learn-limit` of the list",
+            Limit::Share => "the share of the interface in `learn-limit`",
+            Limit::Slaac => "`slaac-limit` of the interface",
+        }
+    }
+}
 
 /// An interface whose list learns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,9 +47,9 @@ pub(super) struct Subject {
 
 /// A station at an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Owner {
-    pub(super) interface: u32,
-    pub(super) mac: MacAddress,
+pub(crate) struct Owner {
+    pub(crate) interface: u32,
+    pub(crate) mac: MacAddress,
 }
 
 /// The state of a binding. Those of DHCP are valid.
@@ -77,10 +88,20 @@ pub(super) struct Binding {
     pub(super) state: State,
     /// The end of the lease, or the time at which the state is looked at.
     pub(super) due: Time,
-    /// The last packet; `None`: the binding is from DHCP.
-    pub(super) last_use: Option<Arc<LastUse>>,
+    /// The binding is from DHCP.
+    pub(super) leased: bool,
+    /// The last packet.
+    pub(super) last_use: Arc<LastUse>,
     /// When its address was claimed first.
     pub(super) created: Time,
+}
+
+impl Binding {
+    /// A lease until a time.
+    pub(super) fn leased(owner: Owner, end: Time, now: Time) -> Binding {
+        let last_use = Arc::new(LastUse::new(now));
+        Binding { owner, state: State::Valid, due: end, leased: true, last_use, created: Time(0) }
+    }
 }
 
 /// Bindings without a lease that other interfaces leave an interface (RFC 6620, 4.1).
@@ -89,6 +110,17 @@ const RESERVED: usize = 4;
 /// There is no room for another binding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Full;
+
+/// A bound on learned bindings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Limit {
+    /// `learn-limit` of a list.
+    List,
+    /// The part of `learn-limit` that the shares of other interfaces leave to the leases of one.
+    Share,
+    /// `slaac-limit` of an interface.
+    Slaac,
+}
 
 /// All learned bindings.
 #[derive(Default)]
@@ -108,13 +140,19 @@ pub(super) struct Store {
     /// Bindings without a lease in the order of their creation, by interface.
     of_interface: HashMap<u32, BTreeSet<(Time, Subject)>>,
     /// Bindings that were not learned or ended for want of room, by interface that wanted it.
-    refused: HashMap<u32, u64>,
+    refused: HashMap<(u32, Limit), u64>,
+    /// The number of leases, by interface.
+    leases: HashMap<u32, u32>,
+    /// The number of leases of prefixes, by list and length.
+    delegated: BTreeMap<(u16, u8), u32>,
+    /// Bounds that refused a binding since [`Store::take_reached`].
+    reached: Vec<(u32, Limit)>,
     pub(super) changed: bool,
 }
 
 impl Store {
-    /// Goes by another model. Bindings of interfaces whose lists do not learn them any more end.
-    pub(super) fn adopt(&mut self, model: &model::Gateway, map: &Map) {
+    /// Goes by another model. Bindings of interfaces whose lists do not learn them any more end; gives how many.
+    pub(super) fn adopt(&mut self, model: &model::Gateway, map: &Map) -> usize {
         self.lists.clear();
         self.fixed.clear();
         let limited = (0..).zip(&model.bindings).filter(|(_, list)| !list.prefixes.is_empty());
@@ -131,27 +169,31 @@ impl Store {
             let hosts = of_one.filter_map(|rule| rule.from).filter(|net| net.prefix_len() == net.max_prefix_len());
             self.fixed.extend(hosts.map(|net| (place, net.addr())));
         }
-        self.refused.retain(|interface, _| self.lists.contains_key(interface));
+        self.refused.retain(|(interface, _), _| self.lists.contains_key(interface));
         let mut before: Vec<(Subject, Binding)> = std::mem::take(&mut self.bindings).into_iter().collect();
         self.due.clear();
         self.of_list.clear();
         self.of_interface.clear();
+        self.leases.clear();
+        self.delegated.clear();
         self.changed |= !before.is_empty();
+        let count = before.len();
         // Where an address has two owners from now on, as lists were joined, the one with the later end stays.
         before.sort_by_key(|(subject, binding)| (std::cmp::Reverse(binding.due), *subject));
         for (subject, binding) in before {
             let number = binding.owner.interface;
             let Some(list) = self.lists.get(&number) else { continue };
-            let is_leased = binding.last_use.is_none();
-            let learns = if is_leased { list.dhcp } else { list.slaac.is_some() };
-            let Some(subject) = self.subject(number, subject.net).filter(|_| learns) else { continue };
-            if !is_leased && !self.is_on_link(&subject) {
+            let learns = if binding.leased { list.dhcp } else { list.slaac.is_some() };
+            let subject = Subject { place: list.place, link: self.link_for(number, subject.net.addr()), ..subject };
+            // A lease stays beside a rule that has its address, and is there again once the rule is gone.
+            if !learns || (!binding.leased && (self.is_fixed(&subject) || !self.is_on_link(&subject))) {
                 continue;
             }
             if self.get(&subject).is_none() {
                 let _ = self.put(subject, binding);
             }
         }
+        count - self.bindings.len()
     }
 
     /// The subject that an address or prefix is at an interface. `None`: its list does not learn, or a rule has the address.
@@ -159,6 +201,31 @@ impl Store {
         let place = self.lists.get(&interface)?.place;
         let subject = Subject { place, link: self.link_for(interface, net.addr()), net };
         (!self.is_fixed(&subject)).then_some(subject)
+    }
+
+    /// The subject of a lease. `None`: its list does not learn, or a rule has the address and there was no lease before.
+    pub(super) fn lease(&self, interface: u32, net: IpNet) -> Option<Subject> {
+        let place = self.lists.get(&interface)?.place;
+        let subject = Subject { place, link: self.link_for(interface, net.addr()), net };
+        let is_known = || self.get(&subject).is_some_and(|own| own.leased);
+        (!self.is_fixed(&subject) || is_known()).then_some(subject)
+    }
+
+    /// An address is in a prefix that a station has by a lease.
+    pub(super) fn is_delegated(&self, subject: &Subject) -> bool {
+        let mut lengths = self.delegated.range((subject.place, 0)..=(subject.place, u8::MAX));
+        lengths.any(|(&(_, length), _)| {
+            let net = IpNet::new(subject.net.addr(), length).map(|net| net.trunc());
+            net.is_ok_and(|net| self.bindings.contains_key(&Subject { net, ..*subject }))
+        })
+    }
+
+    /// Ends what stations have without a lease in a prefix.
+    pub(super) fn end_claims(&mut self, prefix: &Subject) {
+        let is_within = |own: &Subject| own.place == prefix.place && prefix.net.contains(&own.net);
+        let claims = self.bindings.iter().filter(|(own, binding)| !binding.leased && is_within(own));
+        let ended: Vec<Subject> = claims.map(|(subject, _)| *subject).collect();
+        ended.iter().for_each(|subject| drop(self.remove(subject)));
     }
 
     /// An address may be of the link: transit traffic claims nothing (RFC 6620, 3.2.2).
@@ -218,21 +285,30 @@ impl Store {
         self.remove(&subject);
         let Owner { interface, .. } = binding.owner;
         let Some(list) = self.lists.get(&interface).copied() else { return Err(Full) };
-        let is_leased = binding.last_use.is_none();
-        if !is_leased {
+        if binding.leased {
+            if !self.has_share(subject.place, interface, list.limit) {
+                self.refuse(interface, Limit::Share);
+                return Err(Full);
+            }
+        } else {
             let most = list.slaac.ok_or(Full)?.limit as usize;
             let own = self.of_interface.entry(interface).or_default();
             if own.len() >= most {
                 let latest = own.last().map(|(_, subject)| *subject);
-                self.make_room(interface, latest)?;
+                self.make_room((interface, Limit::Slaac), latest)?;
             }
         }
         if self.of_list.get(&subject.place).is_some_and(|&count| count >= list.limit) {
             let latest = self.latest(subject.place, interface);
-            self.make_room(interface, latest)?;
+            self.make_room((interface, Limit::List), latest)?;
         }
         *self.of_list.entry(subject.place).or_default() += 1;
-        if !is_leased {
+        if binding.leased {
+            *self.leases.entry(interface).or_default() += 1;
+            if let Some(length) = prefix_length(&subject) {
+                *self.delegated.entry((subject.place, length)).or_default() += 1;
+            }
+        } else {
             self.of_interface.entry(interface).or_default().insert((binding.created, subject));
         }
         if binding.due.0 != u64::MAX {
@@ -244,10 +320,33 @@ impl Store {
     }
 
     /// Ends a binding, so that there is room for another one of an interface.
-    fn make_room(&mut self, interface: u32, latest: Option<Subject>) -> Result<(), Full> {
-        *self.refused.entry(interface).or_default() += 1;
+    fn make_room(&mut self, (interface, limit): (u32, Limit), latest: Option<Subject>) -> Result<(), Full> {
+        self.refuse(interface, limit);
         self.remove(&latest.ok_or(Full)?);
         Ok(())
+    }
+
+    fn refuse(&mut self, interface: u32, limit: Limit) {
+        *self.refused.entry((interface, limit)).or_default() += 1;
+        if !self.reached.contains(&(interface, limit)) {
+            self.reached.push((interface, limit));
+        }
+    }
+
+    /// The bounds that refused a binding since the last call, by interface.
+    pub(super) fn take_reached(&mut self) -> Vec<(u32, Limit)> {
+        std::mem::take(&mut self.reached)
+    }
+
+    /// Another lease of an interface leaves the others their share: half of the list, divided among the interfaces.
+    fn has_share(&self, place: u16, interface: u32, limit: u32) -> bool {
+        let leases = |number: &u32| self.leases.get(number).copied().unwrap_or(0);
+        let learners = self.lists.iter().filter(|(_, list)| list.place == place && list.dhcp);
+        let learners: Vec<u32> = learners.map(|(&number, _)| number).collect();
+        let share = limit / 2 / (learners.len() as u32).max(1);
+        let others = learners.iter().filter(|&&number| number != interface);
+        let taken: u32 = others.map(|number| leases(number).max(share)).sum();
+        leases(&interface) < share || leases(&interface) + taken < limit
     }
 
     /// The latest binding without a lease among the interfaces of a list that have more than is reserved for each; or else among those
@@ -274,9 +373,20 @@ impl Store {
         if let Some(count) = self.of_list.get_mut(&subject.place) {
             *count = count.saturating_sub(1);
         }
-        if binding.last_use.is_some()
-            && let Some(own) = self.of_interface.get_mut(&binding.owner.interface)
-        {
+        if binding.leased {
+            if let Some(count) = self.leases.get_mut(&binding.owner.interface) {
+                *count = count.saturating_sub(1);
+            }
+            let key = prefix_length(subject).map(|length| (subject.place, length));
+            if let Some(key) = key
+                && let Some(count) = self.delegated.get_mut(&key)
+            {
+                *count = count.saturating_sub(1);
+                if *count == 0 {
+                    self.delegated.remove(&key);
+                }
+            }
+        } else if let Some(own) = self.of_interface.get_mut(&binding.owner.interface) {
             own.remove(&(binding.created, *subject));
         }
         self.changed |= !binding.state.is_tentative();
@@ -302,8 +412,14 @@ impl Store {
     }
 
     /// Bindings of an interface that were not learned for want of room, and others that ended to make room for it.
-    pub(super) fn refused(&self, interface: u32) -> u64 {
-        self.refused.get(&interface).copied().unwrap_or(0)
+    pub(super) fn refused(&self, interface: u32) -> Vec<(Limit, u64)> {
+        let of = |limit| Some((limit, *self.refused.get(&(interface, limit))?));
+        [Limit::List, Limit::Share, Limit::Slaac].into_iter().filter_map(of).collect()
+    }
+
+    /// The number of bindings of a list.
+    pub(super) fn of_list(&self, place: u16) -> usize {
+        self.of_list.get(&place).copied().unwrap_or(0) as usize
     }
 
     /// The number of bindings.
@@ -318,7 +434,9 @@ impl Store {
     /// The table for workers.
     pub(super) fn table(&self) -> LearnedTable {
         let mut table = LearnedTable::default();
-        for (Subject { net, .. }, binding) in &self.bindings {
+        // While a rule has an address, the rule decides.
+        for (subject, binding) in self.bindings.iter().filter(|(subject, _)| !self.is_fixed(subject)) {
+            let net = &subject.net;
             let Owner { interface, mac } = binding.owner;
             match *net {
                 _ if binding.state.is_tentative() => {}
@@ -327,14 +445,20 @@ impl Store {
                 }
                 net => {
                     // The control side says when a station has no address any more that has no lease.
-                    let end = if binding.last_use.is_some() { Time(u64::MAX) } else { binding.due };
-                    let permit = Permit { end, last_use: binding.last_use.clone() };
+                    let end = if binding.leased { binding.due } else { Time(u64::MAX) };
+                    let permit = Permit { end, last_use: Some(Arc::clone(&binding.last_use)) };
                     table.permits.insert(Key { interface, mac, address: net.addr() }, permit);
                 }
             }
         }
         table
     }
+}
+
+/// The length of a prefix; `None`: it is an address.
+fn prefix_length(subject: &Subject) -> Option<u8> {
+    let length = subject.net.prefix_len();
+    (length < subject.net.max_prefix_len()).then_some(length)
 }
 
 /// The links of ports of bridges, and of the gateway's own stations there: the number of the first port.

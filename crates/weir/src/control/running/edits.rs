@@ -20,6 +20,7 @@ use crate::render::allowlist_changed::Changed as AllowlistChanged;
 use crate::render::changes::{self, Changes, Edit};
 use crate::render::classify_changed::Changed as ClassifyChanged;
 use crate::render::nat_changed::Changed as ListChanged;
+use crate::render::number::plural;
 use crate::render::reloaded::{Findings, Lost, Reloaded};
 use crate::saved;
 
@@ -246,6 +247,7 @@ impl Running {
             routes: (routes, routes_before),
             lost,
             translations,
+            bindings,
         } = self.with_settings(
             settings.clone(),
             || {
@@ -281,6 +283,9 @@ impl Running {
         for line in lost.iter().flat_map(Lost::lines) {
             tracing::warn!("{line}");
         }
+        if bindings > 0 {
+            tracing::warn!("{} ended", plural(bindings as u64, "learned binding"));
+        }
         Ok(Reloaded {
             generation,
             added: with(added, lists.added),
@@ -288,6 +293,7 @@ impl Running {
             changed: with(changed, lists.changed),
             lost,
             translations,
+            bindings,
             confirm_by: None,
             routes,
             routes_before,

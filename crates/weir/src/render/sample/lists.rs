@@ -195,6 +195,7 @@ pub(crate) fn bindings() -> Vec<BindingsStats> {
         limit: None,
         learned: Vec::new(),
         not_learned: 0,
+        refused: Vec::new(),
         origin: "edge.toml:60".into(),
     }]
 }

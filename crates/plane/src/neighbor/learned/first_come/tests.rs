@@ -154,6 +154,11 @@ fn claims_from_behind_trusted_interfaces_go_before() {
     assert!(rig.store.iter().next().is_none());
 }
 
+/// Bindings of an interface that bounds refused.
+fn refused(rig: &Rig, interface: u32) -> u64 {
+    rig.store.refused(interface).iter().map(|(_, count)| count).sum()
+}
+
 #[test]
 fn the_latest_bindings_make_room_for_others_and_count() {
     let mut rig = Rig::new(3, 2);
@@ -163,14 +168,14 @@ fn the_latest_bindings_make_room_for_others_and_count() {
         all
     };
     (1..=4).for_each(|last| rig.claim(A, last, Claim::Used, u64::from(last)));
-    assert_eq!((of(&rig), rig.store.refused(1)), (vec![1, 4], 2));
+    assert_eq!((of(&rig), refused(&rig, 1)), (vec![1, 4], 2));
     // The other interface has no more than is reserved for it.
     (5..=6).for_each(|last| rig.claim(B, last, Claim::Used, u64::from(last)));
-    assert_eq!((of(&rig), rig.store.refused(2)), (vec![1, 4, 6], 1));
+    assert_eq!((of(&rig), refused(&rig, 2)), (vec![1, 4, 6], 1));
     // An address that moves takes the place of the latest one.
     rig.claim(A, 6, Claim::Used, 1000);
     rig.step(1500);
-    assert_eq!((of(&rig), rig.store.refused(1)), (vec![1, 6], 3));
+    assert_eq!((of(&rig), refused(&rig, 1)), (vec![1, 6], 3));
     assert!(rig.sends(A, 6, 1500) && rig.sends(A, 1, 1500));
 }
 
@@ -185,7 +190,14 @@ fn few_bindings_of_an_interface_stay_whatever_others_claim() {
     // Leases make room for nothing, and have what first use took.
     for last in 100..=105 {
         let subject = rig.store.subject(1, IpAddr::V6(address(last)).into()).unwrap();
-        let lease = Binding { owner: A, state: State::Valid, due: Time(u64::MAX), last_use: None, created: Time(0) };
+        let lease = Binding {
+            owner: A,
+            state: State::Valid,
+            due: Time(u64::MAX),
+            leased: true,
+            last_use: Arc::default(),
+            created: Time(0),
+        };
         assert_eq!(rig.store.put(subject, lease).is_ok(), last < 106);
     }
     assert!((1..=4).all(|last| rig.sends(B, last, 3000)) && (100..=105).all(|last| rig.sends(A, last, 3000)));
@@ -198,7 +210,14 @@ fn few_bindings_of_an_interface_stay_whatever_others_claim() {
 fn leases_go_before_those_who_come_first() {
     let mut rig = Rig::new(10, 10);
     let subject = rig.store.subject(1, IpAddr::V6(address(1)).into()).unwrap();
-    let lease = Binding { owner: A, state: State::Valid, due: Time(10_000 * MS), last_use: None, created: Time(0) };
+    let lease = Binding {
+        owner: A,
+        state: State::Valid,
+        due: Time(10_000 * MS),
+        leased: true,
+        last_use: Arc::default(),
+        created: Time(0),
+    };
     rig.store.put(subject, lease).unwrap();
     rig.claim(B, 1, Claim::Used, 0);
     assert!(rig.sends(A, 1, 9999) && !rig.sends(B, 1, 9999) && rig.probed().is_empty());
@@ -290,7 +309,7 @@ impl Rig {
     fn state(&self, last: u16) -> (&'static str, Option<Owner>) {
         let subject = Subject { place: 0, link: u32::MAX, net: IpAddr::V6(address(last)).into() };
         let Some(Binding { owner, state, last_use, .. }) = self.store.get(&subject) else { return ("none", None) };
-        let used = last_use.as_ref().map_or(Time(0), |last_use| last_use.time());
+        let used = last_use.time();
         match *state {
             State::Tentative { .. } => ("tentative", Some(*owner)),
             State::Testing { since, .. } if used > since => ("valid", Some(*owner)),
