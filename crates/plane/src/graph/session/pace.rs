@@ -31,7 +31,7 @@ impl Pace {
     /// Computes it again, after the progress changed or a packet confirmed the session.
     pub(super) fn of(progress: &Progress, protocol: u8, confirmed: bool) -> Pace {
         let of = |way| if confirmed && progress.is_steady(way) { steady(way) } else { 0 };
-        Pace(3 * progress.state() as u8 + class(protocol) | of(Way::Original) | of(Way::Reply))
+        Pace((3 * progress.state() as u8 + class(protocol)) | of(Way::Original) | of(Way::Reply))
     }
 
     /// The number of the time-out.

@@ -39,7 +39,7 @@ impl Translations {
     /// if nothing else of its vector concerns it. Once for each packet.
     #[inline(always)]
     pub(super) fn note(&mut self, place: u8, value: u32, translates: bool, is_settled: bool) {
-        let kind = u8::from(translates) * TRANSLATION | u8::from(is_settled) * SETTLED;
+        let kind = (u8::from(translates) * TRANSLATION) | (u8::from(is_settled) * SETTLED);
         (self.values[usize::from(place)], self.kinds[usize::from(place)]) = (value, kind);
         self.count += usize::from(is_settled);
     }

@@ -510,7 +510,8 @@ fn room_is_made_as_a_list_in_order_of_creation_would() {
         twin.push((number, station.interface));
         let mut all: Vec<(u16, u32)> = rig.store.iter().map(|(key, own)| (last(key), own.owner.interface)).collect();
         let mut wanted = twin.clone();
-        (all.sort_unstable(), wanted.sort_unstable());
+        all.sort_unstable();
+        wanted.sort_unstable();
         assert_eq!(all, wanted);
         if random.below(20) == 0 {
             let at = random.below(twin.len() as u64) as usize;
