@@ -11,7 +11,8 @@ impl Resolver<'_> {
     pub(super) fn routes_without_devices(&mut self) {
         let declared = self.declared;
         let Some(span) = declared.settings.kernel_routes else { return };
-        if declared.interfaces.iter().all(|interface| interface.punt.is_none()) {
+        // A configuration without interfaces has a finding of its own.
+        if !declared.interfaces.is_empty() && declared.interfaces.iter().all(|interface| interface.punt.is_none()) {
             let message = "no route of the kernel is taken: no interface has a punt device";
             let found = Diagnostic::warning(Code::IdleRoutes, span, message);
             self.report(
