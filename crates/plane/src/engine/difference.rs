@@ -1,6 +1,6 @@
 //! The interfaces that two models have in common, or not.
 //!
-//! Each struct is taken apart field by field, so that the compiler asks for a line here whenever an interface gets another
+//! Each struct is taken apart field by field, so that the compiler wants a line here whenever an interface gets another
 //! key. Indices are compared by the names behind them: objects that move within a file are the same.
 
 use std::collections::HashMap;

@@ -1,6 +1,6 @@
 //! The objects of a model that reloads name, as values that can be compared.
 //!
-//! Each struct is taken apart field by field, so that the compiler asks for a line here whenever an object gets another key.
+//! Each struct is taken apart field by field, so that the compiler wants a line here whenever an object gets another key.
 //! Indices are compared by the names behind them: objects that move within a file are the same.
 
 use std::collections::BTreeMap;
