@@ -63,8 +63,11 @@ fn one(reader: &mut Reader<'_>, value: Value<'_>) -> Option<(RouteTable, Option<
     if let Some(vrf) = &vrf {
         own.vrf.clone_from(&vrf.value);
     }
+    let mut is_known = true;
     if let Some(value) = table.get("id") {
-        own.id = reader.u32(value, "the number of a table", 1..=u32::MAX).unwrap_or(own.id);
+        let id = reader.u32(value, "the number of a table", 1..=u32::MAX);
+        is_known = id.is_some();
+        own.id = id.unwrap_or(own.id);
     }
     if let Some(value) = table.get("max-metric") {
         own.max_metric = reader.u32(value, "a metric", 0..=u32::MAX).unwrap_or(own.max_metric);
@@ -77,7 +80,8 @@ fn one(reader: &mut Reader<'_>, value: Value<'_>) -> Option<(RouteTable, Option<
             });
         }
     }
-    Some((own, vrf))
+    // Without its number, it is not known which tables are the same.
+    is_known.then_some((own, vrf))
 }
 
 /// An address with a port.

@@ -124,3 +124,86 @@ impl Links {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::{Severity, parse_str};
+
+    /// Returns the warnings of a configuration: code and line.
+    fn warnings(text: &str) -> Vec<(String, usize)> {
+        let loaded = parse_str("test.toml", &format!("version = 1\n{text}"));
+        let text = loaded.text(false);
+        assert!(loaded.gateway.is_some(), "{text}");
+        let mut found = Vec::new();
+        let mut code = None;
+        for line in text.lines() {
+            if let Some((own, _)) = line.strip_prefix("warning[").and_then(|rest| rest.split_once(']')) {
+                code = Some(own.to_owned());
+            } else if let Some((_, place)) = line.split_once("--> test.toml:")
+                && let Some(code) = code.take()
+            {
+                found.push((code, place.split(':').next().and_then(|line| line.parse().ok()).unwrap_or(0)));
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn settings_that_do_nothing_are_warned_of() {
+        let has = |text: &str, code: &str| warnings(text).iter().filter(|(own, _)| own == code).count();
+        let lan = "[[interface]]\nname = \"lan\"\nport = \"null\"\naddress = \"192.0.2.1/24\"\n";
+        for (routes, idle, open) in [
+            ("kernel = true", 1, 0),
+            ("[[routes.table]]\nid = 7", 1, 0),
+            ("fpm = \"127.0.0.1:2620\"\nstale-time = \"9s\"", 0, 0),
+            ("fpm = \"[::1]:2620\"", 0, 0),
+            ("fpm = \"0.0.0.0:2620\"", 0, 1),
+            ("kernel = true\nstale-time = \"9s\"", 2, 0),
+        ] {
+            let text = format!("{lan}[routes]\n{routes}\n");
+            assert_eq!((has(&text, "idle-routes"), has(&text, "open-fpm")), (idle, open), "{routes}");
+        }
+        let punt = format!("{lan}punt = {{ name = \"lan-host\" }}\n[routes]\nkernel = true\n");
+        assert_eq!(has(&punt, "idle-routes"), 0);
+
+        let bridge = |port: &str, uplink: &str, more: &str| {
+            format!(
+                "[[interface]]\nname = \"port\"\nport = \"null\"\n{port}\n[[interface]]\nname = \"uplink\"\n\
+                 port = \"null\"\n{uplink}\n[bridge.b]\ninterfaces = [\"port\", \"uplink\"]\n\
+                 [mac-ip.l]\nlearn = \"dhcp\"\n{more}"
+            )
+        };
+        assert_eq!(has(&bridge("mac-ip = \"l\"", "", ""), "nothing-learned"), 1);
+        assert_eq!(has(&bridge("mac-ip = \"l\"", "dhcp-trusted = true", ""), "nothing-learned"), 0);
+        // Trust outside of the bridge lets no answers in.
+        let other = format!("{lan}dhcp-trusted = true\n");
+        assert_eq!(has(&bridge("mac-ip = \"l\"", "", &other), "nothing-learned"), 1);
+        let station = "[[interface]]\nname = \"own\"\nport = { bridge = \"b\" }\naddress = \"10.0.0.1/24\"\n";
+        assert_eq!(has(&bridge("mac-ip = \"l\"", "", &format!("{other}{station}")), "nothing-learned"), 0);
+
+        let steer = "[steer.s]\nrules = [\"drop udp from any to any\"]\n";
+        assert_eq!(has(&bridge("steer = \"s\"", "", steer), "unrouted"), 1);
+        let table = |session: &str| {
+            format!("{lan}[classify.c]\nmask = \"l3 ip4 src/24\"\nsessions = [\"src 10.0.0.0 {session}\"]\n")
+        };
+        let port = "classify = { in = \"c\" }";
+        assert_eq!(has(&bridge(port, "", &table("permit via 192.0.2.9")), "unrouted"), 1);
+        assert_eq!(has(&bridge(port, "", &table("deny")), "unrouted"), 0);
+    }
+
+    #[test]
+    fn every_error_of_a_table_of_routes_is_reported() {
+        let text = "version = 1\n[routes]\nkernel = true\n[[routes.table]]\nid = 0\nprotocols = [\"bpg\", 300]\nmax-metric = -1\n";
+        let loaded = parse_str("test.toml", text);
+        assert_eq!(loaded.count(Severity::Error), 4, "{}", loaded.text(false));
+    }
+
+    #[test]
+    fn a_list_may_have_no_rules() {
+        for list in ["steer.l", "nat.l", "spd.l", "mac-ip.l"] {
+            let loaded = parse_str("test.toml", &format!("version = 1\n[{list}]\nrules = []\n"));
+            let text = loaded.text(false);
+            assert!(loaded.gateway.is_some() && text.contains("warning[empty-list]: the list has no rules"), "{text}");
+        }
+    }
+}
