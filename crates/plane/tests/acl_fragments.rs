@@ -297,7 +297,7 @@ fn what_gets_no_session_gets_none_for_its_later_fragments() {
         let of_middle = part(&rig, true, "tcp", None, "1480", 1);
         assert_eq!(verdict(&mut rig, &middle), Verdict::Drop(Reason::SessionPickup));
         assert_eq!(verdict(&mut rig, &of_middle), REFUSED);
-        // Those that came before wait for the same.
+        // Later fragments that came before wait for the same.
         let (again, early) =
             (part(&rig, true, "tcp", Some(80), "0+ flags ack", 2), part(&rig, true, "tcp", None, "1480", 2));
         assert_eq!(rig.put_all("lan", &[early, again]).1.len(), 0);

@@ -268,6 +268,8 @@ fn of_sampler(sampler: &Sampler) -> Object {
 fn of_ipsec(ipsec: &Ipsec) -> String {
     // The fitted MTU is that of each tunnel, too.
     let Ipsec { state, reserves, unchecked, engine, insecure, fitted: _ } = ipsec;
+    // A relative path in the file is relative to the file, and the file itself has several paths.
+    let state = state.as_ref().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone()));
     words(&(state, reserves, unchecked, engine, insecure))
 }
 
