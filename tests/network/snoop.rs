@@ -63,6 +63,7 @@ fn a_client_passes_from_the_address_that_it_was_given_and_from_no_other() {
     let line = left.device("e0").expect("the device is there");
     let mac = line.split_once("link/ether ").and_then(|(_, rest)| rest.split(' ').next()).expect("a hardware address");
     let asked = Message {
+        relay: std::net::Ipv4Addr::UNSPECIFIED,
         reply: false,
         kind: Kind::REQUEST,
         transaction: 0x7e57_0001,
