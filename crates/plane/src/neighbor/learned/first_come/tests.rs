@@ -249,7 +249,7 @@ struct Row {
     /// The letter of who has it then, or wants it.
     whose: char,
     /// The station that the gateway sends a solicitation to at once, and after 250 ms.
-    asks: [Option<char>; 2],
+    probes: [Option<char>; 2],
 }
 
 /// The table of the documentation.
@@ -263,7 +263,7 @@ fn table() -> Vec<Row> {
 
 fn row(line: &str) -> Row {
     let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-    let [_, state, event, then, asks, rfc, _] = cells[..] else { panic!("{line}") };
+    let [_, state, event, then, probes, rfc, _] = cells[..] else { panic!("{line}") };
     assert!(!rfc.is_empty(), "{line}");
     let (claims, who) = match event.split_once(" of ") {
         None => (Vec::new(), ' '),
@@ -277,7 +277,7 @@ fn row(line: &str) -> Row {
             (claims.split(", ").map(claim).collect(), who.chars().next().unwrap())
         }
     };
-    let asks = match asks {
+    let probes = match probes {
         "" => [None, None],
         "T after 250 ms" => [None, Some('T')],
         "P" => [Some('P'), None],
@@ -287,7 +287,7 @@ fn row(line: &str) -> Row {
     };
     let whose = then.chars().last().filter(char::is_ascii_uppercase).unwrap_or(' ');
     let then = then.split([',', ' ']).next().unwrap().to_owned();
-    Row { state: state.to_owned(), claims, who, then, whose, asks }
+    Row { state: state.to_owned(), claims, who, then, whose, probes }
 }
 
 /// Claims that a row is about; nothing stands for the time.
@@ -356,11 +356,11 @@ fn the_machine_does_what_each_row_of_the_table_says() {
                     now = wait;
                 }
             }
-            let ask = |letter: Option<char>| letter.and_then(of).map(|owner| owner.interface);
+            let probe_of = |letter: Option<char>| letter.and_then(of).map(|owner| owner.interface);
             assert_eq!(rig.state(1), (&*row.then, of(row.whose)), "{event:?} {row:?}");
-            assert_eq!(rig.probed().first().copied(), ask(row.asks[0]), "{event:?} {row:?}");
+            assert_eq!(rig.probed().first().copied(), probe_of(row.probes[0]), "{event:?} {row:?}");
             rig.step(now + 250);
-            assert_eq!(rig.probed().first().copied(), ask(row.asks[1]), "{event:?} {row:?}");
+            assert_eq!(rig.probed().first().copied(), probe_of(row.probes[1]), "{event:?} {row:?}");
         }
     }
 }
@@ -374,7 +374,7 @@ struct Twin {
     until: u64,
     /// The interface of the second solicitation, and its time.
     again: Option<(u64, u32)>,
-    asked: Vec<(u64, u32)>,
+    probed_at: Vec<(u64, u32)>,
 }
 
 impl Twin {
@@ -385,12 +385,12 @@ impl Twin {
 
     fn go(&mut self, row: &Row, by: Owner, now: u64) {
         let before = std::mem::replace(&mut self.state, row.then.clone());
-        let asks = if row.asks.contains(&Some('T')) { TRUSTED.interface } else { self.owner.interface };
-        if row.asks[0].is_some() {
-            self.asked.push((now, asks));
+        let probes = if row.probes.contains(&Some('T')) { TRUSTED.interface } else { self.owner.interface };
+        if row.probes[0].is_some() {
+            self.probed_at.push((now, probes));
         }
-        if row.asks[1].is_some() {
-            self.again = Some((now + 250, asks));
+        if row.probes[1].is_some() {
+            self.again = Some((now + 250, probes));
         }
         match (&*before, &*row.then) {
             (_, "none") => (self.until, self.again) = (u64::MAX, None),
@@ -414,7 +414,7 @@ impl Twin {
         loop {
             let again = self.again.filter(|(at, _)| *at <= now.min(self.until));
             if let Some((at, whom)) = again {
-                self.asked.push((at, whom));
+                self.probed_at.push((at, whom));
                 self.again = None;
                 last = Some(at);
             } else if self.until <= now {
@@ -449,8 +449,8 @@ fn a_twin_that_knows_the_table_alone_does_the_same() {
     let mut seen = std::collections::BTreeSet::new();
     for _ in 0..200 {
         let mut rig = Rig::new(10, 10);
-        let (state, asked) = ("none".to_owned(), Vec::new());
-        let mut twin = Twin { rows: rows.clone(), state, owner: A, wants: A, until: u64::MAX, again: None, asked };
+        let (state, probed_at) = ("none".to_owned(), Vec::new());
+        let mut twin = Twin { rows: rows.clone(), state, owner: A, wants: A, until: u64::MAX, again: None, probed_at };
         let mut now = 1;
         for _ in 0..60 {
             now += match random.below(8) {
@@ -473,8 +473,9 @@ fn a_twin_that_knows_the_table_alone_does_the_same() {
                 _ => Some(twin.owner),
             };
             assert_eq!(rig.state(1), (&*twin.state, whose), "{before} {who:?} {claim:?} {now}");
-            let asked: Vec<u32> = std::mem::take(&mut twin.asked).into_iter().map(|(_, interface)| interface).collect();
-            assert_eq!(rig.probed(), asked, "{before} {who:?} {claim:?} {now}");
+            let probed_at: Vec<u32> =
+                std::mem::take(&mut twin.probed_at).into_iter().map(|(_, interface)| interface).collect();
+            assert_eq!(rig.probed(), probed_at, "{before} {who:?} {claim:?} {now}");
             seen.insert((before, twin.state.clone()));
         }
     }
