@@ -255,17 +255,25 @@ pub struct FastPath {
     pub expired: u64,
 }
 
-/// Counters of sessions, since the start.
+/// Counters of sessions, since the start. Those that were opened are those that ended, by cause, and those that are open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SessionsCounted {
     /// Sessions that were opened.
     pub opened: u64,
+    /// Sessions that are open; their time may be over.
+    pub open: u64,
     /// Sessions that ended by age.
     pub expired: u64,
     /// Half-open sessions that ended for a newer one.
     pub replaced: u64,
-    /// Sessions that ended because the lists permit them no longer.
+    /// Sessions that ended because the rules permit them no longer, or translate them otherwise.
     pub revoked: u64,
+    /// Sessions that ended for a new connection with the same addresses and ports.
+    pub renewed: u64,
+    /// Sessions that ended with the vector that opened them, as none of its packets passed.
+    pub unconfirmed: u64,
+    /// Sessions that a user ended.
+    pub cleared: u64,
 }
 
 /// Sessions.

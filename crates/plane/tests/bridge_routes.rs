@@ -6,6 +6,7 @@ use kit::link::*;
 use kit::*;
 use weir_packet::tunnel::Carrier;
 use weir_packet::wire::MacAddress;
+use weir_plane::engine::{FlowFilter, FlowOrder};
 use weir_plane::harness::Verdict;
 use weir_plane::reason::Reason;
 use weir_plane::record::BridgedTo;
@@ -338,4 +339,20 @@ fn frames_longer_than_the_mtu_of_a_port_do_not_leave_by_it() {
     rig.put("c", &packet(a(3), MacAddress::BROADCAST, "udp from 10.0.0.3 port 9 to 10.0.0.9 port 9"));
     let long = packet(a(1), a(3), "udp from 10.0.0.1 port 9 to 10.0.0.3 port 9 length 1200");
     drops(&mut rig, "a", &long, Reason::MtuExceeded);
+}
+
+#[test]
+fn a_packet_to_the_own_station_and_a_port_counts_for_its_session_once() {
+    for listed in [false, true] {
+        let mut build = routed().acl("out", &["permit+reflect udp"]).acl_in("wan", &["out"]);
+        build = if listed { build.acl_out("b", &["out"]) } else { build };
+        let mut rig = build.rig();
+        introduce(&mut rig);
+        // The first opens the session, the second is learned, and the third takes the decision.
+        for count in 1..=4 {
+            rig.forwards("wan", "udp from 198.51.100.9 port 2 to 10.0.0.2 port 1");
+            let flows = rig.harness.flows(&FlowFilter::default(), FlowOrder::Age, usize::MAX);
+            assert_eq!((flows.rows.len(), flows.rows[0].packets), (1, [count, 0]), "a list on the port: {listed}");
+        }
+    }
 }

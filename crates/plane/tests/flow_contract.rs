@@ -315,6 +315,10 @@ fn the_flow_table_changes_nothing() {
         return;
     }
     let (packets, only) = (number("WEIR_CONTRACT_PACKETS").unwrap_or(PACKETS), number("WEIR_CONTRACT_SEED"));
+    if only.is_none() {
+        // Packets of a session leave by the gateway's own station on a bridge, and by a port with lists.
+        check(1, 0, Some(6_100_074));
+    }
     let totals = check(1, packets, only);
     let Totals { packets: sent, eligible, transmitted, hits, joined, drops, changes, features, counted, .. } = &totals;
     println!(

@@ -8,7 +8,7 @@ use super::collect::{self, RefusedEthertypes};
 use super::ports::OpenPort;
 use crate::compile::rib::Rib;
 use crate::compile::{Compiler, LostEdits, MOST_BINDINGS, Map};
-use crate::graph::counters::{FlowCounters, SessionCounters};
+use crate::graph::counters::{Ending, FlowCounters, SessionCounters};
 use crate::graph::fragments::{self, Fragments};
 use crate::graph::hold::Hold;
 use crate::graph::reassembly::Reassembly;
@@ -260,9 +260,13 @@ fn acls(model: &model::Gateway, compiler: &Compiler) -> Vec<stats::TableStats> {
 pub(crate) fn sessions_counted<'c>(counters: impl Iterator<Item = &'c SessionCounters>) -> stats::SessionsCounted {
     counters.fold(stats::SessionsCounted::default(), |all, own| stats::SessionsCounted {
         opened: all.opened + own.opened.value(),
-        expired: all.expired + own.expired.value(),
-        replaced: all.replaced + own.replaced.value(),
-        revoked: all.revoked + own.revoked.value(),
+        open: all.open + own.sessions.value(),
+        expired: all.expired + own.ended[Ending::Expired as usize].value(),
+        replaced: all.replaced + own.ended[Ending::Replaced as usize].value(),
+        revoked: all.revoked + own.ended[Ending::Revoked as usize].value(),
+        renewed: all.renewed + own.ended[Ending::Renewed as usize].value(),
+        unconfirmed: all.unconfirmed + own.ended[Ending::Unconfirmed as usize].value(),
+        cleared: all.cleared + own.ended[Ending::Cleared as usize].value(),
     })
 }
 

@@ -61,6 +61,26 @@ impl NodeCounters {
     }
 }
 
+/// Why a session ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Its time is over.
+    Expired,
+    /// It is half-open, and a newer session takes its room.
+    Replaced,
+    /// The rules permit it no longer, or translate it otherwise.
+    Revoked,
+    /// A new connection has its addresses and ports.
+    Renewed,
+    /// No packet of the vector that opened it has passed.
+    Unconfirmed,
+    /// A user ends it.
+    Cleared,
+}
+
+/// How many causes there are.
+pub const CAUSES: usize = Ending::Cleared as usize + 1;
+
 /// Counters of a worker's sessions.
 #[derive(Debug, Default)]
 pub struct SessionCounters {
@@ -72,12 +92,8 @@ pub struct SessionCounters {
     pub octets: Counter,
     /// Sessions that were opened.
     pub opened: Counter,
-    /// Half-open sessions that ended for a newer one.
-    pub replaced: Counter,
-    /// Sessions that ended by age.
-    pub expired: Counter,
-    /// Sessions that ended because the lists permit them no longer.
-    pub revoked: Counter,
+    /// Sessions that ended, by cause.
+    pub ended: [Counter; CAUSES],
 }
 
 impl SessionCounters {

@@ -295,11 +295,11 @@ impl Worker {
     fn recheck(&mut self, from: u64) -> (usize, Option<u64>) {
         let guard = self.reader.pin();
         let root = self.shared.root.load(&guard);
-        let (now, counters) = (self.shared.clock.now(), &self.shared.counters.sessions);
+        let now = self.shared.clock.now();
         self.sessions.adopt(root, self.workers);
         self.sessions.prepare();
-        let done = self.sessions.recheck((root, &guard), from, now, counters);
-        self.sessions.end_vector(root, counters);
+        let done = self.sessions.recheck((root, &guard), from, now);
+        self.sessions.end_vector(root, &self.shared.counters.sessions);
         self.sessions.log.flush();
         done
     }

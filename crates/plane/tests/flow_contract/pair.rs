@@ -510,6 +510,8 @@ impl Pair {
         same("samplers", &samplers(on), &samplers(off))?;
         same("alarms", &on.alarms(), &off.alarms())?;
         same("sessions", &sessions(on), &sessions(off))?;
+        same("sessions opened, and ended or open", &[balance(on).0], &[balance(on).1])?;
+        same("sessions opened, and ended or open, without the fast path", &[balance(off).0], &[balance(off).1])?;
         same("steer rules", &on.steer(), &off.steer())?;
         let lists = |harness: &Harness| {
             let mut lists = harness.nat_lists();
@@ -629,6 +631,13 @@ fn sessions(harness: &Harness) -> Vec<FlowRow> {
         (*protocol, *source, *destination, *ports, *request, row.received_on.clone(), row.age)
     });
     rows
+}
+
+/// Returns how many sessions were opened, and how many of these have ended or are open.
+fn balance(harness: &Harness) -> (u64, u64) {
+    let counted = harness.flows(&FlowFilter::default(), FlowOrder::Age, 0).counted;
+    let stats::SessionsCounted { opened, open, expired, replaced, revoked, renewed, unconfirmed, cleared } = counted;
+    (opened, open + expired + replaced + revoked + renewed + unconfirmed + cleared)
 }
 
 /// Returns the rows of a table of sources in an order that does not depend on the table's.

@@ -38,20 +38,36 @@ pub struct Counted {
     pub expired: u64,
     /// Half-open sessions that ended for a newer one.
     pub replaced: u64,
-    /// Sessions that ended because the lists permit them no longer.
+    /// Sessions that ended because the rules permit them no longer, or translate them otherwise.
     pub revoked: u64,
+    /// Sessions that ended for a new connection with the same addresses and ports.
+    pub renewed: u64,
+    /// Sessions that ended at once, as their first packets were dropped.
+    pub unconfirmed: u64,
+    /// Sessions that a user ended.
+    pub cleared: u64,
 }
 
 impl Counted {
     /// A line; none if no session was opened.
     fn text(&self) -> String {
-        let Counted { opened, expired, replaced, revoked } = self;
+        let Counted { opened, expired, replaced, revoked, renewed, unconfirmed, cleared } = self;
         if *opened == 0 {
             return String::new();
         }
-        format!(
-            "sessions: {opened} opened, {expired} expired, {replaced} half-open ended for newer ones, {revoked} ended by lists\n"
-        )
+        let mut text = format!(
+            "sessions: {opened} opened, {expired} expired, {replaced} half-open ended for newer ones, {revoked} ended by rules"
+        );
+        let others = [
+            (*renewed, "ended for a new connection of their ports"),
+            (*unconfirmed, "ended as their first packets were dropped"),
+            (*cleared, "cleared"),
+        ];
+        others
+            .iter()
+            .filter(|(count, _)| *count > 0)
+            .for_each(|(count, how)| text.push_str(&format!(", {count} {how}")));
+        text + "\n"
     }
 }
 
@@ -213,8 +229,9 @@ impl Flows {
     /// Of the gateway's sessions.
     pub fn new(flows: stats::Flows) -> Self {
         let fast_path = FastPath::new(flows.fast_path);
-        let stats::SessionsCounted { opened, expired, replaced, revoked } = flows.counted;
-        let counted = Counted { opened, expired, replaced, revoked };
+        let stats::SessionsCounted { opened, expired, replaced, revoked, renewed, unconfirmed, cleared, .. } =
+            flows.counted;
+        let counted = Counted { opened, expired, replaced, revoked, renewed, unconfirmed, cleared };
         Flows {
             counted,
             sessions: flows.rows.into_iter().map(Flow::new).collect(),

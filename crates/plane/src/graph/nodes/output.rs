@@ -132,6 +132,8 @@ fn onto_bridge(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
     if let Some(interface) = context.root.interfaces.get(number as usize) {
         interface.counters[context.worker].tx.add(1, packet.len() as u64);
     }
+    // The ports that it leaves by have lists of their own.
+    session::has_passed(packet);
     context.next.push(Node::BridgeOutput, place);
 }
 

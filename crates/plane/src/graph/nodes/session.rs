@@ -46,6 +46,12 @@ fn pass_sessions(context: &mut Context<'_>, packet: &Packet) {
 #[cold]
 pub(super) fn hold(context: &mut Context<'_>, packet: &mut Packet) {
     pass(context, packet);
+    has_passed(packet);
+}
+
+/// A packet that has passed goes on: what it counts for already does not count it again.
+#[cold]
+pub(super) fn has_passed(packet: &mut Packet) {
     if packet.flow() > 1 {
         packet.add_state(COUNTED);
     }

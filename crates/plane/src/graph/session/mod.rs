@@ -8,6 +8,7 @@
 //! ends with the vector. Numbers of ended sessions are given again after the vector, as its packets may still name them.
 
 mod bounds;
+mod endings;
 mod hand;
 mod log;
 mod lookup;

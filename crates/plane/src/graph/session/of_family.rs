@@ -11,6 +11,7 @@ use weir_table::classify::NO_RULE;
 use weir_table::flow::{Place, Secret, Slab, Table, Target};
 
 use super::bounds::Bounds;
+use super::endings::Endings;
 use super::log::Waiting;
 use super::lookup::Lookup;
 use super::mappings::Mappings;
@@ -19,6 +20,7 @@ use super::pace::Pace;
 use super::record::{NONE, OpenedBy, Opener, Session};
 use super::state::{NoOpener, Progress, Way};
 use super::tuple::Tuple;
+use crate::graph::counters::Ending;
 use crate::graph::flow::{Decision, UNASKED, Unlearned};
 use crate::model::PerFamily;
 use crate::root::acl::{Action, Found, MOST_NUMBERS};
@@ -78,6 +80,7 @@ pub(crate) struct OfFamily<K: Family> {
     newest: u32,
     /// Sessions that the vector opened.
     opened: Vec<u32>,
+    pub(super) endings: Endings,
 }
 
 /// A table's value: the session's number, and in the lowest bit the direction.
@@ -97,6 +100,7 @@ impl<K: Family> OfFamily<K> {
             oldest: NONE,
             newest: NONE,
             opened: Vec::new(),
+            endings: Endings::default(),
         }
     }
 
@@ -208,7 +212,7 @@ impl<K: Family> OfFamily<K> {
         output: bool,
     ) -> Option<Found> {
         if !self.match_again((root, guard), version, bounds, member.number) {
-            self.end(member.number);
+            self.end(member.number, Ending::Revoked);
             return None;
         }
         self.sessions.get(member.number)?.permits(member.way, output)
@@ -254,14 +258,11 @@ impl<K: Family> OfFamily<K> {
         })
     }
 
-    /// Ends the sessions that have a tuple or its reverse: their time is over, or a new connection takes their place.
-    pub(crate) fn end_others(&mut self, sought: &Sought<K>) {
+    /// The sessions that have a tuple or its reverse, whatever their time.
+    pub(crate) fn others(&self, sought: &Sought<K>) -> [Option<u32>; 2] {
         let Sought { tuple, at } = sought;
-        for (at, key) in at.iter().zip([tuple.key(), tuple.reversed().key()]) {
-            if let Some(&value) = self.table.find_at(*at, &key).and_then(|place| self.table.value(place)) {
-                self.end(value >> 1);
-            }
-        }
+        let with = |at: Target, key| Some(self.table.value(self.table.find_at(at, &key)?)? >> 1);
+        [with(at[0], tuple.key()), with(at[1], tuple.reversed().key())]
     }
 
     /// Opens a session, for which there is room.
@@ -288,6 +289,9 @@ impl<K: Family> OfFamily<K> {
     /// Adds a session whose tuples are to lie there.
     #[inline]
     fn add_at(&mut self, session: Session<K>, at: [Target; 2]) -> Admission {
+        if self.opened.len() == self.opened.capacity() {
+            return Admission::Full;
+        }
         let (key, reply) = (session.tuple.key(), session.reply().key());
         let Some(number) = self.sessions.insert(session) else { return Admission::Full };
         if self.table.insert_at(at[0], key, value(number, Way::Original)).is_err() {
@@ -298,10 +302,6 @@ impl<K: Family> OfFamily<K> {
         if reply != key && self.table.insert_at(at[1], reply, value(number, Way::Reply)).is_err() {
             self.table.remove(&key);
             self.sessions.remove(number);
-            return Admission::Full;
-        }
-        if self.opened.len() == self.opened.capacity() {
-            self.end(number);
             return Admission::Full;
         }
         self.opened.push(number);
@@ -436,8 +436,15 @@ impl<K: Family> OfFamily<K> {
     }
 
     /// Ends a session.
-    pub(crate) fn end(&mut self, number: u32) {
-        let Some(session) = self.sessions.get(number) else { return };
+    pub(crate) fn end(&mut self, number: u32, why: Ending) {
+        if self.withdraw(number) {
+            self.endings.add(why);
+        }
+    }
+
+    /// Takes a session away that does not count as opened; gives whether it was there.
+    pub(crate) fn withdraw(&mut self, number: u32) -> bool {
+        let Some(session) = self.sessions.get(number) else { return false };
         let (key, reply, half_open) = (session.tuple.key(), session.reply().key(), session.progress.is_half_open());
         let (counted, inside) = (session.translation.and_then(|own| own.counted), session.tuple);
         self.uncount(counted, &inside);
@@ -449,13 +456,14 @@ impl<K: Family> OfFamily<K> {
         self.table.remove(&key);
         self.table.remove(&reply);
         self.sessions.remove(number);
+        true
     }
 
-    /// Ends a session if it was created at this time; gives whether it was.
+    /// Ends a session for a user, if it was created at this time; gives whether it was.
     pub(super) fn end_if(&mut self, number: u32, created: Time) -> bool {
         let is_that = self.sessions.get(number).is_some_and(|session| session.created == created);
         if is_that {
-            self.end(number);
+            self.end(number, Ending::Cleared);
         }
         is_that
     }
@@ -464,7 +472,7 @@ impl<K: Family> OfFamily<K> {
     pub(super) fn end_vector(&mut self, root: &Root) {
         while let Some(number) = self.opened.pop() {
             if self.sessions.get(number).is_some_and(|session| !session.confirmed) {
-                self.end(number);
+                self.end(number, Ending::Unconfirmed);
             } else if root.nat.has_log {
                 self.log_beginning(root, number);
             }

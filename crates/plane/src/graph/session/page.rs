@@ -6,7 +6,6 @@ use weir_base::reclaim::Guard;
 use super::of_family::OfFamily;
 use super::record::Session;
 use super::sessions::Sessions;
-use crate::graph::counters::SessionCounters;
 use crate::root::Root;
 use crate::root::family::Family;
 
@@ -82,13 +81,7 @@ impl Sessions {
 
     /// Matches the translations of a page by the rules in force. A translation ends if it gets other addresses, or none.
     /// Gives how many ended, and where the next page begins.
-    pub(crate) fn recheck(
-        &mut self,
-        at: (&Root, &Guard<'_>),
-        from: u64,
-        now: Time,
-        counters: &SessionCounters,
-    ) -> (usize, Option<u64>) {
+    pub(crate) fn recheck(&mut self, at: (&Root, &Guard<'_>), from: u64, now: Time) -> (usize, Option<u64>) {
         let (v4, v6) = (u64::from(self.v4.extent()), u64::from(self.v6.extent()));
         let end = (v4 + v6).min(from.saturating_add(MOST as u64));
         let bounds = self.bounds;
@@ -96,9 +89,7 @@ impl Sessions {
             None => self.v4.ends_now(at, &bounds, place as u32, now),
             Some(place) => self.v6.ends_now(at, &bounds, place as u32, now),
         });
-        let ended = ended.count();
-        counters.revoked.add(ended as u64);
-        (ended, (end < v4 + v6).then_some(end))
+        (ended.count(), (end < v4 + v6).then_some(end))
     }
 
     fn listed<K: Family>(&self, own: &OfFamily<K>, number: u32, now: Time) -> Option<(SessionRef, Session<K>)> {

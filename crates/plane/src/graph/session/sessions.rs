@@ -11,7 +11,7 @@ use super::hand::Hand;
 use super::log::NatLog;
 use super::membership::{Carried, Membership, ZoneOf};
 use super::of_family::OfFamily;
-use crate::graph::counters::SessionCounters;
+use crate::graph::counters::{Ending, SessionCounters};
 use crate::model::FlowTable;
 use crate::root::Root;
 use crate::root::family::{Both, BothMut, Family};
@@ -156,32 +156,32 @@ impl Sessions {
     }
 
     /// Makes room for a session: `false` if there is none. The oldest half-open session ends if there are too many.
-    pub(crate) fn make_room(
-        &mut self,
-        at: (&Root, &Guard<'_>),
-        version: u64,
-        counters: &SessionCounters,
-        now: Time,
-    ) -> bool {
+    pub(crate) fn make_room(&mut self, at: (&Root, &Guard<'_>), version: u64, now: Time) -> bool {
         if self.half_open() >= self.bounds.half_open {
             let (v4, v6) = (self.v4.oldest_half_open(), self.v6.oldest_half_open());
             match (v4, v6) {
                 (Some((number, created)), other) if other.is_none_or(|(_, other)| created <= other) => {
-                    self.v4.end(number);
+                    self.v4.end(number, Ending::Replaced);
                 }
-                (_, Some((number, _))) => self.v6.end(number),
+                (_, Some((number, _))) => self.v6.end(number, Ending::Replaced),
                 _ => {}
             }
-            counters.replaced.add(1);
         }
         // The time of some may be over that the hand has not come to yet.
         if self.len() >= self.bounds.sessions {
-            self.age(at, version, counters, now);
+            self.age(at, version, now);
         }
         if self.len() >= self.bounds.sessions {
             return false;
         }
         true
+    }
+
+    /// Ends a session whose time is over, or whose place a new connection takes.
+    #[cold]
+    pub(crate) fn end_other<K: Family>(&mut self, number: u32, now: Time) {
+        let is_over = K::of(self).get(number).is_some_and(|session| session.left(&self.bounds, now) == 0);
+        K::of_mut(self).end(number, if is_over { Ending::Expired } else { Ending::Renewed });
     }
 
     /// A packet has left, was delivered or is held: its sessions of these zones go on.
@@ -205,6 +205,8 @@ impl Sessions {
         self.v6.end_vector(root);
         self.log.take(&mut self.v4.log);
         self.log.take(&mut self.v6.log);
+        self.v4.endings.count(counters);
+        self.v6.endings.count(counters);
         counters.show(self.len(), self.half_open(), self.octets());
     }
 
@@ -215,20 +217,14 @@ impl Sessions {
 
     /// Visits the sessions that are due, 256 at most, and ends those whose time is over or that the lists permit no longer;
     /// gives how many were visited. What a packet finds does not depend on it.
-    pub(crate) fn age(
-        &mut self,
-        at: (&Root, &Guard<'_>),
-        version: u64,
-        counters: &SessionCounters,
-        now: Time,
-    ) -> usize {
+    pub(crate) fn age(&mut self, at: (&Root, &Guard<'_>), version: u64, now: Time) -> usize {
         let (v4, v6) = (self.v4.extent(), self.v6.extent());
         let due = self.hand.advance(v4 + v6, now);
         for number in due.clone() {
             if number < v4 {
-                visit(&mut self.v4, &self.bounds, at, version, counters, number, now);
+                visit(&mut self.v4, &self.bounds, at, version, number, now);
             } else {
-                visit(&mut self.v6, &self.bounds, at, version, counters, number - v4, now);
+                visit(&mut self.v6, &self.bounds, at, version, number - v4, now);
             }
         }
         due.len()
@@ -240,21 +236,17 @@ fn visit<K: Family>(
     bounds: &Bounds,
     at: (&Root, &Guard<'_>),
     version: u64,
-    counters: &SessionCounters,
     number: u32,
     now: Time,
 ) {
     let Some(session) = own.get(number) else { return };
     if session.left(bounds, now) == 0 {
-        own.end(number);
-        counters.expired.add(1);
+        own.end(number, Ending::Expired);
     } else if session.translation.is_some() {
         if !own.is_current(at, number) {
-            own.end(number);
-            counters.revoked.add(1);
+            own.end(number, Ending::Revoked);
         }
     } else if session.version != version && !own.match_again(at, version, bounds, number) {
-        own.end(number);
-        counters.revoked.add(1);
+        own.end(number, Ending::Revoked);
     }
 }

@@ -15,6 +15,7 @@ use super::record::{Opener, Session};
 use super::state::{Progress, Way};
 use super::translation::{SourceBy, Translation};
 use super::tuple::Tuple;
+use crate::graph::counters::Ending;
 use crate::root::Root;
 use crate::root::family::Family;
 use crate::root::nat::LogTo;
@@ -33,11 +34,14 @@ impl<K: Family> OfFamily<K> {
         self.add(Session { translation: Some(translation), ..Session::new(tuple, progress, opener, at) })
     }
 
-    /// Ends the session of a tuple.
-    pub(crate) fn end_tuple(&mut self, tuple: &Tuple<K>) {
-        if let Some(&value) = self.table.find(&tuple.key()).and_then(|place| self.table.value(place)) {
-            self.end(value >> 1);
-        }
+    /// The session that has a tuple, whatever its time.
+    pub(crate) fn with_tuple(&self, tuple: &Tuple<K>) -> Option<u32> {
+        Some(self.table.value(self.table.find(&tuple.key())?)? >> 1)
+    }
+
+    /// Ends the session of a tuple that is free.
+    fn end_tuple(&mut self, tuple: &Tuple<K>) {
+        self.with_tuple(tuple).into_iter().for_each(|number| self.end(number, Ending::Expired));
     }
 
     /// No session has a tuple, but for one whose time is over.
@@ -198,7 +202,7 @@ impl<K: Family> OfFamily<K> {
         if !self.get(number).is_some_and(is_live) || self.is_current(at, number) {
             return false;
         }
-        self.end(number);
+        self.end(number, Ending::Revoked);
         true
     }
 

@@ -125,7 +125,7 @@ impl Pass<'_, '_> {
     pub(super) fn age(&mut self) {
         let Context { root, guard, sessions, rules, counters, now, .. } = &mut *self.context;
         let start = tsc::ticks();
-        let visited = sessions.age((root, guard), *rules, &counters.sessions, *now);
+        let visited = sessions.age((root, guard), *rules, *now);
         sessions.end_vector(root, &counters.sessions);
         charge_age(counters, visited, start);
     }

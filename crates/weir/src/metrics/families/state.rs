@@ -15,7 +15,12 @@ const SESSIONS: Table<SessionsCounted> = Table {
         (Counter, "weir_session_opened", "Sessions opened.", |s| s.opened.into()),
         (Counter, "weir_session_expired", "Sessions that ended by age.", |s| s.expired.into()),
         (Counter, "weir_session_replaced", "Half-open sessions that ended for a newer one.", |s| s.replaced.into()),
-        (Counter, "weir_session_revoked", "Sessions that the lists permit no longer.", |s| s.revoked.into()),
+        (Counter, "weir_session_revoked", "Sessions that the rules permit no longer.", |s| s.revoked.into()),
+        (Counter, "weir_session_renewed", "Sessions that ended for a new connection of their ports.", |s| {
+            s.renewed.into()
+        }),
+        (Counter, "weir_session_unconfirmed", "Sessions whose first packets were dropped.", |s| s.unconfirmed.into()),
+        (Counter, "weir_session_cleared", "Sessions that a user ended.", |s| s.cleared.into()),
     ],
 };
 

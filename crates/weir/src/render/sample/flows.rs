@@ -38,7 +38,15 @@ pub(crate) fn flows() -> Flows {
         rows: vec![row],
         total: 1,
         all: 1,
-        counted: SessionsCounted { opened: 40, expired: 30, replaced: 9, revoked: 0 },
+        counted: SessionsCounted {
+            opened: 40,
+            open: 1,
+            expired: 28,
+            replaced: 9,
+            revoked: 0,
+            renewed: 1,
+            ..Default::default()
+        },
         fast_path,
     }
 }

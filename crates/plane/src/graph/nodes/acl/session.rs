@@ -271,9 +271,10 @@ fn admit<K: Family, D: Direction>(
         Err(Admission::MidStream) => return Err(Reason::SessionPickup),
         Err(_) => return Ok(()),
     };
-    K::of_mut(context.sessions).end_others(sought);
+    let others = K::of(&*context.sessions).others(sought);
+    others.into_iter().flatten().for_each(|number| context.sessions.end_other::<K>(number, context.now));
     let Context { root, guard, sessions, counters, now, rules, .. } = context;
-    if !sessions.make_room((root, guard), *rules, &counters.sessions, *now) {
+    if !sessions.make_room((root, guard), *rules, *now) {
         return Err(Reason::SessionLimit);
     }
     let at = (context.rules, context.now);

@@ -16,7 +16,7 @@ use super::tuple::{any_tuple, key, key_into, of_interface, usual_key};
 use crate::graph::flags::DECRYPTED;
 use crate::graph::session::{Bounds, Carried, Lookup, Membership, Tuple, ZoneOf};
 use crate::root::family::Family;
-use crate::root::{Kind, NONE, Root};
+use crate::root::{BRIDGE, Kind, NONE, Root};
 
 /// A packet whose session is looked up.
 #[derive(Clone, Copy)]
@@ -82,7 +82,8 @@ impl Moment<'_> {
             let decision = session.in_force(member.way, rules, has_room).filter(|_| own.may_take);
             let is_settled = decision.is_some_and(|decision| {
                 decision.is_plain(epoch, packet.interface())
-                    && egress.get(decision.adjacency).is_some_and(|own| own.kind == Kind::Rewrite)
+                    // On a bridge, ports' lists ask which session the packet belongs to.
+                    && egress.get(decision.adjacency).is_some_and(|own| own.kind == Kind::Rewrite && own.port != BRIDGE)
             });
             translations.note(own.place, value, own.translates, is_settled);
         }

@@ -11,6 +11,7 @@ use super::super::acl::fragments::{self, At};
 use super::super::stage::Stage;
 use super::super::{Context, fields};
 use super::apply;
+use crate::graph::counters::Ending;
 use crate::graph::flags::{ENCAPSULATED, FOR_HOST, NAT_HELD, NAT_NONE, ORIGINATED};
 use crate::graph::session::{self, Membership, Tuple, Way, nat, translated};
 use crate::root::NONE;
@@ -140,8 +141,7 @@ pub(super) fn current<K: Family>(context: &mut Context<'_>, member: Membership) 
     if own.is_current((root, guard), member.number) {
         return Some(member);
     }
-    own.end(member.number);
-    context.counters.sessions.revoked.add(1);
+    own.end(member.number, Ending::Revoked);
     None
 }
 

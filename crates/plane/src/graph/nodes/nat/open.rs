@@ -149,8 +149,9 @@ fn admit<K: Family>(
         Err(Admission::MidStream) => return Err(Reason::SessionPickup),
         Err(_) => return Err(Reason::NatUntranslated),
     };
-    // Its time is over, or it would have been found.
-    K::of_mut(context.sessions).end_tuple(&tuple);
+    if let Some(number) = K::of(&*context.sessions).with_tuple(&tuple) {
+        context.sessions.end_other::<K>(number, context.now);
+    }
     Ok((tuple, opener, progress))
 }
 
@@ -163,7 +164,7 @@ fn open<K: Family>(
 ) -> Result<Membership, Reason> {
     let rule = translation.rule;
     let Context { root, guard, sessions, counters, now, rules, .. } = context;
-    if !sessions.make_room((root, guard), *rules, &counters.sessions, *now) {
+    if !sessions.make_room((root, guard), *rules, *now) {
         return Err(Reason::SessionLimit);
     }
     let at = (root.nat.version, *now);
@@ -178,7 +179,7 @@ fn open<K: Family>(
             Ok(Membership { number, way: Way::Original, is_error: false })
         }
         Admission::Opened(number) => {
-            K::of_mut(*sessions).end(number);
+            K::of_mut(*sessions).withdraw(number);
             Err(Reason::SessionLimit)
         }
         Admission::Passes | Admission::MidStream | Admission::Full => Err(Reason::SessionLimit),
