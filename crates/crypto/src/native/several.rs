@@ -206,6 +206,36 @@ impl<const N: usize, const M: usize> Behind<N, M> {
     }
 }
 
+/// A round of AES for all vectors. It stands apart, as loops in loops that are written out take minutes to compile.
+///
+/// # Safety
+/// The CPU has the instructions of [`Four`].
+#[inline(always)]
+unsafe fn round<const N: usize, const M: usize>(mut streams: [[Four; N]; M], key: Four) -> [[Four; N]; M] {
+    // SAFETY: As above.
+    unsafe {
+        each!(M, message, {
+            each!(N, number, streams[message][number] = streams[message][number].aes(key));
+        });
+    }
+    streams
+}
+
+/// Has all vectors computed up to here.
+///
+/// # Safety
+/// The CPU has the instructions of [`Four`].
+#[inline(always)]
+unsafe fn pin<const N: usize, const M: usize>(mut streams: [[Four; N]; M]) -> [[Four; N]; M] {
+    // SAFETY: As above.
+    unsafe {
+        each!(M, message, {
+            each!(N, number, streams[message][number] = streams[message][number].pin());
+        });
+    }
+    streams
+}
+
 /// Encrypts or decrypts `M` messages of `N` vectors, and hashes as many beside it that were encrypted or decrypted before. Rounds of
 /// AES and products alternate: the CPU could not look so far ahead.
 ///
@@ -228,29 +258,22 @@ pub(super) unsafe fn step<const N: usize, const M: usize, const SEAL: bool>(
             let base = Four::repeat(owns[message].counter);
             each!(N, number, streams[message][number] = base.add(Four::steps(number)).xor(key));
         });
-        let mut round = 1;
+        let mut at = 1;
         if let Some(behind) = behind {
             each!(M, hashed, {
                 each!(N, number, {
                     let key = Four::repeat_from(schedule.round_key(1 + hashed * N + number));
-                    each!(M, message, {
-                        each!(N, number, streams[message][number] = streams[message][number].aes(key));
-                    });
+                    streams = round(streams, key);
                     behind.add(&mut sums[hashed], alike, hashed, number);
                     sums[hashed] = sums[hashed].pin();
-                    each!(M, message, {
-                        each!(N, number, streams[message][number] = streams[message][number].pin());
-                    });
+                    streams = pin(streams);
                 });
             });
-            round += N * M;
+            at += N * M;
         }
-        while round < alike.rounds {
-            let key = Four::repeat_from(schedule.round_key(round));
-            each!(M, message, {
-                each!(N, number, streams[message][number] = streams[message][number].aes(key));
-            });
-            round += 1;
+        while at < alike.rounds {
+            streams = round(streams, Four::repeat_from(schedule.round_key(at)));
+            at += 1;
         }
         let last = Four::repeat_from(schedule.round_key(alike.rounds));
         let none = _mm_setzero_si128();

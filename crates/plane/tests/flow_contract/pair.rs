@@ -94,11 +94,11 @@ fn is_of_link(frame: &[u8]) -> bool {
     }
 }
 
-/// The addresses of a frame.
-fn ends(frame: &[u8]) -> &[u8] {
+/// The addresses and the protocol of a frame.
+fn ends(frame: &[u8]) -> (u8, &[u8]) {
     let at = l3(frame);
-    let range = if frame[at] >> 4 == 4 { at + 12..at + 20 } else { at + 8..at + 40 };
-    frame.get(range).unwrap_or_default()
+    let (protocol, range) = if frame[at] >> 4 == 4 { (9, at + 12..at + 20) } else { (6, at + 8..at + 40) };
+    (frame.get(at + protocol).copied().unwrap_or_default(), frame.get(range).unwrap_or_default())
 }
 
 /// One of the gateways.
@@ -163,9 +163,10 @@ impl Side {
     fn sent(&self) -> BTreeMap<Queue, Vec<Frame>> {
         let mut sent = std::mem::take(&mut *self.sent.lock().unwrap());
         if self.cuts {
-            // Super-packets that are cut go behind packets of other flows: each flow has its order.
+            // Super-packets that are cut go behind packets of other flows, and hits that are merged before them, also before an ICMP
+            // error about their flow: each flow has its order.
             for frames in sent.values_mut() {
-                frames.sort_by_key(|(frame, _)| ends(frame).to_vec());
+                frames.sort_by(|(one, _), (other, _)| ends(one).cmp(&ends(other)));
             }
         }
         if self.discovers {

@@ -132,18 +132,23 @@ fn walked(flows: FastPath) -> Family {
 }
 
 /// Rules of NAT, by their ids.
-fn nat_rules(gateway: &dyn Gateway, detail: Detail) -> [Family; 2] {
-    let mut packets =
-        Family::new(Counter, "weir_nat_rule_packets", "list,id", "Packets that a NAT rule translated or kept.");
-    let mut bytes = Family::new(Counter, "weir_nat_rule_bytes", "list,id", "Their octets from the IP header on.");
+fn nat_rules(gateway: &dyn Gateway, detail: Detail) -> [Family; 4] {
+    let family = |name, help| Family::new(Counter, name, "list,id", help);
+    let mut packets = family("weir_nat_rule_packets", "Packets that a NAT rule translated or kept.");
+    let mut bytes = family("weir_nat_rule_bytes", "Their octets from the IP header on.");
+    let mut limited =
+        family("weir_nat_rule_limited_packets", "Packets whose source has as many translations as it may.");
+    let mut clamped = family("weir_nat_rule_clamped_segments", "SYN segments whose MSS a NAT rule lowered.");
     for list in gateway.nat_lists().iter().filter(|_| detail.rules) {
         for rule in list.rules.iter().take(MOST_RULES) {
             let values = [list.name.as_str(), &rule.id.to_string()];
             packets.push(values, rule.packets);
             bytes.push(values, rule.bytes);
+            limited.push(values, rule.limited);
+            clamped.push(values, rule.clamped);
         }
     }
-    [packets, bytes]
+    [packets, bytes, limited, clamped]
 }
 
 /// Steer rules, by their places.

@@ -273,7 +273,7 @@ fn admit<K: Family, D: Direction>(
     };
     let others = K::of(&*context.sessions).others(sought);
     others.into_iter().flatten().for_each(|number| context.sessions.end_other::<K>(number, context.now));
-    let Context { root, guard, sessions, counters, now, rules, .. } = context;
+    let Context { root, guard, sessions, now, rules, .. } = context;
     if !sessions.make_room((root, guard), *rules, *now) {
         return Err(Reason::SessionLimit);
     }
