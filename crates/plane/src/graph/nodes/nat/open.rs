@@ -149,7 +149,10 @@ fn admit<K: Family>(
         Err(Admission::MidStream) => return Err(Reason::SessionPickup),
         Err(_) => return Err(Reason::NatUntranslated),
     };
-    // Its time is over, or it would have been found.
+    // A SYN from the other side of a translation that ends, and which it is no packet of: a SYN is easily forged, and ends none.
+    if K::of(&*context.sessions).find(&tuple, context.sessions.bounds(), context.now).is_some() {
+        return Err(Reason::NatExhausted);
+    }
     K::of_mut(context.sessions).end_tuple(&tuple);
     Ok((tuple, opener, progress))
 }
