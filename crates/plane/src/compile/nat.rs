@@ -558,6 +558,8 @@ fn spread(instances: &[Instance], vrfs: &[u16]) -> Option<Spread> {
         if let Some(source) = &instance.source {
             add(&source.spans);
         }
+        // Replies to a packet from outside whose both addresses change are for an outside address: they name no remote one.
+        is_single |= instance.rule.verb == NatVerb::Both;
         // One worker counts all translations of an address, and has all mappings.
         is_single |= instance.rule.limit_per_address.is_some() || instance.maps();
         if let (Some(rule), Some(_)) = (&instance.matches_in, &instance.destination) {

@@ -34,14 +34,11 @@ impl<K: Family> OfFamily<K> {
         self.add(Session { translation: Some(translation), ..Session::new(tuple, progress, opener, at) })
     }
 
-    /// The session that has a tuple, whatever its time.
-    pub(crate) fn with_tuple(&self, tuple: &Tuple<K>) -> Option<u32> {
-        Some(self.table.value(self.table.find(&tuple.key())?)? >> 1)
-    }
-
-    /// Ends the session of a tuple that is free.
-    fn end_tuple(&mut self, tuple: &Tuple<K>) {
-        self.with_tuple(tuple).into_iter().for_each(|number| self.end(number, Ending::Expired));
+    /// Ends the session of a tuple that is free: its time is over.
+    pub(crate) fn end_tuple(&mut self, tuple: &Tuple<K>) {
+        if let Some(&value) = self.table.find(&tuple.key()).and_then(|place| self.table.value(place)) {
+            self.end(value >> 1, Ending::Expired);
+        }
     }
 
     /// No session has a tuple, but for one whose time is over.

@@ -149,9 +149,11 @@ fn admit<K: Family>(
         Err(Admission::MidStream) => return Err(Reason::SessionPickup),
         Err(_) => return Err(Reason::NatUntranslated),
     };
-    if let Some(number) = K::of(&*context.sessions).with_tuple(&tuple) {
-        context.sessions.end_other::<K>(number, context.now);
+    // A SYN from the other side of a translation that ends, and which it is no packet of: a SYN is easily forged, and ends none.
+    if K::of(&*context.sessions).find(&tuple, context.sessions.bounds(), context.now).is_some() {
+        return Err(Reason::NatExhausted);
     }
+    K::of_mut(context.sessions).end_tuple(&tuple);
     Ok((tuple, opener, progress))
 }
 

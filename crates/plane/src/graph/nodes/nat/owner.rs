@@ -13,7 +13,7 @@ pub(super) fn is_own<K: Family>(context: &Context<'_>, session: &Session<K>, egr
     let reply = session.reply();
     let arrival = nat::Arrival { interface: egress, source: reply.source, destination: reply.destination };
     let hash = nat::owner(context.root, context.guard, context.seed, arrival).unwrap_or_else(|| {
-        let words = if nat::has_words(&reply) { reply.words } else { [0; 2] };
+        let words = nat::hashed_words(&reply);
         K::owner_hash(context.seed, reply.protocol, (reply.source, words[0]), (reply.destination, words[1]))
     });
     nat::worker(hash, workers) == context.worker

@@ -8,7 +8,9 @@
 
 use weir_base::reclaim::Guard;
 use weir_packet::parse::Seed;
+use weir_packet::wire::protocol;
 
+use crate::graph::session::tuple::Tuple;
 use crate::root::family::Family;
 use crate::root::{Forwarding, Root};
 
@@ -39,6 +41,13 @@ pub(crate) fn owner<K: Family>(root: &Root, guard: &Guard<'_>, seed: &Seed, arri
     let adjacency = root.adjacencies.get(Forwarding(value).resolve(|| 0, &root.buckets) as usize)?;
     let egress = root.interfaces.get(adjacency.interface as usize)?;
     if egress.nat.is_outside() { hash(arrival.destination) } else { None }
+}
+
+/// The words of a tuple that the hash of its flow reads: ports, also those that no translation changes, and the identifier of an
+/// echo, which is the first query of each family.
+pub(crate) fn hashed_words<K: Family>(tuple: &Tuple<K>) -> [u16; 2] {
+    let is_hashed = protocol::has_ports(tuple.protocol) || tuple.query / 2 == 1;
+    if is_hashed { tuple.words } else { [0; 2] }
 }
 
 /// The worker that a hash names, of so many.

@@ -1,0 +1,204 @@
+//! An oracle of docs/nat.md and RFC 4787, 5382 and 5508 against the graph: random policies, packets, times and changes, with 1, 2 and
+//! 4 workers. A naive translator checks each packet: octets, port, drop reason. It takes ports that are drawn from the gateway,
+//! and checks that they are allowed.
+//!
+//! `WEIR_NAT_PACKETS` is the number of packets, of which each number of workers gets a third. A failure names its seed and the number
+//! of workers; `WEIR_NAT_SEED` and `WEIR_NAT_WORKERS` repeat it alone. `WEIR_NAT_FIRST` is the seed to begin with, so that a long run
+//! may go on where another one ended.
+
+#![allow(missing_docs, unreachable_pub, reason = "the modules of one test")]
+
+mod kit;
+
+#[path = "nat_oracle/gateway.rs"]
+mod gateway;
+#[path = "nat_oracle/packet.rs"]
+mod packet;
+#[path = "nat_oracle/rules.rs"]
+mod rules;
+#[path = "nat_oracle/state.rs"]
+mod state;
+#[path = "nat_oracle/traffic.rs"]
+mod traffic;
+#[path = "nat_oracle/translator.rs"]
+mod translator;
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use gateway::{Gateway, model};
+use packet::tag;
+use rules::{lists, pick};
+use traffic::Traffic;
+use translator::{Counts, GRAIN, REASONS, Translator};
+use weir_base::random::Random;
+use weir_plane::harness::Verdict;
+use weir_plane::model::{FastPath, FlowTable};
+use weir_plane::reason::Reason;
+
+/// Packets that the test sends unless `WEIR_NAT_PACKETS` has another number.
+const PACKETS: u64 = 150_000;
+/// Vectors of a seed.
+const VECTORS: u64 = 120;
+const SECOND: u64 = 1_000_000_000;
+
+fn flow_table(random: &mut Random) -> FlowTable {
+    let enabled = pick(random, &[FastPath::On, FastPath::Auto, FastPath::Off]);
+    let mut table = FlowTable { enabled, packets: pick(random, &[1, 1, 2]), ..FlowTable::default() };
+    table.tcp_pickup = random.chance(0.7);
+    if random.chance(0.8) {
+        table.timeouts.all().for_each(|(_, time)| *time = Duration::from_secs(1 + random.below(20)));
+    }
+    table
+}
+
+/// Moves the time on: a little, to the end of a translation or a millisecond in front of it, or far.
+fn later(random: &mut Random, translator: &Translator, now: u64) -> u64 {
+    let time = match random.below(20) {
+        0 | 1 if !translator.live.is_empty() => {
+            let session = translator.session(pick(random, &translator.live));
+            let end = session.last + session.states.timeout(&translator.table.timeouts);
+            if random.chance(0.5) { end - GRAIN } else { end + GRAIN }
+        }
+        2 => now + pick(random, &[1, 5, 25, 130, 700]) * SECOND,
+        3..=6 => now + 100_000_000,
+        _ => now + pick(random, &[0, 1000, 200_000, 20_000_000]),
+    };
+    time.max(now)
+}
+
+/// Runs a gateway with so many workers; returns the number of packets.
+fn run(seed: u64, workers: usize, counts: &mut Counts) -> Result<u64, String> {
+    let mut random = Random::from_seed(seed);
+    let (v6, records) = (random.chance(0.3), random.chance(0.3));
+    let (rules, table, traffic) = (lists(&mut random), flow_table(&mut random), Traffic::random(&mut random));
+    let mut gateway = Gateway::new(model(v6, &rules, table), random.next(), workers, records);
+    let mut translator = Translator::new(rules, table, v6, workers);
+    let changes = pick(&mut random, &[0.0, 0.0, 0.02, 0.1]);
+    let (mut now, mut sent, mut changed) = (SECOND, 0, 0);
+    let mut before: BTreeMap<Reason, u64> = REASONS.map(|reason| (reason, 0)).into();
+    for vector in 0..VECTORS {
+        let context = |translator: &Translator, (now, changed): (u64, u64), message: String| {
+            let texts = translator.lists.iter().flat_map(|(edge, rules)| {
+                rules.iter().map(move |rule| format!("  {}: {}", gateway::INTERFACES[*edge].0, rule.text()))
+            });
+            let rules: Vec<String> = texts.collect();
+            format!(
+                "v6 {v6}, recorded {records}, rules changed at {changed}, {table:?}\n{}\nvector {vector}, time {now}: {message}",
+                rules.join("\n")
+            )
+        };
+        let next = later(&mut random, &translator, now);
+        let earlier = now;
+        now = translator.expire(next);
+        gateway.pass(earlier, now);
+        // Sessions without packets are matched again within two seconds: no change before that.
+        if now > changed + 3 * SECOND && random.chance(changes) {
+            // The rules say how flows are spread over workers: with several, rules change place alone.
+            let mut new = lists(&mut random);
+            if workers > 1 || random.chance(0.7) {
+                // Rules change place, and some go.
+                new = translator.lists.clone();
+                for (_, rules) in &mut new {
+                    let (from, to) =
+                        (random.below(rules.len() as u64) as usize, random.below(rules.len() as u64) as usize);
+                    rules.swap(from, to);
+                    if workers == 1 && random.chance(0.3) && rules.len() > 1 {
+                        rules.remove(from);
+                    }
+                }
+            }
+            gateway.reload(model(v6, &new, table));
+            translator.change(new, now, counts);
+            changed = now;
+        }
+        let packets = traffic.vector(&mut random, &translator);
+        sent += packets.len() as u64;
+        let octets: Vec<(usize, Vec<u8>)> =
+            packets.iter().map(|(interface, packet)| (*interface, packet.octets(v6))).collect();
+        let (frames, outcomes) = gateway.run(&octets, now);
+        let all = |gateway: &Gateway| {
+            let drops = Reason::ALL.iter().map(|&reason| (reason, gateway.harness.drops(reason)));
+            drops.filter(|(_, count)| *count > 0).collect::<Vec<_>>()
+        };
+        let mut by_tag: HashMap<u16, Vec<&(usize, Vec<u8>)>> = HashMap::new();
+        for frame in &frames {
+            by_tag.entry(tag(&frame.1[14..])).or_default().push(frame);
+        }
+        for (interface, packet) in &packets {
+            let left = by_tag.remove(&packet.tag).unwrap_or_default();
+            let checked = translator.check(*interface, packet, now, &left, counts);
+            checked.map_err(|message| {
+                context(
+                    &translator,
+                    (now, changed),
+                    format!("{packet:x?}\n{message}\ndrops of all vectors: {:?}", all(&gateway)),
+                )
+            })?;
+        }
+        if let Some((_, frames)) = by_tag.into_iter().next() {
+            return Err(context(&translator, (now, changed), format!("no packet is in {frames:02x?}")));
+        }
+        let drops: BTreeMap<Reason, u64> = REASONS.map(|reason| (reason, gateway.harness.drops(reason))).into();
+        let new: BTreeMap<Reason, u64> =
+            drops.iter().map(|(reason, count)| (*reason, count - before[reason])).collect();
+        before = drops;
+        let finished = translator.finish(&new, counts);
+        finished.map_err(|message| {
+            let dropped = outcomes.iter().filter(|outcome| matches!(outcome.verdict, Verdict::Drop(_)));
+            let dropped: Vec<(u32, Verdict)> = dropped.map(|outcome| (outcome.ordinal, outcome.verdict)).collect();
+            context(&translator, (now, changed), format!("{message}\n{dropped:?}"))
+        })?;
+    }
+    let conservation = gateway.harness.conservation();
+    match conservation.imbalance() {
+        0 => Ok(sent),
+        _ => Err(format!("{conservation:?}")),
+    }
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text}: not a number")))
+}
+
+/// Runs seeds until they sent a share of the packets, or one seed alone.
+fn check(workers: usize) {
+    let only = number("WEIR_NAT_SEED");
+    if number("WEIR_NAT_WORKERS").is_some_and(|wanted| wanted != workers as u64) {
+        return;
+    }
+    let packets = number("WEIR_NAT_PACKETS").unwrap_or(PACKETS) / 3;
+    let mut counts = Counts::default();
+    let (mut sent, begun) = (0, std::time::Instant::now());
+    let first = number("WEIR_NAT_FIRST").unwrap_or(1);
+    for seed in only.unwrap_or(first).. {
+        match run(seed, workers, &mut counts) {
+            Ok(count) => sent += count,
+            Err(message) => panic!("WEIR_NAT_SEED={seed} WEIR_NAT_WORKERS={workers}: {message}"),
+        }
+        if only.is_some() || sent >= packets {
+            println!("{workers} workers: {sent} packets, seeds to {seed}, {:?}\n{:?}", begun.elapsed(), counts.0);
+            break;
+        }
+    }
+    let missing: Vec<_> = translator::NAMES.iter().filter(|name| !counts.0.contains_key(*name)).collect();
+    // Fewer rules and changes are drawn with several workers.
+    let is_whole = workers == 1 && only.is_none() && packets >= PACKETS / 3;
+    assert!(!is_whole || missing.is_empty(), "events that never happened: {missing:?}");
+}
+
+#[test]
+fn one_worker_translates_as_the_documentation_says() {
+    check(1);
+}
+
+#[test]
+fn two_workers_translate_as_the_documentation_says() {
+    check(2);
+}
+
+#[test]
+fn four_workers_translate_as_the_documentation_says() {
+    check(4);
+}
