@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use access::{AllowlistStats, BindingRow, BindingsStats, EthertypeStats, LearnedRow, RefusedRow};
+pub use access::{AllowlistStats, BindingRow, BindingsStats, EthertypeStats, LearnedRow, PrefixRow, RefusedRow};
 pub use acl::{AclListStats, AclRuleRow, AclSectionStats, AclTableStats};
 pub use bridge::{BridgePortRow, BridgeStats, MacRow};
 pub use classify::{ClassifyCount, ClassifyCounted, ClassifyStats};

@@ -84,11 +84,17 @@ fn learned(rig: &Rig) -> Vec<(String, String, &'static str, &'static str)> {
     rows.into_iter().map(|row| (row.interface, row.address.to_string(), row.source, row.state)).collect()
 }
 
+fn is_router_solicitation(frame: &[u8]) -> bool {
+    frame[..6] == MacAddress::of_ipv6_multicast(nd::ALL_ROUTERS).0 && frame[14 + 40] == 133
+}
+
 /// The ports by which the control side probes for an address, since the last call.
 fn probed(rig: &mut Rig, address: &str) -> Vec<String> {
     rig.harness.step();
     let group = nd::solicited_node(v6(address));
     let mut out = rig.idle().1;
+    // Routers are solicited at trusted ports in the first seconds.
+    out.retain(|(_, frame)| !is_router_solicitation(frame));
     let to = [MacAddress::of_ipv6_multicast(group), A, B].map(|mac| mac.0);
     assert!(out.iter().all(|(_, frame)| to.iter().any(|mac| frame[..6] == *mac) && frame[14 + 40] == 135));
     out.drain(..).map(|(port, _)| port).collect()
@@ -223,7 +229,8 @@ fn packets_claim_addresses_unless_somebody_behind_a_trusted_port_has_them() {
 
 /// The ports that a frame leaves by.
 fn out(rig: &mut Rig, port: &str, frame: &[u8]) -> Vec<String> {
-    let mut ports: Vec<String> = rig.put(port, frame).out.into_iter().map(|(port, _)| port).collect();
+    let out = rig.put(port, frame).out.into_iter().filter(|(_, frame)| !is_router_solicitation(frame));
+    let mut ports: Vec<String> = out.map(|(port, _)| port).collect();
     ports.sort();
     ports
 }
@@ -367,6 +374,132 @@ fn addresses_of_other_prefixes_are_nobodys() {
         assert_eq!(passes(&mut rig, "a", &datagram(A, source)), is_on_link, "{source}");
     }
     assert_eq!(learned(&rig).len(), 3);
+}
+
+/// A router advertisement with prefixes: their lengths, flags of the link and valid lifetimes.
+fn advertised(from: MacAddress, prefixes: &[(&str, u8, bool, u32)]) -> Vec<u8> {
+    let prefix = |&(prefix, length, on_link, valid_lifetime): &(&str, u8, bool, u32)| nd::Prefix {
+        prefix: v6(prefix),
+        length,
+        on_link,
+        autonomous: true,
+        valid_lifetime,
+        preferred_lifetime: valid_lifetime,
+    };
+    let prefixes: Vec<nd::Prefix> = prefixes.iter().map(prefix).collect();
+    let (source, to) = (v6("fe80::99"), nd::ALL_NODES);
+    let message = nd::RouterAdvertisement { lifetime: 1800, ..Default::default() }.emit(&prefixes, source, to);
+    let mut frame = [MacAddress::of_ipv6_multicast(to).0, from.0].concat();
+    frame.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
+    frame.extend((message.len() as u16).to_be_bytes());
+    frame.extend([58, nd::HOP_LIMIT]);
+    frame.extend([source.octets(), to.octets()].concat());
+    frame.extend(message);
+    frame
+}
+
+/// Whether a station of a port gets an address by first use.
+fn obtains(rig: &mut Rig, address: &str) -> bool {
+    rig.put("a", &datagram(A, address));
+    rig.harness.step();
+    rig.advance(500 * MS);
+    rig.harness.step();
+    passes(rig, "a", &datagram(A, address))
+}
+
+/// The prefixes that are learned, with the seconds that are left of them.
+fn prefixes(rig: &Rig) -> Vec<(String, String, Option<u64>)> {
+    let rows = rig.harness.bindings().remove(0).prefixes;
+    rows.into_iter().map(|row| (row.interface, row.prefix.to_string(), row.left)).collect()
+}
+
+#[test]
+fn routers_behind_trusted_ports_alone_say_which_prefixes_are_of_the_link() {
+    let mut rig = bridged(Learn { limit: 20, ..SLAAC }, &["permit any from fe80::99"]);
+    assert!(obtains(&mut rig, "2001:db8:9::1"), "no prefix is known yet");
+    // A station is no router.
+    assert!(passes(&mut rig, "a", &advertised(A, &[("2001:db8:6::", 64, true, 600)])));
+    assert!(prefixes(&rig).is_empty());
+    let said = [
+        ("2001:db8:5::77", 64, true, 60),
+        ("2001:db8:6::", 64, false, 600),
+        ("fe80::", 64, true, 600),
+        ("ff02::", 16, true, 600),
+        ("2001:db8:7::", 64, true, u32::MAX),
+    ];
+    assert!(passes(&mut rig, "far", &advertised(FAR, &said)));
+    let expected = [("far", "2001:db8:5::/64", Some(60)), ("far", "2001:db8:7::/64", None)];
+    let expected = expected.map(|(port, prefix, left)| (port.to_owned(), prefix.to_owned(), left));
+    assert_eq!(prefixes(&rig), expected);
+    assert!(learned(&rig).is_empty(), "what is not of the link ends");
+    for (address, is_on_link) in [
+        ("2001:db8:5::1", true),
+        ("2001:db8:7::1", true),
+        ("fe80::1", true),
+        ("2001:db8:6::1", false),
+        ("2001:db8:9::1", false),
+    ] {
+        assert_eq!(obtains(&mut rig, address), is_on_link, "{address}");
+    }
+    // A reload keeps them.
+    rig.harness.reload((*rig.harness.model()).clone()).unwrap();
+    assert_eq!(prefixes(&rig).len(), 2);
+    // A lifetime of 0 ends a prefix at once, and its time any other; link-local addresses stay.
+    assert!(passes(&mut rig, "far", &advertised(FAR, &[("2001:db8:7::", 64, true, 0)])));
+    rig.harness.step();
+    assert!(!passes(&mut rig, "a", &datagram(A, "2001:db8:7::1")) && passes(&mut rig, "a", &datagram(A, "fe80::1")));
+    assert!(passes(&mut rig, "a", &datagram(A, "2001:db8:5::1")));
+    rig.advance(60_000 * MS);
+    rig.harness.step();
+    assert!(prefixes(&rig).is_empty());
+    assert!(!obtains(&mut rig, "2001:db8:5::1") && passes(&mut rig, "a", &datagram(A, "fe80::1")));
+}
+
+#[test]
+fn advertised_prefixes_are_beside_those_of_the_configuration_and_bounded() {
+    let mut rig = bridged(Learn { limit: 20, ..SLAAC }, &[]);
+    let mut model = (*rig.harness.model()).clone();
+    model.bindings[0].prefixes = ["2001:db8:1::/64".parse().unwrap()].into();
+    rig.harness.reload(model).unwrap();
+    assert!(!obtains(&mut rig, "2001:db8:2::1"));
+    assert!(passes(&mut rig, "far", &advertised(FAR, &[("2001:db8:2::", 64, true, 600)])));
+    assert!(obtains(&mut rig, "2001:db8:1::1") && obtains(&mut rig, "2001:db8:2::1"));
+    for number in 0..40 {
+        let prefix = format!("2001:db8:{:x}::", 0x100 + number);
+        assert!(passes(&mut rig, "far", &advertised(FAR, &[(&prefix, 64, true, 600)])));
+        rig.advance(100 * MS);
+    }
+    assert_eq!(prefixes(&rig).len(), 32);
+    let refused: u64 = rig.harness.bindings()[0].refused.iter().map(|row| row.count).sum();
+    assert_eq!((refused, rig.harness.bindings()[0].refused[0].interface.as_str()), (9, "far"));
+    // Without trust, nothing of them is left.
+    let mut model = (*rig.harness.model()).clone();
+    let far = model.interfaces.iter().position(|own| own.name == "far").unwrap();
+    model.interfaces[far].access.slaac_trusted = false;
+    rig.harness.reload(model).unwrap();
+    rig.harness.step();
+    assert!(prefixes(&rig).is_empty());
+    assert!(!passes(&mut rig, "a", &datagram(A, "2001:db8:2::1")));
+    assert!(passes(&mut rig, "a", &datagram(A, "2001:db8:1::1")));
+}
+
+#[test]
+fn routers_are_solicited_at_trusted_ports_until_one_answers() {
+    for answers in [false, true] {
+        let mut rig = bridged(SLAAC, &[]);
+        let mut sent = Vec::new();
+        for _ in 0..20 {
+            rig.harness.step();
+            let out = rig.idle().1.into_iter().filter(|(_, frame)| is_router_solicitation(frame));
+            sent.extend(out.map(|(port, frame)| (port, frame[22..38] == [0; 16])));
+            if answers && sent.len() == 1 {
+                rig.put("far", &advertised(FAR, &[("2001:db8::", 64, true, 600)]));
+                rig.harness.step();
+            }
+            rig.advance(1000 * MS);
+        }
+        assert_eq!(sent, vec![("far".to_owned(), true); if answers { 1 } else { 3 }]);
+    }
 }
 
 #[test]

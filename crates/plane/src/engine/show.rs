@@ -1,6 +1,6 @@
 //! Routes, neighbours and traces as people want to see them: names for numbers, shares for buckets.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -19,13 +19,13 @@ use crate::model::{
 };
 use crate::neighbor::Known;
 use crate::neighbor::control::Keeper;
-use crate::neighbor::learned::{Learned, Row};
+use crate::neighbor::learned::{Learned, Limit, Row};
 use crate::node::Node;
 use crate::root::ecmp::BUCKETS;
 use crate::root::{Forwarding, Kind, NONE, Root};
 use crate::stats::{
-    AllowlistStats, BindingRow, BindingsStats, ClassifyStats, LearnedRow, NeighborRow, PathRow, RefusedRow, RouteRow,
-    SavPolicyStats, SavTableStats, Traffic,
+    AllowlistStats, BindingRow, BindingsStats, ClassifyStats, LearnedRow, NeighborRow, PathRow, PrefixRow, RefusedRow,
+    RouteRow, SavPolicyStats, SavTableStats, Traffic,
 };
 
 /// Every route, by VRF (in the order of the configuration) and prefix, IPv4 first.
@@ -207,7 +207,7 @@ pub(crate) fn learned(lists: &mut [BindingsStats], (model, map): (&Gateway, &Map
         let learns = |&place: &usize| lists.get(place).is_some_and(|list| list.limit.is_some());
         if let Some(place) = place.filter(learns) {
             of.insert(number, (place, &interface.name));
-            for (limit, count) in learned.refused(number) {
+            for (limit, count) in learned.refused(number).into_iter().filter(|(limit, _)| *limit != Limit::Prefixes) {
                 lists[place].not_learned += count;
                 let (interface, bound) = (interface.name.clone(), limit.words());
                 lists[place].refused.push(RefusedRow { interface, bound, count });
@@ -223,9 +223,43 @@ pub(crate) fn learned(lists: &mut [BindingsStats], (model, map): (&Gateway, &Map
             prefix_length: (net.prefix_len() < net.max_prefix_len()).then(|| net.prefix_len()),
             source,
             state,
-            left: (end.0 != u64::MAX).then(|| end.since(now).div_ceil(1_000_000_000)),
+            left: seconds_left(end, now),
         });
     }
+    prefixes(lists, (model, map), learned, now);
+}
+
+/// Adds the prefixes that routers advertise to the lists that learn by first use on their links.
+fn prefixes(lists: &mut [BindingsStats], (model, map): (&Gateway, &Map), learned: &Learned, now: Time) {
+    let interfaces = || model.interfaces.iter().zip(map.interfaces.iter().copied());
+    let lists_of = |link: u32| {
+        let of_link = interfaces().filter(move |(_, number)| learned.link(*number) == link);
+        let places = of_link.filter_map(|(own, _)| own.access.bindings.map(|BindingsIndex(place)| usize::from(place)));
+        let learns = |&place: &usize| {
+            model.bindings.get(place).and_then(|list| list.learn).is_some_and(|learn| learn.slaac.is_some())
+        };
+        places.filter(learns).collect::<BTreeSet<usize>>()
+    };
+    let name = |wanted: u32| interfaces().find(|(_, number)| *number == wanted).map(|(own, _)| own.name.clone());
+    for (number, prefix, end) in learned.prefixes() {
+        let Some(interface) = name(number) else { continue };
+        for place in lists_of(learned.link(number)) {
+            let (interface, left) = (interface.clone(), seconds_left(end, now));
+            lists[place].prefixes.push(PrefixRow { interface, prefix, left });
+        }
+    }
+    for (own, number) in interfaces().filter(|(own, _)| own.access.slaac_trusted) {
+        for (limit, count) in learned.refused(number).into_iter().filter(|(limit, _)| *limit == Limit::Prefixes) {
+            for place in lists_of(learned.link(number)) {
+                lists[place].refused.push(RefusedRow { interface: own.name.clone(), bound: limit.words(), count });
+            }
+        }
+    }
+}
+
+/// The seconds until an end; `None`: there is none.
+fn seconds_left(end: Time, now: Time) -> Option<u64> {
+    (end.0 != u64::MAX).then(|| end.since(now).div_ceil(1_000_000_000))
 }
 
 /// The bindings of hardware addresses, in the order of the configuration.
@@ -254,6 +288,7 @@ pub(crate) fn bindings(model: &Gateway, compiler: &Compiler) -> Vec<BindingsStat
             learned: Vec::new(),
             not_learned: 0,
             refused: Vec::new(),
+            prefixes: Vec::new(),
             origin: origin(list.origin),
         }
     };

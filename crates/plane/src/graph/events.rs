@@ -58,6 +58,13 @@ pub enum Event {
         /// How it does.
         claim: Claim,
     },
+    /// A router behind a trusted interface advertises a prefix.
+    Prefix {
+        /// Number of the interface.
+        interface: u32,
+        /// The prefix.
+        prefix: nd::Prefix,
+    },
 }
 
 /// A part of a message of DHCP for IPv6, and the exchange that the message is of.

@@ -249,6 +249,8 @@ impl Keeper {
         if self.is_idle {
             return;
         }
+        let up = links.iter().filter(|link| link.up).map(|link| link.interface).collect();
+        self.learned.solicit(&up, now, &mut self.table.random);
         self.table.set(model.neighbor_discovery);
         self.table.set_links(links, now, &mut self.actions);
         self.translate(work);
@@ -275,6 +277,9 @@ impl Keeper {
         let mut probes = Vec::new();
         self.learned.step(now, &mut probes);
         self.probe(probes, work);
+        for interface in self.learned.solicitations(now) {
+            work.frames.extend(self.table.router_solicitation(interface).map(|frame| (interface, frame)));
+        }
         self.tell(now, work);
         self.table.step(now, &mut self.actions);
         self.translate(work);

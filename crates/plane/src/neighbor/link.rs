@@ -149,6 +149,14 @@ impl Link {
         self.message(to, source, destination, &message.emit(source, destination))
     }
 
+    /// Builds a solicitation of the routers of the link, from no address (RFC 4861, 6.3.7; RFC 6620, 3.2.1).
+    pub(super) fn router_solicitation(&self) -> Box<[u8]> {
+        let (source, destination) = (Ipv6Addr::UNSPECIFIED, nd::ALL_ROUTERS);
+        let message = nd::Fields::RouterSolicitation { source_mac: None };
+        let to = MacAddress::of_ipv6_multicast(destination);
+        self.message(to, source, destination, &message.emit(source, destination))
+    }
+
     /// Builds a probe for an address of IPv4, which names no sender, so that no station takes it for a claim (RFC 5227, 2.1.1).
     pub(super) fn probe_v4(&self, target: Ipv4Addr) -> Box<[u8]> {
         let packet = arp::Fields {

@@ -186,7 +186,7 @@ impl Table {
             Event::Arp { interface, packet } => self.handle_arp(interface, &packet, now, actions),
             Event::Nd { interface, source, packet } => self.handle_nd(interface, source, &packet, now, actions),
             // It says nothing of neighbours.
-            Event::Dhcp { .. } | Event::Dhcpv6(_) | Event::Claim { .. } => {}
+            Event::Dhcp { .. } | Event::Dhcpv6(_) | Event::Claim { .. } | Event::Prefix { .. } => {}
         }
     }
 
@@ -265,6 +265,11 @@ impl Table {
             IpAddr::V4(target) => link.probe_v4(target),
             IpAddr::V6(target) => link.probe(target),
         })
+    }
+
+    /// A solicitation of the routers of a link. `None`: the link is down.
+    pub(super) fn router_solicitation(&self, interface: u32) -> Option<Box<[u8]>> {
+        self.links.get(&interface).filter(|link| link.up).map(Link::router_solicitation)
     }
 
     /// Does what is due.

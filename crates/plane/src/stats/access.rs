@@ -38,6 +38,8 @@ pub struct BindingsStats {
     pub not_learned: u64,
     /// The same by interface and bound.
     pub refused: Vec<RefusedRow>,
+    /// Prefixes that routers behind trusted interfaces of their links advertise, by interface and prefix.
+    pub prefixes: Vec<PrefixRow>,
     /// Where they were declared.
     pub origin: String,
 }
@@ -51,6 +53,17 @@ pub struct RefusedRow {
     pub bound: &'static str,
     /// How many it refused.
     pub count: u64,
+}
+
+/// A prefix of a link that a router advertises.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrefixRow {
+    /// The trusted interface.
+    pub interface: String,
+    /// The prefix.
+    pub prefix: ipnet::Ipv6Net,
+    /// Seconds until it ends; `None`: it does not end.
+    pub left: Option<u64>,
 }
 
 /// A learned binding of [`BindingsStats`].

@@ -582,3 +582,16 @@ fn sources_of_routes() {
     assert_eq!([186, 77, 2, 3].map(|protocol| table.takes(protocol)), [true, true, false, false]);
     assert_eq!([1, 2, 3, 186].map(|protocol| routes::Table::main().takes(protocol)), [false, false, true, true]);
 }
+
+#[test]
+fn the_lifetime_of_first_use_is_a_time_or_a_number_of_seconds() {
+    for (lifetime, seconds) in [("300", 300), ("\"5m\"", 300), ("\"1d\"", 86_400)] {
+        let gateway = gateway(&format!("version = 1\n[mac-ip.a]\nlearn = \"slaac\"\nslaac-lifetime = {lifetime}\n"));
+        let slaac = gateway.bindings[0].learn.and_then(|learn| learn.slaac);
+        assert_eq!(slaac.map(|slaac| slaac.lifetime), Some(seconds), "{lifetime}");
+    }
+    for lifetime in ["\"0s\"", "\"2d\"", "\"1500ms\"", "true"] {
+        let text = format!("version = 1\n[mac-ip.a]\nlearn = \"slaac\"\nslaac-lifetime = {lifetime}\n");
+        assert!(parse_str("test.toml", &text).gateway.is_none(), "{lifetime}");
+    }
+}

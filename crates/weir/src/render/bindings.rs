@@ -44,6 +44,20 @@ pub struct Binding {
     /// The same by interface and bound.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<Refused>,
+    /// Prefixes that routers behind trusted interfaces advertise, by interface and prefix.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prefixes: Vec<Prefix>,
+}
+
+/// A prefix of the link that a router advertises.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prefix {
+    /// The trusted interface.
+    pub interface: String,
+    /// The prefix.
+    pub prefix: String,
+    /// Seconds until it ends; `None`: it does not end.
+    pub left: Option<u64>,
 }
 
 /// Bindings of an interface that a bound refused.
@@ -134,7 +148,10 @@ impl Bindings {
             bound: row.bound.to_owned(),
             count: row.count,
         };
+        let prefix =
+            |row: stats::PrefixRow| Prefix { interface: row.interface, prefix: row.prefix.to_string(), left: row.left };
         let of = |bindings: stats::BindingsStats| Binding {
+            prefixes: bindings.prefixes.into_iter().map(prefix).collect(),
             limit: bindings.limit,
             learned: bindings.learned.into_iter().map(learned).collect(),
             not_learned: bindings.not_learned,
@@ -169,7 +186,7 @@ impl Report for Bindings {
         let mut learned = Table::new(&columns.map(|name| (name, Align::Left)));
         let mut sums = String::new();
         for binding in &self.bindings {
-            let Binding { name, limit: Some(limit), learned: own, not_learned, refused, .. } = binding else {
+            let Binding { name, limit: Some(limit), learned: own, not_learned, refused, prefixes, .. } = binding else {
                 continue;
             };
             for Learned { interface, mac, address, prefix_length, source, state, left } in own {
@@ -180,6 +197,10 @@ impl Report for Bindings {
                 };
                 let (interface, mac, source) = (interface.clone(), mac.clone(), source.clone());
                 learned.row([name.clone(), interface, mac, address, source, state.clone(), left]);
+            }
+            for Prefix { interface, prefix, left } in prefixes {
+                let end = left.map_or_else(|| "does not end".to_owned(), |left| format!("ends in {left} s"));
+                sums.push_str(&format!("{name}: a router at {interface} advertises {prefix}, {end}\n"));
             }
             sums.push_str(&format!("{name}: {} of {limit} learned, {not_learned} refused\n", own.len()));
             for Refused { interface, bound, count } in refused {
@@ -245,6 +266,9 @@ cust       3        0      0  edge.toml:63  deny any from any
         (learning[0].limit, learning[0].not_learned) = (Some(4096), 1);
         let bound = "`slaac-limit` of the interface";
         learning[0].refused = vec![stats::RefusedRow { interface: "lan".into(), bound, count: 1 }];
+        let advertised =
+            |prefix: &str, left| stats::PrefixRow { interface: "wan".into(), prefix: prefix.parse().unwrap(), left };
+        learning[0].prefixes = vec![advertised("2001:db8:1::/64", Some(1800)), advertised("2001:db8:2::/64", None)];
         learning[0].learned = vec![row(7, Some(3599)), row(8, None), slaac, delegated];
         let learning = Bindings::new(learning);
         assert_eq!(
@@ -255,6 +279,8 @@ cust      lan        02:00:00:00:00:07  10.0.0.7         dhcp    valid      3599
 cust      lan        02:00:00:00:00:08  10.0.0.8         dhcp    valid      never
 cust      lan        02:00:00:00:00:09  fe80::9          slaac   tentative  1 s
 cust      lan        02:00:00:00:00:0a  2001:db8:1::/56  dhcp    valid      60 s
+cust: a router at wan advertises 2001:db8:1::/64, ends in 1800 s
+cust: a router at wan advertises 2001:db8:2::/64, does not end
 cust: 4 of 4096 learned, 1 refused
 cust: 1 refused at lan: `slaac-limit` of the interface was reached
 "

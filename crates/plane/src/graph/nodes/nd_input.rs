@@ -62,8 +62,9 @@ fn receive(context: &mut Context<'_>, copies: &mut Vector, packet: &mut Packet) 
         return Err(Reason::Redirect);
     }
     let read = if packet.offload().checksum == Checksum::Unknown { Message::parse } else { Message::parse_trusted };
-    let fields = read(source, destination, header.hop_limit(), bytes).map_err(|_| Reason::BadNd)?.fields();
-    check_bindings(context, packet, source, &fields)?;
+    let message = read(source, destination, header.hop_limit(), bytes).map_err(|_| Reason::BadNd)?;
+    let fields = message.fields();
+    check_bindings(context, packet, source, &message)?;
     let event = Event::Nd { interface: number, source, packet: fields };
     match fields {
         Fields::RouterAdvertisement(_) if interface.punt != NONE => Ok(Answer::Punt),
@@ -120,8 +121,8 @@ pub(super) fn check_claims(context: &mut Context<'_>, packet: &mut Packet) -> Re
     let header = ipv6::Header::new(&header).map_err(|_| Reason::BadNd)?;
     let (source, destination) = (header.source(), header.destination());
     let read = if packet.offload().checksum == Checksum::Unknown { Message::parse } else { Message::parse_trusted };
-    let fields = read(source, destination, header.hop_limit(), bytes).map_err(|_| Reason::BadNd)?.fields();
-    check_bindings(context, packet, source, &fields)
+    let message = read(source, destination, header.hop_limit(), bytes).map_err(|_| Reason::BadNd)?;
+    check_bindings(context, packet, source, &message)
 }
 
 /// Reports a message for others on a link that is routed, if it claims an address.
@@ -138,8 +139,14 @@ pub(super) fn overhear(context: &mut Context<'_>, packet: &Packet, source: Ipv6A
 }
 
 /// A station may use its source only where the bindings of the interface say so, and say of an address only what they say.
-fn check_bindings(context: &mut Context<'_>, packet: &Packet, source: Ipv6Addr, fields: &Fields) -> Result<(), Reason> {
-    let said = match *fields {
+fn check_bindings(
+    context: &mut Context<'_>,
+    packet: &Packet,
+    source: Ipv6Addr,
+    message: &Message<'_>,
+) -> Result<(), Reason> {
+    let fields = message.fields();
+    let said = match fields {
         Fields::NeighborSolicitation { source_mac, .. } | Fields::RouterSolicitation { source_mac } => {
             source_mac.map(|mac| (mac, source))
         }
@@ -147,9 +154,12 @@ fn check_bindings(context: &mut Context<'_>, packet: &Packet, source: Ipv6Addr, 
         Fields::NeighborAdvertisement { target, target_mac, .. } => {
             Some((target_mac.unwrap_or_else(|| link::station(packet)), target))
         }
-        Fields::RouterAdvertisement(_) => None,
+        Fields::RouterAdvertisement(_) => {
+            savi::advertised(context, packet, message);
+            None
+        }
     };
-    savi::discovered(context, packet, source, fields);
+    savi::discovered(context, packet, source, &fields);
     let is_advertisement = matches!(fields, Fields::NeighborAdvertisement { .. });
     let how = if is_advertisement { Claim::Advertised } else { Claim::Used };
     let claims = [Some((link::station(packet), source)), said];

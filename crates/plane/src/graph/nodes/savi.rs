@@ -5,13 +5,16 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
-use weir_packet::wire::nd::Fields;
+use weir_packet::wire::nd::{Fields, Message};
 use weir_packet::wire::{MacAddress, icmpv6, ipv6, protocol};
 
 use super::{Context, link};
 use crate::graph::events::{Claim, Event};
 use crate::root::bindings::Bound;
 use crate::root::{Interface, Root};
+
+/// Prefixes of a router advertisement that are reported, at most: the control side has room for as many of an interface.
+const MOST_PREFIXES: usize = 32;
 
 /// Reports a message of neighbour discovery, if it is a claim: a solicitation of duplicate address detection, or an advertisement
 /// from behind a trusted interface.
@@ -34,6 +37,26 @@ pub(super) fn discovered(context: &mut Context<'_>, packet: &Packet, source: Ipv
         return;
     }
     report(context, packet, link::station(packet), (address, claim));
+}
+
+/// Reports the prefixes of a router advertisement from behind a trusted interface (RFC 6620, 3.2.1).
+#[cold]
+pub(super) fn advertised(context: &mut Context<'_>, packet: &Packet, message: &Message<'_>) {
+    let root = context.root;
+    let number = packet.interface();
+    let Some(interface) = root.interfaces.get(number as usize).filter(|own| own.slaac_trusted) else { return };
+    let watches = root.bindings.lists.get(usize::from(interface.bindings)).is_some_and(|bound| bound.watches);
+    if !watches || message.prefixes().next().is_none() {
+        return;
+    }
+    // Before any report: else a flood would fill the ring to the control side.
+    if !context.limits.link(number).hear.admit(context.now) {
+        context.counters.events_lost.add(1);
+        return;
+    }
+    for prefix in message.prefixes().take(MOST_PREFIXES) {
+        context.events.tell(Event::Prefix { interface: number, prefix }, &context.counters.events_lost);
+    }
 }
 
 /// Reports a packet by which a station claims an address that it may not use yet.

@@ -89,7 +89,7 @@ impl FirstCome {
         }
         let Some(subject) = store.subject(owner.interface, IpAddr::V6(address).into()) else { return };
         let link = store.link_for(owner.interface, address.into());
-        if self.own.contains(&(link, address.into())) || !store.is_on_link(&subject) {
+        if self.own.contains(&(link, address.into())) || !store.is_on_link(owner.interface, &subject) {
             return;
         }
         if store.is_delegated(&subject) {

@@ -4,13 +4,16 @@
 mod first_come;
 mod leases;
 mod moves;
+mod prefixes;
 mod requests;
 mod store;
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv6Net};
 use weir_base::clock::Time;
+use weir_base::random::SecureRandom;
 use weir_packet::wire::MacAddress;
 
 use self::first_come::FirstCome;
@@ -65,6 +68,19 @@ impl Learned {
         self.first_come.adopt(model, map, &self.store, own);
     }
 
+    /// Has routers behind trusted interfaces solicited, where the links `up` are there.
+    pub(crate) fn solicit(&mut self, up: &HashSet<u32>, now: Time, random: &mut SecureRandom) {
+        let mut prefixes = std::mem::take(&mut self.store.prefixes);
+        let is_wanted = |number: u32| up.contains(&number) && self.store.is_first_come(number);
+        prefixes.solicit(is_wanted, now, random);
+        self.store.prefixes = prefixes;
+    }
+
+    /// The interfaces at which routers are to be solicited now.
+    pub(crate) fn solicitations(&mut self, now: Time) -> Vec<u32> {
+        self.store.prefixes.solicit_due(now)
+    }
+
     /// Takes in an event; false if it is about something else.
     pub(crate) fn handle(&mut self, event: &Event, now: Time, probes: &mut Vec<Probe>) -> bool {
         let Learned { store, leases, first_come, .. } = self;
@@ -77,6 +93,7 @@ impl Learned {
                 let owner = Owner { interface: *interface, mac: *mac };
                 first_come.claim(store, owner, (*address, *claim), now, probes);
             }
+            Event::Prefix { interface, prefix } => store.advertised(*interface, prefix, now),
             _ => return false,
         }
         true
@@ -85,6 +102,7 @@ impl Learned {
     /// Does what is due.
     pub(crate) fn step(&mut self, now: Time, probes: &mut Vec<Probe>) {
         self.leases.step(&mut self.store, now, probes);
+        self.store.end_prefixes(now);
         while let Some(subject) = self.store.pop_due(now) {
             self.first_come.due(&mut self.store, &subject, now, probes);
         }
@@ -93,7 +111,7 @@ impl Learned {
     /// When something is due next.
     pub(crate) fn next(&self) -> Option<Time> {
         let publication = self.store.changed.then(|| self.publication());
-        [self.store.next(), self.leases.next(), publication].into_iter().flatten().min()
+        [self.store.next(), self.store.prefixes.next(), self.leases.next(), publication].into_iter().flatten().min()
     }
 
     /// When the next table may be published.
@@ -141,6 +159,16 @@ impl Learned {
             self.store.iter().map(row).filter(|row| row.source == "slaac" || row.end > now).collect();
         rows.sort_by_key(|row| (row.interface, row.net, row.mac.0));
         rows
+    }
+
+    /// The prefixes that routers advertise, by interface, with their ends.
+    pub(crate) fn prefixes(&self) -> impl Iterator<Item = (u32, Ipv6Net, Time)> + '_ {
+        self.store.prefixes.learned()
+    }
+
+    /// The link of an interface: ports of a bridge have one.
+    pub(crate) fn link(&self, interface: u32) -> u32 {
+        self.store.link(interface)
     }
 
     /// How many bindings the list at a place of the model has, and the octets that they take on the control side and for workers.

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use ipnet::{IpNet, Ipv6Net};
+use ipnet::IpNet;
 use weir_base::clock::Time;
-use weir_packet::wire::MacAddress;
+use weir_packet::wire::{MacAddress, nd};
 
+use super::prefixes::{Advertised, Prefixes};
 use crate::compile::Map;
 use crate::model::{self, BindingsIndex, Slaac};
 use crate::root::bindings::{Key, LastUse, LearnedTable, Permit};
@@ -22,6 +23,7 @@ impl Limit {
             Limit::List => "`learn-limit` of the list",
             Limit::Share => "the share of the interface in `learn-limit`",
             Limit::Slaac => "`slaac-limit` of the interface",
+            Limit::Prefixes => "the number of 32 prefixes that routers advertise",
         }
     }
 }
@@ -120,6 +122,8 @@ pub(crate) enum Limit {
     Share,
     /// `slaac-limit` of an interface.
     Slaac,
+    /// Prefixes that are learned at a trusted interface.
+    Prefixes,
 }
 
 /// All learned bindings.
@@ -131,8 +135,8 @@ pub(super) struct Store {
     links: HashMap<u32, u32>,
     /// Addresses that a rule permits to one station, by list.
     fixed: HashSet<(u16, IpAddr)>,
-    /// Prefixes of addresses that are learned by first use, by list; all of a list that is not here.
-    prefixes: HashMap<u16, Arc<[Ipv6Net]>>,
+    /// Prefixes of addresses that are learned by first use.
+    pub(super) prefixes: Prefixes,
     bindings: HashMap<Subject, Binding>,
     due: BTreeSet<(Time, Subject)>,
     /// The number of bindings, by list.
@@ -155,8 +159,7 @@ impl Store {
     pub(super) fn adopt(&mut self, model: &model::Gateway, map: &Map) -> usize {
         self.lists.clear();
         self.fixed.clear();
-        let limited = (0..).zip(&model.bindings).filter(|(_, list)| !list.prefixes.is_empty());
-        self.prefixes = limited.map(|(place, list)| (place, Arc::clone(&list.prefixes))).collect();
+        self.prefixes.adopt(model, map);
         for (interface, &number) in model.interfaces.iter().zip(&map.interfaces) {
             let Some(BindingsIndex(place)) = interface.access.bindings else { continue };
             if let Some(learn) = model.bindings.get(usize::from(place)).and_then(|list| list.learn) {
@@ -169,7 +172,7 @@ impl Store {
             let hosts = of_one.filter_map(|rule| rule.from).filter(|net| net.prefix_len() == net.max_prefix_len());
             self.fixed.extend(hosts.map(|net| (place, net.addr())));
         }
-        self.refused.retain(|(interface, _), _| self.lists.contains_key(interface));
+        self.refused.retain(|(interface, limit), _| *limit == Limit::Prefixes || self.lists.contains_key(interface));
         let mut before: Vec<(Subject, Binding)> = std::mem::take(&mut self.bindings).into_iter().collect();
         self.due.clear();
         self.of_list.clear();
@@ -186,7 +189,7 @@ impl Store {
             let learns = if binding.leased { list.dhcp } else { list.slaac.is_some() };
             let subject = Subject { place: list.place, link: self.link_for(number, subject.net.addr()), ..subject };
             // A lease stays beside a rule that has its address, and is there again once the rule is gone.
-            if !learns || (!binding.leased && (self.is_fixed(&subject) || !self.is_on_link(&subject))) {
+            if !learns || (!binding.leased && (self.is_fixed(&subject) || !self.is_on_link(number, &subject))) {
                 continue;
             }
             if self.get(&subject).is_none() {
@@ -228,12 +231,41 @@ impl Store {
         ended.iter().for_each(|subject| drop(self.remove(subject)));
     }
 
-    /// An address may be of the link: transit traffic claims nothing (RFC 6620, 3.2.2).
-    pub(super) fn is_on_link(&self, subject: &Subject) -> bool {
+    /// An address may be of the link of an interface: transit traffic claims nothing (RFC 6620, 3.2.2).
+    pub(super) fn is_on_link(&self, interface: u32, subject: &Subject) -> bool {
         let IpAddr::V6(address) = subject.net.addr() else { return false };
-        let prefixes = self.prefixes.get(&subject.place);
-        let contains = |all: &Arc<[Ipv6Net]>| all.iter().any(|prefix| prefix.contains(&address));
-        address.is_unicast_link_local() || prefixes.is_none_or(contains)
+        let is_of_link = |other| self.link(other) == self.link(interface);
+        address.is_unicast_link_local() || self.prefixes.contain(subject.place, address, is_of_link)
+    }
+
+    /// Takes in a prefix that a router behind an interface advertises.
+    pub(super) fn advertised(&mut self, interface: u32, prefix: &nd::Prefix, now: Time) {
+        match self.prefixes.advertised(interface, prefix, now) {
+            Advertised::Same => {}
+            Advertised::Changed => self.end_off_link(interface),
+            Advertised::Full => self.refuse(interface, Limit::Prefixes),
+        }
+    }
+
+    /// Ends prefixes whose time is over, and what stations of their links have in them.
+    pub(super) fn end_prefixes(&mut self, now: Time) {
+        let ended = self.prefixes.end_due(now);
+        ended.into_iter().for_each(|interface| self.end_off_link(interface));
+    }
+
+    /// Ends what stations of the link of an interface have without a lease, and that is not of the link any more.
+    fn end_off_link(&mut self, interface: u32) {
+        let link = self.link(interface);
+        let claims = self.bindings.iter().filter(|(_, own)| !own.leased && self.link(own.owner.interface) == link);
+        let is_off = |(subject, own): &(&Subject, &Binding)| !self.is_on_link(own.owner.interface, subject);
+        let ended: Vec<Subject> = claims.filter(is_off).map(|(subject, _)| *subject).collect();
+        ended.iter().for_each(|subject| drop(self.remove(subject)));
+    }
+
+    /// Some station of the link of an interface has a list that learns by first use.
+    pub(super) fn is_first_come(&self, interface: u32) -> bool {
+        let link = self.link(interface);
+        self.lists.iter().any(|(&number, list)| list.slaac.is_some() && self.link(number) == link)
     }
 
     /// A rule permits an address to one station.

@@ -196,6 +196,7 @@ pub(crate) fn bindings() -> Vec<BindingsStats> {
         learned: Vec::new(),
         not_learned: 0,
         refused: Vec::new(),
+        prefixes: Vec::new(),
         origin: "edge.toml:60".into(),
     }]
 }

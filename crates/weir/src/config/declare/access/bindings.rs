@@ -1,6 +1,9 @@
 //! `[mac-ip.NAME]`: which hardware addresses may use which addresses of IP.
 
+use std::time::Duration;
+
 use ipnet::{IpNet, Ipv6Net};
+use toml::de::DeValue;
 use weir_plane::model::{Learn, Slaac};
 
 use super::super::super::diagnostic::Code;
@@ -89,19 +92,25 @@ fn learn(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<Learn> {
         reader.u32(value, "the number of learned bindings", 1..=MOST_LEARNED)
     });
     let learns_slaac = from.contains(&Source::Slaac);
-    let mut of_slaac = |key: &str, what: &str, most: u32| {
+    let mut of_slaac = |key: &str, what: &str, most: u32, is_time: bool| {
         let value = table.get(key)?;
         // Sources that could not be read were reported.
         if !learns_slaac && (!from.is_empty() || !table.has("learn")) {
             reader.error(Code::ConflictingKeys, value, format!("`{key}` has no meaning without `learn = \"slaac\"`"));
         }
-        reader.u32(value, what, 1..=most)
+        // An integer of seconds was the only form once.
+        if !is_time || matches!(value.get_ref(), DeValue::Integer(_)) {
+            return reader.u32(value, what, 1..=most);
+        }
+        let second = Duration::from_secs(1);
+        let time = reader.duration(value, what, second..=second * most, second)?;
+        u32::try_from(time.as_secs()).ok()
     };
     let default = Slaac::default();
     let slaac = Slaac {
-        limit: of_slaac("slaac-limit", "the number of addresses of an interface", MOST_LEARNED)
+        limit: of_slaac("slaac-limit", "the number of addresses of an interface", MOST_LEARNED, false)
             .unwrap_or(default.limit),
-        lifetime: of_slaac("slaac-lifetime", "the seconds without packets", LONGEST_LIFETIME)
+        lifetime: of_slaac("slaac-lifetime", "the seconds without packets", LONGEST_LIFETIME, true)
             .unwrap_or(default.lifetime),
     };
     (!from.is_empty()).then(|| Learn {
