@@ -38,6 +38,7 @@ mod nat_hosts;
 mod nat_kernel;
 mod nat_vrfs;
 mod ping;
+mod punt;
 mod reload;
 mod routes;
 mod sav;

@@ -154,6 +154,8 @@ pub struct InterfaceStats {
     pub dropped: Traffic,
     /// Given to the host by the punt device, after being received here.
     pub punt: Traffic,
+    /// Its punt device.
+    pub punt_device: Option<PuntDevice>,
     /// Super-packets that were made of packets that leave here, and these packets.
     pub merged: (u64, u64),
     /// Super-packets that were cut here, and their segments.
@@ -171,6 +173,17 @@ pub struct InterfaceStats {
     pub faults: Vec<(&'static str, u64)>,
     /// Where it was declared, `file:line`.
     pub origin: String,
+}
+
+/// The punt device of an interface.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PuntDevice {
+    /// Its name.
+    pub name: String,
+    /// `up`, `down` or `missing`.
+    pub state: &'static str,
+    /// Packets that it did not take.
+    pub failed: u64,
 }
 
 /// Where all packets went: `received + created = transmitted + local + held + dropped + absorbed`.

@@ -48,6 +48,19 @@ pub trait Port: Send {
     /// the caller wakes the threads that wait for them.
     fn refresh(&mut self) {}
 
+    /// Returns the creator of its device if the device is missing or not yet configured again.
+    fn missing(&self) -> Option<Creator> {
+        None
+    }
+
+    /// Creates the device again if it is missing, with its settings, and attaches the queues.
+    ///
+    /// # Errors
+    /// As when the port was opened; the port stays as it is, and can be tried again.
+    fn recreate(&mut self) -> Result<(), OpenError> {
+        Ok(())
+    }
+
     /// Keeps resources open from now on that the kernel needs milliseconds to close. They close with the port on the
     /// control thread, so that no worker stalls when it drops its queues.
     fn keep_open(&mut self) {}
@@ -81,6 +94,15 @@ pub trait Port: Send {
 
     /// Returns one transmit queue for each of `workers`. Called once.
     fn transmitters(&mut self, workers: usize) -> Vec<Box<dyn Transmitter>>;
+}
+
+/// Creator of a kernel device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Creator {
+    /// The port: it can create the device again at any time.
+    Port,
+    /// Another program: it decides whether there is such a device.
+    Other,
 }
 
 /// State of a link.

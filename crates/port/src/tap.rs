@@ -16,7 +16,7 @@
 //! KiB compensate.
 //!
 //! **Deleted devices.** The files of a deleted device stay open, attached to nothing. [`crate::Port::refresh`] attaches
-//! them to a new device of the same name and kind, so queues stay.
+//! them to a new device of the same name and kind, so queues stay. [`crate::Port::recreate`] creates the device itself.
 
 mod error;
 mod mode;
@@ -41,7 +41,7 @@ use crate::links::Device;
 use crate::spec::{PortSpec, TapSpec};
 use crate::sys::tun;
 use crate::{
-    Capabilities, Checksums, Context, Link, Offloads, OpenError, Port, PortCounters, Receiver, Segmentation,
+    Capabilities, Checksums, Context, Creator, Link, Offloads, OpenError, Port, PortCounters, Receiver, Segmentation,
     Transmitter, kernel,
 };
 
@@ -60,6 +60,10 @@ pub(crate) struct TapPort {
     /// One for each receive queue.
     files: Vec<Arc<OwnedFd>>,
     link: Link,
+    /// The port created the device.
+    own: bool,
+    /// The device is missing, or lacks settings that the port gives it.
+    incomplete: bool,
     received: bool,
     counters: Arc<PortCounters>,
 }
@@ -81,11 +85,14 @@ impl TapPort {
             name: spec.name.clone(),
             files,
             link: Link::Down,
+            own: false,
+            incomplete: false,
             received: false,
             counters: Arc::default(),
         };
         let device = Device::named(&spec.name)?;
         port.attach(device.as_ref())?;
+        port.own = device.is_none();
         port.link = Link::Up;
         Ok(port)
     }
@@ -93,6 +100,11 @@ impl TapPort {
     /// Attaches every file to the device and configures the kernel side. `None`: creates a device.
     fn attach(&self, device: Option<&Device>) -> Result<(), TapError> {
         self.attach_files(self.flags(device)?)?;
+        self.configure()
+    }
+
+    /// Configures the kernel side of the device that the files are attached to.
+    fn configure(&self) -> Result<(), TapError> {
         let file = self.files[0].as_fd();
         tun::set_header_size(file, VirtioHeader::LEN as i32)
             .map_err(|error| self.system("length of headers", error))?;
@@ -190,9 +202,32 @@ impl TapPort {
             return Ok(Device::named(&self.name)?.as_ref().map_or(Link::Up, up));
         }
         self.name.clone_from(&self.spec.name);
+        self.incomplete = true;
         let Some(device) = Device::named(&self.name)? else { return Ok(Link::Down) };
         self.attach(Some(&device))?;
+        (self.own, self.incomplete) = (false, false);
         Ok(Link::Up)
+    }
+
+    fn is_attached(&self) -> bool {
+        self.files.iter().any(|file| tun::attached(file.as_fd()).is_ok())
+    }
+
+    /// Creates a missing device, or attaches to a new one, and configures it.
+    fn complete(&mut self) -> Result<(), TapError> {
+        self.incomplete = true;
+        if self.is_attached() {
+            // An earlier attempt created it, and failed later.
+            self.configure()?;
+        } else {
+            self.name.clone_from(&self.spec.name);
+            let device = Device::named(&self.name)?;
+            self.own = device.is_none();
+            self.attach(device.as_ref())?;
+        }
+        self.incomplete = false;
+        self.link = Link::Up;
+        Ok(())
     }
 }
 
@@ -219,6 +254,18 @@ impl Port for TapPort {
     fn refresh(&mut self) {
         // A device that does not fit counts as none; its next change is checked again.
         self.link = self.look().unwrap_or(Link::Down);
+    }
+
+    fn missing(&self) -> Option<Creator> {
+        let creator = if self.own { Creator::Port } else { Creator::Other };
+        self.incomplete.then_some(creator)
+    }
+
+    fn recreate(&mut self) -> Result<(), OpenError> {
+        if self.incomplete || !self.is_attached() {
+            self.complete()?;
+        }
+        Ok(())
     }
 
     fn adjust(&mut self, spec: &PortSpec) -> Result<bool, OpenError> {

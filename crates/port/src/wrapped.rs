@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::spec::PortSpec;
-use crate::{Capabilities, Failure, Link, OpenError, Port, PortCounters, Receiver, Transmitter};
+use crate::{Capabilities, Creator, Failure, Link, OpenError, Port, PortCounters, Receiver, Transmitter};
 
 /// A layer around the queues of a port.
 pub(crate) trait Layer: Send {
@@ -59,6 +59,14 @@ impl<L: Layer> Port for Wrapped<L> {
 
     fn refresh(&mut self) {
         self.port.refresh();
+    }
+
+    fn missing(&self) -> Option<Creator> {
+        self.port.missing()
+    }
+
+    fn recreate(&mut self) -> Result<(), OpenError> {
+        self.port.recreate()
     }
 
     fn keep_open(&mut self) {

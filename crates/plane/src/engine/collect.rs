@@ -359,6 +359,9 @@ fn subtract(interface: &mut InterfaceStats, before: &InterfaceStats) {
     interface.kernel_drops = interface.kernel_drops.saturating_sub(before.kernel_drops);
     interface.receive_errors = interface.receive_errors.saturating_sub(before.receive_errors);
     interface.transmit_errors = interface.transmit_errors.saturating_sub(before.transmit_errors);
+    if let (Some(now), Some(before)) = (&mut interface.punt_device, &before.punt_device) {
+        now.failed = now.failed.saturating_sub(before.failed);
+    }
     for (now, before) in interface.faults.iter_mut().zip(&before.faults) {
         now.1 = now.1.saturating_sub(before.1);
     }

@@ -32,6 +32,8 @@ pub(super) struct Parts {
     pub(super) rings: Vec<Consumer<Event>>,
     /// The kernel's link messages; none if no port has a device.
     pub(super) monitor: Option<Monitor>,
+    /// Time of the next attempt to create a punt device again.
+    pub(super) punts: Option<Time>,
 }
 
 /// The threads, as the engine holds them. Dropping it ends them.
@@ -127,6 +129,9 @@ impl Parts {
         let changes = self.monitor.as_mut().map_or_else(Vec::new, Monitor::changes);
         let refreshed = control.refresh(&changes);
         let mut published = refreshed && control.look_at_links(&mut work);
+        if refreshed || self.punts.is_some_and(|due| due <= now) {
+            self.punts = control.watch_punts(now, &mut work);
+        }
         let mut state = control.state();
         // Before timers, which may wait for just this.
         for ring in &mut self.rings {
@@ -143,6 +148,7 @@ impl Parts {
             next = Some(next.map_or(again, |next| next.min(again)));
         }
         drop(state);
+        next = next.into_iter().chain(self.punts).min();
         if published || refreshed {
             // Queues of a device that was made again wait in vain for the old one, also where nothing else is different now.
             control.wake();

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use weir_base::clock::Time;
 use weir_port::Link;
 use weir_port::links::Change;
 
@@ -63,6 +64,13 @@ impl Control {
         }
         self.links.set();
         differs
+    }
+
+    /// Watches the punt devices: see [`super::punts`]. Returns the time of the next attempt to create one again.
+    pub(super) fn watch_punts(&self, now: Time, work: &mut Work) -> Option<Time> {
+        let mut ports = self.ports();
+        let punts = ports.iter_mut().flatten().filter(|port| port.punt);
+        punts.filter_map(|punt| punt.reported.watch(&punt.interface, &mut *punt.port, now, work)).min()
     }
 
     /// Has the model compiled again, which frees the next hops that nothing leads to any more.

@@ -25,6 +25,7 @@ mod pace;
 mod policies;
 mod ports;
 mod preview;
+mod punts;
 mod reload;
 mod report;
 mod reports;

@@ -11,7 +11,7 @@ use weir_packet::wire::{ethernet, vlan};
 use weir_port::spec::{Middleware, PortSpec};
 use weir_port::{Link, OpenError, Port};
 
-use super::EngineError;
+use super::{EngineError, punts};
 use crate::compile::{Places, PortPlace};
 use crate::model::{self, InterfaceKind};
 use crate::neighbor::control::{News, Work};
@@ -24,6 +24,8 @@ pub(super) struct OpenPort {
     pub(super) mac: [u8; 6],
     /// It is the interface's punt device.
     pub(super) punt: bool,
+    /// The state of a punt device that was reported last.
+    pub(super) reported: punts::Reported,
     /// The reported MTU of its device, in octets, if it is too small for the interface.
     pub(super) narrow: Option<usize>,
 }
@@ -181,6 +183,10 @@ impl Opening<'_> {
         for (index, mac, kind) in punts(model, &self.opened.places) {
             let Some(wanted) = Wanted::new(&model.interfaces[index as usize], &kind, mac, true) else { continue };
             let number = self.provide(&wanted, true)?;
+            if let Some(known) = &mut lock(self.ports)[number] {
+                // A device that was deleted is created again by a reload, too.
+                known.port.recreate().map_err(|source| wanted.failed(source))?;
+            }
             self.opened.places.punts.insert(index, number as u32);
         }
         let ports = lock(self.ports);
@@ -240,7 +246,8 @@ impl Opening<'_> {
             .map_err(|source| wanted.failed(source))?;
         let mut ports = lock(self.ports);
         let (interface, kind) = (interface.name.clone(), kind.clone());
-        ports.push(Some(OpenPort { interface, port, kind, mac, punt, narrow: None }));
+        let reported = punts::Reported::new(&*port);
+        ports.push(Some(OpenPort { interface, port, kind, mac, punt, reported, narrow: None }));
         let number = ports.len() - 1;
         self.opened.new.push(number as u32);
         Ok(number)

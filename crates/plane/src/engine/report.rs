@@ -1,11 +1,14 @@
 //! Reports of the control thread about interfaces, tables and reloads.
 
+use std::sync::atomic::Ordering;
+
 use weir_packet::wire::MacAddress;
 use weir_port::Link;
 use weir_table::classify::MOST_RULES;
 
 use super::collect::{self, RefusedEthertypes};
 use super::ports::OpenPort;
+use super::punts;
 use crate::compile::rib::Rib;
 use crate::compile::{Compiler, LostEdits, MOST_BINDINGS, Map};
 use crate::graph::counters::{Ending, FlowCounters, SessionCounters};
@@ -96,6 +99,11 @@ pub(super) fn interfaces(
                         .filter(|own| own.origin == model::Origin::default() && !interface.addresses.contains(own)),
                 ),
                 tentative: nets(compiled.tentative.iter()),
+                punt_device: ports.get(compiled.punt as usize).and_then(Option::as_ref).map(|punt| stats::PuntDevice {
+                    name: punt.port.device().unwrap_or_default().to_owned(),
+                    state: punts::State::of(&*punt.port).name(),
+                    failed: punt.port.counters().transmit_errors.load(Ordering::Relaxed),
+                }),
                 origin: model.origins.place(interface.origin).map_or_else(String::new, |place| place.to_string()),
                 ..collect::interface(&compiled.counters, counters.as_deref(), has_faults(interface))
             })

@@ -137,7 +137,7 @@ impl Engine {
             waker: waker.clone(),
         }));
         let samples = SampleReader::new((rings.samples, rings.log), wakers, root, clock);
-        let parts = keeper::Parts { control: Arc::clone(&control), rings: rings.events, monitor };
+        let parts = keeper::Parts { control: Arc::clone(&control), rings: rings.events, monitor, punts: None };
         Ok(Engine {
             control,
             keeper: keeper::Threads::start(parts, sleeper, waker).map_err(EngineError::Keeper)?,

@@ -41,6 +41,47 @@ pub enum News {
         /// The device's, in octets.
         device: usize,
     },
+    /// The punt device of an interface was deleted: packets for the host are dropped.
+    PuntMissing {
+        /// The name of the interface.
+        interface: String,
+        /// The name of the device.
+        device: String,
+        /// The gateway had created it, and creates it again.
+        own: bool,
+    },
+    /// The punt device of an interface is set down: packets for the host are dropped.
+    PuntDown {
+        /// The name of the interface.
+        interface: String,
+        /// The name of the device.
+        device: String,
+    },
+    /// Packets can pass the punt device of an interface again.
+    PuntUp {
+        /// The name of the interface.
+        interface: String,
+        /// The name of the device.
+        device: String,
+    },
+    /// The punt device of an interface was renamed, and stays in use.
+    PuntRenamed {
+        /// The name of the interface.
+        interface: String,
+        /// The former name of the device.
+        before: String,
+        /// Its name.
+        device: String,
+    },
+    /// The punt device of an interface cannot be created again. Reported for the first attempt only.
+    PuntRefused {
+        /// The name of the interface.
+        interface: String,
+        /// The name of the device.
+        device: String,
+        /// The reason.
+        error: String,
+    },
     /// Another station has an address of ours already: it is not used (RFC 4862, 5.4.5).
     DuplicateAddress {
         /// The name of the interface.
@@ -129,6 +170,26 @@ impl fmt::Display for News {
                 write!(
                     f,
                     "interface {interface}: its device carries packets of up to {device} octets now, its MTU is {mtu}: longer ones are lost"
+                )
+            }
+            News::PuntMissing { interface, device, own } => {
+                let then = if *own { "it is created again soon" } else { "create it, or reload" };
+                write!(
+                    f,
+                    "interface {interface}: punt device {device} is missing, packets for the host are dropped: {then}"
+                )
+            }
+            News::PuntDown { interface, device } => {
+                write!(f, "interface {interface}: punt device {device} is down, packets for the host are dropped")
+            }
+            News::PuntUp { interface, device } => write!(f, "interface {interface}: punt device {device} is up"),
+            News::PuntRenamed { interface, before, device } => {
+                write!(f, "interface {interface}: punt device {before} was renamed to {device}, and stays in use")
+            }
+            News::PuntRefused { interface, device, error } => {
+                write!(
+                    f,
+                    "interface {interface}: punt device {device} cannot be created, further attempts follow: {error}"
                 )
             }
             News::StageEnded { policy } => {

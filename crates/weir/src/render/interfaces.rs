@@ -55,11 +55,26 @@ pub struct Interface {
     /// The traffic counters.
     #[serde(flatten)]
     pub counters: Counters,
+    /// Its punt device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub punt_device: Option<PuntDevice>,
     /// The super-packets that were made and cut here; `None` if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub super_packets: Option<SuperPackets>,
     /// The effects of fault injection; empty without it.
     pub faults: Vec<Fault>,
+}
+
+/// The punt device of an interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct PuntDevice {
+    /// Its name.
+    pub name: String,
+    /// `up`, `down` or `missing`.
+    pub state: String,
+    /// Packets that it did not take.
+    pub failed: u64,
 }
 
 /// Super-packets of packets that left.
@@ -160,6 +175,11 @@ impl Interface {
             acl_in: Vec::new(),
             acl_out: Vec::new(),
             counters: Counters::new(interface),
+            punt_device: interface.punt_device.as_ref().map(|device| PuntDevice {
+                name: device.name.clone(),
+                state: device.state.to_owned(),
+                failed: device.failed,
+            }),
             super_packets: SuperPackets::new(interface),
             faults: interface.faults.iter().map(fault).collect(),
         }
@@ -241,6 +261,14 @@ fn troubles(interfaces: &[Interface], failures: &[String]) -> String {
     for interface in interfaces.iter().filter(|interface| !interface.tentative.is_empty()) {
         let _ = writeln!(text, "not used on {} (tentative): {}", interface.name, interface.tentative.join(", "));
     }
+    for (interface, own) in interfaces.iter().filter_map(|each| Some((each, each.punt_device.as_ref()?))) {
+        let PuntDevice { name, state, failed } = own;
+        if state != "up" || *failed > 0 {
+            let s = if *failed == 1 { "" } else { "s" };
+            let _ =
+                writeln!(text, "punt device of {}: {name} is {state}; {failed} packet{s} not punted", interface.name);
+        }
+    }
     for (interface, own) in interfaces.iter().filter_map(|each| Some((each, each.super_packets.as_ref()?))) {
         let SuperPackets { made, merged, cut, segments } = own;
         let _ = writeln!(
@@ -304,6 +332,7 @@ wan         2000    128000           0         0      100           6400      12
 lan            0         0        1900    121600        0              0       0          0             0          0          2
 
 not used on wan (tentative): 2001:db8:1::1/64
+punt device of wan: wan-host is missing; 7 packets not punted
 super-packets on lan: 40 packets merged into 2; 1 cut into 45 packets
 injected faults on wan: 3 dropped, 1 corrupted
 failed: lan: the capture is cut short

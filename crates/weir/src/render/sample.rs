@@ -189,6 +189,7 @@ pub(crate) fn snapshot() -> Snapshot {
                 tx: traffic(0, 0),
                 dropped: traffic(100, 6400),
                 punt: traffic(12, 1200),
+                punt_device: Some(PuntDevice { name: "wan-host".into(), state: "missing", failed: 7 }),
                 kernel_drops: 5,
                 faults: vec![("dropped", 3), ("corrupted", 1)],
                 origin: "edge.toml:3".into(),

@@ -50,9 +50,19 @@ pub(super) fn read(snapshot: &Snapshot) -> Vec<Family> {
             faults.push([interface.name.as_str(), fault], packets);
         }
     }
+    let help = "1 while packets can pass the punt device.";
+    let mut punt_up = Family::new(Gauge, "weir_interface_punt_up", "interface", help);
+    let help = "Packets that the punt device did not take.";
+    let mut punt_failed = Family::new(Counter, "weir_interface_punt_failed_packets", "interface", help);
+    for (interface, device) in snapshot.interfaces.iter().filter_map(|own| Some((own, own.punt_device.as_ref()?))) {
+        punt_up.push([interface.name.as_str()], u64::from(device.state == "up"));
+        punt_failed.push([interface.name.as_str()], device.failed);
+    }
     let neighbors = &snapshot.neighbors;
     families.extend([
         faults,
+        punt_up,
+        punt_failed,
         Family::new(Gauge, "weir_neighbors", "", "Neighbours that were learned.").with([], neighbors.entries),
         Family::new(Gauge, "weir_neighbors_max", "", "Neighbours that there may be.").with([], neighbors.limit),
         Family::new(Gauge, "weir_neighbors_incomplete", "", "Neighbours that have not answered yet.")

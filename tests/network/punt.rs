@@ -1,0 +1,112 @@
+//! Punt devices that are deleted, renamed or set down while the gateway runs.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::lab::{Lab, Line, LineOptions, Weir, transfer, wait};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A line whose left interface has a punt device.
+fn with_punt(line: &Line) -> String {
+    line.config().replacen("mtu = 1500", "mtu = 1500\npunt = \"punt0\"", 1)
+}
+
+/// Returns the punt device of the left interface, as `show interfaces` has it.
+fn punt(weir: &Weir) -> Value {
+    weir.interface("left")["punt-device"].clone()
+}
+
+fn wait_for(weir: &Weir, state: &str) {
+    wait(&format!("the punt device is {state}"), PATIENCE, || punt(weir)["state"] == state);
+}
+
+/// Returns how many lines of the log have both words.
+fn lines(weir: &Weir, device: &str, word: &str) -> usize {
+    weir.log().lines().filter(|line| line.contains(device) && line.contains(word)).count()
+}
+
+/// The host reaches the left host by the device, and its address and MTU are those of the interface.
+fn is_whole(line: &Line, device: &str) {
+    let text = line.gate.device(device).expect("the device is there");
+    assert!(text.contains("UP") && text.contains("mtu 1500"), "{text}");
+    let addresses = line.gate.ip(&format!("-o address show dev {device}"));
+    assert!(addresses.contains("10.1.0.1/24") && addresses.contains("2001:db8:1::1/64"), "{addresses}");
+    for to in ["10.1.0.2:179", "[2001:db8:1::2]:179"] {
+        transfer(&line.gate, &line.left, to.parse().expect("an address"), 100_000);
+    }
+}
+
+/// Sends datagrams for the host.
+fn send_to_host(line: &Line, count: usize) {
+    line.left.enter(|| {
+        let socket = UdpSocket::bind("10.1.0.2:0").expect("the left has this address");
+        let to: SocketAddr = "10.1.0.1:5353".parse().expect("an address");
+        for _ in 0..count {
+            socket.send_to(b"for the host", to).expect("it can be sent");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+}
+
+#[test]
+fn a_deleted_device_is_noticed_and_created_again() {
+    let Some(mut lab) = Lab::open() else { return };
+    let line = Line::new(&mut lab, LineOptions::default());
+    let weir = Weir::start(&line.gate, &with_punt(&line));
+    assert_eq!(punt(&weir)["state"], "up");
+    is_whole(&line, "punt0");
+    line.gate.ip("link delete punt0");
+    // Within the second before the first attempt.
+    send_to_host(&line, 100);
+    wait("it is created again", PATIENCE, || lines(&weir, "punt0", "is up") == 1);
+    assert!(punt(&weir)["failed"].as_u64().is_some_and(|failed| failed >= 10), "{}", punt(&weir));
+    is_whole(&line, "punt0");
+    assert_eq!((lines(&weir, "punt0", "is missing"), lines(&weir, "punt0", "is up")), (1, 1), "{}", weir.log());
+
+    // A reload does not wait for the next attempt, whose pause is longer now.
+    line.gate.ip("link delete punt0");
+    weir.reload(&with_punt(&line));
+    assert_eq!(punt(&weir)["state"], "up");
+    is_whole(&line, "punt0");
+    weir.end();
+    assert_eq!(line.gate.device("punt0"), None, "the device goes with the gateway");
+}
+
+#[test]
+fn a_device_of_another_program_returns_with_it_or_by_a_reload() {
+    let Some(mut lab) = Lab::open() else { return };
+    let line = Line::new(&mut lab, LineOptions::default());
+    line.gate.ip("tuntap add punt0 mode tap");
+    let weir = Weir::start(&line.gate, &with_punt(&line));
+    line.gate.ip("link delete punt0");
+    wait_for(&weir, "missing");
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(line.gate.device("punt0"), None, "its creator decides about it");
+    line.gate.ip("tuntap add punt0 mode tap");
+    wait_for(&weir, "up");
+    is_whole(&line, "punt0");
+    line.gate.ip("link delete punt0");
+    wait_for(&weir, "missing");
+    weir.reload(&with_punt(&line));
+    wait_for(&weir, "up");
+    is_whole(&line, "punt0");
+    weir.end();
+}
+
+#[test]
+fn a_renamed_device_stays_in_use() {
+    let Some(mut lab) = Lab::open() else { return };
+    let line = Line::new(&mut lab, LineOptions::default());
+    let weir = Weir::start(&line.gate, &with_punt(&line));
+    line.gate.ip("link set punt0 down");
+    wait_for(&weir, "down");
+    line.gate.ip("link set punt0 name other0");
+    line.gate.ip("link set other0 up");
+    wait_for(&weir, "up");
+    wait("its name is shown", PATIENCE, || punt(&weir)["name"] == "other0");
+    assert_eq!(lines(&weir, "other0", "renamed"), 1, "{}", weir.log());
+    weir.end();
+}
