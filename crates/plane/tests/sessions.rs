@@ -144,6 +144,19 @@ fn a_flood_takes_no_session_from_others() {
 }
 
 #[test]
+fn a_session_that_ends_for_another_of_its_vector_is_opened_again_at_egress() {
+    let mut build = stateful(&["permit+reflect udp port 53"]).acl_in("lan", &["out"]);
+    build.0.flow_table = FlowTable { half_open: 1, ..FlowTable::default() };
+    let mut rig = build.rig();
+    let asks = [9, 10].map(|port| rig.frame("lan", &format!("udp from 10.0.0.2 port {port} to 198.51.100.9 port 53")));
+    assert_eq!(rig.put_all("lan", &asks).1.len(), 2);
+    // Each of the two lists has had the second packet take the place of the first.
+    assert_eq!(count(&rig), (1, 1));
+    rig.drops("wan", ANSWER, Reason::AclDeny);
+    rig.forwards("wan", "udp from 198.51.100.9 port 53 to 10.0.0.2 port 10");
+}
+
+#[test]
 fn interfaces_of_zones_without_such_rules_visit_nothing_more() {
     let mut build = two_ports().acl("all", &["permit any"]).acl_in("lan", &["all"]);
     build.0.flow_table.enabled = FastPath::Off;
