@@ -225,6 +225,44 @@ fn what_is_no_packet_of_the_tunnel_is_dropped() {
     }
 }
 
+/// Packets of one tunnel that follow each other are known by the octets in front: a packet that differs in any of these is taken for
+/// what it is alone.
+#[test]
+fn packets_behind_others_are_what_they_are_alone() {
+    for own in all() {
+        for text in TO_EAST {
+            let good = into(&mut west(own, &[]).rig(), text);
+            let (mut together, mut alone) = (east(own, &[]).rig(), east(own, &[]).rig());
+            let ip = if own.local.is_ipv4() { 20 } else { 40 };
+            let mut sent = vec![good.clone(), good.clone()];
+            // Fragments wait for others.
+            for at in (15..14 + ip + 17).filter(|at| ip > 20 || !(20..22).contains(at)) {
+                for bit in [0x01, 0x10] {
+                    let mut frame = good.clone();
+                    frame[at] ^= bit;
+                    if ip == 20 && !(24..26).contains(&at) {
+                        mend(&mut frame);
+                    }
+                    sent.extend([frame, good.clone()]);
+                }
+            }
+            let (outcomes, out) = together.put_all("wan", &sent);
+            let (mut expected, mut expected_out) = (Vec::new(), Vec::new());
+            for frame in &sent {
+                let passage = alone.put("wan", frame);
+                expected.push(passage.outcome.verdict);
+                expected_out.extend(passage.out);
+            }
+            assert_eq!(verdicts(&outcomes), expected, "{own:?} {text}");
+            let lan = |out: Vec<(String, Vec<u8>)>| -> Vec<Vec<u8>> {
+                frames(out.into_iter().filter(|(port, _)| port == "lan").collect())
+            };
+            assert!(expected.iter().filter(|&&verdict| verdict == Verdict::Forward).count() > sent.len() / 2);
+            assert_eq!(lan(out), lan(expected_out), "{own:?} {text}");
+        }
+    }
+}
+
 #[test]
 fn an_inner_length_beyond_the_outer_one_is_dropped() {
     let (v4, mut v6) = (kit::esp::bare(TO_EAST[0]), kit::esp::bare(TO_EAST[1]));

@@ -10,8 +10,15 @@ use crate::wire::{geneve, gre, gue, ipv4, ipv6, protocol, udp, vxlan};
 /// Octets of all headers, at most: IPv6, UDP, and the longest header of a carrier.
 const MOST: usize = ipv6::LENGTH + udp::LENGTH + gre::MOST;
 
-/// Octets of the headers of VXLAN and Geneve over IPv4, which most tunnels have.
-const USUAL: usize = ipv4::LENGTH + udp::LENGTH + vxlan::LENGTH;
+/// Copies octets, and tries each of some lengths first: a copy of a length that is known here needs no call.
+macro_rules! copy {
+    ($from:expr, $to:expr, $($length:literal)*) => {
+        match $to.len() {
+            $($length => $to.copy_from_slice(&$from[..$length]),)*
+            length => $to.copy_from_slice($from.get(..length)?),
+        }
+    };
+}
 
 /// The carrier of a tunnel with its settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -192,11 +199,7 @@ impl Outer {
         let (ip, length) = (self.ip_length(), self.length());
         let behind_ip = u16::try_from(length - ip + payload).ok()?;
         let out = out.get_mut(..length)?;
-        match out.first_chunk_mut::<USUAL>() {
-            // Its length is known here: no call copies it.
-            Some(out) if length == USUAL => out.copy_from_slice(&self.bytes[..USUAL]),
-            _ => out.copy_from_slice(self.bytes.get(..length)?),
-        }
+        copy!(self.bytes, out, 20 24 28 32 36 40 44 48 52 56);
         let Marks { traffic_class, ttl, dont_fragment, identification, flow_label, source_port } = *marks;
         if let Some((header, behind)) = self.is_v4().then(|| out.split_first_chunk_mut::<{ ipv4::LENGTH }>()).flatten()
         {

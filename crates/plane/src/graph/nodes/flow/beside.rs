@@ -16,7 +16,7 @@ use crate::graph::record::Miss;
 use crate::graph::session::{Carried, Membership, Tuple, ZoneOf};
 use crate::root::acl::Found;
 use crate::root::family::Family;
-use crate::root::{Root, nat};
+use crate::root::{NONE, Root, nat};
 
 /// The zone of translations of an interface whose zone of access lists has sessions.
 #[inline]
@@ -25,14 +25,32 @@ fn zone(root: &Root, interface: u32) -> Option<u16> {
     Some(own.nat.zone).filter(|&zone| zone != nat::NONE && root.acl.reflects(own.zone))
 }
 
+/// Whether a packet comes in by such an interface. Most packets of a vector have the interface of the packet before them.
+#[inline]
+fn concern(root: &Root, vector: &Vector, frame: &Indices) -> bool {
+    let mut last = NONE;
+    frame.places().iter().any(|&place| {
+        let interface = vector[place].interface();
+        interface != std::mem::replace(&mut last, interface) && zone(root, interface).is_some()
+    })
+}
+
 /// Finds the translations of packets that come in by zones with sessions, whether they may take decisions or walk.
-#[inline(never)]
+#[inline]
 pub(super) fn find<K: Family>(
     context: &Context<'_>,
     vector: &Vector,
     frame: &Indices,
     translations: &mut Translations,
 ) {
+    // The keys of a vector are kilooctets.
+    if concern(context.root, vector, frame) {
+        find_all::<K>(context, vector, frame, translations);
+    }
+}
+
+#[inline(never)]
+fn find_all<K: Family>(context: &Context<'_>, vector: &Vector, frame: &Indices, translations: &mut Translations) {
     let (mut keys, mut of, mut count) = ([K::FlowKey::default(); VECTOR], [0u8; VECTOR], 0);
     for &place in frame.places() {
         let packet = &vector[place];

@@ -8,10 +8,10 @@ use weir_packet::parse::{self, ParseFlags, Parsed};
 use weir_packet::tunnel::{self, Carrier, Inner, Opened, Refused};
 use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::ethernet::ethertype;
-use weir_packet::wire::{ethernet, ipv4, ipv6, protocol, udp, vxlan};
+use weir_packet::wire::{ethernet, ipv4, ipv6, protocol, udp};
 
-use super::super::stage::Stage;
 use super::super::{Context, ethernet_input, ip_input, wire};
+use super::alike::{Front, Run, Taken};
 use super::arrival::{Arrival, arrival};
 use super::pieces;
 use crate::graph::flow::Unlearned;
@@ -23,102 +23,6 @@ use crate::root::tunnel::Tunnel;
 
 /// The distance at which the second line of frames is prefetched, which has the headers of inner packets.
 const AHEAD: usize = 4;
-
-/// Octets in front of a frame in VXLAN or Geneve over IPv4.
-const FRONT: usize = ipv4::LENGTH + udp::LENGTH + vxlan::LENGTH;
-
-/// The octets by which packets of one tunnel of VXLAN or Geneve over IPv4 are known: interface, addresses, port, and the header of the
-/// tunnel.
-type Key = (u32, u64, u16, u64);
-
-/// The tunnel of the last packet of such a tunnel, and the usual packets that were taken out since.
-struct Run<'r> {
-    key: Option<Key>,
-    tunnel: Option<&'r Tunnel>,
-    /// The hardware address of usual frames.
-    mac: u64,
-    packets: u64,
-    octets: u64,
-}
-
-impl<'r> Run<'r> {
-    const NONE: Run<'static> = Run { key: None, tunnel: None, mac: u64::MAX, packets: 0, octets: 0 };
-
-    /// Follows packets of another tunnel.
-    #[inline(never)]
-    fn follow(&mut self, context: &Context<'r>, tunnel: &'r Tunnel, key: Key) {
-        self.count(context);
-        let mac = ethernet_input::usual_mac(context.root.interfaces.get(tunnel.interface as usize));
-        *self = Run { key: Some(key), tunnel: Some(tunnel), mac, packets: 0, octets: 0 };
-    }
-
-    /// Counts what was taken out of the tunnel.
-    fn count(&self, context: &Context<'_>) {
-        let Some(tunnel) = self.tunnel.filter(|_| self.packets > 0) else { return };
-        tunnel.counters[context.worker].inbound.add(self.packets, self.octets);
-        if let Some(interface) = context.root.interfaces.get(tunnel.interface as usize) {
-            interface.counters[context.worker].rx.add(self.packets, self.octets);
-        }
-    }
-
-    /// Takes out the frame of a usual packet of the tunnel, and admits what is usual in it.
-    #[inline(always)]
-    fn take(&mut self, packet: &mut Packet) -> Taken<'r> {
-        let (Some(header), Some(tunnel)) = (front(packet), self.tunnel) else { return Taken::Not };
-        let offload = packet.offload();
-        let length = usize::from(u16::from_be_bytes([header[ipv4::LENGTH + 4], header[ipv4::LENGTH + 5]]));
-        let has_sum = header[ipv4::LENGTH + udp::CHECKSUM..][..2] != [0, 0];
-        let is_usual = (self.key == Some(key(packet, header)))
-            & (header[ipv4::TOS] & 3 == ecn::NOT_ECT)
-            & (ipv4::LENGTH + length == packet.len() - packet.l3_offset())
-            & (offload.gso == Gso::None)
-            & (offload.checksum == Checksum::Valid || offload.checksum == Checksum::Unknown && !has_sum)
-            & (nesting::taken_off(packet) < MOST_NESTING);
-        if !is_usual || packet.pull(packet.l3_offset() + FRONT).is_err() {
-            return Taken::Not;
-        }
-        let octets = packet.len() as u64;
-        if !ethernet_input::admit_usual(packet, self.mac) {
-            return Taken::Unusual(tunnel);
-        }
-        self.packets += 1;
-        self.octets += octets;
-        packet.set_offload(Offload { checksum: Checksum::Unknown, ..Offload::default() });
-        packet.set_shown(Shown::EMPTY);
-        nesting::take_off(packet);
-        packet.set_state(State::EMPTY);
-        packet.set_interface(tunnel.interface);
-        packet.set_resume(Stage::Sav as u8);
-        Taken::Whole
-    }
-}
-
-/// The outcome of [`Run::take`].
-enum Taken<'r> {
-    /// Nothing has changed.
-    Not,
-    /// The frame in the packet of this tunnel needs a closer look.
-    Unusual(&'r Tunnel),
-    /// The packet in the frame goes to the policies of the tunnel's interface.
-    Whole,
-}
-
-/// The headers in front of a frame in VXLAN or Geneve over IPv4; `None` for a packet that has not the usual ones.
-#[inline(always)]
-fn front(packet: &Packet) -> Option<&[u8; FRONT]> {
-    let flags = packet.flags();
-    let is_usual = flags.contains(ParseFlags::IP4) && !flags.contains(ParseFlags::FRAGMENT);
-    packet
-        .l3_header::<FRONT>()
-        .filter(|header| is_usual && header[0] == 0x45 && header[ipv4::PROTOCOL] == protocol::UDP)
-}
-
-#[inline(always)]
-fn key(packet: &Packet, header: &[u8; FRONT]) -> Key {
-    let word = |at: usize| header[at..].first_chunk().map_or(0, |octets| u64::from_ne_bytes(*octets));
-    let port = u16::from_be_bytes([header[ipv4::LENGTH + 2], header[ipv4::LENGTH + 3]]);
-    (packet.interface(), word(ipv4::SOURCE), port, word(ipv4::LENGTH + udp::LENGTH))
-}
 
 pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
     let mut entering = Indices::new();
@@ -140,24 +44,29 @@ pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, fram
                     enter(context, packet, place, tunnel, &mut entering);
                     continue;
                 }
+                Taken::Inner => {
+                    context.next.push(Node::IpInput, place);
+                    continue;
+                }
                 Taken::Not => {}
             }
         }
-        if let Some((tunnel, key)) = any(context, packet, place, &mut entering) {
-            last.follow(context, tunnel, key);
+        if let Some((tunnel, front)) = any(context, packet, place, &mut entering) {
+            last.follow(context, tunnel, front);
         }
     }
     last.count(context);
     ip_input::enter_all(context, vector, entering);
 }
-/// Takes any packet out of its tunnel. Returns the tunnel and the key of packets like it, if others may be known by the same octets.
+
+/// Takes any packet out of its tunnel. Returns the tunnel and the front of packets like it, if others may be known by the same octets.
 #[inline(never)]
 fn any<'r>(
     context: &mut Context<'r>,
     packet: &mut Packet,
     place: u8,
     entering: &mut Indices,
-) -> Option<(&'r Tunnel, Key)> {
+) -> Option<(&'r Tunnel, Front)> {
     let (tunnel, at, opened) = match arrival(context.root, packet) {
         Arrival::Of(tunnel, at, opened) => (tunnel, at, opened),
         Arrival::Refused(refused) => {
@@ -178,8 +87,7 @@ fn any<'r>(
         pieces::decapsulate(context, packet, place);
         return None;
     }
-    let may_follow = tunnel.wanted.carrier.is_ethernet() && opened.header == vxlan::LENGTH && !context.recorder.is_on();
-    let key = front(packet).filter(|_| may_follow).map(|header| key(packet, header));
+    let front = if context.recorder.is_on() { None } else { Front::of(packet, tunnel, at, opened) };
     let taken = take_out(packet, tunnel, at, opened);
     if context.recorder.is_on() {
         context.record(packet, Fate::Tunnelled { interface: tunnel.interface, inbound: true });
@@ -192,7 +100,7 @@ fn any<'r>(
             return None;
         }
     }
-    key.map(|key| (tunnel, key))
+    front.map(|front| (tunnel, front))
 }
 
 /// The reason to drop a packet that carries nothing.

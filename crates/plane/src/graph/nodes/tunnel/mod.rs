@@ -1,6 +1,7 @@
 //! `tunnel-decap` and `tunnel-encap`: packets of tunnels become what they carry, and packets that leave by the interface of a tunnel
 //! become packets between its outer addresses.
 
+mod alike;
 mod arrival;
 mod decap;
 mod encap;
