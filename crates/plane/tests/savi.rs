@@ -415,7 +415,7 @@ fn prefixes(rig: &Rig) -> Vec<(String, String, Option<u64>)> {
 
 #[test]
 fn routers_behind_trusted_ports_alone_say_which_prefixes_are_of_the_link() {
-    let mut rig = bridged(Learn { limit: 20, ..SLAAC }, &["permit any from fe80::99"]);
+    let mut rig = bridged(Learn { limit: 20, ..SLAAC }, &["permit any from fe80::99/128"]);
     assert!(obtains(&mut rig, "2001:db8:9::1"), "no prefix is known yet");
     // A station is no router.
     assert!(passes(&mut rig, "a", &advertised(A, &[("2001:db8:6::", 64, true, 600)])));

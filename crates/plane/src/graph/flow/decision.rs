@@ -107,6 +107,10 @@ impl Zones {
     const BESIDE: u8 = 4;
     /// A session of that zone permits them; else no session does.
     const LET_IN: u8 = 8;
+    /// There is a session of the egress zone, which need not permit them.
+    const LEAVES_IN_SESSION: u8 = 16;
+    /// There is a session of the ingress zone, which need not permit them.
+    const COMES_IN_SESSION: u8 = 32;
 
     const NONE: Zones = Zones(0);
 
@@ -130,6 +134,8 @@ const MORE: u32 = 1 << 31;
 pub(crate) struct Beside {
     /// The ingress has lists.
     pub(crate) is_asked: bool,
+    /// The packets belong to a session of the zone. Without one, a rule may open it.
+    pub(crate) in_session: bool,
     /// The rule by which a session of the zone permits them; `None`: lists have decided.
     pub(crate) permitted_by: Option<u32>,
 }
@@ -139,6 +145,8 @@ pub(crate) struct Beside {
 pub(crate) struct Crossing {
     /// The adjacency that the packets leave by.
     pub(crate) adjacency: u32,
+    /// The packets belong to a session of the zone. Without one, a rule may open it.
+    pub(crate) in_session: bool,
     /// The rule by which a session of the zone permits them; `None`: lists have decided.
     pub(crate) permitted_by: Option<u32>,
 }
@@ -193,30 +201,36 @@ impl Decision {
         self.secured
     }
 
-    /// The packets leave by another zone with sessions than they come in by. `permitted`: a session of that zone permits them.
-    pub(crate) fn cross(&mut self, permitted: bool) {
+    /// The packets leave by another zone with sessions than they come in by. `in_session`: they belong to one of that zone;
+    /// `permitted`: it permits them.
+    pub(crate) fn cross(&mut self, in_session: bool, permitted: bool) {
         self.ingress |= MORE;
-        self.zones.0 |= Zones::CROSSES | if permitted { Zones::PERMITTED } else { 0 };
+        self.zones.0 |=
+            Zones::CROSSES | u8::from(in_session) * Zones::LEAVES_IN_SESSION | u8::from(permitted) * Zones::PERMITTED;
     }
 
-    /// The packets are translated, and come in by a zone with sessions. `permitted`: a session of it permits them.
-    pub(crate) fn come_beside(&mut self, permitted: bool) {
+    /// The packets are translated, and come in by a zone with sessions. `in_session`: they belong to one of it; `permitted`: it
+    /// permits them.
+    pub(crate) fn come_beside(&mut self, in_session: bool, permitted: bool) {
         self.ingress |= MORE;
-        self.zones.0 |= Zones::BESIDE | if permitted { Zones::LET_IN } else { 0 };
+        self.zones.0 |=
+            Zones::BESIDE | u8::from(in_session) * Zones::COMES_IN_SESSION | u8::from(permitted) * Zones::LET_IN;
     }
 
     /// The part of the ingress zone, if the packets are translated, and it has sessions.
     #[inline]
     pub(crate) fn beside(&self) -> Option<Beside> {
         let permitted_by = Some(self.acl_in).filter(|_| self.zones.has(Zones::LET_IN));
-        self.zones.has(Zones::BESIDE).then_some(Beside { is_asked: self.acl_in != UNASKED, permitted_by })
+        let (is_asked, in_session) = (self.acl_in != UNASKED, self.zones.has(Zones::COMES_IN_SESSION));
+        self.zones.has(Zones::BESIDE).then_some(Beside { is_asked, in_session, permitted_by })
     }
 
     /// The part of the egress zone, if it is another one with sessions.
     #[inline(always)]
     pub(crate) fn crossing(&self) -> Option<Crossing> {
         let permitted_by = Some(self.acl_out).filter(|_| self.zones.has(Zones::PERMITTED));
-        self.zones.has(Zones::CROSSES).then_some(Crossing { adjacency: self.adjacency, permitted_by })
+        let in_session = self.zones.has(Zones::LEAVES_IN_SESSION);
+        self.zones.has(Zones::CROSSES).then_some(Crossing { adjacency: self.adjacency, in_session, permitted_by })
     }
 
     /// A rule of the ingress lists, or of the egress lists, limits packets or offers them to a sampler: the lists' node lets

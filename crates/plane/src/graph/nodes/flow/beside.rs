@@ -100,13 +100,15 @@ pub(super) fn check<K: Family>(context: &Context<'_>, packet: &Packet, beside: O
     // The lists' node matches the opener of an older version again.
     let is_current = session.is_none_or(|(_, session)| session.version == context.rules);
     let permitted_by = session.and_then(|(member, session)| session.permits(member.way, false)).map(Found::identity);
-    if is_current && permitted_by == beside.permitted_by { Ok(()) } else { Err(Miss::Changed) }
+    let decides_so = session.is_some() == beside.in_session && permitted_by == beside.permitted_by;
+    if is_current && decides_so { Ok(()) } else { Err(Miss::Changed) }
 }
 
 /// Notes the session of the ingress zone in the decision about a translated packet that leaves; `false` if the session decides otherwise
 /// about packets behind this one, such as the one that opened it.
 pub(super) fn note<K: Family>(context: &Context<'_>, packet: &Packet, place: u8, decision: &mut Decision) -> bool {
-    let permits = match Carried::of(packet, ZoneOf::Ingress) {
+    let carried = Carried::of(packet, ZoneOf::Ingress);
+    let permits = match carried {
         Carried::Unknown => return true,
         Carried::None => None,
         Carried::Session(member) => {
@@ -115,7 +117,7 @@ pub(super) fn note<K: Family>(context: &Context<'_>, packet: &Packet, place: u8,
         }
     };
     let permitted = context.notes.is_permitted(place, false);
-    decision.come_beside(permitted);
+    decision.come_beside(carried != Carried::None, permitted);
     decision.beside().is_none_or(|beside| !beside.is_asked || beside.permitted_by == permits)
 }
 

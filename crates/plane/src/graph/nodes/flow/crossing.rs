@@ -45,7 +45,8 @@ pub(super) fn cross<K: Family>(
         Some((member, session)) => session.permits(member.way, true).map(Found::identity),
         None => None,
     };
-    if permitted_by != crossing.permitted_by {
+    // A packet of a session opens none, whatever rule permits it.
+    if member.is_some() != crossing.in_session || permitted_by != crossing.permitted_by {
         return Err(Miss::Changed);
     }
     member.map_or(Carried::None, Carried::Session).set(packet, ZoneOf::Egress);

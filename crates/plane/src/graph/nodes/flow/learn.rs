@@ -40,7 +40,8 @@ pub(in crate::graph::nodes) fn learn<K: Family>(context: &mut Context<'_>, vecto
             if crossing::permits::<K>(context, packet) != Some(permitted) {
                 continue;
             }
-            decision.cross(permitted);
+            let in_session = matches!(Carried::of(packet, ZoneOf::Egress), Carried::Session(_));
+            decision.cross(in_session, permitted);
         }
         // Of a packet that came to its session on its way, not all was decided as for a packet of the session.
         if packet.flow() != context.notes.flow(place) {
