@@ -268,7 +268,7 @@ pub struct FastPath {
     pub expired: u64,
 }
 
-/// Counters of sessions, since the start. Those that were opened are those that ended, by cause, and those that are open.
+/// Counters of sessions, since the start. Each session that was opened has ended, by one cause, or is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SessionsCounted {
     /// Sessions that were opened.

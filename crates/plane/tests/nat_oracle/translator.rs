@@ -98,7 +98,7 @@ pub const NAMES: [&str; 17] = [
     "SYN to another translation",
 ];
 
-/// What is counted over all seeds.
+/// Counts events of all seeds.
 #[derive(Default)]
 pub struct Counts(pub BTreeMap<&'static str, u64>);
 

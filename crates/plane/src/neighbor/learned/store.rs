@@ -446,7 +446,7 @@ impl Store {
     /// Bindings of an interface that were not learned for want of room, and others that ended to make room for it.
     pub(super) fn refused(&self, interface: u32) -> Vec<(Limit, u64)> {
         let of = |limit| Some((limit, *self.refused.get(&(interface, limit))?));
-        [Limit::List, Limit::Share, Limit::Slaac].into_iter().filter_map(of).collect()
+        [Limit::List, Limit::Share, Limit::Slaac, Limit::Prefixes].into_iter().filter_map(of).collect()
     }
 
     /// The number of bindings of a list.

@@ -82,7 +82,7 @@ impl Moment<'_> {
             let decision = session.in_force(member.way, rules, has_room).filter(|_| own.may_take);
             let is_settled = decision.is_some_and(|decision| {
                 decision.is_plain(epoch, packet.interface())
-                    // On a bridge, ports' lists ask which session the packet belongs to.
+                    // Lists of bridge ports need the note of the session.
                     && egress.get(decision.adjacency).is_some_and(|own| own.kind == Kind::Rewrite && own.port != BRIDGE)
             });
             translations.note(own.place, value, own.translates, is_settled);

@@ -43,7 +43,7 @@ pub(crate) fn owner<K: Family>(root: &Root, guard: &Guard<'_>, seed: &Seed, arri
     if egress.nat.is_outside() { hash(arrival.destination) } else { None }
 }
 
-/// The words of a tuple that the hash of its flow reads: ports, also those that no translation changes, and the identifier of an
+/// The words of a tuple that the hash of its flow reads: ports, changed by a translation or not, and the identifier of an
 /// echo, which is the first query of each family.
 pub(crate) fn hashed_words<K: Family>(tuple: &Tuple<K>) -> [u16; 2] {
     let is_hashed = protocol::has_ports(tuple.protocol) || tuple.query / 2 == 1;
