@@ -174,6 +174,50 @@ fn packets_and_octets_count_for_each_direction_apart() {
 }
 
 #[test]
+fn an_sa_that_comes_back_has_no_second_life() {
+    for (hard, limit) in [
+        (Lifetime { packets: Some(3), ..Lifetime::default() }, "packets"),
+        (Lifetime { octets: Some(250), ..Lifetime::default() }, "octets"),
+        (Lifetime { time: Some(Duration::from_secs(10)), ..Lifetime::default() }, "time"),
+    ] {
+        let own = Sa { lifetimes: Lifetimes { hard, ..Lifetimes::default() }, ..sa("aes128gcm16", V4.0, V4.1) };
+        let pair = std::slice::from_ref(&own);
+        let (mut west, mut east) = (kit::esp::west(pair).rig(), kit::esp::east(pair).rig());
+        tend(&mut west, 0);
+        tend(&mut east, 0);
+        let sent: Vec<_> = (0..4).map(|_| west.protect(0, &[inner()]).1.remove(0).1).collect();
+        // Gone before its limit, and back: its use goes on, with what nobody had seen when it went.
+        east.put_all("wan", &sent[..2]);
+        east.reload(kit::esp::east(&[]));
+        tend(&mut east, 4);
+        east.reload(kit::esp::east(pair));
+        assert!(tend(&mut east, 1).0.is_empty());
+        assert_eq!(east.put("wan", &sent[2]).outcome.verdict, Verdict::Forward);
+        let news = tend(&mut east, 5).0;
+        assert!(
+            news.iter()
+                .any(|news| matches!(news, News::SaExpired { outbound: false, limit: own, .. } if *own == limit))
+        );
+        // Over, gone and back: it is over, before the next look at it, too.
+        tend(&mut west, 10);
+        west.reload(kit::esp::west(&[]));
+        east.reload(kit::esp::east(&[]));
+        tend(&mut west, 1);
+        tend(&mut east, 1);
+        west.reload(kit::esp::west(pair));
+        east.reload(kit::esp::east(pair));
+        for _ in 0..2 {
+            assert_eq!(verdict(&mut west), Verdict::Drop(Reason::EspExpired), "{limit}");
+            east.drops_frame("wan", &sent[3], Reason::EspExpired);
+            assert!(tend(&mut west, 1).0.is_empty(), "its end was reported");
+            tend(&mut east, 1);
+        }
+        let row = &west.harness.sas()[0];
+        assert_eq!(row.outbound.as_ref().unwrap().life.unwrap().phase, SaPhase::Expired(limit));
+    }
+}
+
+#[test]
 fn a_peer_whose_udp_port_changed_goes_on_where_it_was() {
     let own = |local_port| {
         let ports = Encapsulation { local_port, remote_port: 4501, keepalive: None };

@@ -43,14 +43,29 @@ struct PathOf {
     spi: u32,
 }
 
+/// The end of a window.
+#[derive(Clone, Copy, Default)]
+struct Ended {
+    /// The greatest number.
+    top: u64,
+    /// A hard lifetime of its SA was over.
+    is_closed: bool,
+}
+
+impl Ended {
+    fn of(window: &Window) -> Ended {
+        Ended { top: window.top(), is_closed: window.is_closed() }
+    }
+}
+
 /// The SAs in force, and what outlives them.
 #[derive(Default)]
 pub(super) struct Store {
     /// By key, for as long as the gateway runs: a key that comes back goes on where it was.
     sequences: HashMap<Fingerprint, Arc<Sequence>>,
     windows: HashMap<WindowOf, Arc<Window>>,
-    /// The greatest numbers of SAs that are gone, for when they come back.
-    tops: HashMap<WindowOf, u64>,
+    /// Of SAs that are gone, for when they come back.
+    ended: HashMap<WindowOf, Ended>,
     /// By name, with the digests of both keys: a new key begins with new counters.
     counters: HashMap<String, (Keys, Arc<[SaCounters]>)>,
     paths: HashMap<PathOf, Arc<PathMtu>>,
@@ -131,7 +146,7 @@ impl Store {
                 counters,
             }));
         }
-        self.note_tops(before.windows);
+        self.note_ends(before.windows);
         ports.sort_unstable();
         ports.dedup();
         self.current = Ipsec {
@@ -160,11 +175,11 @@ impl Store {
         }
     }
 
-    /// Notes the greatest numbers of SAs that are gone.
-    fn note_tops(&mut self, before: HashMap<WindowOf, Arc<Window>>) {
+    /// Notes the windows of SAs that are gone.
+    fn note_ends(&mut self, before: HashMap<WindowOf, Arc<Window>>) {
         for (of, window) in before {
-            if !self.windows.contains_key(&of) && window.top() > 0 {
-                self.tops.insert(of, window.top());
+            if !self.windows.contains_key(&of) && (window.top() > 0 || window.is_closed()) {
+                self.ended.insert(of, Ended::of(&window));
             }
         }
     }
@@ -173,10 +188,14 @@ impl Store {
     fn inbound(&mut self, (sa, vrf): (&model::Sa, u16), key: &SaKey, before: &Before) -> Option<Inbound> {
         let of = WindowOf { vrf, local: sa.local, spi: key.spi, fingerprint: key.fingerprint() };
         let known = before.windows.get(&of);
-        let top = known.map(|window| window.top()).or_else(|| self.tops.remove(&of));
+        let ended = known.map(|window| Ended::of(window)).or_else(|| self.ended.remove(&of)).unwrap_or_default();
         let window = match known.filter(|window| window.size() == sa.window) {
             Some(window) => Arc::clone(window),
-            None => Arc::new(Window::after(sa.window, top.unwrap_or(0))?),
+            None => {
+                let window = Window::after(sa.window, ended.top)?;
+                window.set_closed(ended.is_closed);
+                Arc::new(window)
+            }
         };
         self.windows.insert(of, Arc::clone(&window));
         Some(Inbound { fingerprint: key.fingerprint(), spi: key.spi, key: key.key().clone(), window })

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use weir_base::clock::Time;
@@ -24,6 +25,8 @@ const PACKET: u64 = 1_000_000_000;
 pub(crate) struct Upkeep {
     /// By the number of the pair.
     pairs: HashMap<u32, Pair>,
+    /// Lives of SAs that are gone, for as long as the gateway runs: an SA that comes back has no second life.
+    gone: Lives,
     /// NAT mappings on the way to peers.
     mappings: HashMap<Mapping, Quiet>,
 }
@@ -62,14 +65,16 @@ struct Life {
     /// The digest of its key, with the SPI.
     identity: [u8; 16],
     begun: Time,
-    /// The last reading of its counters, and the sum of the readings that were reset since its life began.
+    /// The counters of its pair; `None`: the pair is gone.
+    counters: Option<Arc<[SaCounters]>>,
+    /// The last reading of these counters, and the sum of the last readings of those before them.
     seen: Used,
     before: Used,
     phase: SaPhase,
 }
 
 /// Lives without a pair, by direction (`true` is outbound) and identity.
-type Loose = HashMap<(bool, [u8; 16]), Life>;
+type Lives = HashMap<(bool, [u8; 16]), Life>;
 
 /// The use of an SA.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -99,20 +104,23 @@ impl Upkeep {
     pub(crate) fn step(&mut self, now: Time, ipsec: &Ipsec) -> Due {
         let mut due = Due::default();
         let sas = || (0..).zip(ipsec.sas.iter()).filter_map(|(number, sa)| Some((number, sa.as_deref()?)));
-        let mut loose = self.loose(ipsec);
+        self.release(ipsec);
         for (number, sa) in sas() {
             let pair = self.pairs.entry(number).or_default();
-            pair.step(now, sa, &mut loose, &mut due.news);
+            pair.step(now, sa, &mut self.gone, &mut due.news);
             let dummies = pair.dummies(now, sa);
             due.packets.extend((0..dummies).map(|_| (number, Made::Dummy)));
+        }
+        for ((is_outbound, _), life) in &mut self.gone {
+            life.close(*is_outbound);
         }
         self.keep_alive(now, sas(), &mut due.packets);
         due
     }
 
-    /// Takes the lives out of pairs that do not have their SAs any more: an SA keeps its life in a pair of another name.
-    fn loose(&mut self, ipsec: &Ipsec) -> Loose {
-        let mut loose = Loose::new();
+    /// Takes the lives out of pairs that do not have their SAs any more: an SA keeps its life in a pair of another name, and when it
+    /// comes back.
+    fn release(&mut self, ipsec: &Ipsec) {
         self.pairs.retain(|&number, pair| {
             let sa = ipsec.sa(number);
             let outbound = sa.and_then(|sa| Some(sa.outbound.as_ref()?.identity()));
@@ -121,11 +129,10 @@ impl Upkeep {
                 [(true, &mut pair.outbound, outbound), (false, &mut pair.inbound, inbound)]
             {
                 let gone = life.take_if(|own| Some(own.identity) != identity);
-                loose.extend(gone.map(|own| ((is_outbound, own.identity), own)));
+                self.gone.extend(gone.map(|own| ((is_outbound, own.identity), own)));
             }
             sa.is_some()
         });
-        loose
     }
 
     /// Finds the mappings through which nothing was sent for too long.
@@ -178,19 +185,13 @@ impl Pair {
         due / PACKET
     }
 
-    fn step(&mut self, now: Time, sa: &Sa, loose: &mut Loose, news: &mut Vec<News>) {
-        let of = |own: &dyn Fn(&SaCounters) -> [u64; 2]| {
-            let [packets, octets] = [0, 1].map(|at| sum(sa, |counters| own(counters)[at]));
-            Used { packets, octets }
-        };
+    fn step(&mut self, now: Time, sa: &Sa, gone: &mut Lives, news: &mut Vec<News>) {
         let outbound = sa.outbound.as_ref().map(|own| own.identity());
-        let used = of(&|own| [own.outbound.packets.value(), own.outbound.bytes.value()]);
-        adopt(&mut self.outbound, outbound.and_then(|own| loose.remove(&(true, own))));
-        advance(&mut self.outbound, outbound, now, used, sa, |phase| news.extend(ended(sa, true, phase)));
+        adopt(&mut self.outbound, outbound.and_then(|own| gone.remove(&(true, own))));
+        advance(&mut self.outbound, (outbound, true), now, sa, |phase| news.extend(ended(sa, true, phase)));
         let inbound = sa.inbound.as_ref().map(|own| own.identity());
-        let used = of(&|own| [own.inbound.packets.value(), own.inbound.bytes.value()]);
-        adopt(&mut self.inbound, inbound.and_then(|own| loose.remove(&(false, own))));
-        advance(&mut self.inbound, inbound, now, used, sa, |phase| news.extend(ended(sa, false, phase)));
+        adopt(&mut self.inbound, inbound.and_then(|own| gone.remove(&(false, own))));
+        advance(&mut self.inbound, (inbound, false), now, sa, |phase| news.extend(ended(sa, false, phase)));
         let is_over = |life: &Option<Life>| life.as_ref().is_some_and(|life| matches!(life.phase, SaPhase::Expired(_)));
         if let Some(own) = &sa.outbound {
             own.sequence.set_expired(is_over(&self.outbound));
@@ -201,19 +202,52 @@ impl Pair {
     }
 }
 
-/// Gives a pair the life of its SA, if another pair had it.
-fn adopt(life: &mut Option<Life>, loose: Option<Life>) {
-    if loose.is_some() {
-        *life = loose;
+impl Life {
+    /// Reads the counters of its pair, which go on where those before them ended.
+    fn read(&mut self, counters: &Arc<[SaCounters]>, is_outbound: bool) {
+        if !self.counters.as_ref().is_some_and(|own| Arc::ptr_eq(own, counters)) {
+            // The other SA of the pair has a new key, or this SA has come back.
+            self.close(is_outbound);
+            self.counters = Some(Arc::clone(counters));
+        }
+        self.seen = Used::read(counters, is_outbound);
+    }
+
+    /// Reads its counters for the last time.
+    fn close(&mut self, is_outbound: bool) {
+        let Some(counters) = self.counters.take() else { return };
+        self.before = self.before.and(Used::read(&counters, is_outbound));
+        self.seen = Used::default();
+    }
+}
+
+impl Used {
+    /// Reads the counters of a pair, in a direction.
+    fn read(counters: &[SaCounters], is_outbound: bool) -> Used {
+        let of = |own: &SaCounters| match is_outbound {
+            true => Used { packets: own.outbound.packets.value(), octets: own.outbound.bytes.value() },
+            false => Used { packets: own.inbound.packets.value(), octets: own.inbound.bytes.value() },
+        };
+        counters.iter().map(of).fold(Used::default(), Used::and)
+    }
+
+    fn and(self, other: Used) -> Used {
+        Used { packets: self.packets.saturating_add(other.packets), octets: self.octets.saturating_add(other.octets) }
+    }
+}
+
+/// Gives a pair the life of its SA, if another pair had it or the SA was gone.
+fn adopt(life: &mut Option<Life>, gone: Option<Life>) {
+    if gone.is_some() {
+        *life = gone;
     }
 }
 
 /// Looks at the life of an SA; reports a phase that begins now.
 fn advance(
     life: &mut Option<Life>,
-    identity: Option<[u8; 16]>,
+    (identity, is_outbound): (Option<[u8; 16]>, bool),
     now: Time,
-    used: Used,
     sa: &Sa,
     report: impl FnOnce(SaPhase),
 ) {
@@ -226,19 +260,14 @@ fn advance(
         _ => life.insert(Life {
             identity,
             begun: now,
+            counters: None,
             seen: Used::default(),
             before: Used::default(),
             phase: SaPhase::Fresh,
         }),
     };
-    if used.packets < own.seen.packets {
-        // The other SA of the pair has a new key: the counters of both began again.
-        own.before.packets += own.seen.packets;
-        own.before.octets += own.seen.octets;
-    }
-    own.seen = used;
-    let all =
-        Used { packets: own.before.packets + used.packets, octets: own.before.octets.saturating_add(used.octets) };
+    own.read(&sa.counters, is_outbound);
+    let all = own.before.and(own.seen);
     let age = since(now, own.begun);
     let limits = &sa.upkeep.lifetimes;
     let phase = match (reached(&limits.hard, age, all), reached(&limits.soft, age, all)) {

@@ -12,6 +12,7 @@ mod known;
 pub(super) mod live;
 mod memory;
 mod neighbors;
+mod protection;
 mod resolver;
 mod routes;
 mod sampler;

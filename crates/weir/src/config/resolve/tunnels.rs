@@ -4,15 +4,14 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use weir_plane::model::{
-    self, Addresses, Gateway, InterfaceIndex, InterfaceKind, Route, RouteTarget, Spd, SpdAction, Transport, VrfIndex,
-};
+use weir_plane::model::{self, Gateway, InterfaceIndex, InterfaceKind, Route, RouteTarget, Spd, VrfIndex};
 
 use super::super::declare::{Kind, tunnel::Tunnel};
 use super::super::diagnostic::{Code, Diagnostic};
 use super::super::source::{At, Span};
 use super::Resolver;
 use super::interfaces::LEAST_MTU_V6;
+use super::protection::{Way, protection};
 
 /// The least MTU of an IPv4 link (RFC 791).
 const LEAST_MTU: u32 = 68;
@@ -102,21 +101,18 @@ impl<'a> Resolver<'a> {
         for (at, (index, tunnel)) in tunnels.iter().enumerate() {
             // A tunnel that leads into itself has its own finding.
             let Some(path) = paths[at].filter(|path| path.interface != *index) else { continue };
-            let taken = protection(tunnel, interfaces[path.interface].spd, spds, sas);
-            self.tunnel_mtu((*index, tunnel), path, taken.unwrap_or(0), interfaces, &spans);
-            if taken.is_none() && !spds.is_empty() {
-                let (name, out) = (&interfaces[*index].name, &interfaces[path.interface].name);
-                let message = format!("packets of the tunnel `{name}` leave by `{out}` in clear");
-                let found = Diagnostic::warning(Code::TunnelUnprotected, spans[index], message);
-                let (local, remote) = (tunnel.local, tunnel.remote);
-                let help = match interfaces[path.interface].spd {
-                    Some(spd) => format!(
-                        "no rule of `[spd.{}]` protects what goes from {local} to {remote}",
-                        spds[usize::from(spd.0)].name
-                    ),
-                    None => format!("give `{out}` an SPD that protects what goes from {local} to {remote}"),
-                };
-                self.report(found.help(help));
+            let spd = interfaces[path.interface].spd;
+            let [out, into] = [Way::Out, Way::In].map(|way| protection(tunnel, way, spd, spds, sas));
+            self.tunnel_mtu((*index, tunnel), path, out.octets, interfaces, &spans);
+            let way = match (out.is_whole, into.is_whole) {
+                (false, _) => Some(Way::Out),
+                (true, false) => Some(Way::In),
+                (true, true) => None,
+            };
+            if let Some(way) = way.filter(|_| !spds.is_empty()) {
+                let names = (interfaces[*index].name.as_str(), interfaces[path.interface].name.as_str());
+                let spd = spd.map(|spd| spds[usize::from(spd.0)].name.as_str());
+                self.report(unprotected((tunnel, spans[index]), way, names, spd));
             }
         }
         let is_fitted = |index: &usize| {
@@ -237,6 +233,29 @@ impl<'a> Resolver<'a> {
     }
 }
 
+/// Warns of a tunnel that no rule protects in a direction: the tunnel and the interface outside of it have these names.
+fn unprotected(
+    (tunnel, span): (&model::Tunnel, Span),
+    way: Way,
+    (name, out): (&str, &str),
+    spd: Option<&str>,
+) -> Diagnostic {
+    let message = match way {
+        Way::Out => format!("packets of the tunnel `{name}` leave by `{out}` in clear"),
+        Way::In => format!("packets of the tunnel `{name}` leave by `{out}` with ESP, and are to come in clear"),
+    };
+    let packets = way.selectors(tunnel);
+    let help = match (spd, way) {
+        (None, _) => format!("give `{out}` an SPD that protects {packets}"),
+        (Some(spd), Way::Out) => format!("no rule of `[spd.{spd}]` protects {packets}"),
+        (Some(spd), Way::In) => format!(
+            "no rule of `[spd.{spd}]` protects {packets}, as rules name the peer's packets: those with ESP are dropped, \
+             `esp-selector`"
+        ),
+    };
+    Diagnostic::warning(Code::TunnelUnprotected, span, message).help(help)
+}
+
 /// The least MTU of an interface with its addresses.
 fn least_mtu(interface: &model::Interface) -> u32 {
     if interface.addresses.iter().any(|own| own.net.addr().is_ipv6()) { LEAST_MTU_V6 } else { LEAST_MTU }
@@ -261,7 +280,7 @@ pub(in super::super) fn fit(gateway: &mut Gateway) -> bool {
         let is_fitted = gateway.ipsec.fitted.contains(&InterfaceIndex(*index as u32));
         let Some(path) = path.filter(|path| is_fitted && path.interface != *index) else { continue };
         let out = &gateway.interfaces[path.interface];
-        let taken = protection(tunnel, out.spd, &gateway.spds, &gateway.sas).unwrap_or(0);
+        let taken = protection(tunnel, Way::Out, out.spd, &gateway.spds, &gateway.sas).octets;
         let left = out.mtu.saturating_sub(tunnel.overhead() + taken);
         let own = &mut gateway.interfaces[*index];
         let mtu = left.max(least_mtu(own));
@@ -307,50 +326,4 @@ fn paths(tunnels: &[(usize, model::Tunnel)], interfaces: &[model::Interface], ro
         add(route.vrf, route.prefix, route.metric.saturating_add(1), interface);
     }
     paths
-}
-
-/// Octets that ESP adds to packets of a tunnel; `None`: they leave in clear. The first rule of the SPD decides that matches packets
-/// between the outer addresses, whatever their ports.
-fn protection(tunnel: &model::Tunnel, spd: Option<model::SpdIndex>, spds: &[Spd], sas: &[model::Sa]) -> Option<u32> {
-    use weir_packet::tunnel::Carrier;
-    let spd = spds.get(usize::from(spd?.0))?;
-    let holds = |addresses: &Addresses, own: IpAddr| match addresses {
-        Addresses::Any => true,
-        Addresses::Net(net) => net.contains(&own),
-        Addresses::Range(first, last) => first.is_ipv4() == own.is_ipv4() && (*first..=*last).contains(&own),
-        // What a group has is decided when packets come.
-        Addresses::Group(_) => true,
-    };
-    let number = match tunnel.carrier {
-        Carrier::Gre => weir_packet::wire::protocol::GRE,
-        Carrier::Ip => weir_packet::wire::protocol::IPIP,
-        _ => weir_packet::wire::protocol::UDP,
-    };
-    let is_of = |transport: &Transport| match transport {
-        Transport::Any => true,
-        Transport::Protocol(own) | Transport::Ports { protocol: own, .. } => *own == number,
-        Transport::Icmp { .. } => false,
-    };
-    let matches = |place: &u32| {
-        let rule = &spd.rules[*place as usize];
-        holds(&rule.matches.from, tunnel.local)
-            && holds(&rule.matches.to, tunnel.remote)
-            && is_of(&rule.matches.transport)
-            && rule.matches.family.is_none_or(|family| (family == model::IpFamily::V4) == tunnel.local.is_ipv4())
-            && !rule.is_opaque()
-    };
-    let place = spd.order().into_iter().find(matches)?;
-    let SpdAction::Protect(sa) = spd.rules[place as usize].action else { return None };
-    let sa = sas.get(sa.0 as usize)?;
-    let layout =
-        weir_packet::esp::Layout::new(sa.algorithm.iv_octets(), sa.algorithm.icv_octets(), sa.algorithm.block_octets());
-    let udp = if sa.encapsulation.is_some() { weir_packet::wire::udp::LENGTH } else { 0 };
-    let ip = match (sa.mode, sa.local.is_ipv4()) {
-        (model::SaMode::Transport, _) => 0,
-        (_, true) => weir_packet::wire::ipv4::LENGTH,
-        (_, false) => weir_packet::wire::ipv6::LENGTH,
-    };
-    // With the most padding that any length has.
-    let most = (0..64).map(|octets| layout.sealed(octets) - octets).max().unwrap_or(0);
-    Some((ip + udp + most) as u32)
 }
