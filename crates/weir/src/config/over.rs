@@ -39,6 +39,7 @@ impl Loader<'_> {
         }
         let rules = self.declared.access.spd.iter_mut().map(|spd| &mut spd.rules);
         for rules in rules {
+            self.diagnostics.extend(overlay.successors.iter().filter_map(|own| passing(rules, own)));
             overlay.successors.iter().for_each(|successor| succeed(rules, successor));
         }
     }
@@ -96,6 +97,14 @@ impl Loader<'_> {
             spd.rules = all;
         }
     }
+}
+
+/// Refuses rules that name the new pair of a rekey: its name goes with the rekey, and the rules that the rekey adds as well.
+fn passing(rules: &[At<spd::Rule>], Successor { old, new, .. }: &Successor) -> Option<Diagnostic> {
+    let rule = rules.iter().find(|rule| rule.value.sa.as_deref() == Some(new))?;
+    let message = format!("the rule names `{new}`, the new pair of a rekey of `{old}`, which is under way");
+    let help = format!("name `{old}`, whose rules hold for both, or end the rekey first: `weir sa finish {old}`");
+    Some(Diagnostic::error(Code::LiveRules, rule.span, message).help(help))
 }
 
 /// Adds to each rule that names the old pair one that names the new pair: in front of it if the new pair sends, else behind it.

@@ -69,6 +69,8 @@ pub struct Running {
     classify: Mutex<classify::Tables>,
     /// Live changes of SAs and SPDs. Changed by who holds `reloading` alone.
     live: Mutex<Live>,
+    /// The last refusal of a step of a rekey, which is tried again.
+    rekey_refused: Mutex<Option<String>>,
     /// Live edits of the lists of interfaces, likewise.
     attached: Mutex<Attachments>,
     /// The texts of the configuration in force, likewise; `None` for the built-in one.
@@ -147,6 +149,7 @@ impl Running {
             allowlists: Mutex::default(),
             classify: Mutex::default(),
             live: Mutex::default(),
+            rekey_refused: Mutex::default(),
             attached: Mutex::default(),
             texts: Mutex::default(),
             changing: Mutex::default(),

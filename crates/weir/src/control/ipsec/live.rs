@@ -119,6 +119,11 @@ impl Live {
             live.sas.insert(name.to_owned(), pair);
             return Ok(live);
         }
+        if let Some(old) = self.rekeyed_by(name) {
+            let help =
+                format!("`weir sa switch {old}` and `weir sa finish {old}` end the rekey, `weir undo` takes it back");
+            return refuse(Kind::Conflict, format!("`{name}` is the new pair of a rekey of `{old}`: {help}"));
+        }
         let Some(pair) = live.sas.get_mut(name) else {
             return match gateway.sas.iter().any(|sa| sa.name == name) {
                 true => {
@@ -129,13 +134,6 @@ impl Live {
                 false => refuse(Kind::NotFound, format!("there is no pair of SAs `{name}`")),
             };
         };
-        if matches!(edit, SaEdit::Finish | SaEdit::Delete) && pair.next.is_some() {
-            let next = next_name(name);
-            if let Some(rule) = self.rule_that_names(&next) {
-                let message = format!("a rule names the pair of SAs `{next}`, which goes: delete `{rule}` first");
-                return refuse(Kind::InUse, message);
-            }
-        }
         let no_rekey = || refuse(Kind::Conflict, format!("no rekey of `{name}` is under way"));
         match edit {
             SaEdit::Add(_) => {}
@@ -161,8 +159,11 @@ impl Live {
                 pair.next = Some(Next { said: said.clone(), keys: whole(&next, keys)?, leads: None });
             }
             SaEdit::Switch => match &mut pair.next {
-                Some(next) => {
-                    next.leads.get_or_insert_with(Instant::now);
+                Some(next) if next.leads.is_none() => next.leads = Some(Instant::now()),
+                Some(_) => {
+                    let message =
+                        format!("the new pair of `{name}` sends already: `weir sa finish {name}` ends the rekey");
+                    return refuse(Kind::Conflict, message);
                 }
                 None => return no_rekey(),
             },
@@ -212,14 +213,23 @@ impl Live {
         })
     }
 
-    /// A live rule that names a pair.
-    fn rule_that_names(&self, sa: &str) -> Option<&str> {
-        let mut rules = self.spds.values().flat_map(|over| &over.rules);
-        let names = |rule: &&OverRule| {
+    /// The pair that a new pair takes the place of, if this is the name of one.
+    fn rekeyed_by(&self, new: &str) -> Option<&str> {
+        let is = |(name, pair): &(&String, &Pair)| pair.next.is_some() && next_name(name) == new;
+        self.sas.iter().find(is).map(|(name, _)| name.as_str())
+    }
+
+    /// Refuses rules that name the new pair of a rekey: its name goes with the rekey.
+    fn check_names(&self, rules: &[OverRule]) -> Result<(), Box<Refusal>> {
+        for rule in rules.iter().filter(|rule| rule.source.is_some()) {
             let words: Vec<&str> = rule.text.split_whitespace().collect();
-            words.windows(2).any(|pair| pair == ["sa", sa])
-        };
-        rules.find(names).map(|rule| rule.text.as_str())
+            let named = words.windows(2).find(|pair| pair[0] == "sa").map(|pair| pair[1]);
+            if let Some((new, old)) = named.and_then(|new| Some((new, self.rekeyed_by(new)?))) {
+                let message = format!("`{}` names `{new}`, the new pair of a rekey of `{old}`", rule.text);
+                return refuse(Kind::Conflict, format!("{message}: name `{old}`, whose rules hold for both"));
+            }
+        }
+        Ok(())
     }
 
     /// A rekey is under way.
@@ -264,6 +274,7 @@ impl Live {
             SpdEdit::Batch(changes) => batch(&mut over.rules, said, changes, &mut warnings)?,
             SpdEdit::Replace { text, allow_empty } => replace(&mut over, said, (text, allow_empty), &mut warnings)?,
         };
+        self.check_names(&over.rules)?;
         let changed = SpdChanged {
             spd: name.to_owned(),
             source: said.source.clone(),

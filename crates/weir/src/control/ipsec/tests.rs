@@ -299,6 +299,38 @@ fn a_rekey_makes_before_it_breaks() {
 }
 
 #[test]
+fn no_rule_and_no_command_names_the_new_pair_of_a_rekey() {
+    let mut site = Site::new();
+    site.sa("east", SaEdit::Add(&keys(0x1001, "b", "c")));
+    site.spd(&[insert(EAST, Some(1))]);
+    site.sa("east", SaEdit::Rekey(&keys(0x1101, "d", "e")));
+    let rule = EAST.replace("sa east", "sa east-next");
+    let text = format!("{EAST}\n{rule}");
+    for edit in [SpdEdit::Batch(&[insert(&rule, Some(1))]), SpdEdit::Replace { text: &text, allow_empty: false }] {
+        let refusal = site.live.edit_spd(&site.gateway, "edge", &noc(), edit).unwrap_err();
+        assert_eq!(refusal.kind, Kind::Conflict);
+        assert!(refusal.message.contains("a rekey of `east`: name `east`"), "{}", refusal.message);
+    }
+    for edit in [SaEdit::Delete, SaEdit::Update(""), SaEdit::Switch] {
+        let (kind, message) = site.refuses_sa("east-next", edit);
+        assert!(kind == Kind::Conflict && message.contains("the new pair of a rekey of `east`"), "{message}");
+    }
+    // Nor does a rule of a file, in a reload.
+    site.spd(&[Change::Delete(Which { id: None, at: Some(1) })]);
+    let named = FILE.replace("sa west\"", "sa east-next\"");
+    let loaded = site.load(&named, &Live { spds: Default::default(), ..site.live.clone() });
+    let found = loaded.diagnostics.iter().find(|found| found.code == Code::LiveRules);
+    assert!(loaded.gateway.is_none() && found.is_some_and(|own| own.message.contains("`east-next`")));
+    // The pair sends once.
+    site.sa("east", SaEdit::Switch);
+    let (kind, message) = site.refuses_sa("east", SaEdit::Switch);
+    assert!(kind == Kind::Conflict && message.contains("sends already"), "{message}");
+    site.sa("east", SaEdit::Finish);
+    site.sa("east-next", SaEdit::Add(&keys(0x1001, "b", "c")));
+    assert_eq!(site.spd(&[insert(&rule, None)]).0, 1, "a pair of its own may have the name");
+}
+
+#[test]
 fn a_pair_whose_address_no_interface_has_comes_with_a_warning() {
     let mut site = Site::new();
     site.sa("east", SaEdit::Add(&keys(0x1001, "b", "c")));

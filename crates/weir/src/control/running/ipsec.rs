@@ -26,20 +26,23 @@ impl Running {
 
     /// Changes a pair of SAs.
     pub(super) fn change_sa(&self, name: &str, source: &str, edit: SaEdit<'_>) -> Result<SaChanged, Box<Refusal>> {
-        let result = {
-            let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
-            let before = self.live().clone();
-            let changed = before.edit_sa(&self.engine.model(), name, &said(source), edit);
-            changed.and_then(|live| {
-                self.put_into_force(live, |gateway, folder, live| model::edit_sa(gateway, folder, live, name, &edit))
-            })
-        };
-        match &result {
-            Ok(_) => tracing::info!("sa {name}: {} by {source}", edit.done()),
-            Err(refusal) => tracing::warn!("sa {name}: nothing changed: {}", refusal.for_log()),
+        let result = self.try_sa(name, source, edit);
+        if let Err(refusal) = &result {
+            tracing::warn!("sa {name}: nothing changed: {}", refusal.for_log());
         }
+        result
+    }
+
+    /// The same, which logs no refusal.
+    fn try_sa(&self, name: &str, source: &str, edit: SaEdit<'_>) -> Result<SaChanged, Box<Refusal>> {
+        let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.live().clone();
+        let live = before.edit_sa(&self.engine.model(), name, &said(source), edit)?;
+        let warnings =
+            self.put_into_force(live, |gateway, folder, live| model::edit_sa(gateway, folder, live, name, &edit))?;
+        tracing::info!("sa {name}: {} by {source}", edit.done());
         let (sa, source, done) = (name.to_owned(), source.to_owned(), edit.done().to_owned());
-        result.map(|warnings| SaChanged { sa, source, done, warnings })
+        Ok(SaChanged { sa, source, done, warnings })
     }
 
     /// Changes the rules of an SPD.
@@ -118,10 +121,17 @@ impl Running {
         }
         let due = self.live().due(|| self.engine.sas());
         if let Some((name, edit)) = due {
-            // It is in the log if it fails, and tried again.
-            if self.change_sa(&name, OWN, edit).is_ok() {
+            let refusal = self.try_sa(&name, OWN, edit).err();
+            if refusal.is_none() {
                 self.history().forget(format!("a rekey of {name} went on: changes before it cannot be taken back"));
             }
+            // The step is tried again each second: the log has its refusal once.
+            let refused = refusal.map(|refusal| format!("sa {name}: the rekey waits: {}", refusal.for_log()));
+            let mut before = self.rekey_refused.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(message) = refused.as_ref().filter(|_| *before != refused) {
+                tracing::warn!("{message}");
+            }
+            *before = refused;
         }
     }
 
