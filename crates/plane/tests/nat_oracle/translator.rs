@@ -634,7 +634,7 @@ impl Translator {
                     free == 0 || all > 512 && free * 10 < all
                 };
                 let mut full = full;
-                addresses.into_iter().any(|address| full(address))
+                addresses.into_iter().any(full)
             }
         }
     }

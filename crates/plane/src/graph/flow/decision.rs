@@ -205,16 +205,16 @@ impl Decision {
     /// `permitted`: it permits them.
     pub(crate) fn cross(&mut self, in_session: bool, permitted: bool) {
         self.ingress |= MORE;
-        self.zones.0 |=
-            Zones::CROSSES | u8::from(in_session) * Zones::LEAVES_IN_SESSION | u8::from(permitted) * Zones::PERMITTED;
+        let in_session = if in_session { Zones::LEAVES_IN_SESSION } else { 0 };
+        self.zones.0 |= Zones::CROSSES | in_session | if permitted { Zones::PERMITTED } else { 0 };
     }
 
     /// The packets are translated, and come in by a zone with sessions. `in_session`: they belong to one of it; `permitted`: it
     /// permits them.
     pub(crate) fn come_beside(&mut self, in_session: bool, permitted: bool) {
         self.ingress |= MORE;
-        self.zones.0 |=
-            Zones::BESIDE | u8::from(in_session) * Zones::COMES_IN_SESSION | u8::from(permitted) * Zones::LET_IN;
+        let in_session = if in_session { Zones::COMES_IN_SESSION } else { 0 };
+        self.zones.0 |= Zones::BESIDE | in_session | if permitted { Zones::LET_IN } else { 0 };
     }
 
     /// The part of the ingress zone, if the packets are translated, and it has sessions.
