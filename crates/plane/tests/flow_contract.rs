@@ -321,7 +321,12 @@ fn the_flow_table_changes_nothing() {
         // A session ends beside a translation that goes on, and the next packet opens it again.
         check(1, 0, Some(10_000_260));
     }
-    let totals = check(1, packets, only);
+    let mut totals = check(1, packets, only);
+    if only.is_none() {
+        // Few models drop packets by uRPF with feasible paths.
+        let rare = check(1, 0, Some(44));
+        rare.drops.into_iter().for_each(|(reason, count)| *totals.drops.entry(reason).or_default() += count);
+    }
     let Totals { packets: sent, eligible, transmitted, hits, joined, drops, changes, features, counted, .. } = &totals;
     println!(
         "{sent} packets, {transmitted} transmitted, {eligible} may hit, {hits} hits, {joined:?} merged\n{changes:?}\n{features:?}\n{drops:?}\n{counted:?}"
