@@ -633,7 +633,6 @@ impl Translator {
                     // More than 512 are not all looked at.
                     free == 0 || all > 512 && free * 10 < all
                 };
-                let mut full = full;
                 addresses.into_iter().any(full)
             }
         }
