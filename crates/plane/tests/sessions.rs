@@ -148,8 +148,9 @@ fn a_session_that_ends_for_another_of_its_vector_is_opened_again_at_egress() {
     let mut build = stateful(&["permit+reflect udp port 53"]).acl_in("lan", &["out"]);
     build.0.flow_table = FlowTable { half_open: 1, ..FlowTable::default() };
     let mut rig = build.rig();
-    let asks = [9, 10].map(|port| rig.frame("lan", &format!("udp from 10.0.0.2 port {port} to 198.51.100.9 port 53")));
-    assert_eq!(rig.put_all("lan", &asks).1.len(), 2);
+    let requests =
+        [9, 10].map(|port| rig.frame("lan", &format!("udp from 10.0.0.2 port {port} to 198.51.100.9 port 53")));
+    assert_eq!(rig.put_all("lan", &requests).1.len(), 2);
     // Each of the two lists has had the second packet take the place of the first.
     assert_eq!(count(&rig), (1, 1));
     rig.drops("wan", ANSWER, Reason::AclDeny);

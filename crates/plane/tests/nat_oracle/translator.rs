@@ -261,11 +261,11 @@ impl Translator {
                             let back = inside.first + (fields.destination - outside.first);
                             let turned = Tuple { destination: back, ..*fields }.turned();
                             // The rule says which packets from inside it translates: those to the sender.
-                            let asked = Tuple {
+                            let wanted = Tuple {
                                 dport: if fields.protocol == ICMP { fields.dport } else { turned.dport },
                                 ..turned
                             };
-                            if rule.matches(*edge, &asked) {
+                            if rule.matches(*edge, &wanted) {
                                 return Some((rule, *edge, (back, fields.dport)));
                             }
                         }
