@@ -451,6 +451,13 @@ fn why_edits_do_not_apply() {
     let mut apart = List::new(&[a, c]);
     apart.insert(1, true, deny);
     assert_eq!(apart.by(&apart.rebase(&[c, a]), &[c, a]).texts(), [c, a, deny]);
+    // The file has the added rule that refuses, and twice: its first copy stands behind the anchor of the other one.
+    let mut list = List::new(&[a]);
+    list.insert(0, false, deny);
+    list.insert(1, false, b);
+    list.items.remove(2);
+    assert_eq!(list.rebase(&[a, deny, deny]).lost, [(Edit::Added(1), Why::Passed(0))]);
+    assert_eq!(list.rebase(&[deny, deny, a]).lost, []);
     let mut list = List::new(&[a, a]);
     list.items.remove(0);
     assert_eq!(list.rebase(&[a, a, a]).lost, [(Edit::Removed(0), Why::RuleAmbiguous)]);

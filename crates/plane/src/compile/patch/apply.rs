@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
+use super::saved::Settled;
 use super::spot::{Anchor, Spot};
 
 /// The effect of a rule on packets that match it.
@@ -68,6 +69,8 @@ pub(super) struct Rebase<'a, T> {
     pub(super) found: HashMap<&'a T, Vec<u32>>,
     /// By the index of a rule before: its index after, if both declarations have it as often.
     pub(super) index: Vec<Option<u32>>,
+    /// By the index of a rule before that was saved: its index after, however often that has it. No others have one here.
+    pub(super) saved: Vec<Option<u32>>,
     lost: Vec<(Edit, Why)>,
 }
 
@@ -85,7 +88,14 @@ impl<'a, T: Eq + Hash> Rebase<'a, T> {
                 old.iter().zip(new).for_each(|(&old, &new)| index[old as usize] = Some(new));
             }
         }
-        Rebase { before, items, after, found, index, lost: Vec::new() }
+        Rebase { before, items, after, found, index, saved: vec![None; before.len()], lost: Vec::new() }
+    }
+
+    /// Takes over what is known of saved rules. Copies of one rule that cannot be told apart have no index.
+    pub(super) fn know(&mut self, settled: &Settled<'_, impl Eq + Hash>) {
+        self.saved.clone_from(&settled.saved);
+        let unknown = self.index.iter_mut().zip(&settled.told_apart).filter(|(_, told_apart)| !**told_apart);
+        unknown.for_each(|(index, _)| *index = None);
     }
 
     /// Applies the edits.
@@ -231,7 +241,8 @@ impl<'a, T: Eq + Hash> Rebase<'a, T> {
         }
         for (item, (_, spot)) in self.items.iter().enumerate() {
             if let Spot::Declared(index) = spot {
-                places[item] = self.index[*index as usize].and_then(|new| of_declared[new as usize]);
+                let new = self.index[*index as usize].or(self.saved[*index as usize]);
+                places[item] = new.and_then(|new| of_declared[new as usize]);
             }
         }
         places

@@ -47,6 +47,8 @@ pub fn rebase<T: Eq + Hash>(
         return rebase.run(effect, may_meet);
     };
     let after: Vec<&T> = after.iter().collect();
-    let rebased = Rebase::new(&settled.before, &settled.items, &after).run(|text| effect(text), may_meet);
+    let mut rebase = Rebase::new(&settled.before, &settled.items, &after);
+    rebase.know(&settled);
+    let rebased = rebase.run(|text| effect(text), may_meet);
     settled.by_old(rebased)
 }

@@ -3,7 +3,7 @@
 //! An added rule was saved if the new declaration has its text between the same rules of the old one. Other added rules may stand
 //! between it and its anchor: these get the saved rule as their anchor, so that the order of all of them stays.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
 use super::apply::{Edit, Rebase, Rebased, Why};
@@ -13,6 +13,10 @@ use super::spot::{Anchor, Spot, ascending};
 pub(super) struct Settled<'a, T> {
     pub(super) before: Vec<&'a T>,
     pub(super) items: Vec<(&'a T, Spot)>,
+    /// By the index of a rule of this declaration that was saved: its index in the new one.
+    pub(super) saved: Vec<Option<u32>>,
+    /// By the index of a rule of this declaration: whether each of its copies is known in the new one.
+    pub(super) told_apart: Vec<bool>,
     /// By the index of a rule of this declaration: its index in the old one. Saved rules have none.
     old: Vec<Option<u32>>,
 }
@@ -28,12 +32,12 @@ impl<'a, T: Eq + Hash> Settled<'a, T> {
     /// Returns the list if rules were saved.
     pub(super) fn of(rebase: &Rebase<'a, T>) -> Option<Settled<'a, T>> {
         let saved = saved(rebase);
-        if !saved.contains(&true) {
+        if saved.iter().all(Option::is_none) {
             return None;
         }
         let &Rebase { before, items, .. } = rebase;
         let declared = (0..before.len() as u32).map(|index| (Spot::Declared(index).key(), From::Declared(index)));
-        let ended = items.iter().enumerate().filter(|(item, _)| saved[*item]);
+        let ended = items.iter().enumerate().filter(|(item, _)| saved[*item].is_some());
         let mut order: Vec<(u64, From)> =
             declared.chain(ended.map(|(item, (_, spot))| (spot.key(), From::Saved(item)))).collect();
         // Stable: rules with the same anchor keep their order.
@@ -54,16 +58,36 @@ impl<'a, T: Eq + Hash> Settled<'a, T> {
             From::Declared(old) => Some(old),
             From::Saved(_) => None,
         };
+        let new = |(_, from): &(u64, From)| match *from {
+            From::Declared(_) => None,
+            From::Saved(item) => saved[item],
+        };
         let texts: Vec<&T> = order.iter().map(text).collect();
-        let count = counts(texts.iter().copied());
+        let saved: Vec<Option<u32>> = order.iter().map(new).collect();
+        let told_apart = told_apart(rebase, &texts, &saved);
         // Rules are anchors if the new declaration has them as often.
-        let is_anchor = |text: &T| rebase.found.get(text).map(Vec::len) == count.get(text).copied();
         let of_anchor: Vec<Option<u32>> =
-            of_item.iter().zip(items).map(|(index, (text, _))| index.filter(|_| is_anchor(text))).collect();
+            of_item.iter().zip(items).map(|(index, (text, _))| index.filter(|_| told_apart.contains(text))).collect();
         let anchors = Anchors { rebase, of_declared: &of_declared, of_item: &of_item, of_anchor: &of_anchor };
+        let mut spots: Vec<Spot> = (0..items.len()).map(|item| anchors.spot(item)).collect();
+        // A rule whose anchor is gone may have found one in front of the rule before it: it stays behind that rule.
+        for item in 1..spots.len() {
+            let (previous, own) = (spots[item - 1], spots[item]);
+            if matches!(own, Spot::Added(_)) && own.key() < previous.key() {
+                spots[item] = match previous {
+                    Spot::Declared(index) if told_apart.contains(texts[index as usize]) => {
+                        Spot::Added(Anchor::Behind(index))
+                    }
+                    Spot::Declared(_) => own,
+                    Spot::Added(anchor) => Spot::Added(anchor),
+                };
+            }
+        }
         Some(Settled {
+            told_apart: texts.iter().map(|text| told_apart.contains(text)).collect(),
             before: texts,
-            items: (0..items.len()).map(|item| (&items[item].0, anchors.spot(item))).collect(),
+            items: items.iter().map(|(text, _)| text).zip(spots).collect(),
+            saved,
             old: order.iter().map(old).collect(),
         })
     }
@@ -88,8 +112,8 @@ impl<'a, T: Eq + Hash> Settled<'a, T> {
     }
 }
 
-/// Returns which items of a list the new declaration has between the same rules.
-fn saved<T: Eq + Hash>(rebase: &Rebase<'_, T>) -> Vec<bool> {
+/// Returns, by item, the index in the new declaration of the items that it has between the same rules.
+fn saved<T: Eq + Hash>(rebase: &Rebase<'_, T>) -> Vec<Option<u32>> {
     let Rebase { before, items, after, index, .. } = rebase;
     let image = |item: usize| match items[item].1 {
         Spot::Declared(old) => index[old as usize],
@@ -125,7 +149,19 @@ fn saved<T: Eq + Hash>(rebase: &Rebase<'_, T>) -> Vec<bool> {
             Some(place)
         })
         .collect();
-    ascending(&found)
+    let stays = ascending(&found);
+    found.into_iter().zip(stays).map(|(place, stays)| place.filter(|_| stays)).collect()
+}
+
+/// Returns the texts of which the new declaration has as many copies, in an order by which each saved one is where it was found.
+fn told_apart<'a, T: Eq + Hash>(rebase: &Rebase<'a, T>, texts: &[&'a T], saved: &[Option<u32>]) -> HashSet<&'a T> {
+    let mut copies: HashMap<&T, Vec<Option<u32>>> = HashMap::new();
+    texts.iter().zip(saved).for_each(|(text, saved)| copies.entry(text).or_default().push(*saved));
+    let is_same = |(text, copies): &(&T, Vec<Option<u32>>)| {
+        let found = rebase.found.get(text).filter(|found| found.len() == copies.len());
+        found.is_some_and(|found| copies.iter().zip(found).all(|(saved, new)| saved.is_none_or(|saved| saved == *new)))
+    };
+    copies.into_iter().filter(is_same).map(|(text, _)| text).collect()
 }
 
 /// Chooses the places of the rules that were not saved.
