@@ -203,7 +203,7 @@ codes! {
     BridgePort = "bridge-port",
     /// Ports of a bridge between which frames would circle.
     BridgeLoop = "bridge-loop",
-    /// Warning: a tunnel whose packets leave in clear, or leave with ESP and come in clear, while there are SPDs.
+    /// Warning: a tunnel of which packets leave in clear, leave with ESP and come in clear, or are dropped by an SPD.
     TunnelUnprotected = "tunnel-unprotected",
     /// One file is written twice, or written and read.
     FileConflict = "file-conflict",

@@ -5,6 +5,7 @@
 mod device;
 mod finding;
 mod host;
+mod state;
 mod text;
 
 pub use finding::{Finding, Level};
@@ -53,6 +54,7 @@ pub fn examine(gateway: Option<(&Gateway, &Service)>) -> Diagnosis {
     if let Some((gateway, service)) = gateway {
         findings.extend(privileges(gateway));
         findings.extend(account(service));
+        findings.extend(sequence_numbers(gateway, service));
         findings.extend(forwarding(gateway, Path::new(bystander::SETTINGS)));
         findings.extend(devices(gateway));
     }
@@ -82,6 +84,14 @@ fn account(service: &Service) -> Vec<Finding> {
         Err(error) => Finding::problem("user", error.to_string()),
     };
     vec![finding]
+}
+
+/// The directory in which the gateway reserves the sequence numbers of its SAs.
+fn sequence_numbers(gateway: &Gateway, service: &Service) -> Option<Finding> {
+    let folder = gateway.ipsec.state.as_deref()?;
+    // A gateway that another user starts stays what it is.
+    let account = Account::of(service).ok().flatten().filter(|_| rustix::process::geteuid().is_root());
+    Some(state::judge(folder, account.as_ref()))
 }
 
 /// The kernel as a second forwarder and receiver.

@@ -29,12 +29,12 @@ struct Outer {
 
 impl Way {
     /// The selectors of a rule that protects the packets of a tunnel in this direction.
-    pub(super) fn selectors(self, tunnel: &Tunnel) -> String {
+    pub(super) fn selectors(self, tunnel: &Tunnel, number: u8) -> String {
         let Tunnel { local, remote, port, .. } = *tunnel;
-        match (number(tunnel.carrier), self) {
+        match (number, self) {
             (protocol::UDP, Way::Out) => format!("udp from {local} to {remote} port {port}"),
             (protocol::UDP, Way::In) => format!("udp from {local} port {port} to {remote}"),
-            _ => format!("{} from {local} to {remote}", tunnel.carrier.name()),
+            _ => format!("{} from {local} to {remote}", protocol::NAMES.name(number).unwrap_or_default()),
         }
     }
 
@@ -51,31 +51,50 @@ impl Way {
 /// The effect of an SPD on the packets of a tunnel in a direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Protection {
-    /// All of them are protected.
-    pub(super) is_whole: bool,
+    /// The protocol of packets that pass in clear, if there are any.
+    pub(super) clear: Option<u8>,
+    /// The protocol of packets that are dropped, by a rule or since no rule matches them, if there are any.
+    pub(super) dropped: Option<u8>,
     /// The octets that ESP adds to some of them, at most.
     pub(super) octets: u32,
 }
 
-/// Finds the rules that decide about the packets of a tunnel: the first one that matches, for each source port.
+/// Finds the rules that decide about the packets of a tunnel: the first one that matches, for each protocol and source port.
 pub(super) fn protection(tunnel: &Tunnel, way: Way, spd: Option<SpdIndex>, spds: &[Spd], sas: &[Sa]) -> Protection {
-    let Some(spd) = spd.and_then(|spd| spds.get(usize::from(spd.0))) else { return Protection::default() };
-    let (mut left, mut found) = (vec![way.outer(tunnel)], Protection { is_whole: true, octets: 0 });
+    let numbers: &[u8] = match tunnel.carrier {
+        Carrier::Gre => &[protocol::GRE],
+        // IPv4 inside, and IPv6.
+        Carrier::Ip => &[protocol::IPIP, protocol::IPV6],
+        Carrier::Vxlan | Carrier::Geneve | Carrier::Gue => &[protocol::UDP],
+    };
+    let Some(spd) = spd.and_then(|spd| spds.get(usize::from(spd.0))) else {
+        return Protection { clear: numbers.first().copied(), ..Protection::default() };
+    };
+    numbers.iter().fold(Protection::default(), |all, &number| {
+        let own = of_protocol(tunnel, way, number, spd, sas);
+        let Protection { clear, dropped, octets } = own;
+        Protection { clear: all.clear.or(clear), dropped: all.dropped.or(dropped), octets: all.octets.max(octets) }
+    })
+}
+
+fn of_protocol(tunnel: &Tunnel, way: Way, number: u8, spd: &Spd, sas: &[Sa]) -> Protection {
+    let (mut left, mut found) = (vec![way.outer(tunnel)], Protection::default());
     for place in spd.order() {
         let rule = &spd.rules[place as usize];
         if left.is_empty() || !is_between(rule, tunnel) {
             continue;
         }
-        let Some(rest) = without(&left, &rule.matches.transport, number(tunnel.carrier)) else { continue };
+        let Some(rest) = without(&left, &rule.matches.transport, number) else { continue };
         match rule.action {
             SpdAction::Protect(sa) => {
                 found.octets = found.octets.max(sas.get(sa.0 as usize).map_or(0, octets));
             }
-            SpdAction::Bypass | SpdAction::Discard => found.is_whole = false,
+            SpdAction::Bypass => found.clear = Some(number),
+            SpdAction::Discard => found.dropped = Some(number),
         }
         left = rest;
     }
-    found.is_whole &= left.is_empty();
+    found.dropped = found.dropped.or((!left.is_empty()).then_some(number));
     found
 }
 
@@ -138,14 +157,6 @@ fn split(range: &RangeInclusive<u16>, other: &RangeInclusive<u16>) -> Option<Vec
     let below = other.start().checked_sub(1).map(|end| *range.start()..=end);
     let above = other.end().checked_add(1).map(|start| start..=*range.end());
     Some([below, above].into_iter().flatten().filter(|part| !part.is_empty()).collect())
-}
-
-fn number(carrier: Carrier) -> u8 {
-    match carrier {
-        Carrier::Gre => protocol::GRE,
-        Carrier::Ip => protocol::IPIP,
-        _ => protocol::UDP,
-    }
 }
 
 /// The octets that ESP of a pair adds to a packet, with the most padding that any length has.

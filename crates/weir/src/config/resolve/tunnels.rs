@@ -104,15 +104,17 @@ impl<'a> Resolver<'a> {
             let spd = interfaces[path.interface].spd;
             let [out, into] = [Way::Out, Way::In].map(|way| protection(tunnel, way, spd, spds, sas));
             self.tunnel_mtu((*index, tunnel), path, out.octets, interfaces, &spans);
-            let way = match (out.is_whole, into.is_whole) {
-                (false, _) => Some(Way::Out),
-                (true, false) => Some(Way::In),
-                (true, true) => None,
-            };
-            if let Some(way) = way.filter(|_| !spds.is_empty()) {
+            let fate = [
+                (out.clear, Way::Out, Fate::Clear),
+                (into.clear, Way::In, Fate::Clear),
+                (out.dropped, Way::Out, Fate::Dropped),
+                (into.dropped, Way::In, Fate::Dropped),
+            ];
+            let fate = fate.into_iter().find_map(|(number, way, fate)| Some((number?, way, fate)));
+            if let Some(fate) = fate.filter(|_| !spds.is_empty()) {
                 let names = (interfaces[*index].name.as_str(), interfaces[path.interface].name.as_str());
                 let spd = spd.map(|spd| spds[usize::from(spd.0)].name.as_str());
-                self.report(unprotected((tunnel, spans[index]), way, names, spd));
+                self.report(unprotected((tunnel, spans[index]), fate, names, spd));
             }
         }
         let is_fitted = |index: &usize| {
@@ -233,18 +235,32 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// Warns of a tunnel that no rule protects in a direction: the tunnel and the interface outside of it have these names.
+/// What becomes of packets of a tunnel that are not protected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Clear,
+    Dropped,
+}
+
+/// Warns of a tunnel of which packets of a protocol are not protected in a direction: the tunnel and the interface outside of it have
+/// these names.
 fn unprotected(
     (tunnel, span): (&model::Tunnel, Span),
-    way: Way,
+    (number, way, fate): (u8, Way, Fate),
     (name, out): (&str, &str),
     spd: Option<&str>,
 ) -> Diagnostic {
-    let message = match way {
-        Way::Out => format!("packets of the tunnel `{name}` leave by `{out}` in clear"),
-        Way::In => format!("packets of the tunnel `{name}` leave by `{out}` with ESP, and are to come in clear"),
+    let message = match (way, fate) {
+        (Way::Out, Fate::Clear) => format!("packets of the tunnel `{name}` leave by `{out}` in clear"),
+        (Way::Out, Fate::Dropped) => format!("packets of the tunnel `{name}` are dropped on their way out of `{out}`"),
+        (Way::In, Fate::Clear) => {
+            format!("packets of the tunnel `{name}` leave by `{out}` with ESP, and are to come in clear")
+        }
+        (Way::In, Fate::Dropped) => {
+            format!("packets of the tunnel `{name}` leave by `{out}` with ESP, and are dropped when they come in")
+        }
     };
-    let packets = way.selectors(tunnel);
+    let packets = way.selectors(tunnel, number);
     let help = match (spd, way) {
         (None, _) => format!("give `{out}` an SPD that protects {packets}"),
         (Some(spd), Way::Out) => format!("no rule of `[spd.{spd}]` protects {packets}"),
