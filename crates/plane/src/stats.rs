@@ -27,7 +27,7 @@ pub use sav::{InvalidSourceRow, InvalidSources, SavEntryRow, SavInterfaceStats, 
 pub use spd::{SpdCacheRow, SpdRuleRow, SpdStats};
 pub use steer::{SteerPlace, SteerRuleRow, SteerStats};
 pub use traffic::Traffic;
-pub use tunnel::TunnelStats;
+pub use tunnel::{TunnelPath, TunnelStats};
 
 /// A word of the program's own, or one that was read from JSON.
 pub type Name = Cow<'static, str>;

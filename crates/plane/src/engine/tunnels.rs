@@ -7,7 +7,7 @@ use crate::compile::Map;
 use crate::model::Gateway;
 use crate::root::Root;
 use crate::root::tunnel::TunnelCounters;
-use crate::stats::TunnelStats;
+use crate::stats::{TunnelPath, TunnelStats};
 
 /// Returns the tunnels, in the order of the configuration.
 pub(crate) fn rows(model: &Gateway, map: &Map, root: &Root, now: Time) -> Vec<TunnelStats> {
@@ -25,7 +25,11 @@ pub(crate) fn rows(model: &Gateway, map: &Map, root: &Root, now: Time) -> Vec<Tu
             remote: own.wanted.remote,
             vrf: model.vrfs[usize::from(own.wanted.vrf.0)].name.clone(),
             mtu: interface.mtu,
-            path_mtu: own.path.get(now).map(|learned| learned.mtu),
+            path: own.path.get(now).map(|learned| TunnelPath {
+                mtu: learned.mtu,
+                inner_mtu: own.inner(learned.mtu.into()) as u16,
+                seconds_left: learned.left.as_secs(),
+            }),
             out_packets: sum(&|own| own.outbound.packets.value()),
             out_bytes: sum(&|own| own.outbound.bytes.value()),
             in_packets: sum(&|own| own.inbound.packets.value()),

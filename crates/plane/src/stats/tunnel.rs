@@ -26,8 +26,8 @@ pub struct TunnelStats {
     pub vrf: String,
     /// The MTU of its interface, in octets.
     pub mtu: u32,
-    /// The path MTU in octets, from reports; `None`: no report has come.
-    pub path_mtu: Option<u16>,
+    /// What reports said of the path; `None`: no report has come, or too long ago.
+    pub path: Option<TunnelPath>,
     /// Packets put into the tunnel.
     pub out_packets: u64,
     /// Their octets.
@@ -44,4 +44,24 @@ pub struct TunnelStats {
     pub lowered: u64,
     /// Where it was declared.
     pub origin: String,
+}
+
+/// The path of a tunnel, as ICMP errors reported it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct TunnelPath {
+    /// The longest outer packet without ESP, in octets.
+    pub mtu: u16,
+    /// The longest inner packet, in octets.
+    pub inner_mtu: u16,
+    /// The seconds for which this still counts.
+    pub seconds_left: u64,
+}
+
+impl TunnelStats {
+    /// The longest inner packet that is neither dropped nor fragmented, in octets.
+    #[must_use]
+    pub fn inner_mtu(&self) -> u32 {
+        self.path.map_or(self.mtu, |path| self.mtu.min(path.inner_mtu.into()))
+    }
 }

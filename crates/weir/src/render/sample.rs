@@ -120,7 +120,7 @@ pub(crate) fn tunnels() -> Vec<TunnelStats> {
         remote: "203.0.113.1".parse().unwrap(),
         vrf: "default".to_owned(),
         mtu: 1450,
-        path_mtu: Some(1400),
+        path: Some(weir_plane::stats::TunnelPath { mtu: 1400, inner_mtu: 1350, seconds_left: 590 }),
         out_packets: 900,
         out_bytes: 90_000,
         in_packets: 800,

@@ -84,6 +84,11 @@ pub enum Part {
 }
 
 impl Rekey {
+    /// The words are of the outbound SA: the old pair sends no more, once the new one does.
+    fn is_of_out(&self) -> bool {
+        self.sends || self.part == Part::New
+    }
+
     fn words(&self) -> String {
         match (self.part, self.sends, self.seconds_left) {
             (Part::Old, true, _) => "sends until the new pair does".to_owned(),
@@ -315,12 +320,12 @@ impl Sa {
             ("Age", Align::Right),
             ("Other", Align::Left),
         ]);
-        let rekey = self.rekey.as_ref().map(Rekey::words);
+        let words = |of_out: bool| self.rekey.as_ref().filter(|own| own.is_of_out() == of_out).map(Rekey::words);
         if let Some(out) = &self.out {
-            table.row(out.row(rekey.as_deref(), self.keepalives));
+            table.row(out.row(words(true), self.keepalives));
         }
         if let Some(into) = &self.into {
-            table.row(into.row());
+            table.row(into.row(words(false)));
         }
         self.heading() + &table.text()
     }
@@ -355,8 +360,8 @@ impl Sa {
 }
 
 impl Outbound {
-    fn row(&self, rekey: Option<&str>, keepalives: u64) -> [String; 8] {
-        let mut other: Vec<String> = rekey.map(str::to_owned).into_iter().chain(self.life.words()).collect();
+    fn row(&self, rekey: Option<String>, keepalives: u64) -> [String; 8] {
+        let mut other: Vec<String> = rekey.into_iter().chain(self.life.words()).collect();
         other.extend(counted(&[
             ("keepalives", keepalives),
             ("dummies", self.dummies),
@@ -383,9 +388,9 @@ impl Outbound {
 }
 
 impl Inbound {
-    fn row(&self) -> [String; 8] {
+    fn row(&self, rekey: Option<String>) -> [String; 8] {
         let window = if self.window == 0 { "no window".to_owned() } else { format!("window {}", self.window) };
-        let other = self.life.words().into_iter().chain([window]).chain(counted(&[
+        let other = rekey.into_iter().chain(self.life.words()).chain([window]).chain(counted(&[
             ("replayed", self.replayed),
             ("lost", self.lost),
             ("not authentic", self.auth_failed),

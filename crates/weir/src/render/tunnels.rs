@@ -1,7 +1,7 @@
 //! `show tunnels`: tunnels, their ends, path MTUs and counters.
 
 use serde::{Deserialize, Serialize};
-use weir_plane::stats::TunnelStats;
+use weir_plane::stats::{TunnelPath, TunnelStats};
 
 use super::Report;
 use super::table::{Align, Table};
@@ -32,7 +32,7 @@ impl Report for Tunnels {
 }
 
 fn text(tunnel: &TunnelStats) -> String {
-    let TunnelStats { name, kind, vni, key, port, local, remote, vrf, mtu, path_mtu, origin, .. } = tunnel;
+    let TunnelStats { name, kind, vni, key, port, local, remote, vrf, mtu, path, origin, .. } = tunnel;
     let mut text = format!("{name}: {kind}");
     for (word, number) in [("vni", vni), ("key", key)] {
         if let Some(number) = number {
@@ -47,8 +47,8 @@ fn text(tunnel: &TunnelStats) -> String {
         text.push_str(&format!(" in vrf {vrf}"));
     }
     text.push_str(&format!(", MTU {mtu}"));
-    if let Some(mtu) = path_mtu {
-        text.push_str(&format!(", path MTU {mtu}"));
+    if let Some(TunnelPath { mtu, inner_mtu, seconds_left }) = path {
+        text.push_str(&format!(", {inner_mtu} by a path MTU of {mtu} for {seconds_left} s"));
     }
     text.push_str(&format!(" ({origin})\n"));
     let mut table =
@@ -77,7 +77,7 @@ mod tests {
         assert_eq!(
             tunnels.text(),
             "\
-vx: vxlan vni 100 from 198.51.100.1 to 203.0.113.1 port 4789, MTU 1450, path MTU 1400 (edge.toml:30)
+vx: vxlan vni 100 from 198.51.100.1 to 203.0.113.1 port 4789, MTU 1450, 1350 by a path MTU of 1400 for 590 s (edge.toml:30)
      Packets  Bytes  Other
 out      900  90000  2 too long, 1 lowered
 in       800  80000  3 refused

@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use weir_packet::tunnel::{Carrier, Outer};
+use weir_packet::wire::ethernet;
 
 pub use counters::TunnelCounters;
 pub use table::{Key, TunnelTable};
@@ -57,6 +58,13 @@ impl Tunnel {
     pub fn key(&self) -> Key {
         let model::Tunnel { local, remote, carrier, port, id, .. } = self.wanted;
         Key { vrf: self.vrf, local, remote, carrier, port, id }
+    }
+
+    /// Returns the longest inner packet of an outer one, both in octets from the IP header on.
+    #[must_use]
+    pub fn inner(&self, mtu: usize) -> usize {
+        let link = if self.wanted.carrier.is_ethernet() { ethernet::LENGTH } else { 0 };
+        mtu.saturating_sub(self.outer.length() + link)
     }
 }
 

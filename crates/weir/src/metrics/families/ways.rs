@@ -25,7 +25,9 @@ const SOURCES: Table<Source> = Table {
 const TUNNELS: Table<TunnelStats> = Table {
     labels: "tunnel,kind",
     columns: &[
-        (Gauge, "weir_tunnel_mtu_bytes", "Octets of the longest inner packet.", |t| u64::from(t.mtu).into()),
+        (Gauge, "weir_tunnel_mtu_bytes", "Octets of the longest inner packet, by the learned path MTU, too.", |t| {
+            u64::from(t.inner_mtu()).into()
+        }),
         (Counter, "weir_tunnel_out_packets", "Packets that went into the tunnel.", |t| t.out_packets.into()),
         (Counter, "weir_tunnel_out_bytes", "Octets of these packets inside.", |t| t.out_bytes.into()),
         (Counter, "weir_tunnel_in_packets", "Packets that came out of the tunnel.", |t| t.in_packets.into()),

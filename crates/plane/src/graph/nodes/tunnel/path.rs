@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use weir_packet::checksum;
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
-use weir_packet::wire::{ethernet, ipv4, ipv6};
+use weir_packet::wire::{ipv4, ipv6};
 
 use super::super::Context;
 use super::arrival::sent;
@@ -47,8 +47,7 @@ pub(super) fn check(context: &mut Context<'_>, packet: &mut Packet, tunnel: &Tun
         return Ok(true);
     }
     tunnel.counters[context.worker].too_long.add(1);
-    let link = if tunnel.wanted.carrier.is_ethernet() { ethernet::LENGTH } else { 0 };
-    let room = mtu.saturating_sub(tunnel.outer.length() + link);
+    let room = tunnel.inner(mtu);
     if packet.state().intersects(ORIGINATED | ENCAPSULATED) {
         return Ok(false);
     }
