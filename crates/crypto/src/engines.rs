@@ -47,6 +47,16 @@ pub fn all() -> &'static [&'static dyn Engine] {
     ENGINES.get_or_init(|| known().iter().filter(|own| own.missing.is_none()).map(|own| own.engine).collect())
 }
 
+/// Returns the native engines whose instructions the CPU has. They were not held against `aws-lc`: for tests.
+#[doc(hidden)]
+#[must_use]
+pub fn native_widths() -> Vec<&'static dyn Engine> {
+    #[cfg(target_arch = "x86_64")]
+    return native::widths().map(|engine| engine as &dyn Engine).collect();
+    #[cfg(not(target_arch = "x86_64"))]
+    Vec::new()
+}
+
 /// Returns an engine by name. `native` is the fastest of the native ones.
 #[must_use]
 pub fn by_name(name: &str) -> Option<&'static dyn Engine> {

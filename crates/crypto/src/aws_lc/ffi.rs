@@ -128,7 +128,8 @@ unsafe impl Plain for lc::SHA256_CTX {}
 unsafe impl Plain for lc::SHA512_CTX {}
 
 /// An expanded key of AES, for one direction.
-pub(super) struct Aes(lc::AES_KEY);
+// It is expanded at an address that stays: a move would leave a copy of it, which nothing wipes.
+pub(super) struct Aes(Box<lc::AES_KEY>);
 
 /// The direction of a schedule of AES.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,13 +142,13 @@ impl Aes {
     /// Expands a key. Returns `None` unless it has 16, 24 or 32 octets.
     pub(super) fn new(key: &[u8], direction: Direction) -> Option<Aes> {
         // SAFETY: The structure consists of numbers, which may be zero.
-        let mut aes = Aes(unsafe { MaybeUninit::zeroed().assume_init() });
+        let mut aes = Aes(Box::new(unsafe { MaybeUninit::zeroed().assume_init() }));
         let bits = u32::try_from(8 * key.len()).ok()?;
         // SAFETY: The library reads `bits` bits of the key, and refuses other lengths than those of AES.
         let failed = unsafe {
             match direction {
-                Direction::Encrypt => lc::AES_set_encrypt_key(key.as_ptr(), bits, &raw mut aes.0),
-                Direction::Decrypt => lc::AES_set_decrypt_key(key.as_ptr(), bits, &raw mut aes.0),
+                Direction::Encrypt => lc::AES_set_encrypt_key(key.as_ptr(), bits, &raw mut *aes.0),
+                Direction::Decrypt => lc::AES_set_decrypt_key(key.as_ptr(), bits, &raw mut *aes.0),
             }
         };
         (failed == 0).then_some(aes)
@@ -165,7 +166,7 @@ impl Aes {
                 at,
                 at,
                 text.len(),
-                &raw const self.0,
+                &raw const *self.0,
                 counter.as_mut_ptr(),
                 stream.as_mut_ptr(),
                 &raw mut used,
@@ -185,7 +186,7 @@ impl Aes {
         // both addresses are equal. The IV has 16 octets.
         unsafe {
             let encrypt = i32::from(direction == Direction::Encrypt);
-            lc::AES_cbc_encrypt(at, at, text.len(), &raw const self.0, iv.as_mut_ptr(), encrypt);
+            lc::AES_cbc_encrypt(at, at, text.len(), &raw const *self.0, iv.as_mut_ptr(), encrypt);
         }
     }
 
@@ -204,7 +205,7 @@ impl Aes {
                     piece.as_ptr(),
                     ignored.as_mut_ptr(),
                     piece.len(),
-                    &raw const self.0,
+                    &raw const *self.0,
                     mac.as_mut_ptr(),
                     1,
                 );
@@ -215,7 +216,7 @@ impl Aes {
 
 impl Drop for Aes {
     fn drop(&mut self) {
-        wipe(&mut self.0);
+        wipe(&mut *self.0);
     }
 }
 

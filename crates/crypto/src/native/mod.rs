@@ -10,13 +10,9 @@ mod chunks;
 mod gcm;
 mod key;
 mod message;
-#[cfg(test)]
-mod naive;
 mod run;
 mod schedule;
 mod several;
-#[cfg(test)]
-mod tests;
 mod wide;
 
 use core::arch::x86_64::*;
@@ -45,6 +41,11 @@ pub(crate) fn engine(native: Native) -> &'static Native {
         Native::Avx512 => &AVX512,
         Native::Avx2 => &AVX2,
     }
+}
+
+/// Returns the engines of both widths, the wider first, whose instructions the CPU has.
+pub(crate) fn widths() -> impl Iterator<Item = &'static Native> {
+    [&AVX512, &AVX2].into_iter().filter(|native| native.has_instructions())
 }
 
 /// Returns the engines of both widths, the wider first, and why the CPU does not have one: a width counts once it has sealed and

@@ -1,6 +1,6 @@
 //! AES-GCM as its standards describe it, bit by bit: the naive twin of the engine.
 
-use crate::algorithm::AesKey;
+use weir_crypto::AesKey;
 
 /// Multiplies in GF(2^8) (FIPS 197, section 4.2).
 fn times(mut one: u8, mut other: u8) -> u8 {
@@ -25,7 +25,7 @@ fn substitutes() -> [u8; 256] {
     substitutes
 }
 
-pub(super) struct Naive {
+pub(crate) struct Naive {
     substitutes: [u8; 256],
     round_keys: Vec<[u8; 16]>,
     salt: [u8; 4],
@@ -33,7 +33,7 @@ pub(super) struct Naive {
 }
 
 impl Naive {
-    pub(super) fn new(size: AesKey, key_and_salt: &[u8], icv: usize) -> Naive {
+    pub(crate) fn new(size: AesKey, key_and_salt: &[u8], icv: usize) -> Naive {
         let (key, salt) = key_and_salt.split_at(size.octets());
         let mut naive =
             Naive { substitutes: substitutes(), round_keys: Vec::new(), salt: salt.try_into().unwrap(), icv };
@@ -77,7 +77,7 @@ impl Naive {
     }
 
     /// Returns ciphertext and ICV. `aad` is as long as it is; NIST SP 800-38D, section 7.1.
-    pub(super) fn seal(&self, iv: &[u8], aad: &[u8], text: &[u8]) -> Vec<u8> {
+    pub(crate) fn seal(&self, iv: &[u8], aad: &[u8], text: &[u8]) -> Vec<u8> {
         let counter = |number: u32| {
             let block = [&self.salt[..], iv, &number.to_be_bytes()].concat();
             self.encrypt(block.try_into().unwrap())

@@ -1,9 +1,11 @@
-//! The engines against their naive twin. Miri runs these, also for a width that the CPU lacks.
+//! The native engines against their naive twin. Miri runs these, also for a width that the CPU lacks.
 
-use super::naive::Naive;
-use super::schedule::{POWERS, Schedule};
-use super::*;
-use crate::algorithm::{AesKey, Icv};
+use weir_crypto::{AesKey, Algorithm, Engine, Failure, Icv, Job, Key, Secret, engines};
+
+use crate::naive::Naive;
+
+/// Octets of an IV.
+const IV: usize = 8;
 
 fn octets(seed: usize, octets: usize) -> Vec<u8> {
     let mut value = seed as u64 + 1;
@@ -14,16 +16,19 @@ fn octets(seed: usize, octets: usize) -> Vec<u8> {
     (0..octets).map(next).collect()
 }
 
-fn widths() -> impl Iterator<Item = &'static Native> {
-    [&AVX512, &AVX2].into_iter().filter(|native| native.has_instructions())
+fn widths() -> impl Iterator<Item = &'static dyn Engine> {
+    engines::native_widths().into_iter()
 }
 
-fn job<'a>(key: &'a any::Key, packet: &'a mut [u8], header: usize, high: Option<u32>) -> Job<'a> {
-    Job { high, ..Job::with_header(key, packet, header as u32) }
+fn job<'a>(key: &'a Key, packet: &'a mut [u8], header: usize, high: Option<u32>) -> Job<'a> {
+    match high {
+        Some(_) => Job::esp(key, packet, high),
+        None => Job::with_header(key, packet, header as u32),
+    }
 }
 
 /// Seals a packet in both ways, and opens it.
-fn compare(native: &'static Native, size: AesKey, icv: Icv, header: usize, length: usize, high: Option<u32>) {
+fn compare(native: &'static dyn Engine, size: AesKey, icv: Icv, header: usize, length: usize, high: Option<u32>) {
     let what = format!("{native:?} {size:?} {icv:?}, header {header}, text {length}, high {high:?}");
     let algorithm = Algorithm::AesGcm(size, icv);
     let secret = octets(length + header, algorithm.cipher_key_octets());
@@ -125,7 +130,7 @@ fn widths_agree() {
         let algorithm = Algorithm::AesGcm(size, icv);
         let secret = Secret::new(&octets(length, algorithm.cipher_key_octets()), &[]);
         let plain = octets(length + 1, 8 + IV + length + icv.octets());
-        let sealed = |native: &'static Native| {
+        let sealed = |native: &'static dyn Engine| {
             let key = native.key(algorithm, &secret).unwrap();
             let mut packet = plain.clone().into_boxed_slice();
             native.seal(&mut [job(&key, &mut packet, 8, None)]);
@@ -136,9 +141,9 @@ fn widths_agree() {
             assert_eq!(packet[..8 + IV + length], plain[..8 + IV + length], "{native:?} {length}");
             sealed
         };
-        let expected = sealed(one);
+        let expected = sealed(*one);
         for other in others {
-            assert!(sealed(other) == expected, "{one:?} {other:?} {length}");
+            assert!(sealed(*other) == expected, "{one:?} {other:?} {length}");
         }
     }
 }
@@ -186,25 +191,6 @@ fn packets_that_are_alike_are_what_they_are_alone() {
 #[test]
 #[cfg_attr(miri, ignore = "Miri cannot call AWS-LC")]
 fn widths_with_instructions_are_offered() {
-    let offered = detected().into_iter().filter(|(_, missing)| missing.is_none()).map(|(native, _)| native);
-    assert!(offered.eq(widths()));
-}
-
-#[test]
-fn a_dropped_schedule_is_wiped() {
-    for native in widths() {
-        let secret = Secret::new(&[0x5a; 20], &[]);
-        let key = native.key(Algorithm::AesGcm(AesKey::Aes128, Icv::Octets16), &secret).unwrap();
-        let State::Native(key) = key.state else { panic!("a native key") };
-        let mut schedule = std::mem::ManuallyDrop::new(key.schedule);
-        let (at, length) = ((&raw const **schedule).cast::<u8>(), size_of::<Schedule>());
-        // SAFETY: The schedule is not freed here, so its octets stay readable behind the run of its destructor.
-        let octets = unsafe {
-            assert!(std::slice::from_raw_parts(at, 16 * POWERS).iter().any(|octet| *octet != 0));
-            ptr::drop_in_place(std::sync::Arc::get_mut(&mut schedule).expect("the test alone has it"));
-            std::slice::from_raw_parts(at, length)
-        };
-        let used = 16 * (POWERS + 15);
-        assert!(octets[..used].iter().all(|octet| *octet == 0));
-    }
+    let offered = engines::all().iter().map(|engine| engine.name()).filter(|name| name.starts_with("native-"));
+    assert!(offered.eq(widths().map(Engine::name)));
 }
