@@ -10,6 +10,9 @@ use weir_packet::wire::{MacAddress, arp, dhcp, dhcpv6, nd};
 
 use crate::root::counters::Counter;
 
+/// Prefixes of a router advertisement that are reported, and that are learned at an interface, at most.
+pub(crate) const MOST_PREFIXES: usize = 32;
+
 /// An observation of a worker.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {

@@ -9,12 +9,9 @@ use weir_packet::wire::nd::{Fields, Message};
 use weir_packet::wire::{MacAddress, icmpv6, ipv6, protocol};
 
 use super::{Context, link};
-use crate::graph::events::{Claim, Event};
+use crate::graph::events::{Claim, Event, MOST_PREFIXES};
 use crate::root::bindings::Bound;
 use crate::root::{Interface, Root};
-
-/// Prefixes of a router advertisement that are reported, at most: the control side has room for as many of an interface.
-const MOST_PREFIXES: usize = 32;
 
 /// Reports a message of neighbour discovery, if it is a claim: a solicitation of duplicate address detection, or an advertisement
 /// from behind a trusted interface.

@@ -11,10 +11,8 @@ use weir_base::random::SecureRandom;
 use weir_packet::wire::nd;
 
 use crate::compile::Map;
+use crate::graph::events::MOST_PREFIXES;
 use crate::model;
-
-/// Prefixes that are learned at a trusted interface, at most.
-pub(super) const MOST: usize = 32;
 
 /// Solicitations of routers, the nanoseconds between them, and those before the first one at most (RFC 4861, 10:
 /// MAX_RTR_SOLICITATIONS, RTR_SOLICITATION_INTERVAL, MAX_RTR_SOLICITATION_DELAY).
@@ -105,7 +103,7 @@ impl Prefixes {
             seconds => after(now, u64::from(seconds) * 1_000_000_000),
         };
         let learned = own.learned.get_or_insert_default();
-        if learned.len() >= MOST && !learned.contains_key(&net) {
+        if learned.len() >= MOST_PREFIXES && !learned.contains_key(&net) {
             return Advertised::Full;
         }
         if learned.insert(net, end).is_none() { Advertised::Changed } else { Advertised::Same }
