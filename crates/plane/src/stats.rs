@@ -536,6 +536,17 @@ pub struct RouteRow {
     pub source: Name,
 }
 
+/// The route that an address takes in a VRF.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteTo {
+    /// VRF.
+    pub vrf: String,
+    /// The route in force; `None`: no prefix covers the address.
+    pub route: Option<RouteRow>,
+    /// The other routes for its prefix, the next one first: `[[route]]` by metric, then one of each other source.
+    pub candidates: Vec<RouteRow>,
+}
+
 /// A path of a route.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -134,6 +134,21 @@ fn floods_and_moves_are_limited() {
     assert_eq!((row.moved, row.held, row.macs), (2, 1, 2));
 }
 
+/// The count is the bridge's: it goes on when the limit changes, goes, and comes again.
+#[test]
+fn a_reload_keeps_the_count_of_the_storm_limit() {
+    let limit = |rate| RateLimit { unit: RateUnit::Packets, rate, burst: 1, per: RatePer::Interface };
+    let with = |limit| three().with_bridge(|bridge| bridge.storm_limit = limit);
+    let mut rig = with(Some(limit(1))).rig();
+    ports(&mut rig, "a", &between(a(1), a(2)));
+    rig.drops_frame("a", &between(a(1), a(2)), Reason::BridgeStorm);
+    for next in [Some(limit(1)), Some(limit(2)), None, Some(limit(1))] {
+        rig.reload(with(next));
+        let row = &rig.harness.bridges()[0];
+        assert_eq!((row.storm, row.unknown), (1, 1), "{next:?}");
+    }
+}
+
 #[test]
 fn a_storm_limit_counts_the_segments_of_a_super_packet() {
     let limit = RateLimit { unit: RateUnit::Packets, rate: 1, burst: 5, per: RatePer::Interface };

@@ -39,7 +39,7 @@ pub(crate) fn rows(model: &Gateway, root: &Root) -> Vec<BridgeStats> {
             own: sum(&|own| own.own.value()),
             copies: sum(&|own| own.copies.value()),
             lost: sum(&|own| own.lost.value()),
-            storm: own.storm.as_ref().map_or(0, |limit| limit.refused()),
+            storm: sum(&|own| own.storm.value()),
             learned: sum(&|own| own.learned.value()),
             moved: sum(&|own| own.moved.value()),
             held: sum(&|own| own.held.value()),

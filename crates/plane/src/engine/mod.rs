@@ -29,6 +29,7 @@ mod punts;
 mod reload;
 mod report;
 mod reports;
+mod route_to;
 mod routes;
 mod running;
 mod samples;

@@ -1,5 +1,6 @@
 //! Reports of a gateway: tables, policies and traces.
 
+use std::net::IpAddr;
 use std::sync::{Arc, PoisonError};
 
 use ipnet::IpNet;
@@ -8,7 +9,7 @@ use super::captures::{Capture, CaptureReader, TooManyCaptures};
 use super::control::Control;
 use super::error::UnknownNode;
 use super::traced::TraceRow;
-use super::{alarm, bridges, collect, flows, policies, sas, show, steered, translations, tunnels};
+use super::{alarm, bridges, collect, flows, policies, route_to, sas, show, steered, translations, tunnels};
 use crate::compile::{AclEditRow, AclGroup, AclSaid};
 use crate::graph::capture::Tap;
 use crate::model;
@@ -25,6 +26,12 @@ impl Control {
     pub fn first_routes(&self, vrf: Option<&str>, most: usize) -> (Vec<stats::RouteRow>, usize) {
         let (compiler, model, map) = self.look();
         self.root.with(|root| show::routes(&model, &map, &compiler, root, vrf, most))
+    }
+
+    /// Returns the route that an address takes in a VRF or in each, by longest prefix match, with its candidates.
+    pub fn routes_to(&self, address: IpAddr, vrf: Option<&str>) -> Vec<stats::RouteTo> {
+        let (compiler, model, map) = self.look();
+        self.root.with(|root| route_to::routes_to((&model, &map), (&compiler, root), address, vrf))
     }
 
     /// Returns the access lists in the order of the configuration, then the lists that commands created.

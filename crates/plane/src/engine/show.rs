@@ -47,16 +47,27 @@ pub(crate) fn routes(
         let mut entries = first(rib.v4.iter().map(|(&net, &entry)| (net.into(), entry)), most - rows.len());
         let left = most - rows.len() - entries.len();
         entries.extend(first(rib.v6.iter().map(|(&net, &entry)| (net.into(), entry)), left));
-        rows.extend(entries.into_iter().map(|(net, entry)| RouteRow {
-            vrf: vrf.name.clone(),
-            prefix: net.to_string(),
-            kind: entry.source.name().into(),
-            source: entry.by.name().into(),
-            paths: paths(entry, compiler, root),
-            origin: model.origins.place(entry.origin).map_or_else(String::new, |place| place.to_string()),
-        }));
+        rows.extend(entries.into_iter().map(|route| row(&vrf.name, route, model, compiler, root)));
     }
     (rows, total)
+}
+
+/// A route of a VRF.
+pub(crate) fn row(
+    vrf: &str,
+    (net, entry): (IpNet, Entry),
+    model: &Gateway,
+    compiler: &Compiler,
+    root: &Root,
+) -> RouteRow {
+    RouteRow {
+        vrf: vrf.to_owned(),
+        prefix: net.to_string(),
+        kind: entry.source.name().into(),
+        source: entry.by.name().into(),
+        paths: paths(entry, compiler, root),
+        origin: model.origins.place(entry.origin).map_or_else(String::new, |place| place.to_string()),
+    }
 }
 
 /// Returns the first routes by prefix, `most` at most, in their order.

@@ -149,6 +149,8 @@ pub struct BridgeCounters {
     pub full: Counter,
     /// Copies that were not made: they exceed the MTU of a port, or buffers had run out.
     pub lost: Counter,
+    /// Frames that the storm limit dropped.
+    pub storm: Counter,
 }
 
 /// The second of a time, in which MAC tables count.

@@ -1,5 +1,6 @@
 //! `weir show`: reports about a running gateway.
 
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
@@ -27,6 +28,7 @@ use crate::render::interfaces::Interfaces;
 use crate::render::nat::{NatRules, Pools, Translations};
 use crate::render::nat_users::Users;
 use crate::render::neighbors::Neighbors;
+use crate::render::route_to::RoutesTo;
 use crate::render::routes::Routes;
 use crate::render::runtime::Runtime;
 use crate::render::samplers::Samplers;
@@ -71,11 +73,13 @@ enum What {
     Interfaces,
     /// The forwarding tables
     Routes {
+        /// The route that this address takes, and the other routes for its prefix
+        address: Option<IpAddr>,
         /// Only those of this VRF
         #[arg(long, value_name = "NAME")]
         vrf: Option<String>,
         /// Only the first so many
-        #[arg(long, value_name = "N")]
+        #[arg(long, value_name = "N", conflicts_with = "address")]
         limit: Option<usize>,
     },
     /// Addresses on links and their hardware addresses
@@ -244,7 +248,11 @@ impl Show {
             What::Runtime { all } => asker.show::<Runtime>(&format!("/v1/show/runtime?all={all}")),
             What::Errors { all } => asker.show::<Errors>(&format!("/v1/show/errors?all={all}")),
             What::Interfaces => asker.show::<Interfaces>("/v1/show/interfaces"),
-            What::Routes { vrf, limit } => {
+            What::Routes { address: Some(address), vrf, .. } => {
+                let path = format!("/v1/show/routes/{}", escaped(&address.to_string()));
+                asker.show::<RoutesTo>(&target(&path, [("vrf", vrf.clone())]))
+            }
+            What::Routes { address: None, vrf, limit } => {
                 let limit = limit.map(|limit| limit.to_string());
                 asker.show::<Routes>(&target("/v1/show/routes", [("vrf", vrf.clone()), ("limit", limit)]))
             }

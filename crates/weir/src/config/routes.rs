@@ -47,10 +47,15 @@ impl Table {
         Table { id: Table::MAIN, vrf: "default".into(), protocols: Vec::new(), max_metric: u32::MAX }
     }
 
-    /// Returns whether routes of a program are taken.
-    pub fn takes(&self, protocol: u8) -> bool {
-        // RTPROT_REDIRECT and RTPROT_KERNEL: ICMP redirects, and routes that follow from the host's addresses.
-        if self.protocols.is_empty() { !matches!(protocol, 1 | 2) } else { self.protocols.contains(&protocol) }
+    /// Returns whether routes of a program with a metric are taken.
+    pub fn takes(&self, protocol: u8, metric: u32) -> bool {
+        let is_protocol = if self.protocols.is_empty() {
+            // RTPROT_REDIRECT and RTPROT_KERNEL: ICMP redirects, and routes that follow from the host's addresses.
+            !matches!(protocol, 1 | 2)
+        } else {
+            self.protocols.contains(&protocol)
+        };
+        is_protocol && metric <= self.max_metric
     }
 
     /// Programs by name, as in `/etc/iproute2/rt_protos`.

@@ -579,8 +579,9 @@ fn sources_of_routes() {
     assert_eq!(all.stale_time.as_secs(), 3);
     let [table] = &all.tables[..] else { panic!("{:?}", all.tables) };
     assert_eq!((table.id, &*table.vrf, table.max_metric), (100, "blue", 9));
-    assert_eq!([186, 77, 2, 3].map(|protocol| table.takes(protocol)), [true, true, false, false]);
-    assert_eq!([1, 2, 3, 186].map(|protocol| routes::Table::main().takes(protocol)), [false, false, true, true]);
+    assert_eq!([186, 77, 2, 3].map(|protocol| table.takes(protocol, 0)), [true, true, false, false]);
+    assert_eq!([1, 2, 3, 186].map(|protocol| routes::Table::main().takes(protocol, 0)), [false, false, true, true]);
+    assert!(table.takes(186, table.max_metric) && !table.takes(186, table.max_metric + 1));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A gateway made up for tests.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Mutex;
 
 use ipnet::IpNet;
@@ -28,6 +29,7 @@ use crate::render::crypto::Crypto;
 use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRules};
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::reloaded::{Findings, Reloaded};
+use crate::render::route_to::RoutesTo;
 use crate::render::routes::{Filter, Routes, Source};
 use crate::render::sample;
 use crate::render::sas::Rekey;
@@ -93,6 +95,10 @@ impl Gateway for Fake {
 
     fn routes(&self, filter: &Filter) -> Routes {
         Routes::new(sample::routes(), filter)
+    }
+
+    fn routes_to(&self, address: IpAddr, vrf: Option<&str>) -> RoutesTo {
+        RoutesTo { address, ..sample::routes_to(vrf) }
     }
 
     fn route_sources(&self) -> Vec<Source> {

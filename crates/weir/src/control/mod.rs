@@ -30,6 +30,7 @@ pub(crate) mod fake;
 mod tests;
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -52,6 +53,7 @@ use crate::render::crypto::Crypto;
 use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRules};
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::reloaded::Reloaded;
+use crate::render::route_to::RoutesTo;
 use crate::render::routes::{Filter, Routes, Source};
 use crate::render::sas::Rekey;
 use crate::render::sav::dry_run::DryRun;
@@ -81,6 +83,8 @@ pub trait Gateway: Send + Sync + 'static {
     fn snapshot(&self) -> stats::Snapshot;
     /// The forwarding tables.
     fn routes(&self, filter: &Filter) -> Routes;
+    /// The route that an address takes in a VRF or in each, with its candidates.
+    fn routes_to(&self, address: IpAddr, vrf: Option<&str>) -> RoutesTo;
     /// The sources of routes beside the configuration.
     fn route_sources(&self) -> Vec<Source>;
     /// Addresses on links.

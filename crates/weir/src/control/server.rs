@@ -44,7 +44,7 @@ use crate::render::sav::Sav;
 use crate::render::spd::Spds;
 use crate::render::steer::Steers;
 use crate::render::tunnels::Tunnels;
-use crate::render::{buffers, errors, interfaces, neighbors, runtime, tables};
+use crate::render::{buffers, errors, interfaces, neighbors, route_to, runtime, tables};
 
 /// How long clients may take to end what they began when the gateway stops.
 const GRACE: Duration = Duration::from_secs(1);
@@ -85,6 +85,7 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/show/errors", get(show_errors))
         .route("/v1/show/interfaces", get(|g| show(g, interfaces_with_lists)))
         .route("/v1/show/routes", get(show_routes))
+        .route("/v1/show/routes/{address}", get(show_routes_to))
         .route(
             "/v1/show/neighbors",
             get(|g| show(g, |g| neighbors::Neighbors::new(g.neighbors(), &g.snapshot().neighbors))),
@@ -200,15 +201,33 @@ async fn show_routes(gateway: State<Shared>, query: Result<Query<Filter>, QueryR
     let filter = queried(query)?;
     let State(gateway) = gateway;
     apart(gateway, move |g| {
-        if let Some(vrf) = &filter.vrf {
-            let vrfs = g.vrfs();
-            if !vrfs.contains(vrf) {
-                return Err(Refused::from(Refusal::of_vrf(vrf, &vrfs)));
-            }
-        }
+        has_vrf(g, filter.vrf.as_deref())?;
         Ok(document(200, &g.routes(&filter)))
     })
     .await?
+}
+
+async fn show_routes_to(
+    State(gateway): State<Shared>,
+    Path(address): Path<String>,
+    query: Result<Query<route_to::Filter>, QueryRejection>,
+) -> Answer {
+    let route_to::Filter { vrf } = queried(query)?;
+    let Ok(address) = address.parse() else {
+        return Err(Refused::new(Kind::BadRequest, format!("`{address}` is no address")));
+    };
+    apart(gateway, move |g| {
+        has_vrf(g, vrf.as_deref())?;
+        Ok(document(200, &g.routes_to(address, vrf.as_deref())))
+    })
+    .await?
+}
+
+/// Refuses the name of a VRF that there is not.
+fn has_vrf(gateway: &dyn Gateway, vrf: Option<&str>) -> Result<(), Refused> {
+    let Some(vrf) = vrf else { return Ok(()) };
+    let vrfs = gateway.vrfs();
+    if vrfs.iter().any(|own| own == vrf) { Ok(()) } else { Err(Refused::from(Refusal::of_vrf(vrf, &vrfs))) }
 }
 
 /// The query of pairs of SAs.

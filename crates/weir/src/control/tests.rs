@@ -17,6 +17,7 @@ use super::socket::Socket;
 use super::{Clear, ClearRequest, ReloadRequest, TraceRequest, server};
 use crate::config;
 use crate::render::reloaded::Reloaded;
+use crate::render::route_to::RoutesTo;
 use crate::render::{self, Report};
 use crate::render::{
     acl, alarms, allowlists, bindings, buffers, errors, ethertypes, interfaces, neighbors, routes, runtime, sample,
@@ -126,6 +127,10 @@ fn every_show_says_what_the_gateway_said() {
     let filter = routes::Filter { vrf: Some("default".into()), limit: Some(2) };
     agrees(&client, "/v1/show/routes", &routes::Routes::new(sample::routes(), &routes::Filter::default()));
     agrees(&client, "/v1/show/routes?vrf=default&limit=2", &routes::Routes::new(sample::routes(), &filter));
+    agrees(&client, "/v1/show/routes/203.0.114.1", &sample::routes_to(None));
+    agrees(&client, "/v1/show/routes/203.0.114.1?vrf=blue", &sample::routes_to(Some("blue")));
+    let six = RoutesTo { address: "2001:db8::1".parse().unwrap(), ..sample::routes_to(None) };
+    agrees(&client, "/v1/show/routes/2001%3Adb8%3A%3A1", &six);
     agrees(
         &client,
         "/v1/show/neighbors",
@@ -206,6 +211,9 @@ fn what_is_not_understood_is_refused_in_json() {
         ("GET /v1/show/runtime?all=perhaps", "", 400, Kind::BadRequest),
         ("GET /v1/show/errors?every=true", "", 400, Kind::BadRequest),
         ("GET /v1/show/routes?limit=-1", "", 400, Kind::BadRequest),
+        ("GET /v1/show/routes/10.0.0", "", 400, Kind::BadRequest),
+        ("GET /v1/show/routes/10.0.0.1?limit=1", "", 400, Kind::BadRequest),
+        ("GET /v1/show/routes/10.0.0.1?vrf=red", "", 404, Kind::UnknownVrf),
         ("POST /v1/trace", "", 400, Kind::BadRequest),
         ("POST /v1/trace", "{\"node\":\"drop\"}", 400, Kind::BadRequest),
         ("POST /v1/trace", "{\"node\":\"drop\",\"count\":1,\"more\":1}", 400, Kind::BadRequest),

@@ -116,18 +116,19 @@ impl Report for Classify {
         if self.tables.is_empty() {
             return "there are no classifier tables\n".to_owned();
         }
-        let right = ["Sessions", "Size", "Memory", "Matched", "Missed", "Packets", "Octets", "Idle"];
+        let right = ["Sessions", "Size", "Memory", "Matched", "Unmatched", "Packets", "Octets", "Idle"];
         let columns = |names: &[&'static str]| {
             let align = |name: &&'static str| if right.contains(name) { Align::Right } else { Align::Left };
             names.iter().map(|name| (*name, align(name))).collect::<Vec<_>>()
         };
         let names =
-            ["Table", "Mask", "Sessions", "Size", "Memory", "Matched", "Missed", "Miss", "In", "Out", "Declared"];
+            ["Table", "Mask", "Sessions", "Size", "Memory", "Matched", "Unmatched", "Miss", "In", "Out", "Declared"];
         let mut text = Text::new(&columns(&names));
         for of in self.tables.clone() {
-            let miss = match (&of.next, of.miss) {
-                (Some(next), _) => format!("next {next}"),
-                (None, miss) => miss.unwrap_or_default(),
+            // The next table counts packets that match no session here.
+            let (unmatched, miss) = match (&of.next, of.miss) {
+                (Some(next), _) => (String::new(), format!("next {next}")),
+                (None, miss) => (of.missed.to_string(), miss.unwrap_or_default()),
             };
             text.row([
                 of.name,
@@ -136,7 +137,7 @@ impl Report for Classify {
                 of.size.to_string(),
                 octets(of.bytes),
                 of.matched.to_string(),
-                of.missed.to_string(),
+                unmatched,
                 miss,
                 of.input.join(","),
                 of.output.join(","),
@@ -173,8 +174,8 @@ mod tests {
         assert_eq!(
             tables.text(),
             "\
-Table  Mask                 Sessions  Size    Memory  Matched  Missed  Miss    In   Out  Declared
-edge   l3 ip4 src/24 proto         3  1024  2.00 KiB       17       4  permit  wan  -    edge.toml:50
+Table  Mask                 Sessions  Size    Memory  Matched  Unmatched  Miss    In   Out  Declared
+edge   l3 ip4 src/24 proto         3  1024  2.00 KiB       17          4  permit  wan  -    edge.toml:50
 
 Session                          Packets  Octets  Idle  Declared
 src 192.0.2.0 proto udp deny          17    1700  2.5s  edge.toml:52
@@ -183,6 +184,10 @@ src 198.51.100.0 proto 6 permit        0       0     -  edge.toml:53
 "
         );
         assert_eq!(read::<Classify>(&json(&tables)).unwrap(), tables);
+        // In a chain, the last table alone counts them.
+        let mut chained = tables.clone();
+        (chained.tables[0].next, chained.tables[0].missed) = (Some("all".into()), 0);
+        assert!(chained.text().contains("       17          -  next all  wan  "), "{}", chained.text());
         assert_eq!(Classify { tables: vec![] }.text(), "there are no classifier tables\n");
     }
 }

@@ -32,6 +32,7 @@ pub mod number;
 pub mod preview;
 pub mod reloaded;
 pub mod remark;
+pub mod route_to;
 pub mod routes;
 pub mod runtime;
 pub mod samplers;

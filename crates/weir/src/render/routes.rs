@@ -64,6 +64,31 @@ impl Routes {
     }
 }
 
+/// The headers of the columns of a route.
+pub(super) const COLUMNS: [(&str, Align); 6] = [
+    ("Kind", Align::Left),
+    ("Path", Align::Left),
+    ("MAC", Align::Left),
+    ("Weight", Align::Right),
+    ("Share", Align::Right),
+    ("Declared", Align::Left),
+];
+
+/// Prints a route: a line for each path, one at least.
+pub(super) fn lines(route: &stats::RouteRow) -> Vec<[String; 6]> {
+    let stats::RouteRow { kind, paths, origin, source, .. } = route;
+    let declared = if origin.is_empty() && source != "file" { source.to_string() } else { origin.clone() };
+    let line = |[path, mac, weight, share]: [String; 4]| [kind.to_string(), path, mac, weight, share, declared.clone()];
+    if paths.is_empty() {
+        return vec![line(Default::default())];
+    }
+    let of_path = |one: &stats::PathRow| {
+        let share = format!("{:.1} %", f64::from(one.share_permille) / 10.0);
+        line([path(one), one.mac.clone().unwrap_or_default(), one.weight.to_string(), share])
+    };
+    paths.iter().map(of_path).collect()
+}
+
 /// Prints `198.51.100.254 on wan`, or `on wan`.
 fn path(path: &stats::PathRow) -> String {
     match path.address {
@@ -77,28 +102,13 @@ impl Report for Routes {
 
     /// One line a path, so that a route of many paths takes several.
     fn text(&self) -> String {
-        let mut table = Table::new(&[
-            ("VRF", Align::Left),
-            ("Prefix", Align::Left),
-            ("Kind", Align::Left),
-            ("Path", Align::Left),
-            ("MAC", Align::Left),
-            ("Weight", Align::Right),
-            ("Share", Align::Right),
-            ("Declared", Align::Left),
-        ]);
-        for stats::RouteRow { vrf, prefix, kind, paths, origin, source } in &self.routes {
-            let declared = if origin.is_empty() && source != "file" { source.to_string() } else { origin.clone() };
-            let mut row = |path: [String; 4]| {
-                let [path, mac, weight, share] = path;
-                table.row([vrf.clone(), prefix.clone(), kind.to_string(), path, mac, weight, share, declared.clone()]);
-            };
-            if paths.is_empty() {
-                row(Default::default());
-            }
-            for one in paths {
-                let share = format!("{:.1} %", f64::from(one.share_permille) / 10.0);
-                row([path(one), one.mac.clone().unwrap_or_default(), one.weight.to_string(), share]);
+        let [kind, path, mac, weight, share, declared] = COLUMNS;
+        let mut table =
+            Table::new(&[("VRF", Align::Left), ("Prefix", Align::Left), kind, path, mac, weight, share, declared]);
+        for route in &self.routes {
+            for [kind, path, mac, weight, share, declared] in lines(route) {
+                let (vrf, prefix) = (route.vrf.clone(), route.prefix.clone());
+                table.row([vrf, prefix, kind, path, mac, weight, share, declared]);
             }
         }
         let mut text = table.text();

@@ -10,6 +10,8 @@ use weir_plane::engine::{TraceRow, TraceStep};
 use weir_plane::model::{Lifetime, Lifetimes};
 use weir_plane::stats::*;
 
+use super::route_to::RoutesTo;
+
 pub(crate) use self::flows::{flows, nat, nat_users};
 pub(crate) use self::lists::{acls, allowlists, bindings, classify, ethertypes, spds, steer};
 pub(crate) use self::sav::{alarms, samplers, sav_entries, sav_policies};
@@ -273,6 +275,23 @@ pub(crate) fn routes() -> Vec<RouteRow> {
         route("203.0.113.0/24", "blackhole", vec![], "edge.toml:24"),
         route("ff00::/8", "unreachable", vec![], ""),
     ]
+}
+
+pub(crate) fn routes_to(vrf: Option<&str>) -> RoutesTo {
+    let [default, ..] = &routes()[..] else { unreachable!("there are some") };
+    let other = RouteRow {
+        kind: "blackhole".into(),
+        paths: vec![],
+        origin: String::new(),
+        source: "kernel".into(),
+        ..default.clone()
+    };
+    let mut vrfs = vec![
+        RouteTo { vrf: "default".into(), route: Some(default.clone()), candidates: vec![other] },
+        RouteTo { vrf: "blue".into(), route: None, candidates: vec![] },
+    ];
+    vrfs.retain(|own| vrf.is_none_or(|vrf| own.vrf == vrf));
+    RoutesTo { address: "203.0.114.1".parse().unwrap(), vrfs }
 }
 
 pub(crate) fn neighbors() -> Vec<NeighborRow> {

@@ -3,6 +3,8 @@
 //! The source names devices by index and may name next hop objects; weir has interfaces. A device is an interface's if it
 //! is its punt device. For each prefix the route of the lowest metric is offered that leads to an interface of weir.
 
+mod dirty;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, btree_map};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,6 +13,7 @@ use ipnet::IpNet;
 use weir_plane::compile::{Hop, Offer, Target};
 use weir_port::routes::{Nexthop, Path, Route, RouteKind, Update};
 
+use self::dirty::Dirty;
 use crate::config::routes::Table;
 
 /// Next hop objects, at most.
@@ -38,8 +41,10 @@ enum Way {
 struct Known {
     metric: u32,
     way: Way,
-    /// The list or the connection that reported it last.
-    epoch: u32,
+    /// The list or the connection that reported it last. Lists sweep what is older, so 16 bits distinguish all of them.
+    epoch: u16,
+    /// The program that added it.
+    protocol: u8,
 }
 
 /// The routes of a table.
@@ -49,51 +54,6 @@ struct Routes {
     all: BTreeMap<IpNet, Vec<Known>>,
     /// Prefixes whose offers may have changed.
     dirty: Dirty,
-}
-
-/// A set of prefixes that is filled, then emptied in order. Filling costs a write for each prefix, not a search.
-#[derive(Debug, Default)]
-struct Dirty {
-    /// Prefixes, some more than once until they are sorted: the first at the end then.
-    list: Vec<IpNet>,
-    is_sorted: bool,
-    /// The length at which repetitions are removed, so that memory stays within twice that of all prefixes.
-    most: usize,
-}
-
-impl Dirty {
-    /// Prefixes in the list before repetitions are looked for.
-    const LEAST: usize = 65_536;
-
-    fn insert(&mut self, prefix: IpNet) {
-        if self.list.len() >= self.most.max(Dirty::LEAST) {
-            self.sort();
-            self.most = 2 * self.list.len();
-        }
-        self.list.push(prefix);
-        self.is_sorted = false;
-    }
-
-    fn extend(&mut self, prefixes: impl IntoIterator<Item = IpNet>) {
-        prefixes.into_iter().for_each(|prefix| self.insert(prefix));
-    }
-
-    fn is_empty(&self) -> bool {
-        self.list.is_empty()
-    }
-
-    fn pop_first(&mut self) -> Option<IpNet> {
-        if !self.is_sorted {
-            self.sort();
-        }
-        self.list.pop()
-    }
-
-    fn sort(&mut self) {
-        self.list.sort_unstable_by(|a, b| b.cmp(a));
-        self.list.dedup();
-        self.is_sorted = true;
-    }
 }
 
 /// Paths of routes, shared by routes with the same: full tables have many routes and few paths.
@@ -125,15 +85,19 @@ pub(crate) struct Fib {
     limit: usize,
     /// The source has one route for a prefix: another one takes its place, whatever its metric is.
     is_single: bool,
-    nexthops: HashMap<u32, (Nexthop, u32)>,
+    nexthops: HashMap<u32, (Nexthop, u16)>,
     /// Names of devices by index, and whether they are up.
     devices: HashMap<u32, (String, bool)>,
     /// Numbers of interfaces, by name of their device.
     interfaces: HashMap<String, u32>,
     translated: HashMap<Way, Option<Arc<Target>>>,
     paths: Shared,
-    epoch: u32,
+    epoch: u16,
     count: usize,
+    /// Some routes may be there that the tables do not take any more.
+    has_excluded: bool,
+    /// The limit has refused routes since the last list began.
+    is_short: bool,
     refused: u64,
     first_refused: Option<IpNet>,
 }
@@ -164,6 +128,8 @@ impl Fib {
             paths: Shared::default(),
             epoch: 0,
             count: 0,
+            has_excluded: false,
+            is_short: false,
             refused: 0,
             first_refused: None,
         }
@@ -172,7 +138,7 @@ impl Fib {
     /// Takes in a change. Returns whether the kernel may have deleted routes without a word, so that a list is due.
     pub(crate) fn apply(&mut self, update: Update) -> bool {
         match update {
-            Update::Route(route) => self.add(route),
+            Update::Route(route) => return self.add(route),
             Update::RouteGone(route) => self.remove(&route),
             Update::Nexthop(id, nexthop) => self.nexthop(id, Some(nexthop)),
             Update::NexthopGone(id) => {
@@ -205,10 +171,12 @@ impl Fib {
         self.all_changed();
     }
 
-    /// Follows other tables. Routes of tables that stay are kept, and the next list sweeps what it leaves out.
-    /// A lower limit concerns new routes.
+    /// Follows other tables. Routes of tables that stay are kept, so that prefixes have a route until the next list has
+    /// brought another one. Its end sweeps what it leaves out. Routes that need the room earlier take that of routes which
+    /// are excluded now. A lower limit concerns new routes.
     pub(crate) fn set_tables(&mut self, tables: &[Table], limit: usize) {
         self.limit = limit;
+        self.has_excluded = true;
         let mut before = std::mem::take(&mut self.tables);
         for table in tables {
             let known = before.iter().position(|(own, _)| (own.id, &own.vrf) == (table.id, &table.vrf));
@@ -228,26 +196,22 @@ impl Fib {
     /// Begins a new list: routes and objects that it does not name go at its end.
     pub(crate) fn begin(&mut self) {
         self.epoch = self.epoch.wrapping_add(1);
+        self.is_short = false;
+    }
+
+    /// Returns whether a list would bring routes that the limit refused: there is room again.
+    pub(crate) fn has_room_for_refused(&self) -> bool {
+        self.is_short && self.count < self.limit
     }
 
     /// Ends a list. Returns how many routes it did not name.
     pub(crate) fn end(&mut self) -> usize {
         let epoch = self.epoch;
         let before = self.count;
+        self.has_excluded = false;
         let gone: Vec<u32> = self.nexthops.iter().filter(|(_, own)| own.1 != epoch).map(|(&id, _)| id).collect();
         gone.into_iter().for_each(|id| self.nexthop(id, None));
-        for (_, routes) in &mut self.tables {
-            let Routes { all, dirty } = routes;
-            all.retain(|&prefix, known| {
-                let count = known.len();
-                known.retain(|route| route.epoch == epoch);
-                if known.len() != count {
-                    self.count -= count - known.len();
-                    dirty.insert(prefix);
-                }
-                !known.is_empty()
-            });
-        }
+        self.retain(|_, route| route.epoch == epoch);
         before - self.count
     }
 
@@ -293,35 +257,69 @@ impl Fib {
         Counts { routes: self.count, nexthops: self.nexthops.len(), refused: self.refused }
     }
 
-    fn add(&mut self, route: Route) {
-        let Some(at) = self.wanted(&route) else { return };
+    /// Keeps these routes alone.
+    fn retain(&mut self, is_kept: impl Fn(&Table, &Known) -> bool) {
+        for (table, Routes { all, dirty }) in &mut self.tables {
+            all.retain(|&prefix, known| {
+                let count = known.len();
+                known.retain(|route| is_kept(table, route));
+                if known.len() != count {
+                    self.count -= count - known.len();
+                    dirty.insert(prefix);
+                }
+                !known.is_empty()
+            });
+        }
+    }
+
+    /// Returns whether a further route finds no room, not even that of routes which are excluded now.
+    fn is_full(&mut self) -> bool {
+        if self.count >= self.limit && std::mem::take(&mut self.has_excluded) {
+            self.retain(|table, route| table.takes(route.protocol, route.metric));
+        }
+        self.count >= self.limit
+    }
+
+    /// Takes note of a route beyond the limit.
+    fn refuse(&mut self, prefix: IpNet) {
+        self.is_short = true;
+        self.refused += 1;
+        self.first_refused.get_or_insert(prefix);
+    }
+
+    /// Adds a route. Returns whether a list is due.
+    fn add(&mut self, route: Route) -> bool {
+        let Some(at) = self.wanted(&route) else { return self.replaced_by_excluded(&route) };
         let way = match (route.kind, route.nexthop) {
             (RouteKind::Blackhole, _) => Way::Blackhole,
             (RouteKind::Unreachable | RouteKind::Prohibit, _) => Way::Unreachable,
             (_, Some(id)) => Way::Nexthop(id),
             (_, None) => Way::Paths(self.paths.of(route.paths)),
         };
-        let known = Known { metric: if self.is_single { 0 } else { route.metric }, way, epoch: self.epoch };
+        let known = Known { metric: route.metric, way, epoch: self.epoch, protocol: route.protocol };
+        let is_full = self.is_full();
         let routes = &mut self.tables[at].1;
-        let is_full = self.count >= self.limit;
         let mut list = match routes.all.entry(route.prefix) {
             btree_map::Entry::Occupied(entry) => entry,
             btree_map::Entry::Vacant(_) if is_full => {
-                self.refused += 1;
-                self.first_refused.get_or_insert(route.prefix);
-                return;
+                self.refuse(route.prefix);
+                return false;
             }
             btree_map::Entry::Vacant(entry) => {
                 // Most prefixes have one route: the list has no room for more.
                 entry.insert(Vec::from([known]));
                 self.count += 1;
                 routes.dirty.insert(route.prefix);
-                return;
+                return false;
             }
         };
         let list = list.get_mut();
-        let first = list.partition_point(|other| other.metric < known.metric);
-        let equal = list[first..].iter().take_while(|other| other.metric == known.metric).count();
+        let (first, equal) = if self.is_single {
+            (0, list.len())
+        } else {
+            let first = list.partition_point(|other| other.metric < known.metric);
+            (first, list[first..].iter().take_while(|other| other.metric == known.metric).count())
+        };
         // A message about an IPv6 route has all its paths.
         let replaced = match list[first..first + equal].iter().position(|other| other.way == known.way) {
             Some(place) => Some(first + place),
@@ -329,16 +327,15 @@ impl Fib {
             None => None,
         };
         if replaced.is_none() && is_full {
-            self.refused += 1;
-            self.first_refused.get_or_insert(route.prefix);
-            return;
+            self.refuse(route.prefix);
+            return false;
         }
         match replaced {
             Some(place) => {
                 let is_same = list[place].way == known.way;
                 list[place] = known;
                 if is_same {
-                    return;
+                    return false;
                 }
             }
             None => {
@@ -350,18 +347,50 @@ impl Fib {
             }
         }
         routes.dirty.insert(route.prefix);
+        false
+    }
+
+    /// A route that is not taken may replace one that was: another program's, or one of a lower metric. Returns whether a
+    /// list is due: of several equal routes the kernel replaces the first, which may be one that is not taken either.
+    fn replaced_by_excluded(&mut self, route: &Route) -> bool {
+        if self.is_single {
+            self.remove_all(route);
+            return false;
+        }
+        if !route.replaces || route.tos != 0 {
+            return false;
+        }
+        let mut is_due = false;
+        for (_, Routes { all, dirty }) in self.tables.iter_mut().filter(|(table, _)| table.id == route.table) {
+            let btree_map::Entry::Occupied(mut entry) = all.entry(route.prefix) else { continue };
+            let Some(place) = entry.get().iter().position(|other| other.metric == route.metric) else { continue };
+            entry.get_mut().remove(place);
+            if entry.get().is_empty() {
+                entry.remove();
+            }
+            self.count -= 1;
+            dirty.insert(route.prefix);
+            is_due = true;
+        }
+        is_due
+    }
+
+    /// Removes the route of a source that has one for a prefix. A deletion may name neither its program nor its metric.
+    fn remove_all(&mut self, route: &Route) {
+        for (_, Routes { all, dirty }) in self.tables.iter_mut().filter(|(table, _)| table.id == route.table) {
+            if let Some(known) = all.remove(&route.prefix) {
+                dirty.insert(route.prefix);
+                self.count -= known.len();
+            }
+        }
     }
 
     fn remove(&mut self, route: &Route) {
+        if self.is_single {
+            return self.remove_all(route);
+        }
         let Some(at) = self.wanted(route) else { return };
         let routes = &mut self.tables[at].1;
-        if self.is_single {
-            if routes.all.remove(&route.prefix).is_some() {
-                routes.dirty.insert(route.prefix);
-                self.count -= 1;
-            }
-            return;
-        }
         let Some(list) = routes.all.get_mut(&route.prefix) else { return };
         let is_it = |other: &Known| match (&other.way, route.kind, route.nexthop) {
             (Way::Blackhole, RouteKind::Blackhole, _) => true,
@@ -402,8 +431,7 @@ impl Fib {
             IpNet::V4(net) => !net.network().is_multicast() && !net.network().is_link_local(),
             IpNet::V6(net) => !net.network().is_multicast() && !net.network().is_unicast_link_local(),
         };
-        let takes =
-            |table: &Table| table.id == route.table && table.takes(route.protocol) && route.metric <= table.max_metric;
+        let takes = |table: &Table| table.id == route.table && table.takes(route.protocol, route.metric);
         (is_forwarding && is_global && route.tos == 0)
             .then(|| self.tables.iter().position(|(table, _)| takes(table)))
             .flatten()

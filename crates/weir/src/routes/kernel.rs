@@ -20,6 +20,9 @@ const SETTLE: Duration = Duration::from_millis(50);
 /// The pause after a list that failed or was interrupted by changes; doubled after each further one, up to the longest.
 const AGAIN: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
+/// The pause before a list that brings refused routes, as there is room again. Near the limit, routes that come and go
+/// are no reason to list all the time.
+const REFILL: Duration = Duration::from_secs(60);
 
 /// Follows the kernel until it is over.
 pub(super) fn follow(running: Arc<Running>, settings: &Routes, mut sleeper: Sleeper, orders: &Orders) {
@@ -32,6 +35,7 @@ pub(super) fn follow(running: Arc<Running>, settings: &Routes, mut sleeper: Slee
         }
     };
     let mut due = Some(Instant::now());
+    let mut refill: Option<Instant> = None;
     let mut again = AGAIN;
     let mut settings = settings.clone();
     while !orders.is_over() {
@@ -53,7 +57,7 @@ pub(super) fn follow(running: Arc<Running>, settings: &Routes, mut sleeper: Slee
             _ if soon => due = Some(due.unwrap_or_else(|| Instant::now() + SETTLE)),
             _ => {}
         }
-        if due.is_some_and(|due| due <= Instant::now()) {
+        if due.or(refill).is_some_and(|due| due <= Instant::now()) {
             if list(&mut feed) {
                 due = Some(Instant::now() + again);
                 again = (again * 2).min(LONGEST);
@@ -61,6 +65,8 @@ pub(super) fn follow(running: Arc<Running>, settings: &Routes, mut sleeper: Slee
                 (due, again) = (None, AGAIN);
             }
         }
+        let is_refill = due.is_none() && feed.fib.has_room_for_refused();
+        refill = is_refill.then(|| refill.unwrap_or_else(|| Instant::now() + REFILL));
         feed.flush();
         if seen == Seen::More {
             continue;

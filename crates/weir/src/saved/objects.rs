@@ -5,6 +5,7 @@ use toml_edit::{Item, TableLike, Value};
 use super::canonical;
 use super::documents::{Document, documents, strings};
 use crate::config::Texts;
+use crate::rules::classify::{parse_mask, parse_session};
 
 /// Tables whose tables are objects: `[acl.NAME]`.
 const NAMED: &[&str] = &[
@@ -98,7 +99,10 @@ impl Reader<'_> {
         for (key, item) in table.iter().filter(|(key, _)| !own.contains(key)) {
             self.lines(kind, key, item, &mut lines);
         }
-        // The order of keys means nothing, that of rules and members does.
+        if kind == "classify" {
+            sessions(table, &mut lines);
+        }
+        // The order of keys and sessions means nothing, that of rules and members does.
         lines.sort_by(|(one, _), (other, _)| one.cmp(other));
         let mut lines: Vec<String> = lines.into_iter().map(|(_, line)| line).collect();
         if kind == "route-file" {
@@ -140,6 +144,18 @@ impl Reader<'_> {
     fn of_files(&self, item: &Item) -> Vec<String> {
         let texts = strings(item).into_iter().filter_map(|path| self.texts.get(&self.document.resolve(&path)));
         texts.flat_map(|text| super::lines::rules(text)).map(|(_, line)| line.to_owned()).collect()
+    }
+}
+
+/// Prints the sessions of a classifier table as the gateway does, each sorted by itself.
+fn sessions(table: &dyn TableLike, lines: &mut [(String, String)]) {
+    let mask = table.get("mask").and_then(Item::as_str).and_then(|mask| parse_mask(mask).ok());
+    let Some((mask, _)) = mask else { return };
+    for (key, line) in lines.iter_mut().filter(|(key, _)| key == "sessions") {
+        if let Some((session, _)) = line.strip_prefix("sessions ").and_then(|text| parse_session(text, &mask).ok()) {
+            *line = format!("sessions {}", session.text(&mask));
+        }
+        key.clone_from(line);
     }
 }
 

@@ -219,6 +219,20 @@ fn objects_and_lines_differ_by_their_signs() {
     assert!(objects(&broken).unwrap_err().contains("more.toml"));
 }
 
+/// Sessions are matched by their values, so their order means nothing, nor does that of their words.
+#[test]
+fn sessions_are_compared_as_the_gateway_prints_them() {
+    let of = |sessions: &str| {
+        let text = format!("[classify.own]\nmask = \"l3 ip4 src/24 proto\"\nsize = 9\nsessions = [{sessions}]\n");
+        objects(&Texts::alone(&text.into())).unwrap()
+    };
+    let one = of(r#""src 10.1.0.0 proto udp deny", "src 10.2.0.0 proto udp permit via 10.0.0.9 mark 7""#);
+    let same = of(r#""proto 17 src 10.2.0.0 permit mark 7 via 10.0.0.9 weight 1", "src 10.1.0.0 proto udp deny""#);
+    assert_eq!(compare(&one, &same), []);
+    let other = of(r#""src 10.1.0.0 proto udp deny", "src 10.2.0.0 proto udp permit via 10.0.0.8 mark 7""#);
+    assert_eq!(compare(&one, &other)[0].lines.len(), 2);
+}
+
 #[test]
 fn comments_behind_rules_are_no_difference() {
     let folder = tempfile::tempdir().unwrap();

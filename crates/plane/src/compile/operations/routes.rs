@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 
@@ -10,7 +11,7 @@ use crate::compile::compiler::{Compiler, reverse};
 use crate::compile::hops::{Hops, Resolved, Stations};
 use crate::compile::numbers::Key;
 use crate::compile::rib::{By, Entry, Source};
-use crate::compile::sources::{Offer, RoutesChanged};
+use crate::compile::sources::{Offer, Offers, RoutesChanged, Target};
 use crate::root::{Forwarding, Root};
 
 impl Compiler {
@@ -73,6 +74,12 @@ impl Compiler {
     /// Returns the prefixes that a source offers routes for.
     pub fn offered(&self, vrf: &str, by: By) -> Vec<IpNet> {
         self.sources.prefixes(vrf, by)
+    }
+
+    /// Returns the targets that sources offer for a prefix, the strongest first.
+    pub(crate) fn offers(&self, vrf: &str, prefix: IpNet) -> Vec<(By, Arc<Target>)> {
+        let offers = self.sources.get(vrf, prefix);
+        offers.into_iter().flat_map(Offers::each).map(|(by, target)| (by, Arc::clone(target))).collect()
     }
 
     /// Returns whether sources have left more next hops behind than a compilation of the model should free.

@@ -118,9 +118,38 @@ fn station(reader: &mut Reader<'_>, value: Value<'_>) -> Option<Station> {
     Some(Station { mac: mac?, interface: interface? })
 }
 
+/// An integer or a string that says 0.
+fn is_zero(value: Value<'_>) -> bool {
+    match value.get_ref() {
+        DeValue::Integer(number) => number.as_str() == "0",
+        DeValue::String(text) => text == "0",
+        _ => false,
+    }
+}
+
 /// A limit such as `{ packets = 1000, burst = 100 }`.
 fn limit(reader: &mut Reader<'_>, table: &Table<'_>, key: &'static str) -> Option<RateLimit> {
-    let table = reader.table(table.get(key)?, "a limit", &["packets", "bits", "burst"])?;
+    let value = table.get(key)?;
+    let example = format!("write `{key} = {{ packets = 1000 }}`");
+    if !matches!(value.get_ref(), DeValue::Table(_)) {
+        let span = reader.span(value.span());
+        let message = format!("`{key}` is a table of `packets` or `bits` in a second");
+        reader.report(Diagnostic::error(Code::WrongType, span, message).help(example));
+        return None;
+    }
+    let table = reader.table(value, "a limit", &["packets", "bits", "burst"])?;
+    if let Some(zero) = ["packets", "bits"].iter().filter_map(|key| table.get(key)).find(|value| is_zero(value)) {
+        let span = reader.span(zero.span());
+        let message = format!("`{key}` is 1 at least");
+        let none = match key {
+            "storm-limit" => {
+                "`flood` names the kinds of frames that are flooded; without `storm-limit` there is no limit"
+            }
+            _ => "`learn = false` keeps stations from being learned; without `move-limit` there is no limit",
+        };
+        reader.report(Diagnostic::error(Code::OutOfRange, span, message).help(none));
+        return None;
+    }
     let (unit, rate) = match (table.get("packets"), table.get("bits")) {
         (Some(packets), None) => (RateUnit::Packets, reader.quantity(packets, "a number of packets")?),
         (None, Some(bits)) => (RateUnit::Bits, reader.quantity(bits, "a number of bits")?),
@@ -131,7 +160,7 @@ fn limit(reader: &mut Reader<'_>, table: &Table<'_>, key: &'static str) -> Optio
         }
         (None, None) => {
             let found = Diagnostic::error(Code::MissingKey, table.span, format!("`{key}` needs `packets` or `bits`"));
-            reader.report(found.help(format!("write `{key} = {{ packets = 1000 }}`")));
+            reader.report(found.help(example));
             return None;
         }
     };

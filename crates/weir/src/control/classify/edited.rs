@@ -74,6 +74,8 @@ impl Tables {
             edited.removed.remove(&value);
             edited.added.insert(value, (session, said.clone()));
         }
+        // A session that the configuration has as well is no edit, however it names the interface of a next hop.
+        edited.end_saved(gateway);
         self.put_back(gateway, (at, edited), said, (added, replaced, 0))
     }
 
@@ -153,7 +155,10 @@ impl Tables {
         }
         gateway.classify[at] = table;
         let mut tables = self.clone();
-        tables.0.insert(name.clone(), edited);
+        match edited.added.is_empty() && edited.removed.is_empty() {
+            true => drop(tables.0.remove(&name)),
+            false => drop(tables.0.insert(name.clone(), edited)),
+        }
         Ok((gateway, tables, Changed { table: name, source: said.source.clone(), added, replaced, deleted, sessions }))
     }
 
@@ -236,10 +241,10 @@ impl Tables {
         for table in &mut shown.tables {
             let Some(edited) = self.0.get(&table.name) else { continue };
             let mask = mask_of(&edited.declared);
-            let said: HashMap<String, &Said> =
-                edited.added.values().map(|(session, said)| (session.text(&mask), said)).collect();
             for row in table.rows.iter_mut().flatten() {
-                if let Some(said) = said.get(&row.session) {
+                // By its value: a row names the interface of each next hop, and the edit may have left it out.
+                let value = parse_session(&row.session, &mask).map(|(session, _)| session.value).unwrap_or_default();
+                if let Some((_, said)) = edited.added.get(&value) {
                     let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(said.time);
                     row.origin = format!("{} {}", said.source, humantime::format_rfc3339_seconds(time));
                 }
@@ -360,6 +365,8 @@ fn lines<T>(text: &str, read: impl Fn(&str) -> Result<(Vec<u8>, T), Findings>) -
 mod tests {
     use super::*;
     use crate::config;
+    use crate::render::classify::Session as Row;
+    use crate::render::sample;
 
     const FILE: &str = r#"
 version = 1
@@ -437,6 +444,46 @@ sessions = ["src 10.1.0.0 proto udp deny", "src 10.2.0.0 proto udp permit limit 
         let mut masked = gateway(&FILE.replace("src/24", "src/25"));
         let (_, lost, _) = tables.carry(&mut masked);
         assert_eq!((lost.len(), sessions(&masked).len()), (1, 2));
+    }
+
+    /// Sessions that are sent as they are listed differ from those of the file in words, and in nothing else.
+    #[test]
+    fn a_session_that_the_file_has_is_no_edit() {
+        let file = FILE.replace("permit limit 10pps", "permit via 198.51.100.9");
+        let (start, tables) = (gateway(&file), Tables::default());
+        let (after, tables, _) = tables.add(&start, "own", &said(), &sessions(&start).join("\n")).unwrap();
+        assert_eq!((tables.edits().len(), sessions(&after)), (0, sessions(&start)));
+        // Deleted and sent again, it is that of the file once more.
+        let (after, tables, _) = tables.delete(&after, "own", &said(), "src 10.2.0.0 proto udp").unwrap();
+        assert_eq!(tables.edits().len(), 1);
+        let text = "src 10.2.0.0 proto udp permit via 198.51.100.9 on wan";
+        let (after, tables, changed) = tables.add(&after, "own", &said(), text).unwrap();
+        assert_eq!((changed.added, tables.edits().len(), sessions(&after)), (1, 0, sessions(&start)));
+        // Another action is an edit.
+        let text = "src 10.2.0.0 proto udp permit via 198.51.100.8";
+        assert_eq!(tables.add(&after, "own", &said(), text).unwrap().1.edits().len(), 1);
+    }
+
+    #[test]
+    fn sessions_shown_have_their_source_however_next_hops_are_written() {
+        let (start, tables) = (gateway(FILE), Tables::default());
+        let text = "src 10.3.0.0 proto udp permit via 198.51.100.9\nsrc 10.1.0.0 proto udp permit";
+        let (after, tables, _) = tables.add(&start, "own", &said(), text).unwrap();
+        let table = &after.classify[0];
+        let row = |session: &ClassifySession| Row {
+            session: written(&after, table, session),
+            packets: 0,
+            bytes: 0,
+            idle: None,
+            opaque: 0,
+            origin: "gw.toml:20".into(),
+        };
+        let mut shown = sample::classify();
+        shown.tables[0].name = "own".into();
+        shown.tables[0].rows = Some(table.sessions.iter().map(row).collect());
+        tables.name(&mut shown);
+        let origins: Vec<_> = shown.tables[0].rows.iter().flatten().map(|row| row.origin.as_str()).collect();
+        assert_eq!(origins, ["gw.toml:20", "test 1970-01-01T00:00:07Z", "test 1970-01-01T00:00:07Z"]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The requests of the control socket: each reads the engine, or changes it and keeps the change.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::PoisonError;
 
 use ipnet::IpNet;
@@ -34,6 +35,7 @@ use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRules};
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::number::plural;
 use crate::render::reloaded::Reloaded;
+use crate::render::route_to::RoutesTo;
 use crate::render::routes::{self, Filter, Source};
 use crate::render::sas::Rekey;
 use crate::render::sav::dry_run::DryRun;
@@ -63,6 +65,10 @@ impl Gateway for Running {
         let most = filter.limit.unwrap_or(usize::MAX);
         let (routes, total) = self.engine.first_routes(filter.vrf.as_deref(), most);
         routes::Routes { total, routes, sources: self.sources.read() }
+    }
+
+    fn routes_to(&self, address: IpAddr, vrf: Option<&str>) -> RoutesTo {
+        RoutesTo { address, vrfs: self.engine.routes_to(address, vrf) }
     }
 
     fn route_sources(&self) -> Vec<Source> {

@@ -172,6 +172,82 @@ fn routes_beyond_the_limit_are_counted_and_the_first_is_named() {
     assert_eq!((fib.counts().routes, fib.counts().refused), (2, 2));
 }
 
+/// The limit bounds memory. Routes that the filters of a table leave out are not kept, so they do not count. Routes that
+/// lose by their metric, or lead to a device that is no interface's, are kept, as they may count later.
+#[test]
+fn excluded_routes_take_no_room_and_worse_ones_do() {
+    let only = Table { protocols: vec![186], max_metric: 100, ..table() };
+    let mut fib = Fib::new(std::slice::from_ref(&only), 2, false);
+    let base = route("10.0.0.0/8", 50, &[path(1, "192.0.2.1")]);
+    for excluded in [
+        Route { table: 100, ..base.clone() },
+        Route { protocol: 12, ..base.clone() },
+        Route { metric: 101, ..base.clone() },
+        Route { tos: 4, ..base.clone() },
+        route("224.0.0.0/4", 0, &[path(1, "")]),
+    ] {
+        for _ in 0..3 {
+            fib.apply(Update::Route(excluded.clone()));
+        }
+    }
+    assert_eq!((fib.counts().routes, fib.counts().refused), (0, 0));
+    fib.apply(Update::Route(base.clone()));
+    fib.apply(Update::Route(Route { metric: 60, ..base.clone() }));
+    fib.apply(Update::Route(Route { metric: 70, ..base.clone() }));
+    assert_eq!((fib.counts().routes, fib.counts().refused), (2, 1));
+    assert!(!fib.has_room_for_refused());
+    fib.apply(Update::RouteGone(base));
+    assert!(fib.has_room_for_refused(), "a list would bring the route of metric 70");
+    fib.begin();
+    assert!(!fib.has_room_for_refused());
+}
+
+/// Routes of a program that a table does not take any more keep their prefixes until a list ends, unless others need
+/// their room.
+#[test]
+fn routes_that_become_excluded_make_room() {
+    for is_single in [false, true] {
+        let (mut fib, mut offered) = (Fib::new(&[table()], 2, is_single), BTreeMap::new());
+        fib.apply(Update::Device(1, "a".into(), true));
+        fib.set_interfaces(HashMap::from([("a".into(), 10)]));
+        for net in ["10.0.0.0/8", "11.0.0.0/8"] {
+            fib.apply(Update::Route(route(net, 5, &[path(1, "192.0.2.1")])));
+        }
+        fib.set_tables(&[Table { protocols: vec![12], ..table() }], 2);
+        follow(&mut fib, &mut offered);
+        assert_eq!(offered.len(), 2, "no gap before the list");
+        fib.begin();
+        for net in ["10.0.0.0/8", "12.0.0.0/8"] {
+            fib.apply(Update::Route(Route { protocol: 12, ..route(net, 7, &[path(1, "192.0.2.1")]) }));
+        }
+        assert_eq!((fib.counts().routes, fib.counts().refused), (2, 0), "single: {is_single}");
+        fib.end();
+        follow(&mut fib, &mut offered);
+        let left: Vec<String> = offered.keys().map(IpNet::to_string).collect();
+        assert_eq!(left, ["10.0.0.0/8", "12.0.0.0/8"]);
+    }
+}
+
+/// A route that is not taken may take the place of one that is: then there is no route any more.
+#[test]
+fn a_route_that_an_excluded_one_replaces_goes() {
+    for is_single in [false, true] {
+        let mut fib = Fib::new(&[Table { protocols: vec![186], ..table() }], 2, is_single);
+        let base = route("10.0.0.0/8", 5, &[path(1, "192.0.2.1")]);
+        fib.apply(Update::Route(base.clone()));
+        let other = Route { protocol: 12, replaces: true, ..base.clone() };
+        fib.apply(Update::Route(Route { tos: 4, metric: 6, replaces: !is_single, table: 100, ..other.clone() }));
+        assert_eq!(fib.counts().routes, 1);
+        assert_eq!(fib.apply(Update::Route(other)), !is_single, "a list says what the kernel has now");
+        assert_eq!(fib.counts().routes, 0);
+    }
+    // A deletion by a forwarding plane manager may leave out the program.
+    let mut fib = Fib::new(&[Table { protocols: vec![186], ..table() }], 2, true);
+    fib.apply(Update::Route(route("10.0.0.0/8", 5, &[path(1, "192.0.2.1")])));
+    fib.apply(Update::RouteGone(Route { protocol: 0, ..route("10.0.0.0/8", 0, &[]) }));
+    assert_eq!(fib.counts().routes, 0);
+}
+
 #[test]
 fn a_forwarding_plane_manager_has_one_route_for_a_prefix() {
     let mut fib = Fib::new(&[table()], 2, true);

@@ -460,7 +460,7 @@ fn names_that_stand_for_nothing_are_told_of_where_they_stand() {
         ("permit ip from @wbe to any", "column 16: there is no group `wbe` (did you mean `@web`?)"),
         (
             "permit ip from any to @customers comment \"@customers\"",
-            "column 23: there is no group `customers` (declare it under `[group.customers]`)",
+            "column 23: there is no group `customers` (declare it under `[group.customers]`, with `addresses`)",
         ),
         ("permit tcp from @http to any", "column 17: `http` is a group of ports, not of addresses"),
         ("permit tcp from @web to any port @web", "column 34: `web` is a group of addresses, not of ports"),
@@ -483,7 +483,7 @@ fn names_that_stand_for_nothing_are_told_of_where_they_stand() {
         ),
         (
             "permit ip from @x to @y",
-            "column 16: there is no group `x` (declare it under `[group.x]`)\nline 1, column 22: there is no group `y` (declare it under `[group.y]`)",
+            "column 16: there is no group `x` (declare it under `[group.x]`, with `addresses`)\nline 1, column 22: there is no group `y` (declare it under `[group.y]`, with `addresses`)",
         ),
         ("permit ip from @broken to any", ""),
     ] {

@@ -154,7 +154,8 @@ impl Vocabulary {
                     .filter(|(_, members)| members.as_ref().is_none_or(|members| members.role() == role));
                 let wrong = Wrong::new(role, word(), Kind::Group, format!("there is no group `{name}`"));
                 let meant = closest(name, fitting.map(|(name, _)| name));
-                Err(wrong.suggest(meant, &format!("declare it under `[group.{name}]`")))
+                let help = format!("declare it under `[group.{name}]`, with `{}`", role.as_str());
+                Err(wrong.suggest(meant, &help))
             }
         }
     }

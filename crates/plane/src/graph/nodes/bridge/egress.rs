@@ -20,9 +20,6 @@ pub(super) fn may(limit: &Meters, context: &Context<'_>, (frames, octets): (u64,
     let lengths = std::iter::repeat_n(octets / frames.max(1), frames as usize);
     let mut passes = frames > 0;
     limit.take(0, limit.clock(context.now), lengths, |_, own| passes &= own);
-    if !passes {
-        limit.refuse();
-    }
     passes
 }
 

@@ -103,6 +103,9 @@ fn admit(context: &Context<'_>, bridge: &Bridge, flooded: &Flooded, packet: &Pac
     if let Some(limit) = &bridge.storm
         && !may(limit, context, wire::frames(packet))
     {
+        if let Some(counters) = bridge.counters.get(context.worker) {
+            counters.storm.add(1);
+        }
         return Err(Reason::BridgeStorm);
     }
     if let Some(counters) = bridge.counters.get(context.worker) {

@@ -78,29 +78,36 @@ pub(super) fn read(reader: &mut Reader<'_>, name: At<String>, value: Value<'_>) 
 fn members(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<Members> {
     let mut names = Names::default();
     if let Some(value) = table.get("addresses") {
-        let all = all(reader, value, |reader, value| {
+        let all = all(reader, (value, "a prefix", "192.0.2.0/24"), |reader, value| {
             understood(reader, value, |text| acl::parse_addresses(text, &mut names))
         })?;
         return Some(Members::Addresses(all));
     }
     if let Some(value) = table.get("ports") {
-        return Some(Members::Ports(all(reader, value, |reader, value| port(reader, value, &mut names))?));
+        return Some(Members::Ports(all(reader, (value, "a port", "8000-8999"), |reader, value| {
+            port(reader, value, &mut names)
+        })?));
     }
     let value = table.get("interfaces")?;
-    let names = all(reader, value, |reader, value| {
+    let names = all(reader, (value, "an interface", "lan"), |reader, value| {
         let name = reader.string(value, "an interface's name, or a group's behind `@`")?;
         Some(At { value: name.value.to_owned(), span: name.span })
     });
     Some(Members::Interfaces(names?))
 }
 
-/// All of one value or more; `None` if one could not be read.
+/// All of one value or more; `None` if one could not be read. `what` is a member, of which there is an example.
 fn all<T>(
     reader: &mut Reader<'_>,
-    value: Value<'_>,
+    (value, what, example): (Value<'_>, &str, &str),
     mut read: impl FnMut(&mut Reader<'_>, Value<'_>) -> Option<At<T>>,
 ) -> Option<Vec<At<T>>> {
-    let values = reader.one_at_least(value, "member");
+    let values = reader.one_or_more(value);
+    let span = reader.span(value.span());
+    if values.is_empty() && !reader.is_damaged(span) {
+        let empty = Diagnostic::error(Code::EmptyList, span, "the group has no members");
+        reader.report(empty.help(format!("write {what} such as `\"{example}\"`, or another group behind `@`")));
+    }
     let read: Vec<_> = values.iter().map(|value| read(reader, value)).collect();
     if read.is_empty() { None } else { read.into_iter().collect() }
 }

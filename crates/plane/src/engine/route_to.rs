@@ -1,0 +1,70 @@
+//! The route that an address takes in each VRF, and its candidates.
+
+use std::net::IpAddr;
+
+use super::show;
+use crate::compile::rib::{By, Entry};
+use crate::compile::{Compiler, Map, Target};
+use crate::model::Gateway;
+use crate::root::Root;
+use crate::stats::{PathRow, RouteRow, RouteTo};
+
+/// Returns the routes of an address by longest prefix match, in a VRF or in each.
+pub(crate) fn routes_to(
+    (model, map): (&Gateway, &Map),
+    (compiler, root): (&Compiler, &Root),
+    address: IpAddr,
+    wanted: Option<&str>,
+) -> Vec<RouteTo> {
+    let vrfs = model.vrfs.iter().zip(&map.vrfs).filter(|(vrf, _)| wanted.is_none_or(|wanted| *vrf.name == *wanted));
+    let to = |(vrf, &number): (&crate::model::Vrf, &u16)| {
+        let none = || RouteTo { vrf: vrf.name.clone(), route: None, candidates: Vec::new() };
+        let Some(rib) = compiler.ribs().get(usize::from(number)) else { return none() };
+        let Some((prefix, best)) = rib.covering(address) else { return none() };
+        let row = |entry: Entry| show::row(&vrf.name, (prefix, entry), model, compiler, root);
+        let configured =
+            rib.alternates(prefix).iter().filter(|entry| entry.by == By::Model).map(|&entry| idle(row(entry)));
+        let offered = compiler.offers(&vrf.name, prefix).into_iter().filter(|(by, _)| *by != best.by);
+        let offered = offered.map(|(by, target)| RouteRow {
+            vrf: vrf.name.clone(),
+            prefix: prefix.to_string(),
+            kind: kind(&target).into(),
+            paths: paths(&target, root),
+            origin: String::new(),
+            source: by.name().into(),
+        });
+        let candidates = configured.chain(offered).collect();
+        RouteTo { vrf: vrf.name.clone(), route: Some(row(best)), candidates }
+    };
+    vrfs.map(to).collect()
+}
+
+/// No packet takes the paths of a candidate.
+fn idle(mut row: RouteRow) -> RouteRow {
+    row.paths.iter_mut().for_each(|path| path.share_permille = 0);
+    row
+}
+
+fn kind(target: &Target) -> &'static str {
+    match target {
+        Target::Via(_) => "via",
+        Target::Blackhole => "blackhole",
+        Target::Unreachable => "unreachable",
+    }
+}
+
+/// The paths of an offer that is not in force: they may have no adjacencies.
+fn paths(target: &Target, root: &Root) -> Vec<PathRow> {
+    let Target::Via(hops) = target else { return Vec::new() };
+    let row = |hop: &crate::compile::Hop| {
+        let interface = root.interfaces.get(hop.interface as usize)?;
+        Some(PathRow {
+            interface: interface.name.to_string(),
+            address: hop.address,
+            weight: hop.weight,
+            share_permille: 0,
+            mac: None,
+        })
+    };
+    hops.iter().filter_map(row).collect()
+}
