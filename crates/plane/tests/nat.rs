@@ -9,7 +9,7 @@ use weir_base::clock::Time;
 use weir_packet::wire::MacAddress;
 use weir_plane::engine::FlowFilter;
 use weir_plane::harness::{Harness, Options, Verdict};
-use weir_plane::model::{FastPath, IpFamily, NatFiltering};
+use weir_plane::model::{Addresses, FastPath, IpFamily, NatFiltering, NatRule, NatTarget, NatVerb};
 use weir_plane::node::Node;
 use weir_plane::translation_log::NatEventKind;
 
@@ -236,6 +236,82 @@ fn beginnings_and_ends_are_logged_once_a_packet_has_left() {
     rig.put_all("lan", &[&out]);
     let kinds: Vec<_> = rig.harness.nat_events().iter().map(|event| (event.kind, event.after[0].1)).collect();
     assert_eq!(kinds, [(NatEventKind::Ended, 6000), (NatEventKind::Created, 7000)]);
+}
+
+#[test]
+fn rules_are_named_by_their_ids_also_when_an_edit_ends_their_translations() {
+    let of = |ports, id: u32| {
+        let mut build = logged(two_ports().masquerade("wan", ports)).limit_per_address(9);
+        build.0.nat[0].ids = Some([id].into());
+        build
+    };
+    let mut rig = of(6000..=6000, 7).rig();
+    rig.harness.log_translations();
+    let out = rig.frame("lan", "udp from 10.0.0.2 port 7 to 198.51.100.9 port 53");
+    rig.put_all("lan", &[&out]);
+    let shown = |rig: &Rig| {
+        let translations = rig.harness.translations(&FlowFilter::default(), 9).rows;
+        let (pools, users, lists) = (rig.harness.nat_pools(), rig.harness.nat_users(9), rig.harness.nat_lists());
+        [translations[0].rule.unwrap(), pools[0].rule, users[0].rule, lists[0].rules[0].id]
+    };
+    assert_eq!(shown(&rig), [7; 4]);
+    // Another rule in its place, which has another port.
+    rig.reload(of(7000..=7000, 9));
+    rig.put_all("lan", &[&out]);
+    assert_eq!(shown(&rig), [9; 4]);
+    let events = rig.harness.nat_events();
+    let told: Vec<_> = events.iter().map(|event| (event.kind, event.rule.id)).collect();
+    assert_eq!(told, [(NatEventKind::Created, 7), (NatEventKind::Ended, 7), (NatEventKind::Created, 9)]);
+    assert!(events.iter().all(|event| event.rule.list == events[0].rule.list));
+    // A rule that stays, and gets another id.
+    rig.reload(of(7000..=7000, 1));
+    rig.put_all("lan", &[&out]);
+    assert_eq!((shown(&rig), rig.harness.nat_lists()[0].rules[0].packets), ([1; 4], 2));
+}
+
+/// A host and a server behind `lan`, whose packets to the address of `wan` come back to the server: by rules about both addresses
+/// or, without these, by two rules. All rules give one port.
+fn hairpin(with_both: bool) -> Build {
+    let interface = || Some(NatTarget { addresses: None, ports: Some(6000..=6000) });
+    let server = NatTarget { addresses: Some(Addresses::Net("10.0.0.3/32".parse().unwrap())), ports: None };
+    let mut build = logged(two_ports().neighbor("lan", "10.0.0.3", mac(3)).masquerade("wan", 6000..=6000));
+    let source = build.0.nat[0].rules[0].clone();
+    let of = |verb, source_target| NatRule {
+        verb,
+        to_interface: true,
+        source: source_target,
+        destination: Some(server.clone()),
+        ..source.clone()
+    };
+    let rules = [of(NatVerb::Both, interface()), of(NatVerb::Destination, None), source.clone()];
+    let from = usize::from(!with_both);
+    build.0.nat[0].rules = rules[from..].into();
+    build.0.nat[0].ids = Some(([4, 5, 6][from..]).into());
+    build
+}
+
+#[test]
+fn a_hairpin_goes_on_under_other_rules_that_give_it_the_same_and_names_both() {
+    for with_both in [true, false] {
+        let mut rig = hairpin(with_both).rig();
+        rig.harness.log_translations();
+        let out = rig.frame("lan", "udp from 10.0.0.2 port 7 to 192.0.2.1 port 53");
+        let named = |rig: &Rig| {
+            let shown = rig.harness.translations(&FlowFilter::default(), 9);
+            (shown.total, shown.rows[0].rule, shown.rows[0].source_by.as_ref().map(|by| by.rule))
+        };
+        let by = |with_both: bool| if with_both { (1, Some(4), None) } else { (1, Some(5), Some(6)) };
+        for now in [with_both, !with_both, with_both] {
+            rig.reload(hairpin(now));
+            let (_, sent) = rig.put_all("lan", &[&out]);
+            assert_eq!((sent[0].0.as_str(), ends(&sent[0].1)), ("lan", ("192.0.2.1".to_owned(), 6000, 53)));
+            assert_eq!(named(&rig), by(now));
+        }
+        let events = rig.harness.nat_events();
+        let [event] = &events[..] else { panic!("{events:?}") };
+        let named = (1, Some(event.rule.id), event.source_rule.map(|rule| rule.id));
+        assert_eq!((event.kind, named), (NatEventKind::Created, by(with_both)));
+    }
 }
 
 #[test]

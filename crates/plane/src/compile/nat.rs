@@ -27,7 +27,7 @@ use crate::model::{
 };
 use crate::root::Interface;
 use crate::root::nat::{
-    Limit, Linked, LogTo, Mapping, NONE, OfInterface, Rule, RuleCounters, Spans, Spread, Target, Translators,
+    Limit, Linked, LogTo, Mapping, NONE, OfInterface, Rule, RuleCounters, RuleId, Spans, Spread, Target, Translators,
 };
 
 /// Octets of lookups' memory that a rule may take on average, and the least there is for a chain.
@@ -42,6 +42,7 @@ struct Instance {
     vrf: u16,
     list: NatIndex,
     place: u32,
+    id: u32,
     name: String,
     rule: NatRule,
     mss_clamp: Option<MssClamp>,
@@ -84,6 +85,25 @@ impl Numbers {
             own.numbers.insert(key, number);
         }
         own
+    }
+}
+
+/// The names of lists, by number. Numbers stay when lists go, as translations that are logged have them. Names beyond the bound
+/// share the last number.
+struct Names(Vec<Arc<str>>);
+
+impl Names {
+    const MOST: usize = u16::MAX as usize + 1;
+
+    /// Returns the number of a name.
+    fn number(&mut self, name: &str) -> u16 {
+        let known = self.0.iter().position(|own| **own == *name);
+        let number = known.unwrap_or(self.0.len()).min(Self::MOST - 1);
+        if known.is_none() {
+            self.0.truncate(number);
+            self.0.push(name.into());
+        }
+        number as u16
     }
 }
 
@@ -157,6 +177,7 @@ impl Store {
             NonZeroU32::new(limits).map(|number| Limit { number, most })
         };
         let numbers = self.mappings.of(&instances);
+        let mut lists = Names(self.current.lists.to_vec());
         let mut kept = |key| before.remove(&key).unzip();
         let rules = instances.iter().zip(counted(&instances)).map(|(instance, key)| (instance, kept(key)));
         let rules = rules.map(|(instance, (counters, known))| Rule {
@@ -173,17 +194,19 @@ impl Store {
             parity: instance.rule.parity,
             mapping: mapping(instance, &numbers),
             log: instance.log,
-            name: instance.name.as_str().into(),
+            id: RuleId { list: lists.number(&instance.name), id: instance.id },
             limit: known.unwrap_or_else(|| instance.rule.limit_per_address.and_then(&mut limit)),
             mss_clamp: instance.mss_clamp,
             counters: counters
                 .unwrap_or_else(|| (0..workers).map(|_| RuleCounters::new(instance.source.as_ref())).collect()),
         });
         let rules: Arc<[Rule]> = rules.collect();
+        let lists = lists.0.into();
         let vrfs = map.vrfs.iter().map(|&vrf| usize::from(vrf) + 1).max().unwrap_or(0);
         let current = Translators {
             has_log: rules.iter().any(|rule| rule.log.is_some()),
             rules,
+            lists,
             v4: chains.iter().map(|chain| chain.v4.table()).collect(),
             v6: chains.iter().map(|chain| chain.v6.table()).collect(),
             spread: (0..vrfs).map(|vrf| spread(&instances, &linked(map, vrf as u16))).collect(),
@@ -307,6 +330,7 @@ fn instances(gateway: &Gateway, map: &Map, interfaces: &[Interface]) -> Vec<Inst
                 vrf,
                 list: index,
                 place,
+                id: list.id(place),
                 name: list.name.clone(),
                 inside: if rule.verb == NatVerb::Map { spans(&rule.matches.from) } else { Spans::default() },
                 rule: rule.clone(),

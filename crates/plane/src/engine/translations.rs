@@ -14,7 +14,9 @@ use crate::model::{FlowTable, Gateway, NatIndex, NatList, NatRule};
 use crate::root::Root;
 use crate::root::family::Family;
 use crate::root::nat::{Exhausted, PROTOCOLS, Rule, RuleCounters, Spans};
-use crate::stats::{NatEnds, NatExhausted, NatPool, NatRuleRow, NatStats, NatUser, TranslationRow, Translations};
+use crate::stats::{
+    NatEnds, NatExhausted, NatPool, NatRuleName, NatRuleRow, NatStats, NatUser, TranslationRow, Translations,
+};
 
 /// The translations that were gathered.
 pub(super) fn rows(first: First, (model, root): (&Gateway, &Root), settings: &FlowTable, now: Time) -> Translations {
@@ -47,6 +49,7 @@ fn row<K: Family>(
     // A rule of another version has another number.
     let rule = root.nat.rules.get(translation.rule as usize).filter(|_| session.version == root.nat.version);
     let list = rule.and_then(|rule| model.nat.get(usize::from(rule.list.0)));
+    let other = translation.other_rule().filter(|_| rule.is_some());
     let timeout = session.timeout(settings);
     let name = |number: u32| root.interfaces.get(number as usize).map_or_else(String::new, |own| own.name.to_string());
     let out = translation.out();
@@ -60,8 +63,9 @@ fn row<K: Family>(
         after: ends(&out),
         received_on: name(session.opener.interface),
         list: list.map(|list| list.name.clone()),
-        rule: rule.map(|rule| rule.place as usize),
+        rule: rule.map(|rule| rule.id.id),
         origin: list.zip(rule).and_then(|(list, rule)| origin(model, list, rule.place as usize)),
+        source_by: other.and_then(|number| named(model, root.nat.rules.get(number as usize)?)),
         age: Duration::from_nanos(now.since(session.created)),
         idle: Duration::from_nanos(now.since(session.last)),
         expires: Duration::from_nanos(timeout.saturating_sub(now.since(session.last))),
@@ -75,6 +79,13 @@ fn vrf(model: &Gateway, root: &Root, zone: u16) -> String {
     let own = root.interfaces.iter().find(|own| own.present && own.nat.zone == zone);
     let declared = own.and_then(|own| model.interfaces.iter().find(|declared| *declared.name == *own.name));
     declared.map_or_else(String::new, |own| model.vrfs[usize::from(own.vrf.0)].name.clone())
+}
+
+/// The name of a rule.
+fn named(model: &Gateway, rule: &Rule) -> Option<NatRuleName> {
+    let list = model.nat.get(usize::from(rule.list.0))?;
+    let origin = origin(model, list, rule.place as usize).unwrap_or_default();
+    Some(NatRuleName { list: list.name.clone(), rule: rule.id.id, origin })
 }
 
 fn origin(model: &Gateway, list: &NatList, place: usize) -> Option<String> {
@@ -104,7 +115,7 @@ pub(crate) fn lists(model: &Gateway, root: &Root) -> Vec<NatStats> {
                 counted.get(&(index, place)).copied().unwrap_or_default();
             let origin = origin(model, list, place as usize).unwrap_or_default();
             NatRuleRow {
-                id: place + 1,
+                id: list.id(place),
                 rule: rule.clone(),
                 packets,
                 bytes,
@@ -172,7 +183,7 @@ pub(super) fn users(first: First, (model, root): (&Gateway, &Root), most: usize)
         let interface = root.interfaces.get(rule.interface as usize);
         Some(NatUser {
             list: list.name.clone(),
-            rule: rule.place as usize,
+            rule: rule.id.id,
             interface: interface.map_or_else(String::new, |own| own.name.to_string()),
             vrf: vrf(model, root, zone),
             address,
@@ -191,7 +202,7 @@ fn pool(rule: &Rule, used: Used, (model, root): (&Gateway, &Root)) -> Option<Nat
     greatest.sort_by_key(|&(address, count)| (Reverse(count), address));
     Some(NatPool {
         list: list.name.clone(),
-        rule: rule.place as usize,
+        rule: rule.id.id,
         interface: root.interfaces.get(rule.interface as usize).map_or_else(String::new, |own| own.name.to_string()),
         addresses: target.spans.count(),
         ports: target.ports.clone(),

@@ -39,6 +39,8 @@ pub struct Translators {
     pub crosses: bool,
     /// The names of routing domains, by the zones of their translations.
     pub names: Arc<[Option<Arc<str>>]>,
+    /// The names of lists, by the numbers that [`RuleId`] has: also those of lists that are gone.
+    pub lists: Arc<[Arc<str>]>,
     /// Translations of some rule are logged.
     pub has_log: bool,
     /// Another number after each change.
@@ -300,14 +302,23 @@ pub struct Rule {
     pub mapping: Option<Mapping>,
     /// Where its translations are logged; `None`: nowhere.
     pub log: Option<LogTo>,
-    /// The name of its list.
-    pub name: Arc<str>,
+    /// Its names for people.
+    pub id: RuleId,
     /// How many translations an inside address may have by it.
     pub limit: Option<Limit>,
     /// The greatest segment size in SYN segments of its translations.
     pub mss_clamp: Option<MssClamp>,
     /// Its counters, by worker.
     pub counters: Arc<[RuleCounters]>,
+}
+
+/// A rule as people name it, also after it is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RuleId {
+    /// The number of its list's name, in [`Translators::lists`].
+    pub list: u16,
+    /// Its id in the list.
+    pub id: u32,
 }
 
 /// Where events of translations go.
@@ -324,6 +335,12 @@ impl LogTo {
     pub const NOBODY: u32 = u32::MAX;
     /// Lines of the log alone.
     pub const LINES: LogTo = LogTo { is_lines: true, sampler: LogTo::NOBODY };
+
+    /// Where one goes or the other; the sampler is the first one's if it has one.
+    pub(crate) fn and(self, other: LogTo) -> LogTo {
+        let sampler = if self.sampler == LogTo::NOBODY { other.sampler } else { self.sampler };
+        LogTo { is_lines: self.is_lines || other.is_lines, sampler }
+    }
 }
 
 /// Mappings of inside endpoints to outside endpoints (RFC 4787, 4.1).

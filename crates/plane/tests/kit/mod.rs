@@ -246,6 +246,7 @@ impl Build {
         self.0.nat.push(NatList {
             name: interface.into(),
             rules: vec![rule].into(),
+            ids: None,
             mss_clamp: None,
             mapping: NatMapping::default(),
             log: false,

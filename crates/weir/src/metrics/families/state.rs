@@ -37,7 +37,7 @@ const FAST_PATH: Table<FastPath> = Table {
 };
 
 const POOLS: Table<NatPool> = Table {
-    labels: "list,rule,interface",
+    labels: "list,id,interface",
     columns: &[
         (Gauge, "weir_nat_translations", "Translations that have an outside address of the rule.", |p| {
             p.translations.into()

@@ -109,8 +109,9 @@ pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
         after,
         received_on: "lan".into(),
         list: Some("edge".into()),
-        rule: Some(0),
+        rule: Some(7),
         origin: Some(origin.clone()),
+        source_by: None,
         age: Duration::from_secs(10),
         idle: Duration::from_secs(1),
         expires: Duration::from_secs(119),
@@ -119,7 +120,7 @@ pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
     };
     let pool = NatPool {
         list: "edge".into(),
-        rule: 0,
+        rule: 7,
         interface: "wan".into(),
         addresses: 1,
         ports: None,
@@ -136,7 +137,7 @@ pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
 pub(crate) fn nat_users() -> Vec<NatUser> {
     let user = NatUser {
         list: "edge".into(),
-        rule: 0,
+        rule: 7,
         interface: "wan".into(),
         vrf: "red".into(),
         address: "10.0.0.5".parse().unwrap(),

@@ -122,7 +122,7 @@ fn add(octets: &mut Vec<u8>, address: IpAddr) {
 #[cfg(test)]
 mod tests {
     use weir_base::clock::Time;
-    use weir_plane::translation_log::LogTo;
+    use weir_plane::translation_log::{LogTo, RuleId};
 
     use super::*;
 
@@ -142,7 +142,8 @@ mod tests {
                     zone: 0,
                     before,
                     after,
-                    rule: (0, 0),
+                    rule: RuleId { list: 0, id: 1 },
+                    source_rule: None,
                     to: LogTo::LINES,
                 };
                 let record = of(&event, 1_500_000_000);
@@ -164,7 +165,8 @@ mod tests {
             zone: 0,
             before: [at("10.0.0.5", 4000), at("203.0.113.9", 443)],
             after: [at("198.51.100.1", 6000), at("203.0.113.9", 8443)],
-            rule: (0, 0),
+            rule: RuleId { list: 0, id: 1 },
+            source_rule: None,
             to: LogTo::LINES,
         };
         let record = of(&event, 0);

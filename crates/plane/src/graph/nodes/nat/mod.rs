@@ -252,7 +252,7 @@ fn record<K: Family>(
     output: bool,
 ) {
     let Some(translation) = session.translation.filter(|_| context.recorder.is_on()) else { return };
-    let source_rule = translation.source_by.filter(|_| output).and_then(|by| by.rule);
+    let source_rule = translation.source_by.filter(|_| output).and_then(|by| by.rule());
     let Some(rule) = context.root.nat.rules.get(source_rule.unwrap_or(translation.rule) as usize) else { return };
     let (list, place, reply) = (rule.list, rule.place, member.way == Way::Reply);
     let (source, destination) = apply::endpoints_of(packet);
