@@ -472,6 +472,21 @@ pub struct NatRuleRow {
     pub origin: String,
 }
 
+/// The translations of a VRF.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NatVrf {
+    /// The VRF that their first packets come in by.
+    pub vrf: String,
+    /// Its translations.
+    pub translations: usize,
+    /// How many it may have.
+    pub limit: Option<u32>,
+    /// How many of them each worker may have.
+    pub share: Option<u32>,
+    /// Packets beyond the limit.
+    pub limited: u64,
+}
+
 /// An inside address, and its translations by a rule at an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NatUser {

@@ -11,6 +11,7 @@ use weir_plane::engine::FlowFilter;
 use weir_plane::harness::{Harness, Options, Verdict};
 use weir_plane::model::{Addresses, FastPath, IpFamily, NatFiltering, NatRule, NatTarget, NatVerb};
 use weir_plane::node::Node;
+use weir_plane::reason::Reason;
 use weir_plane::translation_log::NatEventKind;
 
 fn build() -> Build {
@@ -311,6 +312,64 @@ fn a_hairpin_goes_on_under_other_rules_that_give_it_the_same_and_names_both() {
         let [event] = &events[..] else { panic!("{events:?}") };
         let named = (1, Some(event.rule.id), event.source_rule.map(|rule| rule.id));
         assert_eq!((event.kind, named), (NatEventKind::Created, by(with_both)));
+    }
+}
+
+#[test]
+fn a_vrf_has_as_many_translations_as_its_limit_allows_of_both_families() {
+    let limited = |most| logged(two_ports().masquerade("wan", 6000..=6999)).nat_limit("default", most);
+    let mut rig = limited(2).rig();
+    rig.harness.log_translations();
+    let v4 = |port: u16| format!("udp from 10.0.0.2 port {port} to 198.51.100.9 port 53");
+    let v6 = |port: u16| format!("udp from 2001:db8:a::2 port {port} to 2001:db8:c::9 port 53");
+    let refused = Verdict::Drop(Reason::NatVrfLimit);
+    assert_ne!(rig.send("lan", &v4(1)).outcome.verdict, refused);
+    assert_ne!(rig.send("lan", &v6(1)).outcome.verdict, refused);
+    for text in [v4(2), v6(2), v4(3)] {
+        assert_eq!(rig.send("lan", &text).outcome.verdict, refused, "{text}");
+    }
+    let row = |rig: &Rig| {
+        let vrfs = rig.harness.nat_vrfs();
+        (vrfs[0].vrf.clone(), vrfs[0].translations, vrfs[0].limit, vrfs[0].limited)
+    };
+    assert_eq!(row(&rig), ("default".to_owned(), 2, Some(2), 3));
+    let events = rig.harness.nat_events();
+    let refused_events: Vec<_> = events.iter().filter(|event| event.kind == NatEventKind::VrfLimited).collect();
+    assert_eq!(refused_events.iter().map(|event| event.limit).collect::<Vec<_>>(), [Some(2)], "once a minute");
+    // Packets of the translations pass, and one that ends makes room.
+    assert_ne!(rig.send("lan", &v4(1)).outcome.verdict, refused);
+    rig.harness.clear_flows(&FlowFilter { translations: true, ..FlowFilter::default() });
+    assert_ne!(rig.send("lan", &v4(4)).outcome.verdict, refused);
+    assert_ne!(rig.send("lan", &v4(5)).outcome.verdict, refused);
+    assert_eq!(rig.send("lan", &v4(6)).outcome.verdict, refused);
+    // A smaller limit ends none, and a greater one lets more in.
+    rig.reload(limited(1));
+    assert_eq!((row(&rig).1, row(&rig).3), (2, 4));
+    assert_eq!(rig.send("lan", &v4(6)).outcome.verdict, refused);
+    rig.reload(limited(3));
+    assert_ne!(rig.send("lan", &v4(6)).outcome.verdict, refused);
+    assert_eq!(row(&rig), ("default".to_owned(), 3, Some(3), 5));
+    assert_eq!(rig.conservation().imbalance(), 0);
+}
+
+#[test]
+fn each_worker_has_a_share_of_a_vrfs_limit_unless_one_has_all_packets() {
+    for (is_single, shares) in [(false, 3), (true, 10)] {
+        let mut build = two_ports().masquerade("wan", 6000..=6999).nat_limit("default", 10);
+        if is_single {
+            build = build.limit_per_address(1000);
+        }
+        let options = Options { seed: 7, invent_neighbors: false };
+        let mut harness = Harness::with_workers(build.0, options, 4).unwrap();
+        let to = MacAddress(harness.interface_mac(0).unwrap());
+        for host in 1..=100 {
+            let text = format!("udp from 10.0.0.2 port 7 to 198.51.{host}.9 port 53");
+            assert!(harness.inject(0, &frame(&text, to), Time(0), host));
+        }
+        harness.run();
+        let row = &harness.nat_vrfs()[0];
+        assert_eq!((row.share, row.translations), (Some(shares), if is_single { 10 } else { 12 }));
+        assert_eq!(row.limited, 100 - row.translations as u64);
     }
 }
 

@@ -58,6 +58,7 @@ pub use change::Change;
 pub use classify::ClassifyDecision;
 pub use compiler::{Compiler, Prepared};
 pub(crate) use hops::tag_octets;
+pub use linked::translating_vrfs;
 pub use map::{Map, Places, PortPlace, Settings};
 pub use rubbish::Rubbish;
 pub(crate) use sav::is_distinct;

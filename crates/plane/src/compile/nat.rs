@@ -26,6 +26,7 @@ use crate::model::{
     NatRule, NatTarget, NatVerb, Origin, Ports, Transport, Vrf,
 };
 use crate::root::Interface;
+use crate::root::nat_vrf::{VrfLimit, VrfLimitCounters};
 use crate::root::nat::{
     Limit, Linked, LogTo, Mapping, NONE, OfInterface, Rule, RuleCounters, RuleId, Spans, Spread, Target, Translators,
 };
@@ -159,7 +160,9 @@ impl Store {
     ) -> Result<Prepared, TableFull> {
         let instances = instances(gateway, map, interfaces);
         let domains = domains(map, ways);
-        if instances == self.instances && domains == self.domains {
+        let vrf_limits = vrf_limits(gateway, map);
+        let has_same_limits = self.current.vrf_limits.iter().map(|own| own.as_ref().map(|own| own.most)).eq(vrf_limits.iter().copied());
+        if instances == self.instances && domains == self.domains && has_same_limits {
             return Ok(Prepared(None));
         }
         let mut chains = Vec::new();
@@ -203,13 +206,26 @@ impl Store {
         let rules: Arc<[Rule]> = rules.collect();
         let lists = lists.0.into();
         let vrfs = map.vrfs.iter().map(|&vrf| usize::from(vrf) + 1).max().unwrap_or(0);
+        let spread: Arc<[_]> = (0..vrfs).map(|vrf| spread(&instances, &linked(map, vrf as u16))).collect();
+        let vrf_limits = vrf_limits.iter().enumerate().map(|(zone, &most)| {
+            let vrf = domains.get(zone).copied().flatten().map(|own| usize::from(own.vrf));
+            let is_single = vrf.and_then(|vrf| spread.get(vrf)?.as_ref()).is_some_and(|own| own.is_single);
+            let before = self.current.vrf_limit(zone as u16).map(|own| Arc::clone(&own.counters));
+            most.map(|most| VrfLimit {
+                most,
+                share: if is_single { most } else { most.div_ceil(workers.max(1) as u32) },
+                counters: before.unwrap_or_else(|| Arc::new(VrfLimitCounters::new(workers))),
+            })
+        });
+        let vrf_limits = vrf_limits.collect();
         let current = Translators {
+            vrf_limits,
             has_log: rules.iter().any(|rule| rule.log.is_some()),
             rules,
             lists,
             v4: chains.iter().map(|chain| chain.v4.table()).collect(),
             v6: chains.iter().map(|chain| chain.v6.table()).collect(),
-            spread: (0..vrfs).map(|vrf| spread(&instances, &linked(map, vrf as u16))).collect(),
+            spread,
             crosses: ways.iter().any(Option::is_some),
             domains: domains.clone(),
             names: names(gateway, map),
@@ -556,6 +572,15 @@ fn domains(map: &Map, ways: &[Option<u32>]) -> Arc<[Option<Linked>]> {
         }
     }
     domains.into()
+}
+
+/// The limits on the translations of routing domains, by their zones.
+fn vrf_limits(gateway: &Gateway, map: &Map) -> Vec<Option<u32>> {
+    let limited = || gateway.vrfs.iter().zip(&map.nat_zones).filter(|(vrf, zone)| vrf.nat_limit.is_some() && **zone != NONE);
+    let count = limited().map(|(_, &zone)| usize::from(zone) + 1).max();
+    let mut limits = vec![None; count.unwrap_or(0)];
+    limited().for_each(|(vrf, &zone)| limits[usize::from(zone)] = vrf.nat_limit);
+    limits
 }
 
 /// The names of the routing domains by the zones of their translations.

@@ -318,6 +318,7 @@ impl Fate {
             Fate::Nat { effect: NatEffect::Dropped, .. } => matches!(
                 reason,
                 Reason::NatExhausted
+                    | Reason::NatVrfLimit
                     | Reason::NatUntranslated
                     | Reason::NatWorker
                     | Reason::SessionLimit

@@ -10,7 +10,7 @@ use weir_plane::engine::{TraceRow, TraceStep};
 use weir_plane::model::{Lifetime, Lifetimes};
 use weir_plane::stats::*;
 
-pub(crate) use self::flows::{flows, nat, nat_users};
+pub(crate) use self::flows::{flows, nat, nat_users, nat_vrfs};
 pub(crate) use self::lists::{acls, allowlists, bindings, classify, ethertypes, spds, steer};
 pub(crate) use self::sav::{alarms, samplers, sav_entries, sav_policies};
 

@@ -23,7 +23,7 @@ pub(super) fn log(event: &NatEvent, vrf: Option<Arc<str>>, lists: [Option<Arc<st
     let line = Line { event, vrf: vrf.filter(|name| **name != *"default"), lists };
     match event.kind {
         NatEventKind::Created | NatEventKind::Ended => tracing::info!("{line}"),
-        NatEventKind::Exhausted | NatEventKind::Limited => tracing::warn!("{line}"),
+        NatEventKind::Exhausted | NatEventKind::Limited | NatEventKind::VrfLimited => tracing::warn!("{line}"),
     }
 }
 
@@ -50,6 +50,7 @@ impl fmt::Display for Line<'_> {
             NatEventKind::Ended => f.write_str("nat: ended ")?,
             NatEventKind::Exhausted => f.write_str("nat-exhausted: no free port for ")?,
             NatEventKind::Limited => f.write_str("nat-limit: too many translations for ")?,
+            NatEventKind::VrfLimited => f.write_str("nat-vrf-limit: too many translations of its VRF for ")?,
         }
         match protocol::NAMES.name(protocol) {
             Some(name) => write!(f, "{name} ")?,
@@ -89,6 +90,7 @@ mod tests {
             after,
             rule: RuleId { list: 0, id: 2 },
             source_rule: None,
+            limit: None,
             to: LogTo::LINES,
         };
         let line = |kind, protocol, id: Option<u32>| {

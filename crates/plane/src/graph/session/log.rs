@@ -30,6 +30,8 @@ pub enum Kind {
     Exhausted,
     /// A packet's source had as many translations as it may have.
     Limited,
+    /// A packet's routing domain had as many translations as it may have.
+    VrfLimited,
 }
 
 /// The endpoints of a packet: source and destination, each with its port or identifier.
@@ -54,6 +56,8 @@ pub struct NatEvent {
     pub rule: RuleId,
     /// The rule that gave its source, if that is another one.
     pub source_rule: Option<RuleId>,
+    /// The limit that a packet is beyond.
+    pub limit: Option<u32>,
     /// Where it goes.
     pub to: LogTo,
 }
@@ -71,14 +75,14 @@ impl NatEvent {
         let (to, [rule, source_rule]) = (logged.to(), logged.rules());
         let (before, after) = (ends(&session.tuple), ends(&translation.out()));
         let (protocol, zone) = (session.protocol, session.tuple.zone);
-        Some(NatEvent { time, kind, protocol, zone, before, after, rule: rule?, source_rule, to })
+        Some(NatEvent { time, kind, protocol, zone, before, after, rule: rule?, source_rule, limit: None, to })
     }
 
     /// A packet that a rule refuses.
     pub(crate) fn refused<K: Family>(tuple: &Tuple<K>, to: LogTo, kind: Kind, time: Time, rule: RuleId) -> NatEvent {
         let before = ends(tuple);
         let (protocol, zone) = (tuple.protocol, tuple.zone);
-        NatEvent { time, kind, protocol, zone, before, after: before, rule, source_rule: None, to }
+        NatEvent { time, kind, protocol, zone, before, after: before, rule, source_rule: None, limit: None, to }
     }
 }
 

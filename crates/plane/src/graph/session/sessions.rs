@@ -15,6 +15,7 @@ use crate::graph::counters::{Ending, SessionCounters};
 use crate::model::FlowTable;
 use crate::root::Root;
 use crate::root::family::{Both, BothMut, Family};
+use crate::root::nat_vrf::VrfLimit;
 
 /// The sessions of a worker.
 pub(crate) struct Sessions {
@@ -92,6 +93,9 @@ impl Sessions {
         self.opens = root.acl.reflecting.contains(&true) || root.nat.is_active();
         // Two entries each; the table bounds nothing that the sessions do not.
         let entries = 2 * (self.bounds.sessions + 1);
+        let zones = root.nat.domains.len();
+        self.v4.prepare_zones(zones);
+        self.v6.prepare_zones(zones);
         self.v4.set_most(entries);
         self.v6.set_most(entries);
         self.prepare();
@@ -147,6 +151,12 @@ impl Sessions {
     #[inline]
     pub(crate) fn has_room_for_vector(&self) -> bool {
         self.half_open() + VECTOR <= self.bounds.half_open
+    }
+
+    /// A routing domain has as many translations here as a limit allows.
+    pub(crate) fn is_at_vrf_limit(&self, zone: u16, limit: &VrfLimit) -> bool {
+        let of = |counts: &[u32]| counts.get(usize::from(zone)).copied().unwrap_or(0);
+        of(&self.v4.by_zone).saturating_add(of(&self.v6.by_zone)) >= limit.share
     }
 
     /// There are sessions.

@@ -156,8 +156,13 @@ impl<K: Family> OfFamily<K> {
     #[cold]
     pub(crate) fn log_refusal(&mut self, root: &Root, tuple: &Tuple<K>, kind: Kind, number: u32) {
         let Some(rule) = root.nat.rules.get(number as usize) else { return };
+        let limit = match kind {
+            Kind::VrfLimited => root.nat.vrf_limit(tuple.zone).map(|limit| limit.most),
+            Kind::Limited => rule.limit.map(|limit| limit.most),
+            _ => None,
+        };
         let event = NatEvent::refused(tuple, rule.log.unwrap_or(LogTo::LINES), kind, self.log.now, rule.id);
-        self.log.push(event);
+        self.log.push(NatEvent { limit, ..event });
     }
 
     /// Gives a translation another tuple of replies, which is free. False, with nothing changed, if there is no room.

@@ -134,6 +134,11 @@ pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
     (vec![rules], Translations { rows: vec![translation], total: 2, all: 2 }, vec![pool])
 }
 
+pub(crate) fn nat_vrfs() -> Vec<NatVrf> {
+    let red = NatVrf { vrf: "red".into(), translations: 3, limit: Some(4), share: Some(2), limited: 7 };
+    vec![NatVrf { vrf: "default".into(), translations: 0, limit: None, share: None, limited: 0 }, red]
+}
+
 pub(crate) fn nat_users() -> Vec<NatUser> {
     let user = NatUser {
         list: "edge".into(),

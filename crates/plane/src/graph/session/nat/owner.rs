@@ -29,7 +29,8 @@ pub(crate) fn owner<K: Family>(root: &Root, guard: &Guard<'_>, seed: &Seed, arri
     let spread = root.nat.spread.get(usize::from(ingress.vrf))?.as_ref()?;
     let hash = |address: K| Some(K::owner_hash(seed, 0, (address, 0), (address, 0)));
     if spread.is_single {
-        return hash(K::from(0));
+        // The same for both families: one worker counts all translations of the routing domain.
+        return Some(u32::owner_hash(seed, 0, (0, 0), (0, 0)));
     }
     if ingress.nat.is_outside() {
         return hash(arrival.source);
