@@ -32,6 +32,8 @@ pub(crate) struct Sessions {
     translates: bool,
     /// Some rule of the root has mappings that do not depend on destinations.
     maps: bool,
+    /// The zones of the interfaces: those of access lists, and of the translations there.
+    pub(super) zones: Vec<[u16; 2]>,
     hand: Hand,
     /// The log of translations.
     pub(crate) log: NatLog,
@@ -72,6 +74,7 @@ impl Sessions {
             limits: false,
             translates: false,
             maps: false,
+            zones: Vec::new(),
             hand: Hand::default(),
             log: NatLog::unread(),
         }
@@ -93,6 +96,10 @@ impl Sessions {
         self.opens = root.acl.reflecting.contains(&true) || root.nat.is_active();
         // Two entries each; the table bounds nothing that the sessions do not.
         let entries = 2 * (self.bounds.sessions + 1);
+        self.zones.clear();
+        self.zones.extend(root.interfaces.iter().filter(|own| own.present).map(|own| [own.zone, own.nat.zone]));
+        self.zones.sort_unstable();
+        self.zones.dedup();
         let zones = root.nat.domains.len();
         self.v4.prepare_zones(zones);
         self.v6.prepare_zones(zones);
