@@ -97,6 +97,8 @@ pub enum NatEffect {
         source: (IpAddr, Option<u16>),
         /// Its destination, and the port.
         destination: (IpAddr, Option<u16>),
+        /// Its identifier, if it is an ICMP request or a reply to one.
+        identifier: Option<u16>,
     },
     /// It keeps its endpoints.
     Kept,
