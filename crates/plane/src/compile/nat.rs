@@ -26,10 +26,10 @@ use crate::model::{
     NatRule, NatTarget, NatVerb, Origin, Ports, Transport, Vrf,
 };
 use crate::root::Interface;
-use crate::root::nat_vrf::{VrfLimit, VrfLimitCounters};
 use crate::root::nat::{
     Limit, Linked, LogTo, Mapping, NONE, OfInterface, Rule, RuleCounters, RuleId, Spans, Spread, Target, Translators,
 };
+use crate::root::nat_vrf::{VrfLimit, VrfLimitCounters};
 
 /// Octets of lookups' memory that a rule may take on average, and the least there is for a chain.
 const OCTETS_PER_RULE: usize = 4096;
@@ -161,7 +161,8 @@ impl Store {
         let instances = instances(gateway, map, interfaces);
         let domains = domains(map, ways);
         let vrf_limits = vrf_limits(gateway, map);
-        let has_same_limits = self.current.vrf_limits.iter().map(|own| own.as_ref().map(|own| own.most)).eq(vrf_limits.iter().copied());
+        let has_same_limits =
+            self.current.vrf_limits.iter().map(|own| own.as_ref().map(|own| own.most)).eq(vrf_limits.iter().copied());
         if instances == self.instances && domains == self.domains && has_same_limits {
             return Ok(Prepared(None));
         }
@@ -225,6 +226,7 @@ impl Store {
             lists,
             v4: chains.iter().map(|chain| chain.v4.table()).collect(),
             v6: chains.iter().map(|chain| chain.v6.table()).collect(),
+            spread_since: if spread == self.current.spread { self.current.spread_since } else { self.version + 1 },
             spread,
             crosses: ways.iter().any(Option::is_some),
             domains: domains.clone(),
@@ -576,7 +578,8 @@ fn domains(map: &Map, ways: &[Option<u32>]) -> Arc<[Option<Linked>]> {
 
 /// The limits on the translations of routing domains, by their zones.
 fn vrf_limits(gateway: &Gateway, map: &Map) -> Vec<Option<u32>> {
-    let limited = || gateway.vrfs.iter().zip(&map.nat_zones).filter(|(vrf, zone)| vrf.nat_limit.is_some() && **zone != NONE);
+    let limited =
+        || gateway.vrfs.iter().zip(&map.nat_zones).filter(|(vrf, zone)| vrf.nat_limit.is_some() && **zone != NONE);
     let count = limited().map(|(_, &zone)| usize::from(zone) + 1).max();
     let mut limits = vec![None; count.unwrap_or(0)];
     limited().for_each(|(vrf, &zone)| limits[usize::from(zone)] = vrf.nat_limit);

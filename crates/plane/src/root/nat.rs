@@ -46,6 +46,8 @@ pub struct Translators {
     pub vrf_limits: Arc<[Option<VrfLimit>]>,
     /// Translations of some rule are logged.
     pub has_log: bool,
+    /// The version at which packets were last spread over workers in another way.
+    pub spread_since: u64,
     /// Another number after each change.
     pub version: u64,
 }

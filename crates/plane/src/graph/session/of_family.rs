@@ -16,6 +16,7 @@ use super::log::Waiting;
 use super::lookup::Lookup;
 use super::mappings::Mappings;
 use super::membership::Membership;
+use super::nat::Here;
 use super::pace::Pace;
 use super::record::{NONE, OpenedBy, Opener, Session};
 use super::state::{NoOpener, Progress, Way};
@@ -75,6 +76,8 @@ pub(crate) struct OfFamily<K: Family> {
     pub(super) by_zone: Vec<u32>,
     /// The mappings that translations hold.
     pub(super) mappings: Mappings<K>,
+    /// The worker, as hashes of packets name it.
+    pub(super) here: Here,
     /// Events of translations that wait for the end of the vector.
     pub(super) log: Waiting,
     half_open: usize,
@@ -91,13 +94,14 @@ pub(super) fn value(number: u32, way: Way) -> u32 {
 }
 
 impl<K: Family> OfFamily<K> {
-    pub(super) fn new(secret: Secret) -> Self {
+    pub(super) fn new(secret: Secret, here: Here) -> Self {
         OfFamily {
             table: Table::new(0, secret),
             sessions: Slab::new(),
             users: Table::new(0, secret),
             by_zone: Vec::new(),
             mappings: Mappings::new(secret),
+            here,
             log: Waiting::new(),
             half_open: 0,
             oldest: NONE,

@@ -100,7 +100,9 @@ impl Sessions {
         let mut session = *session;
         for way in [Way::Original, Way::Reply] {
             let of = session.unlearned(way);
-            if of.is_some_and(|why| matches!(why, Unlearned::Nat | Unlearned::Zones)) && !self.has_other(own, &session, of, now) {
+            if of.is_some_and(|why| matches!(why, Unlearned::Nat | Unlearned::Zones))
+                && !self.has_other(own, &session, of, now)
+            {
                 session.unlearned[usize::from(way == Way::Reply)] = Unlearned::New;
             }
         }

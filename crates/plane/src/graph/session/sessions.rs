@@ -10,6 +10,7 @@ use super::bounds::Bounds;
 use super::hand::Hand;
 use super::log::NatLog;
 use super::membership::{Carried, Membership, ZoneOf};
+use super::nat::Here;
 use super::of_family::OfFamily;
 use crate::graph::counters::{Ending, SessionCounters};
 use crate::model::FlowTable;
@@ -63,11 +64,11 @@ impl BothMut for Sessions {
 
 impl Sessions {
     /// No sessions. The random words are the secret of the hashes.
-    pub(crate) fn new(mut random: impl FnMut() -> u64) -> Sessions {
+    pub(crate) fn new(here: Here, mut random: impl FnMut() -> u64) -> Sessions {
         let mut secret = || Secret::new(std::array::from_fn(|_| random()));
         Sessions {
-            v4: OfFamily::new(secret()),
-            v6: OfFamily::new(secret()),
+            v4: OfFamily::new(secret(), here),
+            v6: OfFamily::new(secret(), here),
             bounds: Bounds::new(FlowTable::default(), 0, 0),
             generation: 0,
             opens: false,

@@ -214,6 +214,11 @@ impl<K: Family> OfFamily<K> {
             return true;
         }
         let Some(now) = again(root, guard, session) else { return false };
+        // Its packets come to another worker now, which opens another translation.
+        let is_spread_anew = session.version < root.nat.spread_since;
+        if is_spread_anew && !self.here.has((root, guard), &session.tuple, session.opener.interface) {
+            return false;
+        }
         session.version = root.nat.version;
         session.translation = Some(now);
         session.note_changes();
