@@ -387,7 +387,8 @@ fn a_list_without_a_log_logs_nothing_but_exhaustion_once_a_minute() {
         send(&mut rig, port);
     }
     let events = rig.harness.nat_events();
-    assert_eq!(events.iter().map(|event| event.kind).collect::<Vec<_>>(), [NatEventKind::Exhausted]);
+    let told: Vec<_> = events.iter().map(|event| (event.kind, event.before[0].0, event.after[0].0)).collect();
+    assert_eq!(told, [(NatEventKind::Exhausted, ip("10.0.0.2"), ip("192.0.2.1"))]);
     assert_eq!(events[0].before[0], (ip("10.0.0.2"), 2));
     assert_eq!(rig.harness.nat_lists()[0].rules[0].exhausted, 8);
 }

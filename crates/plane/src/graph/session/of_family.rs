@@ -78,6 +78,8 @@ pub(crate) struct OfFamily<K: Family> {
     pub(super) mappings: Mappings<K>,
     /// The worker, as hashes of packets name it.
     pub(super) here: Here,
+    /// The outside address without a free port, of the last packet for which a rule had none.
+    pub(crate) exhausted: Option<K>,
     /// Events of translations that wait for the end of the vector.
     pub(super) log: Waiting,
     half_open: usize,
@@ -102,6 +104,7 @@ impl<K: Family> OfFamily<K> {
             by_zone: Vec::new(),
             mappings: Mappings::new(secret),
             here,
+            exhausted: None,
             log: Waiting::new(),
             half_open: 0,
             oldest: NONE,

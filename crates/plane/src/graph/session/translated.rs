@@ -152,9 +152,15 @@ impl<K: Family> OfFamily<K> {
         }
     }
 
-    /// Logs a packet that a rule refuses.
+    /// Logs a packet that a rule refuses. `outside`: the address that has no free port.
     #[cold]
-    pub(crate) fn log_refusal(&mut self, root: &Root, tuple: &Tuple<K>, kind: Kind, number: u32) {
+    pub(crate) fn log_refusal(
+        &mut self,
+        root: &Root,
+        (tuple, outside): (&Tuple<K>, Option<K>),
+        kind: Kind,
+        number: u32,
+    ) {
         let Some(rule) = root.nat.rules.get(number as usize) else { return };
         let limit = match kind {
             Kind::VrfLimited => root.nat.vrf_limit(tuple.zone).map(|limit| limit.most),
@@ -162,7 +168,9 @@ impl<K: Family> OfFamily<K> {
             _ => None,
         };
         let event = NatEvent::refused(tuple, rule.log.unwrap_or(LogTo::LINES), kind, self.log.now, rule.id);
-        self.log.push(NatEvent { limit, ..event });
+        let [(source, port), destination] = event.after;
+        let after = [(outside.map_or(source, K::address), port), destination];
+        self.log.push(NatEvent { limit, after, ..event });
     }
 
     /// Gives a translation another tuple of replies, which is free. False, with nothing changed, if there is no room.

@@ -204,11 +204,12 @@ fn tell<K: Family>(context: &mut Context<'_>, tuple: Option<&Tuple<K>>, reason: 
         Reason::NatLimit => NatEventKind::Limited,
         _ => return,
     };
+    let outside = K::of_mut(context.sessions).exhausted.take();
     let is_limit = kind == NatEventKind::Limited;
     if let Some(tuple) = tuple
         && context.root.nat.is_news(rule, is_limit, context.now)
     {
-        K::of_mut(context.sessions).log_refusal(context.root, tuple, kind, rule);
+        K::of_mut(context.sessions).log_refusal(context.root, (tuple, outside), kind, rule);
     }
 }
 

@@ -125,6 +125,7 @@ pub(super) fn drawn<K: Family>(
     match nat::draw(sessions, (context.seed, context.random), rule, (tuple, zone)) {
         Draw::Found(tuple) => Ok(tuple),
         Draw::Exhausted(address) => {
+            K::of_mut(context.sessions).exhausted = address;
             let target = rule.source.as_ref().zip(address);
             if let (Some((target, address)), Some(counters)) = (target, rule.counters.get(context.worker)) {
                 let packets = wire::packets(packet);
@@ -171,7 +172,7 @@ fn refuse_for<K: Family>(context: &mut Context<'_>, packet: &Packet, tuple: &Tup
         limited.add(wire::packets(packet));
     }
     if limit.counters.is_news(context.now) {
-        K::of_mut(context.sessions).log_refusal(context.root, tuple, NatEventKind::VrfLimited, rule);
+        K::of_mut(context.sessions).log_refusal(context.root, (tuple, None), NatEventKind::VrfLimited, rule);
     }
 }
 
