@@ -25,6 +25,8 @@ mod linked;
 mod map;
 mod metadata;
 mod nat;
+mod nat_limits;
+mod nat_names;
 mod noted;
 mod numbers;
 mod operations;

@@ -18,6 +18,8 @@ use weir_table::sav::NoRoom;
 use super::boxes::{Bits, boxes};
 use super::linked::translating;
 use super::map::Map;
+use super::nat_limits::{are_those, shared, vrf_limits};
+use super::nat_names::Names;
 use super::numbers::assign;
 use super::rubbish::Rubbish;
 use super::table_full::TableFull;
@@ -29,7 +31,6 @@ use crate::root::Interface;
 use crate::root::nat::{
     Limit, Linked, LogTo, Mapping, NONE, OfInterface, Rule, RuleCounters, RuleId, Spans, Spread, Target, Translators,
 };
-use crate::root::nat_vrf::{VrfLimit, VrfLimitCounters};
 
 /// Octets of lookups' memory that a rule may take on average, and the least there is for a chain.
 const OCTETS_PER_RULE: usize = 4096;
@@ -89,25 +90,6 @@ impl Numbers {
     }
 }
 
-/// The names of lists, by number. Numbers stay when lists go, as translations that are logged have them. Names beyond the bound
-/// share the last number.
-struct Names(Vec<Arc<str>>);
-
-impl Names {
-    const MOST: usize = u16::MAX as usize + 1;
-
-    /// Returns the number of a name.
-    fn number(&mut self, name: &str) -> u16 {
-        let known = self.0.iter().position(|own| **own == *name);
-        let number = known.unwrap_or(self.0.len()).min(Self::MOST - 1);
-        if known.is_none() {
-            self.0.truncate(number);
-            self.0.push(name.into());
-        }
-        number as u16
-    }
-}
-
 /// The mappings of a rule.
 fn mapping(instance: &Instance, numbers: &Numbers) -> Option<Mapping> {
     let NatMapping::EndpointIndependent(filtering) = instance.mapping else { return None };
@@ -161,9 +143,7 @@ impl Store {
         let instances = instances(gateway, map, interfaces);
         let domains = domains(map, ways);
         let vrf_limits = vrf_limits(gateway, map);
-        let has_same_limits =
-            self.current.vrf_limits.iter().map(|own| own.as_ref().map(|own| own.most)).eq(vrf_limits.iter().copied());
-        if instances == self.instances && domains == self.domains && has_same_limits {
+        if instances == self.instances && domains == self.domains && are_those(&vrf_limits, &self.current) {
             return Ok(Prepared(None));
         }
         let mut chains = Vec::new();
@@ -208,17 +188,7 @@ impl Store {
         let lists = lists.0.into();
         let vrfs = map.vrfs.iter().map(|&vrf| usize::from(vrf) + 1).max().unwrap_or(0);
         let spread: Arc<[_]> = (0..vrfs).map(|vrf| spread(&instances, &linked(map, vrf as u16))).collect();
-        let vrf_limits = vrf_limits.iter().enumerate().map(|(zone, &most)| {
-            let vrf = domains.get(zone).copied().flatten().map(|own| usize::from(own.vrf));
-            let is_single = vrf.and_then(|vrf| spread.get(vrf)?.as_ref()).is_some_and(|own| own.is_single);
-            let before = self.current.vrf_limit(zone as u16).map(|own| Arc::clone(&own.counters));
-            most.map(|most| VrfLimit {
-                most,
-                share: if is_single { most } else { most.div_ceil(workers.max(1) as u32) },
-                counters: before.unwrap_or_else(|| Arc::new(VrfLimitCounters::new(workers))),
-            })
-        });
-        let vrf_limits = vrf_limits.collect();
+        let vrf_limits = shared(&vrf_limits, (&domains[..], &spread[..]), &self.current, workers);
         let current = Translators {
             vrf_limits,
             has_log: rules.iter().any(|rule| rule.log.is_some()),
@@ -574,16 +544,6 @@ fn domains(map: &Map, ways: &[Option<u32>]) -> Arc<[Option<Linked>]> {
         }
     }
     domains.into()
-}
-
-/// The limits on the translations of routing domains, by their zones.
-fn vrf_limits(gateway: &Gateway, map: &Map) -> Vec<Option<u32>> {
-    let limited =
-        || gateway.vrfs.iter().zip(&map.nat_zones).filter(|(vrf, zone)| vrf.nat_limit.is_some() && **zone != NONE);
-    let count = limited().map(|(_, &zone)| usize::from(zone) + 1).max();
-    let mut limits = vec![None; count.unwrap_or(0)];
-    limited().for_each(|(vrf, &zone)| limits[usize::from(zone)] = vrf.nat_limit);
-    limits
 }
 
 /// The names of the routing domains by the zones of their translations.
