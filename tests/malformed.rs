@@ -211,6 +211,7 @@ fn ten_million_malformed_packets_are_accounted_for() {
         "nat-exhausted",
         "nat-untranslated",
         "nat-limit",
+        "nat-vrf-limit",
         "nat-worker",
         "steer-drop",
         "steer-redirect",

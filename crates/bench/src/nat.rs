@@ -218,6 +218,7 @@ impl Plan {
         let list = NatList {
             name: "edge".to_owned(),
             rules: [rule].into(),
+            ids: None,
             mss_clamp: None,
             mapping: NatMapping::default(),
             log: false,

@@ -40,6 +40,6 @@ pub mod translation_log {
     //! Events of translations, for a log.
 
     pub use crate::graph::session::{Ends, NatEvent, NatEventKind};
-    pub use crate::root::nat::LogTo;
+    pub use crate::root::nat::{LogTo, RuleId};
 }
 pub use root::{acl, allow, bindings, ecmp, family, ipsec, sav};

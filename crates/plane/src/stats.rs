@@ -369,6 +369,17 @@ pub struct Translations {
     pub all: usize,
 }
 
+/// A NAT rule, by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NatRuleName {
+    /// Its list.
+    pub list: String,
+    /// Its id there.
+    pub rule: u32,
+    /// Where it was declared.
+    pub origin: String,
+}
+
 /// A translation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TranslationRow {
@@ -390,10 +401,12 @@ pub struct TranslationRow {
     pub received_on: String,
     /// The list of the rule that gave it; `None`: the rules are others now, and no packet has passed since.
     pub list: Option<String>,
-    /// The place of the rule in the list.
-    pub rule: Option<usize>,
+    /// The id of the rule in the list.
+    pub rule: Option<u32>,
     /// Where the rule was declared.
     pub origin: Option<String>,
+    /// The rule that gave its source, if that is another one.
+    pub source_by: Option<NatRuleName>,
     /// Time since it was opened.
     pub age: Duration,
     /// Time since its last packet.
@@ -459,13 +472,28 @@ pub struct NatRuleRow {
     pub origin: String,
 }
 
+/// The translations of a VRF.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NatVrf {
+    /// The VRF that their first packets come in by.
+    pub vrf: String,
+    /// Its translations.
+    pub translations: usize,
+    /// How many it may have.
+    pub limit: Option<u32>,
+    /// How many of them each worker may have.
+    pub share: Option<u32>,
+    /// Packets beyond the limit.
+    pub limited: u64,
+}
+
 /// An inside address, and its translations by a rule at an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NatUser {
     /// The rule's list.
     pub list: String,
-    /// Its place there.
-    pub rule: usize,
+    /// Its id there.
+    pub rule: u32,
     /// The interface.
     pub interface: String,
     /// The VRF of the address.
@@ -496,8 +524,8 @@ pub struct NatExhausted {
 pub struct NatPool {
     /// The rule's list.
     pub list: String,
-    /// Its place there.
-    pub rule: usize,
+    /// Its id there.
+    pub rule: u32,
     /// The interface.
     pub interface: String,
     /// How many addresses there are.

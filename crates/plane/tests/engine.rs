@@ -13,7 +13,7 @@ use kit::*;
 use weir_base::clock::Clock;
 use weir_base::random::Entropy;
 use weir_plane::compile::{Edit, Names};
-use weir_plane::engine::{Clear, Engine, EngineError, Options};
+use weir_plane::engine::{Clear, Engine, EngineError, FlowFilter, Options};
 use weir_plane::model::{
     Buffers, ClassifyStart, Gateway, Limits, Match, Mechanism, NatVerb, SavLayout, SavRules, SpdCache, Workers,
 };
@@ -147,7 +147,11 @@ fn a_limit_per_address_holds_over_several_workers() {
     wait("the end", || engine.finished());
     let users = engine.nat_users(9);
     assert_eq!(users.iter().map(|own| (own.translations, own.limit)).collect::<Vec<_>>(), [(7, Some(7)); 3]);
-    let rule = &engine.nat_lists()[0].rules[0];
+    let rule = engine.nat_lists()[0].rules[0].clone();
+    engine.clear(Clear::NatRules);
+    let cleared = engine.nat_lists()[0].rules[0].clone();
+    assert_eq!((cleared.packets, cleared.bytes, cleared.opened, cleared.limited), (0, 0, 0, 0));
+    assert_eq!(engine.nat_users(9), users);
     let snapshot = stop(engine);
     assert_eq!((rule.opened, rule.limited), (21, drops(&snapshot, "nat-limit")));
     assert_eq!(drops(&snapshot, "nat-limit") + snapshot.conservation.transmitted, 6_000);
@@ -169,6 +173,33 @@ fn a_reload_reports_the_translations_that_it_ends() {
     assert_eq!(engine.reload(build(1024..=65_535)).unwrap().translations, 0);
     assert_eq!(engine.reload(build(20_000..=65_535)).unwrap().translations, all);
     assert_eq!(engine.nat_users(9), []);
+    stop(engine);
+}
+
+#[test]
+fn a_reload_ends_the_translations_whose_packets_come_to_another_worker_now() {
+    let build = || {
+        let mut some = template(("10.0.0.2", "10.0.0.4"), ("198.51.100.1", "198.51.100.200"));
+        some.flows = 200;
+        forward(vec![stream(some, 600)], 2, 2).masquerade("wan", 1024..=9999)
+    };
+    let engine = start(build().0);
+    wait("the end", || engine.finished());
+    let workers = || {
+        let all = engine.translations(|_| Ok::<_, ()>(FlowFilter::default()), usize::MAX).unwrap().rows;
+        let of = |worker| all.iter().filter(|own| own.worker == worker).count();
+        [of(0), of(1)]
+    };
+    let before = workers();
+    assert!(before.iter().all(|&count| count > 20), "{before:?}");
+    // Rules that limit inside addresses have one worker take all packets.
+    let ended = engine.reload(build().limit_per_address(1000).0).unwrap().translations;
+    let after = workers();
+    assert!(
+        after.contains(&0) && after.iter().zip(before).any(|(after, before)| *after == before),
+        "{before:?} {after:?}"
+    );
+    assert_eq!(ended, before.iter().sum::<usize>() - after.iter().sum::<usize>());
     stop(engine);
 }
 

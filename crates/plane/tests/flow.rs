@@ -6,8 +6,8 @@ use kit::*;
 use weir_plane::compile::{AclEdit, AclSaid, At};
 use weir_plane::engine::{FlowFilter, FlowOrder};
 use weir_plane::model::{
-    AclAction, AclDefault, FastPath, FlowTable, IcmpLimits, Mechanism, Origin, RouteTarget, Sampler, SamplerIndex,
-    Sampling, Urpf, UrpfMode,
+    AclAction, AclDefault, Addresses, FastPath, FlowTable, IcmpLimits, Mechanism, NatRule, Origin, RouteTarget,
+    Sampler, SamplerIndex, Sampling, Urpf, UrpfMode,
 };
 use weir_plane::reason::Reason;
 use weir_plane::sample::Treatment;
@@ -443,6 +443,32 @@ fn edge() -> Build {
 }
 
 #[test]
+fn sessions_of_both_zones_say_why_packets_between_them_take_no_decision() {
+    let slow = |rig: &mut Rig, ask: &str, answer: &str| {
+        for _ in 0..5 {
+            put(rig, "lan", &[ask]);
+            put(rig, "wan", &[answer]);
+        }
+        let flows = rig.harness.flows(&FlowFilter::default(), FlowOrder::Age, 9).rows;
+        flows.iter().map(|row| row.slow).collect::<Vec<_>>()
+    };
+    let mut rig = learning(two_zones("permit+reflect udp no-flow"));
+    assert_eq!(slow(&mut rig, ASK, ANSWER), [[Some("no-flow"); 2]; 2]);
+    // No rule translates IPv6.
+    let mut build = edge();
+    build.0.interfaces[0].zone = Some("inside".into());
+    let of_v4 = |mut rule: NatRule| {
+        rule.matches.from = Addresses::Net("10.0.0.0/8".parse().unwrap());
+        rule
+    };
+    build.0.nat[0].rules = build.0.nat[0].rules.iter().cloned().map(of_v4).collect();
+    let mut rig = learning(build);
+    let ask = "udp from 2001:db8:a::2 port 1 to 2001:db8:c::9 port 53";
+    let answer = "udp from 2001:db8:c::9 port 53 to 2001:db8:a::2 port 1";
+    assert_eq!(slow(&mut rig, ask, answer), [[Some("translation"); 2]; 2]);
+}
+
+#[test]
 fn translations_beside_sessions_of_lists_take_decisions_both_ways() {
     const ANSWER: &str = "udp from 198.51.100.9 port 53 to 192.0.2.1 port 6000";
     let mut rig = learning(edge());
@@ -458,6 +484,10 @@ fn translations_beside_sessions_of_lists_take_decisions_both_ways() {
     let rows: Vec<_> = flows.rows.iter().map(|row| (row.packets, row.slow)).collect();
     assert_eq!(rows, [([5, 5], [Some("nat"); 2]); 2]);
     assert_eq!(rig.harness.translations(&FlowFilter::default(), 9).rows[0].packets, [5, 5]);
+    // A session whose translation has ended does not say that the translation has its decisions.
+    rig.harness.clear_flows(&FlowFilter { translations: true, ..FlowFilter::default() });
+    let flows = rig.harness.flows(&FlowFilter::default(), FlowOrder::Age, 9);
+    assert_eq!(flows.rows.iter().map(|row| row.slow).collect::<Vec<_>>(), [[Some("new"); 2]; 2]);
     // The session of either side ends with its rule, and with it what was learned.
     for list in ["in", "out"] {
         let mut rig = learning(edge());

@@ -9,8 +9,9 @@ use weir_base::clock::Time;
 use weir_packet::wire::MacAddress;
 use weir_plane::engine::FlowFilter;
 use weir_plane::harness::{Harness, Options, Verdict};
-use weir_plane::model::{FastPath, IpFamily, NatFiltering};
+use weir_plane::model::{Addresses, FastPath, IpFamily, NatFiltering, NatRule, NatTarget, NatVerb};
 use weir_plane::node::Node;
+use weir_plane::reason::Reason;
 use weir_plane::translation_log::NatEventKind;
 
 fn build() -> Build {
@@ -239,6 +240,140 @@ fn beginnings_and_ends_are_logged_once_a_packet_has_left() {
 }
 
 #[test]
+fn rules_are_named_by_their_ids_also_when_an_edit_ends_their_translations() {
+    let of = |ports, id: u32| {
+        let mut build = logged(two_ports().masquerade("wan", ports)).limit_per_address(9);
+        build.0.nat[0].ids = Some([id].into());
+        build
+    };
+    let mut rig = of(6000..=6000, 7).rig();
+    rig.harness.log_translations();
+    let out = rig.frame("lan", "udp from 10.0.0.2 port 7 to 198.51.100.9 port 53");
+    rig.put_all("lan", &[&out]);
+    let shown = |rig: &Rig| {
+        let translations = rig.harness.translations(&FlowFilter::default(), 9).rows;
+        let (pools, users, lists) = (rig.harness.nat_pools(), rig.harness.nat_users(9), rig.harness.nat_lists());
+        [translations[0].rule.unwrap(), pools[0].rule, users[0].rule, lists[0].rules[0].id]
+    };
+    assert_eq!(shown(&rig), [7; 4]);
+    // Another rule in its place, which has another port.
+    rig.reload(of(7000..=7000, 9));
+    rig.put_all("lan", &[&out]);
+    assert_eq!(shown(&rig), [9; 4]);
+    let events = rig.harness.nat_events();
+    let told: Vec<_> = events.iter().map(|event| (event.kind, event.rule.id)).collect();
+    assert_eq!(told, [(NatEventKind::Created, 7), (NatEventKind::Ended, 7), (NatEventKind::Created, 9)]);
+    assert!(events.iter().all(|event| event.rule.list == events[0].rule.list));
+    // A rule that stays, and gets another id.
+    rig.reload(of(7000..=7000, 1));
+    rig.put_all("lan", &[&out]);
+    assert_eq!((shown(&rig), rig.harness.nat_lists()[0].rules[0].packets), ([1; 4], 2));
+}
+
+/// A host and a server behind `lan`, whose packets to the address of `wan` come back to the server: by rules about both addresses
+/// or, without these, by two rules. All rules give one port.
+fn hairpin(with_both: bool) -> Build {
+    let interface = || Some(NatTarget { addresses: None, ports: Some(6000..=6000) });
+    let server = NatTarget { addresses: Some(Addresses::Net("10.0.0.3/32".parse().unwrap())), ports: None };
+    let mut build = logged(two_ports().neighbor("lan", "10.0.0.3", mac(3)).masquerade("wan", 6000..=6000));
+    let source = build.0.nat[0].rules[0].clone();
+    let of = |verb, source_target| NatRule {
+        verb,
+        to_interface: true,
+        source: source_target,
+        destination: Some(server.clone()),
+        ..source.clone()
+    };
+    let rules = [of(NatVerb::Both, interface()), of(NatVerb::Destination, None), source.clone()];
+    let from = usize::from(!with_both);
+    build.0.nat[0].rules = rules[from..].into();
+    build.0.nat[0].ids = Some(([4, 5, 6][from..]).into());
+    build
+}
+
+#[test]
+fn a_hairpin_goes_on_under_other_rules_that_give_it_the_same_and_names_both() {
+    for with_both in [true, false] {
+        let mut rig = hairpin(with_both).rig();
+        rig.harness.log_translations();
+        let out = rig.frame("lan", "udp from 10.0.0.2 port 7 to 192.0.2.1 port 53");
+        let named = |rig: &Rig| {
+            let shown = rig.harness.translations(&FlowFilter::default(), 9);
+            (shown.total, shown.rows[0].rule, shown.rows[0].source_by.as_ref().map(|by| by.rule))
+        };
+        let by = |with_both: bool| if with_both { (1, Some(4), None) } else { (1, Some(5), Some(6)) };
+        for now in [with_both, !with_both, with_both] {
+            rig.reload(hairpin(now));
+            let (_, sent) = rig.put_all("lan", &[&out]);
+            assert_eq!((sent[0].0.as_str(), ends(&sent[0].1)), ("lan", ("192.0.2.1".to_owned(), 6000, 53)));
+            assert_eq!(named(&rig), by(now));
+        }
+        let events = rig.harness.nat_events();
+        let [event] = &events[..] else { panic!("{events:?}") };
+        let named = (1, Some(event.rule.id), event.source_rule.map(|rule| rule.id));
+        assert_eq!((event.kind, named), (NatEventKind::Created, by(with_both)));
+    }
+}
+
+#[test]
+fn a_vrf_has_as_many_translations_as_its_limit_allows_of_both_families() {
+    let limited = |most| logged(two_ports().masquerade("wan", 6000..=6999)).nat_limit("default", most);
+    let mut rig = limited(2).rig();
+    rig.harness.log_translations();
+    let v4 = |port: u16| format!("udp from 10.0.0.2 port {port} to 198.51.100.9 port 53");
+    let v6 = |port: u16| format!("udp from 2001:db8:a::2 port {port} to 2001:db8:c::9 port 53");
+    let refused = Verdict::Drop(Reason::NatVrfLimit);
+    assert_ne!(rig.send("lan", &v4(1)).outcome.verdict, refused);
+    assert_ne!(rig.send("lan", &v6(1)).outcome.verdict, refused);
+    for text in [v4(2), v6(2), v4(3)] {
+        assert_eq!(rig.send("lan", &text).outcome.verdict, refused, "{text}");
+    }
+    let row = |rig: &Rig| {
+        let vrfs = rig.harness.nat_vrfs();
+        (vrfs[0].vrf.clone(), vrfs[0].translations, vrfs[0].limit, vrfs[0].limited)
+    };
+    assert_eq!(row(&rig), ("default".to_owned(), 2, Some(2), 3));
+    let events = rig.harness.nat_events();
+    let refused_events: Vec<_> = events.iter().filter(|event| event.kind == NatEventKind::VrfLimited).collect();
+    assert_eq!(refused_events.iter().map(|event| event.limit).collect::<Vec<_>>(), [Some(2)], "once a minute");
+    // Packets of the translations pass, and one that ends makes room.
+    assert_ne!(rig.send("lan", &v4(1)).outcome.verdict, refused);
+    rig.harness.clear_flows(&FlowFilter { translations: true, ..FlowFilter::default() });
+    assert_ne!(rig.send("lan", &v4(4)).outcome.verdict, refused);
+    assert_ne!(rig.send("lan", &v4(5)).outcome.verdict, refused);
+    assert_eq!(rig.send("lan", &v4(6)).outcome.verdict, refused);
+    // A smaller limit ends none, and a greater one lets more in.
+    rig.reload(limited(1));
+    assert_eq!((row(&rig).1, row(&rig).3), (2, 4));
+    assert_eq!(rig.send("lan", &v4(6)).outcome.verdict, refused);
+    rig.reload(limited(3));
+    assert_ne!(rig.send("lan", &v4(6)).outcome.verdict, refused);
+    assert_eq!(row(&rig), ("default".to_owned(), 3, Some(3), 5));
+    assert_eq!(rig.conservation().imbalance(), 0);
+}
+
+#[test]
+fn each_worker_has_a_share_of_a_vrfs_limit_unless_one_has_all_packets() {
+    for (is_single, shares) in [(false, 3), (true, 10)] {
+        let mut build = two_ports().masquerade("wan", 6000..=6999).nat_limit("default", 10);
+        if is_single {
+            build = build.limit_per_address(1000);
+        }
+        let options = Options { seed: 7, invent_neighbors: false };
+        let mut harness = Harness::with_workers(build.0, options, 4).unwrap();
+        let to = MacAddress(harness.interface_mac(0).unwrap());
+        for host in 1..=100 {
+            let text = format!("udp from 10.0.0.2 port 7 to 198.51.{host}.9 port 53");
+            assert!(harness.inject(0, &frame(&text, to), Time(0), host));
+        }
+        harness.run();
+        let row = &harness.nat_vrfs()[0];
+        assert_eq!((row.share, row.translations), (Some(shares), if is_single { 10 } else { 12 }));
+        assert_eq!(row.limited, 100 - row.translations as u64);
+    }
+}
+
+#[test]
 fn a_list_without_a_log_logs_nothing_but_exhaustion_once_a_minute() {
     let mut rig = two_ports().masquerade("wan", 6000..=6000).rig();
     rig.harness.log_translations();
@@ -252,7 +387,8 @@ fn a_list_without_a_log_logs_nothing_but_exhaustion_once_a_minute() {
         send(&mut rig, port);
     }
     let events = rig.harness.nat_events();
-    assert_eq!(events.iter().map(|event| event.kind).collect::<Vec<_>>(), [NatEventKind::Exhausted]);
+    let told: Vec<_> = events.iter().map(|event| (event.kind, event.before[0].0, event.after[0].0)).collect();
+    assert_eq!(told, [(NatEventKind::Exhausted, ip("10.0.0.2"), ip("192.0.2.1"))]);
     assert_eq!(events[0].before[0], (ip("10.0.0.2"), 2));
     assert_eq!(rig.harness.nat_lists()[0].rules[0].exhausted, 8);
 }

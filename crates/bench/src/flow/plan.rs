@@ -86,6 +86,7 @@ impl Plan {
         NatList {
             name: ["a", "b"][number].to_owned(),
             rules: [rule].into(),
+            ids: None,
             mss_clamp: None,
             mapping: NatMapping::default(),
             log: false,

@@ -1,17 +1,21 @@
 //! VRFs that translate together: routes of one lead to interfaces of the other, and one of them has rules that translate.
 
-use crate::model::{Gateway, RouteTarget};
+use crate::model::{Gateway, Interface, Route, RouteTarget};
 
 /// Returns the group of each VRF, by index: the least index among the VRFs that its routes link it with.
 pub(super) fn groups(gateway: &Gateway) -> Vec<usize> {
-    let mut group: Vec<usize> = (0..gateway.vrfs.len()).collect();
-    if gateway.vrfs.len() < 2 || gateway.interfaces.iter().all(|own| own.nat.is_none()) {
+    groups_of(gateway.vrfs.len(), &gateway.interfaces, &gateway.routes)
+}
+
+fn groups_of(vrfs: usize, interfaces: &[Interface], routes: &[Route]) -> Vec<usize> {
+    let mut group: Vec<usize> = (0..vrfs).collect();
+    if vrfs < 2 || interfaces.iter().all(|own| own.nat.is_none()) {
         return group;
     }
-    for route in &gateway.routes {
+    for route in routes {
         let RouteTarget::Via(hops) = &route.target else { continue };
         for hop in hops.iter() {
-            let other = gateway.interfaces[hop.interface.0 as usize].vrf;
+            let other = interfaces[hop.interface.0 as usize].vrf;
             let ends = [route.vrf, other].map(|vrf| group[usize::from(vrf.0)]);
             if ends[0] != ends[1] {
                 let (least, most) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
@@ -24,8 +28,17 @@ pub(super) fn groups(gateway: &Gateway) -> Vec<usize> {
 
 /// Returns whether each VRF, by index, is of a group that translates.
 pub(super) fn translating(gateway: &Gateway, groups: &[usize]) -> Vec<bool> {
+    translating_of(&gateway.interfaces, groups)
+}
+
+/// Returns whether each of so many VRFs, by index, has translations.
+pub fn translating_vrfs(vrfs: usize, interfaces: &[Interface], routes: &[Route]) -> Vec<bool> {
+    translating_of(interfaces, &groups_of(vrfs, interfaces, routes))
+}
+
+fn translating_of(interfaces: &[Interface], groups: &[usize]) -> Vec<bool> {
     let mut translates = vec![false; groups.len()];
-    for own in gateway.interfaces.iter().filter(|own| own.nat.is_some()) {
+    for own in interfaces.iter().filter(|own| own.nat.is_some()) {
         translates[groups[usize::from(own.vrf.0)]] = true;
     }
     groups.iter().map(|&group| translates[group]).collect()

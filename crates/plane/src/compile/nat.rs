@@ -18,6 +18,8 @@ use weir_table::sav::NoRoom;
 use super::boxes::{Bits, boxes};
 use super::linked::translating;
 use super::map::Map;
+use super::nat_limits::{are_those, shared, vrf_limits};
+use super::nat_names::Names;
 use super::numbers::assign;
 use super::rubbish::Rubbish;
 use super::table_full::TableFull;
@@ -27,7 +29,7 @@ use crate::model::{
 };
 use crate::root::Interface;
 use crate::root::nat::{
-    Limit, Linked, LogTo, Mapping, NONE, OfInterface, Rule, RuleCounters, Spans, Spread, Target, Translators,
+    Limit, Linked, LogTo, Mapping, NONE, OfInterface, Rule, RuleCounters, RuleId, Spans, Spread, Target, Translators,
 };
 
 /// Octets of lookups' memory that a rule may take on average, and the least there is for a chain.
@@ -42,6 +44,7 @@ struct Instance {
     vrf: u16,
     list: NatIndex,
     place: u32,
+    id: u32,
     name: String,
     rule: NatRule,
     mss_clamp: Option<MssClamp>,
@@ -139,7 +142,8 @@ impl Store {
     ) -> Result<Prepared, TableFull> {
         let instances = instances(gateway, map, interfaces);
         let domains = domains(map, ways);
-        if instances == self.instances && domains == self.domains {
+        let vrf_limits = vrf_limits(gateway, map);
+        if instances == self.instances && domains == self.domains && are_those(&vrf_limits, &self.current) {
             return Ok(Prepared(None));
         }
         let mut chains = Vec::new();
@@ -157,6 +161,7 @@ impl Store {
             NonZeroU32::new(limits).map(|number| Limit { number, most })
         };
         let numbers = self.mappings.of(&instances);
+        let mut lists = Names(self.current.lists.to_vec());
         let mut kept = |key| before.remove(&key).unzip();
         let rules = instances.iter().zip(counted(&instances)).map(|(instance, key)| (instance, kept(key)));
         let rules = rules.map(|(instance, (counters, known))| Rule {
@@ -173,20 +178,26 @@ impl Store {
             parity: instance.rule.parity,
             mapping: mapping(instance, &numbers),
             log: instance.log,
-            name: instance.name.as_str().into(),
+            id: RuleId { list: lists.number(&instance.name), id: instance.id },
             limit: known.unwrap_or_else(|| instance.rule.limit_per_address.and_then(&mut limit)),
             mss_clamp: instance.mss_clamp,
             counters: counters
                 .unwrap_or_else(|| (0..workers).map(|_| RuleCounters::new(instance.source.as_ref())).collect()),
         });
         let rules: Arc<[Rule]> = rules.collect();
+        let lists = lists.0.into();
         let vrfs = map.vrfs.iter().map(|&vrf| usize::from(vrf) + 1).max().unwrap_or(0);
+        let spread: Arc<[_]> = (0..vrfs).map(|vrf| spread(&instances, &linked(map, vrf as u16))).collect();
+        let vrf_limits = shared(&vrf_limits, (&domains[..], &spread[..]), &self.current, workers);
         let current = Translators {
+            vrf_limits,
             has_log: rules.iter().any(|rule| rule.log.is_some()),
             rules,
+            lists,
             v4: chains.iter().map(|chain| chain.v4.table()).collect(),
             v6: chains.iter().map(|chain| chain.v6.table()).collect(),
-            spread: (0..vrfs).map(|vrf| spread(&instances, &linked(map, vrf as u16))).collect(),
+            spread_since: if spread == self.current.spread { self.current.spread_since } else { self.version + 1 },
+            spread,
             crosses: ways.iter().any(Option::is_some),
             domains: domains.clone(),
             names: names(gateway, map),
@@ -307,6 +318,7 @@ fn instances(gateway: &Gateway, map: &Map, interfaces: &[Interface]) -> Vec<Inst
                 vrf,
                 list: index,
                 place,
+                id: list.id(place),
                 name: list.name.clone(),
                 inside: if rule.verb == NatVerb::Map { spans(&rule.matches.from) } else { Spans::default() },
                 rule: rule.clone(),

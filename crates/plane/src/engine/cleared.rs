@@ -1,10 +1,12 @@
-//! Counters of SAs, SPDs and steer rules as they stood when they were cleared. Workers alone write counters, so what is shown is the difference.
+//! Counters of SAs, SPDs, steer rules and NAT rules as they stood when they were cleared. Workers alone write counters, so what is shown is the difference.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use crate::root::counters::TrafficCounter;
+use crate::root::counters::{Counter, TrafficCounter};
 use crate::root::ipsec::SaCounters;
+use crate::root::nat::{RuleCounters, Translators};
+use crate::root::nat_vrf::VrfLimitCounters;
 use crate::root::spd::PolicyCounters;
 use crate::stats::{SaStats, SpdCacheRow, Traffic};
 
@@ -15,8 +17,47 @@ pub(crate) struct Cleared {
     sas: HashMap<usize, (Arc<[SaCounters]>, SaStats)>,
     policies: HashMap<usize, (Arc<[PolicyCounters]>, [Traffic; 2])>,
     steer: HashMap<usize, (Arc<[TrafficCounter]>, Traffic)>,
+    nat: HashMap<usize, (Arc<[RuleCounters]>, NatCounts)>,
+    nat_vrfs: HashMap<usize, (Arc<VrfLimitCounters>, u64)>,
     /// By the number of the cache.
     caches: HashMap<u64, SpdCacheRow>,
+}
+
+/// The counts of a NAT rule, of all workers.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct NatCounts {
+    /// Packets, octets, translations, packets without a port, SYN segments that were clamped, packets beyond a limit.
+    pub(crate) sums: [u64; 6],
+    /// Packets without a port, by the places of the outside address and of the protocol.
+    pub(crate) exhausted_by: BTreeMap<(usize, usize), u64>,
+}
+
+impl NatCounts {
+    fn of(rule: &[RuleCounters]) -> NatCounts {
+        let mut own = NatCounts::default();
+        for counters in rule {
+            let RuleCounters { packets, octets, opened, exhausted, exhausted_by, clamped, limited, told: _ } = counters;
+            let counted = [packets, octets, opened, exhausted, clamped, limited];
+            own.sums.iter_mut().zip(counted).for_each(|(sum, counter)| *sum += counter.value());
+            for (place, protocol, count) in exhausted_by.counts() {
+                *own.exhausted_by.entry((place, protocol)).or_default() += count;
+            }
+        }
+        own
+    }
+
+    fn since(mut self, before: &NatCounts) -> NatCounts {
+        self.sums.iter_mut().zip(before.sums).for_each(|(own, before)| *own = own.saturating_sub(before));
+        for (key, own) in &mut self.exhausted_by {
+            *own = own.saturating_sub(before.exhausted_by.get(key).copied().unwrap_or(0));
+        }
+        self.exhausted_by.retain(|_, own| *own > 0);
+        self
+    }
+}
+
+fn limited(counters: &VrfLimitCounters) -> u64 {
+    counters.limited.iter().map(Counter::value).sum()
 }
 
 /// The identity of counters, as long as somebody keeps them.
@@ -43,6 +84,29 @@ impl Cleared {
     /// Begins the counters of steer rules with 0.
     pub(crate) fn clear_steer(&mut self, rules: impl Iterator<Item = (Arc<[TrafficCounter]>, Traffic)>) {
         self.steer = rules.map(|(counters, own)| (identity(&counters), (counters, own))).collect();
+    }
+
+    /// Begins the counters of NAT rules and of limits with 0.
+    pub(crate) fn clear_nat(&mut self, root: &Translators) {
+        let of = |counters: &Arc<[RuleCounters]>| (identity(counters), (Arc::clone(counters), NatCounts::of(counters)));
+        self.nat = root.rules.iter().map(|rule| of(&rule.counters)).collect();
+        let of = |own: &Arc<VrfLimitCounters>| (Arc::as_ptr(own) as usize, (Arc::clone(own), limited(own)));
+        self.nat_vrfs = root.vrf_limits.iter().flatten().map(|limit| of(&limit.counters)).collect();
+    }
+
+    /// Returns the counts of a NAT rule since the last clearing.
+    pub(crate) fn nat(&self, counters: &Arc<[RuleCounters]>) -> NatCounts {
+        let now = NatCounts::of(counters);
+        match self.nat.get(&identity(counters)) {
+            Some((_, before)) => now.since(before),
+            None => now,
+        }
+    }
+
+    /// Returns the packets beyond the limit of a VRF since the last clearing.
+    pub(crate) fn nat_vrf(&self, counters: &Arc<VrfLimitCounters>) -> u64 {
+        let before = self.nat_vrfs.get(&(Arc::as_ptr(counters) as usize)).map_or(0, |(_, before)| *before);
+        limited(counters).saturating_sub(before)
     }
 
     /// Returns the packets of a steer rule since the last clearing.

@@ -43,6 +43,8 @@ pub enum Clear {
     Spd,
     /// Counters of steer rules.
     Steer,
+    /// Counters of NAT rules, and of limits on the translations of VRFs.
+    NatRules,
     /// All of these but neighbours, whose loss traffic would feel.
     All,
 }
@@ -201,6 +203,9 @@ impl Engine {
         }
         if all || what == Clear::Steer {
             self.clear_steer();
+        }
+        if all || what == Clear::NatRules {
+            self.clear_nat();
         }
         if all || what == Clear::Trace {
             self.tracer.clear();

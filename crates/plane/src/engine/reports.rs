@@ -203,13 +203,18 @@ impl Control {
     /// The lists of rules that translate.
     pub fn nat_lists(&self) -> Vec<stats::NatStats> {
         let (model, _) = self.in_force();
-        self.root.with(|root| translations::lists(&model, root))
+        self.root.with(|root| translations::lists(&model, root, &self.cleared()))
     }
 
     /// The SPDs.
     pub fn spds(&self) -> Vec<stats::SpdStats> {
         let (model, _) = self.in_force();
         self.root.with(|root| policies::lists(&model, root, &self.cleared()))
+    }
+
+    /// Counts of NAT rules, and of limits on the translations of VRFs, begin with 0.
+    pub(super) fn clear_nat(&self) {
+        self.root.with(|root| self.cleared().clear_nat(&root.nat));
     }
 
     /// Counts of steer rules begin with 0.

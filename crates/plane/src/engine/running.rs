@@ -29,7 +29,7 @@ use crate::graph::worker::Command;
 use crate::model;
 use crate::neighbor::control::Keeper;
 use crate::root::ipsec::Numbers;
-use crate::stats::{Flows, NatPool, NatUser, Snapshot, Translations};
+use crate::stats::{Flows, NatPool, NatUser, NatVrf, Snapshot, Translations};
 
 /// How a gateway is to run.
 pub struct Options {
@@ -253,6 +253,11 @@ impl Engine {
     /// The inside addresses with the most translations, `most` of them.
     pub fn nat_users(&self, most: usize) -> Vec<NatUser> {
         self.nat_users_of(|worker, from| self.workers[worker].flows(from), most)
+    }
+
+    /// The VRFs that translate, with their limits.
+    pub fn nat_vrfs(&self) -> Vec<NatVrf> {
+        self.nat_vrfs_of(|worker, from| self.workers[worker].flows(from))
     }
 
     /// Ends the sessions that a filter matches; gives how many.

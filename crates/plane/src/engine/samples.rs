@@ -12,6 +12,7 @@ use weir_base::wake::{Sleeper, Waker};
 use crate::graph::sample::Sample;
 use crate::graph::session::NatEvent;
 use crate::root::Root;
+use crate::root::nat::RuleId;
 
 /// A ring of events of translations, and how many events were lost.
 pub(crate) type LogRing = (Consumer<NatEvent>, Arc<AtomicU64>);
@@ -58,12 +59,9 @@ impl Reader {
         self.root.with(|root| root.nat.name_of(event.zone).cloned())
     }
 
-    /// The list of a rule of translation, and its place there from 1; `None`: the rules have changed.
-    pub fn nat_rule(&self, (number, version): (u32, u64)) -> Option<(Arc<str>, u32)> {
-        self.root.with(|root| {
-            let rule = root.nat.rules.get(number as usize).filter(|_| root.nat.version == version)?;
-            Some((Arc::clone(&rule.name), rule.place + 1))
-        })
+    /// The name of the list that a rule of translation is of, or was.
+    pub fn nat_list(&self, rule: RuleId) -> Option<Arc<str>> {
+        self.root.with(|root| root.nat.lists.get(usize::from(rule.list)).map(Arc::clone))
     }
 
     /// Waits until there are samples or events, [`Reader::waker`] is called, or `timeout` is over (`None`: no time-out); may end

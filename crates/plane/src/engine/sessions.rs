@@ -49,7 +49,7 @@ impl Control {
     pub(super) fn nat_pools_of(&self, page: impl Fn(usize, u64) -> Option<Page>) -> Vec<stats::NatPool> {
         let (model, map) = self.in_force();
         let first = self.gathered(page, &FlowFilter::default(), &map, usize::MAX);
-        self.root.with(|root| translations::pools(first, (&model, root)))
+        self.root.with(|root| translations::pools(first, (&model, root), &self.cleared()))
     }
 
     /// The inside addresses with the most translations, `most` of them.
@@ -57,6 +57,13 @@ impl Control {
         let (model, map) = self.in_force();
         let first = self.gathered(page, &FlowFilter::default(), &map, usize::MAX);
         self.root.with(|root| translations::users(first, (&model, root), most))
+    }
+
+    /// The VRFs that translate.
+    pub(super) fn nat_vrfs_of(&self, page: impl Fn(usize, u64) -> Option<Page>) -> Vec<stats::NatVrf> {
+        let (_, map) = self.in_force();
+        let first = self.gathered(page, &FlowFilter::default(), &map, usize::MAX);
+        self.root.with(|root| translations::vrfs(first, root, &self.cleared()))
     }
 
     /// Ends the sessions that a filter matches, and returns their number. `end` ends those of a worker from a place on, and returns

@@ -3,18 +3,22 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use weir_base::clock::Time;
 use weir_packet::wire::protocol;
 
+use crate::engine::cleared::{Cleared, NatCounts};
 use crate::engine::flows::First;
 use crate::graph::session::{AnySession, Session, Tuple};
 use crate::model::{FlowTable, Gateway, NatIndex, NatList, NatRule};
 use crate::root::Root;
 use crate::root::family::Family;
-use crate::root::nat::{Exhausted, PROTOCOLS, Rule, RuleCounters, Spans};
-use crate::stats::{NatEnds, NatExhausted, NatPool, NatRuleRow, NatStats, NatUser, TranslationRow, Translations};
+use crate::root::nat::{Exhausted, PROTOCOLS, Rule, Spans};
+use crate::stats::{
+    NatEnds, NatExhausted, NatPool, NatRuleName, NatRuleRow, NatStats, NatUser, NatVrf, TranslationRow, Translations,
+};
 
 /// The translations that were gathered.
 pub(super) fn rows(first: First, (model, root): (&Gateway, &Root), settings: &FlowTable, now: Time) -> Translations {
@@ -47,6 +51,7 @@ fn row<K: Family>(
     // A rule of another version has another number.
     let rule = root.nat.rules.get(translation.rule as usize).filter(|_| session.version == root.nat.version);
     let list = rule.and_then(|rule| model.nat.get(usize::from(rule.list.0)));
+    let other = translation.other_rule().filter(|_| rule.is_some());
     let timeout = session.timeout(settings);
     let name = |number: u32| root.interfaces.get(number as usize).map_or_else(String::new, |own| own.name.to_string());
     let out = translation.out();
@@ -60,8 +65,9 @@ fn row<K: Family>(
         after: ends(&out),
         received_on: name(session.opener.interface),
         list: list.map(|list| list.name.clone()),
-        rule: rule.map(|rule| rule.place as usize),
+        rule: rule.map(|rule| rule.id.id),
         origin: list.zip(rule).and_then(|(list, rule)| origin(model, list, rule.place as usize)),
+        source_by: other.and_then(|number| named(model, root.nat.rules.get(number as usize)?)),
         age: Duration::from_nanos(now.since(session.created)),
         idle: Duration::from_nanos(now.since(session.last)),
         expires: Duration::from_nanos(timeout.saturating_sub(now.since(session.last))),
@@ -77,25 +83,23 @@ fn vrf(model: &Gateway, root: &Root, zone: u16) -> String {
     declared.map_or_else(String::new, |own| model.vrfs[usize::from(own.vrf.0)].name.clone())
 }
 
+/// The name of a rule.
+fn named(model: &Gateway, rule: &Rule) -> Option<NatRuleName> {
+    let list = model.nat.get(usize::from(rule.list.0))?;
+    let origin = origin(model, list, rule.place as usize).unwrap_or_default();
+    Some(NatRuleName { list: list.name.clone(), rule: rule.id.id, origin })
+}
+
 fn origin(model: &Gateway, list: &NatList, place: usize) -> Option<String> {
     Some(model.origins.place(list.rules.get(place)?.origin())?.to_string())
 }
 
-/// Sums of a rule's counters: packets, octets, translations, packets without a port, SYN segments that were clamped,
-/// packets beyond a limit.
-type Sums = [u64; 6];
-
 /// The lists of rules, in the order of the configuration, with the counters of each rule at all interfaces that name its list.
-pub(crate) fn lists(model: &Gateway, root: &Root) -> Vec<NatStats> {
-    let mut counted: HashMap<(u16, u32), Sums> = HashMap::new();
+pub(crate) fn lists(model: &Gateway, root: &Root, cleared: &Cleared) -> Vec<NatStats> {
+    let mut counted: HashMap<(u16, u32), [u64; 6]> = HashMap::new();
     for rule in root.nat.rules.iter() {
         let sums = counted.entry((rule.list.0, rule.place)).or_default();
-        for counters in rule.counters.iter() {
-            let RuleCounters { packets, octets, opened, exhausted, exhausted_by: _, clamped, limited, told: _ } =
-                counters;
-            let own = [packets, octets, opened, exhausted, clamped, limited];
-            sums.iter_mut().zip(own).for_each(|(sum, own)| *sum += own.value());
-        }
+        sums.iter_mut().zip(cleared.nat(&rule.counters).sums).for_each(|(sum, own)| *sum += own);
     }
     let list = |(index, list): (u16, &NatList)| {
         let named = model.interfaces.iter().filter(|own| own.nat == Some(NatIndex(index)));
@@ -104,7 +108,7 @@ pub(crate) fn lists(model: &Gateway, root: &Root) -> Vec<NatStats> {
                 counted.get(&(index, place)).copied().unwrap_or_default();
             let origin = origin(model, list, place as usize).unwrap_or_default();
             NatRuleRow {
-                id: place + 1,
+                id: list.id(place),
                 rule: rule.clone(),
                 packets,
                 bytes,
@@ -135,7 +139,7 @@ struct Used {
 }
 
 /// The outside addresses that rules give to sources, with the translations that have them now.
-pub(super) fn pools(first: First, (model, root): (&Gateway, &Root)) -> Vec<NatPool> {
+pub(super) fn pools(first: First, (model, root): (&Gateway, &Root), cleared: &Cleared) -> Vec<NatPool> {
     let mut used = vec![Used::default(); root.nat.rules.len()];
     for (_, session) in first.sessions() {
         let (version, found) = match session {
@@ -149,7 +153,7 @@ pub(super) fn pools(first: First, (model, root): (&Gateway, &Root)) -> Vec<NatPo
             *own.addresses.entry(address).or_default() += 1;
         }
     }
-    root.nat.rules.iter().zip(used).filter_map(|(rule, used)| pool(rule, used, (model, root))).collect()
+    root.nat.rules.iter().zip(used).filter_map(|(rule, used)| pool(rule, used, (model, root), cleared)).collect()
 }
 
 /// The inside addresses with the most translations, `most` of them, by the rules that gave these their sources.
@@ -172,7 +176,7 @@ pub(super) fn users(first: First, (model, root): (&Gateway, &Root), most: usize)
         let interface = root.interfaces.get(rule.interface as usize);
         Some(NatUser {
             list: list.name.clone(),
-            rule: rule.place as usize,
+            rule: rule.id.id,
             interface: interface.map_or_else(String::new, |own| own.name.to_string()),
             vrf: vrf(model, root, zone),
             address,
@@ -184,38 +188,58 @@ pub(super) fn users(first: First, (model, root): (&Gateway, &Root), most: usize)
     counts.into_iter().filter_map(user).take(most).collect()
 }
 
-fn pool(rule: &Rule, used: Used, (model, root): (&Gateway, &Root)) -> Option<NatPool> {
+/// The VRFs that translate, with their translations and limits.
+pub(super) fn vrfs(first: First, root: &Root, cleared: &Cleared) -> Vec<NatVrf> {
+    let mut counts: HashMap<u16, usize> = HashMap::new();
+    for (_, session) in first.sessions() {
+        let (is_translation, zone) = match session {
+            AnySession::V4(own) => (own.translation.is_some(), own.tuple.zone),
+            AnySession::V6(own) => (own.translation.is_some(), own.tuple.zone),
+        };
+        *counts.entry(zone).or_default() += usize::from(is_translation);
+    }
+    let vrf = |(zone, name): (u16, &Option<Arc<str>>)| {
+        let limit = root.nat.vrf_limit(zone);
+        Some(NatVrf {
+            vrf: name.as_ref()?.to_string(),
+            translations: counts.get(&zone).copied().unwrap_or(0),
+            limit: limit.map(|limit| limit.most),
+            share: limit.map(|limit| limit.share),
+            limited: limit.map_or(0, |limit| cleared.nat_vrf(&limit.counters)),
+        })
+    };
+    (0..).zip(root.nat.names.iter()).filter_map(vrf).collect()
+}
+
+fn pool(rule: &Rule, used: Used, (model, root): (&Gateway, &Root), cleared: &Cleared) -> Option<NatPool> {
     let target = rule.source.as_ref()?;
+    let NatCounts { sums: [_, _, _, exhausted, ..], exhausted_by: by } = cleared.nat(&rule.counters);
     let list = model.nat.get(usize::from(rule.list.0))?;
     let mut greatest: Vec<(IpAddr, usize)> = used.addresses.into_iter().collect();
     greatest.sort_by_key(|&(address, count)| (Reverse(count), address));
     Some(NatPool {
         list: list.name.clone(),
-        rule: rule.place as usize,
+        rule: rule.id.id,
         interface: root.interfaces.get(rule.interface as usize).map_or_else(String::new, |own| own.name.to_string()),
         addresses: target.spans.count(),
         ports: target.ports.clone(),
         translations: used.translations,
         addresses_used: greatest.len(),
         greatest: greatest.into_iter().take(3).collect(),
-        exhausted: rule.counters.iter().map(|own| own.exhausted.value()).sum(),
-        exhausted_by: exhausted_by(rule, &target.spans),
+        exhausted,
+        exhausted_by: exhausted_by(by, &target.spans),
         origin: origin(model, list, rule.place as usize).unwrap_or_default(),
     })
 }
 
 /// Packets that found no free port or address, by outside address and protocol.
-fn exhausted_by(rule: &Rule, spans: &Spans) -> Vec<NatExhausted> {
-    let mut sums: BTreeMap<(usize, usize), u64> = BTreeMap::new();
-    for (place, protocol, count) in rule.counters.iter().flat_map(|own| own.exhausted_by.counts()) {
-        *sums.entry((place, protocol)).or_default() += count;
-    }
+fn exhausted_by(counts: BTreeMap<(usize, usize), u64>, spans: &Spans) -> Vec<NatExhausted> {
     let row = |((place, protocol), packets): ((usize, usize), u64)| NatExhausted {
         address: spans.address_at(place as u128).filter(|_| place < Exhausted::ADDRESSES),
         protocol: PROTOCOLS[protocol],
         packets,
     };
-    sums.into_iter().map(row).collect()
+    counts.into_iter().map(row).collect()
 }
 
 /// The rule that gave a translation its source, and the source.

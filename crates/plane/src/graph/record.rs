@@ -97,6 +97,8 @@ pub enum NatEffect {
         source: (IpAddr, Option<u16>),
         /// Its destination, and the port.
         destination: (IpAddr, Option<u16>),
+        /// Its identifier, if it is an ICMP request or a reply to one.
+        identifier: Option<u16>,
     },
     /// It keeps its endpoints.
     Kept,
@@ -318,6 +320,7 @@ impl Fate {
             Fate::Nat { effect: NatEffect::Dropped, .. } => matches!(
                 reason,
                 Reason::NatExhausted
+                    | Reason::NatVrfLimit
                     | Reason::NatUntranslated
                     | Reason::NatWorker
                     | Reason::SessionLimit

@@ -40,7 +40,7 @@ use crate::graph::reassembly::Reassembly;
 use crate::graph::record::Recorder;
 use crate::graph::requeue::Requeue;
 use crate::graph::sample::Samples;
-use crate::graph::session::{Ended, Page, Sessions};
+use crate::graph::session::{Ended, Page, Sessions, nat};
 use crate::graph::shares::Shares;
 use crate::graph::streams::Stream;
 use crate::model::{IcmpLimits, NeighborDiscovery};
@@ -138,7 +138,7 @@ impl Worker {
         let reassembly = Reassembly::new(large, workers, open(Stream::Reassembly(number)).words());
         let fragments = Fragments::new(open(Stream::Fragments(number)).words());
         let mut secrets = open(Stream::Sessions(number));
-        let sessions = Sessions::new(|| secrets.next());
+        let sessions = Sessions::new(nat::Here { seed, worker: number, workers }, || secrets.next());
         let mut secrets = open(Stream::Flows(number));
         let flows = Learned::new(|| secrets.next());
         let policies = PolicyCaches::new(open(Stream::Policies(number)));

@@ -130,6 +130,8 @@ impl Gateway {
 pub struct Vrf {
     /// Its name.
     pub name: String,
+    /// Translations at most whose first packets come in by it.
+    pub nat_limit: Option<u32>,
     /// Where it was declared.
     pub origin: Origin,
 }

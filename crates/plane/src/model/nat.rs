@@ -18,6 +18,8 @@ pub struct NatList {
     pub name: String,
     /// In the order of the configuration.
     pub rules: Arc<[NatRule]>,
+    /// The ids of its rules, which live edits do not change; `None`: they are numbered from 1.
+    pub ids: Option<Arc<[u32]>>,
     /// The greatest segment size in SYN segments of its translations; `None`: they leave with theirs.
     pub mss_clamp: Option<MssClamp>,
     /// Whether inside endpoints keep their outside endpoints.
@@ -28,6 +30,13 @@ pub struct NatList {
     pub ipfix: Option<SamplerIndex>,
     /// Where it was declared.
     pub origin: Origin,
+}
+
+impl NatList {
+    /// The id of the rule at a place.
+    pub fn id(&self, place: u32) -> u32 {
+        self.ids.as_ref().and_then(|ids| ids.get(place as usize)).copied().unwrap_or(place + 1)
+    }
 }
 
 /// The greatest segment size that SYN segments of TCP leave with.

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use weir_base::clock::Time;
 use weir_packet::npt::Prefixes;
@@ -18,6 +18,7 @@ use weir_table::classify::Table;
 use crate::model::{IpFamily, MssClamp, NatIndex, NatVerb};
 use crate::root::counters::Counter;
 use crate::root::family::{Both, Family};
+use crate::root::nat_vrf::{VrfLimit, is_due};
 
 /// No chain, or no zone.
 pub const NONE: u16 = u16::MAX;
@@ -39,8 +40,14 @@ pub struct Translators {
     pub crosses: bool,
     /// The names of routing domains, by the zones of their translations.
     pub names: Arc<[Option<Arc<str>>]>,
+    /// The names of lists, by the numbers that [`RuleId`] has: also those of lists that are gone.
+    pub lists: Arc<[Arc<str>]>,
+    /// The limits on translations of routing domains, by their zones.
+    pub vrf_limits: Arc<[Option<VrfLimit>]>,
     /// Translations of some rule are logged.
     pub has_log: bool,
+    /// The version at which packets were last spread over workers in another way.
+    pub spread_since: u64,
     /// Another number after each change.
     pub version: u64,
 }
@@ -87,13 +94,15 @@ impl Translators {
 
     /// Whether a refusal by a rule is to be logged now: once a minute at most, over all workers.
     pub(crate) fn is_news(&self, rule: u32, is_limit: bool, now: Time) -> bool {
-        const MINUTE: u64 = 60_000_000_000;
         let Some(counters) = self.rules.get(rule as usize).and_then(|rule| rule.counters.first()) else { return false };
         let [exhausted, limited] = &counters.told;
-        let told = if is_limit { limited } else { exhausted };
-        let last = told.load(Ordering::Relaxed);
-        let is_due = last == 0 || now.0.saturating_sub(last) >= MINUTE;
-        is_due && told.compare_exchange(last, now.0.max(1), Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        is_due(if is_limit { limited } else { exhausted }, now)
+    }
+
+    /// The limit on the translations of a routing domain, by its zone.
+    #[inline]
+    pub(crate) fn vrf_limit(&self, zone: u16) -> Option<&VrfLimit> {
+        self.vrf_limits.get(usize::from(zone))?.as_ref()
     }
 
     /// A worker's counters of a rule.
@@ -300,14 +309,23 @@ pub struct Rule {
     pub mapping: Option<Mapping>,
     /// Where its translations are logged; `None`: nowhere.
     pub log: Option<LogTo>,
-    /// The name of its list.
-    pub name: Arc<str>,
+    /// Its names for people.
+    pub id: RuleId,
     /// How many translations an inside address may have by it.
     pub limit: Option<Limit>,
     /// The greatest segment size in SYN segments of its translations.
     pub mss_clamp: Option<MssClamp>,
     /// Its counters, by worker.
     pub counters: Arc<[RuleCounters]>,
+}
+
+/// A rule as people name it, also after it is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RuleId {
+    /// The number of its list's name, in [`Translators::lists`].
+    pub list: u16,
+    /// Its id in the list.
+    pub id: u32,
 }
 
 /// Where events of translations go.
@@ -324,6 +342,12 @@ impl LogTo {
     pub const NOBODY: u32 = u32::MAX;
     /// Lines of the log alone.
     pub const LINES: LogTo = LogTo { is_lines: true, sampler: LogTo::NOBODY };
+
+    /// Where one goes or the other; the sampler is the first one's if it has one.
+    pub(crate) fn and(self, other: LogTo) -> LogTo {
+        let sampler = if self.sampler == LogTo::NOBODY { other.sampler } else { self.sampler };
+        LogTo { is_lines: self.is_lines || other.is_lines, sampler }
+    }
 }
 
 /// Mappings of inside endpoints to outside endpoints (RFC 4787, 4.1).

@@ -31,6 +31,7 @@ pub fn translators(random: &mut Random, links: &Links, model: &mut Gateway) {
         model.nat.push(NatList {
             name,
             rules: rules.into(),
+            ids: None,
             mss_clamp,
             mapping,
             log: false,

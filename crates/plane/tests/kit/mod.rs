@@ -81,7 +81,7 @@ impl Build {
     pub fn new() -> Build {
         Build(Gateway {
             bridges: Vec::new(),
-            vrfs: vec![Vrf { name: "default".into(), origin: Origin::default() }],
+            vrfs: vec![Vrf { name: "default".into(), nat_limit: None, origin: Origin::default() }],
             interfaces: Vec::new(),
             routes: Vec::new(),
             neighbors: Vec::new(),
@@ -203,7 +203,7 @@ impl Build {
     pub fn vrf(&mut self, name: &str) -> VrfIndex {
         let known = self.0.vrfs.iter().position(|vrf| vrf.name == name);
         let index = known.unwrap_or_else(|| {
-            self.0.vrfs.push(Vrf { name: name.into(), origin: Origin::default() });
+            self.0.vrfs.push(Vrf { name: name.into(), nat_limit: None, origin: Origin::default() });
             self.0.vrfs.len() - 1
         });
         VrfIndex(index as u16)
@@ -219,6 +219,13 @@ impl Build {
         let list = self.0.nat.last_mut().expect("a list of rules");
         let limited = list.rules.iter().cloned().map(|rule| NatRule { limit_per_address: Some(most), ..rule });
         list.rules = limited.collect();
+        self
+    }
+
+    /// Limits the translations of a VRF.
+    pub fn nat_limit(mut self, vrf: &str, most: u32) -> Build {
+        let index = self.vrf(vrf);
+        self.0.vrfs[usize::from(index.0)].nat_limit = Some(most);
         self
     }
 
@@ -246,6 +253,7 @@ impl Build {
         self.0.nat.push(NatList {
             name: interface.into(),
             rules: vec![rule].into(),
+            ids: None,
             mss_clamp: None,
             mapping: NatMapping::default(),
             log: false,

@@ -78,6 +78,7 @@ pub fn model(v6: bool, lists: &Lists, table: FlowTable) -> Model {
         model.nat.push(NatList {
             name: INTERFACES[*edge].0.into(),
             rules: rules.iter().map(|rule| rule.model(v6)).collect(),
+            ids: None,
             mss_clamp: None,
             mapping: NatMapping::default(),
             log: false,

@@ -27,6 +27,7 @@ use crate::render::flows::Flows;
 use crate::render::interfaces::Interfaces;
 use crate::render::nat::{NatRules, Pools, Translations};
 use crate::render::nat_users::Users;
+use crate::render::nat_vrfs::NatVrfs;
 use crate::render::neighbors::Neighbors;
 use crate::render::route_to::RoutesTo;
 use crate::render::routes::Routes;
@@ -217,6 +218,8 @@ enum Nat {
     Pools,
     /// Inside addresses, those with the most translations first
     Users,
+    /// VRFs, with their translations and limits
+    Vrfs,
 }
 
 /// An order of sessions.
@@ -314,6 +317,7 @@ impl Show {
             What::Sa { name } => asker.show::<Sas>(&target("/v1/show/sa", [("name", name.clone())])),
             What::Nat { what: Nat::Rules, .. } => asker.show::<NatRules>("/v1/show/nat/rules"),
             What::Nat { what: Nat::Pools, .. } => asker.show::<Pools>("/v1/show/nat/pools"),
+            What::Nat { what: Nat::Vrfs, .. } => asker.show::<NatVrfs>("/v1/show/nat/vrfs"),
             What::Nat { what: Nat::Users, filter, limit } => {
                 if !filter.is_empty() {
                     return Err(Error::Usage("`users` has no filter".to_owned()));

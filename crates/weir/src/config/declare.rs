@@ -18,6 +18,7 @@ pub(super) mod sampler;
 pub(super) mod sav;
 mod settings;
 pub(super) mod tunnel;
+pub(super) mod vrf;
 
 pub(super) use line_card::LineCard;
 pub(super) use objects::{
@@ -67,7 +68,7 @@ pub(super) const ROOT_KEYS: &[&str] = &[
 #[derive(Default)]
 pub(super) struct Declared {
     pub(super) settings: Settings,
-    pub(super) vrfs: Vec<At<String>>,
+    pub(super) vrfs: Vec<vrf::Vrf>,
     pub(super) interfaces: Vec<Interface>,
     pub(super) routes: Vec<Route>,
     pub(super) route_files: Vec<RouteFile>,
@@ -108,10 +109,8 @@ impl Declared {
         self.settings.read(reader, root, source);
         self.access.read(reader, root, lost);
         for value in reader.tables(root, "vrf") {
-            let table = reader.table(value, "a VRF", &["name"]);
-            let name = table.and_then(|table| reader.require(&table, "name")).and_then(|value| reader.name(value));
-            match name {
-                Some(name) => self.vrfs.push(name),
+            match vrf::read(reader, value) {
+                Some(vrf) => self.vrfs.push(vrf),
                 None => self.lost_vrfs = true,
             }
         }

@@ -127,6 +127,8 @@ codes! {
     NatOverlap = "nat-overlap",
     /// Warning: a NAT rule about both families whose interface has addresses of one.
     NatOneFamily = "nat-one-family",
+    /// Warning: a limit on the translations of a VRF that has none.
+    NatLimitUnused = "nat-limit-unused",
     /// Warning: a NAT rule that changes addresses by which a security policy would protect packets.
     NatBeforeSpd = "nat-before-spd",
     /// A security policy database that is not declared.

@@ -29,7 +29,7 @@ use std::collections::HashMap;
 
 use weir_plane::model::{Buffers, Gateway, Ipsec, Origin, Origins, Vrf, VrfIndex, Workers};
 
-use super::declare::{Declared, Interface, Kind};
+use super::declare::{self, Declared, Interface, Kind};
 use super::diagnostic::{Code, Diagnostic, Severity};
 use super::source::{At, Files, Sources, Span};
 use known::{Access, Connected, Policies, Samplers};
@@ -88,6 +88,7 @@ pub(super) fn resolve(
     let spds = resolver.spds(&sas);
     let steer = resolver.steer();
     let fitted = resolver.tunnels(interfaces.as_deref_mut().unwrap_or_default(), &routes, &spds, &sas);
+    resolver.needless_nat_limits(&vrfs, &routes, interfaces.as_deref().unwrap_or_default());
     resolver.nat_routed(&nat, &routes, interfaces.as_deref().unwrap_or_default());
     resolver.nat_before_spd(&nat, &spds, interfaces.as_deref().unwrap_or_default());
     let classify = resolver.classify_tables();
@@ -178,11 +179,12 @@ impl<'a> Resolver<'a> {
     }
 
     fn vrfs(&mut self) -> Vec<Vrf> {
-        let mut vrfs = vec![Vrf { name: DEFAULT_VRF.to_owned(), origin: Origin(0) }];
+        let mut vrfs = vec![Vrf { name: DEFAULT_VRF.to_owned(), nat_limit: None, origin: Origin(0) }];
         let mut first: HashMap<&str, Span> = HashMap::new();
         self.vrfs.insert(DEFAULT_VRF, VrfIndex(0));
         let declared = self.declared;
-        for name in &declared.vrfs {
+        for declare::vrf::Vrf { name, nat_limit } in &declared.vrfs {
+            let nat_limit = nat_limit.as_ref().map(|limit| limit.value);
             if let Some(&first) = first.get(name.value.as_str()) {
                 let message = format!("there are two VRFs `{}`", name.value);
                 self.report(Diagnostic::error(Code::DuplicateName, name.span, message).related(first, "first here"));
@@ -191,7 +193,7 @@ impl<'a> Resolver<'a> {
             first.insert(&name.value, name.span);
             let origin = self.origin(name.span);
             if name.value == DEFAULT_VRF {
-                vrfs[0].origin = origin;
+                (vrfs[0].origin, vrfs[0].nat_limit) = (origin, nat_limit);
                 continue;
             }
             let Ok(index) = u16::try_from(vrfs.len()) else {
@@ -200,7 +202,7 @@ impl<'a> Resolver<'a> {
                 break;
             };
             self.vrfs.insert(&name.value, VrfIndex(index));
-            vrfs.push(Vrf { name: name.value.clone(), origin });
+            vrfs.push(Vrf { name: name.value.clone(), nat_limit, origin });
         }
         vrfs
     }
@@ -319,7 +321,7 @@ impl<'a> Resolver<'a> {
             }
             return;
         }
-        for name in &declared.vrfs {
+        for declare::vrf::Vrf { name, .. } in &declared.vrfs {
             let index = self.vrfs.get(name.value.as_str()).copied();
             if name.value != DEFAULT_VRF && !self.vrf_of.contains(&index) && !declared.lost_interfaces {
                 let message = format!("no interface belongs to the VRF `{}`", name.value);

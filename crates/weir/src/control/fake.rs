@@ -427,6 +427,10 @@ impl Gateway for Fake {
         Ok(SpdRules::default())
     }
 
+    fn nat_vrfs(&self) -> Vec<stats::NatVrf> {
+        sample::nat_vrfs()
+    }
+
     fn nat_users(&self, most: usize) -> Vec<stats::NatUser> {
         sample::nat_users().into_iter().take(most).collect()
     }

@@ -291,6 +291,8 @@ pub trait Gateway: Send + Sync + 'static {
     /// When there is no such SPD.
     fn spd_rules(&self, spd: &str) -> Result<SpdRules, Box<Refusal>>;
 
+    /// The VRFs that translate, with their limits.
+    fn nat_vrfs(&self) -> Vec<stats::NatVrf>;
     /// The inside addresses with the most translations, `most` of them.
     fn nat_users(&self, most: usize) -> Vec<stats::NatUser>;
     /// The translations that a filter matches, `most` at most.
@@ -368,6 +370,8 @@ pub enum Clear {
     Spd,
     /// The counters of steer rules
     Steer,
+    /// The counters of NAT rules, of their pools, and of VRFs with a limit of translations
+    NatRules,
     /// Traced packets, and what is still to be traced
     Trace,
     /// Neighbours that were learned: they are resolved again when a packet needs them

@@ -62,7 +62,7 @@ pub(super) fn printed(gateway: &Gateway) -> Printed {
         ("ipsec", of_ipsec(ipsec)),
     ];
     let mut found: Printed = tables.into_iter().map(|(name, keys)| (name.to_owned(), vec![keys])).collect();
-    found.extend(vrfs.iter().map(|vrf| (format!("vrf {}", vrf.name), Vec::new())));
+    found.extend(vrfs.iter().map(|vrf| (format!("vrf {}", vrf.name), vec![words(&vrf.nat_limit)])));
     found.extend(neighbors.iter().map(|neighbor| all.neighbor(neighbor)));
     found.extend(bridges.iter().map(|bridge| all.bridge(bridge)));
     found.extend(acls.iter().map(|list| all.acl(list)));
@@ -145,7 +145,7 @@ impl<'g> Objects<'g> {
     }
 
     fn nat(&self, list: &NatList) -> Object {
-        let NatList { name, rules, mss_clamp, mapping, log, ipfix, origin: _ } = list;
+        let NatList { name, rules, ids: _, mss_clamp, mapping, log, ipfix, origin: _ } = list;
         let rules = rules.iter().map(|rule| nat::Rule::of(rule, |index| self.interface(index)).to_string());
         let keys = words(&(mss_clamp, mapping, log, ipfix.map(|index| self.sampler(index))));
         (format!("nat {name}"), rules.chain([keys]).collect())

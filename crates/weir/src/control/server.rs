@@ -37,6 +37,7 @@ use crate::render::ethertypes::Ethertypes;
 use crate::render::flows::{Cleared, Flows};
 use crate::render::nat::{NatRules, Pools, Translations};
 use crate::render::nat_users::Users;
+use crate::render::nat_vrfs::NatVrfs;
 use crate::render::routes::Filter;
 use crate::render::samplers::Samplers;
 use crate::render::sas::Sas;
@@ -112,6 +113,7 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/show/nat/rules", get(|g| show(g, |g| NatRules::new(g.nat_lists()))))
         .route("/v1/show/nat/pools", get(|g| show(g, |g| Pools::new(g.nat_pools()))))
         .route("/v1/show/nat/translations", get(show_translations))
+        .route("/v1/show/nat/vrfs", get(|g| show(g, |g| NatVrfs::new(g.nat_vrfs()))))
         .route("/v1/show/nat/users", get(show_nat_users))
         .route("/v1/show/spd", get(|g| show(g, |g| Spds::new(g.spds()))))
         .route("/v1/show/spd/{name}", get(show_spd))

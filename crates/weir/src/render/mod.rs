@@ -27,6 +27,7 @@ pub mod matched;
 pub mod nat;
 pub mod nat_changed;
 pub mod nat_users;
+pub mod nat_vrfs;
 pub mod neighbors;
 pub mod number;
 pub mod preview;

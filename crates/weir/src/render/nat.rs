@@ -205,6 +205,18 @@ pub struct Ends {
     pub identifier: Option<u16>,
 }
 
+/// A rule, by name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct RuleName {
+    /// Its list.
+    pub list: String,
+    /// Its id there.
+    pub rule: u32,
+    /// Where it was declared.
+    pub origin: String,
+}
+
 /// A translation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -229,10 +241,13 @@ pub struct Translation {
     pub received_on: String,
     /// The list of the rule that gave it.
     pub list: Option<String>,
-    /// The place of the rule in the list, from 1.
-    pub rule: Option<u64>,
+    /// The id of the rule in the list.
+    pub rule: Option<u32>,
     /// Where the rule was declared.
     pub origin: Option<String>,
+    /// The rule that gave its source, if that is another one.
+    #[serde(default)]
+    pub source_by: Option<RuleName>,
     /// Seconds since it was opened.
     pub age: f64,
     /// Seconds since its last packet.
@@ -282,8 +297,9 @@ impl Translations {
                 after: Ends::new(row.after),
                 received_on: row.received_on,
                 list: row.list,
-                rule: row.rule.map(|place| place as u64 + 1),
+                rule: row.rule,
                 origin: row.origin,
+                source_by: row.source_by.map(|own| RuleName { list: own.list, rule: own.rule, origin: own.origin }),
                 age: row.age.as_secs_f64(),
                 idle: row.idle.as_secs_f64(),
                 expires: row.expires.as_secs_f64(),
@@ -325,8 +341,9 @@ impl Report for Translations {
         ]);
         for own in &self.translations {
             let ((source, destination), (as_source, as_destination)) = (own.before.text(), own.after.text());
-            let rule =
-                own.list.clone().zip(own.rule).map_or_else(|| "-".to_owned(), |(list, rule)| format!("{list} {rule}"));
+            let names = [own.list.clone().zip(own.rule), own.source_by.as_ref().map(|by| (by.list.clone(), by.rule))];
+            let names: Vec<String> = names.into_iter().flatten().map(|(list, rule)| format!("{list} {rule}")).collect();
+            let rule = if names.is_empty() { "-".to_owned() } else { names.join(", ") };
             table.row([
                 own.protocol.clone(),
                 own.state.clone(),
@@ -363,8 +380,8 @@ pub struct Pools {
 pub struct Pool {
     /// The rule's list.
     pub list: String,
-    /// Its place there, from 1.
-    pub rule: u64,
+    /// Its id there.
+    pub rule: u32,
     /// The interface.
     pub interface: String,
     /// How many addresses there are: a number in words, as it may have 39 digits.
@@ -408,7 +425,7 @@ impl Pools {
     pub fn new(pools: Vec<stats::NatPool>) -> Pools {
         let pool = |own: stats::NatPool| Pool {
             list: own.list,
-            rule: own.rule as u64 + 1,
+            rule: own.rule,
             interface: own.interface,
             addresses: own.addresses.to_string(),
             addresses_used: own.addresses_used as u64,
@@ -507,7 +524,7 @@ Id  Packets  Bytes  Opened  Exhausted  Limited  Clamped  Rule                   
             translations.text(),
             "\
 Protocol  State   VRF             Source         Destination     As source           As destination  Idle  Expires  Packets  Rule
-udp       stream  red to default  10.0.0.5:4000  203.0.113.9:53  198.51.100.9:50000  203.0.113.9:53    1s     119s        5  edge 1
+udp       stream  red to default  10.0.0.5:4000  203.0.113.9:53  198.51.100.9:50000  203.0.113.9:53    1s     119s        5  edge 7
 1 of 2 translations
 "
         );
@@ -517,10 +534,10 @@ udp       stream  red to default  10.0.0.5:4000  203.0.113.9:53  198.51.100.9:50
             pools.text(),
             "\
 Rule    Interface  Addresses  Used  Ports  Translations  Exhausted  Greatest
-edge 1  wan                1     1  any               2          1  198.51.100.9 2
+edge 7  wan                1     1  any               2          1  198.51.100.9 2
 
 Rule    Interface  Exhausted_address  Protocol  Packets
-edge 1  wan        198.51.100.9       tcp             1
+edge 7  wan        198.51.100.9       tcp             1
 "
         );
         assert_eq!(read::<Pools>(&json(&pools)).unwrap(), pools);

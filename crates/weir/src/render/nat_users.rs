@@ -29,8 +29,8 @@ pub struct User {
     pub limit: Option<u32>,
     /// The rule's list.
     pub list: String,
-    /// Its place there, from 1.
-    pub rule: u64,
+    /// Its id there.
+    pub rule: u32,
     /// The interface.
     pub interface: String,
     /// Where the rule was declared.
@@ -46,7 +46,7 @@ impl Users {
             translations: own.translations as u64,
             limit: own.limit,
             list: own.list,
-            rule: own.rule as u64 + 1,
+            rule: own.rule,
             interface: own.interface,
             origin: own.origin,
         };
@@ -95,8 +95,8 @@ mod tests {
             users.text(),
             "\
 Address   VRF  Translations  Limit  Rule    Interface
-10.0.0.5  red             2      2  edge 1  wan
-fd00::5   red             1      -  edge 1  wan
+10.0.0.5  red             2      2  edge 7  wan
+fd00::5   red             1      -  edge 7  wan
 "
         );
         assert_eq!(read::<Users>(&json(&users)).unwrap(), users);

@@ -12,7 +12,7 @@ use weir_plane::stats::*;
 
 use super::route_to::RoutesTo;
 
-pub(crate) use self::flows::{flows, nat, nat_users};
+pub(crate) use self::flows::{flows, nat, nat_users, nat_vrfs};
 pub(crate) use self::lists::{acls, allowlists, bindings, classify, ethertypes, spds, steer};
 pub(crate) use self::sav::{alarms, samplers, sav_entries, sav_policies};
 

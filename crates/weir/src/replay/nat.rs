@@ -32,19 +32,28 @@ pub struct Translated {
     /// The destination that it was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destination: Option<String>,
+    /// The identifier that it was given, of an ICMP request or reply.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub identifier: Option<u16>,
     /// The rule.
     pub by: Rule,
 }
 
 impl Translated {
+    /// The endpoints that the packet was given: `from SOURCE to DESTINATION`. The identifier stands at the end that it belongs to.
+    fn ends(&self) -> Option<String> {
+        let (source, destination) = self.source.as_ref().zip(self.destination.as_ref())?;
+        Some(ends(source, destination, self.identifier, self.reply == Some(true)))
+    }
+
     /// The effect in words.
     pub(super) fn sentence(&self) -> String {
-        let Translated { list, effect, source, destination, .. } = self;
-        match (*effect, source, destination) {
-            ("kept", ..) => format!("{list} keeps its addresses"),
-            (_, Some(source), Some(destination)) => {
+        let Translated { list, effect, .. } = self;
+        match (*effect, self.ends()) {
+            ("kept", _) => format!("{list} keeps its addresses"),
+            (_, Some(ends)) => {
                 let reply = if self.reply == Some(true) { ", as a reply" } else { "" };
-                format!("{list} translates it{reply}: from {source} to {destination}")
+                format!("{list} translates it{reply}: {ends}")
             }
             _ => format!("{list} cannot translate it"),
         }
@@ -54,12 +63,20 @@ impl Translated {
 impl fmt::Display for Translated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.list)?;
-        match (self.effect, &self.source, &self.destination) {
-            ("kept", ..) => f.write_str(" kept")?,
-            (_, Some(source), Some(destination)) => write!(f, " from {source} to {destination}")?,
+        match (self.effect, self.ends()) {
+            ("kept", _) => f.write_str(" kept")?,
+            (_, Some(ends)) => write!(f, " {ends}")?,
             _ => f.write_str(" dropped")?,
         }
         write!(f, " by {}", self.by.whence())
+    }
+}
+
+fn ends(source: &str, destination: &str, identifier: Option<u16>, reply: bool) -> String {
+    match identifier {
+        Some(identifier) if reply => format!("from {source} to {destination} id {identifier}"),
+        Some(identifier) => format!("from {source} id {identifier} to {destination}"),
+        None => format!("from {source} to {destination}"),
     }
 }
 
@@ -77,13 +94,10 @@ pub(crate) fn effect_words(effect: &NatEffect) -> String {
     match effect {
         NatEffect::Kept => "keeps its addresses".to_owned(),
         NatEffect::Dropped => "is not translated".to_owned(),
-        NatEffect::To { source, destination, reply, .. } => {
-            let reply = if *reply { "reply, " } else { "" };
-            format!(
-                "{reply}translated: from {} to {}",
-                endpoint(source.0, source.1),
-                endpoint(destination.0, destination.1)
-            )
+        NatEffect::To { source, destination, reply, identifier, .. } => {
+            let ends =
+                ends(&endpoint(source.0, source.1), &endpoint(destination.0, destination.1), *identifier, *reply);
+            format!("{}translated: {ends}", if *reply { "reply, " } else { "" })
         }
     }
 }
@@ -99,12 +113,14 @@ pub(super) fn translated(harness: &Harness, outcome: &Outcome) -> Vec<Translated
             reply: None,
             source: None,
             destination: None,
+            identifier: None,
             by: Rule::new(harness, &named),
         };
         Some(match effect {
             NatEffect::Kept => bare,
             NatEffect::Dropped => Translated { effect: "dropped", ..bare },
-            NatEffect::To { output, reply, source, destination } => Translated {
+            NatEffect::To { output, reply, source, destination, identifier } => Translated {
+                identifier,
                 effect: "translated",
                 direction: Some(if output { "out" } else { "in" }),
                 reply: Some(reply),

@@ -113,7 +113,9 @@ impl Outlets {
         let moment = moment(reader);
         for event in batch.drain(..) {
             if event.to.is_lines {
-                translations::log(&event, reader.nat_vrf(&event), reader.nat_rule(event.rule));
+                let lists =
+                    [Some(event.rule), event.source_rule].map(|rule| rule.and_then(|rule| reader.nat_list(rule)));
+                translations::log(&event, reader.nat_vrf(&event), lists);
             }
             if event.to.sampler != LogTo::NOBODY {
                 let name = reader.sampler(event.to.sampler);

@@ -13,16 +13,17 @@ struct Line<'a> {
     event: &'a NatEvent,
     /// The VRF that the first packet came in by, if it is not the default one.
     vrf: Option<Arc<str>>,
-    /// The list of its rule, and the rule's place there.
-    rule: Option<(Arc<str>, u32)>,
+    /// The lists of its rules.
+    lists: [Option<Arc<str>>; 2],
 }
 
-/// Logs an event. `vrf` is the VRF that the first packet came in by, `rule` the list of its rule, and the rule's place there.
-pub(super) fn log(event: &NatEvent, vrf: Option<Arc<str>>, rule: Option<(Arc<str>, u32)>) {
-    let line = Line { event, vrf: vrf.filter(|name| **name != *"default"), rule };
+/// Logs an event. `vrf` is the VRF that the first packet came in by, `lists` are the lists of its rule and of the rule that gave
+/// the source.
+pub(super) fn log(event: &NatEvent, vrf: Option<Arc<str>>, lists: [Option<Arc<str>>; 2]) {
+    let line = Line { event, vrf: vrf.filter(|name| **name != *"default"), lists };
     match event.kind {
         NatEventKind::Created | NatEventKind::Ended => tracing::info!("{line}"),
-        NatEventKind::Exhausted | NatEventKind::Limited => tracing::warn!("{line}"),
+        NatEventKind::Exhausted | NatEventKind::Limited | NatEventKind::VrfLimited => tracing::warn!("{line}"),
     }
 }
 
@@ -49,6 +50,7 @@ impl fmt::Display for Line<'_> {
             NatEventKind::Ended => f.write_str("nat: ended ")?,
             NatEventKind::Exhausted => f.write_str("nat-exhausted: no free port for ")?,
             NatEventKind::Limited => f.write_str("nat-limit: too many translations for ")?,
+            NatEventKind::VrfLimited => f.write_str("nat-vrf-limit: too many translations of its VRF for ")?,
         }
         match protocol::NAMES.name(protocol) {
             Some(name) => write!(f, "{name} ")?,
@@ -61,17 +63,16 @@ impl fmt::Display for Line<'_> {
         if let Some(vrf) = &self.vrf {
             write!(f, ", vrf {vrf}")?;
         }
-        match &self.rule {
-            Some((list, place)) => write!(f, ", nat {list} rule {place}"),
-            None => Ok(()),
-        }
+        let rules = [Some(self.event.rule), self.event.source_rule];
+        let named = self.lists.iter().zip(rules).filter_map(|(list, rule)| list.as_ref().zip(rule));
+        named.into_iter().try_for_each(|(list, rule)| write!(f, ", nat {list} rule {}", rule.id))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use weir_base::clock::Time;
-    use weir_plane::translation_log::LogTo;
+    use weir_plane::translation_log::{LogTo, RuleId};
 
     use super::*;
 
@@ -87,14 +88,19 @@ mod tests {
             zone: 0,
             before,
             after,
-            rule: (0, 0),
+            rule: RuleId { list: 0, id: 2 },
+            source_rule: None,
+            limit: None,
             to: LogTo::LINES,
         };
-        let line = |kind, protocol, rule: Option<u32>| {
-            let rule = rule.map(|place| (Arc::from("edge"), place));
-            let vrf = (protocol == 47).then(|| Arc::from("red"));
-            Line { event: &NatEvent { kind, protocol, ..event }, vrf, rule }.to_string()
+        let line = |kind, protocol, id: Option<u32>| {
+            let rule = RuleId { list: 0, id: id.unwrap_or_default() };
+            let (vrf, list) = ((protocol == 47).then(|| Arc::from("red")), id.map(|_| Arc::from("edge")));
+            Line { event: &NatEvent { kind, protocol, rule, ..event }, vrf, lists: [list, None] }.to_string()
         };
+        let hairpin = NatEvent { source_rule: Some(RuleId { list: 1, id: 6 }), ..event };
+        let lists = [Some(Arc::from("edge")), Some(Arc::from("dmz"))];
+        assert!(Line { event: &hairpin, vrf: None, lists }.to_string().ends_with(", nat edge rule 2, nat dmz rule 6"));
         assert_eq!(
             line(NatEventKind::Created, 17, Some(2)),
             "nat: created udp from 10.0.0.5:4000 to 203.0.113.9:53 as 198.51.100.1:6000 to 203.0.113.9:53, nat edge rule 2"

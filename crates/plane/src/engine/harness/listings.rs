@@ -63,6 +63,11 @@ impl Harness {
         self.control.nat_users_of(|worker, from| self.page(worker, from), most)
     }
 
+    /// The VRFs that translate, with their limits.
+    pub fn nat_vrfs(&self) -> Vec<stats::NatVrf> {
+        self.control.nat_vrfs_of(|worker, from| self.page(worker, from))
+    }
+
     /// Ends the sessions that a filter matches; gives how many.
     pub fn clear_flows(&mut self, filter: &FlowFilter) -> usize {
         let now = self.now();

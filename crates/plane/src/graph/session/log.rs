@@ -12,7 +12,7 @@ use weir_base::wake::Waker;
 use super::record::Session;
 use super::tuple::Tuple;
 use crate::root::family::Family;
-use crate::root::nat::LogTo;
+use crate::root::nat::{LogTo, RuleId};
 
 /// Events of a family that wait for the end of the vector at most.
 const WAITING: usize = 2048;
@@ -30,6 +30,8 @@ pub enum Kind {
     Exhausted,
     /// A packet's source had as many translations as it may have.
     Limited,
+    /// A packet's routing domain had as many translations as it may have.
+    VrfLimited,
 }
 
 /// The endpoints of a packet: source and destination, each with its port or identifier.
@@ -50,8 +52,12 @@ pub struct NatEvent {
     pub before: Ends,
     /// The first packet, as it left; for packets that found no port, as it came in.
     pub after: Ends,
-    /// The number of the rule, and the version of the rules that it is of.
-    pub rule: (u32, u64),
+    /// The rule: that of a translation is the one that gave it when it began.
+    pub rule: RuleId,
+    /// The rule that gave its source, if that is another one.
+    pub source_rule: Option<RuleId>,
+    /// The limit that a packet is beyond.
+    pub limit: Option<u32>,
     /// Where it goes.
     pub to: LogTo,
 }
@@ -63,24 +69,20 @@ fn ends<K: Family>(tuple: &Tuple<K>) -> Ends {
 
 impl NatEvent {
     /// An event of a translation.
-    pub(super) fn of<K: Family>(session: &Session<K>, to: LogTo, kind: Kind, time: Time) -> Option<NatEvent> {
+    pub(super) fn of<K: Family>(session: &Session<K>, kind: Kind, time: Time) -> Option<NatEvent> {
         let translation = session.translation?;
-        let rule = translation.source_rule().unwrap_or(translation.rule);
+        let logged = translation.logged?;
+        let (to, [rule, source_rule]) = (logged.to(), logged.rules());
         let (before, after) = (ends(&session.tuple), ends(&translation.out()));
-        let (protocol, zone, rule) = (session.protocol, session.tuple.zone, (rule, session.version));
-        Some(NatEvent { time, kind, protocol, zone, before, after, rule, to })
+        let (protocol, zone) = (session.protocol, session.tuple.zone);
+        Some(NatEvent { time, kind, protocol, zone, before, after, rule: rule?, source_rule, limit: None, to })
     }
 
     /// A packet that a rule refuses.
-    pub(crate) fn refused<K: Family>(
-        tuple: &Tuple<K>,
-        to: LogTo,
-        kind: Kind,
-        time: Time,
-        rule: (u32, u64),
-    ) -> NatEvent {
+    pub(crate) fn refused<K: Family>(tuple: &Tuple<K>, to: LogTo, kind: Kind, time: Time, rule: RuleId) -> NatEvent {
         let before = ends(tuple);
-        NatEvent { time, kind, protocol: tuple.protocol, zone: tuple.zone, before, after: before, rule, to }
+        let (protocol, zone) = (tuple.protocol, tuple.zone);
+        NatEvent { time, kind, protocol, zone, before, after: before, rule, source_rule: None, limit: None, to }
     }
 }
 

@@ -11,6 +11,7 @@ mod bounds;
 mod endings;
 mod hand;
 mod log;
+mod logged;
 mod lookup;
 mod mappings;
 mod membership;

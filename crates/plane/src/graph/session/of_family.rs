@@ -16,6 +16,7 @@ use super::log::Waiting;
 use super::lookup::Lookup;
 use super::mappings::Mappings;
 use super::membership::Membership;
+use super::nat::Here;
 use super::pace::Pace;
 use super::record::{NONE, OpenedBy, Opener, Session};
 use super::state::{NoOpener, Progress, Way};
@@ -71,8 +72,14 @@ pub(crate) struct OfFamily<K: Family> {
     pub(super) sessions: Slab<Session<K>>,
     /// How many translations an inside address has that count for a limit.
     pub(super) users: Table<K::FlowKey, u32>,
+    /// How many translations each routing domain has, by its zone.
+    pub(super) by_zone: Vec<u32>,
     /// The mappings that translations hold.
     pub(super) mappings: Mappings<K>,
+    /// The worker, as hashes of packets name it.
+    pub(super) here: Here,
+    /// The outside address without a free port, of the last packet for which a rule had none.
+    pub(crate) exhausted: Option<K>,
     /// Events of translations that wait for the end of the vector.
     pub(super) log: Waiting,
     half_open: usize,
@@ -89,12 +96,15 @@ pub(super) fn value(number: u32, way: Way) -> u32 {
 }
 
 impl<K: Family> OfFamily<K> {
-    pub(super) fn new(secret: Secret) -> Self {
+    pub(super) fn new(secret: Secret, here: Here) -> Self {
         OfFamily {
             table: Table::new(0, secret),
             sessions: Slab::new(),
             users: Table::new(0, secret),
+            by_zone: Vec::new(),
             mappings: Mappings::new(secret),
+            here,
+            exhausted: None,
             log: Waiting::new(),
             half_open: 0,
             oldest: NONE,
@@ -293,6 +303,7 @@ impl<K: Family> OfFamily<K> {
             return Admission::Full;
         }
         let (key, reply) = (session.tuple.key(), session.reply().key());
+        let zone = session.translation.map(|_| session.tuple.zone);
         let Some(number) = self.sessions.insert(session) else { return Admission::Full };
         if self.table.insert_at(at[0], key, value(number, Way::Original)).is_err() {
             self.sessions.remove(number);
@@ -305,6 +316,9 @@ impl<K: Family> OfFamily<K> {
             return Admission::Full;
         }
         self.opened.push(number);
+        if let Some(zone) = zone {
+            self.count_in(zone, true);
+        }
         self.link(number);
         Admission::Opened(number)
     }
@@ -447,7 +461,11 @@ impl<K: Family> OfFamily<K> {
         let Some(session) = self.sessions.get(number) else { return false };
         let (key, reply, half_open) = (session.tuple.key(), session.reply().key(), session.progress.is_half_open());
         let (counted, inside) = (session.translation.and_then(|own| own.counted), session.tuple);
+        let is_translation = session.translation.is_some();
         self.uncount(counted, &inside);
+        if is_translation {
+            self.count_in(inside.zone, false);
+        }
         self.release_mappings(number);
         self.log_end(number);
         if half_open {

@@ -6,6 +6,9 @@ use weir_base::reclaim::Guard;
 use super::of_family::OfFamily;
 use super::record::Session;
 use super::sessions::Sessions;
+use super::state::Way;
+use super::tuple::Tuple;
+use crate::graph::flow::Unlearned;
 use crate::root::Root;
 use crate::root::family::Family;
 
@@ -94,7 +97,30 @@ impl Sessions {
 
     fn listed<K: Family>(&self, own: &OfFamily<K>, number: u32, now: Time) -> Option<(SessionRef, Session<K>)> {
         let session = own.get(number).filter(|session| session.left(&self.bounds, now) > 0)?;
-        Some((SessionRef { v4: K::IS_V4, number }, *session))
+        let mut session = *session;
+        for way in [Way::Original, Way::Reply] {
+            let of = session.unlearned(way);
+            if of.is_some_and(|why| matches!(why, Unlearned::Nat | Unlearned::Zones))
+                && !self.has_other(own, &session, of, now)
+            {
+                session.unlearned[usize::from(way == Way::Reply)] = Unlearned::New;
+            }
+        }
+        Some((SessionRef { v4: K::IS_V4, number }, session))
+    }
+
+    /// The translation, or the session of another zone, that has the decisions about packets of a session is still there.
+    fn has_other<K: Family>(&self, own: &OfFamily<K>, session: &Session<K>, why: Option<Unlearned>, now: Time) -> bool {
+        let is_nat = why == Some(Unlearned::Nat);
+        let of_its = |zone: &&[u16; 2]| (zone[0] == session.tuple.zone) == is_nat;
+        let has = |tuple: Tuple<K>| {
+            let found = own.find(&tuple, &self.bounds, now).and_then(|member| own.get(member.number));
+            found.is_some_and(|other| other.translation.is_some() == is_nat)
+        };
+        self.zones.iter().filter(of_its).any(|&[lists, nat]| {
+            let tuple = Tuple { zone: if is_nat { nat } else { lists }, ..session.tuple };
+            has(tuple) || has(tuple.reversed())
+        })
     }
 
     /// Ends sessions; gives how many there were.

@@ -109,8 +109,8 @@ pub(crate) struct Session<K: Family> {
     pub(crate) tuple: Tuple<K>,
     /// Its other tuple and the rule that gave it, if it is a translation.
     pub(crate) translation: Option<Translation<K>>,
-    pub(super) newer: u32,
     pub(crate) created: Time,
+    pub(super) newer: u32,
     pub(crate) opener: Opener,
     /// The rules that opened it, of an ingress and of an egress list.
     pub(crate) rules: [Option<OpenedBy>; 2],

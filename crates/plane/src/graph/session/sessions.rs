@@ -10,11 +10,13 @@ use super::bounds::Bounds;
 use super::hand::Hand;
 use super::log::NatLog;
 use super::membership::{Carried, Membership, ZoneOf};
+use super::nat::Here;
 use super::of_family::OfFamily;
 use crate::graph::counters::{Ending, SessionCounters};
 use crate::model::FlowTable;
 use crate::root::Root;
 use crate::root::family::{Both, BothMut, Family};
+use crate::root::nat_vrf::VrfLimit;
 
 /// The sessions of a worker.
 pub(crate) struct Sessions {
@@ -31,6 +33,8 @@ pub(crate) struct Sessions {
     translates: bool,
     /// Some rule of the root has mappings that do not depend on destinations.
     maps: bool,
+    /// The zones of the interfaces: those of access lists, and of the translations there.
+    pub(super) zones: Vec<[u16; 2]>,
     hand: Hand,
     /// The log of translations.
     pub(crate) log: NatLog,
@@ -60,17 +64,18 @@ impl BothMut for Sessions {
 
 impl Sessions {
     /// No sessions. The random words are the secret of the hashes.
-    pub(crate) fn new(mut random: impl FnMut() -> u64) -> Sessions {
+    pub(crate) fn new(here: Here, mut random: impl FnMut() -> u64) -> Sessions {
         let mut secret = || Secret::new(std::array::from_fn(|_| random()));
         Sessions {
-            v4: OfFamily::new(secret()),
-            v6: OfFamily::new(secret()),
+            v4: OfFamily::new(secret(), here),
+            v6: OfFamily::new(secret(), here),
             bounds: Bounds::new(FlowTable::default(), 0, 0),
             generation: 0,
             opens: false,
             limits: false,
             translates: false,
             maps: false,
+            zones: Vec::new(),
             hand: Hand::default(),
             log: NatLog::unread(),
         }
@@ -92,6 +97,13 @@ impl Sessions {
         self.opens = root.acl.reflecting.contains(&true) || root.nat.is_active();
         // Two entries each; the table bounds nothing that the sessions do not.
         let entries = 2 * (self.bounds.sessions + 1);
+        self.zones.clear();
+        self.zones.extend(root.interfaces.iter().filter(|own| own.present).map(|own| [own.zone, own.nat.zone]));
+        self.zones.sort_unstable();
+        self.zones.dedup();
+        let zones = root.nat.domains.len();
+        self.v4.prepare_zones(zones);
+        self.v6.prepare_zones(zones);
         self.v4.set_most(entries);
         self.v6.set_most(entries);
         self.prepare();
@@ -147,6 +159,12 @@ impl Sessions {
     #[inline]
     pub(crate) fn has_room_for_vector(&self) -> bool {
         self.half_open() + VECTOR <= self.bounds.half_open
+    }
+
+    /// A routing domain has as many translations here as a limit allows.
+    pub(crate) fn is_at_vrf_limit(&self, zone: u16, limit: &VrfLimit) -> bool {
+        let of = |counts: &[u32]| counts.get(usize::from(zone)).copied().unwrap_or(0);
+        of(&self.v4.by_zone).saturating_add(of(&self.v6.by_zone)) >= limit.share
     }
 
     /// There are sessions.

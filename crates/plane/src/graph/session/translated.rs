@@ -8,6 +8,7 @@ use weir_table::flow::Place;
 
 use super::bounds::Bounds;
 use super::log::{Kind, NatEvent};
+use super::logged::Logged;
 use super::mappings::{Endpoint, MappedBy, Mapping};
 use super::nat::again;
 use super::of_family::{Admission, OfFamily, value};
@@ -132,36 +133,48 @@ impl<K: Family> OfFamily<K> {
 
     /// Logs the beginning of a translation, if its rule says so.
     pub(super) fn log_beginning(&mut self, root: &Root, number: u32) {
-        let now = self.log.now;
         let Some(session) = self.sessions.get_mut(number).filter(|own| own.version == root.nat.version) else { return };
         let Some(translation) = session.translation.as_mut() else { return };
-        let rule = translation.source_rule().unwrap_or(translation.rule);
-        let Some(to) = root.nat.rules.get(rule as usize).and_then(|rule| rule.log) else { return };
-        translation.logged = Some(to);
-        if let Some(event) = NatEvent::of(session, to, Kind::Created, now) {
-            self.log.push(event);
-        }
+        translation.logged = logged_by(root, translation);
+        self.log(number, Kind::Created);
     }
 
     /// Logs the end of a translation, if its beginning was logged.
     pub(super) fn log_end(&mut self, number: u32) {
-        let Some(session) = self.sessions.get(number) else { return };
-        let Some(to) = session.translation.and_then(|own| own.logged) else { return };
-        if let Some(event) = NatEvent::of(session, to, Kind::Ended, self.log.now) {
+        self.log(number, Kind::Ended);
+    }
+
+    /// Logs an event of a translation that has a log.
+    fn log(&mut self, number: u32, kind: Kind) {
+        let event = self.sessions.get(number).and_then(|session| NatEvent::of(session, kind, self.log.now));
+        if let Some(event) = event {
             self.log.push(event);
         }
     }
 
-    /// Logs a packet that a rule refuses.
+    /// Logs a packet that a rule refuses. `outside`: the address that has no free port.
     #[cold]
-    pub(crate) fn log_refusal(&mut self, root: &Root, tuple: &Tuple<K>, kind: Kind, number: u32) {
-        let to = root.nat.rules.get(number as usize).and_then(|rule| rule.log).unwrap_or(LogTo::LINES);
-        let event = NatEvent::refused(tuple, to, kind, self.log.now, (number, root.nat.version));
-        self.log.push(event);
+    pub(crate) fn log_refusal(
+        &mut self,
+        root: &Root,
+        (tuple, outside): (&Tuple<K>, Option<K>),
+        kind: Kind,
+        number: u32,
+    ) {
+        let Some(rule) = root.nat.rules.get(number as usize) else { return };
+        let limit = match kind {
+            Kind::VrfLimited => root.nat.vrf_limit(tuple.zone).map(|limit| limit.most),
+            Kind::Limited => rule.limit.map(|limit| limit.most),
+            _ => None,
+        };
+        let event = NatEvent::refused(tuple, rule.log.unwrap_or(LogTo::LINES), kind, self.log.now, rule.id);
+        let [(source, port), destination] = event.after;
+        let after = [(outside.map_or(source, K::address), port), destination];
+        self.log.push(NatEvent { limit, after, ..event });
     }
 
     /// Gives a translation another tuple of replies, which is free. False, with nothing changed, if there is no room.
-    pub(crate) fn set_reply(&mut self, number: u32, reply: Tuple<K>, source_by: Option<SourceBy>) -> bool {
+    pub(crate) fn set_reply(&mut self, root: &Root, number: u32, reply: Tuple<K>, source_by: Option<SourceBy>) -> bool {
         let Some(session) = self.sessions.get_mut(number) else { return false };
         let (tuple, before) = (session.tuple, session.reply());
         let Some(translation) = session.translation.as_mut() else { return false };
@@ -170,7 +183,8 @@ impl<K: Family> OfFamily<K> {
             return true;
         }
         // A held packet is translated further: its translation is logged as it was, and again.
-        let logged = self.sessions.get(number).and_then(|own| own.translation).and_then(|own| own.logged);
+        let is_logged =
+            self.sessions.get(number).and_then(|own| own.translation).is_some_and(|own| own.logged.is_some());
         self.log_end(number);
         if before.key() != tuple.key() {
             self.table.remove(&before.key());
@@ -185,10 +199,8 @@ impl<K: Family> OfFamily<K> {
         if let Some(session) = self.sessions.get_mut(number) {
             session.note_changes();
         }
-        if let (Some(to), Some(session)) = (logged, self.sessions.get(number))
-            && let Some(event) = NatEvent::of(session, to, Kind::Created, self.log.now)
-        {
-            self.log.push(event);
+        if is_logged {
+            self.log_beginning(root, number);
         }
         true
     }
@@ -210,6 +222,11 @@ impl<K: Family> OfFamily<K> {
             return true;
         }
         let Some(now) = again(root, guard, session) else { return false };
+        // Its packets come to another worker now, which opens another translation.
+        let is_spread_anew = session.version < root.nat.spread_since;
+        if is_spread_anew && !self.here.has((root, guard), &session.tuple, session.opener.interface) {
+            return false;
+        }
         session.version = root.nat.version;
         session.translation = Some(now);
         session.note_changes();
@@ -222,4 +239,13 @@ impl<K: Family> OfFamily<K> {
         self.count_for(number, limit.map(|limit| limit.number));
         true
     }
+}
+
+/// The log of a translation that begins, as its rule says.
+fn logged_by<K: Family>(root: &Root, translation: &Translation<K>) -> Option<Logged> {
+    let of = |number: u32| root.nat.rules.get(number as usize);
+    let (rule, source) = (of(translation.rule)?, translation.other_rule().and_then(of));
+    let logs = [source.and_then(|own| own.log), rule.log].into_iter().flatten();
+    let to = logs.reduce(LogTo::and)?;
+    Some(Logged::new(to, rule.id, source.map(|own| own.id)))
 }

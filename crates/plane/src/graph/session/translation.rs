@@ -4,11 +4,11 @@ use std::num::NonZeroU32;
 
 use weir_packet::translate::has_words;
 
+use super::logged::Logged;
 use super::mappings::MappedBy;
 use super::tuple::Tuple;
 use crate::root::Root;
 use crate::root::family::Family;
-use crate::root::nat::LogTo;
 
 /// The part of a session that translates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(crate) struct Translation<K> {
     pub(crate) reply: Tuple<K>,
     /// The number of the rule that opened it.
     pub(crate) rule: u32,
-    /// The chain that decided about the source, if it is another one.
+    /// The chain that decided about the source of packets that were translated as they came in; `None`: the source stays.
     pub(crate) source_by: Option<SourceBy>,
     /// The interface whose chain has the rule: the one that the first packet came in by, or left by; the outside interface of
     /// the mapping that the packet came in for.
@@ -30,31 +30,55 @@ pub(crate) struct Translation<K> {
     pub(crate) through: bool,
     /// It holds the mapping of its source, and the one that its first packet came in for.
     pub(crate) holds: [bool; 2],
-    /// Where its beginning was logged, and its end is to be.
-    pub(crate) logged: Option<LogTo>,
+    /// The log of its beginning and end; `None`: they are not logged.
+    pub(crate) logged: Option<Logged>,
     /// The source of its first packet has not been decided about.
     pub(crate) is_undecided: bool,
 }
 
-/// The decision about the source of packets whose destination was translated before.
+/// No rule.
+const NONE: u32 = u32::MAX;
+
+/// The decision about the source of packets whose destination was translated before, or would be by a rule about both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SourceBy {
     /// The outside interface whose rules decided.
     pub(crate) interface: u32,
     /// The first packet left by no outside interface: the rules saw the destination that it came in with.
     pub(crate) is_hairpin: bool,
-    /// The number of the rule; `None`: the source stays.
-    pub(crate) rule: Option<u32>,
+    /// The number of the rule, which may be about both; [`NONE`]: the source stays.
+    rule: u32,
+}
+
+impl SourceBy {
+    pub(crate) fn new(interface: u32, is_hairpin: bool, rule: Option<u32>) -> SourceBy {
+        SourceBy { interface, is_hairpin, rule: rule.unwrap_or(NONE) }
+    }
+
+    /// The number of the rule, which may be about both; `None`: the source stays.
+    pub(crate) fn rule(&self) -> Option<u32> {
+        Some(self.rule).filter(|&rule| rule != NONE)
+    }
+
+    /// The same by another rule.
+    pub(crate) fn with_rule(self, rule: Option<u32>) -> SourceBy {
+        SourceBy::new(self.interface, self.is_hairpin, rule)
+    }
 }
 
 impl<K: Family> Translation<K> {
     /// The number of the rule that gave its source, or let the source be.
     pub(crate) fn source_rule(&self) -> Option<u32> {
         match self.source_by {
-            Some(by) => by.rule,
+            Some(by) => by.rule(),
             None if self.through => None,
             None => Some(self.rule),
         }
+    }
+
+    /// The number of the rule that gave its source, if that is another one.
+    pub(crate) fn other_rule(&self) -> Option<u32> {
+        self.source_by.and_then(|by| by.rule()).filter(|&rule| rule != self.rule)
     }
 
     /// The mappings that it is to hold, by the rules in force: that of its source, and the one that its first packet came in for.

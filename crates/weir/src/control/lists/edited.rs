@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use weir_plane::compile::patch::{Anchor, Edit, Gap, Slot, Spot, Why, arranged, ascending, rebase};
+use weir_plane::model::Gateway;
 
 use super::super::acl::{Insert, Which};
 use super::rule::{ListOf, Rule};
@@ -49,8 +50,12 @@ impl<R: Rule> Edited<R> {
         self.removed.is_empty() && self.live() == 0
     }
 
-    pub(super) fn model(&self) -> std::sync::Arc<[R]> {
-        self.rules.iter().map(|entry| entry.rule.clone()).collect()
+    /// Puts the rules into a gateway.
+    pub(super) fn put(&self, gateway: &mut Gateway, name: &str) {
+        if let Some(rules) = R::list_mut(gateway, name) {
+            *rules = self.rules.iter().map(|entry| entry.rule.clone()).collect();
+        }
+        R::identify(gateway, name, self.rules.iter().map(|entry| entry.id).collect());
     }
 
     /// Whether more packets might pass without one of the edits.

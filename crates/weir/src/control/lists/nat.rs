@@ -53,6 +53,12 @@ impl Rule for NatRule {
         gateway.nat.iter_mut().find(|list| list.name == name).map(|list| &mut list.rules)
     }
 
+    fn identify(gateway: &mut Gateway, name: &str, ids: Arc<[u32]>) {
+        if let Some(list) = gateway.nat.iter_mut().find(|list| list.name == name) {
+            list.ids = Some(ids);
+        }
+    }
+
     fn read(
         text: &str,
         change: Option<usize>,

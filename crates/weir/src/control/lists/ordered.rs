@@ -151,9 +151,7 @@ impl<R: Rule> Lists<R> {
             return Err(Refusal::new(Kind::NoRoom, message).into());
         }
         let mut gateway = gateway.clone();
-        if let Some(rules) = R::list_mut(&mut gateway, &name) {
-            *rules = edited.model();
-        }
+        edited.put(&mut gateway, &name);
         let mut lists = self.clone();
         lists.0.insert(name.clone(), edited);
         let changed = Changed {
@@ -196,9 +194,7 @@ impl<R: Rule> Lists<R> {
                 lost.push(Lost { of, rules: added, parts, more });
             }
             if !carried.is_as_declared() {
-                if let Some(rules) = R::list_mut(gateway, name) {
-                    *rules = carried.model();
-                }
+                carried.put(gateway, name);
                 lists.0.insert(name.clone(), carried);
             }
         }
@@ -241,11 +237,10 @@ impl<R: Rule> Lists<R> {
 }
 
 impl Nats {
-    /// Gives the rules of lists their ids, and live ones their sources.
+    /// Gives live rules their sources.
     pub(crate) fn name(&self, lists: &mut [stats::NatStats]) {
         for list in lists {
-            for (row, (id, said)) in list.rules.iter_mut().zip(self.identities(&list.name)) {
-                row.id = id;
+            for (row, (_, said)) in list.rules.iter_mut().zip(self.identities(&list.name)) {
                 row.origin = said.unwrap_or_else(|| std::mem::take(&mut row.origin));
             }
         }

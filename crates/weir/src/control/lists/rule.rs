@@ -94,6 +94,9 @@ pub(crate) trait Rule: Clone {
     /// The same, to be changed.
     fn list_mut<'g>(gateway: &'g mut Gateway, name: &str) -> Option<&'g mut Arc<[Self]>>;
 
+    /// Notes the ids of a list's rules in the gateway, if the rules of these lists are named by id outside of edits.
+    fn identify(_gateway: &mut Gateway, _name: &str, _ids: Arc<[u32]>) {}
+
     /// Reads the rules of a text, of a change of a batch or by itself; notes errors and warnings.
     fn read(text: &str, change: Option<usize>, list: &ListOf<'_>, remarks: (&mut Remarks, &mut Remarks)) -> Vec<Self>;
 

@@ -143,12 +143,12 @@ fn lists_of(gateway: &Gateway, changes: &[Change]) -> (Gateway, Lists, crate::re
 
 /// The list as an engine shows it.
 fn shown(gateway: &Gateway) -> weir_plane::stats::NatStats {
-    let row = |(id, rule): (u32, &weir_plane::model::NatRule)| weir_plane::stats::NatRuleRow {
-        id,
+    let row = |(place, rule): (u32, &weir_plane::model::NatRule)| weir_plane::stats::NatRuleRow {
+        id: gateway.nat[0].id(place),
         rule: rule.clone(),
         ..crate::render::sample::nat().0[0].rules[0].clone()
     };
-    let rules = (1..).zip(gateway.nat[0].rules.iter()).map(row).collect();
+    let rules = (0..).zip(gateway.nat[0].rules.iter()).map(row).collect();
     weir_plane::stats::NatStats { name: "edge".into(), rules, ..crate::render::sample::nat().0[0].clone() }
 }
 

@@ -394,6 +394,10 @@ impl Gateway for Running {
         self.rules_of_spd(spd)
     }
 
+    fn nat_vrfs(&self) -> Vec<stats::NatVrf> {
+        self.engine.nat_vrfs()
+    }
+
     fn nat_users(&self, most: usize) -> Vec<stats::NatUser> {
         self.engine.nat_users(most)
     }
@@ -461,6 +465,7 @@ impl Gateway for Running {
             Clear::Sa => engine::Clear::Sa,
             Clear::Spd => engine::Clear::Spd,
             Clear::Steer => engine::Clear::Steer,
+            Clear::NatRules => engine::Clear::NatRules,
             Clear::Trace => engine::Clear::Trace,
             Clear::Neighbors => engine::Clear::Neighbors,
             Clear::All => engine::Clear::All,

@@ -57,8 +57,13 @@ fn classes(sum: f64, bounds: impl Iterator<Item = f64>, counted: &[u64]) -> Valu
 pub(super) fn read(version: &Version, snapshot: &Snapshot) -> Vec<Family> {
     let mut families = vec![
         Family::new(Info, "weir_build", "version", "The program.").with([version.version.as_str()], Value::None),
-        Family::new(Gauge, "weir_generation", "", "The generation of the configuration in force.")
-            .with([], version.generation),
+        Family::new(
+            Gauge,
+            "weir_generation",
+            "",
+            "The generation of what is in force: it rises with reloads, and with live edits but those of access lists.",
+        )
+        .with([], version.generation),
         Family::new(Gauge, "weir_uptime_seconds", "", "Seconds since the gateway started.").with([], version.uptime),
         Family::new(Gauge, "weir_tick_frequency_hertz", "", "Ticks of the time-stamp counter per second.")
             .with([], snapshot.tick_frequency),

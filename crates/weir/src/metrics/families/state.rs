@@ -1,7 +1,7 @@
 //! Sessions, learned decisions, translations, security policies and SAs.
 
 use weir_plane::model::IpFamily;
-use weir_plane::stats::{FastPath, NatPool, SaDirection, SaInbound, SaStats, SessionsCounted, SpdCacheRow};
+use weir_plane::stats::{FastPath, NatPool, NatVrf, SaDirection, SaInbound, SaStats, SessionsCounted, SpdCacheRow};
 
 use super::super::family::Kind::{Counter, Gauge};
 use super::super::family::{Family, Table};
@@ -37,7 +37,7 @@ const FAST_PATH: Table<FastPath> = Table {
 };
 
 const POOLS: Table<NatPool> = Table {
-    labels: "list,rule,interface",
+    labels: "list,id,interface",
     columns: &[
         (Gauge, "weir_nat_translations", "Translations that have an outside address of the rule.", |p| {
             p.translations.into()
@@ -46,6 +46,19 @@ const POOLS: Table<NatPool> = Table {
             p.addresses_used.into()
         }),
         (Counter, "weir_nat_exhausted_packets", "Packets that found no free port or address.", |p| p.exhausted.into()),
+    ],
+};
+
+const VRFS: Table<NatVrf> = Table {
+    labels: "vrf",
+    columns: &[
+        (Gauge, "weir_nat_vrf_translations", "Translations whose first packets came in by the VRF.", |v| {
+            v.translations.into()
+        }),
+        (Gauge, "weir_nat_vrf_limit", "Translations that the VRF may have; 0 without a limit.", |v| {
+            u64::from(v.limit.unwrap_or(0)).into()
+        }),
+        (Counter, "weir_nat_vrf_limited_packets", "Packets beyond the limit of the VRF.", |v| v.limited.into()),
     ],
 };
 
@@ -107,6 +120,7 @@ pub(super) fn read(gateway: &dyn Gateway, detail: Detail) -> Vec<Family> {
     }
     let labels = |pool: &NatPool| vec![pool.list.clone(), pool.rule.to_string(), pool.interface.clone()];
     families.extend(POOLS.read(&gateway.nat_pools(), labels));
+    families.extend(VRFS.read(&gateway.nat_vrfs(), |own| vec![own.vrf.clone()]));
     families.extend(nat_rules(gateway, detail));
     families.extend(steer_rules(gateway, detail));
     families.extend(spds(gateway, detail));

@@ -109,8 +109,9 @@ pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
         after,
         received_on: "lan".into(),
         list: Some("edge".into()),
-        rule: Some(0),
+        rule: Some(7),
         origin: Some(origin.clone()),
+        source_by: None,
         age: Duration::from_secs(10),
         idle: Duration::from_secs(1),
         expires: Duration::from_secs(119),
@@ -119,7 +120,7 @@ pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
     };
     let pool = NatPool {
         list: "edge".into(),
-        rule: 0,
+        rule: 7,
         interface: "wan".into(),
         addresses: 1,
         ports: None,
@@ -133,10 +134,15 @@ pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
     (vec![rules], Translations { rows: vec![translation], total: 2, all: 2 }, vec![pool])
 }
 
+pub(crate) fn nat_vrfs() -> Vec<NatVrf> {
+    let red = NatVrf { vrf: "red".into(), translations: 3, limit: Some(4), share: Some(2), limited: 7 };
+    vec![NatVrf { vrf: "default".into(), translations: 0, limit: None, share: None, limited: 0 }, red]
+}
+
 pub(crate) fn nat_users() -> Vec<NatUser> {
     let user = NatUser {
         list: "edge".into(),
-        rule: 0,
+        rule: 7,
         interface: "wan".into(),
         vrf: "red".into(),
         address: "10.0.0.5".parse().unwrap(),

@@ -18,6 +18,8 @@ const POST_NAT_SOURCE_IPV6_ADDRESS: Field = (281, 16);
 const POST_NAT_DESTINATION_IPV6_ADDRESS: Field = (282, 16);
 const OBSERVATION_TIME_MILLISECONDS: Field = (323, 8);
 const NAT_QUOTA_EXCEEDED_EVENT: Field = (466, 4);
+const MAX_SESSION_ENTRIES: Field = (471, 4);
+const MAX_ENTRIES_PER_USER: Field = (473, 4);
 
 /// Of the registry of `natEvent`.
 mod event {
@@ -27,7 +29,8 @@ mod event {
     pub(super) const QUOTA_EXCEEDED: u8 = 13;
 }
 
-/// Of the registry of `natQuotaExceededEvent`: the most entries of a user.
+/// Of the registry of `natQuotaExceededEvent`: the most entries of all, and of a user.
+const SESSION_ENTRIES: u32 = 1;
 const ENTRIES_PER_USER: u32 = 3;
 
 /// Translations of IPv4 and of IPv6.
@@ -36,9 +39,11 @@ const SESSIONS: [u16; 2] = [259, 260];
 const EXHAUSTED: [u16; 2] = [261, 262];
 /// Packets beyond a limit, likewise.
 const LIMITED: [u16; 2] = [263, 264];
+/// Packets beyond the limit of a VRF, of both families.
+const VRF_LIMITED: [u16; 2] = [265, 265];
 
 /// The templates: their numbers and fields.
-pub(super) fn templates() -> [(u16, &'static [Field]); 6] {
+pub(super) fn templates() -> [(u16, &'static [Field]); 7] {
     const SESSION_V4: &[Field] = &[
         OBSERVATION_TIME_MILLISECONDS,
         NAT_EVENT,
@@ -65,14 +70,38 @@ pub(super) fn templates() -> [(u16, &'static [Field]); 6] {
         POST_NAPT_SOURCE_TRANSPORT_PORT,
         POST_NAPT_DESTINATION_TRANSPORT_PORT,
     ];
-    const EXHAUSTED_V4: &[Field] =
-        &[OBSERVATION_TIME_MILLISECONDS, NAT_EVENT, PROTOCOL_IDENTIFIER, SOURCE_IPV4_ADDRESS];
-    const EXHAUSTED_V6: &[Field] =
-        &[OBSERVATION_TIME_MILLISECONDS, NAT_EVENT, PROTOCOL_IDENTIFIER, SOURCE_IPV6_ADDRESS];
-    const LIMITED_V4: &[Field] =
-        &[OBSERVATION_TIME_MILLISECONDS, NAT_EVENT, NAT_QUOTA_EXCEEDED_EVENT, PROTOCOL_IDENTIFIER, SOURCE_IPV4_ADDRESS];
-    const LIMITED_V6: &[Field] =
-        &[OBSERVATION_TIME_MILLISECONDS, NAT_EVENT, NAT_QUOTA_EXCEEDED_EVENT, PROTOCOL_IDENTIFIER, SOURCE_IPV6_ADDRESS];
+    const EXHAUSTED_V4: &[Field] = &[
+        OBSERVATION_TIME_MILLISECONDS,
+        NAT_EVENT,
+        PROTOCOL_IDENTIFIER,
+        SOURCE_IPV4_ADDRESS,
+        POST_NAT_SOURCE_IPV4_ADDRESS,
+    ];
+    const EXHAUSTED_V6: &[Field] = &[
+        OBSERVATION_TIME_MILLISECONDS,
+        NAT_EVENT,
+        PROTOCOL_IDENTIFIER,
+        SOURCE_IPV6_ADDRESS,
+        POST_NAT_SOURCE_IPV6_ADDRESS,
+    ];
+    const LIMITED_V4: &[Field] = &[
+        OBSERVATION_TIME_MILLISECONDS,
+        NAT_EVENT,
+        NAT_QUOTA_EXCEEDED_EVENT,
+        MAX_ENTRIES_PER_USER,
+        PROTOCOL_IDENTIFIER,
+        SOURCE_IPV4_ADDRESS,
+    ];
+    const LIMITED_V6: &[Field] = &[
+        OBSERVATION_TIME_MILLISECONDS,
+        NAT_EVENT,
+        NAT_QUOTA_EXCEEDED_EVENT,
+        MAX_ENTRIES_PER_USER,
+        PROTOCOL_IDENTIFIER,
+        SOURCE_IPV6_ADDRESS,
+    ];
+    const OF_VRF: &[Field] =
+        &[OBSERVATION_TIME_MILLISECONDS, NAT_EVENT, NAT_QUOTA_EXCEEDED_EVENT, MAX_SESSION_ENTRIES, PROTOCOL_IDENTIFIER];
     [
         (SESSIONS[0], SESSION_V4),
         (SESSIONS[1], SESSION_V6),
@@ -80,6 +109,7 @@ pub(super) fn templates() -> [(u16, &'static [Field]); 6] {
         (EXHAUSTED[1], EXHAUSTED_V6),
         (LIMITED[0], LIMITED_V4),
         (LIMITED[1], LIMITED_V6),
+        (VRF_LIMITED[0], OF_VRF),
     ]
 }
 
@@ -92,15 +122,27 @@ pub(super) fn of(own: &NatEvent, time: u64) -> Record {
         NatEventKind::Ended => (SESSIONS, event::SESSION_DELETE),
         NatEventKind::Exhausted => (EXHAUSTED, event::PORTS_EXHAUSTED),
         NatEventKind::Limited => (LIMITED, event::QUOTA_EXCEEDED),
+        NatEventKind::VrfLimited => (VRF_LIMITED, event::QUOTA_EXCEEDED),
+    };
+    let quota = match own.kind {
+        NatEventKind::Limited => Some(ENTRIES_PER_USER),
+        NatEventKind::VrfLimited => Some(SESSION_ENTRIES),
+        _ => None,
     };
     let template = templates[usize::from(source.is_ipv6())];
     let mut octets = (time / 1_000_000).to_be_bytes().to_vec();
     octets.push(event);
-    if own.kind == NatEventKind::Limited {
-        octets.extend(ENTRIES_PER_USER.to_be_bytes());
+    if let Some(quota) = quota {
+        octets.extend(quota.to_be_bytes());
+        octets.extend(own.limit.unwrap_or(0).to_be_bytes());
     }
     octets.push(own.protocol);
-    add(&mut octets, source);
+    if own.kind != NatEventKind::VrfLimited {
+        add(&mut octets, source);
+    }
+    if own.kind == NatEventKind::Exhausted {
+        add(&mut octets, post_source);
+    }
     if matches!(own.kind, NatEventKind::Created | NatEventKind::Ended) {
         for address in [destination, post_source, post_destination] {
             add(&mut octets, address);
@@ -122,7 +164,7 @@ fn add(octets: &mut Vec<u8>, address: IpAddr) {
 #[cfg(test)]
 mod tests {
     use weir_base::clock::Time;
-    use weir_plane::translation_log::LogTo;
+    use weir_plane::translation_log::{LogTo, RuleId};
 
     use super::*;
 
@@ -133,7 +175,8 @@ mod tests {
             [(source.parse().unwrap(), 4000), (destination.parse().unwrap(), 53)]
         };
         for v6 in [false, true] {
-            for kind in [NatEventKind::Created, NatEventKind::Ended, NatEventKind::Exhausted, NatEventKind::Limited] {
+            use NatEventKind::*;
+            for kind in [Created, Ended, Exhausted, Limited, VrfLimited] {
                 let (before, after) = (ends(v6), ends(v6));
                 let event = NatEvent {
                     time: Time(0),
@@ -142,7 +185,9 @@ mod tests {
                     zone: 0,
                     before,
                     after,
-                    rule: (0, 0),
+                    rule: RuleId { list: 0, id: 1 },
+                    source_rule: None,
+                    limit: Some(7),
                     to: LogTo::LINES,
                 };
                 let record = of(&event, 1_500_000_000);
@@ -155,6 +200,30 @@ mod tests {
     }
 
     #[test]
+    fn events_of_limits_have_the_limit_and_those_of_ports_the_outside_address() {
+        let at = |address: &str| (address.parse().unwrap(), 9);
+        let event = NatEvent {
+            time: Time(0),
+            kind: NatEventKind::Exhausted,
+            protocol: 6,
+            zone: 0,
+            before: [at("10.0.0.5"), at("203.0.113.9")],
+            after: [at("198.51.100.1"), at("203.0.113.9")],
+            rule: RuleId { list: 0, id: 1 },
+            source_rule: None,
+            limit: Some(2000),
+            to: LogTo::LINES,
+        };
+        let of = |kind| {
+            let record = of(&NatEvent { kind, ..event }, 0);
+            (record.template, record.octets[8..].to_vec())
+        };
+        assert_eq!(of(NatEventKind::Exhausted), (261, vec![12, 6, 10, 0, 0, 5, 198, 51, 100, 1]));
+        assert_eq!(of(NatEventKind::Limited), (263, vec![13, 0, 0, 0, 3, 0, 0, 7, 0xd0, 6, 10, 0, 0, 5]));
+        assert_eq!(of(NatEventKind::VrfLimited), (265, vec![13, 0, 0, 0, 1, 0, 0, 7, 0xd0, 6]));
+    }
+
+    #[test]
     fn a_beginning_has_both_pairs_of_endpoints() {
         let at = |address: &str, port| (address.parse().unwrap(), port);
         let event = NatEvent {
@@ -164,7 +233,9 @@ mod tests {
             zone: 0,
             before: [at("10.0.0.5", 4000), at("203.0.113.9", 443)],
             after: [at("198.51.100.1", 6000), at("203.0.113.9", 8443)],
-            rule: (0, 0),
+            rule: RuleId { list: 0, id: 1 },
+            source_rule: None,
+            limit: None,
             to: LogTo::LINES,
         };
         let record = of(&event, 0);

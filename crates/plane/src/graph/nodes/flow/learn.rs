@@ -95,6 +95,10 @@ fn explain<K: Family>(context: &mut Context<'_>, packet: &Packet, why: Unlearned
     if let Carried::Session(member) = Carried::of(packet, ZoneOf::Ingress) {
         K::of_mut(context.sessions).leave_unlearned(member, why);
     }
+    // The packets of a session of the egress zone that go this way come in by the other zone.
+    if let Carried::Session(member) = Carried::of(packet, ZoneOf::Egress) {
+        K::of_mut(context.sessions).note_unlearned(member, why);
+    }
 }
 
 /// The zone of an interface's translations.

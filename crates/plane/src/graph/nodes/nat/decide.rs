@@ -28,13 +28,13 @@ pub(super) fn source<K: Family>(
         return Ok(());
     }
     let rule = context.root.nat.rules.get(translation.rule as usize).ok_or(Reason::NatUntranslated)?;
-    let (mut reply, mut source_by) = (translation.reply, None);
+    let (mut reply, mut source_by, mut is_drawn) = (translation.reply, None, false);
     if translation.input {
         // Replies come in by the zone that the packet leaves by.
         let zone = zone_of(context, egress);
         reply.zone = if context.root.nat.links(zone, reply.zone) { zone } else { reply.zone };
     }
-    if translation.input && rule.verb != NatVerb::Both {
+    if translation.input {
         let interface = |number: u32| context.root.interfaces.get(number as usize).map(|own| own.nat);
         let is_outside = |number: u32| interface(number).is_some_and(|own| own.is_outside());
         let (by, is_hairpin) = if is_outside(egress) { (egress, false) } else { (rule.interface, true) };
@@ -42,24 +42,28 @@ pub(super) fn source<K: Family>(
         let chain = interface(by).map_or(crate::root::nat::NONE, |own| own.output);
         // A packet from outside keeps its source on its way in.
         let is_inwards = is_hairpin && is_outside(session.opener.interface);
-        let found = if is_inwards { None } else { nat::look_up(context.root, context.guard, chain, &seen) };
         let translates =
             |number: &u32| context.root.nat.rules.get(*number as usize).is_some_and(|rule| rule.verb != NatVerb::Keep);
-        let found = found.filter(translates);
-        if let Some(number) = found {
+        let found = match rule.verb {
+            NatVerb::Both => Some(translation.rule),
+            _ if is_inwards => None,
+            _ => nat::look_up(context.root, context.guard, chain, &seen).filter(translates),
+        };
+        if let Some(number) = found.filter(|_| rule.verb != NatVerb::Both) {
             let drawn = open::drawn(context, packet, number, &translation.out(), reply.zone);
             reply = drawn.inspect_err(|_| *by_rule = Some(number))?.reversed();
+            is_drawn = true;
         }
-        source_by = (!is_inwards).then_some(SourceBy { interface: by, is_hairpin, rule: found });
+        source_by = (!is_inwards).then_some(SourceBy::new(by, is_hairpin, found));
     }
-    if reply.zone != translation.reply.zone && source_by.is_none_or(|by| by.rule.is_none()) {
+    if reply.zone != translation.reply.zone && !is_drawn {
         let moved = moved(context, packet, member.number, reply);
         reply = moved.inspect_err(|_| *by_rule = Some(translation.rule))?;
     }
-    if !K::of_mut(context.sessions).set_reply(member.number, reply, source_by) {
+    if !K::of_mut(context.sessions).set_reply(context.root, member.number, reply, source_by) {
         return Err(Reason::SessionLimit);
     }
-    if let Some(number) = source_by.and_then(|by| by.rule)
+    if let Some(number) = source_by.and_then(|by| by.rule())
         && !open::count(K::of_mut(context.sessions), context.root, member.number, Some(number))
     {
         return Err(Reason::SessionLimit);

@@ -23,7 +23,7 @@ use super::stage::{self, Stage};
 use super::{Context, wire};
 use crate::graph::flags::{NAT_NONE, TRANSLATED};
 use crate::graph::record::{Fate, NatEffect};
-use crate::graph::session::{Membership, NatEventKind, Session, Tuple, Way, set_translated, translated};
+use crate::graph::session::{Membership, NatEventKind, Session, Tuple, Way, identifier, set_translated, translated};
 use crate::model::NatVerb;
 use crate::reason::Reason;
 use crate::root::family::Family;
@@ -204,11 +204,12 @@ fn tell<K: Family>(context: &mut Context<'_>, tuple: Option<&Tuple<K>>, reason: 
         Reason::NatLimit => NatEventKind::Limited,
         _ => return,
     };
+    let outside = K::of_mut(context.sessions).exhausted.take();
     let is_limit = kind == NatEventKind::Limited;
     if let Some(tuple) = tuple
         && context.root.nat.is_news(rule, is_limit, context.now)
     {
-        K::of_mut(context.sessions).log_refusal(context.root, tuple, kind, rule);
+        K::of_mut(context.sessions).log_refusal(context.root, (tuple, outside), kind, rule);
     }
 }
 
@@ -252,11 +253,14 @@ fn record<K: Family>(
     output: bool,
 ) {
     let Some(translation) = session.translation.filter(|_| context.recorder.is_on()) else { return };
-    let source_rule = translation.source_by.filter(|_| output).and_then(|by| by.rule);
+    let source_rule = translation.source_by.filter(|_| output).and_then(|by| by.rule());
     let Some(rule) = context.root.nat.rules.get(source_rule.unwrap_or(translation.rule) as usize) else { return };
     let (list, place, reply) = (rule.list, rule.place, member.way == Way::Reply);
     let (source, destination) = apply::endpoints_of(packet);
-    context.record(packet, Fate::Nat { list, place, effect: NatEffect::To { output, reply, source, destination } });
+    let is_query = session.tuple.query != 0 && !member.is_error;
+    let identifier = if is_query { identifier(packet.parsed().transport(packet.data())) } else { None };
+    let effect = NatEffect::To { output, reply, source, destination, identifier };
+    context.record(packet, Fate::Nat { list, place, effect });
 }
 
 impl<K: Family> Batch<K> {

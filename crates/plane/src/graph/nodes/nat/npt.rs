@@ -58,7 +58,7 @@ fn done(context: &mut Context<'_>, packet: &Packet, rule: u32, output: bool) {
     }
     if let Some(Rule { list, place, .. }) = context.root.nat.rules.get(rule as usize) {
         let (source, destination) = apply::endpoints_of(packet);
-        let effect = NatEffect::To { output, reply: false, source, destination };
+        let effect = NatEffect::To { output, reply: false, source, destination, identifier: None };
         context.record(packet, Fate::Nat { list: *list, place: *place, effect });
     }
 }

@@ -8,12 +8,13 @@ use super::super::{Context, wire};
 use super::batch::zone_of;
 use crate::graph::session::nat::{self, Draw};
 use crate::graph::session::{
-    Admission, MOST_NOTED, Mapping, Membership, OfFamily, Opener, Progress, Translation, Tuple, Way,
+    Admission, MOST_NOTED, Mapping, Membership, NatEventKind, OfFamily, Opener, Progress, Translation, Tuple, Way,
 };
 use crate::model::NatVerb;
 use crate::reason::Reason;
 use crate::root::Root;
 use crate::root::family::Family;
+use crate::root::nat_vrf::VrfLimit;
 
 /// Opens the translation that a rule gives a packet which has come in.
 pub(super) fn input<K: Family>(
@@ -23,7 +24,7 @@ pub(super) fn input<K: Family>(
     tuple: Option<Tuple<K>>,
     number: u32,
 ) -> Result<Membership, Reason> {
-    let (tuple, opener, progress) = admit(context, packet, fields, tuple)?;
+    let (tuple, opener, progress) = admit(context, packet, fields, tuple, number)?;
     let rule = context.root.nat.rules.get(number as usize).ok_or(Reason::NatUntranslated)?;
     let wanted = nat::destination(rule, &tuple).ok_or(Reason::NatExhausted)?;
     let out = match rule.verb {
@@ -62,7 +63,7 @@ pub(super) fn through<K: Family>(
     let Some((rule, wanted)) = nat::through(at, &Opener::of(fields), &mapped, interface, inside) else {
         return Ok(None);
     };
-    let (tuple, opener, progress) = admit(context, packet, fields, tuple)?;
+    let (tuple, opener, progress) = admit(context, packet, fields, tuple, rule)?;
     if !K::of(&*context.sessions).is_free(&wanted.reversed(), context.sessions.bounds(), context.now) {
         return Err(Reason::NatExhausted);
     }
@@ -90,7 +91,7 @@ pub(super) fn output<K: Family>(
     number: u32,
     egress: u32,
 ) -> Result<Membership, Reason> {
-    let (tuple, opener, progress) = admit(context, packet, fields, tuple)?;
+    let (tuple, opener, progress) = admit(context, packet, fields, tuple, number)?;
     let out = drawn(context, packet, number, &tuple, zone_of(context, egress))?;
     let translation = Translation {
         reply: out.reversed(),
@@ -124,6 +125,7 @@ pub(super) fn drawn<K: Family>(
     match nat::draw(sessions, (context.seed, context.random), rule, (tuple, zone)) {
         Draw::Found(tuple) => Ok(tuple),
         Draw::Exhausted(address) => {
+            K::of_mut(context.sessions).exhausted = address;
             let target = rule.source.as_ref().zip(address);
             if let (Some((target, address)), Some(counters)) = (target, rule.counters.get(context.worker)) {
                 let packets = wire::packets(packet);
@@ -134,12 +136,13 @@ pub(super) fn drawn<K: Family>(
     }
 }
 
-/// Whether a packet may open a translation.
+/// Whether a packet may open a translation by a rule.
 fn admit<K: Family>(
     context: &mut Context<'_>,
     packet: &Packet,
     fields: &Fields<K>,
     tuple: Option<Tuple<K>>,
+    rule: u32,
 ) -> Result<(Tuple<K>, Opener, Progress), Reason> {
     let tuple = tuple.filter(|_| !packet.flags().contains(ParseFlags::LATER_FRAGMENT));
     let tuple = tuple.ok_or(Reason::NatUntranslated)?;
@@ -154,7 +157,23 @@ fn admit<K: Family>(
         return Err(Reason::NatExhausted);
     }
     K::of_mut(context.sessions).end_tuple(&tuple);
+    let limit = context.root.nat.vrf_limit(tuple.zone);
+    if let Some(limit) = limit.filter(|limit| context.sessions.is_at_vrf_limit(tuple.zone, limit)) {
+        refuse_for(context, packet, &tuple, limit, rule);
+        return Err(Reason::NatVrfLimit);
+    }
     Ok((tuple, opener, progress))
+}
+
+/// Counts a packet that is beyond the limit of its routing domain, and logs it once a minute at most.
+#[cold]
+fn refuse_for<K: Family>(context: &mut Context<'_>, packet: &Packet, tuple: &Tuple<K>, limit: &VrfLimit, rule: u32) {
+    if let Some(limited) = limit.counters.limited.get(context.worker) {
+        limited.add(wire::packets(packet));
+    }
+    if limit.counters.is_news(context.now) {
+        K::of_mut(context.sessions).log_refusal(context.root, (tuple, None), NatEventKind::VrfLimited, rule);
+    }
 }
 
 fn open<K: Family>(

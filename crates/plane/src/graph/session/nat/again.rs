@@ -8,7 +8,7 @@ use weir_table::classify::Fields;
 
 use crate::graph::session::mappings::Endpoint;
 use crate::graph::session::record::{Opener, Session};
-use crate::graph::session::translation::{SourceBy, Translation};
+use crate::graph::session::translation::Translation;
 use crate::graph::session::tuple::Tuple;
 use crate::model::NatVerb;
 use crate::root::Root;
@@ -47,8 +47,8 @@ pub(crate) fn again<K: Family>(root: &Root, guard: &Guard<'_>, session: &Session
         return None;
     }
     if by.verb == NatVerb::Both {
-        let fits = own.source_by.is_none() && gives(by, &wanted, &out);
-        return fits.then_some(Translation { rule, ..own });
+        let source_by = own.source_by.map(|source_by| source_by.with_rule(Some(rule)));
+        return gives(by, &wanted, &out).then_some(Translation { rule, source_by, ..own });
     }
     let Some(source_by) = own.source_by else {
         let stays = (out.source, out.words) == (wanted.source, wanted.words);
@@ -58,11 +58,10 @@ pub(crate) fn again<K: Family>(root: &Root, guard: &Guard<'_>, session: &Session
     let seen = if source_by.is_hairpin { tuple } else { wanted };
     match find(root, guard, at.output, &session.fields_with(&seen)) {
         Some((number, by)) if gives(by, &wanted, &out) => {
-            let source_by = Some(SourceBy { rule: Some(number), ..source_by });
-            Some(Translation { rule, source_by, ..own })
+            Some(Translation { rule, source_by: Some(source_by.with_rule(Some(number))), ..own })
         }
         None if (out.source, out.words) == (wanted.source, wanted.words) => {
-            Some(Translation { rule, source_by: Some(SourceBy { rule: None, ..source_by }), ..own })
+            Some(Translation { rule, source_by: Some(source_by.with_rule(None)), ..own })
         }
         _ => None,
     }

@@ -10,5 +10,5 @@ mod target;
 
 pub(crate) use again::{again, through};
 pub(crate) use draw::{Draw, draw};
-pub(crate) use owner::{Arrival, hashed_words, owner, worker};
+pub(crate) use owner::{Arrival, Here, owner};
 pub(crate) use target::{destination, look_up, look_up_each};

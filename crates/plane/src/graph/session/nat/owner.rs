@@ -23,13 +23,37 @@ pub(crate) struct Arrival<K> {
     pub(crate) destination: K,
 }
 
+/// A worker among others.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Here {
+    pub(crate) seed: Seed,
+    pub(crate) worker: usize,
+    pub(crate) workers: usize,
+}
+
+impl Here {
+    /// Whether packets of a tuple that come in by an interface come to this worker.
+    pub(crate) fn has<K: Family>(&self, (root, guard): (&Root, &Guard<'_>), tuple: &Tuple<K>, interface: u32) -> bool {
+        if self.workers < 2 {
+            return true;
+        }
+        let arrival = Arrival { interface, source: tuple.source, destination: tuple.destination };
+        let hash = owner(root, guard, &self.seed, arrival).unwrap_or_else(|| {
+            let words = hashed_words(tuple);
+            K::owner_hash(&self.seed, tuple.protocol, (tuple.source, words[0]), (tuple.destination, words[1]))
+        });
+        worker(hash, self.workers) == self.worker
+    }
+}
+
 /// The hash that names the worker of a packet. `None`: it is that of its flow.
 pub(crate) fn owner<K: Family>(root: &Root, guard: &Guard<'_>, seed: &Seed, arrival: Arrival<K>) -> Option<u32> {
     let ingress = root.interfaces.get(arrival.interface as usize)?;
     let spread = root.nat.spread.get(usize::from(ingress.vrf))?.as_ref()?;
     let hash = |address: K| Some(K::owner_hash(seed, 0, (address, 0), (address, 0)));
     if spread.is_single {
-        return hash(K::from(0));
+        // The same for both families: one worker counts all translations of the routing domain.
+        return Some(u32::owner_hash(seed, 0, (0, 0), (0, 0)));
     }
     if ingress.nat.is_outside() {
         return hash(arrival.source);
@@ -45,13 +69,13 @@ pub(crate) fn owner<K: Family>(root: &Root, guard: &Guard<'_>, seed: &Seed, arri
 
 /// The words of a tuple that the hash of its flow reads: ports, changed by a translation or not, and the identifier of an
 /// echo, which is the first query of each family.
-pub(crate) fn hashed_words<K: Family>(tuple: &Tuple<K>) -> [u16; 2] {
+fn hashed_words<K: Family>(tuple: &Tuple<K>) -> [u16; 2] {
     let is_hashed = protocol::has_ports(tuple.protocol) || tuple.query / 2 == 1;
     if is_hashed { tuple.words } else { [0; 2] }
 }
 
 /// The worker that a hash names, of so many.
-pub(crate) fn worker(hash: u32, workers: usize) -> usize {
+fn worker(hash: u32, workers: usize) -> usize {
     // The upper bits of the product: unbiased enough for a handful of workers, and no division.
     ((u64::from(hash) * workers as u64) >> 32) as usize
 }

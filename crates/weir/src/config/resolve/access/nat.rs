@@ -42,6 +42,7 @@ impl Resolver<'_> {
         NatList {
             name: declared.name.value.clone(),
             rules: rules.into(),
+            ids: None,
             mss_clamp: declared.mss_clamp,
             mapping: declared.mapping,
             log: declared.log,
