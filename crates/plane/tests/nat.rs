@@ -9,7 +9,7 @@ use weir_base::clock::Time;
 use weir_packet::wire::MacAddress;
 use weir_plane::engine::FlowFilter;
 use weir_plane::harness::{Harness, Options, Verdict};
-use weir_plane::model::{FastPath, IpFamily, NatFiltering};
+use weir_plane::model::{Addresses, FastPath, IpFamily, NatFiltering, NatTarget};
 use weir_plane::node::Node;
 use weir_plane::translation_log::NatEventKind;
 
@@ -373,4 +373,28 @@ fn mappings_do_not_depend_on_destinations_on_the_fast_path_either() {
         assert_eq!((sent[0].0.as_str(), ends(&sent[0].1)), ("lan", ("198.51.100.77".to_owned(), 9, 7)));
     }
     assert!(rig.harness.fast_path().hits > 40);
+}
+
+#[test]
+fn a_mapping_lets_in_no_packet_whose_answer_gets_another_mapping() {
+    let open = NatFiltering::EndpointIndependent;
+    let mut build = two_ports().masquerade("wan", 1024..=65_535).endpoint_independent(open);
+    let list = build.0.nat.last_mut().expect("a list of rules");
+    let others = list.rules[0].clone();
+    let mut some = others.clone();
+    some.matches.to = Addresses::Net("198.51.100.9/32".parse().expect("a prefix"));
+    some.source = Some(NatTarget { addresses: None, ports: Some(6000..=6999) });
+    list.rules = vec![some, others].into();
+    let mut rig = build.rig();
+    let sent = |rig: &mut Rig, to: u16| {
+        let frame = rig.frame("lan", &format!("udp from 10.0.0.2 port 7 to 198.51.100.9 port {to}"));
+        ends(&rig.put_all("lan", &[&frame]).1[0].1).1
+    };
+    let port = sent(&mut rig, 1);
+    let from_outside = rig.frame("wan", &format!("udp from 198.51.100.77 port 9 to 192.0.2.1 port {port}"));
+    let goes_in = |rig: &mut Rig, frame: &[u8]| rig.put_all("wan", &[frame]).1.iter().any(|(port, _)| port == "lan");
+    assert!(!goes_in(&mut rig, &from_outside), "the answer gets a port of the second rule");
+    assert_eq!(sent(&mut rig, 2), port, "the mapping is still that of the first rule");
+    let wanted = rig.frame("wan", &format!("udp from 198.51.100.9 port 9 to 192.0.2.1 port {port}"));
+    assert!(goes_in(&mut rig, &wanted));
 }
