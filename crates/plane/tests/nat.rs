@@ -9,7 +9,7 @@ use weir_base::clock::Time;
 use weir_packet::wire::MacAddress;
 use weir_plane::engine::FlowFilter;
 use weir_plane::harness::{Harness, Options, Verdict};
-use weir_plane::model::{Addresses, FastPath, IpFamily, NatFiltering, NatTarget};
+use weir_plane::model::{Addresses, FastPath, IpFamily, NatFiltering, NatTarget, NatVerb};
 use weir_plane::node::Node;
 use weir_plane::translation_log::NatEventKind;
 
@@ -322,6 +322,37 @@ fn a_pool_of_one_port_serves_all_workers() {
         (0..4).map(|worker| translations.iter().filter(|own| own.worker == worker).count()).collect();
     assert_eq!((harness.nat_lists()[0].rules[0].exhausted, translations.len()), (0, 200));
     assert!(per_worker.iter().all(|&count| count > 20), "{per_worker:?}");
+}
+
+/// Fragments have no ports to choose a worker by. Those of a reply come to the worker of its translation, too.
+#[test]
+fn fragments_between_inside_hosts_come_to_the_worker_of_their_translation() {
+    let mut build = two_ports().port("dmz", &["10.1.0.1/24"]).neighbor("dmz", "10.1.0.2", mac(3));
+    build = build.via("10.9.0.0/16", &["lan 10.0.0.2"]).nat("wan", NatVerb::Destination, None);
+    let list = build.0.nat.last_mut().expect("a list of rules");
+    let mut rule = list.rules[0].clone();
+    rule.matches.to = Addresses::Net("192.0.2.1/32".parse().expect("a prefix"));
+    let server = Addresses::Net("10.1.0.2/32".parse().expect("a prefix"));
+    rule.destination = Some(NatTarget { addresses: Some(server), ports: None });
+    list.rules = vec![rule].into();
+    let mut harness = Harness::with_workers(build.0, Options { seed: 7, invent_neighbors: false }, 4).unwrap();
+    let [lan, dmz] = [0, 2].map(|port| MacAddress(harness.interface_mac(port).unwrap()));
+    for host in 1..=100 {
+        let text = format!("udp from 10.9.0.{host} port {host} to 192.0.2.1 port 53");
+        assert!(harness.inject(0, &frame(&text, lan), Time(0), host));
+    }
+    harness.run();
+    for host in 1..=100 {
+        let first = format!("udp from 10.1.0.2 port 53 to 10.9.0.{host} port {host} length 1500 fragment 0+");
+        let later = format!("udp from 10.1.0.2 to 10.9.0.{host} length 100 fragment 1480");
+        for (number, text) in (0..).zip([first, later]) {
+            assert!(harness.inject(2, &frame(&text, dmz), Time(0), 2 * host + number));
+        }
+    }
+    harness.run();
+    let translations = harness.translations(&FlowFilter::default(), usize::MAX).rows;
+    assert!((10..60).contains(&translations.len()), "a quarter of the clients have the worker of the server");
+    assert!(translations.iter().all(|own| own.packets == [1, 2]), "{translations:?}");
 }
 
 /// The ports that a gateway draws for so many flows, each to another destination, and their number in each of 64 parts of the range.
