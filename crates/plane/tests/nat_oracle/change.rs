@@ -28,6 +28,9 @@ impl Translator {
             self.lists = old;
             return false;
         }
+        self.settled = now + CHANGES;
+        // A mapping may go over to another target: all are released first.
+        let mut held: Vec<Mapping> = Vec::new();
         for (number, fate) in self.live.clone().into_iter().zip(fates) {
             match fate {
                 Fate::Ends if self.is(Mutant::KeepsChanged) => {}
@@ -40,7 +43,7 @@ impl Translator {
                         self.count(limited);
                     }
                     old_mappings.iter().for_each(|mapping| self.mappings.release(mapping, now + CHANGES));
-                    mappings.iter().for_each(|mapping| self.mappings.hold(mapping));
+                    held.extend(mappings);
                     counts.add("kept by a reload");
                 }
                 _ => {
@@ -49,6 +52,7 @@ impl Translator {
                 }
             }
         }
+        held.iter().for_each(|mapping| self.mappings.hold(mapping));
         self.live.retain(|&number| self.sessions[number].is_some());
         true
     }

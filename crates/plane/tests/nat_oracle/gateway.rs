@@ -65,7 +65,7 @@ const VRFS: [&str; 3] = ["default", "red", "blue"];
 /// The greatest packets of each interface.
 pub const MTUS: [u32; 4] = [1500, 1400, 1492, 1300];
 
-/// What is the same for a whole seed.
+/// The parts of a gateway that stay for a whole seed.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
     pub v6: bool,

@@ -24,7 +24,7 @@ pub struct Decision<'a> {
     pub out: Option<usize>,
 }
 
-/// What gives a destination.
+/// The rule or the mapping that gives a destination.
 enum Given<'a> {
     Rule(&'a Rule),
     Mapping(Mapping),

@@ -123,6 +123,8 @@ pub struct Translator {
     pub drops: Vec<(Tuple, Vec<Reason>)>,
     /// The packet in work.
     now: Option<Tuple>,
+    /// The time from which on all translations have been matched by the rules in force.
+    pub settled: u64,
 }
 
 /// Reasons of drops that the translator knows.
@@ -158,6 +160,7 @@ impl Translator {
             moments: Vec::new(),
             drops: Vec::new(),
             now: None,
+            settled: 0,
         }
     }
 
@@ -457,7 +460,8 @@ impl Translator {
         self.live.push(number);
         self.keys.extend(keys.map(|key| (key, number)));
         match limited {
-            Some((_, most)) if count > most as usize => {
+            // Translations that a change gave to the rule count once they are matched again.
+            Some((_, most)) if count > most as usize && now >= self.settled => {
                 Err(format!("{count} translations of the address by a rule, and {most} may be"))
             }
             _ => Ok(()),
