@@ -460,6 +460,37 @@ fn a_pool_of_one_port_serves_all_workers() {
     assert!(per_worker.iter().all(|&count| count > 20), "{per_worker:?}");
 }
 
+/// Fragments have no ports to choose a worker by. Those of a reply come to the worker of its translation, too.
+#[test]
+fn fragments_between_inside_hosts_come_to_the_worker_of_their_translation() {
+    let mut build = two_ports().port("dmz", &["10.1.0.1/24"]).neighbor("dmz", "10.1.0.2", mac(3));
+    build = build.via("10.9.0.0/16", &["lan 10.0.0.2"]).nat("wan", NatVerb::Destination, None);
+    let list = build.0.nat.last_mut().expect("a list of rules");
+    let mut rule = list.rules[0].clone();
+    rule.matches.to = Addresses::Net("192.0.2.1/32".parse().expect("a prefix"));
+    let server = Addresses::Net("10.1.0.2/32".parse().expect("a prefix"));
+    rule.destination = Some(NatTarget { addresses: Some(server), ports: None });
+    list.rules = vec![rule].into();
+    let mut harness = Harness::with_workers(build.0, Options { seed: 7, invent_neighbors: false }, 4).unwrap();
+    let [lan, dmz] = [0, 2].map(|port| MacAddress(harness.interface_mac(port).unwrap()));
+    for host in 1..=100 {
+        let text = format!("udp from 10.9.0.{host} port {host} to 192.0.2.1 port 53");
+        assert!(harness.inject(0, &frame(&text, lan), Time(0), host));
+    }
+    harness.run();
+    for host in 1..=100 {
+        let first = format!("udp from 10.1.0.2 port 53 to 10.9.0.{host} port {host} length 1500 fragment 0+");
+        let later = format!("udp from 10.1.0.2 to 10.9.0.{host} length 100 fragment 1480");
+        for (number, text) in (0..).zip([first, later]) {
+            assert!(harness.inject(2, &frame(&text, dmz), Time(0), 2 * host + number));
+        }
+    }
+    harness.run();
+    let translations = harness.translations(&FlowFilter::default(), usize::MAX).rows;
+    assert!((10..60).contains(&translations.len()), "a quarter of the clients have the worker of the server");
+    assert!(translations.iter().all(|own| own.packets == [1, 2]), "{translations:?}");
+}
+
 /// The ports that a gateway draws for so many flows, each to another destination, and their number in each of 64 parts of the range.
 fn drawn(rig: &mut Rig, flows: u16) -> (Vec<u16>, [u32; 64]) {
     let (mut ports, mut parts) = (Vec::new(), [0; 64]);
@@ -509,4 +540,28 @@ fn mappings_do_not_depend_on_destinations_on_the_fast_path_either() {
         assert_eq!((sent[0].0.as_str(), ends(&sent[0].1)), ("lan", ("198.51.100.77".to_owned(), 9, 7)));
     }
     assert!(rig.harness.fast_path().hits > 40);
+}
+
+#[test]
+fn a_mapping_lets_in_no_packet_whose_answer_gets_another_mapping() {
+    let open = NatFiltering::EndpointIndependent;
+    let mut build = two_ports().masquerade("wan", 1024..=65_535).endpoint_independent(open);
+    let list = build.0.nat.last_mut().expect("a list of rules");
+    let others = list.rules[0].clone();
+    let mut some = others.clone();
+    some.matches.to = Addresses::Net("198.51.100.9/32".parse().expect("a prefix"));
+    some.source = Some(NatTarget { addresses: None, ports: Some(6000..=6999) });
+    list.rules = vec![some, others].into();
+    let mut rig = build.rig();
+    let sent = |rig: &mut Rig, to: u16| {
+        let frame = rig.frame("lan", &format!("udp from 10.0.0.2 port 7 to 198.51.100.9 port {to}"));
+        ends(&rig.put_all("lan", &[&frame]).1[0].1).1
+    };
+    let port = sent(&mut rig, 1);
+    let from_outside = rig.frame("wan", &format!("udp from 198.51.100.77 port 9 to 192.0.2.1 port {port}"));
+    let goes_in = |rig: &mut Rig, frame: &[u8]| rig.put_all("wan", &[frame]).1.iter().any(|(port, _)| port == "lan");
+    assert!(!goes_in(&mut rig, &from_outside), "the answer gets a port of the second rule");
+    assert_eq!(sent(&mut rig, 2), port, "the mapping is still that of the first rule");
+    let wanted = rig.frame("wan", &format!("udp from 198.51.100.9 port 9 to 192.0.2.1 port {port}"));
+    assert!(goes_in(&mut rig, &wanted));
 }

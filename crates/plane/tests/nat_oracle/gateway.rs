@@ -6,12 +6,12 @@ use weir_base::clock::Time;
 use weir_packet::buffer::Cache;
 use weir_packet::vector::{Indices, Vector};
 use weir_plane::harness::{Harness, Options, Outcome};
-use weir_plane::model::{FlowTable, Gateway as Model, IcmpLimits, NatIndex, NatList, NatMapping, Origin};
+use weir_plane::model::{FlowTable, Gateway as Model, IcmpLimits, NatIndex, NatList, Origin};
 use weir_port::Transmitter;
 
 use crate::kit::{Build, HOST, mac, own_mac};
 use crate::packet::ip;
-use crate::rules::{Lists, at};
+use crate::rules::{List, Lists, at};
 
 pub const LAN: usize = 0;
 pub const DMZ: usize = 1;
@@ -40,47 +40,94 @@ pub const INTERFACES: [(&str, &[u32]); 4] = [
     ("wan2", &[INTERFACE_ADDRESSES[WAN2]]),
 ];
 
-/// Prefixes that are routed to interfaces, the longest first.
-pub const ROUTES: [(u32, u8, usize); 4] =
-    [(at(192, 0, 2, 0), 24, WAN2), (at(10, 0, 0, 0), 16, LAN), (at(10, 1, 0, 0), 16, DMZ), (0, 0, WAN)];
+/// A route: the VRF that has it, prefix, length, interface.
+type Routed = (usize, u32, u8, usize);
 
-/// Returns the interface by which packets leave; `None`: they are for the gateway.
-pub fn route(destination: u32) -> Option<usize> {
-    if INTERFACES.iter().any(|(_, addresses)| addresses.contains(&destination)) {
-        return None;
+/// Routes of one VRF, the longest prefixes first.
+const ROUTES: [Routed; 4] =
+    [(0, at(192, 0, 2, 0), 24, WAN2), (0, at(10, 0, 0, 0), 16, LAN), (0, at(10, 1, 0, 0), 16, DMZ), (0, 0, 0, WAN)];
+
+/// Routes where tenants have VRFs of their own, and equal addresses. Those of outside interfaces are in VRF 0.
+const TENANT_ROUTES: [Routed; 11] = [
+    (0, at(192, 0, 2, 0), 24, WAN2),
+    (0, at(10, 0, 0, 0), 16, LAN),
+    (0, at(10, 1, 0, 0), 16, DMZ),
+    (0, 0, 0, WAN),
+    (1, at(192, 0, 2, 0), 24, WAN2),
+    (1, at(10, 0, 0, 0), 16, LAN),
+    (1, 0, 0, WAN),
+    (2, at(192, 0, 2, 0), 24, WAN2),
+    (2, at(10, 0, 0, 0), 16, DMZ),
+    (2, at(10, 1, 0, 0), 16, DMZ),
+    (2, 0, 0, WAN),
+];
+const VRFS: [&str; 3] = ["default", "red", "blue"];
+/// The greatest packets of each interface.
+pub const MTUS: [u32; 4] = [1500, 1400, 1492, 1300];
+
+/// The parts of a gateway that stay for a whole seed.
+#[derive(Debug, Clone, Copy)]
+pub struct Layout {
+    pub v6: bool,
+    /// Inside interfaces have VRFs of their own.
+    pub tenants: bool,
+}
+
+impl Layout {
+    fn routes(self) -> &'static [Routed] {
+        if self.tenants { &TENANT_ROUTES } else { &ROUTES }
     }
-    let within = |prefix: u32, length: u8| (destination ^ prefix).checked_shr(32 - u32::from(length)).unwrap_or(0) == 0;
-    let route = ROUTES.iter().find(|(prefix, length, _)| within(*prefix, *length));
-    route.map(|(.., interface)| *interface)
+
+    /// The VRF of an interface.
+    pub fn vrf(self, interface: usize) -> usize {
+        match interface {
+            LAN | DMZ if self.tenants => 1 + interface,
+            _ => 0,
+        }
+    }
+
+    /// Returns the interface by which packets leave; `None`: they are for the gateway.
+    pub fn route(self, vrf: usize, destination: u32) -> Option<usize> {
+        let is_own = |(index, (_, own)): (usize, &(&str, &[u32]))| self.vrf(index) == vrf && own.contains(&destination);
+        if INTERFACES.iter().enumerate().any(is_own) {
+            return None;
+        }
+        let within =
+            |prefix: u32, length: u8| (destination ^ prefix).checked_shr(32 - u32::from(length)).unwrap_or(0) == 0;
+        let route = self.routes().iter().find(|(of, prefix, length, _)| *of == vrf && within(*prefix, *length));
+        route.map(|(.., interface)| *interface)
+    }
 }
 
 /// Returns the model of rules.
-pub fn model(v6: bool, lists: &Lists, table: FlowTable) -> Model {
+pub fn model(layout: Layout, lists: &Lists, table: FlowTable) -> Model {
+    let v6 = layout.v6;
     let mut build = Build::new();
     let text = |address: u32, length: u8| format!("{}/{}", ip(v6, address), if v6 { length + 96 } else { length });
-    for (name, addresses) in INTERFACES {
+    for (index, (name, addresses)) in INTERFACES.iter().enumerate() {
         let texts = addresses.iter().enumerate();
         let texts: Vec<String> = texts.map(|(place, &own)| text(own, if place == 0 { 30 } else { 32 })).collect();
         build = build.port(name, &texts.iter().map(String::as_str).collect::<Vec<_>>());
+        build = build.in_vrf(VRFS[layout.vrf(index)]).mtu(MTUS[index]);
     }
     for (index, (name, addresses)) in INTERFACES.iter().enumerate() {
         build = build.neighbor(name, &ip(v6, addresses[0] + 1).to_string(), mac(index as u8));
     }
-    for (prefix, length, interface) in ROUTES {
+    for &(vrf, prefix, length, interface) in layout.routes() {
         let (name, addresses) = INTERFACES[interface];
         let prefix = if length == 0 && v6 { "::/0".to_owned() } else { text(prefix, length) };
-        build = build.via(&prefix, &[&format!("{name} {}", ip(v6, addresses[0] + 1))]);
+        build = build.via_in(VRFS[vrf], &prefix, &[&format!("{name} {}", ip(v6, addresses[0] + 1))]);
     }
     let mut model =
         build.buffers(4096, 16).icmp(IcmpLimits { error_rate: 0, error_burst: 0, echo_rate: 0, echo_burst: 0 }).0;
-    for (edge, rules) in lists {
+    for List { edge, rules, mapping, mss_clamp } in lists {
         model.interfaces[*edge].nat = Some(NatIndex(model.nat.len() as u16));
         model.nat.push(NatList {
             name: INTERFACES[*edge].0.into(),
             rules: rules.iter().map(|rule| rule.model(v6)).collect(),
             ids: None,
-            mss_clamp: None,
-            mapping: NatMapping::default(),
+            mss_clamp: *mss_clamp,
+            mapping: *mapping,
             log: false,
             ipfix: None,
             origin: Origin::default(),
@@ -140,10 +187,7 @@ impl Gateway {
     pub fn pass(&mut self, from: u64, to: u64) {
         const STEP: u64 = 100_000_000;
         const STEPS: u64 = 22;
-        if to - from < STEP {
-            return;
-        }
-        for step in (0..STEPS.min((to - from) / STEP)).rev() {
+        for step in (0..STEPS.min((to - from) / STEP).max(1)).rev() {
             self.harness.set_time(Time(to - step * STEP));
             for _ in 0..20 {
                 if !self.harness.is_due() {

@@ -91,6 +91,8 @@ pub struct Packet {
     pub fault: u16,
     /// A datagram of UDP without checksum.
     pub unsummed: bool,
+    /// TCP's option of the maximum segment size.
+    pub mss: Option<u16>,
     pub quote: Option<Box<Quote>>,
 }
 
@@ -110,7 +112,7 @@ fn folded(mut sum: u32) -> u16 {
 impl Packet {
     /// A packet of a tuple.
     pub fn new(tuple: Tuple, tag: u16) -> Packet {
-        Packet { tuple, flags: 0, ttl: 64, tag, data: 4, fault: 0, unsummed: false, quote: None }
+        Packet { tuple, flags: 0, ttl: 64, tag, data: 4, fault: 0, unsummed: false, mss: None, quote: None }
     }
 
     /// The packet with another tuple.
@@ -166,6 +168,13 @@ impl Packet {
         }
     }
 
+    /// The options of TCP: the maximum segment size, sometimes behind the window scale.
+    fn options(&self) -> Vec<u8> {
+        let Some(mss) = self.mss else { return Vec::new() };
+        let before: &[u8] = if self.tag % 2 == 0 { &[] } else { &[1, 3, 3, 7] };
+        [before, &[2, 4], &mss.to_be_bytes()].concat()
+    }
+
     fn payload(&self, v6: bool) -> Vec<u8> {
         let Tuple { protocol, sport, dport, .. } = self.tuple;
         let ports = [sport.to_be_bytes(), dport.to_be_bytes()].concat();
@@ -175,7 +184,10 @@ impl Packet {
             TCP => {
                 payload.extend(ports);
                 payload.extend(u32::from(self.tag).to_be_bytes());
-                payload.extend([0, 0, 0, 1, 0x50, self.flags, 0x20, 0, 0, 0, 0, 0]);
+                let options = self.options();
+                let length = (5 + options.len() / 4) as u8;
+                payload.extend([0, 0, 0, 1, length << 4, self.flags, 0x20, 0, 0, 0, 0, 0]);
+                payload.extend(options);
             }
             UDP | UDP_LITE => {
                 payload.extend(ports);
@@ -230,17 +242,18 @@ pub fn tag(packet: &[u8]) -> u16 {
     u16::from_be_bytes([packet[at], packet[at + 1]])
 }
 
-/// The source address and port (or identifier) of a packet that left.
-pub fn source(packet: &[u8]) -> (u32, u16) {
+/// The source address and port (or identifier) of a packet that left, and its destination address.
+pub fn ends(packet: &[u8]) -> ((u32, u16), u32) {
     let word = |at: usize| u16::from_be_bytes([packet[at], packet[at + 1]]);
-    let (address, protocol, payload) = match packet[0] >> 4 {
-        6 => (20, packet[6], 40),
-        _ => (12, packet[9], 20),
+    let address = |at: usize| u32::from(word(at)) << 16 | u32::from(word(at + 2));
+    let (last, length, protocol, payload) = match packet[0] >> 4 {
+        6 => (20, 16, packet[6], 40),
+        _ => (12, 4, packet[9], 20),
     };
     let port = match protocol {
         ICMP | 58 => word(payload + 4),
         protocol if has_ports(protocol) => word(payload),
         _ => 0,
     };
-    (u32::from(word(address)) << 16 | u32::from(word(address + 2)), port)
+    ((address(last), port), address(last + length))
 }

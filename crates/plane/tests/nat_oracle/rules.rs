@@ -5,7 +5,8 @@ use std::ops::RangeInclusive;
 use ipnet::IpNet;
 use weir_base::random::Random;
 use weir_plane::model::{
-    AclAction, AclRule, Addresses, Group, IpFamily, NatRule, NatTarget, NatVerb, Origin, Ports, Transport,
+    AclAction, AclRule, Addresses, Group, IpFamily, MssClamp, NatMapping, NatRule, NatTarget, NatVerb, Origin, Ports,
+    Transport,
 };
 
 use crate::gateway::{INTERFACE_ADDRESSES, INTERFACES, OWN, WAN, WAN2};
@@ -87,6 +88,23 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// All sources get the address of the interface.
+    pub fn masquerade() -> Rule {
+        Rule {
+            verb: NatVerb::Source,
+            protocol: None,
+            from: None,
+            to: None,
+            to_interface: false,
+            dports: None,
+            source: Some(Target { addresses: None, ports: None }),
+            destination: None,
+            preserve: false,
+            parity: false,
+            limit: None,
+        }
+    }
+
     /// Whether it matches the fields of a packet, in the list of an outside interface.
     pub fn matches(&self, edge: usize, fields: &Tuple) -> bool {
         let within = |span: &Option<Span>, address: u32| span.as_ref().is_none_or(|span| span.has(address));
@@ -282,13 +300,22 @@ fn rule(random: &mut Random, limits: bool) -> Rule {
     Rule { verb, protocol, from, to, to_interface, dports, source, destination, preserve, parity, limit }
 }
 
+/// The rules of an outside interface.
+#[derive(Debug, Clone)]
+pub struct List {
+    pub edge: usize,
+    pub rules: Vec<Rule>,
+    pub mapping: NatMapping,
+    pub mss_clamp: Option<MssClamp>,
+}
+
 /// The rules of each outside interface.
-pub type Lists = Vec<(usize, Vec<Rule>)>;
+pub type Lists = Vec<List>;
 
 /// Returns random rules.
-pub fn lists(random: &mut Random) -> Lists {
+pub fn lists(random: &mut Random, mapping: NatMapping, mss_clamp: Option<MssClamp>) -> Lists {
     let limits = random.chance(0.5);
     let edges = pick(random, &[&[WAN][..], &[WAN], &[WAN, WAN2]]);
     let mut list = |most: u64| -> Vec<Rule> { (0..1 + random.below(most)).map(|_| rule(random, limits)).collect() };
-    edges.iter().map(|&edge| (edge, list(8))).collect()
+    edges.iter().map(|&edge| List { edge, rules: list(8), mapping, mss_clamp }).collect()
 }

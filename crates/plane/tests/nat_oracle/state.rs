@@ -29,6 +29,8 @@ pub struct States {
     syns: [bool; 2],
     fins: [bool; 2],
     acks: [bool; 2],
+    /// A connection was established.
+    pub was_established: bool,
     /// The direction of a SYN that would begin the session anew.
     pub reopens: Option<usize>,
 }
@@ -46,7 +48,7 @@ impl States {
         };
         let syns = [flags & SYN != 0, false];
         let acks = [flags & (SYN | ACK) == ACK, false];
-        States { now, before: now, syns, fins: [flags & FIN != 0, false], acks, reopens: None }
+        States { now, before: now, syns, fins: [flags & FIN != 0, false], acks, was_established: false, reopens: None }
     }
 
     /// Whether a SYN from the other side than the opener's is no packet of the session.
@@ -107,6 +109,7 @@ impl States {
             State::Unreplied if way == 1 => State::Established,
             other => other,
         };
+        self.was_established |= self.now == State::Established;
         if flags & FIN != 0 {
             self.fins[way] = true;
             self.now = if self.fins == [true; 2] { State::TimeWait } else { State::FinWait };

@@ -4,11 +4,12 @@ use std::collections::HashSet;
 
 use weir_base::random::Random;
 
-use crate::gateway::{INTERFACE_ADDRESSES, OWN, WAN, WAN2};
+use crate::gateway::{DMZ, INTERFACE_ADDRESSES, LAN, OWN, WAN, WAN2};
+use crate::mapping::Endpoint;
 use crate::packet::{ACK, DCCP, FIN, GRE, ICMP, OSPF, Packet, Quote, RST, SCTP, SYN, TCP, Tuple, UDP, UDP_LITE};
 use crate::rules::{SERVICES, at, pick};
 use crate::state::State;
-use crate::translator::{Translator, entry};
+use crate::translator::Translator;
 
 const INSIDE: [u32; 7] = [
     at(10, 0, 0, 5),
@@ -29,34 +30,88 @@ pub struct Traffic {
     ports: u64,
     /// The share of packets that belong to translations.
     further: f64,
+    /// The share of packets about endpoints that there are, to or from others.
+    endpoints: f64,
     /// Packets of a vector, at most.
-    most: u64,
+    pub most: u64,
+    /// No packet's TTL is over: its translation would end another one for a moment.
+    lives: bool,
+}
+
+/// A packet, the interface that it comes in by, and octets of the payload of its first fragment, if it has some.
+pub type Sent = (usize, Packet, Option<usize>);
+
+/// The interface by which packets of a source come in.
+fn entry(random: &mut Random, translator: &Translator, source: u32) -> usize {
+    let route = translator.layout.route(0, source).unwrap_or(WAN);
+    // Tenants have equal addresses.
+    if translator.layout.tenants && route == LAN { pick(random, &[LAN, DMZ]) } else { route }
+}
+
+/// Whether one of two packets may have the tuple of the other one's replies. The outside endpoint that a packet gets may be known
+/// before: SCTP keeps ports, and some pools have one.
+fn may_answer(tuple: &Tuple, other: &Tuple) -> bool {
+    let same = |one: Endpoint, other: Endpoint| {
+        one.address == other.address && (one.protocol == ICMP || one.port == other.port)
+    };
+    tuple.protocol == other.protocol
+        && (same(Endpoint::source(tuple), Endpoint::destination(other))
+            || same(Endpoint::destination(tuple), Endpoint::source(other)))
 }
 
 impl Traffic {
-    pub fn random(random: &mut Random) -> Traffic {
+    /// Packets one by one, where their order matters, or many at once.
+    pub fn random(random: &mut Random, singly: bool) -> Traffic {
         Traffic {
             ports: pick(random, &[8, 200, 60_000]),
             further: pick(random, &[0.3, 0.7, 0.9]),
-            most: pick(random, &[1, 16, 256, 256, 256]),
+            endpoints: pick(random, &[0.05, 0.3]),
+            most: if singly { 1 } else { pick(random, &[1, 16, 200, 200, 256]) },
+            lives: singly,
         }
     }
 
     /// Returns the packets of a vector, each with the interface that it comes in by.
-    pub fn vector(&self, random: &mut Random, translator: &Translator) -> Vec<(usize, Packet)> {
+    pub fn vector(&self, random: &mut Random, translator: &Translator) -> Vec<Sent> {
         let count = 1 + random.below(self.most);
         let (mut packets, mut used, mut begun) = (Vec::new(), HashSet::new(), HashSet::new());
+        // A vector has 256 packets, each fragment being one.
+        let mut room = 256 - count;
         for tag in 0..count as u16 {
             let made = match translator.live.is_empty() || !random.chance(self.further) {
                 false => {
                     let number = pick(random, &translator.live);
-                    self.further(random, translator, number, tag, &mut used)
+                    if random.chance(self.endpoints) {
+                        self.beside(random, translator, number, tag, &mut used, &mut begun)
+                    } else {
+                        self.further(random, translator, number, tag, &mut used)
+                    }
                 }
                 true => self.fresh(random, translator, tag, &mut used, &mut begun),
             };
-            packets.extend(made);
+            packets.extend(made.map(|(interface, packet)| (interface, packet, None)));
+            let last = packets.last_mut().filter(|(_, packet, _)| packet.tag == tag && packet.ttl > 1);
+            if let Some((interface, packet, first)) = last
+                && translator.find(*interface, &packet.tuple).is_some()
+                && room >= 3
+                && random.chance(0.1)
+            {
+                room -= 3;
+                *first = self.fragment(packet);
+            }
         }
         packets
+    }
+
+    /// Makes a packet of a translation long enough for fragments; returns the octets of the first one.
+    fn fragment(&self, packet: &mut Packet) -> Option<usize> {
+        let is_plain = packet.quote.is_none() && packet.flags & (SYN | FIN | RST) == 0;
+        packet.data = if is_plain { 20 } else { packet.data };
+        is_plain.then_some(match packet.tuple.protocol {
+            TCP => 24,
+            DCCP | SCTP => 16,
+            _ => 8,
+        })
     }
 
     /// A packet of any kind, of a translation by chance alone.
@@ -77,49 +132,121 @@ impl Traffic {
             16..=18 => (pick(random, &FAR), own),
             _ => (pick(random, &FAR), pick(random, &INSIDE)),
         };
-        if entry(source) == entry(destination) && source != destination && matches!(entry(source), WAN | WAN2) {
-            return None;
-        }
+        let interface = entry(random, translator, source);
         let port = 1024 + random.below(self.ports) as u16;
         let (sport, dport) = match protocol {
-            ICMP => (port, pick(random, if translator.v6 { &[8, 8, 8, 0] } else { &[8, 8, 13, 0] })),
+            ICMP => (port, pick(random, if translator.layout.v6 { &[8, 8, 8, 0] } else { &[8, 8, 13, 0] })),
             GRE | OSPF => (0, 0),
             _ => (port, pick(random, &SERVICES)),
         };
-        let mut packet = Packet::new(Tuple { protocol, source, destination, sport, dport }, tag);
-        if source == destination {
-            return None;
-        }
+        let tuple = Tuple { protocol, source, destination, sport, dport };
         if random.chance(0.03) {
             // An error about a packet of no translation, most often.
-            return (protocol != ICMP).then(|| self.error(random, translator, packet.tuple, tag)).flatten();
+            let is_clear = protocol != ICMP && !begun.iter().any(|other| may_answer(&tuple, other));
+            return (is_clear && begun.insert(tuple))
+                .then(|| self.error(random, translator, interface, tuple, tag))
+                .flatten();
         }
-        let known = translator.find(&packet.tuple);
+        self.first(random, translator, (interface, tuple), tag, used, begun)
+    }
+
+    /// A packet from or to an endpoint of a translation: towards another host, or from one.
+    fn beside(
+        &self,
+        random: &mut Random,
+        translator: &Translator,
+        number: usize,
+        tag: u16,
+        used: &mut HashSet<usize>,
+        begun: &mut HashSet<Tuple>,
+    ) -> Option<(usize, Packet)> {
+        let session = translator.session(number);
+        if matches!(session.came.protocol, GRE | OSPF) {
+            return None;
+        }
+        let (interface, tuple) = match random.below(5) {
+            // The inside endpoint has more destinations.
+            0..=2 => {
+                let dport = if session.came.protocol == ICMP { session.came.dport } else { pick(random, &SERVICES) };
+                (session.entries[0], Tuple { destination: pick(random, &FAR), dport, ..session.came })
+            }
+            // Another host sends to its outside endpoint, from outside or inside.
+            way => {
+                let source = pick(random, if way == 3 { &FAR[..] } else { &INSIDE[..] });
+                let port = 1024 + random.below(self.ports) as u16;
+                // A port beside that of a service: the inside host has not sent there.
+                let sport = if way == 3 && random.chance(0.7) { pick(random, &SERVICES) + 1 } else { port };
+                let reply = session.left.turned();
+                let sport = if reply.protocol == ICMP { reply.sport } else { sport };
+                (entry(random, translator, source), Tuple { source, sport, ..reply })
+            }
+        };
+        self.first(random, translator, (interface, tuple), tag, used, begun)
+    }
+
+    /// A packet with a tuple, of a translation by chance alone.
+    fn first(
+        &self,
+        random: &mut Random,
+        translator: &Translator,
+        (interface, tuple): (usize, Tuple),
+        tag: u16,
+        used: &mut HashSet<usize>,
+        begun: &mut HashSet<Tuple>,
+    ) -> Option<(usize, Packet)> {
+        let mut packet = Packet::new(tuple, tag);
+        let Tuple { protocol, source, destination, .. } = tuple;
+        let layout = translator.layout;
+        let out = layout.route(layout.vrf(interface), destination);
+        if source == destination || out == Some(interface) && matches!(interface, WAN | WAN2) {
+            return None;
+        }
+        let known = translator.find(interface, &tuple);
         if matches!(protocol, GRE | OSPF) {
             // Replies to a packet of the same vector are looked up before it has a translation.
             if begun.iter().any(|other: &Tuple| other.protocol == protocol) {
                 return None;
             }
         }
-        if !begun.insert(packet.tuple) || begun.contains(&packet.tuple.turned()) {
+        // Nor is a packet sent with the tuple of another one's replies, as mappings have it.
+        let mut tuples = vec![tuple];
+        if let Some((mapping, _)) = translator.mappings.at(&Endpoint::destination(&tuple)) {
+            let Endpoint { address: destination, port: dport, .. } = mapping.inside;
+            tuples.push(Tuple { destination, dport, ..tuple });
+        }
+        let own = Endpoint::source(&tuple);
+        for outside in translator.mappings.of_inside(&own).map(|(mapping, _)| mapping.outside) {
+            let with = |to: &Tuple| Tuple { source: outside.address, sport: outside.port, ..*to };
+            tuples.extend(tuples.clone().iter().map(with));
+        }
+        if known.is_none() && begun.iter().any(|other| may_answer(&tuple, other)) {
             return None;
         }
+        if tuples.iter().any(|tuple| begun.contains(&tuple.turned())) || !begun.insert(tuple) {
+            return None;
+        }
+        begun.extend(tuples);
         if protocol == TCP {
-            let flags: &[u8] = match known {
-                Some(_) => &[ACK],
-                None => &[SYN, SYN, SYN, SYN, SYN, ACK, ACK | FIN, SYN | ACK, RST, RST | ACK, SYN | FIN],
+            packet.flags = match known {
+                Some((number, way)) => {
+                    let states = &translator.session(number).states;
+                    self.flags(random, states.now, states.reopens, way)?
+                }
+                None => pick(random, &[SYN, SYN, SYN, SYN, SYN, ACK, ACK | FIN, SYN | ACK, RST, RST | ACK, SYN | FIN]),
             };
-            packet.flags = pick(random, flags);
             if known.is_some_and(|(number, _)| !used.insert(number)) {
                 return None;
             }
         }
-        if known.is_none() && random.chance(0.02) {
+        if packet.flags & SYN != 0 && random.chance(0.7) {
+            packet.mss = Some(pick(random, &[88, 536, 1260, 1340, 1460, 9000]));
+        }
+        if known.is_none() && !self.lives && random.chance(0.02) {
             packet.ttl = 1;
         }
         packet.data = random.below(12) as u8;
         self.spoil(random, &mut packet);
-        Some((entry(source), packet))
+        Some((interface, packet))
     }
 
     /// A packet of a translation, or an error about one.
@@ -136,7 +263,7 @@ impl Traffic {
         let (came, _) = session.way(way);
         // Errors come from the side of the quoted packet's receiver, by a router or itself.
         if random.chance(0.1) {
-            return self.error(random, translator, came, tag);
+            return self.error(random, translator, session.entries[way], came, tag);
         }
         let mut packet = Packet::new(came, tag);
         packet.data = random.below(12) as u8;
@@ -145,19 +272,26 @@ impl Traffic {
                 return None;
             }
             packet.flags = self.flags(random, session.states.now, session.states.reopens, way)?;
+            packet.mss = (packet.flags & SYN != 0).then(|| pick(random, &[536, 1340, 1460]));
         }
-        if random.chance(0.01) {
+        if !self.lives && random.chance(0.01) {
             packet.ttl = 1;
         }
         self.spoil(random, &mut packet);
-        Some((entry(came.source), packet))
+        Some((session.entries[way], packet))
     }
 
     /// An error about the packet whose replies come with a tuple.
-    fn error(&self, random: &mut Random, translator: &Translator, came: Tuple, tag: u16) -> Option<(usize, Packet)> {
-        let interface = entry(came.source);
+    fn error(
+        &self,
+        random: &mut Random,
+        translator: &Translator,
+        interface: usize,
+        came: Tuple,
+        tag: u16,
+    ) -> Option<(usize, Packet)> {
         let source = if random.chance(0.5) { came.source } else { ROUTERS[interface] };
-        let kind = if translator.v6 {
+        let kind = if translator.layout.v6 {
             pick(random, &[(1, 0, 0), (1, 4, 0), (2, 0, 1400), (3, 0, 0), (4, 0, 6)])
         } else {
             pick(random, &[(3, 1, 0), (3, 3, 0), (3, 4, 1400), (11, 0, 0), (12, 0, 0x0500_0000)])

@@ -3,22 +3,28 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use weir_plane::model::{FlowTable, NatVerb};
+use weir_plane::model::{FlowTable, MssClamp};
 use weir_plane::reason::Reason;
 
-use crate::gateway::{INTERFACES, out_header, route};
-use crate::packet::{ACK, FIN, ICMP, Packet, Quote, RST, SCTP, SYN, TCP, Tuple, has_ports, is_request, source};
+use crate::claims::Claim;
+use crate::gateway::{INTERFACES, Layout, MTUS, WAN, WAN2, out_header};
+use crate::mapping::{Endpoint, Mapping, Mappings};
+use crate::mutant::Mutant;
+use crate::packet::{ACK, FIN, ICMP, Packet, Quote, RST, SYN, TCP, Tuple, ends, has_ports, is_request};
+use crate::policy::Decision;
 use crate::rules::{Lists, Rule};
-use crate::state::States;
+use crate::state::{State, States};
 
 /// A millisecond, by which time-outs may be late or early.
 pub const GRAIN: u64 = 1_000_000;
 /// A translation counts for this long after its time-out (docs/nat.md), and after its rule is gone.
 const LINGERS: u64 = 1_000_000_000 + GRAIN;
-const CHANGES: u64 = 2_000_000_000 + GRAIN;
+pub const CHANGES: u64 = 2_000_000_000 + GRAIN;
 
-/// A limit applies to an inside address at an outside interface, by a rule (its place in [`Translator::limits`]).
-type Limited = (usize, usize, u32);
+/// A tuple with the VRF that its packets come in by.
+pub type Key = (usize, Tuple);
+/// A limit applies to an inside address of a VRF at an outside interface, by a rule (its place in [`Translator::limits`]).
+pub type Limited = (usize, usize, usize, u32);
 
 /// A translation.
 #[derive(Debug, Clone)]
@@ -26,10 +32,18 @@ pub struct Session {
     /// The tuple of its first packet as it came, and as it left.
     pub came: Tuple,
     pub left: Tuple,
+    /// The interfaces that packets of each direction come in by; those of the other direction leave by them.
+    pub entries: [usize; 2],
     pub states: States,
     /// The time of its last packet.
     pub last: u64,
-    limited: Option<Limited>,
+    pub limited: Option<Limited>,
+    /// The mapping that gave the destination.
+    pub reached: Option<Mapping>,
+    /// All its mappings.
+    pub mappings: Vec<Mapping>,
+    /// No packet of the other direction has passed; of TCP, it was never established.
+    pub half_open: bool,
 }
 
 impl Session {
@@ -40,45 +54,15 @@ impl Session {
             _ => (self.left.turned(), self.came.turned()),
         }
     }
-}
 
-/// The decision about a packet of no translation.
-struct Decision<'a> {
-    /// The rule about its destination.
-    hit: Option<&'a Rule>,
-    /// The rule about its source, and the outside interface whose list has it.
-    rule: Option<(&'a Rule, usize)>,
-    /// The destination.
-    to: (u32, u16),
-    out: Option<usize>,
-}
-
-/// A claim about a whole vector, whose packets need not be translated in their order.
-#[derive(Debug)]
-enum Claim {
-    /// No port was free.
-    Exhausted { fields: Tuple, to: (u32, u16), rule: Option<(Rule, usize)> },
-    /// The address had as many translations as it may have.
-    Limited(Limited, u32),
-    /// The port changed, as another translation has this tuple.
-    Changed(Tuple),
-    /// One of these.
-    Any(Vec<Claim>),
-}
-
-impl Claim {
-    fn name(&self) -> &'static str {
-        match self {
-            Claim::Exhausted { .. } => "exhausted",
-            Claim::Limited(..) => "limited",
-            Claim::Changed(_) => "port not kept",
-            Claim::Any(claims) => claims.last().map_or("", Claim::name),
-        }
+    /// The tuples that packets of both directions come with.
+    fn keys(&self, layout: Layout) -> [Key; 2] {
+        [0, 1].map(|way| (layout.vrf(self.entries[way]), self.way(way).0))
     }
 }
 
 /// Events that a run is to have.
-pub const NAMES: [&str; 17] = [
+pub const NAMES: [&str; 22] = [
     "both translated",
     "destinations translated",
     "ended by a reload",
@@ -86,9 +70,14 @@ pub const NAMES: [&str; 17] = [
     "errors from inside",
     "errors from outside",
     "exhausted",
+    "fragments",
+    "half-open ones replaced",
+    "hairpins by a mapping",
     "kept by a reload",
+    "let in by a mapping",
     "limited",
     "mid-stream",
+    "more destinations of a mapping",
     "not translated",
     "opens no translation",
     "packets of translations",
@@ -103,7 +92,7 @@ pub const NAMES: [&str; 17] = [
 pub struct Counts(pub BTreeMap<&'static str, u64>);
 
 impl Counts {
-    fn add(&mut self, name: &'static str) {
+    pub fn add(&mut self, name: &'static str) {
         *self.0.entry(name).or_default() += 1;
     }
 }
@@ -111,23 +100,31 @@ impl Counts {
 pub struct Translator {
     pub lists: Lists,
     pub table: FlowTable,
-    pub v6: bool,
+    pub layout: Layout,
     pub workers: usize,
+    mutant: Option<Mutant>,
     pub sessions: Vec<Option<Session>>,
     pub live: Vec<usize>,
-    keys: HashMap<Tuple, usize>,
+    pub keys: HashMap<Key, usize>,
+    pub mappings: Mappings,
     /// Tuples and limits of translations that ended a moment ago, and until when they may count.
-    gone: HashMap<Tuple, u64>,
-    gone_limited: Vec<(Limited, u64)>,
+    pub gone: HashMap<Key, u64>,
+    pub gone_limited: Vec<(Limited, u64)>,
+    /// The translations that count for a limit.
+    pub limited: HashMap<Limited, usize>,
     /// The address of a target that an inside address has.
-    paired: HashMap<(Vec<u32>, usize, u32), u32>,
+    pub paired: HashMap<(Vec<u32>, usize, usize, u32), u32>,
     /// Rules with limits, of all lists there were: a rule that stays keeps its count.
     limits: Vec<Rule>,
-    claims: Vec<Claim>,
+    pub claims: Vec<Claim>,
     /// First packets whose TTL was over: each may have had a translation for a moment.
-    moments: Vec<(Tuple, (u32, u16))>,
+    pub moments: Vec<(Tuple, (u32, u16))>,
     /// Packets that were dropped in this vector, each by the reasons that are right.
-    drops: Vec<Vec<Reason>>,
+    pub drops: Vec<(Tuple, Vec<Reason>)>,
+    /// The packet in work.
+    now: Option<Tuple>,
+    /// The time from which on all translations have been matched by the rules in force.
+    pub settled: u64,
 }
 
 /// Reasons of drops that the translator knows.
@@ -140,24 +137,36 @@ pub const REASONS: [Reason; 6] = [
     Reason::TtlExpired,
 ];
 
+type Left<'a> = Option<&'a (usize, Vec<u8>)>;
+
 impl Translator {
-    pub fn new(lists: Lists, table: FlowTable, v6: bool, workers: usize) -> Translator {
+    pub fn new(lists: Lists, table: FlowTable, layout: Layout, workers: usize, mutant: Option<Mutant>) -> Translator {
         Translator {
             lists,
             table,
-            v6,
+            layout,
             workers,
+            mutant,
             sessions: Vec::new(),
             live: Vec::new(),
             keys: HashMap::new(),
+            mappings: Mappings::default(),
             gone: HashMap::new(),
             gone_limited: Vec::new(),
+            limited: HashMap::new(),
             paired: HashMap::new(),
             limits: Vec::new(),
             claims: Vec::new(),
             moments: Vec::new(),
             drops: Vec::new(),
+            now: None,
+            settled: 0,
         }
+    }
+
+    /// Whether the oracle has a fault.
+    pub fn is(&self, mutant: Mutant) -> bool {
+        self.mutant == Some(mutant)
     }
 
     pub fn session(&self, number: usize) -> &Session {
@@ -165,80 +174,96 @@ impl Translator {
     }
 
     /// The translation that a packet belongs to, and its direction. A SYN from the other side belongs to none that ends.
-    fn belongs(&self, packet: &Packet) -> Option<(usize, usize)> {
-        let (number, way) = self.find(&packet.tuple)?;
+    fn belongs(&self, entry: usize, packet: &Packet) -> Option<(usize, usize)> {
+        let (number, way) = self.find(entry, &packet.tuple)?;
         let is_request = packet.tuple.protocol == TCP && packet.flags & (SYN | ACK) == SYN;
         let is_other = is_request && way == 1 && self.session(number).states.refuses_requests();
-        (!is_other).then_some((number, way))
+        (!is_other || self.is(Mutant::ReopensFromOutside)).then_some((number, way))
     }
 
-    /// The translation that has a tuple, and its direction.
-    pub fn find(&self, fields: &Tuple) -> Option<(usize, usize)> {
-        let number = *self.keys.get(fields)?;
-        Some((number, usize::from(self.session(number).came != *fields)))
+    /// The translation that has the tuple of a packet, and its direction.
+    pub fn find(&self, entry: usize, fields: &Tuple) -> Option<(usize, usize)> {
+        let key = (self.layout.vrf(entry), *fields);
+        let number = *self.keys.get(&key)?;
+        Some((number, usize::from(self.session(number).keys(self.layout)[0] != key)))
+    }
+
+    /// The time at which a translation ends.
+    pub fn end_of(&self, session: &Session) -> u64 {
+        let time = session.states.timeout(&self.table.timeouts);
+        session.last + if self.is(Mutant::WaitsLonger) { time * 6 / 5 } else { time }
     }
 
     /// Ends sessions whose time is over. Moves the time on if one is about to end: then both answers are right.
     pub fn expire(&mut self, mut now: u64) -> u64 {
-        let end = |own: &Session, table: &FlowTable| own.last + own.states.timeout(&table.timeouts);
-        while let Some(end) =
-            self.live.iter().map(|&one| end(self.session(one), &self.table)).find(|end| end.abs_diff(now) < GRAIN)
-        {
-            now = end + GRAIN;
-        }
-        for number in self.live.clone() {
-            let end = end(self.session(number), &self.table);
-            if now >= end {
-                self.end(number, end + LINGERS);
+        let mut ends: Vec<(u64, usize)> =
+            self.live.iter().map(|&number| (self.end_of(self.session(number)), number)).collect();
+        ends.retain(|(end, _)| *end < now + LINGERS);
+        ends.sort_unstable();
+        for (end, _) in &ends {
+            if end.abs_diff(now) < GRAIN {
+                now = end + GRAIN;
             }
+        }
+        for (end, number) in ends.into_iter().filter(|(end, _)| now >= *end) {
+            self.end(number, end + LINGERS);
         }
         self.live.retain(|&number| self.sessions[number].is_some());
         self.gone.retain(|_, until| *until >= now);
         self.gone_limited.retain(|(_, until)| *until >= now);
+        self.mappings.expire(now);
         now
     }
 
-    fn end(&mut self, number: usize, until: u64) {
+    /// The greatest segment size of translations between two interfaces (docs/nat.md).
+    fn clamp(&self, interfaces: [usize; 2]) -> u16 {
+        let headers = if self.layout.v6 { 60 } else { 40 };
+        match self.lists[0].mss_clamp {
+            _ if self.is(Mutant::ClampsNothing) => u16::MAX,
+            None => u16::MAX,
+            Some(MssClamp::Value(most)) => most,
+            Some(MssClamp::Mtu) => (interfaces.map(|one| MTUS[one]).into_iter().min().unwrap_or(0) - headers) as u16,
+        }
+    }
+
+    /// Ends the oldest translation that is half-open, if there are as many as there may be.
+    fn bound_half_open(&mut self, now: u64, counts: &mut Counts) {
+        let mut half_open = self.live.iter().copied().filter(|&number| self.session(number).half_open);
+        let Some(oldest) = half_open.next() else { return };
+        if 1 + half_open.count() >= self.table.half_open as usize && !self.is(Mutant::BoundsNothing) {
+            self.end(oldest, now);
+            self.live.retain(|&other| other != oldest);
+            counts.add("half-open ones replaced");
+        }
+    }
+
+    pub fn end(&mut self, number: usize, until: u64) {
         let session = self.sessions[number].take().expect("it is alive");
-        for key in [session.came, session.left.turned()] {
+        for key in session.keys(self.layout) {
             self.keys.remove(&key);
             self.gone.insert(key, until);
         }
-        self.gone_limited.extend(session.limited.map(|limited| (limited, until)));
+        session.mappings.iter().for_each(|mapping| self.mappings.release(mapping, until));
+        self.uncount(session.limited, until);
     }
 
-    /// Puts other rules into force: each translation's first packet is matched again.
-    pub fn change(&mut self, lists: Lists, now: u64, counts: &mut Counts) {
-        self.lists = lists;
-        for number in self.live.clone() {
-            let Session { came, left, .. } = *self.session(number);
-            let decision = self.decide(entry(came.source), &came);
-            let (to, from) = ((left.destination, left.dport), (left.source, left.sport));
-            let same_destination = decision.to == to;
-            let (same_source, limited) = match decision.rule {
-                None => (from == (came.source, came.sport), None),
-                Some((rule, edge)) => {
-                    let addresses = self.addresses(rule, edge, came.source);
-                    let fits = addresses.contains(&from.0) && ports(rule, &came).contains(&from.1);
-                    (fits, rule.limit.map(|_| (edge, rule.clone(), came.source)))
-                }
-            };
-            let translates = decision.hit.is_some() || decision.rule.is_some();
-            let limited = limited.map(|(edge, rule, source)| (edge, self.limit(&rule), source));
-            if same_destination && same_source && translates {
-                let old = std::mem::replace(&mut self.sessions[number].as_mut().expect("it is alive").limited, limited);
-                self.gone_limited.extend(old.filter(|_| old != limited).map(|old| (old, now + CHANGES)));
-                counts.add("kept by a reload");
-            } else {
-                self.end(number, now + CHANGES);
-                counts.add("ended by a reload");
-            }
+    pub fn count(&mut self, limited: Option<Limited>) -> usize {
+        limited.map_or(0, |limited| {
+            let count = self.limited.entry(limited).or_default();
+            *count += 1;
+            *count
+        })
+    }
+
+    pub fn uncount(&mut self, limited: Option<Limited>, until: u64) {
+        if let Some(limited) = limited {
+            *self.limited.get_mut(&limited).expect("it was counted") -= 1;
+            self.gone_limited.push((limited, until));
         }
-        self.live.retain(|&number| self.sessions[number].is_some());
     }
 
     /// The number of a rule with a limit.
-    fn limit(&mut self, rule: &Rule) -> usize {
+    pub fn limit(&mut self, rule: &Rule) -> usize {
         let known = self.limits.iter().position(|known| known == rule);
         known.unwrap_or_else(|| {
             self.limits.push(rule.clone());
@@ -246,84 +271,8 @@ impl Translator {
         })
     }
 
-    /// The rule about the destination of a packet, and its outside interface.
-    fn destination(&self, fields: &Tuple) -> Option<(&Rule, usize, (u32, u16))> {
-        for (edge, rules) in &self.lists {
-            for rule in rules {
-                match rule.verb {
-                    NatVerb::Keep if rule.matches(*edge, fields) => return None,
-                    NatVerb::Destination | NatVerb::Both if rule.matches(*edge, fields) => {
-                        return Some((rule, *edge, rule.given(fields)));
-                    }
-                    NatVerb::Map => {
-                        let (inside, outside) = rule.map();
-                        if outside.has(fields.destination) {
-                            let back = inside.first + (fields.destination - outside.first);
-                            let turned = Tuple { destination: back, ..*fields }.turned();
-                            // The rule says which packets from inside it translates: those to the sender.
-                            let wanted = Tuple {
-                                dport: if fields.protocol == ICMP { fields.dport } else { turned.dport },
-                                ..turned
-                            };
-                            if rule.matches(*edge, &wanted) {
-                                return Some((rule, *edge, (back, fields.dport)));
-                            }
-                        }
-                    }
-                    _ => {}
-                }
-            }
-        }
-        None
-    }
-
-    /// The rule about the source of a packet that leaves by an interface.
-    fn source(&self, edge: usize, fields: &Tuple) -> Option<(&Rule, usize)> {
-        let (_, rules) = self.lists.iter().find(|(own, _)| *own == edge)?;
-        let is_about = |rule: &Rule| matches!(rule.verb, NatVerb::Keep | NatVerb::Source | NatVerb::Map);
-        let rule = rules.iter().find(|rule| is_about(rule) && rule.matches(edge, fields))?;
-        (rule.verb != NatVerb::Keep).then_some((rule, edge))
-    }
-
-    fn decide(&self, entry: usize, fields: &Tuple) -> Decision<'_> {
-        let is_outside = |interface: usize| self.lists.iter().any(|(edge, _)| *edge == interface);
-        let hit = self.destination(fields);
-        let to = hit.map_or((fields.destination, fields.dport), |(.., to)| to);
-        let out = route(to.0);
-        let rule = match (hit, out) {
-            (Some((rule, edge, _)), _) if rule.verb == NatVerb::Both => Some((rule, edge)),
-            (_, Some(out)) if is_outside(out) => self.source(out, &Tuple { destination: to.0, dport: to.1, ..*fields }),
-            // A hairpin: as if it left by the outside interface.
-            (Some((_, edge, _)), Some(_)) if !is_outside(entry) => self.source(edge, fields),
-            _ => None,
-        };
-        Decision { hit: hit.map(|(rule, ..)| rule), rule, to, out }
-    }
-
-    /// The addresses that a rule gives to a source.
-    fn addresses(&self, rule: &Rule, edge: usize, source: u32) -> Vec<u32> {
-        if rule.verb == NatVerb::Map {
-            let (inside, outside) = rule.map();
-            return vec![outside.first + (source - inside.first)];
-        }
-        rule.source.as_ref().map(|target| target.list(edge)).unwrap_or_default()
-    }
-
-    /// The address that an inside address has of a rule's target, if it is known.
-    fn pair(&self, rule: &Rule, edge: usize, source: u32) -> Option<u32> {
-        let addresses = self.addresses(rule, edge, source);
-        match &addresses[..] {
-            [only] => Some(*only),
-            _ => self.paired.get(&(addresses, edge, source)).copied(),
-        }
-    }
-
-    fn is_taken(&self, tuple: &Tuple) -> bool {
-        self.keys.contains_key(tuple)
-    }
-
-    fn may_be_taken(&self, tuple: &Tuple) -> bool {
-        self.is_taken(tuple) || self.gone.contains_key(tuple)
+    pub fn may_be_taken(&self, key: &Key) -> bool {
+        self.keys.contains_key(key) || self.gone.contains_key(key)
     }
 
     /// Checks the outcome of a packet: `left` are the frames that left for it.
@@ -339,23 +288,37 @@ impl Translator {
             return Err(format!("{} frames left", left.len()));
         }
         let left = left.first().copied();
+        self.now = Some(packet.tuple);
         if let Some(quote) = &packet.quote {
             return self.check_error(entry, packet, quote, left, counts);
         }
-        if let Some((number, way)) = self.belongs(packet) {
+        if let Some((number, way)) = self.belongs(entry, packet) {
             if packet.ttl == 1 {
                 return self.dropped(left, &[Reason::TtlExpired]);
             }
             let (protocol, flags) = (packet.tuple.protocol, packet.flags);
+            let refreshes = way == 1 || !self.is(Mutant::RefreshesByReplies);
+            let ends_at_reset = self.is(Mutant::EndsAtReset) && flags & RST != 0;
+            let ends_at_fin = self.is(Mutant::EndsAtFirstFin) && flags & FIN != 0;
+            let clamp = self.clamp(self.session(number).entries);
             let session = self.sessions[number].as_mut().expect("it is alive");
-            let wanted = packet.with(session.way(way).1);
-            if session.states.packet(protocol, way, flags) {
+            let (mut wanted, out) = (packet.with(session.way(way).1), session.entries[1 - way]);
+            if session.states.packet(protocol, way, flags) && refreshes {
                 session.last = now;
             }
+            wanted.mss = wanted.mss.map(|mss| if flags & SYN != 0 { mss.min(clamp) } else { mss });
+            session.half_open &= if protocol == TCP { !session.states.was_established } else { way == 0 };
+            if ends_at_fin {
+                session.states.now = State::TimeWait;
+            }
             counts.add(["packets of translations", "replies"][way]);
-            return self
-                .forwarded(&wanted, left)
-                .map_err(|message| format!("{message}\nas way {way} of {:x?}", self.session(number)));
+            self.forwarded(&wanted, Some(out), left)
+                .map_err(|message| format!("{message}\nas way {way} of {:x?}", self.session(number)))?;
+            if ends_at_reset {
+                self.end(number, now + LINGERS);
+                self.live.retain(|&other| other != number);
+            }
+            return Ok(());
         }
         self.check_first(entry, packet, now, left, counts)
     }
@@ -366,18 +329,19 @@ impl Translator {
         entry: usize,
         packet: &Packet,
         now: u64,
-        left: Option<&(usize, Vec<u8>)>,
+        left: Left<'_>,
         counts: &mut Counts,
     ) -> Result<(), String> {
         let fields = packet.tuple;
-        let Decision { hit, rule, to, out } = self.decide(entry, &fields);
+        let seen = left.map(|(_, frame)| ends(&frame[14..]).1);
+        let Decision { hit, mapping, rule, to, out } = self.decide(entry, &fields, seen);
         let Tuple { protocol, .. } = fields;
-        if hit.is_none() && rule.is_none() {
+        if !hit && rule.is_none() {
             counts.add("not translated");
             return match out {
                 None => self.dropped(left, &[]),
                 Some(_) if packet.ttl == 1 => self.dropped(left, &[Reason::TtlExpired]),
-                Some(_) => self.forwarded(packet, left),
+                Some(_) => self.forwarded(packet, out, left),
             };
         }
         let flags = packet.flags;
@@ -391,23 +355,29 @@ impl Translator {
             counts.add("mid-stream");
             return self.dropped(left, &[Reason::SessionPickup]);
         }
-        if self.is_taken(&fields) {
+        let vrf = self.layout.vrf(entry);
+        let came = (vrf, fields);
+        if self.keys.contains_key(&came) {
             counts.add("SYN to another translation");
             return self.dropped(left, &[Reason::NatExhausted]);
         }
-        let is_outside = |interface: usize| self.lists.iter().any(|(edge, _)| *edge == interface);
-        let one_armed = is_outside(entry) && out.is_some_and(is_outside);
-        let plain_hairpin = hit.is_some() && rule.is_none() && !is_outside(entry);
-        let owned = rule.map(|(rule, edge)| (rule.clone(), edge));
-        let pair = rule.and_then(|(rule, edge)| self.pair(rule, edge, fields.source));
-        let name = match (hit.is_some(), rule.is_some()) {
+        let Some(exit) = out else { return Err("a rule's destination is the gateway".into()) };
+        let zone = self.layout.vrf(exit);
+        let one_armed = self.is_outside(entry) && self.is_outside(exit);
+        let plain_hairpin = hit && rule.is_none() && !self.is_outside(entry);
+        let name = match (hit, rule.is_some()) {
+            _ if mapping.is_some() => {
+                ["let in by a mapping", "hairpins by a mapping"][usize::from(!self.is_outside(entry))]
+            }
             (true, true) => "both translated",
             (true, false) => "destinations translated",
             _ => "sources translated",
         };
+        let owned = rule.map(|(rule, edge)| (rule.clone(), edge));
+        let pair = rule.and_then(|(rule, edge)| self.pair(rule, edge, vrf, fields.source));
         let limited = owned.as_ref().and_then(|(rule, edge)| {
-            let most = rule.limit?;
-            Some(((*edge, self.limit(rule), fields.source), most))
+            let most = rule.limit? + u32::from(self.is(Mutant::LimitIsLate));
+            Some(((*edge, self.limit(rule), vrf, fields.source), most))
         });
         let mut reasons = vec![Reason::NatExhausted];
         if packet.ttl == 1 {
@@ -417,17 +387,18 @@ impl Translator {
         if limited.is_some() {
             reasons.push(Reason::NatLimit);
         }
-        if self.workers > 1 && (one_armed || plain_hairpin) {
+        // A tenant's packet to an outside address that no rule gives a destination leaves by the tenant's route.
+        let is_own = [WAN, WAN2].iter().any(|&edge| INTERFACES[edge].1.contains(&fields.destination));
+        let leaves_again = self.layout.tenants && !hit && is_own && !self.is_outside(entry);
+        if self.workers > 1 && (one_armed || plain_hairpin || leaves_again) {
             reasons.push(Reason::NatWorker);
         }
         let Some((_, frame)) = left else {
-            if out.is_none() {
-                // The destination is the gateway itself: rules give no such one.
-                return Err("a rule's destination is the gateway".into());
-            }
             // A drop for another reason than a bound needs no proof; a bound is proved when the vector is over.
             if !reasons.iter().any(|reason| matches!(reason, Reason::TtlExpired | Reason::NatWorker)) {
-                let mut proofs = vec![Claim::Exhausted { fields, to, rule: owned }];
+                // A rule about destinations has its tuple in the VRF that the packet came in by at first.
+                let zones = [zone, if hit { vrf } else { zone }];
+                let mut proofs = vec![Claim::Exhausted { fields, to, rule: owned, came, zones }];
                 proofs.extend(limited.map(|(limited, most)| Claim::Limited(limited, most)));
                 self.claims.push(Claim::Any(proofs));
             }
@@ -437,71 +408,64 @@ impl Translator {
             return Err("the TTL is over, and it left".into());
         }
         let (address, port) = match &owned {
-            Some(_) => source(&frame[14..]),
+            Some(_) => ends(&frame[14..]).0,
             None => (fields.source, fields.sport),
         };
         let port = if has_ports(protocol) || protocol == ICMP { port } else { fields.sport };
         let given = Tuple { protocol, source: address, sport: port, destination: to.0, dport: to.1 };
+        let mut mappings: Vec<Mapping> = mapping.clone().into_iter().collect();
         if let Some((rule, edge)) = &owned {
-            let allowed = self.addresses(rule, *edge, fields.source);
-            if !allowed.contains(&address) {
-                return Err(format!("source {address:#x} of {allowed:x?} by {rule:?}"));
-            }
-            // SCTP keeps its ports: another address may have them free.
-            let with_ports = has_ports(protocol) && protocol != SCTP || protocol == ICMP;
-            if let Some(pair) = pair.filter(|&pair| pair != address) {
-                let other = Tuple { source: pair, ..given }.turned();
-                if with_ports {
-                    return Err(format!("source {address:#x}, and the inside address has {pair:#x}"));
-                }
-                if other != fields {
-                    self.claims.push(Claim::Changed(other));
-                }
-                counts.add("other address without ports");
-            }
-            if with_ports {
-                self.check_port(&fields, &given, rule)?;
-                if rule.verb != NatVerb::Map {
-                    self.paired.insert((allowed, *edge, fields.source), address);
-                }
+            self.check_source(rule, *edge, pair, (vrf, &fields), (zone, &given), counts)?;
+            if self.maps(rule, *edge, &fields) {
+                mappings.push(self.check_mapping(rule, *edge, &fields, &given, counts)?);
             }
         }
-        for key in [fields, given.turned()] {
+        for key in [came, (zone, given.turned())] {
             if let Some(number) = self.keys.get(&key) {
                 return Err(format!("{key:x?} belongs to {:x?}", self.session(*number)));
             }
         }
-        self.forwarded(&packet.with(given), left)?;
+        let is_other = |number: &usize| {
+            let other = self.session(*number);
+            Endpoint::source(&other.left) == Endpoint::source(&given) && other.came.source != fields.source
+        };
+        if self.is(Mutant::SharesNoPorts) && owned.is_some() && self.live.iter().any(is_other) {
+            return Err("another inside endpoint has the outside endpoint".into());
+        }
+        let mut wanted = packet.with(given);
+        if self.is(Mutant::KeepsPorts) {
+            wanted.tuple.sport = fields.sport;
+        }
+        if flags & SYN != 0 {
+            wanted.mss = wanted.mss.map(|mss| mss.min(self.clamp([entry, exit])));
+        }
+        self.forwarded(&wanted, out, left)?;
         counts.add(name);
-        let number = self.sessions.len();
-        let states = States::new(protocol, flags);
-        let limited = limited.map(|(limited, _)| limited);
-        self.sessions.push(Some(Session { came: fields, left: given, states, last: now, limited }));
+        mappings.iter().for_each(|mapping| self.mappings.hold(mapping));
+        let session = Session {
+            came: fields,
+            left: given,
+            entries: [entry, exit],
+            states: States::new(protocol, flags),
+            last: now,
+            limited: limited.map(|(limited, _)| limited),
+            reached: mapping,
+            mappings,
+            half_open: true,
+        };
+        self.bound_half_open(now, counts);
+        let (number, keys) = (self.sessions.len(), session.keys(self.layout));
+        let count = self.count(session.limited);
+        self.sessions.push(Some(session));
         self.live.push(number);
-        self.keys.extend([fields, given.turned()].map(|key| (key, number)));
-        if let Some((limited, most)) = limited.zip(owned.and_then(|(rule, _)| rule.limit)) {
-            let count = self.live.iter().filter(|&&one| self.session(one).limited == Some(limited)).count();
-            if count > most as usize {
-                return Err(format!("{count} translations of the address by a rule, and {most} may be"));
+        self.keys.extend(keys.map(|key| (key, number)));
+        match limited {
+            // Translations that a change gave to the rule count once they are matched again.
+            Some((_, most)) if count > most as usize && now >= self.settled => {
+                Err(format!("{count} translations of the address by a rule, and {most} may be"))
             }
+            _ => Ok(()),
         }
-        Ok(())
-    }
-
-    /// The port that was drawn has to be one that the rule gives, even or odd and kept if so wanted.
-    fn check_port(&mut self, fields: &Tuple, given: &Tuple, rule: &Rule) -> Result<(), String> {
-        let ports = ports(rule, fields);
-        if !ports.contains(&given.sport) {
-            return Err(format!("port {} is not one of {ports:?} by {rule:?}", given.sport));
-        }
-        if has_parity(rule, fields) && fields.sport % 2 != given.sport % 2 {
-            return Err(format!("port {} became {} by {rule:?}", fields.sport, given.sport));
-        }
-        let kept = Tuple { sport: fields.sport, ..*given };
-        if rule.preserve && ports.contains(&fields.sport) && kept != *given && !self.may_be_taken(&kept.turned()) {
-            self.claims.push(Claim::Changed(kept.turned()));
-        }
-        Ok(())
     }
 
     /// An error about a packet of a translation goes to the sender of that packet.
@@ -510,30 +474,39 @@ impl Translator {
         entry: usize,
         packet: &Packet,
         quote: &Quote,
-        left: Option<&(usize, Vec<u8>)>,
+        left: Left<'_>,
         counts: &mut Counts,
     ) -> Result<(), String> {
-        let Some((number, way)) = self.find(&quote.packet.tuple.turned()) else {
-            let Decision { hit, rule, out, .. } = self.decide(entry, &packet.tuple);
+        let Some((number, way)) = self.find(entry, &quote.packet.tuple.turned()) else {
+            let Decision { hit, rule, out, .. } = self.decide(entry, &packet.tuple, None);
             counts.add("errors about no translation");
             return match out {
-                _ if hit.is_some() || rule.is_some() => self.dropped(left, &[Reason::NatUntranslated]),
+                _ if hit || rule.is_some() => self.dropped(left, &[Reason::NatUntranslated]),
                 None => self.dropped(left, &[]),
-                Some(_) => self.forwarded(packet, left),
+                Some(_) => self.forwarded(packet, out, left),
             };
         };
         // It came the way of the quoted packet's replies.
         let session = self.session(number);
         let (came, leaves) = session.way(way);
-        let source = if came.source == leaves.source { packet.tuple.source } else { leaves.source };
-        let quoted = quote.packet.with(leaves.turned());
+        let keeps = came.source == leaves.source
+            || self.is(Mutant::LeavesSourcesOfErrors) && packet.tuple.source != came.source;
+        let source = if keeps { packet.tuple.source } else { leaves.source };
+        let quoted = if self.is(Mutant::LeavesQuotes) { came.turned() } else { leaves.turned() };
+        let quoted = quote.packet.with(quoted);
         let quote = Some(Box::new(Quote { packet: quoted, ..quote.clone() }));
         let tuple = Tuple { source, destination: leaves.destination, ..packet.tuple };
         counts.add(["errors from inside", "errors from outside"][way]);
-        self.forwarded(&Packet { quote, ..packet.with(tuple) }, left)
+        self.forwarded(&Packet { quote, ..packet.with(tuple) }, Some(session.entries[1 - way]), left)
+            .map_err(|message| format!("{message}\nas way {way} of {session:x?}"))?;
+        if self.is(Mutant::EndsAtError) {
+            self.end(number, 0);
+            self.live.retain(|&other| other != number);
+        }
+        Ok(())
     }
 
-    fn dropped(&mut self, left: Option<&(usize, Vec<u8>)>, reasons: &[Reason]) -> Result<(), String> {
+    pub fn dropped(&mut self, left: Left<'_>, reasons: &[Reason]) -> Result<(), String> {
         if let Some((port, frame)) = left {
             return Err(format!(
                 "left by {}: {frame:02x?}, and had to be dropped for {reasons:?}",
@@ -541,19 +514,20 @@ impl Translator {
             ));
         }
         if !reasons.is_empty() {
-            self.drops.push(reasons.to_vec());
+            self.drops.extend(self.now.map(|fields| (fields, reasons.to_vec())));
         }
         Ok(())
     }
 
-    fn forwarded(&self, wanted: &Packet, left: Option<&(usize, Vec<u8>)>) -> Result<(), String> {
-        let Some(out) = route(wanted.tuple.destination) else {
+    pub fn forwarded(&self, wanted: &Packet, out: Option<usize>, left: Left<'_>) -> Result<(), String> {
+        let Some(out) = out else {
             return match left {
                 None => Ok(()),
                 Some(_) => Err("it left, and is for the gateway".into()),
             };
         };
-        let packet = Packet { ttl: wanted.ttl - 1, ..wanted.clone() }.octets(self.v6);
+        let unsummed = wanted.unsummed && !self.is(Mutant::SumsUnsummed);
+        let packet = Packet { ttl: wanted.ttl - 1, unsummed, ..wanted.clone() }.octets(self.layout.v6);
         let frame = [&out_header(out, &packet)[..], &packet].concat();
         match left {
             Some((port, given)) if *port == out && *given == frame => Ok(()),
@@ -564,102 +538,4 @@ impl Translator {
             None => Err(format!("was dropped instead of {}: {frame:02x?}", INTERFACES[out].0)),
         }
     }
-
-    /// Ends a vector: proves what was claimed, and compares the counts of drops.
-    pub fn finish(&mut self, drops: &BTreeMap<Reason, u64>, counts: &mut Counts) -> Result<(), String> {
-        let wanted = std::mem::take(&mut self.drops);
-        for (&reason, &count) in drops {
-            let most = wanted.iter().filter(|reasons| reasons.contains(&reason)).count() as u64;
-            let least = wanted.iter().filter(|reasons| reasons[..] == [reason]).count() as u64;
-            if !(least..=most).contains(&count) {
-                return Err(format!("{count} packets were dropped for {reason:?}, and {least} to {most} had to be"));
-            }
-        }
-        let count: u64 = drops.values().sum();
-        if count != wanted.len() as u64 {
-            return Err(format!("{drops:?}, and {} packets had to be dropped", wanted.len()));
-        }
-        for claim in std::mem::take(&mut self.claims) {
-            if !self.holds(&claim) {
-                return Err(format!("not so: {claim:x?}"));
-            }
-            counts.add(claim.name());
-        }
-        self.moments.clear();
-        Ok(())
-    }
-
-    fn had_a_moment(&self, protocol: u8, to: (u32, u16)) -> bool {
-        self.moments
-            .iter()
-            .any(|(fields, own)| fields.protocol == protocol && (protocol == ICMP || own.1 == to.1) && own.0 == to.0)
-    }
-
-    fn holds(&self, claim: &Claim) -> bool {
-        match claim {
-            Claim::Any(claims) => claims.iter().any(|claim| self.holds(claim)),
-            Claim::Changed(tuple) => {
-                self.may_be_taken(tuple) || self.had_a_moment(tuple.protocol, (tuple.source, tuple.sport))
-            }
-            Claim::Limited(limited, most) => {
-                let live = self.live.iter().filter(|&&one| self.session(one).limited == Some(*limited)).count();
-                let gone = self.gone_limited.iter().filter(|(one, _)| one == limited).count();
-                let moments = self.moments.iter().filter(|(fields, _)| fields.source == limited.2).count();
-                live + gone + moments >= *most as usize
-            }
-            Claim::Exhausted { fields, to, .. } if self.had_a_moment(fields.protocol, *to) => true,
-            Claim::Exhausted { fields, to, rule } => {
-                let mut given = Tuple { destination: to.0, dport: to.1, ..*fields };
-                let Some((rule, edge)) = rule else {
-                    return self.may_be_taken(&given.turned()) || given.turned() == given;
-                };
-                let addresses = match self.pair(rule, *edge, fields.source) {
-                    Some(pair) if draws(rule, fields) => vec![pair],
-                    _ => self.addresses(rule, *edge, fields.source),
-                };
-                let with_parity = has_parity(rule, fields);
-                let full = |address: u32| {
-                    given.source = address;
-                    if ports(rule, fields).len() > 2 * (self.keys.len() + self.gone.len()) + 2 {
-                        return false;
-                    }
-                    let candidates = ports(rule, fields).filter(|port| !with_parity || port % 2 == fields.sport % 2);
-                    let (mut all, mut free) = (0, 0);
-                    for sport in candidates {
-                        all += 1;
-                        let reply = Tuple { sport, ..given }.turned();
-                        free += usize::from(!self.may_be_taken(&reply) && reply != *fields);
-                    }
-                    // More than 512 are not all looked at.
-                    free == 0 || all > 512 && free * 10 < all
-                };
-                addresses.into_iter().any(full)
-            }
-        }
-    }
-}
-
-/// The interface by which packets of a source come in.
-pub fn entry(source: u32) -> usize {
-    route(source).unwrap_or(crate::gateway::WAN)
-}
-
-/// Whether a port is drawn for a packet.
-fn draws(rule: &Rule, fields: &Tuple) -> bool {
-    let protocol = fields.protocol;
-    rule.verb != NatVerb::Map && (protocol == ICMP || has_ports(protocol) && protocol != SCTP)
-}
-
-/// Whether the port is even or odd as it was: identifiers of ICMP are no ports.
-fn has_parity(rule: &Rule, fields: &Tuple) -> bool {
-    rule.parity && draws(rule, fields) && fields.protocol != ICMP
-}
-
-/// The ports that a rule gives.
-fn ports(rule: &Rule, fields: &Tuple) -> std::ops::RangeInclusive<u16> {
-    if !draws(rule, fields) {
-        return fields.sport..=fields.sport;
-    }
-    let given = rule.source.as_ref().and_then(|target| target.ports.clone());
-    given.unwrap_or(if fields.protocol == ICMP { 0..=65_535 } else { 1024..=65_535 })
 }

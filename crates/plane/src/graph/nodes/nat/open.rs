@@ -56,13 +56,18 @@ pub(super) fn through<K: Family>(
     tuple: Option<Tuple<K>>,
 ) -> Result<Option<Membership>, Reason> {
     let Some(mapped) = tuple.filter(|tuple| tuple.query == 0) else { return Ok(None) };
-    let Some(&Mapping { inside, interface, .. }) = K::of(&*context.sessions).mapping_of(&mapped) else {
+    let Some(&Mapping { inside, interface, number, .. }) = K::of(&*context.sessions).mapping_of(&mapped) else {
         return Ok(None);
     };
     let at = (context.root, context.guard);
     let Some((rule, wanted)) = nat::through(at, &Opener::of(fields), &mapped, interface, inside) else {
         return Ok(None);
     };
+    // A rule with another target gives the answers another mapping: the endpoint would get that one's number.
+    let by = context.root.nat.rules.get(rule as usize).and_then(|rule| rule.mapping.as_ref());
+    if by.is_none_or(|by| by.number.get() != number) {
+        return Ok(None);
+    }
     let (tuple, opener, progress) = admit(context, packet, fields, tuple, rule)?;
     if !K::of(&*context.sessions).is_free(&wanted.reversed(), context.sessions.bounds(), context.now) {
         return Err(Reason::NatExhausted);

@@ -4,7 +4,7 @@
 //! One end stays as it is: the remote one. So the packets of a routing domain with translation go to a worker by the remote
 //! address: that of the source if they come in from outside, that of the destination if their route leads outside. Packets
 //! from inside to an outside address of the gateway all go to one worker, as do their answers. Other packets have two inside
-//! ends, and go to a worker as packets of other routing domains do.
+//! ends, and go to a worker by both addresses, so that fragments come to the worker of their packet.
 
 use weir_base::reclaim::Guard;
 use weir_packet::parse::Seed;
@@ -64,7 +64,10 @@ pub(crate) fn owner<K: Family>(root: &Root, guard: &Guard<'_>, seed: &Seed, arri
     let value = K::of(root.vrfs.get(usize::from(ingress.vrf))?).lookup(guard, arrival.destination);
     let adjacency = root.adjacencies.get(Forwarding(value).resolve(|| 0, &root.buckets) as usize)?;
     let egress = root.interfaces.get(adjacency.interface as usize)?;
-    if egress.nat.is_outside() { hash(arrival.destination) } else { None }
+    if egress.nat.is_outside() {
+        return hash(arrival.destination);
+    }
+    Some(K::owner_hash(seed, 0, (arrival.source, 0), (arrival.destination, 0)))
 }
 
 /// The words of a tuple that the hash of its flow reads: ports, changed by a translation or not, and the identifier of an
