@@ -47,7 +47,7 @@ use mutant::Mutant;
 use packet::tag;
 use rules::{List, Lists, Rule, lists, pick};
 use traffic::Traffic;
-use translator::{Counts, GRAIN, REASONS, Translator};
+use translator::{CHANGES, Counts, GRAIN, REASONS, Translator};
 use weir_base::random::Random;
 use weir_plane::harness::Verdict;
 use weir_plane::model::{FastPath, FlowTable, MssClamp, NatFiltering, NatMapping, NatVerb};
@@ -159,6 +159,11 @@ fn run(seed: u64, workers: usize, mutant: Option<Mutant>, counts: &mut Counts) -
             if translator.change(new.clone(), now, counts) {
                 gateway.reload(model(layout, &new, table));
                 changed = now;
+                if mapping != NatMapping::EndpointDependent {
+                    // A new flow of an inside endpoint may begin a mapping before its translations are matched again, and end them.
+                    now = translator.expire(now + CHANGES);
+                    gateway.pass(changed, now);
+                }
             }
         }
         let mut packets = traffic.vector(&mut random, &translator);
