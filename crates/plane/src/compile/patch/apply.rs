@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use super::saved::Settled;
 use super::spot::{Anchor, Spot};
 
 /// The effect of a rule on packets that match it.
@@ -89,13 +88,6 @@ impl<'a, T: Eq + Hash> Rebase<'a, T> {
             }
         }
         Rebase { before, items, after, found, index, saved: vec![None; before.len()], lost: Vec::new() }
-    }
-
-    /// Takes over what is known of saved rules. Copies of one rule that cannot be told apart have no index.
-    pub(super) fn know(&mut self, settled: &Settled<'_, impl Eq + Hash>) {
-        self.saved.clone_from(&settled.saved);
-        let unknown = self.index.iter_mut().zip(&settled.told_apart).filter(|(_, told_apart)| !**told_apart);
-        unknown.for_each(|(index, _)| *index = None);
     }
 
     /// Applies the edits.

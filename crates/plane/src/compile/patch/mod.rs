@@ -48,7 +48,7 @@ pub fn rebase<T: Eq + Hash>(
     };
     let after: Vec<&T> = after.iter().collect();
     let mut rebase = Rebase::new(&settled.before, &settled.items, &after);
-    rebase.know(&settled);
+    settled.inform(&mut rebase);
     let rebased = rebase.run(|text| effect(text), may_meet);
     settled.by_old(rebased)
 }

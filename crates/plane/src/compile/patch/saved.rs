@@ -16,7 +16,7 @@ pub(super) struct Settled<'a, T> {
     /// By the index of a rule of this declaration that was saved: its index in the new one.
     pub(super) saved: Vec<Option<u32>>,
     /// By the index of a rule of this declaration: whether each of its copies is known in the new one.
-    pub(super) told_apart: Vec<bool>,
+    pub(super) distinct: Vec<bool>,
     /// By the index of a rule of this declaration: its index in the old one. Saved rules have none.
     old: Vec<Option<u32>>,
 }
@@ -64,10 +64,10 @@ impl<'a, T: Eq + Hash> Settled<'a, T> {
         };
         let texts: Vec<&T> = order.iter().map(text).collect();
         let saved: Vec<Option<u32>> = order.iter().map(new).collect();
-        let told_apart = told_apart(rebase, &texts, &saved);
+        let distinct = distinct(rebase, &texts, &saved);
         // Rules are anchors if the new declaration has them as often.
         let of_anchor: Vec<Option<u32>> =
-            of_item.iter().zip(items).map(|(index, (text, _))| index.filter(|_| told_apart.contains(text))).collect();
+            of_item.iter().zip(items).map(|(index, (text, _))| index.filter(|_| distinct.contains(text))).collect();
         let anchors = Anchors { rebase, of_declared: &of_declared, of_item: &of_item, of_anchor: &of_anchor };
         let mut spots: Vec<Spot> = (0..items.len()).map(|item| anchors.spot(item)).collect();
         // A rule whose anchor is gone may have found one in front of the rule before it: it stays behind that rule.
@@ -75,7 +75,7 @@ impl<'a, T: Eq + Hash> Settled<'a, T> {
             let (previous, own) = (spots[item - 1], spots[item]);
             if matches!(own, Spot::Added(_)) && own.key() < previous.key() {
                 spots[item] = match previous {
-                    Spot::Declared(index) if told_apart.contains(texts[index as usize]) => {
+                    Spot::Declared(index) if distinct.contains(texts[index as usize]) => {
                         Spot::Added(Anchor::Behind(index))
                     }
                     Spot::Declared(_) => own,
@@ -84,12 +84,19 @@ impl<'a, T: Eq + Hash> Settled<'a, T> {
             }
         }
         Some(Settled {
-            told_apart: texts.iter().map(|text| told_apart.contains(text)).collect(),
+            distinct: texts.iter().map(|text| distinct.contains(text)).collect(),
             before: texts,
             items: items.iter().map(|(text, _)| text).zip(spots).collect(),
             saved,
             old: order.iter().map(old).collect(),
         })
+    }
+
+    /// Gives a rebase of this list what is known of saved rules. Copies of one rule that may be others have no index.
+    pub(super) fn inform(&self, rebase: &mut Rebase<'_, &'a T>) {
+        rebase.saved.clone_from(&self.saved);
+        let unknown = rebase.index.iter_mut().zip(&self.distinct).filter(|(_, distinct)| !**distinct);
+        unknown.for_each(|(index, _)| *index = None);
     }
 
     /// Returns what was found out of this list, by the indices of the old declaration.
@@ -154,7 +161,7 @@ fn saved<T: Eq + Hash>(rebase: &Rebase<'_, T>) -> Vec<Option<u32>> {
 }
 
 /// Returns the texts of which the new declaration has as many copies, in an order by which each saved one is where it was found.
-fn told_apart<'a, T: Eq + Hash>(rebase: &Rebase<'a, T>, texts: &[&'a T], saved: &[Option<u32>]) -> HashSet<&'a T> {
+fn distinct<'a, T: Eq + Hash>(rebase: &Rebase<'a, T>, texts: &[&'a T], saved: &[Option<u32>]) -> HashSet<&'a T> {
     let mut copies: HashMap<&T, Vec<Option<u32>>> = HashMap::new();
     texts.iter().zip(saved).for_each(|(text, saved)| copies.entry(text).or_default().push(*saved));
     let is_same = |(text, copies): &(&T, Vec<Option<u32>>)| {
