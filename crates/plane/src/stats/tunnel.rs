@@ -26,7 +26,7 @@ pub struct TunnelStats {
     pub vrf: String,
     /// The MTU of its interface, in octets.
     pub mtu: u32,
-    /// What reports said of the path; `None`: no report has come, or too long ago.
+    /// The path by the last reports; `None`: no report has come, or too long ago.
     pub path: Option<TunnelPath>,
     /// Packets put into the tunnel.
     pub out_packets: u64,

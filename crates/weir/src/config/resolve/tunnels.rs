@@ -235,7 +235,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// What becomes of packets of a tunnel that are not protected.
+/// The fate of packets of a tunnel that are not protected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Clear,
