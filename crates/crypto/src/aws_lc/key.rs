@@ -11,10 +11,6 @@ pub(crate) const NAME: &str = "aws-lc";
 pub(crate) struct Key(pub(super) Kind);
 
 /// The parts of a key, by the way in which the engine works.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a key lies in a box; the largest variants are the usual ones without AES-GCM"
-)]
 pub(super) enum Kind {
     Aead { aead: Aead, salt: [u8; 4] },
     Gmac { aead: Aead, salt: [u8; 4] },

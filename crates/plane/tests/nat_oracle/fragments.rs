@@ -23,7 +23,7 @@ fn fragment(packet: &[u8], first: usize, end: usize, id: u16) -> Vec<u8> {
     let more = u16::from(start + end < octets);
     if start == 20 {
         head[2..4].copy_from_slice(&(20 + data.len() as u16).to_be_bytes());
-        head[6..8].copy_from_slice(&(more << 13 | first as u16 / 8).to_be_bytes());
+        head[6..8].copy_from_slice(&((more << 13) | (first as u16 / 8)).to_be_bytes());
         sum(&mut head);
     } else {
         head[4..6].copy_from_slice(&(8 + data.len() as u16).to_be_bytes());

@@ -171,7 +171,7 @@ impl Packet {
     /// The options of TCP: the maximum segment size, sometimes behind the window scale.
     fn options(&self) -> Vec<u8> {
         let Some(mss) = self.mss else { return Vec::new() };
-        let before: &[u8] = if self.tag % 2 == 0 { &[] } else { &[1, 3, 3, 7] };
+        let before: &[u8] = if self.tag.is_multiple_of(2) { &[] } else { &[1, 3, 3, 7] };
         [before, &[2, 4], &mss.to_be_bytes()].concat()
     }
 

@@ -10,6 +10,9 @@ use crate::packet::{ICMP, SCTP, Tuple, has_ports};
 use crate::rules::{List, Rule, Target};
 use crate::translator::Translator;
 
+/// A rule, its outside interface, and the destination that it gives: address, and port or identifier.
+type Given<'a> = (&'a Rule, usize, (u32, u16));
+
 /// The decision about a packet of no translation.
 pub struct Decision<'a> {
     /// A rule or a mapping gives the destination.
@@ -52,7 +55,7 @@ impl Translator {
     }
 
     /// The rule about the destination of a packet, and its outside interface; `Err`: a `keep` rule matches first.
-    fn destination(&self, fields: &Tuple) -> Result<Option<(&Rule, usize, (u32, u16))>, ()> {
+    fn destination(&self, fields: &Tuple) -> Result<Option<Given<'_>>, ()> {
         for List { edge, rules, .. } in &self.lists {
             for rule in rules {
                 match rule.verb {

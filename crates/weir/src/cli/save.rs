@@ -13,6 +13,7 @@ use super::output::print;
 use super::query::target;
 use crate::control::ReloadRequest;
 use crate::control::client::Client;
+use crate::render::history::History;
 use crate::render::number::plural;
 use crate::render::reloaded::{Lost, Reloaded};
 use crate::render::saved::{Saved, SavedFile};
@@ -64,6 +65,14 @@ fn folder(path: &Path) -> Result<String, Error> {
 fn in_place(client: &Client, saved: &Saved) -> Result<(), Error> {
     if saved.files.is_empty() {
         return print(&format!("{}: nothing to save\n", saved.file));
+    }
+    // The gateway would not load the files.
+    let (history, _) = client.show::<History>("/v1/undo")?;
+    if history.confirm_by.is_some() {
+        return Err(Error::Failed(
+            "a reload waits for `weir confirm`: confirm it first, or save into another file with `--out`; nothing was saved"
+                .to_owned(),
+        ));
     }
     for SavedFile { path, before, .. } in &saved.files {
         let now = fs::read_to_string(path).map_err(|error| Error::Failed(format!("cannot read {path}: {error}")))?;

@@ -1,41 +1,77 @@
 //! The directory in which sequence numbers of SAs are reserved.
 
 use std::fs;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::Finding;
 use crate::privilege::Account;
+use crate::reservation;
 
-/// Examines the directory, for the user that the gateway becomes.
-pub(super) fn judge(folder: &Path, account: Option<&Account>) -> Finding {
-    const SUBJECT: &str = "ipsec";
-    const FATE: &str = "SAs send no packets (esp-unreserved)";
-    let path = folder.display();
-    let owner = account.map_or(String::new(), |account| format!(" -o {} -g {}", account.user, account.group));
-    match fs::metadata(folder) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let what = format!("there is no directory {path} for sequence numbers: {FATE}");
-            Finding::problem(SUBJECT, what).mended_by(format!("install -d -m 700{owner} {path}"))
-        }
-        Err(error) => Finding::problem(SUBJECT, format!("the directory {path} for sequence numbers: {error}: {FATE}")),
-        Ok(found) if !found.is_dir() => {
-            Finding::problem(SUBJECT, format!("{path} is to be a directory for sequence numbers, and is none: {FATE}"))
-        }
-        Ok(found) => match account.filter(|account| found.uid() != account.user.as_raw()) {
-            Some(account) => {
-                let what =
-                    format!("the directory {path} for sequence numbers is not of the user {}: {FATE}", account.name);
-                Finding::problem(SUBJECT, what).mended_by(format!("chown -R {}:{} {path}", account.user, account.group))
-            }
-            None => Finding::fine(SUBJECT, format!("sequence numbers are reserved in {path}")),
-        },
+const SUBJECT: &str = "ipsec";
+const FATE: &str = "SAs send no packets (esp-unreserved)";
+
+/// The user and the group to whom the directory has to belong.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Owner {
+    user: u32,
+    group: u32,
+}
+
+impl Owner {
+    /// The account of the gateway if root starts it, else who runs this.
+    pub(super) fn of(account: Option<&Account>) -> Owner {
+        let own = (rustix::process::geteuid(), rustix::process::getegid());
+        let (user, group) = account.filter(|_| own.0.is_root()).map_or(own, |account| (account.user, account.group));
+        Owner { user: user.as_raw(), group: group.as_raw() }
     }
+}
+
+/// Examines the directory.
+pub(super) fn judge(folder: &Path, owner: Owner) -> Finding {
+    let (path, written) = (folder.display(), in_shell(folder));
+    let Owner { user, group } = owner;
+    let problem = |what: String| Finding::problem(SUBJECT, format!("{what}: {FATE}"));
+    match reservation::examine(folder).and_then(|()| foreign(folder, user)) {
+        Ok(None) => Finding::fine(SUBJECT, format!("sequence numbers are reserved in {path}")),
+        Ok(Some(found)) => problem(format!("{} is of the user {}, not of {user}", found.0, found.1))
+            .mended_by(format!("chown -R {user}:{group} {written}")),
+        Err(_) if is_missing(folder) => problem(format!(
+            "there is no directory {path} for sequence numbers (if SAs ever sent with the keys, replace these at both ends first)"
+        ))
+        .mended_by(format!("install -d -m 700 -o {user} -g {group} {written}")),
+        Err(error) => problem(format!("no sequence numbers can be reserved in {path}: {error}")),
+    }
+}
+
+fn is_missing(folder: &Path) -> bool {
+    fs::metadata(folder).is_err_and(|error| error.kind() == ErrorKind::NotFound)
+}
+
+/// The directory, or a file in it, that belongs to another user; and that user.
+fn foreign(folder: &Path, user: u32) -> io::Result<Option<(String, u32)>> {
+    let files = fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path()));
+    for path in std::iter::once(Ok(folder.to_owned())).chain(files) {
+        let path = path?;
+        let owner = fs::symlink_metadata(&path)?.uid();
+        if owner != user {
+            return Ok(Some((path.display().to_string(), owner)));
+        }
+    }
+    Ok(None)
+}
+
+/// A path as a word of the shell.
+fn in_shell(path: &Path) -> String {
+    let path = path.display().to_string();
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:@%,".contains(letter);
+    if path.chars().all(is_plain) { path } else { format!("'{}'", path.replace('\'', r"'\''")) }
 }
 
 #[cfg(test)]
 mod tests {
-    use rustix::process::{Gid, Uid};
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
     use crate::doctor::Level;
@@ -43,20 +79,31 @@ mod tests {
     #[test]
     fn numbers_need_a_directory_of_the_user() {
         let folder = tempfile::tempdir().unwrap();
-        let of = |user: u32| Account { name: "weir".to_owned(), user: Uid::from_raw(user), group: Gid::from_raw(7) };
-        let owner = fs::metadata(folder.path()).unwrap().uid();
-        let there = |account: Option<&Account>| judge(folder.path(), account);
-        assert_eq!(there(None).level, Level::Fine);
-        assert_eq!(there(Some(&of(owner))).level, Level::Fine);
-        let other = there(Some(&of(owner + 1)));
-        assert_eq!(other.level, Level::Problem);
-        assert_eq!(other.command.unwrap(), format!("chown -R {}:7 {}", owner + 1, folder.path().display()));
-        let none = folder.path().join("none");
-        let missing = judge(&none, Some(&of(5)));
-        assert_eq!(missing.command.unwrap(), format!("install -d -m 700 -o 5 -g 7 {}", none.display()));
-        assert!(missing.what.contains("there is no directory"));
-        let file = folder.path().join("file");
-        fs::write(&file, "").unwrap();
-        assert!(judge(&file, None).what.contains("is none"));
+        let set_mode = |mode| fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).unwrap();
+        set_mode(0o700);
+        let own = Owner::of(None);
+        let other = Owner { user: own.user + 1, group: 7 };
+        let there = |owner| judge(folder.path(), owner);
+        fs::write(folder.path().join("keys"), "").unwrap();
+        assert_eq!(there(own).level, Level::Fine);
+        let found = there(other);
+        assert_eq!(found.level, Level::Problem);
+        assert_eq!(found.command.unwrap(), format!("chown -R {}:7 {}", other.user, folder.path().display()));
+        set_mode(0o777);
+        assert!(there(own).what.contains("chmod 700"), "others may write");
+        set_mode(0o700);
+        let file = judge(&folder.path().join("keys"), own);
+        assert_eq!((file.level, file.command), (Level::Problem, None));
+        let missing = judge(&folder.path().join("not there"), own);
+        assert!(missing.what.contains("replace these at both ends first"));
+        let command =
+            format!("install -d -m 700 -o {} -g {} '{}/not there'", own.user, own.group, folder.path().display());
+        assert_eq!(missing.command.unwrap(), command);
+    }
+
+    #[test]
+    fn paths_are_words_of_the_shell() {
+        assert_eq!(in_shell(Path::new("/var/lib/weir")), "/var/lib/weir");
+        assert_eq!(in_shell(Path::new("/a b'c")), r"'/a b'\''c'");
     }
 }

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use super::Report;
+use super::acl::changed::is_zero;
+use super::number::plural;
 use super::table::{Align, Table};
 use super::time::utc_seconds;
 
@@ -78,6 +80,9 @@ pub struct Undone {
     pub left: usize,
     /// The generation that runs now.
     pub generation: u64,
+    /// Translations that ended, as the rules give them other addresses now, or none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub translations: usize,
 }
 
 impl Report for Undone {
@@ -86,7 +91,11 @@ impl Report for Undone {
     fn text(&self) -> String {
         let line = |row: &Row| format!("taken back: {}: {}\n", row.object, row.change);
         let lines: String = self.undone.iter().map(line).collect();
-        format!("{lines}generation {}, {} left to take back\n", self.generation, self.left)
+        let ended = match self.translations {
+            0 => String::new(),
+            ended => format!(", {} ended", plural(ended as u64, "translation")),
+        };
+        format!("{lines}generation {}, {} left to take back{ended}\n", self.generation, self.left)
     }
 }
 
@@ -124,8 +133,10 @@ Undo  Object    Change      Source  Time
 ";
         assert_eq!(history.text(), text);
         assert_eq!(read::<History>(&json(&history)).unwrap(), history);
-        let undone = Undone { undone: vec![row], left: 2, generation: 3 };
+        let undone = Undone { undone: vec![row], left: 2, generation: 3, translations: 0 };
         assert_eq!(undone.text(), "taken back: acl edge: inserted 1\ngeneration 3, 2 left to take back\n");
+        let ended = Undone { translations: 4, ..undone };
+        assert!(ended.text().ends_with("generation 3, 2 left to take back, 4 translations ended\n"));
         assert_eq!(Confirmed { generation: 3 }.text(), "generation 3 is confirmed\n");
     }
 }

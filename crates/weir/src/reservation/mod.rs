@@ -21,6 +21,14 @@ use weir_plane::ipsec::{Numbers, Sequence, Sequences, Window, Windows};
 
 use store::{Fingerprint, Store};
 
+/// Says why no numbers can be reserved in a directory, as far as that can be seen without its lock.
+///
+/// # Errors
+/// When the directory does not exist, others may write to it, or the system refuses.
+pub(crate) fn examine(folder: &Path) -> io::Result<()> {
+    store::checked(folder).map(drop)
+}
+
 /// Numbers that are reserved at once. A worker uses half of them in 50 ms at 10 million packets per second.
 const BLOCK: u64 = 1 << 20;
 

@@ -39,29 +39,36 @@ pub(super) struct Store {
     keys: HashSet<Fingerprint>,
 }
 
+/// Opens a directory in which numbers may be reserved.
+///
+/// # Errors
+/// When it does not exist, others may write to it, or the system refuses.
+pub(in crate::reservation) fn checked(folder: &Path) -> io::Result<File> {
+    let handle = File::open(folder).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => io::Error::other(format!(
+            "there is no such directory: if no SA ever sent with these keys, make it by `mkdir -p -m 700 {}`; else {NEW_KEY} first",
+            folder.display()
+        )),
+        _ => error,
+    })?;
+    let metadata = handle.metadata()?;
+    if !metadata.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    if metadata.mode() & 0o022 != 0 {
+        let mode = metadata.mode() & 0o7777;
+        return Err(io::Error::other(format!("others than its owner may write to it (mode {mode:04o}): chmod 700")));
+    }
+    Ok(handle)
+}
+
 impl Store {
     /// Opens a directory.
     ///
     /// # Errors
     /// When it does not exist, another gateway uses it, others may write to it, its list of keys is missing, or the system refuses.
     pub(super) fn open(folder: &Path) -> io::Result<Store> {
-        let handle = File::open(folder).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => io::Error::other(format!(
-                "there is no such directory: if no SA ever sent with these keys, make it by `mkdir -p -m 700 {}`; else {NEW_KEY} first",
-                folder.display()
-            )),
-            _ => error,
-        })?;
-        let metadata = handle.metadata()?;
-        if !metadata.is_dir() {
-            return Err(io::ErrorKind::NotADirectory.into());
-        }
-        if metadata.mode() & 0o022 != 0 {
-            let mode = metadata.mode() & 0o7777;
-            return Err(io::Error::other(format!(
-                "others than its owner may write to it (mode {mode:04o}): chmod 700"
-            )));
-        }
+        let handle = checked(folder)?;
         handle.try_lock().map_err(|_| io::Error::other("another gateway uses it"))?;
         let keys = keys(folder)?;
         Ok(Store { folder: folder.to_owned(), handle, keys })

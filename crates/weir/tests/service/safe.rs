@@ -374,6 +374,10 @@ fn a_reload_goes_back_unless_it_is_confirmed() {
     // A second one is taken back by hand.
     gateway.folder.config(&other.replace("mtu = 9000", "mtu = 8000"));
     gateway.ok(&["reload", "--confirm", "1m"]);
+    let file = fs::read_to_string(gateway.folder.path("weir.toml")).unwrap();
+    let (code, _, error) = run(&gateway, &["save"]);
+    assert!(code == Some(1) && error.contains("confirm it first") && error.contains("nothing was saved"), "{error}");
+    assert_eq!(fs::read_to_string(gateway.folder.path("weir.toml")).unwrap(), file);
     assert!(gateway.ok(&["undo"]).starts_with("taken back: reload: generation"));
     assert!(gateway.ok(&["show", "interfaces"]).contains("9000"));
     assert!(!gateway.ok(&["show", "changes"]).contains("weir confirm"));

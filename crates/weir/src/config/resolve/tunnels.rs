@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use weir_packet::wire::protocol;
 use weir_plane::model::{self, Gateway, InterfaceIndex, InterfaceKind, Route, RouteTarget, Spd, VrfIndex};
 
 use super::super::declare::{Kind, tunnel::Tunnel};
@@ -94,27 +95,30 @@ impl<'a> Resolver<'a> {
         }
         let spans = self.tunnel_spans(interfaces);
         self.unique_tunnels(&tunnels, &spans);
-        let paths = paths(&tunnels, interfaces, routes);
+        let Paths { least: paths, all } = paths(&tunnels, interfaces, routes);
         for at in 0..tunnels.len() {
             self.tunnel_path(at, &tunnels, &paths, interfaces, &spans);
         }
         for (at, (index, tunnel)) in tunnels.iter().enumerate() {
             // A tunnel that leads into itself has its own finding.
             let Some(path) = paths[at].filter(|path| path.interface != *index) else { continue };
-            let spd = interfaces[path.interface].spd;
-            let [out, into] = [Way::Out, Way::In].map(|way| protection(tunnel, way, spd, spds, sas));
-            self.tunnel_mtu((*index, tunnel), path, out.octets, interfaces, &spans);
-            let fate = [
-                (out.clear, Way::Out, Fate::Clear),
-                (into.clear, Way::In, Fate::Clear),
-                (out.dropped, Way::Out, Fate::Dropped),
-                (into.dropped, Way::In, Fate::Dropped),
-            ];
-            let fate = fate.into_iter().find_map(|(number, way, fate)| Some((number?, way, fate)));
-            if let Some(fate) = fate.filter(|_| !spds.is_empty()) {
-                let names = (interfaces[*index].name.as_str(), interfaces[path.interface].name.as_str());
-                let spd = spd.map(|spd| spds[usize::from(spd.0)].name.as_str());
-                self.report(unprotected((tunnel, spans[index]), fate, names, spd));
+            let octets = protection(tunnel, Way::Out, interfaces[path.interface].spd, spds, sas).octets;
+            self.tunnel_mtu((*index, tunnel), path, octets, interfaces, &spans);
+            for &outside in all[at].iter().filter(|outside| **outside != *index && !spds.is_empty()) {
+                let spd = interfaces[outside].spd;
+                let [out, into] = [Way::Out, Way::In].map(|way| protection(tunnel, way, spd, spds, sas));
+                let fate = [
+                    (out.clear, Way::Out, Fate::Clear),
+                    (out.dropped, Way::Out, Fate::Dropped),
+                    (into.clear, Way::In, Fate::Clear),
+                    (into.dropped, Way::In, Fate::Dropped),
+                ];
+                let fate = fate.into_iter().find_map(|(number, way, fate)| Some((number?, way, fate)));
+                if let Some(fate) = fate {
+                    let names = (interfaces[*index].name.as_str(), interfaces[outside].name.as_str());
+                    let spd = spd.map(|spd| spds[usize::from(spd.0)].name.as_str());
+                    self.report(unprotected((tunnel, spans[index]), fate, names, spd));
+                }
             }
         }
         let is_fitted = |index: &usize| {
@@ -250,16 +254,18 @@ fn unprotected(
     (name, out): (&str, &str),
     spd: Option<&str>,
 ) -> Diagnostic {
-    let message = match (way, fate) {
-        (Way::Out, Fate::Clear) => format!("packets of the tunnel `{name}` leave by `{out}` in clear"),
-        (Way::Out, Fate::Dropped) => format!("packets of the tunnel `{name}` are dropped on their way out of `{out}`"),
-        (Way::In, Fate::Clear) => {
-            format!("packets of the tunnel `{name}` leave by `{out}` with ESP, and are to come in clear")
-        }
-        (Way::In, Fate::Dropped) => {
-            format!("packets of the tunnel `{name}` leave by `{out}` with ESP, and are dropped when they come in")
-        }
+    let packets = match number {
+        protocol::IPIP => "IPv4 packets",
+        protocol::IPV6 => "IPv6 packets",
+        _ => "packets",
     };
+    let fate = match (way, fate) {
+        (Way::Out, Fate::Clear) => format!("leave by `{out}` in clear"),
+        (Way::Out, Fate::Dropped) => format!("are dropped on their way out of `{out}`"),
+        (Way::In, Fate::Clear) => format!("leave by `{out}` with ESP, and are to come in clear"),
+        (Way::In, Fate::Dropped) => format!("leave by `{out}` with ESP, and are dropped when they come in"),
+    };
+    let message = format!("{packets} of the tunnel `{name}` {fate}");
     let packets = way.selectors(tunnel, number);
     let help = match (spd, way) {
         (None, _) => format!("give `{out}` an SPD that protects {packets}"),
@@ -290,7 +296,7 @@ pub(in super::super) fn fit(gateway: &mut Gateway) -> bool {
     if tunnels.is_empty() {
         return false;
     }
-    let paths = paths(&tunnels, &gateway.interfaces, &gateway.routes);
+    let paths = paths(&tunnels, &gateway.interfaces, &gateway.routes).least;
     let mut differs = false;
     for ((index, tunnel), path) in tunnels.iter().zip(paths) {
         let is_fitted = gateway.ipsec.fitted.contains(&InterfaceIndex(*index as u32));
@@ -305,41 +311,56 @@ pub(in super::super) fn fit(gateway: &mut Gateway) -> bool {
     differs
 }
 
-/// Finds the path to the other end of each tunnel: the connected prefix or the route of the longest prefix, and of several paths the
-/// one of the least MTU. One walk over the routes serves all tunnels.
-fn paths(tunnels: &[(usize, model::Tunnel)], interfaces: &[model::Interface], routes: &[Route]) -> Vec<Option<Path>> {
+/// The paths to the other ends of tunnels, by tunnel.
+struct Paths {
+    /// Of the paths of the connected prefix or of the best route, the one of the least MTU.
+    least: Vec<Option<Path>>,
+    /// The interfaces of all paths of the connected prefix and of all routes for that prefix: a worse route may come into force.
+    all: Vec<Vec<usize>>,
+}
+
+/// Finds the paths to the other end of each tunnel, by the longest prefix. One walk over the routes serves all tunnels.
+fn paths(tunnels: &[(usize, model::Tunnel)], interfaces: &[model::Interface], routes: &[Route]) -> Paths {
     let mut ends: Vec<(IpAddr, usize)> = tunnels.iter().enumerate().map(|(at, own)| (own.1.remote, at)).collect();
     ends.sort_unstable();
     let mut paths: Vec<Option<Path>> = vec![None; tunnels.len()];
+    let mut all: Vec<Vec<usize>> = vec![Vec::new(); tunnels.len()];
     let mut known: Vec<Option<(u8, u32)>> = vec![None; tunnels.len()];
-    let mut add = |vrf: VrfIndex, prefix: IpNet, metric: u32, interface: Option<usize>| {
+    let mut add = |vrf: VrfIndex, prefix: IpNet, metric: u32, outside: &[usize]| {
+        let least = outside.iter().copied().min_by_key(|&index| interfaces[index].mtu);
         let from = ends.partition_point(|end| end.0 < prefix.network());
         for &(end, at) in &ends[from..] {
             if !prefix.contains(&end) {
                 break;
             }
             let length = prefix.prefix_len();
-            let better = known[at].is_none_or(|(other, also)| (length, also) > (other, metric));
-            if tunnels[at].1.vrf == vrf && better {
+            if tunnels[at].1.vrf != vrf || known[at].is_some_and(|(other, _)| length < other) {
+                continue;
+            }
+            if known[at].is_none_or(|(other, _)| length > other) {
+                all[at].clear();
+            }
+            let new = outside.iter().filter(|index| !all[at].contains(index)).copied().collect::<Vec<_>>();
+            all[at].extend(new);
+            if known[at].is_none_or(|(other, also)| (length, also) > (other, metric)) {
                 known[at] = Some((length, metric));
-                paths[at] = interface.map(|interface| Path { interface });
+                paths[at] = least.map(|interface| Path { interface });
             }
         }
     };
     for (index, interface) in interfaces.iter().enumerate() {
         for own in &interface.addresses {
-            add(interface.vrf, own.net.trunc(), 0, Some(index));
+            add(interface.vrf, own.net.trunc(), 0, &[index]);
         }
     }
+    let mut outside = Vec::new();
     for route in routes {
-        let interface = match &route.target {
-            RouteTarget::Via(hops) => {
-                hops.iter().map(|hop| hop.interface.0 as usize).min_by_key(|&index| interfaces[index].mtu)
-            }
-            RouteTarget::Blackhole | RouteTarget::Unreachable | RouteTarget::Local => None,
-        };
+        outside.clear();
+        if let RouteTarget::Via(hops) = &route.target {
+            outside.extend(hops.iter().map(|hop| hop.interface.0 as usize));
+        }
         // A connected prefix is stronger than a route for the same prefix.
-        add(route.vrf, route.prefix, route.metric.saturating_add(1), interface);
+        add(route.vrf, route.prefix, route.metric.saturating_add(1), &outside);
     }
-    paths
+    Paths { least: paths, all }
 }

@@ -164,6 +164,9 @@ impl Running {
                 for Row { object, change, .. } in &undone.undone {
                     tracing::info!("taken back: {object}: {change}");
                 }
+                if undone.translations > 0 {
+                    tracing::info!("taken back: {} ended", plural(undone.translations as u64, "translation"));
+                }
             }
             Err(refusal) => tracing::warn!("nothing was taken back: {}", refusal.for_log()),
         }
@@ -198,19 +201,23 @@ impl Running {
             let Some(oldest) = last.last() else { return refuse(&"there is no change to take back") };
             (rows, oldest.before.clone())
         };
-        if let Err(error) = self.restore(&before) {
-            return refuse(&format!("the changes cannot be taken back: {error}"));
-        }
+        let translations = match self.restore(&before) {
+            Ok(translations) => translations,
+            Err(error) => return refuse(&format!("the changes cannot be taken back: {error}")),
+        };
         let rows = rows.into_iter().map(|row| Row { change: self.present(&row), ..row }).collect::<Vec<_>>();
         self.history().drop_last(rows.len());
         *self.awaited.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        Ok(Undone { undone: rows, left: self.history().len(), generation: self.engine.generation() })
+        let (left, generation) = (self.history().len(), self.engine.generation());
+        Ok(Undone { undone: rows, left, generation, translations })
     }
 
     /// Returns a change that was taken back in words, with the present number of rules or sessions of the object instead of
     /// the number behind the change.
     fn present(&self, row: &Row) -> String {
-        let Some((change, _)) = row.change.rsplit_once("; ").filter(|(_, rest)| rest.ends_with(" now")) else {
+        // What the change ended stands behind the number.
+        let is_number = |rest: &str| rest.ends_with(" now") || rest.contains(" now, ");
+        let Some((change, _)) = row.change.rsplit_once("; ").filter(|(_, rest)| is_number(rest)) else {
             return row.change.clone();
         };
         let model = self.engine.model();

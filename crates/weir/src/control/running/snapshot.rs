@@ -106,7 +106,7 @@ impl Running {
     }
 
     /// Goes back to a snapshot. The caller holds `changing`. If something fails, all is as it was.
-    pub(super) fn restore(&self, to: &Snapshot) -> Result<(), String> {
+    pub(super) fn restore(&self, to: &Snapshot) -> Result<usize, String> {
         let now = self.snapshot_before("");
         self.go(&now, to).inspect_err(|error| {
             tracing::error!("the gateway cannot go back: {error}");
@@ -117,8 +117,8 @@ impl Running {
         })
     }
 
-    fn go(&self, now: &Snapshot, to: &Snapshot) -> Result<(), String> {
-        self.restore_model(now, to)?;
+    fn go(&self, now: &Snapshot, to: &Snapshot) -> Result<usize, String> {
+        let ended = self.restore_model(now, to)?;
         for group in to.groups.iter().filter(|group| !now.groups.contains(group)) {
             self.put_group(group)?;
         }
@@ -143,14 +143,17 @@ impl Running {
                 live::restore_group(&self.engine, &group.name).map_err(|refusal| refusal.message)?;
             }
         }
-        self.restore_policies(to)
+        self.restore_policies(to)?;
+        Ok(ended)
     }
 
-    /// Puts the model of a snapshot into force, with its live edits but those of access lists and groups.
-    fn restore_model(&self, now: &Snapshot, to: &Snapshot) -> Result<(), String> {
+    /// Puts the model of a snapshot into force, with its live edits but those of access lists and groups. Returns the number of
+    /// translations that ended.
+    fn restore_model(&self, now: &Snapshot, to: &Snapshot) -> Result<usize, String> {
         if Arc::ptr_eq(&now.model, &to.model) {
-            return Ok(());
+            return Ok(0);
         }
+        let mut ended = 0;
         let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         // Interfaces name lists that are not there any more: these come first.
         let live: HashSet<String> = self
@@ -168,13 +171,13 @@ impl Running {
             for interface in &mut bare.interfaces {
                 interface.access.live_lists = [None, None];
             }
-            self.put_model(bare)?;
+            ended += self.put_model(bare)?;
             for list in missing {
                 self.put_list(list)?;
             }
         }
         let put = || self.put_model((*to.model).clone());
-        self.with_settings(to.settings.clone(), put, std::convert::identity)?;
+        ended += self.with_settings(to.settings.clone(), put, std::convert::identity)?;
         *self.nat_so_far() = to.nat.clone();
         *self.classify_so_far() = to.classify.clone();
         *self.bindings_so_far() = to.bindings.clone();
@@ -184,14 +187,15 @@ impl Running {
         *self.attached_so_far() = to.attached.clone();
         *self.texts.lock().unwrap_or_else(PoisonError::into_inner) = to.texts.clone();
         self.sampler.follow(&to.model.samplers);
-        Ok(())
+        Ok(ended)
     }
 
-    fn put_model(&self, model: model::Gateway) -> Result<(), String> {
+    /// Puts a model into force. Returns the number of translations that ended.
+    fn put_model(&self, model: model::Gateway) -> Result<usize, String> {
         let (origins, state) = (model.origins.clone(), model.ipsec.state.clone());
         let reserve = |numbers| self.reservations().step(state.as_deref(), numbers);
         let reloaded = self.engine.reload_after(model, LostEdit::Drop, reserve);
-        reloaded.map(drop).map_err(|error: EngineError| placed(&error, &origins))
+        reloaded.map(|own| own.translations).map_err(|error: EngineError| placed(&error, &origins))
     }
 
     fn put_list(&self, list: &List) -> Result<(), String> {
