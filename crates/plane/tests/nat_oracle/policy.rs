@@ -11,7 +11,7 @@ use crate::rules::{List, Rule, Target};
 use crate::translator::Translator;
 
 /// A rule, its outside interface, and the destination that it gives: address, and port or identifier.
-type Given<'a> = (&'a Rule, usize, (u32, u16));
+type ByRule<'a> = (&'a Rule, usize, (u32, u16));
 
 /// The decision about a packet of no translation.
 pub struct Decision<'a> {
@@ -55,7 +55,7 @@ impl Translator {
     }
 
     /// The rule about the destination of a packet, and its outside interface; `Err`: a `keep` rule matches first.
-    fn destination(&self, fields: &Tuple) -> Result<Option<Given<'_>>, ()> {
+    fn destination(&self, fields: &Tuple) -> Result<Option<ByRule<'_>>, ()> {
         for List { edge, rules, .. } in &self.lists {
             for rule in rules {
                 match rule.verb {
