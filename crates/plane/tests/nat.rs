@@ -565,3 +565,22 @@ fn a_mapping_lets_in_no_packet_whose_answer_gets_another_mapping() {
     let wanted = rig.frame("wan", &format!("udp from 198.51.100.9 port 9 to 192.0.2.1 port {port}"));
     assert!(goes_in(&mut rig, &wanted));
 }
+
+#[test]
+fn a_new_flow_behind_a_reload_ends_no_translation_of_its_inside_endpoint() {
+    let build = |ports| two_ports().masquerade("wan", ports).endpoint_independent(NatFiltering::EndpointDependent);
+    let mut rig = build(6000..=6000).rig();
+    let sent = |rig: &mut Rig, to: u16| {
+        let frame = rig.frame("lan", &format!("udp from 10.0.0.2 port 7 to 198.51.100.9 port {to}"));
+        ends(&rig.put_all("lan", &[&frame]).1[0].1).1
+    };
+    assert_eq!([1, 2].map(|to| sent(&mut rig, to)), [6000; 2]);
+    // Another target, which has the port, too.
+    rig.reload(build(6000..=6999));
+    let port = sent(&mut rig, 3);
+    assert_ne!(port, 6000, "the rules have not given it yet");
+    assert_eq!([1, 2, 3, 4].map(|to| sent(&mut rig, to)), [6000, 6000, port, port]);
+    let answer = rig.frame("wan", "udp from 198.51.100.9 port 2 to 192.0.2.1 port 6000");
+    assert_eq!(rig.put_all("wan", &[&answer]).1[0].0, "lan");
+    assert_eq!(rig.harness.translations(&FlowFilter::default(), 9).total, 4);
+}

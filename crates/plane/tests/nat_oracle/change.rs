@@ -2,7 +2,7 @@
 
 use crate::mapping::{Endpoint, Mapping};
 use crate::mutant::Mutant;
-use crate::policy::ports;
+use crate::policy::{has_parity, ports};
 use crate::rules::Lists;
 use crate::translator::{CHANGES, Counts, Limited, Session, Translator};
 
@@ -78,10 +78,12 @@ impl Translator {
             };
         };
         let addresses = self.addresses(rule, edge, came.source);
-        if !addresses.contains(&left.source) || !ports(rule, &came).contains(&left.sport) {
+        let maps = self.maps(rule, edge, &came);
+        let keeps_parity = maps || !has_parity(rule, &came) || left.sport % 2 == came.sport % 2;
+        if !addresses.contains(&left.source) || !ports(rule, &came).contains(&left.sport) || !keeps_parity {
             return Fate::Ends;
         }
-        if self.maps(rule, edge, &came) {
+        if maps {
             let target = rule.source.clone().expect("the rule gives sources");
             mappings.push(Mapping { edge, target, inside: Endpoint::source(&came), outside: Endpoint::source(&left) });
         }

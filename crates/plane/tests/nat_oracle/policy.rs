@@ -114,8 +114,7 @@ impl Translator {
         let rule = self.source(mapping.edge, &answer);
         let (rule, edge) = rule.filter(|(rule, edge)| self.maps(rule, *edge, &answer))?;
         // Outside endpoints that a rule does not give after a change of rules.
-        let has_port = ports(rule, &answer).contains(&mapping.outside.port)
-            && (!has_parity(rule, &answer) || mapping.outside.port % 2 == sport % 2);
+        let has_port = ports(rule, &answer).contains(&mapping.outside.port);
         let fits = has_port && self.addresses(rule, edge, source).contains(&mapping.outside.address);
         rule.source.clone().filter(|_| fits)
     }

@@ -86,7 +86,7 @@ impl<K: Family> Translation<K> {
         let of = |number: u32| {
             let rule = root.nat.rules.get(number as usize)?;
             let number = rule.mapping?.number.get();
-            Some(MappedBy { number, interface: rule.interface })
+            Some(MappedBy { number, interface: rule.interface, version: root.nat.version })
         };
         let has_words = has_words(self.reply.protocol, self.reply.query != 0);
         let source = self.source_rule().filter(|_| has_words).and_then(of);

@@ -39,9 +39,11 @@ const AGAIN: u32 = 64;
 const MOST: u32 = FIRST as u32 + TRIES.next_multiple_of(MORE as u32) + AGAIN;
 const _: () = assert!(MOST <= 580);
 
-/// Whether a rule may give this port or identifier to packets of a tuple.
+/// Whether a rule may give this port or identifier to packets of a tuple. A mapping has the port that its first rule gave: it
+/// serves rules that want another parity, too.
 pub(super) fn offers<K: Family>(rule: &Rule, target: &Target, tuple: &Tuple<K>, port: u16) -> bool {
-    ports(target, tuple).contains(&port) && (!keeps_parity(rule, tuple) || port & 1 == tuple.words[0] & 1)
+    let has_parity = rule.mapping.is_some() || !keeps_parity(rule, tuple) || port & 1 == tuple.words[0] & 1;
+    ports(target, tuple).contains(&port) && has_parity
 }
 
 /// Whether the port that a rule gives to packets of a tuple has the parity of theirs.
