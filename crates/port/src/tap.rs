@@ -198,6 +198,10 @@ impl TapPort {
             self.name = name;
             // Files that an earlier attempt did not attach.
             self.attach_files(flags & (tun::TAP | tun::TUN | tun::NO_PI | tun::VNET_HDR | tun::MULTI_QUEUE))?;
+            if std::mem::take(&mut self.incomplete) {
+                // That attempt failed behind the files.
+                self.configure().inspect_err(|_| self.incomplete = true)?;
+            }
             // An invisible device was moved to another network namespace, where it works as well.
             return Ok(Device::named(&self.name)?.as_ref().map_or(Link::Up, up));
         }

@@ -74,12 +74,17 @@ impl Reported {
         self.next = Some(Time(now.0.saturating_add(pause.as_nanos() as u64)));
     }
 
-    /// Reports a change of a port's state or name, and creates its missing device if it is the gateway's own and its time has come.
-    /// Returns the time of the next attempt.
+    /// Reports a change of a port's state or name. If the time has come, creates its missing device, or attaches to that of another
+    /// program, which may have been in use when it came. Returns the time of the next attempt.
     pub(super) fn watch(&mut self, interface: &str, port: &mut dyn Port, now: Time, work: &mut Work) -> Option<Time> {
         let interface = || interface.to_owned();
+        let is_due = self.next.is_some_and(|next| next <= now);
+        if port.missing() == Some(Creator::Other) && is_due {
+            port.refresh();
+            self.next = None;
+        }
         if port.missing() == Some(Creator::Port)
-            && self.next.is_some_and(|next| next <= now)
+            && is_due
             && let Err(error) = port.recreate()
         {
             if !std::mem::replace(&mut self.failed, true) {
@@ -112,8 +117,11 @@ impl Reported {
         }
         match missing {
             Some(Creator::Port) if self.next.is_none() => self.plan(now),
-            Some(Creator::Port) => {}
-            _ => self.next = None,
+            Some(Creator::Other) if self.next.is_none() => {
+                self.next = Some(Time(now.0.saturating_add(FIRST.as_nanos() as u64)));
+            }
+            Some(_) => {}
+            None => self.next = None,
         }
         self.next
     }
