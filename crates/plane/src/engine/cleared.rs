@@ -36,7 +36,8 @@ impl NatCounts {
     fn of(rule: &[RuleCounters]) -> NatCounts {
         let mut own = NatCounts::default();
         for counters in rule {
-            let RuleCounters { packets, octets, opened, exhausted, exhausted_by, clamped, limited, told: _ } = counters;
+            let RuleCounters { packets, octets, opened, exhausted, exhausted_by, clamped, limited, logged: _ } =
+                counters;
             let counted = [packets, octets, opened, exhausted, clamped, limited];
             own.sums.iter_mut().zip(counted).for_each(|(sum, counter)| *sum += counter.value());
             for (place, protocol, count) in exhausted_by.counts() {

@@ -95,7 +95,7 @@ impl Translators {
     /// Whether a refusal by a rule is to be logged now: once a minute at most, over all workers.
     pub(crate) fn is_news(&self, rule: u32, is_limit: bool, now: Time) -> bool {
         let Some(counters) = self.rules.get(rule as usize).and_then(|rule| rule.counters.first()) else { return false };
-        let [exhausted, limited] = &counters.told;
+        let [exhausted, limited] = &counters.logged;
         is_due(if is_limit { limited } else { exhausted }, now)
     }
 
@@ -431,7 +431,7 @@ pub struct RuleCounters {
     pub limited: Counter,
     /// When packets without a port, and those beyond a limit, were last logged, in nanoseconds: of the first worker's counters,
     /// for all.
-    pub told: [AtomicU64; 2],
+    pub logged: [AtomicU64; 2],
 }
 
 impl RuleCounters {

@@ -23,25 +23,25 @@ pub struct VrfLimitCounters {
     /// Packets beyond the limit, by worker.
     pub limited: Box<[Counter]>,
     /// When such a packet was last logged, in nanoseconds.
-    told: AtomicU64,
+    logged: AtomicU64,
 }
 
 impl VrfLimitCounters {
     /// Counters of so many workers.
     pub fn new(workers: usize) -> VrfLimitCounters {
-        VrfLimitCounters { limited: (0..workers).map(|_| Counter::default()).collect(), told: AtomicU64::new(0) }
+        VrfLimitCounters { limited: (0..workers).map(|_| Counter::default()).collect(), logged: AtomicU64::new(0) }
     }
 
     /// Whether a packet beyond the limit is to be logged now: once a minute at most, over all workers.
     pub(crate) fn is_news(&self, now: Time) -> bool {
-        is_due(&self.told, now)
+        is_due(&self.logged, now)
     }
 }
 
 /// Whether an event that was last logged at a time is to be logged now: once a minute at most.
-pub(super) fn is_due(told: &AtomicU64, now: Time) -> bool {
+pub(super) fn is_due(logged: &AtomicU64, now: Time) -> bool {
     const MINUTE: u64 = 60_000_000_000;
-    let last = told.load(Ordering::Relaxed);
+    let last = logged.load(Ordering::Relaxed);
     let is_due = last == 0 || now.0.saturating_sub(last) >= MINUTE;
-    is_due && told.compare_exchange(last, now.0.max(1), Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    is_due && logged.compare_exchange(last, now.0.max(1), Ordering::Relaxed, Ordering::Relaxed).is_ok()
 }
