@@ -138,12 +138,13 @@ fn run<F: Future<Output = ()>>(test: F) {
 #[test]
 fn scrapes_are_answered_over_tcp_and_other_requests_are_refused() {
     run(async {
-        // A port that was free a moment ago.
-        let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
-        let settings = Metrics { listen: Listen::Tcp(free), detail: Detail::default() };
-        let endpoint = Endpoint::open(&settings).expect("a socket");
+        let settings = |port| Metrics {
+            listen: Listen::Tcp(std::net::SocketAddr::from(([127, 0, 0, 1], port))),
+            detail: Detail::default(),
+        };
+        let endpoint = Endpoint::open(&settings(0)).expect("a socket");
         let address = endpoint.address().expect("an address");
-        let taken = Endpoint::open(&settings).expect_err("the port is taken").to_string();
+        let taken = Endpoint::open(&settings(address.port())).expect_err("the port is taken").to_string();
         assert!(taken.starts_with(&format!("cannot serve metrics at {address}: ")), "{taken}");
         let serving = tokio::spawn(endpoint.serve(Arc::new(Fake::default())));
         let connect = || tokio::net::TcpStream::connect(address);
@@ -159,13 +160,13 @@ fn scrapes_are_answered_over_tcp_and_other_requests_are_refused() {
             assert_eq!(answer.contains(open_metrics), status == "200 OK");
         }
         // Clients that say nothing, or half of a request, lose their places; meanwhile the others wait.
+        let start = std::time::Instant::now();
         let mut slow = Vec::new();
         for number in 0..CONNECTIONS {
             let mut stream = connect().await.expect("a connection");
             stream.write_all(&b"GET /metrics HTTP/1.1\r\n"[..22 * (number % 2)]).await.expect("half of a request");
             slow.push(stream);
         }
-        let start = std::time::Instant::now();
         let answer = request(connect().await.expect("a connection"), "GET /metrics HTTP/1.0\r\n\r\n").await;
         assert!(answer.contains("200 OK"), "{answer}");
         assert!(start.elapsed() > PATIENCE, "all places were taken");
