@@ -320,6 +320,10 @@ fn the_flow_table_changes_nothing() {
         check(1, 0, Some(6_100_074));
         // A session ends beside a translation that goes on, and the next packet opens it again.
         check(1, 0, Some(10_000_260));
+        // A steer rule takes packets of a flow away between others that are merged.
+        check(1, 0, Some(11_001_144));
+        // An answer comes in one vector with the packet that begins the translation, and goes into another routing domain.
+        check(1, 0, Some(20_000_041));
     }
     let mut totals = check(1, packets, only);
     if only.is_none() {
