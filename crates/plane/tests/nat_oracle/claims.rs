@@ -56,7 +56,8 @@ impl Translator {
             counts.add(claim.name());
         }
         self.moments.clear();
-        self.mappings.retaken.clear();
+        self.halfway.clear();
+        self.mappings.begin_vector();
         Ok(())
     }
 
@@ -95,6 +96,10 @@ impl Translator {
                     zones.iter().all(|&zone| !self.may_be_taken(&(zone, reply)) && (zone, reply) != *came)
                 };
                 let Some((rule, edge)) = rule else { return !is_free(given) };
+                // Sources are translated behind all destinations of a vector: packets to two outside addresses of a server meet there.
+                if self.halfway.iter().filter(|&other| *other == given).count() > 1 {
+                    return true;
+                }
                 let inside = Endpoint::source(fields);
                 if self.maps(rule, *edge, fields) {
                     let known = rule.source.as_ref().and_then(|target| self.mappings.of(*edge, target, &inside));

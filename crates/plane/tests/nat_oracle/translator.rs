@@ -42,7 +42,7 @@ pub struct Session {
     pub reached: Option<Mapping>,
     /// All its mappings.
     pub mappings: Vec<Mapping>,
-    /// No packet of the other direction has passed; of TCP, it was never established.
+    /// No packet of the other direction has passed; of TCP, it was never established, nor did both sides send while it ended.
     pub half_open: bool,
 }
 
@@ -119,6 +119,9 @@ pub struct Translator {
     pub claims: Vec<Claim>,
     /// First packets whose TTL was over: each may have had a translation for a moment.
     pub moments: Vec<(Tuple, (u32, u16))>,
+    /// First packets of this vector with the destinations that rules or mappings give, and with their own sources: each has that tuple
+    /// for a moment.
+    pub halfway: Vec<Tuple>,
     /// Packets that were dropped in this vector, each by the reasons that are right.
     pub drops: Vec<(Tuple, Vec<Reason>)>,
     /// The packet in work.
@@ -158,6 +161,7 @@ impl Translator {
             limits: Vec::new(),
             claims: Vec::new(),
             moments: Vec::new(),
+            halfway: Vec::new(),
             drops: Vec::new(),
             now: None,
             settled: 0,
@@ -307,7 +311,7 @@ impl Translator {
                 session.last = now;
             }
             wanted.mss = wanted.mss.map(|mss| if flags & SYN != 0 { mss.min(clamp) } else { mss });
-            session.half_open &= if protocol == TCP { !session.states.was_established } else { way == 0 };
+            session.half_open &= if protocol == TCP { !session.states.was_there } else { way == 0 };
             if ends_at_fin {
                 session.states.now = State::TimeWait;
             }
@@ -375,6 +379,9 @@ impl Translator {
         };
         let owned = rule.map(|(rule, edge)| (rule.clone(), edge));
         let pair = rule.and_then(|(rule, edge)| self.pair(rule, edge, vrf, fields.source));
+        if hit {
+            self.halfway.push(Tuple { destination: to.0, dport: to.1, ..fields });
+        }
         let limited = owned.as_ref().and_then(|(rule, edge)| {
             let most = rule.limit? + u32::from(self.is(Mutant::LimitIsLate));
             Some(((*edge, self.limit(rule), vrf, fields.source), most))
