@@ -64,6 +64,34 @@ fn packets_of_a_vector_share_the_translation_that_the_first_opens() {
     assert_eq!(rig.harness.nat_pools()[0].translations, 1);
 }
 
+/// Sources are translated behind the destinations of a vector: packets for two outside addresses of a server have one tuple in between.
+#[test]
+fn packets_of_a_vector_for_two_addresses_of_a_server_both_go_in() {
+    for translates in [true, false] {
+        let mut build = two_ports().neighbor("lan", "10.0.0.3", mac(3)).masquerade("wan", 6000..=6999);
+        let list = build.0.nat.last_mut().expect("a list of rules");
+        let source = list.rules[0].clone();
+        let net = |text: &str| Addresses::Net(text.parse().expect("a prefix"));
+        let mut destination = NatRule { verb: NatVerb::Destination, source: None, ..source.clone() };
+        destination.matches.to = net("192.0.2.0/30");
+        destination.destination = Some(NatTarget { addresses: Some(net("10.0.0.3/32")), ports: None });
+        list.rules = [destination].into_iter().chain(translates.then_some(source)).collect();
+        let mut rig = build.rig();
+        let frames = [1, 3].map(|own| rig.frame("lan", &format!("udp from 10.0.0.2 port 7 to 192.0.2.{own} port 53")));
+        let (_, out) = rig.put_all("lan", &[&frames[0], &frames[1]]);
+        assert!(out.iter().all(|(_, frame)| ends(frame).2 == 53));
+        // Without another source both have the same tuple: the server cannot tell them apart.
+        assert_eq!(out.len(), if translates { 2 } else { 1 });
+        assert_eq!(rig.harness.drops(Reason::NatExhausted), u64::from(!translates));
+        assert_eq!(rig.harness.translations(&FlowFilter::default(), 9).total, out.len());
+        for (_, frame) in &out {
+            let (source, port, _) = ends(frame);
+            let answer = rig.frame("lan", &format!("udp from 10.0.0.3 port 53 to {source} port {port}"));
+            assert_eq!(ends(&rig.put_all("lan", &[&answer]).1[0].1).2, 7);
+        }
+    }
+}
+
 #[test]
 fn other_routing_domains_visit_no_node_for_it() {
     let build = build().masquerade("wan", 6000..=6999).port("left", &["10.77.0.1/24"]).in_vrf("other");

@@ -96,8 +96,8 @@ impl Translator {
                     zones.iter().all(|&zone| !self.may_be_taken(&(zone, reply)) && (zone, reply) != *came)
                 };
                 let Some((rule, edge)) = rule else { return !is_free(given) };
-                // Sources are translated behind all destinations of a vector: packets to two outside addresses of a server meet there.
-                if self.halfway.iter().filter(|&other| *other == given).count() > 1 {
+                // Sources are translated behind all destinations of a vector: two packets may have one tuple until then, and no more.
+                if self.halfway.iter().filter(|&other| *other == given).count() > 2 {
                     return true;
                 }
                 let inside = Endpoint::source(fields);
