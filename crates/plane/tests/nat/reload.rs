@@ -154,3 +154,28 @@ fn packets_from_an_interface_that_is_outside_now_keep_their_source() {
     }
     assert_eq!(rig.harness.translations(&FlowFilter::default(), 9).total, 1);
 }
+
+#[test]
+fn a_map_keeps_no_translation_with_another_port() {
+    let build = |maps: bool| {
+        let mut build = two_ports().masquerade("wan", 6000..=6999);
+        let list = build.0.nat.last_mut().expect("a list of rules");
+        let source = list.rules[0].clone();
+        let net = |text: &str| Addresses::Net(text.parse().expect("a prefix"));
+        let mut map = NatRule { verb: NatVerb::Map, ..source.clone() };
+        map.matches.from = net("10.0.0.2/32");
+        map.source = Some(NatTarget { addresses: Some(net("192.0.2.1/32")), ports: None });
+        list.rules = Some(map).filter(|_| maps).into_iter().chain([source]).collect();
+        build
+    };
+    for (port, is_kept) in [(7, false), (6007, true)] {
+        let mut rig = build(false).rig();
+        let out = rig.frame("lan", &format!("udp from 10.0.0.2 port {port} to 198.51.100.9 port 1"));
+        let sent = |rig: &mut Rig| ends(&rig.put_all("lan", &[&out]).1[0].1);
+        assert_ne!(sent(&mut rig).1, port);
+        rig.reload(build(true));
+        assert_eq!(sent(&mut rig), ("192.0.2.1".to_owned(), port, 1));
+        rig.reload(build(false));
+        assert_eq!(sent(&mut rig).1 == port, is_kept, "a source rule keeps a translation that it may give");
+    }
+}

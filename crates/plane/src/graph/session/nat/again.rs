@@ -122,7 +122,7 @@ fn translating(root: &Root, number: u32) -> Option<&Rule> {
 /// Whether a rule may give this source to packets of a tuple.
 fn gives<K: Family>(rule: &Rule, tuple: &Tuple<K>, out: &Tuple<K>) -> bool {
     if rule.verb == NatVerb::Map {
-        return mapped(rule, tuple.source) == Some(out.source);
+        return mapped(rule, tuple.source) == Some(out.source) && tuple.words[0] == out.words[0];
     }
     let Some(target) = &rule.source else { return false };
     let is_port = !has_words(tuple) || offers(rule, target, tuple, out.words[0]);
