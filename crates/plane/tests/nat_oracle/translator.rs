@@ -17,8 +17,9 @@ use crate::state::{State, States};
 
 /// A millisecond, by which time-outs may be late or early.
 pub const GRAIN: u64 = 1_000_000;
-/// A translation counts for this long after its time-out (docs/nat.md), and after its rule is gone.
-const LINGERS: u64 = 1_000_000_000 + GRAIN;
+/// A translation counts for this long after its time-out (docs/nat.md), and after its rule is gone. The gateway looks a tenth of a second
+/// later here than it wants.
+const LINGERS: u64 = 1_100_000_000 + GRAIN;
 pub const CHANGES: u64 = 2_000_000_000 + GRAIN;
 
 /// A tuple with the VRF that its packets come in by.
