@@ -58,8 +58,18 @@ const PACKETS: u64 = 150_000;
 /// Packets within which the fault of a mutant has to be found, beside those of the last seed.
 const MUTANT_PACKETS: u64 = 60_000;
 /// Seeds that found a difference once, with numbers of workers: they run each time.
-const FOUND: [(u64, usize); 7] =
-    [(33, 1), (61, 1), (5_000_186, 2), (5_000_246, 1), (5_000_341, 1), (6_000_378, 1), (6_000_794, 1)];
+const FOUND: [(u64, usize); 10] = [
+    (33, 1),
+    (61, 1),
+    (5_000_186, 2),
+    (5_000_246, 1),
+    (5_000_341, 1),
+    (6_000_378, 1),
+    (6_000_794, 1),
+    (10_000_105, 1),
+    (10_000_478, 1),
+    (10_000_523, 2),
+];
 /// Vectors of a seed.
 const VECTORS: u64 = 60;
 const SECOND: u64 = 1_000_000_000;

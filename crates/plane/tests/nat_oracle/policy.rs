@@ -90,8 +90,10 @@ impl Translator {
         if self.is(Mutant::HairpinsNothing) && !self.is_outside(entry) || !has_ports(fields.protocol) {
             return None;
         }
-        let (mapping, is_sure) = self.mappings.at(&Endpoint::destination(fields))?;
-        // A mapping that ends: what left says whether the gateway still had it.
+        let outside = Endpoint::destination(fields);
+        let (mapping, is_sure) = self.mappings.at(&outside)?;
+        // A mapping that ends, or began in this vector: what left says whether the gateway had it.
+        let is_sure = is_sure && !self.mappings.begun.contains(&outside);
         let still = is_sure || seen == Some(mapping.inside.address);
         let target = if still { self.lets_in(mapping, entry, fields) } else { None };
         (target.as_ref() == Some(&mapping.target)).then(|| mapping.clone())
