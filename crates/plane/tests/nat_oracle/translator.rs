@@ -125,6 +125,8 @@ pub struct Translator {
     pub halfway: Vec<Tuple>,
     /// Packets that were dropped in this vector, each by the reasons that are right.
     pub drops: Vec<(Tuple, Vec<Reason>)>,
+    /// Packets that the gateway had locally, or dropped for a mapping that ends or began in this vector.
+    pub may_drop: usize,
     /// The packet in work.
     now: Option<Tuple>,
     /// The time from which on all translations have been matched by the rules in force.
@@ -164,6 +166,7 @@ impl Translator {
             moments: Vec::new(),
             halfway: Vec::new(),
             drops: Vec::new(),
+            may_drop: 0,
             now: None,
             settled: 0,
         }
@@ -344,7 +347,10 @@ impl Translator {
         if !hit && rule.is_none() {
             counts.add("not translated");
             return match out {
-                None => self.dropped(left, &[]),
+                None => {
+                    self.may_drop += usize::from(self.may_reach(&fields));
+                    self.dropped(left, &[])
+                }
                 Some(_) if packet.ttl == 1 => self.dropped(left, &[Reason::TtlExpired]),
                 Some(_) => self.forwarded(packet, out, left),
             };
