@@ -6,7 +6,8 @@
 //!
 //! `WEIR_NAT_PACKETS` is the number of packets, of which each number of workers gets a third. A failure names its seed and the number
 //! of workers; `WEIR_NAT_SEED` and `WEIR_NAT_WORKERS` repeat it alone. `WEIR_NAT_FIRST` is the seed to begin with, so that a long run
-//! may go on where another one ended.
+//! may go on where another one ended. `WEIR_NAT_VECTORS` gives each seed more vectors: longer lives of translations, and less time to build
+//! gateways.
 
 #![allow(missing_docs, unreachable_pub, reason = "the modules of one test")]
 
@@ -71,7 +72,7 @@ const FOUND: &[(u64, usize)] = &[
     (10_000_523, 2),
     (20_000_060, 1),
 ];
-/// Vectors of a seed.
+/// Vectors of a seed unless `WEIR_NAT_VECTORS` has another number.
 const VECTORS: u64 = 60;
 const SECOND: u64 = 1_000_000_000;
 /// Mappings of a seed's lists.
@@ -130,7 +131,8 @@ fn run(seed: u64, workers: usize, mutant: Option<Mutant>, counts: &mut Counts) -
     let changes = if is_bounded { 0.0 } else { pick(&mut random, &[0.0, 0.0, 0.02, 0.1]) };
     let (mut now, mut sent, mut changed, mut fragment) = (SECOND, 0, 0, 0);
     let mut before: BTreeMap<Reason, u64> = REASONS.map(|reason| (reason, 0)).into();
-    for vector in 0..VECTORS * if traffic.most == 1 { 20 } else { 1 } {
+    let vectors = number("WEIR_NAT_VECTORS").filter(|_| mutant.is_none()).unwrap_or(VECTORS);
+    for vector in 0..vectors * if traffic.most == 1 { 20 } else { 1 } {
         let context = |translator: &Translator, (now, changed): (u64, u64), message: String| {
             let texts = translator.lists.iter().flat_map(|list| {
                 list.rules.iter().map(move |rule| format!("  {}: {}", gateway::INTERFACES[list.edge].0, rule.text()))
