@@ -9,7 +9,8 @@ use kit::*;
 use weir_base::clock::Clock;
 use weir_base::random::Entropy;
 use weir_plane::compile::{Hop, Target};
-use weir_plane::engine::{Engine, Options};
+use weir_plane::engine::{Engine, Options, never_routed};
+use weir_plane::reason::Reason;
 use weir_plane::rib::By;
 use weir_plane::stats::RouteRow;
 
@@ -81,4 +82,24 @@ fn the_route_of_an_address_and_its_candidates_are_found() {
     assert_eq!(words("198.52.0.1", None), ["198.0.0.0/8 file via [(10.1.0.7, 1000)]", "blue: none"]);
     assert_eq!(words("203.0.113.9", None), ["default: none", "blue: none"]);
     engine.stop();
+}
+
+#[test]
+fn addresses_that_no_packet_is_routed_to_have_a_reason() {
+    for (address, reason) in [
+        ("224.0.0.5", Some(Reason::Multicast)),
+        ("255.255.255.255", Some(Reason::Broadcast)),
+        ("0.1.2.3", Some(Reason::MartianDestination)),
+        ("127.0.0.1", Some(Reason::MartianDestination)),
+        ("240.0.0.1", Some(Reason::MartianDestination)),
+        ("169.254.1.1", Some(Reason::LinkLocal)),
+        ("ff02::1", Some(Reason::Multicast)),
+        ("::1", Some(Reason::MartianDestination)),
+        ("fe80::1", Some(Reason::LinkLocal)),
+        ("223.255.255.255", None),
+        ("2001:db8::1", None),
+        ("fec0::1", None),
+    ] {
+        assert_eq!(never_routed(address.parse().unwrap()), reason, "{address}");
+    }
 }

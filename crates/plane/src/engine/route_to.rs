@@ -2,10 +2,13 @@
 
 use std::net::IpAddr;
 
+use weir_packet::parse::martian;
+
 use super::show;
 use crate::compile::rib::{By, Entry};
 use crate::compile::{Compiler, Hop, Map, Target};
 use crate::model::Gateway;
+use crate::reason::Reason;
 use crate::root::Root;
 use crate::stats::{PathRow, RouteRow, RouteTo};
 
@@ -41,6 +44,22 @@ pub(crate) fn routes_to(
         RouteTo { vrf: vrf.name.clone(), route: Some(row(best)), candidates }
     };
     vrfs.map(to).collect()
+}
+
+/// Returns the reason for which no packet is routed to an address, whatever the tables have for it.
+#[must_use]
+pub fn never_routed(address: IpAddr) -> Option<Reason> {
+    let (is_group, is_broadcast, is_martian, is_link_local) = match address {
+        IpAddr::V4(own) => (own.is_multicast(), own.is_broadcast(), martian::destination_v4(own), own.is_link_local()),
+        IpAddr::V6(own) => (own.is_multicast(), false, martian::destination_v6(own), own.is_unicast_link_local()),
+    };
+    match () {
+        () if is_broadcast => Some(Reason::Broadcast),
+        () if is_group => Some(Reason::Multicast),
+        () if is_martian => Some(Reason::MartianDestination),
+        () if is_link_local => Some(Reason::LinkLocal),
+        () => None,
+    }
 }
 
 /// No packet takes the paths of a candidate.
