@@ -88,7 +88,7 @@ pub(super) fn resolve(
     let spds = resolver.spds(&sas);
     let steer = resolver.steer();
     let fitted = resolver.tunnels(interfaces.as_deref_mut().unwrap_or_default(), &routes, &spds, &sas);
-    resolver.needless_nat_limits(&vrfs, &routes, interfaces.as_deref().unwrap_or_default());
+    resolver.needless_nat_limits(&vrfs, &nat, &routes, interfaces.as_deref().unwrap_or_default());
     resolver.nat_routed(&nat, &routes, interfaces.as_deref().unwrap_or_default());
     resolver.nat_before_spd(&nat, &spds, interfaces.as_deref().unwrap_or_default());
     let classify = resolver.classify_tables();
