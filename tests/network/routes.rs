@@ -141,6 +141,54 @@ fn the_kernels_routes_forward() {
     weir.end();
 }
 
+/// A route of the kernel whose link is down leaves its prefix to the kernel's next one, until the link is up again. The punt
+/// device stays up, so the kernel keeps both.
+#[test]
+fn the_kernels_next_route_counts_while_a_link_is_down() {
+    let Some(mut lab) = Lab::open() else { return };
+    let router = Router::new(&mut lab);
+    let gate = &router.line.gate;
+    let weir = router.start("kernel = true\n");
+    gate.ip("route add 10.9.0.0/24 via 10.2.0.2 metric 10");
+    gate.ip("route add 10.9.0.0/24 via 10.1.0.2 metric 20");
+    gate.ip("route add 10.9.1.0/24 via 10.1.0.2 metric 10");
+    gate.ip("route add 10.9.1.0/24 via 10.2.0.2 metric 20");
+    gate.ip("route add unreachable 10.9.1.0/24 metric 30");
+    let routes_to = |address: &str| {
+        let output = weir.weir(&["show", "routes", address, "--json"]);
+        let routes: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let own = &routes["vrfs"][0];
+        let words = |route: &serde_json::Value| match route["paths"][0]["interface"].as_str() {
+            Some(interface) => interface.to_owned(),
+            None => route["kind"].as_str().unwrap_or("none").to_owned(),
+        };
+        let candidates = own["candidates"].as_array().expect("a list").iter().map(words);
+        std::iter::once(words(&own["route"])).chain(candidates).collect::<Vec<_>>()
+    };
+    let all = |first: &[&str], second: &[&str]| {
+        let since = Instant::now();
+        loop {
+            let now = [routes_to("10.9.0.1"), routes_to("10.9.1.1")];
+            if now == [first, second] {
+                return;
+            }
+            assert!(since.elapsed() < PATIENCE, "{now:?}, not {first:?} and {second:?}\n{}", weir.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    for _ in 0..2 {
+        all(&["right", "left"], &["left", "right", "unreachable"]);
+        router.line.right.ip("link set e0 down");
+        weir.wait_for_state("right", "down");
+        all(&["left"], &["left", "unreachable"]);
+        router.line.right.ip("link set e0 up");
+        router.line.dress_right();
+        weir.wait_for_state("right", "up");
+    }
+    all(&["right", "left"], &["left", "right", "unreachable"]);
+    weir.end();
+}
+
 /// Routes of the file precede; tables, protocols and metrics are chosen.
 #[test]
 fn the_file_precedes_and_tables_are_chosen() {

@@ -344,12 +344,7 @@ impl Networks {
         };
         let plain = model::empty();
         Ok(Gateway {
-            vrfs: plain
-                .vrfs
-                .iter()
-                .cloned()
-                .chain([Vrf { name: "inside".to_owned(), nat_limit: None, origin: Origin(0) }])
-                .collect(),
+            vrfs: plain.vrfs.iter().cloned().chain([Vrf::named("inside")]).collect(),
             interfaces: vec![lan, wan, out, way_in],
             routes: vec![via(1, VrfIndex(0)), via(2, inside)],
             neighbors: vec![neighbor(1, 0), neighbor(2, 1)],

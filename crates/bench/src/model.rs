@@ -16,7 +16,7 @@ use weir_port::spec::{
 pub(crate) fn empty() -> Gateway {
     Gateway {
         bridges: Vec::new(),
-        vrfs: vec![Vrf { name: "default".to_owned(), nat_limit: None, origin: Origin(0) }],
+        vrfs: vec![Vrf::named("default")],
         interfaces: Vec::new(),
         routes: Vec::new(),
         neighbors: Vec::new(),

@@ -266,7 +266,7 @@ fn upper(samples: &[f64]) -> f64 {
 /// Both links, the second with a weight.
 fn both(weight: u8) -> Arc<Way> {
     let hop = |interface: u32, weight| Hop { interface, address: Some(neighbor(interface)), weight };
-    Arc::new(Way::Via(Box::new([hop(1, 1), hop(2, weight)])))
+    Arc::new(Way::Via(Box::new([hop(1, 1), hop(2, weight)]), None))
 }
 
 fn neighbor(interface: u32) -> IpAddr {

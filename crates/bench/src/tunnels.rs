@@ -190,12 +190,7 @@ fn gateway(carrier: Carrier, inner: bool, outer: bool, flows: u32) -> Gateway {
         neighbors.push(model::neighbor(3, far.addr(), MAC));
     }
     Gateway {
-        vrfs: plain
-            .vrfs
-            .iter()
-            .cloned()
-            .chain([Vrf { name: "inside".to_owned(), nat_limit: None, origin: Origin(0) }])
-            .collect(),
+        vrfs: plain.vrfs.iter().cloned().chain([Vrf::named("inside")]).collect(),
         interfaces: vec![lan, wan, out, end("a", 0, way_in, VrfIndex(0)), end("b", 1, far, inside)],
         routes: vec![via(3, VrfIndex(0), far.addr()), via(2, inside, next)],
         neighbors,

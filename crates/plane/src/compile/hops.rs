@@ -179,7 +179,7 @@ impl Hops<'_> {
         number
     }
 
-    /// Returns the route that a source offers. `None`: all its paths are down, or the tables of next hops are full.
+    /// Returns the route that a target of a source gives, without those after it. `None`: all its paths are down, or the tables of next hops are full.
     pub(super) fn entry(
         &mut self,
         (prefix, by, target): (IpNet, By, &Arc<Target>),
@@ -188,7 +188,7 @@ impl Hops<'_> {
     ) -> Option<Entry> {
         let is_own = match &**target {
             // The next hop of a host route on the link is its own.
-            Target::Via(hops) => {
+            Target::Via(hops, _) => {
                 prefix.prefix_len() == prefix.max_prefix_len() && hops.iter().any(|hop| hop.address.is_none())
             }
             Target::Blackhole | Target::Unreachable => false,
@@ -202,8 +202,8 @@ impl Hops<'_> {
 
     fn resolve(&mut self, prefix: IpNet, target: &Target, previous: Option<Entry>) -> Option<(u32, Source)> {
         match target {
-            Target::Via(_) if self.is_full() => None,
-            Target::Via(hops) => Some((self.via(prefix, hops, previous)?, Source::Static)),
+            Target::Via(..) if self.is_full() => None,
+            Target::Via(hops, _) => Some((self.via(prefix, hops, previous)?, Source::Static)),
             Target::Blackhole => Some((self.terminal(Kind::Blackhole), Source::Blackhole)),
             Target::Unreachable => Some((self.terminal(Kind::Unreachable), Source::Unreachable)),
         }

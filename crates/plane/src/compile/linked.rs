@@ -1,6 +1,6 @@
 //! VRFs that translate together: routes of one lead to interfaces of the other, and one of them has rules that translate.
 
-use crate::model::{Gateway, Interface, Route, RouteTarget};
+use crate::model::{Gateway, Interface, NatIndex, Route, RouteTarget};
 
 /// Returns the group of each VRF, by index: the least index among the VRFs that its routes link it with.
 pub(super) fn groups(gateway: &Gateway) -> Vec<usize> {
@@ -28,17 +28,22 @@ fn groups_of(vrfs: usize, interfaces: &[Interface], routes: &[Route]) -> Vec<usi
 
 /// Returns whether each VRF, by index, is of a group that translates.
 pub(super) fn translating(gateway: &Gateway, groups: &[usize]) -> Vec<bool> {
-    translating_of(&gateway.interfaces, groups)
+    translating_of(&gateway.interfaces, groups, |_| true)
 }
 
-/// Returns whether each of so many VRFs, by index, has translations.
-pub fn translating_vrfs(vrfs: usize, interfaces: &[Interface], routes: &[Route]) -> Vec<bool> {
-    translating_of(interfaces, &groups_of(vrfs, interfaces, routes))
+/// Returns whether each of so many VRFs, by index, has rules of one of the lists that `counts` names.
+pub fn translating_vrfs(
+    vrfs: usize,
+    interfaces: &[Interface],
+    routes: &[Route],
+    counts: impl Fn(NatIndex) -> bool,
+) -> Vec<bool> {
+    translating_of(interfaces, &groups_of(vrfs, interfaces, routes), counts)
 }
 
-fn translating_of(interfaces: &[Interface], groups: &[usize]) -> Vec<bool> {
+fn translating_of(interfaces: &[Interface], groups: &[usize], counts: impl Fn(NatIndex) -> bool) -> Vec<bool> {
     let mut translates = vec![false; groups.len()];
-    for own in interfaces.iter().filter(|own| own.nat.is_some()) {
+    for own in interfaces.iter().filter(|own| own.nat.is_some_and(&counts)) {
         translates[groups[usize::from(own.vrf.0)]] = true;
     }
     groups.iter().map(|&group| translates[group]).collect()

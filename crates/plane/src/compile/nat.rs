@@ -442,6 +442,11 @@ fn spans(addresses: &Addresses) -> Spans {
     spans
 }
 
+/// Returns whether a rule of a list begins translations, or a live edit may bring one: the list is empty.
+pub fn begins_translations(list: &NatList) -> bool {
+    list.rules.is_empty() || list.rules.iter().any(|rule| rule.verb != NatVerb::Keep && npt(rule).is_none())
+}
+
 /// The prefixes of a map of IPv6 that translates without sessions: it is about all packets, and its prefixes are short enough.
 fn npt(rule: &NatRule) -> Option<Prefixes> {
     let target = rule.source.as_ref().filter(|_| rule.verb == NatVerb::Map)?;

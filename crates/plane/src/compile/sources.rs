@@ -1,7 +1,7 @@
 //! Routes of other sources than the model: the kernel's tables, and forwarding plane managers.
 //!
-//! Each source offers at most one route for a prefix of a VRF. The routes of the model precede; then the order of [`By`]
-//! decides. Offers name interfaces by number, so they outlive a model. [`Compiler::change_routes`] applies changes of
+//! A source offers its routes for a prefix of a VRF in the order in which they precede. The routes of the model come first;
+//! then the order of [`By`] decides. Offers name interfaces by number, so they outlive a model. [`Compiler::change_routes`] applies changes of
 //! offers one by one; a compilation of a model reads all of them. Both give the same routes.
 //!
 //! [`Compiler::change_routes`]: super::Compiler::change_routes
@@ -29,12 +29,22 @@ pub struct Hop {
 /// The target of an offered route.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Target {
-    /// Forward over one of these, by flow hash and weight.
-    Via(Box<[Hop]>),
+    /// Forward over one of these, by flow hash and weight. While all their links are down, the source's next route counts.
+    Via(Box<[Hop]>, Option<Arc<Target>>),
     /// Discard silently.
     Blackhole,
     /// Discard and say so (ICMP unreachable).
     Unreachable,
+}
+
+impl Target {
+    /// Returns the route that counts while all links of this one are down.
+    fn next(&self) -> Option<&Arc<Target>> {
+        match self {
+            Target::Via(_, next) => next.as_ref(),
+            Target::Blackhole | Target::Unreachable => None,
+        }
+    }
 }
 
 /// A change of the offers of a source: the target of a prefix from now on; `None`: the source has no route for it.
@@ -47,7 +57,11 @@ pub(super) struct Offers([Option<Arc<Target>>; By::OTHERS.len()]);
 impl Offers {
     /// Returns the offers, the strongest first.
     pub(super) fn each(&self) -> impl Iterator<Item = (By, &Arc<Target>)> {
-        By::OTHERS.into_iter().zip(&self.0).filter_map(|(by, target)| Some((by, target.as_ref()?)))
+        let each = By::OTHERS.into_iter().zip(&self.0);
+        each.flat_map(|(by, first)| {
+            let targets = std::iter::successors(first.as_ref(), |target| target.next());
+            targets.map(move |target| (by, target))
+        })
     }
 }
 

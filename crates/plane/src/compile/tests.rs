@@ -148,7 +148,8 @@ const OFFERED: [&str; 16] = [
 /// The targets of offers.
 fn targets() -> Vec<Option<Arc<Target>>> {
     let hop = |interface, address: &str| Hop { interface, address: address.parse().ok(), weight: 1 };
-    let via = |hops: &[Hop]| Some(Arc::new(Target::Via(hops.into())));
+    let then = |hops: &[Hop], next| Some(Arc::new(Target::Via(hops.into(), next)));
+    let via = |hops: &[Hop]| then(hops, None);
     vec![
         None,
         Some(Arc::new(Target::Blackhole)),
@@ -158,6 +159,8 @@ fn targets() -> Vec<Option<Arc<Target>>> {
         via(&[hop(0, "10.0.0.3"), hop(1, "10.1.0.5"), hop(3, "10.3.0.5")]),
         via(&[hop(0, "fe80::5"), Hop { weight: 3, ..hop(1, "fe80::6") }]),
         via(&[hop(3, ""), hop(7, "10.3.0.9")]),
+        then(&[hop(0, "10.0.0.3")], via(&[hop(1, "10.1.0.5")])),
+        then(&[hop(1, "")], then(&[hop(7, "")], then(&[hop(1, "")], Some(Arc::new(Target::Blackhole))))),
     ]
 }
 
@@ -359,4 +362,42 @@ fn a_link_changes_sets_and_not_prefixes() {
     // Without any link there is no route.
     compiler.recompile(&gateway, &places(&gateway, [true; 2], false)).unwrap();
     assert_eq!([of(&compiler, prefix), of(&compiler, offered)], [None; 2]);
+}
+
+/// While all links of a source's route are down, its next one counts, before routes of weaker sources.
+#[test]
+fn the_next_route_of_a_source_counts_while_the_links_of_the_first_are_down() {
+    let domain = Domain::new();
+    let gateway = model(0);
+    let mut compiler = compiler(&domain);
+    compiler.compile(&gateway, &places(&gateway, [false; 2], false)).unwrap();
+    let offered: IpNet = "9.9.9.0/24".parse().unwrap();
+    let kernel = Some(Arc::new(Target::Unreachable));
+    let hop = |interface, address: &str| Hop { interface, address: address.parse().ok(), weight: 1 };
+    let second = Some(Arc::new(Target::Via([hop(1, "10.1.0.5")].into(), None)));
+    let first = Some(Arc::new(Target::Via([hop(0, "10.0.0.3")].into(), second)));
+    compiler.change_routes("default", By::Kernel, vec![(offered, kernel)]);
+    let over = |compiler: &Compiler| {
+        let rib = &compiler.ribs()[0];
+        let entry = rib.get(offered).unwrap();
+        let adjacency = compiler.routing.adjacencies.get(entry.forwarding as usize).unwrap();
+        (entry.by, entry.source, adjacency.next_hop, rib.alternates(offered).len())
+    };
+    compiler.change_routes("default", By::Fpm, vec![(offered, first.clone())]);
+    for _ in 0..2 {
+        for (down, expected) in [
+            ([false, false], (By::Fpm, Source::Static, Some(ip("10.0.0.3")), 1)),
+            ([true, false], (By::Fpm, Source::Static, Some(ip("10.1.0.5")), 0)),
+            ([false, true], (By::Fpm, Source::Static, Some(ip("10.0.0.3")), 0)),
+            ([true, true], (By::Kernel, Source::Unreachable, None, 0)),
+        ] {
+            compiler.recompile(&gateway, &places(&gateway, down, false)).unwrap();
+            assert_eq!(over(&compiler), expected, "{down:?}");
+        }
+        // The same if the route comes while the links are down.
+        compiler.change_routes("default", By::Fpm, vec![(offered, None)]);
+        compiler.recompile(&gateway, &places(&gateway, [true, false], false)).unwrap();
+        compiler.change_routes("default", By::Fpm, vec![(offered, first.clone())]);
+        assert_eq!(over(&compiler), (By::Fpm, Source::Static, Some(ip("10.1.0.5")), 0));
+    }
 }

@@ -57,6 +57,7 @@ pub use policies::sa_name;
 pub use preview::Preview;
 pub use reload::LostEdit;
 pub use report::Reloaded;
+pub use route_to::never_routed;
 pub use running::{Engine, Options};
 pub use samples::Reader as SampleReader;
 pub use stuck::Stuck;

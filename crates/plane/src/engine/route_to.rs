@@ -2,10 +2,13 @@
 
 use std::net::IpAddr;
 
+use weir_packet::parse::martian;
+
 use super::show;
 use crate::compile::rib::{By, Entry};
-use crate::compile::{Compiler, Map, Target};
+use crate::compile::{Compiler, Hop, Map, Target};
 use crate::model::Gateway;
+use crate::reason::Reason;
 use crate::root::Root;
 use crate::stats::{PathRow, RouteRow, RouteTo};
 
@@ -24,8 +27,12 @@ pub(crate) fn routes_to(
         let row = |entry: Entry| show::row(&vrf.name, (prefix, entry), model, compiler, root);
         let configured =
             rib.alternates(prefix).iter().filter(|entry| entry.by == By::Model).map(|&entry| idle(row(entry)));
-        let offered = compiler.offers(&vrf.name, prefix).into_iter().filter(|(by, _)| *by != best.by);
-        let offered = offered.map(|(by, target)| RouteRow {
+        let mut offered = compiler.offers(&vrf.name, prefix);
+        offered.retain(|(_, target)| leads(target, root));
+        if let Some(in_force) = offered.iter().position(|(by, _)| *by == best.by) {
+            offered.remove(in_force);
+        }
+        let offered = offered.into_iter().map(|(by, target)| RouteRow {
             vrf: vrf.name.clone(),
             prefix: prefix.to_string(),
             kind: kind(&target).into(),
@@ -39,15 +46,38 @@ pub(crate) fn routes_to(
     vrfs.map(to).collect()
 }
 
+/// Returns the reason for which no packet is routed to an address, whatever the tables have for it.
+#[must_use]
+pub fn never_routed(address: IpAddr) -> Option<Reason> {
+    let (is_group, is_broadcast, is_martian, is_link_local) = match address {
+        IpAddr::V4(own) => (own.is_multicast(), own.is_broadcast(), martian::destination_v4(own), own.is_link_local()),
+        IpAddr::V6(own) => (own.is_multicast(), false, martian::destination_v6(own), own.is_unicast_link_local()),
+    };
+    match () {
+        () if is_broadcast => Some(Reason::Broadcast),
+        () if is_group => Some(Reason::Multicast),
+        () if is_martian => Some(Reason::MartianDestination),
+        () if is_link_local => Some(Reason::LinkLocal),
+        () => None,
+    }
+}
+
 /// No packet takes the paths of a candidate.
 fn idle(mut row: RouteRow) -> RouteRow {
     row.paths.iter_mut().for_each(|path| path.share_permille = 0);
     row
 }
 
+/// Returns whether a target discards, or one of its links is up.
+fn leads(target: &Target, root: &Root) -> bool {
+    let Target::Via(hops, _) = target else { return true };
+    let is_up = |hop: &Hop| root.interfaces.get(hop.interface as usize).is_some_and(|own| own.present && !own.down);
+    hops.iter().any(is_up)
+}
+
 fn kind(target: &Target) -> &'static str {
     match target {
-        Target::Via(_) => "via",
+        Target::Via(..) => "via",
         Target::Blackhole => "blackhole",
         Target::Unreachable => "unreachable",
     }
@@ -55,8 +85,8 @@ fn kind(target: &Target) -> &'static str {
 
 /// The paths of an offer that is not in force: they may have no adjacencies.
 fn paths(target: &Target, root: &Root) -> Vec<PathRow> {
-    let Target::Via(hops) = target else { return Vec::new() };
-    let row = |hop: &crate::compile::Hop| {
+    let Target::Via(hops, _) = target else { return Vec::new() };
+    let row = |hop: &Hop| {
         let interface = root.interfaces.get(hop.interface as usize)?;
         Some(PathRow {
             interface: interface.name.to_string(),

@@ -417,6 +417,8 @@ pub(crate) fn decision(
         Fate::Flow { miss, .. } => Some(TraceDecision::Flow(miss)),
         Fate::Fragment { .. }
         | Fate::LookedUp { .. }
+        | Fate::Directed { .. }
+        | Fate::Punted { .. }
         | Fate::Transmitted { .. }
         | Fate::Local
         | Fate::Dropped { .. } => return None,

@@ -103,7 +103,10 @@ pub enum NatEffect {
     /// It keeps its endpoints.
     Kept,
     /// It is dropped.
-    Dropped,
+    Dropped {
+        /// The number of the VRF that it came in by.
+        vrf: u16,
+    },
 }
 
 /// The effect of an SPD on a packet in clear.
@@ -287,6 +290,18 @@ pub enum Fate {
         /// The adjacency it was given.
         adjacency: u32,
     },
+    /// A steer rule or a session of a classifier table gave it its next hop, whatever its route.
+    Directed {
+        /// Destination.
+        destination: IpAddr,
+        /// The adjacency it was given.
+        adjacency: u32,
+    },
+    /// It was given to the host.
+    Punted {
+        /// Number of the interface whose punt device took it.
+        interface: u32,
+    },
     /// It, or a packet made from it, left by this interface.
     Transmitted {
         /// Interface number.
@@ -317,7 +332,7 @@ impl Fate {
                     | Reason::SessionLimit
                     | Reason::SessionPickup
             ),
-            Fate::Nat { effect: NatEffect::Dropped, .. } => matches!(
+            Fate::Nat { effect: NatEffect::Dropped { .. }, .. } => matches!(
                 reason,
                 Reason::NatExhausted
                     | Reason::NatVrfLimit

@@ -132,8 +132,18 @@ pub struct Vrf {
     pub name: String,
     /// Translations at most whose first packets come in by it.
     pub nat_limit: Option<u32>,
+    /// Where that number was declared.
+    pub limit_origin: Origin,
     /// Where it was declared.
     pub origin: Origin,
+}
+
+impl Vrf {
+    /// A routing domain of this name, without a limit, that no line declares.
+    #[must_use]
+    pub fn named(name: &str) -> Vrf {
+        Vrf { name: name.to_owned(), nat_limit: None, limit_origin: Origin::default(), origin: Origin::default() }
+    }
 }
 
 /// Packets of one vector that leave an interface as super-packets.

@@ -288,8 +288,8 @@ fn offer(random: &mut Random, links: &Links) -> Change {
             0 | 1 => None,
             2 => Some(Target::Blackhole),
             3 => Some(Target::Unreachable),
-            4 | 5 => Some(Target::Via(two.into())),
-            _ => Some(Target::Via(one.into())),
+            4 | 5 => Some(Target::Via(two.into(), None)),
+            _ => Some(Target::Via(one.into(), None)),
         };
         (prefix(random, links, v6), target.map(Arc::new))
     });

@@ -81,7 +81,7 @@ impl Build {
     pub fn new() -> Build {
         Build(Gateway {
             bridges: Vec::new(),
-            vrfs: vec![Vrf { name: "default".into(), nat_limit: None, origin: Origin::default() }],
+            vrfs: vec![Vrf::named("default")],
             interfaces: Vec::new(),
             routes: Vec::new(),
             neighbors: Vec::new(),
@@ -203,7 +203,7 @@ impl Build {
     pub fn vrf(&mut self, name: &str) -> VrfIndex {
         let known = self.0.vrfs.iter().position(|vrf| vrf.name == name);
         let index = known.unwrap_or_else(|| {
-            self.0.vrfs.push(Vrf { name: name.into(), nat_limit: None, origin: Origin::default() });
+            self.0.vrfs.push(Vrf::named(name));
             self.0.vrfs.len() - 1
         });
         VrfIndex(index as u16)

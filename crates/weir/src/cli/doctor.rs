@@ -41,8 +41,9 @@ impl Doctor {
             Some(file) => {
                 let loaded = config::load(file);
                 let service = loaded.service.clone();
+                let keys = loaded.key_files.clone();
                 let gateway = configuration::valid(loaded, self.json)?;
-                doctor::examine(Some((&gateway, &service)))
+                doctor::examine(Some((&gateway, &service, &keys)))
             }
         };
         print(&if self.json { render::json(&diagnosis) + "\n" } else { diagnosis.text() })?;

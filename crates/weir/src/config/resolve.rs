@@ -88,7 +88,7 @@ pub(super) fn resolve(
     let spds = resolver.spds(&sas);
     let steer = resolver.steer();
     let fitted = resolver.tunnels(interfaces.as_deref_mut().unwrap_or_default(), &routes, &spds, &sas);
-    resolver.needless_nat_limits(&vrfs, &routes, interfaces.as_deref().unwrap_or_default());
+    resolver.needless_nat_limits(&vrfs, &nat, &routes, interfaces.as_deref().unwrap_or_default());
     resolver.nat_routed(&nat, &routes, interfaces.as_deref().unwrap_or_default());
     resolver.nat_before_spd(&nat, &spds, interfaces.as_deref().unwrap_or_default());
     let classify = resolver.classify_tables();
@@ -179,11 +179,12 @@ impl<'a> Resolver<'a> {
     }
 
     fn vrfs(&mut self) -> Vec<Vrf> {
-        let mut vrfs = vec![Vrf { name: DEFAULT_VRF.to_owned(), nat_limit: None, origin: Origin(0) }];
+        let mut vrfs = vec![Vrf::named(DEFAULT_VRF)];
         let mut first: HashMap<&str, Span> = HashMap::new();
         self.vrfs.insert(DEFAULT_VRF, VrfIndex(0));
         let declared = self.declared;
         for declare::vrf::Vrf { name, nat_limit } in &declared.vrfs {
+            let limit_origin = nat_limit.as_ref().map_or(Origin(0), |limit| self.origin(limit.span));
             let nat_limit = nat_limit.as_ref().map(|limit| limit.value);
             if let Some(&first) = first.get(name.value.as_str()) {
                 let message = format!("there are two VRFs `{}`", name.value);
@@ -193,7 +194,7 @@ impl<'a> Resolver<'a> {
             first.insert(&name.value, name.span);
             let origin = self.origin(name.span);
             if name.value == DEFAULT_VRF {
-                (vrfs[0].origin, vrfs[0].nat_limit) = (origin, nat_limit);
+                vrfs[0] = Vrf { name: name.value.clone(), nat_limit, limit_origin, origin };
                 continue;
             }
             let Ok(index) = u16::try_from(vrfs.len()) else {
@@ -202,7 +203,7 @@ impl<'a> Resolver<'a> {
                 break;
             };
             self.vrfs.insert(&name.value, VrfIndex(index));
-            vrfs.push(Vrf { name: name.value.clone(), nat_limit, origin });
+            vrfs.push(Vrf { name: name.value.clone(), nat_limit, limit_origin, origin });
         }
         vrfs
     }

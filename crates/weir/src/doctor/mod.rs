@@ -5,12 +5,13 @@
 mod device;
 mod finding;
 mod host;
+mod keys;
 mod state;
 mod text;
 
 pub use finding::{Finding, Level};
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use weir_plane::model::{Gateway, InterfaceKind};
@@ -47,14 +48,16 @@ impl Report for Diagnosis {
     }
 }
 
-/// Examines the host; for a gateway if there is one.
+/// Examines the host; for a gateway, with its key files, if there is one.
 #[must_use]
-pub fn examine(gateway: Option<(&Gateway, &Service)>) -> Diagnosis {
-    let mut findings = host::judge(&Host::read(Path::new("/")), gateway.map(|(gateway, _)| gateway));
-    if let Some((gateway, service)) = gateway {
+pub fn examine(gateway: Option<(&Gateway, &Service, &[PathBuf])>) -> Diagnosis {
+    let mut findings = host::judge(&Host::read(Path::new("/")), gateway.map(|(gateway, ..)| gateway));
+    if let Some((gateway, service, files)) = gateway {
         findings.extend(privileges(gateway));
         findings.extend(account(service));
-        findings.extend(sequence_numbers(gateway, service));
+        let owner = state::Owner::of(Account::of(service).ok().flatten().as_ref());
+        findings.extend(sequence_numbers(gateway, owner));
+        findings.extend(keys::judge(files, owner));
         findings.extend(forwarding(gateway, Path::new(bystander::SETTINGS)));
         findings.extend(devices(gateway));
     }
@@ -87,10 +90,9 @@ fn account(service: &Service) -> Vec<Finding> {
 }
 
 /// The directory in which the gateway reserves the sequence numbers of its SAs, if some SA sends.
-fn sequence_numbers(gateway: &Gateway, service: &Service) -> Option<Finding> {
+fn sequence_numbers(gateway: &Gateway, owner: state::Owner) -> Option<Finding> {
     let folder = gateway.ipsec.state.as_deref().filter(|_| gateway.sas.iter().any(|sa| sa.outbound.is_some()))?;
-    let account = Account::of(service).ok().flatten();
-    Some(state::judge(folder, state::Owner::of(account.as_ref())))
+    Some(state::judge(folder, owner))
 }
 
 /// The kernel as a second forwarder and receiver.

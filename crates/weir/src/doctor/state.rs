@@ -12,11 +12,11 @@ use crate::reservation;
 const SUBJECT: &str = "ipsec";
 const FATE: &str = "SAs send no packets (esp-unreserved)";
 
-/// The user and the group to whom the directory has to belong.
+/// The user and the group of the gateway, to whom the directory and key files have to belong.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Owner {
-    user: u32,
-    group: u32,
+    pub(super) user: u32,
+    pub(super) group: u32,
 }
 
 impl Owner {
@@ -63,7 +63,7 @@ fn foreign(folder: &Path, user: u32) -> io::Result<Option<(String, u32)>> {
 }
 
 /// A path as a word of the shell.
-fn in_shell(path: &Path) -> String {
+pub(super) fn in_shell(path: &Path) -> String {
     let path = path.display().to_string();
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:@%,".contains(letter);
     if path.chars().all(is_plain) { path } else { format!("'{}'", path.replace('\'', r"'\''")) }

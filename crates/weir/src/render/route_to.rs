@@ -14,6 +14,9 @@ use super::table::{Align, Table};
 pub struct RoutesTo {
     /// The address.
     pub address: IpAddr,
+    /// The drop reason of addresses that no packet is routed to, whatever route covers them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unrouted: Option<String>,
     /// Its route in each VRF, in the order of the configuration.
     pub vrfs: Vec<RouteTo>,
 }
@@ -49,7 +52,10 @@ impl Report for RoutesTo {
                 }
             }
         }
-        table.text()
+        match &self.unrouted {
+            Some(reason) => format!("no packet is routed to {}: {reason}\n{}", self.address, table.text()),
+            None => table.text(),
+        }
     }
 }
 
@@ -69,6 +75,22 @@ default  0.0.0.0/0  in force   via        198.51.100.254 on wan  02:00:00:00:00:
 default  0.0.0.0/0  in force   via        192.0.2.254 on lan     -                       1  25.0 %  edge.toml:20
 default  0.0.0.0/0  candidate  blackhole  -                      -                       -       -  kernel
 blue     -          no route   -          -                      -                       -       -  -
+"
+        );
+        assert_eq!(read::<RoutesTo>(&json(&routes)).unwrap(), routes);
+        assert!(!json(&routes).contains("unrouted"));
+    }
+
+    #[test]
+    fn addresses_that_no_packet_is_routed_to_say_so() {
+        let address = "224.0.0.5".parse().unwrap();
+        let routes = RoutesTo { address, unrouted: Some("multicast".into()), ..sample::routes_to(Some("blue")) };
+        assert_eq!(
+            routes.text(),
+            "\
+no packet is routed to 224.0.0.5: multicast
+VRF   Prefix  State     Kind  Path  MAC  Weight  Share  Declared
+blue  -       no route  -     -     -         -      -  -
 "
         );
         assert_eq!(read::<RoutesTo>(&json(&routes)).unwrap(), routes);

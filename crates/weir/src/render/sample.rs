@@ -291,7 +291,7 @@ pub(crate) fn routes_to(vrf: Option<&str>) -> RoutesTo {
         RouteTo { vrf: "blue".into(), route: None, candidates: vec![] },
     ];
     vrfs.retain(|own| vrf.is_none_or(|vrf| own.vrf == vrf));
-    RoutesTo { address: "203.0.114.1".parse().unwrap(), vrfs }
+    RoutesTo { address: "203.0.114.1".parse().unwrap(), unrouted: None, vrfs }
 }
 
 pub(crate) fn neighbors() -> Vec<NeighborRow> {

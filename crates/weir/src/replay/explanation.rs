@@ -16,6 +16,7 @@ use weir_plane::record::SpdEffect;
 use super::access::{self, Allowed, Bound, Filter, Fragment};
 use super::bridge::{self, Bridged};
 use super::classify::{self, Classified};
+use super::host::{self, Host};
 use super::nat::{self, Translated};
 use super::quoted::line;
 use super::sa::{self, Association};
@@ -98,6 +99,9 @@ pub struct Explanation {
     pub next_hop: Option<NextHop>,
     /// The MTU of the next link.
     pub mtu: Option<Mtu>,
+    /// The host, if the packet goes there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<Host>,
     /// The packets that leave.
     pub out: Vec<Out>,
 }
@@ -204,8 +208,9 @@ impl Explainer<'_> {
             classify: outcome.as_ref().map_or_else(Vec::new, |outcome| classify::classified(self.harness, outcome)),
             esp: outcome.as_ref().and_then(|outcome| self.esp(outcome)),
             route: taken.map(|taken| self.route(taken)),
-            next_hop: taken.and_then(|taken| self.next_hop(taken)),
-            mtu: taken.and_then(|taken| self.mtu(taken)),
+            next_hop: outcome.as_ref().and_then(|outcome| self.next_hop(outcome)),
+            mtu: outcome.as_ref().and_then(|outcome| self.mtu(outcome)),
+            host: outcome.as_ref().and_then(|outcome| host::of(self.harness, outcome)),
             out: sent.into_iter().map(|sent| self.out(&sent, answered)).collect(),
         }
     }
@@ -237,10 +242,9 @@ impl Explainer<'_> {
         self.names.get(number as usize).cloned().unwrap_or_default()
     }
 
-    fn next_hop(&self, taken: &RouteTaken) -> Option<NextHop> {
-        let number = taken.interface?;
+    fn next_hop(&self, outcome: &Outcome) -> Option<NextHop> {
+        let (number, address) = outcome.next_hop()?;
         let index = InterfaceIndex(index_of(self.harness, number)?);
-        let address = taken.next_hop.unwrap_or(taken.destination);
         let mut neighbors = self.harness.model().neighbors.iter();
         let known = neighbors.find(|neighbor| neighbor.interface == index && neighbor.address == address);
         Some(NextHop {
@@ -252,8 +256,8 @@ impl Explainer<'_> {
         })
     }
 
-    fn mtu(&self, taken: &RouteTaken) -> Option<Mtu> {
-        let number = taken.interface?;
+    fn mtu(&self, outcome: &Outcome) -> Option<Mtu> {
+        let (number, _) = outcome.next_hop()?;
         let interface = &self.harness.model().interfaces[index_of(self.harness, number)? as usize];
         Some(Mtu {
             interface: interface.name.clone(),
@@ -300,9 +304,10 @@ impl Explainer<'_> {
     }
 }
 
-/// The packet's route is one of IPv6.
+/// The packet is one of IPv6, as far as it came to a route.
 fn taken_is_v6(outcome: &Outcome) -> bool {
-    outcome.route.as_ref().is_some_and(|taken| taken.destination.is_ipv6())
+    let directed = || outcome.directed.map(|directed| directed.destination);
+    outcome.route.as_ref().map(|taken| taken.destination).or_else(directed).is_some_and(|to| to.is_ipv6())
 }
 
 impl Explanation {
@@ -411,6 +416,9 @@ impl fmt::Display for Explanation {
             write!(verdict, " {reason}: {description}")?;
         }
         section(f, "verdict", &verdict, self.by.as_ref())?;
+        if let Some(host) = &self.host {
+            section(f, "host", &host.sentence(), host.by.as_ref())?;
+        }
         for Out { interface, packet, answer } in &self.out {
             section(f, if *answer { "answer" } else { "out" }, &format!("{interface} {packet}"), None)?;
         }

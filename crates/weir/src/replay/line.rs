@@ -32,6 +32,9 @@ pub struct Line<'a> {
     pub by: Option<String>,
     /// The interfaces that answers to it left by, each once: ICMP errors, echo replies.
     pub answer: Vec<&'a str>,
+    /// The punt device that it went to the host by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// The decision about its source; `None` if it was not validated.
     pub sav: Option<Validation>,
     /// The decision of bindings about the sender.
@@ -82,6 +85,9 @@ impl fmt::Display for Line<'_> {
         }
         list(f, " ", &self.out)?;
         list(f, "  answer ", &self.answer)?;
+        if let Some(device) = &self.host {
+            write!(f, "  host {device}")?;
+        }
         if let Some(by) = &self.by {
             write!(f, "  by {by}")?;
         }
@@ -152,6 +158,7 @@ mod tests {
             reason: None,
             by: Some("edge.toml:12".into()),
             answer: Vec::new(),
+            host: None,
             sav: None,
             bindings: None,
             fragments: Vec::new(),
@@ -175,6 +182,9 @@ mod tests {
         line =
             Line { verdict: "drop", reason: Some("ttl-expired"), by: None, out: vec![], answer: vec!["wan"], ..line };
         assert_eq!(line.to_string(), "7 wan T P -> drop ttl-expired  answer wan");
+        line = Line { verdict: "local", reason: None, answer: vec![], host: Some("wan-host".into()), ..line };
+        assert_eq!(line.to_string(), "7 wan T P -> local  host wan-host");
+        assert_eq!(serde_json::to_value(&line).unwrap()["host"], "wan-host");
     }
 
     #[test]
@@ -192,6 +202,7 @@ mod tests {
             reason: None,
             by: Some("r:9".into()),
             answer: Vec::new(),
+            host: None,
             sav: None,
             bindings: None,
             fragments: Vec::new(),
@@ -247,6 +258,7 @@ mod tests {
             reason: None,
             by: Some("r:9".into()),
             answer: Vec::new(),
+            host: None,
             sav: Some(sav.clone()),
             bindings: None,
             fragments: Vec::new(),

@@ -14,6 +14,7 @@ pub mod bridge;
 mod by;
 pub mod classify;
 pub mod explanation;
+pub mod host;
 mod input;
 mod line;
 pub(crate) mod merge;
@@ -430,6 +431,7 @@ impl Replay {
             },
             by: outcome.and_then(|outcome| by::place(&self.harness, outcome)).map(|place| place.to_string()),
             answer: outcome.map_or_else(Vec::new, |outcome| names(&outcome.answers)),
+            host: outcome.and_then(|outcome| host::of(&self.harness, outcome)).map(|host| host.device),
             sav: outcome
                 .and_then(|outcome| outcome.sav.as_ref())
                 .map(|decision| Validation::new(&self.harness, decision)),

@@ -5,8 +5,9 @@ use std::fmt;
 use serde::Serialize;
 use weir_plane::compile::Named;
 use weir_plane::engine::endpoint;
-use weir_plane::harness::{Harness, Outcome};
+use weir_plane::harness::{Harness, Outcome, Verdict};
 use weir_plane::model::{Gateway, NatIndex, Place};
+use weir_plane::reason::Reason;
 use weir_plane::record::NatEffect;
 
 use super::validation::Rule;
@@ -93,7 +94,7 @@ pub(crate) fn nat(model: &Gateway, list: NatIndex, place: u32) -> Option<(String
 pub(crate) fn effect_words(effect: &NatEffect) -> String {
     match effect {
         NatEffect::Kept => "keeps its addresses".to_owned(),
-        NatEffect::Dropped => "is not translated".to_owned(),
+        NatEffect::Dropped { .. } => "is not translated".to_owned(),
         NatEffect::To { source, destination, reply, identifier, .. } => {
             let ends =
                 ends(&endpoint(source.0, source.1), &endpoint(destination.0, destination.1), *identifier, *reply);
@@ -118,7 +119,7 @@ pub(super) fn translated(harness: &Harness, outcome: &Outcome) -> Vec<Translated
         };
         Some(match effect {
             NatEffect::Kept => bare,
-            NatEffect::Dropped => Translated { effect: "dropped", ..bare },
+            NatEffect::Dropped { .. } => Translated { effect: "dropped", ..bare },
             NatEffect::To { output, reply, source, destination, identifier } => Translated {
                 identifier,
                 effect: "translated",
@@ -136,10 +137,16 @@ pub(super) fn translated(harness: &Harness, outcome: &Outcome) -> Vec<Translated
     all
 }
 
-/// The place of the rule for which a packet was dropped.
+/// The place of the rule for which a packet was dropped, or of the limit of its VRF.
 pub(super) fn not_translated_by(harness: &Harness, outcome: &Outcome) -> Option<Place> {
-    let dropped = outcome.nat.iter().rev().find(|(.., effect)| *effect == NatEffect::Dropped);
-    let &(list, place, _) = dropped?;
+    let dropped = |&(list, place, effect): &(NatIndex, u32, NatEffect)| match effect {
+        NatEffect::Dropped { vrf } => Some((list, place, vrf)),
+        NatEffect::To { .. } | NatEffect::Kept => None,
+    };
+    let (list, place, vrf) = outcome.nat.iter().rev().find_map(dropped)?;
+    if outcome.verdict == Verdict::Drop(Reason::NatVrfLimit) {
+        return harness.place(harness.model().vrfs.get(usize::from(vrf))?.limit_origin);
+    }
     let (_, named) = nat(harness.model(), list, place)?;
     harness.place(named.origin)
 }

@@ -133,13 +133,29 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sends what leaves by any interface to a sink.
+/// Sends what leaves by any interface to a sink, and what is for the host nowhere.
 pub fn connect(harness: &mut Harness, sink: &impl Sink) {
     for index in 0..harness.model().interfaces.len() as u32 {
         if harness.port_of(index) == index {
             let port = Port { untagged: index, tagged: tagged(harness, index), sink: sink.clone() };
             harness.connect(index, Box::new(port));
         }
+        if harness.model().interfaces[index as usize].punt.is_some() {
+            harness.connect(harness.punt_port(index), Box::new(Host));
+        }
+    }
+}
+
+/// The host: takes what punt devices are given, and keeps nothing.
+struct Host;
+
+impl Transmitter for Host {
+    fn transmit(&mut self, _: &mut Vector, frame: &Indices, _: &mut Indices, _: &mut Cache, _: Time) -> usize {
+        frame.len()
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 

@@ -1,8 +1,10 @@
 //! The routes of one source as it reports them, and the offers that follow: a state machine without I/O.
 //!
 //! The source names devices by index and may name next hop objects; weir has interfaces. A device is an interface's if it
-//! is its punt device. For each prefix the route of the lowest metric is offered that leads to an interface of weir.
+//! is its punt device. For each prefix the routes are offered that lead to an interface of weir, the lowest metric first: of
+//! these the first counts whose link is up.
 
+mod chains;
 mod dirty;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, btree_map};
@@ -13,6 +15,7 @@ use ipnet::IpNet;
 use weir_plane::compile::{Hop, Offer, Target};
 use weir_port::routes::{Nexthop, Path, Route, RouteKind, Update};
 
+use self::chains::Chains;
 use self::dirty::Dirty;
 use crate::config::routes::Table;
 
@@ -91,6 +94,7 @@ pub(crate) struct Fib {
     /// Numbers of interfaces, by name of their device.
     interfaces: HashMap<String, u32>,
     translated: HashMap<Way, Option<Arc<Target>>>,
+    chains: Chains,
     paths: Shared,
     epoch: u16,
     count: usize,
@@ -125,6 +129,7 @@ impl Fib {
             devices: HashMap::new(),
             interfaces: HashMap::new(),
             translated: HashMap::new(),
+            chains: Chains::default(),
             paths: Shared::default(),
             epoch: 0,
             count: 0,
@@ -225,18 +230,19 @@ impl Fib {
         while offers.len() < most
             && let Some(prefix) = self.tables[at].1.dirty.pop_first()
         {
-            let mut target = None;
-            // Nearly always the first route leads to an interface of weir.
-            for place in 0.. {
-                let routes = &self.tables[at].1;
-                let Some(way) = routes.all.get(&prefix).and_then(|known| Some(known.get(place)?.way.clone())) else {
-                    break;
-                };
-                target = self.translate(way);
-                if target.is_some() {
-                    break;
+            let known = self.tables[at].1.all.get(&prefix);
+            let target = match known.map(Vec::as_slice) {
+                None => None,
+                Some([only]) => {
+                    let way = only.way.clone();
+                    self.translate(way)
                 }
-            }
+                Some(known) => {
+                    let ways: Vec<Way> = known.iter().map(|route| route.way.clone()).collect();
+                    let targets: Vec<_> = ways.into_iter().filter_map(|way| self.translate(way)).collect();
+                    self.chains.of(targets.into_iter())
+                }
+            };
             offers.push((prefix, target));
         }
         Some((self.tables[at].0.vrf.clone(), offers))
@@ -478,6 +484,7 @@ impl Fib {
 
     fn all_changed(&mut self) {
         self.translated.clear();
+        self.chains.clear();
         for (_, routes) in &mut self.tables {
             routes.dirty.extend(routes.all.keys().copied());
         }
@@ -567,7 +574,7 @@ fn via(mut hops: Vec<(Hop, u32)>) -> Option<Target> {
         _ => (u64::from(weight) * 255 / u64::from(most)) as u32,
     };
     let hop = |(hop, weight): (Hop, u32)| Hop { weight: scaled(weight).clamp(1, 255) as u8, ..hop };
-    Some(Target::Via(hops.into_iter().map(hop).collect()))
+    Some(Target::Via(hops.into_iter().map(hop).collect(), None))
 }
 
 #[cfg(test)]

@@ -305,6 +305,30 @@ fn every_edit_can_be_taken_back() {
     gateway.end();
 }
 
+/// Log lines and metrics name rules by their ids: a rule that was taken back leaves its id to no other one.
+#[test]
+fn no_rule_gets_the_id_of_one_that_was_taken_back() {
+    let gateway = gateway();
+    for (kind, list, rule) in
+        [("nat", "out", "keep ip4 from 10.9.0.0/16 to any"), ("acl", "edge-in", "permit udp from any to any port 53")]
+    {
+        let mut ids: Vec<u32> = Vec::new();
+        for undoes in [true, false, true, true, false] {
+            let said = gateway.ok(&[kind, "insert", list, rule, "--at", "1"]);
+            let id = said.split_once("(id ").and_then(|(_, rest)| rest.split_once(')')?.0.parse::<u32>().ok());
+            ids.extend(id);
+            if undoes {
+                gateway.ok(&["undo"]);
+            }
+        }
+        let mut distinct = ids.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert_eq!((ids.len(), distinct.len()), (5, 5), "{kind}: {ids:?}");
+    }
+    gateway.end();
+}
+
 /// A state without the sources of what is live and the sizes of chains.
 fn shown(state: &str) -> Vec<String> {
     let bare = |line: &str| {

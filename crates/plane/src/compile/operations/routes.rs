@@ -116,7 +116,8 @@ impl Compiler {
         let rib = &mut self.ribs[usize::from(number)];
         let mut alternates: Vec<Entry> =
             rib.alternates(prefix).iter().filter(|entry| entry.by == By::Model).copied().collect();
-        alternates.extend(entries.iter().skip(1).filter(|entry| entry.source == Source::Static));
+        let others = entries.iter().skip(1).filter(|entry| entry.source == Source::Static && Some(**entry) != best);
+        alternates.extend(others);
         rib.set_alternates(prefix, alternates);
         if best == before || (best.is_none() && is_neighbor) {
             return;

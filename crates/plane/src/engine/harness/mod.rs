@@ -10,7 +10,7 @@ mod validation;
 mod workers;
 
 pub use crate::engine::answers::Answer;
-pub use outcome::{Filtered, Outcome, Piece, RouteTaken, Secured, Tunnelled, Unlisted, Verdict};
+pub use outcome::{Directed, Filtered, Outcome, Piece, RouteTaken, Secured, Tunnelled, Unlisted, Verdict};
 pub use protection::Protection;
 pub use stepped::{Harness, HarnessError, Options};
 pub use validation::{Routes, Unvalidated, Validated};

@@ -75,6 +75,10 @@ pub struct Outcome {
     pub bridges: Vec<(BridgeIndex, BridgedTo)>,
     /// The route that was looked up for it first, if any was; of a decrypted packet, for what was inside.
     pub route: Option<RouteTaken>,
+    /// The next hop that a steer rule or a session of a classifier table gave it first, in place of a route; likewise.
+    pub directed: Option<Directed>,
+    /// The interface whose punt device took it to the host, if one did.
+    pub punted: Option<u32>,
     /// It waits for the first fragment of its datagram. The run in which that comes, or in which time is up, has another
     /// outcome with its number.
     pub waits: bool,
@@ -123,9 +127,21 @@ impl Outcome {
             tunnels: self.tunnels,
             merged: self.merged | later.merged,
             bridges: self.bridges,
-            route: self.route.or(later.route),
+            route: if self.directed.is_some() { None } else { self.route.clone().or(later.route) },
+            directed: if self.route.is_some() { None } else { self.directed.or(later.directed) },
+            punted: later.punted.or(self.punted),
             waits: later.waits,
         }
+    }
+}
+
+impl Outcome {
+    /// Returns the interface that the packet was led to, by its route or whatever that is, and the neighbour there.
+    pub fn next_hop(&self) -> Option<(u32, IpAddr)> {
+        let by_route = self.route.as_ref().map(|own| (own.interface, own.next_hop, own.destination));
+        let (interface, next_hop, destination) =
+            by_route.or(self.directed.map(|own| (own.interface, own.next_hop, own.destination)))?;
+        Some((interface?, next_hop.unwrap_or(destination)))
     }
 }
 
@@ -183,6 +199,17 @@ pub struct Piece {
     /// The origin of the first rule that matches fields of first fragments only, and so holds or drops the packet.
     /// `None` if no rule does, if the packet does not contain its protocol, or if it is neither held nor dropped.
     pub asked_by: Option<Origin>,
+}
+
+/// A next hop that a packet was given whatever its route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Directed {
+    /// The packet's destination.
+    pub destination: IpAddr,
+    /// The interface, unless the next hop is out of use.
+    pub interface: Option<u32>,
+    /// The next hop on that interface; `None`: the destination itself.
+    pub next_hop: Option<IpAddr>,
 }
 
 /// A route that a packet took.

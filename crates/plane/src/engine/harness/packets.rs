@@ -7,7 +7,7 @@ use weir_base::clock::Time;
 use weir_packet::buffer::MAX_FRAME;
 use weir_packet::offload::Offload;
 
-use super::outcome::{Filtered, Outcome, Piece, RouteTaken, Secured, Tunnelled, Unlisted, Verdict};
+use super::outcome::{Directed, Filtered, Outcome, Piece, RouteTaken, Secured, Tunnelled, Unlisted, Verdict};
 use super::stepped::Harness;
 use crate::graph::record::{Fate, Fragmented};
 use crate::graph::worker::UNASKED;
@@ -108,6 +108,8 @@ impl Harness {
                     merged: false,
                     bridges: Vec::new(),
                     route: None,
+                    directed: None,
+                    punted: None,
                     waits: false,
                 });
                 outcomes.len() - 1
@@ -164,7 +166,7 @@ impl Harness {
                 outcome.sas.extend(index.map(|index| Secured { sa: SaIndex(index as u32), inbound }));
                 if inbound {
                     // What was inside has a route of its own.
-                    outcome.route = None;
+                    (outcome.route, outcome.directed) = (None, None);
                 }
             }
             Fate::Tunnelled { interface, inbound } => {
@@ -173,14 +175,24 @@ impl Harness {
                 outcome.tunnels.extend(interface.map(|interface| Tunnelled { interface, inbound }));
                 if inbound {
                     // What was inside has a route of its own.
-                    outcome.route = None;
+                    (outcome.route, outcome.directed) = (None, None);
                 }
             }
             Fate::Merged { .. } => outcome.merged = true,
             Fate::Bridged { bridge, to } => outcome.bridges.push((BridgeIndex(bridge), to)),
             Fate::LookedUp { vrf, destination, adjacency } => {
-                let route = || self.route(vrf, destination, adjacency);
-                outcome.route.get_or_insert_with(route);
+                if outcome.directed.is_none() {
+                    outcome.route.get_or_insert_with(|| self.route(vrf, destination, adjacency));
+                }
+            }
+            Fate::Directed { destination, adjacency } => {
+                if outcome.route.is_none() {
+                    outcome.directed.get_or_insert_with(|| self.directed(destination, adjacency));
+                }
+            }
+            Fate::Punted { interface } => {
+                outcome.punted = Some(interface);
+                outcome.end(Verdict::Local);
             }
             Fate::Transmitted { interface, created: false } => {
                 outcome.out.push(interface);
@@ -222,6 +234,14 @@ impl Harness {
             interface: (adjacency.interface != NONE).then_some(adjacency.interface),
             next_hop: adjacency.next_hop,
         }
+    }
+
+    fn directed(&self, destination: IpAddr, adjacency: u32) -> Directed {
+        let none = Adjacency::terminal(Kind::NoRoute);
+        let adjacency =
+            self.control.root.with(|root| root.adjacencies.get(adjacency as usize).copied().unwrap_or(none));
+        let interface = (adjacency.interface != NONE).then_some(adjacency.interface);
+        Directed { destination, interface, next_hop: adjacency.next_hop }
     }
 
     /// Link-local addresses are in no table: what is recorded of them is that they are ours.

@@ -151,15 +151,11 @@ fn redirect<K: Family, A: AsKey<K>>(
 /// gateway, or where the way leads nowhere. Packets that the gateway makes go by their route.
 #[cold]
 fn by_way<K: Family>(root: &Root, guard: &Guard<'_>, packet: &Packet, way: u32, (to, value): (K, u32)) -> u32 {
-    let is_own = |number: u32| {
-        let adjacency = root.adjacencies.get(number as usize);
-        adjacency.is_some_and(|own| matches!(own.kind, Kind::Local | Kind::Broadcast | Kind::Tentative))
-    };
     if packet.state().intersects(ORIGINATED | ENCAPSULATED) {
         return value;
     }
     let Some(way) = root.classify.ways.get(way as usize) else { return value };
-    if !way.is_translated && Forwarding(value).set().is_none() && is_own(value) {
+    if !way.is_translated && Forwarding(value).set().is_none() && is_own(root, value) {
         return value;
     }
     if let Some(target) = if K::IS_V4 { way.v4 } else { way.v6 } {
@@ -169,6 +165,12 @@ fn by_way<K: Family>(root: &Root, guard: &Guard<'_>, packet: &Packet, way: u32, 
         Some(tables) => K::of(tables).lookup(guard, to),
         None => value,
     }
+}
+
+/// Returns whether an adjacency is that of the gateway's own addresses, or of broadcasts on its links.
+fn is_own(root: &Root, number: u32) -> bool {
+    let adjacency = root.adjacencies.get(number as usize);
+    adjacency.is_some_and(|own| matches!(own.kind, Kind::Local | Kind::Broadcast | Kind::Tentative))
 }
 
 #[inline(always)]
@@ -241,16 +243,20 @@ pub(crate) fn decide(root: &Root, guard: &Guard<'_>, seed: &Seed, key: hold::Key
 
 #[cold]
 fn note(context: &mut Context<'_>, packet: &Packet, destination: IpAddr) {
-    if !packet.state().contains(ORIGINATED) {
-        let interface = context.root.interfaces.get(packet.interface() as usize);
-        let mut vrf = interface.map_or(0, |interface| interface.vrf);
-        if let Some(way) = packet.way().and_then(|way| context.root.classify.ways.get(way as usize)) {
-            if way.v4.is_some() || way.v6.is_some() {
-                // The record of the table names the next hops.
-                return;
-            }
-            vrf = way.vrf.unwrap_or(vrf);
-        }
-        context.record(packet, Fate::LookedUp { vrf, destination, adjacency: packet.forwarding() });
+    if packet.state().contains(ORIGINATED) {
+        return;
     }
+    let (root, adjacency) = (context.root, packet.forwarding());
+    let interface = root.interfaces.get(packet.interface() as usize);
+    let mut vrf = interface.map_or(0, |interface| interface.vrf);
+    if let Some(way) = packet.way().and_then(|way| root.classify.ways.get(way as usize))
+        && (way.is_translated || !is_own(root, adjacency))
+        && !packet.state().contains(ENCAPSULATED)
+    {
+        if (if destination.is_ipv4() { way.v4 } else { way.v6 }).is_some() {
+            return context.record(packet, Fate::Directed { destination, adjacency });
+        }
+        vrf = way.vrf.unwrap_or(vrf);
+    }
+    context.record(packet, Fate::LookedUp { vrf, destination, adjacency });
 }

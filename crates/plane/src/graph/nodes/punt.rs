@@ -120,7 +120,7 @@ fn deliver(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices, port
             }
         }
         if let Some(subject) = subject.filter(|_| !created) {
-            context.recorder.add(subject, Fate::Local);
+            context.recorder.add(subject, Fate::Punted { interface });
         }
     }
     for &place in &frame.places()[taken..] {

@@ -48,36 +48,44 @@ impl Way {
     }
 }
 
-/// The effect of an SPD on the packets of a tunnel in a direction.
+/// The effect of an SPD on the packets of a tunnel of one protocol in a direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Protection {
-    /// The protocol of packets that pass in clear, if there are any.
-    pub(super) clear: Option<u8>,
-    /// The protocol of packets that are dropped, by a rule or since no rule matches them, if there are any.
-    pub(super) dropped: Option<u8>,
+    /// Some pass in clear.
+    pub(super) clear: bool,
+    /// Some are dropped, by a rule or since no rule matches them.
+    pub(super) dropped: bool,
     /// The octets that ESP adds to some of them, at most.
     pub(super) octets: u32,
 }
 
-/// Finds the rules that decide about the packets of a tunnel: the first one that matches, for each protocol and source port.
-pub(super) fn protection(tunnel: &Tunnel, way: Way, spd: Option<SpdIndex>, spds: &[Spd], sas: &[Sa]) -> Protection {
-    let numbers: &[u8] = match tunnel.carrier {
+/// The protocols of outer packets of a carrier.
+pub(super) const fn protocols(carrier: Carrier) -> &'static [u8] {
+    match carrier {
         Carrier::Gre => &[protocol::GRE],
         // IPv4 inside, and IPv6.
         Carrier::Ip => &[protocol::IPIP, protocol::IPV6],
         Carrier::Vxlan | Carrier::Geneve | Carrier::Gue => &[protocol::UDP],
-    };
-    let Some(spd) = spd.and_then(|spd| spds.get(usize::from(spd.0))) else {
-        return Protection { clear: numbers.first().copied(), ..Protection::default() };
-    };
-    numbers.iter().fold(Protection::default(), |all, &number| {
-        let own = of_protocol(tunnel, way, number, spd, sas);
-        let Protection { clear, dropped, octets } = own;
-        Protection { clear: all.clear.or(clear), dropped: all.dropped.or(dropped), octets: all.octets.max(octets) }
-    })
+    }
 }
 
-fn of_protocol(tunnel: &Tunnel, way: Way, number: u8, spd: &Spd, sas: &[Sa]) -> Protection {
+/// The octets that ESP adds to outer packets of a tunnel, at most.
+pub(super) fn esp_octets(tunnel: &Tunnel, spd: Option<SpdIndex>, spds: &[Spd], sas: &[Sa]) -> u32 {
+    let octets = |&number: &u8| protection(tunnel, (Way::Out, number), spd, spds, sas).octets;
+    protocols(tunnel.carrier).iter().map(octets).max().unwrap_or(0)
+}
+
+/// Finds the rules that decide about the packets of a tunnel of a protocol: the first one that matches, for each source port.
+pub(super) fn protection(
+    tunnel: &Tunnel,
+    (way, number): (Way, u8),
+    spd: Option<SpdIndex>,
+    spds: &[Spd],
+    sas: &[Sa],
+) -> Protection {
+    let Some(spd) = spd.and_then(|spd| spds.get(usize::from(spd.0))) else {
+        return Protection { clear: true, ..Protection::default() };
+    };
     let (mut left, mut found) = (vec![way.outer(tunnel)], Protection::default());
     for place in spd.order() {
         let rule = &spd.rules[place as usize];
@@ -89,12 +97,12 @@ fn of_protocol(tunnel: &Tunnel, way: Way, number: u8, spd: &Spd, sas: &[Sa]) -> 
             SpdAction::Protect(sa) => {
                 found.octets = found.octets.max(sas.get(sa.0 as usize).map_or(0, octets));
             }
-            SpdAction::Bypass => found.clear = Some(number),
-            SpdAction::Discard => found.dropped = Some(number),
+            SpdAction::Bypass => found.clear = true,
+            SpdAction::Discard => found.dropped = true,
         }
         left = rest;
     }
-    found.dropped = found.dropped.or((!left.is_empty()).then_some(number));
+    found.dropped |= !left.is_empty();
     found
 }
 

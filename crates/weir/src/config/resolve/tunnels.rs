@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use weir_packet::tunnel::Carrier;
 use weir_packet::wire::protocol;
 use weir_plane::model::{self, Gateway, InterfaceIndex, InterfaceKind, Route, RouteTarget, Spd, VrfIndex};
 
@@ -12,7 +13,7 @@ use super::super::diagnostic::{Code, Diagnostic};
 use super::super::source::{At, Span};
 use super::Resolver;
 use super::interfaces::LEAST_MTU_V6;
-use super::protection::{Way, protection};
+use super::protection::{Way, esp_octets, protection, protocols};
 
 /// The least MTU of an IPv4 link (RFC 791).
 const LEAST_MTU: u32 = 68;
@@ -96,28 +97,36 @@ impl<'a> Resolver<'a> {
         let spans = self.tunnel_spans(interfaces);
         self.unique_tunnels(&tunnels, &spans);
         let Paths { least: paths, all } = paths(&tunnels, interfaces, routes);
+        let inside = if spds.is_empty() { Vec::new() } else { inside(&tunnels, interfaces, routes) };
         for at in 0..tunnels.len() {
             self.tunnel_path(at, &tunnels, &paths, interfaces, &spans);
         }
         for (at, (index, tunnel)) in tunnels.iter().enumerate() {
             // A tunnel that leads into itself has its own finding.
             let Some(path) = paths[at].filter(|path| path.interface != *index) else { continue };
-            let octets = protection(tunnel, Way::Out, interfaces[path.interface].spd, spds, sas).octets;
+            let octets = esp_octets(tunnel, interfaces[path.interface].spd, spds, sas);
             self.tunnel_mtu((*index, tunnel), path, octets, interfaces, &spans);
             for &outside in all[at].iter().filter(|outside| **outside != *index && !spds.is_empty()) {
                 let spd = interfaces[outside].spd;
-                let [out, into] = [Way::Out, Way::In].map(|way| protection(tunnel, way, spd, spds, sas));
-                let fate = [
-                    (out.clear, Way::Out, Fate::Clear),
-                    (out.dropped, Way::Out, Fate::Dropped),
-                    (into.clear, Way::In, Fate::Clear),
-                    (into.dropped, Way::In, Fate::Dropped),
-                ];
-                let fate = fate.into_iter().find_map(|(number, way, fate)| Some((number?, way, fate)));
-                if let Some(fate) = fate {
-                    let names = (interfaces[*index].name.as_str(), interfaces[outside].name.as_str());
-                    let spd = spd.map(|spd| spds[usize::from(spd.0)].name.as_str());
-                    self.report(unprotected((tunnel, spans[index]), fate, names, spd));
+                let mut fates: Vec<(Way, Fate, Vec<u8>)> = Vec::new();
+                for &number in &inside[at] {
+                    let [out, into] = [Way::Out, Way::In].map(|way| protection(tunnel, (way, number), spd, spds, sas));
+                    let fate = match (out.clear, out.dropped, into.clear, into.dropped) {
+                        (true, ..) => (Way::Out, Fate::Clear),
+                        (_, true, ..) => (Way::Out, Fate::Dropped),
+                        (.., true, _) => (Way::In, Fate::Clear),
+                        (.., true) => (Way::In, Fate::Dropped),
+                        (false, false, false, false) => continue,
+                    };
+                    match fates.iter_mut().find(|known| (known.0, known.1) == fate) {
+                        Some((.., numbers)) => numbers.push(number),
+                        None => fates.push((fate.0, fate.1, vec![number])),
+                    }
+                }
+                let names = (interfaces[*index].name.as_str(), interfaces[outside].name.as_str());
+                let spd = spd.map(|spd| spds[usize::from(spd.0)].name.as_str());
+                for (way, fate, numbers) in fates {
+                    self.report(unprotected((tunnel, spans[index]), (&numbers, way, fate), names, spd));
                 }
             }
         }
@@ -148,7 +157,7 @@ impl<'a> Resolver<'a> {
             if let Some(&first) = first.get(&key) {
                 let what = match own.carrier.is_ethernet() {
                     true => "`vni`",
-                    false if own.carrier == weir_packet::tunnel::Carrier::Gre => "`key`",
+                    false if own.carrier == Carrier::Gre => "`key`",
                     false => "address",
                 };
                 let message = format!("packets of this {} tunnel are those of another one", own.carrier.name());
@@ -246,17 +255,17 @@ enum Fate {
     Dropped,
 }
 
-/// Warns of a tunnel of which packets of a protocol are not protected in a direction: the tunnel and the interface outside of it have
-/// these names.
+/// Warns of a tunnel of which packets of some protocols are not protected in a direction: the tunnel and the interface outside of it
+/// have these names.
 fn unprotected(
     (tunnel, span): (&model::Tunnel, Span),
-    (number, way, fate): (u8, Way, Fate),
+    (numbers, way, fate): (&[u8], Way, Fate),
     (name, out): (&str, &str),
     spd: Option<&str>,
 ) -> Diagnostic {
-    let packets = match number {
-        protocol::IPIP => "IPv4 packets",
-        protocol::IPV6 => "IPv6 packets",
+    let packets = match numbers {
+        [protocol::IPIP] => "IPv4 packets",
+        [protocol::IPV6] => "IPv6 packets",
         _ => "packets",
     };
     let fate = match (way, fate) {
@@ -266,7 +275,8 @@ fn unprotected(
         (Way::In, Fate::Dropped) => format!("leave by `{out}` with ESP, and are dropped when they come in"),
     };
     let message = format!("{packets} of the tunnel `{name}` {fate}");
-    let packets = way.selectors(tunnel, number);
+    let selectors: Vec<String> = numbers.iter().map(|&number| way.selectors(tunnel, number)).collect();
+    let packets = selectors.join(" and ");
     let help = match (spd, way) {
         (None, _) => format!("give `{out}` an SPD that protects {packets}"),
         (Some(spd), Way::Out) => format!("no rule of `[spd.{spd}]` protects {packets}"),
@@ -276,6 +286,35 @@ fn unprotected(
         ),
     };
     Diagnostic::warning(Code::TunnelUnprotected, span, message).help(help)
+}
+
+/// The protocols of outer packets that each tunnel may send. Of IP in IP these are those of the families that the tunnel has an address
+/// or a route of; of both if it has none.
+fn inside(tunnels: &[(usize, model::Tunnel)], interfaces: &[model::Interface], routes: &[Route]) -> Vec<Vec<u8>> {
+    let mut families: HashMap<usize, [bool; 2]> = HashMap::new();
+    for (index, _) in tunnels.iter().filter(|(_, own)| own.carrier == Carrier::Ip) {
+        let addresses = &interfaces[*index].addresses;
+        let of_family = |v4| addresses.iter().any(|own| own.net.addr().is_ipv4() == v4);
+        families.insert(*index, [of_family(true), of_family(false)]);
+    }
+    let routes = if families.is_empty() { &[] } else { routes };
+    for route in routes {
+        let RouteTarget::Via(hops) = &route.target else { continue };
+        for hop in hops.iter() {
+            if let Some(has) = families.get_mut(&(hop.interface.0 as usize)) {
+                has[usize::from(route.prefix.addr().is_ipv6())] = true;
+            }
+        }
+    }
+    let of = |(index, own): &(usize, model::Tunnel)| {
+        let all = protocols(own.carrier);
+        match families.get(index) {
+            Some([true, false]) => vec![protocol::IPIP],
+            Some([false, true]) => vec![protocol::IPV6],
+            _ => all.to_vec(),
+        }
+    };
+    tunnels.iter().map(of).collect()
 }
 
 /// The least MTU of an interface with its addresses.
@@ -302,7 +341,7 @@ pub(in super::super) fn fit(gateway: &mut Gateway) -> bool {
         let is_fitted = gateway.ipsec.fitted.contains(&InterfaceIndex(*index as u32));
         let Some(path) = path.filter(|path| is_fitted && path.interface != *index) else { continue };
         let out = &gateway.interfaces[path.interface];
-        let taken = protection(tunnel, Way::Out, out.spd, &gateway.spds, &gateway.sas).octets;
+        let taken = esp_octets(tunnel, out.spd, &gateway.spds, &gateway.sas);
         let left = out.mtu.saturating_sub(tunnel.overhead() + taken);
         let own = &mut gateway.interfaces[*index];
         let mtu = left.max(least_mtu(own));

@@ -29,7 +29,7 @@ pub(super) struct Edited<R> {
     pub(super) rules: Vec<Entry<R>>,
     /// Rules of the configuration that an edit removed, by index.
     removed: BTreeMap<u32, Said>,
-    /// The id of the rule that came last.
+    /// The greatest id so far.
     last: u32,
 }
 
@@ -43,6 +43,16 @@ impl<R: Rule> Edited<R> {
         let entry = |(id, rule): (u32, R)| Entry { id, rule, said: None, spot: Spot::Declared(id - 1) };
         let rules: Vec<Entry<R>> = (1..).zip(list.iter().cloned()).map(entry).collect();
         Edited { declared: declared(list), last: rules.len() as u32, rules, removed: BTreeMap::new() }
+    }
+
+    /// The greatest id so far.
+    pub(super) fn last(&self) -> u32 {
+        self.last
+    }
+
+    /// Gives new rules ids above this one.
+    pub(super) fn number_from(&mut self, last: u32) {
+        self.last = self.last.max(last);
     }
 
     /// Whether the list is as the configuration declares it.

@@ -26,7 +26,11 @@ const MOST_PARTS: usize = 20;
 
 /// The lists that were changed while the gateway ran, by name.
 #[derive(Debug, Clone)]
-pub(crate) struct Lists<R>(BTreeMap<String, Edited<R>>);
+pub(crate) struct Lists<R> {
+    edited: BTreeMap<String, Edited<R>>,
+    /// The greatest id that a live edit ever gave to a rule, by list: no other rule gets it, whatever becomes of the edit.
+    given: BTreeMap<String, u32>,
+}
 
 /// The lists of NAT rules with live edits.
 pub(crate) type Nats = Lists<NatRule>;
@@ -39,7 +43,7 @@ pub(crate) type Steers = Lists<SteerRule>;
 
 impl<R> Default for Lists<R> {
     fn default() -> Self {
-        Lists(BTreeMap::new())
+        Lists { edited: BTreeMap::new(), given: BTreeMap::new() }
     }
 }
 
@@ -130,7 +134,9 @@ impl<R: Rule> Lists<R> {
     fn edited(&self, gateway: &Gateway, list: &str) -> Result<Edited<R>, Box<Refusal>> {
         let declared =
             R::list(gateway, list).ok_or_else(|| unknown(list, &format!("list of {}", R::NOUN), R::names(gateway)))?;
-        Ok(self.0.get(list).cloned().unwrap_or_else(|| Edited::new(declared)))
+        let mut edited = self.edited.get(list).cloned().unwrap_or_else(|| Edited::new(declared));
+        edited.number_from(self.given.get(list).copied().unwrap_or(0));
+        Ok(edited)
     }
 
     fn put_back(
@@ -153,7 +159,8 @@ impl<R: Rule> Lists<R> {
         let mut gateway = gateway.clone();
         edited.put(&mut gateway, &name);
         let mut lists = self.clone();
-        lists.0.insert(name.clone(), edited);
+        lists.given.insert(name.clone(), edited.last());
+        lists.edited.insert(name.clone(), edited);
         let changed = Changed {
             list: name,
             source: said.source.clone(),
@@ -173,7 +180,8 @@ impl<R: Rule> Lists<R> {
     pub(crate) fn carry(&self, gateway: &mut Gateway) -> (Lists<R>, Vec<Lost>, bool) {
         let vocabulary = Vocabulary::of(gateway);
         let (mut lists, mut lost, mut protects) = (Lists::default(), Vec::new(), false);
-        for (name, edited) in &self.0 {
+        lists.given = self.given.clone();
+        for (name, edited) in &self.edited {
             let of = format!("{} {name}", R::OBJECT);
             let Some(rules) = R::list(gateway, name) else {
                 if !edited.is_as_declared() {
@@ -195,10 +203,24 @@ impl<R: Rule> Lists<R> {
             }
             if !carried.is_as_declared() {
                 carried.put(gateway, name);
-                lists.0.insert(name.clone(), carried);
+                lists.given.insert(name.clone(), carried.last());
+                lists.edited.insert(name.clone(), carried);
             }
         }
         (lists, lost, protects)
+    }
+
+    /// The lists as they were before, while `now` is in force: ids that were given since stay given.
+    pub(crate) fn restored(&self, now: &Lists<R>) -> Lists<R> {
+        let mut lists = self.clone();
+        for (name, &last) in &now.given {
+            let given = lists.given.entry(name.clone()).or_insert(last);
+            *given = last.max(*given);
+        }
+        for (name, edited) in &mut lists.edited {
+            edited.number_from(lists.given.get(name).copied().unwrap_or(0));
+        }
+        lists
     }
 
     /// Returns the edits.
@@ -218,12 +240,12 @@ impl<R: Rule> Lists<R> {
                 time: Some(said.time),
             }
         };
-        self.0.iter().flat_map(|(name, edited)| edited.edits().map(move |edit| row(name, edit))).collect()
+        self.edited.iter().flat_map(|(name, edited)| edited.edits().map(move |edit| row(name, edit))).collect()
     }
 
     /// Returns the lists with their rules, in words.
     pub(crate) fn rules(&self) -> impl Iterator<Item = (&str, Vec<String>)> {
-        self.0
+        self.edited
             .iter()
             .filter(|(_, edited)| !edited.is_as_declared())
             .map(|(name, edited)| (name.as_str(), edited.rules.iter().map(|entry| entry.rule.written()).collect()))
@@ -231,7 +253,7 @@ impl<R: Rule> Lists<R> {
 
     /// Returns the id of each rule of a list with live edits, and the source of each live rule in words.
     fn identities(&self, list: &str) -> impl Iterator<Item = (u32, Option<String>)> {
-        let entries = self.0.get(list).map_or(&[][..], |edited| &edited.rules);
+        let entries = self.edited.get(list).map_or(&[][..], |edited| &edited.rules);
         entries.iter().map(|entry| (entry.id, entry.said.as_ref().map(ToString::to_string)))
     }
 }

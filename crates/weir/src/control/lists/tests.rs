@@ -83,6 +83,31 @@ fn batches_change_a_list_in_order_or_not_at_all() {
     assert!(unknown.ends_with("did you mean `edge`?"), "{unknown}");
 }
 
+/// Log lines and counters name rules by their ids: no other rule has one of them afterwards.
+#[test]
+fn ids_of_edits_that_are_taken_back_are_not_given_again() {
+    let before = gateway(RULES);
+    let append = |lists: &Lists, gateway: &Gateway| {
+        lists.change(gateway, "edge", &said(), &[insert(MAP, None, None, None)]).unwrap()
+    };
+    let none = Lists::default();
+    let (after, edited, changed) = append(&none, &before);
+    assert_eq!(changed.inserted, [3]);
+    let back = none.restored(&edited);
+    assert_eq!(append(&back, &before).2.inserted, [4]);
+    // The same if there were edits before, and over a reload.
+    let (_, twice, changed) = append(&edited, &after);
+    assert_eq!(changed.inserted, [4]);
+    let back = edited.restored(&twice);
+    assert_eq!(append(&back, &after).2.inserted, [5]);
+    let mut same = gateway(RULES);
+    let (carried, lost, _) = back.carry(&mut same);
+    assert!(lost.is_empty());
+    assert_eq!(append(&carried, &same).2.inserted, [5]);
+    let (carried, ..) = none.restored(&twice).carry(&mut gateway(RULES));
+    assert_eq!(append(&carried, &before).2.inserted, [5]);
+}
+
 #[test]
 fn whole_lists_keep_what_stays() {
     let before = gateway(RULES);

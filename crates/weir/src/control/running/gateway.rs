@@ -68,7 +68,8 @@ impl Gateway for Running {
     }
 
     fn routes_to(&self, address: IpAddr, vrf: Option<&str>) -> RoutesTo {
-        RoutesTo { address, vrfs: self.engine.routes_to(address, vrf) }
+        let unrouted = engine::never_routed(address).map(|reason| reason.name().to_owned());
+        RoutesTo { address, unrouted, vrfs: self.engine.routes_to(address, vrf) }
     }
 
     fn route_sources(&self) -> Vec<Source> {

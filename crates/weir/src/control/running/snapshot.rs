@@ -178,10 +178,11 @@ impl Running {
         }
         let put = || self.put_model((*to.model).clone());
         ended += self.with_settings(to.settings.clone(), put, std::convert::identity)?;
-        *self.nat_so_far() = to.nat.clone();
+        let (mut nat, mut bindings, mut steers) = (self.nat_so_far(), self.bindings_so_far(), self.steers_so_far());
+        (*nat, *bindings, *steers) =
+            (to.nat.restored(&nat), to.bindings.restored(&bindings), to.steers.restored(&steers));
+        drop((nat, bindings, steers));
         *self.classify_so_far() = to.classify.clone();
-        *self.bindings_so_far() = to.bindings.clone();
-        *self.steers_so_far() = to.steers.clone();
         *self.allowlists_so_far() = to.allowlists.clone();
         *self.live() = to.live.clone();
         *self.attached_so_far() = to.attached.clone();

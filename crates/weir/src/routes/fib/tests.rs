@@ -52,30 +52,35 @@ fn follow(fib: &mut Fib, offered: &mut BTreeMap<IpNet, Arc<Target>>) {
 }
 
 fn via(hops: &[(u32, &str, u8)]) -> Arc<Target> {
+    via_then(hops, None)
+}
+
+fn via_then(hops: &[(u32, &str, u8)], next: Option<Arc<Target>>) -> Arc<Target> {
     let hop = |&(interface, address, weight): &(u32, &str, u8)| Hop {
         interface,
         address: address.parse::<IpAddr>().ok(),
         weight,
     };
-    Arc::new(Target::Via(hops.iter().map(hop).collect()))
+    Arc::new(Target::Via(hops.iter().map(hop).collect(), next))
 }
 
 #[test]
-fn the_lowest_metric_counts_that_leads_to_an_interface() {
+fn routes_that_lead_to_an_interface_are_offered_by_their_metric() {
     let (mut fib, mut offered) = (fib(100), BTreeMap::new());
     let net = "10.0.0.0/8".parse().unwrap();
     fib.apply(Update::Route(route("10.0.0.0/8", 20, &[path(1, "192.0.2.1")])));
     fib.apply(Update::Route(route("10.0.0.0/8", 5, &[path(3, "192.0.2.3")])));
     fib.apply(Update::Route(route("10.0.0.0/8", 10, &[path(2, "192.0.2.2")])));
     follow(&mut fib, &mut offered);
-    assert_eq!(offered[&net], via(&[(20, "192.0.2.2", 1)]));
+    let last = via(&[(10, "192.0.2.1", 1)]);
+    assert_eq!(offered[&net], via_then(&[(20, "192.0.2.2", 1)], Some(Arc::clone(&last))));
     fib.apply(Update::RouteGone(route("10.0.0.0/8", 10, &[path(2, "192.0.2.2")])));
     follow(&mut fib, &mut offered);
     assert_eq!(offered[&net], via(&[(10, "192.0.2.1", 1)]));
     // The device becomes an interface's, and another one loses its name.
     fib.apply(Update::Device(3, "b".into(), true));
     follow(&mut fib, &mut offered);
-    assert_eq!(offered[&net], via(&[(20, "192.0.2.3", 1)]));
+    assert_eq!(offered[&net], via_then(&[(20, "192.0.2.3", 1)], Some(last)));
     // Of its own links, of another table, type of service or kind, of the kernel itself: not taken.
     let base = route("10.1.0.0/16", 0, &[path(1, "")]);
     for other in [
@@ -88,6 +93,38 @@ fn the_lowest_metric_counts_that_leads_to_an_interface() {
         fib.apply(Update::Route(other));
     }
     assert_eq!(fib.counts().routes, 2);
+}
+
+/// Routes behind one that discards never count, nor do repetitions; and there is an end.
+#[test]
+fn a_prefix_offers_so_many_routes_at_most() {
+    let (mut fib, mut offered) = (fib(100), BTreeMap::new());
+    let net = "10.0.0.0/8".parse().unwrap();
+    let first = route("10.0.0.0/8", 1, &[path(1, "192.0.2.1")]);
+    let discards = Route { kind: RouteKind::Blackhole, ..route("10.0.0.0/8", 3, &[]) };
+    for route in [
+        Route { metric: 2, ..first.clone() },
+        discards.clone(),
+        route("10.0.0.0/8", 4, &[path(2, "192.0.2.2")]),
+        first.clone(),
+    ] {
+        fib.apply(Update::Route(route));
+    }
+    follow(&mut fib, &mut offered);
+    assert_eq!(offered[&net], via_then(&[(10, "192.0.2.1", 1)], Some(Arc::new(Target::Blackhole))));
+    fib.apply(Update::RouteGone(discards));
+    for metric in 10..30 {
+        fib.apply(Update::Route(route("10.0.0.0/8", metric, &[path(1, &format!("192.0.2.{metric}"))])));
+    }
+    follow(&mut fib, &mut offered);
+    let mut metrics = [1, 2, 10, 11, 12, 13, 14, 15].into_iter();
+    let mut next = Some(Arc::clone(&offered[&net]));
+    while let Some(target) = next {
+        let Target::Via(hops, behind) = &*target else { panic!("{target:?}") };
+        assert_eq!(hops[0].address, format!("192.0.2.{}", metrics.next().unwrap()).parse().ok());
+        next = behind.clone();
+    }
+    assert_eq!((metrics.next(), chains::MOST_OFFERED), (None, 8));
 }
 
 #[test]
@@ -321,9 +358,17 @@ proptest! {
                 }
             }
             follow(&mut fib, &mut offered);
-            let mut expected: BTreeMap<IpNet, Arc<Target>> = BTreeMap::new();
+            let mut devices: BTreeMap<IpNet, Vec<u32>> = BTreeMap::new();
             for (&(net, _), &device) in plain.iter().filter(|(_, device)| **device < 3) {
-                expected.entry(nets[net].parse().unwrap()).or_insert_with(|| via(&[(device * 10, "", 1)]));
+                let all = devices.entry(nets[net].parse().unwrap()).or_default();
+                if !all.contains(&device) {
+                    all.push(device);
+                }
+            }
+            let mut expected: BTreeMap<IpNet, Arc<Target>> = BTreeMap::new();
+            for (net, devices) in devices {
+                let chain = devices.iter().rev().fold(None, |next, device| Some(via_then(&[(device * 10, "", 1)], next)));
+                expected.extend(chain.map(|chain| (net, chain)));
             }
             prop_assert_eq!(&offered, &expected);
             prop_assert_eq!(fib.counts().routes, plain.len());

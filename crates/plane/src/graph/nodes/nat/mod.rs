@@ -236,7 +236,8 @@ fn refuse_by(context: &mut Context<'_>, packet: &mut Packet, place: u8, reason: 
         }
     }
     if let Some(own) = own {
-        context.record(packet, Fate::Nat { list: own.list, place: own.place, effect: NatEffect::Dropped });
+        let vrf = context.root.interfaces.get(packet.interface() as usize).map_or(0, |interface| interface.vrf);
+        context.record(packet, Fate::Nat { list: own.list, place: own.place, effect: NatEffect::Dropped { vrf } });
     }
     context.next.refuse(packet, place, reason);
 }

@@ -11,6 +11,7 @@ use super::super::next_hop::destination;
 use super::super::sav::{may_leave, of_destination};
 use super::super::stage::{self, Stage};
 use crate::graph::flags::FOR_HOST;
+use crate::graph::record::Fate;
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::steer::Way;
@@ -28,6 +29,11 @@ pub(super) fn to(context: &mut Context<'_>, packet: &mut Packet, place: u8, targ
     Stage::Steered.resumes(packet);
     let target = target.and_then(|number| of_destination(root, guard, packet, number));
     let node = out(root, packet, target);
+    if context.recorder.is_on()
+        && let Some(destination) = destination(packet)
+    {
+        context.record(packet, Fate::Directed { destination, adjacency: packet.forwarding() });
+    }
     context.next.push(node, place);
     true
 }
