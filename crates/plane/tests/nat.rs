@@ -80,7 +80,7 @@ fn packets_of_a_vector_for_two_addresses_of_a_server_both_go_in() {
         let frames = [1, 3].map(|own| rig.frame("lan", &format!("udp from 10.0.0.2 port 7 to 192.0.2.{own} port 53")));
         let (_, out) = rig.put_all("lan", &[&frames[0], &frames[1]]);
         assert!(out.iter().all(|(_, frame)| ends(frame).2 == 53));
-        // Without another source both have the same tuple: the server cannot tell them apart.
+        // Without another source both have the same tuple: the server sees no difference.
         assert_eq!(out.len(), if translates { 2 } else { 1 });
         assert_eq!(rig.harness.drops(Reason::NatExhausted), u64::from(!translates));
         assert_eq!(rig.harness.translations(&FlowFilter::default(), 9).total, out.len());

@@ -71,6 +71,7 @@ const FOUND: &[(u64, usize)] = &[
     (10_000_478, 1),
     (10_000_523, 2),
     (20_000_060, 1),
+    (30_000_367, 4),
 ];
 /// Vectors of a seed unless `WEIR_NAT_VECTORS` has another number.
 const VECTORS: u64 = 60;

@@ -215,15 +215,16 @@ impl Traffic {
             tuples.push(Tuple { destination, dport, ..tuple });
         }
         let (destination, dport) = translator.decide(interface, &tuple, None).to;
+        let given = Tuple { destination, dport, ..tuple };
         if destination != tuple.destination {
-            tuples.push(Tuple { destination, dport, ..tuple });
+            tuples.push(given);
         }
         let own = Endpoint::source(&tuple);
         for outside in translator.mappings.of_inside(&own).map(|(mapping, _)| mapping.outside) {
             let with = |to: &Tuple| Tuple { source: outside.address, sport: outside.port, ..*to };
             tuples.extend(tuples.clone().iter().map(with));
         }
-        if known.is_none() && begun.iter().any(|other| may_answer(&tuple, other)) {
+        if known.is_none() && begun.iter().any(|other| may_answer(&tuple, other) || may_answer(&given, other)) {
             return None;
         }
         if tuples.iter().any(|tuple| begun.contains(&tuple.turned())) || !begun.insert(tuple) {
