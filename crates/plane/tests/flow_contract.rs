@@ -49,7 +49,7 @@ use weir_plane::model::FlowTable;
 use weir_plane::reason::Reason;
 
 /// Packets that the test sends unless `WEIR_CONTRACT_PACKETS` has another number.
-const PACKETS: u64 = 1_000_000;
+const PACKETS: u64 = 500_000;
 /// Numbers of workers that get a share of the packets beside a single worker.
 const SEVERAL: [usize; 2] = [2, 4];
 /// The share of each of them: one packet in so many.
@@ -306,7 +306,7 @@ fn the_flow_table_changes_nothing_where_rules_change_beneath_sessions() {
     check(1, 0, Some(CROSSED + 6053));
     let Totals { packets: sent, eligible, hits, changes, .. } = check_from(CROSSED, 1, packets / SHARE, None);
     println!("{sent} packets, {eligible} may hit, {hits} hits\n{changes:?}");
-    assert!(packets < PACKETS || hits * 8 > eligible, "{hits} hits of {eligible} packets that may hit");
+    assert!(packets < PACKETS || hits * 12 > eligible, "{hits} hits of {eligible} packets that may hit");
 }
 
 #[test]
@@ -320,6 +320,10 @@ fn the_flow_table_changes_nothing() {
         check(1, 0, Some(6_100_074));
         // A session ends beside a translation that goes on, and the next packet opens it again.
         check(1, 0, Some(10_000_260));
+        // A steer rule takes packets of a flow away between others that are merged.
+        check(1, 0, Some(11_001_144));
+        // An answer comes in one vector with the packet that begins the translation, and goes into another routing domain.
+        check(1, 0, Some(20_000_041));
     }
     let mut totals = check(1, packets, only);
     if only.is_none() {

@@ -4,6 +4,9 @@
 
 mod kit;
 
+#[path = "nat/reload.rs"]
+mod reload;
+
 use kit::*;
 use weir_base::clock::Time;
 use weir_packet::wire::MacAddress;
@@ -59,6 +62,34 @@ fn packets_of_a_vector_share_the_translation_that_the_first_opens() {
     assert_eq!((translations.total, translations.rows[0].packets), (1, [3, 0]));
     assert_eq!(rig.harness.nat_lists()[0].rules[0].opened, 1);
     assert_eq!(rig.harness.nat_pools()[0].translations, 1);
+}
+
+/// Sources are translated behind the destinations of a vector: packets for two outside addresses of a server have one tuple in between.
+#[test]
+fn packets_of_a_vector_for_two_addresses_of_a_server_both_go_in() {
+    for translates in [true, false] {
+        let mut build = two_ports().neighbor("lan", "10.0.0.3", mac(3)).masquerade("wan", 6000..=6999);
+        let list = build.0.nat.last_mut().expect("a list of rules");
+        let source = list.rules[0].clone();
+        let net = |text: &str| Addresses::Net(text.parse().expect("a prefix"));
+        let mut destination = NatRule { verb: NatVerb::Destination, source: None, ..source.clone() };
+        destination.matches.to = net("192.0.2.0/30");
+        destination.destination = Some(NatTarget { addresses: Some(net("10.0.0.3/32")), ports: None });
+        list.rules = [destination].into_iter().chain(translates.then_some(source)).collect();
+        let mut rig = build.rig();
+        let frames = [1, 3].map(|own| rig.frame("lan", &format!("udp from 10.0.0.2 port 7 to 192.0.2.{own} port 53")));
+        let (_, out) = rig.put_all("lan", &[&frames[0], &frames[1]]);
+        assert!(out.iter().all(|(_, frame)| ends(frame).2 == 53));
+        // Without another source both have the same tuple: the server cannot tell them apart.
+        assert_eq!(out.len(), if translates { 2 } else { 1 });
+        assert_eq!(rig.harness.drops(Reason::NatExhausted), u64::from(!translates));
+        assert_eq!(rig.harness.translations(&FlowFilter::default(), 9).total, out.len());
+        for (_, frame) in &out {
+            let (source, port, _) = ends(frame);
+            let answer = rig.frame("lan", &format!("udp from 10.0.0.3 port 53 to {source} port {port}"));
+            assert_eq!(ends(&rig.put_all("lan", &[&answer]).1[0].1).2, 7);
+        }
+    }
 }
 
 #[test]
@@ -268,51 +299,6 @@ fn rules_are_named_by_their_ids_also_when_an_edit_ends_their_translations() {
     rig.reload(of(7000..=7000, 1));
     rig.put_all("lan", &[&out]);
     assert_eq!((shown(&rig), rig.harness.nat_lists()[0].rules[0].packets), ([1; 4], 2));
-}
-
-/// A host and a server behind `lan`, whose packets to the address of `wan` come back to the server: by rules about both addresses
-/// or, without these, by two rules. All rules give one port.
-fn hairpin(with_both: bool) -> Build {
-    let interface = || Some(NatTarget { addresses: None, ports: Some(6000..=6000) });
-    let server = NatTarget { addresses: Some(Addresses::Net("10.0.0.3/32".parse().unwrap())), ports: None };
-    let mut build = logged(two_ports().neighbor("lan", "10.0.0.3", mac(3)).masquerade("wan", 6000..=6000));
-    let source = build.0.nat[0].rules[0].clone();
-    let of = |verb, source_target| NatRule {
-        verb,
-        to_interface: true,
-        source: source_target,
-        destination: Some(server.clone()),
-        ..source.clone()
-    };
-    let rules = [of(NatVerb::Both, interface()), of(NatVerb::Destination, None), source.clone()];
-    let from = usize::from(!with_both);
-    build.0.nat[0].rules = rules[from..].into();
-    build.0.nat[0].ids = Some(([4, 5, 6][from..]).into());
-    build
-}
-
-#[test]
-fn a_hairpin_goes_on_under_other_rules_that_give_it_the_same_and_names_both() {
-    for with_both in [true, false] {
-        let mut rig = hairpin(with_both).rig();
-        rig.harness.log_translations();
-        let out = rig.frame("lan", "udp from 10.0.0.2 port 7 to 192.0.2.1 port 53");
-        let named = |rig: &Rig| {
-            let shown = rig.harness.translations(&FlowFilter::default(), 9);
-            (shown.total, shown.rows[0].rule, shown.rows[0].source_by.as_ref().map(|by| by.rule))
-        };
-        let by = |with_both: bool| if with_both { (1, Some(4), None) } else { (1, Some(5), Some(6)) };
-        for now in [with_both, !with_both, with_both] {
-            rig.reload(hairpin(now));
-            let (_, sent) = rig.put_all("lan", &[&out]);
-            assert_eq!((sent[0].0.as_str(), ends(&sent[0].1)), ("lan", ("192.0.2.1".to_owned(), 6000, 53)));
-            assert_eq!(named(&rig), by(now));
-        }
-        let events = rig.harness.nat_events();
-        let [event] = &events[..] else { panic!("{events:?}") };
-        let named = (1, Some(event.rule.id), event.source_rule.map(|rule| rule.id));
-        assert_eq!((event.kind, named), (NatEventKind::Created, by(with_both)));
-    }
 }
 
 #[test]
@@ -564,23 +550,4 @@ fn a_mapping_lets_in_no_packet_whose_answer_gets_another_mapping() {
     assert_eq!(sent(&mut rig, 2), port, "the mapping is still that of the first rule");
     let wanted = rig.frame("wan", &format!("udp from 198.51.100.9 port 9 to 192.0.2.1 port {port}"));
     assert!(goes_in(&mut rig, &wanted));
-}
-
-#[test]
-fn a_new_flow_behind_a_reload_ends_no_translation_of_its_inside_endpoint() {
-    let build = |ports| two_ports().masquerade("wan", ports).endpoint_independent(NatFiltering::EndpointDependent);
-    let mut rig = build(6000..=6000).rig();
-    let sent = |rig: &mut Rig, to: u16| {
-        let frame = rig.frame("lan", &format!("udp from 10.0.0.2 port 7 to 198.51.100.9 port {to}"));
-        ends(&rig.put_all("lan", &[&frame]).1[0].1).1
-    };
-    assert_eq!([1, 2].map(|to| sent(&mut rig, to)), [6000; 2]);
-    // Another target, which has the port, too.
-    rig.reload(build(6000..=6999));
-    let port = sent(&mut rig, 3);
-    assert_ne!(port, 6000, "the rules have not given it yet");
-    assert_eq!([1, 2, 3, 4].map(|to| sent(&mut rig, to)), [6000, 6000, port, port]);
-    let answer = rig.frame("wan", "udp from 198.51.100.9 port 2 to 192.0.2.1 port 6000");
-    assert_eq!(rig.put_all("wan", &[&answer]).1[0].0, "lan");
-    assert_eq!(rig.harness.translations(&FlowFilter::default(), 9).total, 4);
 }

@@ -239,13 +239,12 @@ impl Store {
                 let input = of(false, &|instance| Some(instance.vrf) == by);
                 let output = of(true, &|instance| instance.interface == number);
                 let is_outside = interface.nat.is_some();
-                // Without rules about ingress no packet is translated that comes from inside and stays there.
-                let inwards = self
-                    .instances
-                    .iter()
-                    .any(|own| is_of(own) && own.matches_in.is_some() && own.rule.verb != NatVerb::Keep);
                 // A packet from inside to the outside endpoint of a mapping goes back inside.
                 let maps = self.instances.iter().any(|own| is_of(own) && own.maps());
+                // Without rules about ingress no packet is translated that comes from inside and stays there. A rule that keeps
+                // packets is about ingress if mappings would translate them.
+                let is_about = |own: &Instance| own.matches_in.is_some() && (maps || own.rule.verb != NatVerb::Keep);
+                let inwards = self.instances.iter().any(|own| is_of(own) && is_about(own));
                 // Replies that come in by another interface are given their destination there, and leave by this one.
                 let clamps = self.instances.iter().any(|own| is_of(own) && own.mss_clamp.is_some());
                 OfInterface {

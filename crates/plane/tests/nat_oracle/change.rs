@@ -53,6 +53,7 @@ impl Translator {
             }
         }
         held.iter().for_each(|mapping| self.mappings.hold(mapping));
+        self.mappings.begin_vector();
         self.live.retain(|&number| self.sessions[number].is_some());
         true
     }

@@ -65,6 +65,8 @@ pub struct Mappings {
     by_inside: HashMap<Endpoint, Vec<Endpoint>>,
     /// Outside endpoints of mappings that began in this vector, where others had ended a moment ago.
     pub retaken: HashSet<Endpoint>,
+    /// Outside endpoints of mappings that began in this vector.
+    pub begun: HashSet<Endpoint>,
 }
 
 impl Mappings {
@@ -101,9 +103,16 @@ impl Mappings {
         }
         let held = self.by_outside.entry(mapping.outside).or_insert_with(|| {
             self.by_inside.entry(mapping.inside).or_default().push(mapping.outside);
+            self.begun.insert(mapping.outside);
             Held { mapping: mapping.clone(), translations: 0, until: 0 }
         });
         held.translations += 1;
+    }
+
+    /// Mappings that there are began in vectors before.
+    pub fn begin_vector(&mut self) {
+        self.retaken.clear();
+        self.begun.clear();
     }
 
     /// A translation holds the mapping no longer.

@@ -132,10 +132,12 @@ impl Packet {
         let start = if self.tuple.protocol == ICMP && !v6 { 0 } else { pseudo };
         if let Some(at) = self.checksum_at().filter(|_| !(self.unsummed && self.tuple.protocol == UDP)) {
             let right = !folded(sum(&payload, start));
-            let mut given = folded(u32::from(right) + u32::from(self.fault));
-            if given == 0 && matches!(self.tuple.protocol, UDP | UDP_LITE) {
-                given = 0xffff;
-            }
+            // Zero has two forms (RFC 1624, 3): UDP has the one without zeros, and other protocols the one that an update gives.
+            let given = match folded(u32::from(right) + u32::from(self.fault)) {
+                0 | 0xffff if matches!(self.tuple.protocol, UDP | UDP_LITE) => 0xffff,
+                0xffff => 0,
+                given => given,
+            };
             payload[at..at + 2].copy_from_slice(&given.to_be_bytes());
         }
         let mut octets = Vec::with_capacity(40 + payload.len());

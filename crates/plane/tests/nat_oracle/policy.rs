@@ -90,11 +90,19 @@ impl Translator {
         if self.is(Mutant::HairpinsNothing) && !self.is_outside(entry) || !has_ports(fields.protocol) {
             return None;
         }
-        let (mapping, is_sure) = self.mappings.at(&Endpoint::destination(fields))?;
-        // A mapping that ends: what left says whether the gateway still had it.
-        let still = is_sure || seen == Some(mapping.inside.address);
+        let outside = Endpoint::destination(fields);
+        let (mapping, is_sure) = self.mappings.at(&outside)?;
+        // A mapping that ends, or began in this vector: what left says whether the gateway had it.
+        let still = is_sure && !self.mappings.begun.contains(&outside) || seen == Some(mapping.inside.address);
         let target = if still { self.lets_in(mapping, entry, fields) } else { None };
         (target.as_ref() == Some(&mapping.target)).then(|| mapping.clone())
+    }
+
+    /// Whether a packet is for a mapping that ends, or began in this vector.
+    pub fn may_reach(&self, fields: &Tuple) -> bool {
+        let outside = Endpoint::destination(fields);
+        let known = self.mappings.at(&outside).filter(|_| has_ports(fields.protocol));
+        known.is_some_and(|(_, is_sure)| !is_sure || self.mappings.begun.contains(&outside))
     }
 
     /// The target of the rule that translates the answer to a packet for a mapping, if the mapping's list lets the packet in.

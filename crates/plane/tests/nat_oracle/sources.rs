@@ -28,6 +28,13 @@ impl Translator {
         }
         // SCTP keeps its ports: another address may have them free.
         let with_ports = has_ports(protocol) && protocol != SCTP || protocol == ICMP;
+        let known = rule.source.as_ref().and_then(|target| self.mappings.of(edge, target, &Endpoint::source(fields)));
+        let is_known =
+            self.maps(rule, edge, fields) && known.is_some_and(|(known, _)| known.outside == Endpoint::source(given));
+        // A mapping that there is has the address and the port that its first rule gave.
+        if is_known {
+            return Ok(());
+        }
         if let Some(pair) = pair.filter(|&pair| pair != address) {
             let other = (zone, Tuple { source: pair, ..*given }.turned());
             if with_ports {
@@ -42,14 +49,7 @@ impl Translator {
             if rule.verb != NatVerb::Map {
                 self.paired.insert((allowed, edge, vrf, fields.source), address);
             }
-            let known =
-                rule.source.as_ref().and_then(|target| self.mappings.of(edge, target, &Endpoint::source(fields)));
-            let is_known = self.maps(rule, edge, fields)
-                && known.is_some_and(|(known, _)| known.outside == Endpoint::source(given));
-            // A mapping that there is has the port that its first rule gave.
-            if !is_known {
-                self.check_port(fields, given, zone, rule)?;
-            }
+            self.check_port(fields, given, zone, rule)?;
         }
         Ok(())
     }
@@ -64,7 +64,9 @@ impl Translator {
             return Err(format!("port {} became {} by {rule:?}", fields.sport, given.sport));
         }
         let outside = Endpoint::source(given);
-        let other = self.mappings.at(&outside).filter(|(_, is_sure)| *is_sure && draws(rule, fields));
+        // A rule about both draws before the mappings of its vector begin.
+        let is_before = rule.verb == NatVerb::Both && self.mappings.begun.contains(&outside);
+        let other = self.mappings.at(&outside).filter(|(_, is_sure)| *is_sure && draws(rule, fields) && !is_before);
         if let Some((other, _)) = other {
             return Err(format!("{outside:x?} has the mapping {other:x?}"));
         }

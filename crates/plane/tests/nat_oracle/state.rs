@@ -29,8 +29,8 @@ pub struct States {
     syns: [bool; 2],
     fins: [bool; 2],
     acks: [bool; 2],
-    /// A connection was established.
-    pub was_established: bool,
+    /// A connection was established, or both sides have sent while it ended: it is not half-open.
+    pub was_there: bool,
     /// The direction of a SYN that would begin the session anew.
     pub reopens: Option<usize>,
 }
@@ -48,7 +48,7 @@ impl States {
         };
         let syns = [flags & SYN != 0, false];
         let acks = [flags & (SYN | ACK) == ACK, false];
-        States { now, before: now, syns, fins: [flags & FIN != 0, false], acks, was_established: false, reopens: None }
+        States { now, before: now, syns, fins: [flags & FIN != 0, false], acks, was_there: false, reopens: None }
     }
 
     /// Whether a SYN from the other side than the opener's is no packet of the session.
@@ -102,6 +102,7 @@ impl States {
         if self.now == State::Close {
             self.now = self.before;
         }
+        self.was_there |= self.now == State::FinWait && way == 1;
         self.acks[way] |= flags & ACK != 0;
         self.now = match self.now {
             State::SynReceived if flags & ACK != 0 => State::Established,
@@ -109,9 +110,10 @@ impl States {
             State::Unreplied if way == 1 => State::Established,
             other => other,
         };
-        self.was_established |= self.now == State::Established;
+        self.was_there |= self.now == State::Established;
         if flags & FIN != 0 {
             self.fins[way] = true;
+            self.was_there |= self.fins == [true; 2];
             self.now = if self.fins == [true; 2] { State::TimeWait } else { State::FinWait };
         }
         true

@@ -214,6 +214,10 @@ impl Traffic {
             let Endpoint { address: destination, port: dport, .. } = mapping.inside;
             tuples.push(Tuple { destination, dport, ..tuple });
         }
+        let (destination, dport) = translator.decide(interface, &tuple, None).to;
+        if destination != tuple.destination {
+            tuples.push(Tuple { destination, dport, ..tuple });
+        }
         let own = Endpoint::source(&tuple);
         for outside in translator.mappings.of_inside(&own).map(|(mapping, _)| mapping.outside) {
             let with = |to: &Tuple| Tuple { source: outside.address, sport: outside.port, ..*to };

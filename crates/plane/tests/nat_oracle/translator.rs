@@ -17,8 +17,9 @@ use crate::state::{State, States};
 
 /// A millisecond, by which time-outs may be late or early.
 pub const GRAIN: u64 = 1_000_000;
-/// A translation counts for this long after its time-out (docs/nat.md), and after its rule is gone.
-const LINGERS: u64 = 1_000_000_000 + GRAIN;
+/// A translation counts for this long after its time-out (docs/nat.md), and after its rule is gone. The gateway looks a tenth of a second
+/// later here than it wants.
+const LINGERS: u64 = 1_100_000_000 + GRAIN;
 pub const CHANGES: u64 = 2_000_000_000 + GRAIN;
 
 /// A tuple with the VRF that its packets come in by.
@@ -42,7 +43,7 @@ pub struct Session {
     pub reached: Option<Mapping>,
     /// All its mappings.
     pub mappings: Vec<Mapping>,
-    /// No packet of the other direction has passed; of TCP, it was never established.
+    /// No packet of the other direction has passed; of TCP, it was never established, nor did both sides send while it ended.
     pub half_open: bool,
 }
 
@@ -119,8 +120,13 @@ pub struct Translator {
     pub claims: Vec<Claim>,
     /// First packets whose TTL was over: each may have had a translation for a moment.
     pub moments: Vec<(Tuple, (u32, u16))>,
+    /// First packets of this vector with the destinations that rules or mappings give, and with their own sources: each has that tuple
+    /// for a moment.
+    pub halfway: Vec<Tuple>,
     /// Packets that were dropped in this vector, each by the reasons that are right.
     pub drops: Vec<(Tuple, Vec<Reason>)>,
+    /// Packets that the gateway had locally, or dropped for a mapping that ends or began in this vector.
+    pub may_drop: usize,
     /// The packet in work.
     now: Option<Tuple>,
     /// The time from which on all translations have been matched by the rules in force.
@@ -158,7 +164,9 @@ impl Translator {
             limits: Vec::new(),
             claims: Vec::new(),
             moments: Vec::new(),
+            halfway: Vec::new(),
             drops: Vec::new(),
+            may_drop: 0,
             now: None,
             settled: 0,
         }
@@ -307,7 +315,7 @@ impl Translator {
                 session.last = now;
             }
             wanted.mss = wanted.mss.map(|mss| if flags & SYN != 0 { mss.min(clamp) } else { mss });
-            session.half_open &= if protocol == TCP { !session.states.was_established } else { way == 0 };
+            session.half_open &= if protocol == TCP { !session.states.was_there } else { way == 0 };
             if ends_at_fin {
                 session.states.now = State::TimeWait;
             }
@@ -339,7 +347,10 @@ impl Translator {
         if !hit && rule.is_none() {
             counts.add("not translated");
             return match out {
-                None => self.dropped(left, &[]),
+                None => {
+                    self.may_drop += usize::from(self.may_reach(&fields));
+                    self.dropped(left, &[])
+                }
                 Some(_) if packet.ttl == 1 => self.dropped(left, &[Reason::TtlExpired]),
                 Some(_) => self.forwarded(packet, out, left),
             };
@@ -375,6 +386,9 @@ impl Translator {
         };
         let owned = rule.map(|(rule, edge)| (rule.clone(), edge));
         let pair = rule.and_then(|(rule, edge)| self.pair(rule, edge, vrf, fields.source));
+        if hit {
+            self.halfway.push(Tuple { destination: to.0, dport: to.1, ..fields });
+        }
         let limited = owned.as_ref().and_then(|(rule, edge)| {
             let most = rule.limit? + u32::from(self.is(Mutant::LimitIsLate));
             Some(((*edge, self.limit(rule), vrf, fields.source), most))

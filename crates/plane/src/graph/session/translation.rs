@@ -26,7 +26,8 @@ pub(crate) struct Translation<K> {
     pub(crate) counted: Option<NonZeroU32>,
     /// The rule matched what came in.
     pub(crate) input: bool,
-    /// The first packet came in for the outside endpoint of a mapping, which the rule gives.
+    /// The first packet came in for the outside endpoint of a mapping, which the rule gives. After a reload, a rule about packets that
+    /// come in may give the same.
     pub(crate) through: bool,
     /// It holds the mapping of its source, and the one that its first packet came in for.
     pub(crate) holds: [bool; 2],

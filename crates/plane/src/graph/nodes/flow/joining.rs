@@ -2,7 +2,7 @@
 //! the way in, and the split at the way out gives the same packets back.
 //!
 //! Only hits join that leave as they are by a port which takes the super-packet: hits that are too long, at the end of their TTL, to be
-//! protected, limited or between zones go on one by one. A packet of the flow that walks ends what is merged before it.
+//! protected, limited or between zones go on one by one. Any other packet of the flow ends what is merged before it.
 
 use weir_packet::merge::{Kind, Wanted};
 use weir_packet::packet::Packet;
@@ -37,11 +37,11 @@ fn are_few(vector: &Vector, frame: &Indices) -> bool {
     flows as usize * 2 <= frame.len()
 }
 
-/// Merges packets of a frame that hit the same entry; gives the hits that are left. `decision` names the decision of a hit.
+/// Merges packets of a vector that hit the same entry; gives the hits that are left. `decision` names the decision of a hit.
 pub(super) fn join<K: Family>(
     context: &mut Context<'_>,
     vector: &mut Vector,
-    (frame, hits): (&Indices, Indices),
+    hits: Indices,
     decision: impl Fn(&Context<'_>, &Packet, u8) -> Option<Decision>,
 ) -> Indices {
     let root = context.root;
@@ -68,15 +68,17 @@ pub(super) fn join<K: Family>(
         true => merging::kind(root, packet, per_segment),
         false => Kind::Single,
     };
-    let mut left = Indices::new();
+    // A packet that goes another way from the start, by a steer rule for example, may be of the flow, too.
+    let (mut all, mut left) = (Indices::new(), Indices::new());
+    all.fill(vector.len());
     let Context { merges, cache, .. } = context;
-    let merged = merges.merger.merge(vector, frame, &mut left, (cache, wanted), kind, merging::are_alike);
+    let merged = merges.merger.merge(vector, &all, &mut left, (cache, wanted), kind, merging::are_alike);
     if merged.wholes == 0 {
         return hits;
     }
     context.counters.created.add(merged.wholes);
     context.counters.absorbed.add(merged.packets);
-    merging::note(context, vector, frame, &left);
+    merging::note(context, vector, &all, &left);
     let mut is_left = [false; VECTOR];
     left.places().iter().for_each(|&place| is_left[usize::from(place)] = true);
     let mut rest = Indices::new();

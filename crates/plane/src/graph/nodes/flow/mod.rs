@@ -250,7 +250,7 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
         crossing::forget(vector, &walk);
     }
     if !recording && joining::may_join(context, vector, &hits) {
-        hits = joining::join::<K>(context, vector, (frame, hits), |context, packet, place| {
+        hits = joining::join::<K>(context, vector, hits, |context, packet, place| {
             let learned = match translations.of(place) {
                 Some(member) => K::of(&*context.sessions).learned(member),
                 None => decision_of::<K>(context, packet, at[usize::from(place)]),

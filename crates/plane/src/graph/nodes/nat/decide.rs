@@ -31,8 +31,8 @@ pub(super) fn source<K: Family>(
     let (mut reply, mut source_by, mut is_drawn) = (translation.reply, None, false);
     if translation.input {
         // Replies come in by the zone that the packet leaves by.
-        let zone = zone_of(context, egress);
-        reply.zone = if context.root.nat.links(zone, reply.zone) { zone } else { reply.zone };
+        let (own, zone) = (session.tuple.zone, zone_of(context, egress));
+        reply.zone = if context.root.nat.links(zone, own) { zone } else { own };
     }
     if translation.input {
         let interface = |number: u32| context.root.interfaces.get(number as usize).map(|own| own.nat);
@@ -50,7 +50,8 @@ pub(super) fn source<K: Family>(
             _ => nat::look_up(context.root, context.guard, chain, &seen).filter(translates),
         };
         if let Some(number) = found.filter(|_| rule.verb != NatVerb::Both) {
-            let drawn = open::drawn(context, packet, number, &translation.out(), reply.zone);
+            let inside = Tuple { zone: session.tuple.zone, ..translation.out() };
+            let drawn = open::drawn(context, packet, number, &inside, reply.zone);
             reply = drawn.inspect_err(|_| *by_rule = Some(number))?.reversed();
             is_drawn = true;
         }
@@ -72,8 +73,8 @@ pub(super) fn source<K: Family>(
     if own { Ok(()) } else { Err(Reason::NatWorker) }
 }
 
-/// The tuple of replies that come in by another zone than the one that the first packet came in by, where another translation may
-/// have it: then the rule gives another source if it gives one.
+/// The tuple of replies that had no zone until now, or come in by another zone than the one that the first packet came in by. Another
+/// translation may have the tuple there: then the rule gives another source if it gives one.
 #[cold]
 fn moved<K: Family>(
     context: &mut Context<'_>,

@@ -39,7 +39,7 @@ pub(super) fn input<K: Family>(context: &mut Context<'_>, vector: &mut Vector, f
     let found = batch.look_up(context, false);
     for (index, &place) in batch.places.places().iter().enumerate() {
         let packet = &mut vector[place];
-        let member = batch.member(context, index).or_else(|reason| match (reason, found[index]) {
+        let member = batch.member(context, index, false).or_else(|reason| match (reason, found[index]) {
             (Some(reason), _) => Err(reason),
             (None, NO_RULE) => open::through::<K>(context, packet, &batch.fields[index], batch.tuples[index]),
             (None, rule) if is_keep(context, rule) => {
@@ -92,7 +92,8 @@ pub(super) fn output<K: Family>(context: &mut Context<'_>, vector: &mut Vector, 
         let packet = &mut vector[place];
         let egress = batch::egress(context, packet);
         let is_new = translated(packet).is_none();
-        let member = batch.member(context, index).or_else(|reason| match (reason, found[index]) {
+        let has_passed = packet.state().contains(NAT_NONE);
+        let member = batch.member(context, index, has_passed).or_else(|reason| match (reason, found[index]) {
             (Some(reason), _) => Err(reason),
             (None, NO_RULE) => Ok(None),
             (None, rule) if is_keep(context, rule) => {
@@ -241,6 +242,12 @@ fn refuse_by(context: &mut Context<'_>, packet: &mut Packet, place: u8, reason: 
     context.next.refuse(packet, place, reason);
 }
 
+/// Packets of a translation in this direction get their destination on their way in.
+fn is_of_input<K: Family>(context: &Context<'_>, member: Membership) -> bool {
+    let translation = K::of(&*context.sessions).get(member.number).and_then(|session| session.translation);
+    member.way == Way::Reply || translation.is_some_and(|translation| translation.input)
+}
+
 fn rule_of<K: Family>(context: &Context<'_>, member: Membership) -> Option<u32> {
     Some(K::of(&*context.sessions).get(member.number)?.translation?.rule)
 }
@@ -265,15 +272,27 @@ fn record<K: Family>(
 }
 
 impl<K: Family> Batch<K> {
-    /// The translation that a packet belongs to. An error without a reason: to none.
-    fn member(&self, context: &mut Context<'_>, index: usize) -> Result<Option<Membership>, Option<Reason>> {
+    /// The translation that a packet belongs to. An error without a reason: to none. `has_passed`: its destination was looked up
+    /// as that of a packet without a translation.
+    fn member(
+        &self,
+        context: &mut Context<'_>,
+        index: usize,
+        has_passed: bool,
+    ) -> Result<Option<Membership>, Option<Reason>> {
         match self.members[index] {
             Member::Of(member) => batch::current::<K>(context, member).map(Some).ok_or(None),
             Member::Lost => Err(Some(Reason::NatUntranslated)),
             // A packet before it in the vector may have opened it.
             Member::None if K::of(&*context.sessions).has_opened() => {
                 let found = self.tuples[index].and_then(|tuple| batch::find_one(context, &tuple, &self.fields[index]));
-                found.map(Some).ok_or(None)
+                match found {
+                    // The way out is that of another destination.
+                    Some(member) if has_passed && is_of_input::<K>(context, member) => {
+                        Err(Some(Reason::NatUntranslated))
+                    }
+                    found => found.map(Some).ok_or(None),
+                }
             }
             Member::None => Err(None),
         }

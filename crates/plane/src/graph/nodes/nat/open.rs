@@ -14,6 +14,7 @@ use crate::model::NatVerb;
 use crate::reason::Reason;
 use crate::root::Root;
 use crate::root::family::Family;
+use crate::root::nat::NONE;
 use crate::root::nat_vrf::VrfLimit;
 
 /// Opens the translation that a rule gives a packet which has come in.
@@ -27,13 +28,12 @@ pub(super) fn input<K: Family>(
     let (tuple, opener, progress) = admit(context, packet, fields, tuple, number)?;
     let rule = context.root.nat.rules.get(number as usize).ok_or(Reason::NatUntranslated)?;
     let wanted = nat::destination(rule, &tuple).ok_or(Reason::NatExhausted)?;
-    let out = match rule.verb {
-        NatVerb::Both => drawn(context, packet, number, &wanted, wanted.zone)?,
-        _ if K::of(&*context.sessions).is_free(&wanted.reversed(), context.sessions.bounds(), context.now) => wanted,
-        _ => return Err(Reason::NatExhausted),
+    let reply = match rule.verb {
+        NatVerb::Both => drawn(context, packet, number, &wanted, wanted.zone)?.reversed(),
+        _ => halfway(context, &wanted)?,
     };
     let translation = Translation {
-        reply: out.reversed(),
+        reply,
         rule: number,
         source_by: None,
         counted: None,
@@ -69,11 +69,8 @@ pub(super) fn through<K: Family>(
         return Ok(None);
     }
     let (tuple, opener, progress) = admit(context, packet, fields, tuple, rule)?;
-    if !K::of(&*context.sessions).is_free(&wanted.reversed(), context.sessions.bounds(), context.now) {
-        return Err(Reason::NatExhausted);
-    }
     let translation = Translation {
-        reply: wanted.reversed(),
+        reply: halfway(context, &wanted)?,
         rule,
         source_by: None,
         counted: None,
@@ -85,6 +82,14 @@ pub(super) fn through<K: Family>(
         is_undecided: true,
     };
     open(context, tuple, translation, progress, opener).map(Some)
+}
+
+/// The tuple of replies until the source of a packet is decided. If another translation has it, it is in no zone: the source may be
+/// translated, too, so that packets to two outside addresses of a server meet only here.
+fn halfway<K: Family>(context: &Context<'_>, wanted: &Tuple<K>) -> Result<Tuple<K>, Reason> {
+    let reply = wanted.reversed();
+    let is_free = |reply: &Tuple<K>| K::of(&*context.sessions).is_free(reply, context.sessions.bounds(), context.now);
+    [reply, Tuple { zone: NONE, ..reply }].into_iter().find(is_free).ok_or(Reason::NatExhausted)
 }
 
 /// Opens the translation that a rule gives a packet which leaves.

@@ -8,7 +8,7 @@ use weir_table::classify::Fields;
 
 use crate::graph::session::mappings::Endpoint;
 use crate::graph::session::record::{Opener, Session};
-use crate::graph::session::translation::Translation;
+use crate::graph::session::translation::{SourceBy, Translation};
 use crate::graph::session::tuple::Tuple;
 use crate::model::NatVerb;
 use crate::root::Root;
@@ -23,25 +23,30 @@ pub(crate) fn again<K: Family>(root: &Root, guard: &Guard<'_>, session: &Session
         let own = root.interfaces.get(number as usize).filter(|own| own.present)?;
         Some(own.nat).filter(|nat| root.nat.links(nat.zone, tuple.zone) && root.nat.links(nat.zone, out.zone))
     };
-    let nat = interface(own.interface)?;
-    // The outside interface of a mapping, and the interface that the first packet came in by or left by.
+    // The interface that the first packet came in by, or left by.
+    let nat = interface(if own.input { session.opener.interface } else { own.interface })?;
     if nat.zone != if own.input { tuple.zone } else { out.zone } {
         return None;
     }
-    let chain = if own.input { nat.input } else { nat.output };
-    let (rule, by, wanted) = if own.through {
-        let (rule, wanted) =
-            through((root, guard), &session.opener, &tuple, own.interface, Endpoint::destination(&out))?;
-        (rule, root.nat.rules.get(rule as usize)?, wanted)
-    } else {
-        let (rule, by) = find(root, guard, chain, &session.fields_with(&tuple))?;
-        (rule, by, tuple)
-    };
+    let fields = session.fields_with(&tuple);
     if !own.input {
+        let (rule, by) = find(root, guard, nat.output, &fields)?;
         return (out.destination == tuple.destination && gives(by, &tuple, &out))
             .then_some(Translation { rule, ..own });
     }
-    let wanted = if own.through { wanted } else { destination(by, &tuple)? };
+    // Rules about packets that come in go before mappings, as for a first packet.
+    let (rule, by, wanted) = match look_up(root, guard, nat.input, &fields) {
+        Some(number) => {
+            let by = translating(root, number)?;
+            (number, by, destination(by, &tuple)?)
+        }
+        None if own.through => {
+            let inside = Endpoint::destination(&out);
+            let (rule, wanted) = through((root, guard), &session.opener, &tuple, own.interface, inside)?;
+            (rule, root.nat.rules.get(rule as usize)?, wanted)
+        }
+        None => return None,
+    };
     let is_same = wanted.destination == out.destination && (tuple.query != 0 || wanted.words[1] == out.words[1]);
     if !is_same {
         return None;
@@ -50,9 +55,18 @@ pub(crate) fn again<K: Family>(root: &Root, guard: &Guard<'_>, session: &Session
         let source_by = own.source_by.map(|source_by| source_by.with_rule(Some(rule)));
         return gives(by, &wanted, &out).then_some(Translation { rule, source_by, ..own });
     }
-    let Some(source_by) = own.source_by else {
-        let stays = (out.source, out.words) == (wanted.source, wanted.words);
-        return (own.is_undecided || stays).then_some(Translation { rule, ..own });
+    let stays = (out.source, out.words) == (wanted.source, wanted.words);
+    if own.is_undecided {
+        return Some(Translation { rule, ..own });
+    }
+    let source_by = match own.source_by {
+        Some(source_by) if !source_by.is_hairpin => Some(source_by),
+        // A packet from outside keeps its source on its way in.
+        _ if nat.is_outside() => None,
+        _ => Some(SourceBy::new(by.interface, true, None)),
+    };
+    let Some(source_by) = source_by else {
+        return stays.then_some(Translation { rule, source_by, ..own });
     };
     let at = interface(source_by.interface)?;
     let seen = if source_by.is_hairpin { tuple } else { wanted };
@@ -60,9 +74,7 @@ pub(crate) fn again<K: Family>(root: &Root, guard: &Guard<'_>, session: &Session
         Some((number, by)) if gives(by, &wanted, &out) => {
             Some(Translation { rule, source_by: Some(source_by.with_rule(Some(number))), ..own })
         }
-        None if (out.source, out.words) == (wanted.source, wanted.words) => {
-            Some(Translation { rule, source_by: Some(source_by.with_rule(None)), ..own })
-        }
+        None if stays => Some(Translation { rule, source_by: Some(source_by.with_rule(None)), ..own }),
         _ => None,
     }
 }
@@ -99,14 +111,18 @@ pub(crate) fn through<K: Family>(
 /// The rule of a chain that translates packets with these fields.
 fn find<'r, K: Family>(root: &'r Root, guard: &Guard<'_>, chain: u16, fields: &Fields<K>) -> Option<(u32, &'r Rule)> {
     let number = look_up(root, guard, chain, fields)?;
-    let rule = root.nat.rules.get(number as usize)?;
-    (rule.verb != NatVerb::Keep && rule.npt.is_none()).then_some((number, rule))
+    Some((number, translating(root, number)?))
+}
+
+/// The rule with a number, if it gives translations.
+fn translating(root: &Root, number: u32) -> Option<&Rule> {
+    root.nat.rules.get(number as usize).filter(|rule| rule.verb != NatVerb::Keep && rule.npt.is_none())
 }
 
 /// Whether a rule may give this source to packets of a tuple.
 fn gives<K: Family>(rule: &Rule, tuple: &Tuple<K>, out: &Tuple<K>) -> bool {
     if rule.verb == NatVerb::Map {
-        return mapped(rule, tuple.source) == Some(out.source);
+        return mapped(rule, tuple.source) == Some(out.source) && tuple.words[0] == out.words[0];
     }
     let Some(target) = &rule.source else { return false };
     let is_port = !has_words(tuple) || offers(rule, target, tuple, out.words[0]);
