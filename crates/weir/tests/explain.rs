@@ -128,14 +128,18 @@ fn next_hops_of_sessions_and_steer_rules_have_their_lines() {
         Value::from(format!("gate.toml:{line}"))
     };
     let dmz = at("name = \"dmz\"");
-    for (packet, next_hop, known) in [
-        ("tcp from 10.1.0.7 port 1 to 203.0.113.9 port 2", "10.0.0.2", true),
-        ("tcp from 10.1.0.8 port 1 to 203.0.113.9 port 2", "10.0.0.3", false),
-        ("udp from 10.1.0.2 port 1 to 203.0.113.9 port 2", "10.0.0.2", true),
-        ("udp from 2001:db8:1::2 port 1 to 2001:db8:99::9 port 2", "2001:db8:3::2", false),
+    let sessions = "sessions = [\"src 10.1.0.7 permit via 10.0.0.2\", \"src 10.1.0.8 permit via 10.0.0.3\"]";
+    let four = "  \"redirect next-hop 10.0.0.2 unchecked udp from any to 203.0.113.0/24\",";
+    let six = "  \"redirect next-hop 2001:db8:3::2 unchecked udp from any to 2001:db8:99::/48\",";
+    for (packet, next_hop, known, line) in [
+        ("tcp from 10.1.0.7 port 1 to 203.0.113.9 port 2", "10.0.0.2", true, sessions),
+        ("tcp from 10.1.0.8 port 1 to 203.0.113.9 port 2", "10.0.0.3", false, sessions),
+        ("udp from 10.1.0.2 port 1 to 203.0.113.9 port 2", "10.0.0.2", true, four),
+        ("udp from 2001:db8:1::2 port 1 to 2001:db8:99::9 port 2", "2001:db8:3::2", false, six),
     ] {
         let (json, text) = bench.explain(&["gate.toml", "--in", "lan", packet]);
         assert_eq!((&json["verdict"], &json["route"]), (&"forward".into(), &Value::Null), "{packet}");
+        assert_eq!(json["by"]["place"], at(line), "{packet}");
         let hop = &json["next-hop"];
         assert_eq!((&hop["interface"], &hop["address"]), (&"dmz".into(), &next_hop.into()));
         let mac = if known { "02:00:00:00:00:07".into() } else { Value::Null };

@@ -296,6 +296,8 @@ pub enum Fate {
         destination: IpAddr,
         /// The adjacency it was given.
         adjacency: u32,
+        /// By a steer rule.
+        steered: bool,
     },
     /// It was given to the host.
     Punted {

@@ -73,7 +73,7 @@ fn may(metadata: &Metadata, owner: Owner, bit: u32) -> bool {
         (false, true) => 3,
         (false, false) => 0,
     };
-    metadata.mode() >> shift & bit != 0
+    (metadata.mode() >> shift) & bit != 0
 }
 
 #[cfg(test)]

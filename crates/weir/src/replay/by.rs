@@ -7,8 +7,8 @@ use weir_plane::sav::By;
 
 use super::{access, classify, nat, sa, spd, steer, tunnel};
 
-/// The place of what decided: the route that a packet was forwarded by or that led to its end, or the rule by which its
-/// source was not valid, or the rule or list by which it was refused, or that has a fragment wait. `None` where weir
+/// The place of what decided: the route that a packet was forwarded by or that led to its end, or the steer rule or session that
+/// gave its next hop instead, or the rule by which its source was not valid, or the rule or list by which it was refused, or that has a fragment wait. `None` where weir
 /// itself decided: a malformed packet, a TTL that is used up, a destination or a source without a route.
 pub(super) fn place(harness: &Harness, outcome: &Outcome) -> Option<Place> {
     if let Verdict::Drop(reason) = outcome.verdict
@@ -39,7 +39,7 @@ pub(super) fn place(harness: &Harness, outcome: &Outcome) -> Option<Place> {
             return access::refused_by(harness, outcome);
         }
         Verdict::Drop(Reason::SteerDrop | Reason::SteerRedirect | Reason::SteerAdvance) => {
-            return steer::dropped_by(harness, outcome);
+            return steer::last(harness, outcome);
         }
         Verdict::Drop(Reason::SpdDiscard | Reason::SpdNoMatch | Reason::SpdUnprotected) => {
             return spd::dropped_by(harness, outcome);
@@ -76,8 +76,13 @@ pub(super) fn place(harness: &Harness, outcome: &Outcome) -> Option<Place> {
         Verdict::Forward | Verdict::Local | Verdict::Held => true,
         Verdict::Drop(reason) => is_of_route(reason),
     };
-    let route = outcome.route.as_ref().filter(|_| decided)?;
-    harness.place(route.origin)
+    match (&outcome.route, &outcome.directed) {
+        _ if !decided => None,
+        (Some(route), _) => harness.place(route.origin),
+        (None, Some(directed)) if directed.steered => steer::last(harness, outcome),
+        (None, Some(_)) => classify::led_by(harness, outcome),
+        (None, None) => None,
+    }
 }
 
 /// Whether a packet met its end because of where its route led.

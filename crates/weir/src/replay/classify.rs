@@ -62,6 +62,12 @@ pub(super) fn dropped_by(harness: &Harness, outcome: &Outcome) -> Option<Place> 
     harness.place(named.origin)
 }
 
+/// The place of the session that gave a packet its next hop.
+pub(super) fn led_by(harness: &Harness, outcome: &Outcome) -> Option<Place> {
+    let (_, named) = session(harness.model(), outcome.classify.iter().rfind(|decision| !decision.output)?)?;
+    harness.place(named.origin)
+}
+
 impl Classified {
     /// In a sentence, without the session.
     pub(super) fn sentence(&self) -> String {

@@ -60,8 +60,8 @@ pub(super) fn steered(harness: &Harness, outcome: &Outcome) -> Vec<Steered> {
     outcome.steer.iter().filter_map(of).collect()
 }
 
-/// The place of the rule for which a packet was dropped.
-pub(super) fn dropped_by(harness: &Harness, outcome: &Outcome) -> Option<Place> {
+/// The place of the last rule that a packet matched: it dropped the packet, or led it elsewhere.
+pub(super) fn last(harness: &Harness, outcome: &Outcome) -> Option<Place> {
     let &(index, place) = outcome.steer.last()?;
     let (.., named) = steer(harness.model(), index, place)?;
     harness.place(named.origin)

@@ -210,6 +210,8 @@ pub struct Directed {
     pub interface: Option<u32>,
     /// The next hop on that interface; `None`: the destination itself.
     pub next_hop: Option<IpAddr>,
+    /// A steer rule gave it, not a session of a classifier table.
+    pub steered: bool,
 }
 
 /// A route that a packet took.

@@ -185,9 +185,9 @@ impl Harness {
                     outcome.route.get_or_insert_with(|| self.route(vrf, destination, adjacency));
                 }
             }
-            Fate::Directed { destination, adjacency } => {
+            Fate::Directed { destination, adjacency, steered } => {
                 if outcome.route.is_none() {
-                    outcome.directed.get_or_insert_with(|| self.directed(destination, adjacency));
+                    outcome.directed.get_or_insert_with(|| self.directed(destination, adjacency, steered));
                 }
             }
             Fate::Punted { interface } => {
@@ -236,12 +236,12 @@ impl Harness {
         }
     }
 
-    fn directed(&self, destination: IpAddr, adjacency: u32) -> Directed {
+    fn directed(&self, destination: IpAddr, adjacency: u32, steered: bool) -> Directed {
         let none = Adjacency::terminal(Kind::NoRoute);
         let adjacency =
             self.control.root.with(|root| root.adjacencies.get(adjacency as usize).copied().unwrap_or(none));
         let interface = (adjacency.interface != NONE).then_some(adjacency.interface);
-        Directed { destination, interface, next_hop: adjacency.next_hop }
+        Directed { destination, interface, next_hop: adjacency.next_hop, steered }
     }
 
     /// Link-local addresses are in no table: what is recorded of them is that they are ours.

@@ -254,7 +254,7 @@ fn note(context: &mut Context<'_>, packet: &Packet, destination: IpAddr) {
         && !packet.state().contains(ENCAPSULATED)
     {
         if (if destination.is_ipv4() { way.v4 } else { way.v6 }).is_some() {
-            return context.record(packet, Fate::Directed { destination, adjacency });
+            return context.record(packet, Fate::Directed { destination, adjacency, steered: false });
         }
         vrf = way.vrf.unwrap_or(vrf);
     }

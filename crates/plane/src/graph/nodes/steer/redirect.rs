@@ -32,7 +32,7 @@ pub(super) fn to(context: &mut Context<'_>, packet: &mut Packet, place: u8, targ
     if context.recorder.is_on()
         && let Some(destination) = destination(packet)
     {
-        context.record(packet, Fate::Directed { destination, adjacency: packet.forwarding() });
+        context.record(packet, Fate::Directed { destination, adjacency: packet.forwarding(), steered: true });
     }
     context.next.push(node, place);
     true
