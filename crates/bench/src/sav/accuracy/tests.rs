@@ -12,9 +12,12 @@ const SIZE: u16 = 4;
 const PACKETS: usize = 100;
 const EFFORT: Effort = Effort { prefixes: SIZE, packets: PACKETS, moving: 20, turns: 1 };
 
+/// A case that runs once.
+type Run = Arc<OnceLock<Arc<Vec<CaseRow>>>>;
+
 /// The rows of a case, which is run once for all tests.
 fn rows(name: &str) -> Arc<Vec<CaseRow>> {
-    static RUNS: Mutex<BTreeMap<String, Arc<OnceLock<Arc<Vec<CaseRow>>>>>> = Mutex::new(BTreeMap::new());
+    static RUNS: Mutex<BTreeMap<String, Run>> = Mutex::new(BTreeMap::new());
     let run = Arc::clone(RUNS.lock().unwrap_or_else(PoisonError::into_inner).entry(name.to_owned()).or_default());
     Arc::clone(run.get_or_init(|| Arc::new(run_rows(name))))
 }
