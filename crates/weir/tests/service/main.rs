@@ -13,3 +13,4 @@ mod notify;
 mod privileges;
 mod safe;
 mod safety;
+mod steer;

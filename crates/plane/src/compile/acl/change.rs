@@ -1,6 +1,6 @@
 //! Changes of access lists and groups, and their results.
 
-use crate::model::{AclDefault, AclRule};
+use crate::model::{AclAction, AclDefault, AclRule};
 
 /// A change of a list. Numbers of rules are those of `show`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +29,22 @@ pub enum AclEdit {
 }
 
 impl AclEdit {
+    /// Whether rules that come open sessions, or a new default does.
+    pub fn opens_sessions(&self) -> bool {
+        let by_rules = |rules: &[AclRule]| rules.iter().any(|rule| rule.action == AclAction::Reflect);
+        match self {
+            AclEdit::Insert { rules, .. } => by_rules(rules),
+            AclEdit::Delete { .. } => false,
+            AclEdit::Replace { rules, default } => {
+                by_rules(rules) || *default == Some(AclDefault::Action(AclAction::Reflect))
+            }
+            AclEdit::Batch(changes) => changes.iter().any(|change| match change {
+                AclChange::Insert(_, rules) | AclChange::Replace(_, rules) => by_rules(rules),
+                AclChange::Delete(_) => false,
+            }),
+        }
+    }
+
     /// Whether it changes nothing: then the list is as it was declared if it was so before.
     pub(super) fn is_nothing(&self) -> bool {
         match self {

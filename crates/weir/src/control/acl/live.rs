@@ -18,7 +18,11 @@ use crate::render::matched::Matched;
 use crate::render::number::plural;
 use crate::rules::acl::{Role, Rule as Written};
 use crate::rules::is_name;
+use crate::rules::steer::checks as steer;
 use crate::suggest::closest;
+
+/// The default by which packets open sessions.
+const OPENS: AclDefault = AclDefault::Action(AclAction::Reflect);
 
 /// The word for what a list does with packets that no rule of it matches.
 pub(crate) fn word(default: AclDefault) -> &'static str {
@@ -165,6 +169,29 @@ pub(crate) fn rules(engine: &Engine, list: &str, most: usize) -> Option<Rules> {
     })
 }
 
+/// Some rule of a list opens sessions, or its default does: of a model, or of live edits.
+pub(crate) fn opens_sessions(engine: &Engine, gateway: &model::Gateway, list: &str) -> bool {
+    let declared = |gateway: &model::Gateway, opens: fn(&AclList) -> bool| {
+        gateway.acls.iter().find(|own| own.name == list).is_some_and(opens)
+    };
+    let by_rule = |rule: &AclRule| rule.action == AclAction::Reflect;
+    if declared(gateway, steer::opens_sessions) {
+        return true;
+    }
+    // Rules of the file that a reload takes away do not count.
+    let (rows, _) = engine.acl_rules(list, by_rule, usize::MAX, |_, row| row.time.is_some()).unwrap_or_default();
+    rows.contains(&true)
+        || engine.acl_default(list) == Some(OPENS) && !declared(&engine.model(), |own| own.default == OPENS)
+}
+
+/// Refuses an edit by which a list opens sessions that a steer rule leads to another worker.
+fn refuse_steered(gateway: &model::Gateway, list: &str, edit: &AclEdit) -> Result<(), Failed> {
+    if !edit.opens_sessions() {
+        return Ok(());
+    }
+    steer::refused(gateway, |own| own == list).map_or(Ok(()), |message| Err(Failed::Steered(message)))
+}
+
 /// Returns the rules and defaults of all lists that matched packets, in the order of lists and rules.
 pub(crate) fn matched(engine: &Engine) -> Vec<Matched> {
     let of = |list: stats::AclListStats| {
@@ -186,6 +213,7 @@ pub(crate) fn matched(engine: &Engine) -> Vec<Matched> {
 /// Why something was not done, as far as it is known while the engine does it.
 enum Failed {
     Refused(AclError),
+    Steered(String),
     Invalid(Remarks),
     Conflict(Remarks),
 }
@@ -209,6 +237,7 @@ impl Failed {
     fn refusal(self, spots: &[Spot]) -> Refusal {
         match self {
             Failed::Refused(error) => Refusal::of_acl(error, spots),
+            Failed::Steered(message) => Refusal::new(Kind::Conflict, format!("{message}; nothing was changed")),
             Failed::Invalid(remarks) => Refusal::of_rules(Kind::InvalidRules, remarks),
             Failed::Conflict(remarks) => Refusal::of_rules(Kind::Conflict, remarks),
         }
@@ -306,6 +335,7 @@ pub(crate) fn change(
     let edited = engine.edit_acl(list, &said(source, time), |gateway| {
         let batch = before.of(gateway, understood)?;
         spots = batch.spots;
+        refuse_steered(gateway, list, &batch.edit)?;
         Ok::<_, Failed>(batch.edit)
     });
     match edited {
@@ -406,7 +436,9 @@ pub(crate) fn put(engine: &Engine, list: &str, put: &Put<'_>, time: u64) -> Resu
         engine.edit_acl(list, &said, |gateway| {
             let (places, rules) = before.of(gateway, understood)?;
             spots = places;
-            Ok(AclEdit::Replace { rules, default })
+            let edit = AclEdit::Replace { rules, default };
+            refuse_steered(gateway, list, &edit)?;
+            Ok(edit)
         })
     };
     match edited {

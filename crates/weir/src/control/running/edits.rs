@@ -22,6 +22,7 @@ use crate::render::classify_changed::Changed as ClassifyChanged;
 use crate::render::nat_changed::Changed as ListChanged;
 use crate::render::number::plural;
 use crate::render::reloaded::{Findings, Lost, Reloaded};
+use crate::rules::steer::checks;
 use crate::saved;
 
 /// The outcome of an edit of an ordered list: the model and the lists with it, and its report.
@@ -115,7 +116,15 @@ impl Running {
             let message = format!("{}; nothing was changed", placed(&error, &origins));
             Box::new(Refusal::new(Kind::NoRoom, message))
         };
+        if let Some(message) = self.steers_wrongly(&gateway) {
+            return Err(Refusal::new(Kind::Conflict, format!("{message}; nothing was changed")).into());
+        }
         self.engine.reload(gateway).map_err(refused)
+    }
+
+    /// The steer rule that a model with live edits cannot have, and why.
+    fn steers_wrongly(&self, gateway: &model::Gateway) -> Option<String> {
+        checks::refused(gateway, |list| acl::live::opens_sessions(&self.engine, gateway, list))
     }
 
     /// Puts changes of the rules of an ordered list into force.
@@ -238,6 +247,9 @@ impl Running {
             return Err(ReloadError::EditsLost(
                 carried.lost.iter().chain(&others.collect::<Vec<_>>()).flat_map(Lost::lines).collect(),
             ));
+        }
+        if let Some(message) = self.steers_wrongly(&gateway) {
+            return Err(ReloadError::Failed(format!("live edits do not go with the file: {message}")));
         }
         let engine::Reloaded {
             generation,

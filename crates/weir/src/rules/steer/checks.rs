@@ -1,6 +1,6 @@
 //! The checks of an interface that steer rules pass by, and the interfaces where a rule cannot stand.
 
-use weir_plane::model::{AclAction, AclList, Interface, InterfaceKind, SteerRule, SteerWay};
+use weir_plane::model::{AclAction, AclDefault, AclList, Gateway, Interface, InterfaceKind, SteerRule, SteerWay};
 
 /// The check of hardware addresses, which ARP passes, too.
 const BINDINGS: &str = "bindings";
@@ -37,9 +37,18 @@ pub(crate) struct Site<'g> {
 }
 
 impl<'g> Site<'g> {
-    /// Makes the site of an interface of a gateway.
+    /// Makes the site of an interface of a configuration.
     pub(crate) fn new(interface: &'g Interface, interfaces: &'g [Interface], acls: &[AclList]) -> Site<'g> {
-        let (checks, has_state) = (checks(interface, interfaces), has_state(interface, interfaces, acls));
+        let opens = |own: &Interface| {
+            let lists = own.access.acl_in.iter().chain(&own.access.acl_out);
+            lists.filter_map(|list| acls.get(usize::from(list.0))).any(opens_sessions)
+        };
+        Site::with(interface, interfaces, opens)
+    }
+
+    /// The same by what is known of an interface: whether its access lists open sessions.
+    fn with(interface: &'g Interface, interfaces: &'g [Interface], opens: impl Fn(&Interface) -> bool) -> Site<'g> {
+        let (checks, has_state) = (checks(interface, interfaces), has_state(interface, interfaces, opens));
         Site { interface, interfaces, checks, has_state }
     }
 
@@ -103,13 +112,37 @@ impl<'g> Site<'g> {
     }
 }
 
+/// The steer rule that a gateway with live edits cannot have, and why. `opens` says whether the access list of a name opens sessions.
+pub(crate) fn refused(gateway: &Gateway, opens: impl Fn(&str) -> bool) -> Option<String> {
+    let Gateway { interfaces, steer, workers, .. } = gateway;
+    let by_lists = |own: &Interface| {
+        let lists = [false, true].into_iter().flat_map(|output| gateway.lists_of(own, output));
+        lists.into_iter().any(&opens)
+    };
+    interfaces.iter().find_map(|interface| {
+        let list = steer.get(usize::from(interface.steer?.0))?;
+        let site = Site::with(interface, interfaces, by_lists);
+        list.rules.iter().zip(1..).find_map(|(rule, place)| {
+            let objection = site.objections(rule, workers.count).into_iter().find(|own| own.refuses)?;
+            let help = objection.help.map(|help| format!("; {help}")).unwrap_or_default();
+            Some(format!("rule {place} of the steer list `{}`: {}{help}", list.name, objection.message))
+        })
+    })
+}
+
+/// Some rule of an access list opens sessions, or its default does.
+pub(crate) fn opens_sessions(list: &AclList) -> bool {
+    list.default == AclDefault::Action(AclAction::Reflect)
+        || list.rules.iter().any(|rule| rule.action == AclAction::Reflect)
+}
+
 /// The checks of packets that come in by an interface.
 fn checks(interface: &Interface, interfaces: &[Interface]) -> Vec<&'static str> {
     let access = &interface.access;
     let all = [
         (interface.sav.v4.is_some() || interface.sav.v6.is_some(), "source address validation"),
         (access.bindings.is_some(), BINDINGS),
-        (!access.acl_in.is_empty() || access.live_lists[0].is_some(), "access lists"),
+        (access.live_lists[0].as_ref().map_or(!access.acl_in.is_empty(), |lists| !lists.is_empty()), "access lists"),
         (!access.allow.v4.is_empty() || !access.allow.v6.is_empty(), "allowlists"),
         (access.classify_in.is_some(), "classifier tables"),
         (interface.spd.is_some(), "the SPD"),
@@ -119,14 +152,8 @@ fn checks(interface: &Interface, interfaces: &[Interface]) -> Vec<&'static str> 
 }
 
 /// Sessions of access lists or translations apply to packets of an interface.
-fn has_state(interface: &Interface, interfaces: &[Interface], acls: &[AclList]) -> bool {
+fn has_state(interface: &Interface, interfaces: &[Interface], opens: impl Fn(&Interface) -> bool) -> bool {
     let zone = |own: &Interface| own.zone.clone().ok_or(own.vrf);
-    let opens = |own: &Interface| {
-        let lists = own.access.acl_in.iter().chain(&own.access.acl_out);
-        lists
-            .filter_map(|list| acls.get(usize::from(list.0)))
-            .any(|list| list.rules.iter().any(|rule| rule.action == AclAction::Reflect))
-    };
     interfaces
         .iter()
         .any(|own| own.nat.is_some() && own.vrf == interface.vrf || zone(own) == zone(interface) && opens(own))
