@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum as _};
 
 use super::connection::Connection;
 use super::error::Error;
@@ -315,13 +315,16 @@ impl Show {
             }
             What::Crypto => asker.show::<Crypto>("/v1/show/crypto"),
             What::Sa { name } => asker.show::<Sas>(&target("/v1/show/sa", [("name", name.clone())])),
+            What::Nat { what: what @ (Nat::Rules | Nat::Pools | Nat::Vrfs | Nat::Users), filter, .. }
+                if !filter.is_empty() =>
+            {
+                let name = what.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+                return Err(Error::Usage(format!("`{name}` has no filter")));
+            }
             What::Nat { what: Nat::Rules, .. } => asker.show::<NatRules>("/v1/show/nat/rules"),
             What::Nat { what: Nat::Pools, .. } => asker.show::<Pools>("/v1/show/nat/pools"),
             What::Nat { what: Nat::Vrfs, .. } => asker.show::<NatVrfs>("/v1/show/nat/vrfs"),
-            What::Nat { what: Nat::Users, filter, limit } => {
-                if !filter.is_empty() {
-                    return Err(Error::Usage("`users` has no filter".to_owned()));
-                }
+            What::Nat { what: Nat::Users, limit, .. } => {
                 let limit = limit.map(|limit| limit.to_string());
                 asker.show::<Users>(&target("/v1/show/nat/users", [("limit", limit)]))
             }

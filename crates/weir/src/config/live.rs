@@ -11,7 +11,7 @@ use super::load::Loader;
 use super::over::places;
 use super::overlay::{OverSa, OverSpd};
 use super::resolve::live::{self, NewRule};
-pub(crate) use super::resolve::nat::{Misplaced, Taken, before_spd, misplaced};
+pub(crate) use super::resolve::nat::{Misplaced, Taken, another_map, before_spd, mapped_twice, misplaced};
 use super::source::{At, Disk, SourceId, Sources, Span};
 use crate::rules::{Names, spd};
 

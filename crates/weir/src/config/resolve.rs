@@ -21,6 +21,7 @@ mod tunnels;
 
 /// Checks of NAT rules beside a model in force.
 pub(super) mod nat {
+    pub(crate) use super::access::nat_addresses::{another_map, mapped_twice};
     pub(crate) use super::access::nat_live::{Misplaced, misplaced};
     pub(crate) use super::access::nat_spd::{Taken, before_spd};
 }

@@ -9,6 +9,7 @@ mod followed;
 mod ipsec;
 mod kit;
 mod log;
+mod nat;
 mod notify;
 mod privileges;
 mod safe;

@@ -116,15 +116,16 @@ impl Running {
             let message = format!("{}; nothing was changed", placed(&error, &origins));
             Box::new(Refusal::new(Kind::NoRoom, message))
         };
-        if let Some(message) = self.steers_wrongly(&gateway) {
+        if let Some(message) = self.wrong_together(&gateway) {
             return Err(Refusal::new(Kind::Conflict, format!("{message}; nothing was changed")).into());
         }
         self.engine.reload(gateway).map_err(refused)
     }
 
-    /// The steer rule that a model with live edits cannot have, and why.
-    fn steers_wrongly(&self, gateway: &model::Gateway) -> Option<String> {
+    /// Why the parts of a model with live edits do not go together, each of which is right by itself.
+    fn wrong_together(&self, gateway: &model::Gateway) -> Option<String> {
         checks::refused(gateway, |list| acl::live::opens_sessions(&self.engine, gateway, list))
+            .or_else(|| gateway.nat.iter().find_map(mapped_twice))
     }
 
     /// Puts changes of the rules of an ordered list into force.
@@ -248,7 +249,7 @@ impl Running {
                 carried.lost.iter().chain(&others.collect::<Vec<_>>()).flat_map(Lost::lines).collect(),
             ));
         }
-        if let Some(message) = self.steers_wrongly(&gateway) {
+        if let Some(message) = self.wrong_together(&gateway) {
             return Err(ReloadError::Failed(format!("live edits do not go with the file: {message}")));
         }
         let engine::Reloaded {
@@ -365,4 +366,11 @@ impl Running {
         edits.truncate(most);
         Changes { edits, more, confirm_by: self.confirm_by() }
     }
+}
+
+/// Why a NAT list is wrong as a whole.
+fn mapped_twice(list: &model::NatList) -> Option<String> {
+    let twice = config::live::mapped_twice(&list.rules).into_iter().next()?;
+    let (place, message) = (twice.later + 1, config::live::another_map(twice.address));
+    Some(format!("rule {place} of the NAT list `{}`: {message}; map to different addresses", list.name))
 }

@@ -32,8 +32,8 @@ impl Resolver<'_> {
             let message = format!("the rules `{}` are {}, more than the limit of {limit}", name.value, rules.len());
             self.beyond_acl_rules(Diagnostic::error(Code::LimitExceeded, name.span, message));
         }
+        self.maps(&rules, &places);
         if self.thorough {
-            self.maps(&rules, &places);
             self.never(&rules, &places);
             self.overlapping(&rules, &places);
         }

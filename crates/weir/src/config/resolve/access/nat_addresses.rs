@@ -94,8 +94,11 @@ impl Resolver<'_> {
             rule.matches.family.is_none_or(|own| own == *family) && named.all(|addresses| has(addresses, *family))
         };
         let families: Vec<IpFamily> = FAMILIES.into_iter().filter(about).collect();
+        // Nobody answers to a link-local address from behind a router.
+        let is_outside = |address: IpAddr| !matches!(address, IpAddr::V6(own) if own.is_unicast_link_local());
         let is_there = |family: &IpFamily| {
-            interface.addresses.iter().any(|own| own.value.addr().is_ipv4() == (*family == IpFamily::V4))
+            let mut own = interface.addresses.iter().map(|own| own.value.addr());
+            own.any(|own| own.is_ipv4() == (*family == IpFamily::V4) && is_outside(own))
         };
         if families.iter().any(is_there) {
             if let Some(&missing) = families.iter().find(|family| !is_there(family)) {
@@ -105,6 +108,9 @@ impl Resolver<'_> {
         }
         let family = match families[..] {
             [IpFamily::V4] => "IPv4 address",
+            [IpFamily::V6] if !interface.addresses.iter().all(|own| is_outside(own.value.addr())) => {
+                "IPv6 address beside its link-local one"
+            }
             [IpFamily::V6] => "IPv6 address",
             _ => "address",
         };
@@ -198,32 +204,50 @@ impl Resolver<'_> {
 
     /// Refuses maps of one list that give two inside addresses one outside address.
     pub(super) fn maps(&mut self, rules: &[NatRule], places: &[Span]) {
-        let mut outside: Vec<(IpAddr, IpAddr, usize)> = Vec::new();
-        for (at, rule) in rules.iter().enumerate().filter(|(_, rule)| rule.verb == NatVerb::Map) {
-            let given = rule.source.iter().filter_map(addresses).flat_map(ranges);
-            outside.extend(given.map(|(first, last)| (first, last, at)));
-        }
-        outside.sort_unstable();
-        let mut reach: Option<(IpAddr, usize)> = None;
-        for (first, last, at) in outside {
-            if let Some((end, before)) = reach
-                && end.is_ipv4() == first.is_ipv4()
-                && first <= end
-                && rules[before].matches.to == rules[at].matches.to
-                && rules[before].matches.transport == rules[at].matches.transport
-            {
-                let message =
-                    format!("another map has the outside address {first}, too: packets to it are for one of them");
-                let later = at.max(before);
-                let place = self.word_of(&rules[later], Word::Source, places[later]);
-                let found = Diagnostic::error(Code::InvalidRule, place, message);
-                self.report(found.related(places[at.min(before)], "the other map").help("map to different addresses"));
-            }
-            if reach.is_none_or(|(end, _)| end.is_ipv4() != last.is_ipv4() || last > end) {
-                reach = Some((last, at));
-            }
+        for Twice { address, before, later } in mapped_twice(rules) {
+            let place = self.word_of(&rules[later], Word::Source, places[later]);
+            let found = Diagnostic::error(Code::InvalidRule, place, another_map(address));
+            self.report(found.related(places[before], "the other map").help("map to different addresses"));
         }
     }
+}
+
+/// An outside address that two rules of a list map to, by their places.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Twice {
+    pub(crate) address: IpAddr,
+    pub(crate) before: usize,
+    pub(crate) later: usize,
+}
+
+/// What is said of a map to an outside address of another map.
+pub(crate) fn another_map(address: IpAddr) -> String {
+    format!("another map has the outside address {address}, too: packets to it are for one of them")
+}
+
+/// Finds maps of a list that give two inside addresses one outside address.
+pub(crate) fn mapped_twice(rules: &[NatRule]) -> Vec<Twice> {
+    let mut outside: Vec<(IpAddr, IpAddr, usize)> = Vec::new();
+    for (at, rule) in rules.iter().enumerate().filter(|(_, rule)| rule.verb == NatVerb::Map) {
+        let given = rule.source.iter().filter_map(addresses).flat_map(ranges);
+        outside.extend(given.map(|(first, last)| (first, last, at)));
+    }
+    outside.sort_unstable();
+    let (mut twice, mut reach) = (Vec::new(), None::<(IpAddr, usize)>);
+    for (address, last, at) in outside {
+        if let Some((end, other)) = reach
+            && end.is_ipv4() == address.is_ipv4()
+            && address <= end
+            && rules[other].matches.to == rules[at].matches.to
+            && rules[other].matches.transport == rules[at].matches.transport
+        {
+            twice.push(Twice { address, before: at.min(other), later: at.max(other) });
+        }
+        if reach.is_none_or(|(end, _)| end.is_ipv4() != last.is_ipv4() || last > end) {
+            reach = Some((last, at));
+        }
+    }
+    twice
 }
 
 /// The connected prefix has one address: the interface's own.
