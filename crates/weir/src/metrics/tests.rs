@@ -122,6 +122,44 @@ fn packaging_names_metrics_that_there_are() {
     }
 }
 
+/// Legends of the dashboard and words of alarms name labels that their metrics have.
+#[test]
+fn packaging_names_labels_that_there_are() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/metrics");
+    let words = |text: &str| -> Vec<String> {
+        text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).map(str::to_owned).collect()
+    };
+    let mut seen = 0;
+    let mut check = |what: &str, metrics: &str, wanted: Vec<String>| {
+        let metrics = words(metrics);
+        let has = |label: &str| {
+            let of = |name: &str| metrics.iter().any(|word| word.strip_suffix("_bucket").unwrap_or(word) == name);
+            names().iter().any(|(name, _, labels, _)| of(name) && labels.split(',').any(|own| own == label))
+        };
+        for label in wanted.iter().filter(|label| !["instance", "value", "labels", ""].contains(&label.as_str())) {
+            assert!(has(label), "{what}: no metric there has the label `{label}`");
+            seen += 1;
+        }
+    };
+    let between = |text: &str| -> Vec<String> {
+        text.split("{{").skip(1).filter_map(|rest| rest.split(['}', '|']).next()).flat_map(words).collect()
+    };
+    let dashboard = std::fs::read_to_string(folder.join("dashboard.json")).expect("the dashboard");
+    let dashboard: serde_json::Value = serde_json::from_str(&dashboard).expect("the dashboard is JSON");
+    for panel in dashboard["panels"].as_array().expect("a dashboard has panels") {
+        for target in panel["targets"].as_array().into_iter().flatten() {
+            let text = |key: &str| target[key].as_str().unwrap_or_default();
+            check("dashboard.json", text("expr"), between(text("legendFormat")));
+        }
+    }
+    let alerts = std::fs::read_to_string(folder.join("alerts.yml")).expect("the alarms");
+    for alert in alerts.split("- alert:").skip(1) {
+        let metrics = alert.split("expr:").nth(1).and_then(|rest| rest.split("labels:").next()).unwrap_or_default();
+        check("alerts.yml", metrics, between(alert));
+    }
+    assert!(seen > 20);
+}
+
 /// Sends a request, and returns all that comes back.
 async fn request(stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin, request: &str) -> String {
     let mut stream = stream;

@@ -14,6 +14,7 @@ pub struct Captures {
 
 /// A capture.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct Row {
     /// Its number.
     pub number: u64,

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use weir_plane::model::{
-    self, BridgeIndex, BridgePort, BridgeStation, Origin, Route, RouteTarget, SavAction, SavPolicy,
+    self, BridgeIndex, BridgePort, BridgeStation, Mechanism, Origin, Route, RouteTarget, SavAction, SavPolicy, Urpf,
+    UrpfMode,
 };
 use weir_port::spec::PortSpec;
 
@@ -170,6 +171,17 @@ impl<'a> Resolver<'a> {
         if [made.sav.v4, made.sav.v6].iter().flatten().any(redirects) {
             let message = format!("the policy of `{name}` redirects, and frames of a bridge have no route");
             self.report(Diagnostic::error(Code::BridgePort, port.interface.span, message));
+        }
+        let asks_for_the_way = |policy: &model::SavIndex| {
+            let mechanism = sav.get(usize::from(policy.0)).map(|policy| &policy.mechanism);
+            matches!(mechanism, Some(Mechanism::Urpf(Urpf { mode: UrpfMode::Strict | UrpfMode::Feasible, .. })))
+        };
+        if [made.sav.v4, made.sav.v6].iter().flatten().any(asks_for_the_way) {
+            let message =
+                format!("no route leads over `{name}`, which is a port of a bridge: its policy refuses every source");
+            let help =
+                "use `mechanism = \"table\"` or bindings at ports, or name the policy at the bridge's own interface";
+            self.report(Diagnostic::error(Code::BridgePort, port.interface.span, message).help(help));
         }
     }
 
