@@ -7,7 +7,7 @@ mod groups;
 mod learned;
 mod lists;
 mod nat;
-mod nat_addresses;
+pub(super) mod nat_addresses;
 pub(super) mod nat_live;
 mod nat_overlap;
 mod nat_routed;
