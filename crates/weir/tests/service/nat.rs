@@ -16,7 +16,7 @@ port = "null"
 address = "10.0.0.1/24"
 
 [nat.edge]
-rules = ["map ip4 from 10.0.0.2 to any as 198.51.100.80"]
+rules = ["keep ip4 from 10.0.0.9 to any", "map ip4 from 10.0.0.2 to any as 198.51.100.80"]
 "#;
 
 const OTHER: &str = "map ip4 from 10.0.0.3 to any as 198.51.100.80";
@@ -39,7 +39,7 @@ fn no_command_maps_two_addresses_to_one() {
     };
     let message = refused(&["nat", "insert", "edge", OTHER, "--at", "1"]);
     assert!(
-        message.contains("rule 2 of the NAT list `edge`: another map has the outside address 198.51.100.80"),
+        message.contains("rule 3 of the NAT list `edge`: another map has the outside address 198.51.100.80"),
         "{message}"
     );
     // A live rule beside a map that comes with the file.
