@@ -13,10 +13,10 @@ use weir_plane::harness::{self, Harness, Verdict};
 use weir_plane::stats::Snapshot;
 use weir_tests::{LINKS, SCENARIOS, Scratch, captures, gateway, inputs, packets, replay};
 
-/// Packets of each generator: 3,000,000 of all, unless `WEIR_MALFORMED_PACKETS` has another number.
+/// Packets of each generator: 10,000,000 of all, unless `WEIR_MALFORMED_PACKETS` has another number.
 fn packets_of_each() -> u64 {
     let all =
-        std::env::var("WEIR_MALFORMED_PACKETS").map_or(3_000_000, |text| text.parse().expect("a number of packets"));
+        std::env::var("WEIR_MALFORMED_PACKETS").map_or(10_000_000, |text| text.parse().expect("a number of packets"));
     all / GENERATORS
 }
 

@@ -55,7 +55,7 @@ fn no_command_puts_a_check_where_a_rule_jumps_over_it() {
     assert!(message.contains("rule 1 of the steer list `jump`"), "{message}");
     assert!(message.contains("would pass by checks of the interface `lan`: access lists"), "{message}");
     assert!(message.contains("`unchecked`") && message.contains("nothing was changed"), "{message}");
-    // A list for what leaves is no check of what comes in.
+    // An egress list checks no packet that comes in.
     gateway.ok(&["acl", "attach", "guests", "lan", "out"]);
     gateway.ok(&["acl", "detach", "guests", "lan", "out"]);
     // The file may say that it is meant.

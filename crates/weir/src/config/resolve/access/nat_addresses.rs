@@ -220,7 +220,7 @@ pub(crate) struct Twice {
     pub(crate) later: usize,
 }
 
-/// What is said of a map to an outside address of another map.
+/// Says that a map has an outside address of another map.
 pub(crate) fn another_map(address: IpAddr) -> String {
     format!("another map has the outside address {address}, too: packets to it are for one of them")
 }
