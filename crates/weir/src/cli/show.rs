@@ -319,7 +319,7 @@ impl Show {
                 if !filter.is_empty() =>
             {
                 let name = what.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
-                return Err(Error::Usage(format!("`{name}` has no filter")));
+                Err(Error::Usage(format!("`{name}` has no filter")))
             }
             What::Nat { what: Nat::Rules, .. } => asker.show::<NatRules>("/v1/show/nat/rules"),
             What::Nat { what: Nat::Pools, .. } => asker.show::<Pools>("/v1/show/nat/pools"),
