@@ -62,7 +62,7 @@ pub use compiler::{Compiler, Prepared};
 pub(crate) use hops::tag_octets;
 pub use linked::translating_vrfs;
 pub use map::{Map, Places, PortPlace, Settings};
-pub use nat::begins_translations;
+pub use nat::{begins_translations, inwards as nat_inwards};
 pub use rubbish::Rubbish;
 pub(crate) use sav::is_distinct;
 pub use sav::{

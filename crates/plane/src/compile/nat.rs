@@ -24,7 +24,7 @@ use super::numbers::assign;
 use super::rubbish::Rubbish;
 use super::table_full::TableFull;
 use crate::model::{
-    self as model, AclRule, Addresses, Gateway, Group, IpFamily, MssClamp, NatFiltering, NatIndex, NatList, NatMapping,
+    AclRule, Address, Addresses, Gateway, Group, IpFamily, MssClamp, NatFiltering, NatIndex, NatList, NatMapping,
     NatRule, NatTarget, NatVerb, Origin, Ports, Transport, Vrf,
 };
 use crate::root::Interface;
@@ -309,9 +309,10 @@ fn instances(gateway: &Gateway, map: &Map, interfaces: &[Interface]) -> Vec<Inst
         let own = &interfaces[number as usize];
         let vrf = map.vrfs[usize::from(declared.vrf.0)];
         for (place, rule) in (0..).zip(list.rules.iter()) {
-            let source = rule.source.as_ref().map(|target| of_target(target, &rule.matches, declared));
-            let destination = rule.destination.as_ref().map(|target| of_target(target, &rule.matches, declared));
-            let (matches_in, matches_out) = matches(rule, source.as_ref(), own);
+            let source = rule.source.as_ref().map(|target| of_target(target, &rule.matches, &declared.addresses));
+            let destination =
+                rule.destination.as_ref().map(|target| of_target(target, &rule.matches, &declared.addresses));
+            let (matches_in, matches_out) = matches(rule, source.as_ref(), || own_addresses(own));
             all.push(Instance {
                 interface: number,
                 vrf,
@@ -344,8 +345,8 @@ fn log(list: &NatList, rule: &NatRule, map: &Map) -> Option<LogTo> {
 }
 
 /// The packets that a rule matches, as they come in and as they leave.
-fn matches(rule: &NatRule, source: Option<&Target>, own: &Interface) -> (Option<AclRule>, Option<AclRule>) {
-    let to_own = || AclRule { to: own_addresses(own), ..rule.matches.clone() };
+fn matches(rule: &NatRule, source: Option<&Target>, own: impl Fn() -> Addresses) -> (Option<AclRule>, Option<AclRule>) {
+    let to_own = || AclRule { to: own(), ..rule.matches.clone() };
     match rule.verb {
         NatVerb::Source => (None, Some(rule.matches.clone())),
         NatVerb::Destination | NatVerb::Both if rule.to_interface => (Some(to_own()), None),
@@ -372,11 +373,23 @@ fn matches(rule: &NatRule, source: Option<&Target>, own: &Interface) -> (Option<
     }
 }
 
+/// Returns the packets that a rule is about as they come in, at an interface with these addresses that names its list; `None` for
+/// `source` rules.
+pub fn inwards(rule: &NatRule, addresses: &[Address]) -> Option<AclRule> {
+    let source = rule.source.as_ref().map(|target| of_target(target, &rule.matches, addresses));
+    let own = || interface_group(addresses.iter().map(|own| own.net.addr()));
+    matches(rule, source.as_ref(), own).0
+}
+
 /// The addresses of an interface, as a rule matches them. A tentative address counts, so that packets do not leave
 /// untranslated while duplicate address detection runs.
 fn own_addresses(own: &Interface) -> Addresses {
-    let members = own.addresses.iter().chain(own.tentative.iter()).map(|own| Addresses::Net(own.net.addr().into()));
-    Addresses::Group(Group { name: "interface".into(), members: members.collect() })
+    interface_group(own.addresses.iter().chain(own.tentative.iter()).map(|own| own.net.addr()))
+}
+
+fn interface_group(addresses: impl Iterator<Item = IpAddr>) -> Addresses {
+    let members = addresses.map(|own| Addresses::Net(own.into())).collect();
+    Addresses::Group(Group { name: "interface".into(), members })
 }
 
 /// Spans, as a rule matches them.
@@ -388,12 +401,12 @@ fn addresses_of(spans: &Spans) -> Addresses {
 }
 
 /// A target of a rule. `interface` has an address of each family that the rule is about.
-fn of_target(target: &NatTarget, matches: &AclRule, declared: &model::Interface) -> Target {
+fn of_target(target: &NatTarget, matches: &AclRule, declared: &[Address]) -> Target {
     let of_interface = || {
         let mut first = Spans::default();
         // As declared: the first address stays the first while duplicate address detection runs. Link-local addresses that
         // the gateway gave itself are no outside addresses.
-        for address in declared.addresses.iter().map(|own| own.net.addr()) {
+        for address in declared.iter().map(|own| own.net.addr()) {
             match address {
                 IpAddr::V4(own) if first.v4.is_empty() && is_about(matches, IpFamily::V4) => {
                     first.v4.push((own.to_bits(), own.to_bits()))

@@ -127,6 +127,10 @@ codes! {
     NatOverlap = "nat-overlap",
     /// Warning: a NAT rule about both families whose interface has addresses of one.
     NatOneFamily = "nat-one-family",
+    /// Warning: an inside target of a NAT rule that no route leads to.
+    NatUnrouted = "nat-unrouted",
+    /// Warning: a NAT rule whose packets leave as they came in, beside several workers.
+    NatWorker = "nat-worker",
     /// Warning: a limit on the translations of a VRF that has none.
     NatLimitUnused = "nat-limit-unused",
     /// Warning: a NAT rule that changes addresses by which a security policy would protect packets.

@@ -11,7 +11,9 @@ use super::load::Loader;
 use super::over::places;
 use super::overlay::{OverSa, OverSpd};
 use super::resolve::live::{self, NewRule};
-pub(crate) use super::resolve::nat::{Misplaced, Taken, another_map, before_spd, mapped_twice, misplaced};
+pub(crate) use super::resolve::nat::{
+    At as NatAt, Misplaced, Taken, Twice, another_map, before_spd, mapped_twice, misplaced,
+};
 use super::source::{At, Disk, SourceId, Sources, Span};
 use crate::rules::{Names, spd};
 

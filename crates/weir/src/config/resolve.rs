@@ -21,7 +21,7 @@ mod tunnels;
 
 /// Checks of NAT rules beside a model in force.
 pub(super) mod nat {
-    pub(crate) use super::access::nat_addresses::{another_map, mapped_twice};
+    pub(crate) use super::access::nat_inwards::{At, Twice, another_map, mapped_twice};
     pub(crate) use super::access::nat_live::{Misplaced, misplaced};
     pub(crate) use super::access::nat_spd::{Taken, before_spd};
 }
@@ -89,12 +89,14 @@ pub(super) fn resolve(
     let spds = resolver.spds(&sas);
     let steer = resolver.steer();
     let fitted = resolver.tunnels(interfaces.as_deref_mut().unwrap_or_default(), &routes, &spds, &sas);
+    resolver.nat_inwards(&nat, interfaces.as_deref().unwrap_or_default());
+    resolver.nat_targets(&nat, &routes, interfaces.as_deref().unwrap_or_default());
     resolver.needless_nat_limits(&vrfs, &nat, &routes, interfaces.as_deref().unwrap_or_default());
     resolver.nat_routed(&nat, &routes, interfaces.as_deref().unwrap_or_default());
     resolver.nat_before_spd(&nat, &spds, interfaces.as_deref().unwrap_or_default());
     let classify = resolver.classify_tables();
     let (acls, allowlists, bindings) = (resolver.lists(), resolver.allowlists(), resolver.bindings());
-    resolver.steer_at(&steer, &acls, interfaces.as_deref().unwrap_or_default());
+    resolver.steer_at(&steer, &acls, (&vrfs, interfaces.as_deref().unwrap_or_default(), &routes));
     resolver.chains(&acls, interfaces.as_deref().unwrap_or_default());
     resolver.needless_reflect(&acls, interfaces.as_deref().unwrap_or_default());
     resolver.needless_rules(&acls, interfaces.as_deref().unwrap_or_default());

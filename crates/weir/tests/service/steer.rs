@@ -87,8 +87,42 @@ fn no_command_opens_sessions_of_packets_that_a_rule_moves_to_a_worker() {
     }
     gateway.ok(&["acl", "insert", "outward", "permit udp from any to any", "--at", "1"]);
     // The file brings sessions, and the live rule moves packets away from them.
-    gateway.folder.config(&CONFIG.replacen("\"permit ip from", "\"permit+reflect ip from", 1));
+    gateway.folder.config(&opening());
     let message = refused(&gateway, &["reload"]);
-    assert!(message.contains("steer"), "{message}");
+    assert!(message.contains("steer move: its live edits do not go with the others, and end: rule 1"), "{message}");
+    let message = text(&gateway.folder.weir(&["check", "--against", "control.sock", "weir.toml"]).stdout);
+    assert!(message.contains("steer move: its live edits do not go with the others"), "{message}");
+    gateway.ok(&["reload", "--drop-changes"]);
+    assert!(!gateway.ok(&["steer", "list", "move"]).contains("queue"));
+    gateway.end();
+}
+
+/// The configuration with a list at `dmz` that opens sessions.
+fn opening() -> String {
+    CONFIG.replacen("\"permit ip from", "\"permit+reflect ip from", 1)
+}
+
+#[test]
+fn lists_that_live_edits_took_away_open_no_sessions() {
+    const MOVES: &[&str] = &["steer", "insert", "move", "redirect queue 1 udp from any to any", "--at", "1"];
+    let gateway = Gateway::start(Folder::new(), &opening());
+    assert!(refused(&gateway, MOVES).contains("sessions or translations apply"));
+    gateway.ok(&["acl", "detach", "guests", "dmz", "in"]);
+    gateway.ok(MOVES);
+    // A reload applies the edits in the same order, wherever the rules stand.
+    gateway.folder.config(&opening().replacen("version", "\n\nversion", 1));
+    gateway.ok(&["reload"]);
+    assert!(gateway.ok(&["steer", "list", "move"]).contains("queue"));
+    assert!(refused(&gateway, &["acl", "attach", "guests", "dmz", "in"]).contains("sessions or translations apply"));
+    gateway.end();
+    // The only rule that opened sessions is another one now.
+    let gateway = Gateway::start(Folder::new(), &opening());
+    gateway.ok(&["acl", "insert", "guests", "permit udp from any to any", "--at", "1"]);
+    assert!(refused(&gateway, MOVES).contains("sessions or translations apply"));
+    gateway.ok(&["acl", "delete", "guests", "--at", "2"]);
+    gateway.ok(MOVES);
+    gateway.folder.config(&opening().replacen("version", "\n\nversion", 1));
+    gateway.ok(&["reload"]);
+    assert!(gateway.ok(&["steer", "list", "move"]).contains("queue"));
     gateway.end();
 }

@@ -169,19 +169,29 @@ pub(crate) fn rules(engine: &Engine, list: &str, most: usize) -> Option<Rules> {
     })
 }
 
-/// Some rule of a list opens sessions, or its default does: of a model, or of live edits.
+/// Some rule of a list opens sessions, or its default does: of a model, with the live edits.
 pub(crate) fn opens_sessions(engine: &Engine, gateway: &model::Gateway, list: &str) -> bool {
-    let declared = |gateway: &model::Gateway, opens: fn(&AclList) -> bool| {
-        gateway.acls.iter().find(|own| own.name == list).is_some_and(opens)
-    };
-    let by_rule = |rule: &AclRule| rule.action == AclAction::Reflect;
-    if declared(gateway, steer::opens_sessions) {
+    let model = engine.model();
+    let of = |gateway: &'_ model::Gateway| gateway.acls.iter().find(|own| own.name == list).cloned();
+    let (now, next) = (of(&model), of(gateway));
+    let stays = now.iter().zip(&next).any(|(now, next)| says_the_same(now, next));
+    if !stays && next.as_ref().is_some_and(steer::opens_sessions) {
         return true;
     }
-    // Rules of the file that a reload takes away do not count.
-    let (rows, _) = engine.acl_rules(list, by_rule, usize::MAX, |_, row| row.time.is_some()).unwrap_or_default();
-    rows.contains(&true)
-        || engine.acl_default(list) == Some(OPENS) && !declared(&engine.model(), |own| own.default == OPENS)
+    // Rules of the file that a reload takes away do not count, nor those that live edits took away.
+    let by_rule = |rule: &AclRule| rule.action == AclAction::Reflect;
+    let counts = |_: &model::Gateway, row: stats::AclRuleRow| stays || row.time.is_some();
+    let (rows, _) = engine.acl_rules(list, by_rule, usize::MAX, counts).unwrap_or_default();
+    let is_declared = now.is_some_and(|own| own.default == OPENS);
+    rows.contains(&true) || engine.acl_default(list) == Some(OPENS) && (stays || !is_declared)
+}
+
+/// The file declares a list as before, wherever its rules stand now.
+fn says_the_same(now: &AclList, next: &AclList) -> bool {
+    let alike = |(now, next): (&AclRule, &AclRule)| AclRule { origin: next.origin, ..now.clone() } == *next;
+    now.default == next.default
+        && now.rules.len() == next.rules.len()
+        && now.rules.iter().zip(next.rules.iter()).all(alike)
 }
 
 /// Refuses an edit by which a list opens sessions that a steer rule leads to another worker.
@@ -189,7 +199,7 @@ fn refuse_steered(gateway: &model::Gateway, list: &str, edit: &AclEdit) -> Resul
     if !edit.opens_sessions() {
         return Ok(());
     }
-    steer::refused(gateway, |own| own == list).map_or(Ok(()), |message| Err(Failed::Steered(message)))
+    steer::refused(gateway, |own| own == list).map_or(Ok(()), |own| Err(Failed::Steered(own.message)))
 }
 
 /// Returns the rules and defaults of all lists that matched packets, in the order of lists and rules.

@@ -96,7 +96,9 @@ impl Rule for NatRule {
 
     fn renewed(&self, list: &ListOf<'_>) -> Result<NatRule, String> {
         let written = self.written().parse::<Written>().ok();
-        written.and_then(|rule| rule.model(list.vocabulary, self.origin()).ok()).ok_or_else(|| NO_GROUP.to_owned())
+        let rule = written.and_then(|rule| rule.model(list.vocabulary, self.origin()).ok());
+        let rule = rule.ok_or_else(|| NO_GROUP.to_owned())?;
+        live::misplaced(list.gateway, list.name, &rule).map_or(Ok(rule), |wrong| Err(wrong.message))
     }
 
     /// A rule on the other side of another one gives packets other addresses, whatever both do.

@@ -210,6 +210,17 @@ impl<R: Rule> Lists<R> {
         (lists, lost, protects)
     }
 
+    /// Ends the edits of a list, which do not go with others; `None`: it has none. Returns the edits, and whether more packets might
+    /// pass without one of them.
+    pub(crate) fn end(&mut self, list: &str, why: &str) -> Option<(Lost, bool)> {
+        let edited = self.edited.get(list).filter(|edited| !edited.is_as_declared())?;
+        let parts = vec![format!("its live edits do not go with the others, and end: {why}")];
+        let lost = Lost { of: format!("{} {list}", R::OBJECT), rules: edited.live(), parts, more: 0 };
+        let protects = edited.protects();
+        self.edited.remove(list);
+        Some((lost, protects))
+    }
+
     /// The lists as they were before, while `now` is in force: ids that were given since stay given.
     pub(crate) fn restored(&self, now: &Lists<R>) -> Lists<R> {
         let mut lists = self.clone();

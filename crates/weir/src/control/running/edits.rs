@@ -13,6 +13,7 @@ use super::super::refusal::{Kind, Refusal};
 use super::super::services::Settings;
 use super::super::{ReloadError, acl, classify, lists};
 use super::{Running, placed, unix_time};
+use crate::config::live::Twice;
 use crate::config::{self, Loaded, Texts};
 use crate::render::Report as _;
 use crate::render::acl::attached::Attached;
@@ -39,22 +40,72 @@ pub(super) struct Carried {
     pub(super) lost: Vec<Lost>,
     /// More packets might pass without one of the edits that end.
     pub(super) protects: bool,
+    /// The edits that apply do not go with the configuration.
+    pub(super) wrong: Option<Wrong>,
+}
+
+/// Why the parts of a model with live edits do not go together, each of which is right by itself.
+pub(super) struct Wrong {
+    object: Object,
+    /// The lists that it is about.
+    lists: Vec<String>,
+    message: String,
+}
+
+/// The kind of lists.
+enum Object {
+    Nat,
+    Steer,
+}
+
+impl Wrong {
+    /// Says that a configuration cannot come into force.
+    pub(super) fn refusal(&self) -> String {
+        format!("live edits do not go with the file: {}", self.message)
+    }
 }
 
 impl Running {
-    /// Applies the live edits to a new configuration, but those of access lists, groups, SAs and SPDs.
+    /// Applies the live edits to a new configuration, but those of access lists, groups, SAs and SPDs. Lists whose edits do not go
+    /// with the others lose them.
     pub(super) fn carry(&self, gateway: &mut model::Gateway) -> Carried {
-        let (nat, mut lost, of_nat) = self.nat_so_far().carry(gateway);
+        let (mut nats, mut steers) = (self.nat_so_far().clone(), self.steers_so_far().clone());
+        let (mut ended, mut protect) = (Vec::new(), false);
+        let file = gateway.clone();
+        loop {
+            let mut carried = self.carry_lists(gateway, &nats, &steers);
+            carried.wrong = self.wrong_together(gateway);
+            let end = carried.wrong.as_ref().and_then(|wrong| {
+                let mut lists = wrong.lists.iter();
+                lists.find_map(|list| match wrong.object {
+                    Object::Nat => nats.end(list, &wrong.message),
+                    Object::Steer => steers.end(list, &wrong.message),
+                })
+            });
+            let Some((lost, protects)) = end else {
+                carried.lost.extend(ended);
+                carried.protects |= protect;
+                return carried;
+            };
+            ended.push(lost);
+            protect |= protects;
+            gateway.clone_from(&file);
+        }
+    }
+
+    fn carry_lists(&self, gateway: &mut model::Gateway, nats: &lists::Nats, steers: &lists::Steers) -> Carried {
+        // Steer rules are held against the access lists in force.
+        let (attached, mut lost, of_attached) = self.attached_so_far().carry(gateway, &self.live_lists());
+        let (nat, lost_nat, of_nat) = nats.carry(gateway);
         let (bindings, lost_bindings, of_bindings) = self.bindings_so_far().carry(gateway);
-        let (steers, lost_steers, of_steers) = self.steers_so_far().carry(gateway);
+        let (steers, lost_steers, of_steers) = steers.carry(gateway);
         let (allowlists, lost_prefixes, of_allowlists) = self.allowlists_so_far().carry(gateway);
         let (classify, lost_sessions, of_sessions) = self.classify_so_far().carry(gateway);
-        let (attached, lost_lists, of_attached) = self.attached_so_far().carry(gateway, &self.live_lists());
         lost.extend(
-            lost_bindings.into_iter().chain(lost_steers).chain(lost_prefixes).chain(lost_sessions).chain(lost_lists),
+            lost_nat.into_iter().chain(lost_bindings).chain(lost_steers).chain(lost_prefixes).chain(lost_sessions),
         );
         let protects = of_nat || of_bindings || of_steers || of_allowlists || of_sessions || of_attached;
-        Carried { nat, bindings, steers, allowlists, classify, attached, lost, protects }
+        Carried { nat, bindings, steers, allowlists, classify, attached, lost, protects, wrong: None }
     }
 
     pub(super) fn nat_so_far(&self) -> MutexGuard<'_, lists::Nats> {
@@ -116,16 +167,17 @@ impl Running {
             let message = format!("{}; nothing was changed", placed(&error, &origins));
             Box::new(Refusal::new(Kind::NoRoom, message))
         };
-        if let Some(message) = self.wrong_together(&gateway) {
+        if let Some(Wrong { message, .. }) = self.wrong_together(&gateway) {
             return Err(Refusal::new(Kind::Conflict, format!("{message}; nothing was changed")).into());
         }
         self.engine.reload(gateway).map_err(refused)
     }
 
-    /// Why the parts of a model with live edits do not go together, each of which is right by itself.
-    fn wrong_together(&self, gateway: &model::Gateway) -> Option<String> {
-        checks::refused(gateway, |list| acl::live::opens_sessions(&self.engine, gateway, list))
-            .or_else(|| gateway.nat.iter().find_map(mapped_twice))
+    fn wrong_together(&self, gateway: &model::Gateway) -> Option<Wrong> {
+        let steered = checks::refused(gateway, |list| acl::live::opens_sessions(&self.engine, gateway, list));
+        let of_steer =
+            |own: checks::Refused| Wrong { object: Object::Steer, lists: vec![own.list], message: own.message };
+        steered.map(of_steer).or_else(|| mapped_twice(gateway))
     }
 
     /// Puts changes of the rules of an ordered list into force.
@@ -249,8 +301,8 @@ impl Running {
                 carried.lost.iter().chain(&others.collect::<Vec<_>>()).flat_map(Lost::lines).collect(),
             ));
         }
-        if let Some(message) = self.wrong_together(&gateway) {
-            return Err(ReloadError::Failed(format!("live edits do not go with the file: {message}")));
+        if let Some(wrong) = &carried.wrong {
+            return Err(ReloadError::Failed(wrong.refusal()));
         }
         let engine::Reloaded {
             generation,
@@ -368,9 +420,16 @@ impl Running {
     }
 }
 
-/// Why a NAT list is wrong as a whole.
-fn mapped_twice(list: &model::NatList) -> Option<String> {
-    let twice = config::live::mapped_twice(&list.rules).into_iter().next()?;
-    let (place, message) = (twice.later + 1, config::live::another_map(twice.address));
-    Some(format!("rule {place} of the NAT list `{}`: {message}; map to different addresses", list.name))
+/// Why NAT lists are wrong together.
+fn mapped_twice(gateway: &model::Gateway) -> Option<Wrong> {
+    let Twice { address, before, later } =
+        config::live::mapped_twice(&gateway.nat, &gateway.interfaces).into_iter().next()?;
+    let name = |(list, _): config::live::NatAt| gateway.nat[list].name.clone();
+    let message = format!(
+        "rule {} of the NAT list `{}`: {}; map to different addresses",
+        later.1 + 1,
+        name(later),
+        config::live::another_map(address)
+    );
+    Some(Wrong { object: Object::Nat, lists: vec![name(later), name(before)], message })
 }

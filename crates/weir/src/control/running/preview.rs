@@ -12,6 +12,7 @@ use super::super::acl::lost::lost;
 use super::super::differences::differences;
 use super::super::refusal::{Kind, Refusal};
 use super::super::services::Settings;
+use super::edits::Wrong;
 use super::{Running, placed};
 use crate::config::Texts;
 use crate::render::preview::Preview;
@@ -46,6 +47,7 @@ impl Running {
         let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.engine.model();
         let carried = self.carry(&mut gateway);
+        preview.refused.extend(carried.wrong.as_ref().map(Wrong::refusal));
         let origins = gateway.origins.clone();
         let found = self.engine.preview(&gateway);
         let found = found.map_err(|error| Refusal::new(Kind::Failed, placed(&error, &origins)))?;

@@ -185,6 +185,9 @@ fn target<'l>(
     let (word, range) = word(&mut line.lexer, "a port or a range of ports")?;
     let (low, high) = span(word, &range, "a port", u64::from(u16::MAX))?;
     line.one_of_them("port or range of ports")?;
+    if is_destination && low == 0 {
+        return wrong(&range, "nothing listens at port 0, which is reserved", "begin with 1, or a greater port");
+    }
     // Both are ports, as was seen.
     Ok((Target { addresses, ports: Some(low as u16..=high as u16) }, place.start..range.end))
 }

@@ -1,6 +1,9 @@
 //! The checks of an interface that steer rules pass by, and the interfaces where a rule cannot stand.
 
-use weir_plane::model::{AclAction, AclDefault, AclList, Gateway, Interface, InterfaceKind, SteerRule, SteerWay};
+use weir_plane::compile::translating_vrfs;
+use weir_plane::model::{
+    AclAction, AclDefault, AclList, Gateway, Interface, InterfaceKind, Route, SteerRule, SteerWay,
+};
 
 /// The check of hardware addresses, which ARP passes, too.
 const BINDINGS: &str = "bindings";
@@ -28,6 +31,16 @@ pub(crate) struct Objection {
     pub(crate) help: Option<&'static str>,
 }
 
+/// The VRFs whose packets are translated, by index: those with NAT rules, and those that routes link with them.
+pub(crate) struct Translating(Vec<bool>);
+
+impl Translating {
+    /// Finds the VRFs of a gateway with so many of them.
+    pub(crate) fn new(vrfs: usize, interfaces: &[Interface], routes: &[Route]) -> Translating {
+        Translating(translating_vrfs(vrfs, interfaces, routes, |_| true))
+    }
+}
+
 /// An interface whose packets rules match.
 pub(crate) struct Site<'g> {
     interface: &'g Interface,
@@ -37,19 +50,17 @@ pub(crate) struct Site<'g> {
 }
 
 impl<'g> Site<'g> {
-    /// Makes the site of an interface of a configuration.
-    pub(crate) fn new(interface: &'g Interface, interfaces: &'g [Interface], acls: &[AclList]) -> Site<'g> {
-        let opens = |own: &Interface| {
-            let lists = own.access.acl_in.iter().chain(&own.access.acl_out);
-            lists.filter_map(|list| acls.get(usize::from(list.0))).any(opens_sessions)
-        };
-        Site::with(interface, interfaces, opens)
-    }
-
-    /// The same by what is known of an interface: whether its access lists open sessions.
-    fn with(interface: &'g Interface, interfaces: &'g [Interface], opens: impl Fn(&Interface) -> bool) -> Site<'g> {
-        let (checks, has_state) = (checks(interface, interfaces), has_state(interface, interfaces, opens));
-        Site { interface, interfaces, checks, has_state }
+    /// Makes the site of an interface of a gateway. `opens` says whether the access lists of an interface open sessions.
+    pub(crate) fn new(
+        interface: &'g Interface,
+        interfaces: &'g [Interface],
+        translating: &Translating,
+        opens: impl Fn(&Interface) -> bool,
+    ) -> Site<'g> {
+        let is_translated = translating.0.get(usize::from(interface.vrf.0)) == Some(&true);
+        let zone = |own: &Interface| own.zone.clone().ok_or(own.vrf);
+        let has_state = is_translated || interfaces.iter().any(|own| zone(own) == zone(interface) && opens(own));
+        Site { interface, interfaces, checks: checks(interface, is_translated), has_state }
     }
 
     /// Returns the objections to a rule, of a gateway with so many workers.
@@ -112,20 +123,31 @@ impl<'g> Site<'g> {
     }
 }
 
-/// The steer rule that a gateway with live edits cannot have, and why. `opens` says whether the access list of a name opens sessions.
-pub(crate) fn refused(gateway: &Gateway, opens: impl Fn(&str) -> bool) -> Option<String> {
-    let Gateway { interfaces, steer, workers, .. } = gateway;
+/// A steer rule that a gateway with live edits cannot have.
+pub(crate) struct Refused {
+    pub(crate) list: String,
+    /// The rule, and why.
+    pub(crate) message: String,
+}
+
+/// Finds a steer rule that a gateway with live edits cannot have. `opens` says whether the access list of a name opens sessions.
+pub(crate) fn refused(gateway: &Gateway, opens: impl Fn(&str) -> bool) -> Option<Refused> {
+    let Gateway { vrfs, interfaces, routes, steer, workers, .. } = gateway;
+    let translating = Translating::new(vrfs.len(), interfaces, routes);
     let by_lists = |own: &Interface| {
         let lists = [false, true].into_iter().flat_map(|output| gateway.lists_of(own, output));
         lists.into_iter().any(&opens)
     };
     interfaces.iter().find_map(|interface| {
         let list = steer.get(usize::from(interface.steer?.0))?;
-        let site = Site::with(interface, interfaces, by_lists);
+        let site = Site::new(interface, interfaces, &translating, by_lists);
         list.rules.iter().zip(1..).find_map(|(rule, place)| {
             let objection = site.objections(rule, workers.count).into_iter().find(|own| own.refuses)?;
             let help = objection.help.map(|help| format!("; {help}")).unwrap_or_default();
-            Some(format!("rule {place} of the steer list `{}`: {}{help}", list.name, objection.message))
+            Some(Refused {
+                list: list.name.clone(),
+                message: format!("rule {place} of the steer list `{}`: {}{help}", list.name, objection.message),
+            })
         })
     })
 }
@@ -137,7 +159,7 @@ pub(crate) fn opens_sessions(list: &AclList) -> bool {
 }
 
 /// The checks of packets that come in by an interface.
-fn checks(interface: &Interface, interfaces: &[Interface]) -> Vec<&'static str> {
+fn checks(interface: &Interface, is_translated: bool) -> Vec<&'static str> {
     let access = &interface.access;
     let all = [
         (interface.sav.v4.is_some() || interface.sav.v6.is_some(), "source address validation"),
@@ -146,15 +168,7 @@ fn checks(interface: &Interface, interfaces: &[Interface]) -> Vec<&'static str> 
         (!access.allow.v4.is_empty() || !access.allow.v6.is_empty(), "allowlists"),
         (access.classify_in.is_some(), "classifier tables"),
         (interface.spd.is_some(), "the SPD"),
-        (interfaces.iter().any(|own| own.nat.is_some() && own.vrf == interface.vrf), "translation"),
+        (is_translated, "translation"),
     ];
     all.into_iter().filter(|(is, _)| *is).map(|(_, name)| name).collect()
-}
-
-/// Sessions of access lists or translations apply to packets of an interface.
-fn has_state(interface: &Interface, interfaces: &[Interface], opens: impl Fn(&Interface) -> bool) -> bool {
-    let zone = |own: &Interface| own.zone.clone().ok_or(own.vrf);
-    interfaces
-        .iter()
-        .any(|own| own.nat.is_some() && own.vrf == interface.vrf || zone(own) == zone(interface) && opens(own))
 }

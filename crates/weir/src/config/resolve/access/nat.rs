@@ -1,6 +1,6 @@
-//! Rules that translate: their names, and which of them never match.
+//! Rules that translate: their names, and which of those about sources never match.
 
-use weir_plane::model::{AclRule, Addresses, NatList, NatRule, NatVerb};
+use weir_plane::model::{AclRule, NatList, NatRule, NatVerb};
 
 use super::super::super::declare::access::Nat;
 use super::super::super::diagnostic::{Code, Diagnostic};
@@ -32,10 +32,8 @@ impl Resolver<'_> {
             let message = format!("the rules `{}` are {}, more than the limit of {limit}", name.value, rules.len());
             self.beyond_acl_rules(Diagnostic::error(Code::LimitExceeded, name.span, message));
         }
-        self.maps(&rules, &places);
         if self.thorough {
-            self.never(&rules, &places);
-            self.overlapping(&rules, &places);
+            self.never_outwards(&rules, &places);
         }
         self.access.nat_places.push(places);
         let ipfix = declared.ipfix.as_ref().and_then(|name| self.collector(name));
@@ -62,38 +60,26 @@ impl Resolver<'_> {
         None
     }
 
-    /// Warns of rules that never match, as earlier ones match all their packets.
-    fn never(&mut self, rules: &[NatRule], places: &[Span]) {
-        let inwards = |rule: &NatRule| matches!(rule.verb, NatVerb::Destination | NatVerb::Both) && !rule.to_interface;
-        let outwards = |rule: &NatRule| matches!(rule.verb, NatVerb::Source | NatVerb::Map);
-        // Beside these, rules about all destinations match packets to the interface. So both are compared as if about all of them.
-        let to_interface = |rule: &NatRule| rule.to_interface;
-        let to_all =
-            |rule: &NatRule| !matches!(rule.verb, NatVerb::Source | NatVerb::Map) && rule.matches.to == Addresses::Any;
-        let keep = |rule: &NatRule| rule.verb == NatVerb::Keep;
-        type Is = dyn Fn(&NatRule) -> bool;
-        let kinds: [(&Is, &Is); 3] = [(&inwards, &keep), (&to_interface, &to_all), (&outwards, &keep)];
-        for (about, beside) in kinds {
-            let among: Vec<usize> = (0..rules.len()).filter(|&at| about(&rules[at]) || beside(&rules[at])).collect();
-            let matches: Vec<&AclRule> = among.iter().map(|&at| &rules[at].matches).collect();
-            for finding in shadowed(&matches).findings {
-                let at = among[finding.rule];
-                if !about(&rules[at]) {
-                    continue;
-                }
-                let message = match rules[at].verb {
-                    // Packets to its outside addresses are matched apart.
-                    NatVerb::Map => "the map never translates a source: earlier rules match its packets from inside",
-                    _ => "the rule never matches: earlier rules match its packets",
-                };
-                let found = Diagnostic::warning(Code::ShadowedRule, places[at], message);
-                let found = finding
-                    .by
-                    .iter()
-                    .take(3)
-                    .fold(found, |found, &by| found.related(places[among[by]], "matches first"));
-                self.report(found.help("move it before them, or leave it out"));
+    /// Warns of rules about sources that never match, as earlier ones match all their packets.
+    fn never_outwards(&mut self, rules: &[NatRule], places: &[Span]) {
+        let about = |rule: &NatRule| matches!(rule.verb, NatVerb::Source | NatVerb::Map);
+        let is_among = |rule: &NatRule| about(rule) || rule.verb == NatVerb::Keep;
+        let among: Vec<usize> = (0..rules.len()).filter(|&at| is_among(&rules[at])).collect();
+        let matches: Vec<&AclRule> = among.iter().map(|&at| &rules[at].matches).collect();
+        for finding in shadowed(&matches).findings {
+            let at = among[finding.rule];
+            if !about(&rules[at]) {
+                continue;
             }
+            let message = match rules[at].verb {
+                // Packets to its outside addresses are matched apart.
+                NatVerb::Map => "the map never translates a source: earlier rules match its packets from inside",
+                _ => "the rule never matches: earlier rules match its packets",
+            };
+            let found = Diagnostic::warning(Code::ShadowedRule, places[at], message);
+            let found =
+                finding.by.iter().take(3).fold(found, |found, &by| found.related(places[among[by]], "matches first"));
+            self.report(found.help("move it before them, or leave it out"));
         }
     }
 }

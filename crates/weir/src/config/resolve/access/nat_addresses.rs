@@ -10,7 +10,7 @@ use weir_plane::model::{Addresses, IpFamily, NatRule, NatTarget, NatVerb, Transp
 use super::super::super::declare::Interface;
 use super::super::super::diagnostic::{Code, Diagnostic};
 use super::super::super::source::{At, Span};
-use super::super::super::value::not_a_host;
+use super::super::super::value::{edge, not_a_host};
 use super::super::Resolver;
 use super::super::known::Link;
 use crate::rules::acl::has;
@@ -21,6 +21,8 @@ const FAMILIES: [IpFamily; 2] = [IpFamily::V4, IpFamily::V6];
 /// A word of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Word {
+    /// The source that it matches.
+    From,
     /// The destination that it matches.
     To,
     /// The target of sources.
@@ -34,6 +36,7 @@ fn place_of(text: &str, verb: NatVerb, word: Word) -> Option<Range<usize>> {
     let start = |word: &str| word.as_ptr() as usize - text.as_ptr() as usize;
     let words = text.split([' ', '\t']).filter(|word| !word.is_empty());
     let marks: &[&str] = match (word, verb) {
+        (Word::From, _) => &["from"],
         (Word::To, _) => &["to"],
         (Word::Source, NatVerb::Both) => &["as", "source"],
         (Word::Destination, NatVerb::Both) => &["as", "destination"],
@@ -75,7 +78,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Refuses targets that no host can have.
+    /// Refuses targets that no host can have, wherever it is.
     fn hosts(&mut self, target: &NatTarget, span: Span) {
         let ends = target.addresses.iter().flat_map(ranges).flat_map(|(first, last)| [first, last]);
         let Some((address, why)) = ends.into_iter().find_map(|end| Some((end, not_a_host(end)?))) else { return };
@@ -94,8 +97,6 @@ impl Resolver<'_> {
             rule.matches.family.is_none_or(|own| own == *family) && named.all(|addresses| has(addresses, *family))
         };
         let families: Vec<IpFamily> = FAMILIES.into_iter().filter(about).collect();
-        // Nobody answers to a link-local address from behind a router.
-        let is_outside = |address: IpAddr| !matches!(address, IpAddr::V6(own) if own.is_unicast_link_local());
         let is_there = |family: &IpFamily| {
             let mut own = interface.addresses.iter().map(|own| own.value.addr());
             own.any(|own| own.is_ipv4() == (*family == IpFamily::V4) && is_outside(own))
@@ -148,38 +149,52 @@ impl Resolver<'_> {
         self.report(found.help(help));
     }
 
-    /// Refuses a destination that is the gateway itself.
+    /// Refuses an inside address that is the gateway itself, or that no host of its link can have.
     fn not_ourselves(&mut self, vrf: VrfIndex, rule: &NatRule, span: Span) {
-        let single = |target: &NatTarget| target.addresses.iter().flat_map(ranges).next().map(|(first, _)| first);
-        let Some(to) = rule.destination.as_ref().and_then(single) else { return };
-        if let Some(own) = self.connected.own(vrf, to) {
-            let message = format!("{to} is an address of the gateway itself, whose answers are not translated");
-            let place = self.word_of(rule, Word::Destination, span);
-            let found = Diagnostic::error(Code::InvalidRule, place, message).related(own.span, "here");
+        let Some(inside) = inside(rule) else { return };
+        let word = if rule.verb == NatVerb::Map { Word::From } else { Word::Destination };
+        if let Some(own) = self.connected.own(vrf, inside) {
+            let place = self.word_of(rule, word, span);
+            let found = Diagnostic::error(Code::InvalidRule, place, ourselves(inside)).related(own.span, "here");
+            self.report(found.help("name the address of a host"));
+        } else if let Some(link) = self.connected.holding(vrf, inside)
+            && let Some(why) = edge(link.prefix, inside)
+        {
+            let message = format!("{inside} {why}: no host has it");
+            let place = self.word_of(rule, word, span);
+            let found = Diagnostic::error(Code::NotAHostAddress, place, message).related(link.span, "the link");
             self.report(found.help("name the address of a host"));
         }
     }
 
     /// Warns of an outside address on a link where nobody answers for it: no packets to it come.
     fn answered(&mut self, vrf: VrfIndex, rule: &NatRule, span: Span) {
-        let outside: Vec<(IpAddr, IpAddr)> = match rule.verb {
-            // All destinations, or those of a network, lie outside: other gateways answer for them.
-            NatVerb::Destination => {
-                ranges(&rule.matches.to).into_iter().filter(|(first, last)| first == last).collect()
-            }
-            _ => rule.source.iter().filter_map(addresses).flat_map(ranges).collect(),
+        let matched = || match rule.verb {
+            NatVerb::Destination | NatVerb::Both => ranges(&rule.matches.to),
+            _ => Vec::new(),
         };
-        for range in outside {
+        // All destinations, or those of a network, lie outside: other gateways answer for them.
+        let to = matched().into_iter().filter(|&(first, last)| first == last || self.is_part_of_link(vrf, first, last));
+        let sources = || rule.source.iter().filter_map(addresses).flat_map(ranges);
+        let outside: Vec<_> = to.map(|of| (Word::To, of)).chain(sources().map(|of| (Word::Source, of))).collect();
+        for (word, range) in outside {
             let Some((address, link)) = self.unanswered(vrf, range) else { continue };
             let on = &self.declared(link.interface).name.value;
             let message =
                 format!("{address} is on the link of `{on}`, where nobody answers for it: no packets to it come");
-            let word = if rule.verb == NatVerb::Destination { Word::To } else { Word::Source };
             let place = self.word_of(rule, word, span);
             let found = Diagnostic::warning(Code::NatAddressUnanswered, place, message).related(link.span, "the link");
             self.report(found.help("add it to the addresses of the interface, or use one that is routed here"));
             return;
         }
+    }
+
+    /// A range is a part of a link, and not the whole link.
+    fn is_part_of_link(&self, vrf: VrfIndex, first: IpAddr, last: IpAddr) -> bool {
+        self.connected.holding(vrf, first).is_some_and(|link| {
+            let (start, end) = (link.prefix.network(), link.prefix.broadcast());
+            last <= end && (first > start || last < end)
+        })
     }
 
     /// The first address of a range that is on a link and not the gateway's.
@@ -201,53 +216,25 @@ impl Resolver<'_> {
             Some((address, link))
         })
     }
-
-    /// Refuses maps of one list that give two inside addresses one outside address.
-    pub(super) fn maps(&mut self, rules: &[NatRule], places: &[Span]) {
-        for Twice { address, before, later } in mapped_twice(rules) {
-            let place = self.word_of(&rules[later], Word::Source, places[later]);
-            let found = Diagnostic::error(Code::InvalidRule, place, another_map(address));
-            self.report(found.related(places[before], "the other map").help("map to different addresses"));
-        }
-    }
 }
 
-/// An outside address that two rules of a list map to, by their places.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Twice {
-    pub(crate) address: IpAddr,
-    pub(crate) before: usize,
-    pub(crate) later: usize,
+/// The inside address of a rule about one host, if it is about one.
+pub(super) fn inside(rule: &NatRule) -> Option<IpAddr> {
+    let mut inside = match rule.verb {
+        NatVerb::Map => ranges(&rule.matches.from),
+        _ => rule.destination.iter().filter_map(addresses).flat_map(ranges).collect(),
+    };
+    inside.pop().filter(|(first, last)| first == last && inside.is_empty()).map(|(first, _)| first)
 }
 
-/// Says that a map has an outside address of another map.
-pub(crate) fn another_map(address: IpAddr) -> String {
-    format!("another map has the outside address {address}, too: packets to it are for one of them")
+/// Says that an inside address is the gateway's.
+pub(super) fn ourselves(address: IpAddr) -> String {
+    format!("{address} is an address of the gateway itself, whose answers are not translated")
 }
 
-/// Finds maps of a list that give two inside addresses one outside address.
-pub(crate) fn mapped_twice(rules: &[NatRule]) -> Vec<Twice> {
-    let mut outside: Vec<(IpAddr, IpAddr, usize)> = Vec::new();
-    for (at, rule) in rules.iter().enumerate().filter(|(_, rule)| rule.verb == NatVerb::Map) {
-        let given = rule.source.iter().filter_map(addresses).flat_map(ranges);
-        outside.extend(given.map(|(first, last)| (first, last, at)));
-    }
-    outside.sort_unstable();
-    let (mut twice, mut reach) = (Vec::new(), None::<(IpAddr, usize)>);
-    for (address, last, at) in outside {
-        if let Some((end, other)) = reach
-            && end.is_ipv4() == address.is_ipv4()
-            && address <= end
-            && rules[other].matches.to == rules[at].matches.to
-            && rules[other].matches.transport == rules[at].matches.transport
-        {
-            twice.push(Twice { address, before: at.min(other), later: at.max(other) });
-        }
-        if reach.is_none_or(|(end, _)| end.is_ipv4() != last.is_ipv4() || last > end) {
-            reach = Some((last, at));
-        }
-    }
-    twice
+/// An address may stand outside: nobody answers to a link-local one from behind a router.
+pub(super) fn is_outside(address: IpAddr) -> bool {
+    !matches!(address, IpAddr::V6(own) if own.is_unicast_link_local())
 }
 
 /// The connected prefix has one address: the interface's own.

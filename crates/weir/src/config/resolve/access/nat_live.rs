@@ -1,10 +1,9 @@
 //! NAT rules that come while the gateway runs, held against the interfaces that name their list, as those of a file are.
 
-use std::net::IpAddr;
-
 use weir_plane::model::{Gateway, IpFamily, NatRule};
 
-use super::nat_addresses::{addresses, ranges};
+use super::super::super::value::edge;
+use super::nat_addresses::{addresses, inside, is_outside, ourselves};
 use crate::rules::acl::has;
 
 /// An error of a rule, its word, and the remedy.
@@ -22,14 +21,16 @@ pub(crate) fn misplaced(gateway: &Gateway, list: &str, rule: &NatRule) -> Option
     let named = |index: usize| gateway.nat.get(index).is_some_and(|own| own.name == list);
     let mut interfaces = gateway.interfaces.iter().filter(|own| own.nat.is_some_and(|own| named(usize::from(own.0))));
     interfaces.find_map(|interface| {
-        let own = |address: &IpAddr| {
-            let of_vrf = gateway.interfaces.iter().filter(|other| other.vrf == interface.vrf);
-            of_vrf.flat_map(|other| &other.addresses).any(|own| own.net.addr() == *address)
-        };
-        let to = rule.destination.iter().filter_map(addresses).flat_map(ranges).map(|(first, _)| first).next();
-        if let Some(to) = to.filter(own) {
-            let message = format!("{to} is an address of the gateway itself, whose answers are not translated");
-            return Some(Misplaced { message, word: to.to_string(), help: "name the address of a host" });
+        let of_vrf = || gateway.interfaces.iter().filter(|other| other.vrf == interface.vrf);
+        let mut links = of_vrf().flat_map(|other| &other.addresses).map(|own| own.net);
+        if let Some(inside) = inside(rule) {
+            let (word, help) = (inside.to_string(), "name the address of a host");
+            if links.clone().any(|own| own.addr() == inside) {
+                return Some(Misplaced { message: ourselves(inside), word, help });
+            }
+            if let Some(why) = links.find_map(|own| own.contains(&inside).then(|| edge(own, inside)).flatten()) {
+                return Some(Misplaced { message: format!("{inside} {why}: no host has it"), word, help });
+            }
         }
         let targets = || [&rule.source, &rule.destination].into_iter().flatten();
         if !rule.to_interface && targets().all(|target| target.addresses.is_some()) {
@@ -40,7 +41,8 @@ pub(crate) fn misplaced(gateway: &Gateway, list: &str, rule: &NatRule) -> Option
             rule.matches.family.is_none_or(|own| own == family) && ends.all(|end| has(end, family))
         };
         let is_there = |family: IpFamily| {
-            interface.addresses.iter().any(|own| own.net.addr().is_ipv4() == (family == IpFamily::V4))
+            let mut own = interface.addresses.iter().map(|own| own.net.addr());
+            own.any(|own| own.is_ipv4() == (family == IpFamily::V4) && is_outside(own))
         };
         let mut families = [IpFamily::V4, IpFamily::V6].into_iter().filter(|&family| about(family));
         if families.any(is_there) {

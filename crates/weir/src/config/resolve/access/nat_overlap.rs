@@ -1,15 +1,16 @@
 //! Forwards that overlap: some packets match two rules, and neither rule is an exception from the other.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use weir_plane::model::{Addresses, NatRule, NatVerb, Ports, Transport};
+use weir_plane::model::{Addresses, NatList, NatRule, NatVerb, Ports, Transport};
 
 use super::super::super::diagnostic::{Code, Diagnostic, SHOWN};
-use super::super::super::source::Span;
 use super::super::Resolver;
 use super::nat_addresses::{Word, ranges};
+use super::nat_inwards::{At, Inwards};
 
-/// The first forwards of a list that are compared with each other.
+/// The first forwards of a VRF that are compared with each other.
 const MOST: usize = 1000;
 
 /// Inclusive ranges; `None`: everything.
@@ -17,10 +18,7 @@ type Ranges<T> = Option<Vec<(T, T)>>;
 
 /// The packets that a forward matches.
 struct Forward {
-    /// Its place in the list.
-    at: usize,
-    /// It is about the addresses of the interface.
-    to_interface: bool,
+    at: At,
     protocol: Option<u8>,
     from: Ranges<IpAddr>,
     to: Ranges<IpAddr>,
@@ -52,7 +50,8 @@ fn lie_in<T: Ord>(one: &Ranges<T>, other: &Ranges<T>) -> bool {
 }
 
 impl Forward {
-    fn new((at, rule): (usize, &NatRule)) -> Option<Forward> {
+    fn new(rule: &Inwards) -> Option<Forward> {
+        // A forward beside a map is an exception from it: the map is about all that its address gets.
         if !matches!(rule.verb, NatVerb::Destination | NatVerb::Both) {
             return None;
         }
@@ -65,13 +64,12 @@ impl Forward {
             Transport::Icmp { .. } => return None,
         };
         let (from, to) = (addresses(&rule.matches.from), addresses(&rule.matches.to));
-        Some(Forward { at, to_interface: rule.to_interface, protocol, from, to, ports })
+        Some(Forward { at: rule.at, protocol, from, to, ports })
     }
 
     fn meets(&self, other: &Forward) -> bool {
         let is_same = |(one, other): (Option<u8>, Option<u8>)| one.is_none() || other.is_none() || one == other;
-        self.to_interface == other.to_interface
-            && is_same((self.protocol, other.protocol))
+        is_same((self.protocol, other.protocol))
             && self.ports.iter().zip(&other.ports).all(|(one, other)| meet(one, other))
             && meet(&self.to, &other.to)
             && meet(&self.from, &other.from)
@@ -88,29 +86,37 @@ impl Forward {
 impl Resolver<'_> {
     /// Warns of forwards to other hosts than an earlier one gives to some of their packets, unless one of the two matches all packets
     /// of the other: then the earlier one is an exception, or the later one never matches.
-    pub(super) fn overlapping(&mut self, rules: &[NatRule], places: &[Span]) {
-        let all: Vec<Forward> = rules.iter().enumerate().filter_map(Forward::new).take(MOST).collect();
-        let mut shown = 0;
-        for (at, later) in all.iter().enumerate() {
-            let is_ambiguous = |earlier: &&Forward| {
-                rules[earlier.at].destination != rules[later.at].destination
-                    && rules[earlier.at]
-                        .matches
-                        .family
-                        .is_none_or(|own| rules[later.at].matches.family.is_none_or(|other| own == other))
-                    && later.meets(earlier)
-                    && !earlier.lies_in(later)
-                    && !later.lies_in(earlier)
-            };
-            let Some(earlier) = all[..at].iter().find(is_ambiguous) else { continue };
-            let message = "the rule overlaps an earlier one, which decides about the packets of both";
-            let place = self.word_of(&rules[later.at], Word::To, places[later.at]);
-            let found = Diagnostic::warning(Code::NatOverlap, place, message);
-            let found = found.related(places[earlier.at], "matches first");
-            self.report(found.help("give the rules ports or addresses that do not overlap"));
-            shown += 1;
-            if shown == SHOWN {
-                return;
+    pub(super) fn overlapping(&mut self, chains: &[Vec<Inwards>], nat: &[NatList]) {
+        let rule = |(list, place): At| &nat[list].rules[place];
+        let mut shown = BTreeSet::new();
+        for chain in chains {
+            let all: Vec<Forward> = chain.iter().filter_map(Forward::new).take(MOST).collect();
+            for (at, later) in all.iter().enumerate() {
+                let is_ambiguous = |earlier: &&Forward| {
+                    let (one, other) = (rule(earlier.at), rule(later.at));
+                    let family = |own: &NatRule| own.matches.family;
+                    earlier.at != later.at
+                        && one.destination != other.destination
+                        && family(one).is_none_or(|own| family(other).is_none_or(|other| own == other))
+                        && later.meets(earlier)
+                        && !earlier.lies_in(later)
+                        && !later.lies_in(earlier)
+                };
+                let Some(earlier) = all[..at].iter().find(is_ambiguous) else { continue };
+                let (Some(first), Some(place)) = (self.nat_place(earlier.at), self.nat_place(later.at)) else {
+                    continue;
+                };
+                if !shown.insert(later.at) {
+                    continue;
+                }
+                let message = "the rule overlaps an earlier one, which decides about the packets of both";
+                let place = self.word_of(rule(later.at), Word::To, place);
+                let found = Diagnostic::warning(Code::NatOverlap, place, message);
+                let found = found.related(first, "matches first");
+                self.report(found.help("give the rules ports or addresses that do not overlap"));
+                if shown.len() == SHOWN {
+                    return;
+                }
             }
         }
     }

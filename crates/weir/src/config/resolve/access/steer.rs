@@ -2,7 +2,9 @@
 
 use std::net::IpAddr;
 
-use weir_plane::model::{AclList, AclRule, Interface, NextHop, SteerIndex, SteerList, SteerMacs, SteerRule, VrfIndex};
+use weir_plane::model::{
+    AclList, AclRule, Interface, NextHop, Route, SteerIndex, SteerList, SteerMacs, SteerRule, Vrf, VrfIndex,
+};
 
 use super::super::super::declare::Path;
 use super::super::super::declare::access;
@@ -10,7 +12,7 @@ use super::super::super::diagnostic::{Code, Diagnostic};
 use super::super::super::source::{At, Span};
 use super::super::Resolver;
 use super::needless::shadowed;
-use crate::rules::steer::checks::{Kind, Objection, Site};
+use crate::rules::steer::checks::{Kind, Objection, Site, Translating, opens_sessions};
 use crate::rules::steer::{self, Rule, Way};
 
 impl Resolver<'_> {
@@ -87,12 +89,22 @@ impl Resolver<'_> {
     }
 
     /// Checks the lists at the interfaces that name them.
-    pub(in super::super) fn steer_at(&mut self, lists: &[SteerList], acls: &[AclList], interfaces: &[Interface]) {
+    pub(in super::super) fn steer_at(
+        &mut self,
+        lists: &[SteerList],
+        acls: &[AclList],
+        (vrfs, interfaces, routes): (&[Vrf], &[Interface], &[Route]),
+    ) {
+        let translating = Translating::new(vrfs.len(), interfaces, routes);
+        let opens = |own: &Interface| {
+            let named = own.access.acl_in.iter().chain(&own.access.acl_out);
+            named.filter_map(|list| acls.get(usize::from(list.0))).any(opens_sessions)
+        };
         for interface in interfaces {
             let Some(SteerIndex(index)) = interface.steer else { continue };
             let Some(list) = lists.get(usize::from(index)) else { continue };
             let places = self.access.steer_places[usize::from(index)].clone();
-            let site = Site::new(interface, interfaces, acls);
+            let site = Site::new(interface, interfaces, &translating, opens);
             let workers = self.declared.settings.workers.as_ref().map_or(1, |workers| workers.value);
             for (rule, place) in list.rules.iter().zip(places) {
                 for objection in site.objections(rule, workers) {
