@@ -36,12 +36,14 @@ impl Translator {
             return Ok(());
         }
         if let Some(pair) = pair.filter(|&pair| pair != address) {
-            let other = (zone, Tuple { source: pair, ..*given }.turned());
+            let other = Tuple { source: pair, ..*given }.turned();
             if with_ports {
                 return Err(format!("source {address:#x}, and the inside address has {pair:#x}"));
             }
-            if other != (vrf, *fields) {
-                self.claims.push(Claim::Changed(other));
+            // A rule about both draws while the route is not known: the tuple has to be free in the VRF of the packet, too.
+            let zones = if rule.verb == NatVerb::Both { vec![zone, vrf] } else { vec![zone] };
+            if !zones.iter().any(|&zone| (zone, other) == (vrf, *fields)) {
+                self.claims.push(Claim::Any(zones.into_iter().map(|zone| Claim::Changed((zone, other))).collect()));
             }
             counts.add("other address without ports");
         }
