@@ -23,6 +23,16 @@ use crate::root::sampler::Choice;
 use crate::root::sav::Meters;
 use crate::stats::{ClassifyCount, ClassifyCounted};
 
+/// Octets of a session beside its key: its number and its place.
+const OCTETS_OF_NUMBER: u64 = 24;
+
+/// Returns the octets of memory that a table takes at least, on so many workers.
+pub fn octets_of_classify(table: &ClassifyTable, workers: u16) -> u64 {
+    let keys = weir_table::masked::octets(&metadata::mask(table), table.size as usize);
+    let counters = u64::from(workers) * size_of::<SessionCounter>() as u64;
+    keys + u64::from(table.size) * (OCTETS_OF_NUMBER + counters)
+}
+
 /// Ways by their numbers, and the number of each action's way by table and action of the model.
 pub(super) struct Ways {
     list: Vec<Way>,

@@ -57,7 +57,7 @@ pub use allow::Listed;
 pub use bindings::BindingDecision;
 pub(crate) use bindings::MOST_BINDINGS;
 pub use change::Change;
-pub use classify::ClassifyDecision;
+pub use classify::{ClassifyDecision, octets_of_classify};
 pub use compiler::{Compiler, Prepared};
 pub(crate) use hops::tag_octets;
 pub use linked::translating_vrfs;

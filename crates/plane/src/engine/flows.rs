@@ -25,9 +25,11 @@ pub fn least_octets_of_decisions(flows: u32) -> u64 {
     u64::from(flows) * (size_of::<Kept>() + size_of::<<u32 as Family>::FlowKey>()) as u64
 }
 
-/// Returns the octets of memory that so many sessions take at least: those of IPv4.
+/// Returns the octets of memory that so many sessions take at least: those of IPv4, with their two decisions and two entries of the
+/// table.
 pub fn least_octets_of_sessions(sessions: u32) -> u64 {
-    u64::from(sessions) * size_of::<Session<u32>>() as u64
+    let entry = size_of::<<u32 as Family>::FlowKey>() + size_of::<u32>();
+    u64::from(sessions) * (size_of::<Session<u32>>() + 2 * entry) as u64
 }
 
 /// The order of sessions in a listing.

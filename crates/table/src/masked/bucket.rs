@@ -48,6 +48,11 @@ impl Buckets {
         Buckets { lines: Memory::new(groups * GROUP * each), each, words }
     }
 
+    /// Octets of memory of a group, for keys of so many words.
+    pub(super) fn octets_of_group(words: usize) -> usize {
+        GROUP * lines_of(words) * size_of::<Line>()
+    }
+
     /// Octets of memory.
     pub(super) fn octets(&self) -> usize {
         self.lines.len() * size_of::<Line>()

@@ -31,5 +31,5 @@ mod table;
 mod writer;
 
 pub use mask::{GRANULE, Key, MOST_GRANULES, MOST_OCTETS, MOST_WORDS, Mask, MaskError};
-pub use table::{NO_ENTRY, Table};
+pub use table::{NO_ENTRY, Table, octets};
 pub use writer::{Full, Writer};

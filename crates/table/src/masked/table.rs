@@ -4,7 +4,7 @@ use std::hint::select_unpredictable;
 
 use weir_base::reclaim::{Domain, Guard};
 
-use super::bucket::{Buckets, CLOSED, GROUP, VACANT};
+use super::bucket::{Buckets, CLOSED, GROUP, SLOTS, VACANT};
 use super::mask::{Key, Mask};
 use crate::flow::Secret;
 
@@ -27,10 +27,19 @@ pub struct Table {
     domain: Domain,
 }
 
+/// Groups of buckets for so many entries. Half of the slots are in use at most, on average.
+fn groups(bound: usize) -> usize {
+    (2 * bound).div_ceil(SLOTS * GROUP).max(1)
+}
+
+/// Returns the octets of memory of a table for so many entries.
+pub fn octets(mask: &Mask, bound: usize) -> u64 {
+    (groups(bound) * Buckets::octets_of_group(mask.words())) as u64
+}
+
 impl Table {
     pub(super) fn new(domain: &Domain, mask: Mask, bound: usize, secret: Secret) -> Table {
-        // Half of the slots are in use at most, on average.
-        let groups = (2 * bound).div_ceil(super::bucket::SLOTS * GROUP).max(1);
+        let groups = groups(bound);
         let buckets = Buckets::new(groups, mask.words());
         Table { mask, buckets, groups, bound, secret, domain: domain.clone() }
     }

@@ -179,7 +179,7 @@ codes! {
     CoreCount = "core-count",
     /// Warning: a core that this machine does not have.
     UnknownCore = "unknown-core",
-    /// Tables of flows that this machine has no memory for.
+    /// Tables that this machine, or the control group, has no memory for.
     BeyondMemory = "beyond-memory",
     /// Too few buffers for the workers and queues.
     TooFewBuffers = "too-few-buffers",

@@ -11,7 +11,7 @@ use super::key_file::KeyFileError;
 use super::loaded::Loaded;
 use super::overlay::SOCKET;
 use super::pattern::{MATCHING, pattern};
-use super::source::{Disk, Files, ReadError};
+use super::source::{Disk, Files, Memory, ReadError};
 
 /// The texts of a configuration and of the files that it names, by their paths. Keys of SAs are no part of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,7 +108,7 @@ impl Files for Recorded<'_> {
         Disk.cpus()
     }
 
-    fn memory(&self) -> Option<u64> {
+    fn memory(&self) -> Option<Memory> {
         Disk.memory()
     }
 }

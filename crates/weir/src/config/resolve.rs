@@ -111,7 +111,7 @@ pub(super) fn resolve(
     let workers = resolver.workers();
     let buffers = resolver.buffers(&workers);
     resolver.files(files);
-    resolver.beyond_memory(files);
+    resolver.beyond_memory(files, (&classify, &bridges, workers.count));
     if !resolver.diagnostics.iter().any(|found| found.severity == Severity::Error) {
         resolver.absent_cores(files);
     }

@@ -162,8 +162,16 @@ pub(super) trait Files {
     /// The CPUs of this machine that are online, if that is known.
     fn cpus(&self) -> Option<HashSet<u16>>;
 
-    /// The octets of memory of this machine, if that is known.
-    fn memory(&self) -> Option<u64>;
+    /// The memory that there may be, if that is known.
+    fn memory(&self) -> Option<Memory>;
+}
+
+/// The memory that a gateway may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Memory {
+    pub(super) octets: u64,
+    /// A control group bounds it, and not the machine.
+    pub(super) is_bounded: bool,
 }
 
 /// Why a file was not read.
@@ -212,9 +220,31 @@ impl Files for Disk {
         cpus(&std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?)
     }
 
-    fn memory(&self) -> Option<u64> {
-        memory(&std::fs::read_to_string("/proc/meminfo").ok()?)
+    fn memory(&self) -> Option<Memory> {
+        let read = |path: &str| std::fs::read_to_string(path).ok();
+        let octets = memory(&read("/proc/meminfo")?)?;
+        let bound = read("/proc/self/cgroup").and_then(|text| bound(&text, read));
+        let is_bounded = bound.is_some_and(|bound| bound < octets);
+        Some(Memory { octets: bound.map_or(octets, |bound| bound.min(octets)), is_bounded })
     }
+}
+
+/// Returns the octets of memory that the control groups of a process allow, by what `/proc/self/cgroup` says: the least of the
+/// limits on the way up.
+fn bound(groups: &str, read: impl Fn(&str) -> Option<String>) -> Option<u64> {
+    let limits = groups.lines().flat_map(|line| {
+        let (controllers, path) = line.split_once(':').and_then(|(_, rest)| rest.split_once(':')).unwrap_or_default();
+        let (root, file) = match controllers {
+            "" => ("/sys/fs/cgroup", "memory.max"),
+            _ if controllers.split(',').any(|own| own == "memory") => {
+                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+            }
+            _ => return Vec::new(),
+        };
+        let up = Path::new(path).ancestors().map(|own| own.display().to_string());
+        up.filter_map(|own| read(&format!("{root}{}/{file}", own.trim_end_matches('/')))).collect()
+    });
+    limits.filter_map(|text: String| text.trim().parse().ok()).min()
 }
 
 /// Reads the octets of memory that `/proc/meminfo` names.
@@ -257,7 +287,7 @@ impl Files for NoFiles {
         None
     }
 
-    fn memory(&self) -> Option<u64> {
+    fn memory(&self) -> Option<Memory> {
         None
     }
 }
@@ -270,6 +300,26 @@ mod tests {
     fn memory_is_read_as_the_kernel_writes_it() {
         assert_eq!(memory("MemTotal:         512 kB\nMemFree: 1 kB\n"), Some(512 << 10));
         assert_eq!((memory("MemFree: 1 kB\n"), memory("MemTotal: x kB")), (None, None));
+    }
+
+    #[test]
+    fn the_least_limit_of_the_groups_on_the_way_up_counts() {
+        let files = |text: &'static [(&str, &str)]| {
+            move |path: &str| text.iter().find(|(own, _)| *own == path).map(|(_, text)| (*text).to_owned())
+        };
+        let v2 = files(&[
+            ("/sys/fs/cgroup/weir.slice/weir.service/memory.max", "max\n"),
+            ("/sys/fs/cgroup/weir.slice/memory.max", "94371840\n"),
+            ("/sys/fs/cgroup/memory.max", "104857600\n"),
+        ]);
+        assert_eq!(bound("0::/weir.slice/weir.service\n", v2), Some(90 << 20));
+        let v1 = files(&[
+            ("/sys/fs/cgroup/memory/a/memory.limit_in_bytes", "4096\n"),
+            ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
+        ]);
+        assert_eq!(bound("12:cpu,cpuacct:/b\n4:memory:/a\n0::/a\n", v1), Some(4096));
+        assert_eq!(bound("0::/\n", |_| None), None);
+        assert_eq!(bound("", |_| Some("1".to_owned())), None);
     }
 
     #[test]

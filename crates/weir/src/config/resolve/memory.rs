@@ -1,43 +1,99 @@
-//! Tables of flows that this machine has no memory for.
+//! Tables that there is no memory for.
 
+use weir_plane::compile::octets_of_classify;
 use weir_plane::engine::{least_octets_of_decisions, least_octets_of_sessions};
-use weir_plane::model::FastPath;
+use weir_plane::model::{Bridge, ClassifyTable, FastPath};
 
 use super::super::diagnostic::{Code, Diagnostic};
-use super::super::source::Files;
+use super::super::source::{Files, Memory, Span};
 use super::Resolver;
 
 /// Octets of a MiB.
 const MIB: u64 = 1 << 20;
 
+/// Octets of a station that a bridge may have, at least.
+const OCTETS_OF_STATION: u64 = 32;
+
+/// Memory that a setting asks for.
+struct Wanted {
+    /// The setting, in words.
+    what: String,
+    octets: u64,
+    /// Where it is set, if it is.
+    span: Option<Span>,
+    help: String,
+}
+
 impl Resolver<'_> {
-    /// Refuses bounds of `[flow-table]` that the memory of this machine cannot hold.
-    pub(super) fn beyond_memory(&mut self, files: &dyn Files) {
+    /// Refuses tables that the memory of this machine, or of the control group, cannot hold.
+    pub(super) fn beyond_memory(
+        &mut self,
+        files: &dyn Files,
+        (classify, bridges, workers): (&[ClassifyTable], &[Bridge], u16),
+    ) {
+        let Some(Memory { octets: memory, is_bounded }) = files.memory() else { return };
+        let mut wanted = self.of_flows();
+        let declared = self.declared;
+        for table in classify {
+            let own = declared.access.classify.iter().find(|own| own.name.value == table.name);
+            let span = own.map(|own| own.size.as_ref().map_or(own.name.span, |size| size.span));
+            let octets = octets_of_classify(table, workers);
+            let each = octets.div_ceil(u64::from(table.size));
+            let help = format!("lower `size`: a session of the table takes {each} octets");
+            wanted.push(Wanted {
+                what: format!("the {} sessions of `{}`", table.size, table.name),
+                octets,
+                span,
+                help,
+            });
+        }
+        for bridge in bridges {
+            let own = declared.bridges.iter().find(|own| own.name.value == bridge.name);
+            let octets = u64::from(bridge.macs) * OCTETS_OF_STATION;
+            let help = format!("lower `macs`: a station takes {OCTETS_OF_STATION} octets at least");
+            let what = format!("the {} stations of `{}`", bridge.macs, bridge.name);
+            wanted.push(Wanted { what, octets, span: own.map(|own| own.name.span), help });
+        }
+        let all = wanted.iter().fold(0u64, |all, own| all.saturating_add(own.octets));
+        // The greatest one has to be lowered.
+        let greatest = wanted.iter().filter(|own| own.span.is_some()).max_by_key(|own| own.octets);
+        let Some((Wanted { what, octets, span: Some(span), help }, true)) = greatest.map(|own| (own, all > memory))
+        else {
+            return;
+        };
+        let there = match is_bounded {
+            true => format!("the control group of weir may have {} MiB", memory / MIB),
+            false => format!("this machine has {} MiB", memory / MIB),
+        };
+        let message = match all - octets {
+            others if others < MIB => format!("{what} take {} MiB of memory at least; {there}", all / MIB),
+            others => format!(
+                "{what} take {} MiB of memory at least, and other tables {} MiB; {there}",
+                octets / MIB,
+                others / MIB
+            ),
+        };
+        self.report(Diagnostic::error(Code::BeyondMemory, *span, message).help(help.clone()));
+    }
+
+    /// The tables of flows.
+    fn of_flows(&self) -> Vec<Wanted> {
         let settings = &self.declared.settings;
-        let Some(memory) = files.memory() else { return };
         let table = &settings.flow_table;
         let decisions = if table.enabled == FastPath::Off { 0 } else { least_octets_of_decisions(table.flows) };
-        let sessions = least_octets_of_sessions(table.sessions);
-        let mut bounds = [
-            ("flows", table.flows, settings.flows_span, decisions),
-            ("sessions", table.sessions, settings.sessions_span, sessions),
-        ];
-        // The greater one has to be lowered.
-        bounds.sort_by_key(|(.., octets)| std::cmp::Reverse(*octets));
-        let [(name, count, own, octets), (other, other_count, other_span, other_octets)] = bounds;
-        let all = octets.saturating_add(other_octets);
-        let Some(span) = own.or(other_span).filter(|_| all > memory) else { return };
-        let message = format!(
-            "{count} {name}, with the {other_count} {other}, take {} MiB of memory at least; this machine has {} MiB",
-            all / MIB,
-            memory / MIB
-        );
-        let found = Diagnostic::error(Code::BeyondMemory, span, message);
-        self.report(found.help(format!(
-            "lower `{name}`: a session takes {} octets at least, a learned decision {}",
-            least_octets_of_sessions(1),
-            least_octets_of_decisions(1)
-        )));
+        let sessions = Wanted {
+            what: format!("{} sessions", table.sessions),
+            octets: least_octets_of_sessions(table.sessions),
+            span: settings.sessions_span,
+            help: format!("lower `sessions`: a session takes {} octets at least", least_octets_of_sessions(1)),
+        };
+        let flows = Wanted {
+            what: format!("{} learned decisions", table.flows),
+            octets: decisions,
+            span: settings.flows_span,
+            help: format!("lower `flows`: a learned decision takes {} octets at least", least_octets_of_decisions(1)),
+        };
+        vec![sessions, flows]
     }
 }
 
@@ -55,6 +111,9 @@ mod tests {
 
     /// A machine with so many octets of memory.
     struct Machine(u64);
+
+    /// That of a control group.
+    const BOUNDED: u64 = 90 << 20;
 
     impl Files for Machine {
         fn read(&self, path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
@@ -77,8 +136,8 @@ mod tests {
             NoFiles.cpus()
         }
 
-        fn memory(&self) -> Option<u64> {
-            Some(self.0)
+        fn memory(&self) -> Option<Memory> {
+            Some(Memory { octets: self.0, is_bounded: self.0 == BOUNDED })
         }
     }
 
@@ -94,13 +153,32 @@ mod tests {
         let machine = Machine(256 << 20);
         let sessions = found("sessions = 16000000", &machine);
         assert!(sessions.contains("beyond-memory") && sessions.contains("test.toml:3:12"), "{sessions}");
-        assert!(sessions.contains("16000000 sessions, with the "), "{sessions}");
+        assert!(sessions.contains("16000000 sessions take") && sessions.contains("and other tables"), "{sessions}");
         assert!(sessions.contains("this machine has 256 MiB") && sessions.contains("lower `sessions`"), "{sessions}");
         let flows = found("flows = 16000000\nsessions = 1", &machine);
         assert!(flows.contains("lower `flows`") && flows.contains("test.toml:3:9"), "{flows}");
+        let group = found("sessions = 200000\nflows = 1", &Machine(BOUNDED));
+        assert_eq!(group, "");
+        let group = found("sessions = 400000\nflows = 1", &Machine(BOUNDED));
+        assert!(group.contains("the control group of weir may have 90 MiB"), "{group}");
         assert_eq!(found("flows = 16000000\nsessions = 1\nenabled = false", &machine), "", "nothing is learned");
         // Bounds that no key sets are no reason to refuse a small machine.
         assert_eq!(found("", &Machine(1 << 20)), "");
         assert_eq!(found("sessions = 16000000", &Machine(1 << 40)), "");
+    }
+
+    #[test]
+    fn tables_of_classifiers_and_bridges_count() {
+        let table = "flows = 1\nsessions = 1\n[classify.big]\nmask = \"l3 hex ff\"\nsize = 16000000\nsessions = []";
+        let found_by = found(table, &Machine(1 << 30));
+        assert!(
+            found_by.contains("the 16000000 sessions of `big` take") && found_by.contains("test.toml:7:8"),
+            "{found_by}"
+        );
+        assert!(found_by.contains("lower `size`: a session of the table takes 99 octets"), "{found_by}");
+        assert!(!found(table, &Machine(1 << 31)).contains("beyond-memory"));
+        let bridge = "flows = 1\nsessions = 1\n[bridge.lan]\nmacs = 4194304\ninterfaces = []";
+        let found_by = found(bridge, &Machine(64 << 20));
+        assert!(found_by.contains("the 4194304 stations of `lan` take 128 MiB"), "{found_by}");
     }
 }
