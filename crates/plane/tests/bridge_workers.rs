@@ -3,30 +3,14 @@
 mod kit;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
 
 use kit::*;
 use weir_base::clock::Time;
 use weir_base::random::Random;
-use weir_packet::buffer::Cache;
-use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::MacAddress;
 use weir_plane::harness::{Harness, Options};
 use weir_plane::model::FastPath;
 use weir_plane::reason::Reason;
-use weir_port::Transmitter;
-
-type Sent = Arc<Mutex<Vec<(u32, Vec<u8>)>>>;
-
-struct Capturing(u32, Sent);
-
-impl Transmitter for Capturing {
-    fn transmit(&mut self, vector: &mut Vector, frame: &Indices, _: &mut Indices, _: &mut Cache, _: Time) -> usize {
-        let frames = frame.places().iter().map(|&place| (self.0, vector[place].data().to_vec()));
-        self.1.lock().unwrap().extend(frames);
-        frame.len()
-    }
-}
 
 /// A station; the port that leads to it is its number modulo 4.
 fn station(number: u32) -> MacAddress {
@@ -47,7 +31,7 @@ fn workers_share_what_they_learn_and_keep_the_order_of_flows() {
         let mut harness = Harness::with_workers(four().0, options, workers).unwrap();
         let sent = Sent::default();
         for port in 0..4 {
-            harness.connect_each(port, || Box::new(Capturing(port, Arc::clone(&sent))));
+            harness.connect_each(port, || Box::new(Capturing::new(port, &sent)));
         }
         for number in 0..12 {
             let hello = [&[0xff; 6][..], &station(number).0, &[0x88, 0xb5], &[0; 46]].concat();

@@ -14,7 +14,7 @@
 //! | chains | a miss goes to the next table | `a_miss_goes_to_the_next_table` |
 //! | sessions | deleted under traffic | `sessions_that_stay_keep_their_counters`, and `masked_races` of the table |
 //! | tables | one in use is not deleted | a configuration without a table that an interface names is refused (`unknown-classify`) |
-//! | L2 | ACL of a bridge port | not here: there are no bridges yet |
+//! | L2 | ACL of a bridge port | `tables_apply_to_frames_of_ip_that_a_bridge_forwards` |
 //! | punt | UDP to a socket | not here: a session does not punt |
 //! | policer | `limit` | `a_session_limits_what_passes` |
 //! | metadata | a word of metadata as the key | `marks_are_a_key`, `interfaces_and_vrfs_are_keys` |
@@ -428,6 +428,36 @@ fn replies_of_the_gateway_go_by_their_route() {
     // An error about a packet with a way goes back to its sender.
     let seen = rig.told("lan", "udp from 10.0.0.2 port 1 to 198.51.100.9 port 2 ttl 1", Reason::TtlExpired);
     assert_eq!(seen.port, "lan");
+}
+
+#[test]
+fn tables_apply_to_frames_of_ip_that_a_bridge_forwards() {
+    let table = |build: Build| {
+        build.classify(
+            "stations",
+            (Link, None),
+            "000000000000ffffffffffff",
+            &[(&format!("{:012} 020000000709", 0), deny())],
+        )
+    };
+    let frame_of = |from: u8, text: &str| {
+        let mut frame = frame(text, mac(8));
+        frame[6..12].copy_from_slice(&[2, 0, 0, 0, 7, from]);
+        frame
+    };
+    for output in [false, true] {
+        let build = table(Build::new().port("p0", &[]).port("p1", &[]).bridge(&["p0", "p1"]));
+        let build = if output { build.classify_out("p1", "stations") } else { build.classify_in("p0", "stations") };
+        let mut rig = build.rig();
+        let text = udp("10.0.0.7", "10.0.0.8", 53);
+        rig.drops_frame("p0", &frame_of(9, &text), DENIED);
+        assert_eq!(rig.put("p0", &frame_of(8, &text)).out.len(), 1, "flooded");
+        // A table on the link layer decides about frames of IP alone.
+        let mut other = frame_of(9, &text);
+        other[12..14].copy_from_slice(&[0x88, 0xb5]);
+        assert_eq!(rig.put("p0", &other).out.len(), 1);
+        assert_eq!(counts(&rig, 0), (vec![1], 1));
+    }
 }
 
 #[test]

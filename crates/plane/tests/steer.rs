@@ -7,7 +7,7 @@
 //! | two rules that overlap | `random_lists_find_the_first_match` |
 //! | count, mark, drop | `fields_decide_and_the_first_rule_that_matches_acts` |
 //! | redirect to node, with mark and advance of VXLAN | `vxlan_goes_to_the_tunnel_or_is_taken_out` |
-//! | redirect to queue | the grammar's tests, and the checks of `weir check` |
+//! | redirect to queue | `packets_that_move_to_a_worker_keep_the_order_of_their_flow`, and the contract of the flow table |
 //! | generic spec and mask | `octets_are_matched_under_a_mask` |
 //! | VXLAN, GTP-U and IP in IP with inner n-tuples | `packets_inside_are_matched` |
 //! | Ethernet and ethertype | `frames_that_are_not_ip_are_matched`, `stations_are_matched` |
@@ -15,12 +15,16 @@
 
 mod kit;
 
+use std::collections::BTreeMap;
+
+use kit::classify::{deny, permit};
 use kit::tunnel::{V4, tunnel};
 use kit::*;
+use weir_base::clock::Time;
 use weir_base::random::Random;
 use weir_packet::tunnel::Carrier;
-use weir_plane::harness::Verdict;
-use weir_plane::model::SteerWay;
+use weir_plane::harness::{Harness, Options, Verdict};
+use weir_plane::model::{ClassifyStart, SteerWay};
 use weir_plane::reason::Reason;
 use weir_table::classify::Fields;
 
@@ -85,6 +89,58 @@ fn a_mark_is_matched_by_access_lists() {
         rig.forwards("lan", &udp("10.4.0.9", "203.0.113.1", 9));
     }
     assert_eq!(counts(&rig), [3, 3, 6]);
+}
+
+#[test]
+fn a_mark_is_matched_by_classifier_tables_which_lead_packets_another_way() {
+    let rules = ["mark 7 | udp from 10.1.0.0/16 |", "mark 8 | udp from 10.2.0.0/16 |"];
+    let build =
+        two_ports().steer(&["lan"], &rules).port("dsl", &["203.0.113.1/24"]).neighbor("dsl", "203.0.113.2", mac(3));
+    let over = build.over(&["dsl 203.0.113.2"]);
+    let marked = [("00000007", over), ("00000008", deny()), ("00000009", permit())];
+    let build = build.classify("marked", (ClassifyStart::Meta, None), "ffffffff", &marked).classify_in("lan", "marked");
+    let mut rig = build.rig();
+    let by = |rig: &mut Rig, from: &str| rig.forwards("lan", &udp(from, "198.51.100.9", 7)).port;
+    assert_eq!(by(&mut rig, "10.1.0.9"), "dsl");
+    rig.drops("lan", &udp("10.2.0.9", "198.51.100.9", 7), Reason::ClassifyDeny);
+    assert_eq!(by(&mut rig, "10.3.0.9"), "wan");
+    let packets = |session: usize| rig.harness.classify(None)[0].counted.sessions[session].packets;
+    assert_eq!((packets(0), packets(1), packets(2), rig.harness.classify(None)[0].counted.missed), (1, 1, 0, 1));
+}
+
+#[test]
+fn packets_that_move_to_a_worker_keep_the_order_of_their_flow() {
+    for workers in [2usize, 3, 4] {
+        let rules = ["queue 1 | udp port 53 |", "queue 0 | udp port 54 |", "count | udp port 55 |"];
+        let build = two_ports().neighbor("wan", "203.0.113.1", mac(3)).steer(&["lan", "wan"], &rules);
+        let mut harness =
+            Harness::with_workers(build.0, Options { seed: 5, invent_neighbors: false }, workers).unwrap();
+        let sent = Sent::default();
+        for port in 0..2 {
+            harness.connect_each(port, || Box::new(Capturing::new(port, &sent)));
+        }
+        let (mut random, mut expected) = (Random::from_seed(9), BTreeMap::<Vec<u8>, Vec<u16>>::new());
+        for round in 0..30u16 {
+            for index in 0..100u16 {
+                let (from, port) = (random.below(6), 53 + random.below(4));
+                let text = format!("udp from 10.0.0.{from} port 7 to 198.51.100.9 port {port} length 40");
+                let mut frame = frame(&text, own_mac(0));
+                let number = round * 100 + index;
+                frame[18..20].copy_from_slice(&number.to_be_bytes());
+                mend(&mut frame);
+                assert!(harness.inject(0, &frame, Time(u64::from(round)), u32::from(number)));
+                expected.entry(frame[26..38].to_vec()).or_default().push(number);
+            }
+            harness.run();
+        }
+        let mut seen = BTreeMap::<Vec<u8>, Vec<u16>>::new();
+        for (_, frame) in sent.lock().unwrap().iter() {
+            seen.entry(frame[26..38].to_vec()).or_default().push(u16::from_be_bytes([frame[18], frame[19]]));
+        }
+        assert_eq!(seen, expected, "{workers} workers");
+        assert!(harness.handed() > 500, "{} of 3000 packets moved", harness.handed());
+        assert_eq!(harness.conservation().imbalance(), 0);
+    }
 }
 
 #[test]

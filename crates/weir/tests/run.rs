@@ -1088,7 +1088,7 @@ fn traces_name_the_rule_that_drops_a_packet() {
     gateway.ok(&["acl", "delete", "edge-in", "--at", "2"]);
     assert_eq!(traced(&gateway, "acl-deny"), "edge-in, api: deny ip from 10.0.0.10-10.0.0.14 to any");
     gateway.ok(&["acl", "delete", "edge-in", "--at", "1"]);
-    assert!(gateway.ok(&["show", "trace"]).contains("the deciding rule, list or SA is not in force any more"));
+    assert!(gateway.ok(&["show", "trace"]).contains("the deciding rule, list, table or SA is gone, or changed since"));
     let output = gateway.end(Signal::TERM);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
 }

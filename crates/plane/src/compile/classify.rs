@@ -227,10 +227,13 @@ impl Store {
         Some(ClassifyCounted {
             sessions: sessions.collect(),
             missed: kept.missed().saturating_sub(kept.missed_before),
-            octets: kept.keys.table().octets()
-                + kept.counted.iter().map(|own| size_of_val(&**own)).sum::<usize>()
-                + size_of_val(&*kept.action_of),
+            octets: kept.octets(),
         })
+    }
+
+    /// Octets of memory of a table.
+    pub(super) fn octets(&self, name: &str) -> usize {
+        self.get(name).map_or(0, Kept::octets)
     }
 
     /// Returns the place of a session in its table by its number, under the model in force.
@@ -357,6 +360,12 @@ impl Kept {
             }
         }
         numbers
+    }
+
+    /// Octets of memory.
+    fn octets(&self) -> usize {
+        let counters = self.counted.iter().map(|own| size_of_val(&**own)).sum::<usize>();
+        self.keys.table().octets() + counters + size_of_val(&*self.action_of)
     }
 
     /// Packets and octets of a number, of all workers.

@@ -2,7 +2,7 @@
 
 use weir_plane::model::{
     AclAction, AclDefault, AclRule, Addresses, Gateway, Interfaces, LinkCheck, Match, Mechanism, Order, Ports, RatePer,
-    Rejection, RouteTarget, SavAction, SavLayout, Scope, Transport, UrpfMode,
+    Rejection, RouteTarget, SavAction, SavLayout, Scope, SteerWay, Transport, UrpfMode,
 };
 use weir_plane::reason::Reason;
 
@@ -140,6 +140,7 @@ features! { model, found:
     "spd opaque" model.spds.iter().any(|own| own.rules.iter().any(weir_plane::model::SpdRule::is_opaque));
     "bridge" !model.bridges.is_empty();
     "bindings learned on a bridge" model.bindings.iter().any(|own| own.name == "learned");
+    "steer queues" model.steer.iter().any(|own| own.rules.iter().any(|rule| matches!(rule.way, SteerWay::Queue(_))));
     "steer frames" model.steer.iter().any(|own| own.rules.iter().any(|rule| rule.frame.is_some()));
     "steer packets inside" model.steer.iter().any(|own| own.rules.iter().any(|rule| rule.inner.is_some()));
     "classify by interface" model.classify.iter().any(|own| own.start == weir_plane::model::ClassifyStart::Meta);

@@ -46,6 +46,7 @@ fn one(random: &mut Random, links: &Links, model: &Gateway) -> SteerRule {
         3 if matches.family == Some(IpFamily::V4) => SteerWay::Node(SteerNode::Ip4Lookup),
         3 if v6 => SteerWay::Node(SteerNode::Ip6Lookup),
         4 => SteerWay::Advance(pick(random, &[14, 42]), pick(random, &[SteerHeader::Ip4, SteerHeader::Ethernet])),
+        8 if links.queues > 0 => SteerWay::Queue((model.steer.len() % links.queues) as u16),
         _ => SteerWay::On,
     };
     let is_frame = random.chance(0.1);

@@ -400,13 +400,21 @@ pub fn two_ports() -> Build {
         .via("::/0", &["wan 2001:db8:b::2"])
 }
 
-type Sent = Arc<Mutex<Vec<(u32, Vec<u8>)>>>;
+/// Frames that were sent, with the numbers of their ports.
+pub type Sent = Arc<Mutex<Vec<(u32, Vec<u8>)>>>;
 
 /// Keeps what is sent.
-struct Capturing {
+pub struct Capturing {
     port: u32,
     sent: Sent,
     room: Arc<Mutex<usize>>,
+}
+
+impl Capturing {
+    /// It takes all frames.
+    pub fn new(port: u32, sent: &Sent) -> Capturing {
+        Capturing { port, sent: Arc::clone(sent), room: Arc::new(Mutex::new(usize::MAX)) }
+    }
 }
 
 impl Transmitter for Capturing {

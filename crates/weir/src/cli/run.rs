@@ -29,6 +29,7 @@ use crate::control::running::{Running, Stopped};
 use crate::control::services::Settings;
 use crate::control::socket::Socket;
 use crate::control::{Gateway as _, ReloadError, server};
+use crate::loops::{self, Loop};
 use crate::privilege::{self, Account, Dropped};
 use crate::render::Report as _;
 use crate::render::sas::Sas;
@@ -133,6 +134,9 @@ impl Run {
         }
         for line in bystander::warnings(&gateway, Path::new(bystander::SETTINGS)) {
             tracing::warn!("{line}");
+        }
+        for Loop { what, .. } in loops::found(&gateway, Path::new(loops::DEVICES)) {
+            tracing::warn!("{what}");
         }
         let root = rustix::process::geteuid().is_root();
         let account = if root { Account::of(&service).map_err(failed)? } else { None };

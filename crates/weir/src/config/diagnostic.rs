@@ -115,6 +115,8 @@ codes! {
     UnknownBindings = "unknown-bindings",
     /// A classifier table that is not declared.
     UnknownClassify = "unknown-classify",
+    /// Warning: a session of a classifier table about frames that are not IP, which tables do not see.
+    ClassifyFrames = "classify-frames",
     /// A chain of classifier tables that leads back to itself.
     ClassifyCircle = "classify-circle",
     /// A list of NAT rules that is not declared.

@@ -137,7 +137,7 @@ fn flow(miss: Option<Miss>) -> &'static str {
     }
 }
 
-const GONE: &str = "the deciding rule, list or SA is not in force any more";
+const GONE: &str = "the deciding rule, list, table or SA is gone, or changed since";
 
 #[cfg(test)]
 mod tests {

@@ -20,6 +20,7 @@ use weir_port::spec::PortSpec;
 
 use crate::bystander;
 use crate::config::Service;
+use crate::loops::{self, Loop};
 use crate::privilege::{self, Account};
 use crate::render::Report;
 use device::{Facts, Wanted};
@@ -60,6 +61,9 @@ pub fn examine(gateway: Option<(&Gateway, &Service, &[PathBuf])>) -> Diagnosis {
         findings.extend(keys::judge(files, owner));
         findings.extend(forwarding(gateway, Path::new(bystander::SETTINGS)));
         findings.extend(devices(gateway));
+        let loops = loops::found(gateway, Path::new(loops::DEVICES)).into_iter();
+        findings
+            .extend(loops.map(|Loop { ports: [_, port], what }| Finding::problem(format!("interface {port}"), what)));
     }
     Diagnosis { findings }
 }

@@ -11,6 +11,11 @@ impl Compiler {
         self.classify.counted(name)
     }
 
+    /// Returns the octets of memory of a classifier table.
+    pub fn classify_octets(&self, name: &str) -> usize {
+        self.classify.octets(name)
+    }
+
     /// Returns the decision of a table of a model by what nodes recorded: the table's place, and the number of the session.
     pub fn classify_decision(
         &self,

@@ -9,6 +9,7 @@ use weir_plane::model::{
 use weir_port::spec::PortSpec;
 
 use super::super::super::declare::access::Classify as Declared;
+use super::super::super::declare::bridge::Bridge;
 use super::super::super::declare::{Interface, Kind as Shape, Path};
 use super::super::super::diagnostic::{Code, Diagnostic};
 use super::super::super::source::{At, Span};
@@ -19,6 +20,12 @@ use crate::rules::classify::{Session, Via};
 /// Sessions of a table without `size`, at most, where it declares fewer.
 const USUAL_SIZE: u32 = 1024;
 
+/// Where the ethertype stands in the Ethernet header.
+const ETHERTYPE: std::ops::Range<usize> = 12..14;
+
+/// Ethertypes behind which there may be IP: IPv4, IPv6, and VLAN tags (802.1Q and 802.1ad).
+const SEEN: [u16; 4] = [0x0800, 0x86dd, 0x8100, 0x88a8];
+
 impl<'a> Resolver<'a> {
     /// The first table of packets in a direction of an interface.
     pub(super) fn classify_of(&mut self, interface: &'a Interface, output: bool) -> Option<ClassifyIndex> {
@@ -26,7 +33,8 @@ impl<'a> Resolver<'a> {
         let name = if output { of.classify_out.as_ref() } else { of.classify_in.as_ref() }?;
         let lost = self.declared.access.lost_classify;
         let index = self.one_of(Kind::Classify, name, lost).map(ClassifyIndex)?;
-        if output {
+        let is_port = |bridge: &Bridge| bridge.ports.iter().any(|own| own.interface.value == interface.name.value);
+        if output && !self.declared.bridges.iter().any(is_port) {
             self.no_link_header(index, name);
         }
         Some(index)
@@ -82,6 +90,7 @@ impl<'a> Resolver<'a> {
             }
             first.insert(&session.value, *span);
             self.named_in(declared, session, *span);
+            self.frames(declared, session, *span);
             let action = self.classify_action(session, *span);
             let mut add = |action: ClassifyAction| {
                 actions.push(action);
@@ -126,6 +135,20 @@ impl<'a> Resolver<'a> {
         }
         if let Some(name) = vrf {
             self.vrf_of_session(name, span);
+        }
+    }
+
+    /// Warns of a session about frames that are not IP: tables do not see them.
+    fn frames(&mut self, declared: &Declared, session: &Session, span: Span) {
+        let Some(At { value: mask, .. }) = &declared.mask else { return };
+        let is_whole = mask.start == ClassifyStart::Link && mask.octets().get(ETHERTYPE) == Some(&[0xff, 0xff]);
+        let Some(&[high, low]) = session.value.get(ETHERTYPE).filter(|_| is_whole) else { return };
+        let ethertype = u16::from_be_bytes([high, low]);
+        if !SEEN.contains(&ethertype) {
+            let message =
+                format!("the session matches nothing: tables see packets of IP, and {ethertype:#06x} is none");
+            let help = "a steer rule matches other frames: `drop frame ethertype …`; bridges have `ethertypes`";
+            self.report(Diagnostic::warning(Code::ClassifyFrames, span, message).help(help));
         }
     }
 
