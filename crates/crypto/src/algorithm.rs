@@ -148,12 +148,25 @@ impl Algorithm {
     /// Returns the length of the cipher's keying material in octets. It contains the salt, which follows the key.
     #[must_use]
     pub const fn cipher_key_octets(self) -> usize {
-        match self {
-            Algorithm::AesCbc(key, _) => key.octets(),
+        let key = match self {
             Algorithm::Null(_) | Algorithm::Unprotected => 0,
-            Algorithm::AesCcm(key, _) => key.octets() + 3,
-            Algorithm::AesGcm(key, _) | Algorithm::AesGmac(key) | Algorithm::AesCtr(key, _) => key.octets() + 4,
-            Algorithm::ChaCha20Poly1305 => 32 + 4,
+            Algorithm::AesCbc(key, _)
+            | Algorithm::AesCcm(key, _)
+            | Algorithm::AesGcm(key, _)
+            | Algorithm::AesGmac(key)
+            | Algorithm::AesCtr(key, _) => key.octets(),
+            Algorithm::ChaCha20Poly1305 => 32,
+        };
+        key + self.salt_octets()
+    }
+
+    /// Returns the octets of the salt, or of the nonce of CTR, at the end of the cipher's key.
+    #[must_use]
+    pub const fn salt_octets(self) -> usize {
+        match self {
+            Algorithm::AesCbc(..) | Algorithm::Null(_) | Algorithm::Unprotected => 0,
+            Algorithm::AesCcm(..) => 3,
+            Algorithm::AesGcm(..) | Algorithm::AesGmac(_) | Algorithm::AesCtr(..) | Algorithm::ChaCha20Poly1305 => 4,
         }
     }
 

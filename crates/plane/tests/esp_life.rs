@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kit::esp::*;
 use kit::*;
+use weir_crypto::Secret;
 use weir_plane::engine::News;
 use weir_plane::harness::Verdict;
 use weir_plane::model::{Encapsulation, Lifetime, Lifetimes, Sa, SaKey, SaMode};
@@ -141,6 +142,29 @@ fn soft_lifetimes_are_reported_and_hard_ones_stop_the_sa() {
     west.reload(kit::esp::west(&[Sa { lifetimes: Lifetimes::default(), ..own }]));
     tend(&mut west, 0);
     assert_eq!(verdict(&mut west), Verdict::Forward);
+}
+
+/// A number under one cipher key makes one key stream, whatever authenticates the packet.
+#[test]
+fn numbers_go_on_when_the_key_of_integrity_alone_changes() {
+    let own = sa("aes128ctr-sha256", V4.0, V4.1);
+    let mut rig = west(std::slice::from_ref(&own)).rig();
+    let numbers = |rig: &mut Rig| -> Vec<u8> {
+        // Behind the Ethernet header, that of IPv4 and the SPI.
+        rig.protect(0, &[inner(), inner()]).1.iter().map(|(_, frame)| frame[14 + 20 + 7]).collect()
+    };
+    assert_eq!(numbers(&mut rig), [1, 2]);
+    let (cipher, integrity) = (own.algorithm.cipher_key_octets(), own.algorithm.integrity_key_octets());
+    let key =
+        |cipher: &[u8], integrity: &[u8]| SaKey::new(TO_EAST, own.algorithm, &Secret::new(cipher, integrity)).ok();
+    let same: Vec<u8> = (0..cipher).map(|at| at as u8 ^ 1).collect();
+    let (first, second) = (vec![7; integrity], vec![8; integrity]);
+    rig.reload(west(&[Sa { outbound: key(&same, &first), ..own.clone() }]));
+    let begun = numbers(&mut rig);
+    rig.reload(west(&[Sa { outbound: key(&same, &second), ..own.clone() }]));
+    assert_eq!(numbers(&mut rig), [begun[1] + 1, begun[1] + 2]);
+    rig.reload(west(&[Sa { outbound: key(&vec![9; cipher], &second), ..own.clone() }]));
+    assert_eq!(numbers(&mut rig), [1, 2]);
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn write(folder: &Path, name: &str, text: &str, mode: u32) {
 /// Checks a gateway with these pairs of SAs, beside which there are keys `a` to `d`.
 fn check(sas: &str) -> (TempDir, Loaded) {
     let folder = tempfile::tempdir().unwrap();
-    for (name, digit) in [("a", "1"), ("b", "2"), ("c", "3"), ("d", "1")] {
+    for (name, digit) in [("a", "1"), ("b", "2"), ("c", "3"), ("d", "1"), ("e", "4")] {
         write(folder.path(), name, &format!("{digit}0{digit}1").repeat(10), 0o600);
     }
     let names = sas.split("[sa.").skip(1).filter_map(|own| Some(own.split_once(']')?.0));
@@ -71,9 +71,21 @@ fn whole_pairs_have_nothing_wrong() {
     let printed = format!("{:?}", gateway.sas);
     assert!(!printed.contains("10111011") && !printed.contains("16, 17"), "{printed}");
     // The same SPI at two addresses is two SPIs; in two directions, too.
-    let pairs =
-        sa("one", "198.51.100.1", &keys(500, 500, "a", "b")) + &sa("two", "198.51.100.7", &keys(500, 500, "c", "b"));
-    assert_eq!(codes(&check(&pairs).1), []);
+    let pairs = |out: u32, key: &str| {
+        sa("one", "198.51.100.1", &keys(500, 500, "a", "b")) + &sa("two", "198.51.100.7", &keys(out, 500, "c", key))
+    };
+    assert_eq!(codes(&check(&pairs(501, "e")).1), []);
+    // The receiver of both knows them by their SPIs.
+    assert_eq!(codes(&check(&pairs(500, "e")).1), [Code::DuplicateSpi]);
+    // The peer sends with one key twice; or it sends with a key that the gateway sends with, too.
+    assert_eq!(codes(&check(&pairs(501, "b")).1), [Code::KeyReused]);
+    assert_eq!(codes(&check(&pairs(501, "d")).1), [Code::KeyReused]);
+    // A gateway may have both ends of an SA.
+    let ends = |local: &str, remote: &str, keys: &str| sa("x", local, keys).replace("198.51.100.2", remote);
+    let there = ends("198.51.100.1", "198.51.100.7", &keys(500, 600, "a", "b"));
+    let back = ends("198.51.100.7", "198.51.100.1", &keys(600, 500, "b", "a")).replace("sa.x", "sa.y");
+    assert_eq!(codes(&check(&(there.clone() + &back)).1), []);
+    assert_eq!(codes(&check(&(there + &back.replace("spi = 600", "spi = 601"))).1), [Code::KeyReused]);
 }
 
 #[test]
@@ -93,6 +105,30 @@ fn spis_and_keys_are_used_once() {
     assert!(loaded.gateway.is_none(), "{}", loaded.text(false));
     let other = "out = { spi = 300, key-file = \"a\" }\nin = { spi = 300, key-file = \"b\" }";
     assert_eq!(codes(&check(&sa("one", "198.51.100.1", other)).1), []);
+}
+
+/// A key stream comes of the key of the cipher and of the number of the packet, whatever authenticates it.
+#[test]
+fn keys_of_integrity_make_no_other_key_streams() {
+    let folder = tempfile::tempdir().unwrap();
+    let cipher = "1021".repeat(10);
+    for (name, integrity) in [("a", "30"), ("b", "40")] {
+        write(folder.path(), name, &format!("{cipher}{}", format!("{integrity}31").repeat(16)), 0o600);
+    }
+    let pair = |name: &str, spi: u32| {
+        format!(
+            "[sa.{name}]\nlocal = \"198.51.100.1\"\nremote = \"198.51.100.2\"\nalgorithm = \"aes128ctr-sha256\"\n\
+             out = {{ spi = {spi}, key-file = \"{name}\" }}\n"
+        )
+    };
+    let text = format!(
+        "version = 1\n[ipsec]\nstate = \"s\"\n[[interface]]\nname = \"wan\"\nport = \"null\"\naddress = \"198.51.100.1/24\"\n\
+         spd = \"edge\"\n[spd.edge]\nrules = [\"protect udp from any to any sa a\", \"protect tcp from any to any sa b\"]\n{}{}",
+        pair("a", 300),
+        pair("b", 301)
+    );
+    write(folder.path(), "weir.toml", &text, 0o644);
+    assert_eq!(codes(&config::check(&folder.path().join("weir.toml"))), [Code::KeyReused]);
 }
 
 #[test]
@@ -180,13 +216,13 @@ fn key_files_that_others_can_read_are_refused() {
 /// no route leads to.
 fn explained(input: &str, packet: &str) -> Explanation {
     let folder = tempfile::tempdir().unwrap();
-    for (name, digit) in [("a", "1"), ("b", "2"), ("c", "3")] {
+    for (name, digit) in [("a", "1"), ("b1", "2"), ("c", "3"), ("b2", "4")] {
         write(folder.path(), name, &format!("{digit}0{digit}1").repeat(10), 0o600);
     }
     let pair = |name: &str, remote: &str, number: u32, key: &str, more: &str| {
         format!(
             "[sa.{name}]\nlocal = \"198.51.100.1\"\nremote = \"{remote}\"\nalgorithm = \"aes128gcm16\"\n{more}\
-             out = {{ spi = 0x100{number}, key-file = \"{key}\" }}\nin = {{ spi = 0x200{number}, key-file = \"b\" }}\n"
+             out = {{ spi = 0x100{number}, key-file = \"{key}\" }}\nin = {{ spi = 0x200{number}, key-file = \"b{number}\" }}\n"
         )
     };
     let text = format!(

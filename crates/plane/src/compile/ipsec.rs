@@ -207,17 +207,17 @@ impl Store {
         let known = || before.paths.get(&of).cloned().unwrap_or_default();
         let path = Arc::clone(self.paths.entry(of).or_insert_with(known));
         let sequence = self.sequence(key, reserves);
-        let (fingerprint, is_shared) = (key.fingerprint(), sa.is_shared);
-        Outbound { spi: key.spi, key: key.key().clone(), fingerprint, sequence, path, is_shared }
+        let (stream, is_shared) = (key.stream(), sa.is_shared);
+        Outbound { spi: key.spi, key: key.key().clone(), stream, sequence, path, is_shared }
     }
 
     /// The numbers that workers show one another, of an outbound SA that they share.
     fn sharing(&mut self, workers: usize, (sa, key): (&model::Sa, &SaKey), before: &Before) -> Arc<Sharing> {
         // One more, for a sender beside the workers.
         let senders = workers + 1;
-        let known = before.sharings.get(&key.fingerprint()).filter(|own| own.is_for(senders, sa.window));
+        let known = before.sharings.get(&key.stream()).filter(|own| own.is_for(senders, sa.window));
         let sharing = known.map_or_else(|| Arc::new(Sharing::new(senders, sa.window)), Arc::clone);
-        self.sharings.insert(key.fingerprint(), Arc::clone(&sharing));
+        self.sharings.insert(key.stream(), Arc::clone(&sharing));
         sharing
     }
 
@@ -234,12 +234,12 @@ impl Store {
     /// The sequence numbers of the outbound SAs of a model that is to come into force, for somebody who reserves some before.
     pub(super) fn announced(&mut self, gateway: &Gateway) -> Sequences {
         let outbound = gateway.sas.iter().filter_map(|sa| sa.outbound.as_ref());
-        outbound.map(|key| (key.fingerprint(), self.sequence(key, gateway.ipsec.reserves))).collect()
+        outbound.map(|key| (key.stream(), self.sequence(key, gateway.ipsec.reserves))).collect()
     }
 
     fn sequence(&mut self, key: &SaKey, reserves: bool) -> Arc<Sequence> {
         let new = || Arc::new(if reserves { Sequence::closed() } else { Sequence::open() });
-        Arc::clone(self.sequences.entry(key.fingerprint()).or_insert_with(new))
+        Arc::clone(self.sequences.entry(key.stream()).or_insert_with(new))
     }
 }
 

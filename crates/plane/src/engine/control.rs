@@ -497,7 +497,7 @@ pub(super) fn root_numbers(root: &Root) -> Numbers {
     let outbound = sas().filter_map(|sa| sa.outbound.as_ref());
     let inbound = sas().filter_map(|sa| sa.inbound.as_ref());
     Numbers {
-        sequences: outbound.map(|own| (own.fingerprint, Arc::clone(&own.sequence))).collect(),
+        sequences: outbound.map(|own| (own.stream, Arc::clone(&own.sequence))).collect(),
         windows: inbound.map(|own| (own.identity(), Arc::clone(&own.window))).collect(),
     }
 }

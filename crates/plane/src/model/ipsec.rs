@@ -189,6 +189,7 @@ pub struct SaKey {
     pub spi: u32,
     key: Key,
     fingerprint: [u8; 16],
+    stream: [u8; 16],
 }
 
 impl SaKey {
@@ -206,12 +207,10 @@ impl SaKey {
     /// If the secret has another length than the algorithm needs, or the engine lacks the algorithm.
     pub fn by(spi: u32, engine: &dyn Engine, algorithm: Algorithm, secret: &Secret) -> Result<SaKey, KeyError> {
         let key = engine.key(algorithm, secret)?;
-        let fingerprint = match algorithm.has_integrity() {
-            true => secret.fingerprint(),
-            // There is no secret: SAs with different SPIs have sequence numbers of their own.
-            false => Secret::new(&spi.to_be_bytes(), &[]).fingerprint(),
-        };
-        Ok(SaKey { spi, key, fingerprint })
+        // Without a secret, SAs with different SPIs have sequence numbers of their own.
+        let own = (!algorithm.has_integrity()).then(|| Secret::new(&spi.to_be_bytes(), &[]));
+        let secret = own.as_ref().unwrap_or(secret);
+        Ok(SaKey { spi, key, fingerprint: secret.fingerprint(), stream: secret.stream_fingerprint() })
     }
 
     /// The expanded key.
@@ -224,6 +223,12 @@ impl SaKey {
     #[must_use]
     pub fn fingerprint(&self) -> [u8; 16] {
         self.fingerprint
+    }
+
+    /// The same of the cipher's key and salt alone: sequence numbers belong to these, as each number makes its own key stream.
+    #[must_use]
+    pub fn stream(&self) -> [u8; 16] {
+        self.stream
     }
 }
 

@@ -191,9 +191,9 @@ codes! {
     KeyFile = "key-file",
     /// Rules of an SPD that the control socket changed, and that do not fit the configuration any more.
     LiveRules = "live-rules",
-    /// Two inbound SAs with one SPI and destination.
+    /// Two SAs with one SPI to one receiver.
     DuplicateSpi = "duplicate-spi",
-    /// A key that two outbound SAs have, or both SAs of a pair.
+    /// A key that two SAs have.
     KeyReused = "key-reused",
     /// Warning: an outbound SA without a directory to reserve sequence numbers in.
     NoState = "no-state",

@@ -141,7 +141,9 @@ fn parse(text: &[u8], algorithm: Algorithm) -> Result<Secret, KeyFileError> {
         return Err(KeyFileError::Length { algorithm, octets: octets.len(), wanted: cipher + integrity, parts });
     }
     let (cipher, integrity) = octets.split_at(cipher);
-    for (part, of) in [(cipher, "the key of the cipher"), (integrity, "the key of integrity")] {
+    // The salt is no secret.
+    let key = &cipher[..cipher.len() - algorithm.salt_octets()];
+    for (part, of) in [(key, "the key of the cipher"), (integrity, "the key of integrity")] {
         if part.len() > 1 && part.iter().all(|octet| *octet == part[0]) {
             return Err(KeyFileError::Repeated(of));
         }
@@ -175,6 +177,8 @@ mod tests {
         assert_eq!(message("001", "aes128gcm16"), "has an odd number of hexadecimal digits");
         assert_eq!(message("ab", "aes128gcm16"), "has 1 octets; aes128gcm16 needs 20");
         assert_eq!(message(&"00".repeat(20), "aes128gcm16"), "is one octet again and again: the key of the cipher");
+        let salted = "00".repeat(16) + "01020304";
+        assert_eq!(message(&salted, "aes128gcm16"), "is one octet again and again: the key of the cipher");
         let zero = format!("{}{}", "01".repeat(8) + &"02".repeat(8), "77".repeat(32));
         assert_eq!(message(&zero, "aes128-sha256"), "is one octet again and again: the key of integrity");
         let parts = "has 1 octets; aes128-sha256 needs 48: 16 for the cipher, then 32 for integrity";

@@ -325,7 +325,7 @@ mod tests {
     fn sas_that_come_go_and_differ_are_named_and_new_keys_are_said() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
-        for (name, digit) in [("a", "1"), ("b", "2")] {
+        for (name, digit) in [("a", "1"), ("b", "2"), ("c", "3"), ("d", "4"), ("e", "5")] {
             let path = folder.path().join(name);
             std::fs::write(&path, format!("{digit}0{digit}1").repeat(10)).unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
@@ -344,10 +344,10 @@ mod tests {
             )
         };
         let before =
-            sa("key", 2, "a", "") + &sa("old", 3, "a", "") + &sa("same", 4, "a", "") + &sa("window", 5, "a", "");
-        let after = sa("new", 3, "a", "")
-            + &sa("window", 5, "a", "window = 1024")
-            + &sa("same", 4, "a", "")
+            sa("key", 2, "a", "") + &sa("old", 3, "c", "") + &sa("same", 4, "d", "") + &sa("window", 5, "e", "");
+        let after = sa("new", 3, "c", "")
+            + &sa("window", 5, "e", "window = 1024")
+            + &sa("same", 4, "d", "")
             + &sa("key", 2, "b", "");
         let found = differences(&gateway(&before), &gateway(&after));
         assert_eq!((found.added, found.removed), (vec!["sa new".to_owned()], vec!["sa old".to_owned()]));

@@ -86,8 +86,8 @@ pub struct Outbound {
     pub path: Arc<PathMtu>,
     /// Its SPI.
     pub spi: u32,
-    /// The digest of its secret.
-    pub fingerprint: [u8; 16],
+    /// The digest of its cipher's key, to which its sequence numbers belong.
+    pub stream: [u8; 16],
     /// Several workers seal its packets.
     pub is_shared: bool,
 }
@@ -106,10 +106,10 @@ pub struct Inbound {
 }
 
 impl Outbound {
-    /// Returns the identity of this SA: a digest of the key, with the SPI.
+    /// Returns the identity of this SA: a digest of the cipher's key, with the SPI.
     #[must_use]
     pub fn identity(&self) -> [u8; 16] {
-        (u128::from_be_bytes(self.fingerprint) ^ u128::from(self.spi)).to_be_bytes()
+        (u128::from_be_bytes(self.stream) ^ u128::from(self.spi)).to_be_bytes()
     }
 }
 

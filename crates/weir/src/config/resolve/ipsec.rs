@@ -6,10 +6,94 @@ use std::net::IpAddr;
 use weir_plane::model::{self, InterfaceIndex, SaIndex, VrfIndex};
 
 use super::super::declare::Kind;
-use super::super::declare::ipsec::Sa;
+use super::super::declare::ipsec::{Keyed, Sa};
 use super::super::diagnostic::{Code, Diagnostic};
 use super::super::source::{At, Span};
 use super::Resolver;
+
+/// What the SAs so far have, each with its place: no other may have it.
+#[derive(Default)]
+pub(super) struct KnownSas {
+    /// By receiver and SPI, of what comes in and of what is sent: a gateway may have both ends of an SA. Receivers behind one NAT
+    /// choose their SPIs apart, and have different ports.
+    spis: [HashMap<(VrfIndex, IpAddr, Option<u16>, u32), Span>; 2],
+    /// By cipher key: the SA and its place.
+    sent: HashMap<[u8; 16], (Ends, Span)>,
+    received: HashMap<[u8; 16], (Ends, Span)>,
+}
+
+/// The sender, the receiver and the SPI of an SA.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Ends(IpAddr, IpAddr, u32);
+
+/// Who shares a key.
+enum Shared {
+    /// Two SAs that send.
+    Sent,
+    /// Both SAs of a pair.
+    Pair,
+    /// Two SAs of peers.
+    Received,
+    /// A peer, by another pair.
+    Peer,
+}
+
+impl KnownSas {
+    /// Notes the SPIs of a pair, by the places of `in` and `out`. Returns a message about each that another SA has, with both places.
+    fn spis_of(&mut self, sa: &model::Sa, spans: [Option<Span>; 2]) -> Vec<(String, Span, Span)> {
+        let port = sa.encapsulation.map(|own| own.remote_port);
+        let ends = [(&sa.inbound, sa.local, None), (&sa.outbound, sa.remote, port)];
+        let mut found = Vec::new();
+        for (((key, to, port), span), spis) in ends.into_iter().zip(spans).zip(&mut self.spis) {
+            let (Some(key), Some(span)) = (key, span) else { continue };
+            if let Some(first) = spis.insert((sa.vrf, to, port, key.spi), span) {
+                found.push((format!("two SAs to {to} have the SPI {:#x}", key.spi), span, first));
+            }
+        }
+        found
+    }
+
+    /// The same of keys, by the places of the files of `in` and `out`.
+    fn keys_of(&mut self, sa: &model::Sa, files: [Option<Span>; 2]) -> Vec<(Shared, Span, Span)> {
+        let key = |key: &Option<model::SaKey>, file: Option<Span>, (from, to)| {
+            let key = key.as_ref().filter(|_| sa.algorithm.has_integrity())?;
+            Some((key.stream(), Ends(from, to, key.spi), file?))
+        };
+        let inbound = key(&sa.inbound, files[0], (sa.remote, sa.local));
+        let outbound = key(&sa.outbound, files[1], (sa.local, sa.remote));
+        let mut found = Vec::new();
+        if let (Some((one, _, other)), Some((key, _, span))) = (inbound, outbound)
+            && one == key
+        {
+            found.push((Shared::Pair, span, other));
+        }
+        if let Some((key, ends, span)) = outbound {
+            // A gateway may have both ends of an SA.
+            if let Some(&(_, other)) = self.received.get(&key).filter(|(own, _)| *own != ends) {
+                found.push((Shared::Peer, span, other));
+            }
+            if let Some((_, other)) = self.sent.insert(key, (ends, span)) {
+                found.push((Shared::Sent, span, other));
+            }
+        }
+        if let Some((key, ends, span)) = inbound {
+            let is_pair = outbound.is_some_and(|(own, ..)| own == key);
+            if let Some(&(_, other)) = self.sent.get(&key).filter(|(own, _)| *own != ends && !is_pair) {
+                found.push((Shared::Peer, span, other));
+            }
+            if let Some((_, other)) = self.received.insert(key, (ends, span)) {
+                found.push((Shared::Received, span, other));
+            }
+        }
+        found
+    }
+
+    /// Notes a pair in force, whose place stands for it.
+    pub(super) fn note(&mut self, sa: &model::Sa, place: Span) {
+        self.spis_of(sa, [Some(place); 2]);
+        self.keys_of(sa, [Some(place); 2]);
+    }
+}
 
 impl Resolver<'_> {
     /// Makes the pairs of the model. Of equal names, the first counts.
@@ -17,8 +101,7 @@ impl Resolver<'_> {
         let declared = self.declared;
         let mut sas: Vec<model::Sa> = Vec::new();
         let mut first: HashMap<&str, Span> = HashMap::new();
-        let mut spis: HashMap<(VrfIndex, IpAddr, u32), Span> = HashMap::new();
-        let mut keys: HashMap<[u8; 16], Span> = HashMap::new();
+        let mut known = KnownSas::default();
         for sa in &declared.sas {
             let name = &sa.name;
             if let Some(&first) = first.get(name.value.as_str()) {
@@ -32,7 +115,7 @@ impl Resolver<'_> {
                 None => Some(own.vrf_with(&sa.local)),
             };
             let Some(made) = self.sa(sa, vrf, Self::way_in) else { continue };
-            self.unique(sa, &made, &mut spis, &mut keys);
+            self.unique(sa, &made, &mut known);
             self.sas.insert(&name.value, SaIndex(sas.len() as u32));
             sas.push(made);
         }
@@ -146,35 +229,41 @@ impl Resolver<'_> {
         self.index_of[at]
     }
 
-    /// Refuses inbound SPIs and outbound keys that two SAs have, and a key that both SAs of a pair have.
-    pub(super) fn unique(
-        &mut self,
-        declared: &Sa,
-        sa: &model::Sa,
-        spis: &mut HashMap<(VrfIndex, IpAddr, u32), Span>,
-        keys: &mut HashMap<[u8; 16], Span>,
-    ) {
-        if let Some(own) = &declared.inbound
-            && let Some(first) = spis.insert((sa.vrf, sa.local, own.spi.value), own.spi.span)
-        {
-            let message = format!("two SAs to {} have the SPI {:#x}", sa.local, own.spi.value);
-            let found = Diagnostic::error(Code::DuplicateSpi, own.spi.span, message).related(first, "first here");
+    /// Refuses SPIs that two SAs to one address have, and keys by which two SAs would make the same key stream: those of two senders,
+    /// or of a sender here and another one at a peer.
+    pub(super) fn unique(&mut self, declared: &Sa, sa: &model::Sa, known: &mut KnownSas) {
+        let place = |key: &Option<Keyed>| key.as_ref().map(|key| key.spi.span);
+        let spans = [place(&declared.inbound), place(&declared.outbound)];
+        let messages = known.spis_of(sa, spans);
+        for (message, span, first) in messages {
+            let found = Diagnostic::error(Code::DuplicateSpi, span, message).related(first, "first here");
             self.report(found.help("give each SA an SPI of its own"));
         }
-        let (Some(own), Some(key)) = (&declared.outbound, &sa.outbound) else { return };
-        let Some(file) = &own.file else { return };
-        if let Some(first) = keys.insert(key.fingerprint(), file.span) {
-            let message = "two SAs send with this key, and would use its IVs twice";
-            let found = Diagnostic::error(Code::KeyReused, file.span, message).related(first, "the other SA");
-            self.report(found.help("give each SA a key of its own"));
-        }
-        if let (Some(other), Some(inbound)) = (&declared.inbound, &sa.inbound)
-            && inbound.fingerprint() == key.fingerprint()
-        {
-            let message = "the SAs of both directions have one key: the gateway and the peer would use the same IVs";
-            let found = Diagnostic::error(Code::KeyReused, file.span, message);
-            let found = other.file.iter().fold(found, |found, file| found.related(file.span, "the same key"));
-            self.report(found.help("make a second key: the key of `out` here is the key of `in` at the peer"));
+        let files = [&declared.inbound, &declared.outbound].map(|key| key.as_ref()?.file.as_ref().map(|own| own.span));
+        for (shared, span, other) in known.keys_of(sa, files) {
+            let (message, label, help) = match shared {
+                Shared::Sent => (
+                    "two SAs send with this key, and would use its IVs twice",
+                    "the other SA",
+                    "give each SA a key of its own",
+                ),
+                Shared::Pair => (
+                    "the SAs of both directions have one key: the gateway and the peer would use the same IVs",
+                    "the same key",
+                    "make a second key: the key of `out` here is the key of `in` at the peer",
+                ),
+                Shared::Received => (
+                    "peers send two SAs with this key, and would use its IVs twice",
+                    "the other SA",
+                    "give each SA a key of its own, here and at the peer",
+                ),
+                Shared::Peer => (
+                    "a peer sends with this key, and so does the gateway: both would use the same IVs",
+                    "the other SA",
+                    "give each SA a key of its own",
+                ),
+            };
+            self.report(Diagnostic::error(Code::KeyReused, span, message).related(other, label).help(help));
         }
     }
 

@@ -10,7 +10,7 @@ use super::super::diagnostic::{Code, Diagnostic, Severity};
 use super::super::overlay::{OverSpd, SOCKET};
 use super::super::source::{At, SourceId, Sources, Span};
 use super::Resolver;
-use super::ipsec::{no_address, no_way_in};
+use super::ipsec::{KnownSas, no_address, no_way_in};
 use super::known::{Access, Connected, Policies, Samplers};
 use crate::rules::acl::Vocabulary;
 use crate::rules::spd::Rule;
@@ -101,16 +101,10 @@ impl Resolver<'_> {
         };
         let sa = self.sa(own, vrf, way_in)?;
         let others = || gateway.sas.iter().enumerate().filter(|(_, other)| other.name != sa.name);
-        let mut spis = HashMap::new();
-        let mut keys = HashMap::new();
-        for (at, other) in others() {
-            spis.extend(other.inbound.iter().map(|key| ((other.vrf, other.local, key.spi), stand_in(at))));
-            // Without a key there is nothing that two SAs could share.
-            let keyed = other.outbound.iter().filter(|_| other.algorithm.has_integrity());
-            keys.extend(keyed.map(|key| (key.fingerprint(), stand_in(at))));
-        }
+        let mut known = KnownSas::default();
+        others().for_each(|(at, other)| known.note(other, stand_in(at)));
         let before = self.diagnostics.len();
-        self.unique(own, &sa, &mut spis, &mut keys);
+        self.unique(own, &sa, &mut known);
         for found in &mut self.diagnostics[before..] {
             let related = std::mem::take(&mut found.related);
             for label in related {
