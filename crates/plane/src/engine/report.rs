@@ -156,7 +156,8 @@ pub(super) fn tables(model: &model::Gateway, map: &Map, compiler: &Compiler) -> 
                 used: table.routes as u64,
                 limit: table.max_routes as u64,
                 bytes: table.bytes as u64,
-                when_full: "the reload that adds routes is refused as a whole".into(),
+                when_full: "the reload that adds routes is refused as a whole, a route of another source by itself"
+                    .into(),
             });
         }
     }
@@ -179,6 +180,15 @@ pub(super) fn tables(model: &model::Gateway, map: &Map, compiler: &Compiler) -> 
             limit: bridge.macs.most().into(),
             bytes: bridge.macs.octets() as u64,
             when_full: "frames to further stations are flooded".into(),
+        });
+    }
+    for table in &model.classify {
+        rows.push(stats::TableStats {
+            name: format!("classify {}", table.name),
+            used: table.sessions.len() as u64,
+            limit: table.size.into(),
+            bytes: compiler.classify_octets(&table.name).unwrap_or(0) as u64,
+            when_full: "further sessions are refused".into(),
         });
     }
     for policy in model.sav.iter().filter(|policy| !policy.exempt.is_empty()) {
