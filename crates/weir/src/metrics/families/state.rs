@@ -165,15 +165,14 @@ fn nat_rules(gateway: &dyn Gateway, detail: Detail) -> [Family; 4] {
     [packets, bytes, limited, clamped]
 }
 
-/// Steer rules, by their places.
+/// Steer rules, by their ids.
 fn steer_rules(gateway: &dyn Gateway, detail: Detail) -> [Family; 2] {
-    let labels = "list,place";
+    let labels = "list,id";
     let mut packets = Family::new(Counter, "weir_steer_rule_packets", labels, "Packets that a steer rule matched.");
     let mut bytes = Family::new(Counter, "weir_steer_rule_bytes", labels, "Their octets from the IP header on.");
     for list in gateway.steer().iter().filter(|_| detail.rules) {
-        for (place, rule) in (1..).zip(list.rules.iter().take(MOST_RULES)) {
-            let place: i32 = place;
-            let values = [list.name.as_str(), &place.to_string()];
+        for rule in list.rules.iter().take(MOST_RULES) {
+            let values = [list.name.as_str(), &rule.id.to_string()];
             packets.push(values, rule.matched.packets);
             bytes.push(values, rule.matched.bytes);
         }

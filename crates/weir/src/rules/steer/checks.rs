@@ -94,7 +94,9 @@ impl<'g> Site<'g> {
     fn queue(&self, rule: &SteerRule, workers: u16) -> Option<Objection> {
         let SteerWay::Queue(worker) = rule.way else { return None };
         let (message, help) = if worker >= workers {
-            (format!("there is no worker {worker}: the gateway has workers 0 to {}", workers.saturating_sub(1)), None)
+            let message =
+                format!("there is no worker {worker}: the gateway has workers 0 to {}", workers.saturating_sub(1));
+            (message, Some("name one of these, or raise `count` of `[workers]`"))
         } else if self.has_state {
             let name = &self.interface.name;
             let message = format!(

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use weir_packet::wire::ethernet::ethertype;
 use weir_plane::model::{
     ClassifyAction, ClassifyIndex, ClassifySession, ClassifyStart, ClassifyTable, NextHop, Sampling, VrfIndex,
 };
@@ -15,6 +16,9 @@ use super::super::super::source::{At, Span};
 use super::super::{DEFAULT_VRF, Resolver};
 use super::Kind;
 use crate::rules::classify::{Session, Via};
+
+/// Where an Ethernet header has its ethertype, or that of its first VLAN tag.
+const ETHERTYPE: usize = 12;
 
 /// Sessions of a table without `size`, at most, where it declares fewer.
 const USUAL_SIZE: u32 = 1024;
@@ -81,6 +85,7 @@ impl<'a> Resolver<'a> {
                 continue;
             }
             first.insert(&session.value, *span);
+            self.not_ip(declared, session, *span);
             self.named_in(declared, session, *span);
             let action = self.classify_action(session, *span);
             let mut add = |action: ClassifyAction| {
@@ -110,6 +115,25 @@ impl<'a> Resolver<'a> {
             sessions: sessions.into(),
             actions: actions.into(),
             origin: self.origin(name.span),
+        }
+    }
+
+    /// Warns of sessions for ethertypes of frames that are not IP: tables see packets of IP.
+    fn not_ip(&mut self, declared: &Declared, session: &Session, span: Span) {
+        let Some(mask) = declared.mask.as_ref().map(|mask| &mask.value) else { return };
+        if mask.start != ClassifyStart::Link {
+            return;
+        }
+        let of = |octets: &[u8], at: usize| octets.get(at).copied().unwrap_or(0);
+        let word = |octets: &[u8]| u16::from_be_bytes([of(octets, ETHERTYPE), of(octets, ETHERTYPE + 1)]);
+        let (counts, value) = (word(mask.octets()), word(&session.value));
+        if [ethertype::IPV4, ethertype::IPV6, ethertype::VLAN, ethertype::QINQ].iter().all(|own| own & counts != value)
+        {
+            let message = format!("the session matches no packet: frames of ethertype {value:#06x} are not IP");
+            let found = Diagnostic::warning(Code::ClassifyNotIp, span, message);
+            let help =
+                "tables see packets of IP alone: write a steer rule `drop frame ethertype …`, or a list of ethertypes";
+            self.report(found.help(help));
         }
     }
 
