@@ -11,6 +11,7 @@ pub mod doctor;
 mod encoding;
 pub mod ethertype;
 mod events;
+mod looped;
 mod metrics;
 pub mod notify;
 pub mod privilege;

@@ -34,7 +34,7 @@ use crate::render::Report as _;
 use crate::render::sas::Sas;
 use crate::render::spd::Spds;
 use crate::render::summary::{Ended, Summary};
-use crate::{bystander, config, demo, events, notify, render, reservation, sampler};
+use crate::{bystander, config, demo, events, looped, notify, render, reservation, sampler};
 
 /// How often failures and the end of inputs are looked for.
 const TICK: Duration = Duration::from_millis(100);
@@ -131,7 +131,8 @@ impl Run {
                 Error::Failed(format!("{file}:{line}: {wrong}"))
             })?;
         }
-        for line in bystander::warnings(&gateway, Path::new(bystander::SETTINGS)) {
+        let beside = bystander::warnings(&gateway, Path::new(bystander::SETTINGS));
+        for line in beside.into_iter().chain(looped::warnings(&gateway)) {
             tracing::warn!("{line}");
         }
         let root = rustix::process::geteuid().is_root();
