@@ -523,6 +523,13 @@ fn events_are_watched_until_the_gateway_ends() {
     {
         assert!(lines.iter().any(|line| line.contains(words)), "{words}: {lines:?}");
     }
+    let fields = |message: &str| {
+        let line = lines.iter().find(|line| line.contains(message)).unwrap_or_else(|| panic!("{message}: {lines:?}"));
+        serde_json::from_str::<serde_json::Value>(line).expect("JSON")["fields"].clone()
+    };
+    assert_eq!(fields("edge-in: api inserted 1"), serde_json::json!({ "object": "acl edge-in", "source": "api" }));
+    let generation = fields("reloaded: generation")["generation"].as_str().map(str::to_owned).expect("a generation");
+    assert!(lines.iter().any(|line| line.contains(&format!("reloaded: generation {generation}"))), "{lines:?}");
     let refusals: Vec<String> = refusals.map(Result::unwrap).collect();
     assert!(refusals.iter().any(|line| line.contains(" reload   reloaded: generation")), "{refusals:?}");
     assert!(!refusals.iter().any(|line| line.contains("inserted")), "{refusals:?}");
