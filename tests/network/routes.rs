@@ -99,9 +99,9 @@ fn the_kernels_routes_forward() {
     gate.ip("route replace unreachable 10.9.1.0/24 metric 5");
     gate.ip("route add prohibit 10.9.2.0/24");
     gate.ip("-6 route del 2001:db8:9::/48");
-    kernel(&[("10.9.0.0/24", "via right 10.2.0.2 1"), ("10.9.1.0/24", "unreachable"), ("10.9.2.0/24", "unreachable")]);
+    kernel(&[("10.9.0.0/24", "via right 10.2.0.2 1"), ("10.9.1.0/24", "unreachable"), ("10.9.2.0/24", "prohibit")]);
     gate.ip("route del 10.9.0.0/24 via 10.2.0.2");
-    kernel(&[("10.9.0.0/24", "blackhole"), ("10.9.1.0/24", "unreachable"), ("10.9.2.0/24", "unreachable")]);
+    kernel(&[("10.9.0.0/24", "blackhole"), ("10.9.1.0/24", "unreachable"), ("10.9.2.0/24", "prohibit")]);
     gate.ip("route replace 10.9.2.0/24 via inet6 2001:db8:2::2 dev right-host");
     for net in ["blackhole 10.9.0.0/24 metric 5", "unreachable 10.9.1.0/24 metric 5"] {
         gate.ip(&format!("route del {net}"));

@@ -142,6 +142,7 @@ reasons! {
     Blackhole "blackhole" Info "ip-lookup" "A blackhole route covers the destination.";
     TentativeAddress "tentative-address" Info "ip-lookup" "The destination is an address of the gateway that is tentative or a duplicate (RFC 4862, 5.4).";
     Unreachable "unreachable" Info "ip-lookup" "An unreachable route covers the destination.";
+    Prohibit "prohibit" Info "ip-lookup" "A prohibit route covers the destination.";
     NoNeighbor "no-neighbor" Warning "neighbor" "The next hop did not resolve in time.";
     NeighborQueueFull "neighbor-queue-full" Warning "neighbor" "More packets wait for hardware addresses than may: the oldest made room.";
     EspNoSa "esp-no-sa" Warning "esp-decrypt" "Inbound: no SA has the packet's destination and SPI, plain or in UDP and with the ports as it came.";

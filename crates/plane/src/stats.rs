@@ -553,7 +553,7 @@ pub struct RouteRow {
     pub vrf: String,
     /// Destination prefix.
     pub prefix: String,
-    /// `via`, `blackhole`, `unreachable`, `local`, `connected` or `neighbor`.
+    /// `via`, `blackhole`, `unreachable`, `prohibit`, `local`, `connected` or `neighbor`.
     pub kind: Name,
     /// Its paths.
     pub paths: Vec<PathRow>,

@@ -81,12 +81,13 @@ fn routes_of_a_domain_are_a_list() {
         .via_in("known", "10.8.0.0/16", &["wan 192.0.2.2", "lan 10.0.0.2"])
         .route_in("known", "10.7.1.0/24", RouteTarget::Blackhole)
         .route_in("known", "10.7.2.0/24", RouteTarget::Unreachable)
+        .route_in("known", "10.7.3.0/24", RouteTarget::Prohibit)
         .allowlist_of("routed", "known");
     let mut rig = lists.clone().allow("lan", &["routed"]).rig();
     for from in ["10.7.0.1", "10.8.0.1"] {
         rig.forwards("lan", &v4(from));
     }
-    for from in ["10.7.1.1", "10.7.2.1", "10.9.0.1"] {
+    for from in ["10.7.1.1", "10.7.2.1", "10.7.3.1", "10.9.0.1"] {
         rig.drops("lan", &v4(from), REFUSED);
     }
     // There are no routes of IPv6.

@@ -275,9 +275,11 @@ fn routes_that_forward_nothing() {
         .route("203.0.113.0/24", RouteTarget::Blackhole)
         .route("203.0.113.64/26", RouteTarget::Unreachable)
         .route("203.0.113.65/32", RouteTarget::Local)
+        .route("203.0.113.66/32", RouteTarget::Prohibit)
         .route("2001:db8:99::/48", RouteTarget::Blackhole)
         .route("2001:db8:99:1::/64", RouteTarget::Unreachable)
         .route("2001:db8:99:1::1/128", RouteTarget::Local)
+        .route("2001:db8:99:1::3/128", RouteTarget::Prohibit)
         .rig();
     rig.drops("lan", "udp from 10.0.0.2 port 1 to 203.0.113.1 port 2", Reason::Blackhole);
     rig.told("lan", "udp from 10.0.0.2 port 1 to 203.0.113.64 port 2", Reason::Unreachable)
@@ -288,6 +290,14 @@ fn routes_that_forward_nothing() {
         "2001:db8:a::1",
         1,
         6,
+        0,
+    );
+    rig.told("lan", "udp from 10.0.0.2 port 1 to 203.0.113.66 port 2", Reason::Prohibit)
+        .assert_icmp("10.0.0.1", 3, 13, 0);
+    rig.told("lan", "udp from 2001:db8:a::2 port 1 to 2001:db8:99:1::3 port 2", Reason::Prohibit).assert_icmp(
+        "2001:db8:a::1",
+        1,
+        1,
         0,
     );
     assert_eq!(rig.answers("lan", "icmp6 from 2001:db8:a::2 to 2001:db8:99:1::1").source, ip("2001:db8:99:1::1"));

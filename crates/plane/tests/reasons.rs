@@ -169,6 +169,7 @@ fn rig() -> Rig {
         .buffers(200, 4)
         .route("203.0.113.0/24", RouteTarget::Blackhole)
         .route("203.0.114.0/24", RouteTarget::Unreachable)
+        .route("203.0.115.0/24", RouteTarget::Prohibit)
         .port("narrow", &["10.68.0.1/24"])
         .mtu(68)
         .neighbor("narrow", "10.68.0.2", mac(1))
@@ -458,6 +459,7 @@ fn every_reason_is_produced() {
         "udp from fe80::9 port 1 to 2001:db8:ffff::9 port 2",
         "udp from 10.0.0.2 port 1 to 203.0.113.9 port 2",
         "udp from 10.0.0.2 port 1 to 203.0.114.9 port 2",
+        "udp from 10.0.0.2 port 1 to 203.0.115.9 port 2",
         "udp from 10.0.0.2 port 1 to 10.0.0.9 port 2",
         "udp from 10.0.0.2 port 1 to 198.51.100.9 port 2 ttl 1",
         "udp from 10.0.0.2 port 1 to 10.68.0.2 port 2 df length 69",

@@ -426,6 +426,7 @@ fn oracle(model: &Gateway, destination: IpAddr) -> BTreeSet<End> {
             RouteTarget::Via(paths) => paths.iter().map(by).collect(),
             RouteTarget::Blackhole => [End::Reason(Reason::Blackhole)].into(),
             RouteTarget::Unreachable => [End::Reason(Reason::Unreachable)].into(),
+            RouteTarget::Prohibit => [End::Reason(Reason::Prohibit)].into(),
             RouteTarget::Local => [End::Local].into(),
         };
         offer(route.prefix, 6, ends);

@@ -3,6 +3,9 @@
 #[path = "common/namespace.rs"]
 mod namespace;
 
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+
 use namespace::{eventually, in_namespace, ip, without_ipv6};
 use weir_port::links::{Change, Device, Layer, LinksError, Monitor};
 
@@ -35,6 +38,7 @@ fn a_device_tells_what_it_is() {
         assert_eq!((wt0.name.as_str(), wt0.mac, wt0.mtu), ("wt0", Some([2, 0, 0, 0, 0x77, 1]), 1400));
         assert_eq!((wt0.layer, wt0.kind.as_deref(), wt0.tuntap), (Layer::Ethernet, Some("veth"), None));
         assert!(wt0.up && !wt0.running, "the other end is down");
+        assert_eq!((wt0.peer, device("wt1").peer), (Some(device("wt1").index), Some(wt0.index)));
         assert!(wt0.addresses.contains(&"192.0.2.1/24".parse().unwrap()));
         assert!(wt0.addresses.contains(&"2001:db8::1/64".parse().unwrap()));
         assert!(!wt0.addresses.contains(&"192.0.2.9/32".parse().unwrap()), "that is on the other device");
@@ -48,6 +52,24 @@ fn a_device_tells_what_it_is() {
         let (tap, tun) = (tap.tuntap.unwrap(), tun.tuntap.unwrap());
         assert!(tap.tap && tap.persistent && tap.multi_queue && tap.queues == Some(0));
         assert!(!tun.tap && tun.persistent && !tun.multi_queue);
+    });
+}
+
+/// Indices of another namespace name other devices.
+#[test]
+fn an_end_of_a_pair_knows_the_other_end_in_its_namespace_alone() {
+    in_namespace(|| {
+        pair("wt0", "wt1");
+        ip("link add wt2 type veth peer name wt3");
+        let mut other = Command::new("unshare");
+        other.args(["--net", "sh", "-c", "echo; read end"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut other = other.spawn().unwrap();
+        // The shell runs in its namespace.
+        other.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        ip(&format!("link set wt3 netns {}", other.id()));
+        assert_eq!((device("wt0").peer, device("wt2").peer), (Some(device("wt1").index), None));
+        drop(other.stdin.take());
+        other.wait().unwrap();
     });
 }
 

@@ -11,7 +11,7 @@ pub mod doctor;
 mod encoding;
 pub mod ethertype;
 mod events;
-mod loops;
+mod looped;
 mod metrics;
 pub mod notify;
 pub mod privilege;

@@ -127,6 +127,17 @@ rules = ["deny ip from any to 192.0.2.1", "permit ip from any to any"]
 }
 
 #[test]
+fn alerts_fire_as_their_tests_say() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/metrics");
+    for arguments in [["check", "rules", "alerts.yml"], ["test", "rules", "alerts_test.yml"]] {
+        let output = Command::new("promtool").args(arguments).current_dir(&folder).output();
+        let output = output.expect("Debian's package prometheus is installed (scripts/setup)");
+        let said = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+        assert!(output.status.success(), "{}{}", said(&output.stdout), said(&output.stderr));
+    }
+}
+
+#[test]
 fn a_port_that_is_taken_is_named_and_nothing_starts() {
     let folder = tempfile::tempdir().expect("a folder");
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -89,6 +89,14 @@ impl Ways {
 /// A table, from model to model.
 struct Kept {
     name: String,
+    /// The number of the table, which no other one gets.
+    id: u32,
+    /// The first model under which numbers of sessions mean the same as now.
+    since: u64,
+    /// The numbers of the old table mean the same in this one, as far as it has them.
+    keeps_numbers: bool,
+    /// Sessions have gone since then: others may get their numbers.
+    has_freed: bool,
     /// The table as it was compiled.
     model: ClassifyTable,
     named: Named,
@@ -111,6 +119,7 @@ pub(super) struct Store {
     kept: Vec<Kept>,
     secret: Secret,
     current: Classifiers,
+    next_id: u32,
 }
 
 /// The tables of a model for which there is room.
@@ -124,7 +133,7 @@ pub(super) struct Prepared {
 impl Store {
     /// A store without tables, whose hashes depend on these random words.
     pub(super) fn new(random: [u64; 4]) -> Store {
-        Store { kept: Vec::new(), secret: Secret::new(random), current: Classifiers::default() }
+        Store { kept: Vec::new(), secret: Secret::new(random), current: Classifiers::default(), next_id: 0 }
     }
 
     /// Builds the tables that differ from those in force.
@@ -152,12 +161,12 @@ impl Store {
         Ok(Prepared { new, choices })
     }
 
-    /// Takes the tables of a model over.
+    /// Takes the tables of a model over. `number`: that of the model.
     pub(super) fn commit(
         &mut self,
         Prepared { mut new, choices }: Prepared,
         ways: Ways,
-        gateway: &Gateway,
+        (gateway, number): (&Gateway, u64),
         rubbish: &mut Rubbish,
     ) {
         let mut before: HashMap<String, Kept> =
@@ -166,7 +175,17 @@ impl Store {
         for (place, model) in gateway.classify.iter().enumerate() {
             let old = before.remove(&model.name);
             // One of the two is there: a table that differs is new.
-            let Some(mut kept) = new.remove(&model.name).or(old) else { continue };
+            let kept = match (new.remove(&model.name), old) {
+                (Some(mut new), old) => {
+                    new.id = old.as_ref().map_or(self.next_id, |old| old.id);
+                    new.since = old.as_ref().filter(|_| new.keeps_numbers).map_or(number, |old| old.since);
+                    self.next_id += u32::from(old.is_none());
+                    rubbish.push(old);
+                    Some(new)
+                }
+                (None, old) => old,
+            };
+            let Some(mut kept) = kept else { continue };
             kept.model = model.clone();
             let actions = model.actions.iter().enumerate().map(|(at, action)| {
                 let (way, sample) = (ways.of[place][at], choices[place][at]);
@@ -177,6 +196,7 @@ impl Store {
             });
             let [mark, interface, vrf] = model.start.counted(&model.mask);
             tables.push(Table {
+                id: kept.id,
                 start: model.start,
                 compared: [mark, interface || vrf],
                 family: model.family,
@@ -231,14 +251,21 @@ impl Store {
         })
     }
 
-    /// Octets of memory of a table.
-    pub(super) fn octets(&self, name: &str) -> usize {
-        self.get(name).map_or(0, Kept::octets)
+    /// Returns the octets of memory of a table.
+    pub(super) fn octets(&self, name: &str) -> Option<usize> {
+        self.get(name).map(Kept::octets)
     }
 
-    /// Returns the place of a session in its table by its number, under the model in force.
-    pub(super) fn place(&self, table: &str, number: u32) -> Option<usize> {
-        let place = *self.get(table)?.place_of.get(number as usize)?;
+    /// Returns the name of a table by its number.
+    pub(super) fn name(&self, id: u32) -> Option<&str> {
+        self.kept.iter().find(|kept| kept.id == id).map(|kept| kept.name.as_str())
+    }
+
+    /// Returns the place of a session under the model in force, by the number that it had under a model; `None`: numbers have
+    /// changed since, or sessions have gone.
+    pub(super) fn place(&self, id: u32, number: u32, model: u64) -> Option<usize> {
+        let kept = self.kept.iter().find(|kept| kept.id == id && model >= kept.since)?;
+        let place = *kept.place_of.get(number as usize)?;
         (place != u32::MAX).then_some(place as usize)
     }
 
@@ -305,6 +332,7 @@ impl Kept {
         let mut keys = Writer::new(domain, mask.clone(), size, secret);
         let mut taken = vec![false; size];
         let mut fresh = Vec::new();
+        let (mut found, mut changed) = (0, false);
         let mut action_of = vec![u32::MAX; size];
         let mut place_of = vec![u32::MAX; size];
         for (place, session) in (0..).zip(&*model.sessions) {
@@ -313,11 +341,15 @@ impl Kept {
                 Some(number) => {
                     keys.insert(&key, number).map_err(|why| full(session.origin, why))?;
                     taken[number as usize] = true;
+                    let before = of_keys.map(|old| &old.model.actions[old.action_of[number as usize] as usize]);
+                    (found, changed) = (found + 1, changed || before != Some(&model.actions[session.action as usize]));
                     (action_of[number as usize], place_of[number as usize]) = (session.action, place);
                 }
                 None => fresh.push((key, place, session)),
             }
         }
+        let has_freed = of_keys.is_some_and(|old| old.has_freed || found < old.model.sessions.len());
+        let keeps_numbers = of_keys.is_some() && !changed && (fresh.is_empty() || !has_freed);
         // Numbers that the old table does not use come first: packets that are on their way count for its sessions.
         let is_used = |number: usize| old.is_some_and(|old| old.action_of[number] != u32::MAX);
         let unused = (0..size).filter(|&number| !taken[number] && !is_used(number));
@@ -337,6 +369,10 @@ impl Kept {
         };
         Ok(Kept {
             name: model.name.clone(),
+            id: 0,
+            since: 0,
+            keeps_numbers,
+            has_freed: keeps_numbers && has_freed,
             model: model.clone(),
             named,
             keys,
@@ -351,6 +387,13 @@ impl Kept {
         })
     }
 
+    /// Octets of memory.
+    fn octets(&self) -> usize {
+        self.keys.table().octets()
+            + self.counted.iter().map(|own| size_of_val(&**own)).sum::<usize>()
+            + size_of_val(&*self.action_of)
+    }
+
     /// By the place of a session in the model: its number.
     fn numbers(&self) -> Vec<Option<u32>> {
         let mut numbers = vec![None; self.model.sessions.len()];
@@ -360,12 +403,6 @@ impl Kept {
             }
         }
         numbers
-    }
-
-    /// Octets of memory.
-    fn octets(&self) -> usize {
-        let counters = self.counted.iter().map(|own| size_of_val(&**own)).sum::<usize>();
-        self.keys.table().octets() + counters + size_of_val(&*self.action_of)
     }
 
     /// Packets and octets of a number, of all workers.

@@ -354,7 +354,8 @@ impl Compiler {
         self.acl.commit(prepared.acl, acl::Input { domain: &domain, gateway, map: &map }, &mut interfaces);
         self.allow.commit(prepared.allow, self.settings.workers, (gateway, &map), &mut interfaces, rubbish);
         self.bindings.commit(prepared.bindings, gateway, &map, &mut interfaces, rubbish);
-        self.classify.commit(prepared.classify, prepared.ways, gateway, rubbish);
+        let number = self.models + u64::from(counts);
+        self.classify.commit(prepared.classify, prepared.ways, (gateway, number), rubbish);
         self.nat.commit(prepared.nat, (gateway, &map), &mut interfaces, rubbish);
         self.spd.commit(prepared.spd, (gateway, &map), &mut interfaces, rubbish);
         self.steer.commit(prepared.steer, (gateway, &map), &mut interfaces, rubbish);

@@ -191,7 +191,7 @@ impl Hops<'_> {
             Target::Via(hops, _) => {
                 prefix.prefix_len() == prefix.max_prefix_len() && hops.iter().any(|hop| hop.address.is_none())
             }
-            Target::Blackhole | Target::Unreachable => false,
+            Target::Blackhole | Target::Unreachable | Target::Prohibit => false,
         };
         let (forwarding, source) = match is_own {
             true => self.resolve(prefix, target, previous()),
@@ -206,6 +206,7 @@ impl Hops<'_> {
             Target::Via(hops, _) => Some((self.via(prefix, hops, previous)?, Source::Static)),
             Target::Blackhole => Some((self.terminal(Kind::Blackhole), Source::Blackhole)),
             Target::Unreachable => Some((self.terminal(Kind::Unreachable), Source::Unreachable)),
+            Target::Prohibit => Some((self.terminal(Kind::Prohibit), Source::Prohibit)),
         }
     }
 

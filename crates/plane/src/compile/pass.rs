@@ -59,6 +59,7 @@ impl Pass<'_> {
                 },
                 RouteTarget::Blackhole => (self.terminal(Kind::Blackhole), Source::Blackhole),
                 RouteTarget::Unreachable => (self.terminal(Kind::Unreachable), Source::Unreachable),
+                RouteTarget::Prohibit => (self.terminal(Kind::Prohibit), Source::Prohibit),
                 RouteTarget::Local => (self.terminal(Kind::Local), Source::Local),
             };
             ribs[vrf].add(route.prefix, Entry { forwarding, source, by: By::Model, origin: route.origin });

@@ -24,6 +24,8 @@ pub enum Source {
     Blackhole,
     /// A `[[route]]` that refuses.
     Unreachable,
+    /// A `[[route]]` that forbids.
+    Prohibit,
     /// A `[[neighbor]]`.
     Neighbor,
 }
@@ -38,6 +40,7 @@ impl Source {
             Source::Static => "via",
             Source::Blackhole => "blackhole",
             Source::Unreachable => "unreachable",
+            Source::Prohibit => "prohibit",
             Source::Neighbor => "neighbor",
         }
     }

@@ -35,6 +35,8 @@ pub enum Target {
     Blackhole,
     /// Discard and say so (ICMP unreachable).
     Unreachable,
+    /// Discard and say that it is forbidden (ICMP: administratively prohibited).
+    Prohibit,
 }
 
 impl Target {
@@ -42,7 +44,7 @@ impl Target {
     fn next(&self) -> Option<&Arc<Target>> {
         match self {
             Target::Via(_, next) => next.as_ref(),
-            Target::Blackhole | Target::Unreachable => None,
+            Target::Blackhole | Target::Unreachable | Target::Prohibit => None,
         }
     }
 }

@@ -156,7 +156,7 @@ pub(super) fn tables(model: &model::Gateway, map: &Map, compiler: &Compiler) -> 
                 used: table.routes as u64,
                 limit: table.max_routes as u64,
                 bytes: table.bytes as u64,
-                when_full: "routes of kernel and FPM are refused singly; the reload that adds routes, as a whole"
+                when_full: "the reload that adds routes is refused as a whole, a route of another source by itself"
                     .into(),
             });
         }
@@ -187,8 +187,8 @@ pub(super) fn tables(model: &model::Gateway, map: &Map, compiler: &Compiler) -> 
             name: format!("classify {}", table.name),
             used: table.sessions.len() as u64,
             limit: table.size.into(),
-            bytes: compiler.classify_octets(&table.name) as u64,
-            when_full: "the reload or the edit that adds sessions is refused as a whole".into(),
+            bytes: compiler.classify_octets(&table.name).unwrap_or(0) as u64,
+            when_full: "further sessions are refused".into(),
         });
     }
     for policy in model.sav.iter().filter(|policy| !policy.exempt.is_empty()) {

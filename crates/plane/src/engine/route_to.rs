@@ -80,6 +80,7 @@ fn kind(target: &Target) -> &'static str {
         Target::Via(..) => "via",
         Target::Blackhole => "blackhole",
         Target::Unreachable => "unreachable",
+        Target::Prohibit => "prohibit",
     }
 }
 

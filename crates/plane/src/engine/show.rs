@@ -375,8 +375,9 @@ pub(crate) fn decision(
         Fate::Allowed { interface, source, refused_by } => of(interface)
             .and_then(|_| compiler.allow_decision(model, map, interface, source, refused_by).pop())
             .map(TraceDecision::Allowlist),
-        Fate::Classified { interface, output, table, session, permit } if is_same_model => {
-            compiler.classify_decision(model, (interface, output), table, session, permit).map(TraceDecision::Classify)
+        Fate::Classified { interface, output, table, session, permit } => {
+            let by = (table, session, decided.model);
+            compiler.classify_decision(model, (interface, output), by, permit).map(TraceDecision::Classify)
         }
         Fate::Unlisted { interface, output } => of(interface)
             .and_then(|own| if output { own.access.ethertypes_out.as_ref() } else { own.access.ethertypes_in.as_ref() })
@@ -408,12 +409,9 @@ pub(crate) fn decision(
         Fate::Bridged { bridge, to } if is_same_model => {
             Some(TraceDecision::Bridge(BridgeIndex(bridge), way(to, root)))
         }
-        Fate::Bridged { .. }
-        | Fate::Classified { .. }
-        | Fate::Validated { .. }
-        | Fate::Nat { .. }
-        | Fate::Spd { .. }
-        | Fate::Steered { .. } => None,
+        Fate::Bridged { .. } | Fate::Validated { .. } | Fate::Nat { .. } | Fate::Spd { .. } | Fate::Steered { .. } => {
+            None
+        }
         Fate::Flow { miss, .. } => Some(TraceDecision::Flow(miss)),
         Fate::Fragment { .. }
         | Fate::LookedUp { .. }

@@ -240,8 +240,8 @@ pub enum Fate {
         interface: u32,
         /// It was leaving, not coming in.
         output: bool,
-        /// The place in the model of the table that decided.
-        table: u16,
+        /// The number of the table that decided.
+        table: u32,
         /// The number of the session in it; `None`: it matched none, here or before.
         session: Option<u32>,
         /// It passes, as far as rates let it.

@@ -206,7 +206,7 @@ pub struct Allowlist {
 pub enum AllowedSources {
     /// These prefixes, host bits clear, each with the place where it was declared.
     Prefixes(Arc<[(IpNet, Origin)]>),
-    /// Whatever this routing domain has a route for that is no blackhole and not unreachable.
+    /// Whatever this routing domain has a route for that is no `blackhole`, `unreachable` or `prohibit`.
     Vrf(VrfIndex),
 }
 

@@ -33,6 +33,8 @@ pub enum RouteTarget {
     Blackhole,
     /// Discard and say so (ICMP unreachable).
     Unreachable,
+    /// Discard and say that it is forbidden (ICMP: administratively prohibited).
+    Prohibit,
     /// For the gateway itself.
     Local,
 }

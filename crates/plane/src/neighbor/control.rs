@@ -161,6 +161,42 @@ pub enum News {
     },
 }
 
+impl News {
+    /// Returns the name of the interface that the event is about, if it is about one.
+    #[must_use]
+    pub fn interface(&self) -> Option<&str> {
+        match self {
+            News::LinkDown { interface }
+            | News::LinkUp { interface }
+            | News::DeviceMtu { interface, .. }
+            | News::PuntMissing { interface, .. }
+            | News::PuntDown { interface, .. }
+            | News::PuntUp { interface, .. }
+            | News::PuntRenamed { interface, .. }
+            | News::PuntRefused { interface, .. }
+            | News::DuplicateAddress { interface, .. }
+            | News::AddressConflict { interface, .. }
+            | News::LeaseKept { interface, .. }
+            | News::NotLearned { interface, .. } => Some(interface),
+            News::NeighborTableFull { .. }
+            | News::StageEnded { .. }
+            | News::SaSoft { .. }
+            | News::SaExpired { .. }
+            | News::NoRoomForNeighbors { .. } => None,
+        }
+    }
+
+    /// Returns the kind and name of the object that the event is about, if it is about one that is no interface.
+    #[must_use]
+    pub fn object(&self) -> Option<String> {
+        match self {
+            News::StageEnded { policy } => Some(format!("sav {policy}")),
+            News::SaSoft { sa, .. } | News::SaExpired { sa, .. } => Some(format!("sa {sa}")),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for News {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -31,6 +31,8 @@ pub enum Kind {
     Blackhole,
     /// Discard and say so.
     Unreachable,
+    /// Discard and say that it is forbidden.
+    Prohibit,
     /// For an address that may become the gateway's own.
     Tentative,
     /// A directed broadcast.

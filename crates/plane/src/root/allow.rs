@@ -99,5 +99,5 @@ impl<K: Family> List<K> {
 /// The route leads somewhere.
 #[inline(always)]
 fn does_not_discard(adjacency: &Adjacency) -> bool {
-    !matches!(adjacency.kind, Kind::NoRoute | Kind::Blackhole | Kind::Unreachable)
+    !matches!(adjacency.kind, Kind::NoRoute | Kind::Blackhole | Kind::Unreachable | Kind::Prohibit)
 }

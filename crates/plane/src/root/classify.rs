@@ -30,6 +30,8 @@ pub struct Classifiers {
 /// A table.
 #[derive(Clone)]
 pub struct Table {
+    /// The number of the table, which no other one gets, whatever the model.
+    pub id: u32,
     /// The header that its mask begins at.
     pub start: ClassifyStart,
     /// Of [`ClassifyStart::Meta`]: the mark is compared, and the interface or its VRF.

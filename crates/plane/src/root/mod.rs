@@ -167,6 +167,7 @@ impl Root {
             (Kind::Blackhole, _) => "blackhole".into(),
             (Kind::Tentative, _) => "tentative".into(),
             (Kind::Unreachable, _) => "unreachable".into(),
+            (Kind::Prohibit, _) => "prohibit".into(),
             (Kind::Broadcast, _) => "broadcast".into(),
         }
     }

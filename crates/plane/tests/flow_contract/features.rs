@@ -51,6 +51,7 @@ pub const REASONS: &[Reason] = &[
     Reason::NoRoute,
     Reason::Blackhole,
     Reason::Unreachable,
+    Reason::Prohibit,
     Reason::NoNeighbor,
     Reason::TtlExpired,
     Reason::MtuExceeded,
@@ -162,6 +163,7 @@ features! { model, found:
     "multipath" model.routes.iter().any(|own| matches!(&own.target, RouteTarget::Via(paths) if paths.len() > 1));
     "blackhole" model.routes.iter().any(|own| own.target == RouteTarget::Blackhole);
     "unreachable" model.routes.iter().any(|own| own.target == RouteTarget::Unreachable);
+    "prohibit" model.routes.iter().any(|own| own.target == RouteTarget::Prohibit);
     "few decisions" model.flow_table.flows <= 10;
     "few sessions" model.flow_table.sessions <= 10;
     "no recheck" !model.flow_table.recheck;

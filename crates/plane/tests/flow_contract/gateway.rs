@@ -341,7 +341,7 @@ fn routes(random: &mut Random, links: &Links, mut build: Build) -> Build {
             17 => add(build, prefix, 0, via(&[direct])),
             18 => add(add(build, prefix, 0, one), part, 0, via(&both)),
             19 => add(add(build, prefix, 0, one), part, 0, RouteTarget::Blackhole),
-            20 => add(add(build, prefix, 0, one), part, 0, RouteTarget::Unreachable),
+            20 => add(add(build, prefix, 0, one), part, 0, RouteTarget::Prohibit),
             21 => add(add(build, prefix, 0, one), prefix, 5, alternate),
             22 => add(add(build, prefix, 0, one), part, 0, RouteTarget::Local),
             _ => add(build, prefix, 0, four),

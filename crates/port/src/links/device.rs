@@ -38,6 +38,8 @@ pub struct Device {
     pub kind: Option<String>,
     /// Properties of a tun or tap device.
     pub tuntap: Option<Tuntap>,
+    /// Of a veth device: the index of the other end, if that is in the same network namespace.
+    pub peer: Option<u32>,
     /// Addresses with prefix lengths.
     pub addresses: Vec<IpNet>,
 }
@@ -139,16 +141,24 @@ impl Device {
             layer,
             kind: None,
             tuntap: None,
+            peer: None,
             addresses: Vec::new(),
         };
+        let mut is_elsewhere = false;
         for attribute in link.attributes {
             match attribute {
                 LinkAttribute::IfName(name) => device.name = name,
                 LinkAttribute::Address(mac) => device.mac = mac.try_into().ok(),
                 LinkAttribute::Mtu(mtu) => device.mtu = mtu,
+                LinkAttribute::Link(index) => device.peer = Some(index),
+                LinkAttribute::LinkNetNsId(_) => is_elsewhere = true,
                 LinkAttribute::LinkInfo(infos) => infos.into_iter().for_each(|info| device.learn(info)),
                 _ => (),
             }
+        }
+        // Devices of other kinds have the index of a device that they are on.
+        if is_elsewhere || device.kind.as_deref() != Some("veth") {
+            device.peer = None;
         }
         device
     }

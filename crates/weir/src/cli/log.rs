@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal as _};
 
 use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt::format::debug_fn;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use weir_plane::alarm;
@@ -11,6 +12,12 @@ use weir_plane::engine::News;
 use super::error::Error;
 use super::output::colour;
 use crate::events::Events;
+
+/// Fields by which events are searched in the journal and by watchers. The message has what they say.
+const SEARCHED: [&str; 7] = ["interface", "object", "source", "generation", "policy", "rate", "threshold"];
+
+/// The names of fields in the journal begin with it: `WEIR_INTERFACE`.
+const PREFIX: &str = "WEIR";
 
 /// Where events go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -45,6 +52,12 @@ pub(super) fn start(filter: Targets, place: Place) -> Result<(), Error> {
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(colour(std::io::stderr().is_terminal()))
+        .fmt_fields(debug_fn(|line, field, value| match field.name() {
+            "message" => write!(line, "{value:?}"),
+            // The message says them, too.
+            name if SEARCHED.contains(&name) => Ok(()),
+            name => write!(line, " {name}={value:?}"),
+        }))
         .with_target(false);
     // Another log was started before: then that one goes on.
     let _ = registry.with(lines).try_init();
@@ -52,7 +65,7 @@ pub(super) fn start(filter: Targets, place: Place) -> Result<(), Error> {
 }
 
 fn journal() -> io::Result<tracing_journald::Layer> {
-    Ok(tracing_journald::layer()?.with_syslog_identifier("weir".to_owned()))
+    Ok(tracing_journald::layer()?.with_syslog_identifier("weir".to_owned()).with_field_prefix(Some(PREFIX.to_owned())))
 }
 
 /// Standard error is a stream of the journal's: systemd says which (systemd.exec(5), `JOURNAL_STREAM`).
@@ -63,9 +76,10 @@ fn leads_to_the_journal() -> bool {
 
 /// An event of links and neighbours.
 pub(super) fn news(news: &News) {
+    let (interface, object) = (news.interface(), news.object());
     match news {
-        News::LinkUp { .. } => tracing::info!("{news}"),
-        _ => tracing::warn!("{news}"),
+        News::LinkUp { .. } => tracing::info!(interface, object, "{news}"),
+        _ => tracing::warn!(interface, object, "{news}"),
     }
 }
 

@@ -29,13 +29,12 @@ use crate::control::running::{Running, Stopped};
 use crate::control::services::Settings;
 use crate::control::socket::Socket;
 use crate::control::{Gateway as _, ReloadError, server};
-use crate::loops::{self, Loop};
 use crate::privilege::{self, Account, Dropped};
 use crate::render::Report as _;
 use crate::render::sas::Sas;
 use crate::render::spd::Spds;
 use crate::render::summary::{Ended, Summary};
-use crate::{bystander, config, demo, events, notify, render, reservation, sampler};
+use crate::{bystander, config, demo, events, looped, notify, render, reservation, sampler};
 
 /// How often failures and the end of inputs are looked for.
 const TICK: Duration = Duration::from_millis(100);
@@ -132,11 +131,9 @@ impl Run {
                 Error::Failed(format!("{file}:{line}: {wrong}"))
             })?;
         }
-        for line in bystander::warnings(&gateway, Path::new(bystander::SETTINGS)) {
+        let beside = bystander::warnings(&gateway, Path::new(bystander::SETTINGS));
+        for line in beside.into_iter().chain(looped::warnings(&gateway)) {
             tracing::warn!("{line}");
-        }
-        for Loop { what, .. } in loops::found(&gateway, Path::new(loops::DEVICES)) {
-            tracing::warn!("{what}");
         }
         let root = rustix::process::geteuid().is_root();
         let account = if root { Account::of(&service).map_err(failed)? } else { None };

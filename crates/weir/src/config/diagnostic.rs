@@ -115,10 +115,10 @@ codes! {
     UnknownBindings = "unknown-bindings",
     /// A classifier table that is not declared.
     UnknownClassify = "unknown-classify",
-    /// Warning: a session of a classifier table about frames that are not IP, which tables do not see.
-    ClassifyFrames = "classify-frames",
     /// A chain of classifier tables that leads back to itself.
     ClassifyCircle = "classify-circle",
+    /// Warning: a session of a classifier table that only frames could match that are not IP.
+    ClassifyNotIp = "classify-not-ip",
     /// A list of NAT rules that is not declared.
     UnknownNat = "unknown-nat",
     /// Warning: an outside address of a NAT rule that is on a link, where nobody answers for it.
@@ -165,6 +165,8 @@ codes! {
     IdleRoutes = "idle-routes",
     /// Warning: a source of routes that programs of other hosts can reach.
     OpenFpm = "open-fpm",
+    /// Warning: metrics that programs of other hosts can read.
+    OpenMetrics = "open-metrics",
     /// Warning: an offload that no port offers.
     NoOffload = "no-offload",
     /// A list that an interface names twice.

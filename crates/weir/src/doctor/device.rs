@@ -154,6 +154,7 @@ mod tests {
             layer: Layer::Ethernet,
             kind: None,
             tuntap: None,
+            peer: None,
             addresses: vec!["fe80::1/64".parse().unwrap()],
         }
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use weir_base::affinity;
 use weir_crypto::engines;
-use weir_plane::model::{Buffers, Gateway};
+use weir_plane::model::{Buffers, Gateway, Interface, InterfaceKind};
 
 use super::Finding;
 use crate::render::number::octets;
@@ -31,6 +31,8 @@ pub(super) struct Host {
     pub huge_never: bool,
     /// The kernel segments super-packets of UDP.
     pub udp: bool,
+    /// Files that the process may have open; `None`: without a limit, or not known.
+    pub files: Option<u64>,
 }
 
 /// Octets of a huge page.
@@ -64,6 +66,10 @@ impl Host {
             huge_free: number("HugePages_Free").filter(|_| is_two_mebibytes).unwrap_or(0),
             huge_never: transparent.is_none_or(|text| text.contains("[never]")),
             udp: weir_port::segments_udp(),
+            files: text("proc/self/limits").and_then(|text| {
+                let line = text.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+                line.split_whitespace().next()?.parse().ok()
+            }),
         }
     }
 }
@@ -89,12 +95,28 @@ fn size(buffers: &Buffers) -> u64 {
     u64::from(buffers.small) * (2 << 10) + u64::from(buffers.large) * (66 << 10)
 }
 
+/// Files of a gateway without ports, with room for clients of its sockets.
+const FILES: u64 = 96;
+
+/// The files that a gateway may have open: its own and those of each port and worker.
+fn files(gateway: &Gateway) -> u64 {
+    let workers = u64::from(gateway.workers.count);
+    // A port has a socket for each queue, and with each worker one of its own to send by and one to wait by.
+    let of_port = |interface: &Interface| match interface.kind {
+        InterfaceKind::Port { queues, .. } => 4 + 2 * workers + u64::from(queues),
+        _ => 0,
+    };
+    let of = |interface: &Interface| of_port(interface) + u64::from(interface.punt.is_some());
+    FILES + 4 * workers + gateway.interfaces.iter().map(of).sum::<u64>()
+}
+
 /// Returns the findings about the host.
 pub(super) fn judge(host: &Host, gateway: Option<&Gateway>) -> Vec<Finding> {
     let mut findings = vec![cpu(host)];
     if let Some(gateway) = gateway {
         findings.push(workers(host, gateway.workers.count.into(), &gateway.workers.cores));
         findings.push(memory(host, size(&gateway.buffers)));
+        findings.extend(open_files(host, files(gateway)));
     }
     if let Some((count, governor)) = &host.governed {
         let what =
@@ -152,6 +174,13 @@ fn memory(host: &Host, wanted: u64) -> Finding {
     Finding::fine("memory", format!("{what} of transparent huge pages"))
 }
 
+/// Ports and workers need files.
+fn open_files(host: &Host, wanted: u64) -> Option<Finding> {
+    let limit = host.files.filter(|&limit| limit < wanted)?;
+    let what = format!("the gateway may need {wanted} files, and the limit is {limit} (`LimitNOFILE` of a service)");
+    Some(Finding::problem("open files", what).mended_by(format!("ulimit -n {wanted}")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,6 +197,7 @@ mod tests {
             huge_free: 0,
             huge_never: false,
             udp: true,
+            files: Some(1024),
         }
     }
 
@@ -181,6 +211,13 @@ mod tests {
         };
         let nothing = Host::read(folder.path());
         assert_eq!((nothing.available, nothing.huge_free, nothing.governed), (None, 0, None));
+        assert_eq!(nothing.files, None);
+        let limits =
+            |files: &str| format!("Limit  Soft Limit  Hard Limit  Units\nMax open files  {files}  524288  files\n");
+        write("proc/self/limits", &limits("64"));
+        assert_eq!(Host::read(folder.path()).files, Some(64));
+        write("proc/self/limits", &limits("unlimited"));
+        assert_eq!(Host::read(folder.path()).files, None);
         write("proc/meminfo", "MemAvailable:  1000 kB\nHugePages_Total: 9\nHugePages_Free: 7\nHugepagesize: 2048 kB\n");
         write("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
         let cpu = nothing.cpus[0];
@@ -201,6 +238,24 @@ mod tests {
         assert_eq!(level(4, &[]), Level::Advice);
         assert_eq!(level(5, &[]), Level::Problem);
         assert_eq!(level(2, &[1, 9]), Level::Problem);
+    }
+
+    #[test]
+    fn ports_need_files() {
+        let text = |ports: u32| {
+            let port = |number| {
+                format!(
+                    "[[interface]]\nname = \"i{number}\"\nport = \"null\"\naddress = \"10.0.{number}.1/24\"\nqueues = 4\n"
+                )
+            };
+            format!("version = 1\n[workers]\ncount = 2\n{}", (0..ports).map(port).collect::<String>())
+        };
+        let found = |ports| {
+            let gateway = crate::config::parse_str("weir.toml", &text(ports)).gateway.unwrap();
+            open_files(&Host { files: Some(256), ..host() }, files(&gateway))
+        };
+        assert_eq!(found(12), None);
+        assert_eq!(found(13).unwrap().command.as_deref(), Some("ulimit -n 260"));
     }
 
     #[test]

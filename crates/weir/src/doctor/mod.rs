@@ -20,7 +20,7 @@ use weir_port::spec::PortSpec;
 
 use crate::bystander;
 use crate::config::Service;
-use crate::loops::{self, Loop};
+use crate::looped;
 use crate::privilege::{self, Account};
 use crate::render::Report;
 use device::{Facts, Wanted};
@@ -61,9 +61,8 @@ pub fn examine(gateway: Option<(&Gateway, &Service, &[PathBuf])>) -> Diagnosis {
         findings.extend(keys::judge(files, owner));
         findings.extend(forwarding(gateway, Path::new(bystander::SETTINGS)));
         findings.extend(devices(gateway));
-        let loops = loops::found(gateway, Path::new(loops::DEVICES)).into_iter();
-        findings
-            .extend(loops.map(|Loop { ports: [_, port], what }| Finding::problem(format!("interface {port}"), what)));
+        let loops = looped::found(gateway, looped::named).into_iter();
+        findings.extend(loops.map(|own| Finding::problem(format!("bridge {}", own.bridge), own.what)));
     }
     Diagnosis { findings }
 }

@@ -91,6 +91,7 @@ fn is_of_route(reason: Reason) -> bool {
         reason,
         Reason::Blackhole
             | Reason::Unreachable
+            | Reason::Prohibit
             | Reason::TentativeAddress
             | Reason::Broadcast
             | Reason::NoNeighbor

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ipnet::IpNet;
+use weir_plane::compile::Offer;
 use weir_plane::rib::By;
 use weir_port::routes::Update;
 
 use super::fib::{Counts, Fib};
 use crate::config::Routes;
 use crate::control::running::Running;
+use crate::events::{self, Kind};
 use crate::render::routes::Source;
 
 /// Offers that are handed over at a time.
@@ -16,6 +19,45 @@ const BATCH: usize = 65_536;
 
 /// The least time between two log lines about refused routes.
 const QUIET: Duration = Duration::from_secs(60);
+
+/// What changed at once, for watchers. The log has no lines about single batches.
+#[derive(Debug, Default)]
+struct Batch {
+    /// Prefixes with a route of the source from now on, or with another one.
+    set: u64,
+    /// Prefixes without a route of the source from now on.
+    gone: u64,
+    /// The VRF and the prefix of the first.
+    first: Option<(String, IpNet)>,
+}
+
+impl Batch {
+    fn add(&mut self, vrf: &str, offers: &[Offer]) {
+        let gone = offers.iter().filter(|(_, target)| target.is_none()).count() as u64;
+        self.set += offers.len() as u64 - gone;
+        self.gone += gone;
+        if let (None, Some((prefix, _))) = (&self.first, offers.first()) {
+            self.first = Some((vrf.to_owned(), *prefix));
+        }
+    }
+
+    /// The words of the event; `None`: nothing changed.
+    fn words(&self, source: &str) -> Option<String> {
+        let (vrf, prefix) = self.first.as_ref()?;
+        let Batch { set, gone, .. } = self;
+        Some(match set + gone {
+            1 if *gone == 1 => format!("{source}: {prefix} of {vrf} went"),
+            1 => format!("{source}: {prefix} of {vrf} came or changed"),
+            _ => format!("{source}: {set} prefixes came or changed, {gone} went, first {prefix} of {vrf}"),
+        })
+    }
+
+    fn publish(&self, by: By) {
+        if let Some(message) = self.words(by.name()) {
+            events::publish(Kind::Route, message, &[("source", by.name())]);
+        }
+    }
+}
 
 /// The routes of a source, on their way to the engine.
 pub(super) struct Feed {
@@ -81,10 +123,13 @@ impl Feed {
             self.generation = Some(generation);
             self.fib.set_interfaces(interfaces);
         }
+        let mut batch = Batch::default();
         while let Some((vrf, offers)) = self.fib.offers(BATCH) {
+            batch.add(&vrf, &offers);
             let changed = self.running.change_routes(&vrf, self.by, offers);
             self.fib.note_refused(&changed.refused);
         }
+        batch.publish(self.by);
         let Counts { routes, nexthops, refused } = self.fib.counts();
         self.note(|own| (own.routes, own.nexthops, own.refused) = (routes, nexthops, refused));
         if self.told.is_none_or(|told| told.elapsed() > QUIET)
@@ -96,5 +141,22 @@ impl Feed {
                 "routes of source {by} found no room, the first of them {prefix}: {refused} since the start"
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_is_one_event() {
+        let net = |text: &str| text.parse::<IpNet>().unwrap();
+        let mut batch = Batch::default();
+        assert_eq!(batch.words("kernel"), None);
+        batch.add("blue", &[(net("10.0.0.0/8"), None)]);
+        assert_eq!(batch.words("kernel").unwrap(), "kernel: 10.0.0.0/8 of blue went");
+        let target = || Some(Arc::new(weir_plane::compile::Target::Blackhole));
+        batch.add("default", &[(net("10.1.0.0/16"), target()), (net("10.2.0.0/16"), target())]);
+        assert_eq!(batch.words("fpm").unwrap(), "fpm: 2 prefixes came or changed, 1 went, first 10.0.0.0/8 of blue");
     }
 }

@@ -37,6 +37,7 @@ enum Way {
     Nexthop(u32),
     Blackhole,
     Unreachable,
+    Prohibit,
 }
 
 /// A route of the source.
@@ -298,7 +299,8 @@ impl Fib {
         let Some(at) = self.wanted(&route) else { return self.replaced_by_excluded(&route) };
         let way = match (route.kind, route.nexthop) {
             (RouteKind::Blackhole, _) => Way::Blackhole,
-            (RouteKind::Unreachable | RouteKind::Prohibit, _) => Way::Unreachable,
+            (RouteKind::Unreachable, _) => Way::Unreachable,
+            (RouteKind::Prohibit, _) => Way::Prohibit,
             (_, Some(id)) => Way::Nexthop(id),
             (_, None) => Way::Paths(self.paths.of(route.paths)),
         };
@@ -400,7 +402,8 @@ impl Fib {
         let Some(list) = routes.all.get_mut(&route.prefix) else { return };
         let is_it = |other: &Known| match (&other.way, route.kind, route.nexthop) {
             (Way::Blackhole, RouteKind::Blackhole, _) => true,
-            (Way::Unreachable, RouteKind::Unreachable | RouteKind::Prohibit, _) => true,
+            (Way::Unreachable, RouteKind::Unreachable, _) => true,
+            (Way::Prohibit, RouteKind::Prohibit, _) => true,
             (Way::Nexthop(own), _, Some(id)) => *own == id,
             (Way::Paths(own), RouteKind::Unicast, None) => **own == *route.paths,
             _ => false,
@@ -498,6 +501,7 @@ impl Fib {
         let target = match &way {
             Way::Blackhole => Some(Target::Blackhole),
             Way::Unreachable => Some(Target::Unreachable),
+            Way::Prohibit => Some(Target::Prohibit),
             Way::Paths(paths) => {
                 let hops = paths.iter().filter_map(|path| self.hop(path, u32::from(path.weight))).collect();
                 via(hops)

@@ -175,7 +175,7 @@ impl Place {
         let covering = monitor.harness.routes(vrf).and_then(|rib| rib.covering_more(source));
         match covering {
             Some((_, entry)) if matches!(entry.source, Source::Local | Source::Broadcast) => return Err("own"),
-            Some((_, entry)) if matches!(entry.source, Source::Blackhole | Source::Unreachable) => {
+            Some((_, entry)) if matches!(entry.source, Source::Blackhole | Source::Unreachable | Source::Prohibit) => {
                 return Err("discarded");
             }
             Some((prefix, _)) if counted.said == Said::Mechanism(Verdict::Valid) => {

@@ -98,7 +98,9 @@ fn place(row: &InvalidSourceRow, back: Option<WayBack>) -> Result<Place, &'stati
     match back {
         Some(back) if !back.prefix.contains(&row.seen) => Err("mixed"),
         Some(WayBack { source: rib::Source::Local | rib::Source::Broadcast, .. }) => Err("own"),
-        Some(WayBack { source: rib::Source::Blackhole | rib::Source::Unreachable, .. }) => Err("discarded"),
+        Some(WayBack { source: rib::Source::Blackhole | rib::Source::Unreachable | rib::Source::Prohibit, .. }) => {
+            Err("discarded")
+        }
         // A default route says nothing.
         Some(back) if back.prefix.prefix_len() > 0 && back.route.is_some() => {
             Ok(Place { prefix: back.prefix, route: back.route })

@@ -6,6 +6,7 @@ use crate::control::client::{Client, ClientError};
 use crate::control::refusal::Kind;
 use crate::render::acl::Acls;
 use crate::render::acl::rules::Rules;
+use crate::render::bindings::Bindings;
 use crate::render::errors::Errors;
 use crate::render::flows::Flows;
 use crate::render::interfaces::Interfaces;
@@ -13,6 +14,7 @@ use crate::render::nat::NatRules;
 use crate::render::runtime::Runtime;
 use crate::render::sav::dry_run::DryRun;
 use crate::render::spd::Spds;
+use crate::render::steer::Steers;
 use crate::render::version::Version;
 
 /// Rules in a reading, at most. Text and counters of so many take the gateway some 20 ms.
@@ -27,7 +29,7 @@ pub(super) const INVALID: usize = 500;
 /// Parts of a reading that take the gateway longer, and that only some views show.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Parts {
-    /// Rules of access lists, NAT and SPDs.
+    /// Rules of access lists, NAT, SPDs, steer rules and bindings.
     pub(super) rules: bool,
     /// Sessions.
     pub(super) flows: bool,
@@ -108,6 +110,8 @@ impl Counted {
         }
         counted.add_translations(client.show::<NatRules>("/v1/show/nat/rules")?.0);
         counted.add_policies(client.show::<Spds>("/v1/show/spd")?.0);
+        counted.add_steering(client.show::<Steers>("/v1/show/steer")?.0);
+        counted.add_bindings(client.show::<Bindings>("/v1/show/bindings")?.0);
         Ok(counted)
     }
 
@@ -133,6 +137,24 @@ impl Counted {
             for rule in list.rules {
                 let (list, id) = (format!("nat {}", list.name), rule.id.into());
                 self.add(Rule { list, id, packets: rule.packets, bytes: rule.bytes, rule: rule.rule });
+            }
+        }
+    }
+
+    pub(super) fn add_steering(&mut self, steers: Steers) {
+        for list in steers.steer {
+            for rule in list.rules {
+                let (list, id) = (format!("steer {}", list.name), rule.id.into());
+                self.add(Rule { list, id, packets: rule.packets, bytes: rule.bytes, rule: rule.rule });
+            }
+        }
+    }
+
+    pub(super) fn add_bindings(&mut self, all: Bindings) {
+        for list in all.bindings {
+            for rule in list.rules {
+                let (list, id) = (format!("mac-ip {}", list.name), rule.id.into());
+                self.add(Rule { list, id, packets: rule.hits.packets, bytes: rule.hits.bytes, rule: rule.rule });
             }
         }
     }

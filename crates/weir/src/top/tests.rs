@@ -11,11 +11,13 @@ use super::app::{App, Effect};
 use super::draw::draw;
 use super::reading::{Counted, Reading, Rule};
 use super::view::View;
+use crate::render::bindings::Bindings;
 use crate::render::errors::Errors;
 use crate::render::flows::Flows;
 use crate::render::interfaces::Interfaces;
 use crate::render::runtime::Runtime;
 use crate::render::sample;
+use crate::render::steer::Steers;
 use crate::render::version::Version;
 
 /// A reading of the sample gateway after so many seconds, in each of which the same packets came.
@@ -192,6 +194,30 @@ fn keys_sort_and_reverse_the_table() {
     assert!(header.starts_with("List↑ "), "{header}");
     press(&mut app, "<");
     assert!(lines(&mut app, 96, 10)[4].ends_with("Rule↑"), "around the edge");
+}
+
+#[test]
+fn steer_rules_and_bindings_are_rules() {
+    let start = Instant::now();
+    let with = |seconds: u64| {
+        let (mut steer, mut bindings) = (Steers::new(sample::steer()), Bindings::new(sample::bindings()));
+        steer.steer[0].rules[0].packets += 20 * seconds;
+        bindings.bindings[0].rules[0].hits.packets += 30 * seconds;
+        let mut counted = Counted::default();
+        counted.add_steering(steer);
+        counted.add_bindings(bindings);
+        Reading { rules: Some(counted), ..reading(start, seconds) }
+    };
+    let mut app = App::new(View::Rules, Duration::from_secs(2), String::new(), false);
+    app.receive(Ok(with(0)));
+    app.receive(Ok(with(2)));
+    let screen = lines(&mut app, 96, 16);
+    let rate = |of: &str, rate: &str| {
+        let of = |line: &&String| line.starts_with(of) && words(line).split(' ').nth(3) == Some(rate);
+        assert_eq!(screen.iter().filter(of).count(), 1, "{screen:#?}");
+    };
+    rate("steer ", "20");
+    rate("mac-ip ", "30");
 }
 
 #[test]

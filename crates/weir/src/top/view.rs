@@ -16,7 +16,7 @@ pub enum View {
     Nodes,
     /// Drop reasons
     Drops,
-    /// Rules of access lists, NAT and SPDs
+    /// Rules of access lists, NAT, SPDs, steer rules and bindings
     Rules,
     /// Sources of sessions
     Sources,

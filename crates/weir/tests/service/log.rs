@@ -79,6 +79,14 @@ fn an_event_is_an_entry_of_the_journal() {
     let error = "not reloaded: the configuration is invalid; the old one goes on";
     assert_eq!(events(&journal), [("3".to_owned(), error.to_owned())]);
 
+    // Fields by which entries are searched.
+    gateway.folder.config(&format!("{QUIET}[acl.spare]\nrules = []\n"));
+    gateway.ok(&["reload"]);
+    gateway.ok(&["acl", "insert", "spare", "deny ip from any to any", "--source", "noc"]);
+    let [reloaded, edited] = &entries(&journal)[..] else { panic!("two entries") };
+    assert!(reloaded["MESSAGE"].starts_with(&format!("reloaded: generation {}", reloaded["WEIR_GENERATION"])));
+    assert_eq!((edited["WEIR_OBJECT"].as_str(), edited["WEIR_SOURCE"].as_str()), ("acl spare", "noc"));
+
     let (_, folder) = gateway.end();
     assert_eq!(events(&journal), [("5".to_owned(), "ending".to_owned())]);
     assert_eq!(fs::read_to_string(folder.path("log")).unwrap(), "", "nothing goes elsewhere, too");

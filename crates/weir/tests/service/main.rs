@@ -4,6 +4,7 @@
 //! Tests that need devices, other users or mounts of their own need root. Without it they fail, unless
 //! `WEIR_TEST_UNPRIVILEGED=1` leaves them out. They make network and mount namespaces, which go with them.
 
+mod classify;
 mod doctor;
 mod followed;
 mod ipsec;

@@ -21,6 +21,16 @@ acl = { in = "edge-in" }
 spd = "edge"
 sav = "valid"
 classify = { in = "customers" }
+steer = "pre"
+
+[steer.pre]
+rules = ["count udp from any to any"]
+
+[allowlist.ours]
+prefixes = ["10.0.0.0/24"]
+
+[mac-ip.hosts]
+rules = ["permit any from 10.0.0.0/24"]
 
 [acl.edge-in]
 rules = [
@@ -47,7 +57,7 @@ rules = ["permit from 192.0.2.0/24 on wan"]
 rules = ["bypass icmp from any to any type 3-11"]
 "#;
 
-const LAN: &str = "[[interface]]\nname = \"lan\"\nport = \"null\"\naddress = \"10.0.0.1/24\"\n\
+const LAN: &str = "[[interface]]\nname = \"lan\"\nport = \"null\"\naddress = \"10.0.0.1/24\"\nallow = \"ours\"\nmac-ip = \"hosts\"\n\
                    [nat.out]\nrules = [\"source ip4 from 10.0.0.0/8 to any as interface\"]\n";
 
 const RULES: &str = "# Services.\npermit tcp from any to any port 443\ndeny ip from any to any\n";
@@ -96,6 +106,9 @@ const EDITS: &[&[&str]] = &[
     &["classify", "add", "customers", "src 10.5.0.0 permit mark 2", "--source", "noc"],
     &["classify", "add", "customers", "src 10.7.0.0 permit via 198.51.100.9"],
     &["classify", "delete", "customers", "src 10.6.0.0"],
+    &["steer", "insert", "pre", "mark 7 tcp from any to any port 443", "--at", "1"],
+    &["allow", "insert", "ours", "10.0.1.0/24"],
+    &["binding", "insert", "hosts", "deny 02:00:00:00:00:03 from any", "--at", "1"],
 ];
 
 fn edit(gateway: &Gateway) {
@@ -151,6 +164,9 @@ fn edits_differ_from_the_file_until_they_are_saved() {
         "  acl edge-in\n+     deny tcp from any to any port 23    (noc, 20",
         "+     permit udp from any to any port 53    (api, 20",
         "  group admins\n+     addresses 192.0.2.7    (api, 20",
+        "+     mark 7 tcp from any to any port 443    (api, 20",
+        "+     10.0.1.0/24    (api, 20",
+        "+     deny 02:00:00:00:00:03 from any    (api, 20",
         "  sav valid\n+     action permit",
         "  classify customers\n-     sessions src 10.5.0.0 permit mark 1\n",
         "-     sessions src 10.6.0.0 deny    (api, 20",
@@ -243,6 +259,9 @@ fn state(gateway: &Gateway) -> String {
         &["spd", "list", "edge"],
         &["sav", "learn"],
         &["classify", "list", "customers"],
+        &["steer", "list", "pre"],
+        &["allow", "list", "ours"],
+        &["binding", "list", "hosts"],
         &["show", "acl"],
     ] {
         all += &run(gateway, what).1;
@@ -504,6 +523,13 @@ fn events_are_watched_until_the_gateway_ends() {
     {
         assert!(lines.iter().any(|line| line.contains(words)), "{words}: {lines:?}");
     }
+    let fields = |message: &str| {
+        let line = lines.iter().find(|line| line.contains(message)).unwrap_or_else(|| panic!("{message}: {lines:?}"));
+        serde_json::from_str::<serde_json::Value>(line).expect("JSON")["fields"].clone()
+    };
+    assert_eq!(fields("edge-in: api inserted 1"), serde_json::json!({ "object": "acl edge-in", "source": "api" }));
+    let generation = fields("reloaded: generation")["generation"].as_str().map(str::to_owned).expect("a generation");
+    assert!(lines.iter().any(|line| line.contains(&format!("reloaded: generation {generation}"))), "{lines:?}");
     let refusals: Vec<String> = refusals.map(Result::unwrap).collect();
     assert!(refusals.iter().any(|line| line.contains(" reload   reloaded: generation")), "{refusals:?}");
     assert!(!refusals.iter().any(|line| line.contains("inserted")), "{refusals:?}");

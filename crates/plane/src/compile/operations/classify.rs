@@ -11,25 +11,26 @@ impl Compiler {
         self.classify.counted(name)
     }
 
-    /// Returns the octets of memory of a classifier table.
-    pub fn classify_octets(&self, name: &str) -> usize {
+    /// Returns the octets of memory of a classifier table, by its name.
+    pub fn classify_octets(&self, name: &str) -> Option<usize> {
         self.classify.octets(name)
     }
 
-    /// Returns the decision of a table of a model by what nodes recorded: the table's place, and the number of the session.
+    /// Returns the decision of a table of a model by what nodes recorded: the table's number, and that of the session under another
+    /// model, `decided`.
     pub fn classify_decision(
         &self,
         model: &Gateway,
         (interface, output): (u32, bool),
-        table: u16,
-        session: Option<u32>,
+        (table, session, decided): (u32, Option<u32>, u64),
         permit: bool,
     ) -> Option<ClassifyDecision> {
-        let name = &model.classify.get(usize::from(table))?.name;
+        let name = self.classify.name(table)?;
         let session = match session {
-            Some(number) => Some(self.classify.place(name, number)?),
+            Some(number) => Some(self.classify.place(table, number, decided)?),
             None => None,
         };
+        let (table, _) = (0..).zip(&model.classify).find(|(_, own)| own.name == name)?;
         Some(ClassifyDecision { interface, output, table: ClassifyIndex(table), session, permit })
     }
 

@@ -138,7 +138,9 @@ impl Interfaces<'_> {
     fn back<K: Family>(&mut self, net: IpNet, entry: &Entry) -> Option<(Prefix<K>, Set)> {
         let own = match entry.source {
             Source::Neighbor => return None,
-            Source::Local | Source::Broadcast | Source::Blackhole | Source::Unreachable => Set::default(),
+            Source::Local | Source::Broadcast | Source::Blackhole | Source::Unreachable | Source::Prohibit => {
+                Set::default()
+            }
             Source::Connected | Source::Static => self.of(entry.forwarding),
         };
         let mut all = own;

@@ -155,7 +155,9 @@ impl Harness {
             }
             Fate::Classified { interface, output, table, session, permit } => {
                 let compiler = self.control.look().0;
-                let decision = compiler.classify_decision(&self.model, (interface, output), table, session, permit);
+                // A harness reads decisions before the next model comes.
+                let by = (table, session, u64::MAX);
+                let decision = compiler.classify_decision(&self.model, (interface, output), by, permit);
                 outcome.classify.extend(decision);
             }
             Fate::Nat { list, place, effect } => outcome.nat.push((list, place, effect)),

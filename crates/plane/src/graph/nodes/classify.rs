@@ -256,6 +256,7 @@ fn note<const OUTPUT: bool>(
 ) {
     if !packet.state().contains(ORIGINATED) {
         let interface = interface::<OUTPUT>(context.root, packet);
+        let table = context.root.classify.tables[usize::from(table)].id;
         context.record(packet, Fate::Classified { interface, output: OUTPUT, table, session, permit });
     }
 }

@@ -159,7 +159,7 @@ fn error_v4(packet: &Packet, reason: Reason) -> Option<ErrorV4> {
         Reason::NoRoute => ErrorV4::Unreachable { code: unreachable::NETWORK },
         Reason::NoNeighbor | Reason::Unreachable => ErrorV4::Unreachable { code: unreachable::HOST },
         // RFC 1812, 5.2.7.1.
-        Reason::AclReject => ErrorV4::Unreachable { code: unreachable::PROHIBITED },
+        Reason::AclReject | Reason::Prohibit => ErrorV4::Unreachable { code: unreachable::PROHIBITED },
         Reason::LocalUnhandled => match packet.protocol() {
             protocol::UDP | protocol::UDP_LITE => ErrorV4::Unreachable { code: unreachable::PORT },
             // Here it is a reset that refuses; and what ICMP says is never answered by an error.
@@ -190,7 +190,7 @@ fn error_v6(packet: &Packet, reason: Reason) -> Option<ErrorV6> {
         Reason::Unreachable => ErrorV6::Unreachable { code: unreachable::REJECT_ROUTE },
         Reason::NoNeighbor => ErrorV6::Unreachable { code: unreachable::ADDRESS },
         // RFC 4443, 3.1.
-        Reason::AclReject => ErrorV6::Unreachable { code: unreachable::PROHIBITED },
+        Reason::AclReject | Reason::Prohibit => ErrorV6::Unreachable { code: unreachable::PROHIBITED },
         Reason::LocalUnhandled => ErrorV6::of_unserved(packet.l3())?,
         Reason::LinkLocal => ErrorV6::Unreachable { code: unreachable::BEYOND_SCOPE },
         _ => return None,

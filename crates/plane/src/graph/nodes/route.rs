@@ -50,5 +50,6 @@ pub(super) fn exceptional(context: &mut Context<'_>, packet: &mut Packet, place:
         Kind::Broadcast => context.next.refuse(packet, place, Reason::Broadcast),
         Kind::NoRoute => context.next.refuse_aloud(packet, place, Reason::NoRoute),
         Kind::Unreachable => context.next.refuse_aloud(packet, place, Reason::Unreachable),
+        Kind::Prohibit => context.next.refuse_aloud(packet, place, Reason::Prohibit),
     }
 }

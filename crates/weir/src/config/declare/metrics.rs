@@ -35,7 +35,15 @@ fn listen(reader: &mut Reader<'_>, value: Value<'_>, source: &Source) -> Option<
         }
         None => match text.value.parse::<SocketAddr>() {
             Ok(address) if address.port() == 0 => "port 0 is no port that a collector could know".to_owned(),
-            Ok(address) => return Some(Listen::Tcp(address)),
+            Ok(address) => {
+                if !address.ip().is_loopback() {
+                    let message =
+                        format!("programs of other hosts can read all metrics at {address}, without a password");
+                    let found = Diagnostic::warning(Code::OpenMetrics, text.span, message);
+                    reader.report(found.help("use an address of the loopback, with a proxy in front for other hosts"));
+                }
+                return Some(Listen::Tcp(address));
+            }
             Err(_) => format!("`{}` is no address with a port", text.value.escape_debug()),
         },
     };

@@ -123,6 +123,7 @@ pub(in super::super) enum Target {
     Via { paths: Vec<Path>, lost: bool },
     Blackhole,
     Unreachable,
+    Prohibit,
     Local,
 }
 

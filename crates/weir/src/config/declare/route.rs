@@ -8,11 +8,16 @@ use super::{At, Path, Route, RouteFile, Target};
 enum Type {
     Blackhole,
     Unreachable,
+    Prohibit,
     Local,
 }
 
-const TYPES: &[(&str, Type)] =
-    &[("blackhole", Type::Blackhole), ("unreachable", Type::Unreachable), ("local", Type::Local)];
+const TYPES: &[(&str, Type)] = &[
+    ("blackhole", Type::Blackhole),
+    ("unreachable", Type::Unreachable),
+    ("prohibit", Type::Prohibit),
+    ("local", Type::Local),
+];
 
 pub(super) fn read(reader: &mut Reader<'_>, value: Value<'_>) -> Option<Route> {
     let table = reader.table(value, "a route", &["prefix", "vrf", "metric", "via", "type"])?;
@@ -59,6 +64,7 @@ fn target(reader: &mut Reader<'_>, table: &Table<'_>) -> Option<Target> {
         (None, Some(value)) => reader.choice(value, "type of route", TYPES).map(|kind| match kind {
             Type::Blackhole => Target::Blackhole,
             Type::Unreachable => Target::Unreachable,
+            Type::Prohibit => Target::Prohibit,
             Type::Local => Target::Local,
         }),
         (Some(via), Some(kind)) => {

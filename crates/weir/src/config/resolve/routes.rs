@@ -130,6 +130,7 @@ impl Resolver<'_> {
             Target::Via { paths, lost } => (paths, *lost),
             Target::Blackhole => return Some(RouteTarget::Blackhole),
             Target::Unreachable => return Some(RouteTarget::Unreachable),
+            Target::Prohibit => return Some(RouteTarget::Prohibit),
             Target::Local => return Some(RouteTarget::Local),
         };
         let mut hops: Vec<NextHop> = Vec::with_capacity(paths.len());

@@ -153,9 +153,10 @@ impl Running {
             *self.classify_so_far() = tables;
             Ok(changed)
         });
+        let object = format!("classify {table}");
         match &result {
-            Ok(changed) => tracing::info!("classify {} (by {source})", changed.text().trim_end()),
-            Err(refusal) => tracing::warn!("classify {table}: nothing changed: {}", refusal.for_log()),
+            Ok(changed) => tracing::info!(object, source, "classify {} (by {source})", changed.text().trim_end()),
+            Err(refusal) => tracing::warn!(object, source, "{object}: nothing changed: {}", refusal.for_log()),
         }
         result
     }
@@ -195,9 +196,12 @@ impl Running {
             *so_far() = now;
             Ok(ListChanged { translations: reloaded.translations, ..changed })
         });
+        let object = format!("{} {list}", R::OBJECT);
         match &result {
-            Ok(changed) => tracing::info!("{}", lists::summary(R::OBJECT, changed)),
-            Err(refusal) => tracing::warn!("{} {list}: nothing changed: {}", R::OBJECT, refusal.for_log()),
+            Ok(changed) => {
+                tracing::info!(object, source = changed.source, "{}", lists::summary(R::OBJECT, changed));
+            }
+            Err(refusal) => tracing::warn!(object, "{object}: nothing changed: {}", refusal.for_log()),
         }
         result
     }
@@ -218,9 +222,10 @@ impl Running {
             *self.allowlists_so_far() = now;
             Ok(changed)
         });
+        let object = format!("allowlist {list}");
         match &result {
-            Ok(changed) => tracing::info!("{}", lists::summary_of_set(changed)),
-            Err(refusal) => tracing::warn!("allowlist {list}: nothing changed: {}", refusal.for_log()),
+            Ok(changed) => tracing::info!(object, source = changed.source, "{}", lists::summary_of_set(changed)),
+            Err(refusal) => tracing::warn!(object, "{object}: nothing changed: {}", refusal.for_log()),
         }
         result
     }
@@ -392,9 +397,12 @@ impl Running {
             *self.attached_so_far() = all;
             Ok(report)
         });
+        let (object, source, interface) = (format!("acl {list}"), &request.source, &request.interface);
         match &result {
-            Ok(report) => tracing::info!("{} (by {})", report.text().trim_end(), request.source),
-            Err(refusal) => tracing::warn!("acl {list}: not attached or detached: {}", refusal.for_log()),
+            Ok(report) => tracing::info!(object, source, interface, "{} (by {source})", report.text().trim_end()),
+            Err(refusal) => {
+                tracing::warn!(object, source, interface, "{object}: not attached or detached: {}", refusal.for_log());
+            }
         }
         result
     }

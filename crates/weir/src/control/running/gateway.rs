@@ -132,8 +132,8 @@ impl Gateway for Running {
         let change = || {
             let result = self.engine.stage_sav(policy, action, unix_time());
             match &result {
-                Ok(()) => tracing::info!("sav {policy}: invalid packets: {word}"),
-                Err(error) => tracing::warn!("sav {policy}: not {word}: {error}"),
+                Ok(()) => tracing::info!(object = format!("sav {policy}"), "sav {policy}: invalid packets: {word}"),
+                Err(error) => tracing::warn!(object = format!("sav {policy}"), "sav {policy}: not {word}: {error}"),
             }
             result
         };
@@ -184,8 +184,10 @@ impl Gateway for Running {
             let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
             let result = acl::live::remove(&self.engine, list);
             match &result {
-                Ok(()) => tracing::info!("acl {list}: removed"),
-                Err(refusal) => tracing::warn!("acl {list}: not removed: {}", refusal.for_log()),
+                Ok(()) => tracing::info!(object = format!("acl {list}"), "acl {list}: removed"),
+                Err(refusal) => {
+                    tracing::warn!(object = format!("acl {list}"), "acl {list}: not removed: {}", refusal.for_log())
+                }
             }
             result
         };
@@ -198,9 +200,14 @@ impl Gateway for Running {
             match &result {
                 Ok(Regrouped { members, rules, .. }) => {
                     let (members, rules) = (plural(*members as u64, "member"), plural(*rules as u64, "rule"));
-                    tracing::info!("group {name}: {} set {members}, in {rules}", request.source);
+                    let (object, source) = (format!("group {name}"), &request.source);
+                    tracing::info!(object, source, "group {name}: {source} set {members}, in {rules}");
                 }
-                Err(refusal) => tracing::warn!("group {name}: nothing changed: {}", refusal.for_log()),
+                Err(refusal) => tracing::warn!(
+                    object = format!("group {name}"),
+                    "group {name}: nothing changed: {}",
+                    refusal.for_log()
+                ),
             }
             result
         };
@@ -211,8 +218,14 @@ impl Gateway for Running {
         let change = || {
             let result = acl::live::restore_group(&self.engine, name);
             match &result {
-                Ok(regrouped) => tracing::info!("group {}", regrouped.text().trim_end()),
-                Err(refusal) => tracing::warn!("group {name}: nothing changed: {}", refusal.for_log()),
+                Ok(regrouped) => {
+                    tracing::info!(object = format!("group {name}"), "group {}", regrouped.text().trim_end())
+                }
+                Err(refusal) => tracing::warn!(
+                    object = format!("group {name}"),
+                    "group {name}: nothing changed: {}",
+                    refusal.for_log()
+                ),
             }
             result
         };
@@ -505,10 +518,14 @@ fn told_of_entries(policy: &str, source: &str, result: &Result<Edited, SavError>
         Ok(Edited { added, replaced, deleted, entries }) => {
             let entries = plural(*entries as u64, "entry");
             tracing::info!(
+                object = format!("sav {policy}"),
+                source,
                 "sav {policy}: {source} added {added}, replaced {replaced}, deleted {deleted}, and has {entries}"
             );
         }
-        Err(error) => tracing::warn!("sav {policy}: nothing changed: {error}"),
+        Err(error) => {
+            tracing::warn!(object = format!("sav {policy}"), source, "sav {policy}: nothing changed: {error}")
+        }
     }
 }
 
@@ -519,9 +536,13 @@ fn told_of_rules(list: &str, source: &str, result: &Result<Changed, Box<Refusal>
             let (inserted, default) = (inserted.len(), changed.new_default());
             let rules = plural(*rules as u64, "rule");
             tracing::info!(
+                object = format!("acl {list}"),
+                source,
                 "acl {list}: {source} inserted {inserted}, deleted {deleted}, moved {moved}{default}; {rules}"
             );
         }
-        Err(refusal) => tracing::warn!("acl {list}: nothing changed: {}", refusal.for_log()),
+        Err(refusal) => {
+            tracing::warn!(object = format!("acl {list}"), source, "acl {list}: nothing changed: {}", refusal.for_log())
+        }
     }
 }

@@ -28,7 +28,7 @@ impl Running {
     pub(super) fn change_sa(&self, name: &str, source: &str, edit: SaEdit<'_>) -> Result<SaChanged, Box<Refusal>> {
         let result = self.try_sa(name, source, edit);
         if let Err(refusal) = &result {
-            tracing::warn!("sa {name}: nothing changed: {}", refusal.for_log());
+            tracing::warn!(object = format!("sa {name}"), source, "sa {name}: nothing changed: {}", refusal.for_log());
         }
         result
     }
@@ -40,7 +40,7 @@ impl Running {
         let live = before.edit_sa(&self.engine.model(), name, &said(source), edit)?;
         let warnings =
             self.put_into_force(live, |gateway, folder, live| model::edit_sa(gateway, folder, live, name, &edit))?;
-        tracing::info!("sa {name}: {} by {source}", edit.done());
+        tracing::info!(object = format!("sa {name}"), source, "sa {name}: {} by {source}", edit.done());
         let (sa, source, done) = (name.to_owned(), source.to_owned(), edit.done().to_owned());
         Ok(SaChanged { sa, source, done, warnings })
     }
@@ -62,11 +62,16 @@ impl Running {
             changed.warnings.extend(warnings);
             Ok(changed)
         });
+        let object = format!("spd {spd}");
         match &result {
             Ok(SpdChanged { inserted, deleted, rules, .. }) => {
-                tracing::info!("spd {spd}: {source} inserted {inserted}, deleted {deleted}; {rules} rules");
+                tracing::info!(
+                    object,
+                    source,
+                    "{object}: {source} inserted {inserted}, deleted {deleted}; {rules} rules"
+                );
             }
-            Err(refusal) => tracing::warn!("spd {spd}: nothing changed: {}", refusal.for_log()),
+            Err(refusal) => tracing::warn!(object, source, "{object}: nothing changed: {}", refusal.for_log()),
         }
         result
     }

@@ -58,7 +58,8 @@ impl Running {
         change: impl FnOnce() -> Result<T, E>,
     ) -> Result<Result<T, E>, Box<Refusal>> {
         let _changing = self.change_alone();
-        self.refuse_unconfirmed().inspect_err(|refusal| tracing::warn!("{object}: {}", refusal.for_log()))?;
+        self.refuse_unconfirmed()
+            .inspect_err(|refusal| tracing::warn!(object, source, "{object}: {}", refusal.for_log()))?;
         let before = self.snapshot_before(object);
         let result = change();
         if let Ok(done) = &result {
@@ -113,7 +114,8 @@ impl Running {
                 let until = reloaded.confirm_by.map_or_else(String::new, |by| {
                     format!("; it goes back at {} unless it is confirmed", utc_seconds(by))
                 });
-                tracing::info!("reloaded: generation {}, {routes}{until}", reloaded.generation);
+                let generation = reloaded.generation;
+                tracing::info!(generation, "reloaded: generation {generation}, {routes}{until}");
             }
             Err(error) => tracing::error!("not reloaded: {error}"),
         }
@@ -128,7 +130,7 @@ impl Running {
             return Err(Refusal::new(Kind::Conflict, "no reload waits for its confirmation").into());
         }
         let generation = self.engine.generation();
-        tracing::info!("generation {generation} is confirmed");
+        tracing::info!(generation, "generation {generation} is confirmed");
         Ok(Confirmed { generation })
     }
 
@@ -146,7 +148,8 @@ impl Running {
         let _told = Told::of_a_reload(self);
         match self.undo_last(1) {
             Ok(undone) => {
-                tracing::warn!("the reload was not confirmed and is taken back: generation {}", undone.generation)
+                let generation = undone.generation;
+                tracing::warn!(generation, "the reload was not confirmed and is taken back: generation {generation}");
             }
             Err(refusal) => {
                 *self.awaited.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -162,7 +165,7 @@ impl Running {
         match &result {
             Ok(undone) => {
                 for Row { object, change, .. } in &undone.undone {
-                    tracing::info!("taken back: {object}: {change}");
+                    tracing::info!(object, generation = undone.generation, "taken back: {object}: {change}");
                 }
                 if undone.translations > 0 {
                     tracing::info!("taken back: {} ended", plural(undone.translations as u64, "translation"));

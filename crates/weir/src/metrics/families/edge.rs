@@ -31,6 +31,7 @@ const CLASSIFY: Table<Classify> = Table {
     labels: "table",
     columns: &[
         (Gauge, "weir_classify_sessions", "Sessions of the classifier table.", |t| t.sessions.into()),
+        (Gauge, "weir_classify_sessions_max", "Sessions that the classifier table may have.", |t| t.size.into()),
         (Gauge, "weir_classify_bytes", "Octets of memory of the table.", |t| t.bytes.into()),
         (Counter, "weir_classify_matched_packets", "Packets that matched a session.", |t| t.matched.into()),
         (Counter, "weir_classify_missed_packets", "Packets that matched none, without a next table.", |t| {

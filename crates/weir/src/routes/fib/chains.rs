@@ -32,7 +32,7 @@ impl Chains {
         let last = chain.pop()?;
         Some(chain.into_iter().rfold(last, |next, target| match &*target {
             Target::Via(hops, _) => self.shared(Target::Via(hops.clone(), Some(next))),
-            Target::Blackhole | Target::Unreachable => target,
+            Target::Blackhole | Target::Unreachable | Target::Prohibit => target,
         }))
     }
 

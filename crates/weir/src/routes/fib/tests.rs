@@ -128,6 +128,32 @@ fn a_prefix_offers_so_many_routes_at_most() {
 }
 
 #[test]
+fn kinds_without_paths_are_distinct() {
+    let (mut fib, mut offered) = (fib(100), BTreeMap::new());
+    let net = "10.0.0.0/8".parse().unwrap();
+    let of = |kind| Route { kind, ..route("10.0.0.0/8", 1, &[]) };
+    for (kind, target) in [
+        (RouteKind::Blackhole, Target::Blackhole),
+        (RouteKind::Unreachable, Target::Unreachable),
+        (RouteKind::Prohibit, Target::Prohibit),
+    ] {
+        fib.apply(Update::Route(of(kind)));
+        follow(&mut fib, &mut offered);
+        assert_eq!(*offered[&net], target);
+        fib.apply(Update::RouteGone(of(kind)));
+        follow(&mut fib, &mut offered);
+        assert!(offered.is_empty());
+    }
+    // Equal routes of several kinds: the one that goes is the one of the message.
+    for kind in [RouteKind::Unreachable, RouteKind::Prohibit] {
+        fib.apply(Update::Route(Route { appends: true, ..of(kind) }));
+    }
+    fib.apply(Update::RouteGone(of(RouteKind::Unreachable)));
+    follow(&mut fib, &mut offered);
+    assert_eq!(*offered[&net], Target::Prohibit);
+}
+
+#[test]
 fn objects_and_groups_change_the_routes_over_them() {
     let (mut fib, mut offered) = (fib(100), BTreeMap::new());
     let net = "10.0.0.0/8".parse().unwrap();

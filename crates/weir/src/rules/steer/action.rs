@@ -108,7 +108,16 @@ impl Actions {
             }
             "queue" => {
                 let (text, range) = word(&mut line.lexer, "the number of a worker")?;
-                Ok(Goes::Queue(number(text, &range, "the number of a worker", MOST_WORKERS - 1)? as u16))
+                let most = MOST_WORKERS - 1;
+                let help = |(place, problem): Failure| {
+                    (
+                        place,
+                        problem.help(format!(
+                            "workers have the numbers 0 to {most}, as far as `count` of `[workers]` goes"
+                        )),
+                    )
+                };
+                Ok(Goes::Queue(number(text, &range, "the number of a worker", most).map_err(help)? as u16))
             }
             "node" => {
                 let (text, range) = word(&mut line.lexer, "a node")?;

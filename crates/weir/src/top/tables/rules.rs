@@ -1,4 +1,4 @@
-//! Rules of access lists, NAT and SPDs, by what they match.
+//! Rules of access lists, NAT, SPDs, steer rules and bindings, by what they match.
 
 use std::collections::HashMap;
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use weir_packet::wire::ethernet::ethertype;
 use weir_plane::model::{
     ClassifyAction, ClassifyIndex, ClassifySession, ClassifyStart, ClassifyTable, NextHop, Sampling, VrfIndex,
 };
@@ -17,14 +18,11 @@ use super::super::{DEFAULT_VRF, Resolver};
 use super::Kind;
 use crate::rules::classify::{Session, Via};
 
+/// Where an Ethernet header has its ethertype, or that of its first VLAN tag.
+const ETHERTYPE: usize = 12;
+
 /// Sessions of a table without `size`, at most, where it declares fewer.
 const USUAL_SIZE: u32 = 1024;
-
-/// Where the ethertype stands in the Ethernet header.
-const ETHERTYPE: std::ops::Range<usize> = 12..14;
-
-/// Ethertypes behind which there may be IP: IPv4, IPv6, and VLAN tags (802.1Q and 802.1ad).
-const SEEN: [u16; 4] = [0x0800, 0x86dd, 0x8100, 0x88a8];
 
 impl<'a> Resolver<'a> {
     /// The first table of packets in a direction of an interface.
@@ -89,8 +87,8 @@ impl<'a> Resolver<'a> {
                 continue;
             }
             first.insert(&session.value, *span);
+            self.not_ip(declared, session, *span);
             self.named_in(declared, session, *span);
-            self.frames(declared, session, *span);
             let action = self.classify_action(session, *span);
             let mut add = |action: ClassifyAction| {
                 actions.push(action);
@@ -122,6 +120,25 @@ impl<'a> Resolver<'a> {
         }
     }
 
+    /// Warns of sessions for ethertypes of frames that are not IP: tables see packets of IP.
+    fn not_ip(&mut self, declared: &Declared, session: &Session, span: Span) {
+        let Some(mask) = declared.mask.as_ref().map(|mask| &mask.value) else { return };
+        if mask.start != ClassifyStart::Link {
+            return;
+        }
+        let of = |octets: &[u8], at: usize| octets.get(at).copied().unwrap_or(0);
+        let word = |octets: &[u8]| u16::from_be_bytes([of(octets, ETHERTYPE), of(octets, ETHERTYPE + 1)]);
+        let (counts, value) = (word(mask.octets()), word(&session.value));
+        if [ethertype::IPV4, ethertype::IPV6, ethertype::VLAN, ethertype::QINQ].iter().all(|own| own & counts != value)
+        {
+            let message = format!("the session matches no packet: frames of ethertype {value:#06x} are not IP");
+            let found = Diagnostic::warning(Code::ClassifyNotIp, span, message);
+            let help =
+                "tables see packets of IP alone: write a steer rule `drop frame ethertype …`, or a list of ethertypes";
+            self.report(found.help(help));
+        }
+    }
+
     /// Refuses names of interfaces and VRFs in the value of a session that stand for nothing.
     fn named_in(&mut self, declared: &Declared, session: &Session, span: Span) {
         let Some(mask) = &declared.mask else { return };
@@ -135,20 +152,6 @@ impl<'a> Resolver<'a> {
         }
         if let Some(name) = vrf {
             self.vrf_of_session(name, span);
-        }
-    }
-
-    /// Warns of a session about frames that are not IP: tables do not see them.
-    fn frames(&mut self, declared: &Declared, session: &Session, span: Span) {
-        let Some(At { value: mask, .. }) = &declared.mask else { return };
-        let is_whole = mask.start == ClassifyStart::Link && mask.octets().get(ETHERTYPE) == Some(&[0xff, 0xff]);
-        let Some(&[high, low]) = session.value.get(ETHERTYPE).filter(|_| is_whole) else { return };
-        let ethertype = u16::from_be_bytes([high, low]);
-        if !SEEN.contains(&ethertype) {
-            let message =
-                format!("the session matches nothing: tables see packets of IP, and {ethertype:#06x} is none");
-            let help = "a steer rule matches other frames: `drop frame ethertype …`; bridges have `ethertypes`";
-            self.report(Diagnostic::warning(Code::ClassifyFrames, span, message).help(help));
         }
     }
 

@@ -1,0 +1,48 @@
+//! Classifier tables: traces name what decided, and overviews how full a table is.
+
+use crate::kit::{Folder, Gateway, wait};
+
+/// Sources 10.0.0.4 to 10.0.0.15 come in, of two networks of the table's mask.
+const CONFIG: &str = r#"version = 1
+
+[[interface]]
+name = "in"
+address = "10.0.0.1/24"
+port = { generator = { source = "10.0.0.4-10.0.0.15", destination = "192.0.2.1-192.0.2.250", rate = 20000 } }
+classify = { in = "nets" }
+
+[classify.nets]
+mask = "l3 ip4 src/29"
+miss = "deny"
+size = 2
+sessions = ["src 10.0.0.8 deny"]
+"#;
+
+#[test]
+fn traces_name_tables_and_sessions_that_stay_while_others_change() {
+    let gateway = Gateway::start(Folder::new(), CONFIG);
+    gateway.ok(&["trace", "add", "drop", "100"]);
+    let traced = || gateway.ok(&["show", "trace"]);
+    let (none, session) = (": no session matches\n", ": src 10.0.0.8 deny\n");
+    wait("both decisions", || traced().contains(none) && traced().contains(session));
+    let has = |gone: bool| {
+        let text = traced();
+        assert!(text.contains(none), "{text}");
+        assert_ne!(text.contains(session), gone, "{text}");
+        assert_eq!(text.contains("is not in force any more"), gone, "{text}");
+    };
+    has(false);
+    gateway.ok(&["classify", "add", "nets", "src 10.9.0.0 permit"]);
+    has(false);
+    let row = gateway.ok(&["show", "tables"]);
+    let row = row.lines().find(|line| line.starts_with("classify nets")).expect("a row of the table");
+    assert!(row.contains("2") && row.contains("further sessions are refused"), "{row}");
+    // Without a session of its number there is no doubt about the others.
+    gateway.ok(&["classify", "delete", "nets", "src 10.9.0.0"]);
+    has(false);
+    // A number names another session than before.
+    gateway.ok(&["classify", "delete", "nets", "src 10.0.0.8"]);
+    gateway.ok(&["classify", "add", "nets", "src 10.9.0.0 permit", "src 10.9.1.0 permit"]);
+    has(true);
+    gateway.end();
+}
