@@ -109,11 +109,10 @@ impl Running {
         };
         match &result {
             Ok(reloaded) => {
-                let routes = plural(reloaded.routes as u64, "route");
                 let until = reloaded.confirm_by.map_or_else(String::new, |by| {
                     format!("; it goes back at {} unless it is confirmed", utc_seconds(by))
                 });
-                tracing::info!("reloaded: generation {}, {routes}{until}", reloaded.generation);
+                tracing::info!("reloaded: {}{until}", reloaded.brief());
             }
             Err(error) => tracing::error!("not reloaded: {error}"),
         }
