@@ -177,6 +177,25 @@ fn a_reload_reports_the_translations_that_it_ends() {
 }
 
 #[test]
+fn a_reload_under_traffic_counts_each_translation_once() {
+    let build = |ports| {
+        let mut some = template(("10.0.0.2", "10.0.0.4"), ("198.51.100.1", "198.51.100.200"));
+        some.flows = 200;
+        forward(vec![stream(some, None)], 2, 2).masquerade("wan", ports).0
+    };
+    let engine = start(build(1024..=9999));
+    let count = || engine.nat_users(9).iter().map(|own| own.translations).sum::<usize>();
+    for from in [20_000, 40_000, 20_000, 40_000, 20_000] {
+        wait("all translations", || count() == 200);
+        assert_eq!(engine.reload(build(from..=from + 9999)).unwrap().translations, 200);
+    }
+    // The rules give all of them as before.
+    wait("all translations", || count() == 200);
+    assert_eq!(engine.reload(build(20_000..=50_000)).unwrap().translations, 0);
+    stop(engine);
+}
+
+#[test]
 fn a_reload_ends_the_translations_whose_packets_come_to_another_worker_now() {
     let build = || {
         let mut some = template(("10.0.0.2", "10.0.0.4"), ("198.51.100.1", "198.51.100.200"));

@@ -7,7 +7,7 @@ use super::error::EngineError;
 use super::links::look_at;
 use super::operation::Operation;
 use super::ports::{Opened, announcing, open_ports, tell_of_mtus};
-use super::report::{Reloaded, count};
+use super::report::{self, Reloaded, count};
 use super::running::{Engine, connect, receive};
 use crate::compile::{Map, Prepared};
 use crate::graph::worker::Command;
@@ -83,6 +83,7 @@ impl Engine {
         before_force(Numbers { sequences, windows: Vec::new() });
         let mut compiler = operation.write();
         let nat = self.root.with(|root| root.nat.version);
+        let untranslated = self.untranslated();
         let (root, map) = compiler.commit(&model, prepared, true);
         report.generation = root.model;
         report.routes = (count(&compiler), routes);
@@ -96,9 +97,16 @@ impl Engine {
         self.follow(&operation, (&model, &map), links, work);
         report.bindings = control.state().keeper.learned.take_ended();
         if self.root.with(|root| root.nat.version) != nat {
-            report.translations = self.workers.iter().map(|worker| worker.recheck()).sum();
+            self.workers.iter().for_each(|worker| worker.recheck());
+            // Packets and ageing have matched some of them before.
+            report.translations = (self.untranslated() - untranslated) as usize;
         }
         Ok(report)
+    }
+
+    /// Counts the translations that the rules have ended since the start.
+    fn untranslated(&self) -> u64 {
+        self.control.counters().map(|own| report::untranslated(&own.sessions)).sum()
     }
 
     /// Opens the ports of a model and compiles it. Nothing that is in force changes.

@@ -281,11 +281,16 @@ pub(crate) fn sessions_counted<'c>(counters: impl Iterator<Item = &'c SessionCou
         open: all.open + own.sessions.value(),
         expired: all.expired + own.ended[Ending::Expired as usize].value(),
         replaced: all.replaced + own.ended[Ending::Replaced as usize].value(),
-        revoked: all.revoked + own.ended[Ending::Revoked as usize].value(),
+        revoked: all.revoked + own.ended[Ending::Revoked as usize].value() + untranslated(own),
         renewed: all.renewed + own.ended[Ending::Renewed as usize].value(),
         unconfirmed: all.unconfirmed + own.ended[Ending::Unconfirmed as usize].value(),
         cleared: all.cleared + own.ended[Ending::Cleared as usize].value(),
     })
+}
+
+/// Counts the translations that ended because the rules gave them other addresses, or none.
+pub(super) fn untranslated(counters: &SessionCounters) -> u64 {
+    counters.ended[Ending::Untranslated as usize].value()
 }
 
 /// Sums up the counters of learned decisions.

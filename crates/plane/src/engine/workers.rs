@@ -271,17 +271,15 @@ impl WorkerHandle {
         count.recv().unwrap_or(0)
     }
 
-    /// Matches its translations by the rules in force; gives how many ended.
-    pub(super) fn recheck(&self) -> usize {
-        let (mut ended, mut from) = (0, Some(0));
+    /// Matches its translations by the rules in force.
+    pub(super) fn recheck(&self) {
+        let mut from = Some(0);
         while let Some(at) = from {
-            let (to, page) = mpsc::channel();
+            let (to, next) = mpsc::channel();
             self.command(Command::Recheck(at, to));
-            let Ok((count, next)) = page.recv() else { break };
-            ended += count;
-            from = next;
+            // A worker that is gone gives no answer.
+            from = next.recv().ok().flatten();
         }
-        ended
     }
 
     /// Returns whether all its commands are handled.

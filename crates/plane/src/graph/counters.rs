@@ -68,8 +68,10 @@ pub enum Ending {
     Expired,
     /// It is half-open, and a newer session takes its room.
     Replaced,
-    /// The rules permit it no longer, or translate it otherwise.
+    /// The rules permit it no longer.
     Revoked,
+    /// It is a translation, which the rules give other addresses, or none.
+    Untranslated,
     /// A new connection has its addresses and ports.
     Renewed,
     /// No packet of the vector that opened it has passed.

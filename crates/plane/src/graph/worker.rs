@@ -291,17 +291,17 @@ impl Worker {
         count
     }
 
-    /// Matches a page of translations by the rules in force; gives how many ended, and where the next page begins.
-    fn recheck(&mut self, from: u64) -> (usize, Option<u64>) {
+    /// Matches a page of translations by the rules in force; gives where the next page begins.
+    fn recheck(&mut self, from: u64) -> Option<u64> {
         let guard = self.reader.pin();
         let root = self.shared.root.load(&guard);
         let now = self.shared.clock.now();
         self.sessions.adopt(root, self.workers);
         self.sessions.prepare();
-        let done = self.sessions.recheck((root, &guard), from, now);
+        let next = self.sessions.recheck((root, &guard), from, now);
         self.sessions.end_vector(root, &self.shared.counters.sessions);
         self.sessions.log.flush();
-        done
+        next
     }
 
     /// When this worker has something to do that no packet brings; `None`: never.

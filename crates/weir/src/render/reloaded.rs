@@ -80,6 +80,18 @@ impl Findings {
     }
 }
 
+impl Reloaded {
+    /// The outcome in a few words, for the log.
+    pub fn brief(&self) -> String {
+        let routes = plural(self.routes as u64, "route");
+        let ended = match self.translations {
+            0 => String::new(),
+            ended => format!(", {} ended", plural(ended as u64, "translation")),
+        };
+        format!("generation {}, {routes}{ended}", self.generation)
+    }
+}
+
 impl Report for Reloaded {
     const SCHEMA: &'static str = "weir.reload/1";
 
@@ -134,6 +146,7 @@ mod tests {
     fn a_line_a_change() {
         let nothing = Reloaded { generation: 2, routes: 5, routes_before: 5, ..Default::default() };
         assert_eq!(nothing.text(), "generation 2, routes 5 (before: 5)\n");
+        assert_eq!(nothing.brief(), "generation 2, 5 routes");
         let reloaded = Reloaded {
             generation: 3,
             added: vec!["interface lan".into()],
@@ -161,6 +174,7 @@ generation 3, routes 0 (before: 0)
 ! 3 learned bindings ended
 ";
         assert_eq!(reloaded.text(), text);
+        assert_eq!(reloaded.brief(), "generation 3, 0 routes, 2 translations ended");
         assert_eq!(read::<Reloaded>(&json(&reloaded)).unwrap().text(), text);
     }
 

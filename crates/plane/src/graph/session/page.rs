@@ -83,16 +83,18 @@ impl Sessions {
     }
 
     /// Matches the translations of a page by the rules in force. A translation ends if it gets other addresses, or none.
-    /// Gives how many ended, and where the next page begins.
-    pub(crate) fn recheck(&mut self, at: (&Root, &Guard<'_>), from: u64, now: Time) -> (usize, Option<u64>) {
+    /// Gives where the next page begins.
+    pub(crate) fn recheck(&mut self, at: (&Root, &Guard<'_>), from: u64, now: Time) -> Option<u64> {
         let (v4, v6) = (u64::from(self.v4.extent()), u64::from(self.v6.extent()));
         let end = (v4 + v6).min(from.saturating_add(MOST as u64));
         let bounds = self.bounds;
-        let ended = (from..end).filter(|&place| match place.checked_sub(v4) {
-            None => self.v4.ends_now(at, &bounds, place as u32, now),
-            Some(place) => self.v6.ends_now(at, &bounds, place as u32, now),
-        });
-        (ended.count(), (end < v4 + v6).then_some(end))
+        for place in from..end {
+            match place.checked_sub(v4) {
+                None => self.v4.match_translation(at, &bounds, place as u32, now),
+                Some(place) => self.v6.match_translation(at, &bounds, place as u32, now),
+            }
+        }
+        (end < v4 + v6).then_some(end)
     }
 
     fn listed<K: Family>(&self, own: &OfFamily<K>, number: u32, now: Time) -> Option<(SessionRef, Session<K>)> {

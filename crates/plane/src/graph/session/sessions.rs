@@ -262,7 +262,7 @@ fn visit<K: Family>(
         own.end(number, Ending::Expired);
     } else if session.translation.is_some() {
         if !own.is_current(at, number) {
-            own.end(number, Ending::Revoked);
+            own.end(number, Ending::Untranslated);
         }
     } else if session.version != version && !own.match_again(at, version, bounds, number) {
         own.end(number, Ending::Revoked);

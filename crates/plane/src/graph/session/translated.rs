@@ -205,14 +205,12 @@ impl<K: Family> OfFamily<K> {
         true
     }
 
-    /// Ends a translation whose time is not over, if the rules in force give it other addresses or none; gives whether it did.
-    pub(super) fn ends_now(&mut self, at: (&Root, &Guard<'_>), bounds: &Bounds, number: u32, now: Time) -> bool {
+    /// Ends a translation whose time is not over, if the rules in force give it other addresses or none.
+    pub(super) fn match_translation(&mut self, at: (&Root, &Guard<'_>), bounds: &Bounds, number: u32, now: Time) {
         let is_live = |own: &Session<K>| own.translation.is_some() && own.left(bounds, now) > 0;
-        if !self.get(number).is_some_and(is_live) || self.is_current(at, number) {
-            return false;
+        if self.get(number).is_some_and(is_live) && !self.is_current(at, number) {
+            self.end(number, Ending::Untranslated);
         }
-        self.end(number, Ending::Revoked);
-        true
     }
 
     /// Whether the rules in force give a translation as they did; its version is the current one then.

@@ -37,8 +37,8 @@ pub(crate) enum Command {
     Flows(u64, mpsc::Sender<Page>),
     /// End sessions, and say how many there were.
     EndFlows(Vec<Ended>, mpsc::Sender<usize>),
-    /// Match translations from this place on by the rules in force, and say how many ended and where the next page begins.
-    Recheck(u64, mpsc::Sender<(usize, Option<u64>)>),
+    /// Match translations from this place on by the rules in force, and say where the next page begins.
+    Recheck(u64, mpsc::Sender<Option<u64>>),
     /// Copy packets for a capture.
     Capture(Box<Tap>),
     /// Take nothing more from ports, but go on with what other workers hand over.

@@ -110,12 +110,11 @@ impl Running {
         };
         match &result {
             Ok(reloaded) => {
-                let routes = plural(reloaded.routes as u64, "route");
                 let until = reloaded.confirm_by.map_or_else(String::new, |by| {
                     format!("; it goes back at {} unless it is confirmed", utc_seconds(by))
                 });
                 let generation = reloaded.generation;
-                tracing::info!(generation, "reloaded: generation {generation}, {routes}{until}");
+                tracing::info!(generation, "reloaded: {}{until}", reloaded.brief());
             }
             Err(error) => tracing::error!("not reloaded: {error}"),
         }

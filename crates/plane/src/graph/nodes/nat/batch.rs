@@ -141,7 +141,7 @@ pub(super) fn current<K: Family>(context: &mut Context<'_>, member: Membership) 
     if own.is_current((root, guard), member.number) {
         return Some(member);
     }
-    own.end(member.number, Ending::Revoked);
+    own.end(member.number, Ending::Untranslated);
     None
 }
 
