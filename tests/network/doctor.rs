@@ -21,6 +21,33 @@ address = "10.2.0.1/24"
 "#;
 
 #[test]
+fn two_ends_of_a_pair_in_one_bridge_are_a_loop() {
+    let Some(lab) = Lab::open() else { return };
+    let gate = lab.space("gate");
+    gate.ip("link add e0 type veth peer name e1");
+    gate.ip("link set e0 up");
+    gate.ip("link set e1 up");
+    let port = |device: &str| {
+        format!(
+            "[[interface]]\nname = \"{device}\"\nport = {{ af-packet = {{ interface = \"{device}\", offload = false }} }}\n"
+        )
+    };
+    let config = format!("version = 1\n[bridge.b]\ninterfaces = [\"e0\", \"e1\"]\n{}{}", port("e0"), port("e1"));
+    let folder = Scratch::new();
+    let file = folder.path().join("weir.toml");
+    std::fs::write(&file, &config).expect("the file is written");
+    let words = "frames circle: e0 and e1, the devices of `e0` and `e1`, are the two ends of one veth pair";
+    let weir = program();
+    let path = file.to_str().expect("a path of ASCII");
+    let output = gate.output(weir.to_str().expect("a path of ASCII"), &["doctor", path]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.code() == Some(1) && said.contains(&format!("problem  bridge b: {words}")), "{said}");
+    let weir = Weir::start(&gate, &config);
+    assert!(weir.log().contains(&format!("WARN bridge b: {words}")), "{}", weir.log());
+    weir.end();
+}
+
+#[test]
 fn its_commands_mend_what_it_finds() {
     let Some(mut lab) = Lab::open() else { return };
     let (gate, left) = (lab.space("gate"), lab.space("left"));

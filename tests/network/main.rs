@@ -49,3 +49,4 @@ mod supers;
 mod traceroute;
 mod tunnels;
 mod vlan;
+mod watch;

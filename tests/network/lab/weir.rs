@@ -58,9 +58,15 @@ impl Weir {
 
     /// Runs a command that talks to it.
     pub(crate) fn weir(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("weir can be started")
+    }
+
+    /// A command that talks to it.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(program());
         command.args(arguments).env("WEIR_SOCKET", self.folder.path().join("control.sock")).env_remove("WEIR_LOG");
-        command.stdin(Stdio::null()).output().expect("weir can be started")
+        command.stdin(Stdio::null());
+        command
     }
 
     /// Returns the output of `weir show WHAT --json`.

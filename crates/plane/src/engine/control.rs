@@ -38,8 +38,8 @@ use crate::graph::counters::WorkerCounters;
 use crate::graph::trace::Tracer;
 use crate::graph::worker::Command;
 use crate::model;
-use crate::neighbor::Link;
 use crate::neighbor::control::{self, Keeper, News, Work};
+use crate::neighbor::{Link, NeighborChange};
 use crate::root::Root;
 use crate::root::ipsec::Numbers;
 use crate::stats::{Conservation, FastPath, TableStats};
@@ -100,6 +100,8 @@ pub(super) struct State {
     generation: u64,
     /// Unread news.
     pub(super) news: VecDeque<News>,
+    /// Unread changes of neighbours, while somebody watches them.
+    neighbors: VecDeque<NeighborChange>,
     pub(super) baseline: Arc<Baseline>,
     /// Failures that were reported.
     pub(super) told: HashSet<String>,
@@ -140,6 +142,7 @@ impl Control {
             beside: 0,
             last_beside: 0,
             news: VecDeque::new(),
+            neighbors: VecDeque::new(),
             baseline: Arc::new(Baseline { since: parts.clock.now().0, ..Baseline::default() }),
             told: HashSet::new(),
             untold: Vec::new(),
@@ -344,7 +347,7 @@ impl Control {
 
     /// Does what is to be done. Who is at work gives the compiler. Gives whether there is a new version of the root.
     pub(super) fn carry_out(&self, state: &mut State, compiler: Option<&mut Compiler>, work: Work) -> bool {
-        let Work { frames, changes, news } = work;
+        let Work { frames, changes, news, neighbors } = work;
         // Replaced tables are freed as old versions of the root are.
         let mut replaced = false;
         if let Some(table) = state.keeper.learned.take_table(self.clock.now())
@@ -369,6 +372,9 @@ impl Control {
         };
         self.send(frames);
         state.report(news);
+        state.neighbors.extend(neighbors);
+        let surplus = state.neighbors.len().saturating_sub(NEWS);
+        state.neighbors.drain(..surplus);
         published | replaced
     }
 
@@ -474,6 +480,14 @@ impl Control {
     /// of more than a thousand, the latest.
     pub fn news(&self) -> Vec<News> {
         self.state().news.drain(..).collect()
+    }
+
+    /// Returns the changes of neighbours since the last call; of more than a thousand, the latest. They are noted from a call with
+    /// `is_watched` on, until one without.
+    pub fn neighbor_changes(&self, is_watched: bool) -> Vec<NeighborChange> {
+        let mut state = self.state();
+        state.keeper.is_watched = is_watched;
+        state.neighbors.drain(..).collect()
     }
 }
 

@@ -64,4 +64,5 @@ pub use stuck::Stuck;
 pub use traced::{TraceDecision, TraceRow, TraceStep};
 pub use why::{Refusal, WayBack};
 
+pub use crate::neighbor::NeighborChange;
 pub use crate::neighbor::control::News;

@@ -14,7 +14,7 @@ use weir_packet::wire::MacAddress;
 use crate::compile::{Change, Compiler, Learned, Map, Places, Prepared, StagedAcls, TableFull, tag_octets};
 use crate::model::{self, InterfaceKind};
 use crate::neighbor::learned::{Contest, Learned as LearnedBindings, Limit, Probe};
-use crate::neighbor::{Action, Event, Link, Table};
+use crate::neighbor::{Action, Event, Link, NeighborChange, Table};
 use crate::root::{Interface, Root};
 
 /// Something that happened and that people want to know, once.
@@ -285,6 +285,8 @@ pub(crate) struct Work {
     pub(crate) changes: Vec<Change>,
     /// For people; names for numbers are looked up already.
     pub(crate) news: Vec<News>,
+    /// For people who watch neighbours.
+    pub(crate) neighbors: Vec<NeighborChange>,
 }
 
 /// The table of neighbours, and who the interfaces are.
@@ -295,6 +297,8 @@ pub(crate) struct Keeper {
     /// By number.
     names: Vec<String>,
     actions: Vec<Action>,
+    /// Somebody watches neighbours.
+    pub(crate) is_watched: bool,
     /// The time of the last report that a forwarding table has no room.
     no_room: Option<Time>,
     /// The times of the last reports on bindings, by interface and bound; `None`: on a lease that another station kept.
@@ -315,6 +319,7 @@ impl Keeper {
             learned: LearnedBindings::default(),
             names: Vec::new(),
             actions: Vec::new(),
+            is_watched: false,
             no_room: None,
             told: HashMap::new(),
             is_idle: false,
@@ -450,16 +455,26 @@ impl Keeper {
         self.names.get(number as usize).cloned().unwrap_or_default()
     }
 
+    /// Notes a change of a neighbour for watchers.
+    fn note(&self, work: &mut Work, (interface, address): (u32, IpAddr), found: Option<(MacAddress, bool)>) {
+        if self.is_watched {
+            let (mac, stale) = (found.map(|found| found.0), found.is_some_and(|found| found.1));
+            work.neighbors.push(NeighborChange { interface: self.name(interface), address, mac, stale });
+        }
+    }
+
     fn translate(&mut self, work: &mut Work) {
         let mut actions = std::mem::take(&mut self.actions);
         for action in actions.drain(..) {
             match action {
                 Action::Send { interface, frame } => work.frames.push((interface, frame)),
                 Action::Resolved { interface, address, mac, stale } => {
+                    self.note(work, (interface, address), Some((mac, stale)));
                     let learned = Some(Learned { mac, stale });
                     work.changes.push(Change::Neighbor { interface, address, learned });
                 }
                 Action::Gone { interface, address } => {
+                    self.note(work, (interface, address), None);
                     work.changes.push(Change::Neighbor { interface, address, learned: None });
                 }
                 Action::Tentative { interface, address, duplicate: false } => {

@@ -5,6 +5,7 @@
 //! frames to send, and changes of adjacencies, which reach the workers with the next root.
 
 mod action;
+mod change;
 pub mod control;
 mod entry;
 mod eviction;
@@ -20,6 +21,7 @@ mod timers;
 mod tests;
 
 pub use action::Action;
+pub use change::NeighborChange;
 pub use link::Link;
 pub use state::{Known, State};
 pub use table::Table;

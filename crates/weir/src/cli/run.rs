@@ -268,6 +268,11 @@ impl Run {
                     for news in running.news() {
                         log::news(&news);
                     }
+                    for change in running.neighbor_changes() {
+                        let address = change.address.to_string();
+                        let fields = [("interface", change.interface.as_str()), ("address", address.as_str())];
+                        events::publish(events::Kind::Neighbor, change.to_string(), &fields);
+                    }
                     if running.is_overdue() && going_back.as_ref().is_none_or(|task| task.is_finished()) {
                         let gateway = Arc::clone(running);
                         going_back = Some(tokio::task::spawn_blocking(move || gateway.go_back()));

@@ -35,7 +35,7 @@ use crate::config::{Service, Texts};
 use crate::render::matched::Matched;
 use crate::reservation::Reservations;
 use crate::routes::state::Sources;
-use crate::{notify, sampler};
+use crate::{events, notify, sampler};
 
 /// An engine, and where its configuration comes from.
 pub struct Running {
@@ -184,6 +184,11 @@ impl Running {
     /// Returns the news of links and neighbours since the last call, each once.
     pub fn news(&self) -> Vec<engine::News> {
         self.engine.news()
+    }
+
+    /// Returns the changes of neighbours since the last call, which are noted while somebody watches them.
+    pub(crate) fn neighbor_changes(&self) -> Vec<engine::NeighborChange> {
+        self.engine.neighbor_changes(events::watches(events::Kind::Neighbor))
     }
 
     /// Holds what interfaces have counted against their alarms; gives what follows. To be called about once a second.

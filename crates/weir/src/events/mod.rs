@@ -11,4 +11,4 @@ mod queue;
 pub(crate) use kind::Kind;
 pub(crate) use layer::Events;
 pub(crate) use publish::publish;
-pub(crate) use queue::{Watcher, close, watch};
+pub(crate) use queue::{Watcher, close, watch, watches};

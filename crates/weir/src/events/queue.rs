@@ -27,6 +27,12 @@ struct Queue {
     lost: Arc<AtomicU64>,
 }
 
+impl Queue {
+    fn is_of(&self, kind: Kind) -> bool {
+        self.kinds.is_empty() || self.kinds.contains(&kind)
+    }
+}
+
 /// The events of a watcher.
 pub(crate) struct Watcher {
     events: Receiver<Event>,
@@ -63,12 +69,17 @@ pub(super) fn is_watched() -> bool {
     COUNT.load(Ordering::Relaxed) > 0
 }
 
+/// Somebody watches events of a kind.
+pub(crate) fn watches(kind: Kind) -> bool {
+    is_watched() && queues().iter().any(|queue| !queue.events.is_closed() && queue.is_of(kind))
+}
+
 /// Gives an event to all who watch its kind.
 pub(super) fn send(event: &Event) {
     let mut queues = queues();
     queues.retain(|queue| !queue.events.is_closed());
     COUNT.store(queues.len(), Ordering::Relaxed);
-    for queue in queues.iter().filter(|queue| queue.kinds.is_empty() || queue.kinds.contains(&event.kind)) {
+    for queue in queues.iter().filter(|queue| queue.is_of(event.kind)) {
         if queue.events.try_send(event.clone()).is_err() {
             queue.lost.fetch_add(1, Ordering::Relaxed);
         }
@@ -98,7 +109,7 @@ mod tests {
     #[test]
     fn a_full_queue_counts_what_it_loses() {
         let mut watcher = watch(vec![Kind::Link]).unwrap();
-        assert!(is_watched());
+        assert!(is_watched() && watches(Kind::Link) && !watches(Kind::Route));
         for number in 0..ROOM + 3 {
             send(&event(Kind::Link, &number.to_string()));
         }

@@ -20,7 +20,7 @@ const BATCH: usize = 65_536;
 /// The least time between two log lines about refused routes.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// What changed at once, for watchers. The log has no lines about single batches.
+/// Changes that are handed over at once, for watchers. The log has no lines about single batches.
 #[derive(Debug, Default)]
 struct Batch {
     /// Prefixes with a route of the source from now on, or with another one.

@@ -14,7 +14,7 @@ const MIB: u64 = 1 << 20;
 /// Octets of a station that a bridge may have, at least.
 const OCTETS_OF_STATION: u64 = 32;
 
-/// Memory that a setting asks for.
+/// Memory that a setting needs.
 struct Wanted {
     /// The setting, in words.
     what: String,

@@ -178,7 +178,7 @@ pub(crate) fn opens_sessions(engine: &Engine, gateway: &model::Gateway, list: &s
     if !stays && next.as_ref().is_some_and(steer::opens_sessions) {
         return true;
     }
-    // Rules of the file that a reload takes away do not count, nor those that live edits took away.
+    // Rules of the file that a reload takes away do not count, nor do rules that live edits took away.
     let by_rule = |rule: &AclRule| rule.action == AclAction::Reflect;
     let counts = |_: &model::Gateway, row: stats::AclRuleRow| stays || row.time.is_some();
     let (rows, _) = engine.acl_rules(list, by_rule, usize::MAX, counts).unwrap_or_default();

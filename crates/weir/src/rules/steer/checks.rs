@@ -31,7 +31,7 @@ pub(crate) struct Objection {
     pub(crate) help: Option<&'static str>,
 }
 
-/// The VRFs whose packets are translated, by index: those with NAT rules, and those that routes link with them.
+/// The VRFs whose packets are translated, by index: VRFs with NAT rules, and VRFs that routes link with them.
 pub(crate) struct Translating(Vec<bool>);
 
 impl Translating {
