@@ -16,11 +16,14 @@ use super::Resolver;
 pub(super) struct KnownSas {
     /// By receiver and SPI, of what comes in and of what is sent: a gateway may have both ends of an SA. Receivers behind one NAT
     /// choose their SPIs apart, and have different ports.
-    spis: [HashMap<(VrfIndex, IpAddr, Option<u16>, u32), Span>; 2],
+    spis: [HashMap<Receiver, Span>; 2],
     /// By cipher key: the SA and its place.
     sent: HashMap<[u8; 16], (Ends, Span)>,
     received: HashMap<[u8; 16], (Ends, Span)>,
 }
+
+/// A receiver, with its port behind a NAT, and an SPI.
+type Receiver = (VrfIndex, IpAddr, Option<u16>, u32);
 
 /// The sender, the receiver and the SPI of an SA.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use weir_plane::compile::nat_inwards;
-use weir_plane::model::{AclRule, Addresses, Interface, NatIndex, NatList, NatRule, NatVerb, Transport, VrfIndex};
+use weir_plane::model::{AclRule, Interface, NatIndex, NatList, NatRule, NatVerb, VrfIndex};
 
 use super::super::super::diagnostic::{Code, Diagnostic};
 use super::super::super::source::Span;
@@ -48,6 +48,9 @@ pub(super) fn inwards(nat: &[NatList], interfaces: &[Interface]) -> Vec<Vec<Inwa
     chains.into_values().chain(alone).collect()
 }
 
+/// A range of outside addresses, and the place of its map in the chain.
+type Outside = (IpAddr, IpAddr, usize);
+
 /// An outside address that two rules map to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Twice {
@@ -66,7 +69,7 @@ pub(crate) fn mapped_twice(nat: &[NatList], interfaces: &[Interface]) -> Vec<Twi
     let mut twice: Vec<Twice> = Vec::new();
     for chain in inwards(nat, interfaces) {
         // Ranges of outside addresses by what else the maps are about, and by family.
-        let mut alike: HashMap<(&Addresses, &Transport, bool), Vec<(IpAddr, IpAddr, usize)>> = HashMap::new();
+        let mut alike: HashMap<_, Vec<Outside>> = HashMap::new();
         for (place, own) in chain.iter().enumerate().filter(|(_, own)| own.verb == NatVerb::Map) {
             for (first, last) in ranges(&own.matches.to) {
                 let key = (&own.matches.from, &own.matches.transport, first.is_ipv4());
