@@ -415,6 +415,7 @@ pub(crate) fn decision(
         | Fate::Spd { .. }
         | Fate::Steered { .. } => None,
         Fate::Flow { miss, .. } => Some(TraceDecision::Flow(miss)),
+        Fate::Learning { learning, .. } => Some(TraceDecision::Learning(learning)),
         Fate::Fragment { .. }
         | Fate::LookedUp { .. }
         | Fate::Directed { .. }
