@@ -58,6 +58,8 @@ pub struct Links {
     pub bridged: bool,
     /// Rules open sessions. Where they do, translated packets take no decisions.
     pub opens: bool,
+    /// Lists come and go, groups are as declared again, and NAT rules move by their Ids.
+    pub edited: bool,
 }
 
 impl Links {
@@ -65,7 +67,18 @@ impl Links {
         let count = between(random, 3, 5) as usize;
         let (tagged, exact_samples) = (random.chance(0.5), random.chance(0.5));
         let opens = !bare && (!crossed || random.chance(0.75));
-        Links { count, addresses: Vec::new(), tagged, exact_samples, learned, bare, crossed, bridged: false, opens }
+        Links {
+            count,
+            addresses: Vec::new(),
+            tagged,
+            exact_samples,
+            learned,
+            bare,
+            crossed,
+            bridged: false,
+            opens,
+            edited: false,
+        }
     }
 
     /// Returns the action of a rule that opens sessions, or what takes its place.
