@@ -393,6 +393,10 @@ pub struct TranslationRow {
     pub half_open: bool,
     /// The VRFs that its first packet came in by and left by; empty: that is gone.
     pub vrfs: [String; 2],
+    /// The numbers of their zones of translations.
+    pub zones: [u16; 2],
+    /// The type of its ICMP requests.
+    pub icmp_type: Option<u8>,
     /// The endpoints of its first packet, as it came in.
     pub before: NatEnds,
     /// The endpoints of its first packet, as it left.
@@ -417,6 +421,8 @@ pub struct TranslationRow {
     pub packets: [u64; 2],
     /// Octets from the IP header on, likewise.
     pub bytes: [u64; 2],
+    /// Why its packets do not take learned decisions, likewise; `None`: they take them.
+    pub slow: [Option<&'static str>; 2],
 }
 
 /// The endpoints of a packet.
@@ -530,7 +536,7 @@ pub struct NatPool {
     pub interface: String,
     /// How many addresses there are.
     pub addresses: u128,
-    /// The ports that the rule names.
+    /// The ports that it gives; `None`: those that packets have.
     pub ports: Option<std::ops::RangeInclusive<u16>>,
     /// Translations that have one of them now.
     pub translations: usize,

@@ -17,6 +17,8 @@ mod bridges;
 mod change;
 #[path = "flow_contract/classify.rs"]
 mod classify;
+#[path = "flow_contract/edited.rs"]
+mod edited;
 #[path = "flow_contract/features.rs"]
 mod features;
 #[path = "flow_contract/gateway.rs"]
@@ -43,7 +45,7 @@ use pair::{Pair, counted};
 use traffic::Traffic;
 use weir_base::clock::Time;
 use weir_base::random::Random;
-use weir_plane::engine::{Capture, CaptureReader};
+use weir_plane::engine::{Capture, CaptureReader, ChangeKind};
 use weir_plane::harness::Options;
 use weir_plane::model::FlowTable;
 use weir_plane::reason::Reason;
@@ -58,6 +60,8 @@ const SHARE: u64 = 8;
 const BARE: u64 = 1 << 32;
 /// Seeds from this one on have models whose sessions pass several interfaces.
 const CROSSED: u64 = 2 << 32;
+/// Seeds from this one on have lists that come and go, and other changes beside those of the others.
+const EDITED: u64 = 3 << 32;
 /// Vectors of a seed.
 const VECTORS: u64 = 400;
 /// Vectors of a seed whose sessions pass several interfaces: many models find more there than long runs of few.
@@ -89,6 +93,8 @@ struct Totals {
     changes: BTreeMap<&'static str, u64>,
     features: BTreeMap<&'static str, u64>,
     counted: BTreeMap<&'static str, u64>,
+    /// Changes that the control side began.
+    made: BTreeMap<ChangeKind, u64>,
 }
 
 /// The way in which gateways know the hardware addresses of neighbours that no line names.
@@ -110,11 +116,14 @@ fn run(seed: u64, workers: usize, batch: u64, totals: &mut Totals) -> Result<(),
         0..=2 => Neighbors::Found,
         _ => Neighbors::Fixed,
     };
-    let kind = ((BARE..CROSSED).contains(&seed), seed >= CROSSED);
+    let kind = ((BARE..CROSSED).contains(&seed), (CROSSED..EDITED).contains(&seed));
     let mut links = Links::random(&mut random, neighbors != Neighbors::Fixed, kind);
+    links.edited = seed >= EDITED;
     links.bridged = !links.bare && !links.crossed && random.chance(0.3);
     // Seeds that found a difference keep their models.
     links.queues = if seed % 5 == 3 { workers } else { 0 };
+    // Few seeds are enough for these.
+    links.bridged |= links.edited && seed % 2 == 1;
     let mut traffic = Traffic::new(&mut random, links.clone());
     links.addresses = traffic.addresses();
     let mut seeds = Seeds::random(&mut random);
@@ -131,6 +140,7 @@ fn run(seed: u64, workers: usize, batch: u64, totals: &mut Totals) -> Result<(),
     let paces = match (links.bare, links.crossed) {
         (true, _) => &[0.05, 0.1],
         (_, true) => &[0.1, 0.2],
+        _ if links.edited => &[0.05, 0.1],
         _ => &[0.005, 0.02, 0.05, 0.1][..],
     };
     let pace = pick(&mut random, paces);
@@ -226,6 +236,9 @@ fn run(seed: u64, workers: usize, batch: u64, totals: &mut Totals) -> Result<(),
             *joined += rows.map(|row| row.merged.1).sum::<u64>();
         }
     }
+    for (kind, count) in pair.off.harness.changes_made() {
+        *totals.made.entry(kind).or_default() += count;
+    }
     let off = pair.off.harness.fast_path();
     if (off.hits, off.learned) != (0, 0) {
         return Err(format!("the flow table is off and was used: {off:?}"));
@@ -311,6 +324,32 @@ fn the_flow_table_changes_nothing_where_rules_change_beneath_sessions() {
     assert!(packets < PACKETS || hits * 12 > eligible, "{hits} hits of {eligible} packets that may hit");
 }
 
+/// The control side makes changes of every kind that it knows.
+#[test]
+fn the_flow_table_changes_nothing_where_lists_come_and_go() {
+    let (packets, only) = (number("WEIR_CONTRACT_PACKETS").unwrap_or(PACKETS), number("WEIR_CONTRACT_SEED"));
+    if only.is_some() || number("WEIR_CONTRACT_WORKERS").is_some_and(|workers| workers != 1) {
+        return;
+    }
+    let Totals { packets: sent, eligible, hits, drops, changes, features, made, .. } =
+        check_from(EDITED, 1, packets / SHARE * 2, None);
+    println!("{sent} packets, {eligible} may hit, {hits} hits\n{changes:?}\n{made:?}");
+    if packets < PACKETS {
+        return;
+    }
+    let is_missing = |kind: &&ChangeKind| made.get(kind).is_none_or(|&count| count == 0);
+    let missing: Vec<&ChangeKind> = ChangeKind::ALL.iter().filter(is_missing).collect();
+    assert!(missing.is_empty(), "kinds of changes that never happened: {missing:?}");
+    let missing: Vec<&Reason> = features::EDITED_REASONS.iter().filter(|reason| drops[reason] == 0).collect();
+    assert!(missing.is_empty(), "reasons for which nothing was dropped: {missing:?}");
+    let missing: Vec<&&str> = features::EDITED.iter().filter(|name| !features.contains_key(*name)).collect();
+    assert!(missing.is_empty(), "policies that no model had: {missing:?}");
+    let names = ChangeKind::ALL.iter().flat_map(|&kind| Change::generators(kind)).chain(Change::EDITED);
+    let missing: Vec<&&str> = names.filter(|name| !changes.contains_key(*name)).collect();
+    assert!(missing.is_empty(), "changes that never happened: {missing:?}");
+    assert!(hits * 24 > eligible, "{hits} hits of {eligible} packets that may hit");
+}
+
 #[test]
 fn the_flow_table_changes_nothing() {
     if number("WEIR_CONTRACT_WORKERS").is_some_and(|workers| workers != 1) {
@@ -343,7 +382,8 @@ fn the_flow_table_changes_nothing() {
     let names = Change::NAMES.iter().copied().chain(Part::ALL.iter().map(|part| part.name()));
     let missing: Vec<&str> = names.filter(|name| !changes.contains_key(name)).collect();
     assert!(missing.is_empty(), "changes that never happened: {missing:?}");
-    let missing: Vec<&&str> = FEATURES.iter().filter(|name| !features.contains_key(*name)).collect();
+    let wanted = FEATURES.iter().filter(|name| !features::EDITED.contains(name));
+    let missing: Vec<&&str> = wanted.filter(|name| !features.contains_key(*name)).collect();
     assert!(missing.is_empty(), "policies that no model had: {missing:?}");
     let missing: Vec<&Reason> =
         REASONS.iter().filter(|reason| drops.get(reason).is_none_or(|&count| count == 0)).collect();

@@ -416,6 +416,15 @@ fn a_pool_has_the_addresses_that_the_rule_gives() {
 }
 
 #[test]
+fn a_pool_has_the_ports_that_are_drawn_if_the_rule_names_none() {
+    let ports =
+        |verb, target: NatTarget| two_ports().nat("wan", verb, Some(target)).rig().harness.nat_pools()[0].ports.clone();
+    let interface = |ports| NatTarget { addresses: None, ports };
+    assert_eq!(ports(NatVerb::Source, interface(None)), Some(1024..=65_535));
+    assert_eq!(ports(NatVerb::Source, interface(Some(6000..=6999))), Some(6000..=6999));
+}
+
+#[test]
 fn ports_are_found_where_98_of_100_are_taken() {
     let mut rig = two_ports().masquerade("wan", 6000..=6999).rig();
     let mut ports = std::collections::HashSet::new();

@@ -170,3 +170,75 @@ fn the_limit_of_a_vrf_is_the_line_that_decides() {
     // The rule that would translate it is named as well.
     assert_eq!(json["nat"][0]["list"], "red");
 }
+
+/// Access lists with a session, and a rule whose flows are not learned.
+const LISTS: &str = r#"version = 1
+
+[[interface]]
+name = "lan"
+port = "null"
+address = "10.1.0.1/24"
+acl = { in = "from-lan" }
+
+[[interface]]
+name = "wan"
+port = "null"
+address = "198.51.100.1/24"
+acl = { in = "from-wan" , out = "to-wan" }
+
+[[interface]]
+name = "plain"
+port = "null"
+address = "10.2.0.1/24"
+
+[flow-table]
+interfaces = ["lan", "wan"]
+
+[[neighbor]]
+interface = "wan"
+address = "198.51.100.9"
+mac = "02:00:00:00:00:07"
+
+[acl.from-lan]
+rules = ["permit udp from any to any port 53 no-flow", "permit udp from any to any port 54 flow", "deny udp from any to any port 55"]
+default = "permit"
+
+[acl.to-wan]
+rules = ["permit+reflect tcp from any to any"]
+default = "permit"
+
+[acl.from-wan]
+rules = []
+"#;
+
+#[test]
+fn whether_a_flow_is_learned_and_why_not() {
+    let bench = Bench::new();
+    std::fs::write(bench.file("lists.toml"), LISTS).unwrap();
+    let of = |after: &[&str], input: &str, packet: &str| {
+        let after = after.iter().flat_map(|packet| ["--after", packet]);
+        let words: Vec<&str> = after.chain(["lists.toml", "--in", input, packet]).collect();
+        let (json, text) = bench.explain(&words);
+        let line = text.lines().find_map(|line| line.strip_prefix("fast path ")).map(str::to_owned);
+        (json["fast-path"].as_str().map(str::to_owned), line)
+    };
+    let found = |name: &str, line: &str| (Some(name.to_owned()), Some(line.to_owned()));
+    let dns = "udp from 10.1.0.2 port 7 to 198.51.100.9 port 53";
+    assert_eq!(of(&[], "lan", dns), found("no-flow", "not learned, as a rule has `no-flow`"));
+    let hastened = "udp from 10.1.0.2 port 7 to 198.51.100.9 port 54";
+    let now = found("learned", "further packets of the flow take the decision that is learned now");
+    assert_eq!(of(&[], "lan", hastened), now);
+    let other = "udp from 10.1.0.2 port 7 to 198.51.100.9 port 9";
+    let first = format!("lan {other}");
+    assert_eq!(of(&[], "lan", other), found("new", "would be learned at a later packet of the flow"));
+    assert_eq!(of(&[&first], "lan", other), now);
+    assert_eq!(
+        of(&[&first, &first], "lan", other),
+        found("hit", "other packets of the flow take its learned decision")
+    );
+    let syn = "tcp from 10.1.0.2 port 7 to 198.51.100.9 port 80";
+    assert_eq!(of(&[], "lan", syn), found("excluded", "packets like this one take no learned decision"));
+    // Dropped, and without the fast path.
+    assert_eq!(of(&[], "lan", "udp from 10.1.0.2 port 7 to 198.51.100.9 port 55"), (None, None));
+    assert_eq!(of(&[], "plain", "udp from 10.2.0.2 port 7 to 198.51.100.9 port 9"), (None, None));
+}

@@ -17,6 +17,7 @@ use weir_port::{OpenError, Transmitter};
 use crate::compile::{Occupancy, Places, PortPlace, Settings, TableFull};
 use crate::engine::compiled::Compiled;
 use crate::engine::control::{self, Control};
+use crate::engine::made::ChangeKind;
 use crate::engine::ports::context;
 use crate::engine::workers::CommandSender;
 use crate::graph::counters::WorkerCounters;
@@ -146,7 +147,7 @@ impl Bench {
     /// When a table has no room.
     pub fn compile(&mut self, model: &model::Gateway) -> Result<Root, BenchError> {
         let places = self.control.state().places.clone();
-        Ok(self.control.operate().write().compile(model, &places)?.0)
+        Ok(self.control.operate(ChangeKind::Model).write().compile(model, &places)?.0)
     }
 
     /// Puts a version into force, from the next round on.

@@ -27,6 +27,7 @@ use super::captures::Captures;
 use super::cleared::Cleared;
 use super::collect;
 use super::compiled::Compiled;
+use super::made::{ChangeKind, Made};
 use super::ports::OpenPort;
 use super::report::{self, Baseline};
 use super::signal::Signal;
@@ -51,6 +52,7 @@ const NEWS: usize = 1024;
 pub struct Control {
     /// Held by an operation.
     pub(super) operating: Mutex<()>,
+    pub(super) made: Made,
     /// Written by operations alone.
     pub(super) compiler: RwLock<Compiler>,
     /// By number; `None` once closed. Operations alone add and close.
@@ -150,6 +152,7 @@ impl Control {
         };
         let control = Control {
             operating: Mutex::new(()),
+            made: Made::none(),
             compiler: RwLock::new(compiler),
             ports: Mutex::new(parts.ports),
             state: Mutex::new(state),
@@ -260,17 +263,23 @@ impl Control {
         self.replace(&mut state, root);
     }
 
+    /// Returns how many changes of each kind were begun since the start.
+    pub fn changes_made(&self) -> impl Iterator<Item = (ChangeKind, u64)> + '_ {
+        self.made.all()
+    }
+
     /// Compiles a model whose interfaces stand at `places`, and puts it into force. `announces` is as for [`Control::prepare`].
     ///
     /// # Errors
     /// When a table has no room; then the old model stays.
     pub(super) fn enforce(
         &self,
+        kind: ChangeKind,
         model: model::Gateway,
         mut places: Places,
         announces: &HashSet<u32>,
     ) -> Result<(), TableFull> {
-        let operation = self.operate();
+        let operation = self.operate(kind);
         let (prepared, links) = {
             let compiler = operation.read();
             let acls = compiler.stage_acls(&model)?;
@@ -357,6 +366,9 @@ impl Control {
             replaced = true;
         }
         let is_new = !changes.is_empty();
+        if is_new || replaced {
+            self.made.count(ChangeKind::Neighbors);
+        }
         changes.into_iter().for_each(|change| state.unknown.note(change));
         let published = match compiler {
             _ if state.unknown.is_empty() => false,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use weir_base::tsc;
 
 use super::collect;
+use super::made::ChangeKind;
 use super::report::{self, Baseline, interfaces, other_tables, tables};
 use super::running::Engine;
 use crate::graph::counters::{SessionCounters, WorkerCounters};
@@ -177,7 +178,7 @@ impl Engine {
             }
         }
         if all || matches!(what, Clear::Sav | Clear::Acl | Clear::Allowlists | Clear::Classify | Clear::Bindings) {
-            let operation = self.control.operate();
+            let operation = self.control.operate(ChangeKind::ClearCounters);
             let mut compiler = operation.write();
             if all || what == Clear::Sav {
                 compiler.clear_sav();

@@ -2,6 +2,7 @@
 
 use super::control::Control;
 use super::error::EngineError;
+use super::made::ChangeKind;
 use crate::compile::{
     AclEdit, AclEdited, AclError, AclMembers, AclRestored, AclSaid, Edit, Edited, EntryKey, LostEdits, Names, SavError,
     StageError,
@@ -15,7 +16,7 @@ impl Control {
     /// # Errors
     /// If the policy has no table, a change cannot be made, or there is no room.
     pub fn edit_sav(&self, policy: &str, source: &str, edits: &[Edit], time: u64) -> Result<Edited, SavError> {
-        let operation = self.operate();
+        let operation = self.operate(ChangeKind::EditSav);
         let (model, _) = self.in_force();
         let mut compiler = operation.write();
         let (edited, root) = compiler.edit_sav(&model, policy, source, edits, time)?;
@@ -34,7 +35,7 @@ impl Control {
         entries: &[(EntryKey, Names)],
         time: u64,
     ) -> Result<Edited, SavError> {
-        let operation = self.operate();
+        let operation = self.operate(ChangeKind::ReplaceSav);
         let (model, _) = self.in_force();
         let plan = operation.read().plan_sav(&model, policy, source, entries, time)?;
         let mut compiler = operation.write();
@@ -49,7 +50,7 @@ impl Control {
     /// # Errors
     /// When there is no such policy, or it does not say what the action needs.
     pub fn stage_sav(&self, policy: &str, action: Option<model::SavAction>, time: u64) -> Result<(), StageError> {
-        let operation = self.operate();
+        let operation = self.operate(ChangeKind::StageSav);
         let (model, _) = self.in_force();
         let mut compiler = operation.write();
         let root = compiler.stage_sav(&model, policy, action, time)?;
@@ -68,7 +69,7 @@ impl Control {
         said: &AclSaid,
         edit: impl FnOnce(&model::Gateway) -> Result<AclEdit, E>,
     ) -> Result<AclEdited, E> {
-        let operation = self.operate();
+        let operation = self.operate(ChangeKind::EditList);
         let (model, map) = self.in_force();
         let edit = edit(&model)?;
         let plan = operation.read().plan_acl_edit((&model, &map), list, edit, said)?;
@@ -87,7 +88,7 @@ impl Control {
         said: &AclSaid,
         group: impl FnOnce(&model::Gateway) -> Result<M, E>,
     ) -> Result<AclEdited, E> {
-        let operation = self.operate();
+        let operation = self.operate(ChangeKind::ReplaceGroup);
         let (model, map) = self.in_force();
         let group = group(&model)?;
         let plan = operation.read().plan_acl_group((&model, &map), group, said)?;
@@ -102,7 +103,7 @@ impl Control {
     /// If there is no such group, or it is as declared, or it cannot be so: rules or groups name one that would go, a
     /// group would contain itself, a rule would have no addresses of its family, or there is no room.
     pub fn restore_acl_group(&self, group: &str) -> Result<AclRestored, AclError> {
-        let operation = self.operate();
+        let operation = self.operate(ChangeKind::RestoreGroup);
         let (model, map) = self.in_force();
         let publish = |root| self.put_into_force(root);
         operation.write().restore_acl_group((&model, &map), group, publish)
@@ -117,7 +118,7 @@ impl Control {
         said: &AclSaid,
         list: impl FnOnce(&model::Gateway) -> Result<model::AclList, E>,
     ) -> Result<AclEdited, E> {
-        let operation = self.operate();
+        let operation = self.operate(ChangeKind::CreateList);
         let (model, map) = self.in_force();
         let list = list(&model)?;
         Ok(operation.write().create_acl((&model, &map), list, said)?)
@@ -128,7 +129,7 @@ impl Control {
     /// # Errors
     /// When there is no such list, interfaces name it, or it is declared.
     pub fn delete_acl(&self, list: &str) -> Result<AclEdited, AclError> {
-        let operation = self.operate();
+        let operation = self.operate(ChangeKind::DeleteList);
         let (model, map) = self.in_force();
         operation.write().delete_acl((&model, &map), list)
     }

@@ -210,7 +210,12 @@ fn row<K: Family>(
 }
 
 /// Why packets of a session walk; `None`: they take a learned decision.
-fn slow<K: Family>(session: &Session<K>, way: Way, root: &Root, settings: &FlowTable) -> Option<&'static str> {
+pub(super) fn slow<K: Family>(
+    session: &Session<K>,
+    way: Way,
+    root: &Root,
+    settings: &FlowTable,
+) -> Option<&'static str> {
     let own = root.interfaces.get(session.opener.interface as usize);
     let is_off = settings.enabled == model::FastPath::Off
         || way == Way::Original && own.is_some_and(|interface| !interface.fast_path);

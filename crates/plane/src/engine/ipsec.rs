@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::control::Control;
+use super::made::ChangeKind;
 use super::upkeep::Due;
 use super::{policies, sas};
 use crate::compile::TableFull;
@@ -16,7 +17,7 @@ impl Control {
     /// # Errors
     /// When there is no room; then the old model stays in force.
     pub fn change_ipsec(&self, model: model::Gateway, before_force: impl FnOnce(Numbers)) -> Result<u64, TableFull> {
-        let operation = self.operate();
+        let operation = self.operate(ChangeKind::Ipsec);
         let (_, map) = self.in_force();
         let plan = operation.read().plan_ipsec(&model, &map)?;
         let sequences = operation.write().announced_sequences(&model);
@@ -32,6 +33,7 @@ impl Control {
 
     /// Returns the packets that SAs have to send now, and ends SAs whose lifetime is over.
     pub(super) fn due_of_sas(&self) -> Due {
+        self.made.count(ChangeKind::TendSas);
         let now = self.clock.now();
         let mut upkeep = self.upkeep();
         self.root.with(|root| upkeep.step(now, &root.ipsec))

@@ -8,6 +8,7 @@ use weir_port::Link;
 use weir_port::links::Change;
 
 use super::control::{Control, State};
+use super::made::ChangeKind;
 use super::ports::{OpenPort, announcing, follow, tell_of_mtus};
 use crate::compile::PortPlace;
 use crate::model::{self, InterfaceKind};
@@ -81,7 +82,7 @@ impl Control {
 
     /// Compiles the model anew where links are not what they were when it was compiled.
     pub(super) fn follow_links(&self) {
-        let operation = self.operate();
+        let operation = self.operate(ChangeKind::Links);
         let (model, mut places) = {
             let mut state = self.state();
             if !std::mem::take(&mut state.is_cluttered) && state.places.ports == state.standing {

@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::control::Control;
+use super::made::ChangeKind;
 use crate::compile::Compiler;
 
 /// The time for which an operation lets new readers of the compiler in before they have to wait.
@@ -69,8 +70,9 @@ impl Drop for Operation<'_> {
 }
 
 impl Control {
-    /// Begins an operation when the operations before it have ended.
-    pub(super) fn operate(&self) -> Operation<'_> {
+    /// Begins an operation of a kind when the operations before it have ended.
+    pub(super) fn operate(&self, kind: ChangeKind) -> Operation<'_> {
+        self.made.count(kind);
         // A panic in between left at worst a port open that no one uses.
         let alone = self.operating.lock().unwrap_or_else(PoisonError::into_inner);
         Operation { control: self, alone: Some(alone) }

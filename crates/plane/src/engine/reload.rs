@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::difference::difference;
 use super::error::EngineError;
 use super::links::look_at;
+use super::made::ChangeKind;
 use super::operation::Operation;
 use super::ports::{Opened, announcing, open_ports, tell_of_mtus};
 use super::report::{self, Reloaded, count};
@@ -58,7 +59,7 @@ impl Engine {
         before_force: impl FnOnce(Numbers),
     ) -> Result<Reloaded, EngineError> {
         let control = &*self.control;
-        let operation = control.operate();
+        let operation = control.operate(ChangeKind::Model);
         let (before, _) = control.in_force();
         check(&before, &model)?;
         let Ready { opened, prepared, links, routes } = self.prepare(&operation, &before, &model, lost)?;

@@ -8,6 +8,7 @@ use ipnet::IpNet;
 use super::captures::{Capture, CaptureReader, TooManyCaptures};
 use super::control::Control;
 use super::error::UnknownNode;
+use super::made::ChangeKind;
 use super::traced::TraceRow;
 use super::{alarm, bridges, collect, flows, policies, route_to, sas, show, steered, translations, tunnels};
 use crate::compile::{AclEditRow, AclGroup, AclSaid};
@@ -187,6 +188,7 @@ impl Control {
 
     /// Forgets the stations that the bridge of a name has learned. Returns how many that were; `None` if there is no such bridge.
     pub fn clear_bridge(&self, name: &str) -> Option<usize> {
+        self.made.count(ChangeKind::ClearMacs);
         self.root.with(|root| {
             let bridge = root.bridges.list.iter().find(|bridge| *bridge.name == *name)?;
             Some(bridges::clear(bridge))

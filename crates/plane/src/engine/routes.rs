@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::control::Control;
+use super::made::ChangeKind;
 use crate::compile::{Offer, RoutesChanged};
 use crate::model;
 use crate::rib::By;
@@ -14,7 +15,7 @@ impl Control {
     /// Changes the routes that a source offers for a VRF. Batches of changes come into force one after the other, each at once
     /// for all packets.
     pub fn change_routes(&self, vrf: &str, by: By, offers: Vec<Offer>) -> RoutesChanged {
-        let operation = self.operate();
+        let operation = self.operate(ChangeKind::Routes);
         let mut all = RoutesChanged::default();
         let mut offers = offers.into_iter().peekable();
         let mut is_cluttered = false;

@@ -3,6 +3,7 @@
 
 use super::control::Control;
 use super::flows::{self, Compiled, First, FlowFilter, FlowOrder};
+use super::made::ChangeKind;
 use super::{report, translations};
 use crate::compile::Map;
 use crate::graph::session::Page;
@@ -76,6 +77,7 @@ impl Control {
         mut end: impl FnMut(usize, u64, &Compiled) -> Option<(usize, Option<u64>)>,
         filter: impl FnOnce(&model::Gateway) -> Result<FlowFilter, E>,
     ) -> Result<usize, E> {
+        self.made.count(ChangeKind::ClearFlows);
         let (model, map) = self.in_force();
         let filter = Compiled::new(&filter(&model)?, &map);
         let mut count = 0;

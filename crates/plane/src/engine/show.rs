@@ -413,6 +413,7 @@ pub(crate) fn decision(
             None
         }
         Fate::Flow { miss, .. } => Some(TraceDecision::Flow(miss)),
+        Fate::Learning { learning, .. } => Some(TraceDecision::Learning(learning)),
         Fate::Fragment { .. }
         | Fate::LookedUp { .. }
         | Fate::Directed { .. }

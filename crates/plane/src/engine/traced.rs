@@ -1,7 +1,7 @@
 //! Traced packets as values, with what decided about each.
 
 use crate::compile::{AclDecision, BindingDecision, ClassifyDecision, Decision, Listed};
-use crate::graph::record::{Miss, NatEffect, Role, SpdEffect};
+use crate::graph::record::{Learning, Miss, NatEffect, Role, SpdEffect};
 use crate::model::{BridgeIndex, InterfaceIndex, NatIndex, Origin, SaIndex, SpdIndex, SteerIndex};
 
 /// A traced packet, as `show trace` shows it.
@@ -56,6 +56,8 @@ pub enum TraceDecision {
     Ethertypes(Origin),
     /// The learned decision about its flow, or why it takes none.
     Flow(Option<Miss>),
+    /// Whether the decision about its flow was learned.
+    Learning(Learning),
     /// A rule that translates: its list, its place there, and its effect.
     Nat(NatIndex, u32, NatEffect),
     /// An SPD: the place of the policy if one matched, and its effect.

@@ -10,9 +10,10 @@ use weir_base::clock::Time;
 use weir_packet::wire::protocol;
 
 use crate::engine::cleared::{Cleared, NatCounts};
-use crate::engine::flows::First;
-use crate::graph::session::{AnySession, Session, Tuple};
-use crate::model::{FlowTable, Gateway, NatIndex, NatList, NatRule};
+use crate::engine::flows::{First, slow};
+use crate::graph::session::nat::PORTS;
+use crate::graph::session::{AnySession, Session, Tuple, Way};
+use crate::model::{FlowTable, Gateway, NatIndex, NatList, NatRule, NatVerb};
 use crate::root::Root;
 use crate::root::family::Family;
 use crate::root::nat::{Exhausted, PROTOCOLS, Rule, Spans};
@@ -58,6 +59,8 @@ fn row<K: Family>(
     Some(TranslationRow {
         worker,
         vrfs: [session.tuple.zone, out.zone].map(|zone| vrf(model, root, zone)),
+        zones: [session.tuple.zone, out.zone],
+        icmp_type: session.tuple.request_type(),
         protocol: session.tuple.protocol,
         state: session.progress.state().name(),
         half_open: session.progress.is_half_open(),
@@ -73,6 +76,7 @@ fn row<K: Family>(
         expires: Duration::from_nanos(timeout.saturating_sub(now.since(session.last))),
         packets: session.packets,
         bytes: session.octets,
+        slow: [Way::Original, Way::Reply].map(|way| slow(session, way, root, settings)),
     })
 }
 
@@ -222,7 +226,7 @@ fn pool(rule: &Rule, used: Used, (model, root): (&Gateway, &Root), cleared: &Cle
         rule: rule.id.id,
         interface: root.interfaces.get(rule.interface as usize).map_or_else(String::new, |own| own.name.to_string()),
         addresses: target.spans.count(),
-        ports: target.ports.clone(),
+        ports: target.ports.clone().or((rule.verb != NatVerb::Map).then_some(PORTS)),
         translations: used.translations,
         addresses_used: greatest.len(),
         greatest: greatest.into_iter().take(3).collect(),

@@ -7,6 +7,7 @@ use weir_packet::packet::Packet;
 use weir_packet::wire::MacAddress;
 use weir_table::sav::Verdict;
 
+pub use crate::graph::flow::Unlearned;
 pub use crate::graph::fragments::Upper;
 use crate::model::{NatIndex, SpdIndex, SpecialAction, SteerIndex};
 use crate::reason::Reason;
@@ -57,6 +58,19 @@ pub enum Miss {
     Changed,
     /// It differs in a field on which the decision depends.
     Differs,
+}
+
+/// The fast path for the flow of a packet that was checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Learning {
+    /// Packets like it take no learned decision.
+    Excluded,
+    /// The decision about its flow was learned.
+    Learned,
+    /// There was no room for the decision, or its session has changed.
+    Refused,
+    /// None was learned.
+    Not(Unlearned),
 }
 
 /// A packet's part in a session.
@@ -176,6 +190,13 @@ pub enum Fate {
         interface: u32,
         /// Why it takes none; `None`: it would take one, if its fates were not recorded.
         miss: Option<Miss>,
+    },
+    /// The decision about its flow was to be learned.
+    Learning {
+        /// Number of the interface that it came in by.
+        interface: u32,
+        /// The result.
+        learning: Learning,
     },
     /// Its source was validated.
     Validated {

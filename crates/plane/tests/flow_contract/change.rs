@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use weir_base::random::Random;
 use weir_plane::compile::{
-    AclChange, AclEdit, AclGroup, AclMembers, AclSaid, At, Edit, EntryKey, Hop, Names, Offer, Target,
+    AclChange, AclEdit, AclError, AclGroup, AclMembers, AclSaid, At, Edit, EntryKey, Hop, Names, Offer, Target,
 };
-use weir_plane::engine::FlowFilter;
+use weir_plane::engine::{ChangeKind, FlowFilter};
 use weir_plane::model::{
-    AclAction, AclDefault, AclIndex, Gateway, Group, Mechanism, Mode, Rejection, SavAction, SavPolicy,
+    AclAction, AclDefault, AclIndex, AclList, Gateway, Group, Mechanism, Mode, Rejection, SavAction, SavPolicy,
 };
 use weir_plane::node::Node;
 use weir_plane::rib::By;
 
+use crate::edited::edited;
 use crate::gateway::{Links, Part, Seeds, addresses, between, host, interfaces, pick, ports, prefix, rule};
 use crate::pair::{Pair, Side};
 
@@ -43,6 +44,15 @@ pub enum Change {
     OfferRoutes(&'static str, By, Vec<Offer>),
     SetLink(u32, bool),
     ClearFlows(Box<FlowFilter>),
+    CreateList(Box<AclList>),
+    DeleteList(String),
+    RestoreGroup(&'static str),
+    /// The model in force, with other rules of NAT that keep their Ids.
+    EditNat(Box<Gateway>),
+    /// A bridge forgets stations.
+    ClearMacs(String),
+    ClearClassify,
+    TendSas,
     ShareAcls(usize),
     /// Fates are recorded from now on, or not.
     Record(bool),
@@ -85,6 +95,34 @@ impl Change {
         "wait",
     ];
 
+    /// The names of changes that edited models have beside these.
+    pub const EDITED: &[&str] =
+        &["create-list", "delete-list", "restore-group", "edit-nat", "clear-macs", "clear-classify", "tend-sas"];
+
+    /// Returns the names of the changes that have the control side make a change of a kind. A new kind does not compile without.
+    pub fn generators(kind: ChangeKind) -> &'static [&'static str] {
+        match kind {
+            ChangeKind::Model => &["reload", "reload-same", "attach-lists", "share-acls", "edit-nat"],
+            ChangeKind::Links => &["link-down", "link-up"],
+            ChangeKind::Routes => &["offer-routes"],
+            ChangeKind::Ipsec => &["change-ipsec"],
+            ChangeKind::EditSav => &["edit-sav"],
+            ChangeKind::ReplaceSav => &["replace-sav"],
+            ChangeKind::StageSav => &["stage-sav"],
+            ChangeKind::EditList => &["insert-rules", "delete-rules", "replace-rules", "move-rules", "batch-rules"],
+            ChangeKind::CreateList => &["create-list"],
+            ChangeKind::DeleteList => &["delete-list"],
+            ChangeKind::ReplaceGroup => &["replace-group"],
+            ChangeKind::RestoreGroup => &["restore-group"],
+            ChangeKind::ClearCounters => &["clear-classify"],
+            ChangeKind::ClearFlows => &["clear-flows"],
+            ChangeKind::ClearMacs => &["clear-macs"],
+            ChangeKind::TendSas => &["tend-sas"],
+            // Packets of ARP and neighbour discovery, and the time.
+            ChangeKind::Neighbors => &["wait"],
+        }
+    }
+
     pub fn name(&self) -> &'static str {
         match self {
             Change::Reload(_) => "reload",
@@ -105,6 +143,13 @@ impl Change {
             Change::SetLink(_, false) => "link-down",
             Change::SetLink(_, true) => "link-up",
             Change::ClearFlows(_) => "clear-flows",
+            Change::CreateList(_) => "create-list",
+            Change::DeleteList(_) => "delete-list",
+            Change::RestoreGroup(_) => "restore-group",
+            Change::EditNat(_) => "edit-nat",
+            Change::ClearMacs(_) => "clear-macs",
+            Change::ClearClassify => "clear-classify",
+            Change::TendSas => "tend-sas",
             Change::ShareAcls(_) => "share-acls",
             Change::Record(true) => "record",
             Change::Record(false) => "record-not",
@@ -123,6 +168,7 @@ impl Change {
             | Change::ReloadSame(_)
             | Change::ReloadPart(..)
             | Change::AttachLists(_)
+            | Change::EditNat(_)
             | Change::Ipsec(_) => self.name().to_owned(),
             other => format!("{other:?}"),
         }
@@ -135,7 +181,8 @@ impl Change {
             Change::Reload(model)
             | Change::ReloadSame(model)
             | Change::ReloadPart(_, model)
-            | Change::AttachLists(model) => side.reload(model),
+            | Change::AttachLists(model)
+            | Change::EditNat(model) => side.reload(model),
             Change::Ipsec(model) => side.change_ipsec(model),
             Change::InsertRules(list, edit)
             | Change::DeleteRules(list, edit)
@@ -149,6 +196,15 @@ impl Change {
             Change::OfferRoutes(vrf, by, offers) => format!("{:?}", harness.change_routes(vrf, *by, offers.clone())),
             Change::SetLink(interface, up) => format!("{:?}", harness.set_link(*interface, *up)),
             Change::ClearFlows(filter) => format!("{:?}", harness.clear_flows(filter)),
+            Change::CreateList(list) => {
+                let made = harness.create_acl(&said, |_| Ok::<_, AclError>((**list).clone()));
+                format!("{made:?}")
+            }
+            Change::DeleteList(list) => format!("{:?}", harness.delete_acl(list)),
+            Change::RestoreGroup(group) => format!("{:?}", harness.restore_acl_group(group)),
+            Change::ClearMacs(bridge) => format!("{:?}", harness.clear_bridge(bridge)),
+            Change::ClearClassify => format!("{:?}", harness.clear_classify()),
+            Change::TendSas => format!("{:?}", harness.tend_sas()),
             Change::ShareAcls(most) => format!("{:?}", harness.share_acls(*most)),
             Change::Record(on) => format!("{:?}", harness.set_recording(*on)),
             Change::Trace(node, count) => format!("{:?}", harness.trace(*node, *count)),
@@ -167,6 +223,9 @@ impl Change {
         let model = pair.off.harness.model();
         let link = random.below(links.count as u64) as u32;
         let port = pair.off.harness.port_of(link);
+        if links.edited && random.chance(0.4) {
+            return edited(random, links, pair);
+        }
         if links.bare && random.chance(0.1) {
             let part = pick(random, &[Part::Bindings, Part::Filtered, Part::Routes]);
             seeds.change(part, random);
@@ -420,7 +479,7 @@ fn edit(random: &mut Random, links: &Links, pair: &Pair) -> Change {
     }
 }
 
-fn regroup(random: &mut Random, links: &Links) -> Change {
+pub fn regroup(random: &mut Random, links: &Links) -> Change {
     let group = match random.below(3) {
         0 => AclGroup::Addresses(Group { name: "hosts".into(), members: addresses(random, links) }),
         1 => AclGroup::Ports(Group { name: "web".into(), members: ports(random) }),

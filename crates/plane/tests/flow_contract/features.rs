@@ -1,8 +1,9 @@
 //! The policies that the models of a run are to have had, and the drop reasons that are to have occurred.
 
 use weir_plane::model::{
-    AclAction, AclDefault, AclRule, Addresses, Gateway, Interfaces, LinkCheck, Match, Mechanism, Order, Ports, RatePer,
-    Rejection, RouteTarget, SavAction, SavLayout, Scope, SteerWay, Transport, UrpfMode,
+    AclAction, AclDefault, AclRule, Addresses, Gateway, Interfaces, LinkCheck, Match, Mechanism, NatFiltering, NatList,
+    NatMapping, NatRule, NatVerb, Order, Ports, RatePer, Rejection, RouteTarget, SavAction, SavLayout, Scope, SteerWay,
+    Transport, UrpfMode,
 };
 use weir_plane::reason::Reason;
 
@@ -56,7 +57,13 @@ pub const REASONS: &[Reason] = &[
     Reason::TtlExpired,
     Reason::MtuExceeded,
     Reason::TransmitFull,
+    Reason::NatExhausted,
+    Reason::NatLimit,
+    Reason::NatUntranslated,
 ];
+
+/// Those of edited models beside these.
+pub const EDITED_REASONS: &[Reason] = &[Reason::NatVrfLimit];
 
 macro_rules! features {
     ($model:ident, $found:ident: $($name:literal $is:expr;)*) => {
@@ -71,6 +78,9 @@ macro_rules! features {
         }
     };
 }
+
+/// Those that edited models alone have.
+pub const EDITED: &[&str] = &["nat nptv6", "nat-limit of a vrf"];
 
 features! { model, found:
     "sav acl" validates(model, |own| matches!(own.mechanism, Mechanism::Acl(_)));
@@ -158,6 +168,30 @@ features! { model, found:
     "vrf" model.interfaces.iter().any(|own| own.vrf.0 > 0);
     "vrfs linked by routes" links_vrfs(model);
     "translation between vrfs" links_vrfs(model) && model.interfaces.iter().any(|own| own.nat.is_some());
+    "nat source" translates(model, |_, rule| rule.verb == NatVerb::Source);
+    "nat destination" translates(model, |_, rule| rule.verb == NatVerb::Destination);
+    "nat both" translates(model, |_, rule| rule.verb == NatVerb::Both);
+    "nat map" translates(model, |_, rule| rule.verb == NatVerb::Map && !is_npt(rule));
+    "nat nptv6" translates(model, |_, rule| is_npt(rule));
+    "nat keep" translates(model, |_, rule| rule.verb == NatVerb::Keep);
+    "nat to interface" translates(model, |_, rule| rule.to_interface);
+    "nat as interface" translates(model, |_, rule| rule.source.as_ref().is_some_and(|own| own.addresses.is_none()));
+    "nat pool" translates(model, |_, rule| {
+        rule.source.as_ref().is_some_and(|own| matches!(own.addresses, Some(Addresses::Group(_))))
+    });
+    "nat ports" translates(model, |_, rule| rule.source.as_ref().is_some_and(|own| own.ports.is_some()));
+    "nat preserve" translates(model, |_, rule| rule.preserve);
+    "nat parity" translates(model, |_, rule| rule.parity);
+    "nat limit-per-address" translates(model, |_, rule| rule.limit_per_address.is_some());
+    "nat-limit of a vrf" model.vrfs.iter().any(|own| own.nat_limit.is_some());
+    "nat mss-clamp" translates(model, |list, _| list.mss_clamp.is_some());
+    "nat endpoint-dependent" translates(model, |list, _| list.mapping == NatMapping::EndpointDependent);
+    "nat endpoint-independent" translates(model, |list, _| {
+        list.mapping == NatMapping::EndpointIndependent(NatFiltering::EndpointIndependent)
+    });
+    "nat filtered by endpoint" translates(model, |list, _| {
+        list.mapping == NatMapping::EndpointIndependent(NatFiltering::EndpointDependent)
+    });
     "punt" model.interfaces.iter().any(|own| own.punt.is_some());
     "mtu" model.interfaces.iter().any(|own| own.mtu < 1500);
     "multipath" model.routes.iter().any(|own| matches!(&own.target, RouteTarget::Via(paths) if paths.len() > 1));
@@ -189,6 +223,20 @@ fn filters(model: &Gateway, is: impl Fn(&weir_plane::model::AclList) -> bool) ->
     let own =
         model.interfaces.iter().flat_map(|interface| interface.access.acl_in.iter().chain(&interface.access.acl_out));
     own.into_iter().any(|index| is(&model.acls[usize::from(index.0)]))
+}
+
+/// Whether an interface uses a NAT list that has such a rule.
+fn translates(model: &Gateway, is: impl Fn(&NatList, &NatRule) -> bool) -> bool {
+    let lists = model.interfaces.iter().filter_map(|own| own.nat).map(|index| &model.nat[usize::from(index.0)]);
+    lists.into_iter().any(|list| list.rules.iter().any(|rule| is(list, rule)))
+}
+
+/// Whether a rule maps prefixes of IPv6 without sessions: it is about all packets.
+fn is_npt(rule: &NatRule) -> bool {
+    let is_short =
+        |own: &Addresses| matches!(own, Addresses::Net(net) if net.addr().is_ipv6() && net.prefix_len() <= 64);
+    let is_whole = rule.matches.to == Addresses::Any && rule.matches.transport == Transport::Any;
+    rule.verb == NatVerb::Map && is_whole && is_short(&rule.matches.from)
 }
 
 fn rules(model: &Gateway, is: impl Fn(&AclRule) -> bool) -> bool {

@@ -60,6 +60,8 @@ pub struct Links {
     pub opens: bool,
     /// Steer rules move packets to these many workers; 0: none does.
     pub queues: usize,
+    /// Lists come and go, groups are as declared again, and NAT rules move by their Ids.
+    pub edited: bool,
 }
 
 impl Links {
@@ -78,6 +80,7 @@ impl Links {
             bridged: false,
             opens,
             queues: 0,
+            edited: false,
         }
     }
 

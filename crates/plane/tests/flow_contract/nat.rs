@@ -21,6 +21,9 @@ pub fn translators(random: &mut Random, links: &Links, model: &mut Gateway) {
     for number in 0..2 {
         let mut rules: Vec<NatRule> = (0..between(random, 1, most)).map(|_| rule(random, links)).collect();
         rules.extend([false, true].into_iter().filter(|_| links.crossed).map(of_all));
+        if links.edited && random.chance(0.5) {
+            rules.insert(0, npt(random));
+        }
         let mss_clamp = pick(random, &[None, Some(MssClamp::Mtu), Some(MssClamp::Value(1000))]);
         let name = format!("n{number}");
         let filtering = pick(random, &[NatFiltering::EndpointDependent, NatFiltering::EndpointIndependent]);
@@ -41,6 +44,9 @@ pub fn translators(random: &mut Random, links: &Links, model: &mut Gateway) {
     }
     for interface in &mut model.interfaces {
         interface.nat = random.chance(share).then(|| NatIndex(random.below(2) as u16));
+    }
+    for vrf in model.vrfs.iter_mut().filter(|_| links.edited) {
+        vrf.nat_limit = random.chance(0.5).then(|| between(random, 1, 6) as u32);
     }
 }
 
@@ -72,7 +78,20 @@ fn of_all(v6: bool) -> NatRule {
     }
 }
 
-fn rule(random: &mut Random, links: &Links) -> NatRule {
+/// Maps a prefix of IPv6 without sessions.
+fn npt(random: &mut Random) -> NatRule {
+    let network = random.below(REMOTE as u64) as usize;
+    let prefix = |network| Addresses::Net(net(remote(network % REMOTE, true, 1), 48));
+    let from = prefix(network);
+    NatRule {
+        verb: NatVerb::Map,
+        matches: AclRule { family: Some(IpFamily::V6), from, ..AclRule::all(AclAction::Permit, Origin(0)) },
+        source: Some(NatTarget { addresses: Some(prefix(network + 1)), ports: None }),
+        ..of_all(true)
+    }
+}
+
+pub fn rule(random: &mut Random, links: &Links) -> NatRule {
     let v6 = random.chance(0.5);
     let flow = |random: &mut Random| {
         let of_family: Vec<IpAddr> = links.addresses.iter().copied().filter(|own| own.is_ipv6() == v6).collect();

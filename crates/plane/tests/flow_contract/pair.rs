@@ -263,7 +263,7 @@ impl Side {
         }
         let mut outcomes = self.harness.run();
         for outcome in &mut outcomes {
-            outcome.flow = None;
+            (outcome.flow, outcome.learning) = (None, None);
             // The order of paths in words depends on the numbers of adjacencies, which are not the same on both.
             if let Some(sav) = &mut outcome.sav {
                 sav.by.clear();
@@ -523,7 +523,12 @@ impl Pair {
             lists
         };
         same("lists of translators", &lists(on), &lists(off))?;
-        let translations = |harness: &Harness| harness.translations(&FlowFilter::default(), usize::MAX).rows;
+        let translations = |harness: &Harness| {
+            let mut rows = harness.translations(&FlowFilter::default(), usize::MAX).rows;
+            // Whether their packets take decisions.
+            rows.iter_mut().for_each(|row| row.slow = [None; 2]);
+            rows
+        };
         same("translations", &translations(on), &translations(off))?;
         // Packets that take decisions use no cache.
         let policies = |harness: &Harness| {
@@ -569,6 +574,12 @@ pub fn counted(harness: &Harness) -> Vec<(&'static str, u64)> {
             counted.extend([(from, row.matched.bytes), ("acl limited", row.limited.unwrap_or(0))]);
         }
     }
+    for rule in harness.nat_lists().iter().flat_map(|list| &list.rules) {
+        counted.extend([("nat packets", rule.packets), ("nat octets", rule.bytes), ("nat opened", rule.opened)]);
+        counted.extend([("nat exhausted", rule.exhausted), ("nat limited", rule.limited)]);
+    }
+    let translations = harness.nat_vrfs().iter().map(|own| own.translations as u64).sum();
+    counted.push(("translations of vrfs", translations));
     for own in harness.sas() {
         counted.push(("packets sealed", own.outbound.map_or(0, |own| own.packets)));
         if let Some(own) = own.inbound {

@@ -25,7 +25,7 @@ use crate::render::errors::Errors;
 use crate::render::ethertypes::Ethertypes;
 use crate::render::flows::Flows;
 use crate::render::interfaces::Interfaces;
-use crate::render::nat::{NatRules, Pools, Translations};
+use crate::render::nat::{NatRules, Pools};
 use crate::render::nat_users::Users;
 use crate::render::nat_vrfs::NatVrfs;
 use crate::render::neighbors::Neighbors;
@@ -40,6 +40,7 @@ use crate::render::spd::Spds;
 use crate::render::steer::Steers;
 use crate::render::tables::Tables;
 use crate::render::trace::Traces;
+use crate::render::translations::Translations;
 use crate::render::tunnels::Tunnels;
 use crate::render::version::Version;
 use crate::render::{self, Report};
@@ -170,9 +171,12 @@ enum What {
         /// For translations: a rule of an access list without its action, which matches their first packets
         #[arg(value_name = "FILTER")]
         filter: Vec<String>,
-        /// For translations and users: only the first so many; 1000 translations or 20 users unless given
+        /// For translations and users: only the first so many; 1000 translations or 20 users unless given, and all for conntrack
         #[arg(long, value_name = "N")]
         limit: Option<usize>,
+        /// For translations: how they are written
+        #[arg(long, value_enum, value_name = "FORMAT", default_value = "table", conflicts_with = "json")]
+        format: Format,
     },
     /// Security policy databases: rules in the order in which they are matched, and what they matched
     Spd {
@@ -321,6 +325,9 @@ impl Show {
                 let name = what.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
                 Err(Error::Usage(format!("`{name}` has no filter")))
             }
+            What::Nat { what, format: Format::Conntrack, .. } if *what != Nat::Translations => {
+                Err(Error::Usage("`--format conntrack` is for translations".to_owned()))
+            }
             What::Nat { what: Nat::Rules, .. } => asker.show::<NatRules>("/v1/show/nat/rules"),
             What::Nat { what: Nat::Pools, .. } => asker.show::<Pools>("/v1/show/nat/pools"),
             What::Nat { what: Nat::Vrfs, .. } => asker.show::<NatVrfs>("/v1/show/nat/vrfs"),
@@ -328,10 +335,15 @@ impl Show {
                 let limit = limit.map(|limit| limit.to_string());
                 asker.show::<Users>(&target("/v1/show/nat/users", [("limit", limit)]))
             }
-            What::Nat { what: Nat::Translations, filter, limit } => {
+            What::Nat { what: Nat::Translations, filter, limit, format } => {
                 let filter = query::filter(filter)?;
+                let limit = limit.or((*format == Format::Conntrack).then_some(usize::MAX));
                 let limit = limit.map(|limit| limit.to_string());
-                asker.show::<Translations>(&target("/v1/show/nat/translations", [("filter", filter), ("limit", limit)]))
+                let target = target("/v1/show/nat/translations", [("filter", filter), ("limit", limit)]);
+                match format {
+                    Format::Table => asker.show::<Translations>(&target),
+                    Format::Conntrack => print(&asker.client.show::<Translations>(&target)?.0.conntrack()),
+                }
             }
             What::Steer { list: None } => asker.show::<Steers>("/v1/show/steer"),
             What::Steer { list: Some(name) } => asker.show::<Steers>(&format!("/v1/show/steer/{}", escaped(name))),

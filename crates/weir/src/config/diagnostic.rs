@@ -153,6 +153,8 @@ codes! {
     /// A zone with interfaces of several VRFs. Warning: a zone with the name of a VRF, which is another one than the
     /// VRF's.
     ZoneVrfs = "zone-vrfs",
+    /// A zone of one interface has nearly the name of another zone.
+    ZoneName = "zone-name",
     /// Warning: a list that opens sessions, where no list is in the way of their replies.
     NeedlessReflect = "needless-reflect",
     /// Warning: an interface that is trusted, where nothing is learned.

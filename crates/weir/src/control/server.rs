@@ -35,7 +35,7 @@ use crate::render::bindings::Bindings;
 use crate::render::bridges::{Bridges, Forgotten, Macs};
 use crate::render::ethertypes::Ethertypes;
 use crate::render::flows::{Cleared, Flows};
-use crate::render::nat::{NatRules, Pools, Translations};
+use crate::render::nat::{NatRules, Pools};
 use crate::render::nat_users::Users;
 use crate::render::nat_vrfs::NatVrfs;
 use crate::render::routes::Filter;
@@ -44,6 +44,7 @@ use crate::render::sas::Sas;
 use crate::render::sav::Sav;
 use crate::render::spd::Spds;
 use crate::render::steer::Steers;
+use crate::render::translations::Translations;
 use crate::render::tunnels::Tunnels;
 use crate::render::{buffers, errors, interfaces, neighbors, route_to, runtime, tables};
 

@@ -6,11 +6,11 @@ use weir_plane::graph::record::{Miss, Role};
 use weir_plane::model::{Gateway, InterfaceIndex, Origin, SaIndex};
 
 use crate::replay::access::acl_rule;
-use crate::replay::classify;
 use crate::replay::nat::{effect_words, nat};
 use crate::replay::spd::{effect_words as policy_effect, spd};
 use crate::replay::steer::steer;
 use crate::replay::validation::Rule;
+use crate::replay::{FastPath, classify};
 use crate::rules::binding::Binding;
 
 /// Says what decided: the list or policy, where the rule was declared, and the rule. `said` returns who added the live steer
@@ -42,6 +42,7 @@ pub(super) fn by(model: &Gateway, decision: &TraceDecision, said: impl Fn(&str, 
         }),
         TraceDecision::Ethertypes(origin) => Some(words.at("the ethertypes of the interface", *origin)),
         TraceDecision::Flow(miss) => Some(flow(*miss).to_owned()),
+        TraceDecision::Learning(learning) => Some(format!("fast path: {}", FastPath::new(*learning).sentence)),
         TraceDecision::Nat(list, place, effect) => nat(model, *list, *place)
             .map(|(list, named)| format!("{}: {list}, {}", effect_words(effect), words.rule(&named))),
         TraceDecision::Spd(index, place, effect) => spd(model, *index, *place).map(|(name, named)| {

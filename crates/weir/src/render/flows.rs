@@ -8,6 +8,7 @@ use weir_plane::engine::endpoint;
 use weir_plane::stats;
 
 use super::Report;
+use super::conntrack::{self, Line, Way};
 use super::number::plural;
 use super::table::{Align, Table};
 
@@ -301,51 +302,38 @@ impl Flow {
     }
 
     fn conntrack(&self) -> String {
-        use std::fmt::Write as _;
-        let mut line = String::new();
-        let name = match self.protocol_number {
-            protocol::ICMPV6 => "icmpv6",
-            _ => &self.protocol,
+        let is_v4 = self.source.is_ipv4();
+        let [request, reply] =
+            [self.icmp_type, self.icmp_type.and_then(|request| conntrack::reply_type(request, is_v4))]
+                .map(|kind| kind.zip(self.icmp_identifier));
+        let original = Way {
+            source: self.source,
+            destination: self.destination,
+            ports: self.source_port.zip(self.destination_port),
+            icmp: request,
+            packets: self.packets,
+            octets: self.bytes,
+            zone: self.zone_number,
         };
-        // Writing into a string cannot fail.
-        let _ = write!(line, "{name:<8} {} {}", self.protocol_number, self.expires as u64);
-        if self.protocol_number == protocol::TCP {
-            let state = match self.state.as_str() {
-                "syn-sent" => "SYN_SENT",
-                "syn-recv" => "SYN_RECV",
-                "fin-wait" => "FIN_WAIT",
-                "time-wait" => "TIME_WAIT",
-                "close" => "CLOSE",
-                _ => "ESTABLISHED",
-            };
-            let _ = write!(line, " {state}");
+        let reply = Way {
+            source: self.destination,
+            destination: self.source,
+            ports: self.destination_port.zip(self.source_port),
+            icmp: reply,
+            packets: self.reply_packets,
+            octets: self.reply_bytes,
+            ..original
+        };
+        Line {
+            protocol: &self.protocol,
+            protocol_number: self.protocol_number,
+            state: &self.state,
+            half_open: self.half_open,
+            expires: self.expires,
+            is_fast: self.slow.is_none() && self.reply_slow.is_none(),
+            ways: [original, reply],
         }
-        let (mut is_first, unreplied) = (true, self.reply_packets == 0);
-        let mut tuple =
-            |source: IpAddr, destination: IpAddr, ports: [Option<u16>; 2], kind: Option<u8>, packets, bytes| {
-                let _ = write!(line, " src={source} dst={destination}");
-                if let [Some(source), Some(destination)] = ports {
-                    let _ = write!(line, " sport={source} dport={destination}");
-                }
-                if let (Some(kind), Some(identifier)) = (kind, self.icmp_identifier) {
-                    let _ = write!(line, " type={kind} code=0 id={identifier}");
-                }
-                let _ = write!(line, " packets={packets} bytes={bytes}");
-                if is_first && unreplied {
-                    line.push_str(" [UNREPLIED]");
-                }
-                is_first = false;
-            };
-        let (source, destination) = (self.source_port, self.destination_port);
-        tuple(self.source, self.destination, [source, destination], self.icmp_type, self.packets, self.bytes);
-        let queries: &[(u8, u8)] = if self.source.is_ipv4() { &icmpv4::QUERIES } else { &icmpv6::QUERIES };
-        let reply = queries.iter().find(|(request, _)| Some(*request) == self.icmp_type).map(|&(_, reply)| reply);
-        tuple(self.destination, self.source, [destination, source], reply, self.reply_packets, self.reply_bytes);
-        if !unreplied && !self.half_open {
-            line.push_str(" [ASSURED]");
-        }
-        let _ = writeln!(line, " mark=0 zone={} use=1", self.zone_number);
-        line
+        .text()
     }
 }
 
@@ -463,6 +451,13 @@ fast path: 1200 packets took a decision; checked: 5 of new flows, 2 after a chan
 "
         );
         assert_eq!(read::<Flows>(&json(&flows)).unwrap(), flows);
+        let line = |fast: bool| {
+            let mut sessions = flows.sessions.clone();
+            (sessions[0].slow, sessions[0].reply_slow) = (None, (!fast).then(|| "new".to_owned()));
+            Flows { sessions, ..flows.clone() }.conntrack()
+        };
+        assert!(line(true).ends_with(" [OFFLOAD] mark=0 zone=0 use=1\n"), "{}", line(true));
+        assert!(line(false).ends_with(" [ASSURED] mark=0 zone=0 use=1\n"), "{}", line(false));
         let none = |all| Flows { sessions: vec![], total: 0, all, ..flows.clone() }.text();
         assert!(none(3).starts_with("none of 3 sessions matches\nsessions: 40 opened"));
         assert!(none(0).starts_with("there are no sessions\n"));

@@ -13,6 +13,7 @@ pub mod captures;
 pub mod changes;
 pub mod classify;
 pub mod classify_changed;
+mod conntrack;
 pub mod crypto;
 pub mod diff;
 pub mod errors;
@@ -49,6 +50,7 @@ pub mod table;
 pub mod tables;
 pub mod time;
 pub mod trace;
+pub mod translations;
 pub mod tunnels;
 pub mod version;
 

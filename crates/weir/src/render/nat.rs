@@ -1,16 +1,13 @@
-//! `show nat`: rules that translate, what they have translated, and the outside addresses that they give.
+//! `show nat`: rules that translate, and the outside addresses that they give.
 
 use std::fmt;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
-use weir_packet::wire::protocol;
-use weir_plane::engine::endpoint;
 use weir_plane::model::{MssClamp, NatFiltering, NatMapping};
 use weir_plane::stats;
 
 use super::Report;
-use super::number::plural;
 use super::table::{Align, Table};
 use crate::rules::nat::Rule as Written;
 
@@ -177,196 +174,6 @@ impl Report for NatRules {
     }
 }
 
-/// Translations, the oldest first.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Translations {
-    /// Each translation.
-    pub translations: Vec<Translation>,
-    /// How many match in all.
-    pub total: u64,
-    /// How many there are, whatever the filter is.
-    #[serde(default)]
-    pub all: u64,
-}
-
-/// The endpoints of a packet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct Ends {
-    /// Source address.
-    pub source: IpAddr,
-    /// Source port.
-    pub source_port: Option<u16>,
-    /// Destination address.
-    pub destination: IpAddr,
-    /// Destination port.
-    pub destination_port: Option<u16>,
-    /// The identifier of an ICMP request.
-    pub identifier: Option<u16>,
-}
-
-/// A rule, by name.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct RuleName {
-    /// Its list.
-    pub list: String,
-    /// Its id there.
-    pub rule: u32,
-    /// Where it was declared.
-    pub origin: String,
-}
-
-/// A translation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct Translation {
-    /// The name of its protocol, or its number.
-    pub protocol: String,
-    /// Its state.
-    pub state: String,
-    /// No reply has passed; of TCP, it was never established.
-    pub half_open: bool,
-    /// The VRF that its first packet came in by; empty: no interface belongs to it any more.
-    #[serde(default)]
-    pub vrf: String,
-    /// The VRF that its first packet left by, and its replies come in by.
-    #[serde(default)]
-    pub vrf_out: String,
-    /// The endpoints of its first packet, as it came in.
-    pub before: Ends,
-    /// The endpoints of its first packet, as it left.
-    pub after: Ends,
-    /// The interface that its first packet came in by.
-    pub received_on: String,
-    /// The list of the rule that gave it.
-    pub list: Option<String>,
-    /// The id of the rule in the list.
-    pub rule: Option<u32>,
-    /// Where the rule was declared.
-    pub origin: Option<String>,
-    /// The rule that gave its source, if that is another one.
-    #[serde(default)]
-    pub source_by: Option<RuleName>,
-    /// Seconds since it was opened.
-    pub age: f64,
-    /// Seconds since its last packet.
-    pub idle: f64,
-    /// Seconds until it ends, if no packet passes before.
-    pub expires: f64,
-    /// Packets, in its original direction and in the other.
-    pub packets: [u64; 2],
-    /// Octets from the IP header on, likewise.
-    pub bytes: [u64; 2],
-    /// The worker that owns it.
-    pub worker: usize,
-}
-
-impl Ends {
-    fn new(of: stats::NatEnds) -> Ends {
-        let (source_port, destination_port) = of.ports.unzip();
-        Ends {
-            source: of.source,
-            source_port,
-            destination: of.destination,
-            destination_port,
-            identifier: of.identifier,
-        }
-    }
-
-    /// The source with its port or identifier, and the destination with its port.
-    fn text(&self) -> (String, String) {
-        let source = endpoint(self.source, self.source_port);
-        let source = self.identifier.map_or(source.clone(), |identifier| format!("{source} id {identifier}"));
-        (source, endpoint(self.destination, self.destination_port))
-    }
-}
-
-impl Translations {
-    /// Of the gateway's translations.
-    pub fn new(of: stats::Translations) -> Translations {
-        let translation = |row: stats::TranslationRow| {
-            let [vrf, vrf_out] = row.vrfs;
-            Translation {
-                vrf,
-                vrf_out,
-                protocol: protocol::NAMES.name(row.protocol).map_or_else(|| row.protocol.to_string(), str::to_owned),
-                state: row.state.to_owned(),
-                half_open: row.half_open,
-                before: Ends::new(row.before),
-                after: Ends::new(row.after),
-                received_on: row.received_on,
-                list: row.list,
-                rule: row.rule,
-                origin: row.origin,
-                source_by: row.source_by.map(|own| RuleName { list: own.list, rule: own.rule, origin: own.origin }),
-                age: row.age.as_secs_f64(),
-                idle: row.idle.as_secs_f64(),
-                expires: row.expires.as_secs_f64(),
-                packets: row.packets,
-                bytes: row.bytes,
-                worker: row.worker,
-            }
-        };
-        Translations {
-            translations: of.rows.into_iter().map(translation).collect(),
-            total: of.total as u64,
-            all: of.all as u64,
-        }
-    }
-}
-
-impl Report for Translations {
-    const SCHEMA: &'static str = "weir.show.nat-translations/1";
-
-    fn text(&self) -> String {
-        if self.total == 0 {
-            return match self.all {
-                0 => "no translations\n".to_owned(),
-                all => format!("none of {} matches\n", plural(all, "translation")),
-            };
-        }
-        let mut table = Table::new(&[
-            ("Protocol", Align::Left),
-            ("State", Align::Left),
-            ("VRF", Align::Left),
-            ("Source", Align::Left),
-            ("Destination", Align::Left),
-            ("As source", Align::Left),
-            ("As destination", Align::Left),
-            ("Idle", Align::Right),
-            ("Expires", Align::Right),
-            ("Packets", Align::Right),
-            ("Rule", Align::Left),
-        ]);
-        for own in &self.translations {
-            let ((source, destination), (as_source, as_destination)) = (own.before.text(), own.after.text());
-            let names = [own.list.clone().zip(own.rule), own.source_by.as_ref().map(|by| (by.list.clone(), by.rule))];
-            let names: Vec<String> = names.into_iter().flatten().map(|(list, rule)| format!("{list} {rule}")).collect();
-            let rule = if names.is_empty() { "-".to_owned() } else { names.join(", ") };
-            table.row([
-                own.protocol.clone(),
-                own.state.clone(),
-                if own.vrf == own.vrf_out { own.vrf.clone() } else { format!("{} to {}", own.vrf, own.vrf_out) },
-                source,
-                destination,
-                as_source,
-                as_destination,
-                format!("{:.0}s", own.idle),
-                format!("{:.0}s", own.expires),
-                own.packets.iter().sum::<u64>().to_string(),
-                rule,
-            ]);
-        }
-        let mut text = table.text();
-        let shown = self.translations.len() as u64;
-        if shown < self.total {
-            text.push_str(&format!("{shown} of {}\n", plural(self.total, "translation")));
-        }
-        text
-    }
-}
-
 /// The outside addresses that rules give to sources.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pools {
@@ -388,7 +195,7 @@ pub struct Pool {
     pub addresses: String,
     /// Addresses that have translations.
     pub addresses_used: u64,
-    /// The first and the last port, if the rule names some.
+    /// The first and the last port; `None`: the ports stay.
     pub ports: Option<(u16, u16)>,
     /// Translations that have one of the addresses now.
     pub translations: u64,
@@ -508,7 +315,7 @@ mod tests {
 
     #[test]
     fn tables_and_json() {
-        let (rules, translations, pools) = sample::nat();
+        let (rules, _, pools) = sample::nat();
         let rules = NatRules::new(rules);
         assert_eq!(
             rules.text(),
@@ -519,16 +326,6 @@ Id  Packets  Bytes  Opened  Exhausted  Limited  Clamped  Rule                   
 "
         );
         assert_eq!(read::<NatRules>(&json(&rules)).unwrap(), rules);
-        let translations = Translations::new(translations);
-        assert_eq!(
-            translations.text(),
-            "\
-Protocol  State   VRF             Source         Destination     As source           As destination  Idle  Expires  Packets  Rule
-udp       stream  red to default  10.0.0.5:4000  203.0.113.9:53  198.51.100.9:50000  203.0.113.9:53    1s     119s        5  edge 7
-1 of 2 translations
-"
-        );
-        assert_eq!(read::<Translations>(&json(&translations)).unwrap(), translations);
         let pools = Pools::new(pools);
         assert_eq!(
             pools.text(),
@@ -542,8 +339,6 @@ edge 7  wan        198.51.100.9       tcp             1
         );
         assert_eq!(read::<Pools>(&json(&pools)).unwrap(), pools);
         assert_eq!(NatRules { lists: vec![] }.text(), "no rules translate addresses\n");
-        let none = |all| Translations { translations: vec![], total: 0, all }.text();
-        assert_eq!([none(0), none(1)], ["no translations\n", "none of 1 translation matches\n"]);
         assert_eq!(Pools { pools: vec![] }.text(), "no rule gives outside addresses to sources\n");
     }
 }

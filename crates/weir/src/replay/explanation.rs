@@ -16,6 +16,7 @@ use weir_plane::record::SpdEffect;
 use super::access::{self, Allowed, Bound, Filter, Fragment};
 use super::bridge::{self, Bridged};
 use super::classify::{self, Classified};
+use super::fast_path::FastPath;
 use super::host::{self, Host};
 use super::nat::{self, Translated};
 use super::quoted::line;
@@ -90,6 +91,9 @@ pub struct Explanation {
     /// The bridges that it came to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bridges: Vec<Bridged>,
+    /// Whether its flow is learned, or why not; `None` where no flows are learned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fast_path: Option<FastPath>,
     /// The packet of ESP that a policy has an SA make of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub esp: Option<Esp>,
@@ -203,6 +207,7 @@ impl Explainer<'_> {
             sa: outcome.as_ref().map_or_else(Vec::new, |outcome| sa::associations(self.harness, outcome)),
             tunnels: outcome.as_ref().map_or_else(Vec::new, |outcome| tunnel::passed(self.harness, outcome)),
             bridges: outcome.as_ref().map_or_else(Vec::new, |outcome| bridge::passed(self.harness, outcome)),
+            fast_path: outcome.as_ref().and_then(FastPath::of),
             acl: outcome.as_ref().map_or_else(Vec::new, |outcome| access::filters(self.harness, &self.names, outcome)),
             allow: outcome.as_ref().map_or_else(Vec::new, |outcome| access::allowed(self.harness, outcome)),
             classify: outcome.as_ref().map_or_else(Vec::new, |outcome| classify::classified(self.harness, outcome)),
@@ -411,6 +416,9 @@ impl fmt::Display for Explanation {
         self.tunnels.iter().try_for_each(|own| section(f, "tunnel", &own.sentence(), own.by.as_ref()))?;
         self.sa.iter().try_for_each(|sa| section(f, "sa", &sa.sentence(), sa.by.as_ref()))?;
         self.write_esp(f)?;
+        if let Some(FastPath { sentence, .. }) = &self.fast_path {
+            section(f, "fast path", sentence, None)?;
+        }
         let mut verdict = self.verdict.to_owned();
         if let (Some(reason), Some(description)) = (self.reason, self.description) {
             write!(verdict, " {reason}: {description}")?;

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::access::{Allowed, Bound, Filter, Fragment};
 use super::bridge::Bridged;
 use super::classify::Classified;
+use super::fast_path::FastPath;
 use super::nat::Translated;
 use super::sa::Association;
 use super::spd::PolicyMatch;
@@ -70,6 +71,9 @@ pub struct Line<'a> {
     /// The bridges that it came to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bridges: Vec<Bridged>,
+    /// Whether its flow was learned, or why not; `None` where no flows are learned.
+    #[serde(rename = "fast-path", skip_serializing_if = "Option::is_none")]
+    pub fast_path: Option<FastPath>,
     /// Its timestamp.
     pub time: String,
     /// The packet, as it came in.
@@ -171,6 +175,7 @@ mod tests {
             sa: Vec::new(),
             tunnels: Vec::new(),
             bridges: Vec::new(),
+            fast_path: None,
             time: "T".into(),
             packet: "P",
         };
@@ -215,6 +220,7 @@ mod tests {
             sa: vec![sa("out", "encrypted")],
             tunnels: Vec::new(),
             bridges: Vec::new(),
+            fast_path: None,
             time: "T".into(),
             packet: "P",
         };
@@ -271,6 +277,7 @@ mod tests {
             sa: Vec::new(),
             tunnels: Vec::new(),
             bridges: Vec::new(),
+            fast_path: None,
             time: "T".into(),
             packet: "P",
         };

@@ -14,6 +14,7 @@ pub mod bridge;
 mod by;
 pub mod classify;
 pub mod explanation;
+mod fast_path;
 pub mod host;
 mod input;
 mod line;
@@ -44,6 +45,7 @@ use weir_plane::stats::{Conservation, DropStats};
 use weir_port::pcap::CaptureError;
 
 use crate::render::time::utc;
+pub use fast_path::FastPath;
 pub use input::Input;
 pub use line::Line;
 use merge::{Merge, Own, PassedOver, Source, Taken};
@@ -443,6 +445,7 @@ impl Replay {
             sa: outcome.map_or_else(Vec::new, |outcome| sa::associations(&self.harness, outcome)),
             tunnels: outcome.map_or_else(Vec::new, |outcome| tunnel::passed(&self.harness, outcome)),
             bridges: outcome.map_or_else(Vec::new, |outcome| bridge::passed(&self.harness, outcome)),
+            fast_path: outcome.and_then(FastPath::of),
             acl: outcome.map_or_else(Vec::new, |outcome| access::filters(&self.harness, &self.names, outcome)),
             allow: outcome.map_or_else(Vec::new, |outcome| access::allowed(&self.harness, outcome)),
             classify: outcome.map_or_else(Vec::new, |outcome| classify::classified(&self.harness, outcome)),

@@ -29,7 +29,7 @@ fn traces_name_tables_and_sessions_that_stay_while_others_change() {
         let text = traced();
         assert!(text.contains(none), "{text}");
         assert_ne!(text.contains(session), gone, "{text}");
-        assert_eq!(text.contains("is not in force any more"), gone, "{text}");
+        assert_eq!(text.contains("is gone, or changed since"), gone, "{text}");
     };
     has(false);
     gateway.ok(&["classify", "add", "nets", "src 10.9.0.0 permit"]);

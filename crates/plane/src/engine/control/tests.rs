@@ -234,7 +234,7 @@ fn three() -> Build {
 #[test]
 fn neighbors_are_learned_during_an_operation() {
     let rig = Rig::start(three());
-    let operation = rig.engine.control.operate();
+    let operation = rig.engine.control.operate(ChangeKind::Model);
     let compiler = operation.write();
     // A host on the link without a route: the held packet leaves, and so do later ones.
     rig.ping("10.2.0.7");
@@ -274,7 +274,7 @@ fn neighbors_are_learned_during_an_operation() {
 #[test]
 fn roots_of_an_operation_keep_what_was_learned_during_it() {
     let rig = Rig::start(three());
-    let operation = rig.engine.control.operate();
+    let operation = rig.engine.control.operate(ChangeKind::Model);
     let mut compiler = operation.write();
     rig.ping("10.2.0.7");
     rig.asked_for("10.2.0.7");
@@ -302,7 +302,7 @@ fn what_is_learned_as_an_operation_ends_is_not_forgotten() {
     // Whichever of the two comes last applies it to the compiler.
     for round in 0..200_u32 {
         let address = format!("10.2.0.{}", 10 + round);
-        let operation = rig.engine.control.operate();
+        let operation = rig.engine.control.operate(ChangeKind::Model);
         rig.ping(&address);
         rig.asked_for(&address);
         rig.answer(1, &address, mac(round as u8));
@@ -334,7 +334,7 @@ fn links_go_down_during_an_operation() {
     let by = || rig.ports_to(&to);
     assert_eq!(by(), HashSet::from([1, 2]));
 
-    let operation = rig.engine.control.operate();
+    let operation = rig.engine.control.operate(ChangeKind::Model);
     let compiler = operation.write();
     rig.link(1, false);
     let text: Vec<String> = rig.engine.news().iter().map(ToString::to_string).collect();
@@ -370,7 +370,7 @@ fn nobody_who_looks_waits_for_an_operation() {
     let tables = rig.engine.snapshot().tables.len();
     let (done, ended) = mpsc::channel();
     thread::scope(|scope| {
-        let operation = rig.engine.control.operate();
+        let operation = rig.engine.control.operate(ChangeKind::Model);
         let compiler = operation.write();
         let engine = &rig.engine;
         scope.spawn(move || {

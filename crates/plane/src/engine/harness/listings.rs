@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::stepped::Harness;
 use crate::engine::captures::{Capture, CaptureReader, TooManyCaptures};
 use crate::engine::flows::{self, FlowFilter, FlowOrder};
+use crate::engine::made::ChangeKind;
 use crate::engine::{TraceRow, collect, show};
 use crate::graph::session::Page;
 use crate::graph::worker::Command;
@@ -89,7 +90,7 @@ impl Harness {
 
     /// Clears the counters of classifier tables.
     pub fn clear_classify(&mut self) {
-        self.control.operate().write().clear_classify();
+        self.control.operate(ChangeKind::ClearCounters).write().clear_classify();
     }
 
     /// The entries of a policy's list or table.

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::compile::{AclDecision, BindingDecision, ClassifyDecision, Decision, Listed};
-use crate::graph::record::{BridgedTo, Fragmented, Miss, NatEffect, Role, SpdEffect};
+use crate::graph::record::{BridgedTo, Fragmented, Learning, Miss, NatEffect, Role, SpdEffect};
 use crate::model::{BridgeIndex, InterfaceIndex, NatIndex, Origin, SaIndex, SpdIndex, SteerIndex};
 use crate::reason::Reason;
 
@@ -47,6 +47,8 @@ pub struct Outcome {
     pub unlisted: Option<Unlisted>,
     /// Whether a learned decision about its flow was looked for, and if so, why it takes none.
     pub flow: Option<Option<Miss>>,
+    /// Whether the decision about its flow was learned, if the interface learns flows.
+    pub learning: Option<Learning>,
     /// The decision about its source, if it was validated.
     pub sav: Option<Decision>,
     /// The treatment of the packet as a fragment by access lists; the last one for each interface.
@@ -114,6 +116,7 @@ impl Outcome {
             answers: self.answers,
             unlisted: later.unlisted.or(self.unlisted),
             flow: self.flow.or(later.flow),
+            learning: later.learning.or(self.learning),
             fragments: self.fragments,
             sav: self.sav.or(later.sav),
             acl: self.acl,

@@ -94,6 +94,7 @@ impl Harness {
                     answers: Vec::new(),
                     unlisted: None,
                     flow: None,
+                    learning: None,
                     sav: None,
                     fragments: Vec::new(),
                     acl: Vec::new(),
@@ -124,6 +125,7 @@ impl Harness {
         match fate {
             Fate::Unlisted { interface, output } => outcome.unlisted = self.unlisted(interface, output),
             Fate::Flow { miss, .. } => outcome.flow = Some(miss),
+            Fate::Learning { learning, .. } => outcome.learning = Some(learning),
             Fate::Validated { interface, source, policy, said, .. } => {
                 let decision = self.decision(policy, interface, source, said);
                 outcome.sav = outcome.sav.take().or(decision);

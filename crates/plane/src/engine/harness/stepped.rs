@@ -16,6 +16,7 @@ use super::workers::{Parts, Rings, Workers};
 use crate::compile::{AclEdit, AclEdited, AclError, AclMembers, AclSaid, Map, Places, PortPlace, Settings, TableFull};
 use crate::engine::compiled::Compiled;
 use crate::engine::control::{self, Control};
+use crate::engine::made::ChangeKind;
 use crate::graph::record::Recorder;
 use crate::graph::streams::Stream;
 use crate::graph::worker::{Command, Worker};
@@ -152,7 +153,7 @@ impl Harness {
         for (index, place) in &mut places.ports {
             place.down = before.ports.get(index).is_some_and(|before| before.down);
         }
-        self.put_into_force(model, places)?;
+        self.put_into_force(ChangeKind::Model, model, places)?;
         self.limit();
         Ok(())
     }
@@ -163,7 +164,7 @@ impl Harness {
     /// # Errors
     /// When there is no room.
     pub fn share_acls(&mut self, most_copied: usize) -> Result<(), HarnessError> {
-        self.control.operate().write().share_acls(most_copied);
+        self.control.operate(ChangeKind::Model).write().share_acls(most_copied);
         self.reload((*self.model).clone())
     }
 
@@ -225,7 +226,7 @@ impl Harness {
         self.control.state().keeper = Keeper::new(&self.model, Stream::Neighbors.open(&self.entropy));
         self.discovers = true;
         self.announces = announces.iter().copied().collect();
-        self.put_into_force((*self.model).clone(), self.places())
+        self.put_into_force(ChangeKind::Model, (*self.model).clone(), self.places())
     }
 
     /// The link of a port (by the model's index of its interface) goes up or down.
@@ -237,15 +238,15 @@ impl Harness {
         if let Some(place) = places.ports.get_mut(&interface) {
             place.down = !up;
         }
-        self.put_into_force((*self.model).clone(), places)
+        self.put_into_force(ChangeKind::Links, (*self.model).clone(), places)
     }
 
     fn places(&self) -> Places {
         self.control.state().places.clone()
     }
 
-    fn put_into_force(&mut self, model: model::Gateway, places: Places) -> Result<(), HarnessError> {
-        self.control.enforce(model, places, &self.announces)?;
+    fn put_into_force(&mut self, kind: ChangeKind, model: model::Gateway, places: Places) -> Result<(), HarnessError> {
+        self.control.enforce(kind, model, places, &self.announces)?;
         (self.model, self.map) = self.control.in_force();
         Ok(())
     }

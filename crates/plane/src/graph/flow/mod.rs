@@ -14,7 +14,9 @@
 mod decision;
 mod learned;
 mod notes;
+mod unlearned;
 
 pub(crate) use decision::{Beside, Crossing, Decision, UNASKED, UNMATCHED, Varying};
 pub(crate) use learned::{Kept, Learned, NotLearned, units};
-pub(crate) use notes::{Notes, Unlearned};
+pub(crate) use notes::Notes;
+pub use unlearned::Unlearned;

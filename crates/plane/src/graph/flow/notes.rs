@@ -5,47 +5,7 @@ use weir_table::classify::Consulted;
 use weir_table::flow::Place;
 
 use super::decision::{Decision, Mask, UNMATCHED, Varying};
-
-/// Why no decision is learned about packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Unlearned {
-    /// Nothing is in the way: too few packets have come that may take a decision.
-    #[default]
-    New,
-    /// A rule has no flows learned.
-    NoFlow,
-    /// A rule of the lists matches the mark, which is no part of a flow.
-    Mark,
-    /// They are exempt from validation, or it looks at more than their source.
-    Validation,
-    /// A classifier table matches octets that are no part of a flow.
-    Classify,
-    /// A security policy decides about them.
-    Spd,
-    /// They come in by another zone with sessions, where their decisions are learned; or are decrypted between two.
-    Zones,
-    /// They pass a zone with translations, and have none.
-    Translation,
-    /// They are translated: the translation has their decisions.
-    Nat,
-}
-
-impl Unlearned {
-    /// The reason's name.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Unlearned::New => "new",
-            Unlearned::NoFlow => "no-flow",
-            Unlearned::Mark => "mark",
-            Unlearned::Validation => "validation",
-            Unlearned::Classify => "classify",
-            Unlearned::Spd => "spd",
-            Unlearned::Zones => "two-zones",
-            Unlearned::Translation => "translation",
-            Unlearned::Nat => "nat",
-        }
-    }
-}
+use super::unlearned::Unlearned;
 
 /// Decisions of nodes, by place of the packet. Only packets that missed are noted; nodes look at [`Notes::is_on`] once for a frame.
 pub(crate) struct Notes {
@@ -187,6 +147,11 @@ impl Notes {
     /// Why the decision about a packet that was noted is not one for its flow.
     pub(crate) fn unlearned(&self, place: u8) -> Option<Unlearned> {
         self.unlearned[usize::from(place)]
+    }
+
+    /// A packet has notes, and the decision about it is one for its flow.
+    pub(crate) fn is_wanted(&self, place: u8) -> bool {
+        self.wanted[usize::from(place)]
     }
 
     /// A rule has the flow learned at this packet.

@@ -7,7 +7,7 @@ use weir_port::spec::PortSpec;
 
 use super::super::declare::{Interface, Kind};
 use super::super::diagnostic::{Code, Diagnostic};
-use super::super::source::Span;
+use super::super::source::{At, Span};
 use super::Resolver;
 
 /// The MTU of an interface that states none and has no parent.
@@ -67,6 +67,34 @@ impl<'a> Resolver<'a> {
                 let found = Diagnostic::error(Code::ZoneVrfs, zone.span, message).related(span, "another VRF's here");
                 self.report(found.help("give the interfaces of each VRF a zone of their own, or none"));
             }
+        }
+        self.alike_zones(unique);
+    }
+
+    /// Warns of zones with one interface whose name is probably that of another zone of the VRF, mistyped.
+    fn alike_zones(&mut self, unique: &[usize]) {
+        let mut zones: Vec<(&At<String>, VrfIndex, usize)> = Vec::new();
+        for &at in unique {
+            let (Some(zone), Some(vrf)) = (&self.declared(at).zone, self.vrf_of[at]) else { continue };
+            match zones.iter_mut().find(|(known, ..)| known.value == zone.value) {
+                Some((.., count)) => *count += 1,
+                None => zones.push((zone, vrf, 1)),
+            }
+        }
+        for (index, &(zone, vrf, count)) in zones.iter().enumerate() {
+            // Of two zones with one interface each, the later one is reported.
+            let others = zones.iter().enumerate().filter(|&(other, own)| other < index || own.2 > 1);
+            let names = others.filter(|(_, own)| own.1 == vrf && own.0.value != zone.value).map(|(_, own)| own.0);
+            let Some(other) = names.into_iter().find(|own| is_mistyped(&zone.value, &own.value)) else { continue };
+            if count > 1 {
+                continue;
+            }
+            let message = format!(
+                "the zone `{}` has one interface, and nearly the name of the zone `{}`",
+                zone.value, other.value
+            );
+            let found = Diagnostic::warning(Code::ZoneName, zone.span, message).related(other.span, "the other zone");
+            self.report(found.help(format!("did you mean `{}`?", other.value)));
         }
     }
 
@@ -249,4 +277,20 @@ impl<'a> Resolver<'a> {
             }
         }
     }
+}
+
+/// Whether a name is another one with a slip of the pen. Names that differ in a number or in a single letter between hyphens are
+/// meant so.
+fn is_mistyped(name: &str, other: &str) -> bool {
+    let letters = |name: &str| name.chars().filter(|own| !own.is_ascii_digit()).collect::<String>();
+    let parts = |name: &str| name.split(['-', '_', '.']).map(str::to_owned).collect::<Vec<_>>();
+    let is_alike = |name: &str, other: &str| crate::suggest::closest(name, [other]).is_some();
+    let is_lettered = parts(name).len() == parts(other).len()
+        && parts(name).iter().zip(&parts(other)).any(|(own, other)| own != other && own.len() == 1 && other.len() == 1);
+    // A short name is alike to most short names.
+    name.len().min(other.len()) > 3
+        && letters(name) != letters(other)
+        && !is_lettered
+        && is_alike(name, other)
+        && is_alike(other, name)
 }

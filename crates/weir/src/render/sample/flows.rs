@@ -105,6 +105,8 @@ pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
         state: "stream",
         half_open: false,
         vrfs: ["red".into(), "default".into()],
+        zones: [1, 0],
+        icmp_type: None,
         before,
         after,
         received_on: "lan".into(),
@@ -117,6 +119,7 @@ pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
         expires: Duration::from_secs(119),
         packets: [3, 2],
         bytes: [300, 200],
+        slow: [None, None],
     };
     let pool = NatPool {
         list: "edge".into(),

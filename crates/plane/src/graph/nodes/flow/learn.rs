@@ -3,12 +3,14 @@
 use weir_packet::packet::Packet;
 use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::protocol;
+use weir_table::flow::Place;
 
 use super::super::{Context, nat};
 use super::tuple::{key, of_interface};
 use super::{beside, crossing};
 use crate::graph::flags::DECRYPTED;
-use crate::graph::flow::Unlearned;
+use crate::graph::flow::{Decision, Unlearned};
+use crate::graph::record::{Fate, Learning};
 use crate::graph::session::{Carried, Membership, ZoneOf, translated};
 use crate::root::Root;
 use crate::root::family::Family;
@@ -22,71 +24,91 @@ pub(in crate::graph::nodes) fn learn<K: Family>(context: &mut Context<'_>, vecto
     let (mut decided, mut refused) = (0, 0);
     for &place in frame.places() {
         let packet = &vector[place];
-        // An answer may lie where the packet was that it answers.
-        let Some((mut decision, at)) = context.notes.take(place, epoch, packet.interface(), packet.forwarding()) else {
-            if let Some(why) = context.notes.unlearned(place) {
+        let is_noted = context.notes.is_wanted(place);
+        let learning = match context.notes.take(place, epoch, packet.interface(), packet.forwarding()) {
+            // An answer may lie where the packet was that it answers.
+            Some((decision, at)) => Some(learn_one::<K>(context, packet, place, (decision, at))),
+            None if is_noted => Some(Learning::Not(Unlearned::New)),
+            None => context.notes.unlearned(place).map(|why| {
                 explain::<K>(context, packet, why);
-            }
-            continue;
+                Learning::Not(why)
+            }),
         };
-        // A session of another zone than that of the ingress is found for each packet, by the tuple that it came in with.
-        if packet.flow_out() != 0 {
-            if packet.state().contains(DECRYPTED) {
-                explain::<K>(context, packet, Unlearned::Zones);
-                continue;
-            }
-            let permitted = context.notes.is_permitted(place, true);
-            // The packet that opened the session was not decided about as others of it are.
-            if crossing::permits::<K>(context, packet) != Some(permitted) {
-                continue;
-            }
-            let in_session = matches!(Carried::of(packet, ZoneOf::Egress), Carried::Session(_));
-            decision.cross(in_session, permitted);
+        decided += u64::from(learning == Some(Learning::Learned));
+        refused += u64::from(learning == Some(Learning::Refused));
+        if let Some(learning) = learning.filter(|_| context.recorder.is_on()) {
+            context.record(packet, Fate::Learning { interface: packet.interface(), learning });
         }
-        // Of a packet that came to its session on its way, not all was decided as for a packet of the session.
-        if packet.flow() != context.notes.flow(place) {
-            continue;
-        }
-        // Decisions with a session are about packets that were in clear.
-        let has_session =
-            translated(packet).is_some() || matches!(Carried::of(packet, ZoneOf::Ingress), Carried::Session(_));
-        if has_session && packet.state().contains(DECRYPTED) {
-            continue;
-        }
-        let learned = match (translated(packet), Carried::of(packet, ZoneOf::Ingress)) {
-            // Packets of ESP have no ports to be found by.
-            (Some(_), _) if packet.protocol() == protocol::ESP => continue,
-            // The session has the tuple that the packet came in with.
-            // Rules of the ingress lists see it as it came in, those of the egress lists as it leaves.
-            (Some(member), carried) if is_whole::<K>(context, packet, member) => {
-                if !beside::note::<K>(context, packet, place, &mut decision) {
-                    continue;
-                }
-                if let Carried::Session(beside) = carried {
-                    K::of_mut(context.sessions).note_unlearned(beside, Unlearned::Nat);
-                }
-                K::of_mut(context.sessions).learn(member, decision)
-            }
-            // Rules may translate later packets of its flow, or a translation of another flow may get its tuple.
-            (Some(_), _) => continue,
-            (None, _) if nat_zone(context.root, packet.interface()) != NONE => {
-                explain::<K>(context, packet, Unlearned::Translation);
-                continue;
-            }
-            (None, Carried::Session(member)) => K::of_mut(context.sessions).learn(member, decision),
-            _ => {
-                let Some(key) = key::<K>(context.root, packet, of_interface(packet.interface())) else { continue };
-                K::of_mut(context.flows).learn(at, key, decision, context.now)
-            }
-        };
-        if let Carried::Session(member) = Carried::of(packet, ZoneOf::Egress) {
-            let why = if translated(packet).is_some() { Unlearned::Nat } else { Unlearned::Zones };
-            K::of_mut(context.sessions).note_unlearned(member, why);
-        }
-        *(if learned { &mut decided } else { &mut refused }) += 1;
     }
     context.counters.flows.decided.add(decided);
     context.counters.flows.refused.add(refused);
+}
+
+/// Learns what was decided about a packet.
+#[cold]
+fn learn_one<K: Family>(
+    context: &mut Context<'_>,
+    packet: &Packet,
+    place: u8,
+    (mut decision, at): (Decision, Place),
+) -> Learning {
+    // A session of another zone than that of the ingress is found for each packet, by the tuple that it came in with.
+    if packet.flow_out() != 0 {
+        if packet.state().contains(DECRYPTED) {
+            explain::<K>(context, packet, Unlearned::Zones);
+            return Learning::Not(Unlearned::Zones);
+        }
+        let permitted = context.notes.is_permitted(place, true);
+        // The packet that opened the session was not decided about as others of it are.
+        if crossing::permits::<K>(context, packet) != Some(permitted) {
+            return Learning::Not(Unlearned::New);
+        }
+        let in_session = matches!(Carried::of(packet, ZoneOf::Egress), Carried::Session(_));
+        decision.cross(in_session, permitted);
+    }
+    // Of a packet that came to its session on its way, not all was decided as for a packet of the session.
+    if packet.flow() != context.notes.flow(place) {
+        return Learning::Not(Unlearned::New);
+    }
+    // Decisions with a session are about packets that were in clear.
+    let has_session =
+        translated(packet).is_some() || matches!(Carried::of(packet, ZoneOf::Ingress), Carried::Session(_));
+    if has_session && packet.state().contains(DECRYPTED) {
+        return Learning::Excluded;
+    }
+    let learned = match (translated(packet), Carried::of(packet, ZoneOf::Ingress)) {
+        // Packets of ESP have no ports to be found by.
+        (Some(_), _) if packet.protocol() == protocol::ESP => return Learning::Excluded,
+        // The session has the tuple that the packet came in with.
+        // Rules of the ingress lists see it as it came in, those of the egress lists as it leaves.
+        (Some(member), carried) if is_whole::<K>(context, packet, member) => {
+            if !beside::note::<K>(context, packet, place, &mut decision) {
+                return Learning::Not(Unlearned::New);
+            }
+            if let Carried::Session(beside) = carried {
+                K::of_mut(context.sessions).note_unlearned(beside, Unlearned::Nat);
+            }
+            K::of_mut(context.sessions).learn(member, decision)
+        }
+        // Rules may translate later packets of its flow, or a translation of another flow may get its tuple.
+        (Some(_), _) => return Learning::Not(Unlearned::New),
+        (None, _) if nat_zone(context.root, packet.interface()) != NONE => {
+            explain::<K>(context, packet, Unlearned::Translation);
+            return Learning::Not(Unlearned::Translation);
+        }
+        (None, Carried::Session(member)) => K::of_mut(context.sessions).learn(member, decision),
+        _ => {
+            let Some(key) = key::<K>(context.root, packet, of_interface(packet.interface())) else {
+                return Learning::Excluded;
+            };
+            K::of_mut(context.flows).learn(at, key, decision, context.now)
+        }
+    };
+    if let Carried::Session(member) = Carried::of(packet, ZoneOf::Egress) {
+        let why = if translated(packet).is_some() { Unlearned::Nat } else { Unlearned::Zones };
+        K::of_mut(context.sessions).note_unlearned(member, why);
+    }
+    if learned { Learning::Learned } else { Learning::Refused }
 }
 
 /// Notes why no decision about a packet's direction of its session is learned.

@@ -33,7 +33,7 @@ use weir_table::flow::{Place, Slot};
 
 use super::{Context, plain, wire};
 use crate::graph::flow::Decision;
-use crate::graph::record::{Fate, Miss};
+use crate::graph::record::{Fate, Learning, Miss};
 use crate::graph::session::{Carried, Membership, ZoneOf, set_translated};
 use crate::root::family::Family;
 use crate::root::{NONE, Root};
@@ -231,7 +231,7 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
                     misses[miss as usize] += wire::packets(packet);
                     let is_due =
                         miss != Miss::New || is_due::<K>(context, packet, translations.of(place), slots[index]);
-                    if is_due || root.acl.hastens {
+                    if is_due || root.acl.hastens || recording {
                         context.notes.begin(place, varying::<K>(packet), (packet.flow(), at[index]), is_due);
                         if miss == Miss::New {
                             context.notes.is_new(place);
@@ -239,6 +239,9 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
                     }
                 }
             }
+        } else if recording && Own::<K>::of(root, packet.interface()).is_learned {
+            let interface = packet.interface();
+            context.record(packet, Fate::Learning { interface, learning: Learning::Excluded });
         }
         walk.push(place);
     }

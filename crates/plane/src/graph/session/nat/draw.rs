@@ -24,7 +24,7 @@ use crate::root::family::Family;
 use crate::root::nat::{Rule, Target};
 
 /// Ports that are drawn where a rule names none.
-const PORTS: RangeInclusive<u16> = 1024..=u16::MAX;
+pub(crate) const PORTS: RangeInclusive<u16> = 1024..=u16::MAX;
 /// Identifiers of ICMP likewise.
 const IDENTIFIERS: RangeInclusive<u16> = 0..=u16::MAX;
 /// Candidates that are looked at. Where 98 of 100 are taken, all of them are 3 times in 100,000.

@@ -9,6 +9,6 @@ mod owner;
 mod target;
 
 pub(crate) use again::{again, through};
-pub(crate) use draw::{Draw, draw};
+pub(crate) use draw::{Draw, PORTS, draw};
 pub(crate) use owner::{Arrival, Here, owner};
 pub(crate) use target::{destination, look_up, look_up_each};

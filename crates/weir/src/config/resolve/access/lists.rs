@@ -3,8 +3,11 @@
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr};
 
+use weir_packet::wire::tcp::Flags;
 use weir_plane::compile::boxes;
-use weir_plane::model::{Access, AclAction, AclDefault, AclIndex, AclList, AclRule, Addresses, Interface, IpFamily};
+use weir_plane::model::{
+    Access, AclAction, AclDefault, AclIndex, AclList, AclRule, Addresses, Interface, IpFamily, TcpFlags, Transport,
+};
 
 use super::super::super::declare::access::List;
 use super::super::super::declare::rules::diagnostic;
@@ -140,6 +143,15 @@ impl<'a> Resolver<'a> {
                     let found = Diagnostic::warning(Code::NeedlessReflect, span, message);
                     tell(self, found.help("write `permit`, and a rule for the other direction"));
                 }
+                if rule.action == AclAction::Reflect
+                    && !self.declared.settings.flow_table.tcp_pickup
+                    && begins_none(&rule)
+                {
+                    let message = "without `tcp-pickup`, no packet with these flags opens a session: those that this rule matches \
+                                   are dropped as `session-pickup`";
+                    let found = Diagnostic::warning(Code::NeedlessReflect, span, message);
+                    tell(self, found.help("match SYN alone, `tcp-flags syn/syn,ack`, or leave the flags out"));
+                }
                 return Some(rule);
             }
             Err(wrong) => wrong,
@@ -265,6 +277,13 @@ impl<'a> Resolver<'a> {
 }
 
 /// All addresses are of groups, or the broadcast address of any link.
+/// Whether a rule matches packets in mid-stream of TCP alone: those without SYN, with ACK or with FIN.
+fn begins_none(rule: &AclRule) -> bool {
+    let Transport::Ports { flags: Some(TcpFlags { value, mask }), .. } = rule.transport else { return false };
+    let [syn, later] = [Flags::SYN.0, Flags::ACK.0 | Flags::FIN.0];
+    value & later != 0 || mask & syn != 0 && value & syn == 0
+}
+
 fn are_groups(addresses: &Addresses) -> bool {
     let is_group = |address: IpAddr| address.is_multicast() || address == IpAddr::V4(Ipv4Addr::BROADCAST);
     match addresses {
