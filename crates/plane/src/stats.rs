@@ -536,7 +536,7 @@ pub struct NatPool {
     pub interface: String,
     /// How many addresses there are.
     pub addresses: u128,
-    /// The ports that it gives; `None`: those that packets have.
+    /// The ports that it gives; `None`: packets keep theirs.
     pub ports: Option<std::ops::RangeInclusive<u16>>,
     /// Translations that have one of them now.
     pub translations: usize,

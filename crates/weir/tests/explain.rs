@@ -200,7 +200,11 @@ address = "198.51.100.9"
 mac = "02:00:00:00:00:07"
 
 [acl.from-lan]
-rules = ["permit udp from any to any port 53 no-flow", "permit udp from any to any port 54 flow", "deny udp from any to any port 55"]
+rules = [
+  "permit udp from any to any port 53 no-flow",
+  "permit udp from any to any port 54 flow",
+  "deny udp from any to any port 55",
+]
 default = "permit"
 
 [acl.to-wan]

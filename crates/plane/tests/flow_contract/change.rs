@@ -99,7 +99,8 @@ impl Change {
     pub const EDITED: &[&str] =
         &["create-list", "delete-list", "restore-group", "edit-nat", "clear-macs", "clear-classify", "tend-sas"];
 
-    /// Returns the names of the changes that have the control side make a change of a kind. A new kind does not compile without.
+    /// Returns the names of the changes that have the control side make a change of a kind. A new kind does not compile
+    /// without.
     pub fn generators(kind: ChangeKind) -> &'static [&'static str] {
         match kind {
             ChangeKind::Model => &["reload", "reload-same", "attach-lists", "share-acls", "edit-nat"],

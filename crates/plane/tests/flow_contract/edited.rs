@@ -38,7 +38,7 @@ pub fn edited(random: &mut Random, links: &Links, pair: &Pair) -> Change {
     }
 }
 
-/// Names lists at an interface: those that were created are among them.
+/// Names lists at an interface, created ones among them.
 fn attach(random: &mut Random, mut model: Gateway, pair: &Pair) -> Gateway {
     let all = pair.off.harness.acl_lists();
     let is_live = |name: &str| LIVE.contains(&name);

@@ -62,7 +62,7 @@ pub const REASONS: &[Reason] = &[
     Reason::NatUntranslated,
 ];
 
-/// Those of edited models beside these.
+/// Reasons of edited models beside these.
 pub const EDITED_REASONS: &[Reason] = &[Reason::NatVrfLimit];
 
 macro_rules! features {
@@ -79,7 +79,7 @@ macro_rules! features {
     };
 }
 
-/// Those that edited models alone have.
+/// Policies that edited models alone have.
 pub const EDITED: &[&str] = &["nat nptv6", "nat-limit of a vrf"];
 
 features! { model, found:

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use weir_packet::wire::{icmpv4, icmpv6, protocol};
 
-/// What a line says of a session or a translation.
+/// A session or a translation, as a line has it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Line<'l> {
     /// The name of the protocol, or its number.

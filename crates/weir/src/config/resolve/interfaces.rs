@@ -279,8 +279,8 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// Whether a name is another one with a slip of the pen. Names that differ in a number or in a single letter between hyphens are
-/// meant so.
+/// Whether a name is another one with a slip of the pen. Names that differ in a number or in a single letter between
+/// hyphens are meant so.
 fn is_mistyped(name: &str, other: &str) -> bool {
     let letters = |name: &str| name.chars().filter(|own| !own.is_ascii_digit()).collect::<String>();
     let parts = |name: &str| name.split(['-', '_', '.']).map(str::to_owned).collect::<Vec<_>>();

@@ -147,8 +147,8 @@ impl<'a> Resolver<'a> {
                     && !self.declared.settings.flow_table.tcp_pickup
                     && begins_none(&rule)
                 {
-                    let message = "without `tcp-pickup`, no packet with these flags opens a session: those that this rule matches \
-                                   are dropped as `session-pickup`";
+                    let message = "without `tcp-pickup`, no packet with these flags opens a session: packets that this rule \
+                                   matches are dropped as `session-pickup`";
                     let found = Diagnostic::warning(Code::NeedlessReflect, span, message);
                     tell(self, found.help("match SYN alone, `tcp-flags syn/syn,ack`, or leave the flags out"));
                 }
