@@ -456,8 +456,8 @@ fast path: 1200 packets took a decision; checked: 5 of new flows, 2 after a chan
             (sessions[0].slow, sessions[0].reply_slow) = (None, (!fast).then(|| "new".to_owned()));
             Flows { sessions, ..flows.clone() }.conntrack()
         };
-        assert!(line(true).ends_with(" [OFFLOAD] mark=0 zone=0 use=1\n"), "{}", line(true));
-        assert!(line(false).ends_with(" [ASSURED] mark=0 zone=0 use=1\n"), "{}", line(false));
+        assert!(line(true).ends_with(" [OFFLOAD] mark=0 zone=2 use=1\n"), "{}", line(true));
+        assert!(line(false).ends_with(" [ASSURED] mark=0 zone=2 use=1\n"), "{}", line(false));
         let none = |all| Flows { sessions: vec![], total: 0, all, ..flows.clone() }.text();
         assert!(none(3).starts_with("none of 3 sessions matches\nsessions: 40 opened"));
         assert!(none(0).starts_with("there are no sessions\n"));
