@@ -20,7 +20,7 @@ pub fn edited(random: &mut Random, links: &Links, pair: &Pair) -> Change {
     match random.below(13) {
         0..=2 => {
             let own = &model.acls[random.below(model.acls.len() as u64) as usize];
-            let (rules, default, sample) = (own.rules.clone(), own.default, own.sample.clone());
+            let (rules, default, sample) = (own.rules.clone(), own.default, own.sample);
             let name = pick(random, &LIVE).to_owned();
             Change::CreateList(Box::new(AclList { name, rules, default, sample, origin: Origin(0) }))
         }
