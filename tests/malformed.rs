@@ -99,6 +99,10 @@ prefix = "128.0.0.0/1"
 type = "unreachable"
 
 [[route]]
+prefix = "160.0.0.0/3"
+type = "prohibit"
+
+[[route]]
 prefix = "2001:db8:8000::/33"
 type = "blackhole"
 

@@ -23,8 +23,9 @@ algorithm = "aes128gcm16"
 out = { spi = 0x1001, key-file = "out.key" }
 in = { spi = 0x2001, key-file = "in.key" }
 '''
-WEST = SA.replace("sa.east", "sa.west").replace("out.key", "west-out.key").replace("in.key", "west-in.key")
-KEYS = {"west-out.key": "3f" * 19 + "01\n", "west-in.key": "7e" * 19 + "02\n",
+WEST = SA.replace("sa.east", "sa.west").replace("out.key", "west-out.key").replace("in.key", "west-in.key") \
+    .replace("0x1001", "0x1003")
+KEYS = {"west-out.key": "3f40" * 9 + "3f01\n", "west-in.key": "7e7f" * 9 + "7e02\n",
         "out.key": "00112233445566778899aabbccddeeff01020304\n",
         "in.key": "ffeeddccbbaa9988 7766554433221100\n0a0b0c0d\n"}
 

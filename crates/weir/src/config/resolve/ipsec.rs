@@ -11,11 +11,11 @@ use super::super::diagnostic::{Code, Diagnostic};
 use super::super::source::{At, Span};
 use super::Resolver;
 
-/// What the SAs so far have, each with its place: no other may have it.
+/// The SPIs and keys of the SAs so far, with their places: no other SA may have one of these.
 #[derive(Default)]
 pub(super) struct KnownSas {
-    /// By receiver and SPI, of what comes in and of what is sent: a gateway may have both ends of an SA. Receivers behind one NAT
-    /// choose their SPIs apart, and have different ports.
+    /// By receiver and SPI, of inbound and of outbound SAs: a gateway may have both ends of an SA. Receivers behind one NAT choose
+    /// their SPIs apart, and have different ports.
     spis: [HashMap<Receiver, Span>; 2],
     /// By cipher key: the SA and its place.
     sent: HashMap<[u8; 16], (Ends, Span)>,
@@ -29,7 +29,7 @@ type Receiver = (VrfIndex, IpAddr, Option<u16>, u32);
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Ends(IpAddr, IpAddr, u32);
 
-/// Who shares a key.
+/// The SAs that share a key.
 enum Shared {
     /// Two SAs that send.
     Sent,
