@@ -99,7 +99,7 @@ prefix = "128.0.0.0/1"
 type = "unreachable"
 
 [[route]]
-prefix = "160.0.0.0/3"
+prefix = "203.0.113.0/24"
 type = "prohibit"
 
 [[route]]
