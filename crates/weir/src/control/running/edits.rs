@@ -1,5 +1,7 @@
 //! Live edits of a running gateway, and the reloads that they survive.
 
+use std::cell::LazyCell;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -71,7 +73,8 @@ impl Running {
     pub(super) fn carry(&self, gateway: &mut model::Gateway) -> Carried {
         let (mut nats, mut steers) = (self.nat_so_far().clone(), self.steers_so_far().clone());
         let (mut ended, mut protect) = (Vec::new(), false);
-        let file = gateway.clone();
+        // Only their edits can end here.
+        let file = (nats.rules().next().is_some() || steers.rules().next().is_some()).then(|| gateway.clone());
         loop {
             let mut carried = self.carry_lists(gateway, &nats, &steers);
             carried.wrong = self.wrong_together(gateway);
@@ -89,7 +92,9 @@ impl Running {
             };
             ended.push(lost);
             protect |= protects;
-            gateway.clone_from(&file);
+            if let Some(file) = &file {
+                gateway.clone_from(file);
+            }
         }
     }
 
@@ -175,7 +180,14 @@ impl Running {
     }
 
     fn wrong_together(&self, gateway: &model::Gateway) -> Option<Wrong> {
-        let steered = checks::refused(gateway, |list| acl::live::opens_sessions(&self.engine, gateway, list));
+        // Each list is looked at once, however many interfaces have it, and none without steer rules.
+        let opening = LazyCell::new(|| {
+            let lists_of = |own| [false, true].into_iter().flat_map(move |output| gateway.lists_of(own, output));
+            let lists: BTreeSet<&str> = gateway.interfaces.iter().flat_map(lists_of).collect();
+            let opens = |list: &&str| acl::live::opens_sessions(&self.engine, gateway, list);
+            lists.into_iter().filter(opens).collect::<BTreeSet<&str>>()
+        });
+        let steered = checks::refused(gateway, |list| opening.contains(list));
         let of_steer =
             |own: checks::Refused| Wrong { object: Object::Steer, lists: vec![own.list], message: own.message };
         steered.map(of_steer).or_else(|| mapped_twice(gateway))

@@ -151,8 +151,7 @@ impl Resolver<'_> {
 
     /// Refuses an inside address that is the gateway itself, or that no host of its link can have.
     fn not_ourselves(&mut self, vrf: VrfIndex, rule: &NatRule, span: Span) {
-        let Some(inside) = inside(rule) else { return };
-        let word = if rule.verb == NatVerb::Map { Word::From } else { Word::Destination };
+        let Some((inside, word)) = inside(rule) else { return };
         if let Some(own) = self.connected.own(vrf, inside) {
             let place = self.word_of(rule, word, span);
             let found = Diagnostic::error(Code::InvalidRule, place, ourselves(inside)).related(own.span, "here");
@@ -218,13 +217,13 @@ impl Resolver<'_> {
     }
 }
 
-/// The inside address of a rule about one host, if it is about one.
-pub(super) fn inside(rule: &NatRule) -> Option<IpAddr> {
-    let mut inside = match rule.verb {
-        NatVerb::Map => ranges(&rule.matches.from),
-        _ => rule.destination.iter().filter_map(addresses).flat_map(ranges).collect(),
+/// The inside address of a rule about one host and its word, if the rule is about one.
+pub(super) fn inside(rule: &NatRule) -> Option<(IpAddr, Word)> {
+    let (mut inside, word) = match rule.verb {
+        NatVerb::Map => (ranges(&rule.matches.from), Word::From),
+        _ => (rule.destination.iter().filter_map(addresses).flat_map(ranges).collect(), Word::Destination),
     };
-    inside.pop().filter(|(first, last)| first == last && inside.is_empty()).map(|(first, _)| first)
+    inside.pop().filter(|(first, last)| first == last && inside.is_empty()).map(|(first, _)| (first, word))
 }
 
 /// Says that an inside address is the gateway's.

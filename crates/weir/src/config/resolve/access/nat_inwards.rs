@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use weir_plane::compile::nat_inwards;
-use weir_plane::model::{AclRule, Interface, NatIndex, NatList, NatRule, NatVerb, VrfIndex};
+use weir_plane::model::{AclRule, Address, Interface, NatIndex, NatList, NatRule, NatVerb, VrfIndex};
 
 use super::super::super::diagnostic::{Code, Diagnostic};
 use super::super::super::source::Span;
@@ -27,24 +27,19 @@ pub(super) struct Inwards {
 /// Returns the rules about packets that come in, of each VRF in the order of its interfaces and their lists. A list that no
 /// interface names stands by itself.
 pub(super) fn inwards(nat: &[NatList], interfaces: &[Interface]) -> Vec<Vec<Inwards>> {
-    let mut chains: BTreeMap<VrfIndex, Vec<Inwards>> = BTreeMap::new();
-    let named = interfaces.iter().filter_map(|own| Some((usize::from(own.nat?.0), own)));
-    for (list, own) in named {
-        let Some(rules) = nat.get(list) else { continue };
-        let of_list = rules.rules.iter().enumerate().filter_map(|(place, rule)| {
-            Some(Inwards { at: (list, place), verb: rule.verb, matches: nat_inwards(rule, &own.addresses)? })
-        });
-        chains.entry(own.vrf).or_default().extend(of_list);
-    }
-    let is_named = |list: usize| interfaces.iter().any(|own| own.nat == Some(NatIndex(list as u16)));
-    let alone = nat.iter().enumerate().filter(|(list, _)| !is_named(*list)).map(|(list, own)| {
-        let rules = own.rules.iter().enumerate();
+    let of_list = |list: usize, addresses: &[Address]| -> Vec<Inwards> {
+        let rules = nat.get(list).map_or(&[][..], |own| &own.rules).iter().enumerate();
         let of = |(place, rule): (usize, &NatRule)| {
-            Some(Inwards { at: (list, place), verb: rule.verb, matches: nat_inwards(rule, &[])? })
+            Some(Inwards { at: (list, place), verb: rule.verb, matches: nat_inwards(rule, addresses)? })
         };
         rules.filter_map(of).collect()
-    });
-    let alone: Vec<Vec<Inwards>> = alone.collect();
+    };
+    let mut chains: BTreeMap<VrfIndex, Vec<Inwards>> = BTreeMap::new();
+    for (own, list) in interfaces.iter().filter_map(|own| Some((own, own.nat?))) {
+        chains.entry(own.vrf).or_default().extend(of_list(usize::from(list.0), &own.addresses));
+    }
+    let is_named = |list: usize| interfaces.iter().any(|own| own.nat == Some(NatIndex(list as u16)));
+    let alone = (0..nat.len()).filter(|&list| !is_named(list)).map(|list| of_list(list, &[]));
     chains.into_values().chain(alone).collect()
 }
 
@@ -66,8 +61,12 @@ pub(crate) fn another_map(address: IpAddr) -> String {
 
 /// Finds maps of a VRF that give two inside addresses one outside address, for packets of the same protocol, ports and peers.
 pub(crate) fn mapped_twice(nat: &[NatList], interfaces: &[Interface]) -> Vec<Twice> {
+    twice(&inwards(nat, interfaces))
+}
+
+fn twice(chains: &[Vec<Inwards>]) -> Vec<Twice> {
     let mut twice: Vec<Twice> = Vec::new();
-    for chain in inwards(nat, interfaces) {
+    for chain in chains {
         // Ranges of outside addresses by what else the maps are about, and by family.
         let mut alike: HashMap<_, Vec<Outside>> = HashMap::new();
         for (place, own) in chain.iter().enumerate().filter(|(_, own)| own.verb == NatVerb::Map) {
@@ -101,7 +100,8 @@ pub(crate) fn mapped_twice(nat: &[NatList], interfaces: &[Interface]) -> Vec<Twi
 impl Resolver<'_> {
     /// Holds the rules of all interfaces of a VRF against each other.
     pub(in super::super) fn nat_inwards(&mut self, nat: &[NatList], interfaces: &[Interface]) {
-        for Twice { address, before, later } in mapped_twice(nat, interfaces) {
+        let chains = inwards(nat, interfaces);
+        for Twice { address, before, later } in twice(&chains) {
             let (Some(first), Some(place)) = (self.nat_place(before), self.nat_place(later)) else { continue };
             let word = self.word_of(&nat[later.0].rules[later.1], Word::Source, place);
             let found = Diagnostic::error(Code::InvalidRule, word, another_map(address));
@@ -110,7 +110,6 @@ impl Resolver<'_> {
         if !self.thorough {
             return;
         }
-        let chains = inwards(nat, interfaces);
         self.never_inwards(&chains);
         self.overlapping(&chains, nat);
     }

@@ -23,7 +23,7 @@ pub(crate) fn misplaced(gateway: &Gateway, list: &str, rule: &NatRule) -> Option
     interfaces.find_map(|interface| {
         let of_vrf = || gateway.interfaces.iter().filter(|other| other.vrf == interface.vrf);
         let mut links = of_vrf().flat_map(|other| &other.addresses).map(|own| own.net);
-        if let Some(inside) = inside(rule) {
+        if let Some((inside, _)) = inside(rule) {
             let (word, help) = (inside.to_string(), "name the address of a host");
             if links.clone().any(|own| own.addr() == inside) {
                 return Some(Misplaced { message: ourselves(inside), word, help });

@@ -8,7 +8,7 @@ use weir_plane::model::{
 
 use super::super::super::diagnostic::{Code, Diagnostic};
 use super::super::Resolver;
-use super::nat_addresses::{Word, inside};
+use super::nat_addresses::inside;
 
 /// The rules of a list that are looked at.
 const MOST: usize = 1000;
@@ -35,9 +35,8 @@ impl Resolver<'_> {
             let Some(own) = nat.get(list) else { continue };
             let divides = workers > 1 && !have_one_worker(nat, interfaces, interface.vrf);
             for (place, rule) in own.rules.iter().enumerate().take(MOST) {
-                let Some(to) = inside(rule) else { continue };
+                let Some((to, word)) = inside(rule) else { continue };
                 let Some(span) = self.nat_place((list, place)) else { continue };
-                let word = if rule.verb == NatVerb::Map { Word::From } else { Word::Destination };
                 let word = self.word_of(rule, word, span);
                 match self.leaves(interface.vrf, to, routes) {
                     Leaves::Nowhere if !has_sources && !looked_at[list] => {
