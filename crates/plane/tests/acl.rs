@@ -1,8 +1,6 @@
 //! Access lists, through the graph: which packets pass, and which rules count them. Both families, on both ways.
 
-mod kit;
-
-use kit::*;
+use crate::kit::*;
 use weir_plane::harness::Verdict;
 use weir_plane::model::{AclAction, NextHop, Origin, PerFamily, Rejection, Sampler, SamplerIndex, Sampling, SavAction};
 use weir_plane::reason::Reason;

@@ -1,8 +1,6 @@
 //! Fragments before access lists: what a rule refuses of a whole packet it refuses of its parts, whichever comes first.
 
-mod kit;
-
-use kit::*;
+use crate::kit::*;
 use weir_plane::harness::Verdict;
 use weir_plane::reason::Reason;
 use weir_plane::record::{Fragmented, Upper};

@@ -1,10 +1,8 @@
 //! The report of a rejection to the source: a TCP reset (RFC 9293, 3.10.7.1), or an ICMP error (RFC 1812, 5.2.7.1; RFC
 //! 4443, 3.1).
 
-mod kit;
-
+use crate::kit::*;
 use etherparse::{SlicedPacket, TransportSlice};
-use kit::*;
 use weir_plane::harness::Verdict;
 use weir_plane::model::IcmpLimits;
 use weir_plane::reason::Reason;

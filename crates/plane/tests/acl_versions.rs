@@ -1,13 +1,11 @@
 //! Access lists over versions: changes while the gateway runs, and models that take the place of others.
 
-mod kit;
-
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use crate::kit::Build;
 use ipnet::IpNet;
-use kit::Build;
 use weir_base::random::{Entropy, Random};
 use weir_base::reclaim::{Domain, Published, Reader};
 use weir_plane::acl::{Action, Found};
@@ -190,7 +188,7 @@ impl Rig {
     }
 
     fn from(&mut self, source: &str) -> Found {
-        let packet = Packet { from: source.parse().unwrap(), to: kit::ip("10.0.1.9"), port: 80, interface: 0 };
+        let packet = Packet { from: source.parse().unwrap(), to: crate::kit::ip("10.0.1.9"), port: 80, interface: 0 };
         self.ask(0, &[packet])[0]
     }
 
@@ -842,7 +840,7 @@ fn group_of(name: &str, members: &[u32]) -> Interfaces {
 fn from_all(interfaces: [u32; 2]) -> Vec<Packet> {
     let of = |net: u8| {
         let from = Ipv4Addr::new(10, net, 0, 1).into();
-        interfaces.map(|interface| Packet { from, to: kit::ip("10.0.1.9"), port: 80, interface })
+        interfaces.map(|interface| Packet { from, to: crate::kit::ip("10.0.1.9"), port: 80, interface })
     };
     (0..11).flat_map(of).collect()
 }

@@ -1,9 +1,7 @@
 //! Allowlists of sources: what passes, what is refused by which list, and how they change.
 
-mod kit;
-
-use kit::link::*;
-use kit::*;
+use crate::kit::link::*;
+use crate::kit::*;
 use weir_plane::compile::Listed;
 use weir_plane::harness::{HarnessError, Verdict};
 use weir_plane::model::{AllowlistIndex, RouteTarget, SpecialAction};

@@ -1,12 +1,10 @@
 //! Long operations, and what can be looked at beside them.
 
-mod kit;
-
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use kit::*;
+use crate::kit::*;
 use weir_base::clock::Clock;
 use weir_base::random::Entropy;
 use weir_plane::compile::{AclEdit, AclError, AclSaid, EntryKey, Names};

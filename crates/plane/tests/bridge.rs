@@ -1,8 +1,6 @@
 //! Bridges: learning, flooding, ageing, limits.
 
-mod kit;
-
-use kit::*;
+use crate::kit::*;
 use weir_base::clock::Time;
 use weir_packet::offload::{Checksum, Gso, Offload};
 use weir_packet::wire::MacAddress;

@@ -1,9 +1,7 @@
 //! Bridges with lists on their ports, with the gateway's own station, and with tunnels.
 
-mod kit;
-
-use kit::link::*;
-use kit::*;
+use crate::kit::link::*;
+use crate::kit::*;
 use weir_packet::tunnel::Carrier;
 use weir_packet::wire::MacAddress;
 use weir_plane::engine::{FlowFilter, FlowOrder};
@@ -258,7 +256,7 @@ fn a_vxlan_tunnel_is_a_port() {
     for carrier in [Carrier::Vxlan, Carrier::Geneve] {
         let ends = ("192.0.2.1", "192.0.2.2");
         let side = |own: &str, other: &str, number: u8| {
-            let tunnel = kit::tunnel::tunnel(carrier, if number == 1 { ends } else { (ends.1, ends.0) });
+            let tunnel = crate::kit::tunnel::tunnel(carrier, if number == 1 { ends } else { (ends.1, ends.0) });
             Build::new()
                 .port("a", &[])
                 .port("b", &[])
@@ -292,7 +290,7 @@ fn a_frame_in_a_tunnel_waits_for_the_neighbour_as_a_packet() {
             .port("a", &[])
             .port("b", &[])
             .port("wan", &["192.0.2.1/24"])
-            .tunnel("vx", kit::tunnel::tunnel(Carrier::Vxlan, ("192.0.2.1", "192.0.2.2")), &[])
+            .tunnel("vx", crate::kit::tunnel::tunnel(Carrier::Vxlan, ("192.0.2.1", "192.0.2.2")), &[])
             .mtu(1500)
             .bridge(&["a", "b", "vx"])
     };

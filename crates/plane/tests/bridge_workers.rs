@@ -1,10 +1,8 @@
 //! Bridges on several workers, and beside the fast path.
 
-mod kit;
-
 use std::collections::BTreeMap;
 
-use kit::*;
+use crate::kit::*;
 use weir_base::clock::Time;
 use weir_base::random::Random;
 use weir_packet::wire::MacAddress;

@@ -1,8 +1,6 @@
 //! Captures: which packets are copied, how much of them, and what happens when nobody reads.
 
-mod kit;
-
-use kit::*;
+use crate::kit::*;
 use weir_plane::engine::{Capture, CaptureReader, TooManyCaptures};
 use weir_plane::model::InterfaceIndex;
 use weir_plane::reason::Reason;

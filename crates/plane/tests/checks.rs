@@ -1,9 +1,7 @@
 //! Packets that are refused at the entrance (RFC 1812, 5.2.2 and 5.3; RFC 8200), reason by reason, and the sources that
 //! get an error.
 
-mod kit;
-
-use kit::*;
+use crate::kit::*;
 use weir_plane::reason::Reason;
 
 const UDP4: &str = "udp from 10.0.0.2 port 1000 to 198.51.100.9 port 53";

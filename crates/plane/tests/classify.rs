@@ -19,10 +19,8 @@
 //! | policer | `limit` | `a_session_limits_what_passes` |
 //! | metadata | a word of metadata as the key | `marks_are_a_key`, `interfaces_and_vrfs_are_keys` |
 
-mod kit;
-
-use kit::classify::*;
-use kit::*;
+use crate::kit::classify::*;
+use crate::kit::*;
 use weir_plane::harness::Verdict;
 use weir_plane::model::ClassifyStart::{Link, Meta, Network, Transport};
 use weir_plane::model::{

@@ -1,10 +1,8 @@
 //! Data path and control side together: packets wait, are resolved, go on; addresses are tested; links go and come.
 
-mod kit;
-
 use std::net::{IpAddr, Ipv6Addr};
 
-use kit::*;
+use crate::kit::*;
 use weir_packet::wire::{MacAddress, arp, icmpv6, ipv6, nd, protocol};
 use weir_plane::harness::Verdict;
 use weir_plane::model::FastPath;

@@ -1,15 +1,13 @@
 //! The running gateway: threads, queues, hand-over, reloads under traffic, and an end that accounts for every packet.
 
-mod kit;
-
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::kit::link::{ALL, arp, ask, capture, request};
+use crate::kit::*;
 use ipnet::IpNet;
-use kit::link::{ALL, arp, ask, capture, request};
-use kit::*;
 use weir_base::clock::Clock;
 use weir_base::random::Entropy;
 use weir_plane::compile::{Edit, Names};

@@ -1,9 +1,7 @@
 //! SAs between two gateways: what one encrypts the other decrypts, and what is no packet of the SA is dropped.
 
-mod kit;
-
-use kit::esp::*;
-use kit::*;
+use crate::kit::esp::*;
+use crate::kit::*;
 use weir_base::clock::Time;
 use weir_crypto::Algorithm;
 use weir_plane::harness::{Harness, Options, Outcome, Secured, Verdict};
@@ -159,13 +157,13 @@ fn a_window_outlives_reloads_and_its_size() {
     let all = frames(west.protect(0, &vec![inner(true, 80); 20]).1);
     let accepts = |east: &mut Rig, at: usize| reasons(&east.put_all("wan", &all[at..=at]).0)[0].is_none();
     assert!(accepts(&mut east, 9) && accepts(&mut east, 5));
-    let with = |window: u32| kit::esp::east(&[Sa { window, ..own.clone() }]);
+    let with = |window: u32| crate::kit::esp::east(&[Sa { window, ..own.clone() }]);
     east.reload(with(64).port("new", &["10.77.0.1/24"]));
     assert!(accepts(&mut east, 4) && !accepts(&mut east, 5), "nothing about the SA has changed");
     // A window of another size knows the greatest number alone; so does an SA that was gone.
     east.reload(with(128));
     assert!(!accepts(&mut east, 3) && !accepts(&mut east, 9) && accepts(&mut east, 10));
-    east.reload(kit::esp::east(&[]));
+    east.reload(crate::kit::esp::east(&[]));
     assert_eq!(east.put("wan", &all[12]).outcome.verdict, Verdict::Drop(Reason::LocalUnhandled));
     east.reload(with(128));
     assert!(!accepts(&mut east, 10) && accepts(&mut east, 12));
@@ -233,7 +231,7 @@ fn an_sa_ends_with_its_last_number() {
     assert_eq!(reasons(&outcomes), [None, None, None, over, over]);
     assert_eq!(out[2].1[14 + 24..14 + 28], [0xff; 4]);
     // A reload does not begin anew, nor does the same key under another name.
-    west.reload(kit::esp::west(&[Sa { name: "other".into(), ..own }]));
+    west.reload(crate::kit::esp::west(&[Sa { name: "other".into(), ..own }]));
     assert_eq!(reasons(&west.protect(0, &packets[..1]).0), [over]);
 }
 
@@ -387,10 +385,11 @@ fn neighbour_discovery_does_not_come_out_of_a_tunnel() {
     let own = sa("aes128gcm16", V4.0, V4.1);
     let mut east = east(std::slice::from_ref(&own)).rig();
     // A peer leaves the hop limit at 255.
-    let mut text = kit::link::ask(&[], "2001:db8:ff::77", "2001:db8:ff::2", Some(kit::mac(0x66)))[14..].to_vec();
+    let mut text =
+        crate::kit::link::ask(&[], "2001:db8:ff::77", "2001:db8:ff::2", Some(crate::kit::mac(0x66)))[14..].to_vec();
     let pad = (4 - (text.len() + 2) % 4) % 4;
     text.extend((1..=pad as u8).chain([pad as u8, 41]));
-    let frame = kit::esp::sealed(&own, 1, &text, 0x51, TO_EAST);
+    let frame = crate::kit::esp::sealed(&own, 1, &text, 0x51, TO_EAST);
     east.drops_frame("wan", &frame, Reason::BadNd);
     assert!(east.idle().1.is_empty(), "no answer");
 }

@@ -1,10 +1,8 @@
 //! Traffic flow confidentiality of SAs: padded packets and dummy packets. And SAs whose engine changes, and whose counters are
 //! cleared, while packets are on their way.
 
-mod kit;
-
-use kit::esp::*;
-use kit::*;
+use crate::kit::esp::*;
+use crate::kit::*;
 use weir_crypto::engines;
 use weir_plane::harness::Verdict;
 use weir_plane::model::{Sa, SaKey, SaMode, Tfc};
@@ -139,8 +137,8 @@ fn changes_engines(algorithm: &str) {
         let (outcomes, _) = east.put_all("wan", &sent[..15]);
         assert!(outcomes.iter().all(|outcome| outcome.verdict == Verdict::Forward));
         before = sent[15..].to_vec();
-        west.reload(kit::esp::west(&[of(round)]));
-        east.reload(kit::esp::east(&[of(round * 2 + 1)]));
+        west.reload(crate::kit::esp::west(&[of(round)]));
+        east.reload(crate::kit::esp::east(&[of(round * 2 + 1)]));
         let name = all[round % all.len()].name();
         assert_eq!(west.harness.sas()[0].outbound.as_ref().unwrap().engine, name);
     }
@@ -170,7 +168,7 @@ fn cleared_counters_begin_with_0_and_lives_go_on() {
     assert_eq!((out(&west).packets, into(&east).packets, into(&east).bytes), (2, 2, 200));
     // A new key has counters of its own, which nothing is taken from.
     let outbound = SaKey::new(TO_EAST, own.algorithm, &secret(own.algorithm, 0x99)).ok();
-    west.reload(kit::esp::west(&[Sa { outbound, ..own }]));
+    west.reload(crate::kit::esp::west(&[Sa { outbound, ..own }]));
     west.protect(0, &[inner(100)]);
     assert_eq!(out(&west).packets, 1);
 }

@@ -1,11 +1,9 @@
 //! The life of SAs: keepalives while nothing is sent, and the ends of their lifetimes.
 
-mod kit;
-
 use std::time::Duration;
 
-use kit::esp::*;
-use kit::*;
+use crate::kit::esp::*;
+use crate::kit::*;
 use weir_crypto::Secret;
 use weir_plane::engine::News;
 use weir_plane::harness::Verdict;
@@ -120,26 +118,26 @@ fn soft_lifetimes_are_reported_and_hard_ones_stop_the_sa() {
     east.drops_frame("wan", &sent[1].1, Reason::EspExpired);
     assert_eq!((west.harness.sas()[0].expired, phase(&west)), (1, SaPhase::Expired("time")));
     // A reload that leaves the pair alone does not bring it back, nor does another name; a new key does.
-    west.reload(kit::esp::west(std::slice::from_ref(&own)));
+    west.reload(crate::kit::esp::west(std::slice::from_ref(&own)));
     tend(&mut west, 1);
     assert_eq!(verdict(&mut west), Verdict::Drop(Reason::EspExpired));
     let expired = west.harness.sas()[0].expired;
     let renamed = Sa { name: "renamed".into(), ..own.clone() };
-    west.reload(kit::esp::west(&[renamed]));
+    west.reload(crate::kit::esp::west(&[renamed]));
     assert!(tend(&mut west, 1).0.is_empty(), "its end was reported under its old name");
     assert_eq!(verdict(&mut west), Verdict::Drop(Reason::EspExpired));
     let row = &west.harness.sas()[0];
     assert_eq!((row.name.as_str(), row.expired), ("renamed", expired + 1), "counters go on");
     assert_eq!(row.outbound.as_ref().unwrap().packets, 2);
     let outbound = SaKey::new(TO_EAST, own.algorithm, &secret(own.algorithm, 0x99)).ok();
-    west.reload(kit::esp::west(&[Sa { outbound, ..own.clone() }]));
+    west.reload(crate::kit::esp::west(&[Sa { outbound, ..own.clone() }]));
     tend(&mut west, 1);
     assert_eq!(verdict(&mut west), Verdict::Forward);
     let row = &west.harness.sas()[0];
     assert_eq!((row.expired, row.outbound.as_ref().unwrap().packets), (0, 1), "a new key has counters of its own");
     assert_eq!(row.inbound.as_ref().unwrap().life.unwrap().phase, SaPhase::Expired("time"));
     // Greater limits bring the SA back.
-    west.reload(kit::esp::west(&[Sa { lifetimes: Lifetimes::default(), ..own }]));
+    west.reload(crate::kit::esp::west(&[Sa { lifetimes: Lifetimes::default(), ..own }]));
     tend(&mut west, 0);
     assert_eq!(verdict(&mut west), Verdict::Forward);
 }
@@ -191,7 +189,7 @@ fn packets_and_octets_count_for_each_direction_apart() {
         assert_eq!(verdict(&mut east), Verdict::Forward, "the other direction goes on");
         // The counters of a pair begin again with a new key of the other direction: the life of this one does not.
         let inbound = SaKey::new(TO_WEST, own.algorithm, &secret(own.algorithm, 0x98)).ok();
-        west.reload(kit::esp::west(&[Sa { inbound, ..own.clone() }]));
+        west.reload(crate::kit::esp::west(&[Sa { inbound, ..own.clone() }]));
         tend(&mut west, 1);
         assert_eq!(verdict(&mut west), Verdict::Drop(Reason::EspExpired));
     }
@@ -206,15 +204,15 @@ fn an_sa_that_comes_back_has_no_second_life() {
     ] {
         let own = Sa { lifetimes: Lifetimes { hard, ..Lifetimes::default() }, ..sa("aes128gcm16", V4.0, V4.1) };
         let pair = std::slice::from_ref(&own);
-        let (mut west, mut east) = (kit::esp::west(pair).rig(), kit::esp::east(pair).rig());
+        let (mut west, mut east) = (crate::kit::esp::west(pair).rig(), crate::kit::esp::east(pair).rig());
         tend(&mut west, 0);
         tend(&mut east, 0);
         let sent: Vec<_> = (0..4).map(|_| west.protect(0, &[inner()]).1.remove(0).1).collect();
         // Gone before its limit, and back: its use goes on, with what nobody had seen when it went.
         east.put_all("wan", &sent[..2]);
-        east.reload(kit::esp::east(&[]));
+        east.reload(crate::kit::esp::east(&[]));
         tend(&mut east, 4);
-        east.reload(kit::esp::east(pair));
+        east.reload(crate::kit::esp::east(pair));
         assert!(tend(&mut east, 1).0.is_empty());
         assert_eq!(east.put("wan", &sent[2]).outcome.verdict, Verdict::Forward);
         let news = tend(&mut east, 5).0;
@@ -224,12 +222,12 @@ fn an_sa_that_comes_back_has_no_second_life() {
         );
         // Over, gone and back: it is over, before the next look at it, too.
         tend(&mut west, 10);
-        west.reload(kit::esp::west(&[]));
-        east.reload(kit::esp::east(&[]));
+        west.reload(crate::kit::esp::west(&[]));
+        east.reload(crate::kit::esp::east(&[]));
         tend(&mut west, 1);
         tend(&mut east, 1);
-        west.reload(kit::esp::west(pair));
-        east.reload(kit::esp::east(pair));
+        west.reload(crate::kit::esp::west(pair));
+        east.reload(crate::kit::esp::east(pair));
         for _ in 0..2 {
             assert_eq!(verdict(&mut west), Verdict::Drop(Reason::EspExpired), "{limit}");
             east.drops_frame("wan", &sent[3], Reason::EspExpired);
@@ -247,7 +245,7 @@ fn a_peer_whose_udp_port_changed_goes_on_where_it_was() {
         let ports = Encapsulation { local_port, remote_port: 4501, keepalive: None };
         Sa { encapsulation: Some(ports), ..sa("aes128gcm16", V4.0, V4.1) }
     };
-    let (mut west, mut east) = (west(&[own(4500)]).rig(), kit::esp::east(&[own(4500)]).rig());
+    let (mut west, mut east) = (west(&[own(4500)]).rig(), crate::kit::esp::east(&[own(4500)]).rig());
     let all: Vec<Vec<u8>> = west.protect(0, &vec![inner(); 4]).1.into_iter().map(|(_, frame)| frame).collect();
     // A NAT on the way gives west another port.
     let moved = |frame: &[u8]| {
@@ -263,7 +261,7 @@ fn a_peer_whose_udp_port_changed_goes_on_where_it_was() {
     assert_eq!(east.put("wan", &all[0]).outcome.verdict, Verdict::Forward);
     assert_eq!(back(&mut east), (4500, 1));
     east.drops_frame("wan", &moved(&all[1]), Reason::EspNoSa);
-    east.reload(kit::esp::east(&[own(5000)]));
+    east.reload(crate::kit::esp::east(&[own(5000)]));
     assert_eq!(east.put("wan", &moved(&all[1])).outcome.verdict, Verdict::Forward);
     east.drops_frame("wan", &moved(&all[0]), Reason::EspReplay);
     east.drops_frame("wan", &all[2], Reason::EspNoSa);

@@ -1,11 +1,9 @@
 //! The MTU of an SA's path: learned from ICMP errors about packets of ESP that the gateway has sent, and from no others.
 
-mod kit;
-
 use std::net::IpAddr;
 
-use kit::esp::{TO_EAST, bare, sa, udp};
-use kit::*;
+use crate::kit::esp::{TO_EAST, bare, sa, udp};
+use crate::kit::*;
 use weir_packet::icmp::{self, ErrorV4, ErrorV6};
 use weir_plane::harness::Verdict;
 use weir_plane::model::{OuterDf, Sa, SaMode, SpdCache, Tfc};
@@ -18,7 +16,8 @@ const SECOND: u64 = 1_000_000_000;
 
 /// West, whose SPD protects all traffic between the networks, and lets nothing else pass.
 fn west(own: &Sa) -> Rig {
-    let mut build = kit::esp::west(std::slice::from_ref(own)).spd(&["wan"], SpdCache::default(), &["protect 0 udp"]);
+    let mut build =
+        crate::kit::esp::west(std::slice::from_ref(own)).spd(&["wan"], SpdCache::default(), &["protect 0 udp"]);
     build.0.ipsec.unchecked = false;
     let mut rig = build.rig();
     rig.advance(SECOND);
@@ -240,11 +239,11 @@ fn what_was_learned_outlives_a_reload_and_is_of_one_path() {
     let mut west = west(&own);
     let packet = protect(&mut west, &inner(true, 1400));
     assert_eq!(verdict(&mut west, &error(&packet, 1300, 500)), Verdict::Local);
-    west.reload(kit::esp::west(&[Sa { hop_limit: 9, ..own.clone() }]));
+    west.reload(crate::kit::esp::west(&[Sa { hop_limit: 9, ..own.clone() }]));
     assert_eq!(learned(&west), Some(1300));
-    west.reload(kit::esp::west(&[sa("aes128gcm16", V6.0, V6.1)]));
+    west.reload(crate::kit::esp::west(&[sa("aes128gcm16", V6.0, V6.1)]));
     assert_eq!(learned(&west), None);
-    west.reload(kit::esp::west(&[own]));
+    west.reload(crate::kit::esp::west(&[own]));
     assert_eq!(learned(&west), None);
 }
 
@@ -252,7 +251,7 @@ fn what_was_learned_outlives_a_reload_and_is_of_one_path() {
 fn packets_of_transport_mode_are_cut_to_the_path() {
     for outer in [V4, V6] {
         let own = Sa { mode: SaMode::Transport, ..sa("aes128gcm16", outer.0, outer.1) };
-        let mut west = kit::esp::west(std::slice::from_ref(&own)).rig();
+        let mut west = crate::kit::esp::west(std::slice::from_ref(&own)).rig();
         west.advance(SECOND);
         let protocol = if outer == V4 { "icmp" } else { "icmp6" };
         let request =

@@ -1,12 +1,10 @@
 //! An outbound SA that several workers share: a worker holds its packets if their numbers would be too far above the
 //! unsent numbers of another, and loses and reorders none.
 
-mod kit;
-
 use std::sync::Arc;
 
-use kit::esp::{mirrored, sa};
-use kit::*;
+use crate::kit::esp::{mirrored, sa};
+use crate::kit::*;
 use weir_plane::model::{Sa, SaIndex};
 use weir_plane::reason::Reason;
 
@@ -17,7 +15,7 @@ fn shared(window: u32) -> Sa {
 }
 
 fn inner(port: usize) -> Vec<u8> {
-    kit::esp::bare(&format!("udp from 10.1.0.2 port {port} to 10.2.0.2 port 9 ttl 9 length 80"))
+    crate::kit::esp::bare(&format!("udp from 10.1.0.2 port {port} to 10.2.0.2 port 9 ttl 9 length 80"))
 }
 
 fn frames(out: Vec<(String, Vec<u8>)>) -> Vec<Vec<u8>> {
@@ -31,7 +29,8 @@ fn number(frame: &[u8]) -> u32 {
 #[test]
 fn a_worker_alone_gets_all_numbers_that_it_wants() {
     let own = shared(32);
-    let (mut west, mut east) = (kit::esp::west(std::slice::from_ref(&own)).rig(), kit::esp::east(&[own]).rig());
+    let (mut west, mut east) =
+        (crate::kit::esp::west(std::slice::from_ref(&own)).rig(), crate::kit::esp::east(&[own]).rig());
     let packets: Vec<_> = (0..200).map(|_| inner(7)).collect();
     let out = frames(west.protect(0, &packets).1);
     assert_eq!(out.iter().map(|frame| number(frame)).collect::<Vec<_>>(), (1..=200).collect::<Vec<_>>());
@@ -41,8 +40,8 @@ fn a_worker_alone_gets_all_numbers_that_it_wants() {
 #[test]
 fn with_a_window_of_32_nothing_is_lost_while_another_worker_sends_too() {
     let own = shared(32);
-    let mut west = kit::esp::west(std::slice::from_ref(&own)).rig();
-    let mut east = kit::esp::east(std::slice::from_ref(&own)).rig();
+    let mut west = crate::kit::esp::west(std::slice::from_ref(&own)).rig();
+    let mut east = crate::kit::esp::east(std::slice::from_ref(&own)).rig();
     let sharing = west.harness.sharing(SaIndex(0)).unwrap();
     let sequence = Arc::clone(&west.harness.sequences()[0].1);
     let (mut sent, mut seen): (Vec<Vec<u8>>, Vec<u32>) = (Vec::new(), Vec::new());
@@ -93,7 +92,7 @@ fn with_a_window_of_32_nothing_is_lost_while_another_worker_sends_too() {
 #[test]
 fn packets_that_are_put_aside_for_too_long_are_dropped_and_counted() {
     let own = shared(64);
-    let mut west = kit::esp::west(std::slice::from_ref(&own)).buffers(8192, 0).rig();
+    let mut west = crate::kit::esp::west(std::slice::from_ref(&own)).buffers(8192, 0).rig();
     let sharing = west.harness.sharing(SaIndex(0)).unwrap();
     let sequence = Arc::clone(&west.harness.sequences()[0].1);
     assert_eq!(sharing.take((&sequence, u64::MAX), 1, 16, |_| false).count, 16);
@@ -111,6 +110,6 @@ fn packets_that_are_put_aside_for_too_long_are_dropped_and_counted() {
 
 #[test]
 fn an_sa_of_one_worker_has_no_numbers_to_show() {
-    let west = kit::esp::west(&[sa("aes128gcm16", V4.0, V4.1)]).rig();
+    let west = crate::kit::esp::west(&[sa("aes128gcm16", V4.0, V4.1)]).rig();
     assert!(west.harness.sharing(SaIndex(0)).is_none());
 }

@@ -1,9 +1,7 @@
 //! Ethertypes that interfaces let in and out.
 
-mod kit;
-
-use kit::link::*;
-use kit::*;
+use crate::kit::link::*;
+use crate::kit::*;
 use weir_plane::harness::{Outcome, Verdict};
 use weir_plane::reason::Reason;
 

@@ -1,8 +1,6 @@
 //! Learned decisions: which packets take them, what these count for, and when flows are decided anew.
 
-mod kit;
-
-use kit::*;
+use crate::kit::*;
 use weir_plane::compile::{AclEdit, AclSaid, At};
 use weir_plane::engine::{FlowFilter, FlowOrder};
 use weir_plane::model::{

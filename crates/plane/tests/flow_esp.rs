@@ -1,9 +1,7 @@
 //! Learned decisions of flows that SPDs and SAs decide about: protected, clear and decrypted ones.
 
-mod kit;
-
-use kit::esp::{mirrored, sa};
-use kit::*;
+use crate::kit::esp::{mirrored, sa};
+use crate::kit::*;
 use weir_plane::model::{FastPath, Sa, SaKey, SpdCache};
 use weir_plane::reason::Reason;
 use weir_plane::stats;
@@ -64,7 +62,8 @@ fn is_esp(frame: &[u8]) -> bool {
 #[test]
 fn packets_of_a_protected_flow_take_the_decision_and_are_protected() {
     for there in THERE {
-        let mut west = rig(build(kit::esp::west(&[sa("aes128gcm16", V4.0, V4.1)]), &["bypass tcp", "protect 0 udp"]));
+        let mut west =
+            rig(build(crate::kit::esp::west(&[sa("aes128gcm16", V4.0, V4.1)]), &["bypass tcp", "protect 0 udp"]));
         let other = there.replace("port 9", "port 10");
         for packets in [&[there][..], &[there, other.as_str(), there], &[there, other.as_str()]] {
             let frames = out(&mut west, packets);
@@ -81,7 +80,7 @@ fn packets_of_a_protected_flow_take_the_decision_and_are_protected() {
 
 #[test]
 fn what_is_not_usual_about_a_packet_is_looked_at_by_the_encryption() {
-    let mut west = rig(build(kit::esp::west(&[sa("aes128gcm16", V4.0, V4.1)]), &["protect 0 udp"]));
+    let mut west = rig(build(crate::kit::esp::west(&[sa("aes128gcm16", V4.0, V4.1)]), &["protect 0 udp"]));
     out(&mut west, &[THERE[0]]);
     let last = west.frame("lan", &format!("{} ttl 1", THERE[0]));
     let (hits, drops) = (counted(&west).0, west.harness.drops(Reason::TtlExpired));
@@ -95,7 +94,8 @@ fn what_is_not_usual_about_a_packet_is_looked_at_by_the_encryption() {
 
 #[test]
 fn packets_in_clear_take_decisions_and_count_for_their_policies() {
-    let mut west = rig(build(kit::esp::west(&[sa("aes128gcm16", V4.0, V4.1)]), &["bypass tcp", "protect 0 udp"]));
+    let mut west =
+        rig(build(crate::kit::esp::west(&[sa("aes128gcm16", V4.0, V4.1)]), &["bypass tcp", "protect 0 udp"]));
     for there in THERE {
         let there = format!("{} flags ack", there.replace("udp", "tcp"));
         let back =
@@ -125,9 +125,9 @@ fn packets_in_clear_take_decisions_and_count_for_their_policies() {
 fn decrypted_packets_take_decisions_apart_from_packets_in_clear() {
     let own = sa("aes128gcm16", V4.0, V4.1);
     for there in THERE {
-        let mut west = rig(build(kit::esp::west(std::slice::from_ref(&own)), &["protect 0 udp"]));
+        let mut west = rig(build(crate::kit::esp::west(std::slice::from_ref(&own)), &["protect 0 udp"]));
         // The access list of the outer interface decides about decrypted packets, too.
-        let east = build(kit::esp::east(std::slice::from_ref(&own)), &["protect 0 udp"]);
+        let east = build(crate::kit::esp::east(std::slice::from_ref(&own)), &["protect 0 udp"]);
         let mut east = rig(east.acl("in", &["permit udp port 9", "permit any"]).acl_in("wan", &["in"]));
         for round in 0..3 {
             let frames = out(&mut west, &[there, there]);
@@ -153,8 +153,8 @@ fn a_new_pair_of_sas_has_no_flow_decided_anew() {
     let (first, second) = (sa("aes128gcm16", V4.0, V4.1), second());
     let both = [first.clone(), second.clone()];
     let rules = ["protect 0 udp", "protect 1 udp"];
-    let mut west = rig(build(kit::esp::west(&both), &rules));
-    let mut east = rig(build(kit::esp::east(&both), &rules));
+    let mut west = rig(build(crate::kit::esp::west(&both), &rules));
+    let mut east = rig(build(crate::kit::esp::east(&both), &rules));
     let across = |west: &mut Rig, east: &mut Rig| {
         let frames = out(west, &[THERE[0]]);
         let (_, out) = east.put_all("wan", &frames);
@@ -167,7 +167,7 @@ fn a_new_pair_of_sas_has_no_flow_decided_anew() {
     }
     assert_eq!((counted(&west), counted(&east)), ((1, 1, 0), (1, 1, 0)));
     // West sends by the second pair: its SPD has changed, and its flows are decided again once. East's are not.
-    west.reload(build(kit::esp::west(&both), &["protect 0 first tcp", "protect 1 udp", "protect 0 udp"]));
+    west.reload(build(crate::kit::esp::west(&both), &["protect 0 first tcp", "protect 1 udp", "protect 0 udp"]));
     west.harness.set_recording(false);
     for _ in 0..2 {
         assert_eq!(across(&mut west, &mut east), spi(&second));
@@ -176,8 +176,8 @@ fn a_new_pair_of_sas_has_no_flow_decided_anew() {
     // A new key under the same name: no SPD changes.
     let other = sa("aes256gcm16", V4.0, V4.1);
     let renewed = [first, Sa { outbound: second.outbound.clone(), window: 1024, algorithm: other.algorithm, ..second }];
-    west.reload(build(kit::esp::west(&renewed), &["protect 0 first tcp", "protect 1 udp", "protect 0 udp"]));
-    east.reload(build(kit::esp::east(&renewed), &rules));
+    west.reload(build(crate::kit::esp::west(&renewed), &["protect 0 first tcp", "protect 1 udp", "protect 0 udp"]));
+    east.reload(build(crate::kit::esp::east(&renewed), &rules));
     west.harness.set_recording(false);
     east.harness.set_recording(false);
     across(&mut west, &mut east);
@@ -188,21 +188,21 @@ fn a_new_pair_of_sas_has_no_flow_decided_anew() {
 #[test]
 fn a_change_of_an_spd_concerns_the_flows_of_its_interfaces() {
     let own = [sa("aes128gcm16", V4.0, V4.1)];
-    let mut west = rig(build(kit::esp::west(&own), &["protect 0 udp"]));
+    let mut west = rig(build(crate::kit::esp::west(&own), &["protect 0 udp"]));
     out(&mut west, &[THERE[0]]);
     out(&mut west, &[THERE[0]]);
-    west.reload(build(kit::esp::west(&own), &["discard first udp port 9", "protect 0 udp"]));
+    west.reload(build(crate::kit::esp::west(&own), &["discard first udp port 9", "protect 0 udp"]));
     west.harness.set_recording(false);
     assert!(out(&mut west, &[THERE[0]]).is_empty());
     assert_eq!(west.harness.drops(Reason::SpdDiscard), 1);
-    west.reload(build(kit::esp::west(&own), &["bypass first udp port 9", "protect 0 udp"]));
+    west.reload(build(crate::kit::esp::west(&own), &["bypass first udp port 9", "protect 0 udp"]));
     west.harness.set_recording(false);
     assert!(!is_esp(&out(&mut west, &[THERE[0]])[0]));
-    west.reload(build(kit::esp::west(&own), &["protect 0 udp"]));
+    west.reload(build(crate::kit::esp::west(&own), &["protect 0 udp"]));
     west.harness.set_recording(false);
     assert!(is_esp(&out(&mut west, &[THERE[0]])[0]));
     // The pair is gone with its policy.
-    west.reload(build(kit::esp::west(&[]), &["bypass tcp"]));
+    west.reload(build(crate::kit::esp::west(&[]), &["bypass tcp"]));
     west.harness.set_recording(false);
     assert!(out(&mut west, &[THERE[0]]).is_empty());
     assert_eq!(west.harness.drops(Reason::SpdNoMatch), 1);

@@ -1,12 +1,10 @@
 //! Forwarding: what a packet looks like when it leaves, by which interface, and which route decided.
 
-mod kit;
-
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use kit::*;
+use crate::kit::*;
 use weir_base::clock::Time;
 use weir_packet::buffer::Cache;
 use weir_packet::vector::{Indices, Vector};

@@ -1,8 +1,6 @@
 //! Fragmentation: the fragments fit, and contain the original packet.
 
-mod kit;
-
-use kit::*;
+use crate::kit::*;
 use weir_plane::harness::Verdict;
 use weir_plane::reason::Reason;
 

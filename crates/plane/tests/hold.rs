@@ -1,10 +1,8 @@
 //! Packets whose next hop is not resolved wait, bounded, in order, and come to an end.
 
-mod kit;
-
 use std::net::IpAddr;
 
-use kit::*;
+use crate::kit::*;
 use weir_plane::harness::Verdict;
 use weir_plane::model::NeighborDiscovery;
 use weir_plane::neighbor::Event;

@@ -1,9 +1,7 @@
 //! Originated packets: ICMP errors and echo replies. Their conditions, source address and quotation, and the cases
 //! without any.
 
-mod kit;
-
-use kit::*;
+use crate::kit::*;
 use weir_plane::harness::Verdict;
 use weir_plane::model::{IcmpLimits, RouteTarget};
 use weir_plane::reason::Reason;

@@ -1,8 +1,6 @@
 //! Packets that come out of tunnels: every policy of the interface decides about them, as about frames of a port.
 
-mod kit;
-
-use kit::*;
+use crate::kit::*;
 use weir_plane::harness::Verdict;
 use weir_plane::model::{Mechanism, RouteTarget, Urpf, UrpfMode};
 use weir_plane::node::Node;

@@ -1,12 +1,10 @@
 //! Solicitations on the link: ARP requests and neighbour solicitations are answered for the gateway's addresses only,
 //! by their ingress interface, within a rate; important observations are reported.
 
-mod kit;
-
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use kit::link::*;
-use kit::*;
+use crate::kit::link::*;
+use crate::kit::*;
 use weir_packet::wire::arp::{Fields as Arp, Operation};
 use weir_packet::wire::ethernet::{self, ethertype};
 use weir_packet::wire::nd::{self, Fields as Nd, Message, RouterAdvertisement};

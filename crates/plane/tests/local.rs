@@ -1,8 +1,6 @@
 //! Echo requests of any size, whole and in fragments, and fragments that make no datagram.
 
-mod kit;
-
-use kit::*;
+use crate::kit::*;
 use weir_base::random::Random;
 use weir_packet::fragment::{Fragmenter, SourceFragmenter};
 use weir_packet::reassembly::{Datagram, Piece, Progress, ROOM};

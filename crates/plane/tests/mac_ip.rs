@@ -1,9 +1,7 @@
 //! Bindings of hardware addresses to those of IP.
 
-mod kit;
-
-use kit::link::*;
-use kit::*;
+use crate::kit::link::*;
+use crate::kit::*;
 use weir_packet::wire::MacAddress;
 use weir_packet::wire::arp::Fields as Arp;
 use weir_packet::wire::nd::{self, Fields as Nd};

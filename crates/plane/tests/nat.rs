@@ -2,12 +2,10 @@
 //!
 //! `tests/nat/README.md` lists the scenarios of VPP's test_nat44_ed, and the tests that have them.
 
-mod kit;
-
 #[path = "nat/reload.rs"]
 mod reload;
 
-use kit::*;
+use crate::kit::*;
 use weir_base::clock::Time;
 use weir_packet::wire::MacAddress;
 use weir_plane::engine::FlowFilter;

@@ -2,13 +2,12 @@
 
 #[path = "offload/apart.rs"]
 mod apart;
-mod kit;
 #[path = "offload/outer.rs"]
 mod outer;
 
 use std::sync::{Arc, Mutex};
 
-use kit::*;
+use crate::kit::*;
 use weir_base::clock::Time;
 use weir_packet::buffer::{Cache, Pool, PoolSize};
 use weir_packet::offload::{Checksum, Gso, Offload};
@@ -369,7 +368,7 @@ fn segments_that_are_too_long_and_may_be_fragmented_are() {
 
 #[test]
 fn packets_to_be_segmented_are_cut_before_they_are_encrypted() {
-    use kit::esp::{east, sa, west};
+    use crate::kit::esp::{east, sa, west};
     for (outer, texts) in [
         (
             ("198.51.100.1", "198.51.100.2"),
@@ -472,7 +471,7 @@ const FLOWS: [(&str, &str, usize, Gso); 4] = [
 
 #[test]
 fn decrypted_packets_of_a_vector_leave_as_super_packets() {
-    use kit::esp::{east, sa, west};
+    use crate::kit::esp::{east, sa, west};
     let own = sa("aes128gcm16", "198.51.100.1", "198.51.100.2");
     let sas = std::slice::from_ref(&own);
     let mut near = Offloading::new(west(sas).spd(&["wan"], Default::default(), &["protect 0 any"]).buffers(8192, 256));
@@ -682,7 +681,7 @@ fn segments_of_one_octet_leave_in_order_and_take_no_more_than_a_vector_of_buffer
 
 #[test]
 fn esp_in_udp_leaves_and_arrives_as_one_super_packet() {
-    use kit::esp::{east, sa, udp, west};
+    use crate::kit::esp::{east, sa, udp, west};
     let own = weir_plane::model::Sa { encapsulation: udp(), ..sa("aes128gcm16", "198.51.100.1", "198.51.100.2") };
     let sas = std::slice::from_ref(&own);
     let rules = ["protect 0 any"];

@@ -1,8 +1,6 @@
 //! The order in which packets leave: that in which they arrived, whichever way they took through the graph.
 
-mod kit;
-
-use kit::*;
+use crate::kit::*;
 use weir_plane::model::{Mechanism, Urpf, UrpfMode};
 
 #[test]

@@ -1,10 +1,8 @@
 //! The host on the link: what is for the gateway itself and not weir's to answer goes to the punt device, and what the host
 //! sends leaves by the interface as it is.
 
-mod kit;
-
-use kit::link::*;
-use kit::*;
+use crate::kit::link::*;
+use crate::kit::*;
 use weir_packet::wire::MacAddress;
 use weir_packet::wire::arp::{Fields as Arp, Operation};
 use weir_packet::wire::ethernet::ethertype;
@@ -140,13 +138,13 @@ fn the_host_hears_answers_to_its_own_questions() {
 #[test]
 fn what_the_host_sends_matches_the_spd() {
     use weir_plane::model::{Sa, SaMode};
-    let tunnel = kit::esp::sa("aes128gcm16", "198.51.100.1", "198.51.100.2");
+    let tunnel = crate::kit::esp::sa("aes128gcm16", "198.51.100.1", "198.51.100.2");
     let transport = Sa { mode: SaMode::Transport, ..tunnel.clone() };
     let rules = ["bypass udp port 500", "discard 1", "protect 0 any"];
     for sa in [tunnel, transport] {
         let sas = std::slice::from_ref(&sa);
-        let mut rig = kit::esp::west(sas).punt().spd(&["wan"], Default::default(), &rules).rig();
-        let mut peer = kit::esp::east(sas).punt().rig();
+        let mut rig = crate::kit::esp::west(sas).punt().spd(&["wan"], Default::default(), &rules).rig();
+        let mut peer = crate::kit::esp::east(sas).punt().rig();
         let mut sends = |text: &str| {
             let packet = frame(text, own_mac(1));
             let mut out = rig.host_sends("wan", &[&packet]);

@@ -1,11 +1,9 @@
 //! Every reason for which packets are dropped, produced at least once.
 
-mod kit;
-
 use std::collections::BTreeSet;
 
-use kit::link::*;
-use kit::*;
+use crate::kit::link::*;
+use crate::kit::*;
 use weir_base::clock::Time;
 use weir_packet::buffer::Cache;
 use weir_packet::offload::{Gso, Offload};
@@ -59,7 +57,7 @@ fn bridged() -> Vec<Reason> {
 
 /// Packets that sessions of a classifier table deny or limit.
 fn classified() -> Vec<Reason> {
-    use kit::classify::{deny, permit};
+    use crate::kit::classify::{deny, permit};
     use weir_plane::model::{AclLimit, ClassifyAction, ClassifyStart};
     let limit = Some(AclLimit { unit: RateUnit::Packets, rate: 1, burst: 1 });
     let mask = format!("{:024}ffffffff", 0);
@@ -80,7 +78,7 @@ fn classified() -> Vec<Reason> {
 
 /// Packets of ESP that are none of their SA, and packets for SAs that do not take them.
 fn of_ipsec() -> Vec<Reason> {
-    use kit::esp::*;
+    use crate::kit::esp::*;
     let tunnel = sa("null-sha256", "198.51.100.1", "198.51.100.2");
     let mut west =
         west(&[Sa { mode: SaMode::Transport, ..tunnel.clone() }, Sa { name: "tunnel".into(), ..tunnel.clone() }]).rig();
@@ -112,7 +110,7 @@ fn of_ipsec() -> Vec<Reason> {
     }
     let encapsulation = udp();
     let lifetimes = Lifetimes { hard: Lifetime { packets: Some(1), ..Lifetime::default() }, ..Lifetimes::default() };
-    let mut mortal = kit::esp::east(&[Sa { encapsulation, lifetimes, ..tunnel.clone() }]).rig();
+    let mut mortal = crate::kit::esp::east(&[Sa { encapsulation, lifetimes, ..tunnel.clone() }]).rig();
     mortal.protect(0, &[&packet]);
     mortal.harness.tend_sas();
     mortal.protect(0, &[&packet]);
@@ -120,9 +118,9 @@ fn of_ipsec() -> Vec<Reason> {
     let mut keepalive = frame(text, own_mac(1));
     *keepalive.last_mut().unwrap() = 0xff;
     mortal.put("wan", &keepalive);
-    let mut deaf = kit::esp::east(&[Sa { inbound: None, ..tunnel.clone() }]).rig();
+    let mut deaf = crate::kit::esp::east(&[Sa { inbound: None, ..tunnel.clone() }]).rig();
     deaf.protect(0, &[&packet]);
-    let mut checked = kit::esp::east(&[tunnel]);
+    let mut checked = crate::kit::esp::east(&[tunnel]);
     checked.0.ipsec.unchecked = false;
     let mut checked = checked.rig();
     checked.put("wan", &marked);
@@ -132,7 +130,7 @@ fn of_ipsec() -> Vec<Reason> {
 
 /// Packets of tunnels that carry nothing, and one that is routed into its own tunnel.
 fn of_tunnels() -> Vec<Reason> {
-    use kit::tunnel::*;
+    use crate::kit::tunnel::*;
     use weir_packet::tunnel::Carrier;
     const TEXT: &str = "udp from 10.1.0.2 port 7 to 10.2.0.2 port 9 length 100";
     let own = |carrier| tunnel(carrier, V4);
@@ -273,8 +271,8 @@ fn untranslated() -> Vec<Reason> {
 /// Reasons of packets that an SPD does not let pass.
 fn policed() -> Vec<Reason> {
     use weir_plane::model::{Origin, SaIndex, Spd, SpdAction, SpdCache, SpdIndex, SpdRule};
-    let tunnel = kit::esp::sa("aes128gcm16", "198.51.100.1", "198.51.100.2");
-    let mut build = kit::esp::west(&[tunnel]);
+    let tunnel = crate::kit::esp::sa("aes128gcm16", "198.51.100.1", "198.51.100.2");
+    let mut build = crate::kit::esp::west(&[tunnel]);
     let mut rule = |action: SpdAction, text: &str| SpdRule {
         action,
         matches: build.acl_rule(text),

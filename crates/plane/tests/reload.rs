@@ -1,13 +1,11 @@
 //! Reloads: what did not change goes on, what changed is what the new model says, and nothing is mistaken for another.
 
-mod kit;
-
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crate::kit::*;
 use ipnet::IpNet;
-use kit::*;
 use proptest::prelude::*;
 use weir_plane::ecmp::MAX_PATHS;
 use weir_plane::harness::{HarnessError, Verdict};

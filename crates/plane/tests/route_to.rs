@@ -1,11 +1,9 @@
 //! The route that an address takes, with its candidates.
 
-mod kit;
-
 use std::sync::Arc;
 
+use crate::kit::*;
 use ipnet::IpNet;
-use kit::*;
 use weir_base::clock::Clock;
 use weir_base::random::Entropy;
 use weir_plane::compile::{Hop, Target};

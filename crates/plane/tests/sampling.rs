@@ -1,8 +1,6 @@
 //! Samples and alarms of what is not valid, through the graph.
 
-mod kit;
-
-use kit::*;
+use crate::kit::*;
 use weir_base::clock::Time;
 use weir_plane::alarm::Alarms;
 use weir_plane::model::{

@@ -1,11 +1,9 @@
 //! Source address validation on the graph: the draft's figures, each mechanism's options, special sources, counters.
 //! (draft-li-savnet-dataplane-performance-00; RFC 3704.)
 
-mod kit;
-
 use std::sync::Arc;
 
-use kit::*;
+use crate::kit::*;
 use weir_plane::compile::{Edit, Names, Problem, SavError};
 use weir_plane::harness::Verdict;
 use weir_plane::model::{

@@ -1,8 +1,6 @@
 //! The actions for invalid packets: every action, for every cause, with counters and conservation.
 
-mod kit;
-
-use kit::*;
+use crate::kit::*;
 use weir_plane::compile::StageError;
 use weir_plane::harness::Verdict;
 use weir_plane::model::{

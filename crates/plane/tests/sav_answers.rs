@@ -1,11 +1,9 @@
 //! The verdict on a source without a packet (`Harness::answers`), and on many packets without words
 //! (`Harness::run_validated`), equals that of the graph.
 
-mod kit;
-
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use kit::*;
+use crate::kit::*;
 use weir_base::clock::Time;
 use weir_base::random::Random;
 use weir_plane::harness::{Answer, Validated, Verdict};

@@ -1,10 +1,8 @@
 //! Invalid packets in a running gateway: limits that workers share, and stages under traffic.
 
-mod kit;
-
 use std::time::{Duration, Instant};
 
-use kit::*;
+use crate::kit::*;
 use weir_base::clock::{Clock, ManualClock, Time};
 use weir_base::random::Entropy;
 use weir_plane::engine::{Clear, Engine, News, Options};

@@ -1,11 +1,9 @@
 //! Packets that are not validated, by rules on their fields.
 
-mod kit;
-
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-use kit::*;
+use crate::kit::*;
 use weir_base::random::Random;
 use weir_plane::harness::Verdict;
 use weir_plane::model::{

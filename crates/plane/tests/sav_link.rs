@@ -1,9 +1,7 @@
 //! The link check: packets have to come from the neighbour to which the route back leads.
 
-mod kit;
-
-use kit::link::{arp, request};
-use kit::*;
+use crate::kit::link::{arp, request};
+use crate::kit::*;
 use weir_packet::wire::MacAddress;
 use weir_packet::wire::arp::{Fields as Arp, Operation};
 use weir_plane::harness::Verdict;

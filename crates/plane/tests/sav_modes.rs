@@ -1,11 +1,9 @@
 //! Tables with the four kinds of lists of draft-ietf-savnet-general-sav-capabilities: each mode and their precedence,
 //! in either family and match, for the configuration and for live edits, with counters and explanations.
 
-mod kit;
-
 use std::sync::Arc;
 
-use kit::*;
+use crate::kit::*;
 use weir_plane::compile::{Edit, EntryKey, Names, Problem, SavError};
 use weir_plane::harness::Verdict;
 use weir_plane::model::{Match, Mechanism, Mode, Order, SavLayout, SavRules, Scope};

@@ -1,10 +1,8 @@
 //! Source address validation from version to version: what batches that fail, reloads and neighbours leave behind.
 
-mod kit;
-
 use std::sync::Arc;
 
-use kit::*;
+use crate::kit::*;
 use weir_plane::compile::{Edit, Names, SavError};
 use weir_plane::harness::Verdict;
 use weir_plane::model::{Match, Mechanism, RouteTarget, SavLayout, SavRules, Urpf, UrpfMode};

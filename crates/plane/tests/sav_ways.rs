@@ -1,8 +1,6 @@
 //! Source address validation on every path of a packet: no invalid packet passes, and no error goes to a forged source.
 
-mod kit;
-
-use kit::*;
+use crate::kit::*;
 use weir_plane::harness::Verdict;
 use weir_plane::model::{SpecialAction, SpecialSources};
 use weir_plane::reason::Reason;

@@ -1,9 +1,7 @@
 //! Bindings of IPv6 that are learned: from DHCPv6, and from stations that use an address first (RFC 6620).
 
-mod kit;
-
-use kit::link::{ask, discovery, v6};
-use kit::*;
+use crate::kit::link::{ask, discovery, v6};
+use crate::kit::*;
 use weir_packet::wire::MacAddress;
 use weir_packet::wire::dhcpv6::{CLIENT, Kind, Lease, Message, SERVER};
 use weir_packet::wire::nd::{self, Fields};
@@ -39,8 +37,10 @@ const SLAAC: Learn = Learn { limit: 10, dhcp: false, slaac: Some(Slaac { limit: 
 
 /// A datagram from a station.
 fn datagram(from: MacAddress, source: &str) -> Vec<u8> {
-    let mut frame =
-        kit::frame(&format!("udp from {source} port 1 to 2001:db8::99 port 2"), if from == FAR { A } else { FAR });
+    let mut frame = crate::kit::frame(
+        &format!("udp from {source} port 1 to 2001:db8::99 port 2"),
+        if from == FAR { A } else { FAR },
+    );
     frame[6..12].copy_from_slice(&from.0);
     frame
 }
@@ -330,7 +330,8 @@ fn stations_of_a_routed_link_have_their_addresses_too() {
     }
     assert_eq!(learned(&rig), [("lan".into(), "2001:db8::7".into(), "slaac", "tentative")]);
     let to = MacAddress(rig.harness.interface_mac(rig.index("lan")).unwrap());
-    let send = |from: MacAddress| by(from, kit::frame("udp from 2001:db8::7 port 1 to 2001:db8:1::2 port 2", to));
+    let send =
+        |from: MacAddress| by(from, crate::kit::frame("udp from 2001:db8::7 port 1 to 2001:db8:1::2 port 2", to));
     assert_eq!(rig.put("lan", &send(A)).outcome.verdict, Verdict::Drop(Reason::MacIp));
     rig.advance(500 * MS);
     rig.harness.step();
@@ -506,7 +507,7 @@ fn routers_are_solicited_at_trusted_ports_until_one_answers() {
 fn servers_do_not_hide_behind_fragments() {
     let mut rig = bridged(Learn::DHCP, &["permit any from fe80::/10"]);
     for (port, expected) in [("a", Verdict::Drop(Reason::DhcpServer)), ("far", Verdict::Forward)] {
-        let mut frame = by(B, kit::frame("99 from fe80::9 to fe80::7 fragment 0+", A));
+        let mut frame = by(B, crate::kit::frame("99 from fe80::9 to fe80::7 fragment 0+", A));
         // Options for the destination fill the first fragment: the ports stand in the second one.
         frame.truncate(14 + 48);
         frame[14 + 40] = 60;

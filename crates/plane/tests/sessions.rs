@@ -1,8 +1,6 @@
 //! Sessions beside edits, counters and neighbours. What sessions permit, and for how long, the scenarios of `weir` say.
 
-mod kit;
-
-use kit::*;
+use crate::kit::*;
 use weir_plane::compile::{AclEdit, AclSaid, At};
 use weir_plane::engine::{FlowFilter, FlowOrder};
 use weir_plane::model::{FastPath, FlowTable};

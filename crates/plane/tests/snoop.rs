@@ -1,10 +1,8 @@
 //! Bindings learned from DHCP: who may send after an answer, whose answers count, and what the fast path has to do with it.
 
-mod kit;
-
 use std::net::Ipv4Addr;
 
-use kit::*;
+use crate::kit::*;
 use weir_packet::checksum;
 use weir_packet::wire::MacAddress;
 use weir_packet::wire::dhcp::{CLIENT, Kind, Message, SERVER};
@@ -93,7 +91,7 @@ fn answer() -> Vec<u8> {
 
 /// A datagram of the client, from the address that it was given.
 fn datagram(from: MacAddress) -> Vec<u8> {
-    let mut frame = kit::frame("udp from 192.0.2.7 port 1 to 192.0.2.1 port 2", SERVER_MAC);
+    let mut frame = crate::kit::frame("udp from 192.0.2.7 port 1 to 192.0.2.1 port 2", SERVER_MAC);
     frame[6..12].copy_from_slice(&from.0);
     frame
 }

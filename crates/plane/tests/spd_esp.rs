@@ -1,9 +1,7 @@
 //! SPDs with SAs: packets that policies protect leave as ESP, and decrypted packets fit the policies of their SA (RFC 4301, 5).
 
-mod kit;
-
-use kit::esp::{bare, mirrored, sa, udp};
-use kit::*;
+use crate::kit::esp::{bare, mirrored, sa, udp};
+use crate::kit::*;
 use weir_plane::harness::Verdict;
 use weir_plane::model::{OuterDf, Sa, SaKey, SpdCache};
 use weir_plane::reason::Reason;
@@ -18,11 +16,11 @@ fn spd(build: Build, cache: SpdCache, rules: &[&str]) -> Build {
 }
 
 fn west(sas: &[Sa], rules: &[&str]) -> Rig {
-    spd(kit::esp::west(sas), SpdCache::default(), rules).rig()
+    spd(crate::kit::esp::west(sas), SpdCache::default(), rules).rig()
 }
 
 fn east(sas: &[Sa], rules: &[&str]) -> Rig {
-    spd(kit::esp::east(sas), SpdCache::default(), rules).rig()
+    spd(crate::kit::esp::east(sas), SpdCache::default(), rules).rig()
 }
 
 /// Packets out and in of each rule, in the order in which rules are matched.
@@ -157,7 +155,7 @@ fn fragments_follow_the_first_on_both_sides() {
 fn a_pair_takes_the_place_of_another_without_a_loss() {
     let old = Sa { name: "old".into(), ..sa("aes128gcm16", V4.0, V4.1) };
     let key = |spi: u32, direction: u8| {
-        Some(SaKey::new(spi, old.algorithm, &kit::esp::secret(old.algorithm, direction)).unwrap())
+        Some(SaKey::new(spi, old.algorithm, &crate::kit::esp::secret(old.algorithm, direction)).unwrap())
     };
     let new = Sa { name: "new".into(), outbound: key(0x1002, 0x61), inbound: key(0x2002, 0x62), ..old.clone() };
     let both = [old, new];
@@ -172,14 +170,14 @@ fn a_pair_takes_the_place_of_another_without_a_loss() {
     };
     passes(&mut west, &mut east, 0x1001);
     // One end changes, then the other.
-    west.reload(spd(kit::esp::west(&both), SpdCache::default(), &after));
+    west.reload(spd(crate::kit::esp::west(&both), SpdCache::default(), &after));
     passes(&mut west, &mut east, 0x1002);
-    east.reload(spd(kit::esp::east(&both), SpdCache::default(), &after));
+    east.reload(spd(crate::kit::esp::east(&both), SpdCache::default(), &after));
     passes(&mut west, &mut east, 0x1002);
     assert_eq!(counted(&east), [(2, 4), (4, 2)], "each pair counts for its own rule");
     // A rule with other selectors in front does not stand for the same packets.
-    west.reload(spd(kit::esp::west(&both), SpdCache::default(), &["protect 0 udp", "protect 1 udp"]));
-    east.reload(spd(kit::esp::east(&both), SpdCache::default(), &["protect 1 udp sport 9", "protect 0 udp"]));
+    west.reload(spd(crate::kit::esp::west(&both), SpdCache::default(), &["protect 0 udp", "protect 1 udp"]));
+    east.reload(spd(crate::kit::esp::east(&both), SpdCache::default(), &["protect 1 udp sport 9", "protect 0 udp"]));
     assert_eq!(across(&mut west, &mut east, BOTH[0].0).1, Verdict::Drop(Reason::EspSelector));
 }
 
@@ -206,7 +204,7 @@ fn fragments_of_ike_match_the_spd_once_they_are_whole() {
     let own = Sa { encapsulation: udp(), ..sa("aes128gcm16", V4.0, V4.1) };
     let message = |port: u16| {
         let text = format!("udp from 198.51.100.1 port 4500 to 198.51.100.2 port {port} length 600");
-        let mut frame = kit::frame(&text, kit::own_mac(1));
+        let mut frame = crate::kit::frame(&text, crate::kit::own_mac(1));
         frame[14 + 28..14 + 32].fill(0);
         cut(&frame, 256)
     };
@@ -233,7 +231,7 @@ fn fragments_of_ike_match_the_spd_once_they_are_whole() {
 fn caches_and_reloads_change_no_verdict() {
     let own = sa("aes128gcm16", V4.0, V4.1);
     let cache = SpdCache { outbound: true, inbound: true, flows: 100 };
-    let of_east = |rules: &[&str]| spd(kit::esp::east(std::slice::from_ref(&own)), cache, rules);
+    let of_east = |rules: &[&str]| spd(crate::kit::esp::east(std::slice::from_ref(&own)), cache, rules);
     let mut west = west(std::slice::from_ref(&own), &["protect 0 any"]);
     let mut east = of_east(&["protect 0 udp"]).rig();
     for _ in 0..3 {

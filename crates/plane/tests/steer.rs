@@ -13,13 +13,11 @@
 //! | Ethernet and ethertype | `frames_that_are_not_ip_are_matched`, `stations_are_matched` |
 //! | hardware offload | not here |
 
-mod kit;
-
 use std::collections::BTreeMap;
 
-use kit::classify::{deny, permit};
-use kit::tunnel::{V4, tunnel};
-use kit::*;
+use crate::kit::classify::{deny, permit};
+use crate::kit::tunnel::{V4, tunnel};
+use crate::kit::*;
 use weir_base::clock::Time;
 use weir_base::random::Random;
 use weir_packet::tunnel::Carrier;

@@ -1,11 +1,9 @@
 //! Tunnels between two gateways: what one puts in the other takes out, and what is no packet of the tunnel is dropped.
 
-mod kit;
-
 use std::collections::BTreeSet;
 
-use kit::tunnel::*;
-use kit::*;
+use crate::kit::tunnel::*;
+use crate::kit::*;
 use weir_packet::checksum;
 use weir_packet::tunnel::{Carrier, Id};
 use weir_packet::wire::ethernet::ethertype;
@@ -158,7 +156,7 @@ fn datagram(port: u16, octets: &[u8]) -> Vec<u8> {
 
 #[test]
 fn what_is_no_packet_of_the_tunnel_is_dropped() {
-    let inner = kit::esp::bare(TO_EAST[0]);
+    let inner = crate::kit::esp::bare(TO_EAST[0]);
     let framed = [&end_mac(2).0[..], &[2, 0, 0, 0, 0, 9], &[8, 0], &inner].concat();
     let vxlan = |vni: u8, octets: &[u8]| [&[8, 0, 0, 0, 0, 0, vni, 0][..], octets].concat();
     let geneve = |words: u8, flags: u8, octets: &[u8]| [&[words, flags, 0x65, 0x58, 0, 0, 100, 0][..], octets].concat();
@@ -265,7 +263,7 @@ fn packets_behind_others_are_what_they_are_alone() {
 
 #[test]
 fn an_inner_length_beyond_the_outer_one_is_dropped() {
-    let (v4, mut v6) = (kit::esp::bare(TO_EAST[0]), kit::esp::bare(TO_EAST[1]));
+    let (v4, mut v6) = (crate::kit::esp::bare(TO_EAST[0]), crate::kit::esp::bare(TO_EAST[1]));
     let mut long = v4.clone();
     let length = v4.len() as u16 + 1;
     long[2..4].copy_from_slice(&length.to_be_bytes());
@@ -302,7 +300,7 @@ fn an_inner_length_beyond_the_outer_one_is_dropped() {
 
 #[test]
 fn a_right_checksum_of_udp_is_accepted() {
-    let inner = kit::esp::bare(TO_EAST[0]);
+    let inner = crate::kit::esp::bare(TO_EAST[0]);
     let mut octets = datagram(6080, &inner);
     let [from, to] = [[198, 51, 100, 1], [198, 51, 100, 2]].map(std::net::Ipv4Addr::from);
     let sum = checksum::pseudo_v4(from, to, protocol::UDP, octets.len() as u16).bytes(&octets).checksum();
@@ -313,7 +311,7 @@ fn a_right_checksum_of_udp_is_accepted() {
     let own = Tunnel { zero_checksum: true, ..tunnel(Carrier::Gue, V6) };
     let frame = into(&mut west(own, &[]).rig(), TO_EAST[0]);
     assert_eq!(frame[14 + 46..14 + 48], [0, 0]);
-    let mut east = kit::tunnel::east(own, &[]).rig();
+    let mut east = crate::kit::tunnel::east(own, &[]).rig();
     assert_eq!(east.put("wan", &frame).only().port, "lan");
 }
 
@@ -356,7 +354,7 @@ fn a_tunnel_into_itself_ends() {
 #[test]
 fn nesting_has_a_bound() {
     // Packets of GRE in GRE, each for a tunnel of east.
-    let mut octets = kit::esp::bare(TO_EAST[0]);
+    let mut octets = crate::kit::esp::bare(TO_EAST[0]);
     for layer in 1..=6 {
         let frame = behind(Carrier::Gre, &[&[0, 0, 8, 0][..], &octets].concat());
         let mut east = east(tunnel(Carrier::Gre, V4), &[]).rig();
@@ -492,7 +490,7 @@ fn sas_protect_tunnels() {
     for carrier in Carrier::ALL {
         for (mode, ends) in [SaMode::Transport, SaMode::Tunnel].into_iter().flat_map(|mode| [(mode, V4), (mode, V6)]) {
             let own = tunnel(carrier, ends);
-            let sa = Sa { mode, df: OuterDf::Copy, ..kit::esp::sa("aes128gcm16", ends.0, ends.1) };
+            let sa = Sa { mode, df: OuterDf::Copy, ..crate::kit::esp::sa("aes128gcm16", ends.0, ends.1) };
             let rule = if carrier.port().is_some() { "protect 0 udp" } else { "protect 0 any" };
             let secured = |build: Build| {
                 let mut build = build.spd(&["wan"], SpdCache::default(), &[rule]);
@@ -512,7 +510,7 @@ fn sas_protect_tunnels() {
                 assert_eq!(passage.only().ttl, 7, "each gateway is a hop, and no more");
             }
             // In clear, nothing of the tunnel comes in.
-            let clear = into(&mut kit::tunnel::west(own, &[]).rig(), TO_EAST[0]);
+            let clear = into(&mut crate::kit::tunnel::west(own, &[]).rig(), TO_EAST[0]);
             east.drops_frame("wan", &clear, Reason::SpdUnprotected);
             // What does not fit with ESP lowers the path MTU: the next packet is reported.
             let left = 1500 - own.overhead();
@@ -548,7 +546,7 @@ fn outer_fragments_are_put_together() {
 
 #[test]
 fn many_tunnels_join_one_pair_of_hosts() {
-    let mut build = kit::esp::east(&[]);
+    let mut build = crate::kit::esp::east(&[]);
     for vni in 1..=50u32 {
         let own = Tunnel { id: Id::network(vni), ..far_end(tunnel(Carrier::Vxlan, V4)) };
         build = build.tunnel(&format!("net{vni}"), own, &[&format!("172.16.{vni}.1/24")]);
@@ -556,7 +554,7 @@ fn many_tunnels_join_one_pair_of_hosts() {
     let mut east = build.rig();
     let to = |vni: u8| own_mac(1 + usize::from(vni)).0;
     for vni in (1..=50).rev() {
-        let request = kit::esp::bare(&format!("icmp from 172.16.{vni}.9 to 172.16.{vni}.1 type echo-request"));
+        let request = crate::kit::esp::bare(&format!("icmp from 172.16.{vni}.9 to 172.16.{vni}.1 type echo-request"));
         let framed = [&to(vni)[..], &[2, 0, 0, 0, 0, 9], &[8, 0], &request].concat();
         let frame = behind(Carrier::Vxlan, &datagram(4789, &[&[8, 0, 0, 0, 0, 0, vni, 0][..], &framed].concat()));
         let (outcomes, _) = east.put_all("wan", &[frame]);

@@ -12,9 +12,11 @@
 //! (`WEIR_WRITE_DOCS=1 cargo test -p weir --test docs -- --test-threads 1`) lists and blocks are written instead of compared; a block that
 //! leaves something out is never written.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 
 use weir::config::{self, Code, Loaded, Severity};
 use weir_plane::node::Node;
@@ -301,57 +303,72 @@ fn is_shown(shown: &str, printed: &str) -> bool {
     true
 }
 
-/// Commands of the documentation print what it shows.
+/// Commands of the documentation print what it shows. Documents are independent: as many at a time as there are CPUs.
 #[test]
 fn commands_of_the_documentation() {
     let weir = Path::new(env!("CARGO_BIN_EXE_weir"));
     let own = weir.parent().expect("a folder").to_owned();
     let others = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::join_paths([own].into_iter().chain(std::env::split_paths(&others))).expect("a path");
+    let waiting = Mutex::new(documents().into_iter());
+    let next = || waiting.lock().expect("no thread has failed").next();
     let (mut seen, mut wrong) = (0, String::new());
-    for document in documents() {
-        let text = fs::read_to_string(&document).expect("a file of text");
-        let folder = tempfile::tempdir().expect("a folder");
-        std::os::unix::fs::symlink(
-            root().join("examples").canonicalize().expect("examples"),
-            folder.path().join("examples"),
-        )
-        .expect("a link");
-        let mut current = String::new();
-        for part in parts(&text) {
-            match part {
-                Part::Text(text) => current += &text,
-                Part::File(name, content) => {
-                    fs::write(folder.path().join(name), &content).expect("a file can be written");
-                    current += &content;
-                }
-                Part::Command(command, shown) => {
-                    seen += 1;
-                    let output = Command::new("sh")
-                        .args(["-c", &format!("exec 2>&1\n{command}")])
-                        .current_dir(folder.path())
-                        .env("PATH", &path)
-                        .env("WEIR_SOCKET", folder.path().join("weir.sock"))
-                        .env("NO_COLOR", "1")
-                        .env("COLUMNS", "120")
-                        .output()
-                        .expect("a shell");
-                    let printed = String::from_utf8_lossy(&output.stdout);
-                    if !is_shown(&shown, &printed) {
-                        wrong +=
-                            &format!("{}: $ {command}\n--- shown\n{shown}--- printed\n{printed}", document.display());
-                    }
-                    let keep = shown.contains('…') || !writing();
-                    current += &format!("$ {command}\n{}", if keep { &shown } else { &*printed });
-                }
-            }
+    std::thread::scope(|scope| {
+        let run = || std::iter::from_fn(next).map(|document| run_commands(&document, &path)).collect::<Vec<_>>();
+        let count = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = Vec::from_iter((0..count).map(|_| scope.spawn(run)));
+        for (commands, differences) in threads.into_iter().flat_map(|thread| thread.join().expect("documents")) {
+            seen += commands;
+            wrong += &differences;
         }
-        if writing() && current != text {
-            fs::write(&document, current).expect("the documentation can be written");
-        }
-    }
+    });
     assert!(seen > 5, "the documentation has commands");
     assert!(wrong.is_empty() || writing(), "{wrong}");
+}
+
+/// Runs the commands of a document, and writes what they print if that is asked for. Returns how many there are, and what
+/// differs.
+fn run_commands(document: &Path, path: &OsStr) -> (usize, String) {
+    let (mut seen, mut wrong) = (0, String::new());
+    let text = fs::read_to_string(document).expect("a file of text");
+    let folder = tempfile::tempdir().expect("a folder");
+    std::os::unix::fs::symlink(
+        root().join("examples").canonicalize().expect("examples"),
+        folder.path().join("examples"),
+    )
+    .expect("a link");
+    let mut current = String::new();
+    for part in parts(&text) {
+        match part {
+            Part::Text(text) => current += &text,
+            Part::File(name, content) => {
+                fs::write(folder.path().join(name), &content).expect("a file can be written");
+                current += &content;
+            }
+            Part::Command(command, shown) => {
+                seen += 1;
+                let output = Command::new("sh")
+                    .args(["-c", &format!("exec 2>&1\n{command}")])
+                    .current_dir(folder.path())
+                    .env("PATH", path)
+                    .env("WEIR_SOCKET", folder.path().join("weir.sock"))
+                    .env("NO_COLOR", "1")
+                    .env("COLUMNS", "120")
+                    .output()
+                    .expect("a shell");
+                let printed = String::from_utf8_lossy(&output.stdout);
+                if !is_shown(&shown, &printed) {
+                    wrong += &format!("{}: $ {command}\n--- shown\n{shown}--- printed\n{printed}", document.display());
+                }
+                let keep = shown.contains('…') || !writing();
+                current += &format!("$ {command}\n{}", if keep { &shown } else { &*printed });
+            }
+        }
+    }
+    if writing() && current != text {
+        fs::write(document, current).expect("the documentation can be written");
+    }
+    (seen, wrong)
 }
 
 #[test]

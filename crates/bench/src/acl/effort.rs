@@ -18,6 +18,8 @@ pub struct Effort {
     pub rules: usize,
     /// Rules of sets that are made to be hard, at most.
     pub worst_rules: usize,
+    /// Packets of which the slowest are chosen.
+    pub candidates: usize,
     /// Rules that come in beside lookups.
     pub adds: usize,
     /// The time in which nothing changes, and the least in which rules come and go, in turns.
@@ -36,6 +38,7 @@ impl Effort {
             repeats: 15,
             rules: 100_000,
             worst_rules: 500_000,
+            candidates: 4096,
             adds: 100_000,
             pause: Duration::from_millis(20),
             peers,
@@ -48,6 +51,7 @@ impl Effort {
                 repeats: 2,
                 rules: 1_000,
                 worst_rules: 1_000,
+                candidates: 1024,
                 adds: 500,
                 pause: Duration::from_millis(2),
                 ..whole

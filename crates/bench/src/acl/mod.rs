@@ -144,6 +144,7 @@ pub fn running(effort: &Effort, cpus: &[usize]) -> Result<Vec<Running>, Error> {
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
+    use std::sync::OnceLock;
     use std::time::Duration;
 
     use super::*;
@@ -157,6 +158,7 @@ mod tests {
             repeats: 2,
             rules: 1000,
             worst_rules: 1000,
+            candidates: 256,
             adds: 300,
             pause: Duration::from_millis(1),
             peers: None,
@@ -198,11 +200,17 @@ mod tests {
         }
     }
 
+    /// The worst cases, which are measured once for all tests.
+    fn worst() -> &'static [Worst] {
+        static RUN: OnceLock<Vec<Worst>> = OnceLock::new();
+        RUN.get_or_init(|| worst_cases(&little()).unwrap())
+    }
+
     #[test]
     fn the_worst_is_held_against_the_usual() {
-        let worst = worst_cases(&little()).unwrap();
+        let worst = worst();
         assert_eq!(worst.len(), 2);
-        for worst in &worst {
+        for worst in worst {
             assert_eq!(worst.rows.iter().filter(|row| row.hard).count(), 3 * 6);
             for row in &worst.rows {
                 let most = row.matching.max(row.any).max(row.slowest);
@@ -274,7 +282,7 @@ mod tests {
             repeats: 2,
             guide: guides(&effort).unwrap(),
             sets: rule_sets(None, &effort).unwrap(),
-            worst: worst_cases(&effort).unwrap(),
+            worst: worst().to_vec(),
             updates: updates(None, &effort, &cpus).unwrap(),
             running: running(&effort, &cpus).unwrap(),
         };

@@ -15,9 +15,6 @@ use super::sets::{self, Set};
 use crate::Error;
 use crate::report::figure::{Figure, Target};
 
-/// Packets of which the slowest are chosen.
-const CANDIDATES: usize = 4096;
-
 /// Most times that a lookup may take, of what it usually takes.
 const MOST: f64 = 4.0;
 
@@ -147,8 +144,8 @@ fn ticks<K: Ip>(set: &Set<K>, comes: Comes, effort: &Effort) -> Result<Result<[f
         })
         .collect();
     let any: Vec<Fields<K>> = (0..effort.packets).map(|_| any(&mut random).fields()).collect();
-    let near = (0..CANDIDATES / 2).map(|_| sample::near(&set.rules, &mut random));
-    let each = CANDIDATES / 4;
+    let near = (0..effort.candidates / 2).map(|_| sample::near(&set.rules, &mut random));
+    let each = effort.candidates / 4;
     let candidates: Vec<Fields<K>> =
         near.chain(matching.iter().take(each).chain(any.iter().take(each)).copied()).collect();
     let slowest = slowest(&table, &mut reader, &candidates, effort);

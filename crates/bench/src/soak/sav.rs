@@ -525,8 +525,12 @@ impl<K: Draw> Writing<'_, K> {
         let mut vector = Vector::new();
         let all = (1 << vector.verdicts.len()) - 1;
         while shared.lookups.load(Ordering::Relaxed) < lookups {
-            // At first, many.
-            let kind = if self.version == 0 { 38 } else { random.below(40) };
+            // At first, many; then what is rare.
+            let kind = match self.version {
+                0 => 38,
+                1..=3 => 39,
+                _ => random.below(40),
+            };
             let count = match kind {
                 _ if self.version == 0 => self.pool.len() as u64,
                 0..30 => 1,
@@ -671,12 +675,12 @@ mod tests {
     #[test]
     fn ipv4_verdicts_are_the_oracles() {
         let report = run::<u32>(2_000_000, 4, &[]);
-        assert!(report.singles > 50 && report.batches > 10 && report.rebuilt > 2, "{report:?}");
+        assert!(report.singles > 20 && report.batches > 5 && report.rebuilt > 2, "{report:?}");
     }
 
     #[test]
     fn ipv6_verdicts_are_the_oracles() {
         let report = run::<u128>(2_000_000, 6, &[]);
-        assert!(report.singles > 50 && report.batches > 10 && report.rebuilt > 2, "{report:?}");
+        assert!(report.singles > 20 && report.batches > 5 && report.rebuilt > 2, "{report:?}");
     }
 }

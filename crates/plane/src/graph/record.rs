@@ -344,6 +344,11 @@ pub enum Fate {
 }
 
 impl Fate {
+    /// It is the last one of its packet, or an answer to it.
+    pub(crate) const fn is_end(&self) -> bool {
+        matches!(self, Fate::Punted { .. } | Fate::Transmitted { .. } | Fate::Local | Fate::Dropped { .. })
+    }
+
     /// A drop for this reason is what the fate led to.
     pub(crate) const fn explains(&self, reason: Reason) -> bool {
         match self {

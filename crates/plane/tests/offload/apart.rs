@@ -1,7 +1,7 @@
 //! Policies that may match some segments of a super-packet, and others not: each segment has its own verdict.
 
-use super::kit::*;
 use super::*;
+use crate::kit::*;
 
 /// Puts a super-packet in at the first port; returns the packets that left, as segments and without link-layer headers, and the packets
 /// that were dropped for a reason.

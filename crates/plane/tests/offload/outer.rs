@@ -6,9 +6,9 @@ use weir_packet::wire::MacAddress;
 use weir_plane::harness::Verdict;
 use weir_plane::reason::Reason;
 
+use super::{Offloading, partial, super_packet};
 use crate::kit::tunnel::tunnel;
 use crate::kit::*;
-use crate::{Offloading, partial, super_packet};
 
 /// Frames inside of a super-packet.
 const FRAMES: usize = 5;

@@ -20,7 +20,7 @@ impl Effort {
     /// Takes the whole effort, or a small part of it.
     pub fn new(quick: bool) -> Effort {
         match quick {
-            true => Effort { prefixes: 10, packets: 100, moving: 20, turns: 1 },
+            true => Effort { prefixes: 10, packets: 100, moving: 10, turns: 1 },
             false => Effort { prefixes: 100, packets: 1000, moving: 1000, turns: 3 },
         }
     }

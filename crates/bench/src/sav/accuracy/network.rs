@@ -188,7 +188,7 @@ impl Network {
                 return Err(Error::NoBuffer(self.world.names[node]));
             }
         }
-        for outcome in harness.run() {
+        for outcome in harness.run_to_ends() {
             passages[outcome.ordinal as usize].end = match outcome.verdict {
                 Verdict::Drop(reason) if refuses && reason.name().starts_with("sav-") => End::Refused,
                 _ => End::Lost,
