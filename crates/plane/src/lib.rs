@@ -3,7 +3,7 @@
 //!
 //! Folders and files import from left to right only; `tests/imports.rs` checks this:
 //!
-//! `model` → `node`, `reason`, `stats` → `root` → `graph` → `compile` → `neighbor` → `engine`
+//! `model` → `changed`, `node`, `reason`, `stats` → `root` → `graph` → `compile` → `neighbor` → `engine`
 //!
 //! - [`model`]: the wanted configuration, as values.
 //! - [`node`], [`reason`], [`stats`]: names of nodes, drop reasons, and rows of statistics.
@@ -19,6 +19,7 @@
 #[cfg(test)]
 extern crate self as weir_plane;
 
+pub mod changed;
 pub mod compile;
 pub mod engine;
 pub mod graph;

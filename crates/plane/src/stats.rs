@@ -18,6 +18,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::changed::Changed;
+
 pub use access::{AllowlistStats, BindingRow, BindingsStats, EthertypeStats, LearnedRow, PrefixRow, RefusedRow};
 pub use acl::{AclListStats, AclRuleRow, AclSectionStats, AclTableStats};
 pub use bridge::{BridgePortRow, BridgeStats, MacRow};
@@ -254,8 +256,8 @@ pub struct FastPath {
     pub new: u64,
     /// Packets that a rule with `no-flow` matched.
     pub no_flow: u64,
-    /// Packets of flows that were decided before something changed.
-    pub changed: u64,
+    /// Packets of flows that were decided before something changed, by [`Changed`].
+    pub changed: [u64; Changed::COUNT],
     /// Packets that differ in a field on which the decision depends.
     pub differs: u64,
     /// Packets that can take no decision.

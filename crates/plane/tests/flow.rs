@@ -1,6 +1,7 @@
 //! Learned decisions: which packets take them, what these count for, and when flows are decided anew.
 
 use crate::kit::*;
+use weir_plane::changed::Changed;
 use weir_plane::compile::{AclEdit, AclSaid, At};
 use weir_plane::engine::{FlowFilter, FlowOrder};
 use weir_plane::model::{
@@ -30,7 +31,12 @@ fn put(rig: &mut Rig, interface: &str, packets: &[&str]) {
 /// Hits, packets of new flows, and those of flows that are decided anew.
 fn counted(rig: &Rig) -> (u64, u64, u64) {
     let stats::FastPath { hits, new, changed, .. } = rig.harness.fast_path();
-    (hits, new, changed)
+    (hits, new, changed.iter().sum())
+}
+
+/// Packets of flows that were decided anew, by what had changed, without what no packet met.
+fn changed(rig: &Rig) -> Vec<(Changed, u64)> {
+    Changed::ALL.into_iter().zip(rig.harness.fast_path().changed).filter(|(_, packets)| *packets > 0).collect()
 }
 
 fn said() -> AclSaid {
@@ -61,6 +67,36 @@ fn a_change_has_flows_decided_anew() {
     put(&mut rig, "lan", &[ASK]);
     assert_eq!(counted(&rig), (2, 1, 2));
     assert_eq!(rig.acl_hits("in")[0], 4);
+}
+
+#[test]
+fn a_flow_that_is_decided_anew_counts_by_what_has_changed() {
+    let build = |out: &[&str], packets: u8| {
+        let lists = two_ports().acl("in", &["permit udp port 53", "deny any"]).acl("out", &["permit any"]);
+        let mut build = lists.acl_in("lan", &["in"]).acl_out("wan", out);
+        (build.0.flow_table.enabled, build.0.flow_table.packets) = (FastPath::On, packets);
+        build
+    };
+    let mut rig = learning(build(&[], 2));
+    let put_all = |rig: &mut Rig| (0..3).for_each(|_| put(rig, "lan", &[ASK]));
+    put_all(&mut rig);
+    assert_eq!(changed(&rig), []);
+    // A rule for others, and one for the destination of the flow.
+    for (rule, expected) in
+        [("permit udp to 203.0.113.7 port 5", &[][..]), ("permit udp to 198.51.100.9 port 53", &[(Changed::Prefix, 1)])]
+    {
+        let rules = vec![two_ports().acl_rule(rule)];
+        rig.harness.edit_acl("in", AclEdit::Insert { at: At::Index(0), rules }, &said()).unwrap();
+        put_all(&mut rig);
+        assert_eq!(changed(&rig), expected, "{rule}");
+    }
+    // A list of the interface by which it leaves; then a key of the table of flows.
+    rig.reload(build(&["out"], 2));
+    put_all(&mut rig);
+    assert_eq!(changed(&rig), [(Changed::Interface, 1), (Changed::Prefix, 1)]);
+    rig.reload(build(&["out"], 1));
+    put_all(&mut rig);
+    assert_eq!(changed(&rig), [(Changed::All, 1), (Changed::Interface, 1), (Changed::Prefix, 1)]);
 }
 
 #[test]

@@ -45,6 +45,7 @@ use pair::{Pair, counted};
 use traffic::Traffic;
 use weir_base::clock::Time;
 use weir_base::random::Random;
+use weir_plane::changed::Changed;
 use weir_plane::engine::{Capture, CaptureReader, ChangeKind};
 use weir_plane::harness::Options;
 use weir_plane::model::FlowTable;
@@ -95,6 +96,8 @@ struct Totals {
     counted: BTreeMap<&'static str, u64>,
     /// Changes that the control side began.
     made: BTreeMap<ChangeKind, u64>,
+    /// Packets of flows that were decided anew, by what had changed.
+    decided_anew: [u64; Changed::COUNT],
 }
 
 /// The way in which gateways know the hardware addresses of neighbours that no line names.
@@ -227,7 +230,9 @@ fn run(seed: u64, workers: usize, batch: u64, totals: &mut Totals) -> Result<(),
     }
     pair.compare()?;
     totals.transmitted += pair.off.harness.conservation().transmitted;
-    totals.hits += pair.on.harness.fast_path().hits;
+    let on = pair.on.harness.fast_path();
+    totals.hits += on.hits;
+    totals.decided_anew.iter_mut().zip(on.changed).for_each(|(total, packets)| *total += packets);
     totals.handed += pair.on.harness.handed();
     if pair.joins() {
         for (joined, side) in totals.joined.iter_mut().zip([&pair.on, &pair.off]) {
@@ -390,6 +395,10 @@ fn the_flow_table_changes_nothing() {
     assert!(missing.is_empty(), "reasons for which nothing was dropped: {missing:?}");
     let missing: Vec<&&str> = counted.iter().filter(|(_, count)| **count == 0).map(|(name, _)| name).collect();
     assert!(missing.is_empty(), "counters that counted nothing: {missing:?}");
+    // Next hops that go away come with routes, which concern the prefix first.
+    let wanted = [Changed::All, Changed::Interface, Changed::Prefix, Changed::Session];
+    let missing: Vec<_> = wanted.iter().filter(|&&changed| totals.decided_anew[changed as usize] == 0).collect();
+    assert!(missing.is_empty(), "changes that had no flow decided anew: {missing:?}");
     assert!(hits * 8 > *eligible, "{hits} hits of {eligible} packets that may hit");
     let [with, without] = joined;
     assert!(with > without, "{with} packets were merged with hits, {without} without");

@@ -33,7 +33,7 @@ fn second() -> Sa {
 /// Hits, packets of new flows, and those of flows that are decided anew.
 fn counted(rig: &Rig) -> (u64, u64, u64) {
     let stats::FastPath { hits, new, changed, .. } = rig.harness.fast_path();
-    (hits, new, changed)
+    (hits, new, changed.iter().sum())
 }
 
 /// Packets out and in of each rule.

@@ -1,4 +1,4 @@
-//! What the graph does with packets. One program: the kit, and what the tests share of the plane, are compiled once.
+//! The graph with packets of all kinds. One program: the kit, and what the tests share of the plane, are compiled once.
 //!
 //! Oracles, contracts and the count of allocations are programs of their own: they run for long, or count for a whole process.
 

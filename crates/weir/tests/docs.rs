@@ -326,7 +326,7 @@ fn commands_of_the_documentation() {
     assert!(wrong.is_empty() || writing(), "{wrong}");
 }
 
-/// Runs the commands of a document, and writes what they print if that is asked for. Returns how many there are, and what
+/// Runs the commands of a document, and writes what they print if `WEIR_WRITE_DOCS` is set. Returns how many there are, and what
 /// differs.
 fn run_commands(document: &Path, path: &OsStr) -> (usize, String) {
     let (mut seen, mut wrong) = (0, String::new());

@@ -136,7 +136,7 @@ mod tests {
         let guard = reader.pin();
         let one = |&address| {
             let decided = Decided { at, interfaces: [7, 8], addresses: [address, 0] };
-            of.changes.concern(&guard, decided)
+            of.changes.concern(&guard, decided).is_some()
         };
         addresses.iter().map(one).collect()
     }

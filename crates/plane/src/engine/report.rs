@@ -9,17 +9,18 @@ use weir_table::classify::MOST_RULES;
 use super::collect::{self, RefusedEthertypes};
 use super::ports::OpenPort;
 use super::punts;
+use crate::changed::Changed;
 use crate::compile::rib::Rib;
 use crate::compile::{Compiler, LostEdits, MOST_BINDINGS, Map};
 use crate::graph::counters::{Ending, FlowCounters, SessionCounters};
 use crate::graph::fragments::{self, Fragments};
 use crate::graph::hold::Hold;
 use crate::graph::reassembly::Reassembly;
+use crate::graph::record::Miss;
 use crate::model::{self, FlowTable, InterfaceKind};
 use crate::neighbor::Table;
 use crate::neighbor::learned::Learned;
 use crate::root::Root;
-use crate::root::counters::Counter;
 use crate::root::sav::{PLACES, Sources};
 use crate::stats::{self, Snapshot};
 
@@ -296,15 +297,15 @@ pub(super) fn untranslated(counters: &SessionCounters) -> u64 {
 /// Sums up the counters of learned decisions.
 pub(crate) fn fast_path<'c>(counters: impl Iterator<Item = &'c FlowCounters>) -> stats::FastPath {
     counters.fold(stats::FastPath::default(), |all, own| {
-        let [new, changed, differs] = own.misses.each_ref().map(Counter::value);
+        let missed = |miss: Miss| own.misses[miss.place()].value();
         stats::FastPath {
             learned: all.learned + own.learned.value(),
             octets: all.octets + own.octets.value(),
             hits: all.hits + own.hits.value(),
-            new: all.new + new.saturating_sub(own.no_flow.value()),
+            new: all.new + missed(Miss::New).saturating_sub(own.no_flow.value()),
             no_flow: all.no_flow + own.no_flow.value(),
-            changed: all.changed + changed,
-            differs: all.differs + differs,
+            changed: Changed::ALL.map(|changed| all.changed[changed as usize] + missed(Miss::Changed(changed))),
+            differs: all.differs + missed(Miss::Differs),
             excluded: all.excluded + own.excluded.value(),
             decided: all.decided + own.decided.value(),
             refused: all.refused + own.refused.value(),

@@ -1,5 +1,6 @@
 //! Counters of a worker and of its nodes.
 
+use crate::graph::record::Miss;
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::counters::Counter;
@@ -117,9 +118,9 @@ pub struct FlowCounters {
     pub octets: Counter,
     /// Packets that took a decision.
     pub hits: Counter,
-    /// Packets that walked, by [`Miss`](crate::graph::record::Miss).
-    pub misses: [Counter; 3],
-    /// Packets about whose flows nothing was learned, as a rule says so: [`Miss::New`](crate::graph::record::Miss::New) counts them, too.
+    /// Packets that walked, by [`Miss`].
+    pub misses: [Counter; Miss::COUNT],
+    /// Packets about whose flows nothing was learned, as a rule says so: [`Miss::New`] counts them, too.
     pub no_flow: Counter,
     /// Packets that can take no decision.
     pub excluded: Counter,

@@ -7,6 +7,7 @@ use weir_packet::packet::Packet;
 use weir_packet::wire::MacAddress;
 use weir_table::sav::Verdict;
 
+use crate::changed::Changed;
 pub use crate::graph::flow::Unlearned;
 pub use crate::graph::fragments::Upper;
 use crate::model::{NatIndex, SpdIndex, SpecialAction, SteerIndex};
@@ -54,10 +55,25 @@ pub enum Fragmented {
 pub enum Miss {
     /// Nothing was learned about its flow.
     New,
-    /// Something has changed since its flow was decided.
-    Changed,
     /// It differs in a field on which the decision depends.
     Differs,
+    /// Something has changed since its flow was decided.
+    Changed(Changed),
+}
+
+impl Miss {
+    /// How many there are.
+    pub const COUNT: usize = 2 + Changed::COUNT;
+
+    /// Its place among all.
+    #[inline(always)]
+    pub(crate) const fn place(self) -> usize {
+        match self {
+            Miss::New => 0,
+            Miss::Differs => 1,
+            Miss::Changed(changed) => 2 + changed as usize,
+        }
+    }
 }
 
 /// The fast path for the flow of a packet that was checked.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use weir_base::reclaim::Guard;
 use weir_table::lpm::{NO_ROUTE, Value};
 
+use crate::changed::Changed;
 use crate::root::family::Family;
 use crate::root::forwarding::Tables;
 
@@ -27,7 +28,7 @@ pub struct Changes {
     pub(crate) interfaces: Arc<[u32]>,
     /// The last that concerned packets from a prefix or to it, in whatever VRF.
     pub(crate) prefixes: Option<Tables>,
-    /// Changes beside the compiler's, which concerned all flows.
+    /// Changes beside the compiler's, of neighbours and links, which concerned all flows.
     pub(crate) beside: u32,
     /// The number of the last of these, among all changes.
     pub(crate) last_beside: u32,
@@ -62,25 +63,32 @@ impl Changes {
         (self.beside, self.last_beside) = (beside, last);
     }
 
-    /// Returns whether a change since concerns the flow of a decision.
+    /// Returns what a change since concerns of the flow of a decision.
     #[inline(never)]
-    pub(crate) fn concern<K: Family>(&self, guard: &Guard<'_>, decided: Decided<K>) -> bool {
+    pub(crate) fn concern<K: Family>(&self, guard: &Guard<'_>, decided: Decided<K>) -> Option<Changed> {
         let Decided { at, interfaces, addresses } = decided;
         // Measurements put older versions into force again.
-        if is_after(self.last_beside, at) || is_after(at, self.count()) {
-            return true;
+        if is_after(at, self.count()) {
+            return Some(Changed::All);
+        }
+        if is_after(self.last_beside, at) {
+            return Some(Changed::NextHop);
         }
         // No change beside those of the compiler came since: so many of its changes had come.
         let at = at.wrapping_sub(self.beside);
         let of_interface = |&number: &u32| self.interfaces.get(number as usize).is_some_and(|&last| is_after(last, at));
-        is_after(self.all, at)
-            || interfaces.iter().any(of_interface)
-            || self.prefixes.as_ref().is_some_and(|tables| {
-                addresses.iter().any(|&address| {
-                    let last = K::of(tables).lookup(guard, address);
-                    last != NO_ROUTE && is_after(last << 1, at << 1)
-                })
+        let of_prefix = |tables: &Tables| {
+            addresses.iter().any(|&address| {
+                let last = K::of(tables).lookup(guard, address);
+                last != NO_ROUTE && is_after(last << 1, at << 1)
             })
+        };
+        match self.prefixes.as_ref() {
+            _ if is_after(self.all, at) => Some(Changed::All),
+            _ if interfaces.iter().any(of_interface) => Some(Changed::Interface),
+            Some(tables) if of_prefix(tables) => Some(Changed::Prefix),
+            _ => None,
+        }
     }
 
     /// Returns a number of changes as tables of prefixes hold it; `None` for numbers that they cannot hold.
@@ -108,7 +116,7 @@ mod tests {
         let guard = reader.pin();
         let mut changes = Changes { made: 7, all: 3, interfaces: [2, 6].into(), ..Changes::default() };
         let concern = |changes: &Changes, at, interfaces| {
-            changes.concern(&guard, Decided { at, interfaces, addresses: [1_u32, 2] })
+            changes.concern(&guard, Decided { at, interfaces, addresses: [1_u32, 2] }).is_some()
         };
         assert!(concern(&changes, 2, [0, 0]) && !concern(&changes, 3, [0, 0]));
         assert!(concern(&changes, 5, [0, 1]) && !concern(&changes, 6, [1, 0]) && concern(&changes, 8, [0, 0]));

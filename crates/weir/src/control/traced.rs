@@ -1,5 +1,6 @@
 //! The decisions about traced packets, in words.
 
+use weir_plane::changed::Changed;
 use weir_plane::compile::{BindingDecision, Listed, Named};
 use weir_plane::engine::TraceDecision;
 use weir_plane::graph::record::{Miss, Role};
@@ -133,7 +134,13 @@ fn flow(miss: Option<Miss>) -> &'static str {
     match miss {
         None => "other packets of the flow take a learned decision; a traced packet walks",
         Some(Miss::New) => "nothing is learned about the flow",
-        Some(Miss::Changed) => "something has changed since the flow was decided",
+        Some(Miss::Changed(Changed::All)) => "the configuration has changed since the flow was decided",
+        Some(Miss::Changed(Changed::Interface)) => "a policy of its interfaces has changed since the flow was decided",
+        Some(Miss::Changed(Changed::Prefix)) => {
+            "a route, a rule or an entry for its addresses has changed since the flow was decided"
+        }
+        Some(Miss::Changed(Changed::NextHop)) => "its next hop has changed since the flow was decided",
+        Some(Miss::Changed(Changed::Session)) => "its session has changed since the flow was decided",
         Some(Miss::Differs) => "a rule compares a field in which the packet differs from those of the learned decision",
     }
 }

@@ -1,9 +1,11 @@
 //! `show flows`: sessions, who opened them and how long they last.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use weir_packet::wire::{icmpv4, icmpv6, protocol};
+use weir_plane::changed::Changed;
 use weir_plane::engine::endpoint;
 use weir_plane::stats;
 
@@ -105,6 +107,9 @@ pub struct Misses {
     pub no_flow: u64,
     /// Something has changed since their flow was decided.
     pub changed: u64,
+    /// These, by what has changed, where any were counted.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub changed_by: BTreeMap<String, u64>,
     /// They differ in a field on which the decision depends.
     pub differs: u64,
 }
@@ -124,20 +129,23 @@ impl FastPath {
             refused,
             expired,
         } = of;
-        let misses = Misses { new, no_flow, changed, differs };
+        let changed_by =
+            Changed::ALL.iter().map(|by| by.name().to_owned()).zip(changed).filter(|(_, count)| *count > 0);
+        let (changed, changed_by) = (changed.iter().sum(), changed_by.collect());
+        let misses = Misses { new, no_flow, changed, changed_by, differs };
         FastPath { learned, bytes: octets, hits, misses, excluded, decided, refused, expired }
     }
 
     /// A line; none if no packet has come.
     fn text(&self) -> String {
         let FastPath { learned, hits, misses, excluded, refused, .. } = self;
-        let Misses { new, no_flow, changed, differs } = misses;
+        let Misses { new, no_flow, changed, changed_by, differs } = misses;
         if hits + new + no_flow + changed + differs + excluded == 0 {
             return String::new();
         }
         let mut parts = vec![
             format!("{new} of new flows"),
-            format!("{changed} after a change"),
+            format!("{changed} after a change{}", by(changed_by)),
             format!("{differs} that differ in a compared field"),
             format!("{excluded} that take no decision"),
         ];
@@ -154,6 +162,12 @@ impl FastPath {
             parts.join(", ")
         )
     }
+}
+
+/// Counts by what has changed, in parentheses; nothing if there are none.
+fn by(changed: &BTreeMap<String, u64>) -> String {
+    let parts: Vec<String> = changed.iter().map(|(name, count)| format!("{name} {count}")).collect();
+    if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
 }
 
 /// A session.
@@ -447,7 +461,7 @@ mod tests {
 Protocol  State        From            To               In by    Age    Idle  Expires  Packets  Octets  Replies  Reply octets  Fast     Opened by
 tcp       established  192.0.2.5:1000  203.0.113.1:443  lan    3600s  0.250s   86400s      100    5200       99        148000  yes/new  to-outside #3 out wan
 sessions: 40 opened, 28 expired, 9 half-open ended for newer ones, 0 ended by rules, 1 ended for a new connection of their ports
-fast path: 1200 packets took a decision; checked: 5 of new flows, 2 after a change, 0 that differ in a compared field, 7 that take no decision; 3 decisions beside those of sessions
+fast path: 1200 packets took a decision; checked: 5 of new flows, 2 after a change (prefix 2), 0 that differ in a compared field, 7 that take no decision; 3 decisions beside those of sessions
 "
         );
         assert_eq!(read::<Flows>(&json(&flows)).unwrap(), flows);

@@ -261,14 +261,15 @@ impl Decision {
         pair(self.epoch, self.ingress) == pair(epoch, interface)
     }
 
-    /// Whether a packet that came in by an interface may take the decision; `packet` gives its fields that vary.
+    /// Whether a packet that came in by an interface may take the decision, and no change has come since it was made; `packet`
+    /// gives its fields that vary.
     #[inline(always)]
-    pub(crate) fn check(&self, epoch: u32, interface: u32, packet: impl FnOnce() -> Varying) -> Result<(), Miss> {
+    pub(crate) fn check(&self, epoch: u32, interface: u32, packet: impl FnOnce() -> Varying) -> Result<bool, Miss> {
         let varies = self.has_more() && self.mask != Mask::NONE;
         if self.ingress & !MORE != interface || varies && self.differs(packet()) {
             return Err(Miss::Differs);
         }
-        if epoch == self.epoch { Ok(()) } else { Err(Miss::Changed) }
+        Ok(epoch == self.epoch)
     }
 
     #[inline(never)]

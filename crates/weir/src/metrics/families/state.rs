@@ -1,5 +1,6 @@
 //! Sessions, learned decisions, translations, security policies and SAs.
 
+use weir_plane::changed::Changed;
 use weir_plane::model::IpFamily;
 use weir_plane::stats::{FastPath, NatPool, NatVrf, SaDirection, SaInbound, SaStats, SessionsCounted, SpdCacheRow};
 
@@ -117,6 +118,7 @@ pub(super) fn read(gateway: &dyn Gateway, detail: Detail) -> Vec<Family> {
         families.extend(SESSIONS.read([&flows.counted], |_| Vec::new()));
         families.extend(FAST_PATH.read([&flows.fast_path], |_| Vec::new()));
         families.push(walked(flows.fast_path));
+        families.push(decided_anew(flows.fast_path));
     }
     let labels = |pool: &NatPool| vec![pool.list.clone(), pool.rule.to_string(), pool.interface.clone()];
     families.extend(POOLS.read(&gateway.nat_pools(), labels));
@@ -136,11 +138,22 @@ fn walked(flows: FastPath) -> Family {
     for (reason, packets) in [
         ("new", flows.new),
         ("no-flow", flows.no_flow),
-        ("changed", flows.changed),
+        ("changed", flows.changed.iter().sum()),
         ("differs", flows.differs),
         ("excluded", flows.excluded),
     ] {
         family.push([reason], packets);
+    }
+    family
+}
+
+/// Packets whose flows were decided anew, by what had changed.
+fn decided_anew(flows: FastPath) -> Family {
+    let help = "Packets whose flows were decided anew, as something had changed: a part of the configuration that concerns all, a \
+                policy of an interface, a prefix, the next hop, or the session.";
+    let mut family = Family::new(Counter, "weir_flow_changed_packets", "change", help);
+    for (changed, packets) in Changed::ALL.iter().zip(flows.changed) {
+        family.push([changed.name()], packets);
     }
     family
 }

@@ -32,8 +32,15 @@ pub(crate) fn flows() -> Flows {
         bytes: [5200, 148_000],
         slow: [None, Some("new")],
     };
-    let fast_path =
-        FastPath { learned: 3, octets: 4096, hits: 1200, new: 5, changed: 2, excluded: 7, ..FastPath::default() };
+    let fast_path = FastPath {
+        learned: 3,
+        octets: 4096,
+        hits: 1200,
+        new: 5,
+        changed: [0, 0, 2, 0, 0],
+        excluded: 7,
+        ..FastPath::default()
+    };
     Flows {
         rows: vec![row],
         total: 1,

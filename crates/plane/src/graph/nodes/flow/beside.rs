@@ -10,6 +10,7 @@ use weir_table::flow::Place;
 use super::super::Context;
 use super::translations::Translations;
 use super::tuple::{any_tuple, tuple};
+use crate::changed::Changed;
 use crate::graph::flags::DECRYPTED;
 use crate::graph::flow::{Beside, Decision};
 use crate::graph::record::Miss;
@@ -83,10 +84,12 @@ fn find_all<K: Family>(context: &Context<'_>, vector: &Vector, frame: &Indices, 
 /// If it decides otherwise now, or may do so in this vector: the packet walks.
 pub(super) fn check<K: Family>(context: &Context<'_>, packet: &Packet, beside: Option<Beside>) -> Result<(), Miss> {
     let carried = Carried::of(packet, ZoneOf::Ingress);
-    let Some(beside) = beside else { return if carried == Carried::Unknown { Ok(()) } else { Err(Miss::Changed) } };
+    let Some(beside) = beside else {
+        return if carried == Carried::Unknown { Ok(()) } else { Err(Miss::Changed(Changed::Session)) };
+    };
     let sessions = K::of(&*context.sessions);
     let session = match carried {
-        Carried::Unknown => return Err(Miss::Changed),
+        Carried::Unknown => return Err(Miss::Changed(Changed::Session)),
         Carried::None => None,
         Carried::Session(member) => sessions.get(member.number).map(|session| (member, session)),
     };
@@ -101,7 +104,7 @@ pub(super) fn check<K: Family>(context: &Context<'_>, packet: &Packet, beside: O
     let is_current = session.is_none_or(|(_, session)| session.version == context.rules);
     let permitted_by = session.and_then(|(member, session)| session.permits(member.way, false)).map(Found::identity);
     let decides_so = session.is_some() == beside.in_session && permitted_by == beside.permitted_by;
-    if is_current && decides_so { Ok(()) } else { Err(Miss::Changed) }
+    if is_current && decides_so { Ok(()) } else { Err(Miss::Changed(Changed::Session)) }
 }
 
 /// Notes the session of the ingress zone in the decision about a translated packet that leaves; `false` if the session decides otherwise

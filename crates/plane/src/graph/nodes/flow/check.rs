@@ -5,6 +5,7 @@ use weir_packet::packet::Packet;
 
 use super::policies::protection;
 use super::tuple::varying;
+use crate::changed::Changed;
 use crate::graph::flow::Decision;
 use crate::graph::record::Miss;
 use crate::root::family::Family;
@@ -21,12 +22,13 @@ pub(super) fn check<'r, K: Family>(
     translated: Option<[K; 2]>,
 ) -> Result<(&'r Adjacency, Option<u32>), Miss> {
     let epoch = root.changes.count();
-    match decision.check(epoch, packet.interface(), || varying::<K>(packet)) {
-        Err(Miss::Changed) if holds_on::<K>(root, guard, decision, packet, translated) => decision.hold_on(epoch),
-        checked => checked?,
+    if !decision.check(epoch, packet.interface(), || varying::<K>(packet))? {
+        concerned::<K>(root, guard, decision, packet, translated)
+            .map_or(Ok(()), |changed| Err(Miss::Changed(changed)))?;
+        decision.hold_on(epoch);
     }
     let adjacency = adjacencies.get(decision.adjacency).filter(|adjacency| may_leave(root, adjacency));
-    let adjacency = adjacency.ok_or(Miss::Changed)?;
+    let adjacency = adjacency.ok_or(Miss::Changed(Changed::NextHop))?;
     protection(root, decision, packet, adjacency).map(|sa| (adjacency, sa))
 }
 
@@ -40,19 +42,19 @@ fn may_leave(root: &Root, adjacency: &Adjacency) -> bool {
     }
 }
 
-/// Whether no change since a decision was made concerns its flow, with the addresses that the packet came in with and with those
-/// that it gets.
+/// Returns the change since a decision was made that concerns its flow, by the addresses that the packet came in with, or by
+/// its new ones.
 #[inline(never)]
-fn holds_on<K: Family>(
+fn concerned<K: Family>(
     root: &Root,
     guard: &Guard<'_>,
     decision: &Decision,
     packet: &Packet,
     translated: Option<[K; 2]>,
-) -> bool {
+) -> Option<Changed> {
     let adjacency = root.adjacencies.view().get(decision.adjacency);
-    let Some((adjacency, header)) = adjacency.zip(K::matched(packet)) else { return false };
+    let Some((adjacency, header)) = adjacency.zip(K::matched(packet)) else { return Some(Changed::NextHop) };
     let interfaces = [packet.interface(), adjacency.interface];
     let concern = |addresses| root.changes.concern::<K>(guard, Decided { at: decision.epoch(), interfaces, addresses });
-    !concern([header.source, header.destination]) && !translated.is_some_and(concern)
+    concern([header.source, header.destination]).or_else(|| translated.and_then(concern))
 }

@@ -7,6 +7,7 @@ use weir_packet::vector::{Indices, Vector};
 use super::super::Context;
 use super::beside;
 use super::tuple::tuple;
+use crate::changed::Changed;
 use crate::graph::flow::Crossing;
 use crate::graph::record::Miss;
 use crate::graph::session::{Carried, Membership, Tuple, ZoneOf};
@@ -25,19 +26,20 @@ pub(super) fn cross<K: Family>(
 ) -> Result<(), Miss> {
     let root = context.root;
     let egress = root.adjacencies.get(crossing.adjacency as usize);
-    let egress = egress.and_then(|own| root.interfaces.get(own.interface as usize)).ok_or(Miss::Changed)?;
+    let egress =
+        egress.and_then(|own| root.interfaces.get(own.interface as usize)).ok_or(Miss::Changed(Changed::NextHop))?;
     // A translated packet belongs to another session as it leaves than as it came in.
     let tuple = match translation {
         Some(member) => beside::leaves_as::<K>(context, member).map(|tuple| Tuple { zone: egress.zone, ..tuple }),
         None => tuple::<K>(packet, egress.zone),
     };
-    let tuple = tuple.ok_or(Miss::Changed)?;
+    let tuple = tuple.ok_or(Miss::Changed(Changed::Session))?;
     let sessions = K::of(&*context.sessions);
     let member = sessions.find(&tuple, context.sessions.bounds(), context.now);
     let session = member.and_then(|member| Some((member, sessions.get(member.number)?)));
     let permitted_by = match session {
         // The lists' node matches its opener again.
-        Some((_, session)) if session.version != context.rules => return Err(Miss::Changed),
+        Some((_, session)) if session.version != context.rules => return Err(Miss::Changed(Changed::Session)),
         // It may end in this vector, for a newer one.
         Some((member, _)) if !context.sessions.has_room_for_vector() && sessions.is_half_open(member) => {
             return Err(Miss::New);
@@ -47,7 +49,7 @@ pub(super) fn cross<K: Family>(
     };
     // A packet of a session opens none, whatever rule permits it.
     if member.is_some() != crossing.in_session || permitted_by != crossing.permitted_by {
-        return Err(Miss::Changed);
+        return Err(Miss::Changed(Changed::Session));
     }
     member.map_or(Carried::None, Carried::Session).set(packet, ZoneOf::Egress);
     Ok(())

@@ -252,7 +252,7 @@ fn take_others<K: Family>(
                 Err(miss) => miss,
             },
         };
-        runs.tally.misses[missed as usize] += wire::packets(packet);
+        runs.tally.misses[missed.place()] += wire::packets(packet);
         sorted.walk.push(place);
         match (missed, lookup.hash(slot)) {
             (Miss::New, Some(hash)) => misses.push(place, hash),

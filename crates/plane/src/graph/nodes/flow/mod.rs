@@ -171,7 +171,7 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
     if is_usual && translations.settled() == frame.len() {
         let rest = settled::take::<K>(context, vector, frame, &translations);
         if !rest.is_empty() {
-            take_hits::<K>(context, vector, &rest, &translations, (&[Place::NONE; VECTOR], [0; 3]));
+            take_hits::<K>(context, vector, &rest, &translations, (&[Place::NONE; VECTOR], [0; Miss::COUNT]));
         }
         return;
     }
@@ -187,7 +187,7 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
         slots[usize::from(place)] = Some(slot);
     }
     let (mut hits, mut walk) = (Indices::new(), Indices::new());
-    let (mut misses, mut crosses) = ([0u64; 3], false);
+    let (mut misses, mut crosses) = ([0u64; Miss::COUNT], false);
     for &place in frame.places() {
         let (packet, index) = (&mut vector[place], usize::from(place));
         if !recording && translations.is_settled(place) {
@@ -228,7 +228,7 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
                 }
                 Ok(()) => {}
                 Err(miss) => {
-                    misses[miss as usize] += wire::packets(packet);
+                    misses[miss.place()] += wire::packets(packet);
                     let is_due =
                         miss != Miss::New || is_due::<K>(context, packet, translations.of(place), slots[index]);
                     if is_due || root.acl.hastens || recording {
@@ -278,7 +278,7 @@ fn take_hits<K: Family>(
     vector: &mut Vector,
     hits: &Indices,
     translations: &Translations,
-    (at, misses): (&[Place; VECTOR], [u64; 3]),
+    (at, misses): (&[Place; VECTOR], [u64; Miss::COUNT]),
 ) {
     let root = context.root;
     let adjacencies = root.adjacencies.view();

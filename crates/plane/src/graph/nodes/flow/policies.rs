@@ -2,6 +2,7 @@
 
 use weir_packet::packet::Packet;
 
+use crate::changed::Changed;
 use crate::graph::flow::{Decision, UNMATCHED};
 use crate::graph::record::Miss;
 use crate::root::spd::{Action, Policy};
@@ -47,7 +48,7 @@ pub(super) fn protection(
     }
     let of = |interface: u32, number: u16| policy(root, interface, number).map(|policy| policy.action);
     if decision.spd_in != UNMATCHED && of(packet.interface(), decision.spd_in) != Some(Action::Bypass) {
-        return Err(Miss::Changed);
+        return Err(Miss::Changed(Changed::Interface));
     }
     if decision.spd_out == UNMATCHED {
         return Ok(None);
@@ -55,6 +56,6 @@ pub(super) fn protection(
     match of(adjacency.interface, decision.spd_out) {
         Some(Action::Bypass) => Ok(None),
         Some(Action::Protect(sa)) => Ok(Some(sa)),
-        Some(Action::Discard) | None => Err(Miss::Changed),
+        Some(Action::Discard) | None => Err(Miss::Changed(Changed::Interface)),
     }
 }

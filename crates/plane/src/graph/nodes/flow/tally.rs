@@ -6,6 +6,7 @@ use super::super::{Context, wire};
 use super::own::Own;
 use super::policies;
 use crate::graph::flow::{Decision, UNASKED};
+use crate::graph::record::Miss;
 use crate::root::acl::Found;
 use crate::root::family::Family;
 use crate::root::{NONE, Root};
@@ -74,13 +75,13 @@ pub(super) struct Tally<'r, K: Family> {
     hits: u64,
     /// Packets that super-packets count beside themselves.
     pub(super) more: u64,
-    pub(super) misses: [u64; 3],
+    pub(super) misses: [u64; Miss::COUNT],
 }
 
 impl<'r, K: Family> Tally<'r, K> {
     pub(super) fn new(context: &Context<'r>) -> Self {
         let (root, worker) = (context.root, context.worker);
-        Tally { root, worker, own: Own::of(root, NONE), hits: 0, more: 0, misses: [0; 3] }
+        Tally { root, worker, own: Own::of(root, NONE), hits: 0, more: 0, misses: [0; Miss::COUNT] }
     }
 
     /// Counts a run.

@@ -6,6 +6,7 @@ use weir_packet::wire::{protocol, tcp};
 
 use super::super::Context;
 use super::super::nat;
+use crate::changed::Changed;
 use crate::graph::flags::TRANSLATED;
 use crate::graph::flow::Decision;
 use crate::graph::record::Miss;
@@ -110,7 +111,7 @@ pub(super) fn decision_to_check<'c, K: Family>(
     }
     // The rules have changed: the node that translates matches the translation's opener again.
     if session.version != version {
-        return Err(Miss::Changed);
+        return Err(Miss::Changed(Changed::Session));
     }
     let after = nat::addresses(session, member.way);
     sessions.learned_mut(member).map(|decision| (decision, after)).ok_or(Miss::New)
