@@ -327,6 +327,28 @@ fn ike_and_keepalives_are_not_esp() {
     let mut east = east(&[own]).rig();
     let text = "udp from 198.51.100.1 port 4500 to 198.51.100.2 port 4501 length";
     let with = |payload: &[u8]| {
+#[test]
+fn fragments_keep_their_place_among_whole_packets_and_few_large_buffers() {
+    for encapsulation in [None, udp()] {
+        let own = Sa { df: OuterDf::Clear, encapsulation, window: 32, ..sa("aes128gcm16", V4.0, V4.1) };
+        let (mut west, mut build) = (west(std::slice::from_ref(&own)).rig(), east(&[own]));
+        build.0.buffers.large = 8;
+        let mut east = build.rig();
+        let packets: Vec<_> = (0..104).map(|at| inner(true, if at < 100 { 1000 } else { 60 })).collect();
+        let sent = frames(west.protect(0, &packets).1);
+        let pieces: Vec<_> = sent
+            .iter()
+            .flat_map(|frame| if frame.len() > 1000 { cut(frame, 800).to_vec() } else { vec![frame.clone()] })
+            .collect();
+        assert_eq!(pieces.len(), 204, "one vector has them all");
+        let (outcomes, out) = east.put_all("wan", &pieces);
+        assert_eq!(out.len(), 104, "{encapsulation:?}");
+        assert!(outcomes.iter().all(|outcome| !matches!(outcome.verdict, Verdict::Drop(_))));
+        let lengths: Vec<_> = out.iter().map(|(_, frame)| frame.len() - 14).collect();
+        assert_eq!(lengths, packets.iter().map(Vec::len).collect::<Vec<_>>());
+    }
+}
+
         let mut frame = frame(&format!("{text} {}", 28 + payload.len()), own_mac(1));
         frame[14 + 28..].copy_from_slice(payload);
         frame
