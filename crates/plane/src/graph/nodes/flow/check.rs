@@ -25,17 +25,17 @@ pub(super) fn check<'r, K: Family>(
         Err(Miss::Changed) if holds_on::<K>(root, guard, decision, packet, translated) => decision.hold_on(epoch),
         checked => checked?,
     }
-    let adjacency = adjacencies.get(decision.adjacency).filter(|adjacency| may_leave(root, adjacency));
-    let adjacency = adjacency.ok_or(Miss::Changed)?;
-    protection(root, decision, packet, adjacency).map(|sa| (adjacency, sa))
+    let adjacency = adjacencies.get(decision.adjacency).ok_or(Miss::Changed)?;
+    let sa = protection(root, decision, packet, adjacency)?;
+    if may_leave(root, adjacency, sa.is_some()) { Ok((adjacency, sa)) } else { Err(Miss::Changed) }
 }
 
-/// Whether packets that take decisions leave by an adjacency.
+/// Whether packets that take decisions leave by an adjacency. A packet that an SA protects needs no neighbour there.
 #[inline(always)]
-fn may_leave(root: &Root, adjacency: &Adjacency) -> bool {
+fn may_leave(root: &Root, adjacency: &Adjacency, is_protected: bool) -> bool {
     match adjacency.kind {
         Kind::Rewrite | Kind::RewriteStale => true,
-        Kind::Neighbor => root.invent_neighbors,
+        Kind::Neighbor => is_protected || root.invent_neighbors,
         _ => false,
     }
 }
