@@ -1,6 +1,7 @@
 //! `esp-encrypt` and `esp-decrypt`: packets of SAs (RFC 4303), sealed and opened in batches by the engines of `weir-crypto`.
 
 mod arrival;
+mod behind_nat;
 mod build;
 mod datagrams;
 mod decrypt;
