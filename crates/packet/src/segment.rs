@@ -203,8 +203,8 @@ impl<'a> Segmenter<'a> {
         })
     }
 
-    /// Prepares to cut a packet of a tunnel (VXLAN, Geneve and GUE at their ports, GRE without a checksum and a sequence number, IP in IP)
-    /// into those of the packet inside, whose transport header is where its checksum is to be completed.
+    /// Prepares to cut a packet of a tunnel (VXLAN, Geneve, GUE, GRE without a checksum and a sequence number, IP in IP) into those of the
+    /// packet inside, whose transport header is where its checksum is to be completed.
     #[cold]
     fn nested(packet: &'a Packet) -> Option<Segmenter<'a>> {
         let (offload, whole) = (packet.offload(), packet.l3());
@@ -212,7 +212,7 @@ impl<'a> Segmenter<'a> {
         let l4 = usize::from(offload.start).checked_sub(packet.l3_offset())?;
         let is_tcp = offload.gso != Gso::Udp;
         let own = if is_tcp { protocol::TCP } else { protocol::UDP };
-        let l3 = inner(packet, outer_l4)?;
+        let l3 = inner(packet, outer_l4, l4)?;
         let header = whole.get(l3..)?;
         let word = |at: usize| Some(usize::from(u16::from_be_bytes([*header.get(at)?, *header.get(at + 1)?])));
         let is_v4 = header.first()? >> 4 == 4;
@@ -414,18 +414,28 @@ impl Outer {
     }
 }
 
-/// Where the packet inside of a packet of a tunnel starts, from the outer IP header on.
-fn inner(packet: &Packet, l4: usize) -> Option<usize> {
-    let (whole, number) = (packet.l3(), packet.protocol());
-    let (carrier, at) = match number {
-        protocol::UDP => {
-            let port = u16::from_be_bytes([*whole.get(l4 + 2)?, *whole.get(l4 + 3)?]);
-            let carrier = Carrier::ALL.into_iter().find(|carrier| carrier.port() == Some(port))?;
-            (carrier, l4 + udp::LENGTH)
-        }
-        _ => (Carrier::of_protocol(number)?, l4),
+/// Where the packet inside of a packet of a tunnel starts, from the outer IP header on; `own` is where its transport header does.
+///
+/// The port of UDP does not say which kind of tunnel it is, as hosts have VXLAN at other ports than its own, too. One kind's headers
+/// have to lead to an IP header that ends where the transport header starts.
+fn inner(packet: &Packet, l4: usize, own: usize) -> Option<usize> {
+    let is_there = |l3: &usize| {
+        let first = packet.l3().get(*l3).map_or(0, |first| first >> 4);
+        let length = if first == 4 { ipv4::LENGTH } else { ipv6::LENGTH };
+        l3 + length == own
     };
-    let bytes = whole.get(at..)?;
+    match packet.protocol() {
+        protocol::UDP => Carrier::ALL
+            .into_iter()
+            .filter(|carrier| carrier.port().is_some())
+            .find_map(|carrier| inner_of(packet, carrier, l4 + udp::LENGTH).filter(is_there)),
+        number => inner_of(packet, Carrier::of_protocol(number)?, l4),
+    }
+}
+
+/// The same, if the headers of a tunnel are of this kind and start at `at`.
+fn inner_of(packet: &Packet, carrier: Carrier, at: usize) -> Option<usize> {
+    let (number, bytes) = (packet.protocol(), packet.l3().get(at..)?);
     // Nobody could write a checksum or a sequence number of GRE for each segment.
     if carrier == Carrier::Gre && bytes.first()? & 0x90 != 0 {
         return None;

@@ -176,3 +176,69 @@ fn whatever_a_super_packet_says_of_itself_its_segments_lie_within_it() {
     }
     assert!(cuts * 3 > FRAMES && segments as u64 > 2 * cuts, "{cuts} of {FRAMES} were cut, into {segments}");
 }
+
+/// The headers of VXLAN and Geneve, in front of a frame.
+const TUNNELS: [[u8; 8]; 2] = [[8, 0, 0, 0, 0, 0, 5, 0], [0, 0, 0x65, 0x58, 0, 0, 5, 0]];
+
+/// Puts a frame into a tunnel at any port; the header says where its transport header is now, if it does not lie about that.
+fn wrap(random: &mut Random, header: &mut [u8; 10], inner: &[u8]) -> Vec<u8> {
+    let port = [4789u16, 6081, 8472, 9][random.below(4) as usize].to_be_bytes();
+    let mut tunnel = TUNNELS[random.below(2) as usize];
+    if random.chance(0.1) {
+        tunnel[random.below(8) as usize] = random.next() as u8;
+    }
+    let length = (28 + tunnel.len() + inner.len()) as u16;
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+    frame.extend([0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    frame[16..18].copy_from_slice(&length.to_be_bytes());
+    let sum = weir_packet::checksum::of(&frame[14..34]);
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    frame.extend([0x30, 0x39, port[0], port[1], 0, 0, 0, 0]);
+    frame[38..40].copy_from_slice(&(length - 20).to_be_bytes());
+    frame.extend(tunnel);
+    let lie = if random.chance(0.1) { random.below(40) as u16 } else { 0 };
+    let start = u16::from_le_bytes([header[6], header[7]]).wrapping_add(frame.len() as u16).wrapping_sub(lie);
+    header[6..8].copy_from_slice(&start.to_le_bytes());
+    frame.extend(inner);
+    frame
+}
+
+#[test]
+fn a_super_packet_of_a_tunnel_is_cut_only_where_its_headers_lead() {
+    let mut cache = Pool::new(PoolSize { small: 1024, large: 80 }).unwrap().cache();
+    let (mut cuts, mut others) = (0, 0);
+    for seed in 0..FRAMES {
+        let mut random = Random::from_seed(seed);
+        let (mut header, inner) = draw(&mut random);
+        let frame = wrap(&mut random, &mut header, &inner);
+        let Ok(state) = VirtioHeader::parse(&header).offload(frame.len()) else { continue };
+        let Some(mut packet) = parsed(&mut cache, &frame) else { continue };
+        packet.set_offload(state);
+        if segment::is_nested(&packet) {
+            match pieces(&packet) {
+                Some(all) => {
+                    // Ethernet, IPv4, UDP, the tunnel, Ethernet.
+                    let l3 = 14 + 28 + 8 + 14;
+                    let is_v4 = frame[l3] >> 4 == 4;
+                    let (length, named, octets) = match is_v4 {
+                        true => (20, frame[l3 + 9], u16::from_be_bytes([frame[l3 + 2], frame[l3 + 3]])),
+                        false => (40, frame[l3 + 6], u16::from_be_bytes([frame[l3 + 4], frame[l3 + 5]]) + 40),
+                    };
+                    assert_eq!(usize::from(state.start), l3 + length);
+                    assert_eq!(
+                        (named, usize::from(octets)),
+                        (if state.gso == Gso::Udp { 17 } else { 6 }, frame.len() - l3)
+                    );
+                    assert!(
+                        all.iter().all(|piece| piece[42..50] == frame[42..50]),
+                        "each has the header of the tunnel"
+                    );
+                    cuts += 1;
+                }
+                None => others += 1,
+            }
+        }
+        packet.recycle(&mut cache);
+    }
+    assert!(cuts * 4 > FRAMES && others * 20 > FRAMES, "{cuts} of {FRAMES} were cut, and {others} refused");
+}

@@ -106,6 +106,36 @@ fn transport_mode_protects_what_the_gateways_say_to_each_other() {
 }
 
 #[test]
+fn checksums_are_right_for_the_addresses_behind_a_nat() {
+    for (ends, l4, protocol, at, encapsulation) in [
+        (V4, 20, "tcp", 16, udp()),
+        (V4, 20, "udp", 6, udp()),
+        (V6, 40, "tcp", 16, udp()),
+        (V6, 40, "udp", 6, udp()),
+        (V4, 20, "tcp", 16, None),
+    ] {
+        let own = Sa { mode: SaMode::Transport, encapsulation, ..sa("aes128gcm16", ends.0, ends.1) };
+        let mut west = west(std::slice::from_ref(&own)).rig();
+        let mut east = east(std::slice::from_ref(&own)).punt().rig();
+        let right = bare(&format!("{protocol} from {} port 7 to {} port 9 length 101", ends.0, ends.1));
+        // The sender has another address, and so the checksum is another one.
+        let mut sent = right.clone();
+        sent[l4 + at] ^= 0x55;
+        let (_, out) = west.protect(0, &[&sent]);
+        let passage = east.put("wan", &out[0].1);
+        assert_eq!((passage.out.len(), passage.out[0].0.as_str()), (1, "punt wan"));
+        let expected = if encapsulation.is_some() { &right } else { &sent };
+        assert_eq!(passage.out[0].1[14 + l4..], expected[l4..], "{protocol} {ends:?}");
+        // A datagram without a checksum has none for any address.
+        if protocol == "udp" {
+            sent[l4 + at..l4 + at + 2].fill(0);
+            let (_, out) = west.protect(0, &[&sent]);
+            assert_eq!(east.put("wan", &out[0].1).out[0].1[14 + l4..], sent[l4..]);
+        }
+    }
+}
+
+#[test]
 fn extension_headers_stay_where_nodes_on_the_way_see_them() {
     let own = Sa { mode: SaMode::Transport, ..sa("aes128gcm16", V6.0, V6.1) };
     let (mut west, mut east) = (west(std::slice::from_ref(&own)).rig(), east(&[own]).rig());
@@ -294,6 +324,28 @@ fn fragments_of_esp_are_put_together() {
         let (_, out) = east.put_all("wan", &cut(&frame, 512));
         assert_eq!(out.len(), 1);
         assert_eq!(out[0].1[14..], after(&packet, 2));
+    }
+}
+
+#[test]
+fn fragments_keep_their_place_among_whole_packets_and_few_large_buffers() {
+    for encapsulation in [None, udp()] {
+        let own = Sa { df: OuterDf::Clear, encapsulation, window: 32, ..sa("aes128gcm16", V4.0, V4.1) };
+        let (mut west, mut build) = (west(std::slice::from_ref(&own)).rig(), east(&[own]));
+        build.0.buffers.large = 8;
+        let mut east = build.rig();
+        let packets: Vec<_> = (0..104).map(|at| inner(true, if at < 100 { 1000 } else { 60 })).collect();
+        let sent = frames(west.protect(0, &packets).1);
+        let pieces: Vec<_> = sent
+            .iter()
+            .flat_map(|frame| if frame.len() > 1000 { cut(frame, 800).to_vec() } else { vec![frame.clone()] })
+            .collect();
+        assert_eq!(pieces.len(), 204, "one vector has them all");
+        let (outcomes, out) = east.put_all("wan", &pieces);
+        assert_eq!(out.len(), 104, "{encapsulation:?}");
+        assert!(outcomes.iter().all(|outcome| !matches!(outcome.verdict, Verdict::Drop(_))));
+        let lengths: Vec<_> = out.iter().map(|(_, frame)| frame.len() - 14).collect();
+        assert_eq!(lengths, packets.iter().map(Vec::len).collect::<Vec<_>>());
     }
 }
 

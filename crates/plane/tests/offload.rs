@@ -244,6 +244,7 @@ fn a_packet_that_is_not_what_its_state_says_is_dropped_and_nobody_told() {
             ("udp from 10.0.0.2 port 1 to 198.51.100.9 port 4789", Gso::Udp, 34 + 16 + 34),
             ("udp from 10.0.0.2 port 1 to 198.51.100.9 port 4789", Gso::Tcp4, 34 + 16 + 34),
             ("udp from 2001:db8:a::2 port 1 to 2001:db8:ffff::9 port 4789", Gso::Udp, 54 + 16 + 54),
+            ("udp from 10.0.0.2 port 1 to 198.51.100.9 port 8472", Gso::Tcp4, 34 + 16 + 34),
             // Another TCP within TCP is nothing that a kernel makes.
             ("tcp from 10.0.0.2 port 1 to 198.51.100.9 port 2", Gso::Tcp4, 34 + 20 + 20),
         ] {
@@ -273,7 +274,7 @@ fn a_super_packet_inside_of_a_tunnel_is_cut_with_the_headers_of_both() {
     let mut rig = Offloading::taking(two_ports().buffers(4096, 64), ALL);
     let vxlan = [8, 0, 0, 0, 0, 0, 100, 0];
     let geneve = [0, 0, 0x65, 0x58, 0, 0, 100, 0];
-    let cases: [(&str, &[u8], &[u8], usize); 6] = [
+    let cases: [(&str, &[u8], &[u8], usize); 9] = [
         ("udp from 10.0.0.2 port 4000 to 198.51.100.9 port 4789", &vxlan, &[], 28),
         ("udp from 2001:db8:a::2 port 4000 to 2001:db8:ffff::9 port 4789", &vxlan, &[], 48),
         ("udp from 10.0.0.2 port 4000 to 198.51.100.9 port 6081", &geneve, &[], 28),
@@ -285,6 +286,10 @@ fn a_super_packet_inside_of_a_tunnel_is_cut_with_the_headers_of_both() {
             40,
         ),
         ("udp from 10.0.0.2 port 4000 to 198.51.100.9 port 6080", &[0, 4, 0, 0], &[0, 41, 0, 0], 28),
+        // Whatever the port: that of Linux for VXLAN, and others.
+        ("udp from 10.0.0.2 port 4000 to 198.51.100.9 port 8472", &vxlan, &[], 28),
+        ("udp from 10.0.0.2 port 4000 to 198.51.100.9 port 4789", &geneve, &[], 28),
+        ("udp from 10.0.0.2 port 4000 to 198.51.100.9 port 9", &[0, 4, 0, 0], &[0, 41, 0, 0], 28),
     ];
     for (text, header, of_v6, outer) in cases {
         for (inner_text, headers, gso) in [

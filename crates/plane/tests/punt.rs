@@ -174,6 +174,46 @@ fn what_the_host_sends_matches_the_spd() {
 }
 
 #[test]
+fn the_host_learns_the_mtu_that_esp_leaves() {
+    use weir_plane::model::{Sa, SaMode};
+    for (ends, mode) in [
+        (("198.51.100.1", "198.51.100.2"), SaMode::Transport),
+        (("198.51.100.1", "198.51.100.2"), SaMode::Tunnel),
+        (("2001:db8:ff::1", "2001:db8:ff::2"), SaMode::Transport),
+    ] {
+        let sa = Sa { mode, ..crate::kit::esp::sa("aes128gcm16", ends.0, ends.1) };
+        let mut rig = crate::kit::esp::west(&[sa])
+            .punt()
+            .spd(&["wan"], Default::default(), &["bypass 58", "protect 0 any"])
+            .rig();
+        let tcp = |length: usize, df: &str| {
+            let text = format!("tcp from {} port 22 to {} port 40000 length {length} {df}", ends.0, ends.1);
+            frame(text.trim_end(), own_mac(1))
+        };
+        let v4 = ends.0.contains('.');
+        let df = if v4 { "df" } else { "" };
+        let out = rig.host_sends("wan", &[&tcp(1500, df)]);
+        let [(port, error)] = &out[..] else { panic!("{out:?}") };
+        assert_eq!(port, "punt wan");
+        let seen = Seen::new(port, error);
+        assert_eq!((seen.source, seen.destination), (ip(ends.1), ip(ends.0)));
+        let l4 = if v4 { 20 } else { 40 };
+        assert_eq!(seen.packet[l4..l4 + 2], if v4 { [3, 4] } else { [2, 0] });
+        let mtu = usize::from(u16::from_be_bytes([seen.packet[l4 + 6], seen.packet[l4 + 7]]));
+        assert_eq!(rig.harness.drops(Reason::MtuExceeded), 1);
+        // A packet of so many octets is the longest that fits.
+        let out = rig.host_sends("wan", &[&tcp(mtu, df)]);
+        assert!(out.len() == 1 && out[0].0 == "wan" && out[0].1.len() > 14 + 1496, "{mtu} {}", out[0].1.len());
+        assert_eq!(rig.host_sends("wan", &[&tcp(mtu + 1, df)])[0].0, "punt wan");
+        if v4 {
+            let out = rig.host_sends("wan", &[&tcp(1500, "")]);
+            assert!(out.len() == 2 && out.iter().all(|(port, _)| port == "wan"), "it may be fragmented");
+        }
+        assert_eq!(rig.conservation().imbalance(), 0);
+    }
+}
+
+#[test]
 fn what_the_host_sends_leaves_as_it_is() {
     let mut rig = rig();
     // Neither a route nor a neighbour is needed, nor is a hop counted.
@@ -220,6 +260,21 @@ fn a_flood_does_not_drown_the_host() {
     // A tenth of a second: a burst of 1000, and 10,000 in a second.
     assert!((1990..=2000).contains(&given), "{given}");
     assert_eq!(rig.harness.drops(Reason::PuntLimited) + given as u64, 100_000);
+}
+
+#[test]
+fn packets_of_a_peer_are_no_flood() {
+    use weir_plane::model::{Sa, SaMode};
+    let sa = Sa { mode: SaMode::Transport, ..crate::kit::esp::sa("aes128gcm16", "198.51.100.1", "198.51.100.2") };
+    let mut west = crate::kit::esp::west(std::slice::from_ref(&sa)).rig();
+    let mut east = crate::kit::esp::east(&[sa]).punt().rig();
+    let packet = crate::kit::esp::bare("tcp from 198.51.100.1 port 7 to 198.51.100.2 port 22");
+    let mut given = 0;
+    for _ in 0..20 {
+        let sealed: Vec<_> = west.protect(0, &vec![&packet; 200]).1.into_iter().map(|(_, frame)| frame).collect();
+        given += east.put_all("wan", &sealed).1.len();
+    }
+    assert_eq!((given, east.harness.drops(Reason::PuntLimited)), (4000, 0));
 }
 
 #[test]

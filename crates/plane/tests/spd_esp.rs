@@ -3,7 +3,7 @@
 use crate::kit::esp::{bare, mirrored, sa, udp};
 use crate::kit::*;
 use weir_plane::harness::Verdict;
-use weir_plane::model::{OuterDf, Sa, SaKey, SpdCache};
+use weir_plane::model::{FastPath, OuterDf, Sa, SaKey, SpdCache};
 use weir_plane::reason::Reason;
 
 const V4: (&str, &str) = ("198.51.100.1", "198.51.100.2");
@@ -70,6 +70,42 @@ fn protected_packets_cross_and_clear_ones_do_not() {
         assert_eq!(counted(&west), [(2, 4), (2, 0), (2, 0)]);
         assert_eq!(counted(&east), [(2, 4), (0, 2), (0, 0)]);
     }
+}
+
+#[test]
+fn a_protected_packet_needs_no_neighbour_of_its_own_route() {
+    let build = || {
+        let mut build = Build::new()
+            .port("lan", &["10.1.0.1/24", "2001:db8:1::1/64"])
+            .port("wan", &["198.51.100.1/24"])
+            .neighbor("wan", "198.51.100.2", own_mac(1))
+            // The link has no IPv6, and nobody there answers for these.
+            .via("2001:db8:2::/48", &["wan"])
+            .via("10.2.0.0/16", &["wan 198.51.100.77"]);
+        build.0.sas = vec![sa("aes128gcm16", V4.0, V4.1)];
+        build.0.flow_table.enabled = FastPath::On;
+        spd(build, SpdCache::default(), &["protect 0 udp", "bypass tcp", "discard any"])
+    };
+    let mut west = build().rig();
+    west.harness.listen();
+    let mut east = east(&[sa("aes128gcm16", V4.0, V4.1)], &["protect 0 udp", "discard any"]);
+    for (there, _) in BOTH {
+        let tcp = there.replace("udp", "tcp");
+        assert_eq!(west.send("lan", &tcp).outcome.verdict, Verdict::Held, "{tcp}");
+        assert_eq!(across(&mut west, &mut east, there).1, Verdict::Forward);
+    }
+    assert_eq!(counted(&west), [(2, 0), (0, 0), (0, 0)], "each is matched once, and what waits is not matched yet");
+    // The decision of the flow holds as well.
+    let mut west = build().rig();
+    west.harness.set_recording(false);
+    for (there, _) in BOTH {
+        for _ in 0..3 {
+            let frame = west.frame("lan", there);
+            assert_eq!(west.put_all("lan", &[frame]).1.len(), 1);
+        }
+    }
+    let fast = west.harness.fast_path();
+    assert_eq!((fast.hits, fast.new, fast.changed), (4, 2, 0));
 }
 
 #[test]

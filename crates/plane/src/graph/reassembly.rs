@@ -3,10 +3,11 @@
 //! Each is put together in a large buffer. A worker's share of them is bounded: at most half of the large buffers are used
 //! for this, all workers and both families together, and neither family takes from the other. A datagram is under way for
 //! 30 seconds in IPv4 (RFC 791 leaves the time open; that is what hosts use) and for 60 in IPv6 (RFC 8200, 4.5). When
-//! there is no room for another, the oldest goes.
+//! there is no room for another, the oldest goes. A whole datagram that fits a small buffer goes on in one, so that a vector of
+//! them takes no more large buffers than one.
 
 use weir_base::clock::Time;
-use weir_packet::buffer::{Cache, MAX_FRAME};
+use weir_packet::buffer::{Cache, MAX_FRAME, SMALL_FRAME};
 use weir_packet::packet::Packet;
 use weir_packet::parse::{self, ParseFlags, Parsed};
 use weir_packet::reassembly::{Datagram, Key, Piece, Progress, ROOM, Table};
@@ -124,7 +125,7 @@ impl Reassembly {
     ///
     /// # Errors
     /// If the datagram was spoilt before; or is complete, but no packet that a host could have sent.
-    pub(crate) fn add(&mut self, piece: &Piece, packet: &[u8]) -> Result<Taken, Reason> {
+    pub(crate) fn add(&mut self, piece: &Piece, packet: &[u8], cache: &mut Cache) -> Result<Taken, Reason> {
         let table = self.table(piece.is_v4());
         let under_way = table.find(&piece.key).filter(|under_way| !under_way.packet.is_empty());
         let under_way = under_way.ok_or(Reason::ReassemblyOverlap)?;
@@ -140,7 +141,10 @@ impl Reassembly {
                 let longest = under_way.datagram.longest();
                 let identification = under_way.identification;
                 match under_way.finish() {
-                    Ok(packet) => Ok(Taken::Whole(Whole { packet, identification, longest })),
+                    Ok(packet) => {
+                        let packet = in_small_buffer(packet, cache);
+                        Ok(Taken::Whole(Whole { packet, identification, longest }))
+                    }
                     Err(packet) => Ok(Taken::Spoilt(packet)),
                 }
             }
@@ -203,6 +207,17 @@ impl UnderWay {
         packet.truncate(0);
         Err(packet)
     }
+}
+
+/// Moves a whole datagram to a small buffer, if it fits one and one is left.
+fn in_small_buffer(mut packet: Packet, cache: &mut Cache) -> Packet {
+    if packet.len() <= SMALL_FRAME
+        && let Some(copy) = packet.duplicate(cache)
+    {
+        packet.recycle(cache);
+        return copy;
+    }
+    packet
 }
 
 /// Leaves of a datagram's octets its first fragment, as it came; nothing if it has not come.

@@ -28,6 +28,7 @@ pub(super) mod nat {
 
 use std::collections::HashMap;
 
+use weir_packet::buffer::SMALL_FRAME;
 use weir_plane::model::{Buffers, Gateway, Ipsec, Origin, Origins, Vrf, VrfIndex, Workers};
 
 use super::declare::{self, Declared, Interface, Kind};
@@ -42,6 +43,12 @@ const DEFAULT_VRF: &str = "default";
 
 /// Packets of a vector.
 const VECTOR: u32 = 256;
+
+/// Octets of an Ethernet header with two tags.
+const LINK: usize = 22;
+
+/// Large buffers where frames do not fit small ones, unless the file says how many: each segment of a super-packet takes one then.
+const LARGE_OF_LONG_FRAMES: u32 = 512;
 
 /// Makes the gateway; what it is worth if there were errors, the caller knows.
 pub(super) fn resolve(
@@ -310,7 +317,14 @@ impl<'a> Resolver<'a> {
             }
             None => default.small.max(least.saturating_mul(2)),
         };
-        Buffers { small, large: self.declared.settings.large.unwrap_or(default.large) }
+        let usual = if self.has_long_frames() { LARGE_OF_LONG_FRAMES } else { default.large };
+        Buffers { small, large: self.declared.settings.large.unwrap_or(usual) }
+    }
+
+    /// Frames of some interface are too long for a small buffer.
+    fn has_long_frames(&self) -> bool {
+        let mtus = self.declared.interfaces.iter().filter_map(|interface| interface.mtu);
+        mtus.map(|mtu| mtu.value as usize).any(|mtu| mtu > SMALL_FRAME - LINK)
     }
 
     /// Warns of objects that nothing uses.
@@ -335,5 +349,20 @@ impl<'a> Resolver<'a> {
         self.unused_policies();
         self.unused_samplers();
         self.unused_access();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse_str;
+
+    #[test]
+    fn frames_that_do_not_fit_small_buffers_have_more_large_ones() {
+        let large = |mtu: &str, buffers: &str| {
+            let text = format!("version = 1\n{buffers}\n[[interface]]\nname = \"a\"\nport = \"null\"\n{mtu}\n");
+            parse_str("test.toml", &text).gateway.expect("a valid file").buffers.large
+        };
+        assert_eq!([large("", ""), large("mtu = 1578", ""), large("mtu = 1579", "")], [64, 64, 512]);
+        assert_eq!(large("mtu = 9000", "[buffers]\nlarge = 65"), 65);
     }
 }

@@ -17,7 +17,6 @@ use crate::reason::Reason;
 use crate::root::family::Family;
 
 pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
-    let workers = context.peers.len() as u64;
     let mut handed = 0;
     let mut own = Indices::new();
     for &place in frame.places() {
@@ -36,8 +35,7 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
             inner => inner,
         };
         let hash = hash.unwrap_or_else(|| parse::symmetric_hash(&packet.parsed(), packet.data(), context.seed));
-        // The upper bits of the product: unbiased enough for a handful of workers, and no division.
-        let owner = ((u64::from(hash) * workers) >> 32) as usize;
+        let owner = owner(context, hash);
         if owner == context.worker {
             own.push(place);
         } else if let Some(peer) = &mut context.peers[owner] {
@@ -62,6 +60,13 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
     }
 }
 
+/// The worker that a hash names.
+#[inline(always)]
+pub(super) fn owner(context: &Context<'_>, hash: u32) -> usize {
+    // The upper bits of the product: unbiased enough for a handful of workers, and no division.
+    ((u64::from(hash) * context.peers.len() as u64) >> 32) as usize
+}
+
 /// The hash that names the owner of a packet where addresses are translated; `None`: that of its flow.
 fn translated_hash(context: &Context<'_>, packet: &Packet) -> Option<u32> {
     fn of<K: Family>(context: &Context<'_>, packet: &Packet) -> Option<u32> {
@@ -84,7 +89,7 @@ fn translated_hash(context: &Context<'_>, packet: &Packet) -> Option<u32> {
 /// Gives a packet to the owner that a hash names; gives whether the packet is gone, handed over or dropped.
 #[cold]
 pub(super) fn give(context: &mut Context<'_>, packet: &mut Packet, place: u8, hash: u32) -> bool {
-    let owner = ((u64::from(hash) * context.peers.len() as u64) >> 32) as usize;
+    let owner = owner(context, hash);
     give_to(context, packet, place, owner)
 }
 

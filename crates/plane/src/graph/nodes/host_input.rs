@@ -10,19 +10,25 @@ use weir_packet::wire::ethernet::{self, ethertype};
 
 use super::ip_input::set_parsed;
 use super::spd::Sent;
-use super::{Context, snoop};
+use super::{Context, esp, icmp_error, punt, snoop};
 use crate::graph::flags::ORIGINATED;
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::{Root, spd};
 
-pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
+/// `pieces` is empty before and after.
+pub(super) fn run(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, frame: &Indices) {
     for &place in frame.places() {
         let packet = &mut vector[place];
         snoop::sent(context, packet);
         let sent = secure(context, packet, place).and_then(|sent| match sent {
             Sent::Clear => ready(context.root, packet).map(|()| Some(Node::Output)),
             Sent::Protected(sa) => {
+                if let Some(mtu) = esp::exceeded_by_host(context, packet, sa) {
+                    packet.set_mtu(mtu);
+                    tell(context, pieces, packet);
+                    return Err(Reason::MtuExceeded);
+                }
                 packet.set_forwarding(sa);
                 packet.add_state(ORIGINATED);
                 Ok(Some(Node::EspEncrypt))
@@ -35,6 +41,17 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
             Err(reason) => context.next.refuse(packet, place, reason),
         }
     }
+    punt::send_copies(context, pieces);
+}
+
+/// Reports to the host the MTU for a packet that does not fit with ESP around it (RFC 4301, 8.2.1).
+#[cold]
+fn tell(context: &mut Context<'_>, errors: &mut Vector, packet: &Packet) {
+    let Some(mut error) = icmp_error::for_host(context, packet) else { return };
+    error.inherit(packet);
+    context.counters.created.add(1);
+    // Each packet of a vector makes one at most.
+    let _ = errors.push(error);
 }
 
 /// Matches a packet against the SPD of the interface, if there is one.

@@ -79,6 +79,22 @@ fn answer(context: &mut Context<'_>, packet: &mut Packet, reason: Reason) -> Opt
     }
 }
 
+/// Makes the error for the host about the MTU of a packet that it sent by a punt device. The gateway's addresses are the host's own, from
+/// which it takes nothing that comes in: the error comes from the destination of the packet.
+#[cold]
+pub(super) fn for_host(context: &mut Context<'_>, packet: &Packet) -> Option<Packet> {
+    if packet.flags().contains(ParseFlags::IP4) {
+        let error = error_v4(packet, Reason::MtuExceeded)?;
+        icmp::may_answer_v4(&packet.parsed(), packet.data()).ok()?;
+        let from = ipv4::Header::new(packet.l3()).ok()?.destination();
+        return build(context, ParseFlags::IP4, MAX_ERROR_V4, |out| icmp::error_v4(out, error, from, packet.l3()));
+    }
+    let error = error_v6(packet, Reason::MtuExceeded)?;
+    icmp::may_answer_v6(&packet.parsed(), packet.data(), error).ok()?;
+    let from = Ipv6Addr::from(*packet.l3().get(24..)?.first_chunk::<16>()?);
+    build(context, ParseFlags::IP6, MAX_ERROR_V6, |out| icmp::error_v6(out, error, from, packet.l3()))
+}
+
 /// Makes a super-packet its first segment; `None` if there is no buffer for that.
 #[cold]
 fn quote_first(context: &mut Context<'_>, packet: &mut Packet) -> Option<()> {

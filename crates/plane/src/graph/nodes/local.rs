@@ -19,7 +19,7 @@ use super::fragment::Fragments;
 use super::scope::scoped;
 use super::stage::Stage;
 use super::tunnel::{self, Arrival as Arriving};
-use super::{Context, discard, lookup, punt, session, spd};
+use super::{Context, discard, handover, lookup, punt, session, spd};
 use crate::graph::flags::{ORIGINATED, PIECEMEAL};
 use crate::graph::reassembly::{Begun, Taken, Whole};
 use crate::graph::record::Fate;
@@ -195,11 +195,11 @@ fn take_in(context: &mut Context<'_>, pieces: &mut Vector, packet: &mut Packet, 
             last.add_state(PIECEMEAL);
             std::mem::swap(packet, &mut last);
             last.recycle(context.cache);
-            if is_esp && esp::arrival(context.root, packet) != Arrival::Other {
-                // Its fragments came to the worker of their addresses, and the window is with the worker of the SPI.
-                packet.set_resume(Stage::Lookup as u8);
-                let several = context.peers.len() > 1;
-                return context.next.push(if several { Node::Handover } else { lookup::node(packet) }, place);
+            if is_esp && let Arrival::Esp(_) = esp::arrival(context.root, packet) {
+                return give_to_owner(context, packet, place);
+            }
+            if is_esp && take_esp(context, packet, place) {
+                return;
             }
             if is_esp && let Err(reason) = spd_after_all(context, packet) {
                 return context.next.refuse(packet, place, reason);
@@ -216,6 +216,17 @@ fn take_in(context: &mut Context<'_>, pieces: &mut Vector, packet: &mut Packet, 
         }
         Err(reason) => context.next.refuse(packet, place, reason),
     }
+}
+
+/// Sends a packet of ESP whose fragments came to the worker of their addresses to the worker that has the window. It keeps its place
+/// among the packets of ESP that came whole: numbers behind it may not close the window to it.
+fn give_to_owner(context: &mut Context<'_>, packet: &mut Packet, place: u8) {
+    let owner = esp::owner_hash(context.root, packet, context.seed).map(|hash| handover::owner(context, hash));
+    if owner.is_none_or(|owner| owner == context.worker) {
+        return context.next.push(Node::EspDecrypt, place);
+    }
+    packet.set_resume(Stage::Decrypt as u8);
+    context.next.push(Node::Handover, place);
 }
 
 /// Fragments of a protocol are parts of packets of tunnels, perhaps.
@@ -251,7 +262,7 @@ fn add(context: &mut Context<'_>, packet: &Packet, piece: &Piece) -> Result<Opti
             end(context, evicted);
         }
     }
-    match context.reassembly.add(piece, packet.l3())? {
+    match context.reassembly.add(piece, packet.l3(), context.cache)? {
         Taken::Kept => Ok(None),
         Taken::Whole(whole) => {
             context.counters.ended.add(1);

@@ -83,7 +83,7 @@ pub(crate) fn run(
         Node::EthernetInput => ethernet_input::run(context, vector, frame),
         Node::IpInput => frame_input::run(context, vector, frame),
         Node::BridgeInput => bridge::input(context, vector, frame),
-        Node::HostInput => host_input::run(context, vector, frame),
+        Node::HostInput => host_input::run(context, pieces, vector, frame),
         Node::ArpInput => arp_input::run(context, pieces, vector, frame),
         Node::NdInput => nd_input::run(context, pieces, vector, frame),
         Node::Ip4Steer => steer::run::<u32>(context, batches, vector, frame),

@@ -1,15 +1,25 @@
 //! `neighbor`: packets whose next hop has no known hardware address wait until it has one ([`crate::graph::hold`]).
+//! Packets that the SPD protects go on at once: those of ESP take the route to the peer, and the next hop here may be of a family that
+//! the link does not have.
 
+use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Indices, Vector};
 
 use super::stage::Stage;
-use super::{Context, discard, next_hop, session};
+use super::{Context, discard, next_hop, session, spd, stage};
 use crate::graph::events::Event;
 use crate::graph::hold::{Key, NoRoom};
 use crate::reason::Reason;
 
 pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
+    let has_spd = context.root.spd.is_active();
     for &place in frame.places() {
+        if has_spd && spd::protects(context, &vector[place]) {
+            let packet = &vector[place];
+            let v4 = packet.flags().contains(ParseFlags::IP4);
+            context.next.push(stage::egress(context.root, packet.forwarding(), v4), place);
+            continue;
+        }
         let Some(key) = next_hop::key(context.root, &vector[place]) else {
             context.next.refuse_aloud(&mut vector[place], place, Reason::NoNeighbor);
             continue;

@@ -8,7 +8,7 @@ use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_packet::wire::ethernet;
 
 use super::{Context, wire};
-use crate::graph::flags::ORIGINATED;
+use crate::graph::flags::{DECRYPTED, ORIGINATED};
 use crate::graph::outlet::{Destination, Sender};
 use crate::graph::record::{Fate, Subject};
 use crate::reason::Reason;
@@ -28,7 +28,10 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
             context.next.refuse(packet, place, Reason::LocalUnhandled);
         } else if port == NONE {
             context.next.refuse_aloud(packet, place, Reason::LocalUnhandled);
-        } else if !context.limits.punt.admit_all(wire::packets(packet), context.now) {
+        } else if !packet.state().contains(DECRYPTED)
+            && !context.limits.punt.admit_all(wire::packets(packet), context.now)
+        {
+            // What a peer with a key sends is no flood of the link.
             context.next.refuse(packet, place, Reason::PuntLimited);
         } else if strip(packet, interface).is_err() {
             context.next.refuse(packet, place, Reason::NoHeadroom);

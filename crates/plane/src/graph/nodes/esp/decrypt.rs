@@ -13,6 +13,7 @@ use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_packet::wire::{ipv4, ipv6, protocol, udp};
 
 use super::super::Context;
+use super::behind_nat;
 use super::datagrams;
 use super::jobs::{self, BATCH, Work};
 use super::seen::{self, AllSeen, Seen, UNSEEN};
@@ -318,6 +319,9 @@ fn transport(packet: &mut Packet, (at, text): (usize, usize), trailer: Trailer) 
     let left = esp::remove(bytes, headers, text - l3).ok_or(Reason::EspMalformed)?;
     let length = bytes.len() - left;
     esp::rename(&mut bytes[left..], named_at, trailer.next_header, length).ok_or(Reason::EspMalformed)?;
+    if in_udp {
+        behind_nat::recompute(&mut bytes[left..], headers, trailer.next_header);
+    }
     packet.pull(l3 + left).map_err(|_| Reason::EspMalformed)?;
     Ok(length)
 }

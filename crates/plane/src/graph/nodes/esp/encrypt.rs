@@ -220,16 +220,7 @@ fn check_length(
     if path.sa != number {
         *path = path::of(context, number, sa, outbound);
     }
-    // In transport mode the packet's own headers stay in front, with UDP behind them if there is some.
-    let kept = match sa.mode {
-        SaMode::Tunnel => 0,
-        SaMode::Transport => packet.l4_offset().saturating_sub(packet.l3_offset()),
-    };
-    let headers = match sa.mode {
-        SaMode::Tunnel => sa.outer.length(),
-        SaMode::Transport => kept + sa.outer.length() - sa.outer.ip_length(),
-    };
-    let room = sa.layout.longest(path.mtu.saturating_sub(headers)).unwrap_or(0) + kept;
+    let room = path::room(packet, sa, path);
     if octets <= room {
         return Ok(0);
     }
@@ -248,7 +239,7 @@ fn check_length(
         return Err(Stop::Aloud(Reason::MtuExceeded));
     }
     if !originated && ipv4::Header::new(packet.l3()).is_ok_and(|header| header.dont_fragment()) {
-        packet.set_mtu(room.clamp(68, usize::from(u16::MAX)) as u16);
+        packet.set_mtu(room.clamp(path::LEAST_MTU_V4, usize::from(u16::MAX)) as u16);
         return Err(Stop::Aloud(Reason::MtuExceeded));
     }
     match sa.mode {

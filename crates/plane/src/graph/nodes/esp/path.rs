@@ -3,9 +3,18 @@
 
 use std::net::IpAddr;
 
+use weir_packet::packet::Packet;
+use weir_packet::parse::ParseFlags;
+use weir_packet::segment;
+use weir_packet::wire::{ipv4, ipv6};
+
 use super::super::Context;
+use crate::model::SaMode;
 use crate::root::ipsec::{Outbound, Sa};
 use crate::root::{Forwarding, Kind};
+
+/// The least MTU of IPv4 (RFC 791, 3.2), in octets.
+pub(super) const LEAST_MTU_V4: usize = 68;
 
 /// The path of an SA that was looked at last.
 #[derive(Clone, Copy)]
@@ -24,6 +33,37 @@ pub(super) fn of(context: &Context<'_>, number: u32, sa: &Sa, outbound: &Outboun
         Some(mtu) if usize::from(mtu) < link => Path { sa: number, mtu: mtu.into(), learned: mtu },
         _ => Path { sa: number, mtu: link, learned: 0 },
     }
+}
+
+/// Returns the length of the longest packet that fits a path once it is sealed, in octets from its IP header on.
+#[cold]
+pub(super) fn room(packet: &Packet, sa: &Sa, path: &Path) -> usize {
+    // In transport mode the packet's own headers stay in front, with UDP behind them if there is some.
+    let kept = match sa.mode {
+        SaMode::Tunnel => 0,
+        SaMode::Transport => packet.l4_offset().saturating_sub(packet.l3_offset()),
+    };
+    let headers = match sa.mode {
+        SaMode::Tunnel => sa.outer.length(),
+        SaMode::Transport => kept + sa.outer.length() - sa.outer.ip_length(),
+    };
+    sa.layout.longest(path.mtu.saturating_sub(headers)).unwrap_or(0) + kept
+}
+
+/// Returns the MTU for a packet of the host that does not fit the path of its SA and may not be fragmented, or of a super-packet the
+/// segments; `None` for any other.
+#[cold]
+pub(in super::super) fn exceeded_by_host(context: &Context<'_>, packet: &Packet, number: u32) -> Option<u16> {
+    let sa = context.root.ipsec.sa(number)?;
+    let path = of(context, number, sa, sa.outbound.as_ref()?);
+    let room = room(packet, sa, &path);
+    let room = match packet.flags().contains(ParseFlags::IP4) {
+        true if ipv4::Header::new(packet.l3()).is_ok_and(|header| !header.dont_fragment()) => return None,
+        true => room.max(LEAST_MTU_V4),
+        // Every path takes so many (RFC 8200, 5): the packet of ESP is cut then.
+        false => room.max(ipv6::MIN_MTU),
+    };
+    (segment::longest(packet) > room).then(|| u16::try_from(room).unwrap_or(u16::MAX))
 }
 
 /// The MTU of the first link, in octets; the greatest there is if no route leads there, which the lookup finds out.

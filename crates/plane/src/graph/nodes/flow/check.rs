@@ -27,17 +27,17 @@ pub(super) fn check<'r, K: Family>(
             .map_or(Ok(()), |changed| Err(Miss::Changed(changed)))?;
         decision.hold_on(epoch);
     }
-    let adjacency = adjacencies.get(decision.adjacency).filter(|adjacency| may_leave(root, adjacency));
-    let adjacency = adjacency.ok_or(Miss::Changed(Changed::NextHop))?;
-    protection(root, decision, packet, adjacency).map(|sa| (adjacency, sa))
+    let adjacency = adjacencies.get(decision.adjacency).ok_or(Miss::Changed(Changed::NextHop))?;
+    let sa = protection(root, decision, packet, adjacency)?;
+    if may_leave(root, adjacency, sa.is_some()) { Ok((adjacency, sa)) } else { Err(Miss::Changed(Changed::NextHop)) }
 }
 
-/// Whether packets that take decisions leave by an adjacency.
+/// Whether packets that take decisions leave by an adjacency. A packet that an SA protects needs no neighbour there.
 #[inline(always)]
-fn may_leave(root: &Root, adjacency: &Adjacency) -> bool {
+fn may_leave(root: &Root, adjacency: &Adjacency, is_protected: bool) -> bool {
     match adjacency.kind {
         Kind::Rewrite | Kind::RewriteStale => true,
-        Kind::Neighbor => root.invent_neighbors,
+        Kind::Neighbor => is_protected || root.invent_neighbors,
         _ => false,
     }
 }

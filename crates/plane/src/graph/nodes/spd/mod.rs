@@ -5,6 +5,7 @@
 //! lookup sends packets here behind the neighbour's queue.
 
 mod batch;
+mod beside;
 mod cache;
 mod dispose;
 mod fragment;
@@ -18,17 +19,18 @@ use weir_table::classify::{Fields, NO_RULE};
 
 use super::acl::fragments::At;
 use super::stage::Stage;
-use super::{Context, esp, fields};
-use crate::graph::flags::{DECRYPTED, ENCAPSULATED, TUNNELLED};
+use super::{Context, fields};
+use crate::graph::flags::DECRYPTED;
 use crate::graph::flow::Unlearned;
 use crate::root::NONE;
 use crate::root::family::Family;
 use crate::root::spd::{self, Spd};
 
 use batch::Batch;
+use beside::is_beside;
 use fragment::{Seen, fragment};
 pub(super) use selectors::{Checked, admit};
-pub(super) use single::{Sent, receive, send};
+pub(super) use single::{Sent, protects, receive, send};
 
 /// Matches packets. `OUTPUT`: they leave.
 pub(super) fn run<K: Family, const OUTPUT: bool>(context: &mut Context<'_>, vector: &mut Vector, frame: &Indices) {
@@ -107,21 +109,6 @@ fn group<K: Family, const OUTPUT: bool>(context: &mut Context<'_>, vector: &mut 
         None => dispose::onward::<OUTPUT>(context, vector, &batch.places, K::IS_V4),
     }
     others
-}
-
-/// The packet passes beside the SPD: it is the outer packet of ESP that leaves, a decrypted packet, which has matched a policy
-/// already, a packet of ESP for the gateway, or an error about the MTU of an SA's path (RFC 4301, 5.1, 5.2 and 8.2).
-#[inline(always)]
-fn is_beside<const OUTPUT: bool>(context: &Context<'_>, packet: &Packet) -> bool {
-    match OUTPUT {
-        // The outer packets of tunnels are as those of any host, until an SA protects them.
-        true => packet.state().contains(ENCAPSULATED) && !packet.state().contains(TUNNELLED),
-        false => {
-            packet.state().contains(DECRYPTED)
-                || esp::is_for_gateway(context.root, packet)
-                || esp::is_report(context.root, packet)
-        }
-    }
 }
 
 #[inline(always)]

@@ -1,5 +1,5 @@
 //! Packets that match an SPD one at a time, beside the graph's usual way: datagrams for the gateway whose fragments passed beside
-//! the SPD, and packets that the host sends by a punt device.
+//! the SPD, packets that the host sends by a punt device, and packets whose next hop has no known hardware address.
 
 use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
@@ -9,9 +9,11 @@ use weir_table::classify::{Fields, NO_RULE};
 use super::super::acl::fragments::At;
 use super::super::stage::Stage;
 use super::super::{Context, fields, wire};
+use super::beside::is_beside;
 use super::dispose;
 use super::fragment::{Seen, fragment};
 use crate::reason::Reason;
+use crate::root::NONE;
 use crate::root::family::Family;
 use crate::root::spd::{Action, Spd};
 
@@ -71,6 +73,32 @@ fn send_of<K: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8,
     }
 }
 
+/// Whether a policy protects a packet that leaves. Nothing is counted: the SPD itself does that. Of an interface that translates, the
+/// addresses that its SPD compares are not known yet.
+#[cold]
+pub(in super::super) fn protects(context: &Context<'_>, packet: &Packet) -> bool {
+    let root = context.root;
+    let number = root.adjacencies.get(packet.forwarding() as usize).map_or(NONE, |adjacency| adjacency.interface);
+    let Some(interface) = root.interfaces.get(number as usize) else { return false };
+    let Some(spd) = root.spd.list.get(usize::from(interface.spd)) else { return false };
+    if is_beside::<true>(context, packet) || root.nat.is_active() && interface.nat.finds_out {
+        return false;
+    }
+    let number = match packet.flags().contains(ParseFlags::IP4) {
+        true => found::<u32, true>(context, spd, whole(packet)),
+        false => found::<u128, true>(context, spd, whole(packet)),
+    };
+    let action = spd.policies.get(number as usize).map(|policy| policy.action);
+    matches!(action, Some(Action::Protect(_)))
+}
+
+fn found<K: Family, const OUTPUT: bool>(context: &Context<'_>, spd: &Spd, own: Fields<K>) -> u32 {
+    let mut found = [NO_RULE];
+    K::of(spd).table(OUTPUT).lookup_each(context.guard, &[own], &mut found);
+    let [number] = found;
+    number
+}
+
 fn of_interface<'a>(context: &Context<'a>, packet: &Packet) -> Option<&'a Spd> {
     let interface = context.root.interfaces.get(packet.interface() as usize)?;
     context.root.spd.list.get(usize::from(interface.spd)).map(|spd| &**spd)
@@ -89,9 +117,7 @@ fn matched<K: Family, const OUTPUT: bool>(
     spd: &Spd,
     own: Fields<K>,
 ) -> Result<Action, Reason> {
-    let mut found = [NO_RULE];
-    K::of(spd).table(OUTPUT).lookup_each(context.guard, &[own], &mut found);
-    let [number] = found;
+    let number = found::<K, OUTPUT>(context, spd, own);
     let policy = spd.policies.get(number as usize);
     if let Some(policy) = policy {
         let (packets, octets) = wire::counts(packet);
