@@ -2,8 +2,8 @@
 
 use crate::kit::esp::{bare, mirrored, sa, udp};
 use crate::kit::*;
-use weir_plane::harness::Verdict;
-use weir_plane::model::{FastPath, OuterDf, Sa, SaKey, SpdCache};
+use weir_plane::harness::{HarnessError, Verdict};
+use weir_plane::model::{FastPath, OuterDf, Sa, SaKey, Spd, SpdCache};
 use weir_plane::reason::Reason;
 
 const V4: (&str, &str) = ("198.51.100.1", "198.51.100.2");
@@ -282,6 +282,15 @@ fn caches_and_reloads_change_no_verdict() {
     assert_eq!(across(&mut west, &mut east, BOTH[0].0).1, Verdict::Forward);
     assert_eq!(across(&mut east, &mut west, BOTH[0].1).1, Verdict::Forward);
     assert_eq!(counted(&east), [(4, 4)], "the rule is the same");
+    // A reload with caches beyond the address space is refused, and changes nothing.
+    let mut build =
+        spd(crate::kit::esp::east(std::slice::from_ref(&own)), SpdCache { flows: u32::MAX, ..cache }, &["discard any"]);
+    let edge = build.0.spds[0].clone();
+    build.0.spds.extend((1..64).map(|number| Spd { name: format!("more-{number}"), ..edge.clone() }));
+    let error = east.harness.reload(build.0).unwrap_err();
+    assert!(matches!(&error, HarnessError::TableFull(full) if full.table.starts_with("spd ")), "{error}");
+    assert!(error.to_string().contains("the system refuses"), "{error}");
+    assert_eq!(across(&mut west, &mut east, BOTH[0].0).1, Verdict::Forward);
     // Without the pair nothing leaves in clear.
     let mut build = of_east(&["protect 0 udp"]);
     build.0.sas = vec![mirrored(&Sa { name: "other".into(), inbound: None, outbound: None, ..own.clone() })];

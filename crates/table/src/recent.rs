@@ -6,15 +6,55 @@
 //!
 //! The memory is zeroed when the cache is made, which takes no physical memory where the system maps zeroed pages lazily.
 
+use std::alloc::{Layout, alloc_zeroed};
+
 use crate::flow::{Key, Secret};
 
 /// Entries, for a cache.
 pub type Entries<K> = Vec<(K, u64)>;
 
-/// Makes the empty entries of a cache with room for so many flows: four places for each, rounded up to a power of two.
-pub fn entries<K: Key>(flows: u32) -> Entries<K> {
-    let places = (flows.max(1) as usize).saturating_mul(4).next_power_of_two();
-    vec![(K::default(), 0); places]
+/// A key of a cache, which memory of zeros holds.
+///
+/// # Safety
+/// Zeros are a value of the type.
+pub unsafe trait Zeroed: Copy {}
+
+// SAFETY: zeros are a value of each integer.
+unsafe impl<const WORDS: usize> Zeroed for [u64; WORDS] {}
+
+/// The system has no memory for a cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the system refuses {octets} bytes of memory for a cache: lower its `flows`")]
+pub struct Refused {
+    /// The octets of the cache.
+    pub octets: u64,
+}
+
+/// Returns the places of a cache with room for so many flows: four for each, rounded up to a power of two.
+pub fn places(flows: u32) -> u64 {
+    (u64::from(flows.max(1)) * 4).next_power_of_two()
+}
+
+/// Returns the octets of a cache with room for so many flows.
+pub fn octets<K>(flows: u32) -> u64 {
+    places(flows).saturating_mul(size_of::<(K, u64)>() as u64)
+}
+
+/// Makes the empty entries of a cache with room for so many flows.
+///
+/// # Errors
+/// When the system has no memory for them.
+pub fn entries<K: Zeroed>(flows: u32) -> Result<Entries<K>, Refused> {
+    let refused = Refused { octets: octets::<K>(flows) };
+    let places = usize::try_from(places(flows)).map_err(|_| refused)?;
+    let layout = Layout::array::<(K, u64)>(places).map_err(|_| refused)?;
+    // SAFETY: there are four places at least, each of eight octets or more.
+    let memory = unsafe { alloc_zeroed(layout) }.cast::<(K, u64)>();
+    if memory.is_null() {
+        return Err(refused);
+    }
+    // SAFETY: the global allocator gave this memory for an array of so many entries, and zeros are values of both parts of an entry.
+    Ok(unsafe { Vec::from_raw_parts(memory, places, places) })
 }
 
 /// A cache.
@@ -116,7 +156,7 @@ mod tests {
     #[test]
     fn answers_come_back_until_they_are_stale_or_overwritten() {
         let mut random = Random::from_seed(5);
-        let mut cache = Recent::new(entries::<[u64; 2]>(4), Secret::new([1, 2, 3, 4]));
+        let mut cache = Recent::new(entries::<[u64; 2]>(4).unwrap(), Secret::new([1, 2, 3, 4]));
         assert_eq!(cache.places(), 16);
         // By place: key, version and answer.
         let mut naive: HashMap<usize, ([u64; 2], u32, u32)> = HashMap::new();
@@ -143,8 +183,10 @@ mod tests {
 
     #[test]
     fn there_are_four_places_for_each_flow() {
-        assert_eq!(entries::<[u64; 5]>(1).len(), 4);
-        assert_eq!(entries::<[u64; 2]>(1000).len(), 4096);
-        assert_eq!(entries::<[u64; 2]>(0).len(), 4);
+        assert_eq!(entries::<[u64; 5]>(1).unwrap().len(), 4);
+        assert_eq!(entries::<[u64; 2]>(0).unwrap().len(), 4);
+        let all = entries::<[u64; 2]>(1000).unwrap();
+        assert_eq!((all.len(), octets::<[u64; 2]>(1000)), (4096, 4096 * 24));
+        assert!(all.iter().all(|entry| *entry == ([0, 0], 0)));
     }
 }

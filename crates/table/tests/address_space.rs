@@ -2,6 +2,7 @@
 
 use weir_base::reclaim::Domain;
 use weir_table::lpm::{Full, Limits, Writer};
+use weir_table::recent;
 
 /// The largest table reserves 8 GiB. A process has 128 TiB, or on request 64 PiB with five levels of page tables.
 #[test]
@@ -19,6 +20,9 @@ fn a_table_without_address_space_is_an_error() {
     assert!(matches!(error, Full::AddressSpace { octets, .. } if octets == 8 << 30), "{error}");
     let text = error.to_string();
     assert!(text.contains("refuses 8589934592 bytes"), "{text}");
+    // Nor is there room for a cache.
+    let refused = recent::entries::<[u64; 2]>(100_000_000).unwrap_err();
+    assert_eq!(refused.octets, (1 << 29) * 24);
     // There is room again once a table is gone.
     tables.pop();
     Writer::<u32>::new(&domain, limits).unwrap();

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_base::reclaim::Domain;
 use weir_table::classify::{self, Limits, Upper, Writer};
+use weir_table::recent::Refused;
 use weir_table::sav::NoRoom;
 
 use super::boxes::{Bits, boxes, count_of, needs_transport};
@@ -105,8 +106,14 @@ impl Store {
         let (mut v4, of_v4) = sides::<u32>(domain, model)?;
         let (mut v6, of_v6) = sides::<u128>(domain, model)?;
         let before = self.named(&model.name);
-        v4.cached = self.cached(model, before, workers);
-        v6.cached = self.cached(model, before, workers);
+        let full = |full: Refused| TableFull {
+            table: format!("spd {}", model.name),
+            prefix: String::new(),
+            origin: model.origin,
+            full: full.into(),
+        };
+        v4.cached = self.cached(model, before, workers).map_err(full)?;
+        v6.cached = self.cached(model, before, workers).map_err(full)?;
         // It comes back to an earlier value after 2^32 changes.
         let version = before.map_or(0, |own| own.current.version).wrapping_add(1).max(1);
         let current = Arc::new(spd::Spd { index, v4, v6, version, policies });
@@ -119,18 +126,18 @@ impl Store {
     }
 
     /// The caches of an SPD: those of the SPD before, as far as they are of the same size.
-    fn cached<K: Family>(&self, model: &Spd, before: Option<&Compiled>, workers: usize) -> Caches<K> {
+    fn cached<K: Family>(&self, model: &Spd, before: Option<&Compiled>, workers: usize) -> Result<Caches<K>, Refused> {
         let cache = model.cache;
         let before = before.filter(|own| own.model.cache.flows == cache.flows);
         let mut kept = before.map_or([None, None], |own| K::of(&*own.current).cached.clone());
         let mut of = |output: usize, is_on: bool| {
             let new = || {
                 let id = self.caches.fetch_add(1, Ordering::Relaxed) + 1;
-                Arc::new(Cached::new(id, cache.flows, workers))
+                Cached::new(id, cache.flows, workers).map(Arc::new)
             };
-            is_on.then(|| kept[output].take().unwrap_or_else(new))
+            is_on.then(|| kept[output].take().map_or_else(new, Ok)).transpose()
         };
-        [of(0, cache.inbound), of(1, cache.outbound)]
+        Ok([of(0, cache.inbound)?, of(1, cache.outbound)?])
     }
 
     /// The counters of the SPD of this name in force.

@@ -55,7 +55,7 @@ pub use difference::difference;
 pub use error::{EngineError, UnknownNode};
 pub use flows::{FlowFilter, FlowOrder, endpoint, least_octets_of_decisions, least_octets_of_sessions};
 pub use made::ChangeKind;
-pub use policies::sa_name;
+pub use policies::{octets_of_caches, sa_name};
 pub use preview::Preview;
 pub use reload::LostEdit;
 pub use report::Reloaded;

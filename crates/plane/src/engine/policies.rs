@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use weir_table::recent::octets;
+
 use super::cleared::Cleared;
-use crate::model::{Gateway, SaIndex, Spd, SpdAction, SpdIndex, SpdRule};
+use crate::model::{Gateway, SaIndex, Spd, SpdAction, SpdCache, SpdIndex, SpdRule};
 use crate::root::Root;
 use crate::root::counters::Counter;
 use crate::root::family::Family;
@@ -13,6 +15,12 @@ use crate::stats::{SpdCacheRow, SpdRuleRow, SpdStats, Traffic};
 /// The name of an SA.
 pub fn sa_name(model: &Gateway, sa: SaIndex) -> Arc<str> {
     model.sas.get(sa.0 as usize).map_or("", |own| own.name.as_str()).into()
+}
+
+/// Returns the octets of memory that the caches of an SPD take when they are full.
+pub fn octets_of_caches(cache: SpdCache, workers: u16) -> u64 {
+    let both = octets::<<u32 as Family>::FlowKey>(cache.flows) + octets::<<u128 as Family>::FlowKey>(cache.flows);
+    both * (u64::from(cache.outbound) + u64::from(cache.inbound)) * u64::from(workers)
 }
 
 /// The SPDs, in the order of the configuration, with the counters of each rule since these were cleared.

@@ -12,6 +12,7 @@ use weir_packet::wire::{ipv4, ipv6};
 use weir_table::classify::Address;
 use weir_table::flow;
 use weir_table::lpm::{AsKey, Key};
+use weir_table::recent::Zeroed;
 
 use crate::model::{IpFamily, PerFamily};
 
@@ -69,7 +70,7 @@ pub trait Family: sealed::Sealed + Key + Address + From<u32> + Into<u128> {
     /// An address as it stands in a packet.
     type Octets: Copy + AsKey<Self> + Into<IpAddr>;
     /// A key of the flow table.
-    type FlowKey: flow::Key;
+    type FlowKey: flow::Key + Zeroed;
     /// The unspecified address.
     const ZERO_OCTETS: Self::Octets;
     /// The family's name.

@@ -48,6 +48,9 @@ pub enum NoRoom {
     /// A limit of rules on packets' fields.
     #[error(transparent)]
     Rules(#[from] classify::Error),
+    /// The memory of a cache.
+    #[error(transparent)]
+    Cache(#[from] crate::recent::Refused),
     /// The limit of different sequences of access lists of interfaces.
     #[error("interfaces name more than {0} different sequences of access lists")]
     Sequences(usize),

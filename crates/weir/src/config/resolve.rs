@@ -12,6 +12,7 @@ mod known;
 pub(super) mod live;
 mod memory;
 mod neighbors;
+mod past_spd;
 mod protection;
 mod resolver;
 mod routes;
@@ -101,6 +102,7 @@ pub(super) fn resolve(
     resolver.needless_nat_limits(&vrfs, &nat, &routes, interfaces.as_deref().unwrap_or_default());
     resolver.nat_routed(&nat, &routes, interfaces.as_deref().unwrap_or_default());
     resolver.nat_before_spd(&nat, &spds, interfaces.as_deref().unwrap_or_default());
+    resolver.past_spd(&spds, interfaces.as_deref().unwrap_or_default(), &routes);
     let classify = resolver.classify_tables();
     let (acls, allowlists, bindings) = (resolver.lists(), resolver.allowlists(), resolver.bindings());
     resolver.steer_at(&steer, &acls, (&vrfs, interfaces.as_deref().unwrap_or_default(), &routes));

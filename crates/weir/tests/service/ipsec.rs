@@ -95,6 +95,16 @@ fn pairs_and_rules_come_are_rekeyed_and_go() {
     assert_eq!(names(&gateway), ["east", "east-next"]);
     let (code, _) = refused(&gateway, &["sa", "finish", "east"]);
     assert_eq!(code, Some(1), "the new pair does not send yet");
+    // The old pair is saved while the rekey lasts.
+    let saves_the_old_pair = || {
+        let saved = gateway.ok(&["save", "--out", "-"]);
+        assert!(
+            saved.contains("[sa.east]") && saved.contains("spi = 4097,") && !saved.contains("spi = 4353,"),
+            "{saved}"
+        );
+        assert!(!saved.contains("east-next"), "{saved}");
+    };
+    saves_the_old_pair();
     let shown = gateway.ok(&["show", "sa"]);
     assert!(shown.contains("sends until the new pair does") && shown.contains("waits for the peer"), "{shown}");
     gateway.ok(&["sa", "switch", "east"]);
@@ -102,6 +112,7 @@ fn pairs_and_rules_come_are_rekeyed_and_go() {
     assert!(shown.contains("\"part\":\"old\"") && shown.contains("\"sends\":false"), "{shown}");
     let shown = gateway.ok(&["show", "spd"]);
     assert!(shown.find("sa east-next").unwrap() < shown.find("sa east ").unwrap(), "{shown}");
+    saves_the_old_pair();
     assert_eq!(gateway.ok(&["sa", "finish", "east"]), "east: rekey ended\n");
     gateway.folder.config(CONFIG);
     assert_eq!(names(&gateway), ["east"]);

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use weir_table::recent::{Entries, entries};
+use weir_table::recent::{Entries, Refused, entries, places};
 
 use crate::root::counters::Counter;
 use crate::root::family::Family;
@@ -41,10 +41,14 @@ pub struct CacheCounters {
 
 impl<K: Family> Cached<K> {
     /// A cache for so many flows on each worker.
-    pub fn new(id: u64, flows: u32, workers: usize) -> Cached<K> {
-        let of_worker = |_| OfWorker { supply: Mutex::new(Some(entries(flows))), counters: CacheCounters::default() };
-        let workers: Box<[OfWorker<K>]> = (0..workers).map(of_worker).collect();
-        Cached { id, places: (flows.max(1) as usize).saturating_mul(4).next_power_of_two(), workers }
+    ///
+    /// # Errors
+    /// When the system has no memory for it.
+    pub fn new(id: u64, flows: u32, workers: usize) -> Result<Cached<K>, Refused> {
+        let of_worker =
+            |_| Ok(OfWorker { supply: Mutex::new(Some(entries(flows)?)), counters: CacheCounters::default() });
+        let workers: Box<[OfWorker<K>]> = (0..workers).map(of_worker).collect::<Result<_, Refused>>()?;
+        Ok(Cached { id, places: places(flows) as usize, workers })
     }
 
     /// Takes the memory of a worker; `None` if the worker has it.

@@ -96,6 +96,8 @@ pub(super) fn read(reader: &mut Reader<'_>, value: Value<'_>, source: &Source, u
                 let found = Diagnostic::error(Code::WrongType, span, "a `null` port has no settings");
                 reader.report(found.help("write `port = \"null\"`"));
             }
+            // A tunnel or an interface for decrypted packets beside another kind, which is reported below.
+            name if KINDS.contains(&name) && table.len() > 1 => {}
             name => {
                 let span = reader.span(key.span());
                 unknown(reader, At { value: name, span });

@@ -1,7 +1,7 @@
 //! Tables that there is no memory for.
 
 use weir_plane::compile::octets_of_classify;
-use weir_plane::engine::{least_octets_of_decisions, least_octets_of_sessions};
+use weir_plane::engine::{least_octets_of_decisions, least_octets_of_sessions, octets_of_caches};
 use weir_plane::model::{Bridge, ClassifyTable, FastPath};
 
 use super::super::diagnostic::{Code, Diagnostic};
@@ -46,6 +46,20 @@ impl Resolver<'_> {
                 span,
                 help,
             });
+        }
+        for own in &declared.access.spd {
+            let octets = octets_of_caches(own.cache, workers);
+            if octets > 0 {
+                wanted.push(Wanted {
+                    what: format!("the caches of `{}`", own.name.value),
+                    octets,
+                    span: Some(own.flows.unwrap_or(own.name.span)),
+                    help: format!(
+                        "lower `flows` of `cache`, which is {}: each direction has a cache of both families on each worker",
+                        own.cache.flows
+                    ),
+                });
+            }
         }
         for bridge in bridges {
             let own = declared.bridges.iter().find(|own| own.name.value == bridge.name);
@@ -177,6 +191,17 @@ mod tests {
         );
         assert!(found_by.contains("lower `size`: a session of the table takes 99 octets"), "{found_by}");
         assert!(!found(table, &Machine(1 << 31)).contains("beyond-memory"));
+        let cache = |keys: &str| {
+            let spd = "[spd.edge]\nrules = [\"bypass ip from any to any\"]";
+            found(&format!("flows = 1\nsessions = 1\n{spd}\ncache = {{ {keys} }}"), &Machine(512 << 20))
+        };
+        // 4,194,304 places: 96 MiB of IPv4 and 192 MiB of IPv6.
+        assert!(!cache("outbound = true").contains("beyond-memory"));
+        let both = cache("outbound = true, inbound = true, flows = 1000000");
+        assert!(both.contains("the caches of `edge` take 576 MiB") && both.contains("test.toml:7:52"), "{both}");
+        assert!(both.contains("lower `flows` of `cache`, which is 1000000"), "{both}");
+        assert!(cache("outbound = true, inbound = true").contains("test.toml:5:6"), "the default counts, too");
+        assert!(!cache("outbound = true, inbound = true, flows = 500000").contains("beyond-memory"));
         let bridge = "flows = 1\nsessions = 1\n[bridge.lan]\nmacs = 4194304\ninterfaces = []";
         let found_by = found(bridge, &Machine(64 << 20));
         assert!(found_by.contains("the 4194304 stations of `lan` take 128 MiB"), "{found_by}");

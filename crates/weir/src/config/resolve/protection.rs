@@ -108,17 +108,20 @@ pub(super) fn protection(
 
 /// The rule matches packets between the outer addresses, if their protocol and ports are right.
 fn is_between(rule: &SpdRule, tunnel: &Tunnel) -> bool {
-    let holds = |addresses: &Addresses, own: IpAddr| match addresses {
-        Addresses::Any => true,
-        Addresses::Net(net) => net.contains(&own),
-        Addresses::Range(first, last) => first.is_ipv4() == own.is_ipv4() && (*first..=*last).contains(&own),
-        // What a group has is decided when packets come.
-        Addresses::Group(_) => true,
-    };
     holds(&rule.matches.from, tunnel.local)
         && holds(&rule.matches.to, tunnel.remote)
         && rule.matches.family.is_none_or(|family| (family == IpFamily::V4) == tunnel.local.is_ipv4())
         && !rule.is_opaque()
+}
+
+/// Addresses of a rule have this one.
+fn holds(addresses: &Addresses, own: IpAddr) -> bool {
+    match addresses {
+        Addresses::Any => true,
+        Addresses::Net(net) => net.contains(&own),
+        Addresses::Range(first, last) => first.is_ipv4() == own.is_ipv4() && (*first..=*last).contains(&own),
+        Addresses::Group(group) => group.members.iter().any(|member| holds(member, own)),
+    }
 }
 
 /// Takes away the packets that a rule matches; `None`: it matches none of them.

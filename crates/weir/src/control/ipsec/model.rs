@@ -109,6 +109,15 @@ fn succeed(gateway: &mut Gateway, Successor { old, new, leads }: &Successor) {
     });
 }
 
+/// Takes rekeys that are under way out of a model: the old pairs stay.
+pub(crate) fn without_rekeys(gateway: &mut Gateway, rekeying: &[String]) {
+    for name in rekeying {
+        let next = format!("{name}-next");
+        part(gateway, &next);
+        remove(gateway, &next);
+    }
+}
+
 /// Removes the rules that a rekey added.
 fn part(gateway: &mut Gateway, new: &str) {
     let Some(new) = index(gateway, new) else { return };

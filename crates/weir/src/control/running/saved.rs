@@ -9,6 +9,7 @@ use weir_plane::engine::LostEdit;
 
 use super::super::acl::live::{self, word};
 use super::super::differences::differences;
+use super::super::ipsec::model::without_rekeys;
 use super::super::objects::sessions;
 use super::super::refusal::{Kind, Refusal};
 use super::super::{ReloadError, Safe, source};
@@ -109,7 +110,12 @@ impl Running {
         let Some(gateway) = &loaded.gateway else {
             return Err(failed(format!("the running configuration cannot be saved: {}", unsaveable(&loaded))));
         };
-        let found = differences(&self.engine.model(), gateway);
+        let rekeying = self.live().rekeying();
+        let mut running = self.engine.model();
+        if !rekeying.is_empty() {
+            without_rekeys(Arc::make_mut(&mut running), &rekeying);
+        }
+        let found = differences(&running, gateway);
         let differs = found.added.into_iter().chain(found.removed).chain(found.changed);
         // Lists and groups with live edits are no part of the model: they are compared below. A table without `size` may
         // have more room than its sessions in the file need.
@@ -127,7 +133,6 @@ impl Running {
                 differs.push(format!("acl {}", list.name));
             }
         }
-        let running = self.engine.model();
         for table in &running.classify {
             let saved = gateway.classify.iter().find(|own| own.name == table.name);
             if saved.map(|own| sessions(gateway, own)) != Some(sessions(&running, table)) {

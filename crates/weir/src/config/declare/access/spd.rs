@@ -2,6 +2,7 @@
 
 use weir_plane::model::SpdCache;
 
+use super::super::super::source::Span;
 use super::super::super::table::{Reader, Value};
 use super::super::rules::understood;
 use super::super::{At, refuse};
@@ -15,6 +16,8 @@ pub(in super::super::super) struct Spd {
     pub(in super::super::super) name: At<String>,
     pub(in super::super::super) rules: Vec<At<spd::Rule>>,
     pub(in super::super::super) cache: SpdCache,
+    /// Where the flows of the caches are, if the file says them.
+    pub(in super::super::super) flows: Option<Span>,
 }
 
 /// Reads an SPD that stands under this name.
@@ -28,10 +31,11 @@ pub(super) fn read(reader: &mut Reader<'_>, name: At<String>, value: Value<'_>) 
         }
     }
     let cache = table.get("cache").and_then(|value| cache(reader, value)).unwrap_or_default();
-    Some(Spd { name, rules, cache })
+    let (cache, flows) = cache;
+    Some(Spd { name, rules, cache, flows })
 }
 
-fn cache(reader: &mut Reader<'_>, value: Value<'_>) -> Option<SpdCache> {
+fn cache(reader: &mut Reader<'_>, value: Value<'_>) -> Option<(SpdCache, Option<Span>)> {
     let table = reader.table(value, "`cache`", &["outbound", "inbound", "flows"])?;
     let mut flag = |key: &str| table.get(key).and_then(|value| reader.boolean(value)).unwrap_or(false);
     let (outbound, inbound) = (flag("outbound"), flag("inbound"));
@@ -41,6 +45,8 @@ fn cache(reader: &mut Reader<'_>, value: Value<'_>) -> Option<SpdCache> {
         let why = "has no meaning without a cache: write `outbound = true`, `inbound = true` or both";
         refuse(reader, &table, &["flows"], why);
     }
-    let flows = table.get("flows").and_then(|value| reader.u32(value, "a number of flows", 1..=MOST_FLOWS));
-    Some(SpdCache { outbound, inbound, flows: flows.unwrap_or(SpdCache::default().flows) })
+    let value = table.get("flows");
+    let flows = value.and_then(|value| reader.u32(value, "a number of flows", 1..=MOST_FLOWS));
+    let cache = SpdCache { outbound, inbound, flows: flows.unwrap_or(SpdCache::default().flows) };
+    Some((cache, value.map(|value| reader.span(value.span()))))
 }

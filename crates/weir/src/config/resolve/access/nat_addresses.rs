@@ -255,7 +255,7 @@ pub(super) fn addresses(target: &NatTarget) -> Option<&Addresses> {
 }
 
 /// Addresses as ranges; nothing for all of them.
-pub(super) fn ranges(addresses: &Addresses) -> Vec<(IpAddr, IpAddr)> {
+pub(in super::super) fn ranges(addresses: &Addresses) -> Vec<(IpAddr, IpAddr)> {
     match addresses {
         Addresses::Any => Vec::new(),
         Addresses::Net(net) => vec![(net.network(), net.broadcast())],
