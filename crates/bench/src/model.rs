@@ -34,7 +34,7 @@ pub(crate) fn empty() -> Gateway {
         sas: Vec::new(),
         ipsec: Default::default(),
         workers: Workers::default(),
-        buffers: Buffers { small: 4096, large: 1 },
+        buffers: Buffers { small: 4096, large: 1, large_is_default: false },
         icmp: Default::default(),
         neighbor_discovery: Default::default(),
         // What is measured is what packets walk through, unless it is the fast path.

@@ -1,5 +1,7 @@
 //! `weir bench steer`: lists of steer rules, of which the last matches, and the cost for interfaces without a list.
 
+mod vxlan;
+
 use serde::{Deserialize, Serialize};
 use weir_base::tsc;
 use weir_plane::model::{
@@ -14,6 +16,8 @@ use crate::report::table::Table;
 use crate::report::{Page, Report, machine};
 use crate::turns::{Outcome, Run};
 use crate::{Error, machine as cpu, model};
+
+pub use vxlan::Vxlan;
 
 /// Packets have one of so many flows, half of them each way.
 const FLOWS: u32 = 10_000;
@@ -34,6 +38,8 @@ pub struct Steer {
     pub flows: u32,
     /// The cases.
     pub cases: Vec<Case>,
+    /// Packets of a tunnel, on their usual way and sent to the node that takes them out.
+    pub vxlan: Vec<Vxlan>,
 }
 
 /// The cost of a case.
@@ -82,6 +88,10 @@ impl Report for Steer {
             .number("Node", 1, |case| case.node.map(|node| node.median))
             .number("Added", 1, |case| Some(case.added.median))
             .target(|case| case.target);
+        let tunnel = Table::of(&self.vxlan)
+            .words("Rule", |case| case.rule.clone())
+            .number("Node", 1, |case| case.node.map(|node| node.median))
+            .number("Graph", 1, |case| Some(case.graph.median));
         Page::default()
             .line(machine(&self.cpu, self.tick_frequency))
             .line(format!(
@@ -90,6 +100,8 @@ impl Report for Steer {
                 self.turns, self.flows
             ))
             .table(table)
+            .line("\npackets of VXLAN on their way out of the tunnel, 10000 flows inside")
+            .table(tunnel)
     }
 }
 
@@ -105,8 +117,9 @@ impl Steer {
         for v4 in [true, false] {
             cases.extend(measure(v4, &SIZES, turns, windows)?);
         }
+        let vxlan = vxlan::measure(FLOWS, turns, windows)?;
         let (tick_frequency, cpu) = (tsc::frequency(), cpu::cpu_name());
-        Ok(Steer { tick_frequency, cpu, turns, flows: FLOWS, cases })
+        Ok(Steer { tick_frequency, cpu, turns, flows: FLOWS, cases, vxlan })
     }
 }
 
@@ -212,7 +225,9 @@ mod tests {
         assert_eq!(cases.len(), 10);
         assert!(cases.iter().all(|case| (case.rules == 0) == case.node.is_none()), "{cases:?}");
         assert!(cases.iter().filter_map(|case| case.node).all(|node| node.median > 0.0), "{cases:?}");
-        let report = Steer { tick_frequency: 1e9, cpu: "none".into(), turns: 1, flows: FLOWS, cases };
+        let vxlan = vxlan::measure(100, 1, 1).unwrap();
+        assert!(vxlan.iter().all(|case| case.graph.median > 0.0) && vxlan[1].node.is_some(), "{vxlan:?}");
+        let report = Steer { tick_frequency: 1e9, cpu: "none".into(), turns: 1, flows: FLOWS, cases, vxlan };
         assert_eq!(serde_json::from_str::<Steer>(&report.json()).unwrap(), report);
         assert!(report.text().contains("redirect node"), "{}", report.text());
     }

@@ -426,7 +426,7 @@ fn stopping_under_load_accounts_for_everything() {
 #[test]
 fn few_buffers_are_enough_to_go_on() {
     let mut build = forward(vec![stream(v4(), 50_000)], 2, 2);
-    build.0.buffers = Buffers { small: 300, large: 2 };
+    build.0.buffers = Buffers { small: 300, large: 2, large_is_default: false };
     let snapshot = finish(start(build.0));
     assert_eq!(snapshot.conservation.transmitted, 50_000);
 }

@@ -54,7 +54,7 @@ impl Engine {
     /// As for [`Engine::reload`].
     pub fn reload_after(
         &self,
-        model: model::Gateway,
+        mut model: model::Gateway,
         lost: LostEdit,
         before_force: impl FnOnce(Numbers),
     ) -> Result<Reloaded, EngineError> {
@@ -62,6 +62,7 @@ impl Engine {
         let operation = control.operate(ChangeKind::Model);
         let (before, _) = control.in_force();
         check(&before, &model)?;
+        model.buffers = before.buffers;
         let Ready { opened, prepared, links, routes } = self.prepare(&operation, &before, &model, lost)?;
         // New ports can send before anything is routed to them. Old ports are closed after nothing is routed to them. New
         // ports receive once their interfaces are in force and workers have let go of the old ports: these may be of the
@@ -190,7 +191,8 @@ pub(super) fn check(before: &model::Gateway, model: &model::Gateway) -> Result<(
     if place(&model.workers) != place(&before.workers) {
         return Err(EngineError::NeedsRestart { what: "the number or place of workers" });
     }
-    if model.buffers != before.buffers {
+    let (now, then) = (model.buffers, before.buffers);
+    if now.small != then.small || !now.large_is_default && now.large != then.large {
         return Err(EngineError::NeedsRestart { what: "the number of packet buffers" });
     }
     if model.limits != before.limits {

@@ -85,7 +85,7 @@ impl Engine {
     ) -> Result<Engine, EngineError> {
         let Options { clock, random, invent_neighbors, pin } = options;
         let count = usize::from(model.workers.count.max(1));
-        let model::Buffers { small, large } = model.buffers;
+        let model::Buffers { small, large, .. } = model.buffers;
         let pool = Pool::new(PoolSize { small: small as usize, large: large as usize })
             .map_err(|source| EngineError::Buffers { small, large, source })?;
         // Before the ports look at their devices: no change falls in between.

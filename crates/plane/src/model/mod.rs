@@ -347,6 +347,8 @@ pub struct Buffers {
     pub small: u32,
     /// Buffers that hold a packet of 64 KiB.
     pub large: u32,
+    /// The file does not say how many of these: a reload keeps those that there are.
+    pub large_is_default: bool,
 }
 
 /// Token buckets of the ICMP messages we originate.
@@ -429,7 +431,7 @@ impl Default for Workers {
 
 impl Default for Buffers {
     fn default() -> Self {
-        Buffers { small: 8192, large: 64 }
+        Buffers { small: 8192, large: 64, large_is_default: true }
     }
 }
 

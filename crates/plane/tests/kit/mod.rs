@@ -99,7 +99,7 @@ impl Build {
             sas: Vec::new(),
             ipsec: Default::default(),
             workers: Workers::default(),
-            buffers: Buffers { small: 2048, large: 16 },
+            buffers: Buffers { small: 2048, large: 16, large_is_default: false },
             icmp: IcmpLimits::default(),
             neighbor_discovery: Default::default(),
             limits: Limits::default(),
@@ -366,7 +366,7 @@ impl Build {
     }
 
     pub fn buffers(mut self, small: u32, large: u32) -> Build {
-        self.0.buffers = Buffers { small, large };
+        self.0.buffers = Buffers { small, large, large_is_default: false };
         self
     }
 

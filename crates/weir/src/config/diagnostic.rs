@@ -205,8 +205,10 @@ codes! {
     NoState = "no-state",
     /// Warning: a rule that protects packets by a pair of SAs of which none sends.
     NoOutbound = "no-outbound",
-    /// Warning: an SA whose address no interface has.
+    /// Warning: an SA with an address that no interface has, or with a peer that packets cannot reach.
     SaAddress = "sa-address",
+    /// Warning: a rule that protects by an SA in transport mode, and matches no packet between its ends.
+    SaTransport = "sa-transport",
     /// Two tunnels whose packets are alike, or two kinds on one port.
     DuplicateTunnel = "duplicate-tunnel",
     /// Warning: a tunnel whose local address no interface has, or whose other end no route leads to but into the tunnel.

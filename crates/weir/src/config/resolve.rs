@@ -19,6 +19,7 @@ mod routes;
 mod sampler;
 mod sav;
 mod tunnels;
+mod unusable_sas;
 
 /// Checks of NAT rules beside a model in force.
 pub(super) mod nat {
@@ -102,6 +103,8 @@ pub(super) fn resolve(
     resolver.needless_nat_limits(&vrfs, &nat, &routes, interfaces.as_deref().unwrap_or_default());
     resolver.nat_routed(&nat, &routes, interfaces.as_deref().unwrap_or_default());
     resolver.nat_before_spd(&nat, &spds, interfaces.as_deref().unwrap_or_default());
+    resolver.unreachable_peers(&sas, &routes);
+    resolver.beside_transport(&spds, &sas);
     resolver.past_spd(&spds, interfaces.as_deref().unwrap_or_default(), &routes);
     let classify = resolver.classify_tables();
     let (acls, allowlists, bindings) = (resolver.lists(), resolver.allowlists(), resolver.bindings());
@@ -320,7 +323,8 @@ impl<'a> Resolver<'a> {
             None => default.small.max(least.saturating_mul(2)),
         };
         let usual = if self.has_long_frames() { LARGE_OF_LONG_FRAMES } else { default.large };
-        Buffers { small, large: self.declared.settings.large.unwrap_or(usual) }
+        let large = self.declared.settings.large;
+        Buffers { small, large: large.unwrap_or(usual), large_is_default: large.is_none() }
     }
 
     /// Frames of some interface are too long for a small buffer.

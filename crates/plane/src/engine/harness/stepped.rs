@@ -99,7 +99,7 @@ impl Harness {
         let keeper = Keeper::idle(&model, Stream::Neighbors.open(&entropy));
         let places = places(&model);
         let compiled = Compiled::new(model, settings, keeper, places, &HashSet::new())?;
-        let model::Buffers { small, large } = compiled.model.buffers;
+        let model::Buffers { small, large, .. } = compiled.model.buffers;
         let size = PoolSize { small: small as usize, large: large as usize };
         let pool = Pool::new(size).map_err(HarnessError::Buffers)?;
         let (clock, tracer) = (ManualClock::new(), Arc::default());

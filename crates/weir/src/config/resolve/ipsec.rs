@@ -114,7 +114,11 @@ impl Resolver<'_> {
             }
             first.insert(&name.value, name.span);
             let vrf = |own: &mut Self| match &sa.vrf {
-                Some(vrf) => own.vrf_named(vrf),
+                Some(vrf) => own.vrf_named(vrf).inspect(|&found| {
+                    if own.connected.own(found, sa.local.value).is_none() && !own.declared.lost_interfaces {
+                        own.report(no_address(&sa.local));
+                    }
+                }),
                 None => Some(own.vrf_with(&sa.local)),
             };
             let Some(made) = self.sa(sa, vrf, Self::way_in) else { continue };

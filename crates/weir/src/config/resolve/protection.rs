@@ -115,7 +115,7 @@ fn is_between(rule: &SpdRule, tunnel: &Tunnel) -> bool {
 }
 
 /// Addresses of a rule have this one.
-fn holds(addresses: &Addresses, own: IpAddr) -> bool {
+pub(super) fn holds(addresses: &Addresses, own: IpAddr) -> bool {
     match addresses {
         Addresses::Any => true,
         Addresses::Net(net) => net.contains(&own),
