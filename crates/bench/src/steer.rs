@@ -1,12 +1,13 @@
 //! `weir bench steer`: lists of steer rules, of which the last matches, and the cost for interfaces without a list.
 
+mod rules;
 mod vxlan;
 
 use serde::{Deserialize, Serialize};
 use weir_base::tsc;
 use weir_plane::model::{
-    AclAction, AclRule, Addresses, Gateway, Origin, Ports, SteerIndex, SteerList, SteerMacs, SteerNode, SteerRule,
-    SteerWay, Transport,
+    AclAction, AclRule, Addresses, Gateway, Origin, Ports, SteerIndex, SteerList, SteerNode, SteerRule, SteerWay,
+    Transport,
 };
 use weir_plane::node::Node;
 
@@ -17,6 +18,7 @@ use crate::report::{Page, Report, machine};
 use crate::turns::{Outcome, Run};
 use crate::{Error, machine as cpu, model};
 
+use rules::rule;
 pub use vxlan::Vxlan;
 
 /// Packets have one of so many flows, half of them each way.
@@ -195,24 +197,6 @@ fn rules(pair: &Pair, size: u32, act: Act) -> Vec<SteerRule> {
         }
     };
     (0..size - 1).map(none).chain([last]).collect()
-}
-
-fn rule(way: SteerWay, mark: Option<u32>, matches: AclRule) -> SteerRule {
-    SteerRule {
-        count: false,
-        mark,
-        way,
-        unchecked: false,
-        vlan: None,
-        id: None,
-        octets: None,
-        macs: SteerMacs::default(),
-        inner: None,
-        frame: None,
-        matches,
-        names_family: false,
-        comment: None,
-    }
 }
 
 #[cfg(test)]

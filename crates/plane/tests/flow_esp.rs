@@ -2,7 +2,7 @@
 
 use crate::kit::esp::{mirrored, sa};
 use crate::kit::*;
-use weir_plane::model::{FastPath, Sa, SaKey, SpdCache};
+use weir_plane::model::{FastPath, Origin, Sa, SaKey, SpdCache};
 use weir_plane::reason::Reason;
 use weir_plane::stats;
 
@@ -57,6 +57,23 @@ fn out(rig: &mut Rig, packets: &[&str]) -> Vec<Vec<u8>> {
 fn is_esp(frame: &[u8]) -> bool {
     let at = l3(frame);
     frame[at + if frame[at] >> 4 == 4 { 9 } else { 6 }] == 50
+}
+
+#[test]
+fn a_reload_that_moves_lines_has_no_flow_decided_anew() {
+    let build = |line: u32| {
+        let mut build =
+            build(crate::kit::esp::west(&[sa("aes128gcm16", V4.0, V4.1)]), &["bypass tcp", "protect 0 udp"]);
+        let mut rules = build.0.spds[0].rules.to_vec();
+        rules.iter_mut().for_each(|rule| rule.matches.origin = Origin(line));
+        (build.0.spds[0].rules, build.0.spds[0].origin) = (rules.into(), Origin(line));
+        build
+    };
+    let mut west = rig(build(1));
+    (0..2).for_each(|_| drop(out(&mut west, &THERE[..1])));
+    west.reload(build(2));
+    out(&mut west, &THERE[..1]);
+    assert_eq!(counted(&west), (2, 1, 0));
 }
 
 #[test]

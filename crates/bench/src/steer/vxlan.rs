@@ -14,7 +14,7 @@ use weir_plane::model::{
 use weir_plane::node::Node;
 use weir_port::spec::PortSpec;
 
-use super::rule;
+use super::rules::rule;
 use crate::esp::captures::{Repeated, STATION};
 use crate::report::figure::Figure;
 use crate::turns::{Outcome, Run};

@@ -77,7 +77,7 @@ impl Store {
     ) -> Result<Prepared, TableFull> {
         let of = |(index, model): (u16, &Spd)| {
             let sas = sas(model, map);
-            let known = |own: &Compiled| own.model == *model && own.sas == sas && own.current.index.0 == index;
+            let known = |own: &Compiled| is_same(&own.model, model) && own.sas == sas && own.current.index.0 == index;
             reuse::find(&self.compiled, known, || self.compile(domain, workers, SpdIndex(index), (model, sas.clone())))
         };
         (0..).zip(&gateway.spds).map(of).collect::<Result<_, _>>().map(Prepared)
@@ -197,6 +197,17 @@ fn sas(model: &Spd, map: &Map) -> Vec<u32> {
         SpdAction::Bypass | SpdAction::Discard => NO_SA,
     };
     model.rules.iter().map(number).collect()
+}
+
+/// Two SPDs of one name do the same, wherever their lines stand.
+fn is_same(own: &Spd, other: &Spd) -> bool {
+    let is_same_rule = |(own, other): (&SpdRule, &SpdRule)| {
+        let matches = AclRule { origin: other.matches.origin, ..own.matches.clone() };
+        SpdRule { matches, ..own.clone() } == *other
+    };
+    let rules = || own.rules.iter().zip(&*other.rules);
+    (&own.name, own.cache, own.rules.len()) == (&other.name, other.cache, other.rules.len())
+        && rules().all(is_same_rule)
 }
 
 /// A rule wherever it was declared, with the number of its pair of SAs for an index, and how many before it are the same.

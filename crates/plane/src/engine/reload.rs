@@ -62,7 +62,7 @@ impl Engine {
         let operation = control.operate(ChangeKind::Model);
         let (before, _) = control.in_force();
         check(&before, &model)?;
-        model.buffers = before.buffers;
+        model.buffers = model::Buffers { large_is_default: model.buffers.large_is_default, ..before.buffers };
         let Ready { opened, prepared, links, routes } = self.prepare(&operation, &before, &model, lost)?;
         // New ports can send before anything is routed to them. Old ports are closed after nothing is routed to them. New
         // ports receive once their interfaces are in force and workers have let go of the old ports: these may be of the

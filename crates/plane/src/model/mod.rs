@@ -347,7 +347,7 @@ pub struct Buffers {
     pub small: u32,
     /// Buffers that hold a packet of 64 KiB.
     pub large: u32,
-    /// The file does not say how many of these: a reload keeps those that there are.
+    /// The file does not say how many of these: a reload keeps the present ones.
     pub large_is_default: bool,
 }
 

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use weir_plane::engine::sa_name;
 use weir_plane::model::{
-    AclList, AllowedSources, Allowlist, Bindings, Bridge, ClassifyTable, Gateway, Groups, InterfaceIndex, Ipsec,
-    LineCard, Mechanism, NatList, Neighbor, NextHop, Origin, PerFamily, Sampler, SamplerIndex, Sampling, SavPolicy,
-    SavRule, SavRules, Spd, SteerList, Urpf,
+    AclList, AllowedSources, Allowlist, Bindings, Bridge, Buffers, ClassifyTable, Gateway, Groups, InterfaceIndex,
+    Ipsec, LineCard, Mechanism, NatList, Neighbor, NextHop, Origin, PerFamily, Sampler, SamplerIndex, Sampling,
+    SavPolicy, SavRule, SavRules, Spd, SteerList, Urpf,
 };
 
 use crate::rules::binding::Binding;
@@ -54,7 +54,7 @@ pub(super) fn printed(gateway: &Gateway) -> Printed {
     let all = Objects(gateway);
     let tables = [
         ("workers", words(workers)),
-        ("buffers", words(buffers)),
+        ("buffers", of_buffers(*buffers)),
         ("icmp", words(icmp)),
         ("neighbor-discovery", words(neighbor_discovery)),
         ("limits", words(limits)),
@@ -247,6 +247,12 @@ impl<'g> Objects<'g> {
         keys.extend(exempt.iter().map(|rule| acl::Rule::of(rule, |index| self.interface(index)).to_string()));
         Policy { keys, gateway: self.0, rules: mechanism.rules().map_or(&[], |rules| &rules.list) }
     }
+}
+
+/// The number of large buffers counts if a file says it.
+fn of_buffers(buffers: Buffers) -> String {
+    let large = (!buffers.large_is_default).then_some(buffers.large);
+    words(&(buffers.small, large))
 }
 
 fn of_bindings(list: &Bindings) -> Object {

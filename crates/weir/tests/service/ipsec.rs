@@ -103,6 +103,9 @@ fn pairs_and_rules_come_are_rekeyed_and_go() {
             "{saved}"
         );
         assert!(!saved.contains("east-next"), "{saved}");
+        // The gateway's own files stay: with the pair of the rekey they would not load.
+        let (code, error) = refused(&gateway, &["save"]);
+        assert!(code == Some(1) && error.contains("a rekey of `east` is under way"), "{error}");
     };
     saves_the_old_pair();
     let shown = gateway.ok(&["show", "sa"]);

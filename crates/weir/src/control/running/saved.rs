@@ -177,6 +177,14 @@ impl Safe for Running {
     fn saved(&self, folder: Option<&Path>) -> Result<Saved, Box<Refusal>> {
         // Edits wait, so that all of this is of one moment.
         let _changing = self.change_alone();
+        let rekeying = self.live().rekeying();
+        if let (None, Some(name)) = (folder, rekeying.first()) {
+            // The files and the rekey would both have the pair, and no reload would take that.
+            return Err(failed(format!(
+                "a rekey of `{name}` is under way: `weir sa switch {name}` and `weir sa finish {name}` end it, and `weir save --out FILE` \
+                 writes the old pair into another file"
+            )));
+        }
         let (texts, edits) = (self.texts()?, self.edited());
         let files = saved::save(&texts, &edits).map_err(failed)?;
         let running = texts.with(files.iter().map(|file| (file.path.clone(), file.text.clone())));
