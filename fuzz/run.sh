@@ -2,7 +2,6 @@
 # Fuzzes on stable Rust, with coverage but without sanitizers, and without cargo-fuzz.
 #
 #   fuzz/run.sh [SECONDS] [TARGET…]      60 seconds each unless given; all targets unless named
-#   fuzz/run.sh --build-only [TARGET…]   compiles them, and runs none
 #
 # FUZZ_PROFILE=quick compiles in less time and runs slower.
 #
@@ -12,11 +11,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 seconds=60
-only_build=
-if [ "${1:-}" = --build-only ]; then
-    only_build=yes
-    shift
-elif [[ "${1:-}" =~ ^[0-9]+$ ]]; then
+if [[ "${1:-}" =~ ^[0-9]+$ ]]; then
     seconds=$1
     shift
 fi
@@ -47,9 +42,6 @@ RUSTFLAGS="--cfg fuzzing \
 -Ccodegen-units=1 ${RUSTFLAGS:-}" \
     cargo build --profile "$profile" --target "$host" "${targets[@]/#/--bin=}"
 built=${CARGO_TARGET_DIR:-target}/$host/$profile
-if [ -n "$only_build" ]; then
-    exit 0
-fi
 
 failed=()
 for target in "${targets[@]}"; do
