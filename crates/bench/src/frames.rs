@@ -21,8 +21,18 @@ pub(crate) fn udp(
     ports: (u16, u16),
     octets: usize,
 ) -> Vec<u8> {
-    let length = (udp::LENGTH + octets) as u16;
-    let mut payload = vec![0; udp::LENGTH + octets];
+    udp_of(to, (source, destination), ports, &vec![0; octets])
+}
+
+/// A frame of UDP between addresses of one family, with these octets behind the header of UDP.
+pub(crate) fn udp_of(
+    to: MacAddress,
+    (source, destination): (IpAddr, IpAddr),
+    ports: (u16, u16),
+    octets: &[u8],
+) -> Vec<u8> {
+    let length = (udp::LENGTH + octets.len()) as u16;
+    let mut payload = [&[0; udp::LENGTH], octets].concat();
     let header = udp::Fields { source: ports.0, destination: ports.1, length, checksum: 0 };
     payload[..udp::LENGTH].copy_from_slice(&header.emit());
     let (ethertype, network, pseudo) = match (source, destination) {

@@ -18,7 +18,7 @@ use super::rules::rule;
 use crate::esp::captures::{Repeated, STATION};
 use crate::report::figure::Figure;
 use crate::turns::{Outcome, Run};
-use crate::{Error, model};
+use crate::{Error, frames, model};
 
 /// The network of the tunnel.
 const VNI: u32 = 100;
@@ -30,8 +30,8 @@ const ENDS: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 51, 100, 2), Ipv4Addr::new(198, 
 const INSIDE: MacAddress = MacAddress([2, 0, 0, 0, 2, 1]);
 /// Where packets inside go.
 const BEHIND: &str = "20.16.0.0/12";
-/// Octets of UDP inside, with its header.
-const DATAGRAM: usize = 26;
+/// Octets behind the header of UDP inside.
+const OCTETS: usize = 18;
 
 /// The cost of a packet that comes in by the tunnel, in ticks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -120,36 +120,13 @@ fn gateway(port: PortSpec) -> Gateway {
 /// The packet of a flow, as it comes out of the tunnel's network.
 fn frame(flow: u32) -> Vec<u8> {
     let source = 1024 + (flow % 60_000) as u16;
-    let datagram = datagram(source, 53, &[0; DATAGRAM - udp::LENGTH]);
     let from = Ipv4Addr::from_bits(0x0a10_0001 + flow % 0xffff);
-    let inner = packet(from, Ipv4Addr::new(20, 16, 0, 1), &datagram);
-    let inner = framed(INSIDE, &inner);
-    let header = vxlan::Fields { vni: VNI }.emit();
-    let outer = self::datagram(source | 0xc000, PORT, &[&header[..], &inner].concat());
-    framed(STATION, &packet(ENDS[0], ENDS[1], &outer))
-}
-
-fn datagram(source: u16, destination: u16, payload: &[u8]) -> Vec<u8> {
-    let length = (udp::LENGTH + payload.len()) as u16;
-    [&udp::Fields { source, destination, length, checksum: 0 }.emit()[..], payload].concat()
-}
-
-fn packet(source: Ipv4Addr, destination: Ipv4Addr, payload: &[u8]) -> Vec<u8> {
-    let header = ipv4::Fields {
-        tos: 0,
-        total_length: (ipv4::LENGTH + payload.len()) as u16,
-        identification: 0,
-        dont_fragment: true,
-        more_fragments: false,
-        fragment_offset: 0,
-        ttl: 64,
-        protocol: protocol::UDP,
-        source,
-        destination,
-    };
-    [&header.emit()[..], payload].concat()
-}
-
-fn framed(to: MacAddress, packet: &[u8]) -> Vec<u8> {
-    [&to.0[..], &[2, 0, 0, 0, 0, 9], &ethernet::ethertype::IPV4.to_be_bytes(), packet].concat()
+    let addresses = (from.into(), Ipv4Addr::new(20, 16, 0, 1).into());
+    let inner = frames::udp(INSIDE, addresses, (source, 53), OCTETS);
+    let payload = [&vxlan::Fields { vni: VNI }.emit()[..], &inner].concat();
+    let ends = (ENDS[0].into(), ENDS[1].into());
+    let mut outer = frames::udp_of(STATION, ends, (source | 0xc000, PORT), &payload);
+    // RFC 7348, 5: it should be zero.
+    outer[ethernet::LENGTH + ipv4::LENGTH + udp::CHECKSUM..][..2].fill(0);
+    outer
 }

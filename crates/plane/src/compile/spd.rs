@@ -201,13 +201,15 @@ fn sas(model: &Spd, map: &Map) -> Vec<u32> {
 
 /// Two SPDs of one name do the same, wherever their lines stand.
 fn is_same(own: &Spd, other: &Spd) -> bool {
-    let is_same_rule = |(own, other): (&SpdRule, &SpdRule)| {
-        let matches = AclRule { origin: other.matches.origin, ..own.matches.clone() };
-        SpdRule { matches, ..own.clone() } == *other
-    };
-    let rules = || own.rules.iter().zip(&*other.rules);
-    (&own.name, own.cache, own.rules.len()) == (&other.name, other.cache, other.rules.len())
-        && rules().all(is_same_rule)
+    (&own.name, own.cache) == (&other.name, other.cache)
+        && own.rules.iter().map(anywhere).eq(other.rules.iter().map(anywhere))
+}
+
+/// A rule without its origin.
+fn anywhere(rule: &SpdRule) -> SpdRule {
+    let mut rule = rule.clone();
+    rule.matches.origin = Origin::default();
+    rule
 }
 
 /// A rule wherever it was declared, with the number of its pair of SAs for an index, and how many before it are the same.
@@ -220,8 +222,7 @@ fn keys(rules: &[SpdRule], sas: &[u32]) -> Vec<Key> {
             SpdAction::Protect(_) => SpdAction::Protect(SaIndex(sa)),
             other => other,
         };
-        let matches = AclRule { origin: Origin::default(), ..rule.matches.clone() };
-        let rule = SpdRule { action, matches, ..rule.clone() };
+        let rule = SpdRule { action, ..anywhere(rule) };
         let times = seen.entry(rule.clone()).or_default();
         *times += 1;
         (rule, *times)

@@ -3,6 +3,7 @@
 mod access;
 mod addresses;
 mod bridges;
+mod covering;
 mod devices;
 mod files;
 mod idle;

@@ -13,7 +13,7 @@ pub(super) mod nat_live;
 mod nat_overlap;
 mod nat_routed;
 pub(super) mod nat_spd;
-pub(super) mod nat_targets;
+mod nat_targets;
 mod nat_vrfs;
 mod needless;
 mod spd;

@@ -1,32 +1,43 @@
 //! Pairs of SAs that can carry nothing: no peer has the address, or no packet that a rule matches fits transport mode.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
 use weir_plane::model::{Route, Sa, SaMode, Spd, SpdAction};
 
 use super::super::diagnostic::{Code, Diagnostic};
+use super::super::value::edge;
 use super::Resolver;
-use super::access::nat_targets::Leaves;
+use super::covering::{Destinations, find_routes};
 use super::protection::holds;
 
 impl Resolver<'_> {
     /// Warns of pairs whose `remote` no route leads to, or is no address of a host.
     pub(super) fn unreachable_peers(&mut self, sas: &[Sa], routes: &[Route]) {
-        let has_sources = self.declared.settings.routes.is_some();
-        for declared in &self.declared.sas {
-            let index = self.sas.get(declared.name.value.as_str());
+        let declared = self.declared;
+        let mut unlinked = Vec::new();
+        let mut wrong: BTreeMap<usize, String> = BTreeMap::new();
+        for (place, own) in declared.sas.iter().enumerate() {
+            let index = self.sas.get(own.name.value.as_str());
             let Some(sa) = index.and_then(|index| sas.get(index.0 as usize)) else { continue };
-            let is_no_host = self.connected.holding(sa.vrf, sa.remote).is_some_and(|link| {
-                let is_wide = link.prefix.max_prefix_len() - link.prefix.prefix_len() > 1;
-                let (first, last) = (link.prefix.network(), link.prefix.broadcast());
-                is_wide && sa.remote.is_ipv4() && [first, last].contains(&sa.remote)
-            });
-            let message = if is_no_host {
-                format!("{} is the network's own address or its broadcast address: no peer has it", sa.remote)
-            } else if !has_sources && matches!(self.leaves(sa.vrf, sa.remote, routes), Leaves::Nowhere) {
-                format!("no route leads to {}: the SA sends nothing", sa.remote)
-            } else {
-                continue;
-            };
-            let found = Diagnostic::warning(Code::SaAddress, declared.remote.span, message);
+            match self.connected.holding(sa.vrf, sa.remote) {
+                None => unlinked.push(Destinations::new(sa.vrf, (sa.remote, sa.remote), place)),
+                Some(link) if sa.remote.is_ipv4() && edge(link.prefix, sa.remote).is_some() => {
+                    let what = "is the network's own address or its broadcast address: no peer has it";
+                    wrong.insert(place, format!("{} {what}", sa.remote));
+                }
+                Some(_) => {}
+            }
+        }
+        // Routes of sources come while the gateway runs.
+        if declared.settings.routes.is_none() {
+            find_routes(&mut unlinked, &[], routes);
+            let unrouted = unlinked.iter().filter(|own| own.route.is_none());
+            let message = |to: IpAddr| format!("no route leads to {to}: the SA sends nothing");
+            wrong.extend(unrouted.map(|own| (own.of, message(own.first))));
+        }
+        for (place, message) in wrong {
+            let found = Diagnostic::warning(Code::SaAddress, declared.sas[place].remote.span, message);
             self.report(found.help("name the outer address of the peer, on a link or with a `[[route]]` to it"));
         }
     }

@@ -163,25 +163,18 @@ fn check<'a>(
         return Err(Reason::EspTransport.into());
     }
     let octets = packet.len() - packet.l3_offset();
-    let most = sa.outer.length() + sa.layout.sealed(octets);
     let mut limit = 0;
-    if most > root.ipsec.least_mtu as usize || root.ipsec.paths.is_any() && exceeds_learned(context, outbound, most) {
+    if path::may_be_exceeded(context, sa, outbound, octets) {
         limit = check_length(context, packet, (number, sa, outbound), octets, path)?;
     }
     *ready = Some(Ready { place, number, sa, outbound, sequence: 0, octets: octets as u64, limit });
     Ok(true)
 }
 
-/// Returns whether a packet of ESP of so many octets exceeds the MTU that errors about the SA's path reported.
-#[cold]
-fn exceeds_learned(context: &Context<'_>, outbound: &Outbound, octets: usize) -> bool {
-    outbound.path.get(context.now).is_some_and(|learned| octets > learned.mtu.into())
-}
-
 /// This worker seals for an SA: it owns it, or the owner has failed.
 fn is_own(context: &Context<'_>, outbound: &Outbound) -> bool {
     let hash = parse::spi_hash(outbound.spi, context.seed);
-    let owner = ((u64::from(hash) * context.peers.len() as u64) >> 32) as usize;
+    let owner = handover::owner(context, hash);
     owner == context.worker || context.peers[owner].as_ref().is_none_or(Peer::is_gone)
 }
 

@@ -35,6 +35,20 @@ pub(super) fn of(context: &Context<'_>, number: u32, sa: &Sa, outbound: &Outboun
     }
 }
 
+/// Returns whether a packet of so many octets, once it is sealed, may be too long for the path of an SA. Most packets are not.
+#[inline(always)]
+pub(super) fn may_be_exceeded(context: &Context<'_>, sa: &Sa, outbound: &Outbound, octets: usize) -> bool {
+    let ipsec = &context.root.ipsec;
+    let most = sa.outer.length() + sa.layout.sealed(octets);
+    most > ipsec.least_mtu as usize || ipsec.paths.is_any() && exceeds_learned(context, outbound, most)
+}
+
+/// Returns whether a packet of ESP of so many octets exceeds the MTU that errors about the SA's path reported.
+#[cold]
+fn exceeds_learned(context: &Context<'_>, outbound: &Outbound, octets: usize) -> bool {
+    outbound.path.get(context.now).is_some_and(|learned| octets > learned.mtu.into())
+}
+
 /// Returns the length of the longest packet that fits a path once it is sealed, in octets from its IP header on.
 #[cold]
 pub(super) fn room(packet: &Packet, sa: &Sa, path: &Path) -> usize {
@@ -52,18 +66,21 @@ pub(super) fn room(packet: &Packet, sa: &Sa, path: &Path) -> usize {
 
 /// Returns the MTU for a packet of the host that does not fit the path of its SA and may not be fragmented, or of a super-packet the
 /// segments; `None` for any other.
-#[cold]
 pub(in super::super) fn exceeded_by_host(context: &Context<'_>, packet: &Packet, number: u32) -> Option<u16> {
     let sa = context.root.ipsec.sa(number)?;
-    let path = of(context, number, sa, sa.outbound.as_ref()?);
-    let room = room(packet, sa, &path);
+    let outbound = sa.outbound.as_ref()?;
+    let longest = segment::longest(packet);
+    if !may_be_exceeded(context, sa, outbound, longest) {
+        return None;
+    }
+    let room = room(packet, sa, &of(context, number, sa, outbound));
     let room = match packet.flags().contains(ParseFlags::IP4) {
         true if ipv4::Header::new(packet.l3()).is_ok_and(|header| !header.dont_fragment()) => return None,
         true => room.max(LEAST_MTU_V4),
         // Every path takes so many (RFC 8200, 5): the packet of ESP is cut then.
         false => room.max(ipv6::MIN_MTU),
     };
-    (segment::longest(packet) > room).then(|| u16::try_from(room).unwrap_or(u16::MAX))
+    (longest > room).then(|| u16::try_from(room).unwrap_or(u16::MAX))
 }
 
 /// The MTU of the first link, in octets; the greatest there is if no route leads there, which the lookup finds out.

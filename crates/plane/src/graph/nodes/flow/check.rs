@@ -23,8 +23,9 @@ pub(super) fn check<'r, K: Family>(
 ) -> Result<(&'r Adjacency, Option<u32>), Miss> {
     let epoch = root.changes.count();
     if !decision.check(epoch, packet.interface(), || varying::<K>(packet))? {
-        concerned::<K>(root, guard, decision, packet, translated)
-            .map_or(Ok(()), |changed| Err(Miss::Changed(changed)))?;
+        if let Some(changed) = concerned::<K>(root, guard, decision, packet, translated) {
+            return Err(Miss::Changed(changed));
+        }
         decision.hold_on(epoch);
     }
     let adjacency = adjacencies.get(decision.adjacency).ok_or(Miss::Changed(Changed::NextHop))?;

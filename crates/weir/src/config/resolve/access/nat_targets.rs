@@ -14,7 +14,7 @@ use super::nat_addresses::inside;
 const MOST: usize = 1000;
 
 /// Where a packet to an address leaves.
-pub(in super::super) enum Leaves {
+enum Leaves {
     By(Vec<InterfaceIndex>),
     Nowhere,
 }
@@ -61,7 +61,7 @@ impl Resolver<'_> {
     }
 
     /// Finds the interfaces by which a packet leaves, by links and the routes of the configuration.
-    pub(in super::super) fn leaves(&self, vrf: VrfIndex, to: IpAddr, routes: &[Route]) -> Leaves {
+    fn leaves(&self, vrf: VrfIndex, to: IpAddr, routes: &[Route]) -> Leaves {
         if let Some(link) = self.connected.holding(vrf, to) {
             return Leaves::By(self.index_of[link.interface].into_iter().collect());
         }
