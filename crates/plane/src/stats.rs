@@ -22,7 +22,7 @@ use crate::changed::Changed;
 
 pub use access::{AllowlistStats, BindingRow, BindingsStats, EthertypeStats, LearnedRow, PrefixRow, RefusedRow};
 pub use acl::{AclListStats, AclRuleRow, AclSectionStats, AclTableStats};
-pub use bridge::{BridgePortRow, BridgeStats, MacRow};
+pub use bridge::{BridgeMover, BridgePortRow, BridgeStats, MacRow};
 pub use classify::{ClassifyCount, ClassifyCounted, ClassifyStats};
 pub use ipsec::{PathMtu, SaDirection, SaInbound, SaLife, SaPhase, SaStats};
 pub use sav::{InvalidSourceRow, InvalidSources, SavEntryRow, SavInterfaceStats, SavPolicyStats, SavTableStats};

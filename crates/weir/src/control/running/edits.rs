@@ -17,6 +17,7 @@ use super::super::{ReloadError, acl, classify, lists};
 use super::{Running, placed, unix_time};
 use crate::config::live::Twice;
 use crate::config::{self, Loaded, Texts};
+use crate::looped;
 use crate::render::Report as _;
 use crate::render::acl::attached::Attached;
 use crate::render::allowlist_changed::Changed as AllowlistChanged;
@@ -271,7 +272,11 @@ impl Running {
                 tracing::warn!("sav {}: the stage goes on: {error}", policy.name);
             }
         }
-        Ok(reloaded)
+        let loops = looped::warnings(&self.engine.model());
+        for line in &loops {
+            tracing::warn!("{line}");
+        }
+        Ok(Reloaded { loops, ..reloaded })
     }
 
     /// Reads the configuration in force again with these live changes of SAs and SPDs, and puts it into force.
@@ -376,6 +381,7 @@ impl Running {
             lost,
             translations,
             bindings,
+            loops: Vec::new(),
             confirm_by: None,
             routes,
             routes_before,
