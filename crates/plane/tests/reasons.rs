@@ -278,6 +278,7 @@ fn policed() -> Vec<Reason> {
         matches: build.acl_rule(text),
         names_family: false,
         opaque: (false, false),
+        shared: false,
         priority: 0,
         comment: None,
     };

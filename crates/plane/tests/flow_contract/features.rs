@@ -148,6 +148,7 @@ features! { model, found:
     "sa" model.sas.iter().any(|own| own.interface.is_none() && own.outbound.is_some());
     "sa interface" model.sas.iter().any(|own| own.interface.is_some());
     "sa inbound alone" model.sas.iter().any(|own| own.outbound.is_none());
+    "spd shared" model.spds.iter().any(|own| own.rules.iter().any(|rule| rule.shared));
     "spd opaque" model.spds.iter().any(|own| own.rules.iter().any(weir_plane::model::SpdRule::is_opaque));
     "bridge" !model.bridges.is_empty();
     "bindings learned on a bridge" model.bindings.iter().any(|own| own.name == "learned");

@@ -24,6 +24,7 @@ fn rules_print_as_they_were_read() {
         "discard tcp from any port opaque to any port opaque",
         "discard ip from any to any port opaque",
         "protect gre from 10.0.0.0/8 port opaque to any sa x",
+        "protect ip from 10.0.0.0/8 to any sa x shared priority 5 comment \"y\"",
     ] {
         let rule: Rule = text.parse().unwrap_or_else(|found: Findings| panic!("{text}: {found}"));
         assert_eq!(rule.to_string(), text);
@@ -59,7 +60,7 @@ fn any_rule_prints_as_it_was_read() {
             text += &pick(&["", " type 1", " type 1-4", " type 9-10 code 3", " code 0-7"]);
         }
         if action == "protect" {
-            text += &pick(&[" sa east", " sa 0.x"]);
+            text += &pick(&[" sa east", " sa 0.x", " sa east shared"]);
         }
         text += &pick(&["", " priority 7", " priority -1"]);
         text += &pick(&["", " comment \"a \\\"b\\\" \\\\\"", " comment \"# sa x\""]);
@@ -79,6 +80,9 @@ fn errors_name_their_place() {
         ("bypass ip from any to any sa x", "a `bypass` rule has no SA", "sa"),
         ("discard ip from any to any sa x", "a `discard` rule has no SA", "sa"),
         ("protect ip from any to any sa x sa y", "`sa` stands here twice", "sa"),
+        ("protect ip from any to any shared sa x shared", "`shared` stands here twice", "shared"),
+        ("bypass ip from any to any shared", "a `bypass` rule has no flows to share", "shared"),
+        ("protect ip from any to any shared", "a `protect` rule names an SA", "protect"),
         ("protect ip from any to any sa x, y", "a rule has one SA", ","),
         ("protect ip from any to any sa \"x\"", "expected the name of an SA", "\"x\""),
         ("protect ip from any to any sa X!", "`X!` is no SA's name", "X!"),
