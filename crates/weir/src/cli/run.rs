@@ -268,6 +268,7 @@ impl Run {
                     for news in running.news() {
                         log::news(&news);
                     }
+                    running.follow_watchers();
                     for change in running.neighbor_changes() {
                         let address = change.address.to_string();
                         let fields = [("interface", change.interface.as_str()), ("address", address.as_str())];

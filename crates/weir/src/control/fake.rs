@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use ipnet::IpNet;
 use weir_plane::alarm;
 use weir_plane::compile::{Edit, Edited, EntryKey, Names, Problem, SavError, StageError};
-use weir_plane::engine::{CaptureReader, LostEdit};
+use weir_plane::engine::{CaptureReader, LostEdit, SessionFilter};
 use weir_plane::model::{IpFamily, SavAction};
 use weir_plane::stats;
 
@@ -317,6 +317,10 @@ impl Gateway for Fake {
 
     fn capture(&self, _: &CaptureRequest) -> Result<CaptureReader, Box<Refusal>> {
         Err(Refusal::new(Kind::NoRoom, "there are no packets").into())
+    }
+
+    fn watch_sessions(&self, _: Option<&str>) -> Result<SessionFilter, Box<Refusal>> {
+        Err(Refusal::new(Kind::NoRoom, "there are no sessions").into())
     }
 
     fn traces(&self) -> Traces {

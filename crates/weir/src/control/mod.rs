@@ -36,7 +36,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use weir_plane::alarm;
 use weir_plane::compile::{Edit, Edited, EntryKey, Names, SavError, StageError};
-use weir_plane::engine::{CaptureReader, LostEdit};
+use weir_plane::engine::{CaptureReader, LostEdit, SessionFilter};
 use weir_plane::model::SavAction;
 use weir_plane::stats;
 
@@ -324,6 +324,11 @@ pub trait Gateway: Send + Sync + 'static {
     /// # Errors
     /// When the filter is not understood, there is no such interface, or too many captures run.
     fn capture(&self, request: &CaptureRequest) -> Result<CaptureReader, Box<Refusal>>;
+    /// Has sessions watched that a filter matches.
+    ///
+    /// # Errors
+    /// When the filter is not understood.
+    fn watch_sessions(&self, filter: Option<&str>) -> Result<SessionFilter, Box<Refusal>>;
     /// The packets traced so far.
     fn traces(&self) -> Traces;
     /// Sets counters back, or forgets traces.

@@ -191,6 +191,11 @@ impl Running {
         self.engine.neighbor_changes(events::watches(events::Kind::Neighbor))
     }
 
+    /// Has workers note sessions while somebody watches them. To be called often.
+    pub(crate) fn follow_watchers(&self) {
+        self.engine.watch_sessions(events::watches(events::Kind::Session));
+    }
+
     /// Holds what interfaces have counted against their alarms; gives what follows. To be called about once a second.
     pub fn look_at_alarms(&self) -> Vec<alarm::Event> {
         let readings = self.engine.alarms();

@@ -9,6 +9,8 @@ pub enum Kind {
     Link,
     /// Neighbours, duplicate addresses and conflicts
     Neighbor,
+    /// Sessions and translations that begin and end; only if named
+    Session,
     /// Alarms that begin and end
     Alarm,
     /// Routes of other sources
@@ -29,6 +31,7 @@ impl Kind {
         match self {
             Kind::Link => "link",
             Kind::Neighbor => "neighbor",
+            Kind::Session => "session",
             Kind::Alarm => "alarm",
             Kind::Route => "route",
             Kind::Reload => "reload",

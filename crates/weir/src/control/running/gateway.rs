@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 use ipnet::IpNet;
 use weir_plane::alarm::Alarms;
 use weir_plane::compile::{Edit, Edited, EntryKey, Names, SavError, StageError};
-use weir_plane::engine::{self, CaptureReader, LostEdit, TooManyCaptures};
+use weir_plane::engine::{self, CaptureReader, LostEdit, SessionFilter, TooManyCaptures};
 use weir_plane::model::{self, SavAction};
 use weir_plane::node::Node;
 use weir_plane::stats;
@@ -289,6 +289,13 @@ impl Gateway for Running {
     fn flows(&self, filter: Option<&str>, order: Option<&str>, most: usize) -> Result<stats::Flows, Box<Refusal>> {
         let order = flows::order(order)?;
         self.engine.flows(|model| flows::filter(model, filter), order, most)
+    }
+
+    fn watch_sessions(&self, filter: Option<&str>) -> Result<SessionFilter, Box<Refusal>> {
+        let filter = self.engine.session_filter(|model| flows::filter(model, filter))?;
+        // Until somebody looks whether there are watchers.
+        self.engine.watch_sessions(true);
+        Ok(filter)
     }
 
     fn clear_flows(&self, filter: Option<&str>) -> Result<usize, Box<Refusal>> {
