@@ -1,5 +1,6 @@
 //! The real gateway behind the control socket.
 
+mod described;
 mod edits;
 mod gateway;
 mod history;

@@ -76,8 +76,8 @@ pub(super) const COLUMNS: [(&str, Align); 6] = [
 
 /// Prints a route: a line for each path, one at least.
 pub(super) fn lines(route: &stats::RouteRow) -> Vec<[String; 6]> {
-    let stats::RouteRow { kind, paths, origin, source, .. } = route;
-    let declared = if origin.is_empty() && source != "file" { source.to_string() } else { origin.clone() };
+    let stats::RouteRow { kind, paths, .. } = route;
+    let declared = declared(route);
     let line = |[path, mac, weight, share]: [String; 4]| [kind.to_string(), path, mac, weight, share, declared.clone()];
     if paths.is_empty() {
         return vec![line(Default::default())];
@@ -87,6 +87,17 @@ pub(super) fn lines(route: &stats::RouteRow) -> Vec<[String; 6]> {
         line([path(one), one.mac.clone().unwrap_or_default(), one.weight.to_string(), share])
     };
     paths.iter().map(of_path).collect()
+}
+
+/// Prints `edge.toml:20`, or `kernel bgp, metric 20`.
+fn declared(route: &stats::RouteRow) -> String {
+    let stats::RouteRow { origin, source, protocol, metric, .. } = route;
+    if !origin.is_empty() || source == "file" {
+        return origin.clone();
+    }
+    let protocol = protocol.as_ref().map_or_else(String::new, |protocol| format!(" {protocol}"));
+    let metric = metric.map_or_else(String::new, |metric| format!(", metric {metric}"));
+    format!("{source}{protocol}{metric}")
 }
 
 /// Prints `198.51.100.254 on wan`, or `on wan`.

@@ -9,6 +9,8 @@ use weir_plane::rib::By;
 use weir_port::routes::Update;
 
 use super::fib::{Counts, Fib};
+use super::orders::Orders;
+use super::questions::Question;
 use crate::config::Routes;
 use crate::control::running::Running;
 use crate::events::{self, Kind};
@@ -116,6 +118,15 @@ impl Feed {
         self.running.sources().lock().retain(|own| own.source != self.by.name());
     }
 
+    /// Answers questions about routes of the source.
+    pub(super) fn answer(&mut self, orders: &Orders) {
+        for Question { prefixes, answer } in orders.questions() {
+            let own = prefixes.iter().map(|(vrf, prefix)| self.fib.own(vrf, *prefix)).collect();
+            // Nobody may wait any more.
+            let _ = answer.send(own);
+        }
+    }
+
     /// Hands all changes over, by the interfaces of the configuration in force.
     pub(super) fn flush(&mut self) {
         let (generation, interfaces) = self.running.punt_devices(self.generation);
@@ -138,6 +149,8 @@ impl Feed {
             self.told = Some(Instant::now());
             let by = self.by.name();
             tracing::warn!(
+                kind = Kind::Route.name(),
+                source = by,
                 "routes of source {by} found no room, the first of them {prefix}: {refused} since the start"
             );
         }

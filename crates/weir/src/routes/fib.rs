@@ -17,6 +17,7 @@ use weir_port::routes::{Nexthop, Path, Route, RouteKind, Update};
 
 use self::chains::Chains;
 use self::dirty::Dirty;
+use super::questions::Own;
 use crate::config::routes::Table;
 
 /// Next hop objects, at most.
@@ -247,6 +248,15 @@ impl Fib {
             offers.push((prefix, target));
         }
         Some((self.tables[at].0.vrf.clone(), offers))
+    }
+
+    /// The routes for a prefix of a VRF that lead to an interface or discard, in the order in which they precede.
+    pub(crate) fn own(&mut self, vrf: &str, prefix: IpNet) -> Vec<Own> {
+        let tables = self.tables.iter().filter(|(table, _)| table.vrf == vrf);
+        let known: Vec<Known> = tables.filter_map(|(_, routes)| routes.all.get(&prefix)).flatten().cloned().collect();
+        let own =
+            |Known { metric, way, protocol, .. }: Known| Some(Own { protocol, metric, target: self.translate(way)? });
+        known.into_iter().filter_map(own).collect()
     }
 
     /// Takes note of prefixes that the forwarding tables had no room for.

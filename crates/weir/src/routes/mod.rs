@@ -6,8 +6,10 @@ mod fib;
 mod fpm;
 mod kernel;
 mod orders;
+mod questions;
 pub(crate) mod state;
 mod thread;
 
 pub(crate) use fpm::listen;
+pub(crate) use questions::Own;
 pub(crate) use thread::Threads;
