@@ -2,25 +2,23 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::kit::{Folder, Gateway, text, wait};
+use crate::kit::{Folder, Gateway, text};
 
-/// A session for each of a few ports, which lasts a second.
+/// A session for each of a few ports, which begins again when it is ended.
 const SESSIONS: &str = "version = 1
 
 [service]
 user = 'root'
 
-[flow-table]
-timeouts = { udp = '1s', udp-stream = '1s' }
-
 [[interface]]
 name = 'lan'
 address = '10.0.0.1/24'
-port = { generator = { source = '10.0.0.10', destination = '192.0.2.9', source-port = '7000-7003', destination-port = 53, rate = 100, count = 300 } }
+port = { generator = { source = '10.0.0.10', destination = '192.0.2.9', source-port = '7000-7003', destination-port = 53, rate = 1000 } }
 acl = { in = ['out'] }
 
 [[interface]]
@@ -51,29 +49,39 @@ fn sessions_are_watched_by_filter_and_are_no_lines_of_the_log() {
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         (child, lines)
     };
-    let (mut one, lines) = watch(&["--json", "session", "udp", "from", "any", "port", "7001", "to", "any"]);
-    let (mut all, rest) = watch(&[]);
-    // Nothing is sent any more, and what began before the watchers came has ended.
-    wait("sessions end", || is_empty(&gateway));
-    std::thread::sleep(Duration::from_millis(200));
+    let (mut one, mut lines) = watch(&["--json", "session", "udp", "from", "any", "port", "7001", "to", "any"]);
+    let (mut all, mut rest) = watch(&[]);
+    // Sessions end and begin again until both watch.
+    let stop = AtomicBool::new(false);
+    let (seen, other) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                gateway.ok(&["clear", "flows"]);
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        let seen: Vec<String> = lines.by_ref().take(20).map(Result::unwrap).collect();
+        let other = rest.next().unwrap().unwrap();
+        stop.store(true, Ordering::Relaxed);
+        (seen, other)
+    });
     let (_, folder) = gateway.end();
-    let lines: Vec<Value> = lines.map(|line| serde_json::from_str(&line.unwrap()).expect("JSON")).collect();
-    assert!(one.wait().unwrap().success() && all.wait().unwrap().success());
-    let ended = lines.iter().find(|line| line["fields"]["change"] == "ended").unwrap_or_else(|| panic!("{lines:?}"));
-    assert_eq!((&ended["kind"], &ended["fields"]["cause"]), (&"session".into(), &"expired".into()));
-    for line in &lines {
-        assert_eq!(line["fields"]["from"], "10.0.0.10:7001", "{line}");
+    assert!(other.contains(" ended by hand"), "{other}");
+    let seen: Vec<Value> = seen.iter().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    for line in &seen {
+        assert_eq!((&line["kind"], &line["fields"]["from"]), (&"session".into(), &"10.0.0.10:7001".into()), "{line}");
         assert_eq!((&line["fields"]["to"], &line["fields"]["interface"]), (&"192.0.2.9:53".into(), &"lan".into()));
     }
+    assert!(seen.iter().any(|line| line["fields"]["change"] == "began"), "{seen:?}");
+    let ended = seen.iter().find(|line| line["fields"]["change"] == "ended").unwrap_or_else(|| panic!("{seen:?}"));
+    assert_eq!(ended["fields"]["cause"], "cleared", "{ended}");
+    // They end with the gateway, and have nothing but the lines of the log.
+    lines.for_each(drop);
     let rest: Vec<String> = rest.map(Result::unwrap).collect();
-    assert!(!rest.is_empty() && !rest.iter().any(|line| line.contains("session")), "{rest:?}");
+    assert!(one.wait().unwrap().success() && all.wait().unwrap().success());
+    assert!(!rest.iter().any(|line| line.contains(" session ")), "{rest:?}");
     let log = std::fs::read_to_string(folder.path("log")).unwrap();
-    assert!(!log.contains("session "), "{log}");
-}
-
-fn is_empty(gateway: &Gateway) -> bool {
-    let flows: Value = serde_json::from_str(&gateway.ok(&["show", "flows", "--json"])).expect("JSON");
-    flows["all"] == 0
+    assert!(!log.contains("session began") && !log.contains("session ended"), "{log}");
 }
 
 #[test]

@@ -17,6 +17,7 @@ use super::super::{ReloadError, acl, classify, lists};
 use super::{Running, placed, unix_time};
 use crate::config::live::Twice;
 use crate::config::{self, Loaded, Texts};
+use crate::events;
 use crate::render::Report as _;
 use crate::render::acl::attached::Attached;
 use crate::render::allowlist_changed::Changed as AllowlistChanged;
@@ -160,8 +161,20 @@ impl Running {
         });
         let object = format!("classify {table}");
         match &result {
-            Ok(changed) => tracing::info!(object, source, "classify {} (by {source})", changed.text().trim_end()),
-            Err(refusal) => tracing::warn!(object, source, "{object}: nothing changed: {}", refusal.for_log()),
+            Ok(changed) => tracing::info!(
+                kind = events::Kind::Edit.name(),
+                object,
+                source,
+                "classify {} (by {source})",
+                changed.text().trim_end()
+            ),
+            Err(refusal) => tracing::warn!(
+                kind = events::Kind::Refused.name(),
+                object,
+                source,
+                "{object}: nothing changed: {}",
+                refusal.for_log()
+            ),
         }
         result
     }
@@ -211,9 +224,20 @@ impl Running {
         let object = format!("{} {list}", R::OBJECT);
         match &result {
             Ok(changed) => {
-                tracing::info!(object, source = changed.source, "{}", lists::summary(R::OBJECT, changed));
+                tracing::info!(
+                    kind = events::Kind::Edit.name(),
+                    object,
+                    source = changed.source,
+                    "{}",
+                    lists::summary(R::OBJECT, changed)
+                );
             }
-            Err(refusal) => tracing::warn!(object, "{object}: nothing changed: {}", refusal.for_log()),
+            Err(refusal) => tracing::warn!(
+                kind = events::Kind::Refused.name(),
+                object,
+                "{object}: nothing changed: {}",
+                refusal.for_log()
+            ),
         }
         result
     }
@@ -236,8 +260,19 @@ impl Running {
         });
         let object = format!("allowlist {list}");
         match &result {
-            Ok(changed) => tracing::info!(object, source = changed.source, "{}", lists::summary_of_set(changed)),
-            Err(refusal) => tracing::warn!(object, "{object}: nothing changed: {}", refusal.for_log()),
+            Ok(changed) => tracing::info!(
+                kind = events::Kind::Edit.name(),
+                object,
+                source = changed.source,
+                "{}",
+                lists::summary_of_set(changed)
+            ),
+            Err(refusal) => tracing::warn!(
+                kind = events::Kind::Refused.name(),
+                object,
+                "{object}: nothing changed: {}",
+                refusal.for_log()
+            ),
         }
         result
     }
@@ -268,7 +303,7 @@ impl Running {
             if policy.stage.is_some_and(|(action, _)| action == policy.action)
                 && let Err(error) = self.engine.stage_sav(&policy.name, None, unix_time())
             {
-                tracing::warn!("sav {}: the stage goes on: {error}", policy.name);
+                tracing::warn!(kind = events::Kind::Reload.name(), "sav {}: the stage goes on: {error}", policy.name);
             }
         }
         Ok(reloaded)
@@ -363,10 +398,10 @@ impl Running {
         let lost = lost.into_iter().map(|edits| acl::lost::lost(&before, edits));
         let lost: Vec<Lost> = lost.chain(carried.lost).chain(sources_end).collect();
         for line in lost.iter().flat_map(Lost::lines) {
-            tracing::warn!("{line}");
+            tracing::warn!(kind = events::Kind::Reload.name(), "{line}");
         }
         if bindings > 0 {
-            tracing::warn!("{} ended", plural(bindings as u64, "learned binding"));
+            tracing::warn!(kind = events::Kind::Reload.name(), "{} ended", plural(bindings as u64, "learned binding"));
         }
         Ok(Reloaded {
             generation,
@@ -411,9 +446,23 @@ impl Running {
         });
         let (object, source, interface) = (format!("acl {list}"), &request.source, &request.interface);
         match &result {
-            Ok(report) => tracing::info!(object, source, interface, "{} (by {source})", report.text().trim_end()),
+            Ok(report) => tracing::info!(
+                kind = events::Kind::Edit.name(),
+                object,
+                source,
+                interface,
+                "{} (by {source})",
+                report.text().trim_end()
+            ),
             Err(refusal) => {
-                tracing::warn!(object, source, interface, "{object}: not attached or detached: {}", refusal.for_log());
+                tracing::warn!(
+                    kind = events::Kind::Refused.name(),
+                    object,
+                    source,
+                    interface,
+                    "{object}: not attached or detached: {}",
+                    refusal.for_log()
+                );
             }
         }
         result
