@@ -111,3 +111,40 @@ fn a_renamed_device_stays_in_use() {
     wait("the log names it", PATIENCE, || lines(&weir, "other0", "renamed") == 1);
     weir.end();
 }
+
+/// Whether the host sees a carrier on a device.
+fn has_carrier(line: &Line, device: &str) -> bool {
+    line.gate.device(device).is_some_and(|text| !text.contains("NO-CARRIER"))
+}
+
+#[test]
+fn the_host_sees_by_the_device_whether_the_link_is_up() {
+    let Some(mut lab) = Lab::open() else { return };
+    let line = Line::new(&mut lab, LineOptions::default());
+    let vlan = "\n[[interface]]\nname = \"tagged\"\nparent = \"left\"\nvlan = 7\naddress = \"10.7.0.1/24\"\npunt = \"punt7\"\n";
+    let config = with_punt(&line) + vlan;
+    let weir = Weir::start(&line.gate, &config);
+    let both = |punt0: bool, punt7: bool| {
+        let state = || [has_carrier(&line, "punt0"), has_carrier(&line, "punt7")];
+        wait(&format!("carriers {punt0} and {punt7}"), PATIENCE, || state() == [punt0, punt7]);
+        // The devices stay set up.
+        assert_eq!(punt(&weir)["state"], "up");
+    };
+    both(true, true);
+    line.left.ip("link set e0 down");
+    both(false, false);
+    // A new device is as the one before.
+    line.gate.ip("link delete punt0");
+    wait_for(&weir, "missing");
+    wait_for(&weir, "up");
+    both(false, false);
+    line.left.ip("link set e0 up");
+    both(true, true);
+    weir.reload(&config.replace("punt = \"punt0\"", "punt = { name = \"punt0\", carrier = false }"));
+    line.left.ip("link set e0 down");
+    both(true, false);
+    // A reload changes what the host sees at once.
+    weir.reload(&config);
+    both(false, false);
+    weir.end();
+}

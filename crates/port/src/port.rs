@@ -61,6 +61,12 @@ pub trait Port: Send {
         Ok(())
     }
 
+    /// Shows the kernel's side of its device whether the link that the device stands for is up. The device stays set up: packets
+    /// that the gateway has for it still pass. Ports without such a side do nothing.
+    fn set_carrier(&mut self, carrier: bool) {
+        let _ = carrier;
+    }
+
     /// Keeps resources open from now on that the kernel needs milliseconds to close. They close with the port on the
     /// control thread, so that no worker stalls when it drops its queues.
     fn keep_open(&mut self) {}

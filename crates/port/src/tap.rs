@@ -60,6 +60,8 @@ pub(crate) struct TapPort {
     /// One for each receive queue.
     files: Vec<Arc<OwnedFd>>,
     link: Link,
+    /// The carrier that the kernel's side has while it is up.
+    carrier: bool,
     /// The port created the device.
     own: bool,
     /// The device is missing, or lacks settings that the port gives it.
@@ -85,6 +87,7 @@ impl TapPort {
             name: spec.name.clone(),
             files,
             link: Link::Down,
+            carrier: true,
             own: false,
             incomplete: false,
             received: false,
@@ -128,6 +131,9 @@ impl TapPort {
             if tun::attached(file.as_fd()).is_err() {
                 tun::attach(file.as_fd(), &self.name, flags).map_err(|error| self.refused(number, error))?;
             }
+        }
+        if !self.carrier {
+            self.show_carrier();
         }
         Ok(())
     }
@@ -213,6 +219,12 @@ impl TapPort {
         Ok(Link::Up)
     }
 
+    /// Gives the kernel's side its carrier.
+    fn show_carrier(&self) {
+        // A missing device gets it when its files are attached again. An old kernel shows a carrier always.
+        let _ = tun::set_carrier(self.files[0].as_fd(), self.carrier);
+    }
+
     fn is_attached(&self) -> bool {
         self.files.iter().any(|file| tun::attached(file.as_fd()).is_ok())
     }
@@ -270,6 +282,12 @@ impl Port for TapPort {
             self.complete()?;
         }
         Ok(())
+    }
+
+    fn set_carrier(&mut self, carrier: bool) {
+        if std::mem::replace(&mut self.carrier, carrier) != carrier {
+            self.show_carrier();
+        }
     }
 
     fn adjust(&mut self, spec: &PortSpec) -> Result<bool, OpenError> {

@@ -69,6 +69,10 @@ impl<L: Layer> Port for Wrapped<L> {
         self.port.recreate()
     }
 
+    fn set_carrier(&mut self, carrier: bool) {
+        self.port.set_carrier(carrier);
+    }
+
     fn keep_open(&mut self) {
         self.port.keep_open();
     }

@@ -17,6 +17,7 @@ use super::control::{self, Control, State, root_numbers};
 use super::error::EngineError;
 use super::flows::{self, FlowFilter, FlowOrder};
 use super::keeper;
+use super::links::show_carriers;
 use super::ports::{OpenPort, announcing, open_first};
 use super::samples::Reader as SampleReader;
 use super::stuck::Rounds;
@@ -95,6 +96,7 @@ impl Engine {
         let ports = Mutex::default();
         let opened = open_first(&model, &pool, &ports)?;
         let mut ports = ports.into_inner().unwrap_or_else(PoisonError::into_inner);
+        show_carriers(&model, &opened.places, &mut ports);
         let monitor = match monitor {
             Ok(monitor) => Some(monitor),
             Err(source) if ports.iter().flatten().any(|port| port.port.device().is_some()) => {
