@@ -289,7 +289,7 @@ fn many_routes_come_and_go_under_traffic() {
 /// packets go on by those that were in force.
 #[test]
 fn an_overflow_of_the_kernels_changes_loses_no_route() {
-    const COUNT: u32 = 60_000;
+    const COUNT: u32 = 30_000;
     let Some(mut lab) = Lab::alone() else { return };
     let router = Router::new(&mut lab);
     let (gate, line) = (&router.line.gate, &router.line);
