@@ -10,7 +10,7 @@ use weir_port::routes::Update;
 
 use super::fib::{Counts, Fib};
 use super::orders::Orders;
-use super::questions::Question;
+use super::question::Question;
 use crate::config::Routes;
 use crate::control::running::Running;
 use crate::events::{self, Kind};

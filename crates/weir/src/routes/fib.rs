@@ -17,7 +17,7 @@ use weir_port::routes::{Nexthop, Path, Route, RouteKind, Update};
 
 use self::chains::Chains;
 use self::dirty::Dirty;
-use super::questions::Own;
+use super::question::Own;
 use crate::config::routes::Table;
 
 /// Next hop objects, at most.

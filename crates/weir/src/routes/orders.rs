@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::questions::Question;
+use super::question::Question;
 use crate::config::Routes;
 
 /// Settings that a thread is to follow, and a new socket if the address is another one.

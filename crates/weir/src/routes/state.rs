@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ipnet::IpNet;
 use weir_plane::rib::By;
 
-use super::questions::{Desk, Own};
+use super::desk::Desk;
+use super::question::Own;
 use crate::render::routes::Source;
 
 /// The states of all sources, which their threads update.

@@ -8,8 +8,8 @@ use std::thread::{self, JoinHandle};
 use weir_base::wake::{self, Waker};
 use weir_plane::rib::By;
 
+use super::desk::Desk;
 use super::orders::{Next, Orders};
-use super::questions::Desk;
 use super::{fpm, kernel};
 use crate::config::Routes;
 use crate::control::running::Running;

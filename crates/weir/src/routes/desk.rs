@@ -1,33 +1,16 @@
-//! Questions to the threads of sources: the programs of routes, and their metrics. The forwarding tables have no room for them.
+//! The threads of sources as those who ask them see them.
 
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use ipnet::IpNet;
 use weir_base::wake::Waker;
-use weir_plane::compile::Target;
 
 use super::orders::Orders;
+use super::question::{Own, Question};
 
 /// The time that a source has for an answer. It may read a list of all its routes meanwhile.
 const PATIENCE: Duration = Duration::from_secs(1);
-
-/// A route as its source has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Own {
-    /// The number of the program that added it (RTPROT_…).
-    pub(crate) protocol: u8,
-    /// Its metric.
-    pub(crate) metric: u32,
-    /// Where it leads.
-    pub(crate) target: Arc<Target>,
-}
-
-/// Prefixes of VRFs, and who wants to know the routes of a source for each.
-pub(super) struct Question {
-    pub(super) prefixes: Vec<(String, IpNet)>,
-    pub(super) answer: mpsc::Sender<Vec<Vec<Own>>>,
-}
 
 /// A source that answers.
 #[derive(Clone)]
