@@ -286,7 +286,7 @@ fn many_routes_come_and_go_under_traffic() {
 }
 
 /// While weir is stopped, the kernel has more changes than the socket holds, and drops the rest. weir notices, lists all routes, and
-/// packets go on by those that were in force.
+/// packets go on by the routes in force.
 #[test]
 fn an_overflow_of_the_kernels_changes_loses_no_route() {
     const COUNT: u32 = 30_000;
@@ -306,7 +306,7 @@ fn an_overflow_of_the_kernels_changes_loses_no_route() {
     assert_eq!(source()["overflows"], 0);
     let signal = |name: &str| gate.run("kill", &[name, &weir.pid().to_string()]);
     let file = std::env::temp_dir().join(format!("weir-overflow-{}", std::process::id()));
-    // Also a route that goes, as the list of those that are there has to tell.
+    // One route goes: the new list lacks it.
     let lines: String = (0..COUNT)
         .map(|at| {
             format!("route add 172.{}.{}.{}/30 via 10.2.0.2 proto bgp\n", 16 + (at >> 14), at >> 6 & 255, at << 2 & 255)

@@ -5,7 +5,7 @@ use super::flows::{Compiled, FlowFilter};
 use crate::graph::session::{OfEither, SessionEvent};
 use crate::model;
 
-/// A filter of sessions, which also matches those that have ended.
+/// A filter of sessions, which also matches sessions that have ended.
 pub struct SessionFilter(Compiled);
 
 impl SessionFilter {

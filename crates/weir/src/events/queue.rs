@@ -116,7 +116,7 @@ pub(super) fn send_session(session: &SessionEvent, event: impl FnOnce() -> Event
     }
 }
 
-/// Counts events of sessions that were lost on their way here. Filters cannot tell whom they were for.
+/// Counts events of sessions that were lost on their way here. Filters cannot match them.
 pub(crate) fn lose_sessions(lost: u64) {
     for queue in queues().iter().filter(|queue| queue.is_of(Kind::Session)) {
         queue.lost.fetch_add(lost, Ordering::Relaxed);

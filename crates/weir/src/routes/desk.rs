@@ -1,4 +1,4 @@
-//! The threads of sources as those who ask them see them.
+//! Questions to the threads of sources.
 
 use std::sync::{Arc, mpsc};
 use std::time::Duration;

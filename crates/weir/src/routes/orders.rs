@@ -44,7 +44,7 @@ impl Orders {
         self.next.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Asks for routes. A question that is not answered in time is forgotten with its answer.
+    /// Adds a question. A question that is not answered in time is forgotten with its answer.
     pub(super) fn ask(&self, question: Question) {
         self.questions.lock().unwrap_or_else(PoisonError::into_inner).push(question);
     }

@@ -238,7 +238,7 @@ fn write(mut outlets: Outlets, mut reader: Reader, models: &mpsc::Receiver<Vec<S
         }
         // Before the samples: these let go of what was collected.
         let events = outlets.drain_log(&mut reader, &mut events_of_nat);
-        let events = sessions::drain(&mut reader, &mut watched).max(events);
+        let events = sessions::drain(&mut reader, BATCH, &mut watched).max(events);
         let read = outlets.drain(&mut reader, &mut batch).max(events);
         *shared.status() = outlets.status();
         if read > 0 {

@@ -10,13 +10,12 @@ use weir_plane::engine::{SampleReader as Reader, endpoint};
 use weir_plane::session_watch::{SessionEvent, SessionNews};
 use weir_plane::translation_log::Ends;
 
-use super::BATCH;
 use crate::events;
 use crate::render::number::plural;
 
-/// Takes the sessions that the workers have noted; returns how many there were.
-pub(super) fn drain(reader: &mut Reader, batch: &mut Vec<SessionEvent>) -> usize {
-    let read = reader.read_sessions(BATCH, |event| batch.push(event));
+/// Takes the sessions that the workers have noted, up to `limit` of each; returns how many there were.
+pub(super) fn drain(reader: &mut Reader, limit: usize, batch: &mut Vec<SessionEvent>) -> usize {
+    let read = reader.read_sessions(limit, |event| batch.push(event));
     for event in batch.drain(..) {
         events::publish_session(&event, || text(&event.news(), reader.interface(event.news().interface)));
     }

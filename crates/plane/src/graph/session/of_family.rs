@@ -505,7 +505,7 @@ impl<K: Family> OfFamily<K> {
         is_that
     }
 
-    /// Ends the sessions that no packet of the vector confirmed, and logs the beginning of those that go on.
+    /// Ends the sessions that no packet of the vector confirmed, and logs the beginning of others.
     pub(super) fn end_vector(&mut self, root: &Root) {
         while let Some(number) = self.opened.pop() {
             if self.sessions.get(number).is_some_and(|session| !session.confirmed) {

@@ -95,7 +95,7 @@ fn routes_that_lead_to_an_interface_are_offered_by_their_metric() {
     assert_eq!(fib.counts().routes, 2);
 }
 
-/// Of the routes for a prefix, those that lead nowhere are left out, as they are not offered.
+/// Routes for a prefix that lead nowhere are left out, as they are not offered.
 #[test]
 fn routes_are_known_with_their_program_and_metric() {
     let mut fib = fib(100);
