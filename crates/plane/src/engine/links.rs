@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use weir_base::clock::Time;
-use weir_port::Link;
 use weir_port::links::Change;
+use weir_port::{HostSide, Link};
 
 use super::control::{Control, State};
 use super::made::ChangeKind;
@@ -66,6 +66,13 @@ impl Control {
         }
         self.links.set();
         differs
+    }
+
+    /// Returns what the host has given the punt device of each interface; `None`: the device is missing.
+    pub fn host_sides(&self) -> Vec<(String, Option<HostSide>)> {
+        let ports = self.ports();
+        let punts = ports.iter().flatten().filter(|port| port.punt);
+        punts.map(|punt| (punt.interface.clone(), punt.port.host_side().cloned())).collect()
     }
 
     /// Watches the punt devices: see [`super::punts`]. Returns the time of the next attempt to create one again.

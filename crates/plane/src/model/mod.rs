@@ -163,11 +163,15 @@ pub enum Merge {
 pub struct Follow {
     /// The device has no carrier while the link of the interface is down.
     pub carrier: bool,
+    /// The interface has the MTU that the host gives the device, if it is smaller.
+    pub mtu: bool,
+    /// The interface has the addresses that the host gives the device.
+    pub addresses: bool,
 }
 
 impl Default for Follow {
     fn default() -> Follow {
-        Follow { carrier: true }
+        Follow { carrier: true, mtu: false, addresses: false }
     }
 }
 

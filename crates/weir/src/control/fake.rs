@@ -1,6 +1,6 @@
 //! A gateway made up for tests.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Mutex;
 
@@ -26,6 +26,7 @@ use crate::render::changes::Changes;
 use crate::render::classify::Classify;
 use crate::render::classify_changed::Changed as ClassifyChanged;
 use crate::render::crypto::Crypto;
+use crate::render::interfaces::FromHost;
 use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRules};
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::reloaded::{Findings, Reloaded};
@@ -317,6 +318,10 @@ impl Gateway for Fake {
 
     fn capture(&self, _: &CaptureRequest) -> Result<CaptureReader, Box<Refusal>> {
         Err(Refusal::new(Kind::NoRoom, "there are no packets").into())
+    }
+
+    fn from_host(&self) -> BTreeMap<String, FromHost> {
+        BTreeMap::new()
     }
 
     fn watch_sessions(&self, _: Option<&str>) -> Result<SessionFilter, Box<Refusal>> {

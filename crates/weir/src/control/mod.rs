@@ -8,6 +8,7 @@ pub mod client;
 mod differences;
 mod error;
 pub(crate) mod flows;
+mod host;
 pub mod ipsec;
 pub mod lists;
 mod next_hop;
@@ -29,7 +30,7 @@ pub(crate) mod fake;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -50,6 +51,7 @@ use crate::render::changes::Changes;
 use crate::render::classify::Classify;
 use crate::render::classify_changed::Changed as ClassifyChanged;
 use crate::render::crypto::Crypto;
+use crate::render::interfaces::FromHost;
 use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRules};
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::reloaded::Reloaded;
@@ -324,6 +326,8 @@ pub trait Gateway: Send + Sync + 'static {
     /// # Errors
     /// When the filter is not understood, there is no such interface, or too many captures run.
     fn capture(&self, request: &CaptureRequest) -> Result<CaptureReader, Box<Refusal>>;
+    /// The MTUs and addresses that interfaces have from the host, by name.
+    fn from_host(&self) -> BTreeMap<String, FromHost>;
     /// Has sessions watched that a filter matches.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 mod described;
 mod edits;
+mod followed;
 mod gateway;
 mod history;
 mod ipsec;
@@ -29,6 +30,7 @@ use weir_plane::stats;
 
 use self::history::{Awaited, History};
 use super::acl::attached::Attachments;
+use super::host::Host;
 use super::ipsec::Live;
 use super::services::{Services, Settings};
 use super::{acl, classify, lists};
@@ -74,6 +76,8 @@ pub struct Running {
     rekey_refused: Mutex<Option<String>>,
     /// Live edits of the lists of interfaces, likewise.
     attached: Mutex<Attachments>,
+    /// The MTUs and addresses that interfaces have from the host, likewise.
+    host: Mutex<Host>,
     /// The texts of the configuration in force, likewise; `None` for the built-in one.
     texts: Mutex<Option<Arc<Texts>>>,
     /// Held by a change from the look at the state before it to its end. Taken before `reloading`.
@@ -138,6 +142,7 @@ impl Running {
             settings: Mutex::new(settings),
             services: Mutex::default(),
             sources: Sources::default(),
+            host: Mutex::default(),
             started: Instant::now(),
             reloading: Mutex::default(),
             failures: Mutex::default(),

@@ -174,7 +174,9 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
 }
 
 fn interfaces_with_lists(gateway: &dyn Gateway) -> interfaces::Interfaces {
-    interfaces::Interfaces::new(&gateway.snapshot(), gateway.failures()).with_lists(&gateway.acl_chains())
+    interfaces::Interfaces::new(&gateway.snapshot(), gateway.failures())
+        .with_lists(&gateway.acl_chains())
+        .with_host(gateway.from_host())
 }
 
 fn samplers(gateway: &dyn Gateway) -> Samplers {

@@ -11,7 +11,7 @@ const AF_PACKET_KEYS: &[&str] = &["interface", "promiscuous", "offload", "shared
 
 const TAP_KEYS: &[&str] = &["name", "persistent", "offload", "mtu", "address", "mac"];
 
-const PUNT_KEYS: &[&str] = &["name", "persistent", "offload", "mtu", "address", "carrier"];
+const PUNT_KEYS: &[&str] = &["name", "persistent", "offload", "mtu", "address", "carrier", "follow"];
 
 /// The least MTU of the kernel's side (RFC 791).
 const LEAST_MTU: u32 = 68;
@@ -51,8 +51,26 @@ pub(super) fn punt(reader: &mut Reader<'_>, value: Value<'_>, uses: &mut Uses) -
     if let DeValue::Table(_) = value.get_ref() {
         let table = reader.open_table(value, "`punt`")?;
         follow.carrier = flag(reader, &table, "carrier", follow.carrier);
+        for value in table.get("follow").map_or(&[][..], |value| reader.one_or_more(value)) {
+            let choices = [("mtu", Followed::Mtu), ("addresses", Followed::Addresses)];
+            match reader.choice(value, "property of a device", &choices) {
+                Some(Followed::Mtu) => follow.mtu = true,
+                Some(Followed::Addresses) => follow.addresses = true,
+                None => {}
+            }
+        }
+        if follow.mtu {
+            refuse(reader, &table, &["mtu"], "has no meaning where the interface follows the MTU of the device");
+        }
     }
     Some((spec, follow))
+}
+
+/// A property of a device that its interface takes over.
+#[derive(Clone, Copy)]
+enum Followed {
+    Mtu,
+    Addresses,
 }
 
 /// The kernel's side of a tun or tap device.

@@ -40,6 +40,7 @@ pub(super) struct Carried {
     allowlists: lists::Allowlists,
     classify: classify::Tables,
     attached: Attachments,
+    host: super::super::host::Host,
     pub(super) lost: Vec<Lost>,
     /// More packets might pass without one of the edits that end.
     pub(super) protects: bool,
@@ -72,6 +73,9 @@ impl Running {
     /// Applies the live edits to a new configuration, but those of access lists, groups, SAs and SPDs. Lists whose edits do not go
     /// with the others lose them.
     pub(super) fn carry(&self, gateway: &mut model::Gateway) -> Carried {
+        let mut host = self.host_so_far().clone();
+        // What does not go with the new file is noticed as soon as the host changes something.
+        host.put_into(gateway);
         let (mut nats, mut steers) = (self.nat_so_far().clone(), self.steers_so_far().clone());
         let (mut ended, mut protect) = (Vec::new(), false);
         // Only their edits can end here.
@@ -89,6 +93,7 @@ impl Running {
             let Some((lost, protects)) = end else {
                 carried.lost.extend(ended);
                 carried.protects |= protect;
+                carried.host = host;
                 return carried;
             };
             ended.push(lost);
@@ -111,7 +116,18 @@ impl Running {
             lost_nat.into_iter().chain(lost_bindings).chain(lost_steers).chain(lost_prefixes).chain(lost_sessions),
         );
         let protects = of_nat || of_bindings || of_steers || of_allowlists || of_sessions || of_attached;
-        Carried { nat, bindings, steers, allowlists, classify, attached, lost, protects, wrong: None }
+        Carried {
+            nat,
+            bindings,
+            steers,
+            allowlists,
+            classify,
+            attached,
+            host: Default::default(),
+            lost,
+            protects,
+            wrong: None,
+        }
     }
 
     pub(super) fn nat_so_far(&self) -> MutexGuard<'_, lists::Nats> {
@@ -180,7 +196,7 @@ impl Running {
     }
 
     /// Puts an edited model into force, which is compiled as at a reload.
-    fn put_edited(&self, gateway: model::Gateway) -> Result<engine::Reloaded, Box<Refusal>> {
+    pub(super) fn put_edited(&self, gateway: model::Gateway) -> Result<engine::Reloaded, Box<Refusal>> {
         let origins = gateway.origins.clone();
         let refused = |error: EngineError| {
             let message = format!("{}; nothing was changed", placed(&error, &origins));
@@ -387,6 +403,7 @@ impl Running {
         *self.classify_so_far() = carried.classify;
         *self.live() = live;
         *self.attached_so_far() = carried.attached;
+        *self.host_so_far() = carried.host;
         *self.texts.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(texts));
         self.sampler.follow(&samplers);
         let mut lists = differences(&before, &self.engine.model());

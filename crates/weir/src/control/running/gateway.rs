@@ -1,6 +1,6 @@
 //! The requests of the control socket: each reads the engine, or changes it and keeps the change.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::PoisonError;
 
@@ -32,6 +32,7 @@ use crate::render::changes::Changes;
 use crate::render::classify::Classify;
 use crate::render::classify_changed::Changed as ClassifyChanged;
 use crate::render::crypto::Crypto;
+use crate::render::interfaces::FromHost;
 use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRules};
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::number::plural;
@@ -322,6 +323,10 @@ impl Gateway for Running {
     fn flows(&self, filter: Option<&str>, order: Option<&str>, most: usize) -> Result<stats::Flows, Box<Refusal>> {
         let order = flows::order(order)?;
         self.engine.flows(|model| flows::filter(model, filter), order, most)
+    }
+
+    fn from_host(&self) -> BTreeMap<String, FromHost> {
+        self.host_so_far().shown()
     }
 
     fn watch_sessions(&self, filter: Option<&str>) -> Result<SessionFilter, Box<Refusal>> {
