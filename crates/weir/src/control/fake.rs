@@ -111,6 +111,8 @@ impl Gateway for Fake {
             refused: 3,
             lists: 4,
             overflows: 5,
+            limit: 2_000_000,
+            bytes: 4096,
         };
         vec![source("kernel", "following", 1000), source("fpm", "waiting", 0)]
     }

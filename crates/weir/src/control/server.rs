@@ -94,7 +94,7 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         )
         .route("/v1/show/trace", get(|g| show(g, |g| g.traces())))
         .route("/v1/show/buffers", get(|g| show(g, |g| buffers::Buffers::new(&g.snapshot()))))
-        .route("/v1/show/tables", get(|g| show(g, |g| tables::Tables::new(&g.snapshot()))))
+        .route("/v1/show/tables", get(|g| show(g, |g| tables::Tables::new(&g.snapshot(), &g.route_sources()))))
         .route("/v1/show/sav", get(|g| show(g, |g| Sav::new(g.sav_policies(), &g.snapshot()))))
         .route("/v1/show/samplers", get(|g| show(g, samplers)))
         .route("/v1/show/allowlists", get(|g| show(g, |g| Allowlists::new(g.allowlists()))))

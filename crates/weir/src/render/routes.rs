@@ -39,6 +39,12 @@ pub struct Source {
     pub lists: u64,
     /// Times that changes came faster than they were read.
     pub overflows: u64,
+    /// Routes that it may have, at most.
+    #[serde(default)]
+    pub limit: u64,
+    /// Memory of its routes and next hop objects as the source reports them, in octets, by estimate.
+    #[serde(default)]
+    pub bytes: u64,
 }
 
 /// The filter of routes.

@@ -83,6 +83,8 @@ impl Feed {
             refused: 0,
             lists: 0,
             overflows: 0,
+            limit: settings.limit.into(),
+            bytes: 0,
         });
         drop(all);
         let fib = Fib::new(&settings.tables, settings.limit as usize, by == By::Fpm);
@@ -108,6 +110,7 @@ impl Feed {
             return false;
         }
         self.fib.set_tables(&now.tables, now.limit as usize);
+        self.note(|own| own.limit = now.limit.into());
         true
     }
 
@@ -141,8 +144,10 @@ impl Feed {
             self.fib.note_refused(&changed.refused);
         }
         batch.publish(self.by);
-        let Counts { routes, nexthops, refused } = self.fib.counts();
-        self.note(|own| (own.routes, own.nexthops, own.refused) = (routes, nexthops, refused));
+        let Counts { routes, nexthops, refused, octets } = self.fib.counts();
+        self.note(|own| {
+            (own.routes, own.nexthops, own.refused, own.bytes) = (routes, nexthops, refused, octets as u64);
+        });
         if self.told.is_none_or(|told| told.elapsed() > QUIET)
             && let Some(prefix) = self.fib.take_first_refused()
         {

@@ -117,6 +117,8 @@ pub(crate) struct Counts {
     pub(crate) nexthops: usize,
     /// Routes that found no room, since the start.
     pub(crate) refused: u64,
+    /// Memory of all that is kept, by estimate.
+    pub(crate) octets: usize,
 }
 
 impl Fib {
@@ -271,7 +273,20 @@ impl Fib {
     }
 
     pub(crate) fn counts(&self) -> Counts {
-        Counts { routes: self.count, nexthops: self.nexthops.len(), refused: self.refused }
+        Counts { routes: self.count, nexthops: self.nexthops.len(), refused: self.refused, octets: self.octets() }
+    }
+
+    /// The memory of all that is kept: nodes of ordered maps are two thirds full, and each block of the heap has 16 octets more.
+    fn octets(&self) -> usize {
+        const BLOCK: usize = 16;
+        let prefixes: usize = self.tables.iter().map(|(_, routes)| routes.all.len()).sum();
+        let in_map = (size_of::<IpNet>() + size_of::<Vec<Known>>()) * 3 / 2;
+        let dirty: usize = self.tables.iter().map(|(_, routes)| routes.dirty.octets()).sum();
+        let routes = prefixes * (in_map + BLOCK) + self.count * size_of::<Known>() + dirty;
+        let nexthops = self.nexthops.capacity() * size_of::<(u32, Nexthop, u16)>();
+        let shared = self.paths.0.len() * (size_of::<Arc<[Path]>>() + size_of::<Path>() + 2 * BLOCK);
+        let translated = self.translated.len() * (size_of::<(Way, Option<Arc<Target>>)>() + 4 * BLOCK);
+        routes + nexthops + shared + translated
     }
 
     /// Keeps these routes alone.

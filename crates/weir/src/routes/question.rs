@@ -1,4 +1,5 @@
-//! A question to the thread of a source: the programs of routes, and their metrics. The forwarding tables have no room for them.
+//! A question to the thread of a source: the programs of routes, and their metrics. The forwarding tables have no room
+//! for them.
 
 use std::sync::{Arc, mpsc};
 
