@@ -69,9 +69,9 @@ mod tests {
         assert_eq!(
             tables.text(),
             "\
-Table          Used    Limit    Memory  When full
-fib4 default     12  2000000  1.50 MiB  new routes are refused
-routes kernel  1000  2000000   128 KiB  further routes are refused
+Table          Used    Limit      Memory  When full
+fib4 default     12  2000000    1.50 MiB  new routes are refused
+routes kernel  1000  2000000  128.00 KiB  further routes are refused
 "
         );
         assert_eq!(read::<Tables>(&json(&tables)).unwrap(), tables);
