@@ -172,7 +172,8 @@ fn the_interface_follows_the_host() {
     let routes = weir.show("routes");
     let list = routes["routes"].as_array().expect("a list");
     let route = list.iter().find(|route| route["prefix"] == "10.77.0.0/24").unwrap_or_else(|| panic!("{routes:#}"));
-    assert_eq!((&route["kind"], &route["origin"]), (&"connected".into(), &"host punt0:1".into()), "{route}");
+    assert_eq!((&route["kind"], &route["origin"]), (&"connected".into(), &"host punt0".into()), "{route}");
+    assert_eq!(route["source"], "host");
     line.gate.ip("link set punt0 mtu 1400");
     wait("the MTU", PATIENCE, || weir.interface("left")["mtu"] == 1400);
     // A reload keeps it all, and the device has it still.

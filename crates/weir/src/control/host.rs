@@ -30,6 +30,8 @@ pub(crate) struct Host {
     /// By interface. Some of it may not be taken.
     given: BTreeMap<String, Given>,
     taken: BTreeMap<String, Given>,
+    /// The devices whose addresses interfaces have.
+    devices: BTreeSet<String>,
     /// The MTUs of the file, of interfaces that have others.
     mtus: BTreeMap<String, u32>,
 }
@@ -100,7 +102,7 @@ impl Host {
     /// Puts it into a model of the file. Returns what is not taken, and why.
     pub(crate) fn put_into(&mut self, gateway: &mut Gateway) -> Vec<String> {
         let mut refused = Vec::new();
-        (self.taken, self.mtus) = (BTreeMap::new(), BTreeMap::new());
+        (self.taken, self.mtus, self.devices) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         for (name, given) in &self.given {
             let Some(at) = gateway.interfaces.iter().position(|own| own.name == *name) else { continue };
             let follow = gateway.interfaces[at].follow;
@@ -116,6 +118,7 @@ impl Host {
                         let origin = gateway.origins.put_line(source, 1, 0);
                         gateway.interfaces[at].addresses.push(Address { net, origin });
                         taken.addresses.push(net);
+                        self.devices.insert(device.clone());
                     }
                     Some(why) => refused.push(format!("interface {name}: {net} of {device}: {why}")),
                 }
@@ -152,6 +155,11 @@ impl Host {
                 self.mtus.entry(interface.name.clone()).or_insert(mtu);
             }
         }
+    }
+
+    /// Returns the places of addresses from the host, as routes name them, with the names of the source.
+    pub(crate) fn places(&self) -> BTreeMap<String, String> {
+        self.devices.iter().map(|device| (format!("host {device}:1"), format!("host {device}"))).collect()
     }
 
     /// Returns the properties that interfaces have from the host, by name.
@@ -222,7 +230,8 @@ mod tests {
         assert_eq!(addresses(&gateway), ["192.0.2.1/24", "203.0.113.7/24", "2001:db8::7/64"]);
         assert_eq!(gateway.interfaces.iter().map(|own| own.mtu).collect::<Vec<_>>(), [1400, 1400], "the VLAN, too");
         let place = gateway.origins.place(gateway.interfaces[0].addresses[1].origin).map(|place| place.to_string());
-        assert_eq!(place.as_deref(), Some("host wan-host:1"));
+        let name = place.and_then(|place| host.places().remove(&place));
+        assert_eq!(name.as_deref(), Some("host wan-host"));
         let shown = host.shown().remove("wan").expect("something");
         assert_eq!(shown.words(), "MTU 1400, 203.0.113.7/24, 2001:db8::7/64");
         // The same again is no news; a device that is missing neither; and all of it goes.

@@ -11,10 +11,18 @@ use crate::config::routes::Table;
 use crate::routes::Own;
 
 impl Running {
-    /// Adds the programs and metrics of routes of other sources. Those of a source that is busy stay without.
+    /// Names the host as the source of routes of its addresses. Adds the programs and metrics of routes of other sources, if these
+    /// are not busy.
     pub(super) fn describe<'a>(&self, rows: impl Iterator<Item = &'a mut RouteRow>) {
+        let hosts = self.host_so_far().places();
+        let rows = rows.map(|row| {
+            if let Some(name) = hosts.get(&row.origin) {
+                (row.source, row.origin) = ("host".into(), name.clone());
+            }
+            row
+        });
         let mut by_source: BTreeMap<String, (Vec<&mut RouteRow>, Vec<(String, IpNet)>)> = BTreeMap::new();
-        for row in rows.filter(|row| row.source != "file") {
+        for row in rows.filter(|row| row.source != "file" && row.source != "host") {
             let Ok(prefix) = row.prefix.parse() else { continue };
             let (own, prefixes) = by_source.entry(row.source.to_string()).or_default();
             prefixes.push((row.vrf.clone(), prefix));
