@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::lab::{Lab, Line, LineOptions, Weir, transfer, wait};
+use crate::lab::{Lab, Line, LineOptions, Weir, echo, transfer, wait};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -109,5 +109,86 @@ fn a_renamed_device_stays_in_use() {
     wait("its name is shown", PATIENCE, || punt(&weir)["name"] == "other0");
     // Its line comes behind the state.
     wait("the log names it", PATIENCE, || lines(&weir, "other0", "renamed") == 1);
+    weir.end();
+}
+
+/// Whether the host sees a carrier on a device.
+fn has_carrier(line: &Line, device: &str) -> bool {
+    line.gate.device(device).is_some_and(|text| !text.contains("NO-CARRIER"))
+}
+
+#[test]
+fn the_host_sees_by_the_device_whether_the_link_is_up() {
+    let Some(mut lab) = Lab::open() else { return };
+    let line = Line::new(&mut lab, LineOptions::default());
+    let vlan = "\n[[interface]]\nname = \"tagged\"\nparent = \"left\"\nvlan = 7\naddress = \"10.7.0.1/24\"\npunt = \"punt7\"\n";
+    let config = with_punt(&line) + vlan;
+    let weir = Weir::start(&line.gate, &config);
+    let both = |punt0: bool, punt7: bool| {
+        let state = || [has_carrier(&line, "punt0"), has_carrier(&line, "punt7")];
+        wait(&format!("carriers {punt0} and {punt7}"), PATIENCE, || state() == [punt0, punt7]);
+        // The devices stay set up.
+        assert_eq!(punt(&weir)["state"], "up");
+    };
+    both(true, true);
+    line.left.ip("link set e0 down");
+    both(false, false);
+    // A new device is as the one before.
+    line.gate.ip("link delete punt0");
+    wait_for(&weir, "missing");
+    wait_for(&weir, "up");
+    both(false, false);
+    line.left.ip("link set e0 up");
+    both(true, true);
+    weir.reload(&config.replace("punt = \"punt0\"", "punt = { name = \"punt0\", carrier = false }"));
+    line.left.ip("link set e0 down");
+    both(true, false);
+    // A reload changes what the host sees at once.
+    weir.reload(&config);
+    both(false, false);
+    weir.end();
+}
+
+/// Addresses and the MTU that the host gives the device are the interface's, until the host takes them away.
+#[test]
+fn the_interface_follows_the_host() {
+    let Some(mut lab) = Lab::open() else { return };
+    let line = Line::new(&mut lab, LineOptions::default());
+    let follow = "punt = { name = \"punt0\", follow = [\"mtu\", \"addresses\"] }";
+    let config = with_punt(&line).replace("punt = \"punt0\"", follow);
+    let weir = Weir::start(&line.gate, &config);
+    let of_host = || weir.interface("left")["from-host"].clone();
+    let wait_for = |expected: Value| wait(&format!("{expected}"), PATIENCE, || of_host() == expected);
+    assert_eq!(of_host(), Value::Null);
+    line.left.ip("address add 10.77.0.2/24 dev e0");
+    line.left.ip("address add 2001:db8:77::2/64 dev e0 nodad");
+    for address in ["10.77.0.1/24", "2001:db8:77::1/64"] {
+        line.gate.ip(&format!("address add {address} dev punt0"));
+    }
+    wait_for(serde_json::json!({ "addresses": ["10.77.0.1/24", "2001:db8:77::1/64"] }));
+    for target in ["10.77.0.1", "2001:db8:77::1", "10.1.0.1"] {
+        echo(&line.left, target, [56]);
+    }
+    let routes = weir.show("routes");
+    let list = routes["routes"].as_array().expect("a list");
+    let route = list.iter().find(|route| route["prefix"] == "10.77.0.0/24").unwrap_or_else(|| panic!("{routes:#}"));
+    assert_eq!((&route["kind"], &route["origin"]), (&"connected".into(), &"host punt0".into()), "{route}");
+    assert_eq!(route["source"], "host");
+    line.gate.ip("link set punt0 mtu 1400");
+    wait("the MTU", PATIENCE, || weir.interface("left")["mtu"] == 1400);
+    // A reload keeps it all, and the device has it still.
+    weir.reload(&config);
+    let all = serde_json::json!({ "mtu": 1400, "addresses": ["10.77.0.1/24", "2001:db8:77::1/64"] });
+    wait_for(all);
+    assert!(line.gate.device("punt0").is_some_and(|text| text.contains("mtu 1400")));
+    line.gate.ip("address del 10.77.0.1/24 dev punt0");
+    wait_for(serde_json::json!({ "mtu": 1400, "addresses": ["2001:db8:77::1/64"] }));
+    line.gate.ip("link set punt0 mtu 1500");
+    wait_for(serde_json::json!({ "addresses": ["2001:db8:77::1/64"] }));
+    assert_eq!(weir.interface("left")["mtu"], 1500);
+    // Without the key it goes.
+    weir.reload(&with_punt(&line));
+    wait_for(Value::Null);
+    assert!(!weir.interface("left")["addresses"].to_string().contains("db8:77"));
     weir.end();
 }

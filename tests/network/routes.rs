@@ -2,7 +2,7 @@
 //! daemons: they write the same messages.
 
 use std::io::Write as _;
-use std::net::TcpStream;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream};
 use std::time::{Duration, Instant};
 
 use crate::lab::{Lab, Line, LineOptions, Sender, Sink, StreamSpec, Weir, echo, wait};
@@ -94,6 +94,10 @@ fn the_kernels_routes_forward() {
     for target in ["10.9.0.1", "2001:db8:9::1"] {
         echo(&router.line.left, target, [56, 1400]);
     }
+    // Each with the program that added it, and its metric.
+    let listed = weir.weir(&["show", "routes"]).stdout;
+    let listed = String::from_utf8_lossy(&listed).into_owned();
+    assert!(listed.contains("  kernel bgp, metric 0\n") && listed.contains("  kernel bgp, metric 1024\n"), "{listed}");
     // A lower metric comes first, and kinds without paths.
     gate.ip("route add blackhole 10.9.0.0/24 metric 5");
     gate.ip("route replace unreachable 10.9.1.0/24 metric 5");
@@ -281,17 +285,69 @@ fn many_routes_come_and_go_under_traffic() {
     weir.end();
 }
 
+/// While weir is stopped, the kernel has more changes than the socket holds, and drops the rest. weir notices, lists all routes, and
+/// packets go on by the routes in force.
+#[test]
+fn an_overflow_of_the_kernels_changes_loses_no_route() {
+    const COUNT: u32 = 30_000;
+    let Some(mut lab) = Lab::alone() else { return };
+    let router = Router::new(&mut lab);
+    let (gate, line) = (&router.line.gate, &router.line);
+    let weir = router.start("kernel = true\n");
+    gate.ip("route add 10.9.0.0/24 via 10.2.0.2 proto bgp");
+    gate.ip("route add 10.9.1.0/24 via 10.2.0.2 proto bgp");
+    let via = "via right 10.2.0.2 1";
+    wait_for(&weir, "kernel", &[("10.9.0.0/24", via), ("10.9.1.0/24", via)]);
+    echo(&line.left, "10.9.0.1", [56]);
+    let source = || {
+        let output = weir.weir(&["show", "routes", "--limit", "1", "--json"]);
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).expect("JSON")["sources"][0].clone()
+    };
+    assert_eq!(source()["overflows"], 0);
+    let signal = |name: &str| gate.run("kill", &[name, &weir.pid().to_string()]);
+    let file = std::env::temp_dir().join(format!("weir-overflow-{}", std::process::id()));
+    // One route goes: the new list lacks it.
+    let lines: String = (0..COUNT)
+        .map(|at| {
+            format!("route add 172.{}.{}.{}/30 via 10.2.0.2 proto bgp\n", 16 + (at >> 14), at >> 6 & 255, at << 2 & 255)
+        })
+        .chain(["route del 10.9.1.0/24\n".to_owned()])
+        .collect();
+    std::fs::write(&file, lines).expect("a file");
+    signal("-STOP");
+    gate.run("ip", &["-batch", file.to_str().expect("a path")]);
+    signal("-CONT");
+    let sink = Sink::start(&line.right, "10.9.0.1:9000".parse().expect("an address"));
+    let from = "10.1.0.2".parse().expect("an address");
+    let to = "10.9.0.1:9000".parse().expect("an address");
+    let sender = Sender::start(&line.left, StreamSpec { from, to, flows: 16, rate: 2000, size: 200 });
+    let since = Instant::now();
+    wait("all routes", PATIENCE, || source()["routes"] == COUNT + 1);
+    println!("{COUNT} routes after an overflow: {:.2?}, {}", since.elapsed(), source());
+    assert!(source()["overflows"].as_u64() >= Some(1), "{}", source());
+    let (sent, receipt) = (sender.stop(), sink.stop());
+    assert_eq!((receipt.total(), receipt.misplaced, receipt.changed), (sent.total(), 0, 0), "{:?}", weir.drops());
+    // All of them are in force, and the one that went is not.
+    let routes = routes_of(&weir, "kernel");
+    assert_eq!(routes.len(), COUNT as usize + 1);
+    assert!(routes.iter().all(|(_, words)| words == via) && !routes.iter().any(|(prefix, _)| prefix == "10.9.1.0/24"));
+    let _ = std::fs::remove_file(&file);
+    weir.end();
+}
+
 /// A message of a forwarding plane manager: a route by a gateway on a device.
-fn fpm_route(kind: u16, prefix: [u8; 4], length: u8, device: u32, gateway: [u8; 4]) -> Vec<u8> {
-    let mut body = vec![2, length, 0, 0, 254, 186, 0, 1, 0, 0, 0, 0];
+fn fpm_route(kind: u16, prefix: &[u8], length: u8, device: u32, gateway: &[u8]) -> Vec<u8> {
+    // AF_INET or AF_INET6.
+    let family = if prefix.len() == 4 { 2 } else { 10 };
+    let mut body = vec![family, length, 0, 0, 254, 186, 0, 1, 0, 0, 0, 0];
     let mut attribute = |kind: u16, value: &[u8]| {
-        body.extend(8u16.to_ne_bytes());
+        body.extend((4 + value.len() as u16).to_ne_bytes());
         body.extend(kind.to_ne_bytes());
         body.extend(value);
     };
-    attribute(1, &prefix);
+    attribute(1, prefix);
     attribute(4, &device.to_ne_bytes());
-    attribute(5, &gateway);
+    attribute(5, gateway);
     fpm_message(kind, &body)
 }
 
@@ -317,7 +373,7 @@ fn a_forwarding_plane_manager_connects_again() {
     let weir = router.start("kernel = true\nfpm = \"127.0.0.1:2620\"\nstale-time = \"2s\"\n");
     let index: u32 = gate.run("cat", &["/sys/class/net/right-host/ifindex"]).trim().parse().expect("a number");
     let connect = || gate.enter(|| TcpStream::connect("127.0.0.1:2620").expect("weir listens"));
-    let route = |kind, prefix| fpm_route(kind, prefix, 24, index, [10, 2, 0, 2]);
+    let route = |kind, prefix: [u8; 4]| fpm_route(kind, &prefix, 24, index, &[10, 2, 0, 2]);
     let via = "via right 10.2.0.2 1";
     let fpm = |expected: &[&str]| {
         let expected: Vec<_> = expected.iter().map(|&prefix| (prefix, via)).collect();
@@ -355,10 +411,12 @@ fn a_forwarding_plane_manager_connects_again() {
     weir.end();
 }
 
-/// Prefixes of a file, one a line (`WEIR_TEST_TABLE`), or so many that are made up.
-fn table() -> Vec<(std::net::Ipv4Addr, u8)> {
+/// Prefixes of a file, one a line (`WEIR_TEST_TABLE`), or so many of both families that are made up.
+fn table() -> Vec<(IpAddr, u8)> {
     let Ok(path) = std::env::var("WEIR_TEST_TABLE") else {
-        return (0..100_000u32).map(|at| ((0x2000_0000 + (at << 8)).into(), 24)).collect();
+        let v4 = (0..100_000u32).map(|at| (Ipv4Addr::from(0x2000_0000 + (at << 8)).into(), 24));
+        let v6 = (0..25_000u128).map(|at| (Ipv6Addr::from((0x2a00_0000 + at) << 96).into(), 32));
+        return v4.chain(v6).collect();
     };
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
     let prefix = |line: &str| {
@@ -378,8 +436,15 @@ fn a_full_table_by_fpm() {
     let weir = router.start("fpm = \"127.0.0.1:2620\"\nstale-time = \"60s\"\n");
     let index: u32 = gate.run("cat", &["/sys/class/net/right-host/ifindex"]).trim().parse().expect("a number");
     let prefixes = table();
-    let stream = |kind, gateway| {
-        let each = prefixes.iter().map(|(address, length)| fpm_route(kind, address.octets(), *length, index, gateway));
+    let stream = |kind, last: u8| {
+        let route = |(address, length): &(IpAddr, u8)| match address {
+            IpAddr::V4(address) => fpm_route(kind, &address.octets(), *length, index, &[10, 2, 0, last]),
+            IpAddr::V6(address) => {
+                let gateway = Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 0, last.into());
+                fpm_route(kind, &address.octets(), *length, index, &gateway.octets())
+            }
+        };
+        let each = prefixes.iter().map(route);
         each.chain([fpm_message(3, &[0; 4])]).flatten().collect::<Vec<u8>>()
     };
     // The neighbours are resolved before packets count.
@@ -391,9 +456,9 @@ fn a_full_table_by_fpm() {
     let mut manager = gate.enter(|| TcpStream::connect("127.0.0.1:2620").expect("weir listens"));
     let end = |count: usize| format!("are in force: {count}\n");
     for (what, octets, count) in [
-        ("new", stream(NEW, [10, 2, 0, 2]), prefixes.len()),
-        ("by another gateway", stream(NEW, [10, 2, 0, 7]), prefixes.len()),
-        ("gone", stream(GONE, [10, 2, 0, 7]), 0),
+        ("new", stream(NEW, 2), prefixes.len()),
+        ("by another gateway", stream(NEW, 7), prefixes.len()),
+        ("gone", stream(GONE, 7), 0),
     ] {
         let before = weir.log().matches(&end(count)).count();
         let since = Instant::now();

@@ -16,6 +16,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 class Router:
     """The network with all daemons up, and all routes in weir."""
 
+    daemons = True
+
     def __init__(self, program, folder, daemon, protocol="bgp", source="kernel", keep=False, keys=None, more=""):
         self.folder, self.source, self.ends = folder, source, []
         self.network = Network(program)
@@ -65,6 +67,8 @@ class Router:
 
 class Table:
     """The network without daemons: a program plays a forwarding plane manager with a full table."""
+
+    daemons = False
 
     def __init__(self, program, folder, count, limit=None, source="fpm"):
         self.count, self.limit, self.source, self.ends = count, limit or count, source, []

@@ -15,6 +15,8 @@ PACKETS = 20
 class Vrfs:
     """Provider a with a customer in one VRF, provider b with another customer in a second one. Their addresses are the same."""
 
+    daemons = True
+
     def __init__(self, program, folder, daemon="bird"):
         self.ends = []
         self.network = Network(program, {**LINKS, **BLUE})

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use weir_packet::wire::MacAddress;
 use weir_plane::model::{
-    Access, Address, Buffers, FastPath, FlowTable, Gateway, Interface, InterfaceIndex, InterfaceKind, Merge, Neighbor,
-    NextHop, Origin, PerFamily, Route, RouteTarget, Vrf, VrfIndex, Workers,
+    Access, Address, Buffers, FastPath, FlowTable, Follow, Gateway, Interface, InterfaceIndex, InterfaceKind, Merge,
+    Neighbor, NextHop, Origin, PerFamily, Route, RouteTarget, Vrf, VrfIndex, Workers,
 };
 use weir_port::spec::{
     GeneratorSpec, Middleware, PortSpec, SizeSpec, StreamSource, StreamSpec, TemplateSpec, Transport,
@@ -57,6 +57,7 @@ pub(crate) fn interface(name: &str, port: PortSpec, net: IpNet) -> Interface {
         fast_path: true,
         merge: Merge::default(),
         punt: None,
+        follow: Follow::default(),
         router_advertisement: None,
         sav: PerFamily::default(),
         access: Access::default(),

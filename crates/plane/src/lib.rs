@@ -43,4 +43,10 @@ pub mod translation_log {
     pub use crate::graph::session::{Ends, NatEvent, NatEventKind};
     pub use crate::root::nat::{LogTo, RuleId};
 }
+
+pub mod session_watch {
+    //! Sessions that begin and end, for watchers.
+
+    pub use crate::graph::session::{SessionEvent, SessionNews};
+}
 pub use root::{acl, allow, bindings, ecmp, family, ipsec, sav};

@@ -567,9 +567,16 @@ pub struct RouteRow {
     pub paths: Vec<PathRow>,
     /// Where it was declared, `file:line`; empty when built in.
     pub origin: String,
-    /// Its source: `file` (with all that follows from addresses and neighbours), `fpm` or `kernel`.
+    /// Its source: `file` (with all that follows from addresses and neighbours), `host` (the same of addresses that an interface has
+    /// from the host), `fpm` or `kernel`.
     #[serde(default)]
     pub source: Name,
+    /// The program that added it, if another source says so: `bgp`, `ospf`, `static` and others, or a number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<Name>,
+    /// Its metric, if another source says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric: Option<u32>,
 }
 
 /// The route that an address takes in a VRF.

@@ -54,6 +54,7 @@ mod sav_modes;
 mod sav_versions;
 mod sav_ways;
 mod savi;
+mod session_watch;
 mod sessions;
 mod snoop;
 mod spd_esp;

@@ -80,5 +80,5 @@ pub use failure::Failure;
 pub use kernel::segments_udp;
 pub use open::open;
 pub use outcome::Outcome;
-pub use port::{Burst, Creator, Link, Port, Readiness, Receiver, Transmitter};
+pub use port::{Burst, Creator, HostSide, Link, Port, Readiness, Receiver, Transmitter};
 pub use tap::{Mode as TapMode, TapError};

@@ -3,6 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use ipnet::IpNet;
 use weir_base::clock::Time;
 use weir_packet::buffer::Cache;
 use weir_packet::vector::{Indices, Vector};
@@ -13,6 +14,15 @@ use crate::error::OpenError;
 use crate::failure::Failure;
 use crate::outcome::Outcome;
 use crate::spec;
+
+/// The properties of the kernel's side of a device that the host may change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostSide {
+    /// MTU, in octets.
+    pub mtu: u32,
+    /// Addresses with prefix lengths, those of the port's specification included.
+    pub addresses: Vec<IpNet>,
+}
 
 /// An open port, held by the control thread.
 pub trait Port: Send {
@@ -59,6 +69,17 @@ pub trait Port: Send {
     /// As when the port was opened; the port stays as it is, and can be tried again.
     fn recreate(&mut self) -> Result<(), OpenError> {
         Ok(())
+    }
+
+    /// Returns what the kernel's side of its device had at the last look; `None`: it is missing, or the port has no such side.
+    fn host_side(&self) -> Option<&HostSide> {
+        None
+    }
+
+    /// Shows the kernel's side of its device whether the link that the device stands for is up. The device stays set up: packets
+    /// that the gateway has for it still pass. Ports without such a side do nothing.
+    fn set_carrier(&mut self, carrier: bool) {
+        let _ = carrier;
     }
 
     /// Keeps resources open from now on that the kernel needs milliseconds to close. They close with the port on the

@@ -41,8 +41,8 @@ use crate::links::Device;
 use crate::spec::{PortSpec, TapSpec};
 use crate::sys::tun;
 use crate::{
-    Capabilities, Checksums, Context, Creator, Link, Offloads, OpenError, Port, PortCounters, Receiver, Segmentation,
-    Transmitter, kernel,
+    Capabilities, Checksums, Context, Creator, HostSide, Link, Offloads, OpenError, Port, PortCounters, Receiver,
+    Segmentation, Transmitter, kernel,
 };
 
 /// The largest MTU of a tap: the kernel's limit of 65,535 octets less an Ethernet header.
@@ -60,6 +60,10 @@ pub(crate) struct TapPort {
     /// One for each receive queue.
     files: Vec<Arc<OwnedFd>>,
     link: Link,
+    /// The kernel's side at the last look.
+    host: Option<HostSide>,
+    /// The carrier that the kernel's side has while it is up.
+    carrier: bool,
     /// The port created the device.
     own: bool,
     /// The device is missing, or lacks settings that the port gives it.
@@ -85,6 +89,8 @@ impl TapPort {
             name: spec.name.clone(),
             files,
             link: Link::Down,
+            host: None,
+            carrier: true,
             own: false,
             incomplete: false,
             received: false,
@@ -128,6 +134,9 @@ impl TapPort {
             if tun::attached(file.as_fd()).is_err() {
                 tun::attach(file.as_fd(), &self.name, flags).map_err(|error| self.refused(number, error))?;
             }
+        }
+        if !self.carrier {
+            self.show_carrier();
         }
         Ok(())
     }
@@ -203,14 +212,27 @@ impl TapPort {
                 self.configure().inspect_err(|_| self.incomplete = true)?;
             }
             // An invisible device was moved to another network namespace, where it works as well.
-            return Ok(Device::named(&self.name)?.as_ref().map_or(Link::Up, up));
+            let device = Device::named(&self.name)?;
+            self.note_host(device.as_ref());
+            return Ok(device.as_ref().map_or(Link::Up, up));
         }
+        self.host = None;
         self.name.clone_from(&self.spec.name);
         self.incomplete = true;
         let Some(device) = Device::named(&self.name)? else { return Ok(Link::Down) };
         self.attach(Some(&device))?;
         (self.own, self.incomplete) = (false, false);
         Ok(Link::Up)
+    }
+
+    fn note_host(&mut self, device: Option<&Device>) {
+        self.host = device.map(|device| HostSide { mtu: device.mtu, addresses: device.addresses.clone() });
+    }
+
+    /// Gives the kernel's side its carrier.
+    fn show_carrier(&self) {
+        // A missing device gets it when its files are attached again. An old kernel shows a carrier always.
+        let _ = tun::set_carrier(self.files[0].as_fd(), self.carrier);
     }
 
     fn is_attached(&self) -> bool {
@@ -272,6 +294,16 @@ impl Port for TapPort {
         Ok(())
     }
 
+    fn host_side(&self) -> Option<&HostSide> {
+        self.host.as_ref()
+    }
+
+    fn set_carrier(&mut self, carrier: bool) {
+        if std::mem::replace(&mut self.carrier, carrier) != carrier {
+            self.show_carrier();
+        }
+    }
+
     fn adjust(&mut self, spec: &PortSpec) -> Result<bool, OpenError> {
         let ((PortSpec::Tap(new), Mode::Tap) | (PortSpec::Tun(new), Mode::Tun)) = (spec, self.mode) else {
             return Ok(false);
@@ -297,6 +329,8 @@ impl Port for TapPort {
         // Read again: the kernel removes the other addresses of a prefix with its first one (promote_secondaries).
         if let Some(mut device) = Device::named(&self.name).map_err(TapError::from)? {
             device.add_addresses(&new.addresses).map_err(TapError::from)?;
+            // Not what it was before the change: that would count as the host's.
+            self.note_host(Some(&device));
         }
         Ok(true)
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::spec::PortSpec;
-use crate::{Capabilities, Creator, Failure, Link, OpenError, Port, PortCounters, Receiver, Transmitter};
+use crate::{Capabilities, Creator, Failure, HostSide, Link, OpenError, Port, PortCounters, Receiver, Transmitter};
 
 /// A layer around the queues of a port.
 pub(crate) trait Layer: Send {
@@ -67,6 +67,14 @@ impl<L: Layer> Port for Wrapped<L> {
 
     fn recreate(&mut self) -> Result<(), OpenError> {
         self.port.recreate()
+    }
+
+    fn host_side(&self) -> Option<&HostSide> {
+        self.port.host_side()
+    }
+
+    fn set_carrier(&mut self, carrier: bool) {
+        self.port.set_carrier(carrier);
     }
 
     fn keep_open(&mut self) {

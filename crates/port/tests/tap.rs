@@ -740,6 +740,31 @@ fn down_and_up_again_is_told() {
 }
 
 #[test]
+fn the_carrier_is_the_ports_and_survives_the_device() {
+    in_namespace(|| {
+        for queues in [1, 3] {
+            let mut station = Station::new(&tap("wt0"), queues, 1);
+            assert!(device("wt0").running);
+            station.port.set_carrier(false);
+            assert_eq!((device("wt0").up, device("wt0").running), (true, false));
+            // What the gateway has for the host still passes, and the port is up.
+            station.port.refresh();
+            assert_eq!(station.port.link(), Link::Up);
+            let frame = datagram(false, 6000, b"still");
+            assert_eq!(station.send(0, &[(&frame, Offload::default())]), 1);
+            ip("link delete wt0");
+            station.port.refresh();
+            station.port.recreate().unwrap();
+            assert!(!device("wt0").running, "the new device");
+            station.port.set_carrier(true);
+            assert!(device("wt0").running);
+            neighbor("wt0");
+            exchange(&mut station);
+        }
+    });
+}
+
+#[test]
 fn a_device_that_is_renamed_or_moved_goes_on() {
     in_namespace(|| {
         let mut station = Station::new(&tap("wt0"), 1, 1);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use weir_base::clock::Time;
 use weir_packet::wire::protocol;
-use weir_table::classify::Rule;
+use weir_table::classify::{Fields, Rule};
 
 use crate::compile::boxes::boxes;
 use crate::compile::{Compiler, Map};
@@ -80,14 +80,21 @@ impl Compiled {
     }
 
     pub(super) fn matches(&self, session: &AnySession) -> bool {
-        fn any<K: Family>(rules: Option<&[Rule<K>]>, session: &Session<K>) -> bool {
-            rules.is_none_or(|rules| rules.iter().any(|rule| rule.matches(&session.fields())))
-        }
         let matches = || match session {
-            AnySession::V4(session) => any(self.v4.as_deref(), session),
-            AnySession::V6(session) => any(self.v6.as_deref(), session),
+            AnySession::V4(session) => self.matches_v4(&session.fields()),
+            AnySession::V6(session) => self.matches_v6(&session.fields()),
         };
         self.is_about(session) && matches()
+    }
+
+    /// Whether the rule matches a first packet of IPv4.
+    pub(super) fn matches_v4(&self, fields: &Fields<u32>) -> bool {
+        any(self.v4.as_deref(), fields)
+    }
+
+    /// Whether the rule matches a first packet of IPv6.
+    pub(super) fn matches_v6(&self, fields: &Fields<u128>) -> bool {
+        any(self.v6.as_deref(), fields)
     }
 
     /// Whether the filter is about sessions like this one: translations, or all others.
@@ -98,6 +105,10 @@ impl Compiled {
         };
         translates == self.translations
     }
+}
+
+fn any<K: Family>(rules: Option<&[Rule<K>]>, fields: &Fields<K>) -> bool {
+    rules.is_none_or(|rules| rules.iter().any(|rule| rule.matches(fields)))
 }
 
 /// Visits all sessions of a worker, by pages that `page` gives for a place to begin at.

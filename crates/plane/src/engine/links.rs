@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use weir_base::clock::Time;
-use weir_port::Link;
 use weir_port::links::Change;
+use weir_port::{HostSide, Link};
 
 use super::control::{Control, State};
 use super::made::ChangeKind;
 use super::ports::{OpenPort, announcing, follow, tell_of_mtus};
-use crate::compile::PortPlace;
+use crate::compile::{Places, PortPlace};
 use crate::model::{self, InterfaceKind};
 use crate::neighbor::control::{News, Work};
 
@@ -57,6 +57,7 @@ impl Control {
             return false;
         }
         state.places.ports = places;
+        show_carriers(&model, &state.places, &mut ports);
         let before = state.down.clone();
         state.mark_down();
         let differs = state.down != before;
@@ -65,6 +66,13 @@ impl Control {
         }
         self.links.set();
         differs
+    }
+
+    /// Returns what the host has given the punt device of each interface; `None`: the device is missing.
+    pub fn host_sides(&self) -> Vec<(String, Option<HostSide>)> {
+        let ports = self.ports();
+        let punts = ports.iter().flatten().filter(|port| port.punt);
+        punts.map(|punt| (punt.interface.clone(), punt.port.host_side().cloned())).collect()
     }
 
     /// Watches the punt devices: see [`super::punts`]. Returns the time of the next attempt to create one again.
@@ -153,6 +161,21 @@ impl State {
                 let news = if place.down { News::LinkDown { interface } } else { News::LinkUp { interface } };
                 work.news.push(news);
             }
+        }
+    }
+}
+
+/// Shows the host by each punt device whether the link of the interface is up.
+pub(super) fn show_carriers(model: &model::Gateway, places: &Places, ports: &mut [Option<OpenPort>]) {
+    for (index, interface) in (0..).zip(&model.interfaces) {
+        let Some(&number) = places.punts.get(&index) else { continue };
+        let of = match interface.kind {
+            InterfaceKind::Vlan { parent, .. } => parent.0,
+            _ => index,
+        };
+        let is_down = places.ports.get(&of).is_some_and(|place| place.down);
+        if let Some(Some(punt)) = ports.get_mut(number as usize) {
+            punt.port.set_carrier(!(interface.follow.carrier && is_down));
         }
     }
 }

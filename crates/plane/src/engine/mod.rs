@@ -44,6 +44,7 @@ mod traced;
 mod translations;
 mod tunnels;
 mod upkeep;
+mod watched;
 mod why;
 mod workers;
 
@@ -64,6 +65,7 @@ pub use running::{Engine, Options};
 pub use samples::Reader as SampleReader;
 pub use stuck::Stuck;
 pub use traced::{TraceDecision, TraceRow, TraceStep};
+pub use watched::SessionFilter;
 pub use why::{Refusal, WayBack};
 
 pub use crate::neighbor::NeighborChange;

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use super::difference::difference;
 use super::error::EngineError;
-use super::links::look_at;
+use super::links::{look_at, show_carriers};
 use super::made::ChangeKind;
 use super::operation::Operation;
 use super::ports::{Opened, announcing, open_ports, tell_of_mtus};
 use super::report::{self, Reloaded, count};
 use super::running::{Engine, connect, receive};
-use crate::compile::{Map, Prepared};
+use crate::compile::{Map, Places, Prepared};
 use crate::graph::worker::Command;
 use crate::model;
 use crate::neighbor::Link;
@@ -79,6 +79,8 @@ impl Engine {
             let mut ports = control.ports();
             look_at(&model, &ports, &mut places);
             tell_of_mtus(&mut ports, &model, &places, &mut work);
+            let places = Places { ports: places.clone(), punts: opened.places.punts.clone(), ..Places::default() };
+            show_carriers(&model, &places, &mut ports);
         }
         let model = Arc::new(model);
         let sequences = operation.write().announced_sequences(&model);

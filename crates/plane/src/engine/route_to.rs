@@ -39,6 +39,8 @@ pub(crate) fn routes_to(
             paths: paths(&target, root),
             origin: String::new(),
             source: by.name().into(),
+            protocol: None,
+            metric: None,
         });
         let candidates = configured.chain(offered).collect();
         RouteTo { vrf: vrf.name.clone(), route: Some(row(best)), candidates }

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use weir_base::clock::Clock;
@@ -17,6 +17,7 @@ use super::control::{self, Control, State, root_numbers};
 use super::error::EngineError;
 use super::flows::{self, FlowFilter, FlowOrder};
 use super::keeper;
+use super::links::show_carriers;
 use super::ports::{OpenPort, announcing, open_first};
 use super::samples::Reader as SampleReader;
 use super::stuck::Rounds;
@@ -52,6 +53,8 @@ pub struct Engine {
     pub(super) busy: Arc<AtomicUsize>,
     pub(super) rounds: Rounds,
     pub(super) samples: Option<SampleReader>,
+    /// Somebody watches sessions.
+    pub(super) is_watched: Arc<AtomicBool>,
 }
 
 /// A running gateway is its control side with threads and ports: listings and edits are those of [`Control`].
@@ -93,6 +96,7 @@ impl Engine {
         let ports = Mutex::default();
         let opened = open_first(&model, &pool, &ports)?;
         let mut ports = ports.into_inner().unwrap_or_else(PoisonError::into_inner);
+        show_carriers(&model, &opened.places, &mut ports);
         let monitor = match monitor {
             Ok(monitor) => Some(monitor),
             Err(source) if ports.iter().flatten().any(|port| port.port.device().is_some()) => {
@@ -110,6 +114,7 @@ impl Engine {
         before_threads(root_numbers(&compiled.made)).map_err(EngineError::BeforeThreads)?;
 
         let (sleeper, waker) = wake::pair().map_err(EngineError::Keeper)?;
+        let is_watched = Arc::<AtomicBool>::default();
         let wakers = wake::pair().map_err(EngineError::Keeper)?;
         let parts = Parts {
             domain: &compiled.domain,
@@ -120,6 +125,7 @@ impl Engine {
             busy: &busy,
             keeper: &waker,
             sampler: &wakers.1,
+            is_watched: &is_watched,
         };
         let (workers, rings) = Workers::start(&compiled.model, pin, &random, &parts)?;
         connect(&workers, &opened.new, &mut ports);
@@ -136,7 +142,7 @@ impl Engine {
             counters: workers.iter().map(|worker| Arc::clone(&worker.counters)).collect(),
             waker: waker.clone(),
         }));
-        let samples = SampleReader::new((rings.samples, rings.log), wakers, root, clock);
+        let samples = SampleReader::new((rings.samples, rings.log, rings.sessions), wakers, root, clock);
         let parts = keeper::Parts { control: Arc::clone(&control), rings: rings.events, monitor, punts: None };
         Ok(Engine {
             control,
@@ -146,12 +152,18 @@ impl Engine {
             busy,
             rounds: Rounds::default(),
             samples: Some(samples),
+            is_watched,
         })
     }
 
     /// Returns the reading ends of the workers' sample rings to the first caller.
     pub fn take_samples(&mut self) -> Option<SampleReader> {
         self.samples.take()
+    }
+
+    /// Has workers note sessions that begin and end ([`SampleReader::read_sessions`]), or no longer.
+    pub fn watch_sessions(&self, is_watched: bool) {
+        self.is_watched.store(is_watched, Ordering::Relaxed);
     }
 
     /// Begins a capture, made of the model in force. It ends when the reader is dropped.

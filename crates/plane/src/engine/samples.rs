@@ -10,17 +10,21 @@ use weir_base::ring::Consumer;
 use weir_base::wake::{Sleeper, Waker};
 
 use crate::graph::sample::Sample;
-use crate::graph::session::NatEvent;
+use crate::graph::session::{NatEvent, SessionEvent};
 use crate::root::Root;
 use crate::root::nat::RuleId;
 
 /// A ring of events of translations, and how many events were lost.
 pub(crate) type LogRing = (Consumer<NatEvent>, Arc<AtomicU64>);
 
+/// A ring of sessions that began and ended, and how many events were lost.
+pub(crate) type WatchRing = (Consumer<SessionEvent>, Arc<AtomicU64>);
+
 /// Reads what the workers of a gateway took, and knows the names behind numbers. For one thread, which may take its time.
 pub struct Reader {
     rings: Vec<Consumer<Sample>>,
     log: Vec<LogRing>,
+    sessions: Vec<WatchRing>,
     sleeper: Sleeper,
     waker: Waker,
     root: Arc<Published<Root>>,
@@ -29,13 +33,13 @@ pub struct Reader {
 
 impl Reader {
     pub(crate) fn new(
-        (rings, log): (Vec<Consumer<Sample>>, Vec<LogRing>),
+        (rings, log, sessions): (Vec<Consumer<Sample>>, Vec<LogRing>, Vec<WatchRing>),
         wakers: (Sleeper, Waker),
         root: Arc<Published<Root>>,
         clock: Clock,
     ) -> Reader {
         let (sleeper, waker) = wakers;
-        Reader { rings, log, sleeper, waker, root, clock }
+        Reader { rings, log, sessions, sleeper, waker, root, clock }
     }
 
     /// Takes up to `limit` samples of each worker, the oldest first, and hands each to `take`; returns how many there were.
@@ -52,6 +56,17 @@ impl Reader {
     /// Events of translations that were lost since the last call.
     pub fn lost_events(&self) -> u64 {
         self.log.iter().map(|(_, lost)| lost.swap(0, Ordering::Relaxed)).sum()
+    }
+
+    /// Takes up to `limit` sessions that began or ended of each worker, the oldest first, and hands each to `take`; returns how many
+    /// there were.
+    pub fn read_sessions(&mut self, limit: usize, mut take: impl FnMut(SessionEvent)) -> usize {
+        self.sessions.iter_mut().map(|(ring, _)| ring.pop(limit, &mut take)).sum()
+    }
+
+    /// Events of sessions that were lost since the last call.
+    pub fn lost_sessions(&self) -> u64 {
+        self.sessions.iter().map(|(_, lost)| lost.swap(0, Ordering::Relaxed)).sum()
     }
 
     /// The VRF that the first packet of an event's translation came in by; `None`: it does not translate any more.
@@ -72,6 +87,7 @@ impl Reader {
         if is_wanted()
             || self.rings.iter().any(|ring| !ring.is_empty())
             || self.log.iter().any(|(ring, _)| !ring.is_empty())
+            || self.sessions.iter().any(|(ring, _)| !ring.is_empty())
         {
             self.sleeper.stay_up();
         } else {

@@ -65,6 +65,8 @@ pub(crate) fn row(
         prefix: net.to_string(),
         kind: entry.source.name().into(),
         source: entry.by.name().into(),
+        protocol: None,
+        metric: None,
         paths: paths(entry, compiler, root),
         origin: model.origins.place(entry.origin).map_or_else(String::new, |place| place.to_string()),
     }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -19,14 +19,13 @@ use weir_packet::packet::Packet;
 
 use super::EngineError;
 use super::pace::Pace;
-use crate::engine::samples::LogRing;
+use crate::engine::samples::{LogRing, WatchRing};
 use crate::graph::counters::WorkerCounters;
 use crate::graph::events;
 use crate::graph::events::Event;
 use crate::graph::peer::Peer;
 use crate::graph::sample::{self, Sample};
-use crate::graph::session::LOG_RING;
-use crate::graph::session::{Ended, Page};
+use crate::graph::session::{Ended, LOG_RING, Page, WATCH_RING};
 use crate::graph::trace::Tracer;
 use crate::graph::worker::{Command, Round, Shared, Worker};
 use crate::model;
@@ -50,6 +49,8 @@ pub(super) struct Parts<'a> {
     pub(super) keeper: &'a Waker,
     /// The waker of the thread that reads the sample rings.
     pub(super) sampler: &'a Waker,
+    /// Somebody watches sessions.
+    pub(super) is_watched: &'a Arc<AtomicBool>,
 }
 
 /// The rings from the workers.
@@ -60,6 +61,8 @@ pub(super) struct Rings {
     pub(super) samples: Vec<Consumer<Sample>>,
     /// Events of translations, and how many were lost.
     pub(super) log: Vec<LogRing>,
+    /// Sessions that began and ended, and how many of these events were lost.
+    pub(super) sessions: Vec<WatchRing>,
 }
 
 impl Rings {
@@ -72,6 +75,11 @@ impl Rings {
         let lost = Arc::<AtomicU64>::default();
         worker.sessions.log.connect(log, Some(parts.sampler.clone()), Arc::clone(&lost));
         self.log.push((consumer, lost));
+        let (sessions, consumer) = ring(WATCH_RING);
+        let lost = Arc::<AtomicU64>::default();
+        let shared = (Arc::clone(parts.is_watched), Arc::clone(&lost));
+        worker.sessions.watch.connect(sessions, Some(parts.sampler.clone()), shared);
+        self.sessions.push((consumer, lost));
         let (samples, consumer) = ring(sample::RING);
         worker.samples.connect(samples, Some(parts.sampler.clone()));
         self.samples.push(consumer);
@@ -93,6 +101,7 @@ impl Workers {
             events: Vec::with_capacity(count),
             samples: Vec::with_capacity(count),
             log: Vec::with_capacity(count),
+            sessions: Vec::with_capacity(count),
         };
         let pairs: io::Result<Vec<(Sleeper, Waker)>> = (0..count).map(|_| wake::pair()).collect();
         let (sleepers, wakers): (Vec<_>, Vec<_>) =

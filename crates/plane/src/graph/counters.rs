@@ -81,6 +81,20 @@ pub enum Ending {
     Cleared,
 }
 
+impl Ending {
+    /// Its name, as in the counts of sessions.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Ending::Expired => "expired",
+            Ending::Replaced => "replaced",
+            Ending::Revoked | Ending::Untranslated => "revoked",
+            Ending::Renewed => "renewed",
+            Ending::Unconfirmed => "unconfirmed",
+            Ending::Cleared => "cleared",
+        }
+    }
+}
+
 /// How many causes there are.
 pub const CAUSES: usize = Ending::Cleared as usize + 1;
 

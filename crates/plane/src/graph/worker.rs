@@ -284,10 +284,11 @@ impl Worker {
 
     /// Ends sessions; gives how many there were.
     pub(crate) fn end_flows(&mut self, ended: &[Ended]) -> usize {
+        self.sessions.begin(self.shared.clock.now());
         let count = self.sessions.end_all(ended);
         let guard = self.reader.pin();
         self.sessions.end_vector(self.shared.root.load(&guard), &self.shared.counters.sessions);
-        self.sessions.log.flush();
+        self.sessions.flush();
         count
     }
 
@@ -297,10 +298,11 @@ impl Worker {
         let root = self.shared.root.load(&guard);
         let now = self.shared.clock.now();
         self.sessions.adopt(root, self.workers);
+        self.sessions.begin(now);
         self.sessions.prepare();
         let next = self.sessions.recheck((root, &guard), from, now);
         self.sessions.end_vector(root, &self.shared.counters.sessions);
-        self.sessions.log.flush();
+        self.sessions.flush();
         next
     }
 
@@ -539,7 +541,7 @@ impl Worker {
         if root.bridges.is_active() || bridges.deadline().is_some() {
             bridges.visit(root, now);
         }
-        pass.context.sessions.log.flush();
+        pass.context.sessions.flush();
         let remembered = &shared.counters.remembered;
         remembered.add((pass.context.fragments.len() as u64).wrapping_sub(remembered.value()));
         events.flush();

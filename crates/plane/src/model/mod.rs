@@ -158,6 +158,23 @@ pub enum Merge {
     All,
 }
 
+/// The properties that an interface and its punt device take over from each other while the gateway runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Follow {
+    /// The device has no carrier while the link of the interface is down.
+    pub carrier: bool,
+    /// The interface has the MTU that the host gives the device, if it is smaller.
+    pub mtu: bool,
+    /// The interface has the addresses that the host gives the device.
+    pub addresses: bool,
+}
+
+impl Default for Follow {
+    fn default() -> Follow {
+        Follow { carrier: true, mtu: false, addresses: false }
+    }
+}
+
 /// An interface: a port, or a VLAN on one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Interface {
@@ -182,6 +199,8 @@ pub struct Interface {
     /// The punt device: local packets that weir does not answer go to it, and packets that the host sends by it leave
     /// here.
     pub punt: Option<TapSpec>,
+    /// The interface and its punt device follow each other.
+    pub follow: Follow,
     /// Router advertisements (RFC 4861, 6.2); `None`: none are sent.
     pub router_advertisement: Option<RouterAdvertisement>,
     /// The SAV policy of each family for packets that enter by the interface.

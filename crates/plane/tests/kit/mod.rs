@@ -27,7 +27,7 @@ use weir_packet::wire::MacAddress;
 use weir_packet::wire::ethernet::ethertype;
 use weir_plane::harness::{Harness, Options, Outcome, Verdict};
 use weir_plane::model::{
-    Access, AclAction, AclRule, Address, Buffers, FlowTable, Gateway, IcmpLimits, Interface, InterfaceIndex,
+    Access, AclAction, AclRule, Address, Buffers, FlowTable, Follow, Gateway, IcmpLimits, Interface, InterfaceIndex,
     InterfaceKind, Limits, LineCard, Match, Mechanism, Merge, NatFiltering, NatIndex, NatList, NatMapping, NatRule,
     NatTarget, NatVerb, Neighbor, NextHop, Origin, Origins, PerFamily, Place, Route, RouteTarget, SavIndex, SavLayout,
     SavPolicy, SavRule, SavRules, Scope, Tag, Tunnel, Vrf, VrfIndex, Workers,
@@ -142,6 +142,7 @@ impl Build {
             fast_path: true,
             merge: Merge::default(),
             punt,
+            follow: Follow::default(),
             router_advertisement,
             sav: PerFamily::default(),
             access: Access::default(),

@@ -11,6 +11,8 @@ const SET_PERSIST: Opcode = opcode::write::<i32>(b'T', 203);
 const SET_INTERFACE: Opcode = opcode::write::<i32>(b'T', 202);
 const GET_INTERFACE: Opcode = opcode::read::<u32>(b'T', 210);
 const SET_HEADER_SIZE: Opcode = opcode::write::<i32>(b'T', 216);
+/// Since Linux 5.0.
+const SET_CARRIER: Opcode = opcode::write::<i32>(b'T', 226);
 
 /// A device without a link layer.
 pub(crate) const TUN: u16 = 0x0001;
@@ -71,6 +73,12 @@ pub(crate) fn set_header_size(file: BorrowedFd<'_>, octets: i32) -> Result<()> {
 pub(crate) fn set_offload(file: BorrowedFd<'_>, offloads: u32) -> Result<()> {
     // SAFETY: TUNSETOFFLOAD takes a number and no pointer.
     unsafe { ioctl(file, IntegerSetter::<SET_OFFLOAD>::new_usize(offloads as usize)) }
+}
+
+/// Sets whether the device has a carrier. Each further file that is attached gives it one.
+pub(crate) fn set_carrier(file: BorrowedFd<'_>, carrier: bool) -> Result<()> {
+    // SAFETY: TUNSETCARRIER reads one int through the pointer.
+    unsafe { ioctl(file, Setter::<SET_CARRIER, i32>::new(carrier.into())) }
 }
 
 /// Sets whether the device stays when no file is attached.

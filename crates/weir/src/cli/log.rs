@@ -1,7 +1,10 @@
-//! Events, one line each, on standard error or in the system's journal.
+//! Events, one line each, on standard error, in the system's journal, or by syslog.
 
 use std::io::{self, IsTerminal as _};
+use std::os::unix::net::UnixDatagram;
 
+use rustix::io::Errno;
+use syslog_tracing::{Facility, Options, Syslog};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::format::debug_fn;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -11,11 +14,11 @@ use weir_plane::engine::News;
 
 use super::error::Error;
 use super::output::colour;
-use crate::events::Events;
+use crate::events::{Events, Kind};
 use crate::moves::Burst;
 
 /// Fields by which events are searched in the journal and by watchers. The message has what they say.
-const SEARCHED: [&str; 7] = ["interface", "object", "source", "generation", "policy", "rate", "threshold"];
+const SEARCHED: [&str; 8] = ["kind", "interface", "object", "source", "generation", "policy", "rate", "threshold"];
 
 /// The names of fields in the journal begin with it: `WEIR_INTERFACE`.
 const PREFIX: &str = "WEIR";
@@ -29,15 +32,30 @@ pub(super) enum Place {
     Stderr,
     /// The system's journal
     Journald,
+    /// The syslog daemon
+    Syslog,
 }
 
 /// Starts to log what the filter lets through, e.g. `info` or `warn,weir::control=debug`.
 ///
 /// # Errors
-/// When the journal is wanted and not there.
+/// When the journal or a syslog daemon is wanted and not there.
 pub(super) fn start(filter: Targets, place: Place) -> Result<(), Error> {
+    let registry = tracing_subscriber::registry().with(filter).with(Events);
     let journal = match place {
         Place::Stderr => None,
+        Place::Syslog => {
+            let syslog = syslog().map_err(|error| Error::Failed(format!("cannot log to syslog: {SYSLOG}: {error}")))?;
+            // The daemon adds the time; the severity is the level.
+            let lines = tracing_subscriber::fmt::layer().with_writer(syslog).with_ansi(false).with_target(false);
+            let lines =
+                lines.without_time().with_level(false).fmt_fields(debug_fn(|line, field, value| match field.name() {
+                    "message" => write!(line, "{value:?}"),
+                    name => write!(line, " {name}={value:?}"),
+                }));
+            let _ = registry.with(lines).try_init();
+            return Ok(());
+        }
         // A journal that is not there any more is no reason not to start.
         Place::Auto if leads_to_the_journal() => journal().ok(),
         Place::Auto => None,
@@ -45,7 +63,6 @@ pub(super) fn start(filter: Targets, place: Place) -> Result<(), Error> {
             Some(journal().map_err(|error| Error::Failed(format!("cannot log to the journal: {error}")))?)
         }
     };
-    let registry = tracing_subscriber::registry().with(filter).with(Events);
     if let Some(journal) = journal {
         let _ = registry.with(journal).try_init();
         return Ok(());
@@ -69,6 +86,20 @@ fn journal() -> io::Result<tracing_journald::Layer> {
     Ok(tracing_journald::layer()?.with_syslog_identifier("weir".to_owned()).with_field_prefix(Some(PREFIX.to_owned())))
 }
 
+/// The socket of the syslog daemon (syslog(3)).
+const SYSLOG: &str = "/dev/log";
+
+/// Opens syslog, if a daemon listens. One that starts again later is found again.
+fn syslog() -> io::Result<Syslog> {
+    let daemon = UnixDatagram::unbound()?.connect(SYSLOG);
+    // Some daemons have a stream there, which the library takes, too.
+    daemon.or_else(
+        |error| if error.raw_os_error() == Some(Errno::PROTOTYPE.raw_os_error()) { Ok(()) } else { Err(error) },
+    )?;
+    let opened = Syslog::new(c"weir", Options::LOG_PID | Options::LOG_NDELAY, Facility::Daemon);
+    opened.ok_or_else(|| io::Error::other("another log is open"))
+}
+
 /// Standard error is a stream of the journal's: systemd says which (systemd.exec(5), `JOURNAL_STREAM`).
 fn leads_to_the_journal() -> bool {
     let Ok(stream) = std::env::var("JOURNAL_STREAM") else { return false };
@@ -78,17 +109,37 @@ fn leads_to_the_journal() -> bool {
 /// An event of links and neighbours.
 pub(super) fn news(news: &News) {
     let (interface, object) = (news.interface(), news.object());
+    let kind = kind(news).name();
     match news {
-        News::LinkUp { .. } => tracing::info!(interface, object, "{news}"),
-        _ => tracing::warn!(interface, object, "{news}"),
+        News::LinkUp { .. } => tracing::info!(kind, interface, object, "{news}"),
+        _ => tracing::warn!(kind, interface, object, "{news}"),
+    }
+}
+
+/// The kind of an event of links and neighbours.
+fn kind(news: &News) -> Kind {
+    match news {
+        News::LinkDown { .. }
+        | News::LinkUp { .. }
+        | News::DeviceMtu { .. }
+        | News::PuntMissing { .. }
+        | News::PuntDown { .. }
+        | News::PuntUp { .. }
+        | News::PuntRenamed { .. }
+        | News::PuntRefused { .. } => Kind::Link,
+        News::StageEnded { .. } | News::SaSoft { .. } | News::SaExpired { .. } => Kind::Gateway,
+        // Addresses, bindings, and tables of neighbours.
+        _ => Kind::Neighbor,
     }
 }
 
 /// An alarm that was raised or cleared.
 pub(super) fn alarm(event: &alarm::Event) {
     let alarm::Event { interface, policy, rate, threshold, .. } = event;
+    let kind = Kind::Alarm.name();
     if event.raised {
         tracing::warn!(
+            kind,
             interface,
             policy,
             rate,
@@ -97,6 +148,7 @@ pub(super) fn alarm(event: &alarm::Event) {
         );
     } else {
         tracing::info!(
+            kind,
             interface,
             policy,
             rate,
@@ -109,7 +161,7 @@ pub(super) fn alarm(event: &alarm::Event) {
 /// Stations that move between the ports of a bridge.
 pub(super) fn burst(burst: &Burst) {
     let (object, interface) = (format!("bridge {}", burst.bridge), burst.mover.as_ref().map(|own| &own.interface));
-    tracing::warn!(object, interface, "{burst}");
+    tracing::warn!(kind = Kind::Neighbor.name(), object, interface, "{burst}");
 }
 
 /// Reads a filter: levels, and levels of modules, apart by commas. An empty one, as of an empty variable, is `info`.

@@ -240,6 +240,7 @@ impl Run {
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut ticks = 0;
         let mut going_back: Option<tokio::task::JoinHandle<()>> = None;
+        let mut following: Option<tokio::task::JoinHandle<()>> = None;
         let ended = loop {
             let time_is_up = async {
                 match deadline {
@@ -268,6 +269,7 @@ impl Run {
                     for news in running.news() {
                         log::news(&news);
                     }
+                    running.follow_watchers();
                     for change in running.neighbor_changes() {
                         let address = change.address.to_string();
                         let fields = [("interface", change.interface.as_str()), ("address", address.as_str())];
@@ -276,6 +278,10 @@ impl Run {
                     if running.is_overdue() && going_back.as_ref().is_none_or(|task| task.is_finished()) {
                         let gateway = Arc::clone(running);
                         going_back = Some(tokio::task::spawn_blocking(move || gateway.go_back()));
+                    }
+                    if running.has_news_of_host() && following.as_ref().is_none_or(|task| task.is_finished()) {
+                        let gateway = Arc::clone(running);
+                        following = Some(tokio::task::spawn_blocking(move || gateway.follow_host()));
                     }
                     if ticks % ALARMS == 0 && running.is_rekeying() {
                         let gateway = Arc::clone(running);

@@ -1,13 +1,13 @@
 //! A gateway made up for tests.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Mutex;
 
 use ipnet::IpNet;
 use weir_plane::alarm;
 use weir_plane::compile::{Edit, Edited, EntryKey, Names, Problem, SavError, StageError};
-use weir_plane::engine::{CaptureReader, LostEdit};
+use weir_plane::engine::{CaptureReader, LostEdit, SessionFilter};
 use weir_plane::model::{IpFamily, SavAction};
 use weir_plane::stats;
 
@@ -26,6 +26,7 @@ use crate::render::changes::Changes;
 use crate::render::classify::Classify;
 use crate::render::classify_changed::Changed as ClassifyChanged;
 use crate::render::crypto::Crypto;
+use crate::render::interfaces::FromHost;
 use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRules};
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::reloaded::{Findings, Reloaded};
@@ -110,6 +111,8 @@ impl Gateway for Fake {
             refused: 3,
             lists: 4,
             overflows: 5,
+            limit: 2_000_000,
+            bytes: 4096,
         };
         vec![source("kernel", "following", 1000), source("fpm", "waiting", 0)]
     }
@@ -317,6 +320,14 @@ impl Gateway for Fake {
 
     fn capture(&self, _: &CaptureRequest) -> Result<CaptureReader, Box<Refusal>> {
         Err(Refusal::new(Kind::NoRoom, "there are no packets").into())
+    }
+
+    fn from_host(&self) -> BTreeMap<String, FromHost> {
+        BTreeMap::new()
+    }
+
+    fn watch_sessions(&self, _: Option<&str>) -> Result<SessionFilter, Box<Refusal>> {
+        Err(Refusal::new(Kind::NoRoom, "there are no sessions").into())
     }
 
     fn traces(&self) -> Traces {

@@ -8,6 +8,7 @@ pub mod client;
 mod differences;
 mod error;
 pub(crate) mod flows;
+mod host;
 pub mod ipsec;
 pub mod lists;
 mod next_hop;
@@ -29,14 +30,14 @@ pub(crate) mod fake;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use weir_plane::alarm;
 use weir_plane::compile::{Edit, Edited, EntryKey, Names, SavError, StageError};
-use weir_plane::engine::{CaptureReader, LostEdit};
+use weir_plane::engine::{CaptureReader, LostEdit, SessionFilter};
 use weir_plane::model::SavAction;
 use weir_plane::stats;
 
@@ -50,6 +51,7 @@ use crate::render::changes::Changes;
 use crate::render::classify::Classify;
 use crate::render::classify_changed::Changed as ClassifyChanged;
 use crate::render::crypto::Crypto;
+use crate::render::interfaces::FromHost;
 use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRules};
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::reloaded::Reloaded;
@@ -324,6 +326,13 @@ pub trait Gateway: Send + Sync + 'static {
     /// # Errors
     /// When the filter is not understood, there is no such interface, or too many captures run.
     fn capture(&self, request: &CaptureRequest) -> Result<CaptureReader, Box<Refusal>>;
+    /// The MTUs and addresses that interfaces have from the host, by name.
+    fn from_host(&self) -> BTreeMap<String, FromHost>;
+    /// Has sessions watched that a filter matches.
+    ///
+    /// # Errors
+    /// When the filter is not understood.
+    fn watch_sessions(&self, filter: Option<&str>) -> Result<SessionFilter, Box<Refusal>>;
     /// The packets traced so far.
     fn traces(&self) -> Traces;
     /// Sets counters back, or forgets traces.

@@ -1,6 +1,8 @@
 //! The real gateway behind the control socket.
 
+mod described;
 mod edits;
+mod followed;
 mod gateway;
 mod history;
 mod ipsec;
@@ -28,6 +30,7 @@ use weir_plane::stats;
 
 use self::history::{Awaited, History};
 use super::acl::attached::Attachments;
+use super::host::Host;
 use super::ipsec::Live;
 use super::services::{Services, Settings};
 use super::{acl, classify, lists};
@@ -76,6 +79,8 @@ pub struct Running {
     rekey_refused: Mutex<Option<String>>,
     /// Live edits of the lists of interfaces, likewise.
     attached: Mutex<Attachments>,
+    /// The MTUs and addresses that interfaces have from the host, likewise.
+    host: Mutex<Host>,
     /// The texts of the configuration in force, likewise; `None` for the built-in one.
     texts: Mutex<Option<Arc<Texts>>>,
     /// Held by a change from the look at the state before it to its end. Taken before `reloading`.
@@ -140,6 +145,7 @@ impl Running {
             settings: Mutex::new(settings),
             services: Mutex::default(),
             sources: Sources::default(),
+            host: Mutex::default(),
             started: Instant::now(),
             reloading: Mutex::default(),
             failures: Mutex::default(),
@@ -193,6 +199,11 @@ impl Running {
     /// Returns the changes of neighbours since the last call, which are noted while somebody watches them.
     pub(crate) fn neighbor_changes(&self) -> Vec<engine::NeighborChange> {
         self.engine.neighbor_changes(events::watches(events::Kind::Neighbor))
+    }
+
+    /// Has workers note sessions while somebody watches them. To be called often.
+    pub(crate) fn follow_watchers(&self) {
+        self.engine.watch_sessions(events::watches(events::Kind::Session));
     }
 
     /// Holds what interfaces have counted against their alarms; gives what follows. To be called about once a second.

@@ -94,7 +94,7 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         )
         .route("/v1/show/trace", get(|g| show(g, |g| g.traces())))
         .route("/v1/show/buffers", get(|g| show(g, |g| buffers::Buffers::new(&g.snapshot()))))
-        .route("/v1/show/tables", get(|g| show(g, |g| tables::Tables::new(&g.snapshot()))))
+        .route("/v1/show/tables", get(|g| show(g, |g| tables::Tables::new(&g.snapshot(), &g.route_sources()))))
         .route("/v1/show/sav", get(|g| show(g, |g| Sav::new(g.sav_policies(), &g.snapshot()))))
         .route("/v1/show/samplers", get(|g| show(g, samplers)))
         .route("/v1/show/allowlists", get(|g| show(g, |g| Allowlists::new(g.allowlists()))))
@@ -174,7 +174,9 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
 }
 
 fn interfaces_with_lists(gateway: &dyn Gateway) -> interfaces::Interfaces {
-    interfaces::Interfaces::new(&gateway.snapshot(), gateway.failures()).with_lists(&gateway.acl_chains())
+    interfaces::Interfaces::new(&gateway.snapshot(), gateway.failures())
+        .with_lists(&gateway.acl_chains())
+        .with_host(gateway.from_host())
 }
 
 fn samplers(gateway: &dyn Gateway) -> Samplers {

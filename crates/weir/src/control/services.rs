@@ -73,6 +73,8 @@ mod tests {
             refused: 0,
             lists: 1,
             overflows: 0,
+            limit: 2_000_000,
+            bytes: 0,
         };
         let sources = || vec![source("kernel", 7), source("fpm", 1)];
         let lines = |text: &str, sources| settings(text).ended(sources).map(|lost| lost.lines()).unwrap_or_default();

@@ -145,7 +145,8 @@ fn every_show_says_what_the_gateway_said() {
     agrees(&client, "/v1/show/sav/edge?limit=0", &entries(vec![], 3));
     agrees(&client, "/v1/show/trace", &trace::Traces::new(sample::traces(), |_| String::new()));
     agrees(&client, "/v1/show/buffers", &buffers::Buffers::new(&snapshot));
-    agrees(&client, "/v1/show/tables", &tables::Tables::new(&snapshot));
+    let sources = super::Gateway::route_sources(&Fake::default());
+    agrees(&client, "/v1/show/tables", &tables::Tables::new(&snapshot, &sources));
     let (version, _) = client.show::<version::Version>("/v1/show/version").unwrap();
     assert_eq!(version.configuration, "fake");
 }

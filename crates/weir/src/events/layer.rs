@@ -34,7 +34,7 @@ impl<S: Subscriber> Layer<S> for Events {
         send(&Event {
             time: now.as_millis() as u64,
             level: level.to_owned(),
-            kind: Kind::of(event.metadata().target(), &fields.message),
+            kind: Kind::of(fields.others.remove("kind").as_deref()),
             message: fields.message,
             fields: fields.others,
             lost: 0,

@@ -10,5 +10,5 @@ mod queue;
 
 pub(crate) use kind::Kind;
 pub(crate) use layer::Events;
-pub(crate) use publish::publish;
-pub(crate) use queue::{Watcher, close, watch, watches};
+pub(crate) use publish::{publish, publish_session};
+pub(crate) use queue::{Wanted, Watcher, close, lose_sessions, watch, watches};

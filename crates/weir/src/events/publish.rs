@@ -2,8 +2,10 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use weir_plane::session_watch::SessionEvent;
+
 use super::Kind;
-use super::queue::{is_watched, send};
+use super::queue::{is_watched, send, send_session};
 use crate::render::event::Event;
 
 /// Gives an event to watchers, if there are some.
@@ -11,7 +13,20 @@ pub(crate) fn publish(kind: Kind, message: String, fields: &[(&str, &str)]) {
     if !is_watched() {
         return;
     }
+    send(&event(kind, message, fields));
+}
+
+/// Gives a session that began or ended to watchers whose filters match it. `text` returns the message and the fields.
+pub(crate) fn publish_session(session: &SessionEvent, text: impl FnOnce() -> (String, Vec<(&'static str, String)>)) {
+    send_session(session, || {
+        let (message, fields) = text();
+        let fields: Vec<_> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        event(Kind::Session, message, &fields)
+    });
+}
+
+fn event(kind: Kind, message: String, fields: &[(&str, &str)]) -> Event {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let fields = fields.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
-    send(&Event { time: now.as_millis() as u64, level: "info".to_owned(), kind, message, fields, lost: 0 });
+    Event { time: now.as_millis() as u64, level: "info".to_owned(), kind, message, fields, lost: 0 }
 }

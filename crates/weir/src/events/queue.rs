@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use weir_plane::engine::SessionFilter;
+use weir_plane::session_watch::SessionEvent;
 
 use super::Kind;
 use crate::render::event::Event;
@@ -21,15 +23,34 @@ static QUEUES: Mutex<Vec<Queue>> = Mutex::new(Vec::new());
 /// The number of queues, which is read by every event.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
+/// The events that a watcher wants.
+#[derive(Default)]
+pub(crate) struct Wanted {
+    /// Kinds; empty: all but sessions.
+    pub(crate) kinds: Vec<Kind>,
+    /// The sessions, if they are wanted.
+    pub(crate) sessions: Option<SessionFilter>,
+}
+
 struct Queue {
-    kinds: Vec<Kind>,
+    wanted: Wanted,
     events: Sender<Event>,
     lost: Arc<AtomicU64>,
 }
 
 impl Queue {
     fn is_of(&self, kind: Kind) -> bool {
-        self.kinds.is_empty() || self.kinds.contains(&kind)
+        let Wanted { kinds, sessions } = &self.wanted;
+        match kind {
+            Kind::Session => sessions.is_some(),
+            _ => kinds.is_empty() || kinds.contains(&kind),
+        }
+    }
+
+    fn push(&self, event: Event) {
+        if self.events.try_send(event).is_err() {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -44,8 +65,8 @@ fn queues() -> MutexGuard<'static, Vec<Queue>> {
     QUEUES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Begins to watch events of these kinds, or of all; `None`: there are too many watchers.
-pub(crate) fn watch(kinds: Vec<Kind>) -> Option<Watcher> {
+/// Begins to watch events; `None`: there are too many watchers.
+pub(crate) fn watch(wanted: Wanted) -> Option<Watcher> {
     let (sender, events) = channel(ROOM);
     let lost = Arc::<AtomicU64>::default();
     let mut queues = queues();
@@ -53,7 +74,7 @@ pub(crate) fn watch(kinds: Vec<Kind>) -> Option<Watcher> {
     if queues.len() >= MOST {
         return None;
     }
-    queues.push(Queue { kinds, events: sender, lost: Arc::clone(&lost) });
+    queues.push(Queue { wanted, events: sender, lost: Arc::clone(&lost) });
     COUNT.store(queues.len(), Ordering::Relaxed);
     Some(Watcher { events, lost })
 }
@@ -80,9 +101,25 @@ pub(super) fn send(event: &Event) {
     queues.retain(|queue| !queue.events.is_closed());
     COUNT.store(queues.len(), Ordering::Relaxed);
     for queue in queues.iter().filter(|queue| queue.is_of(event.kind)) {
-        if queue.events.try_send(event.clone()).is_err() {
-            queue.lost.fetch_add(1, Ordering::Relaxed);
-        }
+        queue.push(event.clone());
+    }
+}
+
+/// Gives the event of a session to all whose filters match it.
+pub(super) fn send_session(session: &SessionEvent, event: impl FnOnce() -> Event) {
+    let queues = queues();
+    let matching = |queue: &&Queue| queue.wanted.sessions.as_ref().is_some_and(|filter| filter.matches(session));
+    let mut wanting = queues.iter().filter(matching).peekable();
+    if wanting.peek().is_some() {
+        let event = event();
+        wanting.for_each(|queue| queue.push(event.clone()));
+    }
+}
+
+/// Counts events of sessions that were lost on their way here. Filters cannot match them.
+pub(crate) fn lose_sessions(lost: u64) {
+    for queue in queues().iter().filter(|queue| queue.is_of(Kind::Session)) {
+        queue.lost.fetch_add(lost, Ordering::Relaxed);
     }
 }
 
@@ -108,8 +145,8 @@ mod tests {
 
     #[test]
     fn a_full_queue_counts_what_it_loses() {
-        let mut watcher = watch(vec![Kind::Link]).unwrap();
-        assert!(is_watched() && watches(Kind::Link) && !watches(Kind::Route));
+        let mut watcher = watch(Wanted { kinds: vec![Kind::Link], sessions: None }).unwrap();
+        assert!(is_watched() && watches(Kind::Link) && !watches(Kind::Route) && !watches(Kind::Session));
         for number in 0..ROOM + 3 {
             send(&event(Kind::Link, &number.to_string()));
         }

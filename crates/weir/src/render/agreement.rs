@@ -135,7 +135,7 @@ proptest! {
         agrees(&Interfaces::new(&snapshot, failures.clone()))?;
         agrees(&Sav::new(super::sample::sav_policies(), &snapshot))?;
         agrees(&Buffers::new(&snapshot))?;
-        agrees(&Tables::new(&snapshot))?;
+        agrees(&Tables::new(&snapshot, &[]))?;
         agrees(&Neighbors::new(Vec::new(), &snapshot.neighbors))?;
         agrees(&Summary::new(&snapshot, Ended::Signal, snapshot.elapsed, 1, failures))?;
     }

@@ -55,6 +55,9 @@ pub struct Interface {
     /// The traffic counters.
     #[serde(flatten)]
     pub counters: Counters,
+    /// The MTU and the addresses that it has from the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_host: Option<FromHost>,
     /// Its punt device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub punt_device: Option<PuntDevice>,
@@ -63,6 +66,28 @@ pub struct Interface {
     pub super_packets: Option<SuperPackets>,
     /// The effects of fault injection; empty without it.
     pub faults: Vec<Fault>,
+}
+
+/// The MTU and the addresses that an interface has from the host, by its punt device.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct FromHost {
+    /// The MTU, in place of that of the configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
+    /// Addresses with the length of their prefix.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<String>,
+}
+
+impl FromHost {
+    /// Prints `MTU 1400, 192.0.2.7/24`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let mtu = self.mtu.map(|mtu| format!("MTU {mtu}"));
+        let words: Vec<String> = mtu.into_iter().chain(self.addresses.iter().cloned()).collect();
+        if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
+    }
 }
 
 /// The punt device of an interface.
@@ -157,6 +182,17 @@ impl Interfaces {
     }
 }
 
+impl Interfaces {
+    /// Adds what interfaces have from the host, by name.
+    #[must_use]
+    pub fn with_host(mut self, mut host: std::collections::BTreeMap<String, FromHost>) -> Self {
+        for interface in &mut self.interfaces {
+            interface.from_host = host.remove(&interface.name);
+        }
+        self
+    }
+}
+
 impl Interface {
     fn new(interface: &stats::InterfaceStats) -> Self {
         let fault = |&(fault, packets): &(&'static str, u64)| Fault { fault: fault.to_owned(), packets };
@@ -174,6 +210,7 @@ impl Interface {
             origin: interface.origin.clone(),
             acl_in: Vec::new(),
             acl_out: Vec::new(),
+            from_host: None,
             counters: Counters::new(interface),
             punt_device: interface.punt_device.as_ref().map(|device| PuntDevice {
                 name: device.name.clone(),
@@ -255,11 +292,14 @@ fn access(interfaces: &[Interface]) -> String {
     text
 }
 
-/// Addresses that are not used, super-packets, what fault injection did, and which ports failed: lines, or nothing.
+/// Addresses that are not used, what interfaces have from the host, super-packets, what fault injection did, and which ports failed: lines, or nothing.
 fn troubles(interfaces: &[Interface], failures: &[String]) -> String {
     let mut text = String::new();
     for interface in interfaces.iter().filter(|interface| !interface.tentative.is_empty()) {
         let _ = writeln!(text, "not used on {} (tentative): {}", interface.name, interface.tentative.join(", "));
+    }
+    for (interface, own) in interfaces.iter().filter_map(|each| Some((each, each.from_host.as_ref()?))) {
+        let _ = writeln!(text, "from the host on {}: {}", interface.name, own.words());
     }
     for (interface, own) in interfaces.iter().filter_map(|each| Some((each, each.punt_device.as_ref()?))) {
         let PuntDevice { name, state, failed } = own;
@@ -316,6 +356,17 @@ impl Report for Interfaces {
 mod tests {
     use super::super::{json, read, sample};
     use super::*;
+
+    #[test]
+    fn what_is_from_the_host_has_a_line() {
+        let given = FromHost { mtu: Some(1400), addresses: vec!["203.0.113.7/24".into()] };
+        let host = std::collections::BTreeMap::from([("wan".to_owned(), given.clone())]);
+        let interfaces = Interfaces::new(&sample::snapshot(), vec![]).with_host(host);
+        assert!(interfaces.text().contains("\nfrom the host on wan: MTU 1400, 203.0.113.7/24\n"));
+        let back = read::<Interfaces>(&json(&interfaces)).unwrap();
+        assert_eq!((&back, &back.interfaces[0].from_host), (&interfaces, &Some(given)));
+        assert_eq!(FromHost::default().words(), "nothing");
+    }
 
     #[test]
     fn what_each_is_then_what_passed_it() {

@@ -73,7 +73,7 @@ mod tests {
 VRF      Prefix     State      Kind       Path                   MAC                Weight   Share  Declared
 default  0.0.0.0/0  in force   via        198.51.100.254 on wan  02:00:00:00:00:fe       3  75.0 %  edge.toml:20
 default  0.0.0.0/0  in force   via        192.0.2.254 on lan     -                       1  25.0 %  edge.toml:20
-default  0.0.0.0/0  candidate  blackhole  -                      -                       -       -  kernel
+default  0.0.0.0/0  candidate  blackhole  -                      -                       -       -  kernel bgp, metric 20
 blue     -          no route   -          -                      -                       -       -  -
 "
         );

@@ -39,6 +39,12 @@ pub struct Source {
     pub lists: u64,
     /// Times that changes came faster than they were read.
     pub overflows: u64,
+    /// Routes that it may have, at most.
+    #[serde(default)]
+    pub limit: u64,
+    /// Memory of its routes and next hop objects as the source reports them, in octets, by estimate.
+    #[serde(default)]
+    pub bytes: u64,
 }
 
 /// The filter of routes.
@@ -76,8 +82,8 @@ pub(super) const COLUMNS: [(&str, Align); 6] = [
 
 /// Prints a route: a line for each path, one at least.
 pub(super) fn lines(route: &stats::RouteRow) -> Vec<[String; 6]> {
-    let stats::RouteRow { kind, paths, origin, source, .. } = route;
-    let declared = if origin.is_empty() && source != "file" { source.to_string() } else { origin.clone() };
+    let stats::RouteRow { kind, paths, .. } = route;
+    let declared = declared(route);
     let line = |[path, mac, weight, share]: [String; 4]| [kind.to_string(), path, mac, weight, share, declared.clone()];
     if paths.is_empty() {
         return vec![line(Default::default())];
@@ -87,6 +93,17 @@ pub(super) fn lines(route: &stats::RouteRow) -> Vec<[String; 6]> {
         line([path(one), one.mac.clone().unwrap_or_default(), one.weight.to_string(), share])
     };
     paths.iter().map(of_path).collect()
+}
+
+/// Prints `edge.toml:20`, or `kernel bgp, metric 20`.
+fn declared(route: &stats::RouteRow) -> String {
+    let stats::RouteRow { origin, source, protocol, metric, .. } = route;
+    if !origin.is_empty() || source == "file" {
+        return origin.clone();
+    }
+    let protocol = protocol.as_ref().map_or_else(String::new, |protocol| format!(" {protocol}"));
+    let metric = metric.map_or_else(String::new, |metric| format!(", metric {metric}"));
+    format!("{source}{protocol}{metric}")
 }
 
 /// Prints `198.51.100.254 on wan`, or `on wan`.

@@ -265,6 +265,8 @@ pub(crate) fn routes() -> Vec<RouteRow> {
         paths,
         origin: origin.into(),
         source: "file".into(),
+        protocol: None,
+        metric: None,
     };
     let two = vec![
         path("wan", Some("198.51.100.254"), 3, 750, Some("02:00:00:00:00:fe")),
@@ -285,6 +287,8 @@ pub(crate) fn routes_to(vrf: Option<&str>) -> RoutesTo {
         paths: vec![],
         origin: String::new(),
         source: "kernel".into(),
+        protocol: Some("bgp".into()),
+        metric: Some(20),
         ..default.clone()
     };
     let mut vrfs = vec![

@@ -9,6 +9,8 @@ use weir_plane::rib::By;
 use weir_port::routes::Update;
 
 use super::fib::{Counts, Fib};
+use super::orders::Orders;
+use super::question::Question;
 use crate::config::Routes;
 use crate::control::running::Running;
 use crate::events::{self, Kind};
@@ -81,6 +83,8 @@ impl Feed {
             refused: 0,
             lists: 0,
             overflows: 0,
+            limit: settings.limit.into(),
+            bytes: 0,
         });
         drop(all);
         let fib = Fib::new(&settings.tables, settings.limit as usize, by == By::Fpm);
@@ -106,6 +110,7 @@ impl Feed {
             return false;
         }
         self.fib.set_tables(&now.tables, now.limit as usize);
+        self.note(|own| own.limit = now.limit.into());
         true
     }
 
@@ -114,6 +119,15 @@ impl Feed {
         self.fib.set_tables(&[], 0);
         self.flush();
         self.running.sources().lock().retain(|own| own.source != self.by.name());
+    }
+
+    /// Answers questions about routes of the source.
+    pub(super) fn answer(&mut self, orders: &Orders) {
+        for Question { prefixes, answer } in orders.questions() {
+            let own = prefixes.iter().map(|(vrf, prefix)| self.fib.own(vrf, *prefix)).collect();
+            // Nobody may wait any more.
+            let _ = answer.send(own);
+        }
     }
 
     /// Hands all changes over, by the interfaces of the configuration in force.
@@ -130,14 +144,18 @@ impl Feed {
             self.fib.note_refused(&changed.refused);
         }
         batch.publish(self.by);
-        let Counts { routes, nexthops, refused } = self.fib.counts();
-        self.note(|own| (own.routes, own.nexthops, own.refused) = (routes, nexthops, refused));
+        let Counts { routes, nexthops, refused, octets } = self.fib.counts();
+        self.note(|own| {
+            (own.routes, own.nexthops, own.refused, own.bytes) = (routes, nexthops, refused, octets as u64);
+        });
         if self.told.is_none_or(|told| told.elapsed() > QUIET)
             && let Some(prefix) = self.fib.take_first_refused()
         {
             self.told = Some(Instant::now());
             let by = self.by.name();
             tracing::warn!(
+                kind = Kind::Route.name(),
+                source = by,
                 "routes of source {by} found no room, the first of them {prefix}: {refused} since the start"
             );
         }

@@ -17,6 +17,7 @@ use weir_port::routes::{Nexthop, Path, Route, RouteKind, Update};
 
 use self::chains::Chains;
 use self::dirty::Dirty;
+use super::question::Own;
 use crate::config::routes::Table;
 
 /// Next hop objects, at most.
@@ -116,6 +117,8 @@ pub(crate) struct Counts {
     pub(crate) nexthops: usize,
     /// Routes that found no room, since the start.
     pub(crate) refused: u64,
+    /// Memory of all that is kept, by estimate.
+    pub(crate) octets: usize,
 }
 
 impl Fib {
@@ -249,6 +252,15 @@ impl Fib {
         Some((self.tables[at].0.vrf.clone(), offers))
     }
 
+    /// The routes for a prefix of a VRF that lead to an interface or discard, in the order in which they precede.
+    pub(crate) fn own(&mut self, vrf: &str, prefix: IpNet) -> Vec<Own> {
+        let tables = self.tables.iter().filter(|(table, _)| table.vrf == vrf);
+        let known: Vec<Known> = tables.filter_map(|(_, routes)| routes.all.get(&prefix)).flatten().cloned().collect();
+        let own =
+            |Known { metric, way, protocol, .. }: Known| Some(Own { protocol, metric, target: self.translate(way)? });
+        known.into_iter().filter_map(own).collect()
+    }
+
     /// Takes note of prefixes that the forwarding tables had no room for.
     pub(crate) fn note_refused(&mut self, prefixes: &[IpNet]) {
         self.refused += prefixes.len() as u64;
@@ -261,7 +273,20 @@ impl Fib {
     }
 
     pub(crate) fn counts(&self) -> Counts {
-        Counts { routes: self.count, nexthops: self.nexthops.len(), refused: self.refused }
+        Counts { routes: self.count, nexthops: self.nexthops.len(), refused: self.refused, octets: self.octets() }
+    }
+
+    /// The memory of all that is kept: nodes of ordered maps are two thirds full, and each block of the heap has 16 octets more.
+    fn octets(&self) -> usize {
+        const BLOCK: usize = 16;
+        let prefixes: usize = self.tables.iter().map(|(_, routes)| routes.all.len()).sum();
+        let in_map = (size_of::<IpNet>() + size_of::<Vec<Known>>()) * 3 / 2;
+        let dirty: usize = self.tables.iter().map(|(_, routes)| routes.dirty.octets()).sum();
+        let routes = prefixes * (in_map + BLOCK) + self.count * size_of::<Known>() + dirty;
+        let nexthops = self.nexthops.capacity() * size_of::<(u32, Nexthop, u16)>();
+        let shared = self.paths.0.len() * (size_of::<Arc<[Path]>>() + size_of::<Path>() + 2 * BLOCK);
+        let translated = self.translated.len() * (size_of::<(Way, Option<Arc<Target>>)>() + 4 * BLOCK);
+        routes + nexthops + shared + translated
     }
 
     /// Keeps these routes alone.

@@ -15,6 +15,7 @@ use super::feed::Feed;
 use super::orders::Orders;
 use crate::config::Routes;
 use crate::control::running::Running;
+use crate::events::Kind;
 
 /// How often the generation of the configuration is looked at.
 const LOOK: Duration = Duration::from_millis(500);
@@ -69,7 +70,11 @@ pub(super) fn serve(
             listener = next.listener.unwrap_or(listener);
             if (feed.set(&settings, &next.settings) || is_elsewhere) && peer.take().is_some() {
                 // What was left out is not known: the peer connects again, and repeats its routes.
-                tracing::info!("the settings of forwarding plane managers changed: their connection is closed");
+                tracing::info!(
+                    kind = Kind::Route.name(),
+                    source = By::Fpm.name(),
+                    "the settings of forwarding plane managers changed: their connection is closed"
+                );
                 feed.note(|own| "waiting".clone_into(&mut own.state));
                 sweep = Some(Instant::now() + next.settings.stale_time);
                 feed.fib.begin();
@@ -77,7 +82,12 @@ pub(super) fn serve(
             settings = next.settings;
         }
         if let Some(new) = accept(&listener) {
-            tracing::info!("forwarding plane manager {} connected", new.address);
+            tracing::info!(
+                kind = Kind::Route.name(),
+                source = By::Fpm.name(),
+                "forwarding plane manager {} connected",
+                new.address
+            );
             feed.fib.begin();
             feed.note(|own| {
                 "following".clone_into(&mut own.state);
@@ -97,7 +107,12 @@ pub(super) fn serve(
                     }
                 }
                 Err(error) => {
-                    tracing::warn!("forwarding plane manager {}: {error}: its routes stay for a while", open.address);
+                    tracing::warn!(
+                        kind = Kind::Route.name(),
+                        source = By::Fpm.name(),
+                        "forwarding plane manager {}: {error}: its routes stay for a while",
+                        open.address
+                    );
                     feed.note(|own| "waiting".clone_into(&mut own.state));
                     // Routes stay for a new connection, which repeats them.
                     sweep = Some(Instant::now() + settings.stale_time);
@@ -110,18 +125,28 @@ pub(super) fn serve(
             sweep = None;
             let gone = feed.fib.end();
             if gone > 0 {
-                tracing::info!("{gone} routes of forwarding plane managers were not repeated: they are gone");
+                tracing::info!(
+                    kind = Kind::Route.name(),
+                    source = By::Fpm.name(),
+                    "{gone} routes of forwarding plane managers were not repeated: they are gone"
+                );
             }
         }
         feed.flush();
+        feed.answer(orders);
         if ended {
-            tracing::info!("all routes of the forwarding plane manager are in force: {}", feed.fib.counts().routes);
+            tracing::info!(
+                kind = Kind::Route.name(),
+                source = By::Fpm.name(),
+                "all routes of the forwarding plane manager are in force: {}",
+                feed.fib.counts().routes
+            );
         }
         if more {
             continue;
         }
         sleeper.announce();
-        if orders.is_over() {
+        if orders.is_due() {
             sleeper.stay_up();
             continue;
         }
@@ -182,6 +207,8 @@ impl Peer {
                             self.defects += 1;
                             if self.defects == 1 {
                                 tracing::warn!(
+                                    kind = Kind::Route.name(),
+                                    source = By::Fpm.name(),
                                     "forwarding plane manager {}: a message was skipped: {defect}",
                                     self.address
                                 );
@@ -202,7 +229,11 @@ fn list_devices(feed: &mut Feed) {
         }
     });
     if let Err(error) = listed {
-        tracing::warn!("cannot list the network devices that routes name: {error}");
+        tracing::warn!(
+            kind = Kind::Route.name(),
+            source = By::Fpm.name(),
+            "cannot list the network devices that routes name: {error}"
+        );
     }
 }
 

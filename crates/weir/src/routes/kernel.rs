@@ -12,6 +12,7 @@ use super::feed::Feed;
 use super::orders::Orders;
 use crate::config::Routes;
 use crate::control::running::Running;
+use crate::events::Kind;
 
 /// How often the generation of the configuration is looked at.
 const LOOK: Duration = Duration::from_millis(500);
@@ -31,7 +32,11 @@ pub(super) fn follow(running: Arc<Running>, settings: &Routes, mut sleeper: Slee
         Ok(monitor) => monitor,
         Err(error) => {
             feed.note(|own| "failed".clone_into(&mut own.state));
-            return tracing::error!("cannot follow the kernel's routes: {error}");
+            return tracing::error!(
+                kind = Kind::Route.name(),
+                source = By::Kernel.name(),
+                "cannot follow the kernel's routes: {error}"
+            );
         }
     };
     let mut due = Some(Instant::now());
@@ -68,11 +73,12 @@ pub(super) fn follow(running: Arc<Running>, settings: &Routes, mut sleeper: Slee
         let is_refill = due.is_none() && feed.fib.has_room_for_refused();
         refill = is_refill.then(|| refill.unwrap_or_else(|| Instant::now() + REFILL));
         feed.flush();
+        feed.answer(orders);
         if seen == Seen::More {
             continue;
         }
         sleeper.announce();
-        if orders.is_over() {
+        if orders.is_due() {
             sleeper.stay_up();
             continue;
         }
@@ -102,7 +108,11 @@ fn list(feed: &mut Feed) -> bool {
             is_interrupted
         }
         Err(error) => {
-            tracing::warn!("cannot list the kernel's routes: {error}");
+            tracing::warn!(
+                kind = Kind::Route.name(),
+                source = By::Kernel.name(),
+                "cannot list the kernel's routes: {error}"
+            );
             true
         }
     }

@@ -4,6 +4,7 @@ use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use super::question::Question;
 use crate::config::Routes;
 
 /// Settings that a thread is to follow, and a new socket if the address is another one.
@@ -18,6 +19,7 @@ pub(super) struct Orders {
     stop: AtomicBool,
     withdraw: AtomicBool,
     next: Mutex<Option<Next>>,
+    questions: Mutex<Vec<Question>>,
 }
 
 impl Orders {
@@ -40,6 +42,21 @@ impl Orders {
     /// Takes the new settings, if there are any.
     pub(super) fn next(&self) -> Option<Next> {
         self.next.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Adds a question. A question that is not answered in time is forgotten with its answer.
+    pub(super) fn ask(&self, question: Question) {
+        self.questions.lock().unwrap_or_else(PoisonError::into_inner).push(question);
+    }
+
+    /// Takes the questions that were not answered yet.
+    pub(super) fn questions(&self) -> Vec<Question> {
+        std::mem::take(&mut *self.questions.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns whether the thread has to look before it sleeps.
+    pub(super) fn is_due(&self) -> bool {
+        self.is_over() || !self.questions.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     /// Gives new settings.

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use weir_base::wake::{self, Waker};
+use weir_plane::rib::By;
 
+use super::desk::Desk;
 use super::orders::{Next, Orders};
 use super::{fpm, kernel};
 use crate::config::Routes;
@@ -20,6 +22,10 @@ struct Thread {
 }
 
 impl Thread {
+    fn desk(&self) -> Desk {
+        Desk { orders: Arc::clone(&self.orders), waker: self.waker.clone() }
+    }
+
     fn end(self, withdraw: bool) {
         self.orders.end(withdraw);
         self.waker.wake();
@@ -48,26 +54,30 @@ impl Threads {
         listener: Option<TcpListener>,
     ) -> io::Result<()> {
         match settings.filter(|settings| settings.kernel) {
-            None => end(self.kernel.take()),
+            None => end(running, By::Kernel, self.kernel.take()),
             Some(settings) => match &self.kernel {
                 Some(thread) => tell(thread, settings, None),
                 None => {
-                    let (running, settings) = (Arc::clone(running), settings.clone());
-                    self.kernel = Some(start("weir_routes", move |sleeper, orders| {
-                        kernel::follow(running, &settings, sleeper, orders);
-                    })?);
+                    let (own, settings) = (Arc::clone(running), settings.clone());
+                    let thread = start("weir_routes", move |sleeper, orders| {
+                        kernel::follow(own, &settings, sleeper, orders);
+                    })?;
+                    running.sources().connect(By::Kernel, Some(thread.desk()));
+                    self.kernel = Some(thread);
                 }
             },
         }
         match settings.filter(|settings| settings.fpm.is_some()) {
-            None => end(self.managers.take()),
+            None => end(running, By::Fpm, self.managers.take()),
             Some(settings) => match (&self.managers, listener) {
                 (Some(thread), listener) => tell(thread, settings, listener),
                 (None, Some(listener)) => {
-                    let (running, settings) = (Arc::clone(running), settings.clone());
-                    self.managers = Some(start("weir_fpm", move |sleeper, orders| {
-                        fpm::serve(running, settings, listener, sleeper, orders);
-                    })?);
+                    let (own, settings) = (Arc::clone(running), settings.clone());
+                    let thread = start("weir_fpm", move |sleeper, orders| {
+                        fpm::serve(own, settings, listener, sleeper, orders);
+                    })?;
+                    running.sources().connect(By::Fpm, Some(thread.desk()));
+                    self.managers = Some(thread);
                 }
                 (None, None) => {}
             },
@@ -89,8 +99,9 @@ fn tell(thread: &Thread, settings: &Routes, listener: Option<TcpListener>) {
     thread.waker.wake();
 }
 
-fn end(thread: Option<Thread>) {
+fn end(running: &Running, by: By, thread: Option<Thread>) {
     if let Some(thread) = thread {
+        running.sources().connect(by, None);
         thread.end(true);
     }
 }

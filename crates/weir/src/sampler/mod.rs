@@ -4,6 +4,7 @@
 mod files;
 mod ipfix;
 mod outlet;
+mod sessions;
 mod translations;
 
 use std::collections::HashMap;
@@ -226,6 +227,7 @@ impl Drop for Thread {
 fn write(mut outlets: Outlets, mut reader: Reader, models: &mpsc::Receiver<Vec<Sampler>>, shared: &Shared) {
     let mut batch = Vec::with_capacity(BATCH);
     let mut events_of_nat = Vec::with_capacity(BATCH);
+    let mut watched = Vec::with_capacity(BATCH);
     loop {
         // Before the rings: what was taken before is in them.
         let stop = shared.stop.load(Ordering::Acquire);
@@ -236,6 +238,7 @@ fn write(mut outlets: Outlets, mut reader: Reader, models: &mpsc::Receiver<Vec<S
         }
         // Before the samples: these let go of what was collected.
         let events = outlets.drain_log(&mut reader, &mut events_of_nat);
+        let events = sessions::drain(&mut reader, BATCH, &mut watched).max(events);
         let read = outlets.drain(&mut reader, &mut batch).max(events);
         *shared.status() = outlets.status();
         if read > 0 {

@@ -86,10 +86,77 @@ fn an_event_is_an_entry_of_the_journal() {
     let [reloaded, edited] = &entries(&journal)[..] else { panic!("two entries") };
     assert!(reloaded["MESSAGE"].starts_with(&format!("reloaded: generation {}", reloaded["WEIR_GENERATION"])));
     assert_eq!((edited["WEIR_OBJECT"].as_str(), edited["WEIR_SOURCE"].as_str()), ("acl spare", "noc"));
+    assert_eq!((reloaded["WEIR_KIND"].as_str(), edited["WEIR_KIND"].as_str()), ("reload", "edit"));
 
     let (_, folder) = gateway.end();
     assert_eq!(events(&journal), [("5".to_owned(), "ending".to_owned())]);
     assert_eq!(fs::read_to_string(folder.path("log")).unwrap(), "", "nothing goes elsewhere, too");
+}
+
+/// The commands of a shell in a mount namespace of its own before it becomes its arguments. They make a /dev with few devices, and
+/// with the socket `log` of the folder if there is one.
+const OWN_DEV: &str = "mkdir dev && mount -t tmpfs none dev && for node in null zero random urandom; do \
+     touch dev/$node && mount --bind /dev/$node dev/$node || exit 1; done; \
+     if [ -e daemon ]; then touch dev/log && mount --bind daemon dev/log; fi; mount --rbind dev /dev && exec \"$@\"";
+
+/// A command that becomes `weir run --log syslog` where the syslog daemon is what the folder has as `daemon`.
+fn with_own_syslog(folder: &Folder) -> Command {
+    let mut command = folder.command("unshare");
+    command.args([
+        "--mount",
+        "sh",
+        "-c",
+        OWN_DEV,
+        "sh",
+        env!("CARGO_BIN_EXE_weir"),
+        "run",
+        "weir.toml",
+        "--log",
+        "syslog",
+    ]);
+    command
+}
+
+#[test]
+fn an_event_is_a_message_of_syslog() {
+    if !is_root() {
+        return;
+    }
+    let folder = Folder::new();
+    let daemon = UnixDatagram::bind(folder.path("daemon")).unwrap();
+    folder.config(&format!("{QUIET}[acl.spare]\nrules = []\n"));
+    let command = with_own_syslog(&folder);
+    let gateway = Gateway::start_by(folder, command);
+    gateway.ok(&["acl", "insert", "spare", "deny ip from any to any", "--source", "noc"]);
+    let pid = gateway.pid();
+    let (_, folder) = gateway.end();
+    daemon.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    let mut buffer = vec![0; 1 << 16];
+    let messages: Vec<String> =
+        std::iter::from_fn(|| daemon.recv(&mut buffer).ok().map(|length| text(&buffer[..length]))).collect();
+    // The facility 3 (daemon), then the severity; the local time, as syslog(3) has it; the program.
+    let [running, edited, ending] = &messages[..] else { panic!("{messages:?}") };
+    let of = |message: &str| message.split_once(&format!(" weir[{pid}]: ")).map(|(_, text)| text.trim_end().to_owned());
+    assert!(running.starts_with("<29>") && running.contains(": running generation 1, control socket "), "{running}");
+    let edit =
+        "acl spare: noc inserted 1, deleted 0, moved 0; 1 rule kind=\"edit\" object=\"acl spare\" source=\"noc\"";
+    assert_eq!((of(edited).as_deref(), of(ending).as_deref()), (Some(edit), Some("ending")));
+    let elsewhere = fs::read_to_string(folder.path("log")).unwrap();
+    assert!(!elsewhere.contains("generation") && !elsewhere.contains("noc"), "{elsewhere}");
+}
+
+#[test]
+fn a_syslog_daemon_that_is_not_there_is_an_error() {
+    if !is_root() {
+        return;
+    }
+    let folder = Folder::new();
+    folder.config(QUIET);
+    let output = with_own_syslog(&folder).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let says = text(&output.stderr);
+    assert!(says.starts_with("error: cannot log to syslog: /dev/log: ") && says.lines().count() == 1, "{says}");
+    assert!(!folder.path("control.sock").exists());
 }
 
 #[test]

@@ -16,3 +16,4 @@ mod privileges;
 mod safe;
 mod safety;
 mod steer;
+mod watch;

@@ -7,7 +7,7 @@ use super::stepped::Harness;
 use crate::engine::captures::{Capture, CaptureReader, TooManyCaptures};
 use crate::engine::flows::{self, FlowFilter, FlowOrder};
 use crate::engine::made::ChangeKind;
-use crate::engine::{TraceRow, collect, show};
+use crate::engine::{SessionFilter, TraceRow, collect, show};
 use crate::graph::session::Page;
 use crate::graph::worker::Command;
 use crate::model::{self, InterfaceKind, Origin, Place, SaIndex};
@@ -31,6 +31,12 @@ impl Harness {
     pub fn flows(&self, filter: &FlowFilter, order: FlowOrder, most: usize) -> stats::Flows {
         let Ok(flows) = self.control.flows_of(|worker, from| self.page(worker, from), of(filter), order, most);
         flows
+    }
+
+    /// Compiles a filter of sessions that begin and end.
+    pub fn session_filter(&self, filter: &FlowFilter) -> SessionFilter {
+        let Ok(filter) = self.control.session_filter(of(filter));
+        filter
     }
 
     /// Begins a capture, which ends when the reader is dropped.

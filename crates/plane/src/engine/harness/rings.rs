@@ -1,13 +1,15 @@
-//! Rings of a harness's workers, which the caller may read: neighbour events, samples of packets, events of translations.
+//! Rings of a harness's workers, which the caller may read: neighbour events, samples of packets, events of translations,
+//! sessions that begin and end.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use weir_base::ring::ring;
 
 use super::stepped::Harness;
 use crate::graph::events::{self, Event};
 use crate::graph::sample::{self, Sample};
-use crate::graph::session::{LOG_RING, NatEvent};
+use crate::graph::session::{LOG_RING, NatEvent, SessionEvent, WATCH_RING};
 use crate::graph::worker::Worker;
 
 impl Harness {
@@ -38,6 +40,28 @@ impl Harness {
         let mut taken = Vec::new();
         for events in &mut self.rings.log {
             events.pop(LOG_RING, |event| taken.push(event));
+        }
+        taken
+    }
+
+    /// Watches sessions from now on, for the caller ([`Harness::session_events`]). Returns whether they are watched, which the caller
+    /// may change, and how many events were lost.
+    pub fn watch_sessions(&mut self) -> (Arc<AtomicBool>, Arc<AtomicU64>) {
+        let (is_watched, lost) = (Arc::new(AtomicBool::new(true)), Arc::<AtomicU64>::default());
+        let connect = |worker: &mut Worker| {
+            let (producer, events) = ring(WATCH_RING);
+            worker.sessions.watch.connect(producer, None, (Arc::clone(&is_watched), Arc::clone(&lost)));
+            events
+        };
+        self.rings.sessions = self.workers.iter_mut().map(connect).collect();
+        (is_watched, lost)
+    }
+
+    /// The sessions that began and ended since the last call.
+    pub fn session_events(&mut self) -> Vec<SessionEvent> {
+        let mut taken = Vec::new();
+        for events in &mut self.rings.sessions {
+            events.pop(WATCH_RING, |event| taken.push(event));
         }
         taken
     }

@@ -15,7 +15,7 @@ use crate::graph::counters::WorkerCounters;
 use crate::graph::events::Event;
 use crate::graph::record::Recorder;
 use crate::graph::sample::Sample;
-use crate::graph::session::NatEvent;
+use crate::graph::session::{NatEvent, SessionEvent};
 use crate::graph::trace::Tracer;
 use crate::graph::worker::{Shared, Worker};
 use crate::root::Root;
@@ -36,6 +36,7 @@ pub(super) struct Rings {
     pub(super) events: Vec<Consumer<Event>>,
     pub(super) samples: Vec<Consumer<Sample>>,
     pub(super) log: Vec<Consumer<NatEvent>>,
+    pub(super) sessions: Vec<Consumer<SessionEvent>>,
 }
 
 /// The workers: one at least.

@@ -90,6 +90,7 @@ fn rig(workers: u16, clock: Clock) -> Rig {
         busy: &busy,
         keeper: &keeper,
         sampler: &sampler,
+        is_watched: &Arc::default(),
     };
     let (started, _) =
         Workers::start(&model, false, &Entropy::from_seed(1), &parts).unwrap_or_else(|error| panic!("{error}"));

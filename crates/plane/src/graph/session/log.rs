@@ -63,7 +63,7 @@ pub struct NatEvent {
 }
 
 /// The endpoints of a tuple's packets.
-fn ends<K: Family>(tuple: &Tuple<K>) -> Ends {
+pub(super) fn ends<K: Family>(tuple: &Tuple<K>) -> Ends {
     [(tuple.source.address(), tuple.words[0]), (tuple.destination.address(), tuple.words[1])]
 }
 

@@ -27,6 +27,7 @@ mod translated;
 mod translation;
 mod tuple;
 mod users;
+mod watched;
 
 pub(crate) use bounds::Bounds;
 pub(crate) use log::RING as LOG_RING;
@@ -42,3 +43,5 @@ pub(crate) use sessions::Sessions;
 pub(crate) use state::{Progress, Way};
 pub(crate) use translation::{SourceBy, Translation};
 pub(crate) use tuple::{Tuple, identifier, query};
+pub(crate) use watched::{OfEither, RING as WATCH_RING};
+pub use watched::{SessionEvent, SessionNews};

@@ -21,6 +21,7 @@ use super::pace::Pace;
 use super::record::{NONE, OpenedBy, Opener, Session};
 use super::state::{NoOpener, Progress, Way};
 use super::tuple::Tuple;
+use super::watched::Noted;
 use crate::graph::counters::Ending;
 use crate::graph::flow::{Decision, UNASKED, Unlearned};
 use crate::model::PerFamily;
@@ -82,6 +83,8 @@ pub(crate) struct OfFamily<K: Family> {
     pub(crate) exhausted: Option<K>,
     /// Events of translations that wait for the end of the vector.
     pub(super) log: Waiting,
+    /// Sessions that began or ended, for watchers.
+    pub(super) noted: Noted<K>,
     half_open: usize,
     oldest: u32,
     newest: u32,
@@ -106,6 +109,7 @@ impl<K: Family> OfFamily<K> {
             here,
             exhausted: None,
             log: Waiting::new(),
+            noted: Noted::new(),
             half_open: 0,
             oldest: NONE,
             newest: NONE,
@@ -451,9 +455,24 @@ impl<K: Family> OfFamily<K> {
 
     /// Ends a session.
     pub(crate) fn end(&mut self, number: u32, why: Ending) {
+        if self.noted.is_on {
+            self.note_end(number, why);
+        }
         if self.withdraw(number) {
             self.endings.add(why);
         }
+    }
+
+    /// Notes the end of a session that has begun.
+    #[cold]
+    fn note_end(&mut self, number: u32, why: Ending) {
+        let now = self.log.now;
+        let Some(session) = self.sessions.get(number).filter(|session| session.confirmed) else { return };
+        // It began in this vector, whose end it does not see.
+        if self.opened.contains(&number) {
+            self.noted.push(session, None, now);
+        }
+        self.noted.push(session, Some(why), now);
     }
 
     /// Takes a session away that does not count as opened; gives whether it was there.
@@ -486,13 +505,18 @@ impl<K: Family> OfFamily<K> {
         is_that
     }
 
-    /// Ends the sessions that no packet of the vector confirmed, and logs the beginning of translations that go on.
+    /// Ends the sessions that no packet of the vector confirmed, and logs the beginning of others.
     pub(super) fn end_vector(&mut self, root: &Root) {
         while let Some(number) = self.opened.pop() {
             if self.sessions.get(number).is_some_and(|session| !session.confirmed) {
                 self.end(number, Ending::Unconfirmed);
-            } else if root.nat.has_log {
+                continue;
+            }
+            if root.nat.has_log {
                 self.log_beginning(root, number);
+            }
+            if let Some(session) = self.sessions.get(number).filter(|_| self.noted.is_on) {
+                self.noted.push(session, None, self.log.now);
             }
         }
         self.sessions.recycle();

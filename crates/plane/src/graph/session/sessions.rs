@@ -12,6 +12,7 @@ use super::log::NatLog;
 use super::membership::{Carried, Membership, ZoneOf};
 use super::nat::Here;
 use super::of_family::OfFamily;
+use super::watched::SessionWatch;
 use crate::graph::counters::{Ending, SessionCounters};
 use crate::model::FlowTable;
 use crate::root::Root;
@@ -38,6 +39,8 @@ pub(crate) struct Sessions {
     hand: Hand,
     /// The log of translations.
     pub(crate) log: NatLog,
+    /// Beginnings and ends, for watchers.
+    pub(crate) watch: SessionWatch,
 }
 
 impl Both for Sessions {
@@ -78,6 +81,7 @@ impl Sessions {
             zones: Vec::new(),
             hand: Hand::default(),
             log: NatLog::unread(),
+            watch: SessionWatch::unwatched(),
         }
     }
 
@@ -117,6 +121,7 @@ impl Sessions {
     #[inline]
     pub(crate) fn begin(&mut self, now: Time) {
         (self.v4.log.now, self.v6.log.now) = (now, now);
+        self.watch.follow(&mut self.v4.noted, &mut self.v6.noted);
     }
 
     /// Allocates memory for the sessions that one vector may open.
@@ -217,12 +222,20 @@ impl Sessions {
         K::of_mut(self).pass(packet, member, now);
     }
 
+    /// Shows events to their readers, and wakes these: not for nodes, as this may be a system call.
+    #[inline]
+    pub(crate) fn flush(&mut self) {
+        self.log.flush();
+        self.watch.flush();
+    }
+
     /// The packets of a vector have gone: sessions that none of them confirmed end.
     pub(crate) fn end_vector(&mut self, root: &Root, counters: &SessionCounters) {
         self.v4.end_vector(root);
         self.v6.end_vector(root);
         self.log.take(&mut self.v4.log);
         self.log.take(&mut self.v6.log);
+        self.watch.take(&mut self.v4.noted, &mut self.v6.noted);
         self.v4.endings.count(counters);
         self.v6.endings.count(counters);
         counters.show(self.len(), self.half_open(), self.octets());

@@ -1,6 +1,7 @@
 //! Devices of the kernel: `af-packet`, `tap` and `tun` ports, and the `punt` of an interface.
 
 use toml::de::DeValue;
+use weir_plane::model::Follow;
 use weir_port::spec::{AfPacketSpec, PortSpec, TapSpec};
 
 use super::super::table::{Reader, Table, Value};
@@ -10,7 +11,7 @@ const AF_PACKET_KEYS: &[&str] = &["interface", "promiscuous", "offload", "shared
 
 const TAP_KEYS: &[&str] = &["name", "persistent", "offload", "mtu", "address", "mac"];
 
-const PUNT_KEYS: &[&str] = &["name", "persistent", "offload", "mtu", "address"];
+const PUNT_KEYS: &[&str] = &["name", "persistent", "offload", "mtu", "address", "carrier", "follow"];
 
 /// The least MTU of the kernel's side (RFC 791).
 const LEAST_MTU: u32 = 68;
@@ -44,8 +45,32 @@ pub(super) fn tun(reader: &mut Reader<'_>, value: Value<'_>, uses: &mut Uses) ->
 }
 
 /// Reads `punt`: the name of a device, or a table. Addresses are left empty where none are stated.
-pub(super) fn punt(reader: &mut Reader<'_>, value: Value<'_>, uses: &mut Uses) -> Option<TapSpec> {
-    side(reader, value, "`punt`", PUNT_KEYS, uses)
+pub(super) fn punt(reader: &mut Reader<'_>, value: Value<'_>, uses: &mut Uses) -> Option<(TapSpec, Follow)> {
+    let spec = side(reader, value, "`punt`", PUNT_KEYS, uses)?;
+    let mut follow = Follow::default();
+    if let DeValue::Table(_) = value.get_ref() {
+        let table = reader.open_table(value, "`punt`")?;
+        follow.carrier = flag(reader, &table, "carrier", follow.carrier);
+        for value in table.get("follow").map_or(&[][..], |value| reader.one_or_more(value)) {
+            let choices = [("mtu", Followed::Mtu), ("addresses", Followed::Addresses)];
+            match reader.choice(value, "property of a device", &choices) {
+                Some(Followed::Mtu) => follow.mtu = true,
+                Some(Followed::Addresses) => follow.addresses = true,
+                None => {}
+            }
+        }
+        if follow.mtu {
+            refuse(reader, &table, &["mtu"], "has no meaning where the interface follows the MTU of the device");
+        }
+    }
+    Some((spec, follow))
+}
+
+/// A property of a device that its interface takes over.
+#[derive(Clone, Copy)]
+enum Followed {
+    Mtu,
+    Addresses,
 }
 
 /// The kernel's side of a tun or tap device.

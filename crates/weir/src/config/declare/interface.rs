@@ -83,8 +83,8 @@ pub(super) fn read(reader: &mut Reader<'_>, value: Value<'_>, source: &Source) -
     });
     let punt = table.get("punt").and_then(|value| {
         let mut uses = Uses::default();
-        let spec = device::punt(reader, value, &mut uses)?;
-        Some(Punt { spec, uses })
+        let (spec, follow) = device::punt(reader, value, &mut uses)?;
+        Some(Punt { spec, follow, uses })
     });
     let router_advertisement = table.get("router-advertisement").and_then(|value| {
         let span = reader.span(value.span());

@@ -41,6 +41,7 @@ pub(in super::super) struct Interface {
 /// The device of the host that an interface punts to.
 pub(in super::super) struct Punt {
     pub(in super::super) spec: TapSpec,
+    pub(in super::super) follow: weir_plane::model::Follow,
     pub(in super::super) uses: Uses,
 }
 

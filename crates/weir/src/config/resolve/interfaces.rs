@@ -205,6 +205,7 @@ impl<'a> Resolver<'a> {
             fast_path: self.is_fast(interface),
             merge: interface.merge,
             punt: self.punt(interface),
+            follow: interface.punt.as_ref().map(|punt| punt.follow).unwrap_or_default(),
             router_advertisement: interface.router_advertisement.map(|sent| sent.value),
             sav: self.sav_of_interface(&interface.sav),
             access: self.access_of(interface),

@@ -17,6 +17,7 @@ use super::super::{ReloadError, acl, classify, lists};
 use super::{Running, placed, unix_time};
 use crate::config::live::Twice;
 use crate::config::{self, Loaded, Texts};
+use crate::events;
 use crate::looped;
 use crate::render::Report as _;
 use crate::render::acl::attached::Attached;
@@ -40,6 +41,7 @@ pub(super) struct Carried {
     allowlists: lists::Allowlists,
     classify: classify::Tables,
     attached: Attachments,
+    host: super::super::host::Host,
     pub(super) lost: Vec<Lost>,
     /// More packets might pass without one of the edits that end.
     pub(super) protects: bool,
@@ -72,6 +74,9 @@ impl Running {
     /// Applies the live edits to a new configuration, but those of access lists, groups, SAs and SPDs. Lists whose edits do not go
     /// with the others lose them.
     pub(super) fn carry(&self, gateway: &mut model::Gateway) -> Carried {
+        let mut host = self.host_so_far().clone();
+        // What does not go with the new file is noticed as soon as the host changes something.
+        host.put_into(gateway);
         let (mut nats, mut steers) = (self.nat_so_far().clone(), self.steers_so_far().clone());
         let (mut ended, mut protect) = (Vec::new(), false);
         // Only their edits can end here.
@@ -89,6 +94,7 @@ impl Running {
             let Some((lost, protects)) = end else {
                 carried.lost.extend(ended);
                 carried.protects |= protect;
+                carried.host = host;
                 return carried;
             };
             ended.push(lost);
@@ -111,7 +117,18 @@ impl Running {
             lost_nat.into_iter().chain(lost_bindings).chain(lost_steers).chain(lost_prefixes).chain(lost_sessions),
         );
         let protects = of_nat || of_bindings || of_steers || of_allowlists || of_sessions || of_attached;
-        Carried { nat, bindings, steers, allowlists, classify, attached, lost, protects, wrong: None }
+        Carried {
+            nat,
+            bindings,
+            steers,
+            allowlists,
+            classify,
+            attached,
+            host: Default::default(),
+            lost,
+            protects,
+            wrong: None,
+        }
     }
 
     pub(super) fn nat_so_far(&self) -> MutexGuard<'_, lists::Nats> {
@@ -161,14 +178,26 @@ impl Running {
         });
         let object = format!("classify {table}");
         match &result {
-            Ok(changed) => tracing::info!(object, source, "classify {} (by {source})", changed.text().trim_end()),
-            Err(refusal) => tracing::warn!(object, source, "{object}: nothing changed: {}", refusal.for_log()),
+            Ok(changed) => tracing::info!(
+                kind = events::Kind::Edit.name(),
+                object,
+                source,
+                "classify {} (by {source})",
+                changed.text().trim_end()
+            ),
+            Err(refusal) => tracing::warn!(
+                kind = events::Kind::Refused.name(),
+                object,
+                source,
+                "{object}: nothing changed: {}",
+                refusal.for_log()
+            ),
         }
         result
     }
 
     /// Puts an edited model into force, which is compiled as at a reload.
-    fn put_edited(&self, gateway: model::Gateway) -> Result<engine::Reloaded, Box<Refusal>> {
+    pub(super) fn put_edited(&self, gateway: model::Gateway) -> Result<engine::Reloaded, Box<Refusal>> {
         let origins = gateway.origins.clone();
         let refused = |error: EngineError| {
             let message = format!("{}; nothing was changed", placed(&error, &origins));
@@ -212,9 +241,20 @@ impl Running {
         let object = format!("{} {list}", R::OBJECT);
         match &result {
             Ok(changed) => {
-                tracing::info!(object, source = changed.source, "{}", lists::summary(R::OBJECT, changed));
+                tracing::info!(
+                    kind = events::Kind::Edit.name(),
+                    object,
+                    source = changed.source,
+                    "{}",
+                    lists::summary(R::OBJECT, changed)
+                );
             }
-            Err(refusal) => tracing::warn!(object, "{object}: nothing changed: {}", refusal.for_log()),
+            Err(refusal) => tracing::warn!(
+                kind = events::Kind::Refused.name(),
+                object,
+                "{object}: nothing changed: {}",
+                refusal.for_log()
+            ),
         }
         result
     }
@@ -237,8 +277,19 @@ impl Running {
         });
         let object = format!("allowlist {list}");
         match &result {
-            Ok(changed) => tracing::info!(object, source = changed.source, "{}", lists::summary_of_set(changed)),
-            Err(refusal) => tracing::warn!(object, "{object}: nothing changed: {}", refusal.for_log()),
+            Ok(changed) => tracing::info!(
+                kind = events::Kind::Edit.name(),
+                object,
+                source = changed.source,
+                "{}",
+                lists::summary_of_set(changed)
+            ),
+            Err(refusal) => tracing::warn!(
+                kind = events::Kind::Refused.name(),
+                object,
+                "{object}: nothing changed: {}",
+                refusal.for_log()
+            ),
         }
         result
     }
@@ -269,12 +320,12 @@ impl Running {
             if policy.stage.is_some_and(|(action, _)| action == policy.action)
                 && let Err(error) = self.engine.stage_sav(&policy.name, None, unix_time())
             {
-                tracing::warn!("sav {}: the stage goes on: {error}", policy.name);
+                tracing::warn!(kind = events::Kind::Reload.name(), "sav {}: the stage goes on: {error}", policy.name);
             }
         }
         let loops = looped::warnings(&self.engine.model());
         for line in &loops {
-            tracing::warn!("{line}");
+            tracing::warn!(kind = events::Kind::Reload.name(), "{line}");
         }
         Ok(Reloaded { loops, ..reloaded })
     }
@@ -357,6 +408,7 @@ impl Running {
         *self.classify_so_far() = carried.classify;
         *self.live() = live;
         *self.attached_so_far() = carried.attached;
+        *self.host_so_far() = carried.host;
         *self.texts.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(texts));
         self.sampler.follow(&samplers);
         let mut lists = differences(&before, &self.engine.model());
@@ -368,10 +420,10 @@ impl Running {
         let lost = lost.into_iter().map(|edits| acl::lost::lost(&before, edits));
         let lost: Vec<Lost> = lost.chain(carried.lost).chain(sources_end).collect();
         for line in lost.iter().flat_map(Lost::lines) {
-            tracing::warn!("{line}");
+            tracing::warn!(kind = events::Kind::Reload.name(), "{line}");
         }
         if bindings > 0 {
-            tracing::warn!("{} ended", plural(bindings as u64, "learned binding"));
+            tracing::warn!(kind = events::Kind::Reload.name(), "{} ended", plural(bindings as u64, "learned binding"));
         }
         Ok(Reloaded {
             generation,
@@ -417,9 +469,23 @@ impl Running {
         });
         let (object, source, interface) = (format!("acl {list}"), &request.source, &request.interface);
         match &result {
-            Ok(report) => tracing::info!(object, source, interface, "{} (by {source})", report.text().trim_end()),
+            Ok(report) => tracing::info!(
+                kind = events::Kind::Edit.name(),
+                object,
+                source,
+                interface,
+                "{} (by {source})",
+                report.text().trim_end()
+            ),
             Err(refusal) => {
-                tracing::warn!(object, source, interface, "{object}: not attached or detached: {}", refusal.for_log());
+                tracing::warn!(
+                    kind = events::Kind::Refused.name(),
+                    object,
+                    source,
+                    interface,
+                    "{object}: not attached or detached: {}",
+                    refusal.for_log()
+                );
             }
         }
         result

@@ -1,13 +1,13 @@
 //! The requests of the control socket: each reads the engine, or changes it and keeps the change.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::PoisonError;
 
 use ipnet::IpNet;
 use weir_plane::alarm::Alarms;
 use weir_plane::compile::{Edit, Edited, EntryKey, Names, SavError, StageError};
-use weir_plane::engine::{self, CaptureReader, LostEdit, TooManyCaptures};
+use weir_plane::engine::{self, CaptureReader, LostEdit, SessionFilter, TooManyCaptures};
 use weir_plane::model::{self, SavAction};
 use weir_plane::node::Node;
 use weir_plane::stats;
@@ -20,6 +20,7 @@ use super::super::{
     CaptureRequest, Clear, Gateway, Kept, ReloadError, Safe, UnknownNode, acl, flows, lists, source, traced,
 };
 use super::{Running, unix_time};
+use crate::events;
 use crate::render::Report;
 use crate::render::acl::attached::Attached;
 use crate::render::acl::changed::{Changed, Regrouped};
@@ -31,6 +32,7 @@ use crate::render::changes::Changes;
 use crate::render::classify::Classify;
 use crate::render::classify_changed::Changed as ClassifyChanged;
 use crate::render::crypto::Crypto;
+use crate::render::interfaces::FromHost;
 use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRules};
 use crate::render::nat_changed::Changed as NatChanged;
 use crate::render::number::plural;
@@ -63,13 +65,16 @@ impl Gateway for Running {
 
     fn routes(&self, filter: &Filter) -> routes::Routes {
         let most = filter.limit.unwrap_or(usize::MAX);
-        let (routes, total) = self.engine.first_routes(filter.vrf.as_deref(), most);
+        let (mut routes, total) = self.engine.first_routes(filter.vrf.as_deref(), most);
+        self.describe(routes.iter_mut());
         routes::Routes { total, routes, sources: self.sources.read() }
     }
 
     fn routes_to(&self, address: IpAddr, vrf: Option<&str>) -> RoutesTo {
         let unrouted = engine::never_routed(address).map(|reason| reason.name().to_owned());
-        RoutesTo { address, unrouted, vrfs: self.engine.routes_to(address, vrf) }
+        let mut vrfs = self.engine.routes_to(address, vrf);
+        self.describe(vrfs.iter_mut().flat_map(|own| own.route.iter_mut().chain(&mut own.candidates)));
+        RoutesTo { address, unrouted, vrfs }
     }
 
     fn route_sources(&self) -> Vec<Source> {
@@ -132,8 +137,16 @@ impl Gateway for Running {
         let change = || {
             let result = self.engine.stage_sav(policy, action, unix_time());
             match &result {
-                Ok(()) => tracing::info!(object = format!("sav {policy}"), "sav {policy}: invalid packets: {word}"),
-                Err(error) => tracing::warn!(object = format!("sav {policy}"), "sav {policy}: not {word}: {error}"),
+                Ok(()) => tracing::info!(
+                    kind = events::Kind::Edit.name(),
+                    object = format!("sav {policy}"),
+                    "sav {policy}: invalid packets: {word}"
+                ),
+                Err(error) => tracing::warn!(
+                    kind = events::Kind::Refused.name(),
+                    object = format!("sav {policy}"),
+                    "sav {policy}: not {word}: {error}"
+                ),
             }
             result
         };
@@ -184,9 +197,18 @@ impl Gateway for Running {
             let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
             let result = acl::live::remove(&self.engine, list);
             match &result {
-                Ok(()) => tracing::info!(object = format!("acl {list}"), "acl {list}: removed"),
+                Ok(()) => tracing::info!(
+                    kind = events::Kind::Edit.name(),
+                    object = format!("acl {list}"),
+                    "acl {list}: removed"
+                ),
                 Err(refusal) => {
-                    tracing::warn!(object = format!("acl {list}"), "acl {list}: not removed: {}", refusal.for_log())
+                    tracing::warn!(
+                        kind = events::Kind::Refused.name(),
+                        object = format!("acl {list}"),
+                        "acl {list}: not removed: {}",
+                        refusal.for_log()
+                    )
                 }
             }
             result
@@ -201,9 +223,15 @@ impl Gateway for Running {
                 Ok(Regrouped { members, rules, .. }) => {
                     let (members, rules) = (plural(*members as u64, "member"), plural(*rules as u64, "rule"));
                     let (object, source) = (format!("group {name}"), &request.source);
-                    tracing::info!(object, source, "group {name}: {source} set {members}, in {rules}");
+                    tracing::info!(
+                        kind = events::Kind::Edit.name(),
+                        object,
+                        source,
+                        "group {name}: {source} set {members}, in {rules}"
+                    );
                 }
                 Err(refusal) => tracing::warn!(
+                    kind = events::Kind::Refused.name(),
                     object = format!("group {name}"),
                     "group {name}: nothing changed: {}",
                     refusal.for_log()
@@ -219,9 +247,15 @@ impl Gateway for Running {
             let result = acl::live::restore_group(&self.engine, name);
             match &result {
                 Ok(regrouped) => {
-                    tracing::info!(object = format!("group {name}"), "group {}", regrouped.text().trim_end())
+                    tracing::info!(
+                        kind = events::Kind::Edit.name(),
+                        object = format!("group {name}"),
+                        "group {}",
+                        regrouped.text().trim_end()
+                    )
                 }
                 Err(refusal) => tracing::warn!(
+                    kind = events::Kind::Refused.name(),
                     object = format!("group {name}"),
                     "group {name}: nothing changed: {}",
                     refusal.for_log()
@@ -291,9 +325,20 @@ impl Gateway for Running {
         self.engine.flows(|model| flows::filter(model, filter), order, most)
     }
 
+    fn from_host(&self) -> BTreeMap<String, FromHost> {
+        self.host_so_far().shown()
+    }
+
+    fn watch_sessions(&self, filter: Option<&str>) -> Result<SessionFilter, Box<Refusal>> {
+        let filter = self.engine.session_filter(|model| flows::filter(model, filter))?;
+        // Until somebody looks whether there are watchers.
+        self.engine.watch_sessions(true);
+        Ok(filter)
+    }
+
     fn clear_flows(&self, filter: Option<&str>) -> Result<usize, Box<Refusal>> {
         let ended = self.engine.clear_flows(|model| flows::filter(model, filter))?;
-        tracing::info!("{} ended by hand", plural(ended as u64, "session"));
+        tracing::info!(kind = events::Kind::Edit.name(), "{} ended by hand", plural(ended as u64, "session"));
         Ok(ended)
     }
 
@@ -324,7 +369,11 @@ impl Gateway for Running {
         }
         let meant = names.iter().filter(|own| name.is_none_or(|name| name == *own));
         let ended = meant.filter_map(|name| self.engine.clear_bridge(name)).sum();
-        tracing::info!("{} of bridges forgotten by hand", plural(ended as u64, "station"));
+        tracing::info!(
+            kind = events::Kind::Edit.name(),
+            "{} of bridges forgotten by hand",
+            plural(ended as u64, "station")
+        );
         Ok(ended)
     }
 
@@ -425,7 +474,7 @@ impl Gateway for Running {
             flows::filter(model, filter).map(|filter| engine::FlowFilter { translations: true, ..filter })
         };
         let ended = self.engine.clear_flows(of)?;
-        tracing::info!("{} ended by hand", plural(ended as u64, "translation"));
+        tracing::info!(kind = events::Kind::Edit.name(), "{} ended by hand", plural(ended as u64, "translation"));
         Ok(ended)
     }
 
@@ -518,13 +567,19 @@ fn told_of_entries(policy: &str, source: &str, result: &Result<Edited, SavError>
         Ok(Edited { added, replaced, deleted, entries }) => {
             let entries = plural(*entries as u64, "entry");
             tracing::info!(
+                kind = events::Kind::Edit.name(),
                 object = format!("sav {policy}"),
                 source,
                 "sav {policy}: {source} added {added}, replaced {replaced}, deleted {deleted}, and has {entries}"
             );
         }
         Err(error) => {
-            tracing::warn!(object = format!("sav {policy}"), source, "sav {policy}: nothing changed: {error}")
+            tracing::warn!(
+                kind = events::Kind::Refused.name(),
+                object = format!("sav {policy}"),
+                source,
+                "sav {policy}: nothing changed: {error}"
+            )
         }
     }
 }
@@ -536,13 +591,20 @@ fn told_of_rules(list: &str, source: &str, result: &Result<Changed, Box<Refusal>
             let (inserted, default) = (inserted.len(), changed.new_default());
             let rules = plural(*rules as u64, "rule");
             tracing::info!(
+                kind = events::Kind::Edit.name(),
                 object = format!("acl {list}"),
                 source,
                 "acl {list}: {source} inserted {inserted}, deleted {deleted}, moved {moved}{default}; {rules}"
             );
         }
         Err(refusal) => {
-            tracing::warn!(object = format!("acl {list}"), source, "acl {list}: nothing changed: {}", refusal.for_log())
+            tracing::warn!(
+                kind = events::Kind::Refused.name(),
+                object = format!("acl {list}"),
+                source,
+                "acl {list}: nothing changed: {}",
+                refusal.for_log()
+            )
         }
     }
 }

@@ -12,6 +12,7 @@ use super::super::lists::Said;
 use super::super::refusal::{Kind, Refusal};
 use super::{Running, placed, unix_time};
 use crate::config::{self, Loaded};
+use crate::events;
 use crate::render::ipsec_changed::{SaChanged, SpdChanged, SpdRule, SpdRules};
 use crate::render::remark::Remark;
 
@@ -28,7 +29,13 @@ impl Running {
     pub(super) fn change_sa(&self, name: &str, source: &str, edit: SaEdit<'_>) -> Result<SaChanged, Box<Refusal>> {
         let result = self.try_sa(name, source, edit);
         if let Err(refusal) = &result {
-            tracing::warn!(object = format!("sa {name}"), source, "sa {name}: nothing changed: {}", refusal.for_log());
+            tracing::warn!(
+                kind = events::Kind::Refused.name(),
+                object = format!("sa {name}"),
+                source,
+                "sa {name}: nothing changed: {}",
+                refusal.for_log()
+            );
         }
         result
     }
@@ -40,7 +47,13 @@ impl Running {
         let live = before.edit_sa(&self.engine.model(), name, &said(source), edit)?;
         let warnings =
             self.put_into_force(live, |gateway, folder, live| model::edit_sa(gateway, folder, live, name, &edit))?;
-        tracing::info!(object = format!("sa {name}"), source, "sa {name}: {} by {source}", edit.done());
+        tracing::info!(
+            kind = events::Kind::Edit.name(),
+            object = format!("sa {name}"),
+            source,
+            "sa {name}: {} by {source}",
+            edit.done()
+        );
         let (sa, source, done) = (name.to_owned(), source.to_owned(), edit.done().to_owned());
         Ok(SaChanged { sa, source, done, warnings })
     }
@@ -66,12 +79,19 @@ impl Running {
         match &result {
             Ok(SpdChanged { inserted, deleted, rules, .. }) => {
                 tracing::info!(
+                    kind = events::Kind::Edit.name(),
                     object,
                     source,
                     "{object}: {source} inserted {inserted}, deleted {deleted}; {rules} rules"
                 );
             }
-            Err(refusal) => tracing::warn!(object, source, "{object}: nothing changed: {}", refusal.for_log()),
+            Err(refusal) => tracing::warn!(
+                kind = events::Kind::Refused.name(),
+                object,
+                source,
+                "{object}: nothing changed: {}",
+                refusal.for_log()
+            ),
         }
         result
     }
@@ -134,7 +154,8 @@ impl Running {
             let refused = refusal.map(|refusal| format!("sa {name}: the rekey waits: {}", refusal.for_log()));
             let mut before = self.rekey_refused.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(message) = refused.as_ref().filter(|_| *before != refused) {
-                tracing::warn!("{message}");
+                let object = format!("sa {name}");
+                tracing::warn!(kind = events::Kind::Refused.name(), object, "{message}");
             }
             *before = refused;
         }

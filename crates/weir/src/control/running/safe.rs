@@ -10,6 +10,7 @@ use super::super::refusal::{Kind, Refusal};
 use super::super::{ReloadError, acl};
 use super::history::{Awaited, History};
 use super::{Running, Told, unix_time};
+use crate::events;
 use crate::render::history::{Confirmed, History as Kept, Row, Undone};
 use crate::render::number::plural;
 use crate::render::reloaded::Reloaded;
@@ -58,8 +59,9 @@ impl Running {
         change: impl FnOnce() -> Result<T, E>,
     ) -> Result<Result<T, E>, Box<Refusal>> {
         let _changing = self.change_alone();
-        self.refuse_unconfirmed()
-            .inspect_err(|refusal| tracing::warn!(object, source, "{object}: {}", refusal.for_log()))?;
+        self.refuse_unconfirmed().inspect_err(|refusal| {
+            tracing::warn!(kind = events::Kind::Refused.name(), object, source, "{object}: {}", refusal.for_log())
+        })?;
         let before = self.snapshot_before(object);
         let result = change();
         if let Ok(done) = &result {
@@ -114,9 +116,9 @@ impl Running {
                     format!("; it goes back at {} unless it is confirmed", utc_seconds(by))
                 });
                 let generation = reloaded.generation;
-                tracing::info!(generation, "reloaded: {}{until}", reloaded.brief());
+                tracing::info!(kind = events::Kind::Reload.name(), generation, "reloaded: {}{until}", reloaded.brief());
             }
-            Err(error) => tracing::error!("not reloaded: {error}"),
+            Err(error) => tracing::error!(kind = events::Kind::Refused.name(), "not reloaded: {error}"),
         }
         result
     }
@@ -129,7 +131,7 @@ impl Running {
             return Err(Refusal::new(Kind::Conflict, "no reload waits for its confirmation").into());
         }
         let generation = self.engine.generation();
-        tracing::info!(generation, "generation {generation} is confirmed");
+        tracing::info!(kind = events::Kind::Reload.name(), generation, "generation {generation} is confirmed");
         Ok(Confirmed { generation })
     }
 
@@ -148,11 +150,19 @@ impl Running {
         match self.undo_last(1) {
             Ok(undone) => {
                 let generation = undone.generation;
-                tracing::warn!(generation, "the reload was not confirmed and is taken back: generation {generation}");
+                tracing::warn!(
+                    kind = events::Kind::Reload.name(),
+                    generation,
+                    "the reload was not confirmed and is taken back: generation {generation}"
+                );
             }
             Err(refusal) => {
                 *self.awaited.lock().unwrap_or_else(PoisonError::into_inner) = None;
-                tracing::error!("the reload was not confirmed, and cannot be taken back: {}", refusal.message);
+                tracing::error!(
+                    kind = events::Kind::Reload.name(),
+                    "the reload was not confirmed, and cannot be taken back: {}",
+                    refusal.message
+                );
             }
         }
     }
@@ -164,13 +174,24 @@ impl Running {
         match &result {
             Ok(undone) => {
                 for Row { object, change, .. } in &undone.undone {
-                    tracing::info!(object, generation = undone.generation, "taken back: {object}: {change}");
+                    tracing::info!(
+                        kind = events::Kind::Reload.name(),
+                        object,
+                        generation = undone.generation,
+                        "taken back: {object}: {change}"
+                    );
                 }
                 if undone.translations > 0 {
-                    tracing::info!("taken back: {} ended", plural(undone.translations as u64, "translation"));
+                    tracing::info!(
+                        kind = events::Kind::Reload.name(),
+                        "taken back: {} ended",
+                        plural(undone.translations as u64, "translation")
+                    );
                 }
             }
-            Err(refusal) => tracing::warn!("nothing was taken back: {}", refusal.for_log()),
+            Err(refusal) => {
+                tracing::warn!(kind = events::Kind::Refused.name(), "nothing was taken back: {}", refusal.for_log())
+            }
         }
         result
     }

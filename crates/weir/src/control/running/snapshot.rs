@@ -12,6 +12,7 @@ use super::super::acl::{Expect, GroupKind, GroupRequest};
 use super::super::source::FILE;
 use super::state::{Entries, Group, List, Snapshot, declared};
 use super::{Running, placed, unix_time};
+use crate::events;
 
 /// The source of rules, members and entries that an undo restores.
 const UNDO: &str = "undo";
@@ -109,10 +110,13 @@ impl Running {
     pub(super) fn restore(&self, to: &Snapshot) -> Result<usize, String> {
         let now = self.snapshot_before("");
         self.go(&now, to).inspect_err(|error| {
-            tracing::error!("the gateway cannot go back: {error}");
+            tracing::error!(kind = events::Kind::Reload.name(), "the gateway cannot go back: {error}");
             let part = self.snapshot_before("");
             if let Err(error) = self.go(&part, &now) {
-                tracing::error!("nor can it be as it was: {error}; reload the configuration");
+                tracing::error!(
+                    kind = events::Kind::Reload.name(),
+                    "nor can it be as it was: {error}; reload the configuration"
+                );
             }
         })
     }

@@ -5,15 +5,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use axum::body::Body;
-use axum::extract::Query;
 use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
 use axum::http::{Response, header};
 use hyper::body::{Bytes, Frame};
 use serde::Deserialize;
 
 use super::super::refusal::Kind as RefusalKind;
-use super::answer::{Answer, Refused, queried};
-use crate::events::{Kind, Watcher, watch};
+use super::answer::{Answer, Refused, Shared, apart, queried};
+use crate::events::{self, Kind, Watcher, watch};
 use crate::render;
 
 /// The query of events.
@@ -23,16 +23,25 @@ pub(super) struct Wanted {
     /// Kinds, apart by commas; all without it.
     #[serde(default)]
     kinds: String,
+    /// A filter of sessions, which needs their kind.
+    sessions: Option<String>,
 }
 
-pub(super) async fn events(query: Result<Query<Wanted>, QueryRejection>) -> Answer {
-    let Wanted { kinds } = queried(query)?;
+pub(super) async fn events(State(gateway): State<Shared>, query: Result<Query<Wanted>, QueryRejection>) -> Answer {
+    let Wanted { kinds, sessions } = queried(query)?;
     let kind = |word: &str| {
         let found = <Kind as clap::ValueEnum>::from_str(word, false);
         found.map_err(|_| Refused::new(RefusalKind::BadRequest, format!("there is no kind of event `{word}`")))
     };
     let kinds: Vec<Kind> = kinds.split(',').filter(|word| !word.is_empty()).map(kind).collect::<Result<_, _>>()?;
-    let Some(watcher) = watch(kinds) else {
+    let filter = if kinds.contains(&Kind::Session) {
+        Some(apart(gateway, move |g| g.watch_sessions(sessions.as_deref())).await??)
+    } else if sessions.is_some() {
+        return Err(Refused::new(RefusalKind::BadRequest, "a filter of sessions needs the kind `session`"));
+    } else {
+        None
+    };
+    let Some(watcher) = watch(events::Wanted { kinds, sessions: filter }) else {
         return Err(Refused::new(RefusalKind::NoRoom, "32 clients watch already, which is the most"));
     };
     let mut response = Response::new(Body::new(Lines(watcher)));

@@ -29,6 +29,11 @@ impl Dirty {
         prefixes.into_iter().for_each(|prefix| self.insert(prefix));
     }
 
+    /// Its memory.
+    pub(super) fn octets(&self) -> usize {
+        self.list.capacity() * size_of::<IpNet>()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }

@@ -95,6 +95,38 @@ fn routes_that_lead_to_an_interface_are_offered_by_their_metric() {
     assert_eq!(fib.counts().routes, 2);
 }
 
+#[test]
+fn memory_is_that_of_the_routes() {
+    let mut fib = fib(100_000);
+    let empty = fib.counts().octets;
+    for at in 0..10_000u32 {
+        let prefix = format!("10.{}.{}.0/24", at >> 8, at & 255);
+        fib.apply(Update::Route(route(&prefix, 20, &[path(1, "192.0.2.1")])));
+    }
+    while fib.offers(1000).is_some() {}
+    let each = (fib.counts().octets - empty) / 10_000;
+    assert!((80..300).contains(&each), "{each} octets a route");
+    // Routes that go leave no memory but that of lists which are filled again.
+    fib.begin();
+    fib.end();
+    while fib.offers(1000).is_some() {}
+    assert!(fib.counts().octets < empty + 10_000 * 64, "{}", fib.counts().octets);
+}
+
+/// Routes for a prefix that lead nowhere are left out, as they are not offered.
+#[test]
+fn routes_are_known_with_their_program_and_metric() {
+    let mut fib = fib(100);
+    let net = "10.0.0.0/8".parse().unwrap();
+    fib.apply(Update::Route(route("10.0.0.0/8", 20, &[path(1, "192.0.2.1")])));
+    fib.apply(Update::Route(route("10.0.0.0/8", 5, &[path(3, "192.0.2.3")])));
+    fib.apply(Update::Route(Route { protocol: 188, ..route("10.0.0.0/8", 10, &[path(2, "192.0.2.2")]) }));
+    let own = |protocol, metric, target| Own { protocol, metric, target };
+    let expected = [own(188, 10, via(&[(20, "192.0.2.2", 1)])), own(186, 20, via(&[(10, "192.0.2.1", 1)]))];
+    assert_eq!(fib.own("default", net), expected);
+    assert!(fib.own("blue", net).is_empty() && fib.own("default", "10.0.0.0/9".parse().unwrap()).is_empty());
+}
+
 /// Routes behind one that discards never count, nor do repetitions; and there is an end.
 #[test]
 fn a_prefix_offers_so_many_routes_at_most() {
