@@ -489,8 +489,6 @@ pub struct NatVrf {
     pub translations: usize,
     /// How many it may have.
     pub limit: Option<u32>,
-    /// How many of them each worker may have.
-    pub share: Option<u32>,
     /// Packets beyond the limit.
     pub limited: u64,
 }

@@ -336,24 +336,49 @@ fn a_vrf_has_as_many_translations_as_its_limit_allows_of_both_families() {
     assert_eq!(rig.conservation().imbalance(), 0);
 }
 
-#[test]
-fn each_worker_has_a_share_of_a_vrfs_limit_unless_one_has_all_packets() {
-    for (is_single, shares) in [(false, 3), (true, 10)] {
-        let mut build = two_ports().masquerade("wan", 6000..=6999).nat_limit("default", 10);
-        if is_single {
-            build = build.limit_per_address(1000);
-        }
-        let options = Options { seed: 7, invent_neighbors: false };
-        let mut harness = Harness::with_workers(build.0, options, 4).unwrap();
-        let to = MacAddress(harness.interface_mac(0).unwrap());
-        for host in 1..=100 {
-            let text = format!("udp from 10.0.0.2 port 7 to 198.51.{host}.9 port 53");
-            assert!(harness.inject(0, &frame(&text, to), Time(0), host));
-        }
+/// Sends packets of a host to so many remote hosts of networks of their own, a vector each.
+fn begin_each(harness: &mut Harness, from: &str, hosts: std::ops::Range<u32>) {
+    let to = MacAddress(harness.interface_mac(0).unwrap());
+    for host in hosts {
+        let text = format!("udp from {from} port 7 to 198.51.{host}.9 port 53");
+        assert!(harness.inject(0, &frame(&text, to), Time(0), host));
         harness.run();
-        let row = &harness.nat_vrfs()[0];
-        assert_eq!((row.share, row.translations), (Some(shares), if is_single { 10 } else { 12 }));
-        assert_eq!(row.limited, 100 - row.translations as u64);
+    }
+}
+
+#[test]
+fn workers_share_the_limit_of_a_vrf() {
+    for (workers, is_single) in [(2, false), (4, false), (4, true)] {
+        let limited = |most| {
+            let build = two_ports().masquerade("wan", 6000..=6999).nat_limit("default", most);
+            if is_single { build.limit_per_address(1000) } else { build }
+        };
+        let options = Options { seed: 7, invent_neighbors: false };
+        let mut harness = Harness::with_workers(limited(10).0, options, workers).unwrap();
+        let row = |harness: &Harness| {
+            let row = &harness.nat_vrfs()[0];
+            (row.translations, row.limit, row.limited)
+        };
+        begin_each(&mut harness, "10.0.0.2", 1..101);
+        assert_eq!(row(&harness), (10, Some(10), 90), "{workers} workers");
+        // A reload keeps the count, and a limit that goes and comes back counts the translations that there are.
+        harness.reload(limited(11).0).unwrap();
+        begin_each(&mut harness, "10.0.0.3", 1..101);
+        assert_eq!(row(&harness), (11, Some(11), 189), "{workers} workers");
+        let mut unlimited = limited(11);
+        unlimited.0.vrfs[0].nat_limit = None;
+        harness.reload(unlimited.0).unwrap();
+        begin_each(&mut harness, "10.0.0.4", 1..4);
+        harness.reload(limited(16).0).unwrap();
+        // A worker takes a limit over before its next packet. The gateway has all do it at once.
+        begin_each(&mut harness, "10.0.0.2", 1..11);
+        begin_each(&mut harness, "10.0.0.5", 1..101);
+        assert_eq!(row(&harness), (16, Some(16), 98), "{workers} workers");
+        // Each that ends makes room for one, whichever worker has it.
+        let filter = FlowFilter { translations: true, ..FlowFilter::default() };
+        assert_eq!(harness.clear_flows(&filter), 16);
+        begin_each(&mut harness, "10.0.0.6", 1..101);
+        assert_eq!(row(&harness).0, 16, "{workers} workers");
     }
 }
 

@@ -18,7 +18,7 @@ use weir_table::sav::NoRoom;
 use super::boxes::{Bits, boxes};
 use super::linked::translating;
 use super::map::Map;
-use super::nat_limits::{are_those, shared, vrf_limits};
+use super::nat_limits::{are_those, vrf_limits, with_counters};
 use super::nat_names::Names;
 use super::numbers::assign;
 use super::rubbish::Rubbish;
@@ -188,7 +188,7 @@ impl Store {
         let lists = lists.0.into();
         let vrfs = map.vrfs.iter().map(|&vrf| usize::from(vrf) + 1).max().unwrap_or(0);
         let spread: Arc<[_]> = (0..vrfs).map(|vrf| spread(&instances, &linked(map, vrf as u16))).collect();
-        let vrf_limits = shared(&vrf_limits, (&domains[..], &spread[..]), &self.current, workers);
+        let vrf_limits = with_counters(&vrf_limits, &self.current.vrf_limits, workers);
         let current = Translators {
             vrf_limits,
             has_log: rules.iter().any(|rule| rule.log.is_some()),

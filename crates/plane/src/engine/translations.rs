@@ -208,7 +208,6 @@ pub(super) fn vrfs(first: First, root: &Root, cleared: &Cleared) -> Vec<NatVrf> 
             vrf: name.as_ref()?.to_string(),
             translations: counts.get(&zone).copied().unwrap_or(0),
             limit: limit.map(|limit| limit.most),
-            share: limit.map(|limit| limit.share),
             limited: limit.map_or(0, |limit| cleared.nat_vrf(&limit.counters)),
         })
     };

@@ -18,7 +18,7 @@ use weir_table::classify::Table;
 use crate::model::{IpFamily, MssClamp, NatIndex, NatVerb};
 use crate::root::counters::Counter;
 use crate::root::family::{Both, Family};
-use crate::root::nat_vrf::{VrfLimit, is_due};
+use crate::root::nat_limit::{SharedLimit, is_due};
 
 /// No chain, or no zone.
 pub const NONE: u16 = u16::MAX;
@@ -43,7 +43,7 @@ pub struct Translators {
     /// The names of lists, by the numbers that [`RuleId`] has: also those of lists that are gone.
     pub lists: Arc<[Arc<str>]>,
     /// The limits on translations of routing domains, by their zones.
-    pub vrf_limits: Arc<[Option<VrfLimit>]>,
+    pub vrf_limits: Arc<[Option<SharedLimit>]>,
     /// Translations of some rule are logged.
     pub has_log: bool,
     /// The version at which packets were last spread over workers in another way.
@@ -101,7 +101,7 @@ impl Translators {
 
     /// The limit on the translations of a routing domain, by its zone.
     #[inline]
-    pub(crate) fn vrf_limit(&self, zone: u16) -> Option<&VrfLimit> {
+    pub(crate) fn vrf_limit(&self, zone: u16) -> Option<&SharedLimit> {
         self.vrf_limits.get(usize::from(zone))?.as_ref()
     }
 

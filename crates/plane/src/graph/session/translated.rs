@@ -17,12 +17,16 @@ use super::state::{Progress, Way};
 use super::translation::{SourceBy, Translation};
 use super::tuple::Tuple;
 use crate::graph::counters::Ending;
+use crate::reason::Reason;
 use crate::root::Root;
 use crate::root::family::Family;
 use crate::root::nat::LogTo;
 
 impl<K: Family> OfFamily<K> {
     /// Opens a translation, for which there is room, and whose tuples are free.
+    ///
+    /// # Errors
+    /// There is no room for it after all, or its routing domain has as many as it may have.
     pub(crate) fn open_translation(
         &mut self,
         tuple: Tuple<K>,
@@ -30,9 +34,18 @@ impl<K: Family> OfFamily<K> {
         progress: Progress,
         opener: Opener,
         at: (u64, Time),
-    ) -> Admission {
+    ) -> Result<u32, Reason> {
         self.end_tuple(&translation.reply);
-        self.add(Session { translation: Some(translation), ..Session::new(tuple, progress, opener, at) })
+        if !self.zones.begin(tuple.zone) {
+            return Err(Reason::NatVrfLimit);
+        }
+        match self.add(Session { translation: Some(translation), ..Session::new(tuple, progress, opener, at) }) {
+            Admission::Opened(number) => Ok(number),
+            Admission::Passes | Admission::MidStream | Admission::Full => {
+                self.zones.end(tuple.zone);
+                Err(Reason::SessionLimit)
+            }
+        }
     }
 
     /// Ends the session of a tuple that is free: its time is over.

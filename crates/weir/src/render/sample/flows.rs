@@ -145,8 +145,8 @@ pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
 }
 
 pub(crate) fn nat_vrfs() -> Vec<NatVrf> {
-    let red = NatVrf { vrf: "red".into(), translations: 3, limit: Some(4), share: Some(2), limited: 7 };
-    vec![NatVrf { vrf: "default".into(), translations: 0, limit: None, share: None, limited: 0 }, red]
+    let red = NatVrf { vrf: "red".into(), translations: 3, limit: Some(4), limited: 7 };
+    vec![NatVrf { vrf: "default".into(), translations: 0, limit: None, limited: 0 }, red]
 }
 
 pub(crate) fn nat_users() -> Vec<NatUser> {

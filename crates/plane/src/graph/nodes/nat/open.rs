@@ -8,14 +8,14 @@ use super::super::{Context, wire};
 use super::batch::zone_of;
 use crate::graph::session::nat::{self, Draw};
 use crate::graph::session::{
-    Admission, MOST_NOTED, Mapping, Membership, NatEventKind, OfFamily, Opener, Progress, Translation, Tuple, Way,
+    Admission, MOST_NOTED, Mapping, Membership, OfFamily, Opener, Progress, Translation, Tuple, Way,
 };
 use crate::model::NatVerb;
 use crate::reason::Reason;
 use crate::root::Root;
 use crate::root::family::Family;
 use crate::root::nat::NONE;
-use crate::root::nat_vrf::VrfLimit;
+use crate::root::nat_limit::SharedLimit;
 
 /// Opens the translation that a rule gives a packet which has come in.
 pub(super) fn input<K: Family>(
@@ -25,7 +25,7 @@ pub(super) fn input<K: Family>(
     tuple: Option<Tuple<K>>,
     number: u32,
 ) -> Result<Membership, Reason> {
-    let (tuple, opener, progress) = admit(context, packet, fields, tuple, number)?;
+    let (tuple, opener, progress) = admit(context, packet, fields, tuple)?;
     let rule = context.root.nat.rules.get(number as usize).ok_or(Reason::NatUntranslated)?;
     let wanted = nat::destination(rule, &tuple).ok_or(Reason::NatExhausted)?;
     let reply = match rule.verb {
@@ -68,7 +68,7 @@ pub(super) fn through<K: Family>(
     if by.is_none_or(|by| by.number.get() != number) {
         return Ok(None);
     }
-    let (tuple, opener, progress) = admit(context, packet, fields, tuple, rule)?;
+    let (tuple, opener, progress) = admit(context, packet, fields, tuple)?;
     let translation = Translation {
         reply: halfway(context, &wanted)?,
         rule,
@@ -101,7 +101,7 @@ pub(super) fn output<K: Family>(
     number: u32,
     egress: u32,
 ) -> Result<Membership, Reason> {
-    let (tuple, opener, progress) = admit(context, packet, fields, tuple, number)?;
+    let (tuple, opener, progress) = admit(context, packet, fields, tuple)?;
     let out = drawn(context, packet, number, &tuple, zone_of(context, egress))?;
     let translation = Translation {
         reply: out.reversed(),
@@ -146,13 +146,12 @@ pub(super) fn drawn<K: Family>(
     }
 }
 
-/// Whether a packet may open a translation by a rule.
+/// Whether a packet may open a translation.
 fn admit<K: Family>(
     context: &mut Context<'_>,
     packet: &Packet,
     fields: &Fields<K>,
     tuple: Option<Tuple<K>>,
-    rule: u32,
 ) -> Result<(Tuple<K>, Opener, Progress), Reason> {
     let tuple = tuple.filter(|_| !packet.flags().contains(ParseFlags::LATER_FRAGMENT));
     let tuple = tuple.ok_or(Reason::NatUntranslated)?;
@@ -167,23 +166,10 @@ fn admit<K: Family>(
         return Err(Reason::NatExhausted);
     }
     K::of_mut(context.sessions).end_tuple(&tuple);
-    let limit = context.root.nat.vrf_limit(tuple.zone);
-    if let Some(limit) = limit.filter(|limit| context.sessions.is_at_vrf_limit(tuple.zone, limit)) {
-        refuse_for(context, packet, &tuple, limit, rule);
+    if context.root.nat.vrf_limit(tuple.zone).is_some_and(SharedLimit::is_reached) {
         return Err(Reason::NatVrfLimit);
     }
     Ok((tuple, opener, progress))
-}
-
-/// Counts a packet that is beyond the limit of its routing domain, and logs it once a minute at most.
-#[cold]
-fn refuse_for<K: Family>(context: &mut Context<'_>, packet: &Packet, tuple: &Tuple<K>, limit: &VrfLimit, rule: u32) {
-    if let Some(limited) = limit.counters.limited.get(context.worker) {
-        limited.add(wire::packets(packet));
-    }
-    if limit.counters.is_news(context.now) {
-        K::of_mut(context.sessions).log_refusal(context.root, (tuple, None), NatEventKind::VrfLimited, rule);
-    }
 }
 
 fn open<K: Family>(
@@ -200,20 +186,18 @@ fn open<K: Family>(
     }
     let at = (root.nat.version, *now);
     match K::of_mut(*sessions).open_translation(tuple, translation, progress, opener, at) {
-        Admission::Opened(number)
-            if number < MOST_NOTED && count(K::of_mut(*sessions), root, number, translation.source_rule()) =>
-        {
+        Ok(number) if number < MOST_NOTED && count(K::of_mut(*sessions), root, number, translation.source_rule()) => {
             counters.sessions.opened.add(1);
             if let Some(counters) = root.nat.counters(context.worker, rule) {
                 counters.opened.add(1);
             }
             Ok(Membership { number, way: Way::Original, is_error: false })
         }
-        Admission::Opened(number) => {
+        Ok(number) => {
             K::of_mut(*sessions).withdraw(number);
             Err(Reason::SessionLimit)
         }
-        Admission::Passes | Admission::MidStream | Admission::Full => Err(Reason::SessionLimit),
+        Err(reason) => Err(reason),
     }
 }
 
