@@ -219,6 +219,8 @@ impl Plan {
             name: "edge".to_owned(),
             rules: [rule].into(),
             ids: None,
+            limit: None,
+            limit_origin: Origin(0),
             mss_clamp: None,
             mapping: NatMapping::default(),
             log: false,

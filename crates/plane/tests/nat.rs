@@ -383,6 +383,53 @@ fn workers_share_the_limit_of_a_vrf() {
 }
 
 #[test]
+fn workers_share_the_limit_of_a_list() {
+    for workers in [1, 2, 4] {
+        let limited = |most| logged(two_ports().masquerade("wan", 6000..=6999)).list_limit(most);
+        let options = Options { seed: 7, invent_neighbors: false };
+        let mut harness = Harness::with_workers(limited(10).0, options, workers).unwrap();
+        harness.log_translations();
+        let row = |harness: &Harness| {
+            let list = &harness.nat_lists()[0];
+            (list.held, list.limit, list.limited)
+        };
+        begin_each(&mut harness, "10.0.0.2", 1..101);
+        assert_eq!(row(&harness), (Some(10), Some(10), 90), "{workers} workers");
+        let drops: u64 = harness.drops(Reason::NatListLimit);
+        assert_eq!((drops, harness.nat_vrfs()[0].translations), (90, 10));
+        let events = harness.nat_events();
+        let refused: Vec<_> = events.iter().filter(|event| event.kind == NatEventKind::ListLimited).collect();
+        assert_eq!(refused.iter().map(|event| event.limit).collect::<Vec<_>>(), [Some(10)], "once a minute");
+        // A reload keeps the count, and another one that goes and comes back counts the translations that there are.
+        harness.reload(limited(11).0).unwrap();
+        begin_each(&mut harness, "10.0.0.3", 1..101);
+        assert_eq!(row(&harness), (Some(11), Some(11), 189), "{workers} workers");
+        let mut unlimited = limited(11);
+        unlimited.0.nat[0].limit = None;
+        harness.reload(unlimited.0).unwrap();
+        assert_eq!(row(&harness), (None, None, 0));
+        // A worker takes a limit over before its next packet. The gateway has all do it at once.
+        begin_each(&mut harness, "10.0.0.2", 1..11);
+        harness.reload(limited(11).0).unwrap();
+        begin_each(&mut harness, "10.0.0.2", 1..11);
+        begin_each(&mut harness, "10.0.0.4", 1..101);
+        assert_eq!(row(&harness), (Some(11), Some(11), 100), "{workers} workers");
+        // Translations that go on by a rule of another list count for that one, also beyond its limit.
+        let mut renamed = limited(3);
+        renamed.0.nat[0].name = "other".into();
+        harness.reload(renamed.0).unwrap();
+        begin_each(&mut harness, "10.0.0.2", 1..11);
+        begin_each(&mut harness, "10.0.0.5", 1..101);
+        let (held, limit, limited) = row(&harness);
+        assert!((10..=11).contains(&held.unwrap()) && limit == Some(3) && limited == 100, "{held:?} {limited}");
+        let filter = FlowFilter { translations: true, ..FlowFilter::default() };
+        harness.clear_flows(&filter);
+        begin_each(&mut harness, "10.0.0.6", 1..101);
+        assert_eq!(row(&harness).0, Some(3), "{workers} workers");
+    }
+}
+
+#[test]
 fn a_list_without_a_log_logs_nothing_but_exhaustion_once_a_minute() {
     let mut rig = two_ports().masquerade("wan", 6000..=6000).rig();
     rig.harness.log_translations();

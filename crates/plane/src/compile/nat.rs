@@ -18,7 +18,7 @@ use weir_table::sav::NoRoom;
 use super::boxes::{Bits, boxes};
 use super::linked::translating;
 use super::map::Map;
-use super::nat_limits::{are_those, vrf_limits, with_counters};
+use super::nat_limits::{are_those, list_limits, vrf_limits, with_counters};
 use super::nat_names::Names;
 use super::numbers::assign;
 use super::rubbish::Rubbish;
@@ -47,6 +47,7 @@ struct Instance {
     id: u32,
     name: String,
     rule: NatRule,
+    limit: Option<u32>,
     mss_clamp: Option<MssClamp>,
     mapping: NatMapping,
     log: Option<LogTo>,
@@ -185,12 +186,15 @@ impl Store {
                 .unwrap_or_else(|| (0..workers).map(|_| RuleCounters::new(instance.source.as_ref())).collect()),
         });
         let rules: Arc<[Rule]> = rules.collect();
-        let lists = lists.0.into();
+        let lists: Arc<[_]> = lists.0.into();
+        let list_limits = list_limits(instances.iter().zip(rules.iter()).map(|(own, rule)| (rule.id.list, own.limit)));
         let vrfs = map.vrfs.iter().map(|&vrf| usize::from(vrf) + 1).max().unwrap_or(0);
         let spread: Arc<[_]> = (0..vrfs).map(|vrf| spread(&instances, &linked(map, vrf as u16))).collect();
         let vrf_limits = with_counters(&vrf_limits, &self.current.vrf_limits, workers);
+        let list_limits = with_counters(&list_limits, &self.current.list_limits, workers);
         let current = Translators {
             vrf_limits,
+            list_limits,
             has_log: rules.iter().any(|rule| rule.log.is_some()),
             rules,
             lists,
@@ -322,6 +326,7 @@ fn instances(gateway: &Gateway, map: &Map, interfaces: &[Interface]) -> Vec<Inst
                 name: list.name.clone(),
                 inside: if rule.verb == NatVerb::Map { spans(&rule.matches.from) } else { Spans::default() },
                 rule: rule.clone(),
+                limit: list.limit,
                 mss_clamp: list.mss_clamp,
                 mapping: list.mapping,
                 log: log(list, rule, map),

@@ -1,4 +1,4 @@
-//! Limits on the translations of routing domains.
+//! Limits on the translations of routing domains and lists.
 
 use std::sync::Arc;
 
@@ -17,7 +17,17 @@ pub(super) fn vrf_limits(gateway: &Gateway, map: &Map) -> Vec<Option<u32>> {
     limits
 }
 
-/// Whether limits are those in force.
+/// The limits on the translations of lists, by the numbers of their names. `lists` has those of each rule's list.
+pub(super) fn list_limits(lists: impl Iterator<Item = (u16, Option<u32>)>) -> Vec<Option<u32>> {
+    let mut limits = Vec::new();
+    for (number, limit) in lists.map(|(number, limit)| (usize::from(number), limit)) {
+        limits.resize(limits.len().max(number + 1), None);
+        limits[number] = limit;
+    }
+    limits
+}
+
+/// Whether limits of routing domains are those in force.
 pub(super) fn are_those(limits: &[Option<u32>], current: &Translators) -> bool {
     current.vrf_limits.iter().map(|own| own.as_ref().map(|own| own.most)).eq(limits.iter().copied())
 }

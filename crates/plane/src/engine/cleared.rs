@@ -18,7 +18,7 @@ pub(crate) struct Cleared {
     policies: HashMap<usize, (Arc<[PolicyCounters]>, [Traffic; 2])>,
     steer: HashMap<usize, (Arc<[TrafficCounter]>, Traffic)>,
     nat: HashMap<usize, (Arc<[RuleCounters]>, NatCounts)>,
-    nat_vrfs: HashMap<usize, (Arc<LimitCounters>, u64)>,
+    nat_limits: HashMap<usize, (Arc<LimitCounters>, u64)>,
     /// By the number of the cache.
     caches: HashMap<u64, SpdCacheRow>,
 }
@@ -92,7 +92,8 @@ impl Cleared {
         let of = |counters: &Arc<[RuleCounters]>| (identity(counters), (Arc::clone(counters), NatCounts::of(counters)));
         self.nat = root.rules.iter().map(|rule| of(&rule.counters)).collect();
         let of = |own: &Arc<LimitCounters>| (Arc::as_ptr(own) as usize, (Arc::clone(own), limited(own)));
-        self.nat_vrfs = root.vrf_limits.iter().flatten().map(|limit| of(&limit.counters)).collect();
+        let limits = root.vrf_limits.iter().chain(root.list_limits.iter()).flatten();
+        self.nat_limits = limits.map(|limit| of(&limit.counters)).collect();
     }
 
     /// Returns the counts of a NAT rule since the last clearing.
@@ -104,9 +105,9 @@ impl Cleared {
         }
     }
 
-    /// Returns the packets beyond the limit of a VRF since the last clearing.
-    pub(crate) fn nat_vrf(&self, counters: &Arc<LimitCounters>) -> u64 {
-        let before = self.nat_vrfs.get(&(Arc::as_ptr(counters) as usize)).map_or(0, |(_, before)| *before);
+    /// Returns the packets beyond the limit of a VRF or list since the last clearing.
+    pub(crate) fn nat_limit(&self, counters: &Arc<LimitCounters>) -> u64 {
+        let before = self.nat_limits.get(&(Arc::as_ptr(counters) as usize)).map_or(0, |(_, before)| *before);
         limited(counters).saturating_sub(before)
     }
 

@@ -44,6 +44,8 @@ pub struct Translators {
     pub lists: Arc<[Arc<str>]>,
     /// The limits on translations of routing domains, by their zones.
     pub vrf_limits: Arc<[Option<SharedLimit>]>,
+    /// The limits on translations of lists, by the numbers of their names.
+    pub list_limits: Arc<[Option<SharedLimit>]>,
     /// Translations of some rule are logged.
     pub has_log: bool,
     /// The version at which packets were last spread over workers in another way.
@@ -103,6 +105,12 @@ impl Translators {
     #[inline]
     pub(crate) fn vrf_limit(&self, zone: u16) -> Option<&SharedLimit> {
         self.vrf_limits.get(usize::from(zone))?.as_ref()
+    }
+
+    /// The limit on the translations of a list, by the number of its name.
+    #[inline]
+    pub(crate) fn list_limit(&self, list: u16) -> Option<&SharedLimit> {
+        self.list_limits.get(usize::from(list))?.as_ref()
     }
 
     /// A worker's counters of a rule.

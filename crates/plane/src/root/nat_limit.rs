@@ -66,13 +66,6 @@ impl LimitCounters {
         self.held.0.fetch_sub(count, Ordering::Relaxed);
     }
 
-    /// Counts packets beyond the limit, on a worker.
-    pub(crate) fn count_limited(&self, worker: usize, packets: u64) {
-        if let Some(limited) = self.limited.get(worker) {
-            limited.add(packets);
-        }
-    }
-
     /// Whether a packet beyond the limit is to be logged now: once a minute at most, over all workers.
     pub(crate) fn is_news(&self, now: Time) -> bool {
         is_due(&self.logged, now)

@@ -75,6 +75,8 @@ pub(crate) struct OfFamily<K: Family> {
     pub(super) users: Table<K::FlowKey, u32>,
     /// The translations of each routing domain, by its zone.
     pub(super) zones: Tallies,
+    /// The translations of each list, by the number of its name.
+    pub(super) lists: Tallies,
     /// The mappings that translations hold.
     pub(super) mappings: Mappings<K>,
     /// The worker, as hashes of packets name it.
@@ -103,6 +105,7 @@ impl<K: Family> OfFamily<K> {
             sessions: Slab::new(),
             users: Table::new(0, secret),
             zones: Tallies::default(),
+            lists: Tallies::default(),
             mappings: Mappings::new(secret),
             here,
             exhausted: None,
@@ -458,10 +461,11 @@ impl<K: Family> OfFamily<K> {
         let Some(session) = self.sessions.get(number) else { return false };
         let (key, reply, half_open) = (session.tuple.key(), session.reply().key(), session.progress.is_half_open());
         let (counted, inside) = (session.translation.and_then(|own| own.counted), session.tuple);
-        let is_translation = session.translation.is_some();
+        let list = session.translation.map(|own| own.list);
         self.uncount(counted, &inside);
-        if is_translation {
+        if let Some(list) = list {
             self.zones.end(inside.zone);
+            self.lists.end(list);
         }
         self.release_mappings(number);
         self.log_end(number);

@@ -101,8 +101,8 @@ impl Sessions {
         self.zones.sort_unstable();
         self.zones.dedup();
         let zones = root.nat.domains.len();
-        self.v4.zones.adopt(zones, &root.nat.vrf_limits);
-        self.v6.zones.adopt(zones, &root.nat.vrf_limits);
+        self.v4.adopt_limits(zones, &root.nat);
+        self.v6.adopt_limits(zones, &root.nat);
         self.v4.set_most(entries);
         self.v6.set_most(entries);
         self.prepare();

@@ -1,4 +1,4 @@
-//! The translations of a worker by routing domain, counted for the limits that all workers share.
+//! The translations of a worker by routing domain and by list, counted for the limits that all workers share.
 //!
 //! A worker knows how many of its own translations count. So it can move them to a new limit, and gives them back when it ends.
 
@@ -31,6 +31,20 @@ impl Tallies {
         let has_room = tally.limit.as_ref().is_none_or(SharedLimit::take);
         tally.own += u32::from(has_room);
         has_room
+    }
+
+    /// A translation that was counted for one number counts for another one, also beyond its limit.
+    pub(super) fn move_one(&mut self, from: u16, to: u16) {
+        if from == to {
+            return;
+        }
+        self.end(from);
+        if let Some(tally) = self.0.get_mut(usize::from(to)) {
+            tally.own += 1;
+            if let Some(limit) = &tally.limit {
+                limit.counters.add(1);
+            }
+        }
     }
 
     /// A translation ends that was counted.
@@ -90,9 +104,18 @@ mod tests {
         one.end(1);
         assert!(other.begin(1) && !one.begin(1));
         // A worker that ends gives back what it holds.
-        let [_one, other] = tallies;
+        let [mut one, other] = tallies;
         drop(other);
         assert_eq!(of_two.counters.held(), 0);
+        // One that is moved counts also beyond the limit.
+        for held in 1..=4 {
+            assert!(one.begin(0));
+            one.move_one(0, 1);
+            assert_eq!(of_two.counters.held(), held);
+        }
+        one.move_one(1, 1);
+        one.move_one(1, 0);
+        assert_eq!((of_two.counters.held(), one.begin(1)), (3, false));
     }
 
     #[test]

@@ -94,6 +94,9 @@ pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
     let rules = NatStats {
         name: "edge".into(),
         interfaces: vec!["wan".into()],
+        limit: Some(2000),
+        held: Some(3),
+        limited: 7,
         mss_clamp: Some(weir_plane::model::MssClamp::Value(1400)),
         mapping: weir_plane::model::NatMapping::EndpointIndependent(Default::default()),
         rules: vec![row],

@@ -27,7 +27,6 @@ use crate::graph::session::{Membership, NatEventKind, Session, Tuple, Way, ident
 use crate::model::NatVerb;
 use crate::reason::Reason;
 use crate::root::family::Family;
-use crate::root::nat_limit::SharedLimit;
 
 pub(super) use apply::{addresses, keeps_source, whole};
 use batch::{Batch, Member, gather};
@@ -74,7 +73,7 @@ pub(super) fn input<K: Family>(context: &mut Context<'_>, vector: &mut Vector, f
                 onward.push(place);
             }
             Err(reason) => {
-                tell::<K>(context, packet, batch.tuples[index].as_ref(), reason, found[index]);
+                tell::<K>(context, batch.tuples[index].as_ref(), reason, found[index]);
                 refuse(context, packet, place, reason, found[index]);
             }
         }
@@ -137,7 +136,7 @@ pub(super) fn output<K: Family>(context: &mut Context<'_>, vector: &mut Vector, 
             Err(reason) => {
                 let of_session = || translated(packet).and_then(|member| rule_of::<K>(context, member));
                 let rule = by_rule.or_else(of_session).unwrap_or(found[index]);
-                tell::<K>(context, packet, batch.tuples[index].as_ref(), reason, rule);
+                tell::<K>(context, batch.tuples[index].as_ref(), reason, rule);
                 refuse_by(context, packet, place, reason, rule);
             }
         }
@@ -197,31 +196,21 @@ fn note<K: Family>(context: &mut Context<'_>, packet: &mut Packet, member: Membe
     }
 }
 
-/// Logs, once a minute at most for each rule or limit, that a packet found no port, or that there are as many translations as there
-/// may be. Counts packets for limits that rules share.
+/// Logs, once a minute at most for each rule, that a packet found no port, or that its source has as many translations as it may
+/// have.
 #[cold]
-fn tell<K: Family>(context: &mut Context<'_>, packet: &Packet, tuple: Option<&Tuple<K>>, reason: Reason, rule: u32) {
+fn tell<K: Family>(context: &mut Context<'_>, tuple: Option<&Tuple<K>>, reason: Reason, rule: u32) {
     let kind = match reason {
         Reason::NatExhausted => NatEventKind::Exhausted,
         Reason::NatLimit => NatEventKind::Limited,
-        Reason::NatVrfLimit => NatEventKind::VrfLimited,
         _ => return,
     };
-    let Some(tuple) = tuple else { return };
-    let (root, now) = (context.root, context.now);
-    let of_limit = |limit: Option<&SharedLimit>| {
-        limit.is_some_and(|limit| {
-            limit.counters.count_limited(context.worker, wire::packets(packet));
-            limit.counters.is_news(now)
-        })
-    };
-    let is_news = match kind {
-        NatEventKind::VrfLimited => of_limit(root.nat.vrf_limit(tuple.zone)),
-        _ => root.nat.is_news(rule, kind == NatEventKind::Limited, now),
-    };
     let outside = K::of_mut(context.sessions).exhausted.take();
-    if is_news {
-        K::of_mut(context.sessions).log_refusal(root, (tuple, outside), kind, rule);
+    let is_limit = kind == NatEventKind::Limited;
+    if let Some(tuple) = tuple
+        && context.root.nat.is_news(rule, is_limit, context.now)
+    {
+        K::of_mut(context.sessions).log_refusal(context.root, (tuple, outside), kind, rule);
     }
 }
 
