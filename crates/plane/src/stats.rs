@@ -449,7 +449,7 @@ pub struct NatStats {
     pub interfaces: Vec<String>,
     /// Translations that its rules may begin, at all its interfaces.
     pub limit: Option<u32>,
-    /// Those that there are; `None`: nothing limits them, or no interface names the list.
+    /// Translations that there are; `None`: nothing limits them, or no interface names the list.
     pub held: Option<u32>,
     /// Packets beyond the limit.
     pub limited: u64,

@@ -32,7 +32,7 @@ pub(super) fn are_those(limits: &[Option<u32>], current: &Translators) -> bool {
     current.vrf_limits.iter().map(|own| own.as_ref().map(|own| own.most)).eq(limits.iter().copied())
 }
 
-/// Limits with their counters: those that they have, or new ones for so many workers.
+/// Limits with the counters that they have, or with new ones for so many workers.
 pub(super) fn with_counters(
     limits: &[Option<u32>],
     current: &[Option<SharedLimit>],

@@ -205,6 +205,12 @@ impl Spans {
         K::of(self).iter().any(|&(first, last)| first <= address && address <= last)
     }
 
+    /// Adds others.
+    pub(crate) fn add(&mut self, others: &Spans) {
+        self.v4.extend(&others.v4);
+        self.v6.extend(&others.v6);
+    }
+
     /// The same spans in their order, without overlaps.
     #[must_use]
     pub fn merged(self) -> Spans {
@@ -454,8 +460,10 @@ impl RuleCounters {
 pub struct Spread {
     /// Outside addresses of the gateway that stand for inside ones, merged.
     pub own: Spans,
+    /// Inside addresses that packets to outside ones are sent on to, merged.
+    pub inside: Spans,
     /// All packets go to one worker: a rule translates destinations whatever they are, limits the translations of each
-    /// inside address, or has mappings that do not depend on destinations.
+    /// inside address, has mappings that do not depend on destinations, or sends packets on to a host behind an outside interface.
     pub is_single: bool,
 }
 

@@ -28,7 +28,7 @@ pub struct List {
     /// Translations that its rules may begin, at all its interfaces.
     #[serde(default)]
     pub limit: Option<u32>,
-    /// Those that there are, if there is a limit.
+    /// Translations that there are, if there is a limit.
     #[serde(default)]
     pub translations: Option<u32>,
     /// Packets beyond the limit.
@@ -188,7 +188,7 @@ impl Report for NatRules {
 }
 
 impl List {
-    /// The translations that there are, of those that there may be; nothing without a limit.
+    /// The limit with the translations that count for it; nothing without a limit.
     fn occupancy(&self) -> String {
         let Some(limit) = self.limit else { return String::new() };
         let held = self.translations.unwrap_or(0);
