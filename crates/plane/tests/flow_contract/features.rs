@@ -80,7 +80,7 @@ macro_rules! features {
 }
 
 /// Policies that edited models alone have.
-pub const EDITED: &[&str] = &["nat nptv6", "nat-limit of a vrf"];
+pub const EDITED: &[&str] = &["nat nptv6", "limit of a nat list", "nat-limit of a vrf"];
 
 features! { model, found:
     "sav acl" validates(model, |own| matches!(own.mechanism, Mechanism::Acl(_)));

@@ -35,7 +35,7 @@ pub fn translators(random: &mut Random, links: &Links, model: &mut Gateway) {
             name,
             rules: rules.into(),
             ids: None,
-            limit: (links.edited && random.chance(0.3)).then(|| between(random, 1, 6) as u32),
+            limit: (links.edited && number == 0).then_some(4),
             limit_origin: Origin::default(),
             mss_clamp,
             mapping,
