@@ -63,7 +63,7 @@ pub const REASONS: &[Reason] = &[
 ];
 
 /// Reasons of edited models beside these.
-pub const EDITED_REASONS: &[Reason] = &[Reason::NatVrfLimit];
+pub const EDITED_REASONS: &[Reason] = &[Reason::NatListLimit, Reason::NatVrfLimit];
 
 macro_rules! features {
     ($model:ident, $found:ident: $($name:literal $is:expr;)*) => {
@@ -80,7 +80,7 @@ macro_rules! features {
 }
 
 /// Policies that edited models alone have.
-pub const EDITED: &[&str] = &["nat nptv6", "nat-limit of a vrf"];
+pub const EDITED: &[&str] = &["nat nptv6", "limit of a nat list", "nat-limit of a vrf"];
 
 features! { model, found:
     "sav acl" validates(model, |own| matches!(own.mechanism, Mechanism::Acl(_)));
@@ -185,6 +185,7 @@ features! { model, found:
     "nat parity" translates(model, |_, rule| rule.parity);
     "nat limit-per-address" translates(model, |_, rule| rule.limit_per_address.is_some());
     "nat-limit of a vrf" model.vrfs.iter().any(|own| own.nat_limit.is_some());
+    "limit of a nat list" translates(model, |list, _| list.limit.is_some());
     "nat mss-clamp" translates(model, |list, _| list.mss_clamp.is_some());
     "nat endpoint-dependent" translates(model, |list, _| list.mapping == NatMapping::EndpointDependent);
     "nat endpoint-independent" translates(model, |list, _| {
