@@ -1,5 +1,7 @@
 //! Learned decisions: which packets take them, what these count for, and when flows are decided anew.
 
+use std::time::Duration;
+
 use crate::kit::*;
 use weir_plane::changed::Changed;
 use weir_plane::compile::{AclEdit, AclSaid, At};
@@ -572,4 +574,74 @@ fn the_listing_says_why_a_session_takes_no_decision() {
     let mut off = build("permit+reflect udp");
     off.0.interfaces[0].fast_path = false;
     assert_eq!(slow(off, 1, 3)[0], Some("off"));
+}
+
+#[test]
+fn a_decision_is_forgotten_when_no_packet_took_it_for_its_time() {
+    const ASK_V6: &str = "udp from 2001:db8:a::2 port 9 to 2001:db8:ffff::9 port 53";
+    for (seconds, configured) in [(30, None), (5, Some(Duration::from_secs(5)))] {
+        let mut build = two_ports().acl("in", &["permit any"]).acl_in("lan", &["in"]);
+        if let Some(time) = configured {
+            build.0.flow_table.timeouts.decision = time;
+        }
+        let mut rig = learning(build);
+        put(&mut rig, "lan", &[ASK, ASK_V6]);
+        put(&mut rig, "lan", &[ASK, ASK_V6]);
+        assert_eq!(rig.harness.fast_path().learned, 2);
+        // All groups of a table are visited in four seconds.
+        let pass = |rig: &mut Rig, tenths: u64| {
+            for _ in 0..tenths {
+                rig.advance(SECOND / 10);
+                rig.idle();
+            }
+        };
+        // One of them has packets.
+        for _ in 0..2 {
+            pass(&mut rig, 10 * seconds / 2 + 2);
+            put(&mut rig, "lan", &[ASK]);
+        }
+        pass(&mut rig, 10 * seconds / 2 + 2);
+        let fast = rig.harness.fast_path();
+        assert_eq!((fast.learned, fast.expired), (1, 1), "{seconds} s");
+        pass(&mut rig, 10 * seconds);
+        assert_eq!(rig.harness.fast_path().learned, 0, "{seconds} s");
+    }
+}
+
+#[test]
+fn a_fin_between_data_of_a_vector_keeps_its_place() {
+    let text = |flags: &str, length: u32| {
+        format!("tcp from 10.0.0.2 port 9 to 198.51.100.9 port 80 flags {flags} length {length}")
+    };
+    let (data, last) = (text("ack", 100), text("fin,ack", 41));
+    let mut rig = learning(two_ports().acl("in", &["permit any"]).acl_in("lan", &["in"]));
+    for _ in 0..2 {
+        put(&mut rig, "lan", &[&data]);
+    }
+    let before = counted(&rig).0;
+    let frames: Vec<_> = [&data, &last, &data].iter().map(|text| rig.frame("lan", text)).collect();
+    let (_, out) = rig.put_all("lan", &frames);
+    let lengths: Vec<usize> = out.iter().map(|(_, frame)| frame.len()).collect();
+    assert_eq!(lengths, [114, 55, 114]);
+    // The FIN walks, and the packets of data that keep their order behind it may.
+    assert!(counted(&rig).0 > before);
+}
+
+#[test]
+fn an_interface_that_is_gone_leaves_no_decision() {
+    let mut rig = learning(two_ports().acl("in", &["permit any"]).acl_in("lan", &["in"]));
+    put(&mut rig, "lan", &[ASK]);
+    put(&mut rig, "lan", &[ASK]);
+    put(&mut rig, "wan", &[ANSWER]);
+    // The route to the source goes by another interface, and the one that the decision names is gone.
+    let mut other = Build::new()
+        .port("lan2", &["10.0.0.1/24"])
+        .port("wan", &["192.0.2.1/24"])
+        .neighbor("lan2", "10.0.0.2", mac(7))
+        .neighbor("wan", "192.0.2.2", mac(2))
+        .via("0.0.0.0/0", &["wan 192.0.2.2"]);
+    other.0.flow_table.enabled = FastPath::On;
+    rig.reload(other);
+    let (_, out) = rig.put_all("wan", &[rig.frame("wan", ANSWER)]);
+    assert_eq!(out.iter().map(|(port, _)| port.as_str()).collect::<Vec<_>>(), ["lan2"]);
 }

@@ -11,7 +11,9 @@ use super::map::{Map, Places, PortPlace};
 use super::prefix::is_link_local;
 use crate::model::{self, Address, Gateway, InterfaceKind, Origin, PerFamily};
 use crate::root::sampler::Sampler;
-use crate::root::{Adjacency, BRIDGE, Demux, Interface, InterfaceCounters, LinkLocals, NONE, TUNNEL, derived_mac};
+use crate::root::{
+    Adjacency, BRIDGE, Demux, Interface, InterfaceCounters, LinkLocals, NONE, TUNNEL, derived_mac, station_mac,
+};
 
 /// The link-local addresses (RFC 4291, 2.5.6) have a prefix of this length on a link.
 const LINK_LOCAL_LENGTH: u8 = 64;
@@ -49,7 +51,9 @@ pub(super) fn interfaces(
             // A VLAN interface stands after its parent.
             InterfaceKind::Vlan { parent, .. } => stands[parent.0 as usize],
             InterfaceKind::Ipsec => PortPlace { number: NONE, ..PortPlace::default() },
-            InterfaceKind::Bridge(_) => PortPlace { number: BRIDGE, ..PortPlace::default() },
+            InterfaceKind::Bridge(_) => {
+                PortPlace { number: BRIDGE, mac: Some(station_mac(interface).0), ..PortPlace::default() }
+            }
             InterfaceKind::Tunnel(tunnel) => {
                 // Both ends may have one name, and have to differ.
                 let mac = derived_mac(&format!("{} {}", interface.name, tunnel.local));

@@ -15,7 +15,7 @@ use super::{EngineError, punts};
 use crate::compile::{Places, PortPlace};
 use crate::model::{self, InterfaceKind};
 use crate::neighbor::control::{News, Work};
-use crate::root::derived_mac;
+use crate::root::{derived_mac, station_mac};
 
 pub(super) struct OpenPort {
     pub(super) interface: String,
@@ -271,7 +271,8 @@ fn punts(model: &model::Gateway, places: &Places) -> Vec<(u32, [u8; 6], Interfac
         let inherited = match &interface.kind {
             InterfaceKind::Port { .. } => places.ports.get(&index).and_then(|place| place.mac),
             InterfaceKind::Vlan { parent, .. } => macs.get(parent.0 as usize).copied(),
-            InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) | InterfaceKind::Bridge(_) => None,
+            InterfaceKind::Bridge(_) => Some(station_mac(interface).0),
+            InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) => None,
         };
         let mac = interface.mac.map(|mac| mac.0).or(inherited).unwrap_or(derived_mac(&interface.name).0);
         macs.push(mac);

@@ -45,7 +45,7 @@ impl SessionState {
 
 macro_rules! timeouts {
     ($($field:ident $key:literal $seconds:literal;)*) => {
-        /// The time that a session lasts after its last packet, by state and protocol: 1 s to 30 d.
+        /// The time that a session lasts after its last packet, by state and protocol, and that a learned decision lasts: 1 s to 30 d.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub struct Timeouts {
             $(#[doc = concat!("`", $key, "`")] pub $field: Duration,)*
@@ -78,6 +78,7 @@ timeouts! {
     udp_stream "udp-stream" 120;
     icmp "icmp" 30;
     generic "generic" 600;
+    decision "decision" 30;
 }
 
 /// Whether decisions about flows are learned.

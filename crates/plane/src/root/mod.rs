@@ -34,7 +34,7 @@ use std::sync::Arc;
 
 use weir_packet::wire::MacAddress;
 
-use crate::model::{FlowTable, IcmpLimits};
+use crate::model::{self, FlowTable, IcmpLimits};
 
 pub use adjacency::{Adjacencies, Adjacency, BRIDGE, Kind, MAX_L2, NONE, TUNNEL, View};
 use allow::Allowlists;
@@ -137,6 +137,15 @@ pub fn derived_mac(name: &str) -> MacAddress {
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
     let [_, _, _, a, b, c, d, e] = hash.to_be_bytes();
     MacAddress([0x02, a, b, c, d, e])
+}
+
+/// The hardware address of the gateway's own station on a bridge that was given none: derived from its name and its first address, as
+/// two gateways with interfaces of one name may be on one link.
+pub(crate) fn station_mac(interface: &model::Interface) -> MacAddress {
+    match interface.addresses.first() {
+        Some(net) => derived_mac(&format!("{} {}", interface.name, net.addr())),
+        None => derived_mac(&interface.name),
+    }
 }
 
 impl Root {

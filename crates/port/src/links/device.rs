@@ -40,6 +40,8 @@ pub struct Device {
     pub tuntap: Option<Tuntap>,
     /// Of a veth device: the index of the other end, if that is in the same network namespace.
     pub peer: Option<u32>,
+    /// Index of the bridge or bond of the kernel that it is a port of.
+    pub master: Option<u32>,
     /// Addresses with prefix lengths.
     pub addresses: Vec<IpNet>,
 }
@@ -142,6 +144,7 @@ impl Device {
             kind: None,
             tuntap: None,
             peer: None,
+            master: None,
             addresses: Vec::new(),
         };
         let mut is_elsewhere = false;
@@ -151,6 +154,7 @@ impl Device {
                 LinkAttribute::Address(mac) => device.mac = mac.try_into().ok(),
                 LinkAttribute::Mtu(mtu) => device.mtu = mtu,
                 LinkAttribute::Link(index) => device.peer = Some(index),
+                LinkAttribute::Controller(index) => device.master = Some(index),
                 LinkAttribute::LinkNetNsId(_) => is_elsewhere = true,
                 LinkAttribute::LinkInfo(infos) => infos.into_iter().for_each(|info| device.learn(info)),
                 _ => (),

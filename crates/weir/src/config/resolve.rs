@@ -110,13 +110,13 @@ pub(super) fn resolve(
     resolver.past_spd(&spds, interfaces.as_deref().unwrap_or_default(), &routes);
     let classify = resolver.classify_tables();
     let (acls, allowlists, bindings) = (resolver.lists(), resolver.allowlists(), resolver.bindings());
-    resolver.steer_at(&steer, &acls, (&vrfs, interfaces.as_deref().unwrap_or_default(), &routes));
     resolver.chains(&acls, interfaces.as_deref().unwrap_or_default());
     resolver.needless_reflect(&acls, interfaces.as_deref().unwrap_or_default());
     resolver.needless_rules(&acls, interfaces.as_deref().unwrap_or_default());
     let (sav, line_cards) = (resolver.sav(interfaces.as_deref()), resolver.line_cards());
     resolver.own_links(&sav, interfaces.as_deref().unwrap_or_default(), &routes, &neighbors);
     let bridges = resolver.bridges(interfaces.as_deref().unwrap_or_default(), &routes, &sav);
+    resolver.steer_at(&steer, &acls, (&vrfs, interfaces.as_deref().unwrap_or_default(), &routes, &bridges));
     if let Some(interfaces) = &interfaces {
         resolver.learned_bindings(interfaces, &bridges);
         resolver.servers_of_bindings(interfaces, &bridges);

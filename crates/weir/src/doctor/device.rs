@@ -75,6 +75,12 @@ pub(super) fn judge(wanted: &Wanted<'_>, facts: &Facts) -> Vec<Finding> {
                 let what = format!("the kernel has addresses on {name} ({list}) and would receive the same packets");
                 findings.push(problem(what).mended_by(format!("ip address flush dev {name} scope global")));
             }
+            if let (Some(index), false) = (device.master, shared) {
+                let what = format!(
+                    "{name} is a port of a bridge or bond of the kernel (device {index}), which takes the same packets"
+                );
+                findings.push(problem(what).mended_by(format!("ip link set dev {name} nomaster")));
+            }
             if device.mtu < wanted.mtu {
                 let what = format!("the MTU of {name} is {}, less than the interface's {}", device.mtu, wanted.mtu);
                 findings.push(problem(what).mended_by(format!("ip link set dev {name} mtu {}", wanted.mtu)));

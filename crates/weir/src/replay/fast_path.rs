@@ -1,7 +1,7 @@
 //! The fast path for the flow of a packet, as explanations and replays have it.
 
 use serde::Serialize;
-use weir_plane::harness::Outcome;
+use weir_plane::harness::{Outcome, Verdict};
 use weir_plane::record::{Learning, Unlearned};
 
 /// Whether the flow of a packet is learned, or why not. As JSON, its name.
@@ -21,7 +21,8 @@ impl FastPath {
         if outcome.flow == Some(None) {
             return Some(FastPath { name: "hit", sentence: "other packets of the flow take its learned decision" });
         }
-        outcome.learning.map(FastPath::new)
+        let goes_on = matches!(outcome.verdict, Verdict::Forward | Verdict::Held);
+        outcome.learning.filter(|_| goes_on).map(FastPath::new)
     }
 
     /// Returns the result in words.

@@ -52,7 +52,7 @@ fn refused(gateway: &Gateway, arguments: &[&str]) -> String {
 fn no_command_puts_a_check_where_a_rule_jumps_over_it() {
     let gateway = Gateway::start(Folder::new(), CONFIG);
     let message = refused(&gateway, &["acl", "attach", "guests", "lan", "in"]);
-    assert!(message.contains("rule 1 of the steer list `jump`"), "{message}");
+    assert!(message.contains("2 ip4 from any to 198.51.100.0/24` of the steer list `jump`"), "{message}");
     assert!(message.contains("would pass by checks of the interface `lan`: access lists"), "{message}");
     assert!(message.contains("`unchecked`") && message.contains("nothing was changed"), "{message}");
     // An egress list checks no packet that comes in.
@@ -64,7 +64,10 @@ fn no_command_puts_a_check_where_a_rule_jumps_over_it() {
     gateway.ok(&["acl", "attach", "guests", "lan", "in"]);
     gateway.folder.config(CONFIG);
     let message = refused(&gateway, &["reload"]);
-    assert!(message.contains("rule 1 of the steer list `jump`") && message.contains("the old"), "{message}");
+    assert!(
+        message.contains("2 ip4 from any to 198.51.100.0/24` of the steer list `jump`") && message.contains("the old"),
+        "{message}"
+    );
     gateway.ok(&["acl", "detach", "guests", "lan", "in"]);
     gateway.ok(&["reload"]);
     gateway.end();
@@ -78,7 +81,12 @@ fn no_command_opens_sessions_of_packets_that_a_rule_moves_to_a_worker() {
     // Zones are those of the VRF: the list of another interface opens them, too.
     gateway.ok(&["acl", "insert", "outward", OPENS, "--at", "1"]);
     let message = refused(&gateway, MOVES);
-    assert!(message.contains("rule 1 of the steer list `move`: sessions or translations apply"), "{message}");
+    assert!(
+        message.contains(
+            "the rule `redirect queue 1 udp from any to any` of the steer list `move`: sessions or translations apply"
+        ),
+        "{message}"
+    );
     gateway.ok(&["undo"]);
     gateway.ok(MOVES);
     for list in ["outward", "guests"] {

@@ -6,14 +6,12 @@ use weir_table::flow::{Lines, Lookup, Place, Secret, Seen, Slot, Table};
 
 use super::decision::Decision;
 use crate::graph::counters::FlowCounters;
-use crate::model::FastPath;
+use crate::model::{FastPath, FlowTable};
 use crate::root::Root;
 use crate::root::family::{Both, BothMut, Family};
 
 /// Steps in which a table grows between two vectors, at most.
 const STEPS: usize = 16;
-/// Nanoseconds after its last packet at which a decision is forgotten.
-const IDLE: u64 = 30_000_000_000;
 /// Nanoseconds between two visits.
 const PAUSE: u64 = 100_000_000;
 /// Nanoseconds in which all groups of the tables are visited.
@@ -54,18 +52,23 @@ pub(crate) struct OfFamily<K: Family> {
     seen: Seen,
     /// The packet from which on a flow is learned.
     packets: u8,
+    /// The time after its last packet at which a decision is forgotten, in the units of [`Kept`].
+    idle: u32,
     /// The group that is visited next.
     next: usize,
 }
 
 impl<K: Family> OfFamily<K> {
     fn new(secret: Secret) -> Self {
-        OfFamily { table: Table::new(0, secret), seen: Seen::new(), packets: 1, next: 0 }
+        OfFamily { table: Table::new(0, secret), seen: Seen::new(), packets: 1, idle: 0, next: 0 }
     }
 
     /// Has flows learned from a packet on; there are so many flows at most.
-    fn set_packets(&mut self, packets: u8, flows: usize) {
+    fn follow(&mut self, FlowTable { packets, timeouts, .. }: &FlowTable, flows: usize) {
+        let packets = *packets;
         self.packets = packets;
+        // 30 days are less than 2^32 units.
+        self.idle = (timeouts.decision.as_nanos() >> 20) as u32;
         self.seen.set_most(if packets > 1 { flows } else { 0 });
     }
 
@@ -149,7 +152,7 @@ impl<K: Family> OfFamily<K> {
     fn age(&mut self, now: Time) -> usize {
         let now = units(now);
         let before = self.table.len();
-        let idle = (IDLE >> 20) as u32;
+        let idle = self.idle;
         self.table.retain_in(self.next, |_, kept| now.wrapping_sub(kept.last) < idle);
         self.next = if self.next + 1 < self.table.groups() { self.next + 1 } else { 0 };
         before - self.table.len()
@@ -229,8 +232,8 @@ impl Learned {
         self.generation = root.generation;
         self.most = (root.flow_table.flows as usize).div_ceil(workers.max(1));
         let flows = if root.flow_table.enabled == FastPath::Off { 0 } else { self.most };
-        self.v4.set_packets(root.flow_table.packets, flows);
-        self.v6.set_packets(root.flow_table.packets, flows);
+        self.v4.follow(&root.flow_table, flows);
+        self.v6.follow(&root.flow_table, flows);
         if flows > 0 {
             self.prepare();
         }

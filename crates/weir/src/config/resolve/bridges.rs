@@ -202,7 +202,11 @@ impl<'a> Resolver<'a> {
                 );
                 let found = Diagnostic::error(Code::BridgeLoop, port.interface.span, message);
                 let found = found.related(first.interface.span, "the other");
-                self.report(found.help("give both one `split-horizon` group, or take one out"));
+                self.report(
+                    found.help(
+                        "take one out: one `split-horizon` group for both ends the loop, but frames arrive twice",
+                    ),
+                );
             }
         }
     }

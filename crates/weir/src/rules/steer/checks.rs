@@ -2,8 +2,10 @@
 
 use weir_plane::compile::translating_vrfs;
 use weir_plane::model::{
-    AclAction, AclDefault, AclList, Gateway, Interface, InterfaceKind, Route, SteerRule, SteerWay,
+    AclAction, AclDefault, AclList, Bridge, Gateway, Interface, InterfaceKind, Route, SteerRule, SteerWay,
 };
+
+use super::Rule;
 
 /// The check of hardware addresses, which ARP passes, too.
 const BINDINGS: &str = "bindings";
@@ -45,6 +47,7 @@ impl Translating {
 pub(crate) struct Site<'g> {
     interface: &'g Interface,
     interfaces: &'g [Interface],
+    bridges: &'g [Bridge],
     checks: Vec<&'static str>,
     has_state: bool,
 }
@@ -53,14 +56,14 @@ impl<'g> Site<'g> {
     /// Makes the site of an interface of a gateway. `opens` says whether the access lists of an interface open sessions.
     pub(crate) fn new(
         interface: &'g Interface,
-        interfaces: &'g [Interface],
+        (interfaces, bridges): (&'g [Interface], &'g [Bridge]),
         translating: &Translating,
         opens: impl Fn(&Interface) -> bool,
     ) -> Site<'g> {
         let is_translated = translating.0.get(usize::from(interface.vrf.0)) == Some(&true);
         let zone = |own: &Interface| own.zone.clone().ok_or(own.vrf);
         let has_state = is_translated || interfaces.iter().any(|own| zone(own) == zone(interface) && opens(own));
-        Site { interface, interfaces, checks: checks(interface, is_translated), has_state }
+        Site { interface, interfaces, bridges, checks: checks(interface, is_translated), has_state }
     }
 
     /// Returns the objections to a rule, of a gateway with so many workers.
@@ -114,7 +117,11 @@ impl<'g> Site<'g> {
         let SteerWay::To { hop, .. } = rule.way else { return None };
         let interface = self.interfaces.get(hop.interface.0 as usize)?;
         let name = &interface.name;
+        let bridge = self.bridges.iter().find(|own| own.ports.iter().any(|port| port.interface == hop.interface));
         let message = match &interface.kind {
+            _ if let Some(bridge) = bridge => {
+                format!("no packet leaves by `{name}` alone: it is a port of the bridge `{}`", bridge.name)
+            }
             InterfaceKind::Ipsec => format!("no packet leaves by `{name}`: decrypted packets come in there"),
             InterfaceKind::Tunnel(tunnel) if rule.frame.is_some() && !tunnel.carrier.is_ethernet() => {
                 format!("no frame leaves by `{name}`: the tunnel carries packets of IP")
@@ -134,21 +141,27 @@ pub(crate) struct Refused {
 
 /// Finds a steer rule that a gateway with live edits cannot have. `opens` says whether the access list of a name opens sessions.
 pub(crate) fn refused(gateway: &Gateway, opens: impl Fn(&str) -> bool) -> Option<Refused> {
-    let Gateway { vrfs, interfaces, routes, steer, workers, .. } = gateway;
+    let Gateway { vrfs, interfaces, routes, steer, workers, bridges, .. } = gateway;
     let translating = Translating::new(vrfs.len(), interfaces, routes);
     let by_lists = |own: &Interface| {
         let lists = [false, true].into_iter().flat_map(|output| gateway.lists_of(own, output));
         lists.into_iter().any(&opens)
     };
-    interfaces.iter().find_map(|interface| {
+    let is_port = |number: u32| bridges.iter().any(|own| own.ports.iter().any(|port| port.interface.0 == number));
+    (0..).zip(interfaces).filter(|(number, _)| !is_port(*number)).find_map(|(_, interface)| {
         let list = steer.get(usize::from(interface.steer?.0))?;
-        let site = Site::new(interface, interfaces, &translating, by_lists);
-        list.rules.iter().zip(1..).find_map(|(rule, place)| {
+        let site = Site::new(interface, (interfaces, bridges), &translating, by_lists);
+        list.rules.iter().find_map(|rule| {
             let objection = site.objections(rule, workers.count).into_iter().find(|own| own.refuses)?;
             let help = objection.help.map(|help| format!("; {help}")).unwrap_or_default();
             Some(Refused {
                 list: list.name.clone(),
-                message: format!("rule {place} of the steer list `{}`: {}{help}", list.name, objection.message),
+                message: format!(
+                    "the rule `{}` of the steer list `{}`: {}{help}",
+                    Rule::of(rule),
+                    list.name,
+                    objection.message
+                ),
             })
         })
     })

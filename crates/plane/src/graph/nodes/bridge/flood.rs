@@ -170,7 +170,15 @@ fn flood(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, ru
         let interface = bridge.port(last).and_then(|port| open_port(root, port));
         match interface {
             _ if is_for_own(bridge, flooded) => own(context, packet, place, (index, bridge)),
-            None => context.next.refuse(packet, place, Reason::BridgeNoPort),
+            None => {
+                let reaches_some = bridge.ports.iter().any(|port| {
+                    let own = open_port(root, port);
+                    own.is_some_and(|own| reaches(flooded, port) && !is_spared(flooded, own))
+                });
+                // A port is there, and the frame is too long for it.
+                let reason = if reaches_some { Reason::MtuExceeded } else { Reason::BridgeNoPort };
+                context.next.refuse(packet, place, reason);
+            }
             Some(interface) => match leave(root, packet, interface) {
                 Ok(node) => context.next.push(node, place),
                 Err(reason) => context.next.refuse(packet, place, reason),

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use weir_plane::model::{
-    AclList, AclRule, Interface, NextHop, Route, SteerIndex, SteerList, SteerMacs, SteerRule, Vrf, VrfIndex,
+    AclList, AclRule, Bridge, Interface, NextHop, Route, SteerIndex, SteerList, SteerMacs, SteerRule, Vrf, VrfIndex,
 };
 
 use super::super::super::declare::Path;
@@ -93,18 +93,22 @@ impl Resolver<'_> {
         &mut self,
         lists: &[SteerList],
         acls: &[AclList],
-        (vrfs, interfaces, routes): (&[Vrf], &[Interface], &[Route]),
+        (vrfs, interfaces, routes, bridges): (&[Vrf], &[Interface], &[Route], &[Bridge]),
     ) {
         let translating = Translating::new(vrfs.len(), interfaces, routes);
         let opens = |own: &Interface| {
             let named = own.access.acl_in.iter().chain(&own.access.acl_out);
             named.filter_map(|list| acls.get(usize::from(list.0))).any(opens_sessions)
         };
-        for interface in interfaces {
+        for (number, interface) in (0..).zip(interfaces) {
+            // Frames that a bridge forwards match no rule, as a warning says.
+            if bridges.iter().any(|bridge| bridge.ports.iter().any(|port| port.interface.0 == number)) {
+                continue;
+            }
             let Some(SteerIndex(index)) = interface.steer else { continue };
             let Some(list) = lists.get(usize::from(index)) else { continue };
             let places = self.access.steer_places[usize::from(index)].clone();
-            let site = Site::new(interface, interfaces, &translating, opens);
+            let site = Site::new(interface, (interfaces, bridges), &translating, opens);
             let workers = self.declared.settings.workers.as_ref().map_or(1, |workers| workers.value);
             for (rule, place) in list.rules.iter().zip(places) {
                 for objection in site.objections(rule, workers) {
