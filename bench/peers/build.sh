@@ -20,7 +20,7 @@ if [ -n "$missing" ]; then
 fi
 
 mkdir -p "$out"
-for peer in lpm acl; do
+for peer in lpm acl hash; do
     # shellcheck disable=SC2046  # lists of words
     gcc -O3 -march=native -std=gnu11 -Wall -Wextra -Werror -o "$out/peer-$peer" "$here/$peer.c" \
         $(pkg-config --cflags libdpdk) $(pkg-config --libs libdpdk)

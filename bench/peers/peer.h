@@ -45,7 +45,7 @@ static void start_library(void)
 }
 
 /* Opens a file of keys of so many octets each, and says how many octets there are. */
-static FILE *open_keys(const char *path, size_t width, size_t *size)
+__attribute__((unused)) static FILE *open_keys(const char *path, size_t width, size_t *size)
 {
     FILE *file = fopen(path, "rb");
     if (!file)
@@ -59,7 +59,7 @@ static FILE *open_keys(const char *path, size_t width, size_t *size)
     return file;
 }
 
-static unsigned batch_at(size_t first)
+__attribute__((unused)) static unsigned batch_at(size_t first)
 {
     return key_count - first < BATCH ? key_count - first : BATCH;
 }

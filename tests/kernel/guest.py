@@ -15,7 +15,7 @@ esp4 esp6 xfrm_user xfrm4_tunnel xfrm6_tunnel udp_tunnel ip6_udp_tunnel
 gcm ccm ctr cbc seqiv echainiv authenc authencesn aes_generic ghash_generic sha1_generic sha256_generic sha512_generic
 jitterentropy_rng drbg
 chacha20poly1305 chacha_generic poly1305_generic crypto_null hmac cmac
-ip_gre ip6_gre ipip sit ip6_tunnel fou fou6 geneve vxlan""".split()
+ip_gre ip6_gre ipip sit ip6_tunnel fou fou6 geneve vxlan 8021q""".split()
 
 INIT = """#!/bin/busybox sh
 /bin/busybox mkdir -p /proc /sys /dev /tmp /run /var/run

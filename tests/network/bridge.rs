@@ -3,6 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::time::Duration;
 
+use crate::dhcp::lease;
+use crate::iperf::iperf;
 use crate::lab::{Capture, Lab, Space, Weir, echo, transfer};
 
 /// Two ports without addresses, as one bridge.
@@ -76,15 +78,20 @@ fn carry(left: &Space, right: &Space) -> Vec<(Vec<u8>, SocketAddr)> {
     for target in ["10.0.0.2:5001", "[2001:db8::2]:5001"] {
         transfer(left, right, target.parse().expect("an address"), 3_000_000);
     }
-    let discover = "255.255.255.255:67".parse().expect("an address");
+    for target in ["10.0.0.2", "2001:db8::2"] {
+        for way in [&[][..], &["--reverse"], &["--udp", "--bitrate", "20M", "--length", "1200"]] {
+            let report = iperf(left, right, target, way);
+            let sum = if way.contains(&"--udp") { "sum" } else { "sum_received" };
+            let rate = report["end"][sum]["bits_per_second"].as_f64().expect("a rate");
+            println!("{target} {way:?}: {:.2} Gbit/s", rate / 1e9);
+            assert!(rate > 10e6, "{target} {way:?}: {rate} bit/s");
+        }
+    }
+    lease(left, right);
     let group = "239.1.2.3:5003".parse().expect("an address");
     let here = index(left, "e0");
     let group_v6 = SocketAddrV6::new("ff15::1234".parse().expect("an address"), 5004, 0, here).into();
-    vec![
-        datagram(left, right, "0.0.0.0:68", discover),
-        datagram(left, right, "10.0.0.1:5003", group),
-        datagram(left, right, "[2001:db8::1]:5004", group_v6),
-    ]
+    vec![datagram(left, right, "10.0.0.1:5003", group), datagram(left, right, "[2001:db8::1]:5004", group_v6)]
 }
 
 #[test]

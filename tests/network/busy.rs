@@ -138,7 +138,7 @@ fn long_operations_hold_up_neither_neighbors_nor_links_nor_shows() {
         let (from, to) = (rule.wrapping_mul(0x9e37) % (1 << 24), rule);
         let _ = writeln!(
             text,
-            "deny tcp from 11.{}.{}.{}/32 to 172.{}.{}.{} port {}",
+            "deny tcp from 11.{}.{}.{} to 172.{}.{}.{} port {}",
             from >> 16,
             from >> 8 & 255,
             from & 255,

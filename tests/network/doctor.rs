@@ -1,10 +1,12 @@
 //! `weir doctor` names what is in the way of a gateway, and its commands mend it.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use weir_tests::{Scratch, program};
 
-use crate::lab::{Lab, Weir};
+use crate::lab::{Lab, Weir, inject, wait};
 
 const CONFIG: &str = r#"
 version = 1
@@ -42,6 +44,24 @@ fn two_ends_of_a_pair_in_one_bridge_are_a_loop() {
     let output = gate.output(weir.to_str().expect("a path of ASCII"), &["doctor", path]);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.code() == Some(1) && said.contains(&format!("problem  bridge b: {words}")), "{said}");
+    let apart = config.replace("[\"e0\", \"e1\"]", "[\"e0\"]");
+    let weir = Weir::start(&gate, &apart);
+    assert!(!weir.log().contains("frames circle"), "{}", weir.log());
+    weir.write(&config);
+    let output = weir.weir(&["reload"]);
+    let answer = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && answer.contains(&format!("\n! bridge b: {words}")), "{answer}");
+    assert!(weir.log().contains(&format!("WARN bridge b: {words}")), "{}", weir.log());
+
+    // One frame circles in both directions, and its station is behind either end in turn.
+    let station = [2, 0, 0, 0, 0, 7];
+    let frame = [&[0xff; 6][..], &station, &[0x88, 0xb5], &[0; 46]].concat();
+    inject(&gate, "e0", 100, [frame].into_iter());
+    wait("a burst of moves", Duration::from_secs(20), || {
+        weir.log().contains("came from stations that another port had")
+    });
+    assert!(weir.log().contains("from 02:00:00:00:00:07: look for a loop"), "{}", weir.log());
+    weir.end();
     let weir = Weir::start(&gate, &config);
     assert!(weir.log().contains(&format!("WARN bridge b: {words}")), "{}", weir.log());
     weir.end();

@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use crate::lab::{Lab, Line, LineOptions, Space, Weir, wait};
 
-/// Runs iperf3 on the left against a server on the right; returns its report.
-fn iperf(line: &Line, target: &str, options: &[&str]) -> Value {
-    let mut server = line.right.command("timeout");
+/// Runs iperf3 on one host against a server on another one; returns its report.
+pub(crate) fn iperf(left: &Space, right: &Space, target: &str, options: &[&str]) -> Value {
+    let mut server = right.command("timeout");
     server.args(["120", "iperf3", "--server", "--one-off"]).stdout(Stdio::null()).stderr(Stdio::null());
     let mut server = server.spawn().expect("iperf3 can be started");
-    let listens = || line.right.run("ss", &["-Hltn", "sport = :5201"]).contains(":5201");
+    let listens = || right.run("ss", &["-Hltn", "sport = :5201"]).contains(":5201");
     wait("iperf3 listens", Duration::from_secs(60), listens);
-    let output = line.left.output("iperf3", &[&["--json", "--time", "1", "--client", target], options].concat());
+    let output = left.output("iperf3", &[&["--json", "--time", "1", "--client", target], options].concat());
     let report: Value = serde_json::from_slice(&output.stdout).expect("iperf3 reports in JSON");
     assert!(output.status.success(), "{target} {options:?}: {report:#}");
     server.wait().expect("it is our child");
@@ -41,7 +41,7 @@ fn overrun(line: &Line, weir: &Weir) -> i64 {
 fn all_ways(line: &Line, weir: &Weir) {
     for target in ["10.2.0.2", "2001:db8:2::2"] {
         for direction in [&[][..], &["--reverse"]] {
-            let report = iperf(line, target, direction);
+            let report = iperf(&line.left, &line.right, target, direction);
             let rate = report["end"]["sum_received"]["bits_per_second"].as_f64().expect("a rate");
             println!("TCP {target} {direction:?}: {:.2} Gbit/s", rate / 1e9);
             assert!(rate > 50e6, "TCP {target} {direction:?}: {rate} bit/s");
@@ -50,7 +50,7 @@ fn all_ways(line: &Line, weir: &Weir) {
             let udp = [&["--udp", "--bitrate", "50M", "--length", "1200"], direction].concat();
             let passes = || {
                 let before = overrun(line, weir);
-                let report = iperf(line, target, &udp);
+                let report = iperf(&line.left, &line.right, target, &udp);
                 let overrun = overrun(line, weir) - before;
                 let sum = &report["end"]["sum"];
                 let packets = sum["packets"].as_i64().expect("packets");

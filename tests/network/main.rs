@@ -20,6 +20,7 @@ mod acl;
 mod bridge;
 mod busy;
 mod changes;
+mod dhcp;
 mod doctor;
 mod download;
 mod ecmp;

@@ -1,11 +1,12 @@
 //! Bindings learned from DHCP on a bridge: a client of a real kernel passes from the address that a server gave it, and from no other.
 
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use weir_packet::wire::dhcp::{Kind, Message};
 
-use crate::lab::{Lab, Space, Weir, echo, wait};
+use crate::dhcp::{question, receive, send, socket};
+use crate::lab::{Lab, Weir, echo, wait};
 
 const CONFIG: &str = r#"version = 1
 
@@ -27,26 +28,6 @@ learn = "dhcp"
 rules = ["permit any from fe80::/10"]
 "#;
 
-/// A socket of a host on a port of DHCP.
-fn socket(host: &Space, port: u16) -> UdpSocket {
-    host.enter(|| {
-        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).expect("the port is free");
-        socket.set_broadcast(true).expect("an option");
-        socket.set_read_timeout(Some(Duration::from_secs(5))).expect("a time");
-        socket
-    })
-}
-
-fn send(socket: &UdpSocket, message: &Message, port: u16) {
-    socket.send_to(&message.emit(), SocketAddr::from((Ipv4Addr::BROADCAST, port))).expect("it is sent");
-}
-
-fn receive(socket: &UdpSocket) -> Message {
-    let mut buffer = [0; 2048];
-    let octets = socket.recv(&mut buffer).expect("a message");
-    Message::parse(&buffer[..octets]).expect("a message of DHCP")
-}
-
 #[test]
 fn a_client_passes_from_the_address_that_it_was_given_and_from_no_other() {
     let Some(mut lab) = Lab::open() else { return };
@@ -60,19 +41,7 @@ fn a_client_passes_from_the_address_that_it_was_given_and_from_no_other() {
     let weir = Weir::start(&gate, CONFIG);
 
     let (client, server) = (socket(&left, 68), socket(&right, 67));
-    let line = left.device("e0").expect("the device is there");
-    let mac = line.split_once("link/ether ").and_then(|(_, rest)| rest.split(' ').next()).expect("a hardware address");
-    let asked = Message {
-        relay: std::net::Ipv4Addr::UNSPECIFIED,
-        reply: false,
-        kind: Kind::REQUEST,
-        transaction: 0x7e57_0001,
-        client: mac.parse().expect("a hardware address"),
-        own: Ipv4Addr::UNSPECIFIED,
-        given: Ipv4Addr::UNSPECIFIED,
-        requested: Some(Ipv4Addr::new(10, 0, 0, 7)),
-        lease: None,
-    };
+    let asked = question(&left, Kind::REQUEST, 0x7e57_0001, Some(Ipv4Addr::new(10, 0, 0, 7)));
     send(&client, &asked, 67);
     assert_eq!(receive(&server), asked);
     let given = Message { reply: true, kind: Kind::ACK, given: Ipv4Addr::new(10, 0, 0, 7), lease: Some(600), ..asked };

@@ -217,7 +217,12 @@ impl Domain {
     /// For control threads only: a thread that holds a [`Guard`] of this domain, or is inside [`Published::with`],
     /// would wait for itself.
     pub fn synchronize(&self) {
-        let stamp = self.stamp();
+        self.wait(self.stamp());
+        self.collect();
+    }
+
+    /// Blocks until a stamp has [passed](Domain::passed). For control threads only, as [`synchronize`](Domain::synchronize).
+    pub fn wait(&self, stamp: Stamp) {
         let mut rounds = 0u32;
         while !self.passed(stamp) {
             // A vector takes microseconds; a reader that is pinned longer was preempted.
@@ -228,7 +233,6 @@ impl Domain {
             }
             rounds = rounds.saturating_add(1);
         }
-        self.collect();
     }
 
     /// Returns whether `guard` belongs to a reader of this domain. Only then does it protect objects of the domain.

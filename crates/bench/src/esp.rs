@@ -417,6 +417,7 @@ impl Networks {
                 matches,
                 names_family: false,
                 opaque: (false, false),
+                shared: false,
                 priority: 0,
                 comment: None,
             }

@@ -8,6 +8,7 @@ mod plan;
 mod protected;
 mod routes;
 mod steps;
+pub(crate) mod translated;
 
 use serde::{Deserialize, Serialize};
 use weir_base::tsc;

@@ -15,6 +15,8 @@ use weir_plane::model::{
 use weir_plane::node::Node;
 use weir_port::spec::{GeneratorSpec, PortSpec, SizeSpec, StreamSource, StreamSpec, TemplateSpec, Transport};
 
+use crate::flow::translated::{self, Measured};
+use crate::prefixes::Prefixes;
 use crate::report::figure::{Figure, Target};
 use crate::report::table::Table;
 use crate::report::{Page, Report, machine};
@@ -38,6 +40,9 @@ pub struct Nat {
     pub turns: usize,
     /// Flows whose translations are established.
     pub established: Vec<Established>,
+    /// Established flows under all policies.
+    #[serde(default)]
+    pub policies: Vec<Policies>,
     /// First packets, by how full the pool is.
     pub draws: Vec<Draw>,
     /// Translations that begin one after the other.
@@ -61,6 +66,25 @@ pub struct Established {
     pub target: Option<Target>,
 }
 
+/// The cost of packets of established flows that are translated, validated and permitted by lists.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Policies {
+    /// `ipv4` or `ipv6`.
+    pub family: String,
+    /// Flows.
+    pub flows: u32,
+    /// Routes of the gateway.
+    pub routes: usize,
+    /// Ticks per packet from `ethernet-input` to `output`, forwarding alone.
+    pub plain: Figure,
+    /// The same with all policies and translation, by the fast path.
+    pub translated: Figure,
+    /// The second by the first.
+    pub ratio: Figure,
+    /// The target for the ratio.
+    pub target: Target,
+}
+
 /// The cost of first packets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Draw {
@@ -74,6 +98,9 @@ pub struct Draw {
     pub found: f64,
     /// The target for the ticks more.
     pub target: Option<Target>,
+    /// The target for `found`.
+    #[serde(default)]
+    pub found_target: Option<Target>,
 }
 
 /// The cost of translations that begin.
@@ -93,6 +120,12 @@ pub struct Opening {
     pub growth: f64,
     /// The target for the rate.
     pub target: Target,
+    /// The target for `octets`.
+    #[serde(default)]
+    pub octets_target: Option<Target>,
+    /// The target for `step`.
+    #[serde(default)]
+    pub vector_target: Option<Target>,
     /// The target for `growth`.
     pub step_target: Target,
 }
@@ -112,22 +145,36 @@ impl Report for Nat {
             .number("Full_%", 0, |own| Some(f64::from(own.full)))
             .number("Nat_node", 0, |own| Some(own.node.median))
             .number("Added", 0, |own| Some(own.added.median))
+            .target(|own| own.target)
             .number("Found_%", 1, |own| Some(own.found))
-            .target(|own| own.target);
+            .words("Target_found", |own| own.found_target);
         let openings = Table::of(&self.openings)
             .words("Family", |own| own.family.clone())
             .number("Translations", 0, |own| Some(own.translations as f64))
             .number("M/s", 2, |own| Some(own.rate / 1e6))
+            .target(|own| Some(own.target))
             .number("Octets", 0, |own| Some(own.octets))
+            .words("Target_octets", |own| own.octets_target)
             .number("Vector_us", 1, |own| Some(own.step))
+            .words("Target_vector", |own| own.vector_target)
             .number("Growth_us", 1, |own| Some(own.growth))
+            .words("Target_growth", |own| own.step_target.text());
+        let policies = Table::of(&self.policies)
+            .words("Family", |own| own.family.clone())
+            .number("Flows", 0, |own| Some(f64::from(own.flows)))
+            .number("Routes", 0, |own| Some(own.routes as f64))
+            .number("Plain", 1, |own| Some(own.plain.median))
+            .number("All_policies", 1, |own| Some(own.translated.median))
+            .number("Ratio", 2, |own| Some(own.ratio.median))
             .target(|own| Some(own.target));
-        let steps = self.openings.iter().map(|own| format!("{} {}", own.family, own.step_target.text()));
         Page::default()
             .line(machine(&self.cpu, self.tick_frequency))
             .line(format!("ticks are per packet: medians of {} turns; fast path on", self.turns))
             .table(established)
             .line("VPP's nat44-ed, by its own figures: 91 ticks, and 18 in the nodes around it")
+            .line("")
+            .line("all policies (strict uRPF, lists of 1000 rules both ways) and translation, by forwarding alone")
+            .table(policies)
             .line("")
             .line("first packets to one server, by how full a pool of one address is")
             .table(draws)
@@ -135,7 +182,6 @@ impl Report for Nat {
             .line("translations that begin, of one worker")
             .table(openings)
             .line("microseconds: 999 of 1,000 vectors take no longer in the nodes, or around them, where tables grow")
-            .line(format!("growth, around the nodes: {}", steps.collect::<Vec<_>>().join(", ")))
     }
 }
 
@@ -149,8 +195,13 @@ impl Nat {
         let (turns, windows, fills) = if quick { (3, 5, 1) } else { (15, 40, 5) };
         let sizes: &[u32] = if quick { &[10_000] } else { &[10_000, 1_000_000] };
         let begun = if quick { 50_000 } else { 1_000_000 };
-        let (mut rows, mut openings) = (Vec::new(), Vec::new());
+        let (mut rows, mut openings, mut policies) = (Vec::new(), Vec::new(), Vec::new());
+        let full = (!quick).then(|| Prefixes::made(1));
         for v4 in [true, false] {
+            policies.push(under_policies(v4, None, (turns, windows))?);
+            if let Some(full) = &full {
+                policies.push(under_policies(v4, Some(full), (turns, windows))?);
+            }
             for &flows in sizes {
                 rows.push(established(v4, flows, turns, windows)?);
             }
@@ -158,7 +209,7 @@ impl Nat {
         }
         let frequency = tsc::frequency();
         let draws = draws(fills)?;
-        Ok(Nat { tick_frequency: frequency, cpu: cpu::cpu_name(), turns, established: rows, draws, openings })
+        Ok(Nat { tick_frequency: frequency, cpu: cpu::cpu_name(), turns, established: rows, policies, draws, openings })
     }
 }
 
@@ -219,6 +270,8 @@ impl Plan {
             name: "edge".to_owned(),
             rules: [rule].into(),
             ids: None,
+            limit: None,
+            limit_origin: Origin(0),
             mss_clamp: None,
             mapping: NatMapping::default(),
             log: false,
@@ -283,6 +336,14 @@ fn established(v4: bool, flows: u32, turns: usize, windows: usize) -> Result<Est
     Ok(Established { family: name(v4), flows, plain, translated, added, target })
 }
 
+/// Flows under all policies that are translated.
+fn under_policies(v4: bool, full: Option<&Prefixes>, effort: (usize, usize)) -> Result<Policies, Error> {
+    const FLOWS: u32 = 10_000;
+    let Measured { routes, plain, translated, ratio } = translated::measure(v4, FLOWS, full, effort)?;
+    let target = Target::at_most(if full.is_some() { 1.15 } else { 1.2 }, ratio.median);
+    Ok(Policies { family: name(v4), flows: FLOWS, routes, plain, translated, ratio, target })
+}
+
 /// Fills pools of one address, and returns the cost of first packets on the way.
 fn draws(fills: usize) -> Result<Vec<Draw>, Error> {
     // Vectors around a fill, in per mille.
@@ -316,7 +377,9 @@ fn draws(fills: usize) -> Result<Vec<Draw>, Error> {
             100 => Some(Target::at_most((tsc::frequency() * 10e-6).round(), node.median)),
             _ => None,
         };
-        Draw { full: *full, node, added, found: 100.0 * *found as f64 / (*all).max(1) as f64, target }
+        let found = 100.0 * *found as f64 / (*all).max(1) as f64;
+        let found_target = (*full == 98).then(|| Target::at_least(99.0, found));
+        Draw { full: *full, node, added, found, target, found_target }
     };
     Ok(levels.iter().zip(&costs).zip(&found).map(row).collect())
 }
@@ -359,15 +422,18 @@ fn opening(v4: bool, translations: u32) -> Result<Opening, Error> {
         own.sort_by(f64::total_cmp);
         own[(own.len() * 999 / 1000).min(own.len() - 1)]
     });
-    let rate = count as f64 / seconds;
+    let (rate, octets) = (count as f64 / seconds, octets as f64 / count as f64);
     Ok(Opening {
         family: name(v4),
         translations: count as u64,
         rate,
-        octets: octets as f64 / count as f64,
+        octets,
+        // A million of them in 350 MB.
+        octets_target: Some(Target::at_most(350.0, octets)),
         step,
         growth,
         target: Target::at_least(4e6, rate),
+        vector_target: Some(Target::at_most(50.0, step)),
         step_target: Target::at_most(50.0, growth),
     })
 }
@@ -387,7 +453,14 @@ mod tests {
         let openings: Vec<Opening> = [true, false].map(|v4| opening(v4, 5_000).unwrap()).into();
         assert!(openings.iter().all(|own| own.rate > 0.0 && own.octets > 100.0), "{openings:?}");
         assert!(openings.iter().all(|own| own.step > 0.0 && own.growth > 0.0), "{openings:?}");
-        let report = Nat { tick_frequency: 1e9, cpu: "none".into(), turns: 1, established: rows, draws, openings };
+        assert!(draws[2].found_target.is_some() && draws[0].found_target.is_none(), "{draws:?}");
+        let few = Prefixes::made_of(1000, 1000, 1);
+        let policies = [true, false].map(|v4| [None, Some(&few)].map(|full| under_policies(v4, full, (1, 1)).unwrap()));
+        let policies: Vec<Policies> = policies.into_iter().flatten().collect();
+        assert!(policies.iter().all(|own| own.ratio.median > 0.0), "{policies:?}");
+        assert_eq!(policies.iter().map(|own| own.routes >= 1000).collect::<Vec<_>>(), [false, true, false, true]);
+        let (tick_frequency, cpu, turns) = (1e9, "none".to_owned(), 1);
+        let report = Nat { tick_frequency, cpu, turns, established: rows, policies, draws, openings };
         assert_eq!(serde_json::from_str::<Nat>(&report.json()).unwrap(), report);
         assert!(report.text().contains("nat44-ed"));
     }

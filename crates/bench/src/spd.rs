@@ -212,7 +212,7 @@ impl Pair {
 }
 
 fn policy(action: SpdAction, matches: AclRule) -> SpdRule {
-    SpdRule { action, matches, names_family: false, opaque: (false, false), priority: 0, comment: None }
+    SpdRule { action, matches, names_family: false, opaque: (false, false), shared: false, priority: 0, comment: None }
 }
 
 #[cfg(test)]

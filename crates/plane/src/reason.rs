@@ -127,6 +127,7 @@ reasons! {
     SessionPickup "session-pickup" Info "ip-acl, ip-nat" "A rule would open a TCP session in mid-stream, which is switched off.";
     NatExhausted "nat-exhausted" Warning "ip-nat" "A rule translates the packet, and no port or address is free.";
     NatLimit "nat-limit" Warning "ip-nat" "A rule translates the packet, and its source has as many translations by the rule as it may have.";
+    NatListLimit "nat-list-limit" Warning "ip-nat" "A rule translates the packet, and its list has as many translations as it may have.";
     NatVrfLimit "nat-vrf-limit" Warning "ip-nat" "A rule translates the packet, and its VRF has as many translations as it may have.";
     NatUntranslated "nat-untranslated" Info "ip-nat" "A rule translates the packet, and it belongs to no translation and opens none (a TCP RST, an ICMP error, another message without a reply), or its address has no other (RFC 6296, 3.4 and 3.5).";
     NatWorker "nat-worker" Warning "ip-nat" "Replies to the packet would come to another worker than the one that translates it.";

@@ -22,7 +22,7 @@ use crate::changed::Changed;
 
 pub use access::{AllowlistStats, BindingRow, BindingsStats, EthertypeStats, LearnedRow, PrefixRow, RefusedRow};
 pub use acl::{AclListStats, AclRuleRow, AclSectionStats, AclTableStats};
-pub use bridge::{BridgePortRow, BridgeStats, MacRow};
+pub use bridge::{BridgeMover, BridgePortRow, BridgeStats, MacRow};
 pub use classify::{ClassifyCount, ClassifyCounted, ClassifyStats};
 pub use ipsec::{PathMtu, SaDirection, SaInbound, SaLife, SaPhase, SaStats};
 pub use sav::{InvalidSourceRow, InvalidSources, SavEntryRow, SavInterfaceStats, SavPolicyStats, SavTableStats};
@@ -447,6 +447,12 @@ pub struct NatStats {
     pub name: String,
     /// The interfaces that name it.
     pub interfaces: Vec<String>,
+    /// Translations that its rules may begin, at all its interfaces.
+    pub limit: Option<u32>,
+    /// Translations that there are; `None`: nothing limits them, or no interface names the list.
+    pub held: Option<u32>,
+    /// Packets beyond the limit.
+    pub limited: u64,
     /// The greatest segment size in SYN segments of its translations.
     pub mss_clamp: Option<crate::model::MssClamp>,
     /// Whether inside endpoints keep their outside endpoints.
@@ -489,8 +495,6 @@ pub struct NatVrf {
     pub translations: usize,
     /// How many it may have.
     pub limit: Option<u32>,
-    /// How many of them each worker may have.
-    pub share: Option<u32>,
     /// Packets beyond the limit.
     pub limited: u64,
 }

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use crate::kit::Build;
 use ipnet::IpNet;
@@ -563,6 +564,33 @@ fn readers_see(most_copied: Option<usize>) {
             assert!(allowed.iter().any(|all| all[at] == said), "{:?}: {said:?} in {before}..={after}", packets[at]);
         }
     }
+}
+
+/// A lookup that lasts over two changes could see the second of them alone.
+#[test]
+fn a_change_in_place_waits_until_lookups_have_passed_the_one_before() {
+    let mut rig = Rig::new(model(&[list("x", &[from(DENY, "10.1.0.0/16")])], &[0], &[]));
+    let permit = |net: &str| insert(At::Index(0), &[from(PERMIT, net)]);
+    rig.edit("x", permit("10.2.0.0/16")).unwrap();
+    let mut reader = rig.domain.reader().unwrap();
+    let guard = reader.pin();
+    let done = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&done);
+    let changes = std::thread::spawn(move || {
+        for net in ["10.3.0.0/16", "10.4.0.0/16"] {
+            rig.edit("x", permit(net)).unwrap();
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    // The lookup began behind the first change, so the second one comes; the third waits.
+    while done.load(Ordering::SeqCst) == 0 {
+        std::thread::yield_now();
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(done.load(Ordering::SeqCst), 1);
+    drop(guard);
+    changes.join().unwrap();
+    assert_eq!(done.load(Ordering::SeqCst), 2);
 }
 
 #[test]

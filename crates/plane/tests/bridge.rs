@@ -130,6 +130,8 @@ fn floods_and_moves_are_limited() {
     assert_eq!(ports(&mut rig, "c", &between(a(3), a(1))), ["a"]);
     let row = &rig.harness.bridges()[0];
     assert_eq!((row.moved, row.held, row.macs), (2, 1, 2));
+    let mover = row.mover.as_ref().map(|own| (own.mac.as_str(), own.interface.as_str()));
+    assert_eq!(mover, Some((a(1).to_string().as_str(), "b")));
 }
 
 /// The count is the bridge's: it goes on when the limit changes, goes, and comes again.

@@ -11,6 +11,7 @@ mod acl_versions;
 mod allow;
 mod beside;
 mod bridge;
+mod bridge_lists;
 mod bridge_routes;
 mod bridge_workers;
 mod captures;

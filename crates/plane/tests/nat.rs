@@ -4,6 +4,8 @@
 
 #[path = "nat/reload.rs"]
 mod reload;
+#[path = "nat/workers.rs"]
+mod workers;
 
 use crate::kit::*;
 use weir_base::clock::Time;
@@ -337,27 +339,6 @@ fn a_vrf_has_as_many_translations_as_its_limit_allows_of_both_families() {
 }
 
 #[test]
-fn each_worker_has_a_share_of_a_vrfs_limit_unless_one_has_all_packets() {
-    for (is_single, shares) in [(false, 3), (true, 10)] {
-        let mut build = two_ports().masquerade("wan", 6000..=6999).nat_limit("default", 10);
-        if is_single {
-            build = build.limit_per_address(1000);
-        }
-        let options = Options { seed: 7, invent_neighbors: false };
-        let mut harness = Harness::with_workers(build.0, options, 4).unwrap();
-        let to = MacAddress(harness.interface_mac(0).unwrap());
-        for host in 1..=100 {
-            let text = format!("udp from 10.0.0.2 port 7 to 198.51.{host}.9 port 53");
-            assert!(harness.inject(0, &frame(&text, to), Time(0), host));
-        }
-        harness.run();
-        let row = &harness.nat_vrfs()[0];
-        assert_eq!((row.share, row.translations), (Some(shares), if is_single { 10 } else { 12 }));
-        assert_eq!(row.limited, 100 - row.translations as u64);
-    }
-}
-
-#[test]
 fn a_list_without_a_log_logs_nothing_but_exhaustion_once_a_minute() {
     let mut rig = two_ports().masquerade("wan", 6000..=6000).rig();
     rig.harness.log_translations();
@@ -454,36 +435,6 @@ fn a_pool_of_one_port_serves_all_workers() {
 }
 
 /// Fragments have no ports to choose a worker by. Those of a reply come to the worker of its translation, too.
-#[test]
-fn fragments_between_inside_hosts_come_to_the_worker_of_their_translation() {
-    let mut build = two_ports().port("dmz", &["10.1.0.1/24"]).neighbor("dmz", "10.1.0.2", mac(3));
-    build = build.via("10.9.0.0/16", &["lan 10.0.0.2"]).nat("wan", NatVerb::Destination, None);
-    let list = build.0.nat.last_mut().expect("a list of rules");
-    let mut rule = list.rules[0].clone();
-    rule.matches.to = Addresses::Net("192.0.2.1/32".parse().expect("a prefix"));
-    let server = Addresses::Net("10.1.0.2/32".parse().expect("a prefix"));
-    rule.destination = Some(NatTarget { addresses: Some(server), ports: None });
-    list.rules = vec![rule].into();
-    let mut harness = Harness::with_workers(build.0, Options { seed: 7, invent_neighbors: false }, 4).unwrap();
-    let [lan, dmz] = [0, 2].map(|port| MacAddress(harness.interface_mac(port).unwrap()));
-    for host in 1..=100 {
-        let text = format!("udp from 10.9.0.{host} port {host} to 192.0.2.1 port 53");
-        assert!(harness.inject(0, &frame(&text, lan), Time(0), host));
-    }
-    harness.run();
-    for host in 1..=100 {
-        let first = format!("udp from 10.1.0.2 port 53 to 10.9.0.{host} port {host} length 1500 fragment 0+");
-        let later = format!("udp from 10.1.0.2 to 10.9.0.{host} length 100 fragment 1480");
-        for (number, text) in (0..).zip([first, later]) {
-            assert!(harness.inject(2, &frame(&text, dmz), Time(0), 2 * host + number));
-        }
-    }
-    harness.run();
-    let translations = harness.translations(&FlowFilter::default(), usize::MAX).rows;
-    assert!((10..60).contains(&translations.len()), "a quarter of the clients have the worker of the server");
-    assert!(translations.iter().all(|own| own.packets == [1, 2]), "{translations:?}");
-}
-
 /// The ports that a gateway draws for so many flows, each to another destination, and their number in each of 64 parts of the range.
 fn drawn(rig: &mut Rig, flows: u16) -> (Vec<u16>, [u32; 64]) {
     let (mut ports, mut parts) = (Vec::new(), [0; 64]);

@@ -264,7 +264,10 @@ fn untranslated() -> Vec<Reason> {
     let mut of_vrf = two_ports().masquerade("wan", 5000..=5999).nat_limit("default", 1).rig();
     of_vrf.send("lan", "udp from 10.0.0.2 port 9 to 198.51.100.9 port 1");
     of_vrf.send("lan", "udp from 10.0.0.2 port 8 to 198.51.100.9 port 1");
-    let drops = |reason| [&rig, &limited, &of_vrf].iter().map(|rig| rig.harness.drops(reason)).sum::<u64>();
+    let mut of_list = two_ports().masquerade("wan", 5000..=5999).list_limit(1).rig();
+    of_list.send("lan", "udp from 10.0.0.2 port 9 to 198.51.100.9 port 1");
+    of_list.send("lan", "udp from 10.0.0.2 port 8 to 198.51.100.9 port 1");
+    let drops = |reason| [&rig, &limited, &of_vrf, &of_list].iter().map(|rig| rig.harness.drops(reason)).sum::<u64>();
     Reason::ALL.iter().copied().filter(|&reason| drops(reason) > 0).collect()
 }
 
@@ -278,6 +281,7 @@ fn policed() -> Vec<Reason> {
         matches: build.acl_rule(text),
         names_family: false,
         opaque: (false, false),
+        shared: false,
         priority: 0,
         comment: None,
     };

@@ -148,6 +148,52 @@ fn a_decrypted_packet_has_to_match_a_policy_of_its_sa_first() {
     }
 }
 
+/// Pairs of one tunnel, for the keys of both directions and SPIs of their own.
+fn pairs<const N: usize>() -> [Sa; N] {
+    let first = sa("aes128gcm16", V4.0, V4.1);
+    std::array::from_fn(|number| {
+        let key = |spi: u32, direction: u8| {
+            let secret = crate::kit::esp::secret(first.algorithm, direction + 2 * number as u8);
+            Some(SaKey::new(spi + number as u32, first.algorithm, &secret).unwrap())
+        };
+        Sa { name: format!("pair{number}"), outbound: key(0x1001, 0x61), inbound: key(0x2001, 0x62), ..first.clone() }
+    })
+}
+
+#[test]
+fn rules_share_the_flows_that_they_match_and_each_flow_keeps_to_one() {
+    let sas = pairs::<3>();
+    for fast in [false, true] {
+        // The last one has the selectors of the others and does not share.
+        let rules = ["protect 0 shared udp", "protect 1 shared udp", "protect 2 udp", "discard any"];
+        let mut build = spd(crate::kit::esp::west(&sas), SpdCache { outbound: true, ..SpdCache::default() }, &rules);
+        build.0.flow_table.enabled = if fast { FastPath::On } else { FastPath::Off };
+        let (mut west, mut east) = (build.rig(), east(&sas, &rules));
+        let spi = |frame: &[u8]| u32::from_be_bytes(frame[34..38].try_into().unwrap());
+        let mut flows = [0u64; 2];
+        for port in 1000..1064 {
+            let text = format!("udp from 10.1.0.2 port {port} to 10.2.0.2 port 9");
+            let first = across(&mut west, &mut east, &text);
+            assert_eq!(first.1, Verdict::Forward, "{text}");
+            for _ in 0..3 {
+                let frame = west.frame("lan", &text);
+                west.harness.set_recording(!fast);
+                let (_, out) = west.put_all("lan", &[frame]);
+                west.harness.set_recording(true);
+                assert_eq!(spi(&out[0].1), spi(&first.0), "{text}");
+            }
+            flows[(spi(&first.0) - 0x1001) as usize] += 1;
+        }
+        assert!(flows.iter().all(|&own| own > 16), "{flows:?}");
+        // Each rule counts the packets of its flows.
+        let of = counted(&west);
+        assert_eq!([of[0].0, of[1].0, of[2].0], [4 * flows[0], 4 * flows[1], 0]);
+        let of = counted(&east);
+        assert_eq!([of[0].1, of[1].1], flows);
+        assert!(!fast || west.harness.fast_path().hits > 0);
+    }
+}
+
 #[test]
 fn esp_for_the_gateway_passes_beside_the_spd_and_no_other() {
     let own = sa("aes128gcm16", V4.0, V4.1);

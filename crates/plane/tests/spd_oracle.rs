@@ -246,6 +246,7 @@ fn rule(random: &mut Random, number: u32, opaque: f64, hosts: Hosts) -> SpdRule 
         matches: AclRule { family, from, to, transport, ..AclRule::all(AclAction::Permit, Origin::default()) },
         names_family: false,
         opaque: (is_opaque, false),
+        shared: false,
         priority: [0, 0, 0, 1, -1, 5, i32::MIN, i32::MAX][random.below(8) as usize],
         comment: Some(number.to_string().into()),
     }
@@ -509,6 +510,7 @@ fn plain(number: u32) -> SpdRule {
         matches: AclRule::all(AclAction::Permit, Origin::default()),
         names_family: false,
         opaque: (false, false),
+        shared: false,
         priority: 0,
         comment: Some(number.to_string().into()),
     }

@@ -13,6 +13,7 @@ pub mod ethertype;
 mod events;
 mod looped;
 mod metrics;
+mod moves;
 pub mod notify;
 pub mod privilege;
 pub mod render;

@@ -171,6 +171,22 @@ fn the_limit_of_a_vrf_is_the_line_that_decides() {
     assert_eq!(json["nat"][0]["list"], "red");
 }
 
+#[test]
+fn the_limit_of_a_list_is_the_line_that_decides() {
+    let bench = Bench::new();
+    let config = CONFIG.replace("nat-limit = 1\n", "").replace("[nat.red]\n", "[nat.red]\nlimit = 1\n");
+    std::fs::write(bench.file("listed.toml"), &config).unwrap();
+    let packet = "icmp from 10.0.0.2 to 203.0.113.9";
+    let before = format!("red0 {packet} id 7");
+    let after = format!("{packet} id 8");
+    let (json, text) = bench.explain(&["listed.toml", "--after", &before, "--in", "red0", &after]);
+    assert_eq!(json["reason"], "nat-list-limit");
+    assert_eq!(json["by"]["text"], "limit = 1");
+    let line = config.lines().position(|line| line == "limit = 1").unwrap() + 1;
+    assert!(text.contains(&format!("\n          listed.toml:{line}: limit = 1\n")), "{text}");
+    assert_eq!(json["nat"][0]["list"], "red");
+}
+
 /// Access lists with a session, and a rule whose flows are not learned.
 const LISTS: &str = r#"version = 1
 

@@ -323,7 +323,7 @@ fn nat_rules_change_while_the_gateway_runs() {
     let outside = "[[interface]]\nname = \"wan\"\nport = \"null\"\naddress = \"198.51.100.80/32\"\nnat = \"edge\"\n";
     let rules = "[nat.edge]\nrules = [\"keep ip4 from 10.0.0.0/8 to 10.0.0.0/8\"]\n";
     let gateway = Gateway::start("nat", &format!("{CONFIG}\n{outside}{rules}"));
-    let map = "map ip4 from 10.0.0.80/32 to any as 198.51.100.80";
+    let map = "map ip4 from 10.0.0.80 to any as 198.51.100.80";
     assert_eq!(
         gateway.ok(&["nat", "insert", "edge", map, "--at", "1", "--source", "noc"]),
         "edge: inserted 1 (id 2), deleted 0; 2 rules now\n"
@@ -907,7 +907,7 @@ fn access_lists_change_while_packets_flow() {
     assert!(lists.contains("edge-in") && lists.contains("spare") && lists.contains("hosts"), "{lists}");
 
     // Before all others, by its place; then between, by ids; then out again.
-    let one = "deny ip from 10.0.0.10/32 to any";
+    let one = "deny ip from 10.0.0.10 to any";
     let done = gateway.ok(&["acl", "insert", "edge-in", one, "--at", "1"]);
     assert!(done.starts_with("edge-in: inserted 1 (id ") && done.ends_with("), deleted 0; 2 rules now\n"), "{done}");
     assert!(gateway.matches(one));
@@ -938,7 +938,7 @@ fn access_lists_change_while_packets_flow() {
     assert_eq!((&json["schema"], &json["restored"]), (&"weir.acl.regrouped/1".into(), &"removed".into()));
     assert!(gateway.refused(1, &["acl", "group", "new", "--remove"]).contains("there is no group `new`"));
     assert!(!gateway.ok(&["show", "acl"]).contains("new"));
-    let changed = "deny ip from 10.0.0.11/32 to any";
+    let changed = "deny ip from 10.0.0.11 to any";
     gateway.ok(&["acl", "change", "edge-in", &rules[0].0, changed]);
     assert_eq!(texts(&gateway), [two, changed, none]);
     gateway.ok(&["acl", "delete", "edge-in", "--at", "1", "--at", "2"]);
@@ -1173,9 +1173,9 @@ fn a_reload_ends_only_the_rules_that_name_what_is_gone() {
     let texts =
         |gateway: &Gateway| -> Vec<String> { gateway.rules("edge-in").into_iter().map(|rule| rule.1).collect() };
     let (stays, narrows, goes) = (
-        "deny ip from 10.0.0.10/32 to any",
-        "deny ip from 10.0.0.11/32 to any received-on in, more",
-        "deny ip from 10.0.0.12/32 to any received-on more",
+        "deny ip from 10.0.0.10 to any",
+        "deny ip from 10.0.0.11 to any received-on in, more",
+        "deny ip from 10.0.0.12 to any received-on more",
     );
     gateway.ok(&["acl", "group", "others", "--kind", "interfaces", "in", "more"]);
     gateway.ok(&["acl", "insert", "edge-in", stays, narrows, goes, "--at", "1"]);
@@ -1195,7 +1195,7 @@ fn a_reload_ends_only_the_rules_that_name_what_is_gone() {
     assert_eq!(lines, [group, &narrowed, &gone], "{printed}");
     let now = gateway.rules("edge-in");
     assert_eq!((&now[0], &now[1].0, &now[2]), (&rules[0], &rules[1].0, &rules[3]));
-    assert_eq!((texts(&gateway).len(), &*now[1].1), (3, "deny ip from 10.0.0.11/32 to any received-on in"));
+    assert_eq!((texts(&gateway).len(), &*now[1].1), (3, "deny ip from 10.0.0.11 to any received-on in"));
     assert!(gateway.matches(&now[1].1), "it decides as before");
     assert!(!text(&gateway.folder.output(&["reload"]).stdout).contains('!'), "once");
 

@@ -181,7 +181,7 @@ fn a_terminal_shows_the_gateway_and_is_restored() {
                 && (columns < 80 || screen[2].trim_end().ends_with("8 invalid"))
                 && (columns < 80
                     || without_numbers(&screen[4]) == "List Id Packet/s↓ Bit/s Packets Rule"
-                        && screen[5].ends_with("deny udp from any to 192.0.2.250/32")
+                        && screen[5].ends_with("deny udp from any to 192.0.2.250")
                         && screen[6..lines - 1].iter().all(String::is_empty))
         };
         wait(&format!("the screen of {columns} columns and {lines} lines"), || is_whole(&place.screen()));

@@ -87,6 +87,8 @@ impl Plan {
             name: ["a", "b"][number].to_owned(),
             rules: [rule].into(),
             ids: None,
+            limit: None,
+            limit_origin: Origin(0),
             mss_clamp: None,
             mapping: NatMapping::default(),
             log: false,

@@ -95,6 +95,7 @@ fn gateway(v4: bool, octets: u32) -> Result<Gateway, Error> {
         matches: none(number, AclAction::Permit),
         names_family: false,
         opaque: (false, false),
+        shared: false,
         priority: 0,
         comment: None,
     };

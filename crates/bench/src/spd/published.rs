@@ -113,7 +113,15 @@ fn with_policies(plain: &Gateway, networks: &Networks, policies: u32, cache: Spd
         let any = AclRule::all(AclAction::Permit, Origin(0));
         let matches = AclRule { from: Addresses::Net(networks.from()), transport, ..any };
         let action = SpdAction::Discard;
-        SpdRule { action, matches, names_family: false, opaque: (false, false), priority: 0, comment: None }
+        SpdRule {
+            action,
+            matches,
+            names_family: false,
+            opaque: (false, false),
+            shared: false,
+            priority: 0,
+            comment: None,
+        }
     };
     spd.rules = (0..policies - 1).map(none).chain(spd.rules.iter().cloned()).collect();
     spd.cache = cache;

@@ -34,6 +34,8 @@ pub struct Kind(pub u8);
 impl Kind {
     /// A client looks for servers.
     pub const DISCOVER: Kind = Kind(1);
+    /// A server has an address for a client.
+    pub const OFFER: Kind = Kind(2);
     /// A client wants an address, or wants to keep one.
     pub const REQUEST: Kind = Kind(3);
     /// A client found that another station has the address.

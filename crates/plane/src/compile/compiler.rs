@@ -17,7 +17,6 @@ use super::interfaces::{self, addresses, demux, samplers};
 use super::ipsec;
 use super::linked;
 use super::map::{Map, Places, Settings};
-use super::nat;
 use super::noted::Noted;
 use super::numbers::{Numbers, assign};
 use super::pass::Pass;
@@ -31,6 +30,7 @@ use super::steer;
 use super::table_full::TableFull;
 use super::tables::{Writers, write};
 use super::tunnel;
+use super::{nat, nat_zones};
 use crate::compile::rib::Rib;
 use crate::model::{self, Address, FlowTable, Gateway, IcmpLimits, PerFamily};
 use crate::root::acl::Access;
@@ -532,7 +532,7 @@ fn map(numbers: &mut Numbers, gateway: &Gateway) -> Map {
                 assign(&mut numbers.zones, &name) as u16
             })
             .collect(),
-        nat_zones: nat::zones(&mut numbers.zones, gateway, &groups),
+        nat_zones: nat_zones::zones(&mut numbers.zones, gateway, &groups),
         nat_groups: groups,
         samplers: gateway.samplers.iter().map(|sampler| assign(&mut numbers.samplers, &sampler.name)).collect(),
         sas: gateway.sas.iter().map(|sa| assign(&mut numbers.sas, &sa.name)).collect(),

@@ -7,7 +7,7 @@ pub(super) fn groups(gateway: &Gateway) -> Vec<usize> {
     groups_of(gateway.vrfs.len(), &gateway.interfaces, &gateway.routes)
 }
 
-fn groups_of(vrfs: usize, interfaces: &[Interface], routes: &[Route]) -> Vec<usize> {
+pub(super) fn groups_of(vrfs: usize, interfaces: &[Interface], routes: &[Route]) -> Vec<usize> {
     let mut group: Vec<usize> = (0..vrfs).collect();
     if vrfs < 2 || interfaces.iter().all(|own| own.nat.is_none()) {
         return group;

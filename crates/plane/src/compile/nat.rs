@@ -9,23 +9,22 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use ipnet::IpNet;
 use weir_base::reclaim::Domain;
-use weir_packet::npt::Prefixes;
 use weir_table::classify::{self, Limits, Writer};
 use weir_table::sav::NoRoom;
 
 use super::boxes::{Bits, boxes};
-use super::linked::translating;
 use super::map::Map;
-use super::nat_limits::{are_those, shared, vrf_limits};
+use super::nat_limits::{are_those, list_limits, vrf_limits, with_counters};
 use super::nat_names::Names;
-use super::numbers::assign;
+use super::nat_rule::{npt, spans};
+use super::nat_spread::OneWorker;
+use super::nat_zones::{domains, linked, names};
 use super::rubbish::Rubbish;
 use super::table_full::TableFull;
 use crate::model::{
     AclRule, Address, Addresses, Gateway, Group, IpFamily, MssClamp, NatFiltering, NatIndex, NatList, NatMapping,
-    NatRule, NatTarget, NatVerb, Origin, Ports, Transport, Vrf,
+    NatRule, NatTarget, NatVerb, Origin, Ports, Transport, VrfIndex,
 };
 use crate::root::Interface;
 use crate::root::nat::{
@@ -47,6 +46,7 @@ struct Instance {
     id: u32,
     name: String,
     rule: NatRule,
+    limit: Option<u32>,
     mss_clamp: Option<MssClamp>,
     mapping: NatMapping,
     log: Option<LogTo>,
@@ -143,7 +143,9 @@ impl Store {
         let instances = instances(gateway, map, interfaces);
         let domains = domains(map, ways);
         let vrf_limits = vrf_limits(gateway, map);
-        if instances == self.instances && domains == self.domains && are_those(&vrf_limits, &self.current) {
+        let spread = spreads(&instances, gateway, map);
+        let is_same = instances == self.instances && domains == self.domains && spread == self.current.spread;
+        if is_same && are_those(&vrf_limits, &self.current) {
             return Ok(Prepared(None));
         }
         let mut chains = Vec::new();
@@ -185,12 +187,13 @@ impl Store {
                 .unwrap_or_else(|| (0..workers).map(|_| RuleCounters::new(instance.source.as_ref())).collect()),
         });
         let rules: Arc<[Rule]> = rules.collect();
-        let lists = lists.0.into();
-        let vrfs = map.vrfs.iter().map(|&vrf| usize::from(vrf) + 1).max().unwrap_or(0);
-        let spread: Arc<[_]> = (0..vrfs).map(|vrf| spread(&instances, &linked(map, vrf as u16))).collect();
-        let vrf_limits = shared(&vrf_limits, (&domains[..], &spread[..]), &self.current, workers);
+        let lists: Arc<[_]> = lists.0.into();
+        let list_limits = list_limits(instances.iter().zip(rules.iter()).map(|(own, rule)| (rule.id.list, own.limit)));
+        let vrf_limits = with_counters(&vrf_limits, &self.current.vrf_limits, workers);
+        let list_limits = with_counters(&list_limits, &self.current.list_limits, workers);
         let current = Translators {
             vrf_limits,
+            list_limits,
             has_log: rules.iter().any(|rule| rule.log.is_some()),
             rules,
             lists,
@@ -322,6 +325,7 @@ fn instances(gateway: &Gateway, map: &Map, interfaces: &[Interface]) -> Vec<Inst
                 name: list.name.clone(),
                 inside: if rule.verb == NatVerb::Map { spans(&rule.matches.from) } else { Spans::default() },
                 rule: rule.clone(),
+                limit: list.limit,
                 mss_clamp: list.mss_clamp,
                 mapping: list.mapping,
                 log: log(list, rule, map),
@@ -433,47 +437,6 @@ fn is_about(rule: &AclRule, family: IpFamily) -> bool {
     rule.family.is_none_or(|own| own == family) && has(&rule.from) && has(&rule.to)
 }
 
-/// Addresses that are not all.
-fn spans(addresses: &Addresses) -> Spans {
-    let mut spans = Spans::default();
-    let mut add = |first: IpAddr, last: IpAddr| match (first, last) {
-        (IpAddr::V4(first), IpAddr::V4(last)) => spans.v4.push((first.to_bits(), last.to_bits())),
-        (IpAddr::V6(first), IpAddr::V6(last)) => spans.v6.push((first.to_bits(), last.to_bits())),
-        _ => {}
-    };
-    let members = match addresses {
-        Addresses::Group(group) => &*group.members,
-        one => std::slice::from_ref(one),
-    };
-    for member in members {
-        match member {
-            Addresses::Net(net) => add(net.network(), net.broadcast()),
-            Addresses::Range(first, last) => add(*first, *last),
-            Addresses::Any | Addresses::Group(_) => {}
-        }
-    }
-    spans
-}
-
-/// Returns whether a rule of a list begins translations, or a live edit may bring one: the list is empty.
-pub fn begins_translations(list: &NatList) -> bool {
-    list.rules.is_empty() || list.rules.iter().any(|rule| rule.verb != NatVerb::Keep && npt(rule).is_none())
-}
-
-/// The prefixes of a map of IPv6 that translates without sessions: it is about all packets, and its prefixes are short enough.
-fn npt(rule: &NatRule) -> Option<Prefixes> {
-    let target = rule.source.as_ref().filter(|_| rule.verb == NatVerb::Map)?;
-    let (Addresses::Net(IpNet::V6(inside)), Some(Addresses::Net(IpNet::V6(outside)))) =
-        (&rule.matches.from, &target.addresses)
-    else {
-        return None;
-    };
-    let is_whole = rule.matches.to == Addresses::Any && rule.matches.transport == Transport::Any;
-    let same = inside.prefix_len() == outside.prefix_len();
-    let pair = Prefixes::new(inside.network().to_bits(), outside.network().to_bits(), inside.prefix_len());
-    pair.filter(|_| is_whole && same)
-}
-
 /// The first destination port of a rule.
 fn first_port(transport: &Transport) -> u16 {
     match transport {
@@ -534,67 +497,34 @@ fn classifier<K: Bits>(
     Ok(writer)
 }
 
-/// The zones of the translations of a model's routing domains, by index of the domain.
-pub(super) fn zones(numbers: &mut HashMap<String, u32>, gateway: &Gateway, groups: &[usize]) -> Vec<u16> {
-    let zone = |(vrf, translates): (&Vrf, bool)| match translates {
-        true => assign(numbers, &format!("nat {}", vrf.name)) as u16,
-        false => NONE,
-    };
-    gateway.vrfs.iter().zip(translating(gateway, groups)).map(zone).collect()
-}
-
-/// The numbers of the routing domains that one translates together with, and its own.
-fn linked(map: &Map, vrf: u16) -> Vec<u16> {
-    let group = map.vrfs.iter().position(|own| *own == vrf).map(|at| map.nat_groups[at]);
-    let of_group = map.vrfs.iter().zip(&map.nat_groups).filter(|(_, own)| Some(**own) == group);
-    of_group.map(|(&vrf, _)| vrf).collect()
-}
-
-/// The routing domains by the zones of their translations.
-fn domains(map: &Map, ways: &[Option<u32>]) -> Arc<[Option<Linked>]> {
-    let count = map.nat_zones.iter().filter(|zone| **zone != NONE).map(|&zone| usize::from(zone) + 1).max();
-    let mut domains = vec![None; count.unwrap_or(0)];
-    for (((&zone, &vrf), &group), &way) in map.nat_zones.iter().zip(&map.vrfs).zip(&map.nat_groups).zip(ways) {
-        if zone != NONE {
-            // A gateway has at most 65,536 of them.
-            domains[usize::from(zone)] = Some(Linked { vrf, group: group as u32, way });
-        }
-    }
-    domains.into()
-}
-
-/// The names of the routing domains by the zones of their translations.
-fn names(gateway: &Gateway, map: &Map) -> Arc<[Option<Arc<str>>]> {
-    let count = map.nat_zones.iter().filter(|zone| **zone != NONE).map(|&zone| usize::from(zone) + 1).max();
-    let mut names = vec![None; count.unwrap_or(0)];
-    for (vrf, &zone) in gateway.vrfs.iter().zip(&map.nat_zones).filter(|(_, zone)| **zone != NONE) {
-        names[usize::from(zone)] = Some(vrf.name.as_str().into());
-    }
-    names.into()
-}
-
 /// How the packets of linked routing domains are spread over workers.
-fn spread(instances: &[Instance], vrfs: &[u16]) -> Option<Spread> {
+fn spread(instances: &[Instance], vrfs: &[u16], is_single: bool) -> Option<Spread> {
     let mut own = instances.iter().filter(|instance| vrfs.contains(&instance.vrf)).peekable();
     own.peek()?;
-    let mut spread = Spread::default();
-    let mut add = |spans: &Spans| {
-        spread.own.v4.extend(&spans.v4);
-        spread.own.v6.extend(&spans.v6);
-    };
-    let mut is_single = false;
+    let (mut outside, mut inside) = (Spans::default(), Spans::default());
     for instance in own {
         if let Some(source) = &instance.source {
-            add(&source.spans);
+            outside.add(&source.spans);
         }
-        // Replies to a packet from outside whose both addresses change are for an outside address: they name no remote one.
-        is_single |= instance.rule.verb == NatVerb::Both;
-        // One worker counts all translations of an address, and has all mappings.
-        is_single |= instance.rule.limit_per_address.is_some() || instance.maps();
-        if let (Some(rule), Some(_)) = (&instance.matches_in, &instance.destination) {
-            add(&spans(&rule.to));
-            is_single |= rule.to == Addresses::Any;
+        if let (Some(rule), Some(destination)) = (&instance.matches_in, &instance.destination) {
+            outside.add(&spans(&rule.to));
+            inside.add(&destination.spans);
+        }
+        if npt(&instance.rule).is_none() {
+            inside.add(&instance.inside);
         }
     }
-    Some(Spread { own: spread.own.merged(), is_single })
+    Some(Spread { own: outside.merged(), inside: inside.merged(), is_single })
+}
+
+/// How the packets of routing domains are spread over workers, by number of the domain.
+fn spreads(instances: &[Instance], gateway: &Gateway, map: &Map) -> Arc<[Option<Spread>]> {
+    let one = OneWorker::new(gateway.vrfs.len(), &gateway.interfaces, &gateway.nat, &gateway.routes);
+    let mut spreads = Vec::new();
+    for (index, &vrf) in (0..).zip(&map.vrfs) {
+        let Some(own) = spread(instances, &linked(map, vrf), one.has(VrfIndex(index))) else { continue };
+        spreads.resize(spreads.len().max(usize::from(vrf) + 1), None);
+        spreads[usize::from(vrf)] = Some(own);
+    }
+    spreads.into()
 }

@@ -1,11 +1,11 @@
-//! Limits on the translations of routing domains.
+//! Limits on the translations of routing domains and lists.
 
 use std::sync::Arc;
 
 use super::map::Map;
 use crate::model::Gateway;
-use crate::root::nat::{Linked, NONE, Spread, Translators};
-use crate::root::nat_vrf::{VrfLimit, VrfLimitCounters};
+use crate::root::nat::{NONE, Translators};
+use crate::root::nat_limit::{LimitCounters, SharedLimit};
 
 /// The limits on the translations of routing domains, by their zones.
 pub(super) fn vrf_limits(gateway: &Gateway, map: &Map) -> Vec<Option<u32>> {
@@ -17,28 +17,31 @@ pub(super) fn vrf_limits(gateway: &Gateway, map: &Map) -> Vec<Option<u32>> {
     limits
 }
 
-/// Whether limits are those in force.
+/// The limits on the translations of lists, by the numbers of their names. `lists` has those of each rule's list.
+pub(super) fn list_limits(lists: impl Iterator<Item = (u16, Option<u32>)>) -> Vec<Option<u32>> {
+    let mut limits = Vec::new();
+    for (number, limit) in lists.map(|(number, limit)| (usize::from(number), limit)) {
+        limits.resize(limits.len().max(number + 1), None);
+        limits[number] = limit;
+    }
+    limits
+}
+
+/// Whether limits of routing domains are those in force.
 pub(super) fn are_those(limits: &[Option<u32>], current: &Translators) -> bool {
     current.vrf_limits.iter().map(|own| own.as_ref().map(|own| own.most)).eq(limits.iter().copied())
 }
 
-/// Limits with the shares of so many workers. They keep their counters.
-pub(super) fn shared(
+/// Limits with the counters that they have, or with new ones for so many workers.
+pub(super) fn with_counters(
     limits: &[Option<u32>],
-    (domains, spread): (&[Option<Linked>], &[Option<Spread>]),
-    current: &Translators,
+    current: &[Option<SharedLimit>],
     workers: usize,
-) -> Arc<[Option<VrfLimit>]> {
-    let of = |(zone, &most): (usize, &Option<u32>)| {
-        let most = most?;
-        let vrf = domains.get(zone).copied().flatten().map(|own| usize::from(own.vrf));
-        let is_single = vrf.and_then(|vrf| spread.get(vrf)?.as_ref()).is_some_and(|own| own.is_single);
-        let before = current.vrf_limit(zone as u16).map(|own| Arc::clone(&own.counters));
-        Some(VrfLimit {
-            most,
-            share: if is_single { most } else { most.div_ceil(workers.max(1) as u32) },
-            counters: before.unwrap_or_else(|| Arc::new(VrfLimitCounters::new(workers))),
-        })
+) -> Arc<[Option<SharedLimit>]> {
+    let of = |(number, &most): (usize, &Option<u32>)| {
+        let before = current.get(number).and_then(Option::as_ref).map(|own| Arc::clone(&own.counters));
+        let counters = before.unwrap_or_else(|| Arc::new(LimitCounters::new(workers)));
+        most.map(|most| SharedLimit { most, counters })
     };
     limits.iter().enumerate().map(of).collect()
 }

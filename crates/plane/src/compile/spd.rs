@@ -91,14 +91,16 @@ impl Store {
         (model, sas): (&Spd, Vec<u32>),
     ) -> Result<Compiled, TableFull> {
         let mut before = self.counters(&model.name);
-        let mut alike = alike(&model.rules, &sas);
+        let Alike { mut others, mut shares } = Alike::of(&model.rules, &sas);
+        let is_shared = shares.iter().any(|shares| !shares.is_empty());
         let policy = |(at, ((rule, &sa), key)): (usize, ((&SpdRule, &u32), Key))| Policy {
             action: match rule.action {
                 SpdAction::Protect(_) => Action::Protect(sa),
                 SpdAction::Bypass => Action::Bypass,
                 SpdAction::Discard => Action::Discard,
             },
-            alike: std::mem::take(&mut alike[at]).into(),
+            alike: std::mem::take(&mut others[at]).into(),
+            shares: std::mem::take(&mut shares[at]).into(),
             counters: before.remove(&key).unwrap_or_else(|| (0..workers).map(|_| PolicyCounters::default()).collect()),
         };
         let rules = model.rules.iter().zip(&sas).zip(keys(&model.rules, &sas));
@@ -116,7 +118,7 @@ impl Store {
         v6.cached = self.cached(model, before, workers).map_err(full)?;
         // It comes back to an earlier value after 2^32 changes.
         let version = before.map_or(0, |own| own.current.version).wrapping_add(1).max(1);
-        let current = Arc::new(spd::Spd { index, v4, v6, version, policies });
+        let current = Arc::new(spd::Spd { index, v4, v6, version, policies, is_shared });
         Ok(Compiled { model: model.clone(), sas, _writers: (of_v4, of_v6), current })
     }
 
@@ -230,28 +232,43 @@ fn keys(rules: &[SpdRule], sas: &[u32]) -> Vec<Key> {
     rules.iter().zip(sas).map(of).collect()
 }
 
-/// For each rule that protects: the other ones that protect the same packets with other SAs, each with its place.
-fn alike(rules: &[SpdRule], sas: &[u32]) -> Vec<Vec<(u32, u32)>> {
-    let mut groups: HashMap<SpdRule, Vec<u32>> = HashMap::new();
-    let group = |rule: &SpdRule| SpdRule {
-        action: SpdAction::Bypass,
-        matches: AclRule { origin: Origin::default(), ..rule.matches.clone() },
-        priority: 0,
-        comment: None,
-        ..rule.clone()
-    };
-    let protects = |rule: &SpdRule| matches!(rule.action, SpdAction::Protect(_));
-    for (place, rule) in (0..).zip(rules).filter(|(_, rule)| protects(rule)) {
-        groups.entry(group(rule)).or_default().push(place);
-    }
-    let mut alike = vec![Vec::new(); rules.len()];
-    for places in groups.into_values().filter(|places| places.len() > 1) {
-        for &place in &places {
-            let others = places.iter().filter(|&&other| sas[other as usize] != sas[place as usize]);
-            alike[place as usize] = others.map(|&other| (sas[other as usize], other)).collect();
+/// For each rule that protects, the rules that protect the same packets.
+struct Alike {
+    /// The other ones with other SAs, each with its place.
+    others: Vec<Vec<(u32, u32)>>,
+    /// The places of those that share its flows, itself among them, in the order of the list; none if it shares them with no other.
+    shares: Vec<Vec<u32>>,
+}
+
+impl Alike {
+    fn of(rules: &[SpdRule], sas: &[u32]) -> Alike {
+        let mut groups: HashMap<SpdRule, Vec<u32>> = HashMap::new();
+        let group = |rule: &SpdRule| SpdRule {
+            action: SpdAction::Bypass,
+            matches: AclRule { origin: Origin::default(), ..rule.matches.clone() },
+            shared: false,
+            priority: 0,
+            comment: None,
+            ..rule.clone()
+        };
+        let protects = |rule: &SpdRule| matches!(rule.action, SpdAction::Protect(_));
+        for (place, rule) in (0..).zip(rules).filter(|(_, rule)| protects(rule)) {
+            groups.entry(group(rule)).or_default().push(place);
         }
+        let mut alike = Alike { others: vec![Vec::new(); rules.len()], shares: vec![Vec::new(); rules.len()] };
+        for places in groups.into_values().filter(|places| places.len() > 1) {
+            let shared = places.iter().copied().filter(|&place| rules[place as usize].shared);
+            let shared: Vec<u32> = shared.collect();
+            for &place in &places {
+                let others = places.iter().filter(|&&other| sas[other as usize] != sas[place as usize]);
+                alike.others[place as usize] = others.map(|&other| (sas[other as usize], other)).collect();
+            }
+            for &place in shared.iter().filter(|_| shared.len() > 1) {
+                alike.shares[place as usize] = shared.clone();
+            }
+        }
+        alike
     }
-    alike
 }
 
 /// The packets that come in and match a rule: source and destination are exchanged.

@@ -6,7 +6,7 @@ use weir_packet::wire::MacAddress;
 use crate::model::Gateway;
 use crate::root::Root;
 use crate::root::bridge::{Bridge, BridgeCounters, second};
-use crate::stats::{BridgePortRow, BridgeStats, MacRow};
+use crate::stats::{BridgeMover, BridgePortRow, BridgeStats, MacRow};
 
 /// Returns the bridges, in the order of the configuration.
 pub(crate) fn rows(model: &Gateway, root: &Root) -> Vec<BridgeStats> {
@@ -43,6 +43,7 @@ pub(crate) fn rows(model: &Gateway, root: &Root) -> Vec<BridgeStats> {
             learned: sum(&|own| own.learned.value()),
             moved: sum(&|own| own.moved.value()),
             held: sum(&|own| own.held.value()),
+            mover: mover(root, own),
             full: sum(&|own| own.full.value()),
             origin: model.origins.place(wanted.origin).map_or_else(String::new, |place| place.to_string()),
         }
@@ -50,15 +51,27 @@ pub(crate) fn rows(model: &Gateway, root: &Root) -> Vec<BridgeStats> {
     model.bridges.iter().zip(&*root.bridges.list).map(row).collect()
 }
 
+/// Returns a station that has moved lately, or was not to move: the last one of the worker that has counted the most.
+fn mover(root: &Root, bridge: &Bridge) -> Option<BridgeMover> {
+    let counted = |own: &&BridgeCounters| own.moved.value() + own.held.value();
+    let counters = bridge.counters.iter().max_by_key(counted).filter(|own| counted(own) > 0)?;
+    let last = counters.mover.value();
+    let port = bridge.port((last & 0xffff) as u16)?;
+    let interface = root.interfaces.get(port.interface as usize)?.name.to_string();
+    Some(BridgeMover { mac: text(last >> 16), interface })
+}
+
+/// Returns the text of a hardware address.
+fn text(mac: u64) -> String {
+    let [_, _, a, b, c, d, e, f] = mac.to_be_bytes();
+    MacAddress([a, b, c, d, e, f]).to_string()
+}
+
 /// Returns the stations of a bridge by address, the gateway's own one first.
 pub(crate) fn macs(root: &Root, bridge: &Bridge, now: Time) -> Vec<MacRow> {
     let name = |number: u32| root.interfaces.get(number as usize).map(|interface| interface.name.to_string());
-    let address = |mac: u64| {
-        let [_, _, a, b, c, d, e, f] = mac.to_be_bytes();
-        MacAddress([a, b, c, d, e, f]).to_string()
-    };
     let own = name(bridge.station).filter(|_| bridge.has_station()).map(|interface| MacRow {
-        mac: address(bridge.own_mac),
+        mac: text(bridge.own_mac),
         interface,
         kind: "own".to_owned(),
         age: None,
@@ -66,7 +79,7 @@ pub(crate) fn macs(root: &Root, bridge: &Bridge, now: Time) -> Vec<MacRow> {
     let others = bridge.macs.entries(second(now)).into_iter().filter_map(|entry| {
         let interface = name(bridge.port(entry.port)?.interface)?;
         let kind = if entry.is_static { "static" } else { "learned" }.to_owned();
-        Some(MacRow { mac: address(entry.mac), interface, kind, age: (!entry.is_static).then_some(entry.age) })
+        Some(MacRow { mac: text(entry.mac), interface, kind, age: (!entry.is_static).then_some(entry.age) })
     });
     own.into_iter().chain(others).collect()
 }

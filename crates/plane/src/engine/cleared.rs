@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::root::counters::{Counter, TrafficCounter};
 use crate::root::ipsec::SaCounters;
 use crate::root::nat::{RuleCounters, Translators};
-use crate::root::nat_vrf::VrfLimitCounters;
+use crate::root::nat_limit::LimitCounters;
 use crate::root::spd::PolicyCounters;
 use crate::stats::{SaStats, SpdCacheRow, Traffic};
 
@@ -18,7 +18,7 @@ pub(crate) struct Cleared {
     policies: HashMap<usize, (Arc<[PolicyCounters]>, [Traffic; 2])>,
     steer: HashMap<usize, (Arc<[TrafficCounter]>, Traffic)>,
     nat: HashMap<usize, (Arc<[RuleCounters]>, NatCounts)>,
-    nat_vrfs: HashMap<usize, (Arc<VrfLimitCounters>, u64)>,
+    nat_limits: HashMap<usize, (Arc<LimitCounters>, u64)>,
     /// By the number of the cache.
     caches: HashMap<u64, SpdCacheRow>,
 }
@@ -57,7 +57,7 @@ impl NatCounts {
     }
 }
 
-fn limited(counters: &VrfLimitCounters) -> u64 {
+fn limited(counters: &LimitCounters) -> u64 {
     counters.limited.iter().map(Counter::value).sum()
 }
 
@@ -91,8 +91,9 @@ impl Cleared {
     pub(crate) fn clear_nat(&mut self, root: &Translators) {
         let of = |counters: &Arc<[RuleCounters]>| (identity(counters), (Arc::clone(counters), NatCounts::of(counters)));
         self.nat = root.rules.iter().map(|rule| of(&rule.counters)).collect();
-        let of = |own: &Arc<VrfLimitCounters>| (Arc::as_ptr(own) as usize, (Arc::clone(own), limited(own)));
-        self.nat_vrfs = root.vrf_limits.iter().flatten().map(|limit| of(&limit.counters)).collect();
+        let of = |own: &Arc<LimitCounters>| (Arc::as_ptr(own) as usize, (Arc::clone(own), limited(own)));
+        let limits = root.vrf_limits.iter().chain(root.list_limits.iter()).flatten();
+        self.nat_limits = limits.map(|limit| of(&limit.counters)).collect();
     }
 
     /// Returns the counts of a NAT rule since the last clearing.
@@ -104,9 +105,9 @@ impl Cleared {
         }
     }
 
-    /// Returns the packets beyond the limit of a VRF since the last clearing.
-    pub(crate) fn nat_vrf(&self, counters: &Arc<VrfLimitCounters>) -> u64 {
-        let before = self.nat_vrfs.get(&(Arc::as_ptr(counters) as usize)).map_or(0, |(_, before)| *before);
+    /// Returns the packets beyond the limit of a VRF or list since the last clearing.
+    pub(crate) fn nat_limit(&self, counters: &Arc<LimitCounters>) -> u64 {
+        let before = self.nat_limits.get(&(Arc::as_ptr(counters) as usize)).map_or(0, |(_, before)| *before);
         limited(counters).saturating_sub(before)
     }
 

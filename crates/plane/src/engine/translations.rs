@@ -123,9 +123,14 @@ pub(crate) fn lists(model: &Gateway, root: &Root, cleared: &Cleared) -> Vec<NatS
                 origin,
             }
         };
+        let number = root.nat.lists.iter().position(|name| **name == *list.name);
+        let limit = number.and_then(|number| root.nat.list_limit(number as u16));
         NatStats {
             name: list.name.clone(),
             interfaces: named.map(|own| own.name.clone()).collect(),
+            limit: list.limit,
+            held: limit.map(|limit| limit.counters.held()),
+            limited: limit.map_or(0, |limit| cleared.nat_limit(&limit.counters)),
             mss_clamp: list.mss_clamp,
             mapping: list.mapping,
             rules: (0..).zip(list.rules.iter()).map(row).collect(),
@@ -208,8 +213,7 @@ pub(super) fn vrfs(first: First, root: &Root, cleared: &Cleared) -> Vec<NatVrf> 
             vrf: name.as_ref()?.to_string(),
             translations: counts.get(&zone).copied().unwrap_or(0),
             limit: limit.map(|limit| limit.most),
-            share: limit.map(|limit| limit.share),
-            limited: limit.map_or(0, |limit| cleared.nat_vrf(&limit.counters)),
+            limited: limit.map_or(0, |limit| cleared.nat_limit(&limit.counters)),
         })
     };
     (0..).zip(root.nat.names.iter()).filter_map(vrf).collect()

@@ -379,6 +379,8 @@ impl Fate {
             Fate::Nat { effect: NatEffect::Dropped { .. }, .. } => matches!(
                 reason,
                 Reason::NatExhausted
+                    | Reason::NatLimit
+                    | Reason::NatListLimit
                     | Reason::NatVrfLimit
                     | Reason::NatUntranslated
                     | Reason::NatWorker

@@ -20,6 +20,10 @@ pub struct NatList {
     pub rules: Arc<[NatRule]>,
     /// The ids of its rules, which live edits do not change; `None`: they are numbered from 1.
     pub ids: Option<Arc<[u32]>>,
+    /// Translations that its rules may begin, at all its interfaces; `None`: no limit.
+    pub limit: Option<u32>,
+    /// Where the limit was declared.
+    pub limit_origin: Origin,
     /// The greatest segment size in SYN segments of its translations; `None`: they leave with theirs.
     pub mss_clamp: Option<MssClamp>,
     /// Whether inside endpoints keep their outside endpoints.

@@ -77,6 +77,9 @@ pub struct SpdRule {
     /// The local end, and the remote end, say that ports are not there: the rule matches packets with neither ports nor type
     /// and code, if some end does.
     pub opaque: (bool, bool),
+    /// The rule shares the flows that it matches with the other such rules of the SPD that have its selectors: each flow keeps to
+    /// one of them, by its hash.
+    pub shared: bool,
     /// Rules of a higher priority are matched first.
     pub priority: i32,
     /// Remarks of people.

@@ -145,6 +145,8 @@ pub struct BridgeCounters {
     pub moved: Counter,
     /// Frames of stations that were not to move.
     pub held: Counter,
+    /// The last frame that either counts: its source address in the upper 48 bits, and the place of the port that it came in by.
+    pub mover: Counter,
     /// Frames of stations for which there was no room.
     pub full: Counter,
     /// Copies that were not made: they exceed the MTU of a port, or buffers had run out.

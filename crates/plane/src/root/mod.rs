@@ -18,7 +18,7 @@ mod forwarding;
 mod interface;
 pub mod ipsec;
 pub mod nat;
-pub mod nat_vrf;
+pub mod nat_limit;
 pub mod path_mtu;
 mod pending;
 pub mod sampler;

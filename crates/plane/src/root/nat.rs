@@ -18,7 +18,7 @@ use weir_table::classify::Table;
 use crate::model::{IpFamily, MssClamp, NatIndex, NatVerb};
 use crate::root::counters::Counter;
 use crate::root::family::{Both, Family};
-use crate::root::nat_vrf::{VrfLimit, is_due};
+use crate::root::nat_limit::{SharedLimit, is_due};
 
 /// No chain, or no zone.
 pub const NONE: u16 = u16::MAX;
@@ -43,7 +43,9 @@ pub struct Translators {
     /// The names of lists, by the numbers that [`RuleId`] has: also those of lists that are gone.
     pub lists: Arc<[Arc<str>]>,
     /// The limits on translations of routing domains, by their zones.
-    pub vrf_limits: Arc<[Option<VrfLimit>]>,
+    pub vrf_limits: Arc<[Option<SharedLimit>]>,
+    /// The limits on translations of lists, by the numbers of their names.
+    pub list_limits: Arc<[Option<SharedLimit>]>,
     /// Translations of some rule are logged.
     pub has_log: bool,
     /// The version at which packets were last spread over workers in another way.
@@ -101,8 +103,14 @@ impl Translators {
 
     /// The limit on the translations of a routing domain, by its zone.
     #[inline]
-    pub(crate) fn vrf_limit(&self, zone: u16) -> Option<&VrfLimit> {
+    pub(crate) fn vrf_limit(&self, zone: u16) -> Option<&SharedLimit> {
         self.vrf_limits.get(usize::from(zone))?.as_ref()
+    }
+
+    /// The limit on the translations of a list, by the number of its name.
+    #[inline]
+    pub(crate) fn list_limit(&self, list: u16) -> Option<&SharedLimit> {
+        self.list_limits.get(usize::from(list))?.as_ref()
     }
 
     /// A worker's counters of a rule.
@@ -195,6 +203,12 @@ impl Spans {
     /// An address is one of them.
     pub fn contain<K: Family>(&self, address: K) -> bool {
         K::of(self).iter().any(|&(first, last)| first <= address && address <= last)
+    }
+
+    /// Adds others.
+    pub(crate) fn add(&mut self, others: &Spans) {
+        self.v4.extend(&others.v4);
+        self.v6.extend(&others.v6);
     }
 
     /// The same spans in their order, without overlaps.
@@ -446,8 +460,10 @@ impl RuleCounters {
 pub struct Spread {
     /// Outside addresses of the gateway that stand for inside ones, merged.
     pub own: Spans,
+    /// Inside addresses that packets to outside ones are sent on to, merged.
+    pub inside: Spans,
     /// All packets go to one worker: a rule translates destinations whatever they are, limits the translations of each
-    /// inside address, or has mappings that do not depend on destinations.
+    /// inside address, has mappings that do not depend on destinations, or sends packets on to a host behind an outside interface.
     pub is_single: bool,
 }
 

@@ -46,10 +46,23 @@ pub struct BridgeStats {
     pub moved: u64,
     /// Frames of stations that were not to move.
     pub held: u64,
+    /// A station that has moved lately, or was not to move.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mover: Option<BridgeMover>,
     /// Frames of stations for which there was no room.
     pub full: u64,
     /// Where it was declared.
     pub origin: String,
+}
+
+/// A station that another port had before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct BridgeMover {
+    /// Its hardware address.
+    pub mac: String,
+    /// The interface that its last frame came in by.
+    pub interface: String,
 }
 
 /// A port of a bridge.

@@ -63,7 +63,7 @@ pub const REASONS: &[Reason] = &[
 ];
 
 /// Reasons of edited models beside these.
-pub const EDITED_REASONS: &[Reason] = &[Reason::NatVrfLimit];
+pub const EDITED_REASONS: &[Reason] = &[Reason::NatListLimit, Reason::NatVrfLimit];
 
 macro_rules! features {
     ($model:ident, $found:ident: $($name:literal $is:expr;)*) => {
@@ -80,7 +80,7 @@ macro_rules! features {
 }
 
 /// Policies that edited models alone have.
-pub const EDITED: &[&str] = &["nat nptv6", "nat-limit of a vrf"];
+pub const EDITED: &[&str] = &["nat nptv6", "limit of a nat list", "nat-limit of a vrf"];
 
 features! { model, found:
     "sav acl" validates(model, |own| matches!(own.mechanism, Mechanism::Acl(_)));
@@ -148,6 +148,7 @@ features! { model, found:
     "sa" model.sas.iter().any(|own| own.interface.is_none() && own.outbound.is_some());
     "sa interface" model.sas.iter().any(|own| own.interface.is_some());
     "sa inbound alone" model.sas.iter().any(|own| own.outbound.is_none());
+    "spd shared" model.spds.iter().any(|own| own.rules.iter().any(|rule| rule.shared));
     "spd opaque" model.spds.iter().any(|own| own.rules.iter().any(weir_plane::model::SpdRule::is_opaque));
     "bridge" !model.bridges.is_empty();
     "bindings learned on a bridge" model.bindings.iter().any(|own| own.name == "learned");
@@ -184,6 +185,7 @@ features! { model, found:
     "nat parity" translates(model, |_, rule| rule.parity);
     "nat limit-per-address" translates(model, |_, rule| rule.limit_per_address.is_some());
     "nat-limit of a vrf" model.vrfs.iter().any(|own| own.nat_limit.is_some());
+    "limit of a nat list" translates(model, |list, _| list.limit.is_some());
     "nat mss-clamp" translates(model, |list, _| list.mss_clamp.is_some());
     "nat endpoint-dependent" translates(model, |list, _| list.mapping == NatMapping::EndpointDependent);
     "nat endpoint-independent" translates(model, |list, _| {

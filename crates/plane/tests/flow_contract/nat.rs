@@ -35,6 +35,8 @@ pub fn translators(random: &mut Random, links: &Links, model: &mut Gateway) {
             name,
             rules: rules.into(),
             ids: None,
+            limit: (links.edited && number == 0).then_some(4),
+            limit_origin: Origin::default(),
             mss_clamp,
             mapping,
             log: false,

@@ -22,7 +22,7 @@ pub fn policies(random: &mut Random, links: &Links, model: &mut Gateway) {
                 5..=12 => SpdAction::Bypass,
                 _ => SpdAction::Protect(SaIndex(random.below(2) as u32)),
             };
-            rules.push(SpdRule { action, matches: all, opaque: (false, false), ..rules[0].clone() });
+            rules.push(SpdRule { action, matches: all, opaque: (false, false), shared: false, ..rules[0].clone() });
         }
         let cache = SpdCache {
             outbound: random.chance(0.3),
@@ -34,6 +34,23 @@ pub fn policies(random: &mut Random, links: &Links, model: &mut Gateway) {
     for interface in &mut model.interfaces {
         interface.spd = random.chance(0.3).then(|| SpdIndex(random.below(2) as u16));
     }
+    for spd in &mut model.spds {
+        share(random, spd);
+    }
+}
+
+/// Has both pairs share the flows of a rule, in some SPDs.
+fn share(random: &mut Random, spd: &mut Spd) {
+    let mut rules = spd.rules.to_vec();
+    let protects = rules.iter_mut().enumerate().find_map(|(at, rule)| match rule.action {
+        SpdAction::Protect(SaIndex(sa)) => Some((at, sa, rule)),
+        _ => None,
+    });
+    let Some((at, sa, rule)) = protects.filter(|_| random.chance(0.3)) else { return };
+    rule.shared = true;
+    let other = SpdRule { action: SpdAction::Protect(SaIndex(1 - sa)), ..rule.clone() };
+    rules.insert(at + usize::from(random.chance(0.5)), other);
+    spd.rules = rules.into();
 }
 
 fn policy(random: &mut Random, links: &Links, model: &Gateway) -> SpdRule {
@@ -65,6 +82,7 @@ fn policy(random: &mut Random, links: &Links, model: &Gateway) -> SpdRule {
         matches,
         names_family: false,
         opaque: (is_opaque, false),
+        shared: false,
         priority: pick(random, &[0, 0, 1, -1]),
         comment: None,
     }

@@ -255,6 +255,8 @@ impl Build {
             name: interface.into(),
             rules: vec![rule].into(),
             ids: None,
+            limit: None,
+            limit_origin: Origin::default(),
             mss_clamp: None,
             mapping: NatMapping::default(),
             log: false,
@@ -263,6 +265,12 @@ impl Build {
         });
         let at = self.interface(interface).0 as usize;
         self.0.interfaces[at].nat = Some(index);
+        self
+    }
+
+    /// Limits the translations of the list that was added last.
+    pub fn list_limit(mut self, most: u32) -> Build {
+        self.0.nat.last_mut().unwrap().limit = Some(most);
         self
     }
 

@@ -18,12 +18,16 @@ impl Build {
                 "bypass" => (SpdAction::Bypass, rest),
                 _ => (SpdAction::Discard, rest),
             };
+            let (shared, rest) = match rest.strip_prefix("shared ") {
+                Some(rest) => (true, rest),
+                None => (false, rest),
+            };
             let (priority, rest) = match rest.strip_prefix("first ") {
                 Some(rest) => (1, rest),
                 None => (0, rest),
             };
             let matches = self.acl_rule(&format!("permit {rest}"));
-            SpdRule { action, matches, names_family: false, opaque: (false, false), priority, comment: None }
+            SpdRule { action, matches, names_family: false, opaque: (false, false), shared, priority, comment: None }
         };
         let rules: Vec<SpdRule> = rules.iter().map(rule).collect();
         let index = SpdIndex(self.0.spds.len() as u16);

@@ -126,6 +126,8 @@ pub fn model(layout: Layout, lists: &Lists, table: FlowTable) -> Model {
             name: INTERFACES[*edge].0.into(),
             rules: rules.iter().map(|rule| rule.model(v6)).collect(),
             ids: None,
+            limit: None,
+            limit_origin: Origin::default(),
             mss_clamp: *mss_clamp,
             mapping: *mapping,
             log: false,

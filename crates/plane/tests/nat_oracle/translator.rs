@@ -404,7 +404,9 @@ impl Translator {
         // A tenant's packet to an outside address that no rule gives a destination leaves by the tenant's route.
         let is_own = [WAN, WAN2].iter().any(|&edge| INTERFACES[edge].1.contains(&fields.destination));
         let leaves_again = self.layout.tenants && !hit && is_own && !self.is_outside(entry);
-        if self.workers > 1 && (one_armed || plain_hairpin || leaves_again) {
+        // The reply of a hairpin between VRFs has no route of its own to the client.
+        let crosses = self.layout.tenants && plain_hairpin;
+        if self.workers > 1 && (one_armed || crosses || leaves_again) {
             reasons.push(Reason::NatWorker);
         }
         let Some((_, frame)) = left else {

@@ -15,6 +15,7 @@ use weir_plane::engine::News;
 use super::error::Error;
 use super::output::colour;
 use crate::events::{Events, Kind};
+use crate::moves::Burst;
 
 /// Fields by which events are searched in the journal and by watchers. The message has what they say.
 const SEARCHED: [&str; 8] = ["kind", "interface", "object", "source", "generation", "policy", "rate", "threshold"];
@@ -155,6 +156,12 @@ pub(super) fn alarm(event: &alarm::Event) {
             "{interface}: alarm cleared, {rate} invalid packets/s (policy {policy}, threshold {threshold})"
         );
     }
+}
+
+/// Stations that move between the ports of a bridge.
+pub(super) fn burst(burst: &Burst) {
+    let (object, interface) = (format!("bridge {}", burst.bridge), burst.mover.as_ref().map(|own| &own.interface));
+    tracing::warn!(kind = Kind::Neighbor.name(), object, interface, "{burst}");
 }
 
 /// Reads a filter: levels, and levels of modules, apart by commas. An empty one, as of an empty variable, is `info`.

@@ -289,6 +289,7 @@ impl Run {
                     }
                     if ticks % ALARMS == 0 {
                         running.look_at_alarms().iter().for_each(log::alarm);
+                        running.look_at_moves().iter().for_each(log::burst);
                     }
                     ticks = (ticks + 1) % ALARMS;
                     for failure in running.note_failures() {

@@ -309,6 +309,8 @@ codes! {
     UnusedSteer = "unused-steer",
     /// Warning: an SA that no rule of a security policy database names.
     UnusedSa = "unused-sa",
+    /// Warning: a `protect` rule that shares its flows with no other rule.
+    SharedAlone = "shared-alone",
     /// Warning: a list that is never reached, because one before it decides about all packets.
     ShadowedList = "shadowed-list",
     /// Warning: an interface with addresses whose ethertypes leave out what neighbours are found by.

@@ -112,7 +112,10 @@ fn succeed(rules: &mut Vec<At<spd::Rule>>, Successor { old, new, leads }: &Succe
     let mut at = 0;
     while at < rules.len() {
         if rules[at].value.sa.as_deref() == Some(old) {
-            let value = spd::Rule { sa: Some(new.as_str().into()), ..rules[at].value.clone() };
+            // Of flows that rules share, one pair of the two has the part, the one that sends.
+            let shared = rules[at].value.shared && *leads;
+            rules[at].value.shared &= !*leads;
+            let value = spd::Rule { sa: Some(new.as_str().into()), shared, ..rules[at].value.clone() };
             let span = rules[at].span;
             rules.insert(if *leads { at } else { at + 1 }, At { value, span });
             at += 1;

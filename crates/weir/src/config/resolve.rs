@@ -102,6 +102,7 @@ pub(super) fn resolve(
     resolver.nat_inwards(&nat, interfaces.as_deref().unwrap_or_default());
     resolver.nat_targets(&nat, &routes, interfaces.as_deref().unwrap_or_default());
     resolver.needless_nat_limits(&vrfs, &nat, &routes, interfaces.as_deref().unwrap_or_default());
+    resolver.needless_list_limits(&nat);
     resolver.nat_routed(&nat, &routes, interfaces.as_deref().unwrap_or_default());
     resolver.nat_before_spd(&nat, &spds, interfaces.as_deref().unwrap_or_default());
     resolver.unreachable_peers(&sas, &routes);

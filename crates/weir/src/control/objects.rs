@@ -145,9 +145,9 @@ impl<'g> Objects<'g> {
     }
 
     fn nat(&self, list: &NatList) -> Object {
-        let NatList { name, rules, ids: _, mss_clamp, mapping, log, ipfix, origin: _ } = list;
+        let NatList { name, rules, ids: _, limit, limit_origin: _, mss_clamp, mapping, log, ipfix, origin: _ } = list;
         let rules = rules.iter().map(|rule| nat::Rule::of(rule, |index| self.interface(index)).to_string());
-        let keys = words(&(mss_clamp, mapping, log, ipfix.map(|index| self.sampler(index))));
+        let keys = words(&(limit, mss_clamp, mapping, log, ipfix.map(|index| self.sampler(index))));
         (format!("nat {name}"), rules.chain([keys]).collect())
     }
 

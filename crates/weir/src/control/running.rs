@@ -35,6 +35,7 @@ use super::ipsec::Live;
 use super::services::{Services, Settings};
 use super::{acl, classify, lists};
 use crate::config::{Service, Texts};
+use crate::moves::{Burst, Moves};
 use crate::render::matched::Matched;
 use crate::reservation::Reservations;
 use crate::routes::state::Sources;
@@ -59,6 +60,8 @@ pub struct Running {
     /// Writes samples. Behind the engine: it ends when nothing more is taken.
     sampler: sampler::Thread,
     alarms: Mutex<Alarms>,
+    /// Stations that move between the ports of bridges.
+    moves: Mutex<Moves>,
     /// Sequence numbers of outbound SAs.
     reservations: Mutex<Reservations>,
     /// Live edits of NAT rules. Changed by who holds `reloading` alone.
@@ -148,6 +151,7 @@ impl Running {
             failures: Mutex::default(),
             sampler,
             alarms: Mutex::default(),
+            moves: Mutex::default(),
             reservations: Mutex::new(reservations),
             nat: Mutex::default(),
             bindings: Mutex::default(),
@@ -207,6 +211,13 @@ impl Running {
         let readings = self.engine.alarms();
         let now = Time(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX));
         self.alarms_so_far().step(now, unix_time(), &readings)
+    }
+
+    /// Returns the bursts of stations that move between the ports of bridges. To be called about once a second.
+    pub(crate) fn look_at_moves(&self) -> Vec<Burst> {
+        // A panic in between lost a report at worst.
+        let mut moves = self.moves.lock().unwrap_or_else(PoisonError::into_inner);
+        moves.step(Instant::now(), &self.engine.bridges())
     }
 
     /// Workers that have not gone round since the last call, which was to be some seconds ago, and threads that failed.

@@ -1,7 +1,7 @@
 //! `show bridge`: bridges, their ports and counters; and the stations of one.
 
 use serde::{Deserialize, Serialize};
-use weir_plane::stats::{BridgeStats, MacRow};
+use weir_plane::stats::{BridgeMover, BridgeStats, MacRow};
 
 use super::Report;
 use super::number::plural;
@@ -70,7 +70,11 @@ fn text(bridge: &BridgeStats) -> String {
     text.push_str(&format!("  frames: {}\n", counters(&frames)));
     text.push_str(&format!("  copies: {}\n", counters(&[("made", bridge.copies), ("lost", bridge.lost)])));
     let stations = [("learned", bridge.learned), ("moved", bridge.moved), ("held", bridge.held), ("full", bridge.full)];
-    text.push_str(&format!("  stations: {}\n", counters(&stations)));
+    text.push_str(&format!("  stations: {}", counters(&stations)));
+    if let Some(BridgeMover { mac, interface }) = &bridge.mover {
+        text.push_str(&format!("; the last that moved or was held: {mac} by {interface}"));
+    }
+    text.push('\n');
     text
 }
 
@@ -148,7 +152,7 @@ lan: 2 stations of 16384, forgotten after 300 s; floods unknown, broadcast (edge
   own station: gw
   frames: known 900, unknown 3, broadcast 40, multicast 0, own 12, storm 5
   copies: made 86, lost 1
-  stations: learned 7, moved 2, held 1, full 0
+  stations: learned 7, moved 2, held 1, full 0; the last that moved or was held: 02:00:00:00:aa:01 by vx
 "
         );
         let read: Bridges = serde_json::from_str(&serde_json::to_string(&bridges).unwrap()).unwrap();

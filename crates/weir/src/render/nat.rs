@@ -25,6 +25,15 @@ pub struct List {
     pub name: String,
     /// The interfaces that name it.
     pub interfaces: Vec<String>,
+    /// Translations that its rules may begin, at all its interfaces.
+    #[serde(default)]
+    pub limit: Option<u32>,
+    /// Translations that there are, if there is a limit.
+    #[serde(default)]
+    pub translations: Option<u32>,
+    /// Packets beyond the limit.
+    #[serde(default)]
+    pub limited: u64,
     /// The greatest segment size in SYN segments of its translations: octets, or `mtu`.
     #[serde(rename = "mss-clamp")]
     pub mss_clamp: Option<Clamp>,
@@ -116,6 +125,9 @@ impl NatRules {
         let list = |list: stats::NatStats| List {
             name: list.name,
             interfaces: list.interfaces,
+            limit: list.limit,
+            translations: list.held,
+            limited: list.limited,
             mss_clamp: list.mss_clamp.map(Clamp::new),
             mapping: dependence(list.mapping != NatMapping::EndpointDependent),
             filtering: dependence(list.mapping == NatMapping::EndpointIndependent(NatFiltering::EndpointIndependent)),
@@ -134,7 +146,8 @@ impl Report for NatRules {
             return "no rules translate addresses\n".to_owned();
         }
         let mut text = String::new();
-        for List { name, interfaces, mss_clamp, mapping, filtering, rules, origin } in &self.lists {
+        for list in &self.lists {
+            let List { name, interfaces, mss_clamp, mapping, filtering, rules, origin, .. } = list;
             let outside = if interfaces.is_empty() { "no interface".to_owned() } else { interfaces.join(", ") };
             let clamp = mss_clamp.as_ref().map_or_else(String::new, |own| format!(", mss-clamp {own}"));
             let of = |key: &str, word: &str| match word == INDEPENDENT {
@@ -142,7 +155,7 @@ impl Report for NatRules {
                 false => String::new(),
             };
             let mapping = of("mapping", mapping) + &of("filtering", filtering);
-            text.push_str(&format!("{name} at {outside}{clamp}{mapping} ({origin})\n"));
+            text.push_str(&format!("{name} at {outside}{}{clamp}{mapping} ({origin})\n", list.occupancy()));
             let mut table = Table::new(&[
                 ("Id", Align::Right),
                 ("Packets", Align::Right),
@@ -171,6 +184,16 @@ impl Report for NatRules {
             text.push_str(&table.text());
         }
         text
+    }
+}
+
+impl List {
+    /// The limit with the translations that count for it; nothing without a limit.
+    fn occupancy(&self) -> String {
+        let Some(limit) = self.limit else { return String::new() };
+        let held = self.translations.unwrap_or(0);
+        let limited = if self.limited == 0 { String::new() } else { format!(" ({} packets beyond)", self.limited) };
+        format!(", limit {limit}: {held} translations{limited}")
     }
 }
 
@@ -320,7 +343,7 @@ mod tests {
         assert_eq!(
             rules.text(),
             "\
-edge at wan, mss-clamp 1400, mapping endpoint-independent (edge.toml:9)
+edge at wan, limit 2000: 3 translations (7 packets beyond), mss-clamp 1400, mapping endpoint-independent (edge.toml:9)
 Id  Packets  Bytes  Opened  Exhausted  Limited  Clamped  Rule                                                                   Origin
  7       12   1200       3          1        4        2  source ip4 from 10.0.0.0/8 to any as 198.51.100.9 limit-per-address 2  edge.toml:11
 "

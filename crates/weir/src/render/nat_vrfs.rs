@@ -23,8 +23,6 @@ pub struct Vrf {
     pub translations: u64,
     /// How many it may have.
     pub limit: Option<u32>,
-    /// How many of them each worker may have.
-    pub limit_per_worker: Option<u32>,
     /// Packets beyond the limit.
     pub limited: u64,
 }
@@ -36,7 +34,6 @@ impl NatVrfs {
             vrf: own.vrf,
             translations: own.translations as u64,
             limit: own.limit,
-            limit_per_worker: own.share,
             limited: own.limited,
         };
         NatVrfs { vrfs: vrfs.into_iter().map(vrf).collect() }
@@ -54,18 +51,11 @@ impl Report for NatVrfs {
             ("VRF", Align::Left),
             ("Translations", Align::Right),
             ("Limit", Align::Right),
-            ("Per_worker", Align::Right),
             ("Limited", Align::Right),
         ]);
         let number = |own: Option<u32>| own.map_or_else(|| "-".to_owned(), |own| own.to_string());
         for own in &self.vrfs {
-            table.row([
-                own.vrf.clone(),
-                own.translations.to_string(),
-                number(own.limit),
-                number(own.limit_per_worker),
-                own.limited.to_string(),
-            ]);
+            table.row([own.vrf.clone(), own.translations.to_string(), number(own.limit), own.limited.to_string()]);
         }
         table.text()
     }
@@ -82,9 +72,9 @@ mod tests {
         assert_eq!(
             vrfs.text(),
             "\
-VRF      Translations  Limit  Per_worker  Limited
-default             0      -           -        0
-red                 3      4           2        7
+VRF      Translations  Limit  Limited
+default             0      -        0
+red                 3      4        7
 "
         );
         assert_eq!(read::<NatVrfs>(&json(&vrfs)).unwrap(), vrfs);

@@ -31,6 +31,9 @@ pub struct Reloaded {
     /// Learned bindings that ended: their lists do not learn any more, or their interfaces are gone.
     #[serde(default, skip_serializing_if = "super::acl::changed::is_zero")]
     pub bindings: usize,
+    /// Loops of bridges that the devices of this host make.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loops: Vec<String>,
     /// When the gateway goes back unless the reload is confirmed, in seconds of the Unix epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirm_by: Option<u64>,
@@ -114,6 +117,9 @@ impl Report for Reloaded {
         if self.bindings > 0 {
             let _ = writeln!(text, "! {} ended", plural(self.bindings as u64, "learned binding"));
         }
+        for line in &self.loops {
+            let _ = writeln!(text, "! {line}");
+        }
         if let Some(by) = self.confirm_by {
             let _ = writeln!(text, "{}", awaited(by));
         }
@@ -154,6 +160,7 @@ mod tests {
             changed: vec!["interface wan".into()],
             translations: 2,
             bindings: 3,
+            loops: vec!["bridge lan: frames circle".into()],
             lost: vec![
                 Lost { of: "acl edge-in".into(), rules: 3, ..Lost::default() },
                 Lost { of: "group web".into(), ..Lost::default() },
@@ -172,6 +179,7 @@ generation 3, routes 0 (before: 0)
 ! acl spare: and 1 more rule
 ! 2 translations ended
 ! 3 learned bindings ended
+! bridge lan: frames circle
 ";
         assert_eq!(reloaded.text(), text);
         assert_eq!(reloaded.brief(), "generation 3, 0 routes, 2 translations ended");

@@ -90,6 +90,7 @@ pub(crate) fn bridges() -> Vec<BridgeStats> {
         learned: 7,
         moved: 2,
         held: 1,
+        mover: Some(BridgeMover { mac: "02:00:00:00:aa:01".to_owned(), interface: "vx".to_owned() }),
         full: 0,
         origin: "edge.toml:40".to_owned(),
     }]

@@ -23,6 +23,7 @@ pub(super) fn place(harness: &Harness, outcome: &Outcome) -> Option<Place> {
                 reason,
                 Reason::NatExhausted
                     | Reason::NatLimit
+                    | Reason::NatListLimit
                     | Reason::NatVrfLimit
                     | Reason::NatUntranslated
                     | Reason::NatWorker

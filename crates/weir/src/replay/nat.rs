@@ -137,15 +137,21 @@ pub(super) fn translated(harness: &Harness, outcome: &Outcome) -> Vec<Translated
     all
 }
 
-/// The place of the rule for which a packet was dropped, or of the limit of its VRF.
+/// The place of the rule for which a packet was dropped, or of the limit of its VRF or list.
 pub(super) fn not_translated_by(harness: &Harness, outcome: &Outcome) -> Option<Place> {
     let dropped = |&(list, place, effect): &(NatIndex, u32, NatEffect)| match effect {
         NatEffect::Dropped { vrf } => Some((list, place, vrf)),
         NatEffect::To { .. } | NatEffect::Kept => None,
     };
     let (list, place, vrf) = outcome.nat.iter().rev().find_map(dropped)?;
-    if outcome.verdict == Verdict::Drop(Reason::NatVrfLimit) {
-        return harness.place(harness.model().vrfs.get(usize::from(vrf))?.limit_origin);
+    match outcome.verdict {
+        Verdict::Drop(Reason::NatVrfLimit) => {
+            return harness.place(harness.model().vrfs.get(usize::from(vrf))?.limit_origin);
+        }
+        Verdict::Drop(Reason::NatListLimit) => {
+            return harness.place(harness.model().nat.get(usize::from(list.0))?.limit_origin);
+        }
+        _ => {}
     }
     let (_, named) = nat(harness.model(), list, place)?;
     harness.place(named.origin)

@@ -181,6 +181,7 @@ impl fmt::Display for Binding {
         }
         match self.from {
             None => write!(f, " from {ANY}"),
+            Some(prefix) if prefix.prefix_len() == prefix.max_prefix_len() => write!(f, " from {}", prefix.addr()),
             Some(prefix) => write!(f, " from {prefix}"),
         }
     }
@@ -195,7 +196,7 @@ mod tests {
     #[test]
     fn rules_print_as_they_were_read() {
         for (text, expected) in [
-            ("permit 02:00:00:00:00:01 from 10.0.0.1", "permit 02:00:00:00:00:01 from 10.0.0.1/32"),
+            ("permit 02:00:00:00:00:01 from 10.0.0.1", "permit 02:00:00:00:00:01 from 10.0.0.1"),
             ("permit 02:00:5e:00:00:00/24 from 2001:db8::/64", "permit 02:00:5e:00:00:00/24 from 2001:db8::/64"),
             ("deny  any from any # all else", "deny any from any"),
         ] {

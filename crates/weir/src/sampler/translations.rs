@@ -23,7 +23,9 @@ pub(super) fn log(event: &NatEvent, vrf: Option<Arc<str>>, lists: [Option<Arc<st
     let line = Line { event, vrf: vrf.filter(|name| **name != *"default"), lists };
     match event.kind {
         NatEventKind::Created | NatEventKind::Ended => tracing::info!("{line}"),
-        NatEventKind::Exhausted | NatEventKind::Limited | NatEventKind::VrfLimited => tracing::warn!("{line}"),
+        NatEventKind::Exhausted | NatEventKind::Limited | NatEventKind::ListLimited | NatEventKind::VrfLimited => {
+            tracing::warn!("{line}");
+        }
     }
 }
 
@@ -50,6 +52,7 @@ impl fmt::Display for Line<'_> {
             NatEventKind::Ended => f.write_str("nat: ended ")?,
             NatEventKind::Exhausted => f.write_str("nat-exhausted: no free port for ")?,
             NatEventKind::Limited => f.write_str("nat-limit: too many translations for ")?,
+            NatEventKind::ListLimited => f.write_str("nat-list-limit: too many translations of its list for ")?,
             NatEventKind::VrfLimited => f.write_str("nat-vrf-limit: too many translations of its VRF for ")?,
         }
         match protocol::NAMES.name(protocol) {

@@ -120,7 +120,7 @@ fn edits_change_the_lines_that_they_are_about_and_no_others() {
     let rules = "# Services.\npermit tcp from any to any port 443\npermit ip4 from 10.0.0.0/8 to any # inside\n\n# Old.\npermit udp from any to any port 443\n";
     assert_eq!(text("edge.rules"), rules);
     assert!(text("more.toml").starts_with("[nat.out]\nrules = [\"keep ip4"), "{}", text("more.toml"));
-    let lists = "rules = [\"permit any from 192.0.2.7\", \"permit any from 192.0.2.8/32\", \"deny any from any\"]\n\
+    let lists = "rules = [\"permit any from 192.0.2.7\", \"permit any from 192.0.2.8\", \"deny any from any\"]\n\
                  [allowlist.ours]\nprefixes = [\"198.51.100.0/24\"]\n";
     assert!(text("more.toml").contains(lists), "{}", text("more.toml"));
     assert_eq!(text("ours.txt"), "# Ours.\n203.0.113.0/25\n2001:db8::/32\n");
@@ -205,7 +205,7 @@ fn objects_and_lines_differ_by_their_signs() {
             "- nat out",
             "nat out: - source ip4 from 10.0.0.0/8 to any as interface",
             "- mac-ip hosts",
-            "mac-ip hosts: - permit any from 192.0.2.7/32",
+            "mac-ip hosts: - permit any from 192.0.2.7",
             "mac-ip hosts: - deny any from any",
             "- allowlist ours",
             "allowlist ours: - 192.0.2.0/24",

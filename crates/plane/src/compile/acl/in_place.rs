@@ -29,17 +29,13 @@ pub(in crate::compile) struct Pending {
 }
 
 impl Store {
-    /// Begins a change of a list in place. A reader that matches one section after the other must not see this change in the
-    /// second section, and not an earlier change in the first. So readers pass a change of another section first.
-    fn in_order(&mut self, domain: &Domain, list: u32) {
-        let before = std::mem::replace(&mut self.changed, Changed::List(list));
-        let waits = match before {
-            // Chains may have had several sections until then.
-            Changed::Sections => true,
-            Changed::List(before) => before != list && self.compiled.is_cut(),
-        };
-        if waits {
-            domain.synchronize();
+    /// Begins a change in place: readers have passed the last change. A lookup reads several parts of a classifier one after the other.
+    /// One that lasts over two changes could see the second of them alone, and so a list that there never was: a rule that
+    /// permits without the exception that was put in before it.
+    fn in_order(&self, domain: &Domain) {
+        match self.changed {
+            Changed::Sections => domain.synchronize(),
+            Changed::Rules(stamp) => domain.wait(stamp),
         }
     }
 
@@ -86,7 +82,7 @@ impl Store {
         pending: Pending,
     ) -> Result<(AclEdited, bool), AclError> {
         let Pending { list: number, index, number: own, place: at, rule, text, said, .. } = pending;
-        self.in_order(input.domain, number);
+        self.in_order(input.domain);
         let boxes = Boxes::of(input.means(), &rule);
         let identity = found(&rule, own).identity();
         let entry = Entry { place: at, width: 1, number: own, text };
@@ -127,7 +123,7 @@ impl Store {
                 self.numbers.release(vec![own]);
             }
             // Packets may have matched it meanwhile.
-            self.count_edit(number, boxes.both());
+            self.count_edit(input.domain, number, boxes.both());
             self.show();
             return Err(AclError::NoRoom { list: self.name(number), full });
         }
@@ -141,7 +137,7 @@ impl Store {
         self.rules += 1;
         let rules = list.order.len();
         self.compiled.room.take(number);
-        self.count_edit(number, boxes.both());
+        self.count_edit(input.domain, number, boxes.both());
         Ok((AclEdited { added: vec![own], rules, ..AclEdited::default() }, false))
     }
 
@@ -168,7 +164,7 @@ impl Store {
 
     /// Takes a rule of one box out as it is; gives whether the next root should know. `None`: it has to be done otherwise.
     pub(super) fn delete_one(&mut self, input: Input<'_>, number: u32, at: u64, said: &Said) -> Option<bool> {
-        self.in_order(input.domain, number);
+        self.in_order(input.domain);
         let list = self.lists.get_mut(number as usize)?.as_mut()?;
         let index = list.order.index(at)?;
         let entry = list.order.get(index).filter(|entry| entry.width == 1)?;
@@ -182,7 +178,7 @@ impl Store {
         }
         self.rules -= 1;
         self.compiled.room.give_back(number);
-        self.count_edit(number, boxes.both());
+        self.count_edit(input.domain, number, boxes.both());
         self.numbers.release(vec![own]);
         let mut tell = false;
         for section in self.compiled.sections.iter_mut().filter(|section| section.position(number).is_some()) {
@@ -201,11 +197,12 @@ impl Store {
         let Some(entry) = entry else { return };
         let rule = list.rule(entry);
         let (boxes, identity) = (Boxes::of(input.means(), rule), found(rule, entry.number).identity());
+        self.in_order(input.domain);
         for section in &mut self.compiled.sections {
             section.restore(input.means(), number, at, &boxes, identity);
         }
         // Packets may not have matched it meanwhile.
-        self.count_edit(number, boxes.both());
+        self.count_edit(input.domain, number, boxes.both());
     }
 }
 

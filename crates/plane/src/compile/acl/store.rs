@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use weir_base::reclaim::Domain;
+use weir_base::reclaim::{Domain, Stamp};
 use weir_table::classify::Rule;
 
 use super::chains::{Arranged, Compiled};
@@ -66,12 +66,12 @@ pub(super) struct Attached {
 }
 
 /// The last change.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(super) enum Changed {
     /// Sections, which came with a root.
     Sections,
-    /// A list, by its number, in place.
-    List(u32),
+    /// Rules, in place, before this stamp was taken.
+    Rules(Stamp),
 }
 
 /// The input of a compilation.
@@ -156,7 +156,8 @@ impl Store {
     }
 
     /// Some rules of a list have gone in or out, and readers see it.
-    pub(super) fn count_edit(&mut self, list: u32, (v4, v6): (&[Rule<u32>], &[Rule<u128>])) {
+    pub(super) fn count_edit(&mut self, domain: &Domain, list: u32, (v4, v6): (&[Rule<u32>], &[Rule<u128>])) {
+        self.changed = Changed::Rules(domain.stamp());
         let is_per_segment = v4.iter().any(|rule| segments::of_flags(rule.flags.mask()))
             || v6.iter().any(|rule| segments::of_flags(rule.flags.mask()));
         if is_per_segment {

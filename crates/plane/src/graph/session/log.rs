@@ -30,6 +30,8 @@ pub enum Kind {
     Exhausted,
     /// A packet's source had as many translations as it may have.
     Limited,
+    /// A packet's list had as many translations as it may have.
+    ListLimited,
     /// A packet's routing domain had as many translations as it may have.
     VrfLimited,
 }

@@ -23,6 +23,7 @@ mod record;
 mod related;
 mod sessions;
 mod state;
+mod tally;
 mod translated;
 mod translation;
 mod tuple;

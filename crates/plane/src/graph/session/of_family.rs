@@ -20,6 +20,7 @@ use super::nat::Here;
 use super::pace::Pace;
 use super::record::{NONE, OpenedBy, Opener, Session};
 use super::state::{NoOpener, Progress, Way};
+use super::tally::Tallies;
 use super::tuple::Tuple;
 use super::watched::Noted;
 use crate::graph::counters::Ending;
@@ -73,8 +74,10 @@ pub(crate) struct OfFamily<K: Family> {
     pub(super) sessions: Slab<Session<K>>,
     /// How many translations an inside address has that count for a limit.
     pub(super) users: Table<K::FlowKey, u32>,
-    /// How many translations each routing domain has, by its zone.
-    pub(super) by_zone: Vec<u32>,
+    /// The translations of each routing domain, by its zone.
+    pub(super) zones: Tallies,
+    /// The translations of each list, by the number of its name.
+    pub(super) lists: Tallies,
     /// The mappings that translations hold.
     pub(super) mappings: Mappings<K>,
     /// The worker, as hashes of packets name it.
@@ -104,7 +107,8 @@ impl<K: Family> OfFamily<K> {
             table: Table::new(0, secret),
             sessions: Slab::new(),
             users: Table::new(0, secret),
-            by_zone: Vec::new(),
+            zones: Tallies::default(),
+            lists: Tallies::default(),
             mappings: Mappings::new(secret),
             here,
             exhausted: None,
@@ -307,7 +311,6 @@ impl<K: Family> OfFamily<K> {
             return Admission::Full;
         }
         let (key, reply) = (session.tuple.key(), session.reply().key());
-        let zone = session.translation.map(|_| session.tuple.zone);
         let Some(number) = self.sessions.insert(session) else { return Admission::Full };
         if self.table.insert_at(at[0], key, value(number, Way::Original)).is_err() {
             self.sessions.remove(number);
@@ -320,9 +323,6 @@ impl<K: Family> OfFamily<K> {
             return Admission::Full;
         }
         self.opened.push(number);
-        if let Some(zone) = zone {
-            self.count_in(zone, true);
-        }
         self.link(number);
         Admission::Opened(number)
     }
@@ -480,10 +480,11 @@ impl<K: Family> OfFamily<K> {
         let Some(session) = self.sessions.get(number) else { return false };
         let (key, reply, half_open) = (session.tuple.key(), session.reply().key(), session.progress.is_half_open());
         let (counted, inside) = (session.translation.and_then(|own| own.counted), session.tuple);
-        let is_translation = session.translation.is_some();
+        let list = session.translation.map(|own| own.list);
         self.uncount(counted, &inside);
-        if is_translation {
-            self.count_in(inside.zone, false);
+        if let Some(list) = list {
+            self.zones.end(inside.zone);
+            self.lists.end(list);
         }
         self.release_mappings(number);
         self.log_end(number);

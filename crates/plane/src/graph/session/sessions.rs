@@ -17,7 +17,6 @@ use crate::graph::counters::{Ending, SessionCounters};
 use crate::model::FlowTable;
 use crate::root::Root;
 use crate::root::family::{Both, BothMut, Family};
-use crate::root::nat_vrf::VrfLimit;
 
 /// The sessions of a worker.
 pub(crate) struct Sessions {
@@ -106,8 +105,8 @@ impl Sessions {
         self.zones.sort_unstable();
         self.zones.dedup();
         let zones = root.nat.domains.len();
-        self.v4.prepare_zones(zones);
-        self.v6.prepare_zones(zones);
+        self.v4.adopt_limits(zones, &root.nat);
+        self.v6.adopt_limits(zones, &root.nat);
         self.v4.set_most(entries);
         self.v6.set_most(entries);
         self.prepare();
@@ -164,12 +163,6 @@ impl Sessions {
     #[inline]
     pub(crate) fn has_room_for_vector(&self) -> bool {
         self.half_open() + VECTOR <= self.bounds.half_open
-    }
-
-    /// A routing domain has as many translations here as a limit allows.
-    pub(crate) fn is_at_vrf_limit(&self, zone: u16, limit: &VrfLimit) -> bool {
-        let of = |counts: &[u32]| counts.get(usize::from(zone)).copied().unwrap_or(0);
-        of(&self.v4.by_zone).saturating_add(of(&self.v6.by_zone)) >= limit.share
     }
 
     /// There are sessions.

@@ -17,12 +17,22 @@ use super::state::{Progress, Way};
 use super::translation::{SourceBy, Translation};
 use super::tuple::Tuple;
 use crate::graph::counters::Ending;
+use crate::reason::Reason;
 use crate::root::Root;
 use crate::root::family::Family;
-use crate::root::nat::LogTo;
+use crate::root::nat::{LogTo, Translators};
 
 impl<K: Family> OfFamily<K> {
+    /// Takes over the limits of a root that workers share; it has translations in so many zones.
+    pub(super) fn adopt_limits(&mut self, zones: usize, nat: &Translators) {
+        self.zones.adopt(zones, &nat.vrf_limits);
+        self.lists.adopt(nat.lists.len(), &nat.list_limits);
+    }
+
     /// Opens a translation, for which there is room, and whose tuples are free.
+    ///
+    /// # Errors
+    /// There is no room for it after all, or its routing domain or list has as many as it may have.
     pub(crate) fn open_translation(
         &mut self,
         tuple: Tuple<K>,
@@ -30,9 +40,23 @@ impl<K: Family> OfFamily<K> {
         progress: Progress,
         opener: Opener,
         at: (u64, Time),
-    ) -> Admission {
+    ) -> Result<u32, Reason> {
         self.end_tuple(&translation.reply);
-        self.add(Session { translation: Some(translation), ..Session::new(tuple, progress, opener, at) })
+        if !self.zones.begin(tuple.zone) {
+            return Err(Reason::NatVrfLimit);
+        }
+        if !self.lists.begin(translation.list) {
+            self.zones.end(tuple.zone);
+            return Err(Reason::NatListLimit);
+        }
+        match self.add(Session { translation: Some(translation), ..Session::new(tuple, progress, opener, at) }) {
+            Admission::Opened(number) => Ok(number),
+            Admission::Passes | Admission::MidStream | Admission::Full => {
+                self.zones.end(tuple.zone);
+                self.lists.end(translation.list);
+                Err(Reason::SessionLimit)
+            }
+        }
     }
 
     /// Ends the session of a tuple that is free: its time is over.
@@ -164,6 +188,7 @@ impl<K: Family> OfFamily<K> {
         let Some(rule) = root.nat.rules.get(number as usize) else { return };
         let limit = match kind {
             Kind::VrfLimited => root.nat.vrf_limit(tuple.zone).map(|limit| limit.most),
+            Kind::ListLimited => root.nat.list_limit(rule.id.list).map(|limit| limit.most),
             Kind::Limited => rule.limit.map(|limit| limit.most),
             _ => None,
         };
@@ -219,11 +244,15 @@ impl<K: Family> OfFamily<K> {
         if session.version == root.nat.version {
             return true;
         }
-        let Some(now) = again(root, guard, session) else { return false };
+        let Some(mut now) = again(root, guard, session) else { return false };
         // Its packets come to another worker now, which opens another translation.
         let is_spread_anew = session.version < root.nat.spread_since;
         if is_spread_anew && !self.here.has((root, guard), &session.tuple, session.opener.interface) {
             return false;
+        }
+        if let Some(rule) = root.nat.rules.get(now.rule as usize) {
+            self.lists.move_one(now.list, rule.id.list);
+            now.list = rule.id.list;
         }
         session.version = root.nat.version;
         session.translation = Some(now);

@@ -9,6 +9,7 @@ use super::mappings::MappedBy;
 use super::tuple::Tuple;
 use crate::root::Root;
 use crate::root::family::Family;
+use crate::root::nat::Rule;
 
 /// The part of a session that translates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub(crate) struct Translation<K> {
     /// The interface whose chain has the rule: the one that the first packet came in by, or left by; the outside interface of
     /// the mapping that the packet came in for.
     pub(crate) interface: u32,
+    /// The list that it counts for: that of the rule which gives it to its first packet.
+    pub(crate) list: u16,
     /// The number of the limit on its inside address that it counts for.
     pub(crate) counted: Option<NonZeroU32>,
     /// The rule matched what came in.
@@ -68,6 +71,23 @@ impl SourceBy {
 }
 
 impl<K: Family> Translation<K> {
+    /// A translation that a rule begins at an interface. Neither its log nor the limit on its inside address is decided.
+    pub(crate) fn begun(reply: Tuple<K>, (number, rule): (u32, &Rule), interface: u32) -> Translation<K> {
+        Translation {
+            reply,
+            rule: number,
+            source_by: None,
+            interface,
+            list: rule.id.list,
+            counted: None,
+            input: false,
+            through: false,
+            holds: [false; 2],
+            logged: None,
+            is_undecided: true,
+        }
+    }
+
     /// The number of the rule that gave its source, or let the source be.
     pub(crate) fn source_rule(&self) -> Option<u32> {
         match self.source_by {

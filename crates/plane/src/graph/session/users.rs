@@ -1,4 +1,4 @@
-//! The translations of each inside address, counted for the rules that limit them; and those of each routing domain.
+//! The translations of each inside address, counted for the rules that limit them.
 //!
 //! A translation counts from its opening to its end. One whose time is over counts until the hand visits it: for a second at most.
 
@@ -51,22 +51,6 @@ impl<K: Family> OfFamily<K> {
         *count -= 1;
         if *count == 0 {
             self.users.remove(&key);
-        }
-    }
-}
-
-impl<K: Family> OfFamily<K> {
-    /// Allocates counts of so many routing domains.
-    pub(super) fn prepare_zones(&mut self, zones: usize) {
-        if zones > self.by_zone.len() {
-            self.by_zone.resize(zones, 0);
-        }
-    }
-
-    /// A translation of a routing domain begins or ends.
-    pub(super) fn count_in(&mut self, zone: u16, begins: bool) {
-        if let Some(count) = self.by_zone.get_mut(usize::from(zone)) {
-            *count = if begins { *count + 1 } else { *count - 1 };
         }
     }
 }

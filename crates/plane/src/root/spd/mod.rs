@@ -68,6 +68,8 @@ pub struct Spd {
     pub version: u32,
     /// Policies by number.
     pub policies: Box<[Policy]>,
+    /// Some policy shares its flows.
+    pub is_shared: bool,
 }
 
 impl Both for Spd {
@@ -125,6 +127,8 @@ pub struct Policy {
     /// Other rules that protect the same packets, by their pairs of SAs: each with its place. Such a pair may decrypt the packets,
     /// too, so that one pair can take the place of another without a loss.
     pub alike: Box<[(u32, u32)]>,
+    /// The places of the policies that share its flows, itself among them; none if it does not share them.
+    pub shares: Box<[u32]>,
     /// Its counters, by worker. Versions share them as long as the rule stays.
     pub counters: Arc<[PolicyCounters]>,
 }

@@ -55,11 +55,11 @@ pub(crate) fn edit_sa(
 /// # Errors
 /// The errors of the rules; then the model is not to be used.
 pub(crate) fn edit_spd(gateway: &mut Gateway, live: &Live, over: &OverSpd) -> Result<Option<Loaded>, Box<Loaded>> {
+    let successors = live.overlay().successors;
+    // Rules are as the operator knows them.
+    successors.iter().for_each(|own| part(gateway, &own.new));
     let found = checked(live::put_rules(gateway, over))?;
-    for successor in live.overlay().successors {
-        part(gateway, &successor.new);
-        succeed(gateway, &successor);
-    }
+    successors.iter().for_each(|own| succeed(gateway, own));
     Ok(Some(found))
 }
 
@@ -100,7 +100,10 @@ fn succeed(gateway: &mut Gateway, Successor { old, new, leads }: &Successor) {
         let mut at = 0;
         while at < rules.len() {
             if rules[at].action == SpdAction::Protect(old) {
-                let rule = SpdRule { action: SpdAction::Protect(new), ..rules[at].clone() };
+                // Of flows that rules share, one pair of the two has the part, the one that sends.
+                let shared = rules[at].shared && *leads;
+                rules[at].shared &= !*leads;
+                let rule = SpdRule { action: SpdAction::Protect(new), shared, ..rules[at].clone() };
                 rules.insert(if *leads { at } else { at + 1 }, rule);
                 at += 1;
             }
@@ -118,10 +121,16 @@ pub(crate) fn without_rekeys(gateway: &mut Gateway, rekeying: &[String]) {
     }
 }
 
-/// Removes the rules that a rekey added.
+/// Removes the rules that a rekey added. The rule behind one that shared flows has the part again.
 fn part(gateway: &mut Gateway, new: &str) {
     let Some(new) = index(gateway, new) else { return };
-    each_list(gateway, |rules| rules.retain(|rule| rule.action != SpdAction::Protect(new)));
+    let is_new = |rule: &SpdRule| rule.action == SpdAction::Protect(new);
+    each_list(gateway, |rules| {
+        for at in 1..rules.len() {
+            rules[at].shared |= rules[at - 1].shared && is_new(&rules[at - 1]);
+        }
+        rules.retain(|rule| !is_new(rule));
+    });
 }
 
 /// Ends a rekey: the new pair takes the name and the place of the old one.

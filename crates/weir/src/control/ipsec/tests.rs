@@ -299,6 +299,30 @@ fn a_rekey_makes_before_it_breaks() {
 }
 
 #[test]
+fn of_rules_that_share_flows_the_pair_that_sends_has_the_part() {
+    let mut site = Site::new();
+    site.sa("east", SaEdit::Add(&keys(0x1001, "b", "c")));
+    site.spd(&[insert(&format!("{EAST} shared"), Some(1))]);
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let shared = |site: &Site| -> Vec<bool> { site.gateway.spds[0].rules.iter().map(|rule| rule.shared).collect() };
+    site.sa("east", SaEdit::Rekey(&keys(0x1101, "d", "e")));
+    assert_eq!(
+        (site.protects(), shared(&site)[..2].to_vec()),
+        (names(&["east", "east-next", "west"]), vec![true, false])
+    );
+    site.sa("east", SaEdit::Switch);
+    assert_eq!(
+        (site.protects(), shared(&site)[..2].to_vec()),
+        (names(&["east-next", "east", "west"]), vec![true, false])
+    );
+    let mut without = site.gateway.clone();
+    model::without_rekeys(&mut without, &["east".to_owned()]);
+    assert!(without.spds[0].rules[0].shared, "the old pair has it as before");
+    site.sa("east", SaEdit::Finish);
+    assert_eq!((site.protects(), shared(&site)[0]), (names(&["east", "west"]), true));
+}
+
+#[test]
 fn no_rule_and_no_command_names_the_new_pair_of_a_rekey() {
     let mut site = Site::new();
     site.sa("east", SaEdit::Add(&keys(0x1001, "b", "c")));

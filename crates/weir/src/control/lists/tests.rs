@@ -54,8 +54,8 @@ fn rules_that_a_file_may_not_have_are_refused() {
     assert_eq!(refused("source ip4 from 10.0.0.0/8 to any as interface"), None);
 }
 
-const MAP: &str = "map ip4 from 10.0.0.80/32 to any as 198.51.100.80";
-const WEB: &str = "destination tcp from any to 198.51.100.9/32 port 80 as 10.0.0.8";
+const MAP: &str = "map ip4 from 10.0.0.80 to any as 198.51.100.80";
+const WEB: &str = "destination tcp from any to 198.51.100.9 port 80 as 10.0.0.8";
 
 #[test]
 fn batches_change_a_list_in_order_or_not_at_all() {
@@ -221,7 +221,7 @@ fn a_reload_says_which_bindings_protected() {
     assert_eq!(
         lost,
         [format!(
-            "mac-ip hosts: rule 4 is gone: the file no longer has its anchor `permit 02:00:00:00:00:02 from 192.0.2.2/32`: \
+            "mac-ip hosts: rule 4 is gone: the file no longer has its anchor `permit 02:00:00:00:00:02 from 192.0.2.2`: \
              `{deny}`"
         )]
     );

@@ -18,6 +18,7 @@ use super::{Running, placed, unix_time};
 use crate::config::live::Twice;
 use crate::config::{self, Loaded, Texts};
 use crate::events;
+use crate::looped;
 use crate::render::Report as _;
 use crate::render::acl::attached::Attached;
 use crate::render::allowlist_changed::Changed as AllowlistChanged;
@@ -322,7 +323,11 @@ impl Running {
                 tracing::warn!(kind = events::Kind::Reload.name(), "sav {}: the stage goes on: {error}", policy.name);
             }
         }
-        Ok(reloaded)
+        let loops = looped::warnings(&self.engine.model());
+        for line in &loops {
+            tracing::warn!(kind = events::Kind::Reload.name(), "{line}");
+        }
+        Ok(Reloaded { loops, ..reloaded })
     }
 
     /// Reads the configuration in force again with these live changes of SAs and SPDs, and puts it into force.
@@ -428,6 +433,7 @@ impl Running {
             lost,
             translations,
             bindings,
+            loops: Vec::new(),
             confirm_by: None,
             routes,
             routes_before,

@@ -2,7 +2,9 @@
 
 use weir_plane::changed::Changed;
 use weir_plane::model::IpFamily;
-use weir_plane::stats::{FastPath, NatPool, NatVrf, SaDirection, SaInbound, SaStats, SessionsCounted, SpdCacheRow};
+use weir_plane::stats::{
+    FastPath, NatPool, NatStats, NatVrf, SaDirection, SaInbound, SaStats, SessionsCounted, SpdCacheRow,
+};
 
 use super::super::family::Kind::{Counter, Gauge};
 use super::super::family::{Family, Table};
@@ -60,6 +62,19 @@ const VRFS: Table<NatVrf> = Table {
             u64::from(v.limit.unwrap_or(0)).into()
         }),
         (Counter, "weir_nat_vrf_limited_packets", "Packets beyond the limit of the VRF.", |v| v.limited.into()),
+    ],
+};
+
+const LISTS: Table<NatStats> = Table {
+    labels: "list",
+    columns: &[
+        (Gauge, "weir_nat_list_translations", "Translations that rules of the list have begun.", |l| {
+            u64::from(l.held.unwrap_or(0)).into()
+        }),
+        (Gauge, "weir_nat_list_limit", "Translations that the list may have.", |l| {
+            u64::from(l.limit.unwrap_or(0)).into()
+        }),
+        (Counter, "weir_nat_list_limited_packets", "Packets beyond the limit of the list.", |l| l.limited.into()),
     ],
 };
 
@@ -123,7 +138,9 @@ pub(super) fn read(gateway: &dyn Gateway, detail: Detail) -> Vec<Family> {
     let labels = |pool: &NatPool| vec![pool.list.clone(), pool.rule.to_string(), pool.interface.clone()];
     families.extend(POOLS.read(&gateway.nat_pools(), labels));
     families.extend(VRFS.read(&gateway.nat_vrfs(), |own| vec![own.vrf.clone()]));
-    families.extend(nat_rules(gateway, detail));
+    let lists = gateway.nat_lists();
+    families.extend(LISTS.read(lists.iter().filter(|own| own.limit.is_some()), |own| vec![own.name.clone()]));
+    families.extend(nat_rules(&lists, detail));
     families.extend(steer_rules(gateway, detail));
     families.extend(spds(gateway, detail));
     families.extend(sas(&gateway.sas(), detail));
@@ -159,14 +176,14 @@ fn decided_anew(flows: FastPath) -> Family {
 }
 
 /// Rules of NAT, by their ids.
-fn nat_rules(gateway: &dyn Gateway, detail: Detail) -> [Family; 4] {
+fn nat_rules(lists: &[NatStats], detail: Detail) -> [Family; 4] {
     let family = |name, help| Family::new(Counter, name, "list,id", help);
     let mut packets = family("weir_nat_rule_packets", "Packets that a NAT rule translated or kept.");
     let mut bytes = family("weir_nat_rule_bytes", "Their octets from the IP header on.");
     let mut limited =
         family("weir_nat_rule_limited_packets", "Packets whose source has as many translations as it may.");
     let mut clamped = family("weir_nat_rule_clamped_segments", "SYN segments whose MSS a NAT rule lowered.");
-    for list in gateway.nat_lists().iter().filter(|_| detail.rules) {
+    for list in lists.iter().filter(|_| detail.rules) {
         for rule in list.rules.iter().take(MOST_RULES) {
             let values = [list.name.as_str(), &rule.id.to_string()];
             packets.push(values, rule.packets);

@@ -94,6 +94,9 @@ pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
     let rules = NatStats {
         name: "edge".into(),
         interfaces: vec!["wan".into()],
+        limit: Some(2000),
+        held: Some(3),
+        limited: 7,
         mss_clamp: Some(weir_plane::model::MssClamp::Value(1400)),
         mapping: weir_plane::model::NatMapping::EndpointIndependent(Default::default()),
         rules: vec![row],
@@ -145,8 +148,8 @@ pub(crate) fn nat() -> (Vec<NatStats>, Translations, Vec<NatPool>) {
 }
 
 pub(crate) fn nat_vrfs() -> Vec<NatVrf> {
-    let red = NatVrf { vrf: "red".into(), translations: 3, limit: Some(4), share: Some(2), limited: 7 };
-    vec![NatVrf { vrf: "default".into(), translations: 0, limit: None, share: None, limited: 0 }, red]
+    let red = NatVrf { vrf: "red".into(), translations: 3, limit: Some(4), limited: 7 };
+    vec![NatVrf { vrf: "default".into(), translations: 0, limit: None, limited: 0 }, red]
 }
 
 pub(crate) fn nat_users() -> Vec<NatUser> {

@@ -20,6 +20,7 @@ pub(crate) fn spds() -> Vec<SpdStats> {
         },
         names_family: true,
         opaque: (false, false),
+        shared: false,
         priority: 5,
         comment: None,
     };

@@ -48,7 +48,7 @@ fn rules_print_as_they_were_read() {
         assert_eq!(text.parse::<Rule>().map(|rule| rule.to_string()), Ok(text.to_owned()));
     }
     for (loose, expected) in [
-        ("permit  6 from 192.0.2.1 to any # web", "permit tcp from 192.0.2.1/32 to any"),
+        ("permit  6 from 192.0.2.1 to any # web", "permit tcp from 192.0.2.1 to any"),
         (
             "deny tcp from any to any dscp 46 tcp-flags ack , syn/rst, syn ,ack port 22",
             "deny tcp from any to any port 22 tcp-flags syn,ack/syn,rst,ack dscp ef",
@@ -516,7 +516,7 @@ fn long_texts_are_read_fast() {
     let line = |at: u32| {
         let [a, b, c, d] = at.to_be_bytes();
         format!(
-            "permit tcp from 10.{b}.{c}.{d}/32 to 192.0.2.{d}-192.0.2.255 port {}-65535 comment \"rule {a}\"\n",
+            "permit tcp from 10.{b}.{c}.{d} to 192.0.2.{d}-192.0.2.255 port {}-65535 comment \"rule {a}\"\n",
             at % 60_000
         )
     };

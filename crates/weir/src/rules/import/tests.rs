@@ -28,7 +28,7 @@ fn filters_say_what_classbench_means() {
     let cases = [
         (
             "@74.8.150.250/32\t222.92.65.110/32\t0 : 65535\t1540 : 1541\t0x06/0xFF\t0x1000/0x1000\t",
-            "permit tcp from 74.8.150.250/32 to 222.92.65.110/32 port 1540-1541 tcp-flags ack/ack",
+            "permit tcp from 74.8.150.250 to 222.92.65.110 port 1540-1541 tcp-flags ack/ack",
         ),
         (
             "@10.0.0.0/8 0.0.0.0/0 0 : 65535 0 : 65535 0x06/0xFF 0x0200/0x1200",
@@ -109,7 +109,7 @@ fn many_filters_are_read_at_once() {
     let text: String = (0..20_000).map(line).collect();
     let all = rules(&text, Format::Classbench);
     assert_eq!(all.len(), 20_000);
-    assert_eq!(all[19_999], "permit tcp from 10.0.78.31/32 to 192.0.2.0/24 port 19999-65535");
+    assert_eq!(all[19_999], "permit tcp from 10.0.78.31 to 192.0.2.0/24 port 19999-65535");
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn ports_without_a_protocol_are_as_vpp_takes_them() {
     assert_eq!(
         printed,
         [
-            "permit ip from 30.30.30.1/32 to 40.40.40.1/32",
+            "permit ip from 30.30.30.1 to 40.40.40.1",
             "permit ip from 10.10.10.0/24 to 0.0.0.0/0",
             "permit ip from 20.20.20.0/24 to 0.0.0.0/0",
         ]

@@ -12,13 +12,13 @@ fn rules_print_as_they_were_read() {
     for text in [
         "keep ip4 from 10.0.0.0/8 to 10.0.0.0/8",
         "keep tcp from any to any port 22",
-        "map ip4 from 10.0.0.80/32 to any as 198.51.100.80",
-        "map tcp from 10.0.0.80/32 port 80 to 203.0.113.0/24 as interface",
+        "map ip4 from 10.0.0.80 to any as 198.51.100.80",
+        "map tcp from 10.0.0.80 port 80 to 203.0.113.0/24 as interface",
         "map ip6 from fd00:1::/48 to any as 2001:db8:1::/48",
         "destination tcp from any to interface port 443 as 10.0.0.8 port 8443 comment \"web\"",
-        "destination udp from any to 198.51.100.9/32 port 8000-8099 as 10.0.0.8 port 9000-9099",
+        "destination udp from any to 198.51.100.9 port 8000-8099 as 10.0.0.8 port 9000-9099",
         "destination ip4 from any to interface as 10.0.0.8",
-        "both tcp from any to 198.51.100.9/32 port 80 as source interface destination 10.0.0.9",
+        "both tcp from any to 198.51.100.9 port 80 as source interface destination 10.0.0.9",
         "both tcp from any to interface port @web as source @pool port 2000-3000 destination 10.0.0.9 port 80 preserve",
         "source udp from 10.1.0.0/16 to any as @pool port 1024-65535 preserve",
         "source ip4 from 10.0.0.0/8 to any as interface",
@@ -31,7 +31,7 @@ fn rules_print_as_they_were_read() {
         assert_eq!(rule.to_string().parse::<Rule>().unwrap(), rule);
     }
     let long: Rule = "map ip4 from 10.0.0.80 to any as 198.51.100.80/32".parse().unwrap();
-    assert_eq!(long.to_string(), "map ip4 from 10.0.0.80/32 to any as 198.51.100.80");
+    assert_eq!(long.to_string(), "map ip4 from 10.0.0.80 to any as 198.51.100.80");
 }
 
 #[test]

@@ -11,13 +11,13 @@ use super::super::lexer::{Lexer, What};
 use super::super::names::{LONGEST_NAME, Names, is_name};
 use super::super::parser::{Failure, comment, expected, keyword, word};
 use super::super::words::{Problem, shown};
-use super::print::{self, OPAQUE};
+use super::print::{self, OPAQUE, SHARED};
 use super::rule::{Action, Opaque, Rule};
 
 const ACTIONS: [Action; 3] = [Action::Protect, Action::Bypass, Action::Discard];
 
 /// The words that may stand behind the ends.
-const OPTIONS: [&str; 5] = ["type", "code", "sa", "priority", "comment"];
+const OPTIONS: [&str; 6] = ["type", "code", "sa", SHARED, "priority", "comment"];
 
 /// Options of a rule, each with its place.
 #[derive(Default)]
@@ -25,6 +25,7 @@ struct Options {
     icmp_type: Placed<std::ops::RangeInclusive<u8>>,
     code: Placed<std::ops::RangeInclusive<u8>>,
     sa: Placed<Arc<str>>,
+    shared: Placed<()>,
     priority: Placed<i32>,
     comment: Option<Box<str>>,
 }
@@ -117,6 +118,7 @@ fn rule<'l>(text: &'l str, line: &mut Line<'l, '_, '_>) -> Result<Rule, Failure>
         matches: Rest::default().rule(family, (from, to), transport),
         opaque,
         sa: options.sa.map(|(name, _)| name),
+        shared: options.shared.is_some(),
         priority: options.priority.map_or(0, |(priority, _)| priority),
         comment: options.comment,
     })
@@ -173,6 +175,7 @@ fn options(line: &mut Line<'_, '_, '_>, action: Action, protocol: Option<u8>) ->
             "type" => options.icmp_type.is_some(),
             "code" => options.code.is_some(),
             "sa" => options.sa.is_some(),
+            SHARED => options.shared.is_some(),
             _ => options.priority.is_some(),
         };
         if is_twice {
@@ -194,6 +197,11 @@ fn options(line: &mut Line<'_, '_, '_>, action: Action, protocol: Option<u8>) ->
                 return wrong(&at, message, "write `protect`, or leave out `sa`");
             }
             ("sa", _) => options.sa = Some((sa(line)?, at)),
+            (SHARED, _) if action != Action::Protect => {
+                let message = format!("a `{}` rule has no flows to share", print::action(action));
+                return wrong(&at, message, "write `protect`, or leave out `shared`");
+            }
+            (SHARED, _) => options.shared = Some(((), at)),
             _ => options.priority = Some((priority(line)?, at)),
         }
     }

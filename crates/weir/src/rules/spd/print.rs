@@ -10,6 +10,9 @@ use super::rule::{Action, Rule};
 /// The word for ports that are not there.
 pub(super) const OPAQUE: &str = "opaque";
 
+/// The word for rules that share the flows that they match.
+pub(super) const SHARED: &str = "shared";
+
 /// The word of the grammar.
 pub(super) const fn action(action: Action) -> &'static str {
     match action {
@@ -42,6 +45,9 @@ impl fmt::Display for Rule {
         }
         if let Some(sa) = &self.sa {
             write!(f, " sa {sa}")?;
+        }
+        if self.shared {
+            write!(f, " {SHARED}")?;
         }
         if self.priority != 0 {
             write!(f, " priority {}", self.priority)?;

@@ -44,6 +44,8 @@ pub struct Rule {
     pub opaque: Opaque,
     /// The name of the SA; every rule that protects has one, and no other.
     pub sa: Option<Arc<str>>,
+    /// It shares the flows that it matches with other such rules of its selectors.
+    pub shared: bool,
     /// Higher ones are matched first.
     pub priority: i32,
     /// Remarks of people: up to [`LONGEST_COMMENT`](super::super::LONGEST_COMMENT) octets without control characters.
@@ -74,6 +76,7 @@ impl Rule {
             matches,
             names_family: self.matches.family.is_some(),
             opaque: (self.opaque.from, self.opaque.to),
+            shared: self.shared,
             priority: self.priority,
             comment: self.comment.as_deref().map(Arc::from),
         })
@@ -94,6 +97,7 @@ impl Rule {
             matches: acl::Rule { family, comment: None, ..matches },
             opaque: Opaque { from: rule.opaque.0, to: rule.opaque.1 },
             sa,
+            shared: rule.shared,
             priority: rule.priority,
             comment: rule.comment.as_deref().map(Box::from),
         }

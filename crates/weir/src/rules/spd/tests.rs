@@ -18,19 +18,20 @@ fn rules_print_as_they_were_read() {
         "discard ip from any to 203.0.113.0/24 priority 20 comment \"never\"",
         "discard ip from any to any priority -2147483648",
         "bypass icmp6 from any to any type 133-136",
-        "bypass icmp from any to 10.0.0.1/32 type echo-request code 0 priority 2147483647",
+        "bypass icmp from any to 10.0.0.1 type echo-request code 0 priority 2147483647",
         "protect ip6 sctp from 2001:db8::/32 port 1-9 to any sa a.b_c-9",
         "protect udp from @hosts port @ports to @hosts sa x",
         "discard tcp from any port opaque to any port opaque",
         "discard ip from any to any port opaque",
         "protect gre from 10.0.0.0/8 port opaque to any sa x",
+        "protect ip from 10.0.0.0/8 to any sa x shared priority 5 comment \"y\"",
     ] {
         let rule: Rule = text.parse().unwrap_or_else(|found: Findings| panic!("{text}: {found}"));
         assert_eq!(rule.to_string(), text);
         assert_eq!(rule.to_string().parse::<Rule>().unwrap(), rule);
     }
     let other: Rule = "protect ip from 10.0.0.1 to any priority 0 sa x".parse().unwrap();
-    assert_eq!(other.to_string(), "protect ip from 10.0.0.1/32 to any sa x");
+    assert_eq!(other.to_string(), "protect ip from 10.0.0.1 to any sa x");
 }
 
 #[test]
@@ -44,8 +45,8 @@ fn any_rule_prints_as_it_was_read() {
             _ => (pick(&["ip", "ip6", "tcp", "ip6 udp", "icmp6", "esp", "ip6 99", "dccp"]), true),
         };
         let addresses: &[&str] = match is_v6 {
-            false => &["any", "10.0.0.0/8", "192.0.2.1/32", "192.0.2.1-192.0.2.9", "@a"],
-            true => &["any", "fd00::/8", "2001:db8::1/128", "2001:db8::1-2001:db8::9", "@a"],
+            false => &["any", "10.0.0.0/8", "192.0.2.1", "192.0.2.1-192.0.2.9", "@a"],
+            true => &["any", "fd00::/8", "2001:db8::1", "2001:db8::1-2001:db8::9", "@a"],
         };
         let has_ports = ["tcp", "udp", "sctp", "dccp"].iter().any(|name| what.ends_with(name));
         let ports: &[&str] = match pick(&["", "", "opaque"]).as_str() {
@@ -59,7 +60,7 @@ fn any_rule_prints_as_it_was_read() {
             text += &pick(&["", " type 1", " type 1-4", " type 9-10 code 3", " code 0-7"]);
         }
         if action == "protect" {
-            text += &pick(&[" sa east", " sa 0.x"]);
+            text += &pick(&[" sa east", " sa 0.x", " sa east shared"]);
         }
         text += &pick(&["", " priority 7", " priority -1"]);
         text += &pick(&["", " comment \"a \\\"b\\\" \\\\\"", " comment \"# sa x\""]);
@@ -79,6 +80,9 @@ fn errors_name_their_place() {
         ("bypass ip from any to any sa x", "a `bypass` rule has no SA", "sa"),
         ("discard ip from any to any sa x", "a `discard` rule has no SA", "sa"),
         ("protect ip from any to any sa x sa y", "`sa` stands here twice", "sa"),
+        ("protect ip from any to any shared sa x shared", "`shared` stands here twice", "shared"),
+        ("bypass ip from any to any shared", "a `bypass` rule has no flows to share", "shared"),
+        ("protect ip from any to any shared", "a `protect` rule names an SA", "protect"),
         ("protect ip from any to any sa x, y", "a rule has one SA", ","),
         ("protect ip from any to any sa \"x\"", "expected the name of an SA", "\"x\""),
         ("protect ip from any to any sa X!", "`X!` is no SA's name", "X!"),

@@ -12,11 +12,11 @@ fn error(text: &str) -> (String, String) {
 #[test]
 fn rules_print_as_they_were_read() {
     for text in [
-        "mark 7 udp from any to 192.0.2.1/32 port 4789 vni 100",
+        "mark 7 udp from any to 192.0.2.1 port 4789 vni 100",
         "redirect queue 2 tcp from 10.0.0.0/8 to any port 443",
         "redirect node ip4-lookup vlan 10 ip4 from any to any",
         "redirect interface dpi ip from 203.0.113.0/24 to any",
-        "advance 50 udp from any to 192.0.2.1/32 port 4789 then ethernet",
+        "advance 50 udp from any to 192.0.2.1 port 4789 then ethernet",
         "count esp from any to any spi 4096-8191",
         "drop ip4 gre from any to any",
         "count mark 4294967295 redirect next-hop 192.0.2.9 unchecked ip4 from any to any dscp ef",
@@ -46,7 +46,7 @@ fn rules_print_as_they_were_read() {
         assert_eq!(rule.to_string().parse::<Rule>().unwrap(), rule);
     }
     let other: Rule = "drop ip4 proto 47 from 10.0.0.1 to any".parse().unwrap();
-    assert_eq!(other.to_string(), "drop ip4 gre from 10.0.0.1/32 to any");
+    assert_eq!(other.to_string(), "drop ip4 gre from 10.0.0.1 to any");
     let other: Rule = "drop proto 199 from any to any".parse().unwrap();
     assert_eq!(other.to_string(), "drop 199 from any to any");
 }
@@ -75,7 +75,7 @@ fn any_rule_prints_as_it_was_read() {
         let has_ports = ["tcp", "udp"].iter().any(|name| what.ends_with(name));
         text += &format!("{what} from {}", pick(&["any", "10.0.0.0/8", "192.0.2.1-192.0.2.9", "@a"]));
         text += &if has_ports { pick(&["", " port 5", " port 5-9", " port @p"]) } else { String::new() };
-        text += &format!(" to {}", pick(&["any", "10.0.0.0/8", "192.0.2.1/32"]));
+        text += &format!(" to {}", pick(&["any", "10.0.0.0/8", "192.0.2.1"]));
         text += &if has_ports { pick(&["", " port 5"]) } else { String::new() };
         text += &pick(&["", " dscp ef", " dscp 3"]);
         text += &match what.as_str() {

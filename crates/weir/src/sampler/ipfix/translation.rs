@@ -39,8 +39,8 @@ const SESSIONS: [u16; 2] = [259, 260];
 const EXHAUSTED: [u16; 2] = [261, 262];
 /// Packets beyond a limit, likewise.
 const LIMITED: [u16; 2] = [263, 264];
-/// Packets beyond the limit of a VRF, of both families.
-const VRF_LIMITED: [u16; 2] = [265, 265];
+/// Packets beyond the limit of a VRF or list, of both families.
+const ALL_LIMITED: [u16; 2] = [265, 265];
 
 /// The templates: their numbers and fields.
 pub(super) fn templates() -> [(u16, &'static [Field]); 7] {
@@ -100,7 +100,7 @@ pub(super) fn templates() -> [(u16, &'static [Field]); 7] {
         PROTOCOL_IDENTIFIER,
         SOURCE_IPV6_ADDRESS,
     ];
-    const OF_VRF: &[Field] =
+    const OF_ALL: &[Field] =
         &[OBSERVATION_TIME_MILLISECONDS, NAT_EVENT, NAT_QUOTA_EXCEEDED_EVENT, MAX_SESSION_ENTRIES, PROTOCOL_IDENTIFIER];
     [
         (SESSIONS[0], SESSION_V4),
@@ -109,7 +109,7 @@ pub(super) fn templates() -> [(u16, &'static [Field]); 7] {
         (EXHAUSTED[1], EXHAUSTED_V6),
         (LIMITED[0], LIMITED_V4),
         (LIMITED[1], LIMITED_V6),
-        (VRF_LIMITED[0], OF_VRF),
+        (ALL_LIMITED[0], OF_ALL),
     ]
 }
 
@@ -122,11 +122,11 @@ pub(super) fn of(own: &NatEvent, time: u64) -> Record {
         NatEventKind::Ended => (SESSIONS, event::SESSION_DELETE),
         NatEventKind::Exhausted => (EXHAUSTED, event::PORTS_EXHAUSTED),
         NatEventKind::Limited => (LIMITED, event::QUOTA_EXCEEDED),
-        NatEventKind::VrfLimited => (VRF_LIMITED, event::QUOTA_EXCEEDED),
+        NatEventKind::ListLimited | NatEventKind::VrfLimited => (ALL_LIMITED, event::QUOTA_EXCEEDED),
     };
     let quota = match own.kind {
         NatEventKind::Limited => Some(ENTRIES_PER_USER),
-        NatEventKind::VrfLimited => Some(SESSION_ENTRIES),
+        NatEventKind::ListLimited | NatEventKind::VrfLimited => Some(SESSION_ENTRIES),
         _ => None,
     };
     let template = templates[usize::from(source.is_ipv6())];
@@ -137,7 +137,7 @@ pub(super) fn of(own: &NatEvent, time: u64) -> Record {
         octets.extend(own.limit.unwrap_or(0).to_be_bytes());
     }
     octets.push(own.protocol);
-    if own.kind != NatEventKind::VrfLimited {
+    if !matches!(own.kind, NatEventKind::ListLimited | NatEventKind::VrfLimited) {
         add(&mut octets, source);
     }
     if own.kind == NatEventKind::Exhausted {
@@ -176,7 +176,7 @@ mod tests {
         };
         for v6 in [false, true] {
             use NatEventKind::*;
-            for kind in [Created, Ended, Exhausted, Limited, VrfLimited] {
+            for kind in [Created, Ended, Exhausted, Limited, ListLimited, VrfLimited] {
                 let (before, after) = (ends(v6), ends(v6));
                 let event = NatEvent {
                     time: Time(0),
@@ -220,7 +220,9 @@ mod tests {
         };
         assert_eq!(of(NatEventKind::Exhausted), (261, vec![12, 6, 10, 0, 0, 5, 198, 51, 100, 1]));
         assert_eq!(of(NatEventKind::Limited), (263, vec![13, 0, 0, 0, 3, 0, 0, 7, 0xd0, 6, 10, 0, 0, 5]));
-        assert_eq!(of(NatEventKind::VrfLimited), (265, vec![13, 0, 0, 0, 1, 0, 0, 7, 0xd0, 6]));
+        for kind in [NatEventKind::ListLimited, NatEventKind::VrfLimited] {
+            assert_eq!(of(kind), (265, vec![13, 0, 0, 0, 1, 0, 0, 7, 0xd0, 6]));
+        }
     }
 
     #[test]

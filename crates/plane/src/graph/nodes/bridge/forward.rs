@@ -70,7 +70,7 @@ fn learn(context: &Context<'_>, own: Option<Ingress<'_>>, packet: &Packet, now: 
     let Some((_, source)) = stations(packet) else { return Err(Reason::TruncatedEthernet) };
     if !bridge.learns {
         return match bridge.macs.is_static_elsewhere(source, number) {
-            true => note(context, bridge, Learned::Static),
+            true => note(context, bridge, Learned::Static, (source, number)),
             false => Ok(()),
         };
     }
@@ -80,13 +80,17 @@ fn learn(context: &Context<'_>, own: Option<Ingress<'_>>, packet: &Packet, now: 
     };
     match bridge.macs.learn(source, number, now, may_move) {
         Learned::Known => Ok(()),
-        other => note(context, bridge, other),
+        other => note(context, bridge, other, (source, number)),
     }
 }
 
+/// Counts a frame of a station that was not where it is now.
 #[cold]
-fn note(context: &Context<'_>, bridge: &Bridge, learned: Learned) -> Result<(), Reason> {
+fn note(context: &Context<'_>, bridge: &Bridge, learned: Learned, (source, port): (u64, u16)) -> Result<(), Reason> {
     let Some(counters) = bridge.counters.get(context.worker) else { return Ok(()) };
+    if matches!(learned, Learned::Moved | Learned::Held | Learned::Static) {
+        counters.mover.set(source << 16 | u64::from(port));
+    }
     match learned {
         Learned::Known => {}
         Learned::New => counters.learned.add(1),

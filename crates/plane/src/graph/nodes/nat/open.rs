@@ -15,7 +15,7 @@ use crate::reason::Reason;
 use crate::root::Root;
 use crate::root::family::Family;
 use crate::root::nat::NONE;
-use crate::root::nat_vrf::VrfLimit;
+use crate::root::nat_limit::SharedLimit;
 
 /// Opens the translation that a rule gives a packet which has come in.
 pub(super) fn input<K: Family>(
@@ -32,19 +32,9 @@ pub(super) fn input<K: Family>(
         NatVerb::Both => drawn(context, packet, number, &wanted, wanted.zone)?.reversed(),
         _ => halfway(context, &wanted)?,
     };
-    let translation = Translation {
-        reply,
-        rule: number,
-        source_by: None,
-        counted: None,
-        interface: packet.interface(),
-        input: true,
-        through: false,
-        holds: [false; 2],
-        logged: None,
-        is_undecided: true,
-    };
-    open(context, tuple, translation, progress, opener)
+    let begun = Translation::begun(reply, (number, rule), packet.interface());
+    let translation = Translation { input: true, ..begun };
+    open(context, packet, tuple, translation, progress, opener)
 }
 
 /// Opens a translation for a packet which has come in for the outside endpoint of a mapping; `None`: the packet is for none,
@@ -56,32 +46,23 @@ pub(super) fn through<K: Family>(
     tuple: Option<Tuple<K>>,
 ) -> Result<Option<Membership>, Reason> {
     let Some(mapped) = tuple.filter(|tuple| tuple.query == 0) else { return Ok(None) };
-    let Some(&Mapping { inside, interface, number, .. }) = K::of(&*context.sessions).mapping_of(&mapped) else {
+    let Some(&Mapping { inside, interface, number: mapping, .. }) = K::of(&*context.sessions).mapping_of(&mapped)
+    else {
         return Ok(None);
     };
     let at = (context.root, context.guard);
-    let Some((rule, wanted)) = nat::through(at, &Opener::of(fields), &mapped, interface, inside) else {
+    let Some((number, wanted)) = nat::through(at, &Opener::of(fields), &mapped, interface, inside) else {
         return Ok(None);
     };
+    let Some(rule) = context.root.nat.rules.get(number as usize) else { return Ok(None) };
     // A rule with another target gives the answers another mapping: the endpoint would get that one's number.
-    let by = context.root.nat.rules.get(rule as usize).and_then(|rule| rule.mapping.as_ref());
-    if by.is_none_or(|by| by.number.get() != number) {
+    if rule.mapping.is_none_or(|by| by.number.get() != mapping) {
         return Ok(None);
     }
-    let (tuple, opener, progress) = admit(context, packet, fields, tuple, rule)?;
-    let translation = Translation {
-        reply: halfway(context, &wanted)?,
-        rule,
-        source_by: None,
-        counted: None,
-        interface,
-        input: true,
-        through: true,
-        holds: [false; 2],
-        logged: None,
-        is_undecided: true,
-    };
-    open(context, tuple, translation, progress, opener).map(Some)
+    let (tuple, opener, progress) = admit(context, packet, fields, tuple, number)?;
+    let begun = Translation::begun(halfway(context, &wanted)?, (number, rule), interface);
+    let translation = Translation { input: true, through: true, ..begun };
+    open(context, packet, tuple, translation, progress, opener).map(Some)
 }
 
 /// The tuple of replies until the source of a packet is decided. If another translation has it, it is in no zone: the source may be
@@ -102,20 +83,10 @@ pub(super) fn output<K: Family>(
     egress: u32,
 ) -> Result<Membership, Reason> {
     let (tuple, opener, progress) = admit(context, packet, fields, tuple, number)?;
+    let rule = context.root.nat.rules.get(number as usize).ok_or(Reason::NatUntranslated)?;
     let out = drawn(context, packet, number, &tuple, zone_of(context, egress))?;
-    let translation = Translation {
-        reply: out.reversed(),
-        rule: number,
-        source_by: None,
-        counted: None,
-        interface: egress,
-        input: false,
-        through: false,
-        holds: [false; 2],
-        logged: None,
-        is_undecided: true,
-    };
-    open(context, tuple, translation, progress, opener)
+    let translation = Translation::begun(out.reversed(), (number, rule), egress);
+    open(context, packet, tuple, translation, progress, opener)
 }
 
 /// The tuple with a source that a rule gives, in the zone that its packets leave by.
@@ -167,27 +138,44 @@ fn admit<K: Family>(
         return Err(Reason::NatExhausted);
     }
     K::of_mut(context.sessions).end_tuple(&tuple);
-    let limit = context.root.nat.vrf_limit(tuple.zone);
-    if let Some(limit) = limit.filter(|limit| context.sessions.is_at_vrf_limit(tuple.zone, limit)) {
-        refuse_for(context, packet, &tuple, limit, rule);
-        return Err(Reason::NatVrfLimit);
+    let limits = [
+        (Reason::NatVrfLimit, context.root.nat.vrf_limit(tuple.zone)),
+        (Reason::NatListLimit, of_list(context.root, rule)),
+    ];
+    for (reason, limit) in limits {
+        if limit.is_some_and(SharedLimit::is_reached) {
+            refuse_for(context, packet, &tuple, reason, rule);
+            return Err(reason);
+        }
     }
     Ok((tuple, opener, progress))
 }
 
-/// Counts a packet that is beyond the limit of its routing domain, and logs it once a minute at most.
+/// The limit on the translations of a rule's list.
+fn of_list(root: &Root, rule: u32) -> Option<&SharedLimit> {
+    root.nat.list_limit(root.nat.rules.get(rule as usize)?.id.list)
+}
+
+/// Counts a packet that is beyond the limit of its routing domain or list, and logs it once a minute at most.
 #[cold]
-fn refuse_for<K: Family>(context: &mut Context<'_>, packet: &Packet, tuple: &Tuple<K>, limit: &VrfLimit, rule: u32) {
-    if let Some(limited) = limit.counters.limited.get(context.worker) {
+fn refuse_for<K: Family>(context: &mut Context<'_>, packet: &Packet, tuple: &Tuple<K>, reason: Reason, rule: u32) {
+    let (limit, kind) = match reason {
+        Reason::NatVrfLimit => (context.root.nat.vrf_limit(tuple.zone), NatEventKind::VrfLimited),
+        Reason::NatListLimit => (of_list(context.root, rule), NatEventKind::ListLimited),
+        _ => return,
+    };
+    let Some(SharedLimit { counters, .. }) = limit else { return };
+    if let Some(limited) = counters.limited.get(context.worker) {
         limited.add(wire::packets(packet));
     }
-    if limit.counters.is_news(context.now) {
-        K::of_mut(context.sessions).log_refusal(context.root, (tuple, None), NatEventKind::VrfLimited, rule);
+    if counters.is_news(context.now) {
+        K::of_mut(context.sessions).log_refusal(context.root, (tuple, None), kind, rule);
     }
 }
 
 fn open<K: Family>(
     context: &mut Context<'_>,
+    packet: &Packet,
     tuple: Tuple<K>,
     translation: Translation<K>,
     progress: Progress,
@@ -200,20 +188,22 @@ fn open<K: Family>(
     }
     let at = (root.nat.version, *now);
     match K::of_mut(*sessions).open_translation(tuple, translation, progress, opener, at) {
-        Admission::Opened(number)
-            if number < MOST_NOTED && count(K::of_mut(*sessions), root, number, translation.source_rule()) =>
-        {
+        Ok(number) if number < MOST_NOTED && count(K::of_mut(*sessions), root, number, translation.source_rule()) => {
             counters.sessions.opened.add(1);
             if let Some(counters) = root.nat.counters(context.worker, rule) {
                 counters.opened.add(1);
             }
             Ok(Membership { number, way: Way::Original, is_error: false })
         }
-        Admission::Opened(number) => {
+        Ok(number) => {
             K::of_mut(*sessions).withdraw(number);
             Err(Reason::SessionLimit)
         }
-        Admission::Passes | Admission::MidStream | Admission::Full => Err(Reason::SessionLimit),
+        // Other workers have reached a limit since the packet was admitted.
+        Err(reason) => {
+            refuse_for(context, packet, &tuple, reason, rule);
+            Err(reason)
+        }
     }
 }
 

@@ -10,6 +10,7 @@ mod cache;
 mod dispose;
 mod fragment;
 mod selectors;
+mod share;
 mod single;
 
 use weir_packet::packet::Packet;
@@ -119,6 +120,11 @@ fn apply<K: Family, const OUTPUT: bool>(context: &mut Context<'_>, vector: &mut 
     match &sides.cached[usize::from(OUTPUT)] {
         None => sides.table(OUTPUT).lookup_each(context.guard, fields, &mut found[..count]),
         Some(cached) => cache::look_up(context, spd, cached, OUTPUT, fields, &mut found[..count]),
+    }
+    if OUTPUT && spd.is_shared {
+        for (found, &place) in found.iter_mut().zip(batch.places.places()) {
+            *found = share::pick(context, spd, &vector[place], *found);
+        }
     }
     dispose::run::<K, OUTPUT>(context, vector, batch, spd, &found[..count]);
 }

@@ -12,6 +12,7 @@ use super::super::{Context, fields, wire};
 use super::beside::is_beside;
 use super::dispose;
 use super::fragment::{Seen, fragment};
+use super::share;
 use crate::reason::Reason;
 use crate::root::NONE;
 use crate::root::family::Family;
@@ -117,7 +118,10 @@ fn matched<K: Family, const OUTPUT: bool>(
     spd: &Spd,
     own: Fields<K>,
 ) -> Result<Action, Reason> {
-    let number = found::<K, OUTPUT>(context, spd, own);
+    let mut number = found::<K, OUTPUT>(context, spd, own);
+    if OUTPUT && spd.is_shared {
+        number = share::pick(context, spd, packet, number);
+    }
     let policy = spd.policies.get(number as usize);
     if let Some(policy) = policy {
         let (packets, octets) = wire::counts(packet);

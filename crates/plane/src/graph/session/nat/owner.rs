@@ -3,8 +3,9 @@
 //!
 //! One end stays as it is: the remote one. So the packets of a routing domain with translation go to a worker by the remote
 //! address: that of the source if they come in from outside, that of the destination if their route leads outside. Packets
-//! from inside to an outside address of the gateway all go to one worker, as do their answers. Other packets have two inside
-//! ends, and go to a worker by both addresses, so that fragments come to the worker of their packet.
+//! from inside to an outside address of the gateway all go to one worker, as do their answers: those to an outside address, and
+//! all packets between inside hosts one of which rules send such packets on to. Other packets have two inside ends, and go to a worker
+//! by both addresses, so that fragments come to the worker of their packet.
 
 use weir_base::reclaim::Guard;
 use weir_packet::parse::Seed;
@@ -66,6 +67,10 @@ pub(crate) fn owner<K: Family>(root: &Root, guard: &Guard<'_>, seed: &Seed, arri
     let egress = root.interfaces.get(adjacency.interface as usize)?;
     if egress.nat.is_outside() {
         return hash(arrival.destination);
+    }
+    // The reply to a packet from inside that was for an outside address, as long as its source is not translated.
+    if [arrival.source, arrival.destination].into_iter().any(|own| spread.inside.hold(own)) {
+        return hash(K::from(0));
     }
     Some(K::owner_hash(seed, 0, (arrival.source, 0), (arrival.destination, 0)))
 }

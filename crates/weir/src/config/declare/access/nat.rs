@@ -7,6 +7,7 @@ use weir_plane::model::{MssClamp, NatFiltering, NatMapping};
 
 use super::super::super::table::{Reader, Table, Value};
 use super::super::rules::understood;
+use super::super::vrf::nat_limit;
 use super::super::{At, refuse};
 use crate::rules::{Names, nat};
 
@@ -17,6 +18,7 @@ const MSS: RangeInclusive<u16> = 88..=65_495;
 pub(in super::super::super) struct Nat {
     pub(in super::super::super) name: At<String>,
     pub(in super::super::super) rules: Vec<At<nat::Rule>>,
+    pub(in super::super::super) limit: Option<At<u32>>,
     pub(in super::super::super) mss_clamp: Option<MssClamp>,
     pub(in super::super::super) mapping: NatMapping,
     pub(in super::super::super) log: bool,
@@ -28,7 +30,7 @@ pub(super) fn read(reader: &mut Reader<'_>, name: At<String>, value: Value<'_>) 
     let table = reader.table(
         value,
         "a list of rules that translate",
-        &["rules", "mss-clamp", "mapping", "filtering", "log", "ipfix"],
+        &["rules", "limit", "mss-clamp", "mapping", "filtering", "log", "ipfix"],
     )?;
     let mut names = Names::default();
     let mut rules = Vec::new();
@@ -37,11 +39,12 @@ pub(super) fn read(reader: &mut Reader<'_>, name: At<String>, value: Value<'_>) 
             rules.extend(understood(reader, value, |text| nat::parse(text, &mut names)));
         }
     }
+    let limit = table.get("limit").and_then(|value| nat_limit(reader, value));
     let mss_clamp = table.get("mss-clamp").and_then(|value| mss_clamp(reader, value));
     let mapping = mapping(reader, &table);
     let log = table.get("log").and_then(|value| reader.boolean(value)).unwrap_or_default();
     let ipfix = table.get("ipfix").and_then(|value| reader.reference(value, "a sampler's name"));
-    Some(Nat { name, rules, mss_clamp, mapping, log, ipfix })
+    Some(Nat { name, rules, limit, mss_clamp, mapping, log, ipfix })
 }
 
 /// Reads whether outside endpoints depend on destinations, and which packets they let in.

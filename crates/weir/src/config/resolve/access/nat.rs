@@ -1,6 +1,6 @@
 //! Rules that translate: their names, and which of those about sources never match.
 
-use weir_plane::model::{AclRule, NatList, NatRule, NatVerb};
+use weir_plane::model::{AclRule, NatList, NatRule, NatVerb, Origin};
 
 use super::super::super::declare::access::Nat;
 use super::super::super::diagnostic::{Code, Diagnostic};
@@ -41,6 +41,8 @@ impl Resolver<'_> {
             name: declared.name.value.clone(),
             rules: rules.into(),
             ids: None,
+            limit: declared.limit.as_ref().map(|limit| limit.value),
+            limit_origin: declared.limit.as_ref().map_or(Origin(0), |limit| self.origin(limit.span)),
             mss_clamp: declared.mss_clamp,
             mapping: declared.mapping,
             log: declared.log,

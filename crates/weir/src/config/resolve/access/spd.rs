@@ -44,6 +44,7 @@ impl Resolver<'_> {
         let spd = Spd { name, rules: rules.into(), cache: declared.cache, origin };
         if self.thorough {
             self.never_matched(&spd, &places);
+            self.shared_alone(&spd, &places);
         }
         self.access.spd_places.push(places);
         spd
@@ -126,6 +127,25 @@ impl Resolver<'_> {
                 self.report(
                     found
                         .help("write `protect … sa NAME` in `[spd.NAME]`: without a rule, all its packets are dropped"),
+                );
+            }
+        }
+    }
+
+    /// Warns of rules that share the flows that they match with no other rule.
+    fn shared_alone(&mut self, spd: &Spd, places: &[Span]) {
+        let is_alike = |one: &SpdRule, other: &SpdRule| {
+            one.opaque == other.opaque && one.action != other.action && same_selectors(&one.matches, &other.matches)
+        };
+        for (rule, &place) in spd.rules.iter().zip(places).filter(|(rule, _)| rule.shared) {
+            if !spd.rules.iter().any(|other| other.shared && is_alike(rule, other)) {
+                let message =
+                    "the rule shares its flows with no other: no rule with these selectors and another SA is `shared`";
+                let found = Diagnostic::warning(Code::SharedAlone, place, message);
+                self.report(
+                    found.help(
+                        "add the rule of the other SA, with the same selectors and `shared`, or leave the word out",
+                    ),
                 );
             }
         }
