@@ -10,6 +10,13 @@ use super::Running;
 use crate::config::routes::Table;
 use crate::routes::Own;
 
+/// Rows of a source, and their prefixes with the VRFs.
+#[derive(Default)]
+struct OfSource<'a> {
+    rows: Vec<&'a mut RouteRow>,
+    prefixes: Vec<(String, IpNet)>,
+}
+
 impl Running {
     /// Names the host as the source of routes of its addresses. Adds the programs and metrics of routes of other sources, if these
     /// are not busy.
@@ -21,19 +28,19 @@ impl Running {
             }
             row
         });
-        let mut by_source: BTreeMap<String, (Vec<&mut RouteRow>, Vec<(String, IpNet)>)> = BTreeMap::new();
+        let mut by_source: BTreeMap<String, OfSource<'_>> = BTreeMap::new();
         for row in rows.filter(|row| row.source != "file" && row.source != "host") {
             let Ok(prefix) = row.prefix.parse() else { continue };
-            let (own, prefixes) = by_source.entry(row.source.to_string()).or_default();
-            prefixes.push((row.vrf.clone(), prefix));
-            own.push(row);
+            let own = by_source.entry(row.source.to_string()).or_default();
+            own.prefixes.push((row.vrf.clone(), prefix));
+            own.rows.push(row);
         }
         if by_source.is_empty() {
             return;
         }
         let (model, numbers) = self.engine.numbered();
         let names = numbers.into_iter().zip(model.interfaces.iter().map(|own| own.name.as_str())).collect();
-        for (source, (rows, prefixes)) in by_source {
+        for (source, OfSource { rows, prefixes }) in by_source {
             let Some(all) = self.sources.own(&source, prefixes) else { continue };
             for (row, own) in rows.into_iter().zip(all) {
                 if let Some(own) = shown(row, &own, &names) {
