@@ -281,7 +281,7 @@ impl Translator {
             .count()
     }
 
-    /// What a translation counts for, with the limits; `None`: it is not limited.
+    /// The limits that a translation counts for; `None`: it has no such limit.
     fn limits_of(&self, shares: [Share; 2]) -> [(Share, Option<u32>, Reason); 2] {
         let late = u32::from(self.is(Mutant::SharedLimitIsLate));
         let Limits { vrf, list } = self.layout.limits;
