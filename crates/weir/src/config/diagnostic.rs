@@ -131,7 +131,7 @@ codes! {
     NatOneFamily = "nat-one-family",
     /// Warning: an inside target of a NAT rule that no route leads to.
     NatUnrouted = "nat-unrouted",
-    /// Warning: a NAT rule that keeps the packets of its VRF on one of several workers, as its inside host is behind an interface with `nat`.
+    /// Warning: a NAT rule to a host behind an interface with `nat`, which keeps its VRF on one worker.
     NatWorker = "nat-worker",
     /// Warning: a limit on the translations of a VRF or list that has none.
     NatLimitUnused = "nat-limit-unused",
