@@ -224,6 +224,7 @@ fn millions_of_malformed_packets_are_accounted_for() {
         "nat-exhausted",
         "nat-untranslated",
         "nat-limit",
+        "nat-list-limit",
         "nat-vrf-limit",
         "nat-worker",
         "steer-drop",

@@ -120,9 +120,8 @@ class Fixed(RandomCase):
                 self.entries[data] = entry
             if s.line["verdict"] == "drop":
                 drops[s.line["reason"]] = drops.get(s.line["reason"], 0) + 1
-        # With several workers, hairpins without a translated source are dropped, and so is what a rule sends out where it came in.
-        plain = any(t.out == t.entry or t.p.src == t.q.src and t.entry not in self.model.lists and t.out not in self.model.lists
-                    for t in self.model.live)
+        # With several workers, packets that a source rule sends out where they came in are dropped.
+        plain = any(t.out == t.entry for t in self.model.live)
         for workers, enabled in ((1, "false"), (1, "true")) if plain else ((1, "false"), (1, "true"), (2, "true"), (4, "true"), (2, "false")):
             found = list(self.once(weir, folder, workers, enabled, want, drops, 1))
             if found:  # a worker that slept longer than a pause takes replies before what they answer
@@ -304,5 +303,5 @@ def log():
 def cases():
     yield changes
     yield log
-    for seed in range(1, 5):
+    for seed in (1, 2, 3, 4, 6):  # 6 has hairpins without a translated source, by several workers
         yield lambda seed=seed: Fixed(seed)

@@ -2,6 +2,8 @@
 //!
 //! `tests/nat/README.md` lists the scenarios of VPP's test_nat44_ed, and the tests that have them.
 
+#[path = "nat/npt.rs"]
+mod npt;
 #[path = "nat/reload.rs"]
 mod reload;
 #[path = "nat/workers.rs"]

@@ -455,7 +455,12 @@ pub struct Passage {
 
 impl Rig {
     pub fn new(model: Gateway, options: Options) -> Rig {
-        let harness = Harness::new(model, options).unwrap();
+        Rig::with_workers(model, options, 1)
+    }
+
+    /// A gateway with so many workers.
+    pub fn with_workers(model: Gateway, options: Options, workers: usize) -> Rig {
+        let harness = Harness::with_workers(model, options, workers).unwrap();
         let mut rig = Rig { harness, sent: Sent::default(), room: Arc::new(Mutex::new(usize::MAX)), now: 0 };
         rig.advance(1);
         rig.connect();
@@ -467,8 +472,11 @@ impl Rig {
             let own = Some(index).filter(|&index| self.harness.port_of(index) == index);
             let punt = self.harness.model().interfaces[index as usize].punt.is_some();
             for port in own.into_iter().chain(punt.then(|| self.harness.punt_port(index))) {
-                let (sent, room) = (Arc::clone(&self.sent), Arc::clone(&self.room));
-                self.harness.connect(port, Box::new(Capturing { port, sent, room }));
+                let of_worker = || {
+                    let (sent, room) = (Arc::clone(&self.sent), Arc::clone(&self.room));
+                    Box::new(Capturing { port, sent, room }) as Box<dyn Transmitter>
+                };
+                self.harness.connect_each(port, of_worker);
             }
         }
     }

@@ -4,12 +4,12 @@ use crate::mapping::{Endpoint, Mapping};
 use crate::mutant::Mutant;
 use crate::policy::{has_parity, ports};
 use crate::rules::Lists;
-use crate::translator::{CHANGES, Counts, Limited, Session, Translator};
+use crate::translator::{CHANGES, Counts, Limited, Session, Share, Translator};
 
 /// The future of a translation.
 pub enum Fate {
     Ends,
-    Stays { limited: Option<Limited>, mappings: Vec<Mapping> },
+    Stays { limited: Option<Limited>, list: Share, mappings: Vec<Mapping> },
 }
 
 impl Translator {
@@ -34,8 +34,13 @@ impl Translator {
         for (number, fate) in self.live.clone().into_iter().zip(fates) {
             match fate {
                 Fate::Ends if self.is(Mutant::KeepsChanged) => {}
-                Fate::Stays { limited, mappings } if !self.is(Mutant::EndsAll) => {
+                Fate::Stays { limited, list, mappings } if !self.is(Mutant::EndsAll) => {
                     let session = self.sessions[number].as_mut().expect("it is alive");
+                    let old_list = std::mem::replace(&mut session.shares[1], list);
+                    if old_list != list {
+                        // The gateway may count it for the old list until it matches it again.
+                        self.gone_shares.push(([old_list; 2], now + CHANGES));
+                    }
                     let old = std::mem::replace(&mut session.limited, limited);
                     let old_mappings = std::mem::replace(&mut session.mappings, mappings.clone());
                     if old != limited {
@@ -71,10 +76,11 @@ impl Translator {
         if !(decision.hit || decision.rule.is_some()) || decision.to != (left.destination, left.dport) {
             return Fate::Ends;
         }
+        let list = Share::List(decision.begins.unwrap_or(entry));
         let mut mappings: Vec<Mapping> = decision.mapping.into_iter().collect();
         let Some((rule, edge)) = decision.rule else {
             return match (left.source, left.sport) == (came.source, came.sport) {
-                true => Fate::Stays { limited: None, mappings },
+                true => Fate::Stays { limited: None, list, mappings },
                 false => Fate::Ends,
             };
         };
@@ -90,7 +96,7 @@ impl Translator {
         }
         let limited = rule.limit.map(|_| rule.clone());
         let limited = limited.map(|rule| (edge, self.limit(&rule), self.layout.vrf(entry), came.source));
-        Fate::Stays { limited, mappings }
+        Fate::Stays { limited, list, mappings }
     }
 }
 

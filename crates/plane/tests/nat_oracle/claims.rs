@@ -8,7 +8,7 @@ use crate::mapping::Endpoint;
 use crate::packet::{ICMP, Tuple};
 use crate::policy::{draws, has_parity, ports};
 use crate::rules::Rule;
-use crate::translator::{Counts, Key, Limited, Translator};
+use crate::translator::{Counts, Key, Limited, Share, Translator};
 
 /// A claim.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub enum Claim {
     Exhausted { fields: Tuple, to: (u32, u16), rule: Option<(Rule, usize)>, came: Key, zones: [usize; 2] },
     /// The address had as many translations as it may have.
     Limited(Limited, u32),
+    /// The VRF, or the list of an outside interface, had as many translations as it may have.
+    Full(Share, u32),
     /// The port changed, as another translation has this tuple.
     Changed(Key),
     /// One of these.
@@ -28,6 +30,7 @@ impl Claim {
         match self {
             Claim::Exhausted { .. } => "exhausted",
             Claim::Limited(..) => "limited",
+            Claim::Full(..) => "limited together",
             Claim::Changed(_) => "port not kept",
             Claim::Any(claims) => claims.last().map_or("", Claim::name),
         }
@@ -45,6 +48,19 @@ impl Translator {
                 return Err(format!(
                     "{count} packets were dropped for {reason:?} of {least} to {most}, {more} more may be: {wanted:x?}"
                 ));
+            }
+        }
+        for (name, reason) in
+            [("beyond the limit of a list", Reason::NatListLimit), ("beyond the limit of a VRF", Reason::NatVrfLimit)]
+        {
+            if drops.get(&reason).is_some_and(|&count| count > 0) {
+                counts.add(name);
+            }
+        }
+        for vrf in 0..3 {
+            let count = self.count_of(Share::Vrf(vrf));
+            if self.layout.limits.vrf.is_some_and(|most| count > most as usize) {
+                return Err(format!("VRF {vrf} has {count} translations"));
             }
         }
         let count: u64 = drops.values().sum();
@@ -89,6 +105,11 @@ impl Translator {
                 let gone = self.gone_limited.iter().filter(|(one, _)| one == limited).count();
                 let moments = self.moments.iter().filter(|(fields, _)| fields.source == limited.3).count();
                 live + gone + moments >= *most as usize
+            }
+            Claim::Full(share, most) => {
+                let gone = self.gone_shares.iter().filter(|(shares, _)| shares.contains(share)).count();
+                // Others had a translation until their source was decided, or their TTL was over.
+                self.count_of(*share) + gone + self.moments.len() + self.halfway.len() >= *most as usize
             }
             Claim::Exhausted { fields, to, .. } if self.had_a_moment(fields.protocol, *to) => true,
             Claim::Exhausted { fields, to, rule, came, zones } => {

@@ -11,7 +11,7 @@ use weir_port::Transmitter;
 
 use crate::kit::{Build, HOST, mac, own_mac};
 use crate::packet::ip;
-use crate::rules::{List, Lists, at};
+use crate::rules::{List, Lists, Rule, at};
 
 pub const LAN: usize = 0;
 pub const DMZ: usize = 1;
@@ -65,12 +65,22 @@ const VRFS: [&str; 3] = ["default", "red", "blue"];
 /// The greatest packets of each interface.
 pub const MTUS: [u32; 4] = [1500, 1400, 1492, 1300];
 
+/// The limits on the translations of each VRF, and of each list.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Limits {
+    pub vrf: Option<u32>,
+    pub list: Option<u32>,
+}
+
 /// The parts of a gateway that stay for a whole seed.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
     pub v6: bool,
     /// Inside interfaces have VRFs of their own.
     pub tenants: bool,
+    pub limits: Limits,
+    /// Rules come by live edits, too: they have ids of their own.
+    pub edited: bool,
 }
 
 impl Layout {
@@ -120,13 +130,15 @@ pub fn model(layout: Layout, lists: &Lists, table: FlowTable) -> Model {
     }
     let mut model =
         build.buffers(4096, 16).icmp(IcmpLimits { error_rate: 0, error_burst: 0, echo_rate: 0, echo_burst: 0 }).0;
+    model.vrfs.iter_mut().for_each(|vrf| vrf.nat_limit = layout.limits.vrf);
     for List { edge, rules, mapping, mss_clamp } in lists {
         model.interfaces[*edge].nat = Some(NatIndex(model.nat.len() as u16));
         model.nat.push(NatList {
             name: INTERFACES[*edge].0.into(),
             rules: rules.iter().map(|rule| rule.model(v6)).collect(),
-            ids: None,
-            limit: None,
+            // By their text: a rule that moves keeps its id.
+            ids: layout.edited.then(|| rules.iter().map(Rule::id).collect()),
+            limit: layout.limits.list,
             limit_origin: Origin::default(),
             mss_clamp: *mss_clamp,
             mapping: *mapping,

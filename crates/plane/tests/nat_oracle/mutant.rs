@@ -37,6 +37,8 @@ pub enum Mutant {
     LastMatch,
     /// An address has one translation more than its limit.
     LimitIsLate,
+    /// A VRF or a list has one translation more than its limit.
+    SharedLimitIsLate,
     /// Datagrams without a checksum get one (RFC 768).
     SumsUnsummed,
     /// A time-out is a fifth longer.
@@ -48,7 +50,7 @@ pub enum Mutant {
 }
 
 impl Mutant {
-    pub const ALL: [Mutant; 21] = [
+    pub const ALL: [Mutant; 22] = [
         Mutant::FiltersNothing,
         Mutant::MapsByDestination,
         Mutant::HairpinsNothing,
@@ -66,6 +68,7 @@ impl Mutant {
         Mutant::EndsAll,
         Mutant::LastMatch,
         Mutant::LimitIsLate,
+        Mutant::SharedLimitIsLate,
         Mutant::SumsUnsummed,
         Mutant::WaitsLonger,
         Mutant::ClampsNothing,

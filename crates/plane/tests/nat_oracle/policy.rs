@@ -19,6 +19,8 @@ pub struct Decision<'a> {
     pub hit: bool,
     /// The mapping among these.
     pub mapping: Option<Mapping>,
+    /// The outside interface whose list begins its translation.
+    pub begins: Option<usize>,
     /// The rule about its source, and the outside interface whose list has it.
     pub rule: Option<(&'a Rule, usize)>,
     /// The destination.
@@ -191,11 +193,12 @@ impl Translator {
             _ => None,
         };
         let hit = given.is_some();
+        let begins = given.as_ref().map(|(_, edge, _)| *edge).or(rule.map(|(_, edge)| edge));
         let mapping = match given {
             Some((Given::Mapping(mapping), ..)) => Some(mapping),
             _ => None,
         };
-        Decision { hit, mapping, rule, to, out }
+        Decision { hit, mapping, begins, rule, to, out }
     }
 
     /// The addresses that a rule gives to a source.

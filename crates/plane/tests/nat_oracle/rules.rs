@@ -138,6 +138,11 @@ impl Rule {
         )
     }
 
+    /// A number of the rule: the same wherever it stands.
+    pub fn id(&self) -> u32 {
+        self.text().bytes().fold(1, |id, octet| id.wrapping_mul(31).wrapping_add(u32::from(octet)))
+    }
+
     /// The prefixes of a map: inside and outside.
     pub fn map(&self) -> (&Span, &Span) {
         let outside = self.source.as_ref().and_then(|target| target.addresses.as_ref()).expect("a map has a prefix");
@@ -247,7 +252,7 @@ fn target(random: &mut Random, small: bool) -> Target {
 }
 
 /// Returns a random rule.
-fn rule(random: &mut Random, limits: bool) -> Rule {
+pub fn rule(random: &mut Random, limits: bool) -> Rule {
     let verb = match random.below(10) {
         0..=4 => NatVerb::Source,
         5 | 6 => NatVerb::Destination,

@@ -7,7 +7,7 @@ use weir_plane::model::{FlowTable, MssClamp};
 use weir_plane::reason::Reason;
 
 use crate::claims::Claim;
-use crate::gateway::{INTERFACES, Layout, MTUS, WAN, WAN2, out_header};
+use crate::gateway::{INTERFACES, Layout, Limits, MTUS, WAN, WAN2, out_header};
 use crate::mapping::{Endpoint, Mapping, Mappings};
 use crate::mutant::Mutant;
 use crate::packet::{ACK, FIN, ICMP, Packet, Quote, RST, SYN, TCP, Tuple, ends, has_ports, is_request};
@@ -27,6 +27,13 @@ pub type Key = (usize, Tuple);
 /// A limit applies to an inside address of a VRF at an outside interface, by a rule (its place in [`Translator::limits`]).
 pub type Limited = (usize, usize, usize, u32);
 
+/// Translations that a limit counts together: of a VRF, or of the list of an outside interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Share {
+    Vrf(usize),
+    List(usize),
+}
+
 /// A translation.
 #[derive(Debug, Clone)]
 pub struct Session {
@@ -39,6 +46,8 @@ pub struct Session {
     /// The time of its last packet.
     pub last: u64,
     pub limited: Option<Limited>,
+    /// The VRF and the list that it counts for.
+    pub shares: [Share; 2],
     /// The mapping that gave the destination.
     pub reached: Option<Mapping>,
     /// All its mappings.
@@ -63,7 +72,9 @@ impl Session {
 }
 
 /// Events that a run is to have.
-pub const NAMES: [&str; 22] = [
+pub const NAMES: [&str; 24] = [
+    "beyond the limit of a VRF",
+    "beyond the limit of a list",
     "both translated",
     "destinations translated",
     "ended by a reload",
@@ -111,6 +122,7 @@ pub struct Translator {
     /// Tuples and limits of translations that ended a moment ago, and until when they may count.
     pub gone: HashMap<Key, u64>,
     pub gone_limited: Vec<(Limited, u64)>,
+    pub gone_shares: Vec<([Share; 2], u64)>,
     /// The translations that count for a limit.
     pub limited: HashMap<Limited, usize>,
     /// The address of a target that an inside address has.
@@ -134,9 +146,11 @@ pub struct Translator {
 }
 
 /// Reasons of drops that the translator knows.
-pub const REASONS: [Reason; 6] = [
+pub const REASONS: [Reason; 8] = [
     Reason::NatExhausted,
     Reason::NatLimit,
+    Reason::NatListLimit,
+    Reason::NatVrfLimit,
     Reason::NatUntranslated,
     Reason::NatWorker,
     Reason::SessionPickup,
@@ -159,6 +173,7 @@ impl Translator {
             mappings: Mappings::default(),
             gone: HashMap::new(),
             gone_limited: Vec::new(),
+            gone_shares: Vec::new(),
             limited: HashMap::new(),
             paired: HashMap::new(),
             limits: Vec::new(),
@@ -219,6 +234,7 @@ impl Translator {
         self.live.retain(|&number| self.sessions[number].is_some());
         self.gone.retain(|_, until| *until >= now);
         self.gone_limited.retain(|(_, until)| *until >= now);
+        self.gone_shares.retain(|(_, until)| *until >= now);
         self.mappings.expire(now);
         now
     }
@@ -253,6 +269,25 @@ impl Translator {
         }
         session.mappings.iter().for_each(|mapping| self.mappings.release(mapping, until));
         self.uncount(session.limited, until);
+        self.gone_shares.push((session.shares, until));
+    }
+
+    /// The translations that a limit counts together.
+    pub fn count_of(&self, share: Share) -> usize {
+        self.live
+            .iter()
+            .filter_map(|&number| self.sessions[number].as_ref())
+            .filter(|own| own.shares.contains(&share))
+            .count()
+    }
+
+    /// The limits that a translation counts for; `None`: it has no such limit.
+    fn limits_of(&self, shares: [Share; 2]) -> [(Share, Option<u32>, Reason); 2] {
+        let late = u32::from(self.is(Mutant::SharedLimitIsLate));
+        let Limits { vrf, list } = self.layout.limits;
+        let [of_vrf, of_list] = shares;
+        [(of_vrf, vrf, Reason::NatVrfLimit), (of_list, list, Reason::NatListLimit)]
+            .map(|(share, most, reason)| (share, most.map(|most| most + late), reason))
     }
 
     pub fn count(&mut self, limited: Option<Limited>) -> usize {
@@ -342,7 +377,8 @@ impl Translator {
     ) -> Result<(), String> {
         let fields = packet.tuple;
         let seen = left.map(|(_, frame)| ends(&frame[14..]).1);
-        let Decision { hit, mapping, rule, to, out } = self.decide(entry, &fields, seen);
+        let Decision { hit, mapping, begins, rule, to, out } = self.decide(entry, &fields, seen);
+        let shares = [Share::Vrf(self.layout.vrf(entry)), Share::List(begins.unwrap_or(entry))];
         let Tuple { protocol, .. } = fields;
         if !hit && rule.is_none() {
             counts.add("not translated");
@@ -401,6 +437,8 @@ impl Translator {
         if limited.is_some() {
             reasons.push(Reason::NatLimit);
         }
+        let together = self.limits_of(shares);
+        reasons.extend(together.iter().filter(|(_, most, _)| most.is_some()).map(|(.., reason)| *reason));
         // A tenant's packet to an outside address that no rule gives a destination leaves by the tenant's route.
         let is_own = [WAN, WAN2].iter().any(|&edge| INTERFACES[edge].1.contains(&fields.destination));
         let leaves_again = self.layout.tenants && !hit && is_own && !self.is_outside(entry);
@@ -415,6 +453,7 @@ impl Translator {
                 // A rule about destinations has its tuple in the VRF that the packet came in by at first.
                 let zones = [zone, if hit { vrf } else { zone }];
                 let mut proofs = vec![Claim::Exhausted { fields, to, rule: owned, came, zones }];
+                proofs.extend(together.iter().filter_map(|&(share, most, _)| Some(Claim::Full(share, most?))));
                 proofs.extend(limited.map(|(limited, most)| Claim::Limited(limited, most)));
                 self.claims.push(Claim::Any(proofs));
             }
@@ -465,6 +504,7 @@ impl Translator {
             states: States::new(protocol, flags),
             last: now,
             limited: limited.map(|(limited, _)| limited),
+            shares,
             reached: mapping,
             mappings,
             half_open: true,
@@ -475,6 +515,11 @@ impl Translator {
         self.sessions.push(Some(session));
         self.live.push(number);
         self.keys.extend(keys.map(|key| (key, number)));
+        // Translations that a change gave to the list count once they are matched again.
+        let of_list = self.count_of(shares[1]);
+        if self.layout.limits.list.is_some_and(|most| of_list > most as usize) && now >= self.settled {
+            return Err(format!("the list has {of_list} translations"));
+        }
         match limited {
             // Translations that a change gave to the rule count once they are matched again.
             Some((_, most)) if count > most as usize && now >= self.settled => {

@@ -131,9 +131,9 @@ codes! {
     NatOneFamily = "nat-one-family",
     /// Warning: an inside target of a NAT rule that no route leads to.
     NatUnrouted = "nat-unrouted",
-    /// Warning: a NAT rule whose packets leave as they came in, beside several workers.
+    /// Warning: a NAT rule to a host behind an interface with `nat`, which keeps its VRF on one worker.
     NatWorker = "nat-worker",
-    /// Warning: a limit on the translations of a VRF that has none.
+    /// Warning: a limit on the translations of a VRF or list that has none.
     NatLimitUnused = "nat-limit-unused",
     /// Warning: a NAT rule that changes addresses by which a security policy would protect packets.
     NatBeforeSpd = "nat-before-spd",
