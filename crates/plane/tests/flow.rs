@@ -14,6 +14,7 @@ use weir_plane::reason::Reason;
 use weir_plane::sample::Treatment;
 use weir_plane::stats;
 
+const SECOND: u64 = 1_000_000_000;
 const ASK: &str = "udp from 10.0.0.2 port 9 to 198.51.100.9 port 53";
 const ANSWER: &str = "udp from 198.51.100.9 port 53 to 10.0.0.2 port 9";
 

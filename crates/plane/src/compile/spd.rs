@@ -236,7 +236,7 @@ fn keys(rules: &[SpdRule], sas: &[u32]) -> Vec<Key> {
 struct Alike {
     /// The other ones with other SAs, each with its place.
     others: Vec<Vec<(u32, u32)>>,
-    /// The places of those that share its flows, itself among them, in the order of the list; none if it shares them with no other.
+    /// The places of the rules with which it shares its flows, itself among them, in the order of the list; none if there is no other.
     shares: Vec<Vec<u32>>,
 }
 

@@ -143,7 +143,7 @@ pub fn derived_mac(name: &str) -> MacAddress {
 /// two gateways with interfaces of one name may be on one link.
 pub(crate) fn station_mac(interface: &model::Interface) -> MacAddress {
     match interface.addresses.first() {
-        Some(net) => derived_mac(&format!("{} {}", interface.name, net.addr())),
+        Some(own) => derived_mac(&format!("{} {}", interface.name, own.net.addr())),
         None => derived_mac(&interface.name),
     }
 }

@@ -161,6 +161,7 @@ mod tests {
             kind: None,
             tuntap: None,
             peer: None,
+            master: None,
             addresses: vec!["fe80::1/64".parse().unwrap()],
         }
     }
@@ -173,6 +174,14 @@ mod tests {
         let findings = judge(wanted, facts);
         assert!(findings.iter().all(|finding| finding.level == Level::Problem), "{findings:?}");
         findings.into_iter().map(|finding| finding.command.unwrap_or(finding.what)).collect()
+    }
+
+    #[test]
+    fn a_port_of_a_bridge_of_the_kernel_is_a_problem() {
+        let enslaved = || facts(Device { master: Some(7), ..device() });
+        assert_eq!(commands(&WANTED, &enslaved()), ["ip link set dev eth1 nomaster"]);
+        let shared = Wanted { kind: Kind::AfPacket { offload: false, shared: true }, ..WANTED };
+        assert!(judge(&shared, &enslaved()).iter().all(|finding| finding.level != Level::Problem));
     }
 
     #[test]

@@ -106,11 +106,11 @@ fn hop(rule: &Written, list: &ListOf<'_>) -> Result<Option<NextHop>, String> {
 /// Returns the interfaces that name a list. Sessions of access lists are left to the check of the gateway with all edits: live
 /// edits change which lists open some.
 fn sites<'g>(list: &ListOf<'g>) -> Vec<Site<'g>> {
-    let Gateway { steer, vrfs, interfaces, routes, .. } = list.gateway;
+    let Gateway { steer, vrfs, interfaces, routes, bridges, .. } = list.gateway;
     let translating = Translating::new(vrfs.len(), interfaces, routes);
     let index = steer.iter().position(|own| own.name == list.name).map(|at| SteerIndex(at as u16));
     let named = interfaces.iter().filter(|own| own.steer.is_some() && own.steer == index);
-    named.map(|own| Site::new(own, interfaces, &translating, |_| false)).collect()
+    named.map(|own| Site::new(own, (interfaces, bridges), &translating, |_| false)).collect()
 }
 
 fn objections(sites: &[Site<'_>], list: &ListOf<'_>, rule: &SteerRule) -> Vec<Objection> {

@@ -6,7 +6,7 @@ use weir_packet::parse;
 use super::super::Context;
 use crate::root::spd::Spd;
 
-/// Returns the number of the policy that a packet keeps to, of those that share the flows of the policy which it matched.
+/// Returns the number of the policy that a packet keeps to, among the policies with which the matched one shares its flows.
 #[inline]
 pub(super) fn pick(context: &Context<'_>, spd: &Spd, packet: &Packet, number: u32) -> u32 {
     let shares = spd.policies.get(number as usize).map_or(&[][..], |policy| &policy.shares);
