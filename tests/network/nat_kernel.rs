@@ -182,3 +182,119 @@ fn the_kernel_gives_the_same_answers() {
     assert_eq!(ours.len(), kernels.len());
     println!("{} answers are the same", ours.len());
 }
+
+/// Further rules: an exemption, one address onto one, ports onto others, a hairpin with its source, and a pool.
+const MORE: &str = r#"
+[nat.edge]
+rules = [
+  "keep ip4 from 10.1.0.3 to 10.2.0.3",
+  "map ip4 from 10.1.0.4 to any as 10.2.0.77",
+  "destination udp from any to 10.2.0.78 port 9000-9001 as 10.1.0.2 port 5000-5001",
+  "both tcp from 10.1.0.0/24 to 10.2.0.78 port 8080 as source 10.2.0.79 destination 10.1.0.2 port 80",
+  "source ip4 from 10.1.0.0/24 to any as 10.2.0.80-10.2.0.83",
+]
+"#;
+
+/// The same for the kernel.
+const NFT_MORE: &str = r#"
+table ip nat {
+  chain pre {
+    type nat hook prerouting priority -100;
+    ip daddr 10.2.0.77 dnat to 10.1.0.4
+    ip daddr 10.2.0.78 udp dport 9000 dnat to 10.1.0.2:5000
+    ip daddr 10.2.0.78 udp dport 9001 dnat to 10.1.0.2:5001
+    ip saddr 10.1.0.0/24 ip daddr 10.2.0.78 tcp dport 8080 dnat to 10.1.0.2:80
+  }
+  chain post {
+    type nat hook postrouting priority 100;
+    ip saddr 10.1.0.3 ip daddr 10.2.0.3 accept
+    ip saddr 10.1.0.0/24 ip daddr 10.1.0.2 ct status dnat snat to 10.2.0.79
+    oifname "right" ip saddr 10.1.0.4 snat to 10.2.0.77
+    oifname "right" ip saddr 10.1.0.0/24 snat to 10.2.0.80-10.2.0.83
+  }
+}
+"#;
+
+/// The answers under these rules. Of a pool, chance says which address it is.
+fn further(line: &Line) -> Vec<(String, String)> {
+    let mut answers = Vec::new();
+    let mut say = |question: &str, answer: String| answers.push((question.to_owned(), answer));
+    let (left, right) = (&line.left, &line.right);
+    let in_pool = |from: SocketAddr| match from.ip().to_string().as_str() {
+        "10.2.0.80" | "10.2.0.81" | "10.2.0.82" | "10.2.0.83" => "of the pool".to_owned(),
+        other => other.to_owned(),
+    };
+    // Datagrams from each host to each server, and the answers.
+    for (host, port) in [("10.1.0.2", 4100), ("10.1.0.3", 4100), ("10.1.0.4", 4100), ("10.1.0.4", 4101)] {
+        for target in [RIGHT[0], OTHER[0]] {
+            let (client, server) = (socket(left, at(host, port), 5000), socket(right, at(target, 7100), 5000));
+            client.send_to(&[1], at(target, 7100)).expect("a datagram is sent");
+            let found = received(&server);
+            say(
+                &format!("{host} to {target}"),
+                match &found {
+                    Ok((from, length)) => format!("{} {length}", in_pool(*from)),
+                    Err(error) => error.clone(),
+                },
+            );
+            if let Ok((from, _)) = found {
+                server.send_to(&[2, 3], from).expect("an answer is sent");
+                say(&format!("its answer from {target}"), format!("{:?}", received(&client)));
+            }
+        }
+    }
+    // From outside to a mapped address, also to ports that nobody used, and to ports onto others.
+    for (to, inside, own) in [
+        ("10.2.0.77", "10.1.0.4", [6000, 6000]),
+        ("10.2.0.78", "10.1.0.2", [9000, 5000]),
+        ("10.2.0.78", "10.1.0.2", [9001, 5001]),
+    ] {
+        let (asks, answers) = (socket(right, at(OTHER[0], 7200), 5000), socket(left, at(inside, own[1]), 5000));
+        asks.send_to(&[4], at(to, own[0])).expect("a datagram is sent");
+        say(&format!("to {to} port {}", own[0]), format!("{:?}", received(&answers)));
+        answers.send_to(&[5, 6], at(OTHER[0], 7200)).expect("an answer is sent");
+        say(&format!("its answer, port {}", own[0]), format!("{:?}", received(&asks)));
+    }
+    // A host inside reaches a server inside by its outside address.
+    let listener = left.enter(|| TcpListener::bind(at(LEFT[0], 80)).expect("the port is free"));
+    let talk = left.enter(|| {
+        let mut stream = TcpStream::connect_timeout(&at("10.2.0.78", 8080), Duration::from_secs(10))?;
+        stream.write_all(b"question")?;
+        let (mut accepted, source) = listener.accept()?;
+        let mut octets = [0; 8];
+        accepted.read_exact(&mut octets)?;
+        accepted.write_all(b"answered")?;
+        stream.read_exact(&mut octets)?;
+        Ok(format!("{} {}", source.ip(), String::from_utf8_lossy(&octets)))
+    });
+    say("hairpin", talk.unwrap_or_else(|error: std::io::Error| words(&error)));
+    let pinged = right.output("ping", &["-n", "-q", "-c", "2", "-i", "0.2", "-s", "2000", "10.2.0.77"]);
+    say("echo to the mapped address", format!("{}", pinged.status.success()));
+    answers
+}
+
+#[test]
+fn the_kernel_gives_the_same_answers_to_further_rules() {
+    let Some(mut lab) = Lab::open() else { return };
+    let line = Line::new(&mut lab, LineOptions::default());
+    for address in ["10.1.0.3/24", "10.1.0.4/24"] {
+        line.left.ip(&format!("address add {address} dev e0"));
+    }
+    line.right.ip("address add 10.2.0.3/24 dev e0");
+    let config = line.config().replace("address = [\"10.2.0.1", "nat = \"edge\"\naddress = [\"10.2.0.1") + MORE;
+    let weir = Weir::start(&line.gate, &config);
+    let ours = further(&line);
+    weir.end();
+    for (device, side) in [("left", 1), ("right", 2)] {
+        line.gate.ip(&format!("address add 10.{side}.0.1/24 dev {device}"));
+    }
+    // The kernel answers ARP for its own addresses alone.
+    for last in 77..84 {
+        line.gate.ip(&format!("address add 10.2.0.{last}/32 dev right"));
+    }
+    line.gate.sysctl(&["net.ipv4.ip_forward=1"]);
+    load(&line.gate, NFT_MORE);
+    let kernels = further(&line);
+    assert_eq!(ours, kernels, "weir, and the kernel");
+    println!("{} answers are the same: {ours:?}", ours.len());
+}

@@ -159,7 +159,7 @@ reasons! {
     EspExpired "esp-expired" Error "esp-encrypt, esp-decrypt" "A hard lifetime of the SA is over (RFC 4301, 4.4.2.1).";
     EspKeepalive "esp-keepalive" Info "local" "A keepalive of ESP in UDP (RFC 3948, 2.3).";
     EspUnreserved "esp-unreserved" Error "esp-encrypt" "The SA has no sequence number that is reserved on disk: the log says why the directory `state` cannot be written, or it is too slow.";
-    TunnelUnknown "tunnel-unknown" Warning "tunnel-decap" "A packet between the addresses of a tunnel, with another identifier.";
+    TunnelUnknown "tunnel-unknown" Warning "tunnel-decap" "A packet of a kind of tunnel, between other addresses or with another identifier than those of the tunnels.";
     TunnelMalformed "tunnel-malformed" Warning "tunnel-decap" "The header of the tunnel's protocol is malformed, or names a protocol that is not taken out.";
     TunnelOption "tunnel-option" Warning "tunnel-decap" "The packet has a critical option of Geneve, or a flag of GUE, that weir does not know.";
     TunnelControl "tunnel-control" Info "tunnel-decap" "A control packet of Geneve or GUE, which weir does not serve.";

@@ -92,7 +92,8 @@ fn flow_table(random: &mut Random) -> FlowTable {
     let mut table = FlowTable { enabled, packets: pick(random, &[1, 1, 2]), ..FlowTable::default() };
     table.tcp_pickup = random.chance(0.7);
     if random.chance(0.8) {
-        table.timeouts.all().for_each(|(_, time)| *time = Duration::from_secs(1 + random.below(20)));
+        let sessions = table.timeouts.all().filter(|(key, _)| *key != "decision");
+        sessions.for_each(|(_, time)| *time = Duration::from_secs(1 + random.below(20)));
     }
     table
 }

@@ -97,7 +97,10 @@ fn no_command_opens_sessions_of_packets_that_a_rule_moves_to_a_worker() {
     // The file brings sessions, and the live rule moves packets away from them.
     gateway.folder.config(&opening());
     let message = refused(&gateway, &["reload"]);
-    assert!(message.contains("steer move: its live edits do not go with the others, and end: rule 1"), "{message}");
+    assert!(
+        message.contains("steer move: its live edits do not go with the others, and end: the rule `redirect queue 1"),
+        "{message}"
+    );
     let message = text(&gateway.folder.weir(&["check", "--against", "control.sock", "weir.toml"]).stdout);
     assert!(message.contains("steer move: its live edits do not go with the others"), "{message}");
     gateway.ok(&["reload", "--drop-changes"]);

@@ -150,6 +150,12 @@ fn limit(reader: &mut Reader<'_>, table: &Table<'_>, key: &'static str) -> Optio
         reader.report(Diagnostic::error(Code::OutOfRange, span, message).help(none));
         return None;
     }
+    if let ("move-limit", Some(bits)) = (key, table.get("bits")) {
+        let span = reader.span(bits.span());
+        let message = "`move-limit` is of moves, which have no bits";
+        reader.report(Diagnostic::error(Code::ConflictingKeys, span, message).help(example));
+        return None;
+    }
     let (unit, rate) = match (table.get("packets"), table.get("bits")) {
         (Some(packets), None) => (RateUnit::Packets, reader.quantity(packets, "a number of packets")?),
         (None, Some(bits)) => (RateUnit::Bits, reader.quantity(bits, "a number of bits")?),

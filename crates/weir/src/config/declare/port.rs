@@ -115,7 +115,10 @@ pub(super) fn read(reader: &mut Reader<'_>, value: Value<'_>, source: &Source, u
 
 fn unknown(reader: &mut Reader<'_>, kind: At<&str>) {
     let found = Diagnostic::error(Code::UnknownPort, kind.span, format!("there is no kind of port `{}`", kind.value));
-    let found = found.suggest(kind.value, KINDS);
+    let found = match kind.value {
+        "vlan" => found.help("a VLAN interface has `parent = \"…\"` and `vlan = 10` in place of `port`"),
+        name => found.suggest(name, KINDS),
+    };
     let help = found.help.clone().unwrap_or_else(|| format!("it is one of {}", list(KINDS)));
     reader.report(found.help(help));
 }

@@ -42,7 +42,8 @@ pub(super) fn read(line: &mut Line<'_, '_, '_>) -> Result<SteerOctets, Failure> 
     let (digits, behind) = word(&mut line.lexer, "hexadecimal digits")?;
     let mask = hex(digits, behind.clone())?;
     if mask.len() != value.len() {
-        return wrong(behind, format!("the mask has {} octets, and the value has {}", mask.len(), value.len()));
+        let s = if mask.len() == 1 { "" } else { "s" };
+        return wrong(behind, format!("the mask has {} octet{s}, and the value has {}", mask.len(), value.len()));
     }
     if mask.iter().all(|&octet| octet == 0) {
         return wrong(behind, "a mask of zero matches all packets".to_owned());
