@@ -92,8 +92,9 @@ fn words(address: u128) -> [u16; 8] {
 
 /// The sum in one's complement.
 fn sum(words: &[u16]) -> u16 {
-    words.iter().fold(0, |sum: u16, &word| match sum.overflowing_add(word) {
-        (sum, carry) => sum + u16::from(carry),
+    words.iter().fold(0, |sum: u16, &word| {
+        let (sum, carry) = sum.overflowing_add(word);
+        sum + u16::from(carry)
     })
 }
 

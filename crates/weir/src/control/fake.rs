@@ -322,7 +322,7 @@ impl Gateway for Fake {
         Err(Refusal::new(Kind::NoRoom, "there are no packets").into())
     }
 
-    fn from_host(&self) -> BTreeMap<String, FromHost> {
+    fn given_by_host(&self) -> BTreeMap<String, FromHost> {
         BTreeMap::new()
     }
 

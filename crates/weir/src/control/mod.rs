@@ -327,7 +327,7 @@ pub trait Gateway: Send + Sync + 'static {
     /// When the filter is not understood, there is no such interface, or too many captures run.
     fn capture(&self, request: &CaptureRequest) -> Result<CaptureReader, Box<Refusal>>;
     /// The MTUs and addresses that interfaces have from the host, by name.
-    fn from_host(&self) -> BTreeMap<String, FromHost>;
+    fn given_by_host(&self) -> BTreeMap<String, FromHost>;
     /// Has sessions watched that a filter matches.
     ///
     /// # Errors

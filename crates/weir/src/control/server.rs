@@ -176,7 +176,7 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
 fn interfaces_with_lists(gateway: &dyn Gateway) -> interfaces::Interfaces {
     interfaces::Interfaces::new(&gateway.snapshot(), gateway.failures())
         .with_lists(&gateway.acl_chains())
-        .with_host(gateway.from_host())
+        .with_host(gateway.given_by_host())
 }
 
 fn samplers(gateway: &dyn Gateway) -> Samplers {

@@ -22,14 +22,14 @@ impl Running {
     /// are not busy.
     pub(super) fn describe<'a>(&self, rows: impl Iterator<Item = &'a mut RouteRow>) {
         let hosts = self.host_so_far().places();
-        let rows = rows.map(|row| {
+        let mut by_source: BTreeMap<String, OfSource<'_>> = BTreeMap::new();
+        for row in rows {
             if let Some(name) = hosts.get(&row.origin) {
                 (row.source, row.origin) = ("host".into(), name.clone());
             }
-            row
-        });
-        let mut by_source: BTreeMap<String, OfSource<'_>> = BTreeMap::new();
-        for row in rows.filter(|row| row.source != "file" && row.source != "host") {
+            if row.source == "file" || row.source == "host" {
+                continue;
+            }
             let Ok(prefix) = row.prefix.parse() else { continue };
             let own = by_source.entry(row.source.to_string()).or_default();
             own.prefixes.push((row.vrf.clone(), prefix));

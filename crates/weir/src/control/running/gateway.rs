@@ -325,7 +325,7 @@ impl Gateway for Running {
         self.engine.flows(|model| flows::filter(model, filter), order, most)
     }
 
-    fn from_host(&self) -> BTreeMap<String, FromHost> {
+    fn given_by_host(&self) -> BTreeMap<String, FromHost> {
         self.host_so_far().shown()
     }
 
