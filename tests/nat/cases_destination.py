@@ -90,7 +90,7 @@ def hairpin():
 def hairpin_limit():
     """A hairpin for which the source rule has no translation or no port left is dropped by that rule, and not by the one that
     gave it its destination."""
-    limited = ["source tcp from 10.0.0.5/32 to any as interface limit-per-address 1", "source tcp from 10.0.0.6/32 to any as interface port 7000"]
+    limited = ["source tcp from 10.0.0.5 to any as interface limit-per-address 1", "source tcp from 10.0.0.6 to any as interface port 7000"]
     c = Case("hairpin-limit", ["destination tcp from any to interface port 80 as 10.0.0.9 port 8080", *limited])
     c.both(LAN, tcp(A, OUT, 5000, 80), LAN, tcp(OUT, WEB, Var("p", HIGH), 8080))
     c.drop(LAN, tcp(A, OUT, 5001, 80), "nat-limit")

@@ -88,8 +88,8 @@ def keep_hairpin():
     for keys, name in ((MAPPING, "mapping-keep-hairpin"), (OPEN, "open-keep-hairpin")):
         yield lambda keys=keys, name=name: hairpin_of(keys, name, [inside, MASQUERADE])
     # To an outside address, no rule translates the source of `B`: the host would answer it inside, which is kept.
-    yield lambda: kept_hairpin([f"keep udp from {B}/32 to {OUT}/32", inside, MASQUERADE], "kept-hairpin")
-    yield lambda: kept_hairpin([f"keep udp from {A}/32 to {OUT}/32", MASQUERADE], "kept-hairpin-answer")
+    yield lambda: kept_hairpin([f"keep udp from {B} to {OUT}", inside, MASQUERADE], "kept-hairpin")
+    yield lambda: kept_hairpin([f"keep udp from {A} to {OUT}", MASQUERADE], "kept-hairpin-answer")
 
 
 def kept_hairpin(rules, name):

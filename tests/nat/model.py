@@ -44,7 +44,7 @@ class Rule:
     def text(self):
         def ports(r):
             return "" if r is None else f" port {r[0]}" if len(r) == 1 else f" port {r[0]}-{r[-1]}"
-        src, dst = (f"{a}/32" if a.replace(".", "").isdigit() else a for a in (self.src, self.dst))
+        src, dst = self.src, self.dst
         t = f"{self.kind} {self.what} from {src}{ports(self.sports)} to {dst}{ports(self.dports)}"
         if self.kind == "source" or self.kind == "map":
             t += f" as {self.target}{ports(self.tports)}"

@@ -24,8 +24,9 @@ address = "10.2.0.1/24"
 
 #[test]
 fn two_ends_of_a_pair_in_one_bridge_are_a_loop() {
-    let Some(lab) = Lab::open() else { return };
-    let gate = lab.space("gate");
+    let Some(mut lab) = Lab::open() else { return };
+    let (gate, host) = (lab.space("gate"), lab.space("host"));
+    lab.link((&host, "s0"), (&gate, "h0"), 1500);
     gate.ip("link add e0 type veth peer name e1");
     gate.ip("link set e0 up");
     gate.ip("link set e1 up");
@@ -34,7 +35,8 @@ fn two_ends_of_a_pair_in_one_bridge_are_a_loop() {
             "[[interface]]\nname = \"{device}\"\nport = {{ af-packet = {{ interface = \"{device}\", offload = false }} }}\n"
         )
     };
-    let config = format!("version = 1\n[bridge.b]\ninterfaces = [\"e0\", \"e1\"]\n{}{}", port("e0"), port("e1"));
+    let config = ["e0", "e1", "h0"].map(port).concat();
+    let config = format!("version = 1\n[bridge.b]\ninterfaces = [\"e0\", \"e1\", \"h0\"]\n{config}");
     let folder = Scratch::new();
     let file = folder.path().join("weir.toml");
     std::fs::write(&file, &config).expect("the file is written");
@@ -44,7 +46,7 @@ fn two_ends_of_a_pair_in_one_bridge_are_a_loop() {
     let output = gate.output(weir.to_str().expect("a path of ASCII"), &["doctor", path]);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.code() == Some(1) && said.contains(&format!("problem  bridge b: {words}")), "{said}");
-    let apart = config.replace("[\"e0\", \"e1\"]", "[\"e0\"]");
+    let apart = config.replace("[\"e0\", \"e1\", \"h0\"]", "[\"e0\", \"h0\"]");
     let weir = Weir::start(&gate, &apart);
     assert!(!weir.log().contains("frames circle"), "{}", weir.log());
     weir.write(&config);
@@ -56,11 +58,12 @@ fn two_ends_of_a_pair_in_one_bridge_are_a_loop() {
     // One frame circles in both directions, and its station is behind either end in turn.
     let station = [2, 0, 0, 0, 0, 7];
     let frame = [&[0xff; 6][..], &station, &[0x88, 0xb5], &[0; 46]].concat();
-    inject(&gate, "e0", 100, [frame].into_iter());
+    inject(&host, "s0", 100, [frame].into_iter());
     wait("a burst of moves", Duration::from_secs(20), || {
         weir.log().contains("came from stations that another port had")
     });
-    assert!(weir.log().contains("from 02:00:00:00:00:07: look for a loop"), "{}", weir.log());
+    // The host's own frames circle, too.
+    assert!(weir.log().contains(", the last by e") && weir.log().contains(": look for a loop"), "{}", weir.log());
     weir.end();
     let weir = Weir::start(&gate, &config);
     assert!(weir.log().contains(&format!("WARN bridge b: {words}")), "{}", weir.log());

@@ -281,14 +281,16 @@ fn the_kernel_gives_the_same_answers_to_further_rules() {
         line.left.ip(&format!("address add {address} dev e0"));
     }
     line.right.ip("address add 10.2.0.3/24 dev e0");
-    let config = line.config().replace("address = [\"10.2.0.1", "nat = \"edge\"\naddress = [\"10.2.0.1") + MORE;
+    // Both answer ARP for their own addresses alone.
+    let own: Vec<String> = (77..84).map(|last| format!("\"10.2.0.{last}/32\", ")).collect();
+    let own = format!("nat = \"edge\"\naddress = [{}\"10.2.0.1", own.concat());
+    let config = line.config().replace("address = [\"10.2.0.1", &own) + MORE;
     let weir = Weir::start(&line.gate, &config);
     let ours = further(&line);
     weir.end();
     for (device, side) in [("left", 1), ("right", 2)] {
         line.gate.ip(&format!("address add 10.{side}.0.1/24 dev {device}"));
     }
-    // The kernel answers ARP for its own addresses alone.
     for last in 77..84 {
         line.gate.ip(&format!("address add 10.2.0.{last}/32 dev right"));
     }
