@@ -57,7 +57,6 @@ impl Control {
             return false;
         }
         state.places.ports = places;
-        show_carriers(&model, &state.places, &mut ports);
         let before = state.down.clone();
         state.mark_down();
         let differs = state.down != before;
@@ -65,6 +64,10 @@ impl Control {
             self.publish(&mut state);
         }
         self.links.set();
+        let places = state.places.clone();
+        drop(state);
+        // Last: the kernel may take long to change a device.
+        show_carriers(&model, &places, &mut ports);
         differs
     }
 
