@@ -40,8 +40,13 @@ fn key_of(mask: &Mask, packet: &[u8]) -> Option<Key> {
     mask.key(packet)
 }
 
+/// Cases of 800 lookups each: `PROPTEST_CASES`, 64 unless given; 125,000 for 10^8 lookups.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").map_or(64, |text| text.parse().expect("a number of cases"))
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     #[test]
     fn a_table_equals_its_specification(seed in any::<u64>()) {

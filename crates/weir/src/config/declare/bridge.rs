@@ -137,7 +137,9 @@ fn limit(reader: &mut Reader<'_>, table: &Table<'_>, key: &'static str) -> Optio
         reader.report(Diagnostic::error(Code::WrongType, span, message).help(example));
         return None;
     }
-    let table = reader.table(value, "a limit", &["packets", "bits", "burst"])?;
+    // Moves have no bits.
+    let keys: &[&str] = if key == "move-limit" { &["packets", "burst"] } else { &["packets", "bits", "burst"] };
+    let table = reader.table(value, "a limit", keys)?;
     if let Some(zero) = ["packets", "bits"].iter().filter_map(|key| table.get(key)).find(|value| is_zero(value)) {
         let span = reader.span(zero.span());
         let message = format!("`{key}` is 1 at least");
@@ -148,12 +150,6 @@ fn limit(reader: &mut Reader<'_>, table: &Table<'_>, key: &'static str) -> Optio
             _ => "`learn = false` keeps stations from being learned; without `move-limit` there is no limit",
         };
         reader.report(Diagnostic::error(Code::OutOfRange, span, message).help(none));
-        return None;
-    }
-    if let ("move-limit", Some(bits)) = (key, table.get("bits")) {
-        let span = reader.span(bits.span());
-        let message = "`move-limit` is of moves, which have no bits";
-        reader.report(Diagnostic::error(Code::ConflictingKeys, span, message).help(example));
         return None;
     }
     let (unit, rate) = match (table.get("packets"), table.get("bits")) {
