@@ -47,14 +47,14 @@ pub(crate) fn question(host: &Space, kind: Kind, transaction: u32, requested: Op
 /// A client gets a lease of 10.0.0.7 from a server on the other host: all four messages (RFC 2131, 3.1) arrive as they were sent.
 pub(crate) fn lease(client: &Space, server: &Space) {
     let address = Ipv4Addr::new(10, 0, 0, 7);
-    let (asks, answers) = (socket(client, 68), socket(server, 67));
+    let (of_client, of_server) = (socket(client, 68), socket(server, 67));
     for (number, (kind, reply)) in (0..).zip([(Kind::DISCOVER, Kind::OFFER), (Kind::REQUEST, Kind::ACK)]) {
         let requested = (kind == Kind::REQUEST).then_some(address);
         let question = question(client, kind, 0x7e57_0100 + number, requested);
-        send(&asks, &question, 67);
-        assert_eq!(receive(&answers), question);
+        send(&of_client, &question, 67);
+        assert_eq!(receive(&of_server), question);
         let answer = Message { reply: true, kind: reply, given: address, lease: Some(600), ..question };
-        send(&answers, &answer, 68);
-        assert_eq!(receive(&asks), answer);
+        send(&of_server, &answer, 68);
+        assert_eq!(receive(&of_client), answer);
     }
 }

@@ -249,11 +249,11 @@ fn further(line: &Line) -> Vec<(String, String)> {
         ("10.2.0.78", "10.1.0.2", [9000, 5000]),
         ("10.2.0.78", "10.1.0.2", [9001, 5001]),
     ] {
-        let (asks, answers) = (socket(right, at(OTHER[0], 7200), 5000), socket(left, at(inside, own[1]), 5000));
-        asks.send_to(&[4], at(to, own[0])).expect("a datagram is sent");
-        say(&format!("to {to} port {}", own[0]), format!("{:?}", received(&answers)));
-        answers.send_to(&[5, 6], at(OTHER[0], 7200)).expect("an answer is sent");
-        say(&format!("its answer, port {}", own[0]), format!("{:?}", received(&asks)));
+        let (outside, within) = (socket(right, at(OTHER[0], 7200), 5000), socket(left, at(inside, own[1]), 5000));
+        outside.send_to(&[4], at(to, own[0])).expect("a datagram is sent");
+        say(&format!("to {to} port {}", own[0]), format!("{:?}", received(&within)));
+        within.send_to(&[5, 6], at(OTHER[0], 7200)).expect("an answer is sent");
+        say(&format!("its answer, port {}", own[0]), format!("{:?}", received(&outside)));
     }
     // A host inside reaches a server inside by its outside address.
     let listener = left.enter(|| TcpListener::bind(at(LEFT[0], 80)).expect("the port is free"));

@@ -412,15 +412,7 @@ impl Networks {
             let to = if sas == 1 { self.to } else { host.into() };
             let any = AclRule::all(AclAction::Permit, Origin(0));
             let matches = AclRule { from: Addresses::Net(self.from), to: Addresses::Net(to), ..any };
-            SpdRule {
-                action: SpdAction::Protect(SaIndex(number)),
-                matches,
-                names_family: false,
-                opaque: (false, false),
-                shared: false,
-                priority: 0,
-                comment: None,
-            }
+            SpdRule::new(SpdAction::Protect(SaIndex(number)), matches)
         };
         (0..sas).map(policy).collect()
     }

@@ -204,15 +204,11 @@ impl Pair {
             };
             let any = AclRule::all(AclAction::Permit, Origin(0));
             let matches = AclRule { from: Addresses::Net(local), to: host(number), transport, ..any };
-            policy(SpdAction::Discard, matches)
+            SpdRule::new(SpdAction::Discard, matches)
         };
         let any = AclRule { from: Addresses::Net(local), ..AclRule::all(AclAction::Permit, Origin(0)) };
-        (0..size - 1).map(none).chain([policy(SpdAction::Bypass, any)]).collect()
+        (0..size - 1).map(none).chain([SpdRule::new(SpdAction::Bypass, any)]).collect()
     }
-}
-
-fn policy(action: SpdAction, matches: AclRule) -> SpdRule {
-    SpdRule { action, matches, names_family: false, opaque: (false, false), shared: false, priority: 0, comment: None }
 }
 
 #[cfg(test)]

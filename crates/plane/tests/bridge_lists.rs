@@ -189,9 +189,9 @@ fn replies_pass_by_sessions_each_way_on_a_port_and_on_the_station() {
                         parts
                     };
                     let (early, late) = (replies(1), replies(2));
-                    let asked = frames(&rig, way, form, question);
+                    let requests = frames(&rig, way, form, question);
                     send(&mut rig, way.back(), &early, true);
-                    send(&mut rig, way, &asked, false);
+                    send(&mut rig, way, &requests, false);
                     send(&mut rig, way.back(), &late, false);
                 }
             }

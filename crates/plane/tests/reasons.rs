@@ -276,15 +276,7 @@ fn policed() -> Vec<Reason> {
     use weir_plane::model::{Origin, SaIndex, Spd, SpdAction, SpdCache, SpdIndex, SpdRule};
     let tunnel = crate::kit::esp::sa("aes128gcm16", "198.51.100.1", "198.51.100.2");
     let mut build = crate::kit::esp::west(&[tunnel]);
-    let mut rule = |action: SpdAction, text: &str| SpdRule {
-        action,
-        matches: build.acl_rule(text),
-        names_family: false,
-        opaque: (false, false),
-        shared: false,
-        priority: 0,
-        comment: None,
-    };
+    let mut rule = |action: SpdAction, text: &str| SpdRule::new(action, build.acl_rule(text));
     let rules = [rule(SpdAction::Protect(SaIndex(0)), "permit udp"), rule(SpdAction::Discard, "permit tcp")];
     let cache = SpdCache::default();
     build.0.spds.push(Spd { name: "edge".into(), rules: rules.into(), cache, origin: Origin::default() });

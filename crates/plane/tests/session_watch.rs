@@ -53,8 +53,8 @@ fn a_session_that_makes_room_ends_before_the_next_begins() {
     let request = |port| format!("udp from 10.0.0.2 port {port} to 198.51.100.9 port 53");
     rig.forwards("lan", &request(9));
     rig.forwards("lan", &request(10));
-    let told: Vec<_> = news(&mut rig).iter().map(|own| (own.before[0].1, own.ended)).collect();
-    assert_eq!(told, [(9, None), (9, Some("replaced")), (10, None)]);
+    let events: Vec<_> = news(&mut rig).iter().map(|own| (own.before[0].1, own.ended)).collect();
+    assert_eq!(events, [(9, None), (9, Some("replaced")), (10, None)]);
 }
 
 #[test]

@@ -90,15 +90,7 @@ fn gateway(v4: bool, octets: u32) -> Result<Gateway, Error> {
     }
     let [spd] = &mut gateway.spds[..] else { return Ok(gateway) };
     let Some(last) = spd.rules.first().cloned() else { return Ok(gateway) };
-    let other = |number| SpdRule {
-        action: SpdAction::Bypass,
-        matches: none(number, AclAction::Permit),
-        names_family: false,
-        opaque: (false, false),
-        shared: false,
-        priority: 0,
-        comment: None,
-    };
+    let other = |number| SpdRule::new(SpdAction::Bypass, none(number, AclAction::Permit));
     spd.rules = (1..RULES).map(other).chain([last]).collect();
     gateway.flow_table.flows = 4 * FLOWS;
     Ok(gateway)

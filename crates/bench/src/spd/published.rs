@@ -112,16 +112,7 @@ fn with_policies(plain: &Gateway, networks: &Networks, policies: u32, cache: Spd
             Transport::Ports { protocol: 17, source: Ports::Any, destination: Ports::from(port..=port), flags: None };
         let any = AclRule::all(AclAction::Permit, Origin(0));
         let matches = AclRule { from: Addresses::Net(networks.from()), transport, ..any };
-        let action = SpdAction::Discard;
-        SpdRule {
-            action,
-            matches,
-            names_family: false,
-            opaque: (false, false),
-            shared: false,
-            priority: 0,
-            comment: None,
-        }
+        SpdRule::new(SpdAction::Discard, matches)
     };
     spd.rules = (0..policies - 1).map(none).chain(spd.rules.iter().cloned()).collect();
     spd.cache = cache;

@@ -141,13 +141,7 @@ impl State {
         let is_down = |of: &HashMap<u32, PortPlace>, port: &u32| of.get(port).is_some_and(|place| place.down);
         let interfaces = (0..).zip(&self.model.interfaces).zip(&self.map.interfaces);
         let down = interfaces.filter_map(|((index, interface), &number)| {
-            let port = match interface.kind {
-                InterfaceKind::Port { .. }
-                | InterfaceKind::Ipsec
-                | InterfaceKind::Tunnel(_)
-                | InterfaceKind::Bridge(_) => index,
-                InterfaceKind::Vlan { parent, .. } => parent.0,
-            };
+            let port = port_of(index, interface);
             (is_down(&self.places.ports, &port) && !is_down(&self.standing, &port)).then_some(number)
         });
         self.down = down.collect();
@@ -168,15 +162,21 @@ impl State {
     }
 }
 
+/// The place of the interface whose link an interface has: a VLAN has that of its parent.
+fn port_of(index: u32, interface: &model::Interface) -> u32 {
+    match interface.kind {
+        InterfaceKind::Port { .. } | InterfaceKind::Ipsec | InterfaceKind::Tunnel(_) | InterfaceKind::Bridge(_) => {
+            index
+        }
+        InterfaceKind::Vlan { parent, .. } => parent.0,
+    }
+}
+
 /// Shows the host by each punt device whether the link of the interface is up.
 pub(super) fn show_carriers(model: &model::Gateway, places: &Places, ports: &mut [Option<OpenPort>]) {
     for (index, interface) in (0..).zip(&model.interfaces) {
         let Some(&number) = places.punts.get(&index) else { continue };
-        let of = match interface.kind {
-            InterfaceKind::Vlan { parent, .. } => parent.0,
-            _ => index,
-        };
-        let is_down = places.ports.get(&of).is_some_and(|place| place.down);
+        let is_down = places.ports.get(&port_of(index, interface)).is_some_and(|place| place.down);
         if let Some(Some(punt)) = ports.get_mut(number as usize) {
             punt.port.set_carrier(!(interface.follow.carrier && is_down));
         }

@@ -92,6 +92,12 @@ impl Bridge {
             origin,
         }
     }
+
+    /// An interface is a port of the bridge.
+    #[must_use]
+    pub fn has_port(&self, interface: InterfaceIndex) -> bool {
+        self.ports.iter().any(|port| port.interface == interface)
+    }
 }
 
 impl Floods {

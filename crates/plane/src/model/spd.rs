@@ -87,6 +87,20 @@ pub struct SpdRule {
 }
 
 impl SpdRule {
+    /// A rule without further properties.
+    #[must_use]
+    pub fn new(action: SpdAction, matches: AclRule) -> SpdRule {
+        SpdRule {
+            action,
+            matches,
+            names_family: false,
+            opaque: (false, false),
+            shared: false,
+            priority: 0,
+            comment: None,
+        }
+    }
+
     /// It matches packets without ports, type and code alone.
     #[must_use]
     pub fn is_opaque(&self) -> bool {

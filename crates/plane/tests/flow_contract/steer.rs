@@ -21,8 +21,7 @@ pub fn steer(random: &mut Random, links: &Links, model: &mut Gateway) {
         let rules: Vec<SteerRule> = (0..between(random, 1, 5)).map(|_| one(random, links, model)).collect();
         model.steer.push(SteerList { name: format!("s{number}"), rules: rules.into(), origin: Origin::default() });
     }
-    let is_port =
-        |index: usize| model.bridges.iter().any(|own| own.ports.iter().any(|port| port.interface.0 as usize == index));
+    let is_port = |index: usize| model.bridges.iter().any(|own| own.has_port(InterfaceIndex(index as u32)));
     let routed: Vec<bool> = (0..model.interfaces.len()).map(|index| !is_port(index)).collect();
     for (interface, _) in model.interfaces.iter_mut().zip(routed).filter(|(_, is)| *is) {
         interface.steer = random.chance(0.4).then(|| SteerIndex(random.below(2) as u16));

@@ -27,7 +27,7 @@ impl Build {
                 None => (0, rest),
             };
             let matches = self.acl_rule(&format!("permit {rest}"));
-            SpdRule { action, matches, names_family: false, opaque: (false, false), shared, priority, comment: None }
+            SpdRule { shared, priority, ..SpdRule::new(action, matches) }
         };
         let rules: Vec<SpdRule> = rules.iter().map(rule).collect();
         let index = SpdIndex(self.0.spds.len() as u16);

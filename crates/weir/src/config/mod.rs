@@ -24,7 +24,7 @@ mod resolve;
 pub(crate) mod routes;
 mod source;
 mod table;
-mod value;
+pub(crate) mod value;
 
 use std::path::Path;
 

@@ -378,7 +378,7 @@ pub(super) fn not_a_host(address: IpAddr) -> Option<&'static str> {
 }
 
 /// Why an address in a connected prefix is no host's, if so.
-pub(super) fn edge(net: IpNet, address: IpAddr) -> Option<&'static str> {
+pub(crate) fn edge(net: IpNet, address: IpAddr) -> Option<&'static str> {
     if net.prefix_len() + 1 >= net.max_prefix_len() {
         return None;
     }

@@ -9,6 +9,7 @@ use weir_plane::model::{Address, Gateway, Interface, InterfaceKind};
 use weir_port::HostSide;
 
 use crate::config::live::fit_tunnels;
+use crate::config::value::edge;
 use crate::render::interfaces::FromHost;
 
 /// Addresses of an interface that the host gives, at most.
@@ -176,11 +177,8 @@ fn is_automatic(address: IpAddr) -> bool {
 /// Why an interface cannot have an address.
 fn refusal(gateway: &Gateway, at: usize, net: IpNet) -> Option<String> {
     let (own, address) = (&gateway.interfaces[at], net.addr());
-    let is_host = match net {
-        IpNet::V4(net) => net.prefix_len() >= 31 || ![net.network(), net.broadcast()].contains(&net.addr()),
-        IpNet::V6(_) => true,
-    };
-    if !is_host || address.is_unspecified() || address.is_loopback() || address.is_multicast() {
+    let is_edge = address.is_ipv4() && edge(net, address).is_some();
+    if is_edge || address.is_unspecified() || address.is_loopback() || address.is_multicast() {
         return Some("it is no address of a host".to_owned());
     }
     if address.is_ipv6() && own.mtu < LEAST_V6 {

@@ -21,6 +21,7 @@ use weir_plane::model::{self, Origin};
 use super::findings::{Findings, Kind, Sink};
 use super::lexer::{Lexer, What};
 use super::parser::{Failure, expected, keyword, word};
+use super::prefix::Short;
 use super::text::{self, Line};
 use super::words::{self, Problem, shown};
 use super::{ANY, Action, prefix};
@@ -181,8 +182,7 @@ impl fmt::Display for Binding {
         }
         match self.from {
             None => write!(f, " from {ANY}"),
-            Some(prefix) if prefix.prefix_len() == prefix.max_prefix_len() => write!(f, " from {}", prefix.addr()),
-            Some(prefix) => write!(f, " from {prefix}"),
+            Some(prefix) => write!(f, " from {}", Short(&prefix)),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Prefixes as people write them.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use ipnet::{IpNet, Ipv4Net};
@@ -16,6 +17,18 @@ pub(crate) fn parse(text: &str) -> Result<(IpNet, bool), String> {
             Ok(address) => format!("write `{}` for this address alone", IpNet::from(address)),
             Err(_) => length_help(text).unwrap_or("it looks like `203.0.113.0/24` or `2001:db8::/32`").to_owned(),
         }),
+    }
+}
+
+/// A prefix, or a host without its length, as people write it.
+pub(crate) struct Short<'n>(pub(crate) &'n IpNet);
+
+impl fmt::Display for Short<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.prefix_len() == self.0.max_prefix_len() {
+            true => write!(f, "{}", self.0.addr()),
+            false => write!(f, "{}", self.0),
+        }
     }
 }
 

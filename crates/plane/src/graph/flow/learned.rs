@@ -64,8 +64,7 @@ impl<K: Family> OfFamily<K> {
     }
 
     /// Has flows learned from a packet on; there are so many flows at most.
-    fn follow(&mut self, FlowTable { packets, timeouts, .. }: &FlowTable, flows: usize) {
-        let packets = *packets;
+    fn follow(&mut self, &FlowTable { packets, timeouts, .. }: &FlowTable, flows: usize) {
         self.packets = packets;
         // 30 days are less than 2^32 units.
         self.idle = (timeouts.decision.as_nanos() >> 20) as u32;
@@ -152,8 +151,7 @@ impl<K: Family> OfFamily<K> {
     fn age(&mut self, now: Time) -> usize {
         let now = units(now);
         let before = self.table.len();
-        let idle = self.idle;
-        self.table.retain_in(self.next, |_, kept| now.wrapping_sub(kept.last) < idle);
+        self.table.retain_in(self.next, |_, kept| now.wrapping_sub(kept.last) < self.idle);
         self.next = if self.next + 1 < self.table.groups() { self.next + 1 } else { 0 };
         before - self.table.len()
     }

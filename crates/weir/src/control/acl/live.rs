@@ -18,6 +18,7 @@ use crate::render::matched::Matched;
 use crate::render::number::plural;
 use crate::rules::acl::{Role, Rule as Written};
 use crate::rules::is_name;
+use crate::rules::prefix::Short;
 use crate::rules::steer::checks as steer;
 use crate::suggest::closest;
 
@@ -71,8 +72,7 @@ pub(crate) fn member(gateway: &model::Gateway, group: &AclGroup) -> Vec<String> 
     match group {
         AclGroup::Addresses(group) => {
             let text = |addresses: &model::Addresses| match addresses {
-                model::Addresses::Net(net) if net.prefix_len() == net.max_prefix_len() => net.addr().to_string(),
-                model::Addresses::Net(net) => net.to_string(),
+                model::Addresses::Net(net) => Short(net).to_string(),
                 model::Addresses::Range(first, last) => format!("{first}-{last}"),
                 model::Addresses::Any => "any".to_owned(),
                 model::Addresses::Group(group) => format!("@{}", group.name),

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
+use super::super::prefix::Short;
 use super::super::{ANY, write_comment};
 use super::{Action, Addresses, GROUP, Interfaces, IpFamily, Ports, RECEIVED_ON, Rejection, Rule, Transport, words};
 
@@ -125,9 +126,7 @@ impl fmt::Display for What {
 pub(in crate::rules) fn write_end(f: &mut fmt::Formatter<'_>, addresses: &Addresses, ports: &Ports) -> fmt::Result {
     match addresses {
         Addresses::Any => f.write_str(ANY)?,
-        // A host without its length, as people write it.
-        Addresses::Net(net) if net.prefix_len() == net.max_prefix_len() => write!(f, "{}", net.addr())?,
-        Addresses::Net(net) => write!(f, "{net}")?,
+        Addresses::Net(net) => write!(f, "{}", Short(net))?,
         Addresses::Range(first, last) => write!(f, "{first}-{last}")?,
         Addresses::Group(name) => write!(f, "{GROUP}{name}")?,
     }

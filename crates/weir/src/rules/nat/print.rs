@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::super::acl::print::{Span, What, write_end};
 use super::super::acl::{Addresses, GROUP, Ports, Transport};
+use super::super::prefix::Short;
 use super::super::{ANY, write_comment};
 use super::rule::{INTERFACE, Rule, Target, Verb};
 
@@ -67,9 +68,7 @@ impl fmt::Display for Target {
         match &self.addresses {
             None => f.write_str(INTERFACE)?,
             Some(Addresses::Any) => f.write_str(ANY)?,
-            // A target is no prefix of one address, but the address.
-            Some(Addresses::Net(net)) if net.prefix_len() == net.max_prefix_len() => write!(f, "{}", net.addr())?,
-            Some(Addresses::Net(net)) => write!(f, "{net}")?,
+            Some(Addresses::Net(net)) => write!(f, "{}", Short(net))?,
             Some(Addresses::Range(first, last)) => write!(f, "{first}-{last}")?,
             Some(Addresses::Group(name)) => write!(f, "{GROUP}{name}")?,
         }

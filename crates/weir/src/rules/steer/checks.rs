@@ -2,7 +2,8 @@
 
 use weir_plane::compile::translating_vrfs;
 use weir_plane::model::{
-    AclAction, AclDefault, AclList, Bridge, Gateway, Interface, InterfaceKind, Route, SteerRule, SteerWay,
+    AclAction, AclDefault, AclList, Bridge, Gateway, Interface, InterfaceIndex, InterfaceKind, Route, SteerRule,
+    SteerWay,
 };
 
 use super::Rule;
@@ -117,7 +118,7 @@ impl<'g> Site<'g> {
         let SteerWay::To { hop, .. } = rule.way else { return None };
         let interface = self.interfaces.get(hop.interface.0 as usize)?;
         let name = &interface.name;
-        let bridge = self.bridges.iter().find(|own| own.ports.iter().any(|port| port.interface == hop.interface));
+        let bridge = self.bridges.iter().find(|own| own.has_port(hop.interface));
         let message = match &interface.kind {
             _ if let Some(bridge) = bridge => {
                 format!("no packet leaves by `{name}` alone: it is a port of the bridge `{}`", bridge.name)
@@ -147,7 +148,7 @@ pub(crate) fn refused(gateway: &Gateway, opens: impl Fn(&str) -> bool) -> Option
         let lists = [false, true].into_iter().flat_map(|output| gateway.lists_of(own, output));
         lists.into_iter().any(&opens)
     };
-    let is_port = |number: u32| bridges.iter().any(|own| own.ports.iter().any(|port| port.interface.0 == number));
+    let is_port = |number: u32| bridges.iter().any(|own| own.has_port(InterfaceIndex(number)));
     (0..).zip(interfaces).filter(|(number, _)| !is_port(*number)).find_map(|(_, interface)| {
         let list = steer.get(usize::from(interface.steer?.0))?;
         let site = Site::new(interface, (interfaces, bridges), &translating, by_lists);

@@ -135,6 +135,9 @@ fn flood(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, ru
         floods && flooded.from.may_reach(port)
     };
     let is_spared = |flooded: &Flooded, interface: &Interface| flooded.spares && savi::is_spared(root, interface);
+    let goes = |flooded: &Flooded, port: &Port| {
+        open_port(root, port).is_some_and(|own| reaches(flooded, port) && !is_spared(flooded, own))
+    };
     // The port that takes each frame itself.
     let mut last = [NOWHERE; VECTOR];
     for (number, port) in (0..).zip(&*bridge.ports) {
@@ -160,23 +163,16 @@ fn flood(context: &mut Context<'_>, pieces: &mut Vector, vector: &mut Vector, ru
         let (place, index) = (flooded.place, flooded.bridge);
         let packet = &mut vector[place];
         if context.recorder.is_on() {
-            let goes = |port: &&Port| {
-                let own = open_port(root, port);
-                own.is_some_and(|own| reaches(flooded, port) && !is_spared(flooded, own))
-            };
-            let ports = bridge.ports.iter().filter(goes).count() as u16;
+            let ports = bridge.ports.iter().filter(|port| goes(flooded, port)).count() as u16;
             context.record(packet, Fate::Bridged { bridge: index, to: BridgedTo::All(ports) });
         }
         let interface = bridge.port(last).and_then(|port| open_port(root, port));
         match interface {
             _ if is_for_own(bridge, flooded) => own(context, packet, place, (index, bridge)),
             None => {
-                let reaches_some = bridge.ports.iter().any(|port| {
-                    let own = open_port(root, port);
-                    own.is_some_and(|own| reaches(flooded, port) && !is_spared(flooded, own))
-                });
-                // A port is there, and the frame is too long for it.
-                let reason = if reaches_some { Reason::MtuExceeded } else { Reason::BridgeNoPort };
+                // If a port is there, the frame is too long for it.
+                let is_long = bridge.ports.iter().any(|port| goes(flooded, port));
+                let reason = if is_long { Reason::MtuExceeded } else { Reason::BridgeNoPort };
                 context.next.refuse(packet, place, reason);
             }
             Some(interface) => match leave(root, packet, interface) {

@@ -52,7 +52,7 @@ impl Resolver<'_> {
                 );
                 continue;
             }
-            let is_of = |bridge: &&model::Bridge| bridge.ports.iter().any(|port| port.interface.0 as usize == index);
+            let is_of = |bridge: &&model::Bridge| bridge.has_port(model::InterfaceIndex(index as u32));
             let others = bridges.iter().find(is_of).map(|bridge| {
                 bridge.ports.iter().filter_map(|port| interfaces.get(port.interface.0 as usize)).filter_map(learn)
             });

@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 
 use weir_plane::model::{
-    AclList, AclRule, Bridge, Interface, NextHop, Route, SteerIndex, SteerList, SteerMacs, SteerRule, Vrf, VrfIndex,
+    AclList, AclRule, Bridge, Interface, InterfaceIndex, NextHop, Route, SteerIndex, SteerList, SteerMacs, SteerRule,
+    Vrf, VrfIndex,
 };
 
 use super::super::super::declare::Path;
@@ -102,7 +103,7 @@ impl Resolver<'_> {
         };
         for (number, interface) in (0..).zip(interfaces) {
             // Frames that a bridge forwards match no rule, as a warning says.
-            if bridges.iter().any(|bridge| bridge.ports.iter().any(|port| port.interface.0 == number)) {
+            if bridges.iter().any(|bridge| bridge.has_port(InterfaceIndex(number))) {
                 continue;
             }
             let Some(SteerIndex(index)) = interface.steer else { continue };
