@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
-use weir_packet::wire::{icmpv4, icmpv6, protocol};
+use weir_packet::wire::{icmpv4, icmpv6};
 use weir_plane::changed::Changed;
 use weir_plane::engine::endpoint;
 use weir_plane::stats;
 
 use super::Report;
 use super::conntrack::{self, Line, Way};
-use super::number::plural;
+use super::number::{self, plural};
 use super::table::{Align, Table};
 
 /// Sessions, in the order of the listing.
@@ -264,7 +264,7 @@ impl Flows {
 
 impl Flow {
     fn new(row: stats::FlowRow) -> Flow {
-        let name = protocol::NAMES.name(row.protocol).map_or_else(|| row.protocol.to_string(), str::to_owned);
+        let name = number::protocol(row.protocol);
         let opened = |rule: stats::FlowRule| Opened {
             interface: rule.interface,
             direction: if rule.output { "out" } else { "in" }.to_owned(),

@@ -1,5 +1,12 @@
 //! Numbers as they stand in tables.
 
+use weir_packet::wire::protocol::NAMES;
+
+/// The name of an IP protocol, or its number.
+pub(crate) fn protocol(number: u8) -> String {
+    NAMES.name(number).map_or_else(|| number.to_string(), str::to_owned)
+}
+
 /// As VPP writes clocks: two places, `1.29e3`.
 pub fn clocks(value: f64) -> String {
     format!("{value:.2e}")

@@ -3,13 +3,12 @@
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
-use weir_packet::wire::protocol;
 use weir_plane::engine::endpoint;
 use weir_plane::stats;
 
 use super::Report;
 use super::conntrack::{self, Line, Way};
-use super::number::plural;
+use super::number::{self, plural};
 use super::table::{Align, Table};
 
 /// Translations, the oldest first.
@@ -140,7 +139,7 @@ impl Translations {
                 zones: row.zones,
                 protocol_number: row.protocol,
                 icmp_type: row.icmp_type,
-                protocol: protocol::NAMES.name(row.protocol).map_or_else(|| row.protocol.to_string(), str::to_owned),
+                protocol: number::protocol(row.protocol),
                 state: row.state.to_owned(),
                 half_open: row.half_open,
                 before: Ends::new(row.before),

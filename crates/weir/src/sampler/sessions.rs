@@ -5,13 +5,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_packet::wire::protocol;
+use weir_packet::wire::protocol::NAMES;
 use weir_plane::engine::{SampleReader as Reader, endpoint};
 use weir_plane::session_watch::{SessionEvent, SessionNews};
 use weir_plane::translation_log::Ends;
 
 use crate::events;
-use crate::render::number::plural;
+use crate::render::number::{self, plural};
 
 /// Takes the sessions that the workers have noted, up to `limit` of each; returns how many there were.
 pub(super) fn drain(reader: &mut Reader, limit: usize, batch: &mut Vec<SessionEvent>) -> usize {
@@ -39,7 +39,7 @@ fn text(news: &SessionNews, interface: Option<Arc<str>>) -> (String, Vec<(&'stat
     let SessionNews { ended, before, after, age, packets, octets, .. } = *news;
     let ends = |[source, destination]: Ends| [end(news, source), end(news, destination)];
     let kind = if after.is_some() { "translation" } else { "session" };
-    let protocol = protocol::NAMES.name(news.protocol).map_or_else(|| news.protocol.to_string(), str::to_owned);
+    let protocol = number::protocol(news.protocol);
     let [source, destination] = ends(before);
     let mut fields =
         vec![("type", kind.to_owned()), ("change", if ended.is_some() { "ended" } else { "began" }.into())];
@@ -47,8 +47,8 @@ fn text(news: &SessionNews, interface: Option<Arc<str>>) -> (String, Vec<(&'stat
         None => format!("{kind} began"),
         Some(why) => format!("{kind} ended ({why})"),
     };
-    let numbered = news.protocol.to_string() == protocol;
-    let mut line = format!("{what}: {}{protocol} {source} to {destination}", if numbered { "protocol " } else { "" });
+    let word = if NAMES.name(news.protocol).is_none() { "protocol " } else { "" };
+    let mut line = format!("{what}: {word}{protocol} {source} to {destination}");
     if let Some([source, destination]) = after.map(ends) {
         let _ = write!(line, " as {source} to {destination}");
         fields.extend([("translated-from", source), ("translated-to", destination)]);
