@@ -391,6 +391,44 @@ fn packets_of_sessions_take_decisions_and_keep_their_session_alive() {
 }
 
 #[test]
+fn a_change_of_rules_leaves_the_packets_of_other_sessions_alone() {
+    let build = two_ports().acl("out", &["permit+reflect udp"]).acl("in", &["deny any"]);
+    let mut rig = learning(build.acl_out("wan", &["out"]).acl_in("wan", &["in"]));
+    let exchange = |rig: &mut Rig| {
+        put(rig, "lan", &[ASK]);
+        put(rig, "wan", &[ANSWER]);
+    };
+    (0..3).for_each(|_| exchange(&mut rig));
+    let insert = |rig: &mut Rig, list: &str, rule: &str| {
+        let rules = vec![two_ports().acl_rule(rule)];
+        rig.harness.edit_acl(list, AclEdit::Insert { at: At::Index(0), rules }, &said()).unwrap().added
+    };
+    let after = |rig: &mut Rig| {
+        let (hits, _, changed) = counted(rig);
+        exchange(rig);
+        let now = counted(rig);
+        (now.0 - hits, now.2 - changed)
+    };
+    assert_eq!(after(&mut rig), (2, 0));
+    // Rules about others, in either list.
+    insert(&mut rig, "out", "deny udp from 10.9.0.0/16 to any");
+    assert_eq!(after(&mut rig), (2, 0));
+    insert(&mut rig, "in", "permit udp from 203.0.113.0/24 to any");
+    assert_eq!(after(&mut rig), (2, 0));
+    // A rule about the session opens it from now on: its packets are decided anew, and count for that rule.
+    let rules = insert(&mut rig, "out", "permit+reflect udp to 198.51.100.9");
+    assert_eq!(after(&mut rig), (0, 1));
+    assert_eq!(after(&mut rig), (2, 0));
+    assert_eq!(rig.acl_hits("out")[0], 4);
+    rig.harness.edit_acl("out", AclEdit::Delete { rules }, &said()).unwrap();
+    assert_eq!(after(&mut rig), (0, 1));
+    // One that denies it: the session ends, and the answer finds none.
+    insert(&mut rig, "out", "deny udp to 198.51.100.9");
+    assert_eq!(after(&mut rig), (0, 1));
+    assert_eq!(rig.harness.flows(&FlowFilter::default(), FlowOrder::Age, 9).rows.len(), 0);
+}
+
+#[test]
 fn a_full_table_has_further_flows_walk() {
     let mut build = two_ports().acl("in", &["permit any"]).acl_in("lan", &["in"]);
     build.0.flow_table = FlowTable { flows: 2, packets: 1, ..FlowTable::default() };

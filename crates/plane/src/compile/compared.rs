@@ -91,9 +91,7 @@ pub(super) fn differences(before: &Compared, now: &Compared, noted: &mut Noted) 
     let opens = |of: &Compared| of.acl.reflecting.contains(&true);
     // A set of paths has the same number as long as it is in use, and new ones have numbers behind.
     let sets = before.buckets.len().min(now.buckets.len());
-    // The opener of a session is matched again after each change of rules, whatever its packets come in by.
     let is_global = before.acl.reflecting != now.acl.reflecting
-        || before.acl.version != now.acl.version && (opens(before) || opens(now))
         || before.buckets[..sets] != now.buckets[..sets]
         || !before.sav.reverse.agrees(&now.sav.reverse)
         || before.flow_table != now.flow_table
@@ -101,6 +99,10 @@ pub(super) fn differences(before: &Compared, now: &Compared, noted: &mut Noted) 
         || before.ethertypes_out != now.ethertypes_out;
     if is_global {
         return noted.all();
+    }
+    // The opener of a session is matched again after each change of rules, whatever its packets come in by.
+    if before.acl.version != now.acl.version && opens(now) {
+        noted.sessions();
     }
     if before.shares_interfaces(now) {
         return;

@@ -14,6 +14,8 @@ pub(super) const NOTED: usize = 4096;
 pub(super) struct Noted {
     /// All flows are concerned, whatever the rest is.
     pub(super) all: bool,
+    /// Sessions are matched again by lists of another version: their packets have to see that there was a change.
+    pub(super) sessions: bool,
     /// Numbers of interfaces.
     pub(super) interfaces: Vec<u32>,
     pub(super) v4: Vec<Prefix<u32>>,
@@ -24,6 +26,11 @@ impl Noted {
     /// All flows are concerned.
     pub(super) fn all(&mut self) {
         self.all = true;
+    }
+
+    /// Packets are concerned whose sessions the lists permit otherwise now.
+    pub(super) fn sessions(&mut self) {
+        self.sessions = true;
     }
 
     /// Packets that come in or leave by an interface are concerned.
@@ -56,6 +63,7 @@ impl Noted {
     /// Adds all of another.
     pub(super) fn append(&mut self, other: Noted) {
         self.all |= other.all;
+        self.sessions |= other.sessions;
         self.interfaces.extend(other.interfaces);
         self.v4.extend(other.v4);
         self.v6.extend(other.v6);
@@ -63,7 +71,7 @@ impl Noted {
 
     /// Nothing is noted.
     pub(super) fn is_empty(&self) -> bool {
-        !self.all && self.interfaces.is_empty() && self.v4.is_empty() && self.v6.is_empty()
+        !self.all && !self.sessions && self.interfaces.is_empty() && self.v4.is_empty() && self.v6.is_empty()
     }
 }
 

@@ -236,32 +236,34 @@ impl<K: Family> OfFamily<K> {
         self.sessions.get(member.number)?.permits(member.way, output)
     }
 
-    /// Matches a session by the lists that there are now; gives whether it goes on.
-    pub(super) fn match_again(
-        &mut self,
-        (root, guard): (&Root, &Guard<'_>),
-        version: u64,
-        bounds: &Bounds,
-        number: u32,
-    ) -> bool {
+    /// Matches a session by the lists that there are now; gives whether it goes on. If other rules permit it, what was learned about its
+    /// packets is forgotten.
+    pub(super) fn match_again(&mut self, at: (&Root, &Guard<'_>), version: u64, bounds: &Bounds, number: u32) -> bool {
         let Some(session) = self.sessions.get_mut(number) else { return false };
         session.version = version;
-        let fields = session.fields();
-        for (by, output) in session.rules.iter_mut().zip([false, true]) {
-            let Some(OpenedBy { interface, .. }) = *by else { continue };
-            let zone = session.tuple.zone;
-            let own = root.interfaces.get(interface as usize).filter(|own| own.present && own.zone == zone);
-            let Some(own) = own else {
-                *by = None;
-                continue;
-            };
-            let found = look_up(root, guard, own, output, &fields).and_then(|found| reflected(root, found));
-            // A session that goes on in any case counts for no rule that is not its own.
-            let kept = || (Found::new(MOST_NUMBERS - 1, Action::Permit, false), false);
-            let kept = (!bounds.settings.recheck).then(kept);
-            *by = found.or(kept).map(|(found, hastens)| OpenedBy { interface, found, hastens });
+        let rules = rules_now(at, bounds, session);
+        if rules != session.rules {
+            session.rules = rules;
+            session.forget();
         }
-        session.rules.iter().any(Option::is_some)
+        rules.iter().any(Option::is_some)
+    }
+
+    /// Whether the lists that there are now permit a session by the rules that it has. If so, it is one of this version.
+    #[inline]
+    pub(crate) fn holds_on(&mut self, at: (&Root, &Guard<'_>), version: u64, bounds: &Bounds, number: u32) -> bool {
+        let is_current = self.sessions.get(number).is_some_and(|session| session.version == version);
+        is_current || self.holds_on_under(at, version, bounds, number)
+    }
+
+    #[cold]
+    fn holds_on_under(&mut self, at: (&Root, &Guard<'_>), version: u64, bounds: &Bounds, number: u32) -> bool {
+        let Some(session) = self.sessions.get_mut(number) else { return false };
+        if rules_now(at, bounds, session) != session.rules {
+            return false;
+        }
+        session.version = version;
+        true
     }
 
     /// The progress of a session that a packet would open, or why it opens none.
@@ -386,8 +388,7 @@ impl<K: Family> OfFamily<K> {
     pub(crate) fn add_rule(&mut self, number: u32, by: OpenedBy, output: bool) {
         if let Some(session) = self.sessions.get_mut(number) {
             session.rules[usize::from(output)] = Some(by);
-            (*session.learned(Way::Original), *session.learned(Way::Reply)) = (None, None);
-            session.unlearned = [Unlearned::New; 2];
+            session.forget();
         }
     }
 
@@ -564,6 +565,29 @@ impl<K: Family> OfFamily<K> {
 fn member<K: Family>(sessions: &Slab<Session<K>>, value: u32, bounds: &Bounds, now: Time) -> Option<Membership> {
     let member = Membership::of_value(value);
     (sessions.get(member.number)?.left(bounds, now) > 0).then_some(member)
+}
+
+/// The rules that permit a session by the lists that there are now.
+fn rules_now<K: Family>(
+    (root, guard): (&Root, &Guard<'_>),
+    bounds: &Bounds,
+    session: &Session<K>,
+) -> [Option<OpenedBy>; 2] {
+    let fields = session.fields();
+    let now = |by: Option<OpenedBy>, output| {
+        let interface = by?.interface;
+        let own = root.interfaces.get(interface as usize)?;
+        if !own.present || own.zone != session.tuple.zone {
+            return None;
+        }
+        let found = look_up(root, guard, own, output, &fields).and_then(|found| reflected(root, found));
+        // A session that goes on in any case counts for no rule that is not its own.
+        let kept = || (Found::new(MOST_NUMBERS - 1, Action::Permit, false), false);
+        let kept = (!bounds.settings.recheck).then(kept);
+        found.or(kept).map(|(found, hastens)| OpenedBy { interface, found, hastens })
+    };
+    let [input, egress] = session.rules;
+    [now(input, false), now(egress, true)]
 }
 
 /// The rule that an interface's lists find for a packet.

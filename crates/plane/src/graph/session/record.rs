@@ -193,6 +193,12 @@ impl<K: Family> Session<K> {
         }
     }
 
+    /// Forgets the learned decisions, as other rules permit the session now.
+    pub(super) fn forget(&mut self) {
+        (self.original.decision, self.reply.decision) = (None, None);
+        self.unlearned = [Unlearned::New; 2];
+    }
+
     /// The next packet of a direction is the one from which on its decision is learned, or a later one.
     pub(crate) fn is_due(&self, way: Way, packets: u8) -> bool {
         let before = self.packets[usize::from(way == Way::Reply)];

@@ -8,6 +8,7 @@ use weir_packet::wire::protocol;
 use weir_table::flow::Place;
 
 use super::super::Context;
+use super::holding::holds_on;
 use super::translations::Translations;
 use super::tuple::{any_tuple, tuple};
 use crate::changed::Changed;
@@ -82,7 +83,7 @@ fn find_all<K: Family>(context: &Context<'_>, vector: &Vector, frame: &Indices, 
 ///
 /// # Errors
 /// If it decides otherwise now, or may do so in this vector: the packet walks.
-pub(super) fn check<K: Family>(context: &Context<'_>, packet: &Packet, beside: Option<Beside>) -> Result<(), Miss> {
+pub(super) fn check<K: Family>(context: &mut Context<'_>, packet: &Packet, beside: Option<Beside>) -> Result<(), Miss> {
     let carried = Carried::of(packet, ZoneOf::Ingress);
     let Some(beside) = beside else {
         return if carried == Carried::Unknown { Ok(()) } else { Err(Miss::Changed(Changed::Session)) };
@@ -100,11 +101,14 @@ pub(super) fn check<K: Family>(context: &Context<'_>, packet: &Packet, beside: O
     if !beside.is_asked {
         return Ok(());
     }
-    // The lists' node matches the opener of an older version again.
-    let is_current = session.is_none_or(|(_, session)| session.version == context.rules);
     let permitted_by = session.and_then(|(member, session)| session.permits(member.way, false)).map(Found::identity);
     let decides_so = session.is_some() == beside.in_session && permitted_by == beside.permitted_by;
-    if is_current && decides_so { Ok(()) } else { Err(Miss::Changed(Changed::Session)) }
+    let member = session.map(|(member, _)| member);
+    if decides_so && member.is_none_or(|member| holds_on::<K>(context, member)) {
+        Ok(())
+    } else {
+        Err(Miss::Changed(Changed::Session))
+    }
 }
 
 /// Notes the session of the ingress zone in the decision about a translated packet that leaves; `false` if the session decides otherwise

@@ -6,6 +6,7 @@ use weir_packet::vector::{Indices, Vector};
 
 use super::super::Context;
 use super::beside;
+use super::holding::holds_on;
 use super::tuple::tuple;
 use crate::changed::Changed;
 use crate::graph::flow::Crossing;
@@ -20,7 +21,7 @@ use crate::root::family::Family;
 /// If the zone decides otherwise about the packet now, or may do so in this vector: the packet walks.
 #[inline(never)]
 pub(super) fn cross<K: Family>(
-    context: &Context<'_>,
+    context: &mut Context<'_>,
     packet: &mut Packet,
     (crossing, translation): (Crossing, Option<Membership>),
 ) -> Result<(), Miss> {
@@ -34,12 +35,13 @@ pub(super) fn cross<K: Family>(
         None => tuple::<K>(packet, egress.zone),
     };
     let tuple = tuple.ok_or(Miss::Changed(Changed::Session))?;
+    let member = K::of(&*context.sessions).find(&tuple, context.sessions.bounds(), context.now);
+    if member.is_some_and(|member| !holds_on::<K>(context, member)) {
+        return Err(Miss::Changed(Changed::Session));
+    }
     let sessions = K::of(&*context.sessions);
-    let member = sessions.find(&tuple, context.sessions.bounds(), context.now);
     let session = member.and_then(|member| Some((member, sessions.get(member.number)?)));
     let permitted_by = match session {
-        // The lists' node matches its opener again.
-        Some((_, session)) if session.version != context.rules => return Err(Miss::Changed(Changed::Session)),
         // It may end in this vector, for a newer one.
         Some((member, _)) if !context.sessions.has_room_for_vector() && sessions.is_half_open(member) => {
             return Err(Miss::New);

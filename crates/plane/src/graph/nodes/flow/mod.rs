@@ -16,6 +16,7 @@ mod each;
 mod egress;
 mod ends;
 mod finding;
+mod holding;
 mod joining;
 mod learn;
 mod limited;
@@ -32,6 +33,7 @@ use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_table::flow::{Place, Slot};
 
 use super::{Context, plain, wire};
+use crate::changed::Changed;
 use crate::graph::flow::Decision;
 use crate::graph::record::{Fate, Learning, Miss};
 use crate::graph::session::{Carried, Membership, ZoneOf, set_translated};
@@ -42,6 +44,7 @@ use candidates::Candidates;
 use check::check;
 use ends::{leave, walk_on};
 use finding::find_sessions;
+use holding::holds_on;
 pub(super) use learn::learn;
 pub(super) use limited::go_on;
 use own::Own;
@@ -122,22 +125,31 @@ fn gather<K: Family>(
 }
 
 /// The decision that was found for a packet, which may take it if it holds.
+///
+/// # Errors
+/// If there is none, or the lists permit the session of the packet otherwise now.
 #[inline(always)]
 fn decision_to_check<'c, K: Family>(
     context: &'c mut Context<'_>,
     packet: &Packet,
     at: Place,
-) -> Option<&'c mut Decision> {
-    match Carried::of(packet, ZoneOf::Ingress) {
+) -> Result<&'c mut Decision, Miss> {
+    let found = match Carried::of(packet, ZoneOf::Ingress) {
         Carried::Session(member) => {
-            let has_room = context.sessions.has_room_for_vector();
-            let sessions = K::of_mut(context.sessions);
             // It may end in this vector, for a newer one.
-            let may_end = !has_room && sessions.is_half_open(member);
-            if may_end { None } else { sessions.learned_mut(member) }
+            let has_room = context.sessions.has_room_for_vector();
+            let may_end = !has_room && K::of(&*context.sessions).is_half_open(member);
+            if may_end || K::of(&*context.sessions).learned(member).is_none() {
+                return Err(Miss::New);
+            }
+            if !holds_on::<K>(context, member) {
+                return Err(Miss::Changed(Changed::Session));
+            }
+            K::of_mut(context.sessions).learned_mut(member)
         }
         _ => K::of_mut(context.flows).at_mut(at),
-    }
+    };
+    found.ok_or(Miss::New)
 }
 
 /// The decision that a packet takes.
@@ -201,7 +213,7 @@ fn choose<K: Family>(context: &mut Context<'_>, vector: &mut Vector, frame: &Ind
                     .map(|(decision, addresses)| (decision, Some(addresses))),
                 None => {
                     let found = decision_to_check::<K>(context, packet, at[index]);
-                    found.map(|decision| (decision, None)).ok_or(Miss::New)
+                    found.map(|decision| (decision, None))
                 }
             };
             let checked = found.and_then(|(decision, translated)| {
