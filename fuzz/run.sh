@@ -5,7 +5,7 @@
 #
 # FUZZ_PROFILE=quick compiles in less time and runs slower.
 #
-# A target is a file in fuzz_targets/ with a [[bin]] entry in Cargo.toml. What a target learns stays in corpus/TARGET,
+# A target is a file in src/ that src/main.rs names. As many run at a time as there are CPUs. What a target learns stays in corpus/TARGET,
 # what makes it fail in artifacts/TARGET; seeds/TARGET, where there is one, is read too. Exits 1 if any target fails.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -18,8 +18,9 @@ fi
 
 targets=("$@")
 if [ ${#targets[@]} -eq 0 ]; then
-    for file in fuzz_targets/*.rs; do
-        targets+=("$(basename "$file" .rs)")
+    for file in src/*.rs; do
+        target=$(basename "$file" .rs)
+        [[ " main check " == *" $target "* ]] || targets+=("$target")
     done
 fi
 
@@ -40,32 +41,36 @@ RUSTFLAGS="--cfg fuzzing \
 -Cllvm-args=-sanitizer-coverage-pc-table \
 -Cllvm-args=-sanitizer-coverage-trace-compares \
 -Ccodegen-units=1 ${RUSTFLAGS:-}" \
-    cargo build --profile "$profile" --target "$host" "${targets[@]/#/--bin=}"
-built=${CARGO_TARGET_DIR:-target}/$host/$profile
+    cargo build --profile "$profile" --target "$host"
+program=${CARGO_TARGET_DIR:-target}/$host/$profile/weir-fuzz
 
-failed=()
-for target in "${targets[@]}"; do
+# Fuzzes one target, and prints at its end what came out.
+fuzz() {
+    local target=$1 directories=("corpus/$1") log
     mkdir -p "corpus/$target" "artifacts/$target"
-    directories=("corpus/$target")
     if [ -d "seeds/$target" ]; then
         directories+=("seeds/$target")
     fi
-    options=(-max_total_time="$seconds" -artifact_prefix="artifacts/$target/" -timeout=10 -rss_limit_mb=2048)
+    local options=(-max_total_time="$seconds" -artifact_prefix="artifacts/$target/" -timeout=10 -rss_limit_mb=2048)
     if [ -f "seeds/$target.dict" ]; then
         options+=(-dict="seeds/$target.dict")
     fi
-    echo "== $target: $seconds s"
     log=$(mktemp)
-    if "$built/$target" "${options[@]}" -print_final_stats=1 "${directories[@]}" >"$log" 2>&1; then
-        grep -E '^stat::(number_of_executed_units|average_exec_per_sec|peak_rss_mb)|^Done' "$log" || true
+    local code=0
+    WEIR_FUZZ_TARGET=$target "$program" "${options[@]}" -print_final_stats=1 "${directories[@]}" >"$log" 2>&1 || code=1
+    if [ "$code" -eq 0 ]; then
+        printf '== %s: %s s\n%s\n' "$target" "$seconds" \
+            "$(grep -E '^stat::(number_of_executed_units|average_exec_per_sec|peak_rss_mb)|^Done' "$log")"
     else
-        tail -n 40 "$log"
-        failed+=("$target")
+        printf '== %s FAILED\n%s\n' "$target" "$(tail -n 40 "$log")"
     fi
     rm -f "$log"
-done
+    return "$code"
+}
+export -f fuzz
+export seconds program
 
-if [ ${#failed[@]} -gt 0 ]; then
-    echo "failed: ${failed[*]}" >&2
+if ! printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I{} bash -c 'fuzz {}'; then
+    echo "fuzz/run.sh: some targets failed" >&2
     exit 1
 fi

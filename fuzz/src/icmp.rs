@@ -1,15 +1,13 @@
 //! ICMP: what is built is valid and never answered again; an echo reply is the mirror image of its request.
 
-#![no_main]
-
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use libfuzzer_sys::fuzz_target;
 use weir_packet::icmp::{self, ErrorV4, ErrorV6};
 use weir_packet::parse::{self, ParseFlags};
 use weir_packet::{checksum, wire::ipv4, wire::ipv6};
 
-fuzz_target!(|data: &[u8]| {
+/// The target.
+pub(crate) fn fuzz(data: &[u8]) {
     let Some((&[choice, value, room], packet)) = data.split_first_chunk::<3>() else { return };
     v4(choice, value, usize::from(room) * 4, packet);
     v6(choice, value, usize::from(room) * 8, packet);
@@ -18,7 +16,7 @@ fuzz_target!(|data: &[u8]| {
         v4(choice, value, usize::from(room) * 4, &echo);
         v6(choice, value, usize::from(room) * 8, &echo);
     }
-});
+}
 
 /// Makes the checksums of an echo request right, which fuzzing would hardly find.
 fn mend(packet: &mut [u8]) -> Option<()> {

@@ -1,12 +1,10 @@
 //! Rules of SPDs: whatever the text, an answer within it; what is read prints back.
 
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
 use weir::rules::spd;
 use weir::rules::{Findings, Names};
 
-fuzz_target!(|text: &[u8]| {
+/// The target.
+pub(crate) fn fuzz(text: &[u8]) {
     let Ok(text) = std::str::from_utf8(text) else { return };
     match spd::parse(text, &mut Names::default()) {
         Ok((rule, warnings)) => {
@@ -22,7 +20,7 @@ fuzz_target!(|text: &[u8]| {
             within(text, &errors);
         }
     }
-});
+}
 
 fn within(text: &str, found: &Findings) {
     for finding in found.shown() {

@@ -1,13 +1,11 @@
 //! Captures: whatever the file, an end or an error; what was read survives being written.
 
-#![no_main]
-
 use std::path::Path;
 
-use libfuzzer_sys::fuzz_target;
 use weir_port::pcap::{MAX_RECORD, Reader, Writer};
 
-fuzz_target!(|file: &[u8]| {
+/// The target.
+pub(crate) fn fuzz(file: &[u8]) {
     let path = Path::new("fuzz.pcap");
     let Ok(mut reader) = Reader::new(file, path) else { return };
     let mut written = Vec::new();
@@ -39,4 +37,4 @@ fuzz_target!(|file: &[u8]| {
     }
     assert!(again.read().unwrap().is_none());
     assert_eq!(original.read().is_ok(), ended);
-});
+}

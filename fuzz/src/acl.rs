@@ -1,11 +1,8 @@
 //! Rules on the fields of packets: whatever the text, an answer within it; what is read prints back, and so does what a gateway
 //! makes of it.
 
-#![no_main]
-
 use std::sync::LazyLock;
 
-use libfuzzer_sys::fuzz_target;
 use weir::config::parse_str;
 use weir::rules::acl::{self, Rule, Vocabulary};
 use weir::rules::{Findings, Names};
@@ -27,7 +24,8 @@ static GATEWAY: LazyLock<Gateway> = LazyLock::new(|| {
 
 static VOCABULARY: LazyLock<Vocabulary> = LazyLock::new(|| Vocabulary::of(&GATEWAY));
 
-fuzz_target!(|text: &[u8]| {
+/// The target.
+pub(crate) fn fuzz(text: &[u8]) {
     let Ok(text) = std::str::from_utf8(text) else { return };
     match acl::parse(text, &mut Names::default()) {
         Ok((rule, warnings)) => {
@@ -53,7 +51,7 @@ fuzz_target!(|text: &[u8]| {
         }
         Err(errors) => within(text, &errors),
     }
-});
+}
 
 fn of_gateway(text: &str) {
     let understand = |text: &str| acl::understand(text, &VOCABULARY, Origin(0));

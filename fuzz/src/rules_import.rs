@@ -1,12 +1,10 @@
 //! Rules of others: whatever the text, an answer within it; what is read prints as a text of rules that reads back.
 
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
 use weir::rules::acl;
 use weir::rules::import::{Format, import};
 
-fuzz_target!(|text: &[u8]| {
+/// The target.
+pub(crate) fn fuzz(text: &[u8]) {
     let Ok(text) = std::str::from_utf8(text) else { return };
     for format in [Format::Classbench, Format::Vpp] {
         match import(text, format) {
@@ -21,4 +19,4 @@ fuzz_target!(|text: &[u8]| {
             }
         }
     }
-});
+}

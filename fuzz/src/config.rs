@@ -1,11 +1,9 @@
 //! Configurations: whatever the text, an answer; what is said of it lies within it; a gateway if and only if no error.
 
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
 use weir::config::{Severity, parse_str};
 
-fuzz_target!(|text: &[u8]| {
+/// The target.
+pub(crate) fn fuzz(text: &[u8]) {
     let Ok(text) = std::str::from_utf8(text) else { return };
     let loaded = parse_str("fuzz.toml", text);
     for diagnostic in &loaded.diagnostics {
@@ -19,4 +17,4 @@ fuzz_target!(|text: &[u8]| {
     assert_eq!(loaded.gateway.is_none(), loaded.count(Severity::Error) > 0);
     assert_eq!(loaded.text(false).is_empty(), loaded.diagnostics.is_empty());
     assert!(loaded.json().starts_with(r#"{"schema":"weir.check/1""#));
-});
+}

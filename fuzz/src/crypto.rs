@@ -1,11 +1,9 @@
 //! Engines of IPsec: all of them seal and open a packet in the same way, and refuse any other packet.
 
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
 use weir_crypto::{Algorithm, Failure, Job, Key, Secret, engines};
 
-fuzz_target!(|data: &[u8]| {
+/// The target.
+pub(crate) fn fuzz(data: &[u8]) {
     let Some((&[choice, header, options, place], rest)) = data.split_first_chunk::<4>() else { return };
     let all = Algorithm::all();
     let algorithm = all[usize::from(choice) % all.len()];
@@ -36,7 +34,7 @@ fuzz_target!(|data: &[u8]| {
         changed[at] ^= 1 << (options >> 5);
         assert_eq!(work(&changed, weir_crypto::open).1, Err(Failure::Forged), "{engine:?} {algorithm}");
     }
-});
+}
 
 /// A packet that was worked on, and the result.
 type Done = (Vec<u8>, Result<(), Failure>);

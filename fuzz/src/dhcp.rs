@@ -1,13 +1,11 @@
 //! Messages of DHCP: a message that is read is written so that it is read again as the same.
 
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
 use weir_packet::wire::dhcp::{Message, is_reply};
 
-fuzz_target!(|payload: &[u8]| {
+/// The target.
+pub(crate) fn fuzz(payload: &[u8]) {
     if let Some(message) = Message::parse(payload) {
         assert_eq!(message.reply, is_reply(payload));
         assert_eq!(Message::parse(&message.emit()), Some(message));
     }
-});
+}

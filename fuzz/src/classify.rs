@@ -1,13 +1,11 @@
 //! Masks and sessions of classifier tables: the first line is a mask, the others are sessions. Whatever the text, an answer within it;
 //! what is read prints back.
 
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
 use weir::rules::Findings;
 use weir::rules::classify::{parse_mask, parse_session, parse_value};
 
-fuzz_target!(|text: &[u8]| {
+/// The target.
+pub(crate) fn fuzz(text: &[u8]) {
     let Ok(text) = std::str::from_utf8(text) else { return };
     let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
     let mask = match parse_mask(first) {
@@ -27,7 +25,7 @@ fuzz_target!(|text: &[u8]| {
             Err(errors) => within(line, &errors),
         }
     }
-});
+}
 
 fn within(text: &str, found: &Findings) {
     assert!(!found.is_empty());

@@ -1,13 +1,11 @@
 //! Reassembly: whatever comes, in whatever order, nothing but the octets of fragments that do not overlap makes a packet,
 //! and the packet parses.
 
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
 use weir_packet::parse;
 use weir_packet::reassembly::{DATA, Datagram, Piece, Progress, ROOM};
 
-fuzz_target!(|data: &[u8]| {
+/// The target.
+pub(crate) fn fuzz(data: &[u8]) {
     let Some((&choice, mut rest)) = data.split_first() else { return };
     arbitrary(rest);
     let mut room = vec![0x55; ROOM];
@@ -56,7 +54,7 @@ fuzz_target!(|data: &[u8]| {
             return;
         }
     }
-});
+}
 
 /// Any octets at all.
 fn arbitrary(packet: &[u8]) {

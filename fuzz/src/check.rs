@@ -3,7 +3,7 @@
 use weir::rules::{Format, Rule, read};
 
 /// Whatever the text, an answer within it; what is read prints as rules that read back as the same.
-pub fn holds(format: Format, text: &[u8]) {
+pub(crate) fn holds(format: Format, text: &[u8]) {
     let Ok(text) = std::str::from_utf8(text) else { return };
     let found = match read(format, text) {
         Ok(reading) => {

@@ -1,12 +1,9 @@
 //! Packets of tunnels of a peer that may do what it wants: whatever stands behind the outer header comes to one end,
 //! and so does whatever an ICMP error quotes of one.
 
-#![no_main]
-
 use std::cell::RefCell;
 use std::net::IpAddr;
 
-use libfuzzer_sys::fuzz_target;
 use weir::config::parse_str;
 use weir_base::clock::Time;
 use weir_packet::checksum;
@@ -131,7 +128,8 @@ thread_local! {
     static HARNESS: RefCell<Harness> = RefCell::new(harness());
 }
 
-fuzz_target!(|input: &[u8]| {
+/// The target.
+pub(crate) fn fuzz(input: &[u8]) {
     let Some((&first, payload)) = input.split_first() else { return };
     if payload.len() > 2000 {
         return;
@@ -169,4 +167,4 @@ fuzz_target!(|input: &[u8]| {
             }
         }
     });
-});
+}

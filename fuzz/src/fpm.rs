@@ -1,9 +1,6 @@
 //! The stream of a forwarding plane manager: however it is cut, the same messages come out, no more than one is held, and
 //! each is read to its end.
 
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
 use weir_port::routes::{FrameError, Frames, LONGEST, Update, updates};
 
 /// Reads a stream in pieces of a length; gives all that it says.
@@ -27,10 +24,11 @@ fn read(octets: &[u8], piece: usize) -> (Vec<Option<Update>>, Option<FrameError>
     (all, None)
 }
 
-fuzz_target!(|data: &[u8]| {
+/// The target.
+pub(crate) fn fuzz(data: &[u8]) {
     let Some((&piece, octets)) = data.split_first() else { return };
     let (whole, error) = read(octets, usize::MAX);
     assert_eq!(read(octets, usize::from(piece).max(1)), (whole, error));
     // The same messages without frames, as the kernel writes them.
     assert!(updates(octets).count() <= octets.len() / 16 + 1);
-});
+}

@@ -1,11 +1,8 @@
 //! The kernel's offloads (virtio_net_hdr). With any header and any frame, accepted fields lie within the frame, survive
 //! being passed on, and can be completed. Segments lie within their super-packet.
 
-#![no_main]
-
 use std::cell::RefCell;
 
-use libfuzzer_sys::fuzz_target;
 use weir_packet::buffer::{Cache, Pool, PoolSize};
 use weir_packet::checksum;
 use weir_packet::offload::{Checksum, Gso, Offload, VirtioHeader};
@@ -18,7 +15,8 @@ thread_local! {
     static CACHE: RefCell<Cache> = RefCell::new(Pool::new(PoolSize { small: 4, large: 4 }).expect("room").cache());
 }
 
-fuzz_target!(|data: &[u8]| {
+/// The target.
+pub(crate) fn fuzz(data: &[u8]) {
     let Some((header, frame)) = data.split_first_chunk() else { return };
     let header = VirtioHeader::parse(header);
     assert_eq!(VirtioHeader::parse(&header.emit()), header);
@@ -56,7 +54,7 @@ fuzz_target!(|data: &[u8]| {
         }
         packet.recycle(cache);
     });
-});
+}
 
 /// Cuts a super-packet that says anything of itself: its segments lie within it, and are as many and as long as it counts for.
 fn cut(packet: &mut Packet) {

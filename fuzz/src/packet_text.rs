@@ -1,12 +1,11 @@
 //! Packets as text: whatever the text, an answer; what is read prints back, and its frame is a valid one.
 
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
 use weir_packet::text::{Macs, PacketText, summary};
 use weir_packet::wire::MacAddress;
 
-fuzz_target!(|text: &str| {
+/// The target.
+pub(crate) fn fuzz(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
     match text.parse::<PacketText>() {
         Ok(packet) => {
             let printed = packet.to_string();
@@ -21,4 +20,4 @@ fuzz_target!(|text: &str| {
             assert!(!error.to_string().is_empty());
         }
     }
-});
+}

@@ -1,12 +1,9 @@
 //! Packets of ESP of a peer that may do what it wants: whatever stands in an authentic text, and whatever is no authentic packet,
 //! comes to one end. Texts that are sealed read back.
 
-#![no_main]
-
 use std::cell::RefCell;
 use std::net::IpAddr;
 
-use libfuzzer_sys::fuzz_target;
 use weir::config::parse_str;
 use weir_base::clock::Time;
 use weir_crypto::{Algorithm, Job, Key, Secret, engines};
@@ -137,7 +134,8 @@ thread_local! {
     static PEER: RefCell<Peer> = RefCell::new(Peer::new());
 }
 
-fuzz_target!(|input: &[u8]| {
+/// The target.
+pub(crate) fn fuzz(input: &[u8]) {
     let Some((&first, text)) = input.split_first() else { return };
     if text.len() > 2000 {
         return;
@@ -157,4 +155,4 @@ fuzz_target!(|input: &[u8]| {
         peer.send(index, &esp);
         peer.send(index, text);
     });
-});
+}

@@ -1,13 +1,11 @@
 //! Fragmentation: every fragment is valid and fits, and together they are what was cut.
 
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
 use weir_packet::fragment::Fragmenter;
 use weir_packet::parse;
 use weir_packet::wire::ipv4;
 
-fuzz_target!(|data: &[u8]| {
+/// The target.
+pub(crate) fn fuzz(data: &[u8]) {
     let Some((mtu, packet)) = data.split_first_chunk::<2>() else { return };
     let mtu = usize::from(u16::from_be_bytes(*mtu)) % 2048;
     let Ok(mut fragmenter) = Fragmenter::new(packet, mtu as u32) else { return };
@@ -31,4 +29,4 @@ fuzz_target!(|data: &[u8]| {
     }
     assert_eq!(seen, count);
     assert_eq!(together, data);
-});
+}

@@ -1,8 +1,5 @@
 //! Messages of DHCP for IPv6: addresses and prefixes of a message that is read are written so that they are read again as the same.
 
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
 use weir_packet::wire::dhcpv6::{Lease, Message, is_reply};
 
 fn leases(message: &Message<'_>) -> Vec<Lease> {
@@ -11,7 +8,8 @@ fn leases(message: &Message<'_>) -> Vec<Lease> {
     all
 }
 
-fuzz_target!(|payload: &[u8]| {
+/// The target.
+pub(crate) fn fuzz(payload: &[u8]) {
     let Some(message) = Message::parse(payload) else { return };
     // Each lease takes an option of 28 octets at least.
     let all = leases(&message);
@@ -23,4 +21,4 @@ fuzz_target!(|payload: &[u8]| {
     if message.peer.is_none() {
         assert_eq!(is_reply(payload), is_reply(&octets));
     }
-});
+}
