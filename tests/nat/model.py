@@ -11,7 +11,7 @@ REPLIES = {reply: request for request, reply in REQUESTS.items()}
 NAMES = {"tcp": TCP, "udp": UDP, "icmp": ICMP, "sctp": SCTP, "dccp": DCCP, "gre": 47}
 TIMEOUTS = {"syn-sent": ("tcp-syn-sent", 120), "syn-recv": ("tcp-syn-recv", 60), "established": ("tcp-established", 86400),
             "unreplied": ("tcp-unreplied", 300), "fin-wait": ("tcp-fin-wait", 120), "time-wait": ("tcp-time-wait", 120),
-            "close": ("tcp-close", 240), "udp": ("udp", 30), "udp-stream": ("udp-stream", 120), "icmp": ("icmp", 30),
+            "close": ("tcp-close", 240), "refused": ("tcp-refused", 10), "udp": ("udp", 30), "udp-stream": ("udp-stream", 120), "icmp": ("icmp", 30),
             "generic": ("generic", 600)}
 
 
@@ -114,23 +114,26 @@ class Translation:
             self.syn = way if plain else None
             return True
         if flags & RST:
-            if s != "close":
+            if s not in ("close", "refused"):
                 self.before = s
-            self.state = "close"
+                self.state = "refused" if s in ("syn-sent", "syn-recv") else "close"
             return True
         if plain:
-            if s in ("fin-wait", "time-wait", "close"):
+            if s in ("fin-wait", "time-wait", "close") or s == "refused" and way:
                 self.syn = way
                 return False
+            if s == "refused":
+                self.state, self.syn = "syn-sent", way
+                return True
             if s == "syn-sent" and way != self.syn:
                 self.state = "syn-recv"
                 return True
             return s == "syn-sent"
         if flags & SYN:
-            if s in ("fin-wait", "time-wait", "close", "syn-sent") and self.syn is not None and way != self.syn:
+            if s in ("fin-wait", "time-wait", "close", "refused", "syn-sent") and self.syn is not None and way != self.syn:
                 self.state, self.fins = "syn-recv", set()
             return True
-        if s == "close":
+        if s in ("close", "refused"):
             self.state = s = self.before
         if s == "syn-recv" or s == "unreplied" and way:
             self.state = "established"

@@ -55,7 +55,7 @@ use weir_plane::model::{FastPath, FlowTable, MssClamp, NatFiltering, NatMapping,
 use weir_plane::reason::Reason;
 
 /// Packets that the test sends unless `WEIR_NAT_PACKETS` has another number.
-const PACKETS: u64 = 200_000;
+const PACKETS: u64 = 288_000;
 /// Packets within which the fault of a mutant has to be found, beside those of the last seed.
 const MUTANT_PACKETS: u64 = 60_000;
 /// Seeds that found a difference once, with numbers of workers: they run each time.

@@ -163,3 +163,42 @@ fn interfaces_of_zones_without_such_rules_visit_nothing_more() {
     rig.forwards("lan", ASK);
     assert_eq!((count(&rig), rig.harness.visits(Node::FlowAge)), ((0, 0), 0));
 }
+
+#[test]
+fn a_connection_in_the_place_of_one_that_is_over_is_a_session_of_its_own() {
+    let mut rig = two_ports()
+        .acl("from-lan", &["permit+reflect tcp"])
+        .acl("from-wan", &["permit+reflect tcp from any to 10.0.0.2", "deny any"])
+        .acl_in("lan", &["from-lan"])
+        .acl_in("wan", &["from-wan"])
+        .acl("to-lan", &["permit tcp tcp-flags syn/syn,ack", "deny any"])
+        .acl_out("lan", &["to-lan"])
+        .rig();
+    let (out, back) =
+        ("tcp from 10.0.0.2 port 9 to 198.51.100.9 port 80", "tcp from 198.51.100.9 port 80 to 10.0.0.2 port 9");
+    let open = |rig: &mut Rig| {
+        rig.forwards("lan", &format!("{out} flags syn"));
+        rig.forwards("wan", &format!("{back} flags syn,ack"));
+        rig.forwards("lan", &format!("{out} flags ack"));
+    };
+    let row = |rig: &Rig| {
+        let flows = rig.harness.flows(&FlowFilter::default(), FlowOrder::Age, 9);
+        assert_eq!(flows.rows.len(), 1);
+        (flows.rows[0].packets, flows.rows[0].source.to_string(), flows.counted.renewed)
+    };
+    open(&mut rig);
+    rig.forwards("wan", &format!("{back} flags rst"));
+    assert_eq!(row(&rig), ([2, 2], "10.0.0.2".into(), 0));
+    open(&mut rig);
+    assert_eq!(row(&rig), ([2, 1], "10.0.0.2".into(), 1));
+    // One from the other side is opened by the list of that side: if its rule goes, so does it.
+    rig.forwards("lan", &format!("{out} flags fin,ack"));
+    rig.forwards("wan", &format!("{back} flags fin,ack"));
+    rig.forwards("wan", &format!("{back} flags syn"));
+    assert_eq!(row(&rig), ([1, 0], "198.51.100.9".into(), 2));
+    rig.forwards("lan", &format!("{out} flags syn,ack"));
+    rig.forwards("wan", &format!("{back} flags ack"));
+    let number = rig.harness.acl_rules("from-wan")[0].number;
+    rig.harness.edit_acl("from-wan", AclEdit::Delete { rules: vec![number] }, &said()).unwrap();
+    rig.drops("wan", &format!("{back} flags ack"), Reason::AclDeny);
+}

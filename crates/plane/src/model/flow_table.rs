@@ -20,6 +20,8 @@ pub enum SessionState {
     TimeWait,
     /// TCP: a RST has passed.
     Close,
+    /// TCP: a RST has passed before the connection was established.
+    Refused,
     /// Other protocols: no reply has passed.
     New,
     /// Other protocols: a reply has passed.
@@ -37,6 +39,7 @@ impl SessionState {
             SessionState::FinWait => "fin-wait",
             SessionState::TimeWait => "time-wait",
             SessionState::Close => "close",
+            SessionState::Refused => "refused",
             SessionState::New => "new",
             SessionState::Stream => "stream",
         }
@@ -74,6 +77,7 @@ timeouts! {
     tcp_fin_wait "tcp-fin-wait" 120;
     tcp_time_wait "tcp-time-wait" 120;
     tcp_close "tcp-close" 240;
+    tcp_refused "tcp-refused" 10;
     udp "udp" 30;
     udp_stream "udp-stream" 120;
     icmp "icmp" 30;

@@ -13,6 +13,7 @@ pub enum State {
     FinWait,
     TimeWait,
     Close,
+    Refused,
     Udp,
     UdpStream,
     Icmp,
@@ -23,7 +24,7 @@ pub enum State {
 #[derive(Debug, Clone)]
 pub struct States {
     pub now: State,
-    /// That before `close`.
+    /// That before `close` or `refused`.
     before: State,
     /// Directions that have sent a SYN, a FIN, an ACK without SYN.
     syns: [bool; 2],
@@ -53,7 +54,7 @@ impl States {
 
     /// Whether a SYN from the other side than the opener's is no packet of the session.
     pub fn refuses_requests(&self) -> bool {
-        matches!(self.now, State::FinWait | State::TimeWait | State::Close | State::Unreplied)
+        matches!(self.now, State::FinWait | State::TimeWait | State::Close | State::Refused | State::Unreplied)
     }
 
     /// Changes the state by a packet; returns whether the time restarts.
@@ -69,16 +70,22 @@ impl States {
     fn tcp(&mut self, way: usize, flags: u8) -> bool {
         let closing = matches!(self.now, State::FinWait | State::TimeWait | State::Close);
         if flags & RST != 0 {
-            if self.now != State::Close {
+            if !matches!(self.now, State::Close | State::Refused) {
                 self.before = self.now;
+                let is_refused = matches!(self.now, State::SynSent | State::SynReceived);
+                self.now = if is_refused { State::Refused } else { State::Close };
             }
-            self.now = State::Close;
             return true;
         }
         if flags & (SYN | ACK) == SYN {
-            if closing {
+            if closing || self.now == State::Refused && way == 1 {
                 self.reopens = Some(way);
                 return false;
+            }
+            if self.now == State::Refused {
+                let (was_there, before) = (self.was_there, self.before);
+                *self = States { was_there, before, ..States::new(TCP, SYN) };
+                return true;
             }
             self.syns[way] = true;
             if self.now == State::SynSent && self.syns == [true; 2] {
@@ -91,7 +98,10 @@ impl States {
             if self.reopens == Some(1 - way) {
                 (self.syns, self.fins, self.acks, self.reopens) = ([true; 2], [false; 2], [false; 2], None);
                 self.now = State::SynReceived;
-            } else if self.now == State::SynSent {
+                return true;
+            }
+            self.reset_is_past();
+            if self.now == State::SynSent {
                 self.syns[way] = true;
                 if self.syns == [true; 2] {
                     self.now = State::SynReceived;
@@ -99,9 +109,7 @@ impl States {
             }
             return true;
         }
-        if self.now == State::Close {
-            self.now = self.before;
-        }
+        self.reset_is_past();
         self.was_there |= self.now == State::FinWait && way == 1;
         self.acks[way] |= flags & ACK != 0;
         self.now = match self.now {
@@ -119,6 +127,13 @@ impl States {
         true
     }
 
+    /// A packet without RST passes: the session is in the state before the RST.
+    fn reset_is_past(&mut self) {
+        if matches!(self.now, State::Close | State::Refused) {
+            self.now = self.before;
+        }
+    }
+
     /// Nanoseconds that the session lasts after its last packet.
     pub fn timeout(&self, of: &Timeouts) -> u64 {
         let time = match self.now {
@@ -129,6 +144,7 @@ impl States {
             State::FinWait => of.tcp_fin_wait,
             State::TimeWait => of.tcp_time_wait,
             State::Close => of.tcp_close,
+            State::Refused => of.tcp_refused,
             State::Udp => of.udp,
             State::UdpStream => of.udp_stream,
             State::Icmp => of.icmp,

@@ -18,7 +18,7 @@ pub(crate) struct Bounds {
 }
 
 /// The states, in their order.
-const STATES: [SessionState; 9] = [
+const STATES: [SessionState; 10] = [
     SessionState::SynSent,
     SessionState::SynReceived,
     SessionState::Established,
@@ -26,6 +26,7 @@ const STATES: [SessionState; 9] = [
     SessionState::FinWait,
     SessionState::TimeWait,
     SessionState::Close,
+    SessionState::Refused,
     SessionState::New,
     SessionState::Stream,
 ];

@@ -113,9 +113,14 @@ impl Progress {
         }
         match self.state {
             SessionState::FinWait | SessionState::TimeWait | SessionState::Close => false,
-            SessionState::Unreplied => way == Way::Original,
+            SessionState::Unreplied | SessionState::Refused => way == Way::Original,
             _ => true,
         }
+    }
+
+    /// Both sides have ended the connection, or one has reset it: a new one may take its place.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.state, SessionState::TimeWait | SessionState::Close | SessionState::Refused)
     }
 
     /// Whether a packet of the session restarts its time. A SYN without ACK is easily forged, and proves nothing once the
@@ -158,9 +163,12 @@ impl Progress {
 
     fn advance_tcp(&mut self, way: Way, flags: u8) {
         if flags & RST != 0 {
-            if self.state != SessionState::Close {
-                self.before = std::mem::replace(&mut self.state, SessionState::Close);
-            }
+            let to = match self.state {
+                SessionState::Close | SessionState::Refused => return,
+                SessionState::SynSent | SessionState::SynReceived => SessionState::Refused,
+                _ => SessionState::Close,
+            };
+            self.before = std::mem::replace(&mut self.state, to);
             return;
         }
         if flags & (SYN | ACK) == SYN | ACK && self.asked & bit(way.other()) != 0 {
@@ -168,8 +176,13 @@ impl Progress {
             *self = Progress { syn: BOTH, half_open, ..Progress::begin(SessionState::SynReceived) };
             return;
         }
-        if self.state == SessionState::Close {
-            self.state = self.before;
+        match self.state {
+            // The side that was refused tries again.
+            SessionState::Refused if is_request(flags) => {
+                *self = Progress { half_open: self.half_open, ..Progress::begin(SessionState::SynSent) };
+            }
+            SessionState::Close | SessionState::Refused => self.state = self.before,
+            _ => {}
         }
         if flags & SYN != 0 {
             self.syn |= bit(way);
@@ -214,6 +227,7 @@ impl Progress {
             (SessionState::FinWait, _) => timeouts.tcp_fin_wait,
             (SessionState::TimeWait, _) => timeouts.tcp_time_wait,
             (SessionState::Close, _) => timeouts.tcp_close,
+            (SessionState::Refused, _) => timeouts.tcp_refused,
             (SessionState::New, protocol::UDP | protocol::UDP_LITE) => timeouts.udp,
             (SessionState::Stream, protocol::UDP | protocol::UDP_LITE) => timeouts.udp_stream,
             (_, protocol::ICMP | protocol::ICMPV6) => timeouts.icmp,
@@ -241,7 +255,7 @@ mod tests {
 
     #[test]
     fn flags_lead_from_state_to_state() {
-        use SessionState::{Close, Established, FinWait, SynReceived, SynSent, TimeWait, Unreplied};
+        use SessionState::{Close, Established, FinWait, Refused, SynReceived, SynSent, TimeWait, Unreplied};
         use Way::{Original as O, Reply as R};
         for (packets, state, half_open) in [
             (&[(O, SYN)][..], SynSent, true),
@@ -266,8 +280,13 @@ mod tests {
             (&[(O, ACK), (R, ACK), (R, RST), (O, RST)], Close, false),
             (&[(O, ACK), (R, ACK), (R, RST), (O, ACK)], Established, false),
             (&[(O, ACK), (R, ACK), (R, FIN | ACK), (R, RST), (O, ACK)], FinWait, false),
-            (&[(O, SYN), (R, RST | ACK)], Close, true),
-            (&[(O, SYN), (R, RST | ACK), (O, SYN)], Close, true),
+            (&[(O, SYN), (R, RST | ACK)], Refused, true),
+            (&[(O, SYN), (R, RST | ACK), (R, RST)], Refused, true),
+            (&[(O, SYN), (R, SYN | ACK), (O, RST)], Refused, true),
+            (&[(O, SYN), (R, RST | ACK), (O, SYN)], SynSent, true),
+            (&[(O, SYN), (R, SYN | ACK), (O, RST), (O, SYN)], SynSent, true),
+            (&[(O, SYN), (R, RST | ACK), (R, SYN)], Refused, true),
+            (&[(O, SYN), (R, RST | ACK), (R, SYN | ACK)], SynReceived, true),
             (&[(O, SYN), (R, RST | ACK), (O, SYN), (R, SYN | ACK)], SynReceived, true),
             (&[(O, ACK), (R, ACK), (R, RST), (O, SYN)], Close, false),
             (&[(O, ACK), (R, ACK), (R, RST), (O, SYN), (R, ACK)], Established, false),

@@ -254,12 +254,15 @@ fn admit<K: Family, D: Direction>(
         && let Some(session) = K::of(&*context.sessions).get(member.number)
         && session.tuple.zone == zone
     {
-        // A SYN that is no packet of the session passes, too: the session begins anew when it is answered.
         let has = session.progress.has(member.way, fields.flags().map(|flags| flags as u8));
+        let is_replaced = !has && !member.is_error && session.progress.is_over();
         if has && member.way == session::Way::Original && !member.is_error {
             K::of_mut(context.sessions).add_rule(member.number, by, D::OUTPUT);
         }
-        return Ok(());
+        // Another SYN that is no packet of the session passes, too: the session begins anew when it is answered.
+        if !is_replaced {
+            return Ok(());
+        }
     }
     let Some(sought) = sought else { return Ok(()) };
     if later || packet.state().contains(ORIGINATED) {
