@@ -171,8 +171,6 @@ fn a_connection_in_the_place_of_one_that_is_over_is_a_session_of_its_own() {
         .acl("from-wan", &["permit+reflect tcp from any to 10.0.0.2", "deny any"])
         .acl_in("lan", &["from-lan"])
         .acl_in("wan", &["from-wan"])
-        .acl("to-lan", &["permit tcp tcp-flags syn/syn,ack", "deny any"])
-        .acl_out("lan", &["to-lan"])
         .rig();
     let (out, back) =
         ("tcp from 10.0.0.2 port 9 to 198.51.100.9 port 80", "tcp from 198.51.100.9 port 80 to 10.0.0.2 port 9");
