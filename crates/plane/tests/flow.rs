@@ -616,6 +616,28 @@ fn the_listing_says_why_a_session_takes_no_decision() {
 }
 
 #[test]
+fn the_listing_says_off_where_interfaces_learn_no_more() {
+    let build = |learns: bool| {
+        let mut build = two_ports().acl("out", &["permit+reflect udp"]).acl("in", &["deny any"]);
+        build = build.acl_out("wan", &["out"]).acl_in("wan", &["in"]);
+        build.0.interfaces.iter_mut().for_each(|own| own.fast_path &= learns);
+        build
+    };
+    let mut rig = learning(build(true));
+    for _ in 0..3 {
+        put(&mut rig, "lan", &[ASK]);
+        put(&mut rig, "wan", &[ANSWER]);
+    }
+    let slow = |rig: &Rig| rig.harness.flows(&FlowFilter::default(), FlowOrder::Age, 9).rows[0].slow;
+    assert_eq!(slow(&rig), [None; 2]);
+    let mut none = build(false);
+    none.0.flow_table.enabled = FastPath::On;
+    none.0.flow_table.packets = 1;
+    rig.reload(none);
+    assert_eq!(slow(&rig), [Some("off"); 2]);
+}
+
+#[test]
 fn a_decision_is_forgotten_when_no_packet_took_it_for_its_time() {
     const ASK_V6: &str = "udp from 2001:db8:a::2 port 9 to 2001:db8:ffff::9 port 53";
     for (seconds, configured) in [(30, None), (5, Some(Duration::from_secs(5)))] {

@@ -144,15 +144,15 @@ fn a_flood_takes_no_session_from_others() {
 #[test]
 fn a_session_that_ends_for_another_of_its_vector_is_opened_again_at_egress() {
     let mut build = stateful(&["permit+reflect udp port 53"]).acl_in("lan", &["out"]);
-    build.0.flow_table = FlowTable { half_open: 1, ..FlowTable::default() };
+    build.0.flow_table = FlowTable { half_open: 2, ..FlowTable::default() };
     let mut rig = build.rig();
     let requests =
-        [9, 10].map(|port| rig.frame("lan", &format!("udp from 10.0.0.2 port {port} to 198.51.100.9 port 53")));
-    assert_eq!(rig.put_all("lan", &requests).1.len(), 2);
-    // Each of the two lists has had the second packet take the place of the first.
-    assert_eq!(count(&rig), (1, 1));
+        [9, 10, 11].map(|port| rig.frame("lan", &format!("udp from 10.0.0.2 port {port} to 198.51.100.9 port 53")));
+    assert_eq!(rig.put_all("lan", &requests).1.len(), 3);
+    // Each of the two lists has had the last packet take the place of the first.
+    assert_eq!(count(&rig), (2, 2));
     rig.drops("wan", ANSWER, Reason::AclDeny);
-    rig.forwards("wan", "udp from 198.51.100.9 port 53 to 10.0.0.2 port 10");
+    rig.forwards("wan", "udp from 198.51.100.9 port 53 to 10.0.0.2 port 11");
 }
 
 #[test]
@@ -199,4 +199,32 @@ fn a_connection_in_the_place_of_one_that_is_over_is_a_session_of_its_own() {
     let number = rig.harness.acl_rules("from-wan")[0].number;
     rig.harness.edit_acl("from-wan", AclEdit::Delete { rules: vec![number] }, &said()).unwrap();
     rig.drops("wan", &format!("{back} flags ack"), Reason::AclDeny);
+}
+
+#[test]
+fn sessions_that_no_rule_matches_any_more_end_with_a_reload_that_matches_again() {
+    let build = |rule: &str, recheck| {
+        let mut build = stateful(&[rule]);
+        build.0.flow_table.recheck = recheck;
+        build
+    };
+    let mut rig = build("permit+reflect udp", false).rig();
+    rig.forwards("lan", ASK);
+    rig.reload(build("deny udp", false));
+    rig.forwards("wan", ANSWER);
+    rig.reload(build("deny udp", false));
+    rig.forwards("wan", ANSWER);
+    rig.reload(build("deny udp", true));
+    rig.drops("wan", ANSWER, Reason::AclDeny);
+}
+
+#[test]
+fn a_packet_between_two_zones_opens_both_sessions_whatever_the_bound() {
+    let mut build = stateful(&["permit+reflect udp"]).acl("lan-in", &["permit+reflect udp"]).acl_in("lan", &["lan-in"]);
+    build.0.interfaces[0].zone = Some("inside".into());
+    build.0.flow_table = FlowTable { half_open: 1, ..build.0.flow_table };
+    let mut rig = build.rig();
+    rig.forwards("lan", ASK);
+    assert_eq!(count(&rig), (2, 2));
+    rig.forwards("wan", ANSWER);
 }

@@ -381,6 +381,10 @@ impl Compiler {
         self.per_segment = segments::per_segment(gateway, self.acl.per_segment());
         self.merges_all = gateway.interfaces.iter().any(|interface| interface.merge == model::Merge::All);
         self.icmp = gateway.icmp;
+        if gateway.flow_table.recheck != self.flow_table.recheck {
+            // Sessions go on for another reason.
+            self.acl.count_change();
+        }
         self.flow_table = gateway.flow_table;
         self.samplers = samplers(&self.samplers, self.settings.workers, (gateway, &map)).into();
         self.models += u64::from(counts);

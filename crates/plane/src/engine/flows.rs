@@ -227,9 +227,12 @@ pub(super) fn slow<K: Family>(
     root: &Root,
     settings: &FlowTable,
 ) -> Option<&'static str> {
-    let own = root.interfaces.get(session.opener.interface as usize);
+    // Replies that nothing was learned about may come in by any interface.
+    let opener = (way == Way::Original).then_some(session.opener.interface);
+    let ingress = session.learned_from(way).or(opener);
+    let learns = |number: u32| root.interfaces.get(number as usize).is_some_and(|own| own.fast_path);
     let is_off = settings.enabled == model::FastPath::Off
-        || way == Way::Original && own.is_some_and(|interface| !interface.fast_path);
+        || !ingress.map_or_else(|| root.interfaces.iter().any(|own| own.present && own.fast_path), learns);
     if is_off { Some("off") } else { session.unlearned(way).map(Unlearned::name) }
 }
 

@@ -235,8 +235,10 @@ impl<'r> Reader<'r> {
     pub(super) fn automatic(&mut self, value: Value<'_>) -> Option<Option<bool>> {
         match value.get_ref() {
             DeValue::String(text) if text.as_ref() == "auto" => Some(None),
-            DeValue::String(_) => self.wrong_type(value, "`\"auto\"`, `true` or `false`"),
-            _ => self.boolean(value).map(Some),
+            DeValue::Boolean(boolean) => Some(Some(*boolean)),
+            // A word without quotes is an error of syntax, which has been reported.
+            DeValue::String(_) if !self.text[value.span()].starts_with(['"', '\'']) => None,
+            _ => self.wrong_type(value, "`\"auto\"`, `true` or `false`"),
         }
     }
 

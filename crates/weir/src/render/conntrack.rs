@@ -52,13 +52,14 @@ impl Line<'_> {
                 "syn-recv" => " SYN_RECV",
                 "fin-wait" => " FIN_WAIT",
                 "time-wait" => " TIME_WAIT",
-                "close" => " CLOSE",
+                "close" | "refused" => " CLOSE",
                 _ => " ESTABLISHED",
             });
         }
         let [original, reply] = &ways;
         let is_one_zone = original.zone == reply.zone;
         let is_unreplied = reply.packets == 0;
+        let is_icmp = matches!(protocol_number, protocol::ICMP | protocol::ICMPV6);
         for (way, zone) in [(original, "orig"), (reply, "reply")] {
             // Writing into a string cannot fail.
             let _ = write!(line, " src={} dst={}", way.source, way.destination);
@@ -78,7 +79,7 @@ impl Line<'_> {
         }
         if is_fast {
             line.push_str(" [OFFLOAD]");
-        } else if !is_unreplied && !half_open {
+        } else if !is_unreplied && !half_open && !is_icmp {
             line.push_str(" [ASSURED]");
         }
         line.push_str(" mark=0");
@@ -130,6 +131,7 @@ mod tests {
             ways: [of(Some((128, 7))), of(Some((129, 7)))],
         };
         let text = ping.text();
+        assert!(!text.contains("ASSURED"), "the kernel marks no pings: {text}");
         assert!(text.starts_with("icmpv6   58 30 src=2001:db8::1 dst=2001:db8::2 type=128 code=0 id=7 "), "{text}");
         assert!(text.contains(" type=129 code=0 id=7 packets=3 "), "{text}");
     }

@@ -371,7 +371,9 @@ impl Report for Flows {
             };
             return none + &self.counted.text() + &self.fast_path.text();
         }
+        let has_zones = self.sessions.iter().any(|flow| flow.zone_number != self.sessions[0].zone_number);
         let columns = [
+            ("Zone", Align::Left),
             ("Protocol", Align::Left),
             ("State", Align::Left),
             ("From", Align::Left),
@@ -387,7 +389,9 @@ impl Report for Flows {
             ("Fast", Align::Left),
             ("Opened by", Align::Left),
         ];
-        let mut table = Table::new(&columns);
+        // Sessions of one zone need no name of it.
+        let first = usize::from(!has_zones);
+        let mut table = Table::new(&columns[first..]);
         for flow in &self.sessions {
             let opened = flow.opened_by.iter().map(|by| {
                 let rule = match (&by.list, by.id) {
@@ -397,7 +401,8 @@ impl Report for Flows {
                 format!("{rule} {} {}", by.direction, by.interface)
             });
             let to = endpoint(flow.destination, flow.destination_port);
-            table.row([
+            let row = [
+                flow.zone.clone(),
                 flow.protocol.clone(),
                 flow.state.clone(),
                 endpoint(flow.source, flow.source_port),
@@ -412,7 +417,8 @@ impl Report for Flows {
                 flow.reply_bytes.to_string(),
                 flow.fast(),
                 opened.collect::<Vec<_>>().join(", "),
-            ]);
+            ];
+            table.cells(row[first..].iter().cloned());
         }
         let shown = self.sessions.len() as u64;
         let mut text = table.text();

@@ -151,7 +151,7 @@ impl Store {
     }
 
     /// Rules have changed, and readers see it with the next root.
-    pub(super) fn count_change(&mut self) {
+    pub(in crate::compile) fn count_change(&mut self) {
         self.access.changes += 1;
     }
 

@@ -185,6 +185,11 @@ impl Decision {
         Decision { epoch, adjacency, ingress, varying, mask, secured, ..self }
     }
 
+    /// The interface that packets come in by.
+    pub(crate) fn interface(&self) -> u32 {
+        self.ingress & !MORE
+    }
+
     /// The number of changes at which it was made, or found to hold on.
     pub(crate) fn epoch(&self) -> u32 {
         self.epoch

@@ -276,6 +276,11 @@ impl<K: Family> Session<K> {
         if way == Way::Original { self.original.decision.as_ref() } else { self.reply.decision.as_ref() }
     }
 
+    /// The interface that packets of a direction come in by, if a decision about them is learned.
+    pub(crate) fn learned_from(&self, way: Way) -> Option<u32> {
+        self.decision(way).map(Decision::interface)
+    }
+
     /// Counts a packet that has neither SYN, FIN nor RST, if it changes nothing but counts and time. Else it returns false with
     /// nothing changed. `octets`: from the IP header on.
     #[inline(always)]
