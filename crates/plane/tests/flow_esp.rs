@@ -2,7 +2,7 @@
 
 use crate::kit::esp::{mirrored, sa};
 use crate::kit::*;
-use weir_plane::model::{FastPath, Origin, Sa, SaKey, SpdCache};
+use weir_plane::model::{FastPath, Origin, Sa, SaIndex, SaKey, SpdAction, SpdCache, SpdRule};
 use weir_plane::reason::Reason;
 use weir_plane::stats;
 
@@ -203,7 +203,69 @@ fn a_new_pair_of_sas_has_no_flow_decided_anew() {
 }
 
 #[test]
-fn a_change_of_an_spd_concerns_the_flows_of_its_interfaces() {
+fn a_change_of_an_spd_concerns_the_flows_of_its_rules_alone() {
+    let own = [sa("aes128gcm16", V4.0, V4.1)];
+    let mut west = rig(build(crate::kit::esp::west(&own), &["protect 0 udp"]));
+    let other = "udp from 10.1.0.2 port 7 to 10.2.0.77 port 9";
+    let both = |west: &mut Rig| out(west, &[THERE[0], other]).iter().filter(|frame| is_esp(frame)).count();
+    assert_eq!((both(&mut west), both(&mut west)), (2, 2));
+    assert_eq!(counted(&west), (2, 2, 0));
+    // All rules stand elsewhere now.
+    let rules = ["bypass first udp from any to 10.2.0.77/32", "protect 0 udp"];
+    west.reload(build(crate::kit::esp::west(&own), &rules));
+    west.harness.set_recording(false);
+    assert_eq!((both(&mut west), both(&mut west)), (1, 1));
+    assert_eq!(counted(&west), (2 + 1 + 2, 2, 1));
+    west.reload(build(crate::kit::esp::west(&own), &["bypass tcp", rules[0], rules[1]]));
+    west.harness.set_recording(false);
+    both(&mut west);
+    let anew = counted(&west).2;
+    west.reload(build(crate::kit::esp::west(&own), &["bypass tcp", rules[1]]));
+    west.harness.set_recording(false);
+    assert_eq!(both(&mut west), 2);
+    assert_eq!(counted(&west).2, anew + 1);
+}
+
+#[test]
+fn a_rekey_has_no_flow_decided_anew_and_counters_go_on() {
+    let (first, second) = (sa("aes128gcm16", V4.0, V4.1), second());
+    // The rules of a rekey before the new pair sends, since it does, and at the end, when the pair has the keys of the new one.
+    let model = |sas: &[Sa], actions: &[(u32, Option<u32>)]| {
+        let mut build = build(crate::kit::esp::west(sas), &["protect 0 udp"]);
+        let rule = build.0.spds[0].rules[0].clone();
+        let one = |&(sa, rekeys): &(u32, Option<u32>)| SpdRule {
+            action: SpdAction::Protect(SaIndex(sa)),
+            rekeys: rekeys.map(SaIndex),
+            ..rule.clone()
+        };
+        build.0.spds[0].rules = actions.iter().map(one).collect();
+        build
+    };
+    let both = [first.clone(), second.clone()];
+    let renewed = [Sa { name: first.name.clone(), ..second.clone() }];
+    let mut west = rig(model(&both[..1], &[(0, None)]));
+    let spi = |sa: &Sa| sa.outbound.as_ref().unwrap().spi.to_be_bytes().to_vec();
+    let send = |west: &mut Rig| {
+        let frame = out(west, &[THERE[0]]).remove(0);
+        frame[l3(&frame) + 20..][..4].to_vec()
+    };
+    (0..2).for_each(|_| assert_eq!(send(&mut west), spi(&first)));
+    let steps = [
+        (model(&both, &[(0, None), (1, Some(0))]), &first, vec![(3, 0), (0, 0)]),
+        (model(&both, &[(1, Some(0)), (0, None)]), &second, vec![(4, 0), (0, 0)]),
+        (model(&renewed, &[(0, None)]), &second, vec![(5, 0)]),
+    ];
+    for (model, sends, counts) in steps {
+        west.reload(model);
+        west.harness.set_recording(false);
+        assert_eq!(send(&mut west), spi(sends));
+        assert_eq!(matched(&west), counts);
+    }
+    assert_eq!(counted(&west), (4, 1, 0));
+}
+
+#[test]
+fn a_change_of_an_spd_holds_for_the_next_packet() {
     let own = [sa("aes128gcm16", V4.0, V4.1)];
     let mut west = rig(build(crate::kit::esp::west(&own), &["protect 0 udp"]));
     out(&mut west, &[THERE[0]]);

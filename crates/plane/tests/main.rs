@@ -23,6 +23,7 @@ mod esp;
 mod esp_cover;
 mod esp_life;
 mod esp_path;
+mod esp_rekey;
 mod esp_share;
 mod ethertypes;
 mod flow;

@@ -247,6 +247,7 @@ fn rule(random: &mut Random, number: u32, opaque: f64, hosts: Hosts) -> SpdRule 
         names_family: false,
         opaque: (is_opaque, false),
         shared: false,
+        rekeys: None,
         priority: [0, 0, 0, 1, -1, 5, i32::MIN, i32::MAX][random.below(8) as usize],
         comment: Some(number.to_string().into()),
     }
@@ -491,6 +492,84 @@ fn entries_are_counted_and_stale_ones_overwritten_in_place() {
     assert_eq!(cache_row(&rig, true), [3, 3, 5, 3, 0]);
 }
 
+/// Entries that a change does not concern hold on, and no entry is decided again that it does not concern: few flows come again and
+/// again between changes of single rules. Rules that move come last, as there is more than one way to move them.
+#[test]
+fn a_change_re_decides_the_flows_that_it_concerns_and_no_others() {
+    const SOME: Hosts = Hosts { local: 6, remote: 6 };
+    let cache = SpdCache { outbound: true, inbound: true, flows: 100_000 };
+    let (mut hits, mut stale, mut unconcerned) = (0, 0, 0);
+    for seed in 0..3 {
+        let mut random = Random::from_seed(1801 + seed);
+        let mut rules: Vec<SpdRule> = (0..20).map(|number| rule(&mut random, number, 0.05, SOME)).collect();
+        let mut rig = build(&rules, cache).inventive();
+        rig.advance(1_000_000_000);
+        // By direction and flow: the number of the change at which it was decided.
+        let mut decided: HashMap<(bool, String), usize> = HashMap::new();
+        // The rule of each change, and whether rules moved.
+        let mut changes: Vec<(Option<SpdRule>, bool)> = Vec::new();
+        for step in 0..60 {
+            let output = random.chance(0.5);
+            let mut cases: Vec<Case> = (0..200).map(|_| Case::random(&mut random, SOME)).collect();
+            // One packet of each flow, as packets of one vector see the cache as it was before.
+            let name = |one: &Case| format!("{one:?}");
+            cases.sort_by_key(name);
+            cases.dedup_by_key(|one| name(one));
+            let frames: Vec<Vec<u8>> = cases.iter().map(|one| one.frame(&rig, output, 0)).collect();
+            let counts = |rig: &Rig| {
+                let caches = rig.harness.spds()[0].caches.clone();
+                caches
+                    .iter()
+                    .filter(|row| row.output == output)
+                    .fold([0; 3], |sum, row| [sum[0] + row.hits, sum[1] + row.stale, sum[2] + row.overwritten])
+            };
+            let before = counts(&rig);
+            let (outcomes, _) = rig.put_all(if output { "lan" } else { "wan" }, &frames);
+            let (mut known, mut concerned) = (0, 0);
+            for (one, outcome) in cases.iter().zip(&outcomes) {
+                let found = search(&rules, one);
+                let expected = verdict(found.map(|at| rules[at].action), output);
+                assert_eq!(outcome.verdict, expected, "seed {seed}, step {step}, out {output}: {one:?} {found:?}");
+                let [(_, place, ..)] = outcome.spd[..] else { panic!("matched once: {:?}", outcome.spd) };
+                assert_eq!(place.map(|at| at as usize), found);
+                if let Some(at) = decided.insert((output, name(one)), changes.len()) {
+                    known += 1;
+                    let concerns = |(rule, moved): &(Option<SpdRule>, bool)| {
+                        *moved || rule.as_ref().is_some_and(|rule| one.matches(rule, false))
+                    };
+                    concerned += u64::from(changes[at..].iter().any(concerns));
+                }
+            }
+            let after = counts(&rig);
+            let (hit, again) = (after[0] - before[0], after[1] - before[1]);
+            let there = hit + again;
+            assert!((known - after[2]..=known).contains(&there), "seed {seed}, step {step}: {there} of {known}");
+            assert!(again <= concerned, "seed {seed}, step {step}: {again} decided again, {concerned} concerned");
+            (hits, stale, unconcerned) = (hits + hit, stale + again, unconcerned + known - concerned);
+            let at = random.below(rules.len() as u64) as usize;
+            match random.below(if step < 40 { 2 } else { 3 }) {
+                0 if rules.len() > 5 => changes.push((Some(rules.remove(at)), false)),
+                2 => {
+                    let other = rules.remove(at);
+                    rules.insert(random.below(rules.len() as u64 + 1) as usize, other);
+                    changes.push((None, true));
+                }
+                _ => {
+                    let new = rule(&mut random, 1000 + step, 0.05, SOME);
+                    changes.push((Some(new.clone()), false));
+                    rules.insert(at, new);
+                }
+            }
+            rig.reload(build(&rules, cache));
+        }
+        assert_eq!(rig.conservation().imbalance(), 0);
+    }
+    assert!(
+        hits > 1_000 && stale > 200 && unconcerned > 1_000,
+        "{hits} hits, {stale} stale, {unconcerned} unconcerned"
+    );
+}
+
 #[test]
 fn colliding_flows_overwrite_each_other() {
     let cache = SpdCache { outbound: true, inbound: false, flows: 1 };
@@ -511,6 +590,7 @@ fn plain(number: u32) -> SpdRule {
         names_family: false,
         opaque: (false, false),
         shared: false,
+        rekeys: None,
         priority: 0,
         comment: Some(number.to_string().into()),
     }

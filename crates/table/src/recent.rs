@@ -1,8 +1,9 @@
 //! A cache of answers by flow, of a fixed size: an entry for each place, and a new entry overwrites the one in its place. One
 //! thread owns it.
 //!
-//! Each entry carries the version of the rules that gave its answer. An entry of another version is stale: the caller looks
-//! the rules up again and writes the new answer into the same place. So changes flush nothing.
+//! Each entry carries the version of the rules that gave its answer. For an entry of another version, the caller finds out whether a
+//! change since concerns it. If none does, it writes the same answer with the new version. Else the entry is stale: the caller looks the
+//! rules up again and writes the new answer into the same place. So changes flush nothing.
 //!
 //! The memory is zeroed when the cache is made, which takes no physical memory where the system maps zeroed pages lazily.
 
@@ -69,7 +70,12 @@ pub enum Found {
     /// It is of the key and of the version: this is its answer.
     Hit(u32),
     /// It is of the key, and of another version.
-    Stale,
+    Other {
+        /// Its version.
+        version: u32,
+        /// Its answer then.
+        answer: u32,
+    },
     /// There is none, or one of another key.
     Miss,
 }
@@ -123,9 +129,9 @@ impl<K: Key> Recent<K> {
     #[inline(always)]
     pub fn at(&self, place: usize, key: &K, version: u32) -> Found {
         match self.entries.get(place) {
-            Some((own, word)) if own == key && *word != 0 => match (*word >> 32) as u32 == version {
-                true => Found::Hit(*word as u32),
-                false => Found::Stale,
+            Some((own, word)) if own == key && *word != 0 => match (*word >> 32) as u32 {
+                of if of == version => Found::Hit(*word as u32),
+                of => Found::Other { version: of, answer: *word as u32 },
             },
             _ => Found::Miss,
         }
@@ -165,7 +171,7 @@ mod tests {
             let place = cache.place(&key);
             let expected = match naive.get(&place) {
                 Some(&(own, of, answer)) if own == key && of == version => Found::Hit(answer),
-                Some(&(own, ..)) if own == key => Found::Stale,
+                Some(&(own, version, answer)) if own == key => Found::Other { version, answer },
                 _ => Found::Miss,
             };
             assert_eq!(cache.at(place, &key, version), expected);

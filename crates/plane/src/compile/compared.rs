@@ -204,11 +204,11 @@ fn is_same_list<K: Family>((before, now): (&List<K>, &List<K>)) -> bool {
     sources && Arc::ptr_eq(&before.counters, &now.counters)
 }
 
-/// The SPD of an interface is the same, policies with their numbers included.
+/// The SPD of an interface is the same, but for rules, which are noted where they change.
 fn is_same_spd((before, old): (&Compared, &Interface), (now, new): (&Compared, &Interface)) -> bool {
     match (before.spds.get(usize::from(old.spd)), now.spds.get(usize::from(new.spd))) {
         (None, None) => true,
-        (Some(before), Some(now)) => Arc::ptr_eq(before, now),
+        (Some(before), Some(now)) => before.id == now.id,
         _ => false,
     }
 }

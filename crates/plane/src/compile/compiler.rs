@@ -357,7 +357,7 @@ impl Compiler {
         let number = self.models + u64::from(counts);
         self.classify.commit(prepared.classify, prepared.ways, (gateway, number), rubbish);
         self.nat.commit(prepared.nat, (gateway, &map), &mut interfaces, rubbish);
-        self.spd.commit(prepared.spd, (gateway, &map), &mut interfaces, rubbish);
+        let of_spds = self.spd.commit(prepared.spd, (gateway, &map), &mut interfaces, rubbish);
         self.steer.commit(prepared.steer, (gateway, &map), &mut interfaces, rubbish);
         self.ipsec.commit(self.settings.workers, (gateway, &map), &interfaces);
         self.tunnels.commit(self.settings.workers, (gateway, &map), &interfaces);
@@ -391,6 +391,7 @@ impl Compiler {
         self.sources.keep(gateway);
         self.clutter = 0;
         self.concerns.noted().append(prepared.differing);
+        self.concerns.noted().append(of_spds);
         self.count();
         (self.root(), map)
     }

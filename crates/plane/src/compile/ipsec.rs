@@ -43,6 +43,21 @@ struct PathOf {
     spi: u32,
 }
 
+/// An outbound SA, whichever pair has it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct OutboundOf {
+    path: PathOf,
+    stream: Fingerprint,
+}
+
+impl OutboundOf {
+    fn of(sa: &Sa) -> Option<OutboundOf> {
+        let own = sa.outbound.as_ref()?;
+        let path = PathOf { vrf: sa.vrf, local: sa.local, remote: sa.remote, spi: own.spi };
+        Some(OutboundOf { path, stream: own.stream })
+    }
+}
+
 /// The end of a window.
 #[derive(Clone, Copy, Default)]
 struct Ended {
@@ -71,6 +86,8 @@ pub(super) struct Store {
     paths: HashMap<PathOf, Arc<PathMtu>>,
     learned: Arc<Paths>,
     sharings: HashMap<Fingerprint, Arc<Sharing>>,
+    /// By number: the outbound SAs of pairs that are gone, as long as another pair has them.
+    gone: HashMap<u32, OutboundOf>,
     current: Ipsec,
 }
 
@@ -147,10 +164,12 @@ impl Store {
             }));
         }
         self.note_ends(before.windows);
+        let successors = self.successors(&sas);
         ports.sort_unstable();
         ports.dedup();
         self.current = Ipsec {
             sas: sas.into(),
+            successors,
             spis: Arc::new(SpiTable::new(&spis)),
             peers: Arc::new(SpiTable::new(&peers)),
             paths: Arc::clone(&self.learned),
@@ -158,6 +177,27 @@ impl Store {
             least_mtu,
             unchecked: gateway.ipsec.unchecked,
         };
+    }
+
+    /// Finds the pairs that have the outbound SAs of pairs that are gone.
+    fn successors(&mut self, sas: &[Option<Arc<Sa>>]) -> Arc<[(u32, u32)]> {
+        fn all(sas: &[Option<Arc<Sa>>]) -> impl Iterator<Item = (u32, OutboundOf)> {
+            (0..).zip(sas).filter_map(|(number, sa)| Some((number, OutboundOf::of(sa.as_ref()?)?)))
+        }
+        let mut before = std::mem::take(&mut self.gone);
+        before.extend(all(&self.current.sas));
+        let is_there = |number: u32| sas.get(number as usize).is_some_and(Option::is_some);
+        before.retain(|&number, _| !is_there(number));
+        if before.is_empty() {
+            return Arc::default();
+        }
+        let now: HashMap<OutboundOf, u32> = all(sas).map(|(number, own)| (own, number)).collect();
+        before.retain(|_, own| now.contains_key(own));
+        let mut pairs: Vec<(u32, u32)> =
+            before.iter().filter_map(|(&gone, own)| Some((gone, *now.get(own)?))).collect();
+        pairs.sort_unstable();
+        self.gone = before;
+        pairs.into()
     }
 
     /// Takes out the parts of the version before.

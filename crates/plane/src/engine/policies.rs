@@ -1,5 +1,6 @@
 //! SPDs as `show spd` shows them.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use weir_table::recent::octets;
@@ -31,7 +32,7 @@ pub(crate) fn lists(model: &Gateway, root: &Root, cleared: &Cleared) -> Vec<SpdS
 /// Begins the counters of all SPDs with 0.
 pub(crate) fn clear(root: &Root, cleared: &mut Cleared) {
     let own = || root.spd.list.iter();
-    let policies = own().flat_map(|spd| spd.policies.iter());
+    let policies = own().flat_map(|spd| spd.policies.iter().flatten());
     let policies = policies.map(|policy| (Arc::clone(&policy.counters), counted(&policy.counters)));
     let caches = own().flat_map(|spd| {
         [true, false].into_iter().flat_map(|output| [cache::<u32>(spd, output), cache::<u128>(spd, output)]).flatten()
@@ -53,10 +54,12 @@ fn list((model, root): (&Gateway, &Root), index: SpdIndex, spd: &Spd, cleared: &
     let named = model.interfaces.iter().filter(|own| own.spd == Some(index));
     let place = |origin| model.origins.place(origin).map_or_else(String::new, |place| place.to_string());
     let own = root.spd.list.get(usize::from(index.0)).map(|own| &**own);
-    let policies = own.map_or(&[][..], |own| &own.policies);
+    let mut seen = HashSet::new();
     let row = |place_in_list: u32| {
         let rule: &SpdRule = &spd.rules[place_in_list as usize];
-        let policy: Option<&Policy> = policies.get(place_in_list as usize);
+        let policy: Option<&Policy> = own.and_then(|own| own.at(place_in_list));
+        // The rule of a rekey that is matched first has the counts of both.
+        let policy = policy.filter(|own| seen.insert(Arc::as_ptr(&own.counters)));
         let [output, input] =
             policy.map_or_else(Default::default, |own| cleared.policy(&own.counters, counted(&own.counters)));
         SpdRuleRow {

@@ -80,6 +80,8 @@ pub struct SpdRule {
     /// The rule shares the flows that it matches with the other such rules of the SPD that have its selectors: each flow keeps to
     /// one of them, by its hash.
     pub shared: bool,
+    /// Its pair of SAs takes the place of this one, whose rule stands beside it: both rules count together.
+    pub rekeys: Option<SaIndex>,
     /// Rules of a higher priority are matched first.
     pub priority: i32,
     /// Remarks of people.
@@ -96,6 +98,7 @@ impl SpdRule {
             names_family: false,
             opaque: (false, false),
             shared: false,
+            rekeys: None,
             priority: 0,
             comment: None,
         }

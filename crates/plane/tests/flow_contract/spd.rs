@@ -83,6 +83,7 @@ fn policy(random: &mut Random, links: &Links, model: &Gateway) -> SpdRule {
         names_family: false,
         opaque: (is_opaque, false),
         shared: false,
+        rekeys: None,
         priority: pick(random, &[0, 0, 1, -1]),
         comment: None,
     }

@@ -11,7 +11,7 @@ use super::Loaded;
 use super::declare::rules::diagnostic;
 use super::declare::{Declared, LineRoute, ROOT_KEYS, access};
 use super::diagnostic::{Code, Diagnostic, SHOWN, Severity};
-use super::overlay::Overlay;
+use super::overlay::{Overlay, mark_rekeys};
 use super::source::{At, Files, ReadError, SourceId, Sources, Span};
 use super::table::{Reader, Table};
 use super::{document, resolve, value};
@@ -39,7 +39,11 @@ pub(super) fn load_over(path: &Path, files: &dyn Files, overlay: &Overlay) -> Lo
     if loader.main(path) {
         loader.lay_over(overlay, path);
     }
-    loader.finish()
+    let mut loaded = loader.finish();
+    if let Some(gateway) = &mut loaded.gateway {
+        mark_rekeys(gateway, overlay);
+    }
+    loaded
 }
 
 pub(super) fn parse(name: &str, text: &str, files: &dyn Files) -> Loaded {

@@ -1,6 +1,8 @@
 //! Pairs of SAs and rules of SPDs that the control socket adds to the files of a configuration. They are read as if they stood in a
 //! file of their own, so that all checks of a configuration cover them.
 
+use weir_plane::model::{Gateway, SaIndex, SpdAction, SpdRule};
+
 /// The beginning of the names of texts that came by the control socket.
 pub(crate) const SOCKET: &str = "socket ";
 
@@ -75,5 +77,24 @@ impl OverSpd {
     /// A document with a rule on each line: lines are places of rules.
     pub(crate) fn text(&self) -> String {
         self.rules.iter().map(|rule| rule.text.as_str()).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Marks the rules that the rekeys of an overlay added: each counts together with the rule of the old pair.
+pub(super) fn mark_rekeys(gateway: &mut Gateway, overlay: &Overlay) {
+    let index = |gateway: &Gateway, name: &str| {
+        (0..).zip(&gateway.sas).find(|(_, sa)| sa.name == name).map(|(at, _)| SaIndex(at))
+    };
+    for Successor { old, new, .. } in &overlay.successors {
+        let (Some(old), Some(new)) = (index(gateway, old), index(gateway, new)) else { continue };
+        for spd in &mut gateway.spds {
+            if spd.rules.iter().any(|rule| rule.action == SpdAction::Protect(new)) {
+                let mark = |rule: &SpdRule| match rule.action == SpdAction::Protect(new) {
+                    true => SpdRule { rekeys: Some(old), ..rule.clone() },
+                    false => rule.clone(),
+                };
+                spd.rules = spd.rules.iter().map(mark).collect();
+            }
+        }
     }
 }

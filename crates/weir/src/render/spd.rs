@@ -45,7 +45,7 @@ pub struct Cache {
     pub hits: u64,
     /// Packets whose flow was not there.
     pub misses: u64,
-    /// Packets whose flow was there with the policy of an earlier version of the SPD.
+    /// Packets whose flow was there, and was decided again as a change of the SPD concerned it.
     pub stale: u64,
     /// Entries that were overwritten by those of other flows.
     pub overwritten: u64,

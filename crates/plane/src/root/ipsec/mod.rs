@@ -31,6 +31,8 @@ pub use weir_packet::esp::Window;
 pub struct Ipsec {
     /// Pairs of SAs by number; `None`: the pair is gone.
     pub sas: Arc<[Option<Arc<Sa>>]>,
+    /// The numbers of pairs that are gone, in ascending order, each with that of the pair that has its outbound SA now.
+    pub successors: Arc<[(u32, u32)]>,
     /// The numbers of pairs by inbound SPI.
     pub spis: Arc<SpiTable>,
     /// The numbers of pairs by outbound SPI, with the peer's address.
@@ -56,6 +58,15 @@ impl Ipsec {
     #[inline(always)]
     pub fn sa(&self, number: u32) -> Option<&Sa> {
         self.sas.get(number as usize)?.as_deref()
+    }
+
+    /// Finds the pair that has the outbound SA of a pair that is gone, such as at the end of a rekey; returns its number, too. Packets on
+    /// their way between workers name the pair that is gone.
+    #[cold]
+    pub fn successor(&self, number: u32) -> Option<(u32, &Sa)> {
+        let at = self.successors.binary_search_by_key(&number, |&(gone, _)| gone).ok()?;
+        let (_, number) = *self.successors.get(at)?;
+        Some((number, self.sa(number)?))
     }
 
     /// Prefetches the place of a pair.

@@ -33,7 +33,7 @@ pub struct CacheCounters {
     pub hits: Counter,
     /// Packets whose flow was not there.
     pub misses: Counter,
-    /// Packets whose flow was there with the policy of an earlier version of the SPD.
+    /// Packets whose flow was there, and was decided again as a change of the SPD concerned it.
     pub stale: Counter,
     /// Entries that were overwritten by those of other flows.
     pub overwritten: Counter,

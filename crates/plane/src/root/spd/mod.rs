@@ -1,9 +1,10 @@
 //! Security policy databases, as workers read them.
 //!
-//! An SPD has a classifier for each family and direction. The answer of a classifier is the number of a policy, its place
-//! in the configuration.
+//! An SPD has a classifier for each family and direction. The answer of a classifier is the number of a policy. A policy keeps its
+//! number from version to version, wherever it stands.
 
 mod cache;
+mod changes;
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use crate::root::family::{Both, Family};
 use crate::root::interface::Interface;
 
 pub use cache::{CacheCounters, Cached};
+pub use changes::Changes;
 
 /// No SPD.
 pub const NONE: u16 = u16::MAX;
@@ -64,12 +66,29 @@ pub struct Spd {
     pub v4: Sides<u32>,
     /// The classifiers of IPv6.
     pub v6: Sides<u128>,
+    /// The number of the SPD, which no SPD of another name ever has.
+    pub id: u64,
     /// Another number after each change of the SPD; not 0.
     pub version: u32,
-    /// Policies by number.
-    pub policies: Box<[Policy]>,
+    /// Policies by number; `None`: no policy has the number now.
+    pub policies: Box<[Option<Policy>]>,
+    /// The number of each policy, by its place in the configuration.
+    pub numbers: Box<[u32]>,
     /// Some policy shares its flows.
     pub is_shared: bool,
+}
+
+impl Spd {
+    /// The policy of a number.
+    #[inline(always)]
+    pub fn policy(&self, number: u32) -> Option<&Policy> {
+        self.policies.get(number as usize)?.as_ref()
+    }
+
+    /// The policy at a place in the configuration.
+    pub fn at(&self, place: u32) -> Option<&Policy> {
+        self.policy(*self.numbers.get(place as usize)?)
+    }
 }
 
 impl Both for Spd {
@@ -99,6 +118,8 @@ pub struct Sides<K: Family> {
     pub is_opaque: bool,
     /// The caches of packets that come in, and of packets that leave.
     pub cached: [Option<Arc<Cached<K>>>; 2],
+    /// The changes that entries of these caches are older than.
+    pub changes: [Changes<K>; 2],
 }
 
 impl<K: Family> Sides<K> {
@@ -124,21 +145,23 @@ pub enum Action {
 pub struct Policy {
     /// Its action.
     pub action: Action,
-    /// Other rules that protect the same packets, by their pairs of SAs: each with its place. Such a pair may decrypt the packets,
+    /// Its place in the configuration.
+    pub place: u32,
+    /// Other rules that protect the same packets, by their pairs of SAs: each with its number. Such a pair may decrypt the packets,
     /// too, so that one pair can take the place of another without a loss.
     pub alike: Box<[(u32, u32)]>,
-    /// The places of the policies that share its flows, itself among them; none if it does not share them.
+    /// The numbers of the policies that share its flows, itself among them; none if it does not share them.
     pub shares: Box<[u32]>,
-    /// Its counters, by worker. Versions share them as long as the rule stays.
+    /// Its counters, by worker. Versions share them as long as the rule stays, and both rules of a rekey do.
     pub counters: Arc<[PolicyCounters]>,
 }
 
 impl Policy {
-    /// The place of the policy that lets a pair of SAs decrypt packets that match this one, whose place is given.
+    /// The number of the policy that lets a pair of SAs decrypt packets that match this one, whose number is given.
     #[inline]
-    pub fn admits(&self, sa: u32, place: u32) -> Option<u32> {
+    pub fn admits(&self, sa: u32, number: u32) -> Option<u32> {
         if self.action == Action::Protect(sa) {
-            return Some(place);
+            return Some(number);
         }
         self.alike.iter().find(|alike| alike.0 == sa).map(|alike| alike.1)
     }

@@ -103,7 +103,7 @@ fn succeed(gateway: &mut Gateway, Successor { old, new, leads }: &Successor) {
                 // Of flows that rules share, one pair of the two has the part, the one that sends.
                 let shared = rules[at].shared && *leads;
                 rules[at].shared &= !*leads;
-                let rule = SpdRule { action: SpdAction::Protect(new), shared, ..rules[at].clone() };
+                let rule = SpdRule { action: SpdAction::Protect(new), shared, rekeys: Some(old), ..rules[at].clone() };
                 rules.insert(if *leads { at } else { at + 1 }, rule);
                 at += 1;
             }
@@ -151,10 +151,11 @@ fn remove(gateway: &mut Gateway, name: &str) {
     gateway.sas.remove(gone.0 as usize);
     each_list(gateway, |rules| {
         for rule in rules {
-            match &mut rule.action {
-                SpdAction::Protect(sa) if *sa > gone => sa.0 -= 1,
-                _ => {}
-            }
+            let own = match &mut rule.action {
+                SpdAction::Protect(sa) => Some(sa),
+                SpdAction::Bypass | SpdAction::Discard => None,
+            };
+            own.into_iter().chain(&mut rule.rekeys).filter(|sa| **sa > gone).for_each(|sa| sa.0 -= 1);
         }
     });
 }

@@ -138,7 +138,10 @@ fn in_words(gateway: &Gateway) -> (Placed<Sa>, Placed<String>) {
     let mut sas: Vec<(Sa, String)> = gateway.sas.iter().map(pair).collect();
     sas.sort_by(|one, other| one.0.name.cmp(&other.0.name));
     let rules = gateway.spds.iter().flat_map(|spd| spd.rules.iter());
-    let rule = |rule: &SpdRule| (Rule::of(rule, |sa| sa_name(gateway, sa)).to_string(), place(rule.origin()));
+    let rule = |rule: &SpdRule| {
+        let rekeys = rule.rekeys.map_or(String::new(), |old| format!(" rekeys {}", sa_name(gateway, old)));
+        (Rule::of(rule, |sa| sa_name(gateway, sa)).to_string() + &rekeys, place(rule.origin()))
+    };
     (sas, rules.map(rule).collect())
 }
 

@@ -85,7 +85,7 @@ const CACHES: Table<(String, SpdCacheRow)> = Table {
         (Gauge, "weir_spd_cache_places", "Places of the cache of policies.", |c| c.1.places.into()),
         (Counter, "weir_spd_cache_hit_packets", "Packets whose flow the cache has.", |c| c.1.hits.into()),
         (Counter, "weir_spd_cache_miss_packets", "Packets whose flow the cache has not.", |c| c.1.misses.into()),
-        (Counter, "weir_spd_cache_stale_packets", "Packets whose flow the cache has for an older version.", |c| {
+        (Counter, "weir_spd_cache_stale_packets", "Packets whose flow a change had decided again.", |c| {
             c.1.stale.into()
         }),
         (Counter, "weir_spd_cache_overwritten", "Entries that other flows overwrote.", |c| c.1.overwritten.into()),

@@ -21,6 +21,7 @@ pub(crate) fn spds() -> Vec<SpdStats> {
         names_family: true,
         opaque: (false, false),
         shared: false,
+        rekeys: None,
         priority: 5,
         comment: None,
     };

@@ -77,6 +77,7 @@ impl Rule {
             names_family: self.matches.family.is_some(),
             opaque: (self.opaque.from, self.opaque.to),
             shared: self.shared,
+            rekeys: None,
             priority: self.priority,
             comment: self.comment.as_deref().map(Arc::from),
         })

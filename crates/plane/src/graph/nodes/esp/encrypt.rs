@@ -140,7 +140,10 @@ fn check<'a>(
 ) -> Result<bool, Stop> {
     let root: &'a Root = context.root;
     let number = packet.forwarding();
-    let sa = root.ipsec.sa(number).ok_or(Reason::EspNoOutbound)?;
+    let (number, sa) = match root.ipsec.sa(number) {
+        Some(sa) => (number, sa),
+        None => follow(root, packet).ok_or(Reason::EspNoOutbound)?,
+    };
     let outbound = sa.outbound.as_ref().ok_or(Reason::EspNoOutbound)?;
     if outbound.is_shared {
         // None of these overtakes another one.
@@ -169,6 +172,14 @@ fn check<'a>(
     }
     *ready = Some(Ready { place, number, sa, outbound, sequence: 0, octets: octets as u64, limit });
     Ok(true)
+}
+
+/// Has a packet on its way between workers, whose pair is gone, name the pair that has the SA now.
+#[cold]
+fn follow<'a>(root: &'a Root, packet: &mut Packet) -> Option<(u32, &'a Sa)> {
+    let (number, sa) = root.ipsec.successor(packet.forwarding())?;
+    packet.set_forwarding(number);
+    Some((number, sa))
 }
 
 /// This worker seals for an SA: it owns it, or the owner has failed.

@@ -14,7 +14,7 @@ fn policy(root: &Root, interface: u32, number: u16) -> Option<&Policy> {
     if number == UNMATCHED {
         return None;
     }
-    root.spd.of(root.interfaces.get(interface as usize))?.policies.get(usize::from(number))
+    root.spd.of(root.interfaces.get(interface as usize))?.policy(number.into())
 }
 
 /// Counts a packet for a policy of the SPD of an interface.

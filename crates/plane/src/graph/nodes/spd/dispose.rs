@@ -2,7 +2,6 @@
 
 use weir_packet::packet::Packet;
 use weir_packet::vector::{Indices, Vector};
-use weir_table::classify::NO_RULE;
 
 use super::super::stage::{self, Stage};
 use super::super::{Context, flow, wire};
@@ -37,7 +36,7 @@ pub(super) fn run<K: Family, const OUTPUT: bool>(
         note::<K, OUTPUT>(context, vector, batch, spd, found);
     }
     wire::each_more(vector, &batch.places, |index, packets, octets| {
-        if let Some(policy) = spd.policies.get(found[index] as usize) {
+        if let Some(policy) = spd.policy(found[index]) {
             count::<OUTPUT>(context, policy, packets, octets);
         }
     });
@@ -49,7 +48,7 @@ pub(super) fn run<K: Family, const OUTPUT: bool>(
     }
     if differ == 0
         && !context.recorder.is_on()
-        && let Some(policy) = spd.policies.get(first as usize)
+        && let Some(policy) = spd.policy(first)
         && policy.action == Action::Bypass
     {
         count::<OUTPUT>(context, policy, found.len() as u64, sum);
@@ -57,7 +56,7 @@ pub(super) fn run<K: Family, const OUTPUT: bool>(
     }
     let mut passed = Indices::new();
     for (index, (&place, &number)) in batch.places.places().iter().zip(found).enumerate() {
-        let policy = spd.policies.get(number as usize).filter(|_| number != NO_RULE);
+        let policy = spd.policy(number);
         if let Some(policy) = policy {
             count::<OUTPUT>(context, policy, 1, batch.octets[index].into());
         }
@@ -91,7 +90,7 @@ fn note<K: Family, const OUTPUT: bool>(
     let mut protected = Indices::new();
     for (&place, &number) in batch.places.places().iter().zip(found) {
         context.notes.matched(place, OUTPUT, number);
-        let policy = spd.policies.get(number as usize).filter(|_| OUTPUT);
+        let policy = spd.policy(number).filter(|_| OUTPUT);
         if policy.is_some_and(|policy| matches!(policy.action, Action::Protect(_))) {
             protected.push(place);
         }
@@ -140,7 +139,7 @@ pub(super) fn record<const OUTPUT: bool>(
 ) {
     // The record of a packet does not go on with our answer to it.
     if context.recorder.is_on() && !packet.state().contains(ORIGINATED) {
-        let place = (number != NO_RULE).then_some(number);
+        let place = spd.policy(number).map(|policy| policy.place);
         context.record(packet, Fate::Spd { spd: spd.index, place, output: OUTPUT, effect });
     }
 }

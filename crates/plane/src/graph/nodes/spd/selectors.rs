@@ -63,8 +63,8 @@ fn check<K: Family>(context: &mut Context<'_>, packet: &mut Packet, place: u8, s
         let mut found = [NO_RULE];
         sides.table(false).lookup_each(context.guard, &[seen], &mut found);
         let [number] = found;
-        let own = spd.policies.get(number as usize).and_then(|policy| policy.admits(sa, number));
-        if let Some((number, policy)) = own.and_then(|own| Some((own, spd.policies.get(own as usize)?))) {
+        let own = spd.policy(number).and_then(|policy| policy.admits(sa, number));
+        if let Some((number, policy)) = own.and_then(|own| Some((own, spd.policy(own)?))) {
             let (packets, octets) = wire::counts(packet);
             dispose::count::<false>(context, policy, packets, octets);
             dispose::record::<false>(context, packet, spd, number, SpdEffect::Admitted);

@@ -9,7 +9,7 @@ use crate::root::spd::Spd;
 /// Returns the number of the policy that a packet keeps to, among the policies with which the matched one shares its flows.
 #[inline]
 pub(super) fn pick(context: &Context<'_>, spd: &Spd, packet: &Packet, number: u32) -> u32 {
-    let shares = spd.policies.get(number as usize).map_or(&[][..], |policy| &policy.shares);
+    let shares = spd.policy(number).map_or(&[][..], |policy| &policy.shares);
     if shares.is_empty() {
         return number;
     }

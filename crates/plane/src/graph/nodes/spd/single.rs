@@ -89,7 +89,7 @@ pub(in super::super) fn protects(context: &Context<'_>, packet: &Packet) -> bool
         true => found::<u32, true>(context, spd, whole(packet)),
         false => found::<u128, true>(context, spd, whole(packet)),
     };
-    let action = spd.policies.get(number as usize).map(|policy| policy.action);
+    let action = spd.policy(number).map(|policy| policy.action);
     matches!(action, Some(Action::Protect(_)))
 }
 
@@ -122,7 +122,7 @@ fn matched<K: Family, const OUTPUT: bool>(
     if OUTPUT && spd.is_shared {
         number = share::pick(context, spd, packet, number);
     }
-    let policy = spd.policies.get(number as usize);
+    let policy = spd.policy(number);
     if let Some(policy) = policy {
         let (packets, octets) = wire::counts(packet);
         dispose::count::<OUTPUT>(context, policy, packets, octets);
