@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::lab::{Lab, Line, LineOptions, Weir, echo, transfer, wait};
+use crate::lab::{Lab, Line, LineOptions, Weir, echo, inject, transfer, wait};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -190,5 +190,96 @@ fn the_interface_follows_the_host() {
     weir.reload(&with_punt(&line));
     wait_for(Value::Null);
     assert!(!weir.interface("left")["addresses"].to_string().contains("db8:77"));
+    weir.end();
+}
+
+/// A line whose left host sends no solicitations for the gateway's addresses.
+fn quiet(lab: &mut Lab) -> Line {
+    let line = Line::new(lab, LineOptions::default());
+    for address in ["10.1.0.1", "2001:db8:1::1"] {
+        line.left.ip(&format!("neighbor replace {address} lladdr 02:00:00:00:01:02 dev e0 nud permanent"));
+    }
+    line
+}
+
+fn neighbor(weir: &Weir, address: &str) -> Value {
+    let shown = weir.show("neighbors");
+    let rows = shown["neighbors"].as_array().expect("a list");
+    rows.iter().find(|row| row["address"] == address).cloned().unwrap_or_default()
+}
+
+/// Neighbours that the host sets on the device, or resolves there, are the interface's.
+#[test]
+fn the_interface_follows_the_neighbours_of_the_host() {
+    let Some(mut lab) = Lab::open() else { return };
+    let line = quiet(&mut lab);
+    let follow = "punt = { name = \"punt0\", follow = \"neighbors\" }";
+    let config = with_punt(&line).replace("punt = \"punt0\"", follow);
+    let weir = Weir::start(&line.gate, &config);
+    let has = |address: &str, source: &str, state: &str| {
+        wait(&format!("{address} {source} {state}"), PATIENCE, || {
+            let row = neighbor(&weir, address);
+            row["source"] == source && row["state"] == state
+        });
+        neighbor(&weir, address)
+    };
+    for address in ["10.1.0.77", "2001:db8:1::77"] {
+        line.gate.ip(&format!("neighbor add {address} lladdr 02:00:00:00:00:77 dev punt0"));
+        let row = has(address, "host", "static");
+        assert_eq!((&row["mac"], &row["origin"]), (&"02:00:00:00:00:77".into(), &"host punt0".into()), "{row}");
+    }
+    // It moves, and a reload keeps it.
+    line.gate.ip("neighbor replace 10.1.0.77 lladdr 02:00:00:00:00:78 dev punt0");
+    wait("the other hardware address", PATIENCE, || neighbor(&weir, "10.1.0.77")["mac"] == "02:00:00:00:00:78");
+    weir.reload(&config);
+    assert_eq!(neighbor(&weir, "10.1.0.77")["mac"], "02:00:00:00:00:78");
+    line.gate.ip("neighbor delete 10.1.0.77 dev punt0");
+    wait("it is gone", PATIENCE, || neighbor(&weir, "10.1.0.77").is_null());
+    assert_eq!(neighbor(&weir, "2001:db8:1::77")["source"], "host");
+    // What the host resolves, weir knows before it sends anything there.
+    for address in ["10.1.0.2", "2001:db8:1::2"] {
+        assert!(neighbor(&weir, address).is_null());
+        echo(&line.gate, address, [56]);
+        let row = has(address, "dynamic", "stale");
+        assert_eq!((&row["mac"], &row["age"]), (&"02:00:00:00:01:01".into(), &Value::Null), "{row}");
+    }
+    echo(&line.right, "10.1.0.2", [56]);
+    has("10.1.0.2", "dynamic", "reachable");
+    // Without the key they go. Learned neighbours stay.
+    weir.reload(&with_punt(&line));
+    wait("they are gone", PATIENCE, || neighbor(&weir, "2001:db8:1::77").is_null());
+    assert!(!neighbor(&weir, "10.1.0.2").is_null());
+    line.gate.ip("neighbor add 10.1.0.79 lladdr 02:00:00:00:00:79 dev punt0");
+    echo(&line.right, "10.1.0.2", [56]);
+    assert!(neighbor(&weir, "10.1.0.79").is_null());
+    weir.end();
+}
+
+/// The host resolves neighbours by copies of their answers, and follows neighbours that move by copies of announcements: weir
+/// writes nothing into its table.
+#[test]
+fn the_host_follows_a_neighbour_that_moves() {
+    let Some(mut lab) = Lab::open() else { return };
+    let line = quiet(&mut lab);
+    let weir = Weir::start(&line.gate, &with_punt(&line));
+    let knows = |address: &str, mac: &str| {
+        wait(&format!("{address} at {mac}"), PATIENCE, || {
+            let shown = line.gate.ip(&format!("neighbor show {address} dev punt0"));
+            shown.contains(&format!("lladdr {mac}"))
+        });
+    };
+    for address in ["10.1.0.2", "2001:db8:1::2"] {
+        echo(&line.gate, address, [56]);
+        knows(address, "02:00:00:00:01:01");
+    }
+    let station = [2, 0, 0, 0, 1, 9];
+    // A gratuitous request of ARP, as keepalived sends it.
+    let mut arp = vec![0xff; 6];
+    arp.extend(station);
+    arp.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
+    arp.extend(station);
+    arp.extend([10, 1, 0, 2, 0, 0, 0, 0, 0, 0, 10, 1, 0, 2]);
+    inject(&line.left, "e0", 100, [arp].into_iter());
+    knows("10.1.0.2", "02:00:00:00:01:09");
     weir.end();
 }

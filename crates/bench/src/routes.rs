@@ -146,7 +146,8 @@ impl Run {
 
     fn offer(&self, prefixes: &[IpNet], way: Option<&Arc<Way>>) -> usize {
         let offers: Vec<Offer> = prefixes.iter().map(|&prefix| (prefix, way.cloned())).collect();
-        self.bench.change_routes("default", By::Fpm, offers).changed
+        let done = self.bench.change_routes("default", By::Fpm, offers);
+        done.came + done.changed + done.went
     }
 
     /// Changes the routes of all prefixes, in batches.

@@ -641,7 +641,7 @@ pub struct NeighborRow {
     pub mac: String,
     /// `static`, or as RFC 4861, 7.3.2, has it: `incomplete`, `reachable`, `stale`, `delay`, `probe`.
     pub state: Name,
-    /// `static`: it is configured. `dynamic`: it was learned.
+    /// `static`: it is configured. `host`: the host has it at the punt device. `dynamic`: it was learned.
     pub source: Name,
     /// Seconds since it last answered a solicitation, where it was learned and ever did.
     pub age: Option<f64>,

@@ -129,6 +129,12 @@ fn the_host_hears_answers_to_its_own_questions() {
     let router = Nd::RouterAdvertisement(RouterAdvertisement::default());
     let router = discovery(all, &[], "fe80::9", nd::ALL_NODES, router);
     reaches_host(&mut rig, "lan", &router);
+    // So does a station that announces its address: it may have moved.
+    for operation in [Operation::Request, Operation::Reply] {
+        let announced = arp(ALL, &[], Arp { operation, ..request("10.0.0.9", "10.0.0.9") });
+        assert_eq!(rig.put("lan", &announced).out, [("punt lan".into(), announced)]);
+    }
+    rig.drops_frame("lan", &arp(ALL, &[], request("10.99.0.9", "10.99.0.9")), Reason::ArpNotForUs);
     // A whole vector's copies at once.
     let frame = arp(own_mac(0), &[], reply);
     let out = rig.put_all("lan", &vec![frame.clone(); 256]).1;

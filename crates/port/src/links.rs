@@ -6,9 +6,11 @@
 
 mod device;
 mod monitor;
+mod neighbors;
 mod netlink;
 
 pub use device::{Device, Layer, Merging, Tuntap};
 pub use monitor::{Change, Monitor};
+pub use neighbors::{Neighbor, NeighborMonitor, neighbors};
 pub use netlink::LinksError;
 pub(crate) use netlink::{DATAGRAM, receive, socket};

@@ -18,6 +18,8 @@ use crate::spec;
 /// The properties of the kernel's side of a device that the host may change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostSide {
+    /// Index of the device.
+    pub index: u32,
     /// MTU, in octets.
     pub mtu: u32,
     /// Addresses with prefix lengths, those of the port's specification included.

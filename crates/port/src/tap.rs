@@ -226,7 +226,10 @@ impl TapPort {
     }
 
     fn note_host(&mut self, device: Option<&Device>) {
-        self.host = device.map(|device| HostSide { mtu: device.mtu, addresses: device.addresses.clone() });
+        self.host = device.map(|device| {
+            let (index, mtu, addresses) = (device.index, device.mtu, device.addresses.clone());
+            HostSide { index, mtu, addresses }
+        });
     }
 
     /// Gives the kernel's side its carrier.

@@ -7,7 +7,7 @@ use std::io::Read as _;
 use std::process::{Command, Stdio};
 
 use namespace::{eventually, in_namespace, ip, without_ipv6};
-use weir_port::links::{Change, Device, Layer, LinksError, Monitor};
+use weir_port::links::{Change, Device, Layer, LinksError, Monitor, Neighbor, NeighborMonitor, neighbors};
 
 /// A pair of devices with these names.
 fn pair(one: &str, other: &str) {
@@ -252,5 +252,64 @@ fn changes_that_were_lost_make_everything_suspect() {
         // The monitor works on and knows the lost name.
         ip("link set wt5 name wt6");
         assert_eq!(told(&mut monitor), ["wt5", "wt6"]);
+    });
+}
+
+#[test]
+fn neighbours_of_a_device_are_listed_and_their_changes_told() {
+    in_namespace(|| {
+        pair("wt0", "wt1");
+        for device in ["wt0", "wt1"] {
+            ip(&format!("link set {device} addrgenmode none up"));
+        }
+        eventually("the carriers", || device("wt0").running && device("wt1").running);
+        let (wt0, wt1) = (device("wt0").index, device("wt1").index);
+        let mut monitor = NeighborMonitor::open().unwrap();
+        assert!(!monitor.has_changed(|_| true), "what was there before is no change");
+        let neighbor = |address: &str, last, is_static| Neighbor {
+            address: address.parse().unwrap(),
+            mac: [2, 0, 0, 0, 0, last],
+            is_static,
+        };
+        let all = |index| {
+            let mut all = neighbors(index).unwrap();
+            all.sort_unstable_by_key(|own| own.address);
+            all
+        };
+        for (address, last, state) in [
+            ("192.0.2.7", 7, "permanent"),
+            ("192.0.2.8", 8, "stale"),
+            ("192.0.2.9", 9, "noarp"),
+            ("224.0.0.9", 9, "noarp"),
+            ("2001:db8::7", 7, "permanent"),
+        ] {
+            ip(&format!("neighbor add {address} lladdr 02:00:00:00:00:0{last} dev wt0 nud {state}"));
+        }
+        ip("neighbor add proxy 192.0.2.10 dev wt0");
+        ip("neighbor add 192.0.2.11 dev wt0 nud failed");
+        let expected = [
+            neighbor("192.0.2.7", 7, true),
+            neighbor("192.0.2.8", 8, false),
+            neighbor("192.0.2.9", 9, true),
+            neighbor("2001:db8::7", 7, true),
+        ];
+        assert_eq!((all(wt0), all(wt1)), (expected.to_vec(), vec![]));
+        assert!(monitor.has_changed(|index| index == wt0) && !monitor.has_changed(|_| true));
+        ip("neighbor delete 192.0.2.7 dev wt0");
+        assert!(monitor.has_changed(|index| index == wt0));
+        ip("neighbor add 192.0.2.7 lladdr 02:00:00:00:00:07 dev wt1");
+        assert!(!monitor.has_changed(|index| index == wt0));
+        assert_eq!((all(wt0), all(wt1)), (expected[1..].to_vec(), vec![neighbor("192.0.2.7", 7, true)]));
+        // Changes that were lost may have been of any device.
+        let batch: String = (0..4000)
+            .map(|host| format!("neighbor add 10.0.{}.{} lladdr 02:00:00:00:00:01 dev wt1\n", host / 250, host % 250))
+            .collect();
+        let script = std::env::temp_dir().join(format!("weir-neighbors-{}", std::process::id()));
+        std::fs::write(&script, batch).unwrap();
+        ip(&format!("-batch {}", script.display()));
+        std::fs::remove_file(&script).unwrap();
+        assert!(monitor.has_changed(|index| index == wt0));
+        while monitor.has_changed(|index| index == wt0) {}
+        assert_eq!(all(wt1).len(), 4001);
     });
 }

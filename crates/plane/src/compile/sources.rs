@@ -85,27 +85,27 @@ impl Sources {
         self.vrfs.get(vrf)?.get(&prefix)
     }
 
-    /// Changes an offer. Returns whether it differs from the offer before.
-    pub(super) fn set(&mut self, vrf: &str, by: By, prefix: IpNet, target: Option<Arc<Target>>) -> bool {
-        let Some(at) = By::OTHERS.iter().position(|&other| other == by) else { return false };
+    /// Changes an offer. Returns `None` if it is the same as before.
+    pub(super) fn set(&mut self, vrf: &str, by: By, prefix: IpNet, target: Option<Arc<Target>>) -> Option<Effect> {
+        let at = By::OTHERS.iter().position(|&other| other == by)?;
         if !self.vrfs.contains_key(vrf) {
             self.vrfs.insert(vrf.to_owned(), BTreeMap::new());
         }
-        let Some(all) = self.vrfs.get_mut(vrf) else { return false };
+        let all = self.vrfs.get_mut(vrf)?;
         let Some(target) = target else {
-            let Some(offers) = all.get_mut(&prefix) else { return false };
+            let offers = all.get_mut(&prefix)?;
             let before = offers.0[at].take();
             if offers.0.iter().all(Option::is_none) {
                 all.remove(&prefix);
             }
-            return before.is_some();
+            return before.map(|_| Effect::Went);
         };
         let slot = &mut all.entry(prefix).or_default().0[at];
         if slot.as_ref() == Some(&target) {
-            return false;
+            return None;
         }
-        *slot = Some(target);
-        true
+        let before = slot.replace(target);
+        Some(if before.is_some() { Effect::Changed } else { Effect::Came })
     }
 
     /// Returns the prefixes that a source has offers for.
@@ -120,13 +120,51 @@ impl Sources {
     }
 }
 
+/// The effect of a change of one offer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// There was none.
+    Came,
+    /// There was another one.
+    Changed,
+    /// There is none any more.
+    Went,
+}
+
 /// The result of a change of offers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RoutesChanged {
-    /// Offers that differ from those before.
+    /// Prefixes that have an offer of the source, and had none.
+    pub came: usize,
+    /// Prefixes with another offer than before.
     pub changed: usize,
+    /// Prefixes that have no offer any more.
+    pub went: usize,
+    /// The first of all of these.
+    pub first: Option<IpNet>,
     /// Prefixes that the tables of the VRF had no room for. Their offers are forgotten.
     pub refused: Vec<IpNet>,
     /// There is no VRF of this name.
     pub is_unknown: bool,
+}
+
+impl RoutesChanged {
+    /// Counts the effect of one offer.
+    pub(super) fn count(&mut self, prefix: IpNet, effect: Effect) {
+        match effect {
+            Effect::Came => self.came += 1,
+            Effect::Changed => self.changed += 1,
+            Effect::Went => self.went += 1,
+        }
+        self.first = self.first.or(Some(prefix));
+    }
+
+    /// Adds the result of a later change.
+    pub(crate) fn add(&mut self, next: RoutesChanged) {
+        let RoutesChanged { came, changed, went, first, refused, is_unknown } = next;
+        (self.came, self.changed, self.went) = (self.came + came, self.changed + changed, self.went + went);
+        self.first = self.first.or(first);
+        self.refused.extend(refused);
+        self.is_unknown |= is_unknown;
+    }
 }

@@ -271,12 +271,22 @@ proptest! {
                     let (new, changed) = compiler.change_routes(vrf, by, offers.clone());
                     root = new;
                     prop_assert_eq!((changed.refused.len(), changed.is_unknown), (0, !is_there));
+                    let (mut counts, mut first) = ([0; 3], None);
                     for (prefix, target) in offers.into_iter().filter(|_| is_there) {
-                        match target {
+                        let before = match target.clone() {
                             Some(target) => offered.insert((vrf, by, prefix), target),
                             None => offered.remove(&(vrf, by, prefix)),
                         };
+                        let effect = match (&before, &target) {
+                            (None, Some(_)) => 0,
+                            (Some(_), None) => 2,
+                            _ if before == target => continue,
+                            _ => 1,
+                        };
+                        counts[effect] += 1;
+                        first = first.or(Some(prefix));
                     }
+                    prop_assert_eq!(([changed.came, changed.changed, changed.went], changed.first), (counts, first));
                 }
             }
             // Interfaces have numbers by the order in which they were first seen: the same here.

@@ -17,6 +17,7 @@ mod error;
 pub(crate) mod flows;
 pub mod harness;
 mod health;
+mod hints;
 mod ipsec;
 mod keeper;
 mod links;

@@ -264,7 +264,7 @@ pub(super) fn context(interface: &model::Interface, mac: [u8; 6], pool: &Pool) -
 
 /// The punt devices of a model: the index of each one's interface, its hardware address, and what the device is to be. That has
 /// the interface's address unless the model gives it another: it stands for the host on the very link.
-fn punts(model: &model::Gateway, places: &Places) -> Vec<(u32, [u8; 6], InterfaceKind)> {
+pub(super) fn punts(model: &model::Gateway, places: &Places) -> Vec<(u32, [u8; 6], InterfaceKind)> {
     let mut macs: Vec<[u8; 6]> = Vec::new();
     let mut punts = Vec::new();
     for (index, interface) in (0..).zip(&model.interfaces) {

@@ -79,9 +79,8 @@ impl Engine {
             let mut ports = control.ports();
             look_at(&model, &ports, &mut places);
             tell_of_mtus(&mut ports, &model, &places, &mut work);
-            let places = Places { ports: places.clone(), punts: opened.places.punts.clone(), ..Places::default() };
-            show_carriers(&model, &places, &mut ports);
         }
+        let standing = Places { ports: places.clone(), punts: opened.places.punts.clone(), ..Places::default() };
         let model = Arc::new(model);
         let sequences = operation.write().announced_sequences(&model);
         before_force(Numbers { sequences, windows: Vec::new() });
@@ -97,6 +96,8 @@ impl Engine {
         let Opened { new, gone, places: compiled, .. } = opened;
         let map = control.take_over(&mut compiler, root, (Arc::clone(&model), map), (compiled, places), &mut work);
         drop(compiler);
+        // The host changes its routes when it sees a carrier go or come.
+        show_carriers(&model, &standing, &mut control.ports());
         self.replace_ports((&before, &model), &new, &gone);
         self.follow(&operation, (&model, &map), links, work);
         report.bindings = control.state().keeper.learned.take_ended();

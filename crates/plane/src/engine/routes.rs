@@ -27,9 +27,7 @@ impl Control {
             compiler.collect();
             is_cluttered |= compiler.is_cluttered();
             drop(compiler);
-            all.changed += changed.changed;
-            all.refused.extend(changed.refused);
-            all.is_unknown |= changed.is_unknown;
+            all.add(changed);
         }
         drop(operation);
         self.wake();

@@ -167,11 +167,13 @@ pub struct Follow {
     pub mtu: bool,
     /// The interface has the addresses that the host gives the device.
     pub addresses: bool,
+    /// The interface has the neighbours that the host sets or resolves on the device.
+    pub neighbors: bool,
 }
 
 impl Default for Follow {
     fn default() -> Follow {
-        Follow { carrier: true, mtu: false, addresses: false }
+        Follow { carrier: true, mtu: false, addresses: false, neighbors: false }
     }
 }
 

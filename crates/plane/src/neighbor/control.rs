@@ -374,6 +374,14 @@ impl Keeper {
         self.translate(work);
     }
 
+    /// Takes note of a neighbour that somebody else has resolved.
+    pub(crate) fn hint(&mut self, interface: u32, found: (IpAddr, MacAddress), now: Time, work: &mut Work) {
+        if !self.is_idle {
+            self.table.hint(interface, found, now, &mut self.actions);
+            self.translate(work);
+        }
+    }
+
     /// Does what is due.
     pub(crate) fn step(&mut self, now: Time, work: &mut Work) {
         let mut probes = Vec::new();

@@ -7,6 +7,7 @@ use weir_packet::wire::MacAddress;
 
 use super::action::Action;
 use super::eviction::Class;
+use super::link::Link;
 use super::state::{Entry, Key, Known, State};
 use super::table::Table;
 use super::timers::Timer;
@@ -94,6 +95,16 @@ impl Table {
             entry.mac = mac;
             self.enter(id, State::Stale, now);
             self.tell_again(id, actions);
+        }
+    }
+
+    /// Learns a neighbour that somebody else has resolved on a link of ours. What we know of it ourselves counts more.
+    pub fn hint(&mut self, interface: u32, (address, mac): (IpAddr, MacAddress), now: Time, actions: &mut Vec<Action>) {
+        let key = Key { interface, address };
+        let is_known = self.index.get(&key).is_some_and(|&id| self.entries[id as usize].state != State::Incomplete);
+        let is_other = |link: &Link| link.up && link.mac != mac;
+        if !is_known && mac.is_unicast() && self.links.get(&interface).is_some_and(is_other) {
+            self.learn(key, mac, now, actions);
         }
     }
 

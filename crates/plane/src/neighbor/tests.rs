@@ -225,6 +225,37 @@ fn nobody_is_confirmed_by_answers_to_what_was_not_asked() {
     assert_eq!(bench.state(v6(2)), Some(State::Stale));
 }
 
+/// A neighbour of the host spares the first packet its wait, and is solicited then.
+#[test]
+fn a_hint_is_unconfirmed_and_changes_nothing_that_is_known() {
+    let mut bench = Bench::one();
+    let hint = |bench: &mut Bench, interface, host, mac| {
+        bench.table.hint(interface, (v4(host), mac), bench.now, &mut bench.actions);
+        std::mem::take(&mut bench.actions)
+    };
+    assert_eq!(hint(&mut bench, 1, 2, THEIRS), [], "workers learn it when a packet needs it");
+    assert_eq!(bench.state(v4(2)), Some(State::Stale));
+    let actions = bench.want(v4(2));
+    let told = Action::Resolved { interface: 1, address: v4(2), mac: THEIRS, stale: false };
+    assert!(actions.contains(&told) && frames(&actions).len() == 1, "{actions:?}");
+    assert_eq!(bench.state(v4(2)), Some(State::Probe));
+    assert_eq!(hint(&mut bench, 1, 2, OTHERS), []);
+    bench.arp(arp::Operation::Reply, THEIRS, v4(2), v4(1));
+    assert_eq!(hint(&mut bench, 1, 2, OTHERS), []);
+    assert_eq!(bench.state(v4(2)), Some(State::Reachable));
+    // What waits goes out.
+    bench.want(v4(3));
+    let told = Action::Resolved { interface: 1, address: v4(3), mac: THEIRS, stale: true };
+    assert_eq!(hint(&mut bench, 1, 3, THEIRS), [told]);
+    // Our own address, groups, other links, and links that are down.
+    for (interface, host, mac) in [(1, 1, THEIRS), (1, 4, OURS), (1, 4, MacAddress::BROADCAST), (2, 4, THEIRS)] {
+        assert_eq!(hint(&mut bench, interface, host, mac), []);
+    }
+    bench.table.set_up(1, false, bench.now, &mut bench.actions);
+    bench.actions.clear();
+    assert_eq!((hint(&mut bench, 1, 4, THEIRS), bench.table.iter().count()), (vec![], 2));
+}
+
 #[test]
 fn who_asks_us_is_known_and_told_once_somebody_wants_him() {
     let mut bench = Bench::one();

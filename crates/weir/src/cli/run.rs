@@ -272,8 +272,8 @@ impl Run {
                     running.follow_watchers();
                     for change in running.neighbor_changes() {
                         let address = change.address.to_string();
-                        let fields = [("interface", change.interface.as_str()), ("address", address.as_str())];
-                        events::publish(events::Kind::Neighbor, change.to_string(), &fields);
+                        let fields = [("interface", change.interface.as_str().into()), ("address", address.into())];
+                        events::publish(events::Kind::Neighbor, change.to_string(), fields.into());
                     }
                     if running.is_overdue() && going_back.as_ref().is_none_or(|task| task.is_finished()) {
                         let gateway = Arc::clone(running);

@@ -30,7 +30,7 @@ use weir_plane::stats;
 
 use self::history::{Awaited, History};
 use super::acl::attached::Attachments;
-use super::host::Host;
+use super::host::{Host, Neighbors};
 use super::ipsec::Live;
 use super::services::{Services, Settings};
 use super::{acl, classify, lists};
@@ -79,8 +79,9 @@ pub struct Running {
     rekey_refused: Mutex<Option<String>>,
     /// Live edits of the lists of interfaces, likewise.
     attached: Mutex<Attachments>,
-    /// The MTUs and addresses that interfaces have from the host, likewise.
+    /// The MTUs, addresses and static neighbours that interfaces have from the host, likewise.
     host: Mutex<Host>,
+    host_neighbors: Mutex<Neighbors>,
     /// The texts of the configuration in force, likewise; `None` for the built-in one.
     texts: Mutex<Option<Arc<Texts>>>,
     /// Held by a change from the look at the state before it to its end. Taken before `reloading`.
@@ -146,6 +147,7 @@ impl Running {
             services: Mutex::default(),
             sources: Sources::default(),
             host: Mutex::default(),
+            host_neighbors: Mutex::default(),
             started: Instant::now(),
             reloading: Mutex::default(),
             failures: Mutex::default(),

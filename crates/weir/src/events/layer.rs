@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::{Debug, Write as _};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use serde_json::Value;
 use tracing::field::{Field, Visit};
 use tracing::{Level, Subscriber};
 use tracing_subscriber::Layer;
@@ -34,7 +35,7 @@ impl<S: Subscriber> Layer<S> for Events {
         send(&Event {
             time: now.as_millis() as u64,
             level: level.to_owned(),
-            kind: Kind::of(fields.others.remove("kind").as_deref()),
+            kind: Kind::of(fields.others.remove("kind").as_ref().and_then(Value::as_str)),
             message: fields.message,
             fields: fields.others,
             lost: 0,
@@ -45,7 +46,13 @@ impl<S: Subscriber> Layer<S> for Events {
 #[derive(Default)]
 struct Fields {
     message: String,
-    others: BTreeMap<String, String>,
+    others: BTreeMap<String, Value>,
+}
+
+impl Fields {
+    fn put(&mut self, field: &Field, value: impl Into<Value>) {
+        self.others.insert(field.name().to_owned(), value.into());
+    }
 }
 
 impl Visit for Fields {
@@ -53,7 +60,7 @@ impl Visit for Fields {
         if field.name() == "message" {
             let _ = write!(self.message, "{value:?}");
         } else {
-            self.others.insert(field.name().to_owned(), format!("{value:?}"));
+            self.others.insert(field.name().to_owned(), format!("{value:?}").into());
         }
     }
 
@@ -61,7 +68,23 @@ impl Visit for Fields {
         if field.name() == "message" {
             self.message.push_str(value);
         } else {
-            self.others.insert(field.name().to_owned(), value.to_owned());
+            self.put(field, value);
         }
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.put(field, value);
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.put(field, value);
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.put(field, value);
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.put(field, value);
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::Report;
 use super::number::plural;
@@ -22,7 +23,7 @@ pub struct Event {
     pub message: String,
     /// Further fields of the log.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub fields: BTreeMap<String, String>,
+    pub fields: BTreeMap<String, Value>,
     /// Events that were lost before this one was read, as the queue was full.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost: u64,

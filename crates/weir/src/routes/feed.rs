@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
-use weir_plane::compile::Offer;
+use weir_plane::compile::RoutesChanged;
 use weir_plane::rib::By;
 use weir_port::routes::Update;
 
@@ -14,6 +14,7 @@ use super::question::Question;
 use crate::config::Routes;
 use crate::control::running::Running;
 use crate::events::{self, Kind};
+use crate::render::number::plural;
 use crate::render::routes::Source;
 
 /// Offers that are handed over at a time.
@@ -22,42 +23,53 @@ const BATCH: usize = 65_536;
 /// The least time between two log lines about refused routes.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// Changes that are handed over at once, for watchers. The log has no lines about single batches.
+/// Changes that came into force at once, for watchers. The log has no lines about single batches.
 #[derive(Debug, Default)]
 struct Batch {
-    /// Prefixes with a route of the source from now on, or with another one.
-    set: u64,
+    /// Prefixes that have a route of the source, and had none.
+    came: usize,
+    /// Prefixes with another route of the source than before.
+    changed: usize,
     /// Prefixes without a route of the source from now on.
-    gone: u64,
+    went: usize,
     /// The VRF and the prefix of the first.
     first: Option<(String, IpNet)>,
 }
 
 impl Batch {
-    fn add(&mut self, vrf: &str, offers: &[Offer]) {
-        let gone = offers.iter().filter(|(_, target)| target.is_none()).count() as u64;
-        self.set += offers.len() as u64 - gone;
-        self.gone += gone;
-        if let (None, Some((prefix, _))) = (&self.first, offers.first()) {
-            self.first = Some((vrf.to_owned(), *prefix));
+    fn add(&mut self, vrf: &str, done: &RoutesChanged) {
+        self.came += done.came;
+        self.changed += done.changed;
+        self.went += done.went;
+        if let (None, Some(prefix)) = (&self.first, done.first) {
+            self.first = Some((vrf.to_owned(), prefix));
         }
     }
 
-    /// The words of the event; `None`: nothing changed.
+    /// The words of the event, such as `2 prefixes came, 1 changed, 4 went, first 10.0.0.0/8 of default`; `None`: nothing changed.
     fn words(&self, source: &str) -> Option<String> {
         let (vrf, prefix) = self.first.as_ref()?;
-        let Batch { set, gone, .. } = self;
-        Some(match set + gone {
-            1 if *gone == 1 => format!("{source}: {prefix} of {vrf} went"),
-            1 => format!("{source}: {prefix} of {vrf} came or changed"),
-            _ => format!("{source}: {set} prefixes came or changed, {gone} went, first {prefix} of {vrf}"),
+        let all = [(self.came, "came"), (self.changed, "changed"), (self.went, "went")];
+        let mut there = all.into_iter().filter(|(count, _)| *count > 0);
+        let (count, word) = there.next()?;
+        let rest: String = there.map(|(count, word)| format!(", {count} {word}")).collect();
+        Some(match count {
+            1 if rest.is_empty() => format!("{source}: {prefix} of {vrf} {word}"),
+            _ => format!("{source}: {} {word}{rest}, first {prefix} of {vrf}", plural(count as u64, "prefix")),
         })
     }
 
     fn publish(&self, by: By) {
-        if let Some(message) = self.words(by.name()) {
-            events::publish(Kind::Route, message, &[("source", by.name())]);
-        }
+        let (Some(message), Some((vrf, prefix))) = (self.words(by.name()), &self.first) else { return };
+        let fields = vec![
+            ("source", by.name().into()),
+            ("vrf", vrf.as_str().into()),
+            ("prefix", prefix.to_string().into()),
+            ("came", self.came.into()),
+            ("changed", self.changed.into()),
+            ("went", self.went.into()),
+        ];
+        events::publish(Kind::Route, message, fields);
     }
 }
 
@@ -139,9 +151,9 @@ impl Feed {
         }
         let mut batch = Batch::default();
         while let Some((vrf, offers)) = self.fib.offers(BATCH) {
-            batch.add(&vrf, &offers);
-            let changed = self.running.change_routes(&vrf, self.by, offers);
-            self.fib.note_refused(&changed.refused);
+            let done = self.running.change_routes(&vrf, self.by, offers);
+            batch.add(&vrf, &done);
+            self.fib.note_refused(&done.refused);
         }
         batch.publish(self.by);
         let Counts { routes, nexthops, refused, octets } = self.fib.counts();
@@ -168,13 +180,21 @@ mod tests {
 
     #[test]
     fn a_batch_is_one_event() {
-        let net = |text: &str| text.parse::<IpNet>().unwrap();
-        let mut batch = Batch::default();
-        assert_eq!(batch.words("kernel"), None);
-        batch.add("blue", &[(net("10.0.0.0/8"), None)]);
-        assert_eq!(batch.words("kernel").unwrap(), "kernel: 10.0.0.0/8 of blue went");
-        let target = || Some(Arc::new(weir_plane::compile::Target::Blackhole));
-        batch.add("default", &[(net("10.1.0.0/16"), target()), (net("10.2.0.0/16"), target())]);
-        assert_eq!(batch.words("fpm").unwrap(), "fpm: 2 prefixes came or changed, 1 went, first 10.0.0.0/8 of blue");
+        let done = |came, changed, went| {
+            let first = Some("10.0.0.0/8".parse().unwrap());
+            RoutesChanged { came, changed, went, first, ..RoutesChanged::default() }
+        };
+        let words = |all: &[(&str, RoutesChanged)]| {
+            let mut batch = Batch::default();
+            all.iter().for_each(|(vrf, done)| batch.add(vrf, done));
+            batch.words("fpm")
+        };
+        assert_eq!(words(&[("blue", RoutesChanged::default())]), None);
+        assert_eq!(words(&[("blue", done(0, 0, 1))]).unwrap(), "fpm: 10.0.0.0/8 of blue went");
+        assert_eq!(words(&[("blue", done(0, 1, 0))]).unwrap(), "fpm: 10.0.0.0/8 of blue changed");
+        let both = [("blue", done(2, 0, 0)), ("red", done(0, 0, 1))];
+        assert_eq!(words(&both).unwrap(), "fpm: 2 prefixes came, 1 went, first 10.0.0.0/8 of blue");
+        let one = [("blue", done(0, 1, 3))];
+        assert_eq!(words(&one).unwrap(), "fpm: 1 prefix changed, 3 went, first 10.0.0.0/8 of blue");
     }
 }

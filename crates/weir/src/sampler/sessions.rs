@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use weir_packet::wire::protocol::NAMES;
 use weir_plane::engine::{SampleReader as Reader, endpoint};
 use weir_plane::session_watch::{SessionEvent, SessionNews};
@@ -35,14 +36,14 @@ fn end(news: &SessionNews, (address, word): (IpAddr, u16)) -> String {
 }
 
 /// An event in words, and its fields.
-fn text(news: &SessionNews, interface: Option<Arc<str>>) -> (String, Vec<(&'static str, String)>) {
+fn text(news: &SessionNews, interface: Option<Arc<str>>) -> (String, Vec<(&'static str, Value)>) {
     let SessionNews { ended, before, after, age, packets, octets, .. } = *news;
     let ends = |[source, destination]: Ends| [end(news, source), end(news, destination)];
     let kind = if after.is_some() { "translation" } else { "session" };
     let protocol = number::protocol(news.protocol);
     let [source, destination] = ends(before);
-    let mut fields =
-        vec![("type", kind.to_owned()), ("change", if ended.is_some() { "ended" } else { "began" }.into())];
+    let mut fields: Vec<(_, Value)> =
+        vec![("type", kind.into()), ("change", if ended.is_some() { "ended" } else { "began" }.into())];
     let what = match ended {
         None => format!("{kind} began"),
         Some(why) => format!("{kind} ended ({why})"),
@@ -51,22 +52,26 @@ fn text(news: &SessionNews, interface: Option<Arc<str>>) -> (String, Vec<(&'stat
     let mut line = format!("{what}: {word}{protocol} {source} to {destination}");
     if let Some([source, destination]) = after.map(ends) {
         let _ = write!(line, " as {source} to {destination}");
-        fields.extend([("translated-from", source), ("translated-to", destination)]);
+        fields.extend([("translated-from", source.into()), ("translated-to", destination.into())]);
     }
     if let Some(interface) = interface {
         let _ = write!(line, " on {interface}");
-        fields.push(("interface", interface.to_string()));
+        fields.push(("interface", Value::from(&*interface)));
     }
-    fields.extend([("protocol", protocol), ("from", source), ("to", destination)]);
+    fields.extend(
+        [("protocol", protocol), ("from", source), ("to", destination)].map(|(name, text)| (name, text.into())),
+    );
     if let Some(why) = ended {
         let counts = format!("{} ({} octets)", plural(packets[0], "packet"), octets[0]);
         let answers = format!("{} ({} octets)", plural(packets[1], "reply"), octets[1]);
         let shown = humantime::format_duration(Duration::from_millis(age.as_millis() as u64));
         let _ = write!(line, ", {counts}, {answers} in {shown}");
-        fields.extend([("cause", why.to_owned()), ("duration", format!("{:.3}", age.as_secs_f64()))]);
-        fields.extend([("packets", packets[0]), ("octets", octets[0])].map(|(name, count)| (name, count.to_string())));
+        // To the millisecond.
+        let duration = age.as_millis() as f64 / 1000.0;
+        fields.extend([("cause", why.into()), ("duration", duration.into())]);
+        fields.extend([("packets", packets[0]), ("octets", octets[0])].map(|(name, count)| (name, count.into())));
         let replies = [("reply-packets", packets[1]), ("reply-octets", octets[1])];
-        fields.extend(replies.map(|(name, count)| (name, count.to_string())));
+        fields.extend(replies.map(|(name, count)| (name, count.into())));
     }
     (line, fields)
 }
@@ -109,8 +114,14 @@ mod tests {
         let other = SessionNews { protocol: 253, has_ports: false, ..began };
         assert_eq!(line(other), "session began: protocol 253 10.0.0.5 to 2001:db8::9 on lan");
         let (_, fields) = text(&ended, None);
-        for field in [("change", "ended"), ("cause", "expired"), ("reply-packets", "1"), ("from", "10.0.0.5:4000")] {
-            assert!(fields.iter().any(|(name, value)| (*name, value.as_str()) == field), "{fields:?}");
+        for field in [
+            ("change", "ended".into()),
+            ("cause", "expired".into()),
+            ("reply-packets", 1.into()),
+            ("duration", 61.5.into()),
+            ("from", "10.0.0.5:4000".into()),
+        ] {
+            assert!(fields.contains(&field), "{field:?} in {fields:?}");
         }
     }
 }

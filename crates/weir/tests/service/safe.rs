@@ -528,7 +528,7 @@ fn events_are_watched_until_the_gateway_ends() {
         serde_json::from_str::<serde_json::Value>(line).expect("JSON")["fields"].clone()
     };
     assert_eq!(fields("edge-in: api inserted 1"), serde_json::json!({ "object": "acl edge-in", "source": "api" }));
-    let generation = fields("reloaded: generation")["generation"].as_str().map(str::to_owned).expect("a generation");
+    let generation = fields("reloaded: generation")["generation"].as_u64().expect("a number");
     assert!(lines.iter().any(|line| line.contains(&format!("reloaded: generation {generation}"))), "{lines:?}");
     let refusals: Vec<String> = refusals.map(Result::unwrap).collect();
     assert!(refusals.iter().any(|line| line.contains(" reload   reloaded: generation")), "{refusals:?}");

@@ -75,6 +75,7 @@ fn sessions_are_watched_by_filter_and_are_no_lines_of_the_log() {
     assert!(seen.iter().any(|line| line["fields"]["change"] == "began"), "{seen:?}");
     let ended = seen.iter().find(|line| line["fields"]["change"] == "ended").unwrap_or_else(|| panic!("{seen:?}"));
     assert_eq!(ended["fields"]["cause"], "cleared", "{ended}");
+    assert!(ended["fields"]["packets"].is_u64() && ended["fields"]["duration"].is_f64(), "{ended}");
     // They end with the gateway, and have nothing but the lines of the log.
     lines.for_each(drop);
     let rest: Vec<String> = rest.map(Result::unwrap).collect();

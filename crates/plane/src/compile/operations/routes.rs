@@ -26,8 +26,8 @@ impl Compiler {
         let mut touched = Vec::with_capacity(offers.len());
         for (prefix, target) in offers {
             let prefix = prefix.trunc();
-            if self.sources.set(vrf, by, prefix, target) {
-                result.changed += 1;
+            if let Some(effect) = self.sources.set(vrf, by, prefix, target) {
+                result.count(prefix, effect);
                 touched.push(prefix);
             }
         }

@@ -39,6 +39,8 @@ struct Rig {
 /// A port whose link the test has in its hand.
 struct Line {
     up: Arc<AtomicBool>,
+    /// The carriers that its device was given.
+    carriers: Arc<Mutex<Vec<bool>>>,
     counters: Arc<PortCounters>,
 }
 
@@ -57,6 +59,10 @@ impl Port for Line {
 
     fn device(&self) -> Option<&str> {
         Some("line")
+    }
+
+    fn set_carrier(&mut self, carrier: bool) {
+        self.carriers.lock().unwrap().push(carrier);
     }
 
     fn counters(&self) -> Arc<PortCounters> {
@@ -100,7 +106,7 @@ impl Rig {
             engine.workers[0].command(Command::Receive(number, Box::new(socket)));
             let up = Arc::new(AtomicBool::new(true));
             links.push(Arc::clone(&up));
-            let port = Box::new(Line { up, counters: Arc::default() });
+            let port = Box::new(Line { up, carriers: Arc::default(), counters: Arc::default() });
             engine.control.ports()[number as usize].as_mut().unwrap().port = port;
         }
         engine.workers.settle();
@@ -404,4 +410,34 @@ fn nobody_who_looks_waits_for_an_operation() {
         }
     });
     rig.stop();
+}
+
+/// The host changes its routes when a device loses its carrier: not before the gateway has the model that says so.
+#[test]
+fn a_reload_shows_carriers_once_its_model_is_in_force() {
+    let build = || Build::new().port("left", &["10.1.0.1/24"]);
+    let rig = Rig::start(build());
+    rig.link(0, false);
+    let mut model = build().0;
+    model.interfaces[0].punt = Some(weir_port::spec::TapSpec {
+        name: "host".into(),
+        persistent: false,
+        offload: true,
+        mtu: None,
+        addresses: Vec::new(),
+        mac: None,
+    });
+    let carriers = Arc::<Mutex<Vec<bool>>>::default();
+    let (_, mac, kind) = crate::engine::ports::punts(&model, &rig.engine.control.state().places).remove(0);
+    let port: Box<dyn Port> = Box::new(Line {
+        up: Arc::new(AtomicBool::new(true)),
+        carriers: Arc::clone(&carriers),
+        counters: Arc::default(),
+    });
+    let reported = crate::engine::punts::Reported::new(&*port);
+    let interface = "left".to_owned();
+    rig.engine.control.ports().push(Some(OpenPort { interface, port, kind, mac, punt: true, reported, narrow: None }));
+    let before_force = |_| assert!(carriers.lock().unwrap().is_empty());
+    rig.engine.reload_after(model, crate::engine::LostEdit::Refuse, before_force).unwrap();
+    assert_eq!(*carriers.lock().unwrap(), [false]);
 }

@@ -33,8 +33,8 @@ enum Matter {
     Tell,
     /// The packet requests one of the gateway's addresses.
     Asked,
-    /// It answers us.
-    Answered,
+    /// It answers us, or announces its address: a copy is for the host.
+    Heard,
 }
 
 fn receive(context: &mut Context<'_>, copies: &mut Vector, packet: &mut Packet) -> Result<Answer, Reason> {
@@ -64,7 +64,7 @@ fn receive(context: &mut Context<'_>, copies: &mut Vector, packet: &mut Packet) 
     }
     match matter {
         Matter::Asked => reply(context.root, packet, interface, &fields),
-        Matter::Answered if interface.punt != NONE => {
+        Matter::Heard if interface.punt != NONE => {
             punt::copy(context, copies, packet);
             Ok(Answer::Noted)
         }
@@ -79,10 +79,10 @@ fn matter(interface: &Interface, fields: &Fields) -> Matter {
     }
     match fields.operation {
         Operation::Request if ours(fields.target) => Matter::Asked,
-        Operation::Reply if ours(fields.target) || fields.target_mac.0 == interface.mac => Matter::Answered,
-        // A station announces its address (RFC 5227, 3), or uses one of the gateway's.
-        _ if fields.sender == fields.target && interface.is_on_link(fields.sender.into()) => Matter::Tell,
+        Operation::Reply if ours(fields.target) || fields.target_mac.0 == interface.mac => Matter::Heard,
         _ if ours(fields.sender) => Matter::Tell,
+        // A station announces its address (RFC 5227, 3).
+        _ if fields.sender == fields.target && interface.is_on_link(fields.sender.into()) => Matter::Heard,
         _ => Matter::Nothing,
     }
 }

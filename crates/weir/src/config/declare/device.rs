@@ -52,10 +52,12 @@ pub(super) fn punt(reader: &mut Reader<'_>, value: Value<'_>, uses: &mut Uses) -
         let table = reader.open_table(value, "`punt`")?;
         follow.carrier = flag(reader, &table, "carrier", follow.carrier);
         for value in table.get("follow").map_or(&[][..], |value| reader.one_or_more(value)) {
-            let choices = [("mtu", Followed::Mtu), ("addresses", Followed::Addresses)];
+            let choices =
+                [("mtu", Followed::Mtu), ("addresses", Followed::Addresses), ("neighbors", Followed::Neighbors)];
             match reader.choice(value, "property of a device", &choices) {
                 Some(Followed::Mtu) => follow.mtu = true,
                 Some(Followed::Addresses) => follow.addresses = true,
+                Some(Followed::Neighbors) => follow.neighbors = true,
                 None => {}
             }
         }
@@ -71,6 +73,7 @@ pub(super) fn punt(reader: &mut Reader<'_>, value: Value<'_>, uses: &mut Uses) -
 enum Followed {
     Mtu,
     Addresses,
+    Neighbors,
 }
 
 /// The kernel's side of a tun or tap device.

@@ -82,7 +82,7 @@ impl Gateway for Running {
     }
 
     fn neighbors(&self) -> Vec<stats::NeighborRow> {
-        self.engine.neighbors()
+        self.name_host(self.engine.neighbors())
     }
 
     fn sav_policies(&self) -> Vec<stats::SavPolicyStats> {
