@@ -47,14 +47,13 @@ fn sessions_begin_with_a_packet_that_left_and_end_with_what_they_carried() {
 #[test]
 fn a_session_that_makes_room_ends_before_the_next_begins() {
     let mut build = stateful(&["permit+reflect udp port 53"]).acl_in("lan", &["out"]);
-    build.0.flow_table = FlowTable { half_open: 1, ..FlowTable::default() };
+    build.0.flow_table = FlowTable { half_open: 2, ..FlowTable::default() };
     let mut rig = build.rig();
     rig.harness.watch_sessions();
     let request = |port| format!("udp from 10.0.0.2 port {port} to 198.51.100.9 port 53");
-    rig.forwards("lan", &request(9));
-    rig.forwards("lan", &request(10));
+    (9..=11).for_each(|port| rig.forwards("lan", &request(port)));
     let events: Vec<_> = news(&mut rig).iter().map(|own| (own.before[0].1, own.ended)).collect();
-    assert_eq!(events, [(9, None), (9, Some("replaced")), (10, None)]);
+    assert_eq!(events, [(9, None), (10, None), (9, Some("replaced")), (11, None)]);
 }
 
 #[test]

@@ -166,7 +166,7 @@ impl FastPath {
 
 /// Counts by what has changed, in parentheses; nothing if there are none.
 fn by(changed: &BTreeMap<String, u64>) -> String {
-    let parts: Vec<String> = changed.iter().map(|(name, count)| format!("{count} by {name}")).collect();
+    let parts: Vec<String> = changed.iter().map(|(name, count)| format!("{name} {count}")).collect();
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
 }
 

@@ -296,7 +296,7 @@ udp       stream  red to default  10.0.0.5:4000  203.0.113.9:53  198.51.100.9:50
         assert_eq!(
             translations.conntrack(),
             "icmp     1 119 src=10.0.0.5 dst=203.0.113.9 type=8 code=0 id=7 packets=3 bytes=300 \
-             src=203.0.113.9 dst=198.51.100.9 type=0 code=0 id=9 packets=2 bytes=200 [ASSURED] mark=0 zone=0 use=1\n"
+             src=203.0.113.9 dst=198.51.100.9 type=0 code=0 id=9 packets=2 bytes=200 mark=0 zone=0 use=1\n"
         );
     }
 }

@@ -199,20 +199,16 @@ impl Filter {
             "reject" => "rejects",
             _ => "denies",
         };
-        let session = match self.session {
-            Some("opens") => Some("opens a session"),
-            Some("original") => Some("the packet belongs to a session"),
-            Some("reply") => Some("the packet is a reply of a session"),
-            Some(_) => Some("the packet is an ICMP error about a session"),
-            None => None,
+        // The list that opened a session may be one for the other direction.
+        let packet = match self.session {
+            Some("opens") => return format!("{list} on {interface} {does}: opens a session"),
+            Some("original") => "belongs to it",
+            Some("reply") => "is a reply of it",
+            Some(_) => "is an ICMP error about it",
+            None if *by_default => return format!("{list} on {interface} {does}: no rule matches"),
+            None => return format!("{list} on {interface} {does}"),
         };
-        if let Some(session) = session {
-            format!("{list} on {interface} {does}: {session}")
-        } else if *by_default {
-            format!("{list} on {interface} {does}: no rule matches")
-        } else {
-            format!("{list} on {interface} {does}")
-        }
+        format!("a session of {list} {does} on {interface}: the packet {packet}")
     }
 
     /// The rule, where the line of its place does not say which it is: others stand there, too.

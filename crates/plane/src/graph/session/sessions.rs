@@ -91,10 +91,11 @@ impl Sessions {
         }
         self.generation = root.generation;
         let settings = root.flow_table;
-        // Sessions are not spread evenly, and bounds are no promise: each worker has its share, rounded up. A packet may open two: where
-        // it comes in, and in the zone that it leaves by.
-        let share = |all: u32| (all as usize).div_ceil(workers.max(1)).max(2);
-        self.bounds = Bounds::new(settings, share(settings.sessions), share(settings.half_open));
+        // Sessions are not spread evenly, and bounds are no promise: each worker has its share, rounded up.
+        let share = |all: u32| (all as usize).div_ceil(workers.max(1));
+        // A packet may open two: where it comes in, and in the zone that it leaves by. The second ends no first one.
+        let half_open = share(settings.half_open).max(2);
+        self.bounds = Bounds::new(settings, share(settings.sessions), half_open);
         self.limits = root.nat.has_limits();
         self.maps = root.nat.has_mappings();
         self.translates = root.nat.is_active();
