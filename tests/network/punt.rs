@@ -186,6 +186,17 @@ fn the_interface_follows_the_host() {
     line.gate.ip("link set punt0 mtu 1500");
     wait_for(serde_json::json!({ "addresses": ["2001:db8:77::1/64"] }));
     assert_eq!(weir.interface("left")["mtu"], 1500);
+    // A change that is taken back does not bring back what the host has taken away since.
+    line.gate.ip("address add 10.78.0.1/24 dev punt0");
+    wait_for(serde_json::json!({ "addresses": ["10.78.0.1/24", "2001:db8:77::1/64"] }));
+    weir.reload(&config.replacen("mtu = 1500", "mtu = 1501", 2).replacen("mtu = 1501", "mtu = 1500", 1));
+    line.gate.ip("address del 10.78.0.1/24 dev punt0");
+    wait_for(serde_json::json!({ "addresses": ["2001:db8:77::1/64"] }));
+    assert!(weir.weir(&["undo"]).status.success());
+    wait("the address is gone again", PATIENCE, || {
+        !weir.interface("left")["addresses"].to_string().contains("10.78.0.1")
+    });
+    assert_eq!(of_host(), serde_json::json!({ "addresses": ["2001:db8:77::1/64"] }));
     // Without the key it goes.
     weir.reload(&with_punt(&line));
     wait_for(Value::Null);

@@ -128,6 +128,11 @@ fn an_address_belongs_to_who_uses_it_first_or_has_a_lease() {
     left.ip("address del 2001:db8::7/64 dev e0");
     wait("another owner", Duration::from_secs(5), || arrives(&thief, address(7), &sink));
     assert!(is(address(7), ["thief", "slaac", "valid"]));
+    // A rule gives the address to one station: the answer says that the binding ends.
+    let rule = format!("permit {} from 2001:db8::7", mac(&left));
+    let output = weir.weir(&["binding", "insert", "rooms", &rule]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("now, 1 learned binding ended"), "{said}");
 
     // A lease of DHCPv6, at once.
     let (client, server) =

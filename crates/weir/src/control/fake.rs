@@ -498,6 +498,7 @@ fn nat_changed(list: &str, source: &str) -> NatChanged {
         moved: 0,
         rules: 1,
         translations: 0,
+        bindings: 0,
         warnings: Vec::new(),
         more_warnings: 0,
     }

@@ -27,6 +27,9 @@ pub struct Changed {
     /// Translations that ended, as the rules give them other addresses now, or none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub translations: usize,
+    /// Learned bindings that ended, as a rule permits their address to a station now.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub bindings: usize,
     /// Warnings about the rules that were sent: the first ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Remark>,
@@ -40,7 +43,7 @@ impl Report for Changed {
 
     /// Without the warnings.
     fn text(&self) -> String {
-        let Changed { list, inserted, deleted, moved, rules, translations, .. } = self;
+        let Changed { list, inserted, deleted, moved, rules, translations, bindings, .. } = self;
         let ids = match &**inserted {
             [] => String::new(),
             [id] => format!(" (id {id})"),
@@ -51,10 +54,11 @@ impl Report for Changed {
         };
         let moved = if *moved == 0 { String::new() } else { format!(", moved {moved}") };
         let rules = plural(*rules as u64, "rule");
-        let ended = match translations {
+        let ended = |count: usize, what| match count {
             0 => String::new(),
-            ended => format!(", {} ended", plural(*ended as u64, "translation")),
+            count => format!(", {} ended", plural(count as u64, what)),
         };
+        let ended = ended(*translations, "translation") + &ended(*bindings, "learned binding");
         format!("{list}: inserted {}{ids}, deleted {deleted}{moved}; {rules} now{ended}\n", inserted.len())
     }
 }
@@ -74,10 +78,13 @@ mod tests {
             moved: 0,
             rules: 4,
             translations: 1,
+            bindings: 0,
             warnings: Vec::new(),
             more_warnings: 0,
         };
         assert_eq!(changed.text(), "edge: inserted 2 (ids 4, 5), deleted 1; 4 rules now, 1 translation ended\n");
         assert_eq!(read::<Changed>(&json(&changed)).unwrap(), changed);
+        let of_bindings = Changed { translations: 0, bindings: 2, ..changed };
+        assert!(of_bindings.text().ends_with("; 4 rules now, 2 learned bindings ended\n"), "{}", of_bindings.text());
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 use weir_plane::harness::{Harness, Outcome};
+use weir_plane::model::{Bridge, BridgeIndex, InterfaceKind};
 use weir_plane::record::BridgedTo;
 
 use super::quoted::{Line, line};
@@ -46,9 +47,18 @@ impl fmt::Display for Bridged {
     }
 }
 
+/// The interface that a frame to the gateway by a port is for: of a port of a bridge, the gateway's own station there, if it has one.
+pub(super) fn station(harness: &Harness, port: u32) -> u32 {
+    let model = harness.model();
+    let has = |bridge: &Bridge| bridge.ports.iter().any(|own| own.interface.0 == port);
+    let bridge = model.bridges.iter().position(has).map(|at| InterfaceKind::Bridge(BridgeIndex(at as u16)));
+    let own = bridge.and_then(|kind| model.interfaces.iter().position(|own| own.kind == kind));
+    own.map_or(port, |own| own as u32)
+}
+
 /// The bridges that a frame came to, in order.
 pub(super) fn passed(harness: &Harness, outcome: &Outcome) -> Vec<Bridged> {
-    let of = |&(index, to): &(weir_plane::model::BridgeIndex, BridgedTo)| {
+    let of = |&(index, to): &(BridgeIndex, BridgedTo)| {
         let bridge = harness.model().bridges.get(usize::from(index.0))?;
         let (effect, interface, ports) = match to {
             BridgedTo::Port(number) => ("known", Some(harness.interface_name(number)), None),

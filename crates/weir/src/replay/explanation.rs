@@ -153,7 +153,7 @@ pub fn explain(
     let memory = Memory::default();
     sink::connect(&mut harness, &memory);
     let frame = |harness: &Harness, port, packet: &PacketText| {
-        let to = MacAddress(harness.interface_mac(port).unwrap_or_default());
+        let to = MacAddress(harness.interface_mac(bridge::station(harness, port)).unwrap_or_default());
         packet.frame(Macs { from: NEIGHBOR, to })
     };
     let mut ordinal = 1;

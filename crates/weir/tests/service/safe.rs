@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use crate::kit::{Folder, Gateway, text};
+use crate::kit::{Folder, Gateway, QUIET, text};
 
 const CONFIG: &str = r#"# The gateway.
 version = 1
@@ -375,7 +375,7 @@ fn a_reload_goes_back_unless_it_is_confirmed() {
     let (code, _, error) = run(&gateway, &["confirm"]);
     assert!(code == Some(1) && error.contains("no reload waits"), "{error}");
 
-    let said = gateway.ok(&["reload", "--confirm", "2s", "--drop-changes"]);
+    let said = gateway.ok(&["reload", "--confirm", "5s", "--drop-changes"]);
     assert!(said.contains("! the reload goes back at 20") && said.contains("! acl edge-in: rule"), "{said}");
     assert!(gateway.ok(&["show", "changes"]).contains("unless `weir confirm` comes before"));
     assert!(gateway.ok(&["show", "interfaces"]).contains("9000"));
@@ -431,6 +431,26 @@ fn a_reload_goes_back_unless_it_is_confirmed() {
 fn strip(state: &str) -> String {
     let bare = |line: &str| line.split("    (").next().unwrap().to_owned() + "\n";
     state.lines().filter(|line| !line.starts_with("! ")).map(bare).collect()
+}
+
+/// The gateway was started by `weir.toml`, and the command names the file by its whole path.
+#[test]
+fn a_file_is_no_change_by_another_name_of_its_folder() {
+    let sampler = "[sampler.lab]\npcap = \"lab.pcap\"\n";
+    let gateway = Gateway::start(Folder::new(), &format!("{QUIET}{sampler}"));
+    let own = gateway.folder.path("weir.toml");
+    let check = |file: &str| run(&gateway, &["check", "--against", "control.sock", file]);
+    let whole = own.to_str().expect("a path of text");
+    for file in ["weir.toml", whole] {
+        let (code, said, error) = check(file);
+        assert!(code == Some(0) && said.lines().count() == 1, "{said}{error}");
+    }
+    // The same text in another folder has its samples there.
+    fs::create_dir(gateway.folder.path("other")).unwrap();
+    fs::copy(&own, gateway.folder.path("other/weir.toml")).unwrap();
+    let (_, said, error) = check("other/weir.toml");
+    assert!(said.contains("~ sampler lab\n"), "{said}{error}");
+    gateway.end();
 }
 
 #[test]

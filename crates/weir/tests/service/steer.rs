@@ -68,6 +68,16 @@ fn no_command_puts_a_check_where_a_rule_jumps_over_it() {
         message.contains("2 ip4 from any to 198.51.100.0/24` of the steer list `jump`") && message.contains("the old"),
         "{message}"
     );
+    // Nor does it help to end another edit: the advice to do so would be wrong.
+    gateway.ok(&["acl", "attach", "outward", "wan", "in"]);
+    gateway.folder.config(&CONFIG.replace("\"wan\"", "\"up\""));
+    for arguments in
+        [&["reload"][..], &["reload", "--drop-changes"], &["check", "--against", "control.sock", "weir.toml"]]
+    {
+        let message = refused(&gateway, arguments);
+        assert!(message.contains("of the steer list `jump`") && !message.contains("--drop-changes"), "{message}");
+    }
+    gateway.folder.config(CONFIG);
     gateway.ok(&["acl", "detach", "guests", "lan", "in"]);
     gateway.ok(&["reload"]);
     gateway.end();

@@ -179,8 +179,11 @@ impl Tables {
             let values: HashSet<&[u8]> = declared.sessions.iter().map(|session| &*session.value).collect();
             let mut own = Edited { declared: declared.clone(), ..edited.clone() };
             own.removed.retain(|value, _| values.contains(value.as_slice()));
+            let others = own.end_changed(gateway);
+            protects |= others.iter().any(|(_, permits)| *permits);
             own.end_saved(gateway);
             let (table, mut gone) = own.apply(gateway, &declared);
+            gone.extend(others.into_iter().map(|(words, _)| words));
             let applies = |session: &Session| action(gateway, &declared, session).is_ok();
             if table.sessions.len() > table.size as usize {
                 let why = format!("the table is for {} sessions now", table.size);
@@ -273,6 +276,23 @@ impl Edited {
         let more = parts.len().saturating_sub(MOST_PARTS);
         parts.truncate(MOST_PARTS);
         Lost { of, rules: self.added.len(), parts, more }
+    }
+
+    /// Ends the removals of sessions that the configuration has otherwise now. Returns them in words, and whether each was of a session
+    /// that permits.
+    fn end_changed(&mut self, gateway: &Gateway) -> Vec<(String, bool)> {
+        let Edited { declared, removed, .. } = self;
+        let mask = mask_of(declared);
+        let now: HashMap<&[u8], String> =
+            declared.sessions.iter().map(|own| (&*own.value, written(gateway, declared, own))).collect();
+        let mut ended = Vec::new();
+        removed.retain(|value, (words, _)| {
+            let Some(now) = now.get(value.as_slice()).filter(|now| *now != words) else { return true };
+            let permits = parse_session(words, &mask).is_ok_and(|(session, _)| session.permit);
+            ended.push((format!("the removal of a session is gone: the file has `{now}` now: `{words}`"), permits));
+            false
+        });
+        ended
     }
 
     /// Ends the live sessions that the configuration has with the same action.

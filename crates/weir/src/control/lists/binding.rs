@@ -18,6 +18,14 @@ impl Rule for Binding {
     const OBJECT: &'static str = "mac-ip";
     const NOUN: &'static str = "bindings";
 
+    fn set_origin(&mut self, origin: Origin) {
+        self.origin = origin;
+    }
+
+    fn origin_of(&self) -> Origin {
+        self.origin
+    }
+
     fn names(gateway: &Gateway) -> Vec<String> {
         gateway.bindings.iter().map(|list| list.name.clone()).collect()
     }

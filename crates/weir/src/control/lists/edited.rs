@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use weir_plane::compile::patch::{Anchor, Edit, Gap, Slot, Spot, Why, arranged, ascending, rebase};
-use weir_plane::model::Gateway;
+use weir_plane::model::{Gateway, Origin};
 
 use super::super::acl::{Insert, Which};
 use super::rule::{ListOf, Rule};
@@ -26,6 +26,8 @@ pub(super) struct Entry<R> {
 pub(super) struct Edited<R> {
     /// The rules that the configuration declares, in words.
     declared: Vec<String>,
+    /// Where it declares them.
+    origins: Vec<Origin>,
     pub(super) rules: Vec<Entry<R>>,
     /// Rules of the configuration that an edit removed, by index.
     removed: BTreeMap<u32, Said>,
@@ -37,12 +39,17 @@ fn declared<R: Rule>(list: &[R]) -> Vec<String> {
     list.iter().map(Rule::text).collect()
 }
 
+fn origins<R: Rule>(list: &[R]) -> Vec<Origin> {
+    list.iter().map(Rule::origin_of).collect()
+}
+
 impl<R: Rule> Edited<R> {
     /// A list as the configuration declares it: rules have their places for ids.
     pub(super) fn new(list: &[R]) -> Edited<R> {
         let entry = |(id, rule): (u32, R)| Entry { id, rule, said: None, spot: Spot::Declared(id - 1) };
         let rules: Vec<Entry<R>> = (1..).zip(list.iter().cloned()).map(entry).collect();
-        Edited { declared: declared(list), last: rules.len() as u32, rules, removed: BTreeMap::new() }
+        let (declared, origins) = (declared(list), origins(list));
+        Edited { declared, origins, last: rules.len() as u32, rules, removed: BTreeMap::new() }
     }
 
     /// The greatest id so far.
@@ -130,6 +137,7 @@ impl<R: Rule> Edited<R> {
             if let Some(index) = restored {
                 self.removed.remove(&index);
                 entry.said = None;
+                entry.rule.set_origin(self.origins[index as usize]);
             }
             ids.push(entry.id);
             self.rules.insert(at, entry);
@@ -171,6 +179,7 @@ impl<R: Rule> Edited<R> {
             entry.said = match spot {
                 Spot::Declared(index) => {
                     is_there[index as usize] = true;
+                    entry.rule.set_origin(self.origins[index as usize]);
                     None
                 }
                 Spot::Added(_) => Some(entry.said.take().unwrap_or_else(|| said.clone())),
@@ -273,7 +282,8 @@ impl<R: Rule> Edited<R> {
         let removed = removed
             .filter_map(|((index, text), _)| Some((index, (*said.get(text.as_str())?).clone())))
             .collect::<BTreeMap<u32, Said>>();
-        Carried { edited: Edited { rules, last, removed, declared: after }, gone, added: count, protects }
+        let edited = Edited { rules, last, removed, declared: after, origins: origins(list) };
+        Carried { edited, gone, added: count, protects }
     }
 
     /// Says why an edit does not apply.

@@ -41,6 +41,14 @@ impl Rule for NatRule {
     const OBJECT: &'static str = "nat";
     const NOUN: &'static str = "NAT rules";
 
+    fn set_origin(&mut self, origin: Origin) {
+        self.matches.origin = origin;
+    }
+
+    fn origin_of(&self) -> Origin {
+        self.matches.origin
+    }
+
     fn names(gateway: &Gateway) -> Vec<String> {
         gateway.nat.iter().map(|list| list.name.clone()).collect()
     }

@@ -169,6 +169,7 @@ impl<R: Rule> Lists<R> {
             moved,
             rules,
             translations: 0,
+            bindings: 0,
             warnings: warnings.shown,
             more_warnings: warnings.more,
         };

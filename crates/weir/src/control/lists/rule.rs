@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_plane::compile::patch::Effect;
-use weir_plane::model::Gateway;
+use weir_plane::model::{Gateway, Origin};
 
 use super::super::refusal::{Kind, Refusal};
 use super::super::remarks::Remarks;
@@ -96,6 +96,12 @@ pub(crate) trait Rule: Clone {
 
     /// Notes the ids of a list's rules in the gateway, if the rules of these lists are named by id outside of edits.
     fn identify(_gateway: &mut Gateway, _name: &str, _ids: Arc<[u32]>) {}
+
+    /// Notes where the rule was declared.
+    fn set_origin(&mut self, origin: Origin);
+
+    /// Returns where the rule was declared.
+    fn origin_of(&self) -> Origin;
 
     /// Reads the rules of a text, of a change of a batch or by itself; notes errors and warnings.
     fn read(text: &str, change: Option<usize>, list: &ListOf<'_>, remarks: (&mut Remarks, &mut Remarks)) -> Vec<Self>;

@@ -17,6 +17,14 @@ impl Rule for SteerRule {
     const OBJECT: &'static str = "steer";
     const NOUN: &'static str = "steer rules";
 
+    fn set_origin(&mut self, origin: Origin) {
+        self.matches.origin = origin;
+    }
+
+    fn origin_of(&self) -> Origin {
+        self.matches.origin
+    }
+
     fn names(gateway: &Gateway) -> Vec<String> {
         gateway.steer.iter().map(|list| list.name.clone()).collect()
     }

@@ -344,3 +344,20 @@ fn a_live_steer_rule_has_its_source() {
     assert_eq!(lists.said_at("e", 0).as_deref(), Some("noc 1970-01-01T00:00:00Z"));
     assert_eq!((lists.said_at("e", 1), lists.said_at("f", 0)), (None, None));
 }
+
+/// A rule that comes back is that of the file, wherever it was typed.
+#[test]
+fn a_rule_of_the_file_that_comes_back_has_its_line() {
+    let gateway = gateway(BINDINGS);
+    let lines = |gateway: &Gateway| -> Vec<_> { gateway.bindings[0].rules.iter().map(|rule| rule.origin).collect() };
+    let text = "permit 02:00:00:00:00:01 from 192.0.2.1";
+    let lists = super::Bindings::default();
+    let delete = Change::Delete(Which { at: Some(1), id: None });
+    let (without, lists, _) = lists.change(&gateway, "hosts", &said(), &[delete]).unwrap();
+    assert_eq!(lines(&without), lines(&gateway)[1..]);
+    let (back, ..) = lists.change(&without, "hosts", &said(), &[insert(text, Some(1), None, None)]).unwrap();
+    assert_eq!(lines(&back), lines(&gateway));
+    let all = bindings(&gateway).join("\n");
+    let (back, ..) = lists.put(&without, "hosts", &said(), &Put { text: &all, allow_empty: false }).unwrap();
+    assert_eq!(lines(&back), lines(&gateway));
+}

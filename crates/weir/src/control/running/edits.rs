@@ -236,7 +236,8 @@ impl Running {
         let result = edit(&before, &model).and_then(|(gateway, now, changed)| {
             let reloaded = self.put_edited(gateway)?;
             *so_far() = now;
-            Ok(ListChanged { translations: reloaded.translations, ..changed })
+            let engine::Reloaded { translations, bindings, .. } = reloaded;
+            Ok(ListChanged { translations, bindings, ..changed })
         });
         let object = format!("{} {list}", R::OBJECT);
         match &result {
@@ -366,6 +367,10 @@ impl Running {
         // Reports of lost edits name interfaces by this model. Only reloads put another into force.
         let before = self.engine.model();
         let carried = self.carry(&mut gateway);
+        // First: it does not help to drop changes.
+        if let Some(wrong) = &carried.wrong {
+            return Err(ReloadError::Failed(wrong.refusal()));
+        }
         if lost_edits == LostEdit::Refuse && carried.protects {
             // Those of the lists themselves are reported with them; a model without room is refused below.
             let others = self.engine.refused_acl_edits(&gateway).unwrap_or_default();
@@ -373,9 +378,6 @@ impl Running {
             return Err(ReloadError::EditsLost(
                 carried.lost.iter().chain(&others.collect::<Vec<_>>()).flat_map(Lost::lines).collect(),
             ));
-        }
-        if let Some(wrong) = &carried.wrong {
-            return Err(ReloadError::Failed(wrong.refusal()));
         }
         let engine::Reloaded {
             generation,

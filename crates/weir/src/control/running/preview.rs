@@ -1,7 +1,7 @@
 //! Effects of a reload, found out before it.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
 use weir_plane::engine::{FlowFilter, FlowOrder};
@@ -24,19 +24,16 @@ impl Running {
     pub(super) fn preview_of(&self, file: Option<&Path>) -> Result<Preview, Box<Refusal>> {
         let own = self.file.as_deref().ok_or_else(|| Box::new(Refusal::of_reload(&ReloadError::NoFile, false)))?;
         let file = file.unwrap_or(own);
-        let (mut loaded, _) = self.load_with(file);
-        let texts = Texts::of(file, &loaded);
+        let read = beside(file, own);
+        let (mut loaded, _) = self.load_with(&read);
+        let texts = Texts::of(&read, &loaded);
         let Some(mut gateway) = loaded.gateway.take() else {
             return Err(Refusal::of_reload(&ReloadError::Invalid(Box::new(loaded)), false).into());
         };
         let mut preview =
             Preview { file: file.display().to_string(), generation: self.engine.generation(), ..Preview::default() };
         preview.refused.extend(self.changes_at_start(&loaded).map(str::to_owned));
-        let same = |one: &Path, other: &Path| {
-            let canonical = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-            canonical(one) == canonical(other)
-        };
-        if !same(file, own) {
+        if !is_same(file, own) {
             preview.notes.push(format!("a reload reads {}, not this file", own.display()));
         }
         if let Some(by) = self.confirm_by() {
@@ -53,7 +50,7 @@ impl Running {
         let found = found.map_err(|error| Refusal::new(Kind::Failed, placed(&error, &origins)))?;
         preview.refused.extend(found.restart);
         let ends = carried.protects || found.lost.iter().any(|edits| edits.protects);
-        if ends {
+        if ends && carried.wrong.is_none() {
             let message = "live edits that protect would end: add them to the file, or reload with `--drop-changes`";
             preview.refused.push(message.to_owned());
         }
@@ -110,5 +107,20 @@ impl Running {
             let Ok(translations) = all(true);
             preview.translations = translations.total;
         }
+    }
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    let canonical = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    canonical(one) == canonical(other)
+}
+
+/// Returns a file by the name of its folder that a reload knows, if it is in the same one: paths in the file begin there, and others
+/// than those in force would be changes.
+fn beside(file: &Path, own: &Path) -> PathBuf {
+    let folder = |path: &Path| path.parent().filter(|own| *own != Path::new("")).unwrap_or(Path::new(".")).to_owned();
+    match file.file_name() {
+        Some(name) if is_same(&folder(file), &folder(own)) => own.with_file_name(name),
+        _ => file.to_owned(),
     }
 }

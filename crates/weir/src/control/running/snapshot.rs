@@ -69,6 +69,7 @@ impl Running {
             bindings: self.bindings_so_far().clone(),
             steers: self.steers_so_far().clone(),
             allowlists: self.allowlists_so_far().clone(),
+            host: self.host_so_far().clone(),
             live: self.live().clone(),
             attached: self.attached_so_far().clone(),
             lists,
@@ -188,6 +189,8 @@ impl Running {
         drop((nat, bindings, steers));
         *self.classify_so_far() = to.classify.clone();
         *self.allowlists_so_far() = to.allowlists.clone();
+        // It goes with the model: what the host has changed since is taken over soon.
+        *self.host_so_far() = to.host.clone();
         *self.live() = to.live.clone();
         *self.attached_so_far() = to.attached.clone();
         *self.texts.lock().unwrap_or_else(PoisonError::into_inner) = to.texts.clone();

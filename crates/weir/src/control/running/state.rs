@@ -8,6 +8,7 @@ use weir_plane::model::{self, SavAction};
 use super::super::acl::attached::Attachments;
 use super::super::acl::live;
 use super::super::classify::Tables;
+use super::super::host::Host;
 use super::super::ipsec::Live;
 use super::super::lists::{Allowlists, Bindings, Nats, Steers};
 use super::super::services::Settings;
@@ -24,6 +25,7 @@ pub(super) struct Snapshot {
     pub(super) bindings: Bindings,
     pub(super) steers: Steers,
     pub(super) allowlists: Allowlists,
+    pub(super) host: Host,
     pub(super) live: Live,
     pub(super) attached: Attachments,
     pub(super) lists: Vec<List>,
