@@ -448,6 +448,7 @@ impl Networks {
             lifetimes: weir_plane::model::Lifetimes::default(),
             tfc: None,
             dummies: 0,
+            mss_clamp: None,
             origin: Origin(0),
         })
     }

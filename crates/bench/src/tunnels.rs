@@ -166,6 +166,7 @@ fn gateway(carrier: Carrier, inner: bool, outer: bool, flows: u32) -> Gateway {
         checksum: false,
         // The checksum over all octets is no part of the header.
         zero_checksum: true,
+        mss_clamp: None,
         vrf: VrfIndex(0),
         local: ends[at].addr(),
         remote: ends[1 - at].addr(),

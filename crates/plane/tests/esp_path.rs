@@ -6,7 +6,7 @@ use crate::kit::esp::{TO_EAST, bare, sa, udp};
 use crate::kit::*;
 use weir_packet::icmp::{self, ErrorV4, ErrorV6};
 use weir_plane::harness::Verdict;
-use weir_plane::model::{OuterDf, Sa, SaMode, SpdCache, Tfc};
+use weir_plane::model::{MssClamp, OuterDf, Sa, SaMode, SpdCache, Tfc};
 use weir_plane::reason::Reason;
 
 const V4: (&str, &str) = ("198.51.100.1", "198.51.100.2");
@@ -268,6 +268,38 @@ fn packets_of_transport_mode_are_cut_to_the_path() {
                 assert!(lengths.len() == 2 && lengths.iter().all(|&length| length <= 1300), "{lengths:?} {outcomes:?}")
             }
             false => assert!(matches!(outcomes[0].verdict, Verdict::Drop(Reason::MtuExceeded)), "{outcomes:?}"),
+        }
+    }
+}
+
+#[test]
+fn segments_of_connections_whose_size_was_lowered_fit_with_esp_and_longer_ones_do_not() {
+    for (outer, algorithm, encapsulation) in
+        [(V4, "aes128gcm16", None), (V6, "aes256-sha256", None), (V4, "chacha20poly1305", udp())]
+    {
+        let clamped = |clamp| Sa { mss_clamp: clamp, encapsulation, ..sa(algorithm, outer.0, outer.1) };
+        let mtu = Some(MssClamp::Mtu);
+        for (at_west, at_east) in [(mtu, None), (None, mtu), (Some(MssClamp::Value(1200)), None), (None, None)] {
+            let mut west =
+                crate::kit::esp::west(&[clamped(at_west)]).spd(&["wan"], SpdCache::default(), &["protect 0 any"]).rig();
+            let mut east = crate::kit::esp::east(&[clamped(at_east)]).rig();
+            for (text, headers) in syn::SYN {
+                let before = west.frame("lan", text);
+                let (_, out) = west.put_all("lan", &[&before]);
+                let sealed: Vec<Vec<u8>> = out.into_iter().map(|(_, frame)| frame).collect();
+                let (_, out) = east.put_all("wan", &sealed);
+                let found = syn::mss(&out[0].1);
+                match at_west.or(at_east) {
+                    Some(MssClamp::Mtu) => {
+                        let fits = usize::from(found + headers);
+                        protect(&mut west, &inner(headers == 40, fits));
+                        let longer = west.send("lan", &inner(headers == 40, fits + 1));
+                        assert_eq!(longer.outcome.verdict, Verdict::Drop(Reason::MtuExceeded));
+                    }
+                    Some(MssClamp::Value(most)) => assert_eq!(found, most),
+                    None => assert_eq!(found, syn::mss(&before)),
+                }
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use weir_packet::tunnel::{Carrier, Id};
 use weir_packet::wire::ethernet::ethertype;
 use weir_packet::wire::{ipv4, protocol};
 use weir_plane::harness::{Harness, Outcome, Verdict};
-use weir_plane::model::{OuterDf, OuterDscp, OuterTtl, Sa, SaMode, SpdCache, Tunnel};
+use weir_plane::model::{MssClamp, OuterDf, OuterDscp, OuterTtl, Sa, SaMode, SpdCache, Tunnel};
 use weir_plane::reason::Reason;
 
 const TO_EAST: [&str; 2] = [
@@ -574,4 +574,33 @@ fn packets_count_at_the_interface_of_the_tunnel() {
     let (sent, got) = (row(&west.harness), row(&east.harness));
     assert_eq!((sent.name.as_str(), sent.out_packets, sent.out_bytes), ("tun", 1, 200));
     assert_eq!((got.in_packets, got.in_bytes, got.refused), (1, 200, 0));
+}
+
+#[test]
+fn the_segment_size_inside_is_lowered_at_either_end_to_what_is_left() {
+    for own in all() {
+        let clamped = |clamp| Tunnel { mss_clamp: clamp, ..own };
+        let ends = [
+            (Some(MssClamp::Mtu), None),
+            (None, Some(MssClamp::Mtu)),
+            (Some(MssClamp::Value(1000)), None),
+            (None, Some(MssClamp::Value(1000))),
+            (None, None),
+        ];
+        for (at_west, at_east) in ends {
+            let (mut west, mut east) = (west(clamped(at_west), &[]).rig(), east(clamped(at_east), &[]).rig());
+            for (text, headers) in syn::SYN {
+                let before = west.frame("lan", text);
+                let (_, out) = west.put_all("lan", &[&before]);
+                let (outcomes, out) = east.put_all("wan", &frames(out));
+                assert_eq!(verdicts(&outcomes), [Verdict::Forward], "{own:?}");
+                let expected = match at_west.or(at_east) {
+                    Some(MssClamp::Mtu) => 1500 - own.overhead() as u16 - headers,
+                    Some(MssClamp::Value(most)) => most,
+                    None => syn::mss(&before),
+                };
+                assert_eq!(syn::mss(&out[0].1), expected, "{own:?} {at_west:?} {at_east:?}");
+            }
+        }
+    }
 }

@@ -93,6 +93,7 @@ fn gateway(port: PortSpec) -> Gateway {
         direct: false,
         checksum: false,
         zero_checksum: true,
+        mss_clamp: None,
         vrf: VrfIndex(0),
         local: ENDS[1].into(),
         remote: ENDS[0].into(),

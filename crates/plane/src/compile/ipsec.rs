@@ -150,6 +150,8 @@ impl Store {
                 outer,
                 encapsulation: sa.encapsulation,
                 udp,
+                clamps: sa.mss_clamp.is_some(),
+                mss_clamp: sa.mss_clamp,
                 dscp: sa.dscp,
                 ecn: sa.ecn,
                 df: sa.df,

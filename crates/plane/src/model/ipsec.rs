@@ -8,6 +8,7 @@ use std::time::Duration;
 use weir_crypto::{Algorithm, Engine, Key, KeyError, Secret, engines};
 
 use super::index::{InterfaceIndex, VrfIndex};
+use super::mss::MssClamp;
 use super::origin::Origin;
 
 /// Index of a pair of SAs in [`Gateway::sas`](super::Gateway::sas).
@@ -76,6 +77,8 @@ pub struct Sa {
     pub tfc: Option<Tfc>,
     /// Packets in a second that dummy packets make up to (RFC 4303, 2.6); 0: none is sent.
     pub dummies: u32,
+    /// The greatest segment size in SYN segments that it protects, in both directions; `None`: they stay as they are.
+    pub mss_clamp: Option<MssClamp>,
     /// Where it was declared.
     pub origin: Origin,
 }

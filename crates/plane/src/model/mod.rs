@@ -8,6 +8,7 @@ mod classify;
 mod flow_table;
 mod index;
 mod ipsec;
+mod mss;
 mod nat;
 mod origin;
 mod rate;
@@ -40,7 +41,8 @@ pub use index::{InterfaceIndex, VrfIndex};
 pub use ipsec::{
     Encapsulation, Ipsec, Lifetime, Lifetimes, OuterDf, OuterDscp, OuterLabel, Sa, SaIndex, SaKey, SaMode, Tfc,
 };
-pub use nat::{MssClamp, NatFiltering, NatIndex, NatList, NatMapping, NatRule, NatTarget, NatVerb};
+pub use mss::MssClamp;
+pub use nat::{NatFiltering, NatIndex, NatList, NatMapping, NatRule, NatTarget, NatVerb};
 pub use origin::{Origin, Origins, Place, SourceIndex};
 pub use rate::{RateLimit, RatePer, RateUnit};
 pub use route::{NextHop, Route, RouteTarget};

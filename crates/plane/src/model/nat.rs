@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::acl::{AclRule, Addresses};
+use super::mss::MssClamp;
 use super::origin::Origin;
 use super::sample::SamplerIndex;
 
@@ -41,15 +42,6 @@ impl NatList {
     pub fn id(&self, place: u32) -> u32 {
         self.ids.as_ref().and_then(|ids| ids.get(place as usize)).copied().unwrap_or(place + 1)
     }
-}
-
-/// The greatest segment size that SYN segments of TCP leave with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum MssClamp {
-    /// This one, in octets.
-    Value(u16),
-    /// The one that fits the MTU of the interface that the segment came in by, and of the one that it leaves by.
-    Mtu,
 }
 
 /// The outside endpoint (address and port) that a `source` rule gives to an inside endpoint (RFC 4787, 4.1).

@@ -6,6 +6,7 @@ use weir_packet::tunnel::{Carrier, Id, Shape};
 
 use super::index::VrfIndex;
 use super::ipsec::{OuterDf, OuterDscp};
+use super::mss::MssClamp;
 
 /// A tunnel between two hosts, of which the gateway is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub struct Tunnel {
     pub ecn: bool,
     /// The DF bit of an outer IPv4 header.
     pub df: OuterDf,
+    /// The greatest segment size in SYN segments inside, in both directions; `None`: they stay as they are.
+    pub mss_clamp: Option<MssClamp>,
 }
 
 impl Tunnel {

@@ -27,6 +27,7 @@ pub fn tunnels(random: &mut Random, links: &Links, model: &mut Gateway) {
         direct: random.chance(0.5),
         checksum: false,
         zero_checksum: random.chance(0.5),
+        mss_clamp: None,
         vrf: model.interfaces[link].vrf,
         local: host(link, v6, 1),
         remote: host(link, v6, 2),

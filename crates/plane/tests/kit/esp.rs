@@ -46,6 +46,7 @@ pub fn sa(algorithm: &str, local: &str, remote: &str) -> Sa {
         lifetimes: Lifetimes::default(),
         tfc: None,
         dummies: 0,
+        mss_clamp: None,
         origin: Origin::default(),
     }
 }

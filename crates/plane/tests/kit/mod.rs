@@ -11,6 +11,7 @@ pub mod esp;
 pub mod link;
 pub mod spd;
 pub mod steer;
+pub mod syn;
 pub mod tunnel;
 
 use std::collections::BTreeMap;

@@ -19,6 +19,7 @@ pub fn tunnel(carrier: Carrier, ends: (&str, &str)) -> Tunnel {
         direct: false,
         checksum: false,
         zero_checksum: false,
+        mss_clamp: None,
         vrf: VrfIndex(0),
         local: ip(ends.0),
         remote: ip(ends.1),

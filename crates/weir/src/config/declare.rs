@@ -8,6 +8,7 @@ mod interface;
 pub(super) mod ipsec;
 mod line_card;
 mod metrics;
+mod mss;
 mod objects;
 mod port;
 mod refuse;

@@ -39,7 +39,7 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
         };
         let admitted = match admitted {
             Err(refusal) => Err(refusal),
-            Ok(way) => match spd::admit(context, packet, place) {
+            Ok(way) => match check_policy(context, packet, place) {
                 Checked::Gone => continue,
                 Checked::Differs => Err(Reason::EspSelector.into()),
                 // What the policies of IPsec let in has no other source to be validated by, nor a hardware address.
@@ -55,6 +55,13 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
         conclude_or_pass(context, packet, place, admitted, &mut entering);
     }
     enter_all(context, vector, entering);
+}
+
+/// Checks the policy of a decrypted packet, whose maximum segment size is that of its SA from here on.
+#[inline(always)]
+fn check_policy(context: &mut Context<'_>, packet: &mut Packet, place: u8) -> Checked {
+    esp::clamp_decrypted(context, packet);
+    spd::admit(context, packet, place)
 }
 
 /// Sends a packet where its admission says; one that goes to policies is added to a list for [`enter_all`].

@@ -26,6 +26,7 @@ mod local;
 mod lookup;
 mod mac_ip;
 mod merging;
+mod mss;
 mod nat;
 mod nd_input;
 mod neighbor;

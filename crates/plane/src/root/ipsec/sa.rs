@@ -9,7 +9,7 @@ use weir_crypto::Key;
 use weir_packet::esp::{Layout, Outer, Window};
 
 use super::{SaCounters, Sequence, Sharing, Upkeep};
-use crate::model::{Encapsulation, OuterDf, OuterDscp, OuterLabel, SaMode};
+use crate::model::{Encapsulation, MssClamp, OuterDf, OuterDscp, OuterLabel, SaMode};
 use crate::root::path_mtu::PathMtu;
 
 /// A pair of SAs, immutable but for its counters, its sequence numbers and its window.
@@ -35,6 +35,8 @@ pub struct Sa {
     pub esn: bool,
     /// The IV has to be unpredictable.
     pub random_iv: bool,
+    /// It has an `mss_clamp`.
+    pub clamps: bool,
     /// Octets that shorter inner packets are padded to, in tunnel mode; 0: they are not.
     pub tfc: u16,
     /// The DSCP of the outer header.
@@ -57,6 +59,8 @@ pub struct Sa {
     pub remote: IpAddr,
     /// The ports of ESP in UDP, and keepalives.
     pub encapsulation: Option<Encapsulation>,
+    /// The greatest segment size in SYN segments, in both directions.
+    pub mss_clamp: Option<MssClamp>,
     /// Its name.
     pub name: Arc<str>,
     /// The numbers of workers, if several share its outbound SA.

@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 use weir_crypto::Algorithm;
-use weir_plane::model::{Encapsulation, Lifetime, Lifetimes, OuterDf, OuterDscp, OuterLabel, SaKey, SaMode, Tfc};
+use weir_plane::model::{
+    Encapsulation, Lifetime, Lifetimes, MssClamp, OuterDf, OuterDscp, OuterLabel, SaKey, SaMode, Tfc,
+};
 
 use super::super::diagnostic::{Code, Diagnostic};
 use super::super::source::Source;
 use super::super::table::{Reader, Table, Value, list};
+use super::mss::mss_clamp;
 use super::{At, refuse};
 
 const KEYS: &[&str] = &[
@@ -34,6 +37,7 @@ const KEYS: &[&str] = &[
     "lifetime",
     "tfc",
     "dummies",
+    "mss-clamp",
 ];
 
 /// Keys about the outer header of tunnel mode.
@@ -87,6 +91,7 @@ pub(in super::super) struct Sa {
     pub(in super::super) lifetimes: Lifetimes,
     pub(in super::super) tfc: Option<Tfc>,
     pub(in super::super) dummies: u32,
+    pub(in super::super) mss_clamp: Option<MssClamp>,
 }
 
 /// The SPI and the key of an SA.
@@ -152,6 +157,7 @@ pub(super) fn read(reader: &mut Reader<'_>, name: At<String>, value: Value<'_>, 
     let lifetimes = table.get("lifetime").map_or(Some(Lifetimes::default()), |value| lifetimes(reader, value));
     let tfc = table.get("tfc").map(|value| tfc(reader, value));
     let dummies = table.get("dummies").map_or(Some(0), |value| dummies(reader, value));
+    let clamp = table.get("mss-clamp").map(|value| mss_clamp(reader, value));
     Some(Sa {
         name,
         mode: mode?,
@@ -174,6 +180,7 @@ pub(super) fn read(reader: &mut Reader<'_>, name: At<String>, value: Value<'_>, 
         lifetimes: lifetimes?,
         tfc: optional(tfc)?,
         dummies: dummies?,
+        mss_clamp: optional(clamp)?,
     })
 }
 

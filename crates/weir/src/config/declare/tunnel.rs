@@ -5,19 +5,29 @@ use std::net::IpAddr;
 use toml::de::DeValue;
 use weir_packet::tunnel::{Carrier, Id};
 use weir_packet::wire::vxlan;
-use weir_plane::model::{OuterDf, OuterDscp, OuterTtl};
+use weir_plane::model::{MssClamp, OuterDf, OuterDscp, OuterTtl};
 
 use super::super::diagnostic::{Code, Diagnostic};
 use super::super::source::{At, Span};
 use super::super::table::{Reader, Table, Value};
+use super::mss::mss_clamp;
 
 /// Keys of each carrier. The table is kept beside the names of [`Carrier`].
 const KEYS: [(Carrier, &[&str]); 5] = [
-    (Carrier::Vxlan, &["local", "remote", "vni", "port", "zero-checksum", "vrf", "ttl", "dscp", "ecn", "df"]),
-    (Carrier::Geneve, &["local", "remote", "vni", "port", "zero-checksum", "vrf", "ttl", "dscp", "ecn", "df"]),
-    (Carrier::Gue, &["local", "remote", "direct", "port", "zero-checksum", "vrf", "ttl", "dscp", "ecn", "df"]),
-    (Carrier::Gre, &["local", "remote", "key", "checksum", "vrf", "ttl", "dscp", "ecn", "df"]),
-    (Carrier::Ip, &["local", "remote", "vrf", "ttl", "dscp", "ecn", "df"]),
+    (
+        Carrier::Vxlan,
+        &["local", "remote", "vni", "port", "zero-checksum", "vrf", "ttl", "dscp", "ecn", "df", "mss-clamp"],
+    ),
+    (
+        Carrier::Geneve,
+        &["local", "remote", "vni", "port", "zero-checksum", "vrf", "ttl", "dscp", "ecn", "df", "mss-clamp"],
+    ),
+    (
+        Carrier::Gue,
+        &["local", "remote", "direct", "port", "zero-checksum", "vrf", "ttl", "dscp", "ecn", "df", "mss-clamp"],
+    ),
+    (Carrier::Gre, &["local", "remote", "key", "checksum", "vrf", "ttl", "dscp", "ecn", "df", "mss-clamp"]),
+    (Carrier::Ip, &["local", "remote", "vrf", "ttl", "dscp", "ecn", "df", "mss-clamp"]),
 ];
 
 /// A tunnel.
@@ -36,6 +46,7 @@ pub(in super::super) struct Tunnel {
     pub(in super::super) dscp: OuterDscp,
     pub(in super::super) ecn: bool,
     pub(in super::super) df: OuterDf,
+    pub(in super::super) mss_clamp: Option<MssClamp>,
 }
 
 /// The carrier and the settings of a port that is a tunnel; `None`: it is another port.
@@ -81,6 +92,7 @@ pub(super) fn read(reader: &mut Reader<'_>, carrier: Carrier, value: Value<'_>) 
     let (direct, checksum) = (is("direct", false), is("checksum", false));
     let (zero_checksum, ecn) = (is("zero-checksum", false), is("ecn", true));
     let vrf = table.get("vrf").and_then(|value| reader.reference(value, "a VRF's name"));
+    let clamp = table.get("mss-clamp").map(|value| mss_clamp(reader, value));
     let (local, remote) = (local?, remote?);
     if zero_checksum && local.value.is_ipv4() {
         let message = "`zero-checksum` has no meaning over IPv4, where packets have no UDP checksum in any case";
@@ -101,6 +113,7 @@ pub(super) fn read(reader: &mut Reader<'_>, carrier: Carrier, value: Value<'_>) 
         dscp: dscp?,
         ecn,
         df: df?,
+        mss_clamp: clamp.unwrap_or_default(),
     })
 }
 

@@ -198,6 +198,7 @@ impl Resolver<'_> {
             lifetimes: declared.lifetimes,
             tfc: declared.tfc,
             dummies: declared.dummies,
+            mss_clamp: declared.mss_clamp,
             origin: self.origin(declared.name.span),
         })
     }

@@ -45,7 +45,8 @@ impl<'a> Resolver<'a> {
             Some(vrf) => self.vrf(Some(vrf))?,
             None => self.vrf_of_address(&declared.local),
         };
-        let Tunnel { carrier, id, port, direct, checksum, zero_checksum, ttl, dscp, ecn, df, .. } = *declared;
+        let Tunnel { carrier, id, port, direct, checksum, zero_checksum, ttl, dscp, ecn, df, mss_clamp, .. } =
+            *declared;
         Some(model::Tunnel {
             carrier,
             id,
@@ -60,6 +61,7 @@ impl<'a> Resolver<'a> {
             dscp,
             ecn,
             df,
+            mss_clamp,
         })
     }
 

@@ -165,6 +165,9 @@ fn check<'a>(
     if sa.mode == SaMode::Transport && !fits_transport(packet, sa) {
         return Err(Reason::EspTransport.into());
     }
+    if sa.clamps {
+        path::clamp(context, packet, (number, sa, outbound));
+    }
     let octets = packet.len() - packet.l3_offset();
     let mut limit = 0;
     if path::may_be_exceeded(context, sa, outbound, octets) {

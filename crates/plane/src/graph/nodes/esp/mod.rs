@@ -20,6 +20,6 @@ pub(super) use arrival::{Arrival, arrival, awaits_ports, is_for_gateway, owner_h
 pub(super) use decrypt::run as decrypt;
 pub(super) use encrypt::run as encrypt;
 pub(crate) use originate::originate;
-pub(super) use path::exceeded_by_host;
+pub(super) use path::{clamp_decrypted, exceeded_by_host};
 pub(super) use reported::{is_report, take_report};
 pub(super) use selectors::has_own_interface;

@@ -8,7 +8,8 @@ use weir_packet::parse::ParseFlags;
 use weir_packet::segment;
 use weir_packet::wire::{ipv4, ipv6};
 
-use super::super::Context;
+use super::super::{Context, mss};
+use crate::graph::flags::DECRYPTED;
 use crate::model::SaMode;
 use crate::root::ipsec::{Outbound, Sa};
 use crate::root::{Forwarding, Kind};
@@ -62,6 +63,28 @@ pub(super) fn room(packet: &Packet, sa: &Sa, path: &Path) -> usize {
         SaMode::Transport => kept + sa.outer.length() - sa.outer.ip_length(),
     };
     sa.layout.longest(path.mtu.saturating_sub(headers)).unwrap_or(0) + kept
+}
+
+/// Lowers the maximum segment size of a SYN segment to that of its SA.
+#[inline(never)]
+pub(super) fn clamp(context: &Context<'_>, packet: &mut Packet, (number, sa, outbound): (u32, &Sa, &Outbound)) {
+    if let Some(wanted) = sa.mss_clamp {
+        mss::clamp(packet, wanted, |packet| room(packet, sa, &of(context, number, sa, outbound)));
+    }
+}
+
+/// Lowers the maximum segment size of a decrypted SYN segment to that of its SA: the answers to it go by the outbound SA.
+#[inline]
+pub(in super::super) fn clamp_decrypted(context: &Context<'_>, packet: &mut Packet) {
+    if !packet.state().contains(DECRYPTED) {
+        return;
+    }
+    let number = packet.forwarding();
+    if let Some(sa) = context.root.ipsec.sa(number).filter(|sa| sa.clamps)
+        && let Some(outbound) = &sa.outbound
+    {
+        clamp(context, packet, (number, sa, outbound));
+    }
 }
 
 /// Returns the MTU for a packet of the host that does not fit the path of its SA and may not be fragmented, or of a super-packet the

@@ -13,10 +13,11 @@ use weir_packet::wire::{ethernet, ipv4, ipv6, protocol, udp};
 use super::super::{Context, ethernet_input, ip_input, wire};
 use super::alike::{Front, Run, Taken};
 use super::arrival::{Arrival, arrival};
-use super::pieces;
+use super::{path, pieces};
 use crate::graph::flow::Unlearned;
 use crate::graph::nesting::{self, MOST_NESTING};
 use crate::graph::record::Fate;
+use crate::model::MssClamp;
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::tunnel::Tunnel;
@@ -232,6 +233,9 @@ fn enter(context: &mut Context<'_>, packet: &mut Packet, place: u8, tunnel: &Tun
     if packet.is_to_be_segmented() && packet.offload().checksum != Checksum::Partial {
         find_headers(packet, tunnel.wanted.carrier.is_ethernet());
     }
+    if let Some(wanted) = tunnel.wanted.mss_clamp {
+        clamp(context, packet, tunnel, wanted);
+    }
     let (packets, octets) = wire::frames(packet);
     tunnel.counters[context.worker].inbound.add(packets, octets);
     if let Some(interface) = context.root.interfaces.get(tunnel.interface as usize) {
@@ -247,6 +251,30 @@ fn enter(context: &mut Context<'_>, packet: &mut Packet, place: u8, tunnel: &Tun
     }
     let admitted = ethernet_input::admit_inner(context, packet);
     ip_input::conclude_or_pass(context, packet, place, admitted, entering);
+}
+
+/// Lowers the maximum segment size of a SYN segment that came out of a tunnel. Its headers are parsed here first.
+#[cold]
+fn clamp(context: &Context<'_>, packet: &mut Packet, tunnel: &Tunnel, wanted: MssClamp) {
+    if packet.is_to_be_segmented() {
+        return;
+    }
+    let before = packet.parsed();
+    let l3 = match tunnel.wanted.carrier.is_ethernet() {
+        true => parse::ethernet(packet.data()).map(|l2| usize::from(l2.l3)),
+        false => Ok(0),
+    };
+    let Ok(l3) = l3 else { return };
+    let parsed = match packet.data().get(l3).map(|first| first >> 4) {
+        Some(4) => parse::ipv4(packet.data(), l3).ok(),
+        Some(6) => parse::ipv6(packet.data(), l3).ok(),
+        _ => None,
+    };
+    if let Some(parsed) = parsed {
+        packet.set_parsed(&parsed);
+        path::clamp(context, packet, tunnel, wanted);
+        packet.set_parsed(&before);
+    }
 }
 
 /// Notes where the headers of a super-packet end, of which its state says nothing: so it counts as its segments, whatever drops it.

@@ -115,6 +115,9 @@ fn encapsulate(context: &mut Context<'_>, packet: &mut Packet, run: &mut Run<'_>
     if packet.is_to_be_segmented() {
         return Err(Stop::Segment);
     }
+    if let Some(wanted) = tunnel.wanted.mss_clamp {
+        path::clamp(context, packet, tunnel, wanted);
+    }
     let octets = packet.len();
     let fits = octets <= run.most || path::check(context, packet, tunnel)?;
     if !nesting::put_on(packet) {

@@ -8,10 +8,11 @@ use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
 use weir_packet::wire::{ipv4, ipv6};
 
-use super::super::Context;
+use super::super::{Context, mss};
 use super::arrival::sent;
 use super::stop::Stop;
 use crate::graph::flags::{ENCAPSULATED, ORIGINATED};
+use crate::model::MssClamp;
 use crate::reason::Reason;
 use crate::root::tunnel::Tunnel;
 use crate::root::{Forwarding, Kind};
@@ -36,6 +37,15 @@ fn mtu(context: &Context<'_>, tunnel: &Tunnel) -> usize {
         }
         _ => learned,
     }
+}
+
+/// Lowers the maximum segment size of a SYN segment inside to that of the tunnel.
+#[inline(never)]
+pub(super) fn clamp(context: &Context<'_>, packet: &mut Packet, tunnel: &Tunnel, wanted: MssClamp) {
+    mss::clamp(packet, wanted, |_| {
+        let interface = context.root.interfaces.get(tunnel.interface as usize);
+        tunnel.inner(mtu(context, tunnel)).min(interface.map_or(usize::MAX, |own| own.mtu as usize))
+    });
 }
 
 /// Checks whether a packet fits the path once it is in the tunnel. One that does not and may be fragmented goes on: its outer packet

@@ -1,18 +1,13 @@
 //! `[nat.NAME]`: rules that translate addresses.
 
-use std::ops::RangeInclusive;
-
-use toml::de::DeValue;
 use weir_plane::model::{MssClamp, NatFiltering, NatMapping};
 
 use super::super::super::table::{Reader, Table, Value};
+use super::super::mss::mss_clamp;
 use super::super::rules::understood;
 use super::super::vrf::nat_limit;
 use super::super::{At, refuse};
 use crate::rules::{Names, nat};
-
-/// Maximum segment sizes: the least that hosts of Linux accept, and the greatest that fits a packet of IPv4.
-const MSS: RangeInclusive<u16> = 88..=65_495;
 
 /// A list of rules.
 pub(in super::super::super) struct Nat {
@@ -64,14 +59,5 @@ fn mapping(reader: &mut Reader<'_>, table: &Table<'_>) -> NatMapping {
         }
         (true, false) => NatMapping::EndpointIndependent(NatFiltering::EndpointDependent),
         (true, true) => NatMapping::EndpointIndependent(NatFiltering::EndpointIndependent),
-    }
-}
-
-/// Reads a maximum segment size, or `mtu`.
-fn mss_clamp(reader: &mut Reader<'_>, value: Value<'_>) -> Option<MssClamp> {
-    match value.get_ref() {
-        DeValue::Integer(_) => reader.u16(value, "the maximum segment size", MSS).map(MssClamp::Value),
-        DeValue::String(_) => reader.choice(value, "maximum segment size", &[("mtu", MssClamp::Mtu)]),
-        _ => reader.wrong_type(value, "an integer (the maximum segment size) or `mtu`"),
     }
 }
