@@ -266,23 +266,28 @@ fn a_rekey_has_no_flow_decided_anew_and_counters_go_on() {
 
 #[test]
 fn a_change_of_an_spd_holds_for_the_next_packet() {
-    let own = [sa("aes128gcm16", V4.0, V4.1)];
-    let mut west = rig(build(crate::kit::esp::west(&own), &["protect 0 udp"]));
-    out(&mut west, &[THERE[0]]);
-    out(&mut west, &[THERE[0]]);
-    west.reload(build(crate::kit::esp::west(&own), &["discard first udp port 9", "protect 0 udp"]));
-    west.harness.set_recording(false);
-    assert!(out(&mut west, &[THERE[0]]).is_empty());
-    assert_eq!(west.harness.drops(Reason::SpdDiscard), 1);
-    west.reload(build(crate::kit::esp::west(&own), &["bypass first udp port 9", "protect 0 udp"]));
-    west.harness.set_recording(false);
-    assert!(!is_esp(&out(&mut west, &[THERE[0]])[0]));
-    west.reload(build(crate::kit::esp::west(&own), &["protect 0 udp"]));
-    west.harness.set_recording(false);
-    assert!(is_esp(&out(&mut west, &[THERE[0]])[0]));
-    // The pair is gone with its policy.
-    west.reload(build(crate::kit::esp::west(&[]), &["bypass tcp"]));
-    west.harness.set_recording(false);
-    assert!(out(&mut west, &[THERE[0]]).is_empty());
-    assert_eq!(west.harness.drops(Reason::SpdNoMatch), 1);
+    // By reloads, and by edits while the gateway runs.
+    let reload = |rig: &mut Rig, build: Build| rig.reload(build);
+    let edit = |rig: &mut Rig, build: Build| rig.harness.change_ipsec(build.0).unwrap();
+    for change in [reload as fn(&mut Rig, Build), edit] {
+        let own = [sa("aes128gcm16", V4.0, V4.1)];
+        let mut west = rig(build(crate::kit::esp::west(&own), &["protect 0 udp"]));
+        let change = |west: &mut Rig, own: &[Sa], rules: &[&str]| {
+            // Its flow takes a decision before each change.
+            (0..2).for_each(|_| drop(out(west, &[THERE[0]])));
+            change(west, build(crate::kit::esp::west(own), rules));
+            west.harness.set_recording(false);
+        };
+        change(&mut west, &own, &["discard first udp port 9", "protect 0 udp"]);
+        assert!(out(&mut west, &[THERE[0]]).is_empty());
+        assert_eq!(west.harness.drops(Reason::SpdDiscard), 1);
+        change(&mut west, &own, &["bypass first udp port 9", "protect 0 udp"]);
+        assert!(!is_esp(&out(&mut west, &[THERE[0]])[0]));
+        change(&mut west, &own, &["protect 0 udp"]);
+        assert!(is_esp(&out(&mut west, &[THERE[0]])[0]));
+        // The pair is gone with its policy.
+        change(&mut west, &[], &["bypass tcp"]);
+        assert!(out(&mut west, &[THERE[0]]).is_empty());
+        assert_eq!(west.harness.drops(Reason::SpdNoMatch), 1);
+    }
 }

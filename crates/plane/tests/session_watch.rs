@@ -51,7 +51,9 @@ fn a_session_that_makes_room_ends_before_the_next_begins() {
     let mut rig = build.rig();
     rig.harness.watch_sessions();
     let request = |port| format!("udp from 10.0.0.2 port {port} to 198.51.100.9 port 53");
-    (9..=11).for_each(|port| rig.forwards("lan", &request(port)));
+    for port in 9..=11 {
+        rig.forwards("lan", &request(port));
+    }
     let events: Vec<_> = news(&mut rig).iter().map(|own| (own.before[0].1, own.ended)).collect();
     assert_eq!(events, [(9, None), (10, None), (9, Some("replaced")), (11, None)]);
 }

@@ -10,6 +10,7 @@ use super::prefix::{prefix_v4, prefix_v6};
 pub(super) const NOTED: usize = 4096;
 
 /// Changes noted since the last version.
+#[must_use]
 #[derive(Debug, Default)]
 pub(super) struct Noted {
     /// All flows are concerned, whatever the rest is.

@@ -34,7 +34,8 @@ impl Compiler {
         for sa in &gateway.sas {
             assign(&mut self.numbers.sas, &sa.name);
         }
-        self.spd.commit(spd, (gateway, &map), &mut self.interfaces, &mut self.rubbish);
+        let concerned = self.spd.commit(spd, (gateway, &map), &mut self.interfaces, &mut self.rubbish);
+        self.concerns.noted().append(concerned);
         self.ipsec.commit(self.settings.workers, (gateway, &map), &self.interfaces);
         self.changed = true;
         self.models += 1;
