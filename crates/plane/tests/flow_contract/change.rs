@@ -16,6 +16,7 @@ use weir_plane::rib::By;
 use crate::edited::edited;
 use crate::gateway::{Links, Part, Seeds, addresses, between, host, interfaces, pick, ports, prefix, rule};
 use crate::pair::{Pair, Side};
+use crate::spd;
 
 /// A change, the same for both gateways.
 #[derive(Debug, Clone)]
@@ -301,16 +302,20 @@ impl Change {
                 Change::AttachLists(Box::new(model))
             }
             37 => offer(random, links),
-            38 => change_ipsec(random, model.clone()),
+            38 => change_ipsec(random, links, model.clone()),
             _ => Change::Wait(wait(random, model)),
         }
     }
 }
 
 /// Returns a change of the rules of SPDs and of the settings of SAs.
-fn change_ipsec(random: &mut Random, mut model: Gateway) -> Change {
-    for spd in &mut model.spds {
+fn change_ipsec(random: &mut Random, links: &Links, mut model: Gateway) -> Change {
+    let new = (0..model.spds.len()).map(|_| spd::policy(random, links, &model)).collect::<Vec<_>>();
+    for (spd, new) in model.spds.iter_mut().zip(new) {
         let mut rules = spd.rules.to_vec();
+        if random.chance(0.5) {
+            rules.insert(0, new);
+        }
         if rules.len() > 1 && random.chance(0.5) {
             let first = random.below(rules.len() as u64) as usize;
             rules.rotate_left(first);

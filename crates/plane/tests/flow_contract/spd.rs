@@ -53,7 +53,7 @@ fn share(random: &mut Random, spd: &mut Spd) {
     spd.rules = rules.into();
 }
 
-fn policy(random: &mut Random, links: &Links, model: &Gateway) -> SpdRule {
+pub fn policy(random: &mut Random, links: &Links, model: &Gateway) -> SpdRule {
     let own = rule(random, links, &model.groups);
     let transport = match own.transport {
         Transport::Ports { protocol, source, destination, .. } => {
