@@ -3,9 +3,7 @@
 use weir_base::clock::Time;
 
 /// The link type of Ethernet frames.
-pub const LINK_ETHERNET: u16 = 1;
-/// The link type of packets that begin with their IP header.
-pub const LINK_RAW: u16 = 101;
+const LINK_ETHERNET: u16 = 1;
 
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
@@ -48,10 +46,10 @@ pub fn section(blocks: &mut Vec<u8>, application: &str) {
     });
 }
 
-/// Appends the description of an interface, whose times are in nanoseconds.
-pub fn interface(blocks: &mut Vec<u8>, name: &str, link: u16, snap: u32) {
+/// Appends the description of an interface with Ethernet frames, whose times are in nanoseconds.
+pub fn interface(blocks: &mut Vec<u8>, name: &str, snap: u32) {
     block(blocks, INTERFACE, |body| {
-        body.extend(link.to_le_bytes());
+        body.extend(LINK_ETHERNET.to_le_bytes());
         body.extend([0; 2]);
         body.extend(snap.to_le_bytes());
         option(body, option::NAME, name.as_bytes());
@@ -127,7 +125,7 @@ mod tests {
         let frames: Vec<Vec<u8>> = (60..70).map(|length| (0..length).collect()).collect();
         let mut file = Vec::new();
         section(&mut file, "weir 1");
-        interface(&mut file, "lan", LINK_ETHERNET, 64);
+        interface(&mut file, "lan", 64);
         for (number, frame) in (0..).zip(&frames) {
             let time = Time(1_700_000_000_000_000_000 + number);
             let octets = &frame[..frame.len().min(64)];

@@ -13,10 +13,11 @@ use hyper::header::HeaderName;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 use weir_base::clock::Time;
+use weir_packet::wire::ethernet::{self, ethertype};
 use weir_plane::capture::Copied;
 use weir_plane::engine::{Capture, CaptureReader};
 use weir_plane::model;
-use weir_port::pcap::blocks::{self, CapturedPacket, LINK_ETHERNET, LINK_RAW};
+use weir_port::pcap::blocks::{self, CapturedPacket};
 
 use super::flows;
 use super::refusal::{Kind, Refusal};
@@ -198,8 +199,8 @@ pub(crate) struct Stream {
     packets: u64,
     snap: usize,
     state: Progress,
-    /// The places of interfaces among the descriptions of the file, by number, and by whether packets begin with their IP header.
-    described: HashMap<(u32, bool), u32>,
+    /// The places of interfaces among the descriptions of the file, by number.
+    described: HashMap<u32, u32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -239,7 +240,7 @@ impl Stream {
         let Stream { reader, left, packets, described, snap, .. } = self;
         let offset = epoch(reader.now());
         let (mut head, mut tail, mut records) = (Vec::new(), Vec::new(), Vec::new());
-        let mut new: Vec<(u32, bool)> = Vec::new();
+        let mut new: Vec<u32> = Vec::new();
         reader.read(BATCH, |copied| {
             if *left == 0 {
                 return;
@@ -247,18 +248,18 @@ impl Stream {
             *left -= 1;
             *packets += 1;
             let next = described.len() as u32;
-            let interface = *described.entry((copied.interface, copied.bare)).or_insert_with(|| {
-                new.push((copied.interface, copied.bare));
+            let interface = *described.entry(copied.interface).or_insert_with(|| {
+                new.push(copied.interface);
                 next
             });
             let start = tail.len();
-            blocks::packet(&mut tail, &captured(copied, interface, offset));
+            let framed = if copied.bare { framed(&copied.octets) } else { Vec::new() };
+            blocks::packet(&mut tail, &captured(copied, &framed, interface, offset));
             records.push((copied.time, start..tail.len()));
         });
-        for (number, bare) in new {
+        for number in new {
             let name = reader.interface(number).map_or_else(|| "unknown".to_owned(), |name| name.to_string());
-            let link = if bare { LINK_RAW } else { LINK_ETHERNET };
-            blocks::interface(&mut head, &name, link, *snap as u32);
+            blocks::interface(&mut head, &name, (*snap + ethernet::LENGTH) as u32);
         }
         // Each worker gives its packets in their order; those of several are put into one.
         records.sort_by_key(|(time, _)| *time);
@@ -295,12 +296,21 @@ fn epoch(now: Time) -> i64 {
     i64::try_from(unix.as_nanos()).unwrap_or(i64::MAX).saturating_sub_unsigned(now.0)
 }
 
-fn captured(copied: &Copied, interface: u32, offset: i64) -> CapturedPacket<'_> {
+/// A packet without a link-layer header behind one without addresses: programs that read files expect one type of link in a file.
+fn framed(packet: &[u8]) -> Vec<u8> {
+    let is_v6 = packet.first().is_some_and(|first| first >> 4 == 6);
+    let ethertype = if is_v6 { ethertype::IPV6 } else { ethertype::IPV4 };
+    [&[0; 12], &ethertype.to_be_bytes()[..], packet].concat()
+}
+
+/// The record of a packet; `framed` is not empty if a header was put in front of it.
+fn captured<'c>(copied: &'c Copied, framed: &'c [u8], interface: u32, offset: i64) -> CapturedPacket<'c> {
+    let more = if framed.is_empty() { 0 } else { ethernet::LENGTH };
     CapturedPacket {
         interface,
         time: Time(copied.time.0.saturating_add_signed(offset)),
-        octets: &copied.octets,
-        length: copied.length,
+        octets: if framed.is_empty() { &copied.octets } else { framed },
+        length: copied.length + more,
         output: copied.output,
     }
 }
@@ -400,5 +410,20 @@ mod tests {
         let shown = registry.captures().captures;
         assert_eq!(shown.len(), ENDED + 1);
         assert_eq!(shown.last().map(|row| (row.number, row.state)), Some((running, State::Running)));
+    }
+
+    #[test]
+    fn packets_without_a_header_of_the_link_get_one() {
+        let v6 = framed(&[0x60, 1, 2]);
+        assert_eq!((&v6[..12], &v6[12..]), (&[0; 12][..], &[0x86, 0xdd, 0x60, 1, 2][..]));
+        assert_eq!(framed(&[0x45])[12..], [8, 0, 0x45]);
+        let copied =
+            |bare| Copied { time: Time(0), interface: 3, output: false, bare, length: 1500, octets: vec![0x45; 64] };
+        let (bare, frame) = (copied(true), copied(false));
+        let header = framed(&bare.octets);
+        let record = captured(&bare, &header, 3, 5);
+        assert_eq!((record.octets.len(), record.length, record.interface, record.time), (78, 1514, 3, Time(5)));
+        let record = captured(&frame, &[], 3, 5);
+        assert_eq!((record.octets.len(), record.length), (64, 1500));
     }
 }

@@ -249,7 +249,7 @@ fn put_neighbors(
     let most = (gateway.limits.neighbors as usize).saturating_sub(gateway.neighbors.len()).min(MOST_NEIGHBORS);
     let name = gateway.interfaces[at].name.clone();
     let mut refuse = |address: IpAddr, why: &str| {
-        refused.push(format!("interface {name}: the neighbour {address} of {device}: {why}"));
+        refused.push(format!("interface {name}: the neighbour {address} of {device} is not taken: {why}"));
     };
     let (mut taken, mut surplus) = (Vec::new(), 0);
     for &(address, mac) in given {
@@ -263,7 +263,7 @@ fn put_neighbors(
         }
     }
     if surplus > 0 {
-        refused.push(format!("interface {name}: {surplus} neighbours of {device}: {most} are the most"));
+        refused.push(format!("interface {name}: {surplus} neighbours of {device} are not taken: {most} are the most"));
     }
     if !taken.is_empty() {
         let source = gateway.origins.put_source(format!("host {device}").into(), "".into());
@@ -275,7 +275,8 @@ fn put_neighbors(
 }
 
 fn shown(taken: &Given) -> FromHost {
-    FromHost { mtu: taken.mtu, addresses: taken.addresses.iter().map(IpNet::to_string).collect() }
+    let addresses = taken.addresses.iter().map(IpNet::to_string).collect();
+    FromHost { mtu: taken.mtu, addresses, neighbors: taken.neighbors.len() as u64 }
 }
 
 #[cfg(test)]
@@ -381,8 +382,13 @@ mod tests {
         let given = [("192.0.2.1", 1), ("192.0.2.7", 8), ("192.0.2.8", 1), ("192.0.2.9", 8)];
         let (next, refused) = host.next(&mut gateway, neighbors(&given));
         assert_eq!(of(&gateway), has(&[("192.0.2.9", 9), ("192.0.2.7", 8), ("192.0.2.8", 1)]));
-        assert!(refused[0].ends_with("the neighbour 192.0.2.1 of wan-host: it is an address of the interface"));
-        assert!(refused[1].ends_with("192.0.2.9 of wan-host: the file has another hardware address"), "{refused:?}");
+        assert!(
+            refused[0].ends_with("the neighbour 192.0.2.1 of wan-host is not taken: it is an address of the interface")
+        );
+        assert!(
+            refused[1].ends_with("192.0.2.9 of wan-host is not taken: the file has another hardware address"),
+            "{refused:?}"
+        );
         let (next, refused) = next.next(&mut gateway, neighbors(&given[..2]));
         assert_eq!((of(&gateway), refused), (has(&[("192.0.2.9", 9), ("192.0.2.7", 8)]), vec![]));
         // Gone, and there again: that is news.
@@ -402,7 +408,10 @@ mod tests {
             let sides = Sides { neighbors: BTreeMap::from([("wan".to_owned(), all)]), ..side(1500, &["192.0.2.1/24"]) };
             let (_, refused) = Host::default().next(&mut gateway, sides);
             assert_eq!((gateway.neighbors.len(), refused.len()), (most, 1));
-            assert!(refused[0].ends_with(&format!("3 neighbours of wan-host: {most} are the most")), "{refused:?}");
+            assert!(
+                refused[0].ends_with(&format!("3 neighbours of wan-host are not taken: {most} are the most")),
+                "{refused:?}"
+            );
         }
     }
 }

@@ -467,7 +467,7 @@ mod tests {
 Protocol  State        From            To               In by    Age    Idle  Expires  Packets  Octets  Replies  Reply octets  Fast     Opened by
 tcp       established  192.0.2.5:1000  203.0.113.1:443  lan    3600s  0.250s   86400s      100    5200       99        148000  yes/new  to-outside #3 out wan
 sessions: 40 opened, 28 expired, 9 half-open ended for newer ones, 0 ended by rules, 1 ended for a new connection of their ports
-fast path: 1200 packets took a decision; checked: 5 of new flows, 2 after a change (2 by prefix), 0 that differ in a compared field, 7 that take no decision; 3 decisions beside those of sessions
+fast path: 1200 packets took a decision; checked: 5 of new flows, 2 after a change (prefix 2), 0 that differ in a compared field, 7 that take no decision; 3 decisions beside those of sessions
 "
         );
         assert_eq!(read::<Flows>(&json(&flows)).unwrap(), flows);

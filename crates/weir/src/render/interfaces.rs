@@ -7,6 +7,7 @@ use weir_plane::stats;
 
 use super::Report;
 use super::acl::Chain;
+use super::number::plural;
 use super::table::{Align, Table};
 
 /// Every interface, in the order of the configuration.
@@ -78,14 +79,22 @@ pub struct FromHost {
     /// Addresses with the length of their prefix.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
+    /// Static neighbours.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub neighbors: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl FromHost {
-    /// Prints `MTU 1400, 192.0.2.7/24`.
+    /// Prints `MTU 1400, 192.0.2.7/24, 3 neighbours`.
     #[must_use]
     pub fn words(&self) -> String {
         let mtu = self.mtu.map(|mtu| format!("MTU {mtu}"));
-        let words: Vec<String> = mtu.into_iter().chain(self.addresses.iter().cloned()).collect();
+        let neighbors = (self.neighbors > 0).then(|| plural(self.neighbors, "neighbour"));
+        let words: Vec<String> = mtu.into_iter().chain(self.addresses.iter().cloned()).chain(neighbors).collect();
         if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
     }
 }
@@ -359,10 +368,10 @@ mod tests {
 
     #[test]
     fn what_is_from_the_host_has_a_line() {
-        let given = FromHost { mtu: Some(1400), addresses: vec!["203.0.113.7/24".into()] };
+        let given = FromHost { mtu: Some(1400), addresses: vec!["203.0.113.7/24".into()], neighbors: 1 };
         let host = std::collections::BTreeMap::from([("wan".to_owned(), given.clone())]);
         let interfaces = Interfaces::new(&sample::snapshot(), vec![]).with_host(host);
-        assert!(interfaces.text().contains("\nfrom the host on wan: MTU 1400, 203.0.113.7/24\n"));
+        assert!(interfaces.text().contains("\nfrom the host on wan: MTU 1400, 203.0.113.7/24, 1 neighbour\n"));
         let back = read::<Interfaces>(&json(&interfaces)).unwrap();
         assert_eq!((&back, &back.interfaces[0].from_host), (&interfaces, &Some(given)));
         assert_eq!(FromHost::default().words(), "nothing");
