@@ -81,10 +81,13 @@ impl Host {
         (self.given, self.refused) = (next.given, next.refused);
     }
 
-    /// Returns the interfaces that have something else next, with what they have.
+    /// Returns the interfaces that have another MTU or other addresses next, with what they have. Neighbours have lines of their own.
     pub(crate) fn differences(&self, next: &Host) -> Vec<(String, FromHost)> {
         let names: BTreeSet<&String> = self.taken.keys().chain(next.taken.keys()).collect();
-        let shown = |own: &Host, name: &String| own.taken.get(name).map(shown).unwrap_or_default();
+        let shown = |own: &Host, name: &String| {
+            let shown = own.taken.get(name).map(shown).unwrap_or_default();
+            FromHost { neighbors: 0, ..shown }
+        };
         let differing = names.into_iter().filter(|name| shown(self, name) != shown(next, name));
         differing.map(|name| (name.clone(), shown(next, name))).collect()
     }
@@ -377,7 +380,7 @@ mod tests {
         let origin = gateway.origins.place(gateway.neighbors[1].origin).map(|place| place.to_string());
         let name = origin.and_then(|place| host.places().remove(&place));
         assert_eq!(name.as_deref(), Some("host wan-host"));
-        assert!(host.shown()["wan"] == FromHost::default());
+        assert!(host.shown()["wan"] == FromHost { neighbors: 2, ..FromHost::default() });
         // One of them goes, one moves, and what is refused is said once.
         let given = [("192.0.2.1", 1), ("192.0.2.7", 8), ("192.0.2.8", 1), ("192.0.2.9", 8)];
         let (next, refused) = host.next(&mut gateway, neighbors(&given));
