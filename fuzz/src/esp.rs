@@ -56,6 +56,7 @@ fn gateway() -> Gateway {
             lifetimes: Lifetimes::default(),
             tfc: None,
             dummies: 0,
+            mss_clamp: None,
             origin: Origin::default(),
         });
     }
