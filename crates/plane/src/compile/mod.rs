@@ -13,6 +13,7 @@ pub mod bindings;
 pub mod boxes;
 mod bridge;
 mod change;
+mod classifier;
 pub(crate) mod classify;
 mod compared;
 mod compiler;

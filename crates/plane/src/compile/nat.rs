@@ -10,10 +10,10 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use weir_base::reclaim::Domain;
-use weir_table::classify::{self, Limits, Writer};
-use weir_table::sav::NoRoom;
+use weir_table::classify::{self, Writer};
 
 use super::boxes::{Bits, boxes};
+use super::classifier::classifier;
 use super::map::Map;
 use super::nat_limits::{are_those, list_limits, vrf_limits, with_counters};
 use super::nat_names::Names;
@@ -30,11 +30,6 @@ use crate::root::Interface;
 use crate::root::nat::{
     Limit, Linked, LogTo, Mapping, NONE, OfInterface, Rule, RuleCounters, RuleId, Spans, Spread, Target, Translators,
 };
-
-/// Octets of lookups' memory that a rule may take on average, and the least there is for a chain.
-const OCTETS_PER_RULE: usize = 4096;
-const LEAST_OCTETS: usize = 4 << 20;
-const MOST_OCTETS: usize = 4 << 30;
 
 /// A rule for one of the interfaces that name its list, without its counters.
 #[derive(Clone, PartialEq)]
@@ -357,15 +352,7 @@ fn matches(rule: &NatRule, source: Option<&Target>, own: impl Fn() -> Addresses)
         NatVerb::Destination | NatVerb::Both => (Some(rule.matches.clone()), None),
         NatVerb::Keep => (Some(rule.matches.clone()), Some(rule.matches.clone())),
         NatVerb::Map => {
-            let transport = match &rule.matches.transport {
-                Transport::Ports { protocol, source, destination, flags } => Transport::Ports {
-                    protocol: *protocol,
-                    source: destination.clone(),
-                    destination: source.clone(),
-                    flags: *flags,
-                },
-                other => other.clone(),
-            };
+            let transport = rule.matches.transport.exchanged();
             let inwards = AclRule {
                 from: rule.matches.to.clone(),
                 to: source.map_or(Addresses::Any, |target| addresses_of(&target.spans)),
@@ -472,29 +459,12 @@ fn chain(
     base: usize,
     output: bool,
 ) -> Result<Chain, TableFull> {
+    let first = &instances[0];
+    let of = || (format!("nat {}", first.name), gateway.nat[usize::from(first.list.0)].origin);
     Ok(Chain {
-        v4: classifier(domain, gateway, placed(instances, base, output).collect(), &instances[0])?,
-        v6: classifier(domain, gateway, placed(instances, base, output).collect(), &instances[0])?,
+        v4: classifier(domain, placed(instances, base, output).collect(), of())?,
+        v6: classifier(domain, placed(instances, base, output).collect(), of())?,
     })
-}
-
-fn classifier<K: Bits>(
-    domain: &Domain,
-    gateway: &Gateway,
-    rules: Vec<(u64, classify::Rule<K>, u32)>,
-    first: &Instance,
-) -> Result<Writer<K>, TableFull> {
-    let full = |full| TableFull {
-        table: format!("nat {}", first.name),
-        prefix: String::new(),
-        origin: gateway.nat[usize::from(first.list.0)].origin,
-        full: NoRoom::Rules(full),
-    };
-    let bytes = rules.len().saturating_mul(OCTETS_PER_RULE).clamp(LEAST_OCTETS, MOST_OCTETS);
-    let limits = Limits { rules: rules.len().max(1), bytes };
-    let mut writer = Writer::new(domain, limits).map_err(full)?;
-    writer.load(rules).map_err(full)?;
-    Ok(writer)
 }
 
 /// How the packets of linked routing domains are spread over workers.

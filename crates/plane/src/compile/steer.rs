@@ -10,10 +10,10 @@ use weir_base::reclaim::Domain;
 use weir_packet::identify::{Identifier, NAT_TRAVERSAL};
 use weir_packet::inner::Carrier;
 use weir_packet::wire::{MacAddress, protocol};
-use weir_table::classify::{self, Limits, Span, Upper, Writer};
-use weir_table::sav::NoRoom;
+use weir_table::classify::{self, Span, Upper, Writer};
 
 use super::boxes::{Bits, boxes};
+use super::classifier::classifier;
 use super::map::Map;
 use super::reuse::{self, Source};
 use super::rubbish::Rubbish;
@@ -27,11 +27,6 @@ use crate::node::Node;
 use crate::root::Interface;
 use crate::root::counters::TrafficCounter;
 use crate::root::steer::{Condition, Entry, Frame, NONE, Rule, Side, Stations, Steer, Steers, Way, Within};
-
-/// Octets of lookups' memory that a rule may take on average, and the least and most for a classifier.
-const OCTETS_PER_RULE: usize = 4096;
-const LEAST_OCTETS: usize = 4 << 20;
-const MOST_OCTETS: usize = 4 << 30;
 
 /// The most pairs of entries that are compared with each other in advance. Beyond it a lookup walks all later entries.
 const MOST_PAIRS: usize = 1 << 22;
@@ -277,16 +272,8 @@ fn relate<K: Bits>(entries: &mut [Entry<K>]) {
 fn side<K: Bits>(domain: &Domain, model: &SteerList) -> Result<(Side<K>, Writer<K>), TableFull> {
     let mut entries = entries::<K>(model);
     relate(&mut entries);
-    let full = |full| TableFull {
-        table: format!("steer {}", model.name),
-        prefix: String::new(),
-        origin: model.origin,
-        full: NoRoom::Rules(full),
-    };
     let rules = (0u32..).zip(&entries).map(|(at, entry)| (u64::from(at), entry.fields().clone(), entry.answer(at)));
-    let bytes = entries.len().saturating_mul(OCTETS_PER_RULE).clamp(LEAST_OCTETS, MOST_OCTETS);
-    let mut writer = Writer::new(domain, Limits { rules: entries.len().max(1), bytes }).map_err(full)?;
-    writer.load(rules).map_err(full)?;
+    let writer = classifier(domain, rules.collect(), (format!("steer {}", model.name), model.origin))?;
     let has_conditions = entries.iter().any(Entry::has_conditions);
     let entries = if has_conditions { entries.into() } else { Box::default() };
     Ok((Side { table: writer.table(), entries }, writer))

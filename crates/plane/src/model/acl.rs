@@ -359,6 +359,22 @@ pub enum Transport {
     },
 }
 
+impl Transport {
+    /// That of packets in the other direction: with source and destination ports exchanged.
+    #[must_use]
+    pub(crate) fn exchanged(&self) -> Transport {
+        match self {
+            Transport::Ports { protocol, source, destination, flags } => Transport::Ports {
+                protocol: *protocol,
+                source: destination.clone(),
+                destination: source.clone(),
+                flags: *flags,
+            },
+            other => other.clone(),
+        }
+    }
+}
+
 /// Flags of TCP, as in the fourteenth octet of its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TcpFlags {

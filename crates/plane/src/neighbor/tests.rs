@@ -236,8 +236,8 @@ fn a_hint_is_unconfirmed_and_changes_nothing_that_is_known() {
     assert_eq!(hint(&mut bench, 1, 2, THEIRS), [], "workers learn it when a packet needs it");
     assert_eq!(bench.state(v4(2)), Some(State::Stale));
     let actions = bench.want(v4(2));
-    let told = Action::Resolved { interface: 1, address: v4(2), mac: THEIRS, stale: false };
-    assert!(actions.contains(&told) && frames(&actions).len() == 1, "{actions:?}");
+    let resolved = Action::Resolved { interface: 1, address: v4(2), mac: THEIRS, stale: false };
+    assert!(actions.contains(&resolved) && frames(&actions).len() == 1, "{actions:?}");
     assert_eq!(bench.state(v4(2)), Some(State::Probe));
     assert_eq!(hint(&mut bench, 1, 2, OTHERS), []);
     bench.arp(arp::Operation::Reply, THEIRS, v4(2), v4(1));
@@ -245,8 +245,8 @@ fn a_hint_is_unconfirmed_and_changes_nothing_that_is_known() {
     assert_eq!(bench.state(v4(2)), Some(State::Reachable));
     // What waits goes out.
     bench.want(v4(3));
-    let told = Action::Resolved { interface: 1, address: v4(3), mac: THEIRS, stale: true };
-    assert_eq!(hint(&mut bench, 1, 3, THEIRS), [told]);
+    let resolved = Action::Resolved { interface: 1, address: v4(3), mac: THEIRS, stale: true };
+    assert_eq!(hint(&mut bench, 1, 3, THEIRS), [resolved]);
     // Our own address, groups, other links, and links that are down.
     for (interface, host, mac) in [(1, 1, THEIRS), (1, 4, OURS), (1, 4, MacAddress::BROADCAST), (2, 4, THEIRS)] {
         assert_eq!(hint(&mut bench, interface, host, mac), []);

@@ -45,9 +45,9 @@ pub(crate) struct Decided<K> {
     pub(crate) addresses: [K; 2],
 }
 
-/// Whether a change came after another.
+/// Whether a change, or a version, came after another. They are counted modulo 2^32.
 #[inline]
-fn is_after(change: u32, other: u32) -> bool {
+pub(crate) fn is_after(change: u32, other: u32) -> bool {
     change.wrapping_sub(other) as i32 > 0
 }
 

@@ -40,7 +40,7 @@ pub use adjacency::{Adjacencies, Adjacency, BRIDGE, Kind, MAX_L2, NONE, TUNNEL, 
 use allow::Allowlists;
 use bindings::Bindings;
 pub use changes::Changes;
-pub(crate) use changes::Decided;
+pub(crate) use changes::{Decided, is_after};
 use classify::Classifiers;
 pub use forwarding::{Forwarding, Tables};
 pub use interface::{Interface, InterfaceCounters, LinkLocals};

@@ -8,6 +8,7 @@ use super::identity::selectors;
 use super::side::{Side, boxes_of};
 use crate::compile::boxes::{Bits, count};
 use crate::model::SpdRule;
+use crate::root::is_after;
 use crate::root::spd::Changes;
 
 /// Boxes of the changes that are known, at most. Entries that are older than the oldest of these changes are decided again.
@@ -41,7 +42,7 @@ impl History {
         };
         if let Some(at) = rules.iter().position(is_beyond) {
             since = rules[at].0;
-            rules.retain(|(version, _)| *version != since && newer(*version, since));
+            rules.retain(|(version, _)| *version != since && is_after(*version, since));
         }
         History { since, rules }
     }
@@ -62,11 +63,6 @@ impl History {
             Err(_) => Changes::new(self.rules.first().map_or(self.since, |newest| newest.0), None),
         }
     }
-}
-
-/// Whether a version came after another. Versions are counted modulo 2^32.
-fn newer(version: u32, other: u32) -> bool {
-    version.wrapping_sub(other) as i32 > 0
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use weir_table::classify::{Rule, Upper};
 
 use crate::compile::boxes::{Bits, boxes};
-use crate::model::{AclRule, SpdRule, Transport};
+use crate::model::{AclRule, SpdRule};
 
 /// A direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,14 +27,6 @@ pub(super) fn boxes_of<K: Bits>(rule: &SpdRule, side: Side) -> Vec<Rule<K>> {
 
 /// The packets that come in and match a rule: source and destination are exchanged.
 fn inbound(matches: &AclRule) -> AclRule {
-    let transport = match &matches.transport {
-        Transport::Ports { protocol, source, destination, flags } => Transport::Ports {
-            protocol: *protocol,
-            source: destination.clone(),
-            destination: source.clone(),
-            flags: *flags,
-        },
-        other => other.clone(),
-    };
+    let transport = matches.transport.exchanged();
     AclRule { from: matches.to.clone(), to: matches.from.clone(), transport, ..matches.clone() }
 }

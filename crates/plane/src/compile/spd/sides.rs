@@ -3,20 +3,15 @@
 use std::sync::Arc;
 
 use weir_base::reclaim::Domain;
-use weir_table::classify::{self, Limits, Writer};
-use weir_table::sav::NoRoom;
+use weir_table::classify::{self, Writer};
 
 use super::history::History;
 use super::side::{Side, boxes_of};
 use crate::compile::boxes::{Bits, count_of, needs_transport};
+use crate::compile::classifier::classifier;
 use crate::compile::table_full::TableFull;
 use crate::model::{Spd, SpdRule};
 use crate::root::spd::{Cached, Sides};
-
-/// Octets of lookups' memory that a rule may take on average, and the least and most for a classifier.
-const OCTETS_PER_RULE: usize = 4096;
-const LEAST_OCTETS: usize = 4 << 20;
-const MOST_OCTETS: usize = 4 << 30;
 
 /// The caches of a family: of packets that come in, and of packets that leave.
 pub(super) type Caches<K> = [Option<Arc<Cached<K>>>; 2];
@@ -35,8 +30,8 @@ pub(super) fn sides<K: Bits>(
     caches: Caches<K>,
     history: &History,
 ) -> Result<(Sides<K>, Writers<K>), TableFull> {
-    let output = classifier(domain, model, numbers, Side::Output)?;
-    let input = classifier(domain, model, numbers, Side::Input)?;
+    let output = ordered(domain, model, numbers, Side::Output)?;
+    let input = ordered(domain, model, numbers, Side::Input)?;
     let of_family = |rule: &&SpdRule| count_of(&rule.matches, K::FAMILY) > 0;
     let is_opaque = model.rules.iter().filter(of_family).any(SpdRule::is_opaque);
     let needed = model.rules.iter().any(|rule| needs_transport(&rule.matches, K::FAMILY));
@@ -51,7 +46,7 @@ pub(super) fn sides<K: Bits>(
 }
 
 /// The classifier of a direction: rules in the order in which they are matched, with their numbers.
-fn classifier<K: Bits>(domain: &Domain, model: &Spd, numbers: &[u32], side: Side) -> Result<Writer<K>, TableFull> {
+fn ordered<K: Bits>(domain: &Domain, model: &Spd, numbers: &[u32], side: Side) -> Result<Writer<K>, TableFull> {
     let mut rules: Vec<(u64, classify::Rule<K>, u32)> = Vec::with_capacity(model.rules.len());
     for place in model.order() {
         let place = place as usize;
@@ -59,15 +54,5 @@ fn classifier<K: Bits>(domain: &Domain, model: &Spd, numbers: &[u32], side: Side
             rules.push((rules.len() as u64, own, numbers[place]));
         }
     }
-    let full = |full| TableFull {
-        table: format!("spd {}", model.name),
-        prefix: String::new(),
-        origin: model.origin,
-        full: NoRoom::Rules(full),
-    };
-    let bytes = rules.len().saturating_mul(OCTETS_PER_RULE).clamp(LEAST_OCTETS, MOST_OCTETS);
-    let limits = Limits { rules: rules.len().max(1), bytes };
-    let mut writer = Writer::new(domain, limits).map_err(full)?;
-    writer.load(rules).map_err(full)?;
-    Ok(writer)
+    classifier(domain, rules, (format!("spd {}", model.name), model.origin))
 }

@@ -2,6 +2,7 @@
 
 use weir_table::classify::{Fields, NO_RULE, Small};
 
+use crate::root::changes::is_after;
 use crate::root::family::Family;
 
 /// The changes of an SPD for a direction and family.
@@ -12,12 +13,6 @@ pub struct Changes<K: Family> {
     /// The rules that came, went or moved, those of the last change first. The answer is the version of a change. `None`: no change is
     /// known.
     rules: Option<Small<K>>,
-}
-
-/// Whether a version came after another. Versions are counted modulo 2^32.
-#[inline]
-fn is_after(version: u32, other: u32) -> bool {
-    version.wrapping_sub(other) as i32 > 0
 }
 
 impl<K: Family> Changes<K> {
