@@ -2,10 +2,10 @@
 //! understand rejections, and edits take effect under traffic without a loss for other flows.
 
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-use crate::lab::{Capture, Lab, Line, LineOptions, Sender, Sink, StreamSpec, Weir, echo, transfer, wait};
+use crate::lab::{Capture, Lab, Line, LineOptions, Sender, Sink, StreamSpec, Weir, echo, listening, transfer, wait};
 
 /// The hosts' addresses, by family.
 const LEFT: [&str; 2] = ["10.1.0.2", "2001:db8:1::2"];
@@ -93,8 +93,7 @@ fn what_may_pass_passes_and_refusals_are_understood() {
         transfer(&line.left, &line.right, at(5001), 5_000_000);
 
         // Each of these ports has a listener, so that only weir refuses.
-        let _listeners =
-            line.right.enter(|| [22, 23].map(|port| TcpListener::bind(at(port)).expect("the port is free")));
+        let _listeners = line.right.enter(|| [22, 23].map(|port| listening(at(port))));
         // A reset arrives at once, not after the SYN is repeated a second later; but a busy machine may be late.
         let mut times = std::iter::repeat_with(|| {
             let (rejected, time) = connect(&line, at(22));

@@ -1,11 +1,11 @@
 //! A bridge between hosts: the kernel's and weir's in the same place carry the same; and the gateway's own station.
 
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV6};
 use std::time::Duration;
 
 use crate::dhcp::lease;
 use crate::iperf::iperf;
-use crate::lab::{Capture, Lab, Space, Weir, echo, transfer};
+use crate::lab::{Capture, Lab, Space, Weir, bound, echo, transfer};
 
 /// Two ports without addresses, as one bridge.
 const PORTS: &str = r#"version = 1
@@ -48,7 +48,7 @@ fn datagram(from: &Space, at: &Space, source: &str, to: SocketAddr) -> (Vec<u8>,
     let any = if to.is_ipv4() { format!("0.0.0.0:{}", to.port()) } else { format!("[::]:{}", to.port()) };
     let here = index(at, "e0");
     let sink = at.enter(|| {
-        let sink = UdpSocket::bind(&any).expect("the port is free");
+        let sink = bound(&any);
         sink.set_read_timeout(Some(PATIENCE)).expect("a time");
         match to {
             SocketAddr::V4(to) if to.ip().is_multicast() => {
@@ -60,7 +60,7 @@ fn datagram(from: &Space, at: &Space, source: &str, to: SocketAddr) -> (Vec<u8>,
         sink
     });
     from.enter(|| {
-        let socket = UdpSocket::bind(source).expect("the port is free");
+        let socket = bound(source);
         socket.set_broadcast(true).expect("an option");
         socket.send_to(b"hello", to).expect("it is sent");
     });

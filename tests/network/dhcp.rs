@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use weir_packet::wire::dhcp::{Kind, Message};
 
-use crate::lab::Space;
+use crate::lab::{Space, bound};
 
 /// A socket of a host on a port of DHCP.
 pub(crate) fn socket(host: &Space, port: u16) -> UdpSocket {
     host.enter(|| {
-        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).expect("the port is free");
+        let socket = bound((Ipv4Addr::UNSPECIFIED, port));
         socket.set_broadcast(true).expect("an option");
         socket.set_read_timeout(Some(Duration::from_secs(5))).expect("a time");
         socket

@@ -1,12 +1,12 @@
 //! Two next hops share the flows, and a flow keeps its path.
 
 use std::collections::HashMap;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use rustix::net::sockopt;
 
-use crate::lab::{Lab, Line, LineOptions, Space, Weir, echo};
+use crate::lab::{Lab, Line, LineOptions, Space, Weir, bound, echo};
 
 /// Flows: half of them has a standard deviation of 0.35 %.
 const FLOWS: u16 = 20_000;
@@ -15,7 +15,7 @@ const FLOWS: u16 = 20_000;
 fn paths(from: &Space, hosts: [&Space; 2]) -> HashMap<u16, usize> {
     let listen = |host: &Space| {
         host.enter(|| {
-            let socket = UdpSocket::bind("10.9.0.1:9000").expect("the port is free");
+            let socket = bound("10.9.0.1:9000");
             sockopt::set_socket_recv_buffer_size_force(&socket, 32 << 20).expect("root may have large buffers");
             socket.set_read_timeout(Some(Duration::from_millis(500))).expect("a datagram socket has a timeout");
             socket
@@ -24,7 +24,7 @@ fn paths(from: &Space, hosts: [&Space; 2]) -> HashMap<u16, usize> {
     let sockets = hosts.map(listen);
     let send = |ports: &[u16]| {
         for (number, port) in ports.iter().enumerate() {
-            let socket = UdpSocket::bind(("10.1.0.2", *port)).expect("the port is free");
+            let socket = bound(("10.1.0.2", *port));
             socket.send_to(&[0; 18], "10.9.0.1:9000").expect("a datagram is sent");
             if number % 64 == 0 {
                 // No faster than a slow receiver.

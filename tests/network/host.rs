@@ -1,9 +1,9 @@
 //! The host that weir runs on: over tap and tun devices, and behind a punt.
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 
-use crate::lab::{Lab, Line, LineOptions, MOST_ECHO, Weir, echo, transfer};
+use crate::lab::{Lab, Line, LineOptions, MOST_ECHO, Weir, echo, listening, transfer};
 
 /// Sizes around every edge that matters for 1,500 octets.
 const SIZES: [usize; 14] = [0, 1, 18, 56, 1000, 1451, 1452, 1453, 1471, 1472, 1473, 9000, 40_000, MOST_ECHO];
@@ -88,7 +88,7 @@ fn a_server_of_the_host_is_reached_at_our_address() {
     assert!(punts.contains("UP"), "{punts}");
     for address in ["10.1.0.1:2222", "[2001:db8:1::1]:2222"] {
         let address: SocketAddr = address.parse().expect("an address");
-        let listener = line.gate.enter(|| TcpListener::bind(address)).expect("the host has the address, too");
+        let listener = line.gate.enter(|| listening(address));
         let server = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().expect("someone connects");
             let mut question = [0; 12];

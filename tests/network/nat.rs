@@ -2,10 +2,10 @@
 //! host on the left.
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use crate::lab::{Lab, Line, LineOptions, Weir, echo, transfer};
+use crate::lab::{Lab, Line, LineOptions, Weir, bound, echo, listening, transfer};
 
 /// The hosts' addresses and those of weir's right interface, by family.
 const LEFT: [&str; 2] = ["10.1.0.2", "2001:db8:1::2"];
@@ -31,9 +31,7 @@ fn at(address: &str, port: u16) -> SocketAddr {
 
 /// Sends a datagram to the right; returns the source that it had there, after it was answered.
 fn source_of(line: &Line, to: SocketAddr, size: usize) -> SocketAddr {
-    // A process that another test begins has copies of all sockets until it executes its program.
-    let bind = |_| UdpSocket::bind(to).inspect_err(|_| std::thread::sleep(Duration::from_millis(50))).ok();
-    let server = line.right.enter(|| (0..40).find_map(bind).expect("the port is free"));
+    let server = line.right.enter(|| bound(to));
     let client = line.left.enter(|| {
         let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
         let socket = UdpSocket::bind(any).expect("a port is free");
@@ -65,7 +63,7 @@ fn one_side_goes_out_by_one_address_and_a_port_leads_back_in() {
                 let from = source_of(&line, at(RIGHT[family], 7000), size);
                 assert_eq!(from.ip().to_string(), OUTSIDE[family], "{workers} workers, {size} octets");
             }
-            let server = line.left.enter(|| TcpListener::bind(at(LEFT[family], 80)).expect("the port is free"));
+            let server = line.left.enter(|| listening(at(LEFT[family], 80)));
             let mut client = line.right.enter(|| {
                 TcpStream::connect_timeout(&at(OUTSIDE[family], 8080), Duration::from_secs(10))
                     .expect("the port leads in")

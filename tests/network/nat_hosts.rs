@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use weir_base::random::Random;
 use weir_packet::checksum;
 
-use crate::lab::{Lab, Line, LineOptions, Space, Weir, echo, inject};
+use crate::lab::{Lab, Line, LineOptions, Space, Weir, echo, inject, listening};
 use crate::mtu::{ROUTES, behind, discover};
 
 /// Downloads of the test with a flood beside, unless `WEIR_TEST_DOWNLOADS` gives another number.
@@ -112,7 +112,7 @@ fn ftp_works_in_passive_mode_and_not_in_active_mode() {
     let line = Line::new(&mut lab, LineOptions::default());
     let weir = Weir::start(&line.gate, &config(&line));
     let own = Ipv4Addr::new(10, 2, 0, 2);
-    let listener = line.right.enter(|| TcpListener::bind((own, 21)).expect("the port is free"));
+    let listener = line.right.enter(|| listening((own, 21)));
     let server = line.right.spawn(move || {
         for _ in 0..2 {
             let (control, _) = listener.accept().expect("a client comes");
@@ -138,7 +138,7 @@ fn ftp_works_in_passive_mode_and_not_in_active_mode() {
 
 /// Serves so many octets to each client that sends a request, until `stop` is set.
 fn serve(space: &Space, on: SocketAddr, stop: &Arc<AtomicBool>) -> std::thread::JoinHandle<()> {
-    let listener = space.enter(|| TcpListener::bind(on).expect("the port is free"));
+    let listener = space.enter(|| listening(on));
     listener.set_nonblocking(true).expect("a listener can be polled");
     let stop = Arc::clone(stop);
     space.spawn(move || {

@@ -2,11 +2,11 @@
 //! questions, and the answers have to be the same.
 
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::lab::{Lab, Line, LineOptions, Space, Weir};
+use crate::lab::{Lab, Line, LineOptions, Space, Weir, bound, listening};
 
 /// The hosts' addresses and those of the gateway's right interface, by family.
 const LEFT: [&str; 2] = ["10.1.0.2", "2001:db8:1::2"];
@@ -55,7 +55,7 @@ fn at(address: &str, port: u16) -> SocketAddr {
 
 /// Binds a socket of a host that waits for so long.
 fn socket(space: &Space, on: SocketAddr, patience: u64) -> UdpSocket {
-    let own = space.enter(|| UdpSocket::bind(on).expect("the port is free"));
+    let own = space.enter(|| bound(on));
     own.set_read_timeout(Some(Duration::from_millis(patience))).expect("a socket has a timeout");
     own
 }
@@ -130,7 +130,7 @@ fn answers(line: &Line) -> Vec<(String, String)> {
             ("TCP out", left, at(RIGHT[family], 5001), (right, at(RIGHT[family], 5001))),
             ("TCP in", right, at(OUTSIDE[family], 8080), (left, at(LEFT[family], 80))),
         ] {
-            let listener = on.0.enter(|| TcpListener::bind(on.1).expect("the port is free"));
+            let listener = on.0.enter(|| listening(on.1));
             let talk = from.enter(|| {
                 let mut stream = TcpStream::connect_timeout(&to, Duration::from_secs(10))?;
                 stream.write_all(b"question")?;
@@ -256,7 +256,7 @@ fn further(line: &Line) -> Vec<(String, String)> {
         say(&format!("its answer, port {}", own[0]), format!("{:?}", received(&outside)));
     }
     // A host inside reaches a server inside by its outside address.
-    let listener = left.enter(|| TcpListener::bind(at(LEFT[0], 80)).expect("the port is free"));
+    let listener = left.enter(|| listening(at(LEFT[0], 80)));
     let talk = left.enter(|| {
         let mut stream = TcpStream::connect_timeout(&at("10.2.0.78", 8080), Duration::from_secs(10))?;
         stream.write_all(b"question")?;

@@ -8,10 +8,10 @@
 //! ```
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use crate::lab::{Lab, Space, Weir, echo, transfer};
+use crate::lab::{Lab, Space, Weir, bound, echo, listening, transfer};
 
 const TENANTS: [&str; 2] = ["red", "blue"];
 
@@ -73,7 +73,7 @@ via = {{ address = "2001:db8:9::2", vrf = "default" }}
 
 /// Sends a datagram from port 4000 of a tenant's host to the server, which answers; returns the source that the server saw.
 fn ask(tenant: &Space, server: &UdpSocket, word: &[u8]) -> SocketAddr {
-    let client = tenant.enter(|| UdpSocket::bind("0.0.0.0:4000").expect("the port is free"));
+    let client = tenant.enter(|| bound("0.0.0.0:4000"));
     client.set_read_timeout(Some(Duration::from_secs(10))).expect("a datagram socket has a timeout");
     client.send_to(word, "10.9.0.2:7000").expect("a datagram is sent");
     let mut octets = [0; 64];
@@ -103,7 +103,7 @@ fn tenants_with_equal_addresses_share_an_outside_interface() {
         space
     });
     let weir = Weir::start(&gate, &config());
-    let server = outside.enter(|| UdpSocket::bind("10.9.0.2:7000").expect("the port is free"));
+    let server = outside.enter(|| bound("10.9.0.2:7000"));
     server.set_read_timeout(Some(Duration::from_secs(10))).expect("a datagram socket has a timeout");
     for tenant in &tenants {
         // In fragments, too.
@@ -124,7 +124,7 @@ fn tenants_with_equal_addresses_share_an_outside_interface() {
     vrfs.sort_unstable();
     assert_eq!(vrfs, [[Some("blue"), Some("default")], [Some("red"), Some("default")]], "{shown:#}");
     // A port of the outside address leads to the red host: for the outside, and for the blue tenant.
-    let listener = tenants[0].enter(|| TcpListener::bind("10.0.0.2:80").expect("the port is free"));
+    let listener = tenants[0].enter(|| listening("10.0.0.2:80"));
     for (client, seen) in [(&outside, "10.9.0.2"), (&tenants[1], "10.9.0.1")] {
         let mut client = client.enter(|| {
             let to = "10.9.0.1:8080".parse().expect("an address");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use weir_packet::wire::dhcpv6::{CLIENT, Kind, Lease, Message, SERVER};
 
-use crate::lab::{Lab, Space, Weir, wait};
+use crate::lab::{Lab, Space, Weir, bound, wait};
 
 const CONFIG: &str = r#"version = 1
 
@@ -52,7 +52,7 @@ fn mac(host: &Space) -> String {
 
 fn socket(host: &Space, address: Ipv6Addr, port: u16) -> UdpSocket {
     host.enter(|| {
-        let socket = UdpSocket::bind((address, port)).expect("the address is there, and the port free");
+        let socket = bound((address, port));
         socket.set_read_timeout(Some(Duration::from_millis(200))).expect("a time");
         socket
     })

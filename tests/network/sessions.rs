@@ -1,10 +1,10 @@
 //! Sessions between real hosts: what one side opens is answered, whatever its size, and the other side opens nothing.
 
 use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use crate::lab::{Lab, Line, LineOptions, Sender, Sink, StreamSpec, Weir, echo, transfer, wait};
+use crate::lab::{Lab, Line, LineOptions, Sender, Sink, StreamSpec, Weir, bound, echo, listening, transfer, wait};
 
 /// The hosts' addresses, by family.
 const LEFT: [&str; 2] = ["10.1.0.2", "2001:db8:1::2"];
@@ -53,7 +53,7 @@ fn ask(line: &Line, to: SocketAddr, size: usize) -> std::io::Result<usize> {
 fn answering(line: &Line, on: SocketAddr, count: usize) -> std::thread::JoinHandle<()> {
     let (ready, started) = std::sync::mpsc::channel();
     let thread = line.right.spawn(move || {
-        let socket = UdpSocket::bind(on).expect("the port is free");
+        let socket = bound(on);
         socket.set_read_timeout(Some(Duration::from_secs(20))).expect("a datagram socket has a timeout");
         ready.send(()).expect("somebody waits");
         let mut octets = vec![0; 65_536];
@@ -88,7 +88,7 @@ fn one_side_opens_and_the_other_answers() {
             assert_eq!(refused, ErrorKind::ConnectionRefused, "{workers} workers, {}", RIGHT[family]);
 
             let left = SocketAddr::new(address(LEFT[family]), 6000);
-            let _listener = line.left.enter(|| TcpListener::bind(left).expect("the port is free"));
+            let _listener = line.left.enter(|| listening(left));
             let opened = line.right.enter(|| TcpStream::connect_timeout(&left, Duration::from_secs(1)));
             assert_eq!(opened.expect_err("it is denied").kind(), ErrorKind::TimedOut);
         }

@@ -1,10 +1,9 @@
 //! ESP in UDP as super-packets of UDP: whole at a gateway at the other end of a veth, and single datagrams for a plain socket.
 
-use std::net::UdpSocket;
 use std::time::Duration;
 
 use crate::ipsec::Site;
-use crate::lab::{Capture, Lab, Line, LineOptions, Weir, transfer, wait};
+use crate::lab::{Capture, Lab, Line, LineOptions, Weir, bound, transfer, wait};
 
 /// The configuration of a gateway that encapsulates ESP in UDP and merges all packets.
 fn config(site: &Site, own: u8) -> String {
@@ -69,10 +68,10 @@ fn a_plain_socket_gets_the_datagrams_of_a_super_packet() {
     let site = Site::new(&mut lab);
     // The kernel of the other gateway's host takes the packets of ESP.
     site.east.ip("address add 198.51.100.2/24 dev wan");
-    let receiver = site.east.enter(|| UdpSocket::bind("198.51.100.2:4500")).expect("the port is free");
+    let receiver = site.east.enter(|| bound("198.51.100.2:4500"));
     receiver.set_read_timeout(Some(Duration::from_secs(2))).expect("a socket has a timeout");
     let west = Weir::start(&site.west, &config(&site, 1));
-    let sender = site.left.enter(|| UdpSocket::bind("10.1.0.2:7000")).expect("the port is free");
+    let sender = site.left.enter(|| bound("10.1.0.2:7000"));
     // The gateway finds the other one's hardware address.
     wait("the first datagram arrives", Duration::from_secs(20), || {
         sender.send_to(&[0; 1200], "10.2.0.2:7000").expect("the host has a route");

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::sockopt;
 
-use super::Space;
+use super::{Space, bound};
 
 /// Octets of the numbers before the filling: flow and sequence number.
 const HEAD: usize = 12;
@@ -74,7 +74,7 @@ impl Sender {
 
 fn send(spec: &StreamSpec, stop: &AtomicBool) -> Sent {
     let open = |flow: u16| {
-        let socket = UdpSocket::bind((spec.from, 20_000 + flow)).expect("the port is free");
+        let socket = bound((spec.from, 20_000 + flow));
         socket.connect(spec.to).expect("a datagram socket connects");
         socket
     };
@@ -134,7 +134,7 @@ impl Sink {
     /// Starts to listen on a host, before anything is sent.
     pub(crate) fn start(space: &Space, on: SocketAddr) -> Sink {
         let socket = space.enter(|| {
-            let socket = UdpSocket::bind(on).expect("the port is free");
+            let socket = bound(on);
             // Room for more than a second, for we may not get the CPU when we want it.
             sockopt::set_socket_recv_buffer_size_force(&socket, 128 << 20).expect("root may have large buffers");
             socket.set_read_timeout(Some(Duration::from_millis(100))).expect("a datagram socket has a timeout");

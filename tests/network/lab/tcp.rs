@@ -1,10 +1,10 @@
 //! Data over TCP, compared at the other end.
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use super::Space;
+use super::{Space, listening};
 
 /// Sends so many octets from one host to another, which listens on `to`; returns how long that took.
 ///
@@ -12,7 +12,7 @@ use super::Space;
 /// When they do not arrive as they are.
 #[track_caller]
 pub(crate) fn transfer(from: &Space, at: &Space, to: SocketAddr, octets: usize) -> Duration {
-    let listener = at.enter(|| TcpListener::bind(to)).expect("the port is free");
+    let listener = at.enter(|| listening(to));
     let server = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("someone connects");
         stream.set_read_timeout(Some(PATIENCE)).expect("a stream has a timeout");
