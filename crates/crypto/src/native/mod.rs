@@ -15,11 +15,11 @@ mod schedule;
 mod several;
 mod wide;
 
-use core::arch::x86_64::*;
+use std::mem::MaybeUninit;
 use std::ptr;
 
 use weir_base::prefetch;
-use zeroize::Zeroizing;
+use zeroize::Zeroize as _;
 
 use crate::agreement::agrees;
 use crate::algorithm::Algorithm;
@@ -27,7 +27,6 @@ use crate::engine::{Engine, Missing};
 use crate::job::{Failure, Job};
 use crate::key::{self as any, State};
 use crate::secret::{KeyError, Secret};
-use gcm::Message;
 pub(crate) use key::{Key, Native};
 use message::{ESP, IV, authenticated_only, counter, settle, with_header, words};
 use wide::{Four, Two, Wide};
@@ -204,43 +203,56 @@ unsafe fn one<W: Wide, const SEAL: bool>(native: Native, job: &mut Job<'_>) -> R
         return Err(Failure::NotDone);
     }
     let (begin, end) = job.text(IV, usize::from(key.icv), 1)?;
+    let mut room = Room::new();
     // SAFETY: The CPU has the instructions. The kernel gets text that lies within the packet. If the 16 octets before
-    // its end do not, `short` is in between.
+    // its end do not, the text is in the room.
     let tag = unsafe {
         let counter = counter(key, job, begin);
-        let rounds = usize::from(key.rounds);
-        let tag = if key.gmac {
-            let message = authenticated_only(key, counter, job, end);
-            gcm::crypt::<W, SEAL>(&key.schedule, rounds, message, ptr::null_mut(), 0)
+        let is_short = !key.gmac && end < 16;
+        // One call, as the kernel is large.
+        let (message, text, n) = if key.gmac {
+            (authenticated_only(key, counter, job, end), ptr::null_mut(), 0)
+        } else if is_short {
+            (with_header(key, counter, job), room.enter(&job.packet[begin..end]), end - begin)
         } else {
-            let message = with_header(key, counter, job);
-            if end >= 16 {
-                let text = job.packet.as_mut_ptr().add(begin);
-                gcm::crypt::<W, SEAL>(&key.schedule, rounds, message, text, end - begin)
-            } else {
-                short::<W, SEAL>(key, message, &mut job.packet[begin..end])
-            }
+            (with_header(key, counter, job), job.packet.as_mut_ptr().add(begin), end - begin)
         };
+        let tag = gcm::crypt::<W, SEAL>(&key.schedule, usize::from(key.rounds), message, text, n);
+        if is_short {
+            room.leave(&mut job.packet[begin..end]);
+        }
         words(tag)
     };
     settle::<SEAL>(key, job, (begin, end), tag)
 }
 
-/// Works on text that has no 16 octets before its end, as its header is shorter than that of ESP.
-///
-/// # Safety
-/// The CPU has the instructions of `W`. The text has fewer than 16 octets.
-#[cold]
-#[inline(always)]
-unsafe fn short<W: Wide, const SEAL: bool>(key: &Key, message: Message, text: &mut [u8]) -> __m128i {
-    let mut room = Zeroizing::new([0u8; 32]);
-    let n = text.len();
-    room[16..16 + n].copy_from_slice(text);
-    // SAFETY: The text has 16 octets before it.
-    let tag = unsafe {
-        let at = room.as_mut_ptr().add(16);
-        gcm::crypt::<W, SEAL>(&key.schedule, usize::from(key.rounds), message, at, n)
-    };
-    text.copy_from_slice(&room[16..16 + n]);
-    tag
+/// Room for text that has no 16 octets before its end, as its header is shorter than that of ESP.
+struct Room(MaybeUninit<[u8; 32]>);
+
+impl Room {
+    /// A room that nothing was written to: most packets do not need it.
+    #[inline(always)]
+    fn new() -> Room {
+        Room(MaybeUninit::uninit())
+    }
+
+    /// Copies text of fewer than 16 octets, and returns its place, which has 16 octets before it.
+    #[cold]
+    fn enter(&mut self, text: &[u8]) -> *mut u8 {
+        let room = self.0.write([0; 32]);
+        room[16..16 + text.len()].copy_from_slice(text);
+        room[16..].as_mut_ptr()
+    }
+
+    /// Copies the text back, and wipes it here.
+    ///
+    /// # Safety
+    /// Text of this length has entered.
+    #[cold]
+    unsafe fn leave(&mut self, text: &mut [u8]) {
+        // SAFETY: `enter` has written the room.
+        let room = unsafe { self.0.assume_init_mut() };
+        text.copy_from_slice(&room[16..16 + text.len()]);
+        room.zeroize();
+    }
 }
