@@ -78,6 +78,22 @@ fn the_first_rule_that_opens_sessions_may_come_while_the_gateway_runs() {
 }
 
 #[test]
+fn the_gateways_own_answer_confirms_no_session() {
+    let build = two_ports().acl("open", &["permit+reflect tcp"]).acl("refuse", &["reject tcp port 80", "permit any"]);
+    let build = build.acl("none", &["permit tcp flags rst/rst"]);
+    let build = build.acl_in("wan", &["open"]).acl_out("lan", &["refuse"]).acl_out("wan", &["none"]);
+    let mut rig = build.rig();
+    let passage = rig.send("wan", "tcp from 198.51.100.9 port 1000 to 10.0.0.2 port 80 flags syn");
+    assert_eq!(passage.outcome.verdict, weir_plane::harness::Verdict::Drop(Reason::AclReject));
+    assert_eq!(passage.only().port, "wan", "the reset");
+    assert_eq!(count(&rig), (0, 0));
+    rig.drops("lan", "tcp from 10.0.0.2 port 80 to 198.51.100.9 port 1000 flags ack", Reason::AclDeny);
+    // Another port is not rejected.
+    rig.forwards("wan", "tcp from 198.51.100.9 port 1000 to 10.0.0.2 port 81 flags syn");
+    rig.forwards("lan", "tcp from 10.0.0.2 port 81 to 198.51.100.9 port 1000 flags syn,ack");
+}
+
+#[test]
 fn a_held_packet_confirms_its_session_and_counts_once() {
     let mut build = Build::new().port("lan", &["10.0.0.1/24"]).port("wan", &["192.0.2.1/24"]);
     build = build.acl("out", &["permit+reflect udp"]).acl("none", &["deny udp"]);

@@ -399,6 +399,10 @@ impl<K: Family> OfFamily<K> {
             return;
         }
         let Some(session) = self.sessions.get_mut(member.number) else { return };
+        // The gateway itself answers an opener that it rejects: that the answer leaves does not mean that the opener did.
+        if !session.confirmed && member.way == Way::Reply {
+            return;
+        }
         let is_tcp = session.protocol == protocol::TCP;
         let has_header = is_tcp && !packet.flags().contains(ParseFlags::LATER_FRAGMENT);
         let header = packet.l4_header::<{ tcp::LENGTH }>().filter(|_| has_header);
