@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::kit::tunnel::*;
 use crate::kit::*;
 use weir_packet::checksum;
+use weir_packet::icmp::{self, ErrorV6};
 use weir_packet::tunnel::{Carrier, Id};
 use weir_packet::wire::ethernet::ethertype;
 use weir_packet::wire::{ipv4, protocol};
@@ -456,6 +457,47 @@ fn reports_about_outer_packets_lower_the_path_mtu() {
     }
 }
 
+/// Routers do not fragment IPv6, and no error makes hosts send less than 1,280 octets.
+#[test]
+fn outer_packets_of_ipv6_are_fragmented_to_the_path() {
+    let shorter = |length: u32| {
+        [
+            format!("udp from 2001:db8:1::2 port 7 to 2001:db8:2::2 port 9 length {}", length.min(1280)),
+            format!("udp from 10.1.0.2 port 7 to 10.2.0.2 port 9 length {length}"),
+        ]
+    };
+    for carrier in Carrier::ALL {
+        for mode in [None, Some(SaMode::Transport), Some(SaMode::Tunnel)] {
+            let own = tunnel(carrier, V6);
+            let sas: Vec<Sa> =
+                mode.map(|mode| Sa { mode, ..crate::kit::esp::sa("aes128gcm16", V6.0, V6.1) }).into_iter().collect();
+            let rule = if carrier.port().is_some() { "protect 0 udp" } else { "protect 0 any" };
+            let guarded =
+                |build: Build| if mode.is_some() { build.spd(&["wan"], SpdCache::default(), &[rule]) } else { build };
+            let (mut west, mut east) = (guarded(west(own, &sas)).rig(), guarded(east(own, &sas)).rig());
+            let frame = into(&mut west, &shorter(1300)[1]);
+            let mut report = vec![0; 1280];
+            let router = "2001:db8:ff::77".parse().unwrap();
+            let length =
+                icmp::error_v6(&mut report, ErrorV6::PacketTooBig { mtu: 1300 }, router, &frame[14..]).unwrap();
+            let header = [&own_mac(1).0[..], &[2, 0, 0, 0, 0, 0x77], &[0x86, 0xdd]].concat();
+            let passage = west.put("wan", &[&header, &report[..length]].concat());
+            assert_eq!(passage.outcome.verdict, Verdict::Local, "{carrier:?} {mode:?}");
+            for text in shorter(1300) {
+                // The path MTU of an SA lowers that of its tunnel at the first packet.
+                for _ in 0..2 {
+                    let passage = west.send("lan", &text);
+                    assert_eq!(passage.outcome.verdict, Verdict::Forward, "{carrier:?} {mode:?} {text}");
+                    let lengths: Vec<usize> = passage.out.iter().map(|(_, frame)| frame.len() - 14).collect();
+                    assert!(lengths.len() == 2 && lengths.iter().all(|&length| length <= 1300), "{lengths:?}");
+                    let (_, out) = east.put_all("wan", &frames(passage.out));
+                    assert_eq!((out.len(), &*out[0].0), (1, "lan"), "{carrier:?} {mode:?} {text}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn stations_of_a_network_are_asked_through_the_tunnel() {
     let own = tunnel(Carrier::Vxlan, V4);
@@ -515,7 +557,8 @@ fn sas_protect_tunnels() {
             // What does not fit with ESP lowers the path MTU: the next packet is reported.
             let left = 1500 - own.overhead();
             let text = format!("udp from 10.1.0.2 port 7 to 10.2.0.2 port 9 length {left} df");
-            assert!(west.send("lan", &text).out.is_empty());
+            // Over IPv6 the gateway fragments this one: no router could.
+            assert_eq!(west.send("lan", &text).out.len(), if ends == V4 { 0 } else { 2 });
             let error = west.told("lan", &text, Reason::MtuExceeded);
             let (_, _, mtu) = error.icmp.unwrap();
             assert!(mtu < left && mtu > left - 90, "{mtu}");

@@ -17,7 +17,7 @@ use crate::root::{Adjacency, Kind, invented_mac};
 
 /// Returns the largest packet that may leave by an adjacency, in octets. An answer of weir to a request in fragments
 /// takes the least MTU of IPv6 (RFC 8201, 1: no path MTUs are kept, and no router would fragment it); a whole request
-/// shows that its path takes as much. A packet of ESP takes the MTU of its path, if errors have reported one.
+/// shows that its path takes as much. A packet of ESP or of a tunnel takes the MTU of its path, if errors have reported one.
 pub(super) fn mtu<K: Family>(packet: &Packet, adjacency: &Adjacency) -> u32 {
     match !K::IS_V4 && packet.state().contains(ORIGINATED | PIECEMEAL) {
         true => adjacency.mtu.min(ipv6::MIN_MTU as u32),

@@ -239,7 +239,7 @@ fn check_length(
     if !packet.flags().contains(ParseFlags::IP4) {
         // Every path takes 1,280 octets (RFC 8200, 5): the packet of ESP is cut then.
         let room = room.max(ipv6::MIN_MTU);
-        if originated || octets <= room {
+        if originated || octets <= room || packet.state().contains(TUNNELLED) {
             return Ok(path.learned);
         }
         packet.set_mtu(room.try_into().unwrap_or(u16::MAX));

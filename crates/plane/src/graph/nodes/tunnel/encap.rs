@@ -11,6 +11,7 @@ use weir_packet::wire::{ipv4, ipv6};
 
 use super::super::stage::Stage;
 use super::super::{Context, lookup};
+use super::path::Fit;
 use super::stop::Stop;
 use super::{path, pieces};
 use crate::graph::flags::{ENCAPSULATED, ORIGINATED, TUNNELLED};
@@ -119,7 +120,7 @@ fn encapsulate(context: &mut Context<'_>, packet: &mut Packet, run: &mut Run<'_>
         path::clamp(context, packet, tunnel, wanted);
     }
     let octets = packet.len();
-    let fits = octets <= run.most || path::check(context, packet, tunnel)?;
+    let fit = if octets <= run.most { Fit::Whole } else { path::check(context, packet, tunnel)? };
     if !nesting::put_on(packet) {
         return Err(Reason::TunnelLoop.into());
     }
@@ -130,7 +131,7 @@ fn encapsulate(context: &mut Context<'_>, packet: &mut Packet, run: &mut Run<'_>
         // It is behind other headers from here on: no port could complete it.
         checksum::complete(packet);
     }
-    let (inner, marks) = marks(context, packet, tunnel, fits);
+    let (inner, marks) = marks(context, packet, tunnel, matches!(fit, Fit::Whole));
     build(packet, tunnel, inner, &marks)?;
     run.packets += 1;
     run.octets += octets as u64;
@@ -140,7 +141,10 @@ fn encapsulate(context: &mut Context<'_>, packet: &mut Packet, run: &mut Run<'_>
     packet.set_shown(Shown::EMPTY);
     let originated = if packet.state().contains(ORIGINATED) { ORIGINATED } else { State::EMPTY };
     packet.set_state(ENCAPSULATED | TUNNELLED | originated);
-    packet.set_mtu(0);
+    packet.set_mtu(match fit {
+        Fit::Whole => 0,
+        Fit::Cut(mtu) => mtu,
+    });
     packet.set_resume(Stage::Lookup as u8);
     if !run.keeps(context.root, tunnel, packet.interface()) {
         packet.set_interface(tunnel.home);

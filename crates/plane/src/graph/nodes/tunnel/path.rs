@@ -48,18 +48,28 @@ pub(super) fn clamp(context: &Context<'_>, packet: &mut Packet, tunnel: &Tunnel,
     });
 }
 
+/// Whether an outer packet has to be fragmented.
+pub(super) enum Fit {
+    /// It fits the path.
+    Whole,
+    /// The gateway fragments it to an MTU in octets: 0, to that of the link, where routers on the way may fragment it, too.
+    Cut(u16),
+}
+
 /// Checks whether a packet fits the path once it is in the tunnel. One that does not and may be fragmented goes on: its outer packet
 /// is fragmented then.
 #[cold]
-pub(super) fn check(context: &mut Context<'_>, packet: &mut Packet, tunnel: &Tunnel) -> Result<bool, Stop> {
+pub(super) fn check(context: &mut Context<'_>, packet: &mut Packet, tunnel: &Tunnel) -> Result<Fit, Stop> {
     let mtu = mtu(context, tunnel);
     if packet.len() + tunnel.outer.length() <= mtu {
-        return Ok(true);
+        return Ok(Fit::Whole);
     }
     tunnel.counters[context.worker].too_long.add(1);
     let room = tunnel.inner(mtu);
+    // In IPv6 only the source of the outer packet may fragment it (RFC 8200, 4.5; RFC 2473, 7.1).
+    let cut = Fit::Cut(if tunnel.outer.is_v4() { 0 } else { u16::try_from(mtu).unwrap_or(0) });
     if packet.state().intersects(ORIGINATED | ENCAPSULATED) {
-        return Ok(false);
+        return Ok(cut);
     }
     let flags = packet.flags();
     let length = packet.len() - packet.l3_offset();
@@ -69,7 +79,7 @@ pub(super) fn check(context: &mut Context<'_>, packet: &mut Packet, tunnel: &Tun
         // Every path takes 1,280 octets (RFC 8200, 5): the outer packet is cut then.
         packet.set_mtu(room.max(ipv6::MIN_MTU).try_into().unwrap_or(u16::MAX));
     } else {
-        return Ok(false);
+        return Ok(cut);
     }
     // Its source is shown the packet as it came.
     restore_ttl(packet);
