@@ -16,6 +16,9 @@ pub const LARGEST_WINDOW: u32 = 131_072;
 /// reserved.
 const JUMP: u64 = 1 << 16;
 
+/// The value of [`Window::gap`] before the first number.
+const NO_NUMBER: u64 = u64::MAX;
+
 /// The span in which the upper half of a number is guessed where there is no window: half of all numbers of 32 bits.
 const SPAN: u64 = 1 << 31;
 
@@ -31,7 +34,8 @@ pub struct Window {
     closed: AtomicBool,
     /// The greatest number that was accepted.
     top: AtomicU64,
-    /// The last number of the last gap that was too long to be loss; 0: there was none. Numbers up to it are not lost.
+    /// The last number of the last gap that was too long to be loss, or the one before the first number, before which the gateway may
+    /// not have been there. Numbers up to it are not lost.
     gap: AtomicU64,
     bits: Box<[AtomicU64]>,
 }
@@ -46,7 +50,7 @@ impl Window {
             size,
             closed: AtomicBool::new(false),
             top: AtomicU64::new(0),
-            gap: AtomicU64::new(0),
+            gap: AtomicU64::new(NO_NUMBER),
             bits,
         })
     }
@@ -54,7 +58,7 @@ impl Window {
     /// Returns a window of so many numbers that takes none up to `top`: for an SA that another window has served so far.
     #[must_use]
     pub fn after(size: u32, top: u64) -> Option<Window> {
-        Some(Window { top: AtomicU64::new(top), ..Window::new(size)? })
+        Some(Window { top: AtomicU64::new(top), gap: AtomicU64::new(0), ..Window::new(size)? })
     }
 
     /// Takes no number up to `top` any more, if it has accepted none so far: for an SA of an earlier run of the gateway.
@@ -133,18 +137,21 @@ impl Window {
     #[inline]
     pub fn accept(&self, number: u64) -> Option<u64> {
         let top = self.top();
-        if self.size > 0 && top.checked_add(1) == Some(number) && !self.is_closed() {
-            return Some(self.accept_next(top, number));
+        let is_first = self.gap.load(Ordering::Relaxed) == NO_NUMBER;
+        if self.size > 0 && !is_first && top.checked_add(1) == Some(number) && !self.is_closed() {
+            return Some(self.accept_next(number));
         }
         if !self.is_new(number) {
             return None;
+        }
+        if is_first {
+            self.gap.store(number - 1, Ordering::Relaxed);
         }
         let mut lost = 0;
         if number > top {
             if self.size > 0 {
                 let behind = self.leave_behind(top, number);
-                // Before the first number, the gateway may not have been there.
-                lost = if top == 0 { 0 } else { behind };
+                lost = if is_first { 0 } else { behind };
             }
             self.top.store(number, Ordering::Relaxed);
         }
@@ -157,13 +164,12 @@ impl Window {
 
     /// Accepts the number behind the top: its bit is that of the number that the window leaves behind.
     #[inline(always)]
-    fn accept_next(&self, top: u64, number: u64) -> u64 {
+    fn accept_next(&self, number: u64) -> u64 {
         let (word, bit) = (self.word(number), self.bit(number));
         let before = word.load(Ordering::Relaxed);
         word.store(before | bit, Ordering::Relaxed);
         self.top.store(number, Ordering::Relaxed);
-        // Before the first number, the gateway may not have been there.
-        u64::from(top > 0 && before & bit == 0 && self.counts(number))
+        u64::from(before & bit == 0 && self.counts(number))
     }
 
     /// The number that the window leaves behind for another one may be lost: it lies behind the last gap.

@@ -8,7 +8,8 @@ use super::*;
 struct Naive {
     size: u64,
     top: u64,
-    gap: u64,
+    /// The last number that is not known to be lost; `None` before the first one.
+    gap: Option<u64>,
     accepted: HashSet<u64>,
 }
 
@@ -34,14 +35,15 @@ impl Naive {
         // Of a long gap, the numbers before it count alone.
         let is_jump = self.size > 0 && number > self.top + 65_536;
         // What came before the first number is not known.
-        if self.size > 0 && self.top > 0 {
+        let gap = *self.gap.get_or_insert(number - 1);
+        if self.size > 0 {
             let after = if is_jump { after.min(self.top + 1) } else { after };
             // Numbers before 1 are none.
-            let behind = (before.max(1).max(self.gap + 1)..after).take(1 << 20);
+            let behind = (before.max(1).max(gap + 1)..after).take(1 << 20);
             lost = behind.filter(|number| !self.accepted.contains(number)).count() as u64;
         }
         if is_jump {
-            self.gap = number - 1;
+            self.gap = Some(number - 1);
         }
         self.top = self.top.max(number);
         Some(lost)
@@ -61,7 +63,7 @@ proptest! {
         ], 1..200),
     ) {
         let window = Window::new(size).unwrap();
-        let mut naive = Naive { size: size.into(), top: 0, gap: 0, accepted: HashSet::new() };
+        let mut naive = Naive { size: size.into(), top: 0, gap: None, accepted: HashSet::new() };
         for step in steps {
             let number = window.top().saturating_add_signed(step);
             prop_assert_eq!(window.is_new(number), naive.is_new(number), "{}", number);
@@ -98,6 +100,17 @@ fn a_window_goes_on_behind_another() {
     assert!((0..=1000).all(|number| !window.is_new(number)));
     assert_eq!((window.accept(1003), window.accept(1001), window.accept(1000)), (Some(0), Some(0), None));
     assert_eq!(window.accept(1067), Some(1), "1002 is lost, and nothing before 1001");
+}
+
+/// The gateway may have been killed, and have received them before.
+#[test]
+fn numbers_before_the_first_are_not_lost() {
+    for begin in [0, 900, 999] {
+        let window = Window::new(64).unwrap();
+        window.begin(begin);
+        assert!((1000..1100).all(|number| window.accept(number) == Some(0)), "{begin}");
+        assert_eq!((window.accept(1164), window.accept(1165), window.accept(1166)), (Some(1), Some(1), Some(1)));
+    }
 }
 
 #[test]
