@@ -77,6 +77,43 @@ fn the_first_rule_that_opens_sessions_may_come_while_the_gateway_runs() {
     rig.drops("wan", ANSWER, Reason::AclDeny);
 }
 
+/// Whether a list is in the way of replies or not, they count for their session.
+#[test]
+fn replies_count_where_no_list_is_in_their_way() {
+    let lists = |name: &str| {
+        let build = two_ports().port("dmz", &["10.5.0.1/24"]);
+        let build = build.acl("open", &["permit+reflect tcp"]).acl("all", &["permit any"]);
+        match name {
+            "both" => build.acl_out("lan", &["all"]),
+            "another" => build.acl_out("dmz", &["all"]),
+            _ => build,
+        }
+    };
+    for (name, zone) in ["none", "both", "another"].into_iter().flat_map(|name| [(name, None), (name, Some("inside"))])
+    {
+        for enabled in [FastPath::Off, FastPath::Auto, FastPath::On] {
+            let mut build = lists(name).acl_in("lan", &["open"]);
+            build.0.flow_table.enabled = enabled;
+            build.0.interfaces[0].zone = zone.map(Into::into);
+            build.0.interfaces[2].zone = zone.map(Into::into);
+            let mut rig = build.rig();
+            let (out, back) =
+                ("from 10.0.0.2 port 9 to 198.51.100.9 port 80", "from 198.51.100.9 port 80 to 10.0.0.2 port 9");
+            rig.forwards("lan", &format!("tcp {out} flags syn"));
+            rig.forwards("wan", &format!("tcp {back} flags syn,ack"));
+            for _ in 0..10 {
+                rig.forwards("lan", &format!("tcp {out} flags ack"));
+                rig.forwards("wan", &format!("tcp {back} flags ack"));
+            }
+            assert_eq!(count(&rig), (1, 0), "{name} {zone:?} {enabled:?}");
+            rig.advance(130_000_000_000);
+            rig.forwards("lan", &format!("tcp {out} flags ack"));
+            let flows = rig.harness.flows(&FlowFilter::default(), FlowOrder::Age, 9);
+            assert_eq!((flows.total, flows.rows[0].packets), (1, [12, 11]), "{name} {zone:?} {enabled:?}");
+        }
+    }
+}
+
 #[test]
 fn the_gateways_own_answer_confirms_no_session() {
     let build = two_ports().acl("open", &["permit+reflect tcp"]).acl("refuse", &["reject tcp port 80", "permit any"]);

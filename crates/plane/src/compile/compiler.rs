@@ -16,6 +16,7 @@ use super::hops::Routing;
 use super::interfaces::{self, addresses, demux, samplers};
 use super::ipsec;
 use super::linked;
+use super::listless::Shown;
 use super::map::{Map, Places, Settings};
 use super::noted::Noted;
 use super::numbers::{Numbers, assign};
@@ -65,7 +66,7 @@ pub struct Compiler {
     /// Whether `interfaces` differ from those of the last root.
     pub(super) changed: bool,
     /// The interfaces and buckets of the last root.
-    pub(super) shown: Arc<[Interface]>,
+    pub(super) shown: Shown,
     pub(super) buckets: Arc<[u32]>,
     pub(super) sav: sav::Store,
     pub(super) acl: acl::Store,
@@ -142,7 +143,7 @@ impl Compiler {
             flow_table: FlowTable::default(),
             addresses: Vec::new(),
             changed: false,
-            shown: Arc::default(),
+            shown: Shown::default(),
             buckets: Arc::default(),
             sav: sav::Store::default(),
             acl: acl::Store::new(settings.workers),
@@ -421,21 +422,22 @@ impl Compiler {
     /// The next version of the root.
     pub(super) fn root(&mut self) -> Root {
         self.generation += 1;
-        if std::mem::take(&mut self.changed) {
-            self.shown = self.interfaces.clone().into();
-        }
+        // With `on-change = "keep"`, sessions may be left where no rule opens any. These need no state.
+        let mut access = self.acl.current().clone();
+        let changed = std::mem::take(&mut self.changed);
+        let interfaces = self.shown.next(&self.interfaces, changed, &mut access);
         self.concerns.noted().append(self.acl.take_noted());
         let mut root = Root {
             generation: self.generation,
             model: self.models,
             ports: Arc::clone(&self.ports),
-            interfaces: Arc::clone(&self.shown),
+            interfaces,
             vrfs: self.tables.clone(),
             adjacencies: self.routing.adjacencies.clone(),
             pending: Pending::default(),
             buckets: Arc::clone(&self.buckets),
             sav: self.sav.current().clone(),
-            acl: self.access(),
+            acl: self.access(access),
             allow: self.allow.current().clone(),
             bindings: self.bindings.current().clone(),
             classify: self.classify.current().clone(),
@@ -459,8 +461,7 @@ impl Compiler {
     }
 
     /// The access lists. Sessions that go on in any case are looked for wherever there are lists.
-    fn access(&self) -> Access {
-        let access = self.acl.current().clone();
+    fn access(&self, access: Access) -> Access {
         match self.flow_table.recheck {
             true => access,
             false => Access { reflecting: access.reflecting.iter().map(|_| true).collect(), ..access },

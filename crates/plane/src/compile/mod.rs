@@ -23,6 +23,7 @@ mod hops;
 mod interfaces;
 mod ipsec;
 mod linked;
+mod listless;
 mod map;
 mod metadata;
 mod nat;

@@ -150,3 +150,23 @@ fn prefixes_are_translated_as_rfc_6296_says() {
     }
     assert!(translated > 500 && dropped > 50, "{translated} translated, {dropped} dropped");
 }
+
+/// A session of the address before translation permits no packet that leaves with another one.
+#[test]
+fn egress_lists_see_translated_sources_also_of_sessions_from_before() {
+    let pair = Pair { inside: 0xfd00_0001 << 96, outside: 0x2a00_0077 << 96, length: 48 };
+    let lists = |build: Build| build.acl("out", &["permit+reflect udp from fd00:1::/48"]).acl_out("wan", &["out"]);
+    let mut rig = lists(two_ports().via("fd00:1::/48", &["lan 2001:db8:a::2"])).rig();
+    let text = "udp from fd00:1::9 port 9 to 2001:db8:ffff::9 port 53";
+    rig.forwards("lan", text);
+    rig.forwards("wan", "udp from 2001:db8:ffff::9 port 53 to fd00:1::9 port 9");
+    rig.reload(lists(pair.build()));
+    rig.drops("lan", text, Reason::AclDeny);
+    // A rule for the outside prefix opens a session for the replies.
+    let out = ["permit+reflect udp from 2a00:77::/48"];
+    rig.reload(pair.build().acl("out", &out).acl_out("wan", &["out"]).acl("in", &["deny any"]).acl_in("wan", &["in"]));
+    let seen = rig.send("lan", text).only();
+    assert_eq!(seen.port, "wan");
+    let back = format!("udp from 2001:db8:ffff::9 port 53 to {} port 9", seen.source);
+    assert_eq!(rig.send("wan", &back).only().port, "lan");
+}

@@ -26,6 +26,9 @@ pub use pages::{PAGE, Page, Pages, RuleCounter, Special};
 /// No chain.
 pub const NONE: u16 = u16::MAX;
 
+/// No chain of an interface whose zone has sessions: all packets pass, and count for their sessions.
+pub const ONLY_SESSIONS: u16 = u16::MAX - 1;
+
 /// The access lists of all interfaces, compiled.
 #[derive(Clone, Default)]
 pub struct Access {

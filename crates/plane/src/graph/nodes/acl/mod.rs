@@ -93,9 +93,32 @@ fn of_one<K: Family, D: Direction>(
     let lists = Lists { interface: Some(interface), zone: zone(root, interface) };
     match K::of(&root.acl).get(usize::from(number::<K, D>(root, interface))) {
         Some(chain) => filter::<K, D>(context, vector, (batch, found), chain, (lists, common.flags)),
-        None => D::onward(context, vector, frame, lists.interface, K::IS_V4),
+        None => pass::<K, D>(context, vector, batch, (lists, common.flags)),
     }
     true
+}
+
+/// Sends on packets that pass no list; they count for their sessions.
+#[cold]
+fn pass<K: Family, D: Direction>(
+    context: &mut Context<'_>,
+    vector: &mut Vector,
+    batch: &mut Batch<K>,
+    (lists, flags): (Lists, ParseFlags),
+) {
+    D::onward(context, vector, &batch.places, lists.interface, K::IS_V4);
+    let Some(zone) = lists.zone else { return };
+    if flags.contains(ParseFlags::FRAGMENT) {
+        // The ports of others are not known here.
+        let places = std::mem::take(&mut batch.places);
+        for (index, &place) in places.places().iter().enumerate() {
+            if !vector[place].flags().contains(ParseFlags::LATER_FRAGMENT) {
+                batch.fields[batch.places.len()] = batch.fields[index];
+                batch.places.push(place);
+            }
+        }
+    }
+    session::find::<K, D>(context, vector, batch, zone);
 }
 
 /// Applies the lists to the packets that have the same chain and zone: those of the first packet, or the least where zones have
@@ -129,13 +152,12 @@ fn group<K: Family, D: Direction>(
         }
     }
     let lists = Lists { interface: only.filter(|_| all), zone: lead.1 };
-    let Some(chain) = K::of(&root.acl).get(usize::from(lead.0)) else {
-        D::onward(context, vector, &mine, lists.interface, K::IS_V4);
-        return others;
-    };
     batch.places = mine;
     let common = fields::gather(vector, &batch.places, &mut batch.fields, &mut batch.octets);
-    filter::<K, D>(context, vector, (batch, found), chain, (lists, common.flags));
+    match K::of(&root.acl).get(usize::from(lead.0)) {
+        Some(chain) => filter::<K, D>(context, vector, (batch, found), chain, (lists, common.flags)),
+        None => pass::<K, D>(context, vector, batch, (lists, common.flags)),
+    }
     others
 }
 

@@ -13,7 +13,7 @@ use super::batch::look_up_some;
 use super::direction::Direction;
 use super::fragments;
 use crate::graph::batch::Batch;
-use crate::graph::flags::{HANDED, ORIGINATED, TRANSLATED};
+use crate::graph::flags::{HANDED, NPT_DESTINATION, NPT_SOURCE, ORIGINATED, TRANSLATED};
 use crate::graph::record::Fate;
 use crate::graph::session::{self, Admission, Carried, Membership, OfFamily, OpenedBy, Opener, Sought, Tuple, ZoneOf};
 use crate::reason::Reason;
@@ -69,7 +69,12 @@ pub(super) fn look_up<K: Family, D: Direction>(
 
 /// Notes the sessions of packets that no lookup in this zone was made for.
 #[inline(always)]
-fn find<K: Family, D: Direction>(context: &mut Context<'_>, vector: &mut Vector, batch: &Batch<K>, zone: u16) {
+pub(super) fn find<K: Family, D: Direction>(
+    context: &mut Context<'_>,
+    vector: &mut Vector,
+    batch: &Batch<K>,
+    zone: u16,
+) {
     let (mut keys, mut places) = ([K::FlowKey::default(); VECTOR], [Place::NONE; VECTOR]);
     let mut of = [0u8; VECTOR];
     let mut count = 0;
@@ -102,7 +107,7 @@ fn find<K: Family, D: Direction>(context: &mut Context<'_>, vector: &mut Vector,
 fn zone_of<D: Direction>(context: &Context<'_>, packet: &Packet, zone: u16) -> ZoneOf {
     let came_by = |own: &crate::root::Interface| own.zone == zone;
     // A packet that was translated belongs to another session as it leaves than as it came in.
-    let is_same = !packet.state().contains(TRANSLATED);
+    let is_same = !packet.state().intersects(TRANSLATED | NPT_SOURCE | NPT_DESTINATION);
     if !D::OUTPUT || is_same && context.root.interfaces.get(packet.interface() as usize).is_some_and(came_by) {
         ZoneOf::Ingress
     } else {
