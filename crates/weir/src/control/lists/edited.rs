@@ -67,6 +67,11 @@ impl<R: Rule> Edited<R> {
         self.removed.is_empty() && self.live() == 0
     }
 
+    /// Whether the ids of rules are their places.
+    pub(super) fn is_numbered(&self) -> bool {
+        (1..).zip(&self.rules).all(|(place, entry)| entry.id == place)
+    }
+
     /// Puts the rules into a gateway.
     pub(super) fn put(&self, gateway: &mut Gateway, name: &str) {
         if let Some(rules) = R::list_mut(gateway, name) {

@@ -40,6 +40,7 @@ pub(crate) fn before_spd(before: &Gateway, (after, changed): (&Gateway, &mut Cha
 impl Rule for NatRule {
     const OBJECT: &'static str = "nat";
     const NOUN: &'static str = "NAT rules";
+    const KEEPS_IDS: bool = true;
 
     fn set_origin(&mut self, origin: Origin) {
         self.matches.origin = origin;

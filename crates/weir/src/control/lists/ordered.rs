@@ -176,13 +176,27 @@ impl<R: Rule> Lists<R> {
         Ok((gateway, lists, changed))
     }
 
-    /// Applies the live edits to a new configuration. Returns the lists, the edits that end, and whether more packets might pass
-    /// without one of these.
-    pub(crate) fn carry(&self, gateway: &mut Gateway) -> (Lists<R>, Vec<Lost>, bool) {
+    /// The lists of a gateway whose rules keep their ids, and that nobody has edited.
+    fn unedited(&self, gateway: &Gateway) -> Vec<(String, Edited<R>)> {
+        let names = if R::KEEPS_IDS { R::names(gateway) } else { Vec::new() };
+        let unedited = names.into_iter().filter(|name| !self.edited.contains_key(name));
+        let of = |name: String| {
+            let mut edited = Edited::new(R::list(gateway, &name)?);
+            edited.number_from(self.given.get(&name).copied().unwrap_or(0));
+            Some((name, edited))
+        };
+        unedited.filter_map(of).collect()
+    }
+
+    /// Applies the live edits to a new configuration, and the ids of its rules; `before` is in force. Returns the lists, the edits that
+    /// end, and whether more packets might pass without one of these.
+    pub(crate) fn carry(&self, before: &Gateway, gateway: &mut Gateway) -> (Lists<R>, Vec<Lost>, bool) {
         let vocabulary = Vocabulary::of(gateway);
         let (mut lists, mut lost, mut protects) = (Lists::default(), Vec::new(), false);
         lists.given = self.given.clone();
-        for (name, edited) in &self.edited {
+        let unedited = self.unedited(before);
+        let all = self.edited.iter().chain(unedited.iter().map(|(name, edited)| (name, edited)));
+        for (name, edited) in all {
             let of = format!("{} {name}", R::OBJECT);
             let Some(rules) = R::list(gateway, name) else {
                 if !edited.is_as_declared() {
@@ -202,7 +216,7 @@ impl<R: Rule> Lists<R> {
                 let parts = gone.iter().take(MOST_PARTS).cloned().collect();
                 lost.push(Lost { of, rules: added, parts, more });
             }
-            if !carried.is_as_declared() {
+            if !carried.is_as_declared() || R::KEEPS_IDS && !carried.is_numbered() {
                 carried.put(gateway, name);
                 lists.given.insert(name.clone(), carried.last());
                 lists.edited.insert(name.clone(), carried);

@@ -85,6 +85,9 @@ pub(crate) trait Rule: Clone {
     /// The name of a list's contents in messages.
     const NOUN: &'static str;
 
+    /// Whether rules are named by their ids outside of edits, so that they keep these also where nobody edits their list.
+    const KEEPS_IDS: bool = false;
+
     /// Returns the names of all lists.
     fn names(gateway: &Gateway) -> Vec<String>;
 

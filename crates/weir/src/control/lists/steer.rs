@@ -16,6 +16,7 @@ use crate::rules::text::Line;
 impl Rule for SteerRule {
     const OBJECT: &'static str = "steer";
     const NOUN: &'static str = "steer rules";
+    const KEEPS_IDS: bool = true;
 
     fn set_origin(&mut self, origin: Origin) {
         self.matches.origin = origin;
@@ -213,7 +214,7 @@ rules = ["source ip4 from any to any as interface"]
         // Interfaces have other numbers in another file.
         let first = "[[interface]]\nname = \"first\"\nport = \"null\"\n[[interface]]\nname = \"wan\"";
         let mut moved = gateway(&FILE.replacen("[[interface]]\nname = \"wan\"", first, 1));
-        let (kept, lost, _) = lists.carry(&mut moved);
+        let (kept, lost, _) = lists.carry(&after, &mut moved);
         assert!(lost.is_empty());
         assert_eq!(rules(&moved), rules(&after));
         let hops = |gateway: &Gateway| -> Vec<String> {
@@ -230,7 +231,7 @@ rules = ["source ip4 from any to any as interface"]
         assert_eq!(kept.edits().len(), 2);
         // Their interface is gone: they end, and more packets might pass.
         let mut other = gateway(&FILE.replace("name = \"dpi\"", "name = \"dmz\"").replace("198.51.100", "10.0.0"));
-        let (kept, lost, protects) = lists.carry(&mut other);
+        let (kept, lost, protects) = lists.carry(&before, &mut other);
         assert!(kept.edits().is_empty() && protects);
         let lost = lost[0].lines().join("\n");
         assert!(lost.contains("198.51.100.2 is on no link") && lost.contains("there is no interface `dpi`"), "{lost}");
@@ -275,7 +276,7 @@ rules = ["source ip4 from any to any as interface"]
         let rule = "redirect node ip4-lookup ip4 from 10.0.0.0/8 to any";
         let (_, lists, _) = Steers::default().change(&before, "edge", &said(), &insert(rule, 1)).unwrap();
         let mut file = gateway(&with_list("permit"));
-        let (_, lost, protects) = lists.carry(&mut file);
+        let (_, lost, protects) = lists.carry(&before, &mut file);
         assert!(protects && lost[0].lines().iter().any(|line| line.contains("would pass by checks")));
         assert_eq!(rules(&file).len(), 2);
     }

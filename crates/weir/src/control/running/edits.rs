@@ -108,9 +108,10 @@ impl Running {
     fn carry_lists(&self, gateway: &mut model::Gateway, nats: &lists::Nats, steers: &lists::Steers) -> Carried {
         // Steer rules are held against the access lists in force.
         let (attached, mut lost, of_attached) = self.attached_so_far().carry(gateway, &self.live_lists());
-        let (nat, lost_nat, of_nat) = nats.carry(gateway);
-        let (bindings, lost_bindings, of_bindings) = self.bindings_so_far().carry(gateway);
-        let (steers, lost_steers, of_steers) = steers.carry(gateway);
+        let before = self.engine.model();
+        let (nat, lost_nat, of_nat) = nats.carry(&before, gateway);
+        let (bindings, lost_bindings, of_bindings) = self.bindings_so_far().carry(&before, gateway);
+        let (steers, lost_steers, of_steers) = steers.carry(&before, gateway);
         let (allowlists, lost_prefixes, of_allowlists) = self.allowlists_so_far().carry(gateway);
         let (classify, lost_sessions, of_sessions) = self.classify_so_far().carry(gateway);
         lost.extend(
