@@ -223,6 +223,22 @@ fn flows_between_two_zones_take_decisions_and_keep_both_sessions_alive() {
     assert_eq!((rig.acl_hits("lan-in"), rig.acl_hits("wan-out")), (vec![15, 0], vec![15, 0, 0]));
 }
 
+/// Where they come in by a zone without sessions, the flow table has the decisions of one direction.
+#[test]
+fn flows_from_a_zone_without_sessions_are_fast_in_both_directions() {
+    let mut build = two_zones("permit+reflect udp");
+    build.0.interfaces[0].access.acl_in.clear();
+    build.0.interfaces[0].access.acl_out.clear();
+    let mut rig = learning(build);
+    for _ in 0..5 {
+        put(&mut rig, "lan", &[ASK]);
+        put(&mut rig, "wan", &[ANSWER]);
+    }
+    let flows = rig.harness.flows(&FlowFilter::default(), FlowOrder::Age, 9);
+    assert_eq!(flows.rows.iter().map(|row| row.slow).collect::<Vec<_>>(), [[None, None]]);
+    assert!(rig.harness.fast_path().hits >= 4);
+}
+
 #[test]
 fn a_decision_between_two_zones_ends_with_the_session_of_the_egress() {
     // The ingress has no sessions.

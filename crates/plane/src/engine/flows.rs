@@ -233,7 +233,9 @@ pub(super) fn slow<K: Family>(
     let learns = |number: u32| root.interfaces.get(number as usize).is_some_and(|own| own.fast_path);
     let is_off = settings.enabled == model::FastPath::Off
         || !ingress.map_or_else(|| root.interfaces.iter().any(|own| own.present && own.fast_path), learns);
-    if is_off { Some("off") } else { session.unlearned(way).map(Unlearned::name) }
+    // Where the flow table has the decisions, packets take them.
+    let why = session.unlearned(way).filter(|&why| why != Unlearned::Flow);
+    if is_off { Some("off") } else { why.map(Unlearned::name) }
 }
 
 /// The end of sessions that a filter matches, page by page.

@@ -46,6 +46,7 @@ fn unlearned(why: Unlearned) -> &'static str {
         Unlearned::Validation => "not learned, as validation exempts the packet or looks at more than its source",
         Unlearned::Classify => "not learned, as the packet leaves by an interface with classifier tables",
         Unlearned::Spd => "not learned, as a security policy decides about the packet",
+        Unlearned::Flow => "learned beside its session, which is of another zone",
         Unlearned::Zones => "not learned here, as another zone with sessions is passed",
         Unlearned::Translation => "not learned, as translations apply and none is the packet's",
         Unlearned::Nat => "not learned here, as the translation has the decisions",

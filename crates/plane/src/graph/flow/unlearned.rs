@@ -18,6 +18,8 @@ pub enum Unlearned {
     Spd,
     /// They come in by another zone with sessions, where their decisions are learned; or are decrypted between two.
     Zones,
+    /// They come in by a zone without a session: the flow table has their decisions.
+    Flow,
     /// They pass a zone with translations, and have none.
     Translation,
     /// They are translated: the translation has their decisions.
@@ -35,6 +37,7 @@ impl Unlearned {
             Unlearned::Classify => "classify",
             Unlearned::Spd => "spd",
             Unlearned::Zones => "two-zones",
+            Unlearned::Flow => "flow",
             Unlearned::Translation => "translation",
             Unlearned::Nat => "nat",
         }

@@ -69,7 +69,13 @@ const ACK: u8 = Flags::ACK.0;
 /// The packet opens a connection: SYN without ACK.
 #[inline]
 fn is_request(flags: u8) -> bool {
-    flags & (SYN | ACK) == SYN
+    flags & (SYN | ACK | FIN | RST) == SYN
+}
+
+/// The packet begins and ends a connection: no host sends that. It changes nothing.
+#[inline]
+fn is_nonsense(flags: u8) -> bool {
+    flags & SYN != 0 && flags & (FIN | RST) != 0
 }
 
 impl Progress {
@@ -78,7 +84,7 @@ impl Progress {
         let Some(flags) = flags else {
             return Ok(Progress::begin(SessionState::New));
         };
-        if flags & RST != 0 || flags & (SYN | FIN) == SYN | FIN {
+        if flags & RST != 0 || is_nonsense(flags) {
             return Err(NoOpener::Ends);
         }
         if is_request(flags) {
@@ -128,7 +134,7 @@ impl Progress {
     #[inline]
     pub(crate) fn restarts(&self, flags: Option<u8>) -> bool {
         let is_there = matches!(self.state, SessionState::Established | SessionState::SynReceived);
-        !(is_there && flags.is_some_and(is_request))
+        !flags.is_some_and(|flags| is_nonsense(flags) || is_there && is_request(flags))
     }
 
     /// A packet of a direction changes nothing here that has neither SYN, FIN nor RST: neither side has ended, and both have
@@ -162,6 +168,9 @@ impl Progress {
     }
 
     fn advance_tcp(&mut self, way: Way, flags: u8) {
+        if is_nonsense(flags) {
+            return;
+        }
         if flags & RST != 0 {
             let to = match self.state {
                 SessionState::Close | SessionState::Refused => return,
@@ -292,6 +301,10 @@ mod tests {
             (&[(O, ACK), (R, ACK), (R, RST), (O, SYN), (R, ACK)], Established, false),
             (&[(O, ACK), (R, ACK), (R, FIN), (R, SYN), (O, SYN | ACK)], SynReceived, false),
             (&[(O, ACK), (R, SYN)], Unreplied, true),
+            (&[(O, ACK), (R, ACK), (R, SYN | FIN), (O, SYN | RST)], Established, false),
+            (&[(O, SYN), (R, SYN | ACK), (R, SYN | ACK | FIN)], SynReceived, true),
+            (&[(O, ACK), (R, ACK), (R, FIN | ACK), (R, SYN | FIN | ACK), (O, SYN | FIN)], FinWait, false),
+            (&[(O, SYN), (R, SYN | RST)], SynSent, true),
         ] {
             assert_eq!(after(packets), (state, half_open), "{packets:?}");
         }
@@ -323,6 +336,17 @@ mod tests {
             }
         }
         assert!(steady > 300, "{steady}");
+    }
+
+    /// Who forges one restarts no time, and so no shorter one is over at once.
+    #[test]
+    fn nonsense_restarts_no_time() {
+        let mut progress = Progress::open(Some(ACK), true).unwrap();
+        progress.advance(Way::Reply, Some(ACK));
+        for flags in [SYN | FIN, SYN | RST, SYN | FIN | ACK, SYN | FIN | RST] {
+            assert!(!progress.restarts(Some(flags)) && progress.has(Way::Reply, Some(flags)), "{flags:#x}");
+        }
+        assert!(progress.restarts(Some(FIN)) && progress.restarts(Some(RST)));
     }
 
     #[test]

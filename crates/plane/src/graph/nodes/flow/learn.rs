@@ -105,7 +105,12 @@ fn learn_one<K: Family>(
         }
     };
     if let Carried::Session(member) = Carried::of(packet, ZoneOf::Egress) {
-        let why = if translated(packet).is_some() { Unlearned::Nat } else { Unlearned::Zones };
+        let why = match (translated(packet), Carried::of(packet, ZoneOf::Ingress)) {
+            (Some(_), _) => Unlearned::Nat,
+            (None, Carried::Session(_)) => Unlearned::Zones,
+            (None, _) if learned => Unlearned::Flow,
+            (None, _) => Unlearned::New,
+        };
         K::of_mut(context.sessions).note_unlearned(member, why);
     }
     if learned { Learning::Learned } else { Learning::Refused }
