@@ -726,3 +726,42 @@ fn esp_in_udp_leaves_and_arrives_as_one_super_packet() {
         assert!(after[..20] == before && after[20] == before[0], "{protocol} {text}");
     }
 }
+
+/// Packets that are encrypted already do not wait, on their way into a tunnel, for those behind them that are still to be.
+#[test]
+fn esp_leaves_into_a_tunnel_in_the_order_of_its_numbers() {
+    use crate::kit::esp::sa;
+    use crate::kit::tunnel::{V4, east, tunnel, west};
+    use weir_packet::tunnel::Carrier;
+    for (carrier, headers) in [(Carrier::Gre, 24), (Carrier::Ip, 20), (Carrier::Gue, 32)] {
+        let sas = [sa("aes128gcm16", "172.16.0.1", "172.16.0.2")];
+        let protecting = |build: Build| build.spd(&["tun"], Default::default(), &["protect 0 any"]);
+        let own = tunnel(carrier, V4);
+        let mut rig = Offloading::new(protecting(west(own, &sas)).buffers(8192, 256));
+        let mut peer = protecting(east(own, &sas)).rig();
+        let text = "tcp from 10.1.0.2 port 1 to 10.2.0.2 port 2";
+        let (large, offload) = super_packet(&rig, text, 40, Gso::Tcp4, 1200);
+        let small = rig.frame(&format!("{text} length 1240"));
+        let mut next = 0u32;
+        for number in 1..=150 {
+            let is_large = number % 5 == 0;
+            let (mut frame, offload) =
+                if is_large { (large.clone(), offload) } else { (small.clone(), Offload::default()) };
+            frame[14 + 24..14 + 28].copy_from_slice(&next.to_be_bytes());
+            if !is_large {
+                mend(&mut frame);
+            }
+            next += if is_large { 24_000 } else { 1200 };
+            assert!(rig.harness.inject_offloaded(0, &frame, offload, Time(1), number));
+        }
+        rig.harness.run();
+        let sent = std::mem::take(&mut *rig.sent.lock().unwrap());
+        assert_eq!((sent.len(), rig.harness.conservation().imbalance()), (120 + 30 * 20, 0));
+        let numbers: Vec<&[u8]> = sent.iter().map(|(frame, _)| &frame[14 + headers + 20 + 4..][..4]).collect();
+        assert!(numbers.is_sorted(), "{carrier:?}");
+        let frames: Vec<&[u8]> = sent.iter().map(|(frame, _)| &frame[..]).collect();
+        let inner: Vec<_> = frames.chunks(200).flat_map(|frames| peer.put_all("wan", frames).1).collect();
+        let sequences: Vec<&[u8]> = inner.iter().map(|(_, frame)| &frame[14 + 24..14 + 28]).collect();
+        assert!(sequences.len() == sent.len() && sequences.is_sorted(), "{carrier:?}: {}", sequences.len());
+    }
+}

@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 
 use weir_packet::packet::Packet;
 
+use super::nodes::Stage;
+
 /// Packets in the queue, at most.
 const MOST: usize = 2048;
 
@@ -13,6 +15,8 @@ pub(crate) struct Requeue {
     waiting: VecDeque<Packet>,
     /// Packets that the vector under way added: they go before the waiting ones.
     added: VecDeque<Packet>,
+    /// Bits of the stages at which added packets go on.
+    stages: u32,
     /// Packets that the vector under way put behind all packets that it has now: they go behind the added ones.
     behind: VecDeque<Packet>,
     /// Packets for SAs of which a worker gets no number now: they go first in the next round.
@@ -22,7 +26,7 @@ pub(crate) struct Requeue {
 impl Requeue {
     pub(crate) fn new() -> Requeue {
         let queue = || VecDeque::with_capacity(MOST);
-        Requeue { waiting: queue(), added: queue(), behind: queue(), deferred: queue() }
+        Requeue { waiting: queue(), added: queue(), stages: 0, behind: queue(), deferred: queue() }
     }
 
     /// Nothing is in it.
@@ -31,10 +35,11 @@ impl Requeue {
         self.added.is_empty() && self.behind.is_empty() && self.waiting.is_empty()
     }
 
-    /// The vector under way has added packets.
+    /// The vector under way has added packets that go on at this stage: packets of their flows must not overtake them there. Packets that
+    /// go on elsewhere may be later ones of a flow, as those that wait for their encryption are.
     #[inline(always)]
-    pub(crate) fn has_added(&self) -> bool {
-        !self.added.is_empty()
+    pub(crate) fn has_added(&self, stage: Stage) -> bool {
+        self.stages & bit(stage) != 0
     }
 
     /// Packets that there is room for.
@@ -48,6 +53,7 @@ impl Requeue {
         if self.room() == 0 {
             return Err(packet);
         }
+        self.stages |= bit(Stage::of(&packet));
         self.added.push_back(packet);
         Ok(())
     }
@@ -69,6 +75,7 @@ impl Requeue {
 
     /// Ends the vector under way: what it added comes next.
     pub(crate) fn end_vector(&mut self) {
+        self.stages = 0;
         while let Some(packet) = self.behind.pop_back() {
             self.waiting.push_front(packet);
         }
@@ -105,6 +112,11 @@ impl Requeue {
     }
 }
 
+#[inline(always)]
+fn bit(stage: Stage) -> u32 {
+    1 << stage as u32
+}
+
 #[cfg(test)]
 mod tests {
     use weir_packet::buffer::{Cache, Pool, PoolSize};
@@ -127,13 +139,16 @@ mod tests {
         queue.end_vector();
         assert_eq!(queue.pop().unwrap().forwarding(), 1);
         queue.push_behind(packet(&mut cache, 12)).unwrap();
-        assert!(queue.has_behind() && !queue.has_added());
+        assert!(queue.has_behind() && !queue.has_added(Stage::Encrypt));
         for number in 10..=11 {
-            queue.push(packet(&mut cache, number)).unwrap();
+            let mut packet = packet(&mut cache, number);
+            packet.set_resume(Stage::Encrypt as u8);
+            queue.push(packet).unwrap();
         }
+        assert!(queue.has_added(Stage::Encrypt) && !queue.has_added(Stage::Output));
         queue.end_vector();
         let order: Vec<u32> = std::iter::from_fn(|| queue.pop()).map(|packet| packet.forwarding()).collect();
         assert_eq!(order, [10, 11, 12, 2, 3, 4]);
-        assert!(queue.is_empty());
+        assert!(queue.is_empty() && !queue.has_added(Stage::Encrypt));
     }
 }

@@ -13,6 +13,7 @@ use weir_packet::vector::{Indices, VECTOR, Vector};
 use weir_packet::wire::{ipv4, ipv6, protocol, udp};
 
 use super::super::Context;
+use super::super::stage::Stage;
 use super::behind_nat;
 use super::datagrams;
 use super::jobs::{self, BATCH, Work};
@@ -43,7 +44,7 @@ pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, fram
     let at_once;
     let mut frame = frame;
     let is_cut = |&place: &u8| vector[place].is_to_be_segmented();
-    if context.requeue.has_added() || vector.has_segments() && frame.places().iter().any(is_cut) {
+    if context.requeue.has_added(Stage::Decrypt) || vector.has_segments() && frame.places().iter().any(is_cut) {
         at_once = datagrams::cut_all(context, vector, frame);
         frame = &at_once;
     }

@@ -10,6 +10,7 @@ use weir_packet::vector::{Indices, Vector};
 use weir_packet::wire::ethernet::ethertype;
 use weir_packet::wire::{ethernet, ipv4, ipv6, protocol, udp};
 
+use super::super::stage::Stage;
 use super::super::{Context, ethernet_input, ip_input, wire};
 use super::alike::{Front, Run, Taken};
 use super::arrival::{Arrival, arrival};
@@ -35,7 +36,7 @@ pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, fram
         }
         context.notes.forget(place, Unlearned::New);
         let packet = &mut vector[place];
-        if !context.requeue.has_added() {
+        if !context.requeue.has_added(Stage::Decapsulate) {
             match last.take(packet) {
                 Taken::Whole => {
                     entering.push(place);
@@ -84,7 +85,7 @@ fn any<'r>(
         return None;
     }
     // Datagrams of a packet before this one go round again: this one must not overtake them.
-    if context.requeue.has_added() {
+    if context.requeue.has_added(Stage::Decapsulate) {
         pieces::decapsulate(context, packet, place);
         return None;
     }
