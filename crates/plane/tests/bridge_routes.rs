@@ -322,6 +322,49 @@ fn a_frame_in_a_tunnel_waits_for_the_neighbour_as_a_packet() {
     }
 }
 
+/// The network of a bridge is known by its own station alone: by another interface an error would show octets of the packet to others.
+#[test]
+fn errors_about_bridged_packets_leave_by_the_own_station_or_not_at_all() {
+    let tunnel = crate::kit::tunnel::tunnel(Carrier::Vxlan, ("192.0.2.1", "192.0.2.2"));
+    let ports = || {
+        let wan = Build::new().port("a", &[]).port("b", &[]).port("wan", &["192.0.2.1/24"]).neighbor(
+            "wan",
+            "192.0.2.2",
+            own_mac(2),
+        );
+        let build = wan.via("0.0.0.0/0", &["wan 192.0.2.2"]).tunnel("vx", tunnel, &[]).mtu(1500);
+        build
+            .acl("refuse", &["reject tcp", "permit any"])
+            .acl_in("a", &["refuse"])
+            .bridge(&["a", "b", "vx"])
+            .station(a(9), "vx")
+    };
+    let long = "udp from 10.0.0.1 port 9 to 10.0.0.9 port 9 length 1500 ttl 64 df";
+    let refused = "tcp from 10.0.0.1 port 9 to 10.0.0.9 port 9 flags syn";
+    for (has_station, addresses) in [(false, ""), (true, "10.0.0.254/24"), (true, "10.99.0.254/24")] {
+        let mut build = ports();
+        if has_station {
+            build = build.own_station("gw", &[addresses]).neighbor("gw", "10.0.0.1", a(1));
+        }
+        let mut rig = build.rig();
+        for text in [long, refused] {
+            let frame = packet(a(1), a(9), text);
+            let out = rig.put("a", &frame).out;
+            if addresses != "10.0.0.254/24" {
+                assert!(out.is_empty(), "{addresses} {text}: {out:?}");
+                continue;
+            }
+            let [(port, error)] = &out[..] else { panic!("{text}: {out:?}") };
+            assert_eq!(port, "a");
+            if text == long {
+                let seen = Seen::new(port, error);
+                assert_eq!((seen.source, seen.icmp.unwrap().2), (ip("10.0.0.254"), 1450));
+                assert_eq!(seen.packet[28 + 8], 64, "the quoted packet is as it came");
+            }
+        }
+    }
+}
+
 #[test]
 fn frames_longer_than_the_mtu_of_a_port_do_not_leave_by_it() {
     let mut rig = Build::new().port("a", &[]).port("b", &[]).port("c", &[]).mtu(1000).bridge(&["a", "b", "c"]).rig();

@@ -28,6 +28,9 @@ pub(super) fn run(context: &mut Context<'_>, vector: &mut Vector, frame: &Indice
         nat::undo(context, packet);
         let Some(mut error) = answer(context, packet, reason) else { continue };
         error.inherit(packet);
+        if let Some(own) = reporter(context.root, packet) {
+            error.set_interface(own);
+        }
         context.counters.created.add(1);
         std::mem::swap(packet, &mut error);
         error.recycle(context.cache);
@@ -213,8 +216,20 @@ fn error_v6(packet: &Packet, reason: Reason) -> Option<ErrorV6> {
     })
 }
 
+/// Returns the number of the interface that reports about a packet: the one that it came in by, or the own station of the bridge
+/// whose port that is. `None`: the bridge has none, and nobody reports.
+fn reporter(root: &Root, packet: &Packet) -> Option<u32> {
+    let ingress = root.interfaces.get(packet.interface() as usize)?;
+    if !ingress.bridge.is_port() {
+        return Some(packet.interface());
+    }
+    let is_station = |own: &Interface| own.present && own.bridge.station == ingress.bridge.bridge;
+    root.interfaces.iter().position(is_station).map(|number| number as u32)
+}
+
 /// Returns the source of an error: the gateway's address on the egress interface of the error (RFC 1812, 4.3.2.4), else
-/// on the packet's ingress interface, else any in the VRF. Returns `None` also if no route leads back.
+/// on the packet's ingress interface, else any in the VRF. Returns `None` also if no route leads back. About a bridged packet, only
+/// a route back by the own station of the bridge counts: no other network knows its source, and an error quotes the packet.
 fn source<A>(
     context: &Context<'_>,
     packet: &Packet,
@@ -222,7 +237,8 @@ fn source<A>(
     address: impl Fn(&Interface) -> Option<A>,
 ) -> Option<A> {
     let root = context.root;
-    let ingress = root.interfaces.get(packet.interface() as usize)?;
+    let reporter = reporter(root, packet)?;
+    let ingress = root.interfaces.get(reporter as usize)?;
     let tables = root.vrfs.get(usize::from(ingress.vrf))?;
     let value = match to {
         IpAddr::V4(to) => tables.v4.lookup(context.guard, u32::from(to)),
@@ -233,6 +249,9 @@ fn source<A>(
     // Any path of a multipath set will do: which one the error takes is decided by its hash, which needs its source.
     let adjacency = root.adjacencies.get(Forwarding(value).resolve(|| 0, &root.buckets) as usize)?;
     if !matches!(adjacency.kind, Kind::Rewrite | Kind::RewriteStale | Kind::Neighbor) {
+        return None;
+    }
+    if reporter != packet.interface() && adjacency.interface != reporter {
         return None;
     }
     let egress = root.interfaces.get(adjacency.interface as usize);

@@ -81,8 +81,11 @@ pub(super) fn check(context: &mut Context<'_>, packet: &mut Packet, tunnel: &Tun
     } else {
         return Ok(cut);
     }
-    // Its source is shown the packet as it came.
-    restore_ttl(packet);
+    // Its source is shown the packet as it came. A bridged one has lost nothing.
+    let ingress = context.root.interfaces.get(packet.interface() as usize);
+    if ingress.is_none_or(|own| !own.bridge.is_port()) {
+        restore_ttl(packet);
+    }
     Err(Stop::Aloud(Reason::MtuExceeded))
 }
 
