@@ -19,6 +19,12 @@ pub(crate) fn take_off(packet: &mut Packet) {
     }
 }
 
+/// Tunnels that a packet was taken out of, and put into.
+#[inline(always)]
+pub(crate) fn layers(packet: &Packet) -> usize {
+    usize::from((packet.nesting() & 0xf) + (packet.nesting() >> 4))
+}
+
 /// Counts a tunnel that a packet is put into. False, with nothing changed, if it is in too many.
 #[inline(always)]
 pub(crate) fn put_on(packet: &mut Packet) -> bool {

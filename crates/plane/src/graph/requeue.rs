@@ -5,18 +5,22 @@ use std::collections::VecDeque;
 
 use weir_packet::packet::Packet;
 
+use super::nesting;
 use super::nodes::Stage;
 
 /// Packets in the queue, at most.
 const MOST: usize = 2048;
+
+/// Numbers of layers that are kept apart.
+const LEVELS: usize = 8;
 
 /// The packets of a worker that go round again. Between two rounds, all queues are empty but that of deferred packets.
 pub(crate) struct Requeue {
     waiting: VecDeque<Packet>,
     /// Packets that the vector under way added: they go before the waiting ones.
     added: VecDeque<Packet>,
-    /// Bits of the stages at which added packets go on.
-    stages: u32,
+    /// By layers of tunnels around added packets or off them: bits of the stages at which these go on.
+    stages: [u32; LEVELS],
     /// Packets that the vector under way put behind all packets that it has now: they go behind the added ones.
     behind: VecDeque<Packet>,
     /// Packets for SAs of which a worker gets no number now: they go first in the next round.
@@ -26,7 +30,7 @@ pub(crate) struct Requeue {
 impl Requeue {
     pub(crate) fn new() -> Requeue {
         let queue = || VecDeque::with_capacity(MOST);
-        Requeue { waiting: queue(), added: queue(), stages: 0, behind: queue(), deferred: queue() }
+        Requeue { waiting: queue(), added: queue(), stages: [0; LEVELS], behind: queue(), deferred: queue() }
     }
 
     /// Nothing is in it.
@@ -35,11 +39,12 @@ impl Requeue {
         self.added.is_empty() && self.behind.is_empty() && self.waiting.is_empty()
     }
 
-    /// The vector under way has added packets that go on at this stage: packets of their flows must not overtake them there. Packets that
-    /// go on elsewhere may be later ones of a flow, as those that wait for their encryption are.
+    /// The vector under way has added packets that go on at this stage, with as many layers of tunnels as this one: packets of their flows
+    /// must not overtake them there. Packets that go on elsewhere may be later ones of a flow, as those that wait for their encryption, or
+    /// for the tunnel inside, are.
     #[inline(always)]
-    pub(crate) fn has_added(&self, stage: Stage) -> bool {
-        self.stages & bit(stage) != 0
+    pub(crate) fn has_added(&self, stage: Stage, packet: &Packet) -> bool {
+        !self.added.is_empty() && self.stages[level(packet)] & bit(stage) != 0
     }
 
     /// Packets that there is room for.
@@ -53,7 +58,7 @@ impl Requeue {
         if self.room() == 0 {
             return Err(packet);
         }
-        self.stages |= bit(Stage::of(&packet));
+        self.stages[level(&packet)] |= bit(Stage::of(&packet));
         self.added.push_back(packet);
         Ok(())
     }
@@ -75,7 +80,7 @@ impl Requeue {
 
     /// Ends the vector under way: what it added comes next.
     pub(crate) fn end_vector(&mut self) {
-        self.stages = 0;
+        self.stages = [0; LEVELS];
         while let Some(packet) = self.behind.pop_back() {
             self.waiting.push_front(packet);
         }
@@ -113,6 +118,11 @@ impl Requeue {
 }
 
 #[inline(always)]
+fn level(packet: &Packet) -> usize {
+    nesting::layers(packet).min(LEVELS - 1)
+}
+
+#[inline(always)]
 fn bit(stage: Stage) -> u32 {
     1 << stage as u32
 }
@@ -139,16 +149,20 @@ mod tests {
         queue.end_vector();
         assert_eq!(queue.pop().unwrap().forwarding(), 1);
         queue.push_behind(packet(&mut cache, 12)).unwrap();
-        assert!(queue.has_behind() && !queue.has_added(Stage::Encrypt));
+        assert!(queue.has_behind() && !queue.has_added(Stage::Encrypt, &packet(&mut cache, 0)));
         for number in 10..=11 {
             let mut packet = packet(&mut cache, number);
             packet.set_resume(Stage::Encrypt as u8);
             queue.push(packet).unwrap();
         }
-        assert!(queue.has_added(Stage::Encrypt) && !queue.has_added(Stage::Output));
+        let mut other = packet(&mut cache, 0);
+        assert!(queue.has_added(Stage::Encrypt, &other) && !queue.has_added(Stage::Output, &other));
+        other.set_nesting(0x10);
+        assert!(!queue.has_added(Stage::Encrypt, &other));
         queue.end_vector();
         let order: Vec<u32> = std::iter::from_fn(|| queue.pop()).map(|packet| packet.forwarding()).collect();
         assert_eq!(order, [10, 11, 12, 2, 3, 4]);
-        assert!(queue.is_empty() && !queue.has_added(Stage::Encrypt));
+        other.set_nesting(0);
+        assert!(queue.is_empty() && !queue.has_added(Stage::Encrypt, &other));
     }
 }
