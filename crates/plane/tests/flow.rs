@@ -575,6 +575,13 @@ fn translations_beside_sessions_of_lists_take_decisions_both_ways() {
     let rows: Vec<_> = flows.rows.iter().map(|row| (row.packets, row.slow)).collect();
     assert_eq!(rows, [([5, 5], [Some("nat"); 2]); 2]);
     assert_eq!(rig.harness.translations(&FlowFilter::default(), 9).rows[0].packets, [5, 5]);
+    // Sessions that begin anew beside the translation find them.
+    rig.harness.clear_flows(&FlowFilter::default());
+    assert_eq!(rig.put_all("lan", &[&ask]).1.len(), 1);
+    assert_eq!(rig.put_all("wan", &[&answer]).1.len(), 1);
+    let flows = rig.harness.flows(&FlowFilter::default(), FlowOrder::Age, 9);
+    let rows: Vec<_> = flows.rows.iter().map(|row| (row.packets, row.slow)).collect();
+    assert_eq!(rows, [([1, 1], [Some("nat"); 2]); 2]);
     // A session whose translation has ended does not say that the translation has its decisions.
     rig.harness.clear_flows(&FlowFilter { translations: true, ..FlowFilter::default() });
     let flows = rig.harness.flows(&FlowFilter::default(), FlowOrder::Age, 9);

@@ -170,3 +170,22 @@ fn egress_lists_see_translated_sources_also_of_sessions_from_before() {
     let back = format!("udp from 2001:db8:ffff::9 port 53 to {} port 9", seen.source);
     assert_eq!(rig.send("wan", &back).only().port, "lan");
 }
+
+/// With lists that open sessions on both sides of the translation, a connection has a session on each side.
+#[test]
+fn lists_on_both_sides_open_sessions_of_their_own() {
+    let pair = Pair { inside: 0xfd00_0001 << 96, outside: 0x2a00_0077 << 96, length: 48 };
+    for from_inside in [true, false] {
+        let build = pair.build().acl("open", &["permit+reflect udp"]).acl("none", &["deny any"]);
+        let [opens, refuses] = if from_inside { ["open", "none"] } else { ["none", "open"] };
+        let build = build.acl_in("lan", &[opens]).acl_out("lan", &[refuses]);
+        let mut rig = build.acl_in("wan", &[refuses]).acl_out("wan", &[opens]).rig();
+        let outside = Ipv6Addr::from(pair.translated(u128::from("fd00:1::9".parse::<Ipv6Addr>().unwrap())).unwrap());
+        let out = "udp from fd00:1::9 port 9 to 2001:db8:ffff::9 port 53".to_owned();
+        let back = format!("udp from 2001:db8:ffff::9 port 53 to {outside} port 9");
+        let ways = if from_inside { [("lan", &out), ("wan", &back)] } else { [("wan", &back), ("lan", &out)] };
+        for (port, text) in ways.into_iter().cycle().take(4) {
+            assert_ne!(rig.send(port, text).only().port, port, "{from_inside}");
+        }
+    }
+}

@@ -9,8 +9,8 @@ use super::sessions::Sessions;
 use super::state::Way;
 use super::tuple::Tuple;
 use crate::graph::flow::Unlearned;
-use crate::root::Root;
 use crate::root::family::Family;
+use crate::root::{Root, nat};
 
 /// Sessions of a page, at most.
 const MOST: usize = 256;
@@ -107,8 +107,27 @@ impl Sessions {
             {
                 session.unlearned[usize::from(way == Way::Reply)] = Unlearned::New;
             }
+            // A session that began anew beside its translation finds the decisions learned there.
+            if of == Some(Unlearned::New) && self.is_translated(own, &session, way, now) {
+                session.unlearned[usize::from(way == Way::Reply)] = Unlearned::Nat;
+            }
         }
         Some((SessionRef { v4: K::IS_V4, number }, session))
+    }
+
+    /// A translation has learned a decision about the packets of a session's direction.
+    fn is_translated<K: Family>(&self, own: &OfFamily<K>, session: &Session<K>, way: Way, now: Time) -> bool {
+        // A translation has the tuple of either side in one direction alone.
+        let has = |(tuple, of): (Tuple<K>, Way)| {
+            let Some(member) = own.find(&tuple, &self.bounds, now) else { return false };
+            let its = if of == way { member.way } else { member.way.other() };
+            let translation = own.get(member.number).filter(|other| other.translation.is_some());
+            translation.is_some_and(|other| other.unlearned(its).is_none())
+        };
+        self.zones.iter().filter(|zone| zone[0] == session.tuple.zone && zone[1] != nat::NONE).any(|zone| {
+            let tuple = Tuple { zone: zone[1], ..session.tuple };
+            has((tuple, Way::Original)) || has((tuple.reversed(), Way::Reply))
+        })
     }
 
     /// The translation, or the session of another zone, that has the decisions about packets of a session is still there.
