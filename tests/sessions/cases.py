@@ -2,7 +2,7 @@
 from case import DMZ, LAN, MS, WAN, Case, make_setup
 from fields import AboutPart
 from lists import IN, OUT, List, Rule
-from packet import ACK, DCCP, ESP, FIN, ICMP, ICMP6, PSH, RST, SCTP, SYN, TCP, UDP, UDPLITE, Error, Packet, Part, echo, tcp, udp
+from packet import ACK, DCCP, ESP, FIN, ICMP, ICMP6, PSH, RST, SCTP, SYN, TCP, UDP, UDPLITE, Error, Packet, Part, Raw, echo, tcp, udp, wire
 from questions import DEFECTS
 
 A, B, H, R, S = "10.0.0.5", "10.0.0.6", "10.1.0.5", "8.8.8.8", "9.9.9.9"
@@ -444,6 +444,100 @@ def limit():
     return c
 
 
+def rate_limit():
+    """A rule's limit applies to each packet of its sessions, in both directions, and to errors; a packet above it changes nothing."""
+    c = edge("rate-limit", opens=(Rule("permit+reflect", "udp", limit="1pps burst 4"),))
+    c.modelled = False
+    p, late = udp(A, R, 1, 53), "acl-rate-limit"
+    c.send(LAN, p, want=WAN)
+    c.send(WAN, back(p), want=LAN)
+    c.send(WAN, Error(R, A, p), want=LAN)
+    c.send(LAN, p, want=WAN)
+    c.send(LAN, p, want=late)
+    c.send(WAN, back(p), want=late)
+    c.send(WAN, Error(R, A, p), want=late)
+    c.send(LAN, udp(A, R, 2, 53), want=late, note="the first packet of another session")
+    c.send(WAN, udp(R, A, 53, 2), want=DENY, note="which has ended")
+    c.wait(1)
+    c.send(WAN, back(p), want=LAN)
+    c.send(LAN, p, want=late)
+    yield c
+    c = edge("rate-limit-time", opens=(Rule("permit+reflect", "udp", limit="1pps burst 2"),))
+    c.modelled = False
+    c.send(LAN, p, want=WAN)
+    c.wait(25)
+    for want in (WAN, WAN, late):  # no reply: each passing packet restarts 30 s, the dropped one does not
+        c.send(LAN, p, want=want)
+    c.now = c.groups[-2][0][0] + 30 * 10**9 - MS
+    c.send(WAN, back(p), want=LAN)
+    yield c
+
+
+def options():
+    """Packets with IPv4 options and IPv6 extension headers belong to sessions as others do, and so do quoted ones."""
+    c = edge("options", opens=("udp",))
+    c.modelled = False
+
+    def six(src, dst, sport, dport, *kinds):
+        rest = wire.udp_part(src, dst, sport, dport, b"data")
+        for kind, following in reversed(list(zip(kinds, [*kinds[1:], UDP]))):
+            rest = bytes([following]) + (bytes([0, 0, 0, 0, 0, 0, 9]) if kind == 44 else bytes([0, 1, 4, 0, 0, 0, 0])) + rest
+        return wire.ip6(src, dst, kinds[0] if kinds else UDP, rest)
+
+    def four(src, dst, sport, dport, options):
+        return wire.ip4(src, dst, UDP, wire.udp_part(src, dst, sport, dport, b"data"), options=options)
+
+    def about(quote):
+        if quote[0] >> 4 == 6:
+            return Raw(wire.ip6("2001:db8:9::77", A6, ICMP6, wire.icmp_part("2001:db8:9::77", A6, 1, 3, 0, quote)))
+        return Raw(wire.ip4(S, A, ICMP, wire.icmp_part(S, A, 3, 1, 0, quote)))
+    p, q = six(A6, R6, 1000, 53, 60), four(A, R, 1000, 53, b"\x94\x04\0\0")
+    c.send(WAN, about(wire.forwarded(p)), want=DENY)
+    c.send(LAN, Raw(p), want=WAN)
+    c.send(LAN, Raw(q), want=WAN)
+    for answer in (six(R6, A6, 53, 1000), six(R6, A6, 53, 1000, 0, 60), six(R6, A6, 53, 1000, 44), four(R, A, 53, 1000, b""), four(R, A, 53, 1000, b"\1\1\1\1")):
+        c.send(WAN, Raw(answer), want=LAN)
+    c.send(WAN, Raw(six(R6, A6, 54, 1000, 60)), want=DENY)
+    c.send(WAN, Raw(four(R, A, 54, 1000, b"\1\1\1\1")), want=DENY)
+    for quote, whole in ((p, 56), (six(A6, R6, 1000, 53), 48), (six(A6, R6, 1000, 53, 0), 56), (six(A6, R6, 1000, 53, 44), 56), (q, 32), (four(A, R, 1000, 53, b""), 28)):
+        quote = wire.forwarded(quote)
+        c.send(WAN, about(quote), want=LAN)
+        c.send(WAN, about(quote[:whole]), want=LAN, note="8 octets of UDP")
+        for length in (whole - 5, whole - 8, 20, 6, 0):
+            c.send(WAN, about(quote[:length]) if length else about(quote[:1]), want=DENY, note="without both ports")
+    return c
+
+
+def held():
+    """Where sessions apply, later fragments wait for the first one for two seconds, though no rule has ports."""
+    for what in ("ip", "udp"):
+        c = edge(f"held-{what}", opens=(what,))
+        c.modelled = False
+        p = udp(A, R, 1000, 53, bytes(150))
+        c.send(LAN, Part(p, 56, 1), want="acl-fragment", note="without a first fragment")
+        c.wait(2.5)
+        c.send(LAN, Part(p, 56, 0), want=WAN)
+        c.wait(1.5)
+        c.send(LAN, Part(p, 56, 1), want=WAN)
+        c.wait(2.5)
+        c.send(LAN, Part(p, 56, 2), want="acl-fragment", note="the first fragment is forgotten")
+        c.wait(3)
+        c.send(LAN, udp(A, R, 1, 53), want=WAN)
+        yield c
+
+
+def land():
+    """Packets whose source is their destination, and port 0."""
+    c = edge("land", opens=("ip",))
+    c.modelled = False
+    for p in (udp(R, R, 53, 53), tcp(R, R, 5, 5, SYN), tcp(R, R, 5, 5, ACK), tcp(R, R, 5, 5, FIN | ACK), echo(R, R, 7), Packet(47, R, R, data=b"\0\0\x08\0data"),
+              udp(R, R, 53, 54), udp(R, R, 54, 53)):
+        c.send(LAN, p, want=WAN)
+    c.send(LAN, tcp(A, R, 0, 0, SYN), want=WAN)
+    c.send(WAN, tcp(R, A, 0, 0, SYN | ACK), want=LAN)
+    return c
+
+
 def rejected():
     """A session whose first packet a later list rejects ends with it, whatever the answer."""
     for action in ("deny", "reject", "reject+icmp", "reject+reset"):
@@ -496,6 +590,6 @@ def syn_fin():
 
 
 def cases():
-    yield from (opens_nothing, no_restart, syn_strange, idle_behind_active, errors, errors_direction, other_policies, both_directions, fragments, limit)
-    for many in (reflect, pickup, states, renewed, ages, zones, order, local, half_open, rejected, unseen, syn_fin):
+    yield from (opens_nothing, no_restart, syn_strange, idle_behind_active, errors, errors_direction, other_policies, both_directions, fragments, land, limit, options)
+    for many in (reflect, pickup, states, renewed, ages, zones, order, local, half_open, held, rate_limit, rejected, unseen, syn_fin):
         yield from (lambda c=c: c for c in many())

@@ -15,11 +15,11 @@ DEFAULTS = {"tcp-syn-sent": 120, "tcp-syn-recv": 60, "tcp-established": 86400, "
 
 
 class Rule:
-    """A rule, from its parts. Ports and types are ranges or `None`; `flags` is a pair of texts."""
+    """A rule, from its parts. Ports and types are ranges or `None`; `flags` is a pair of texts. The model knows no `limit`."""
 
-    def __init__(self, action, what, src="any", dst="any", sports=None, dports=None, kind=None, flags=None, frag=None, on=None):
+    def __init__(self, action, what, src="any", dst="any", sports=None, dports=None, kind=None, flags=None, frag=None, on=None, limit=None):
         self.action, self.what, self.src, self.dst, self.sports, self.dports = action, what, src, dst, sports, dports
-        self.kind, self.flags, self.frag, self.on = kind, flags, frag, on
+        self.kind, self.flags, self.frag, self.on, self.limit = kind, flags, frag, on, limit
 
     @property
     def reflects(self):
@@ -35,7 +35,7 @@ class Rule:
             t += f" tcp-flags {self.flags[0]}/{self.flags[1]}"
         if self.frag:
             t += f" {self.frag}"
-        return t + (f" received-on {self.on}" if self.on else "")
+        return t + (f" received-on {self.on}" if self.on else "") + (f" limit {self.limit}" if self.limit else "")
 
     def matches(self, f, entry):
         if self.on is not None and self.on != entry:

@@ -249,7 +249,7 @@ class RandomCase(Case):
 
     def flags(self, state, way):
         rng = self.rng
-        likely = {"syn-sent": (SYN | ACK if way else SYN, SYN | ACK if way else ACK, SYN), "syn-recv": (ACK, ACK, SYN), "established": (ACK, ACK, ACK | FIN, RST, SYN, SYN | ACK),
+        likely = {"syn-sent": (SYN | ACK if way else SYN, SYN | ACK if way else ACK, SYN, RST | ACK), "syn-recv": (ACK, ACK, ACK, SYN, RST), "established": (ACK, ACK, ACK | FIN, RST, SYN, SYN | ACK),
                   "fin-wait": (ACK, ACK | FIN, SYN, SYN | ACK), "time-wait": (SYN, SYN | ACK, ACK), "close": (ACK, SYN, SYN | ACK, RST), "refused": (SYN, ACK, SYN | ACK),
                   "unreplied": (ACK, SYN, SYN | ACK)}
         if state in likely and rng.random() < 0.75:

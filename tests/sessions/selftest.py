@@ -357,7 +357,7 @@ def found(text):
         c = made(n)
         c.world_of = FAULTS[text]
         c.wanted = {}
-        if c.judge(LINES[n], True):
+        if c.modelled and c.judge(LINES[n], True):
             return text, c.name
     return text, None
 
