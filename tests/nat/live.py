@@ -2,98 +2,20 @@
 
 Rules and packets are those for which every port follows (`preserve` and free, fixed, or none), so that what leaves is known before.
 `weir replay` checks each packet: only a running gateway takes the fast path."""
-import json
 import os
-import signal
-import subprocess
-import time
+import sys
 
-from case import Case, rows
-from packet import udp, wire
-from random_nat import RandomCase
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "oracles"))
+
+from case import Case, rows  # noqa: E402
+from packet import udp, wire  # noqa: E402
+from random_nat import RandomCase  # noqa: E402
+import gateway  # noqa: E402
 
 IN_USE = ("10.0.0.5", "10.0.0.6", "10.0.0.7", "10.0.0.8", "10.0.0.9", "10.0.0.77")
 NEIGHBORS = [("lan", a) for a in (*IN_USE, "10.0.0.80", "fd00:1::5", "fd00:1::9", "fd00:1::fe")] + [("dmz", a) for a in ("10.1.0.5", "10.1.0.6", "10.1.0.77")] + [
     ("wan", "198.51.100.254"), ("wan", "2001:db8:1::fe"), ("wan2", "203.0.113.254")]
 PAUSE = 200_000_000  # nanoseconds between rounds, in which a busy machine gets to all packets of the round before
-
-
-class Gateway:
-    """A gateway that runs; `inputs`: lists of (time, octets) by interface."""
-
-    def __init__(self, weir, folder, text, inputs, workers=1, enabled='"auto"', paced=True):
-        self.weir, self.folder, self.socket = weir, folder, os.path.join(folder, "s")
-        self.inputs = inputs
-        for name in inputs:
-            out = os.path.join(folder, f"{name}-out.pcap")
-            if os.path.exists(out):
-                os.remove(out)
-            port = f'port = {{ pcap = {{ input = "{name}-in.pcap", output = "{name}-out.pcap", paced = {str(paced).lower()} }} }}'
-            text = text.replace(f'name = "{name}"\nport = "null"', f'name = "{name}"\n{port}')
-        text = text.replace("[flow-table.timeouts]", "[flow-table-timeouts]")
-        flow = f"\n[flow-table]\nenabled = {enabled}\n"
-        text += flow + f"\n[workers]\ncount = {workers}\n" + ('\n[service]\nuser = "root"\n' if os.geteuid() == 0 else "")
-        text = text.replace("[flow-table-timeouts]", "[flow-table.timeouts]")
-        text += "".join(f'\n[[neighbor]]\ninterface = "{i}"\naddress = "{a}"\nmac = "02:00:00:00:00:40"\n' for i, a in NEIGHBORS)
-        self.text = text
-        self.write(text)
-
-    def write(self, text):
-        path = os.path.join(self.folder, "live.toml")
-        with open(path + ".new", "w") as f:
-            f.write(text)
-        os.rename(path + ".new", path)
-
-    def start(self):
-        command = [self.weir, "run", os.path.join(self.folder, "live.toml"), "--socket", self.socket]
-        with open(os.path.join(self.folder, "log"), "ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log)
-
-    def stop(self):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            try:
-                self.process.wait(20)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-
-    def ask(self, *words):
-        done = subprocess.run([self.weir, *words, "--socket", self.socket], capture_output=True, text=True, timeout=60)
-        return done.returncode, done.stdout + done.stderr
-
-    def errors(self):
-        """Returns the counts of drop reasons."""
-        code, text = self.ask("show", "errors", "--json")
-        if code:
-            return {}
-        counts = {}
-
-        def walk(x):
-            if isinstance(x, dict):
-                if "reason" in x and isinstance(x.get("count", x.get("packets")), int):
-                    counts[x["reason"]] = counts.get(x["reason"], 0) + x.get("count", x.get("packets"))
-                for v in x.values():
-                    walk(v)
-            elif isinstance(x, list):
-                for v in x:
-                    walk(v)
-        walk(json.loads(text.splitlines()[0]))
-        return counts
-
-    def output(self, name):
-        try:
-            return [d[14:] for _, d in wire.read_pcap(os.path.join(self.folder, f"{name}-out.pcap")) if d[12:14] in (b"\x08\x00", b"\x86\xdd")]
-        except Exception:  # while the port writes it
-            return []
-
-    def settle(self, want, seconds, count=len):
-        """Waits until as many packets have left as are wanted."""
-        end = time.time() + seconds
-        while time.time() < end and self.process.poll() is None:
-            if {n: count(self.output(n)) for n in self.inputs} == want:
-                return
-            time.sleep(0.1)
 
 
 class Fixed(RandomCase):
@@ -153,7 +75,7 @@ class Fixed(RandomCase):
             inputs[i].append((t + late, wire.frame(p.octets(), bytes([2, 0, 0, 0, 0, macs[i]]))))
         for n, packets in inputs.items():
             wire.write_pcap(os.path.join(folder, f"{n}-in.pcap"), packets)
-        g = Gateway(weir, folder, self.config(), inputs, workers, enabled)
+        g = gateway.Gateway(weir, folder, self.config(), inputs, NEIGHBORS, workers, enabled)
         g.start()
         try:
             g.settle({n: len(w) for n, w in want.items()}, 5 + 3 * stretch)
@@ -212,7 +134,7 @@ class Changes(Case):
                                       wire.frame(p.octets(), bytes([2, 0, 0, 0, 0, macs[entry]]))))
         for n, packets in inputs.items():
             wire.write_pcap(os.path.join(folder, f"{n}-in.pcap"), packets)
-        g = Gateway(weir, folder, self.config(), inputs)
+        g = gateway.Gateway(weir, folder, self.config(), inputs, NEIGHBORS)
         g.start()
         try:
             return list(self.judge(g, seconds * 2))
