@@ -110,6 +110,9 @@ impl<'a> Resolver<'a> {
             let room = longest(tunnel, outside.mtu, outside.spd, spds, sas);
             self.tunnel_mtu((*index, tunnel), path, room, interfaces, &spans);
             for &outside in all[at].iter().filter(|outside| **outside != *index && !spds.is_empty()) {
+                if !self.is_protection_known(&interfaces[outside]) {
+                    continue;
+                }
                 let spd = interfaces[outside].spd;
                 let mut fates: Vec<(Way, Fate, Vec<u8>)> = Vec::new();
                 for &number in &inside[at] {
@@ -138,6 +141,15 @@ impl<'a> Resolver<'a> {
             at.is_some_and(|&at| self.declared.interfaces[at].mtu.is_none())
         };
         tunnels.iter().map(|own| own.0).filter(is_fitted).map(|index| InterfaceIndex(index as u32)).collect()
+    }
+
+    /// Returns whether all rules of the SPD of an interface are without errors: those of SAs and rules that have some are reported.
+    fn is_protection_known(&self, interface: &model::Interface) -> bool {
+        let Some(spd) = interface.spd else {
+            let declared = self.interfaces.get(interface.name.as_str()).map(|&at| &self.declared.interfaces[at]);
+            return declared.is_none_or(|own| own.spd.is_none());
+        };
+        self.access.spd_lost.get(usize::from(spd.0)).is_none_or(|&is_lost| !is_lost)
     }
 
     /// Where each tunnel of the model is declared, by index of its interface.
