@@ -5,67 +5,24 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use weir_packet::wire::MacAddress;
 use weir_plane::model::{
-    Access, Address, Buffers, FastPath, FlowTable, Follow, Gateway, Interface, InterfaceIndex, InterfaceKind, Merge,
-    Neighbor, NextHop, Origin, PerFamily, Route, RouteTarget, Vrf, VrfIndex, Workers,
+    Buffers, FastPath, FlowTable, Gateway, Interface, InterfaceIndex, Neighbor, NextHop, Origin, Route, RouteTarget,
+    VrfIndex,
 };
-use weir_port::spec::{
-    GeneratorSpec, Middleware, PortSpec, SizeSpec, StreamSource, StreamSpec, TemplateSpec, Transport,
-};
+use weir_port::spec::{GeneratorSpec, PortSpec, SizeSpec, StreamSource, StreamSpec, TemplateSpec, Transport};
 
 /// Returns a gateway with the default VRF, few buffers and nothing else.
 pub(crate) fn empty() -> Gateway {
     Gateway {
-        bridges: Vec::new(),
-        vrfs: vec![Vrf::named("default")],
-        interfaces: Vec::new(),
-        routes: Vec::new(),
-        neighbors: Vec::new(),
-        sav: Vec::new(),
-        samplers: Vec::new(),
-        line_cards: Vec::new(),
-        groups: Default::default(),
-        acls: Vec::new(),
-        allowlists: Vec::new(),
-        bindings: Vec::new(),
-        classify: Vec::new(),
-        nat: Vec::new(),
-        spds: Vec::new(),
-        steer: Vec::new(),
-        sas: Vec::new(),
-        ipsec: Default::default(),
-        workers: Workers::default(),
         buffers: Buffers { small: 4096, large: 1, large_is_default: false },
-        icmp: Default::default(),
-        neighbor_discovery: Default::default(),
         // What is measured is what packets walk through, unless it is the fast path.
         flow_table: FlowTable { enabled: FastPath::Off, packets: 1, ..FlowTable::default() },
-        limits: Default::default(),
-        origins: Default::default(),
+        ..Gateway::empty()
     }
 }
 
 /// Returns an interface of the default VRF on a port with one queue.
 pub(crate) fn interface(name: &str, port: PortSpec, net: IpNet) -> Interface {
-    Interface {
-        name: name.to_owned(),
-        kind: InterfaceKind::Port { port, middleware: Middleware::default(), queues: 1 },
-        mac: None,
-        mtu: 1500,
-        addresses: vec![Address { net, origin: Origin(0) }],
-        vrf: VrfIndex(0),
-        zone: None,
-        fast_path: true,
-        merge: Merge::default(),
-        punt: None,
-        follow: Follow::default(),
-        router_advertisement: None,
-        sav: PerFamily::default(),
-        access: Access::default(),
-        nat: None,
-        spd: None,
-        steer: None,
-        origin: Origin(0),
-    }
+    Interface::on_port(name, port, net)
 }
 
 /// Returns a static neighbour.

@@ -2,11 +2,13 @@
 //! congestion notification (RFC 6040) and the anti-replay window.
 
 pub mod ecn;
+mod envelope;
 mod layout;
 mod outer;
 mod transport;
 mod window;
 
+pub use envelope::Envelope;
 pub use layout::{BadTrailer, HEADER, Layout, Trailer, read_trailer, write_trailer};
 pub use outer::{Marks, Outer, UDP_CHECKSUM};
 pub use transport::{Place, place, remove, rename};

@@ -7,7 +7,7 @@ use std::path::Path;
 use tempfile::TempDir;
 use weir::config::{self, Code, Loaded};
 use weir::replay::Options;
-use weir::replay::explanation::{Explanation, explain};
+use weir::replay::explanation::{Explanation, Incoming, explain};
 use weir_plane::model::Tfc;
 
 fn write(folder: &Path, name: &str, text: &str, mode: u32) {
@@ -240,7 +240,8 @@ fn explained(input: &str, packet: &str) -> Explanation {
     let loaded = config::load(&folder.path().join("weir.toml"));
     let findings = loaded.text(false);
     let gateway = loaded.gateway.unwrap_or_else(|| panic!("{findings}"));
-    explain(gateway, &[], (input, &packet.parse().unwrap()), Options::default()).unwrap()
+    let packet = Incoming { input, sas: Vec::new(), packet: packet.parse().unwrap() };
+    explain(gateway, &[], &packet, Options::default()).unwrap()
 }
 
 #[test]

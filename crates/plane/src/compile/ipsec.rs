@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use weir_packet::esp::{Layout, Outer, Window};
+use weir_packet::esp::{Outer, Window};
 
 use super::home::home;
 use super::map::Map;
@@ -144,8 +144,8 @@ impl Store {
                 local: sa.local,
                 remote: sa.remote,
                 esn: sa.esn,
-                layout: layout(sa),
-                tfc: tfc(sa, &outer, least_mtu),
+                layout: sa.layout(),
+                tfc: tfc(sa, least_mtu),
                 random_iv: sa.algorithm.needs_unpredictable_iv(),
                 outer,
                 encapsulation: sa.encapsulation,
@@ -285,14 +285,9 @@ impl Store {
     }
 }
 
-fn layout(sa: &model::Sa) -> Layout {
-    Layout::new(sa.algorithm.iv_octets(), sa.algorithm.icv_octets(), sa.algorithm.block_octets())
-}
-
 /// The octets that packets of an SA are padded to. Padded packets fit every interface, as well as the buffers that they lie in.
-fn tfc(sa: &model::Sa, outer: &Outer, least_mtu: u32) -> u16 {
-    let room = (least_mtu.min(LONGEST_PADDED) as usize).saturating_sub(outer.length());
-    let longest = layout(sa).longest(room).unwrap_or(0) as u16;
+fn tfc(sa: &model::Sa, least_mtu: u32) -> u16 {
+    let longest = sa.envelope(0).longest(least_mtu.min(LONGEST_PADDED) as usize).unwrap_or(0) as u16;
     match sa.tfc {
         None => 0,
         Some(Tfc::Length(length)) => length.min(longest),

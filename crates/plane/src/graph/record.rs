@@ -326,6 +326,8 @@ pub enum Fate {
         destination: IpAddr,
         /// The adjacency it was given.
         adjacency: u32,
+        /// Octets of the packet from its IP header on.
+        octets: u32,
     },
     /// A steer rule or a session of a classifier table gave it its next hop, whatever its route.
     Directed {
@@ -335,6 +337,8 @@ pub enum Fate {
         adjacency: u32,
         /// By a steer rule.
         steered: bool,
+        /// Octets of the packet from its IP header on.
+        octets: u32,
     },
     /// It was given to the host.
     Punted {

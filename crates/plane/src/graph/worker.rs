@@ -27,6 +27,7 @@ pub(crate) use pass::UNASKED;
 use crate::graph::batch::Batches;
 use crate::graph::capture::Taps;
 use crate::graph::events::Events;
+use crate::graph::flags::ENCAPSULATED;
 use crate::graph::flow::{Learned, Notes};
 use crate::graph::fragments::Fragments;
 use crate::graph::hold::Hold;
@@ -422,8 +423,14 @@ impl Worker {
     }
 
     /// Puts a packet into the next vector as if a policy had found an SA for it. Packets of ports come after it. Gives it back
-    /// when the vector is full, or it is no packet of IP.
-    pub(crate) fn inject_protected(&mut self, interface: u32, sa: u32, mut packet: Packet) -> Result<(), Packet> {
+    /// when the vector is full, or it is no packet of IP. `keeps_ttl`: its TTL or hop limit is not decremented.
+    pub(crate) fn inject_protected(
+        &mut self,
+        interface: u32,
+        sa: u32,
+        mut packet: Packet,
+        keeps_ttl: bool,
+    ) -> Result<(), Packet> {
         let parsed = match packet.data().first().map(|first| first >> 4) {
             Some(4) => parse::ipv4(packet.data(), 0),
             _ => parse::ipv6(packet.data(), 0),
@@ -432,6 +439,9 @@ impl Worker {
         packet.set_parsed(&parsed);
         packet.set_interface(interface);
         packet.set_forwarding(sa);
+        if keeps_ttl {
+            packet.add_state(ENCAPSULATED);
+        }
         packet.set_resume(Stage::Encrypt as u8);
         self.vector.push(packet)?;
         self.shared.counters.received.add(1);

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use weir_crypto::{Algorithm, Engine, Key, KeyError, Secret, engines};
+use weir_packet::esp::{Envelope, Layout};
+use weir_packet::wire::{ipv4, ipv6, udp};
 
 use super::index::{InterfaceIndex, VrfIndex};
 use super::mss::MssClamp;
@@ -81,6 +83,26 @@ pub struct Sa {
     pub mss_clamp: Option<MssClamp>,
     /// Where it was declared.
     pub origin: Origin,
+}
+
+impl Sa {
+    /// The lengths of its packets of ESP.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        let own = self.algorithm;
+        Layout::new(own.iv_octets(), own.icv_octets(), own.block_octets())
+    }
+
+    /// The octets around packets that it protects, of which the first `kept` stay in front in transport mode.
+    #[must_use]
+    pub fn envelope(&self, kept: usize) -> Envelope {
+        let udp = if self.encapsulation.is_some() { udp::LENGTH } else { 0 };
+        let ip = if self.local.is_ipv4() { ipv4::LENGTH } else { ipv6::LENGTH };
+        match self.mode {
+            SaMode::Tunnel => Envelope::tunnel(self.layout(), ip + udp),
+            SaMode::Transport => Envelope::transport(self.layout(), kept, udp),
+        }
+    }
 }
 
 /// The part of a packet that an SA protects (RFC 4303, 3.1).

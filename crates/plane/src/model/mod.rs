@@ -5,6 +5,7 @@
 mod acl;
 mod bridge;
 mod classify;
+mod empty;
 mod flow_table;
 mod index;
 mod ipsec;

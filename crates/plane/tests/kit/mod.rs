@@ -29,9 +29,9 @@ use weir_packet::wire::ethernet::ethertype;
 use weir_plane::harness::{Harness, Options, Outcome, Verdict};
 use weir_plane::model::{
     Access, AclAction, AclRule, Address, Buffers, FlowTable, Follow, Gateway, IcmpLimits, Interface, InterfaceIndex,
-    InterfaceKind, Limits, LineCard, Match, Mechanism, Merge, NatFiltering, NatIndex, NatList, NatMapping, NatRule,
-    NatTarget, NatVerb, Neighbor, NextHop, Origin, Origins, PerFamily, Place, Route, RouteTarget, SavIndex, SavLayout,
-    SavPolicy, SavRule, SavRules, Scope, Tag, Tunnel, Vrf, VrfIndex, Workers,
+    InterfaceKind, LineCard, Match, Mechanism, Merge, NatFiltering, NatIndex, NatList, NatMapping, NatRule, NatTarget,
+    NatVerb, Neighbor, NextHop, Origin, PerFamily, Place, Route, RouteTarget, SavIndex, SavLayout, SavPolicy, SavRule,
+    SavRules, Scope, Tag, Tunnel, Vrf, VrfIndex,
 };
 use weir_plane::reason::Reason;
 use weir_plane::stats::Conservation;
@@ -81,32 +81,9 @@ pub struct Build(pub Gateway);
 impl Build {
     pub fn new() -> Build {
         Build(Gateway {
-            bridges: Vec::new(),
-            vrfs: vec![Vrf::named("default")],
-            interfaces: Vec::new(),
-            routes: Vec::new(),
-            neighbors: Vec::new(),
-            sav: Vec::new(),
-            samplers: Vec::new(),
-            line_cards: Vec::new(),
-            groups: Default::default(),
-            acls: Vec::new(),
-            allowlists: Vec::new(),
-            bindings: Vec::new(),
-            classify: Vec::new(),
-            nat: Vec::new(),
-            spds: Vec::new(),
-            steer: Vec::new(),
-            sas: Vec::new(),
-            ipsec: Default::default(),
-            workers: Workers::default(),
-            buffers: Buffers { small: 2048, large: 16, large_is_default: false },
-            icmp: IcmpLimits::default(),
-            neighbor_discovery: Default::default(),
-            limits: Limits::default(),
             // Tests of the fast path have the first packet of a flow learned.
             flow_table: FlowTable { packets: 1, ..FlowTable::default() },
-            origins: Origins::default(),
+            ..Gateway::empty()
         })
     }
 

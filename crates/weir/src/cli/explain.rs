@@ -11,7 +11,7 @@ use super::configuration;
 use super::error::Error;
 use super::output::{colour, print};
 use crate::replay::Options;
-use crate::replay::explanation::explain;
+use crate::replay::explanation::{Incoming, explain};
 
 /// Reports the verdict on a packet, and the line of the configuration that decides
 #[derive(Debug, Args)]
@@ -24,7 +24,10 @@ pub struct Explain {
     /// The packet: `udp from 10.0.0.1 port 1000 to 192.0.2.9 port 53`, or a frame in hexadecimal: `0x…`
     #[arg(required = true, num_args = 1..)]
     packet: Vec<String>,
-    /// A packet that comes before, as `IF PACKET`: it may open a session. May be given several times
+    /// A pair of SAs whose peer protects the packet: it comes in as ESP. May be given several times, the innermost first
+    #[arg(long, value_name = "SA")]
+    sa: Vec<String>,
+    /// A packet that comes before, as `IF [sa SA]… PACKET`: it may open a session. May be given several times
     #[arg(long, value_name = "IF PACKET")]
     after: Vec<String>,
     /// Write the explanation as JSON
@@ -39,14 +42,11 @@ impl Explain {
     pub(super) fn run(&self) -> Result<(), Error> {
         let text = self.packet.join(" ");
         let packet: PacketText = text.parse().map_err(|error| misread(&text, &error))?;
-        let before = self.after.iter().map(|text| {
-            let (input, packet) = text.split_once(char::is_whitespace).ok_or_else(|| missing(text))?;
-            Ok((input, packet.parse().map_err(|error| misread(packet, &error))?))
-        });
-        let before = before.collect::<Result<Vec<_>, Error>>()?;
+        let before = self.after.iter().map(|text| earlier(text)).collect::<Result<Vec<_>, Error>>()?;
+        let incoming = Incoming { input: &self.input, sas: self.sa.iter().map(String::as_str).collect(), packet };
         let gateway = configuration::load(&self.config, self.json)?;
         let options = Options { strict_neighbors: self.strict_neighbors, ..Options::default() };
-        let explanation = explain(gateway, &before, (&self.input, &packet), options)?;
+        let explanation = explain(gateway, &before, &incoming, options)?;
         print(&if self.json {
             // Strings, numbers and lists: none of these can fail.
             serde_json::to_string(&explanation).expect("an explanation serialises") + "\n"
@@ -55,6 +55,22 @@ impl Explain {
         })
     }
 }
+
+/// Reads a packet that comes before: `IF [sa SA]… PACKET`.
+fn earlier(text: &str) -> Result<Incoming<'_>, Error> {
+    let (input, mut packet) = text.split_once(char::is_whitespace).ok_or_else(|| missing(text))?;
+    let mut sas = Vec::new();
+    // No protocol has the name `sa`.
+    while let Some((SA, rest)) = packet.trim_start().split_once(char::is_whitespace) {
+        let (sa, rest) = rest.trim_start().split_once(char::is_whitespace).ok_or_else(|| missing(text))?;
+        sas.push(sa);
+        packet = rest;
+    }
+    Ok(Incoming { input, sas, packet: packet.parse().map_err(|error| misread(packet, &error))? })
+}
+
+/// The word in front of a pair of SAs.
+const SA: &str = "sa";
 
 /// An interface without a packet.
 fn missing(text: &str) -> Error {

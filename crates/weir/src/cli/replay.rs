@@ -10,6 +10,7 @@ use super::error::Error;
 use crate::render::errors;
 use crate::render::number::plural;
 use crate::render::sum::Sum;
+use crate::replay::peer::PeerError;
 use crate::replay::{Input, Line, Options, Replay as Run, ReplayError, Summary};
 
 /// Sends captured packets through the gateway and reports the verdict on each
@@ -98,6 +99,8 @@ impl From<ReplayError> for Error {
     fn from(error: ReplayError) -> Error {
         match error {
             ReplayError::Interface(error) => Error::Usage(error.to_string()),
+            ReplayError::Peer(PeerError::Harness(error)) => ReplayError::Harness(error).into(),
+            ReplayError::Peer(error) => Error::Usage(error.to_string()),
             ReplayError::Line(error) if error.kind() == io::ErrorKind::BrokenPipe => Error::Closed,
             ReplayError::Line(error) => Error::Failed(format!("cannot write to standard output: {error}")),
             error => Error::Failed(error.to_string()),

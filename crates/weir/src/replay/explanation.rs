@@ -19,6 +19,7 @@ use super::classify::{self, Classified};
 use super::fast_path::FastPath;
 use super::host::{self, Host};
 use super::nat::{self, Translated};
+use super::peer::Peers;
 use super::quoted::line;
 use super::sa::{self, Association};
 use super::sink::{self, Memory, Sent};
@@ -46,6 +47,9 @@ pub struct Explanation {
     pub input: String,
     /// The packet.
     pub packet: String,
+    /// The packet that peers have protected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inside: Option<Inside>,
     /// `forward`, `drop`, `local` or `held`.
     pub verdict: &'static str,
     /// Why it is dropped.
@@ -136,19 +140,48 @@ pub struct Out {
     pub answer: bool,
 }
 
-/// Sends a packet through a gateway that has only seen the packets `before`, each with the name of its interface.
+/// A packet that comes in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Incoming<'a> {
+    /// The name of its interface.
+    pub input: &'a str,
+    /// The pairs of SAs by whose inbound SAs the peers have protected it, the innermost first.
+    pub sas: Vec<&'a str>,
+    /// The packet itself.
+    pub packet: PacketText,
+}
+
+/// The packet that peers have protected.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Inside {
+    /// The packet.
+    pub packet: String,
+    /// The pairs of SAs, the innermost first.
+    pub sa: Vec<String>,
+}
+
+impl Inside {
+    fn sentence(&self) -> String {
+        let peers = if self.sa.len() == 1 { "peer" } else { "peers" };
+        format!("{}, protected by the {peers} of {}", self.packet, self.sa.join(", then "))
+    }
+}
+
+/// Sends a packet through a gateway that has only seen the packets `before`.
 ///
 /// # Errors
-/// When a packet cannot come in by its interface, or there is no room for the gateway.
+/// When a packet cannot come in by its interface, a peer protects no such packet, or there is no room for the gateway.
 pub fn explain(
     gateway: Gateway,
-    before: &[(&str, PacketText)],
-    (input, packet): (&str, &PacketText),
+    before: &[Incoming<'_>],
+    packet: &Incoming<'_>,
     options: Options,
 ) -> Result<Explanation, ReplayError> {
-    let earlier = before.iter().map(|(input, packet)| Ok((port(&gateway, input)?, packet)));
-    let earlier = earlier.collect::<Result<Vec<_>, ReplayError>>()?;
-    let port = port(&gateway, input)?;
+    let ports = before.iter().chain([packet]).map(|own| port(&gateway, own.input));
+    let ports = ports.collect::<Result<Vec<_>, _>>()?;
+    let mut peers = Peers::default();
+    let sas = before.iter().chain([packet]).flat_map(|own| &own.sas);
+    sas.into_iter().try_for_each(|sa| peers.add(&gateway, sa))?;
     let mut harness = harness(gateway, options)?;
     let memory = Memory::default();
     sink::connect(&mut harness, &memory);
@@ -157,18 +190,26 @@ pub fn explain(
         packet.frame(Macs { from: NEIGHBOR, to })
     };
     let mut ordinal = 1;
-    for (port, packet) in earlier {
-        harness.inject(port, &frame(&harness, port, packet), Time(0), ordinal);
+    for (own, &port) in before.iter().zip(&ports) {
+        let frame = peers.protect(&own.sas, frame(&harness, port, &own.packet))?;
+        harness.inject(port, &frame, Time(0), ordinal);
         harness.run();
         ordinal += 1;
     }
     drop(memory.take());
-    let frame = frame(&harness, port, packet);
+    let port = ports[before.len()];
+    let inner = frame(&harness, port, &packet.packet);
+    let inside = (!packet.sas.is_empty()).then(|| Inside {
+        packet: text::summary(&inner).to_string(),
+        sa: packet.sas.iter().map(|&sa| sa.to_owned()).collect(),
+    });
+    let frame = peers.protect(&packet.sas, inner)?;
     harness.trace(Node::EthernetInput, 1);
     // An empty vector takes a packet.
     harness.inject(port, &frame, Time(0), ordinal);
     let outcome = harness.run().pop();
-    Ok(Explainer { harness: &harness, names: names(&harness), frame: &frame }.explain(input, outcome, memory.take()))
+    let explainer = Explainer { harness: &harness, names: names(&harness), frame: &frame };
+    Ok(Explanation { inside, ..explainer.explain(packet.input, outcome, memory.take()) })
 }
 
 struct Explainer<'a> {
@@ -190,6 +231,7 @@ impl Explainer<'_> {
             schema: "weir.explain/1",
             input: input.to_owned(),
             packet: text::summary(self.frame).to_string(),
+            inside: None,
             verdict: verdict.name(),
             reason: reason.map(Reason::name),
             description: reason.map(Reason::description),
@@ -267,7 +309,7 @@ impl Explainer<'_> {
         Some(Mtu {
             interface: interface.name.clone(),
             mtu: interface.mtu,
-            length: lengths(self.frame)?.0,
+            length: outcome.octets?,
             by: self.harness.place(interface.origin).map(line),
         })
     }
@@ -371,6 +413,9 @@ const MARGIN: usize = 10;
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         section(f, "packet", &self.packet, None)?;
+        if let Some(inside) = &self.inside {
+            section(f, "inside", &inside.sentence(), None)?;
+        }
         section(f, "in", &self.input, None)?;
         f.write_str("\n")?;
         self.write_steps(f)?;

@@ -20,6 +20,7 @@ mod input;
 mod line;
 pub(crate) mod merge;
 pub mod nat;
+pub mod peer;
 mod quoted;
 pub mod sa;
 pub mod sink;
@@ -49,6 +50,7 @@ pub use fast_path::FastPath;
 pub use input::Input;
 pub use line::Line;
 use merge::{Merge, Own, PassedOver, Source, Taken};
+use peer::PeerError;
 use sink::{Files, Nowhere};
 use validation::Validation;
 
@@ -90,6 +92,9 @@ pub enum ReplayError {
     /// An input names an interface that is not there.
     #[error(transparent)]
     Interface(#[from] NotAnInput),
+    /// A peer protects no such packet.
+    #[error(transparent)]
+    Peer(#[from] PeerError),
     /// A capture cannot be read, or one cannot be written.
     #[error(transparent)]
     Capture(#[from] CaptureError),
@@ -157,7 +162,9 @@ pub enum NotAnInput {
         name: String,
     },
     /// The interface has no port: decrypted packets come in by it.
-    #[error("`{name}` has no port: packets come in by it once an SA has decrypted them")]
+    #[error(
+        "`{name}` has no port: packets come in by it once an SA has decrypted them. Name the interface that their packets of ESP come in by"
+    )]
     Ipsec {
         /// The interface.
         name: String,

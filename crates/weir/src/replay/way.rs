@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use serde::Serialize;
-use weir_packet::parse;
+use weir_packet::parse::{self, Parsed};
 use weir_packet::wire::ethernet::ethertype;
 
 use super::quoted::Line;
@@ -77,14 +77,19 @@ impl Route {
     }
 }
 
-/// Octets of the IP packet in a frame, and of its headers up to the transport header.
-pub(super) fn lengths(frame: &[u8]) -> Option<(u32, u32)> {
+/// Parses the IP packet in a frame.
+pub(super) fn parsed(frame: &[u8]) -> Option<Parsed> {
     let link = parse::ethernet(frame).ok()?;
     let l3 = usize::from(link.l3);
-    let parsed = match link.ethertype {
-        ethertype::IPV4 => parse::ipv4(frame, l3),
-        ethertype::IPV6 => parse::ipv6(frame, l3),
-        _ => return None,
-    };
-    parsed.ok().map(|parsed| (parsed.l3_length, u32::from(parsed.l4).saturating_sub(u32::from(link.l3))))
+    match link.ethertype {
+        ethertype::IPV4 => parse::ipv4(frame, l3).ok(),
+        ethertype::IPV6 => parse::ipv6(frame, l3).ok(),
+        _ => None,
+    }
+}
+
+/// Octets of the IP packet in a frame, and of its headers up to the transport header.
+pub(super) fn lengths(frame: &[u8]) -> Option<(u32, u32)> {
+    let parsed = parsed(frame)?;
+    Some((parsed.l3_length, u32::from(parsed.l4).saturating_sub(u32::from(parsed.l3))))
 }

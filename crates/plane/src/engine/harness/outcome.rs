@@ -79,6 +79,8 @@ pub struct Outcome {
     pub route: Option<RouteTaken>,
     /// The next hop that a steer rule or a session of a classifier table gave it first, in place of a route; likewise.
     pub directed: Option<Directed>,
+    /// The octets of the packet to which `route` or `directed` belongs, from its IP header on.
+    pub octets: Option<u32>,
     /// The interface whose punt device took it to the host, if one did.
     pub punted: Option<u32>,
     /// It waits for the first fragment of its datagram. The run in which that comes, or in which time is up, has another
@@ -132,6 +134,7 @@ impl Outcome {
             bridges: self.bridges,
             route: if self.directed.is_some() { None } else { self.route.clone().or(later.route) },
             directed: if self.route.is_some() { None } else { self.directed.or(later.directed) },
+            octets: self.octets.or(later.octets),
             punted: later.punted.or(self.punted),
             waits: later.waits,
         }

@@ -66,13 +66,22 @@ impl Harness {
     /// Adds a packet without a link-layer header to the next vector, as if a policy had found that a pair of SAs protects it
     /// on its way from an interface (its number). False as for [`Harness::inject_decapsulated`].
     pub fn inject_protected(&mut self, interface: u32, sa: SaIndex, packet: &[u8], ordinal: u32) -> bool {
+        self.inject_for_sa(interface, sa, (packet, ordinal), false)
+    }
+
+    /// As [`Harness::inject_protected`], for a packet that keeps its TTL or hop limit: the gateway is not the one that forwards it.
+    pub fn inject_protected_as_is(&mut self, interface: u32, sa: SaIndex, packet: &[u8], ordinal: u32) -> bool {
+        self.inject_for_sa(interface, sa, (packet, ordinal), true)
+    }
+
+    fn inject_for_sa(&mut self, interface: u32, sa: SaIndex, (packet, ordinal): (&[u8], u32), keeps_ttl: bool) -> bool {
         if self.frames {
             return false;
         }
         let Some(&number) = self.map.sas.get(sa.0 as usize) else { return false };
         let Some(mut packet) = self.workers.first().packet(packet) else { return false };
         packet.set_ordinal(ordinal);
-        let added = self.workers.first().inject_protected(interface, number, packet).is_ok();
+        let added = self.workers.first().inject_protected(interface, number, packet, keeps_ttl).is_ok();
         self.decapsulated += usize::from(added);
         added
     }
@@ -120,6 +129,7 @@ impl Harness {
                     bridges: Vec::new(),
                     route: None,
                     directed: None,
+                    octets: None,
                     punted: None,
                     waits: false,
                 });
@@ -180,7 +190,7 @@ impl Harness {
                 outcome.sas.extend(index.map(|index| Secured { sa: SaIndex(index as u32), inbound }));
                 if inbound {
                     // What was inside has a route of its own.
-                    (outcome.route, outcome.directed) = (None, None);
+                    (outcome.route, outcome.directed, outcome.octets) = (None, None, None);
                 }
             }
             Fate::Tunnelled { interface, inbound } => {
@@ -189,18 +199,20 @@ impl Harness {
                 outcome.tunnels.extend(interface.map(|interface| Tunnelled { interface, inbound }));
                 if inbound {
                     // What was inside has a route of its own.
-                    (outcome.route, outcome.directed) = (None, None);
+                    (outcome.route, outcome.directed, outcome.octets) = (None, None, None);
                 }
             }
             Fate::Merged { .. } => outcome.merged = true,
             Fate::Bridged { bridge, to } => outcome.bridges.push((BridgeIndex(bridge), to)),
-            Fate::LookedUp { vrf, destination, adjacency } => {
+            Fate::LookedUp { vrf, destination, adjacency, octets } => {
                 if outcome.directed.is_none() {
+                    outcome.octets.get_or_insert(octets);
                     outcome.route.get_or_insert_with(|| self.route(vrf, destination, adjacency));
                 }
             }
-            Fate::Directed { destination, adjacency, steered } => {
+            Fate::Directed { destination, adjacency, steered, octets } => {
                 if outcome.route.is_none() {
+                    outcome.octets.get_or_insert(octets);
                     outcome.directed.get_or_insert_with(|| self.directed(destination, adjacency, steered));
                 }
             }

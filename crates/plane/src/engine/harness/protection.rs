@@ -1,7 +1,7 @@
 //! The packets of ESP that an SA makes of packets: how long they are, and where they go.
 
 use super::{Harness, RouteTaken};
-use crate::model::{SaIndex, SaMode};
+use crate::model::SaIndex;
 use crate::root::{Adjacency, Forwarding, NONE};
 
 /// A packet that an SA protects.
@@ -33,18 +33,12 @@ impl Harness {
         let mtu = adjacency.as_ref().filter(|(_, own)| is_link(own)).map(|(_, own)| own.mtu);
         self.control.root.with(|root| {
             let sa = root.ipsec.sa(number).filter(|sa| sa.outbound.is_some())?;
-            let kept = if sa.mode == SaMode::Transport { headers as usize } else { 0 };
-            let front = match sa.mode {
-                SaMode::Tunnel => sa.outer.length(),
-                SaMode::Transport => kept + sa.outer.length() - sa.outer.ip_length(),
-            };
-            let payload = (octets as usize).checked_sub(kept)?;
-            let longest = |mtu: u32| Some(sa.layout.longest((mtu as usize).checked_sub(front)?)? + kept);
+            let envelope = sa.envelope(headers as usize);
             Some(Protection {
                 route: self.route(vrf, remote, adjacency.map_or(NONE, |(number, _)| number)),
                 mtu,
-                length: (front + sa.layout.sealed(payload)).try_into().ok()?,
-                longest: mtu.and_then(longest).and_then(|longest| longest.try_into().ok()),
+                length: envelope.length(octets as usize)?.try_into().ok()?,
+                longest: mtu.and_then(|mtu| envelope.longest(mtu as usize)?.try_into().ok()),
             })
         })
     }

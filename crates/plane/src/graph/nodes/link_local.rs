@@ -86,5 +86,6 @@ fn settle_from(context: &mut Context<'_>, packet: &mut Packet, place: u8, destin
 /// Records that a packet is for the gateway, as no table has an entry for it.
 fn note(context: &mut Context<'_>, packet: &Packet, destination: Ipv6Addr, adjacency: u32) {
     let vrf = context.root.interfaces.get(packet.interface() as usize).map_or(0, |interface| interface.vrf);
-    context.record(packet, Fate::LookedUp { vrf, destination: IpAddr::V6(destination), adjacency });
+    let octets = packet.parsed().l3_length;
+    context.record(packet, Fate::LookedUp { vrf, destination: IpAddr::V6(destination), adjacency, octets });
 }

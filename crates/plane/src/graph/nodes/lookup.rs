@@ -247,6 +247,7 @@ fn note(context: &mut Context<'_>, packet: &Packet, destination: IpAddr) {
         return;
     }
     let (root, adjacency) = (context.root, packet.forwarding());
+    let octets = packet.parsed().l3_length;
     let interface = root.interfaces.get(packet.interface() as usize);
     let mut vrf = interface.map_or(0, |interface| interface.vrf);
     if let Some(way) = packet.way().and_then(|way| root.classify.ways.get(way as usize))
@@ -254,9 +255,9 @@ fn note(context: &mut Context<'_>, packet: &Packet, destination: IpAddr) {
         && !packet.state().contains(ENCAPSULATED)
     {
         if (if destination.is_ipv4() { way.v4 } else { way.v6 }).is_some() {
-            return context.record(packet, Fate::Directed { destination, adjacency, steered: false });
+            return context.record(packet, Fate::Directed { destination, adjacency, steered: false, octets });
         }
         vrf = way.vrf.unwrap_or(vrf);
     }
-    context.record(packet, Fate::LookedUp { vrf, destination, adjacency });
+    context.record(packet, Fate::LookedUp { vrf, destination, adjacency, octets });
 }

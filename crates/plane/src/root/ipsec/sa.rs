@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use weir_base::prefetch;
 use weir_crypto::Key;
-use weir_packet::esp::{Layout, Outer, Window};
+use weir_packet::esp::{Envelope, Layout, Outer, Window};
 
 use super::{SaCounters, Sequence, Sharing, Upkeep};
 use crate::model::{Encapsulation, MssClamp, OuterDf, OuterDscp, OuterLabel, SaMode};
@@ -141,6 +141,15 @@ impl Sa {
     #[inline(always)]
     fn prefetch<const N: usize>(&self, lines: [usize; N]) {
         lines.into_iter().for_each(|line| prefetch::read((&raw const *self).cast::<u8>().wrapping_add(line * LINE)));
+    }
+
+    /// The octets around packets that it protects, of which the first `kept` stay in front in transport mode.
+    #[must_use]
+    pub fn envelope(&self, kept: usize) -> Envelope {
+        match self.mode {
+            SaMode::Tunnel => Envelope::tunnel(self.layout, self.outer.length()),
+            SaMode::Transport => Envelope::transport(self.layout, kept, self.outer.length() - self.outer.ip_length()),
+        }
     }
 
     /// The last sequence number of an outbound SA: none wraps (RFC 4303, 3.3.3).

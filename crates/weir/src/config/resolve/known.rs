@@ -32,6 +32,8 @@ pub(super) struct Access<'a> {
     pub(super) nat_places: Vec<Vec<Span>>,
     /// Where the rules of each SPD stand.
     pub(super) spd_places: Vec<Vec<Span>>,
+    /// The SPDs of which some rules have errors, or name SAs that have some.
+    pub(super) spd_lost: Vec<bool>,
     /// Where the rules of each list of steer rules stand.
     pub(super) steer_places: Vec<Vec<Span>>,
 }

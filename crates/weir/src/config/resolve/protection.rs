@@ -3,10 +3,9 @@
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-use weir_packet::esp::Layout;
 use weir_packet::tunnel::Carrier;
-use weir_packet::wire::{ipv4, ipv6, protocol, udp};
-use weir_plane::model::{Addresses, IpFamily, Sa, SaMode, Spd, SpdAction, SpdIndex, SpdRule, Transport, Tunnel};
+use weir_packet::wire::{ipv4, ipv6, protocol};
+use weir_plane::model::{Addresses, IpFamily, Sa, SaIndex, Spd, SpdAction, SpdIndex, SpdRule, Transport, Tunnel};
 
 /// The source ports of outer packets that the gateway sends.
 const OWN_PORTS: RangeInclusive<u16> = 49_152..=u16::MAX;
@@ -49,14 +48,14 @@ impl Way {
 }
 
 /// The effect of an SPD on the packets of a tunnel of one protocol in a direction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Protection {
     /// Some pass in clear.
     pub(super) clear: bool,
     /// Some are dropped, by a rule or since no rule matches them.
     pub(super) dropped: bool,
-    /// The octets that ESP adds to some of them, at most.
-    pub(super) octets: u32,
+    /// The pairs of SAs that protect some of them.
+    pub(super) sas: Vec<SaIndex>,
 }
 
 /// The protocols of outer packets of a carrier.
@@ -69,20 +68,18 @@ pub(super) const fn protocols(carrier: Carrier) -> &'static [u8] {
     }
 }
 
-/// The octets that ESP adds to outer packets of a tunnel, at most.
-pub(super) fn esp_octets(tunnel: &Tunnel, spd: Option<SpdIndex>, spds: &[Spd], sas: &[Sa]) -> u32 {
-    let octets = |&number: &u8| protection(tunnel, (Way::Out, number), spd, spds, sas).octets;
-    protocols(tunnel.carrier).iter().map(octets).max().unwrap_or(0)
+/// Returns the length of the longest outer packet of a tunnel that fits an MTU, with ESP around it if a rule protects it. Of several such
+/// rules, the one that leaves least counts.
+pub(super) fn longest(tunnel: &Tunnel, mtu: u32, spd: Option<SpdIndex>, spds: &[Spd], sas: &[Sa]) -> u32 {
+    let headers = if tunnel.local.is_ipv4() { ipv4::LENGTH } else { ipv6::LENGTH };
+    let numbers = protocols(tunnel.carrier).iter();
+    let used = numbers.flat_map(|&number| protection(tunnel, (Way::Out, number), spd, spds).sas);
+    let room = |sa: SaIndex| Some(sas.get(sa.0 as usize)?.envelope(headers).longest(mtu as usize).unwrap_or(0));
+    used.filter_map(room).min().map_or(mtu, |longest| longest as u32)
 }
 
 /// Finds the rules that decide about the packets of a tunnel of a protocol: the first one that matches, for each source port.
-pub(super) fn protection(
-    tunnel: &Tunnel,
-    (way, number): (Way, u8),
-    spd: Option<SpdIndex>,
-    spds: &[Spd],
-    sas: &[Sa],
-) -> Protection {
+pub(super) fn protection(tunnel: &Tunnel, (way, number): (Way, u8), spd: Option<SpdIndex>, spds: &[Spd]) -> Protection {
     let Some(spd) = spd.and_then(|spd| spds.get(usize::from(spd.0))) else {
         return Protection { clear: true, ..Protection::default() };
     };
@@ -94,9 +91,7 @@ pub(super) fn protection(
         }
         let Some(rest) = without(&left, &rule.matches.transport, number) else { continue };
         match rule.action {
-            SpdAction::Protect(sa) => {
-                found.octets = found.octets.max(sas.get(sa.0 as usize).map_or(0, octets));
-            }
+            SpdAction::Protect(sa) => found.sas.push(sa),
             SpdAction::Bypass => found.clear = true,
             SpdAction::Discard => found.dropped = true,
         }
@@ -168,17 +163,4 @@ fn split(range: &RangeInclusive<u16>, other: &RangeInclusive<u16>) -> Option<Vec
     let below = other.start().checked_sub(1).map(|end| *range.start()..=end);
     let above = other.end().checked_add(1).map(|start| start..=*range.end());
     Some([below, above].into_iter().flatten().filter(|part| !part.is_empty()).collect())
-}
-
-/// The octets that ESP of a pair adds to a packet, with the most padding that any length has.
-fn octets(sa: &Sa) -> u32 {
-    let layout = Layout::new(sa.algorithm.iv_octets(), sa.algorithm.icv_octets(), sa.algorithm.block_octets());
-    let udp = if sa.encapsulation.is_some() { udp::LENGTH } else { 0 };
-    let ip = match (sa.mode, sa.local.is_ipv4()) {
-        (SaMode::Transport, _) => 0,
-        (_, true) => ipv4::LENGTH,
-        (_, false) => ipv6::LENGTH,
-    };
-    let most = (0..64).map(|octets| layout.sealed(octets) - octets).max().unwrap_or(0);
-    (ip + udp + most) as u32
 }

@@ -13,7 +13,7 @@ use super::super::diagnostic::{Code, Diagnostic};
 use super::super::source::{At, Span};
 use super::Resolver;
 use super::interfaces::LEAST_MTU_V6;
-use super::protection::{Way, esp_octets, protection, protocols};
+use super::protection::{Way, longest, protection, protocols};
 
 /// The least MTU of an IPv4 link (RFC 791).
 const LEAST_MTU: u32 = 68;
@@ -106,13 +106,17 @@ impl<'a> Resolver<'a> {
         for (at, (index, tunnel)) in tunnels.iter().enumerate() {
             // A tunnel that leads into itself has its own finding.
             let Some(path) = paths[at].filter(|path| path.interface != *index) else { continue };
-            let octets = esp_octets(tunnel, interfaces[path.interface].spd, spds, sas);
-            self.tunnel_mtu((*index, tunnel), path, octets, interfaces, &spans);
+            let outside = &interfaces[path.interface];
+            let room = longest(tunnel, outside.mtu, outside.spd, spds, sas);
+            self.tunnel_mtu((*index, tunnel), path, room, interfaces, &spans);
             for &outside in all[at].iter().filter(|outside| **outside != *index && !spds.is_empty()) {
+                if !self.is_protection_known(&interfaces[outside]) {
+                    continue;
+                }
                 let spd = interfaces[outside].spd;
                 let mut fates: Vec<(Way, Fate, Vec<u8>)> = Vec::new();
                 for &number in &inside[at] {
-                    let [out, into] = [Way::Out, Way::In].map(|way| protection(tunnel, (way, number), spd, spds, sas));
+                    let [out, into] = [Way::Out, Way::In].map(|way| protection(tunnel, (way, number), spd, spds));
                     let fate = match (out.clear, out.dropped, into.clear, into.dropped) {
                         (true, ..) => (Way::Out, Fate::Clear),
                         (_, true, ..) => (Way::Out, Fate::Dropped),
@@ -137,6 +141,15 @@ impl<'a> Resolver<'a> {
             at.is_some_and(|&at| self.declared.interfaces[at].mtu.is_none())
         };
         tunnels.iter().map(|own| own.0).filter(is_fitted).map(|index| InterfaceIndex(index as u32)).collect()
+    }
+
+    /// Returns whether all rules of the SPD of an interface are without errors: those of SAs and rules that have some are reported.
+    fn is_protection_known(&self, interface: &model::Interface) -> bool {
+        let Some(spd) = interface.spd else {
+            let declared = self.interfaces.get(interface.name.as_str()).map(|&at| &self.declared.interfaces[at]);
+            return declared.is_none_or(|own| own.spd.is_none());
+        };
+        self.access.spd_lost.get(usize::from(spd.0)).is_none_or(|&is_lost| !is_lost)
     }
 
     /// Where each tunnel of the model is declared, by index of its interface.
@@ -209,17 +222,17 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Gives a tunnel the MTU that is left, or checks the one that is declared.
+    /// Gives a tunnel the MTU that is left of the longest outer packet, `room`, or checks the one that is declared.
     fn tunnel_mtu(
         &mut self,
         (index, tunnel): (usize, &model::Tunnel),
         path: Path,
-        taken: u32,
+        room: u32,
         interfaces: &mut [model::Interface],
         spans: &HashMap<usize, Span>,
     ) {
         let (outside, out) = (interfaces[path.interface].mtu, interfaces[path.interface].name.clone());
-        let left = outside.saturating_sub(tunnel.overhead() + taken);
+        let (left, taken) = (room.saturating_sub(tunnel.overhead()), outside - room.min(outside));
         let least = least_mtu(&interfaces[index]);
         let own = &mut interfaces[index];
         let declared = self.interfaces.get(own.name.as_str()).and_then(|at| self.declared.interfaces[*at].mtu);
@@ -343,8 +356,8 @@ pub(in super::super) fn fit(gateway: &mut Gateway) -> bool {
         let is_fitted = gateway.ipsec.fitted.contains(&InterfaceIndex(*index as u32));
         let Some(path) = path.filter(|path| is_fitted && path.interface != *index) else { continue };
         let out = &gateway.interfaces[path.interface];
-        let taken = esp_octets(tunnel, out.spd, &gateway.spds, &gateway.sas);
-        let left = out.mtu.saturating_sub(tunnel.overhead() + taken);
+        let room = longest(tunnel, out.mtu, out.spd, &gateway.spds, &gateway.sas);
+        let left = room.saturating_sub(tunnel.overhead());
         let own = &mut gateway.interfaces[*index];
         let mtu = left.max(least_mtu(own));
         differs |= std::mem::replace(&mut own.mtu, mtu) != mtu;

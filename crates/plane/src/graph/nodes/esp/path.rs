@@ -54,15 +54,8 @@ fn exceeds_learned(context: &Context<'_>, outbound: &Outbound, octets: usize) ->
 #[cold]
 pub(super) fn room(packet: &Packet, sa: &Sa, path: &Path) -> usize {
     // In transport mode the packet's own headers stay in front, with UDP behind them if there is some.
-    let kept = match sa.mode {
-        SaMode::Tunnel => 0,
-        SaMode::Transport => packet.l4_offset().saturating_sub(packet.l3_offset()),
-    };
-    let headers = match sa.mode {
-        SaMode::Tunnel => sa.outer.length(),
-        SaMode::Transport => kept + sa.outer.length() - sa.outer.ip_length(),
-    };
-    sa.layout.longest(path.mtu.saturating_sub(headers)).unwrap_or(0) + kept
+    let kept = packet.l4_offset().saturating_sub(packet.l3_offset());
+    sa.envelope(kept).longest(path.mtu).unwrap_or_else(|| if sa.mode == SaMode::Transport { kept } else { 0 })
 }
 
 /// Lowers the maximum segment size of a SYN segment to that of its SA.
@@ -138,7 +131,7 @@ pub(super) fn padded(context: &Context<'_>, sa: &Sa, outbound: &Outbound) -> usi
 fn padded_by(context: &Context<'_>, sa: &Sa, outbound: &Outbound, tfc: usize) -> usize {
     let learned = context.root.ipsec.paths.is_any().then(|| outbound.path.get(context.now)).flatten();
     learned.map_or(tfc, |learned| {
-        let room = usize::from(learned.mtu).saturating_sub(sa.outer.length());
-        tfc.min(sa.layout.longest(room).unwrap_or(0))
+        // Packets are padded in tunnel mode alone: nothing stays in front.
+        tfc.min(sa.envelope(0).longest(learned.mtu.into()).unwrap_or(0))
     })
 }

@@ -32,7 +32,8 @@ pub(super) fn to(context: &mut Context<'_>, packet: &mut Packet, place: u8, targ
     if context.recorder.is_on()
         && let Some(destination) = destination(packet)
     {
-        context.record(packet, Fate::Directed { destination, adjacency: packet.forwarding(), steered: true });
+        let (adjacency, octets) = (packet.forwarding(), packet.parsed().l3_length);
+        context.record(packet, Fate::Directed { destination, adjacency, steered: true, octets });
     }
     context.next.push(node, place);
     true

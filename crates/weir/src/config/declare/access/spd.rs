@@ -15,6 +15,8 @@ const MOST_FLOWS: u32 = 16_000_000;
 pub(in super::super::super) struct Spd {
     pub(in super::super::super) name: At<String>,
     pub(in super::super::super) rules: Vec<At<spd::Rule>>,
+    /// Some rules have errors, and are not among these.
+    pub(in super::super::super) lost_rules: bool,
     pub(in super::super::super) cache: SpdCache,
     /// Where the flows of the caches are, if the file says them.
     pub(in super::super::super) flows: Option<Span>,
@@ -24,15 +26,18 @@ pub(in super::super::super) struct Spd {
 pub(super) fn read(reader: &mut Reader<'_>, name: At<String>, value: Value<'_>) -> Option<Spd> {
     let table = reader.table(value, "a security policy database", &["rules", "cache"])?;
     let mut names = Names::default();
-    let mut rules = Vec::new();
+    let (mut rules, mut lost_rules) = (Vec::new(), true);
     if let Some(value) = reader.require(&table, "rules") {
-        for value in reader.rules(value) {
+        let values = reader.rules(value);
+        let count = values.len();
+        for value in values {
             rules.extend(understood(reader, value, |text| spd::parse(text, &mut names)));
         }
+        lost_rules = rules.len() < count;
     }
     let cache = table.get("cache").and_then(|value| cache(reader, value)).unwrap_or_default();
     let (cache, flows) = cache;
-    Some(Spd { name, rules, cache, flows })
+    Some(Spd { name, rules, lost_rules, cache, flows })
 }
 
 fn cache(reader: &mut Reader<'_>, value: Value<'_>) -> Option<(SpdCache, Option<Span>)> {

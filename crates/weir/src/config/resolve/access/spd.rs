@@ -46,6 +46,7 @@ impl Resolver<'_> {
             self.never_matched(&spd, &places);
             self.shared_alone(&spd, &places);
         }
+        self.access.spd_lost.push(declared.lost_rules || places.len() < declared.rules.len());
         self.access.spd_places.push(places);
         spd
     }
