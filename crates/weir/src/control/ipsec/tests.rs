@@ -338,6 +338,12 @@ fn no_rule_and_no_command_names_the_new_pair_of_a_rekey() {
         assert_eq!(refusal.kind, Kind::Conflict);
         assert!(refusal.message.contains("a rekey of `east`: name `east`"), "{}", refusal.message);
     }
+    let is_refused = |site: &Site| {
+        let (kind, message) = site.refuses_sa("east-next", SaEdit::Add(&keys(0x1201, "b", "c")));
+        let says = "a rekey of the pair of SAs `east` names the new pair `east-next`: take another name";
+        assert!(kind == Kind::Conflict && message.starts_with(says), "{message}");
+    };
+    is_refused(&site);
     for edit in [SaEdit::Delete, SaEdit::Update(""), SaEdit::Switch] {
         let (kind, message) = site.refuses_sa("east-next", edit);
         assert!(kind == Kind::Conflict && message.contains("the new pair of a rekey of `east`"), "{message}");
@@ -353,8 +359,12 @@ fn no_rule_and_no_command_names_the_new_pair_of_a_rekey() {
     let (kind, message) = site.refuses_sa("east", SaEdit::Switch);
     assert!(kind == Kind::Conflict && message.contains("sends already"), "{message}");
     site.sa("east", SaEdit::Finish);
+    // A later rekey needs the name. Nothing else does once the pair is gone, and pairs of files have no rekeys.
+    is_refused(&site);
+    site.sa("east", SaEdit::Delete);
     site.sa("east-next", SaEdit::Add(&keys(0x1001, "b", "c")));
     assert_eq!(site.spd(&[insert(&rule, None)]).0, 1, "a pair of its own may have the name");
+    site.sa("west-next", SaEdit::Add(&keys(0x1201, "d", "e")));
 }
 
 #[test]
