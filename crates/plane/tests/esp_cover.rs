@@ -147,6 +147,27 @@ fn changes_engines(algorithm: &str) {
     assert_eq!((inbound.packets, inbound.lost, inbound.replayed, inbound.highest), (165, 0, 0, 165));
 }
 
+/// The pair of another name keeps what it has counted, and what it had at an earlier clearing.
+#[test]
+fn the_counters_of_one_pair_are_cleared_alone() {
+    let own = sa("aes128gcm16", V4.0, V4.1);
+    let key = |spi, direction| SaKey::new(spi, own.algorithm, &secret(own.algorithm, direction)).ok();
+    let other = Sa { name: "other".into(), outbound: key(0x1002, 0x61), inbound: key(0x2002, 0x62), ..own.clone() };
+    let mut west = west(&[own.clone(), other]).rig();
+    let counted =
+        |rig: &Rig| -> Vec<u64> { rig.harness.sas().into_iter().map(|sa| sa.outbound.unwrap().packets).collect() };
+    for (at, packets) in [(0, 3), (1, 5)] {
+        west.protect(at, &vec![inner(100); packets]);
+    }
+    west.harness.clear_sas(Some("other"));
+    assert_eq!(counted(&west), [3, 0]);
+    west.protect(1, &[inner(100)]);
+    west.harness.clear_sas(Some(&own.name));
+    assert_eq!(counted(&west), [0, 1]);
+    west.harness.clear_sas(None);
+    assert_eq!(counted(&west), [0, 0]);
+}
+
 #[test]
 fn cleared_counters_begin_with_0_and_lives_go_on() {
     let own = sa("aes128gcm16", V4.0, V4.1);
@@ -166,6 +187,8 @@ fn cleared_counters_begin_with_0_and_lives_go_on() {
     let sent = frames(west.protect(0, &vec![inner(100); 2]).1);
     east.put_all("wan", &sent);
     assert_eq!((out(&west).packets, into(&east).packets, into(&east).bytes), (2, 2, 200));
+    let all = |rig: &Rig| rig.harness.sas_from_start()[0].clone();
+    assert_eq!((all(&west).outbound.unwrap().packets, all(&east).inbound.unwrap().packets), (7, 7));
     // A new key has counters of its own, which nothing is taken from.
     let outbound = SaKey::new(TO_EAST, own.algorithm, &secret(own.algorithm, 0x99)).ok();
     west.reload(crate::kit::esp::west(&[Sa { outbound, ..own }]));

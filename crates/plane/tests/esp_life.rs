@@ -195,6 +195,43 @@ fn packets_and_octets_count_for_each_direction_apart() {
     }
 }
 
+/// Neither lifetimes nor sequence numbers nor windows are counters of `weir clear sa`.
+#[test]
+fn a_life_and_a_window_go_on_behind_cleared_counters() {
+    for hard in [
+        Lifetime { packets: Some(4), ..Lifetime::default() },
+        Lifetime { octets: Some(350), ..Lifetime::default() },
+        Lifetime { time: Some(Duration::from_secs(6)), ..Lifetime::default() },
+    ] {
+        let own = Sa { lifetimes: Lifetimes { hard, ..Lifetimes::default() }, ..sa("aes128gcm16", V4.0, V4.1) };
+        let mut west = west(std::slice::from_ref(&own)).rig();
+        let mut east = east(std::slice::from_ref(&own)).rig();
+        tend(&mut west, 0);
+        tend(&mut east, 0);
+        let mut sent: Vec<Vec<u8>> = Vec::new();
+        for number in 1..=4u8 {
+            let frame = west.protect(0, &[inner()]).1.remove(0).1;
+            assert_eq!(frame[14 + 20 + 7], number, "behind the Ethernet header, that of IPv4 and the SPI");
+            assert_eq!(east.put("wan", &frame).outcome.verdict, Verdict::Forward);
+            sent.push(frame);
+            assert!(number == 4 || tend(&mut west, 1).0.is_empty() && tend(&mut east, 1).0.is_empty());
+            for rig in [&mut west, &mut east] {
+                rig.harness.clear_sas(Some(&own.name));
+            }
+            east.drops_frame("wan", &sent[0], Reason::EspReplay);
+        }
+        let row = &east.harness.sas()[0];
+        let inbound = row.inbound.as_ref().unwrap();
+        assert_eq!((inbound.packets, inbound.replayed, inbound.highest), (0, 1, 4));
+        for rig in [&mut west, &mut east] {
+            let news = tend(rig, 3).0;
+            assert!(news.iter().any(|news| matches!(news, News::SaExpired { .. })), "{hard:?}: {news:?}");
+        }
+        assert_eq!(verdict(&mut west), Verdict::Drop(Reason::EspExpired));
+        east.drops_frame("wan", &sent[3], Reason::EspExpired);
+    }
+}
+
 #[test]
 fn an_sa_that_comes_back_has_no_second_life() {
     for (hard, limit) in [

@@ -617,6 +617,17 @@ fn packets_count_at_the_interface_of_the_tunnel() {
     let (sent, got) = (row(&west.harness), row(&east.harness));
     assert_eq!((sent.name.as_str(), sent.out_packets, sent.out_bytes), ("tun", 1, 200));
     assert_eq!((got.in_packets, got.in_bytes, got.refused), (1, 200, 0));
+    west.harness.clear_tunnels(Some("lan"));
+    assert_eq!(row(&west.harness).out_packets, 1, "of a tunnel of another name");
+    for (rig, name) in [(&mut west, Some("tun")), (&mut east, None)] {
+        rig.harness.clear_tunnels(name);
+    }
+    let frame = into(&mut west, TO_EAST[0]);
+    east.put("wan", &frame);
+    into(&mut west, TO_EAST[0]);
+    let (sent, got) = (row(&west.harness), row(&east.harness));
+    assert_eq!((sent.out_packets, sent.out_bytes), (2, 400), "since they were cleared");
+    assert_eq!((got.in_packets, got.in_bytes), (1, 200));
 }
 
 #[test]

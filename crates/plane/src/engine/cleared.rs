@@ -1,4 +1,4 @@
-//! Counters of SAs, SPDs, steer rules and NAT rules as they stood when they were cleared. Workers alone write counters, so what is shown is the difference.
+//! Counters of SAs, tunnels, SPDs, steer rules and NAT rules as they stood when they were cleared. Workers alone write counters, so what is shown is the difference.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -8,13 +8,18 @@ use crate::root::ipsec::SaCounters;
 use crate::root::nat::{RuleCounters, Translators};
 use crate::root::nat_limit::LimitCounters;
 use crate::root::spd::PolicyCounters;
-use crate::stats::{SaStats, SpdCacheRow, Traffic};
+use crate::root::tunnel::TunnelCounters;
+use crate::stats::{SaStats, SpdCacheRow, Traffic, TunnelStats};
+
+/// Rows as they stood at the last clearing, by the identity of their counters.
+type Rows<C, R> = HashMap<usize, (Arc<[C]>, R)>;
 
 /// The counters at their last clearing. Each belongs to the counters stored with it: other counters of the same name
 /// begin with 0.
 #[derive(Default)]
 pub(crate) struct Cleared {
-    sas: HashMap<usize, (Arc<[SaCounters]>, SaStats)>,
+    sas: Rows<SaCounters, SaStats>,
+    tunnels: Rows<TunnelCounters, TunnelStats>,
     policies: HashMap<usize, (Arc<[PolicyCounters]>, [Traffic; 2])>,
     steer: HashMap<usize, (Arc<[TrafficCounter]>, Traffic)>,
     nat: HashMap<usize, (Arc<[RuleCounters]>, NatCounts)>,
@@ -66,10 +71,32 @@ fn identity<T>(counters: &Arc<[T]>) -> usize {
     Arc::as_ptr(counters).cast::<T>() as usize
 }
 
+/// Notes the rows that are cleared now. The others of `rows` stay as they were noted, and rows that are gone are forgotten.
+fn clear_rows<C, R>(
+    noted: &mut Rows<C, R>,
+    rows: impl Iterator<Item = (Arc<[C]>, R)>,
+    is_cleared: impl Fn(&R) -> bool,
+) {
+    let mut before = std::mem::take(noted);
+    noted.extend(rows.filter_map(|(counters, row)| {
+        let id = identity(&counters);
+        if is_cleared(&row) { Some((id, (counters, row))) } else { before.remove_entry(&id) }
+    }));
+}
+
 impl Cleared {
-    /// Begins the counters of pairs of SAs with 0.
-    pub(crate) fn clear_sas(&mut self, rows: impl Iterator<Item = (Arc<[SaCounters]>, SaStats)>) {
-        self.sas = rows.map(|(counters, row)| (identity(&counters), (counters, row))).collect();
+    /// Begins the counters of pairs of SAs with 0: of all, or of the one of a name.
+    pub(crate) fn clear_sas(&mut self, rows: impl Iterator<Item = (Arc<[SaCounters]>, SaStats)>, name: Option<&str>) {
+        clear_rows(&mut self.sas, rows, |row| name.is_none_or(|name| row.name == name));
+    }
+
+    /// Begins the counters of tunnels with 0: of all, or of the one of a name.
+    pub(crate) fn clear_tunnels(
+        &mut self,
+        rows: impl Iterator<Item = (Arc<[TunnelCounters]>, TunnelStats)>,
+        name: Option<&str>,
+    ) {
+        clear_rows(&mut self.tunnels, rows, |row| name.is_none_or(|name| row.name == name));
     }
 
     /// Begins the counters of policies and caches with 0.
@@ -120,6 +147,14 @@ impl Cleared {
     /// The counters of a pair of SAs since they were cleared.
     pub(crate) fn sa(&self, counters: &Arc<[SaCounters]>, row: SaStats) -> SaStats {
         match self.sas.get(&identity(counters)) {
+            Some((_, before)) => row.since(before),
+            None => row,
+        }
+    }
+
+    /// Returns the counters of a tunnel since the last clearing.
+    pub(crate) fn tunnel(&self, counters: &Arc<[TunnelCounters]>, row: TunnelStats) -> TunnelStats {
+        match self.tunnels.get(&identity(counters)) {
             Some((_, before)) => row.since(before),
             None => row,
         }

@@ -40,6 +40,8 @@ pub enum Clear {
     Neighbors,
     /// Counters of SAs.
     Sa,
+    /// Counters of tunnels.
+    Tunnels,
     /// Counters of SPDs and of their caches.
     Spd,
     /// Counters of steer rules.
@@ -197,7 +199,10 @@ impl Engine {
             }
         }
         if all || what == Clear::Sa {
-            self.clear_sas();
+            self.clear_sas(None);
+        }
+        if all || what == Clear::Tunnels {
+            self.clear_tunnels(None);
         }
         if all || what == Clear::Spd {
             self.clear_spds();

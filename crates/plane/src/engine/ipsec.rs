@@ -39,12 +39,13 @@ impl Control {
         self.root.with(|root| upkeep.step(now, &root.ipsec))
     }
 
-    /// Counts of SAs begin with 0.
-    pub(super) fn clear_sas(&self) {
+    /// Begins the counters of SAs with 0: of all pairs, or of the pair of a name. Sequence numbers, windows, ages and what counts
+    /// for lifetimes go on.
+    pub fn clear_sas(&self, name: Option<&str>) {
         let ((model, map), now) = (self.in_force(), self.clock.now());
         let upkeep = self.upkeep();
         let mut cleared = self.cleared();
-        self.root.with(|root| cleared.clear_sas(sas::counted(&model, &map, root, (&upkeep, now))));
+        self.root.with(|root| cleared.clear_sas(sas::counted(&model, &map, root, (&upkeep, now)), name));
     }
 
     /// Counts of SPDs and their caches begin with 0.

@@ -171,6 +171,13 @@ impl Control {
         self.root.with(|root| sas::rows(&model, &map, root, (&upkeep, &self.cleared(), self.clock.now())))
     }
 
+    /// The pairs of SAs with all that was counted, also before counters were cleared.
+    pub fn sas_from_start(&self) -> Vec<stats::SaStats> {
+        let ((model, map), upkeep) = (self.in_force(), self.upkeep());
+        self.root
+            .with(|root| sas::counted(&model, &map, root, (&upkeep, self.clock.now())).map(|(_, row)| row).collect())
+    }
+
     /// The bridges, in the order of the configuration.
     pub fn bridges(&self) -> Vec<stats::BridgeStats> {
         let (model, _) = self.in_force();
@@ -199,7 +206,14 @@ impl Control {
     pub fn tunnels(&self) -> Vec<stats::TunnelStats> {
         let (model, map) = self.in_force();
         let now = self.clock.now();
-        self.root.with(|root| tunnels::rows(&model, &map, root, now))
+        self.root.with(|root| tunnels::rows((&model, &map), root, &self.cleared(), now))
+    }
+
+    /// Begins the counters of tunnels with 0: of all, or of the one of a name. Path MTUs go on.
+    pub fn clear_tunnels(&self, name: Option<&str>) {
+        let ((model, map), now) = (self.in_force(), self.clock.now());
+        let mut cleared = self.cleared();
+        self.root.with(|root| cleared.clear_tunnels(tunnels::counted((&model, &map), root, now), name));
     }
 
     /// The lists of rules that translate.

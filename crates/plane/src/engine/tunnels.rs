@@ -1,21 +1,33 @@
 //! Reports tunnels with their counters.
 
+use std::sync::Arc;
+
 use weir_base::clock::Time;
 use weir_packet::tunnel::{Carrier, Id};
 
+use super::cleared::Cleared;
 use crate::compile::Map;
 use crate::model::Gateway;
 use crate::root::Root;
 use crate::root::tunnel::TunnelCounters;
 use crate::stats::{TunnelPath, TunnelStats};
 
-/// Returns the tunnels, in the order of the configuration.
-pub(crate) fn rows(model: &Gateway, map: &Map, root: &Root, now: Time) -> Vec<TunnelStats> {
-    let row = |(interface, &number): (&crate::model::Interface, &u32)| {
+/// Returns the tunnels, in the order of the configuration, with their counters since these were cleared.
+pub(crate) fn rows((model, map): (&Gateway, &Map), root: &Root, cleared: &Cleared, now: Time) -> Vec<TunnelStats> {
+    counted((model, map), root, now).map(|(counters, row)| cleared.tunnel(&counters, row)).collect()
+}
+
+/// Returns the tunnels with all that was counted, and the counters themselves.
+pub(crate) fn counted<'a>(
+    (model, map): (&'a Gateway, &'a Map),
+    root: &'a Root,
+    now: Time,
+) -> impl Iterator<Item = (Arc<[TunnelCounters]>, TunnelStats)> + 'a {
+    let row = move |(interface, &number): (&crate::model::Interface, &u32)| {
         let own = root.tunnels.of(number)?;
         let sum = |of: &dyn Fn(&TunnelCounters) -> u64| own.counters.iter().map(of).sum::<u64>();
         let (carrier, id) = (own.wanted.carrier, own.wanted.id.0 as u32);
-        Some(TunnelStats {
+        let row = TunnelStats {
             name: interface.name.clone(),
             kind: carrier.name().to_owned(),
             vni: carrier.is_ethernet().then_some(id),
@@ -38,7 +50,8 @@ pub(crate) fn rows(model: &Gateway, map: &Map, root: &Root, now: Time) -> Vec<Tu
             too_long: sum(&|own| own.too_long.value()),
             lowered: sum(&|own| own.lowered.value()),
             origin: model.origins.place(interface.origin).map_or_else(String::new, |place| place.to_string()),
-        })
+        };
+        Some((Arc::clone(&own.counters), row))
     };
-    model.interfaces.iter().zip(&map.interfaces).filter_map(row).collect()
+    model.interfaces.iter().zip(&map.interfaces).filter_map(row)
 }

@@ -59,6 +59,21 @@ pub struct TunnelPath {
 }
 
 impl TunnelStats {
+    /// Returns the same with the counters since an earlier reading of them.
+    #[must_use]
+    pub(crate) fn since(self, before: &TunnelStats) -> TunnelStats {
+        TunnelStats {
+            out_packets: self.out_packets.saturating_sub(before.out_packets),
+            out_bytes: self.out_bytes.saturating_sub(before.out_bytes),
+            in_packets: self.in_packets.saturating_sub(before.in_packets),
+            in_bytes: self.in_bytes.saturating_sub(before.in_bytes),
+            refused: self.refused.saturating_sub(before.refused),
+            too_long: self.too_long.saturating_sub(before.too_long),
+            lowered: self.lowered.saturating_sub(before.lowered),
+            ..self
+        }
+    }
+
     /// The longest inner packet that is neither dropped nor fragmented, in octets.
     #[must_use]
     pub fn inner_mtu(&self) -> u32 {

@@ -17,7 +17,7 @@ pub struct Clear {
     /// Counters or entries to clear
     #[arg(value_enum)]
     what: What,
-    /// For bridge: the name of one bridge. For flows and nat: a rule of an access list without its action, to end only the sessions or translations that it
+    /// For bridge, sa and tunnels: the name of one. For flows and nat: a rule of an access list without its action, to end only the sessions or translations that it
     /// matches
     #[arg(value_name = "FILTER")]
     filter: Vec<String>,
@@ -31,9 +31,11 @@ pub struct Clear {
 impl Clear {
     pub(super) fn run(&self) -> Result<(), Error> {
         let filter = match (self.what, &*self.filter) {
-            (What::Bridge, []) => None,
-            (What::Bridge, [name]) => Some(name.clone()),
-            (What::Bridge, _) => return Err(Error::Usage("name one bridge, or none for all".to_owned())),
+            (what, []) if what.takes_name() => None,
+            (what, [name]) if what.takes_name() => Some(name.clone()),
+            (what, _) if what.takes_name() => {
+                return Err(Error::Usage("give one name, or none for all".to_owned()));
+            }
             (_, words) => query::filter(words)?,
         };
         let client = self.connection.client();

@@ -149,7 +149,10 @@ enum What {
         name: Option<String>,
     },
     /// Tunnels: their ends, identifiers, path MTUs and counters
-    Tunnels,
+    Tunnels {
+        /// Only this tunnel
+        name: Option<String>,
+    },
     /// Bridges: ports, stations and counters; or the stations of one
     Bridge {
         /// Only this bridge
@@ -307,7 +310,8 @@ impl Show {
                     Format::Conntrack => print(&asker.client.show::<Flows>(&target)?.0.conntrack()),
                 }
             }
-            What::Tunnels => asker.show::<Tunnels>("/v1/show/tunnels"),
+            What::Tunnels { name: None } => asker.show::<Tunnels>("/v1/show/tunnels"),
+            What::Tunnels { name: Some(name) } => asker.show::<Tunnels>(&format!("/v1/show/tunnels/{}", escaped(name))),
             What::Bridge { name: None, .. } => asker.show::<Bridges>("/v1/show/bridge"),
             What::Bridge { name: Some(name), part: None, .. } => {
                 asker.show::<Bridges>(&format!("/v1/show/bridge/{}", escaped(name)))

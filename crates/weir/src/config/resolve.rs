@@ -107,7 +107,7 @@ pub(super) fn resolve(
     resolver.nat_before_spd(&nat, &spds, interfaces.as_deref().unwrap_or_default());
     resolver.unreachable_peers(&sas, &routes);
     resolver.beside_transport(&spds, &sas);
-    resolver.past_spd(&spds, interfaces.as_deref().unwrap_or_default(), &routes);
+    resolver.past_spds(&spds, interfaces.as_deref().unwrap_or_default(), &routes);
     let classify = resolver.classify_tables();
     let (acls, allowlists, bindings) = (resolver.lists(), resolver.allowlists(), resolver.bindings());
     resolver.chains(&acls, interfaces.as_deref().unwrap_or_default());

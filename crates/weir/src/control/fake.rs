@@ -460,8 +460,9 @@ impl Gateway for Fake {
         Ok(3)
     }
 
-    fn clear(&self, what: Clear) {
-        self.note(format!("clear {what:?}"));
+    fn clear(&self, what: Clear, name: Option<&str>) -> Result<(), Box<Refusal>> {
+        self.note(format!("clear {what:?}{}", name.map_or(String::new(), |name| format!(" {name}"))));
+        Ok(())
     }
 
     fn reload(&self, _: LostEdit) -> Result<Reloaded, ReloadError> {

@@ -335,8 +335,11 @@ pub trait Gateway: Send + Sync + 'static {
     fn watch_sessions(&self, filter: Option<&str>) -> Result<SessionFilter, Box<Refusal>>;
     /// The packets traced so far.
     fn traces(&self) -> Traces;
-    /// Sets counters back, or forgets traces.
-    fn clear(&self, what: Clear);
+    /// Sets counters back, or forgets traces: all, or for SAs and tunnels those of a name.
+    ///
+    /// # Errors
+    /// When there is nothing of this name.
+    fn clear(&self, what: Clear, name: Option<&str>) -> Result<(), Box<Refusal>>;
     /// Reads the configuration again and runs it, all of it or nothing.
     ///
     /// # Errors
@@ -373,8 +376,10 @@ pub enum Clear {
     Bindings,
     /// The counters of frames that interfaces refuse for their ethertype
     Ethertypes,
-    /// The counters of SAs
+    /// The counters of SAs: of all pairs, or of the one that FILTER names
     Sa,
+    /// The counters of tunnels: of all, or of the one that FILTER names
+    Tunnels,
     /// The counters of SPDs and of their caches
     Spd,
     /// The counters of steer rules
@@ -414,7 +419,7 @@ pub struct TraceRequest {
 pub struct ClearRequest {
     /// The counters or entries to clear.
     pub what: Clear,
-    /// The sessions or translations that end; none else has a filter.
+    /// The sessions or translations that end, or the name of a bridge, a pair of SAs or a tunnel; none else has a filter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
 }
@@ -442,9 +447,28 @@ pub struct UndoRequest {
     pub count: usize,
 }
 
-/// The message about a bridge that is not there.
-fn no_bridge(name: &str, names: &[String]) -> String {
-    let others =
-        if names.is_empty() { "there are none".to_owned() } else { format!("the bridges are: {}", names.join(", ")) };
-    format!("there is no bridge `{name}`; {others}")
+impl Clear {
+    /// Its filter is the name of an object.
+    pub(crate) fn takes_name(self) -> bool {
+        matches!(self, Clear::Sa | Clear::Tunnels | Clear::Bridge)
+    }
+}
+
+/// The refusal of a name that no object of a kind has: `one` is the word for an object, `all` for several.
+fn absent<'a>(one: &str, all: &str, name: &str, names: impl Iterator<Item = &'a str>) -> Refusal {
+    let names = names.collect::<Vec<_>>().join(", ");
+    let others = if names.is_empty() { "there are none".to_owned() } else { format!("the {all} are: {names}") };
+    Refusal::new(Kind::NotFound, format!("there is no {one} `{name}`; {others}"))
+}
+
+fn no_bridge(name: &str, bridges: &[stats::BridgeStats]) -> Refusal {
+    absent("bridge", "bridges", name, bridges.iter().map(|own| own.name.as_str()))
+}
+
+fn no_tunnel(name: &str, tunnels: &[stats::TunnelStats]) -> Refusal {
+    absent("tunnel", "tunnels", name, tunnels.iter().map(|own| own.name.as_str()))
+}
+
+fn no_sa(name: &str, sas: &[stats::SaStats]) -> Refusal {
+    absent("SA", "SAs", name, sas.iter().map(|own| own.name.as_str()))
 }

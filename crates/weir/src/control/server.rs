@@ -107,6 +107,7 @@ pub fn router(gateway: Arc<dyn Gateway>) -> Router {
         .route("/v1/show/flows", get(show_flows))
         .route("/v1/show/sa", get(show_sas))
         .route("/v1/show/tunnels", get(|g| show(g, |g| Tunnels::new(g.tunnels()))))
+        .route("/v1/show/tunnels/{name}", get(show_tunnel))
         .route("/v1/show/bridge", get(|g| show(g, |g| Bridges::new(g.bridges()))))
         .route("/v1/show/bridge/{name}", get(show_bridge))
         .route("/v1/show/bridge/{name}/macs", get(show_macs))
@@ -247,12 +248,7 @@ async fn show_sas(State(gateway): State<Shared>, query: Result<Query<OfSa>, Quer
     apart(gateway, move |g| {
         let sas = Sas::new(g.sas(), &g.rekeys(), name.as_deref());
         match name {
-            Some(name) if sas.sas.is_empty() => {
-                let names = g.sas().into_iter().map(|sa| sa.name).collect::<Vec<_>>().join(", ");
-                let others =
-                    if names.is_empty() { "there are none".to_owned() } else { format!("the SAs are: {names}") };
-                Err(Refused::new(Kind::NotFound, format!("there is no SA `{name}`; {others}")))
-            }
+            Some(name) if sas.sas.is_empty() => Err(Refused::from(super::no_sa(&name, &g.sas()))),
             _ => Ok(document(200, &sas)),
         }
     })
@@ -342,11 +338,11 @@ async fn clear(State(gateway): State<Shared>, body: Result<Bytes, BytesRejection
         let ended = apart(gateway, move |g| g.clear_bridge(filter.as_deref())).await??;
         return Ok(document(200, &Forgotten { stations: ended as u64 }));
     }
-    if filter.is_some() {
-        let message = "only sessions (`flows`), translations (`nat`) and stations (`bridge`) are cleared by a filter";
+    if filter.is_some() && !what.takes_name() {
+        let message = "only sessions (`flows`), translations (`nat`), stations (`bridge`), `sa` and `tunnels` are cleared by a filter";
         return Err(Refused::new(Kind::BadRequest, message));
     }
-    apart(gateway, move |g| g.clear(what)).await?;
+    apart(gateway, move |g| g.clear(what, filter.as_deref())).await??;
     Ok(empty())
 }
 
@@ -375,11 +371,10 @@ async fn reload(State(gateway): State<Shared>, body: Result<Bytes, BytesRejectio
 async fn show_spd(State(gateway): State<Shared>, Path(name): Path<String>) -> Answer {
     apart(gateway, move |g| {
         let spds = g.spds();
-        let names = spds.iter().map(|spd| spd.name.as_str()).collect::<Vec<_>>().join(", ");
         let named: Vec<_> = spds.iter().filter(|spd| spd.name == name).cloned().collect();
         if named.is_empty() {
-            let others = if names.is_empty() { "there are none".to_owned() } else { format!("the SPDs are: {names}") };
-            return Err(Refused::new(Kind::NotFound, format!("there is no SPD `{name}`; {others}")));
+            let names = spds.iter().map(|spd| spd.name.as_str());
+            return Err(Refused::from(super::absent("SPD", "SPDs", &name, names)));
         }
         Ok(document(200, &Spds::new(named)))
     })
@@ -390,27 +385,33 @@ async fn show_spd(State(gateway): State<Shared>, Path(name): Path<String>) -> An
 async fn show_steer(State(gateway): State<Shared>, Path(name): Path<String>) -> Answer {
     apart(gateway, move |g| {
         let lists = g.steer();
-        let names = lists.iter().map(|list| list.name.as_str()).collect::<Vec<_>>().join(", ");
         let named: Vec<_> = lists.iter().filter(|list| list.name == name).cloned().collect();
         if named.is_empty() {
-            let others = if names.is_empty() { "there are none".to_owned() } else { format!("the lists are: {names}") };
-            return Err(Refused::new(Kind::NotFound, format!("there is no list of steer rules `{name}`; {others}")));
+            let names = lists.iter().map(|list| list.name.as_str());
+            return Err(Refused::from(super::absent("list of steer rules", "lists", &name, names)));
         }
         Ok(document(200, &Steers::new(named)))
     })
     .await?
 }
 
-fn no_bridge(name: &str, gateway: &dyn Gateway) -> Refused {
-    let names: Vec<String> = gateway.bridges().into_iter().map(|bridge| bridge.name).collect();
-    Refused::new(Kind::NotFound, super::no_bridge(name, &names))
+/// A tunnel.
+async fn show_tunnel(State(gateway): State<Shared>, Path(name): Path<String>) -> Answer {
+    apart(gateway, move |g| {
+        let tunnels = g.tunnels();
+        match tunnels.iter().find(|own| own.name == name) {
+            Some(own) => Ok(document(200, &Tunnels::new(vec![own.clone()]))),
+            None => Err(Refused::from(super::no_tunnel(&name, &tunnels))),
+        }
+    })
+    .await?
 }
 
 /// A bridge.
 async fn show_bridge(State(gateway): State<Shared>, Path(name): Path<String>) -> Answer {
     apart(gateway, move |g| match g.bridges().into_iter().find(|bridge| bridge.name == name) {
         Some(bridge) => Ok(document(200, &Bridges::new(vec![bridge]))),
-        None => Err(no_bridge(&name, g)),
+        None => Err(Refused::from(super::no_bridge(&name, &g.bridges()))),
     })
     .await?
 }
@@ -424,7 +425,7 @@ async fn show_macs(
     let limit = queried(query)?.limit;
     apart(gateway, move |g| match g.bridge_macs(&name) {
         Some(macs) => Ok(document(200, &Macs::new(name, macs, limit))),
-        None => Err(no_bridge(&name, g)),
+        None => Err(Refused::from(super::no_bridge(&name, &g.bridges()))),
     })
     .await?
 }

@@ -21,7 +21,7 @@ use crate::render::route_to::RoutesTo;
 use crate::render::{self, Report};
 use crate::render::{
     acl, alarms, allowlists, bindings, buffers, errors, ethertypes, interfaces, neighbors, routes, runtime, sample,
-    samplers, sav, tables, trace, version,
+    samplers, sav, tables, trace, tunnels, version,
 };
 
 /// A served fake gateway, for as long as it is held.
@@ -143,6 +143,7 @@ fn every_show_says_what_the_gateway_said() {
     agrees(&client, "/v1/show/sav/edge?prefix=192.0.2.65", &entries(vec![some.remove(0), some.remove(1)], 2));
     agrees(&client, "/v1/show/sav/edge?limit=1&prefix=2001:db8::/32", &entries(some, 1));
     agrees(&client, "/v1/show/sav/edge?limit=0", &entries(vec![], 3));
+    agrees(&client, "/v1/show/tunnels/vx", &tunnels::Tunnels::new(sample::tunnels()));
     agrees(&client, "/v1/show/trace", &trace::Traces::new(sample::traces(), |_| String::new()));
     agrees(&client, "/v1/show/buffers", &buffers::Buffers::new(&snapshot));
     let sources = super::Gateway::route_sources(&Fake::default());
@@ -165,7 +166,10 @@ fn orders_are_carried_out_and_an_unknown_node_is_answered_with_those_there_are()
     let trace = |node: &str, count| client.post("/v1/trace", &TraceRequest { node: node.into(), count, filter: None });
     assert_eq!(trace("drop", 7).unwrap(), "");
     assert_eq!(client.post("/v1/clear", &ClearRequest { what: Clear::All, filter: None }).unwrap(), "");
-    assert_eq!(served.told(), ["trace drop 7", "clear All"]);
+    for (what, name) in [(Clear::Sa, "east"), (Clear::Tunnels, "vx")] {
+        client.post("/v1/clear", &ClearRequest { what, filter: Some(name.into()) }).unwrap();
+    }
+    assert_eq!(served.told(), ["trace drop 7", "clear All", "clear Sa east", "clear Tunnels vx"]);
     let refused = refusal(trace("dorp", 7).unwrap_err());
     assert_eq!(
         (refused.kind, refused.nodes.as_slice()),
@@ -219,6 +223,9 @@ fn what_is_not_understood_is_refused_in_json() {
         ("POST /v1/trace", "{\"node\":\"drop\"}", 400, Kind::BadRequest),
         ("POST /v1/trace", "{\"node\":\"drop\",\"count\":1,\"more\":1}", 400, Kind::BadRequest),
         ("POST /v1/clear", "{\"what\":\"everything\"}", 400, Kind::BadRequest),
+        ("POST /v1/clear", r#"{"what":"acl","filter":"edge-in"}"#, 400, Kind::BadRequest),
+        ("GET /v1/show/tunnels/vxlan", "", 404, Kind::NotFound),
+        ("GET /v1/show/sa?name=wset", "", 404, Kind::NotFound),
         ("POST /v1/reload", "[]]", 400, Kind::BadRequest),
         ("POST /v1/trace", &long, 413, Kind::TooLarge),
         ("GET /v1/sav/edge/entries", "", 405, Kind::MethodNotAllowed),

@@ -67,6 +67,9 @@ pub struct Sa {
 pub struct Rekey {
     /// The old pair or the new one.
     pub part: Part,
+    /// The name of the other pair.
+    #[serde(default)]
+    pub other: String,
     /// Its outbound SA sends.
     pub sends: bool,
     /// Seconds for which the old pair still receives; `None`: no end is set.
@@ -247,7 +250,8 @@ fn seconds(count: u64) -> humantime::FormattedDuration {
 }
 
 impl Sas {
-    /// Of the gateway's pairs, with their parts in rekeys by name; of one alone, if a name is given.
+    /// Of the gateway's pairs, with their parts in rekeys by name; of the one of a name, if it is given, and the other pair of
+    /// its rekey.
     pub fn new(sas: Vec<stats::SaStats>, rekeys: &HashMap<String, Rekey>, name: Option<&str>) -> Sas {
         let sa = |sa: stats::SaStats| Sa {
             rekey: rekeys.get(&sa.name).cloned(),
@@ -293,7 +297,8 @@ impl Sas {
             expired: sa.expired,
             origin: sa.origin,
         };
-        Sas { sas: sas.into_iter().filter(|sa| name.is_none_or(|name| sa.name == name)).map(sa).collect() }
+        let is_named = |own: &str, name: &str| own == name || rekeys.get(own).is_some_and(|rekey| rekey.other == name);
+        Sas { sas: sas.into_iter().filter(|sa| name.is_none_or(|name| is_named(&sa.name, name))).map(sa).collect() }
     }
 }
 
@@ -415,4 +420,37 @@ impl Inbound {
 fn counted(counters: &[(&str, u64)]) -> Vec<String> {
     let some = counters.iter().filter(|(_, count)| *count > 0);
     some.map(|(name, count)| format!("{count} {name}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample;
+    use super::*;
+
+    #[test]
+    fn a_pair_in_a_rekey_is_shown_with_the_other_pair() {
+        let mut all = sample::sas();
+        for name in ["west", "east-next"] {
+            all.push(stats::SaStats { name: name.to_owned(), ..all[0].clone() });
+        }
+        let part =
+            |part, other: &str| Rekey { part, other: other.to_owned(), sends: part == Part::Old, seconds_left: None };
+        let rekeys = HashMap::from([
+            ("east".to_owned(), part(Part::Old, "east-next")),
+            ("east-next".to_owned(), part(Part::New, "east")),
+        ]);
+        let shown = |rekeys: &HashMap<String, Rekey>, name| -> Vec<String> {
+            Sas::new(all.clone(), rekeys, name).sas.into_iter().map(|sa| sa.name).collect()
+        };
+        assert_eq!(shown(&rekeys, Some("east")), ["east", "east-next"]);
+        assert_eq!(shown(&rekeys, Some("east-next")), ["east", "east-next"]);
+        assert_eq!(shown(&rekeys, Some("west")), ["west"]);
+        assert_eq!(shown(&rekeys, None), ["east", "west", "east-next"]);
+        assert_eq!(shown(&HashMap::new(), Some("east")), ["east"]);
+        let text = Sas::new(all.clone(), &rekeys, Some("east")).text();
+        assert!(
+            text.contains("sends until the new pair does") && text.contains("waits for the peer's first"),
+            "{text}"
+        );
+    }
 }

@@ -272,7 +272,7 @@ impl Harness {
 
     /// Begins the counters of SAs and SPDs with 0.
     pub fn clear_ipsec(&mut self) {
-        self.control.clear_sas();
+        self.control.clear_sas(None);
         self.control.clear_spds();
     }
 

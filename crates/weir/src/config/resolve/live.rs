@@ -1,6 +1,6 @@
 //! Pairs of SAs and rules of SPDs that change beside a model in force: the checks of a configuration, without its files.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use weir_plane::model::{Gateway, InterfaceKind, SaIndex, SpdAction, SpdRule};
 
@@ -12,6 +12,7 @@ use super::super::source::{At, SourceId, Sources, Span};
 use super::Resolver;
 use super::ipsec::{KnownSas, no_address, no_way_in};
 use super::known::{Access, Connected, Policies, Samplers};
+use super::past_spd::Placed;
 use crate::rules::acl::Vocabulary;
 use crate::rules::spd::Rule;
 
@@ -126,8 +127,15 @@ impl Resolver<'_> {
             for rule in rules.iter().take(1) {
                 self.check_outbound(rule, own.name.span, &sas);
             }
-            for rule in rules {
+            for rule in &rules {
                 self.check_transport(rule, own.name.span, &sas);
+            }
+            for rule in rules {
+                let rule_text = Rule::of(rule, |sa| weir_plane::engine::sa_name(gateway, sa));
+                if self.check_ends(rule, own.name.span, &sas, &format!("the rule `{rule_text}`")) {
+                    // One of the rules is enough.
+                    break;
+                }
             }
         }
         Some(sa)
@@ -183,7 +191,10 @@ pub(in super::super) fn put_rules(
         gateway.spds[at].rules.iter().map(|rule| Some((Rule::of(rule, name).to_string(), rule))).collect();
     // Rules of the files first: a rule of the socket may have the same words.
     before.sort_by_key(|own| own.as_ref().is_some_and(|own| !is_of_a_file(own.1)));
+    let known: HashSet<String> = before.iter().flatten().map(|own| own.0.clone()).collect();
     let mut all = Vec::with_capacity(rules.len());
+    // The rules that come now, by their places among all. The others have been warned of.
+    let mut new: Vec<(usize, Span)> = Vec::new();
     for rule in rules {
         match rule {
             NewRule::Kept(text) => {
@@ -201,6 +212,10 @@ pub(in super::super) fn put_rules(
                 let Some(made) = resolver.spd_rule(&rule.value, rule.span) else { continue };
                 resolver.check_transport(&made, rule.span, &gateway.sas);
                 resolver.check_outbound(&made, rule.span, &gateway.sas);
+                if !known.contains(&rule.value.to_string()) {
+                    resolver.check_ends(&made, rule.span, &gateway.sas, "the rule");
+                    new.push((all.len(), rule.span));
+                }
                 all.push(made);
             }
         }
@@ -211,6 +226,9 @@ pub(in super::super) fn put_rules(
         let found = Diagnostic::error(Code::LimitExceeded, Span { source: SourceId(0), start: 0, end: 0 }, message);
         resolver.report(Diagnostic { primary: None, ..found });
     }
+    let placed = |&(place, span): &(usize, Span)| Placed { spd: at, name: &over.name, rule: &all[place], span };
+    let placed: Vec<Placed<'_>> = new.iter().map(placed).collect();
+    resolver.past_spd(&placed, &gateway.interfaces, &gateway.routes);
     let origins = resolver.origins;
     if has_errors(diagnostics) {
         return;

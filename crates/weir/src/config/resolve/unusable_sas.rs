@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use weir_plane::model::{Route, Sa, SaMode, Spd, SpdAction};
+use weir_plane::model::{Route, Sa, SaMode, Spd, SpdAction, SpdRule};
 
 use super::super::diagnostic::{Code, Diagnostic};
+use super::super::source::Span;
 use super::super::value::edge;
 use super::Resolver;
 use super::covering::{Destinations, find_routes};
@@ -46,20 +47,27 @@ impl Resolver<'_> {
     pub(super) fn beside_transport(&mut self, spds: &[Spd], sas: &[Sa]) {
         for (at, spd) in spds.iter().enumerate() {
             for (place, rule) in spd.rules.iter().enumerate() {
-                let SpdAction::Protect(sa) = rule.action else { continue };
-                let Some(sa) = sas.get(sa.0 as usize).filter(|sa| sa.mode == SaMode::Transport) else { continue };
-                if holds(&rule.matches.from, sa.local) && holds(&rule.matches.to, sa.remote) {
-                    continue;
-                }
                 let places = self.access.spd_places.get(at);
                 let Some(span) = places.and_then(|places| places.get(place)).copied() else { continue };
-                let message = format!(
-                    "`{}` is in transport mode, for packets from {} to {}: the rule matches none of these",
-                    sa.name, sa.local, sa.remote
-                );
-                let help = "name these addresses in the rule, or take out `mode = \"transport\"` of the SA";
-                self.report(Diagnostic::warning(Code::SaTransport, span, message).help(help));
+                self.check_ends(rule, span, sas, "the rule");
             }
         }
+    }
+
+    /// Warns of a rule that protects by a pair in transport mode, and matches no packet between its ends. `words` name the rule.
+    /// Returns whether there is a warning.
+    pub(super) fn check_ends(&mut self, rule: &SpdRule, span: Span, sas: &[Sa], words: &str) -> bool {
+        let SpdAction::Protect(sa) = rule.action else { return false };
+        let Some(sa) = sas.get(sa.0 as usize).filter(|sa| sa.mode == SaMode::Transport) else { return false };
+        if holds(&rule.matches.from, sa.local) && holds(&rule.matches.to, sa.remote) {
+            return false;
+        }
+        let message = format!(
+            "`{}` is in transport mode, for packets from {} to {}: {words} matches none of these",
+            sa.name, sa.local, sa.remote
+        );
+        let help = "name these addresses in the rule, or take out `mode = \"transport\"` of the SA";
+        self.report(Diagnostic::warning(Code::SaTransport, span, message).help(help));
+        true
     }
 }

@@ -96,8 +96,11 @@ impl Live {
         for (name, pair) in &self.sas {
             let Some(next) = &pair.next else { continue };
             let left = next.leads.map(|since| GRACE.saturating_sub(since.elapsed()).as_secs());
-            all.insert(name.clone(), Rekey { part: Part::Old, sends: left.is_none(), seconds_left: left });
-            all.insert(next_name(name), Rekey { part: Part::New, sends: left.is_some(), seconds_left: None });
+            let new = next_name(name);
+            let old = Rekey { part: Part::Old, other: new.clone(), sends: left.is_none(), seconds_left: left };
+            let next = Rekey { part: Part::New, other: name.clone(), sends: left.is_some(), seconds_left: None };
+            all.insert(name.clone(), old);
+            all.insert(new, next);
         }
         all
     }
@@ -112,6 +115,11 @@ impl Live {
     ) -> Result<Live, Box<Refusal>> {
         let mut live = self.clone();
         if let SaEdit::Add(keys) = edit {
+            if let Some(old) = self.rekeyed_as(name) {
+                let message =
+                    format!("a rekey of the pair of SAs `{old}` names the new pair `{name}`: take another name");
+                return refuse(Kind::Conflict, message);
+            }
             if gateway.sas.iter().any(|sa| sa.name == name) {
                 return refuse(Kind::Conflict, format!("there is a pair of SAs `{name}` already"));
             }
@@ -211,6 +219,11 @@ impl Live {
             Some(since) if since.elapsed() >= GRACE => Some((name.clone(), SaEdit::Finish)),
             _ => None,
         })
+    }
+
+    /// The pair whose rekeys name their new pair so. Pairs of files have no rekeys.
+    fn rekeyed_as(&self, new: &str) -> Option<&str> {
+        self.sas.keys().find(|name| next_name(name) == new).map(String::as_str)
     }
 
     /// The pair that a new pair takes the place of, if this is the name of one.

@@ -338,6 +338,12 @@ fn no_rule_and_no_command_names_the_new_pair_of_a_rekey() {
         assert_eq!(refusal.kind, Kind::Conflict);
         assert!(refusal.message.contains("a rekey of `east`: name `east`"), "{}", refusal.message);
     }
+    let is_refused = |site: &Site| {
+        let (kind, message) = site.refuses_sa("east-next", SaEdit::Add(&keys(0x1201, "b", "c")));
+        let says = "a rekey of the pair of SAs `east` names the new pair `east-next`: take another name";
+        assert!(kind == Kind::Conflict && message.starts_with(says), "{message}");
+    };
+    is_refused(&site);
     for edit in [SaEdit::Delete, SaEdit::Update(""), SaEdit::Switch] {
         let (kind, message) = site.refuses_sa("east-next", edit);
         assert!(kind == Kind::Conflict && message.contains("the new pair of a rekey of `east`"), "{message}");
@@ -353,8 +359,39 @@ fn no_rule_and_no_command_names_the_new_pair_of_a_rekey() {
     let (kind, message) = site.refuses_sa("east", SaEdit::Switch);
     assert!(kind == Kind::Conflict && message.contains("sends already"), "{message}");
     site.sa("east", SaEdit::Finish);
+    // A later rekey needs the name. Nothing else does once the pair is gone, and pairs of files have no rekeys.
+    is_refused(&site);
+    site.sa("east", SaEdit::Delete);
     site.sa("east-next", SaEdit::Add(&keys(0x1001, "b", "c")));
     assert_eq!(site.spd(&[insert(&rule, None)]).0, 1, "a pair of its own may have the name");
+    site.sa("west-next", SaEdit::Add(&keys(0x1201, "d", "e")));
+}
+
+/// A rule that is in force is no news when another one comes.
+#[test]
+fn rules_that_protect_nothing_come_with_a_warning_once() {
+    let other = "[[interface]]\nname = \"other\"\nport = \"null\"\naddress = \"10.2.0.1/16\"\n[sa.west]";
+    let file = FILE.replace("[sa.west]", other);
+    let mut site = Site::new();
+    site.sa("east", SaEdit::Add(&keys(0x1001, "b", "c").replacen("local", "mode = \"transport\"\nlocal", 1)));
+    site.gateway = site.load(&file, &site.live).gateway.unwrap();
+    let mut codes = |rule: &str| -> Vec<Code> {
+        let changes = [insert(rule, Some(1))];
+        let (live, _) = site.live.edit_spd(&site.gateway, "edge", &noc(), SpdEdit::Batch(&changes)).unwrap();
+        let found = model::edit_spd(&mut site.gateway, &live, live.spd("edge").unwrap()).unwrap();
+        site.live = live;
+        found.unwrap().diagnostics.iter().map(|own| own.code).collect()
+    };
+    assert_eq!(codes(EAST), [Code::SaTransport, Code::PastSpd]);
+    assert_eq!(codes("protect udp from 198.51.100.1 to 198.51.100.2 sa east"), []);
+    assert_eq!(codes("protect udp from any to 10.2.0.0/17 sa west"), [Code::PastSpd]);
+    // A pair that rules in force name gets other ends.
+    let text = keys(0x1001, "b", "c").replacen("local", "mode = \"transport\"\nlocal", 1);
+    let live = site.live.edit_sa(&site.gateway, "east", &noc(), SaEdit::Update(&text)).unwrap();
+    let folder = site.folder.path();
+    let found = model::edit_sa(&mut site.gateway, folder, &live, "east", &SaEdit::Update(&text)).unwrap().unwrap();
+    let found: Vec<_> = found.diagnostics.iter().map(|own| (own.code, own.message.contains(EAST))).collect();
+    assert_eq!(found, [(Code::SaTransport, true)]);
 }
 
 #[test]

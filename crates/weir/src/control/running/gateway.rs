@@ -363,12 +363,12 @@ impl Gateway for Running {
     }
 
     fn clear_bridge(&self, name: Option<&str>) -> Result<usize, Box<Refusal>> {
-        let names: Vec<String> = self.engine.bridges().into_iter().map(|bridge| bridge.name).collect();
-        if let Some(name) = name.filter(|name| !names.iter().any(|own| own == name)) {
-            return Err(Box::new(Refusal::new(Kind::NotFound, super::super::no_bridge(name, &names))));
+        let bridges = self.engine.bridges();
+        if let Some(name) = name.filter(|name| !bridges.iter().any(|own| own.name == *name)) {
+            return Err(super::super::no_bridge(name, &bridges).into());
         }
-        let meant = names.iter().filter(|own| name.is_none_or(|name| name == *own));
-        let ended = meant.filter_map(|name| self.engine.clear_bridge(name)).sum();
+        let meant = bridges.iter().filter(|own| name.is_none_or(|name| name == own.name));
+        let ended = meant.filter_map(|own| self.engine.clear_bridge(&own.name)).sum();
         tracing::info!(
             kind = events::Kind::Edit.name(),
             "{} of bridges forgotten by hand",
@@ -514,7 +514,26 @@ impl Gateway for Running {
         Traces::new(self.engine.traces(), |cause| traced::by(&model, cause, |list, place| steers.said_at(list, place)))
     }
 
-    fn clear(&self, what: Clear) {
+    fn clear(&self, what: Clear, name: Option<&str>) -> Result<(), Box<Refusal>> {
+        match (what, name) {
+            (Clear::Sa, Some(name)) => {
+                let sas = self.engine.sas();
+                if !sas.iter().any(|own| own.name == name) {
+                    return Err(super::super::no_sa(name, &sas).into());
+                }
+                self.engine.clear_sas(Some(name));
+                return Ok(());
+            }
+            (Clear::Tunnels, Some(name)) => {
+                let tunnels = self.engine.tunnels();
+                if !tunnels.iter().any(|own| own.name == name) {
+                    return Err(super::super::no_tunnel(name, &tunnels).into());
+                }
+                self.engine.clear_tunnels(Some(name));
+                return Ok(());
+            }
+            _ => {}
+        }
         self.engine.clear(match what {
             Clear::Runtime => engine::Clear::Runtime,
             Clear::Errors => engine::Clear::Errors,
@@ -526,6 +545,7 @@ impl Gateway for Running {
             Clear::Bindings => engine::Clear::Bindings,
             Clear::Ethertypes => engine::Clear::Ethertypes,
             Clear::Sa => engine::Clear::Sa,
+            Clear::Tunnels => engine::Clear::Tunnels,
             Clear::Spd => engine::Clear::Spd,
             Clear::Steer => engine::Clear::Steer,
             Clear::NatRules => engine::Clear::NatRules,
@@ -533,8 +553,9 @@ impl Gateway for Running {
             Clear::Neighbors => engine::Clear::Neighbors,
             Clear::All => engine::Clear::All,
             // They are no counters: see `clear_flows` and `clear_translations`.
-            Clear::Flows | Clear::Nat | Clear::Bridge => return,
+            Clear::Flows | Clear::Nat | Clear::Bridge => return Ok(()),
         });
+        Ok(())
     }
 
     fn reload(&self, lost: LostEdit) -> Result<Reloaded, ReloadError> {

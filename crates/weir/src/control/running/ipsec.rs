@@ -144,7 +144,8 @@ impl Running {
             // The old pairs go on until then.
             return;
         }
-        let due = self.live().due(|| self.engine.sas());
+        // A rekey goes on whatever a user clears.
+        let due = self.live().due(|| self.engine.sas_from_start());
         if let Some((name, edit)) = due {
             let refusal = self.try_sa(&name, OWN, edit).err();
             if refusal.is_none() {
