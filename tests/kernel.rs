@@ -29,7 +29,7 @@ use weir_plane::model::Gateway;
 use weir_tests::{LINKS, Packet, Replayed, SCENARIOS, captures, gateway, packets, replay};
 
 /// Packet by packet, so that what leaves is in the order of what came.
-const SINGLE: Options = Options { seed: 1, strict_neighbors: true, vector: 1, any_mac: false };
+const SINGLE: Options = Options { seed: 1, strict_neighbors: true, vector: 1, any_mac: false, own_keys: false };
 
 /// The interface that a frame on a link belongs to.
 fn interface(link: &str, frame: &[u8]) -> String {

@@ -270,7 +270,7 @@ class Case:
         """Runs the case and returns the list of faults."""
         self.write(folder)
         ins = [f"--in={n}={os.path.join(folder, n + '.pcap')}" for n in self.macs]
-        command = [weir, "replay", os.path.join(folder, "weir.toml"), "--json", "--out-dir",
+        command = [weir, "replay", os.path.join(folder, "weir.toml"), "--json", "--own-keys", "--out-dir",
                    os.path.join(folder, "out"), *ins]
         with open(os.path.join(folder, "command"), "w") as f:
             f.write(" ".join(command) + "\n")

@@ -786,3 +786,77 @@ fn extension_headers_for_the_gateway_are_answered_as_by_a_host() {
     assert_eq!(answers[1..], [(4, 0, 42), (4, 2, 42), (4, 1, 6)]);
     assert_eq!(answers[0].0, 129);
 }
+
+impl Bench {
+    /// Writes the configurations `a.toml` and `b.toml` of both ends of a pair of SAs. Each has its hosts behind `lan`.
+    fn pair(&self) {
+        use std::os::unix::fs::PermissionsExt as _;
+        for (name, digits) in [("key-a", "1021"), ("key-b", "2012")] {
+            std::fs::write(self.path(name), digits.repeat(10)).unwrap();
+            std::fs::set_permissions(self.path(name), std::fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        for (name, own, peer, [out, inward]) in [("a", 1, 2, ["a", "b"]), ("b", 2, 1, ["b", "a"])] {
+            let text = format!(
+                r#"version = 1
+[ipsec]
+state = "state"
+[[interface]]
+name = "lan"
+port = "null"
+mac = "02:00:00:00:00:01"
+address = "10.{own}.0.1/24"
+[[interface]]
+name = "wan"
+port = "null"
+mac = "02:00:00:00:01:0{own}"
+address = "198.51.100.{own}/24"
+spd = "edge"
+[[route]]
+prefix = "10.{peer}.0.0/24"
+via = {{ address = "198.51.100.{peer}" }}
+[sa.peer]
+local = "198.51.100.{own}"
+remote = "198.51.100.{peer}"
+algorithm = "aes128gcm16"
+out = {{ spi = 0x1000, key-file = "key-{out}" }}
+in = {{ spi = 0x1000, key-file = "key-{inward}" }}
+[spd.edge]
+rules = ["protect ip from 10.{own}.0.0/24 to 10.{peer}.0.0/24 sa peer"]
+"#
+            );
+            std::fs::write(self.path(&format!("{name}.toml")), text).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_replay_encrypts_by_keys_of_its_own_and_decrypts_by_those_of_the_configuration() {
+    let bench = Bench::new();
+    bench.pair();
+    let packets = [1, 2].map(|port| frame(&format!("udp from 10.1.0.2 port {port} to 10.2.0.2 port 7 length 60")));
+    bench.capture("lan.pcap", &packets);
+    let sealed = |out: &str, more: &[&str]| {
+        let output =
+            bench.weir(&[&["replay", "a.toml", "--in", "lan=lan.pcap", "--any-mac", "--out-dir", out], more].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let sent = frames(&bench.path(&format!("{out}/wan.pcap")));
+        assert_eq!(sent.len(), packets.len(), "{}", stdout(&output));
+        sent
+    };
+    let at_peer = |out: &str| {
+        let input = format!("wan={out}/wan.pcap");
+        let output = bench.weir(&["replay", "b.toml", "--in", &input, "--any-mac"]);
+        format!("{}{}", stdout(&output), String::from_utf8_lossy(&output.stderr))
+    };
+    assert_ne!(sealed("one", &[]), sealed("two", &[]), "each run has keys of its own");
+    let text = at_peer("one");
+    assert_eq!(text.matches("drop esp-auth").count(), packets.len(), "no key of the configuration decrypts: {text}");
+    let own = ["--own-keys"];
+    assert_eq!(sealed("three", &own), sealed("four", &own));
+    let text = at_peer("three");
+    assert_eq!(
+        text.matches("forward lan").count(),
+        packets.len(),
+        "the peer's replay has its key for decryption: {text}"
+    );
+}

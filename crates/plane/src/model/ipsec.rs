@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use weir_base::random::SecureRandom;
 use weir_crypto::{Algorithm, Engine, Key, KeyError, Secret, engines};
 use weir_packet::esp::{Envelope, Layout};
 use weir_packet::wire::{ipv4, ipv6, udp};
@@ -236,6 +237,17 @@ impl SaKey {
         let own = (!algorithm.has_integrity()).then(|| Secret::new(&spi.to_be_bytes(), &[]));
         let secret = own.as_ref().unwrap_or(secret);
         Ok(SaKey { spi, key, fingerprint: secret.fingerprint(), stream: secret.stream_fingerprint() })
+    }
+
+    /// Makes a key of random octets, with the SPI, the algorithm and the engine of this one.
+    ///
+    /// # Errors
+    /// If the engine refuses the octets.
+    pub fn at_random(&self, random: &mut SecureRandom) -> Result<SaKey, KeyError> {
+        let algorithm = self.key.algorithm();
+        let mut octets = |length| -> Vec<u8> { (0..length).map(|_| random.next() as u8).collect() };
+        let secret = Secret::new(&octets(algorithm.cipher_key_octets()), &octets(algorithm.integrity_key_octets()));
+        SaKey::by(self.spi, engines::of(&self.key), algorithm, &secret)
     }
 
     /// The expanded key.

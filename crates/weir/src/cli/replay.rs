@@ -33,6 +33,10 @@ pub struct Replay {
     /// Take unicast frames to any station for frames to the gateway
     #[arg(long)]
     any_mac: bool,
+    /// Seal packets by the keys of the configuration, else by random ones. Only for keys that no gateway uses: numbers begin
+    /// with 1, and a number that is used twice under one key gives away the key's secrets
+    #[arg(long)]
+    own_keys: bool,
     /// Seeds everything random; equal seeds give equal results
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -62,6 +66,7 @@ impl Replay {
             seed: self.seed,
             strict_neighbors: self.strict_neighbors,
             any_mac: self.any_mac,
+            own_keys: self.own_keys,
             ..Options::default()
         };
         let mut replay = Run::new(gateway, &self.inputs, self.out_dir.as_deref(), options)?;

@@ -17,6 +17,7 @@ pub mod explanation;
 mod fast_path;
 pub mod host;
 mod input;
+mod keys;
 mod line;
 pub(crate) mod merge;
 pub mod nat;
@@ -48,6 +49,7 @@ use weir_port::pcap::CaptureError;
 use crate::render::time::utc;
 pub use fast_path::FastPath;
 pub use input::Input;
+pub use keys::NoKeys;
 pub use line::Line;
 use merge::{Merge, Own, PassedOver, Source, Taken};
 use peer::PeerError;
@@ -77,11 +79,13 @@ pub struct Options {
     pub vector: usize,
     /// Take unicast frames to any station for frames to the gateway.
     pub any_mac: bool,
+    /// Seal packets by the keys of the configuration, and not by random ones: for keys that no gateway uses.
+    pub own_keys: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { seed: 0, strict_neighbors: false, vector: VECTOR, any_mac: false }
+        Options { seed: 0, strict_neighbors: false, vector: VECTOR, any_mac: false, own_keys: false }
     }
 }
 
@@ -123,6 +127,9 @@ pub enum ReplayError {
     /// There is no room for buffers or routes.
     #[error(transparent)]
     Harness(#[from] HarnessError),
+    /// There are no keys for packets that leave.
+    #[error(transparent)]
+    Keys(#[from] NoKeys),
     /// A line could not be written.
     #[error(transparent)]
     Line(io::Error),
@@ -207,11 +214,16 @@ pub fn port(gateway: &Gateway, name: &str) -> Result<u32, NotAnInput> {
     }
 }
 
-/// The harness of a replay: buffers never run short, whatever the configuration says of them.
-pub(crate) fn harness(mut gateway: Gateway, options: Options) -> Result<Harness, HarnessError> {
+/// The harness of a replay: buffers never run short, whatever the configuration says of them, and no packet is sealed by a key
+/// in use.
+pub(crate) fn harness(mut gateway: Gateway, options: Options) -> Result<Harness, ReplayError> {
+    if !options.own_keys {
+        keys::replace(&mut gateway)?;
+    }
     gateway.buffers.small = gateway.buffers.small.max(SMALL);
     gateway.buffers.large = gateway.buffers.large.max(LARGE);
-    Harness::new(gateway, HarnessOptions { seed: options.seed, invent_neighbors: !options.strict_neighbors })
+    let options = HarnessOptions { seed: options.seed, invent_neighbors: !options.strict_neighbors };
+    Ok(Harness::new(gateway, options)?)
 }
 
 /// A packet of a vector, until its fate is known.

@@ -13,7 +13,7 @@ use ipnet::IpNet;
 use serde::{Serialize, Serializer};
 use weir_plane::engine::Answer;
 use weir_plane::family::Family;
-use weir_plane::harness::{Harness, HarnessError};
+use weir_plane::harness::Harness;
 use weir_plane::model::{Gateway, LinkCheck, SavPolicy, SpecialAction};
 use weir_plane::record::Said;
 use weir_table::sav::Verdict as Found;
@@ -21,7 +21,7 @@ use weir_table::sav::Verdict as Found;
 use super::address::{Address, cover};
 use super::boundaries::{Ground, add_of_link, order};
 use crate::replay::validation::Validation;
-use crate::replay::{self, Options};
+use crate::replay::{self, Options, ReplayError};
 
 /// The number of changes of an interface and family that are reported with both decisions.
 pub const EXPLAINED: u64 = 100;
@@ -188,8 +188,8 @@ impl Diff {
     /// Compiles both.
     ///
     /// # Errors
-    /// When there is no room for one.
-    pub fn new(old: Gateway, new: Gateway) -> Result<Diff, HarnessError> {
+    /// When one cannot be made.
+    pub fn new(old: Gateway, new: Gateway) -> Result<Diff, ReplayError> {
         let options = Options::default();
         Ok(Diff { old: replay::harness(old, options)?, new: replay::harness(new, options)? })
     }

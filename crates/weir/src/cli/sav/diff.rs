@@ -8,7 +8,6 @@ use clap::Args;
 use super::super::configuration;
 use super::super::error::Error;
 use crate::render::sav::diff::{Json, Text};
-use crate::replay::ReplayError;
 use crate::sav_preview::diff::Diff as Run;
 
 /// Lists the sources whose verdict differs between two configurations, as prefixes, by interface
@@ -24,7 +23,7 @@ impl Diff {
     pub(super) fn run(&self, json: bool) -> Result<(), Error> {
         let old = configuration::load(&self.old, json)?;
         let new = configuration::load(&self.new, json)?;
-        let diff = Run::new(old, new).map_err(ReplayError::from)?;
+        let diff = Run::new(old, new)?;
         let out = BufWriter::new(io::stdout().lock());
         let alone = diff.alone();
         let written = if json {
