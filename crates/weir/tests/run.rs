@@ -941,7 +941,7 @@ fn access_lists_change_while_packets_flow() {
     let changed = "deny ip from 10.0.0.11 to any";
     gateway.ok(&["acl", "change", "edge-in", &rules[0].0, changed]);
     assert_eq!(texts(&gateway), [two, changed, none]);
-    gateway.ok(&["acl", "delete", "edge-in", "--at", "1", "--at", "2"]);
+    gateway.ok(&["acl", "delete", "edge-in", "--at", "1", "2"]);
     assert_eq!(texts(&gateway), [none]);
 
     // A batch with something wrong in it changes nothing.

@@ -70,8 +70,9 @@ enum What {
         /// Their ids, as `weir show nat rules`, `weir show bindings` and `weir show steer` show them
         #[arg(required_unless_present = "at", num_args = 1.., value_name = "ID")]
         ids: Vec<u32>,
-        /// The rule at this place, from 1; may be given several times
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        /// The rules at these places, from 1, as they are before any of them goes: `--at 1 3`
+        #[arg(long, num_args = 1.., value_delimiter = ',', conflicts_with = "ids", value_name = "N",
+            value_parser = clap::value_parser!(u32).range(1..))]
         at: Vec<u32>,
         #[command(flatten)]
         source: Source,

@@ -46,8 +46,9 @@ pub(super) enum Lists {
         /// Their ids, as `weir show acl LIST` shows them; or rules, each in quotes, of which the list has one each
         #[arg(required_unless_present = "at", num_args = 1.., value_name = "ID|RULE")]
         rules: Vec<String>,
-        /// The rule at this place, from 1; may be given several times
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        /// The rules at these places, from 1, as they are before any of them goes: `--at 1 3`
+        #[arg(long, num_args = 1.., value_delimiter = ',', conflicts_with = "rules", value_name = "N",
+            value_parser = clap::value_parser!(u32).range(1..))]
         at: Vec<u32>,
         #[command(flatten)]
         source: Source,
