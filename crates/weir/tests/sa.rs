@@ -236,12 +236,78 @@ fn explained(input: &str, packet: &str) -> Explanation {
         pair("near", "198.51.100.2", 1, "a", ""),
         pair("far", "203.0.113.9", 2, "c", "encapsulation = {}\n"),
     );
-    write(folder.path(), "weir.toml", &text, 0o644);
-    let loaded = config::load(&folder.path().join("weir.toml"));
+    explained_by(folder.path(), &text, input, packet)
+}
+
+/// Explains a packet that comes in by a gateway of this configuration.
+fn explained_by(folder: &Path, text: &str, input: &str, packet: &str) -> Explanation {
+    write(folder, "weir.toml", text, 0o644);
+    let loaded = config::load(&folder.join("weir.toml"));
     let findings = loaded.text(false);
     let gateway = loaded.gateway.unwrap_or_else(|| panic!("{findings}"));
     let packet = Incoming { input, sas: Vec::new(), packet: packet.parse().unwrap() };
     explain(gateway, &[], &packet, Options::default()).unwrap()
+}
+
+/// Explains a packet that a tunnel of VXLAN carries under an SA; `mtu` is a key of the tunnel.
+fn tunnelled(mtu: &str, packet: &str) -> Explanation {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), "a", &"1011".repeat(10), 0o600);
+    write(folder.path(), "b", &"2021".repeat(10), 0o600);
+    let text = format!(
+        r#"
+        version = 1
+        [ipsec]
+        state = "state"
+        [[interface]]
+        name = "wan"
+        port = "null"
+        address = "198.51.100.1/24"
+        spd = "edge"
+        [[interface]]
+        name = "lan"
+        port = "null"
+        address = "10.1.0.1/24"
+        [[interface]]
+        name = "vx"
+        port = {{ vxlan = {{ local = "198.51.100.1", remote = "198.51.100.2", vni = 1 }} }}
+        address = "172.16.0.1/30"
+        {mtu}
+        [[route]]
+        prefix = "10.2.0.0/24"
+        via = {{ address = "172.16.0.2" }}
+        [sa.near]
+        local = "198.51.100.1"
+        remote = "198.51.100.2"
+        algorithm = "aes128gcm16"
+        out = {{ spi = 0x1001, key-file = "a" }}
+        in = {{ spi = 0x2001, key-file = "b" }}
+        [spd.edge]
+        rules = [
+          "protect udp from 198.51.100.1 to 198.51.100.2 port 4789 sa near",
+          "protect udp from 198.51.100.1 port 4789 to 198.51.100.2 sa near",
+        ]
+        "#
+    );
+    explained_by(folder.path(), &text, "lan", packet)
+}
+
+#[test]
+fn a_packet_of_esp_behind_a_tunnel_has_the_length_of_both() {
+    let packet = "udp from 10.1.0.2 port 7 to 10.2.0.2 port 7 df length";
+    // VXLAN takes 50 octets, and the packet of ESP around 1,446 has 1,500: the tunnel has this MTU.
+    let fits = tunnelled("", &format!("{packet} 1396"));
+    let text = fits.to_string();
+    assert_eq!(fits.verdict, "forward", "{text}");
+    assert!(text.contains("\nmtu       vx carries 1396 octets: the packet's 1396 fit\n"), "{text}");
+    let wan = "\nmtu       wan carries 1500 octets: the packet of 1396 octets fits, as it has 1500 with vxlan and ESP; \
+               the greatest that fits has 1396\n";
+    assert!(text.contains(wan), "{text}");
+    assert_eq!(fits.esp.unwrap().longest, Some(1396));
+    let long = tunnelled("mtu = 1450", &format!("{packet} 1397"));
+    let text = long.to_string();
+    assert!(text.contains("the packet of 1397 octets does not fit, as it has 1504 with vxlan and ESP"), "{text}");
+    assert_eq!(long.reason, Some("mtu-exceeded"), "{text}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 
 use weir_packet::packet::Packet;
+use weir_packet::parse::ParseFlags;
 use weir_packet::wire::MacAddress;
 use weir_table::sav::Verdict;
 
@@ -137,6 +138,26 @@ pub enum NatEffect {
         /// The number of the VRF that it came in by.
         vrf: u16,
     },
+}
+
+/// The lengths of a packet that an SA may protect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Lengths {
+    /// Octets from its IP header on.
+    pub octets: u32,
+    /// Octets of these in front of the transport header.
+    pub headers: u32,
+    /// It is of IPv4.
+    pub v4: bool,
+}
+
+impl Lengths {
+    /// The lengths of a packet.
+    pub(crate) fn of(packet: &Packet) -> Lengths {
+        let parsed = packet.parsed();
+        let headers = u32::from(parsed.l4).saturating_sub(u32::from(parsed.l3));
+        Lengths { octets: parsed.l3_length, headers, v4: parsed.flags.contains(ParseFlags::IP4) }
+    }
 }
 
 /// The effect of an SPD on a packet in clear.
@@ -303,6 +324,8 @@ pub enum Fate {
         output: bool,
         /// The effect of the policy.
         effect: SpdEffect,
+        /// The lengths of the packet.
+        lengths: Lengths,
     },
     /// An SA encrypted or decrypted it, or tried to.
     Secured {

@@ -318,6 +318,15 @@ pub enum InterfaceKind {
 }
 
 impl InterfaceKind {
+    /// The tunnel, if it is one.
+    #[must_use]
+    pub fn tunnel(&self) -> Option<&Tunnel> {
+        match self {
+            InterfaceKind::Tunnel(tunnel) => Some(tunnel),
+            _ => None,
+        }
+    }
+
     /// Packets have no link-layer header, and leave: it is a tunnel of packets of IP.
     #[must_use]
     pub fn is_linkless(&self) -> bool {

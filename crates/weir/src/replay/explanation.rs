@@ -5,13 +5,13 @@ use std::fmt::{self, Write as _};
 use serde::Serialize;
 use weir_base::clock::Time;
 use weir_packet::text::{self, Macs, PacketText};
-use weir_packet::wire::MacAddress;
+use weir_packet::wire::{MacAddress, ipv6};
 use weir_plane::engine::TraceStep;
 use weir_plane::harness::{Harness, Outcome, Protection, RouteTaken, Verdict};
-use weir_plane::model::{Gateway, InterfaceIndex, SpdAction, SpdIndex};
+use weir_plane::model::{Gateway, InterfaceIndex, SpdAction, SpdIndex, Tunnel};
 use weir_plane::node::Node;
 use weir_plane::reason::Reason;
-use weir_plane::record::SpdEffect;
+use weir_plane::record::{Lengths, SpdEffect};
 
 use super::access::{self, Allowed, Bound, Filter, Fragment};
 use super::bridge::{self, Bridged};
@@ -27,7 +27,6 @@ use super::spd::{self, PolicyMatch};
 use super::steer::{self, Steered};
 use super::tunnel::{self, Passed};
 use super::validation::{Nearest, Rule, Validation};
-use super::way::lengths;
 use super::{Options, ReplayError, by, harness, index_of, names, port};
 
 pub use super::quoted::Line;
@@ -314,11 +313,8 @@ impl Explainer<'_> {
         })
     }
 
-    /// The packet of ESP, unless the packet came in by an SA itself, or passed a tunnel: then its length is another one.
+    /// The packet of ESP that a policy has an SA make.
     fn esp(&self, outcome: &Outcome) -> Option<Esp> {
-        if outcome.sas.iter().any(|secured| secured.inbound) || !outcome.tunnels.is_empty() {
-            return None;
-        }
         let model = self.harness.model();
         let of = |&(spd, place, output, _): &(SpdIndex, Option<u32>, bool, SpdEffect)| {
             let rule = model.spds.get(usize::from(spd.0))?.rules.get(place? as usize)?;
@@ -329,16 +325,28 @@ impl Explainer<'_> {
         };
         let index = outcome.spd.iter().rev().find_map(of)?;
         let sa = model.sas.get(index.0 as usize)?;
-        let (length, headers) = lengths(self.frame)?;
-        let Protection { route, mtu, length, longest } = self.harness.protection(index, length, headers)?;
+        let Lengths { octets, headers, v4 } = outcome.protected?;
+        let Protection { route, mtu, length, longest } = self.harness.protection(index, octets, headers)?;
         let link = route.interface.zip(mtu).and_then(|(number, mtu)| {
             let interface = &model.interfaces[index_of(self.harness, number)? as usize];
             let by = self.harness.place(interface.origin).map(line);
             Some(Mtu { interface: interface.name.clone(), mtu, length, by })
         });
         // Every path takes IPv6 packets of 1,280 octets.
-        let longest = longest.map(|longest| if taken_is_v6(outcome) { longest.max(1280) } else { longest });
-        Some(Esp { sa: sa.name.clone(), route: self.route(&route), mtu: link, longest })
+        let least = |v4: bool| if v4 { 0 } else { ipv6::MIN_MTU as u32 };
+        let (tunnels, headers) = self.entered(outcome);
+        let longest =
+            longest.map(|longest| longest.max(least(v4)).saturating_sub(headers).max(least(!taken_is_v6(outcome))));
+        Some(Esp { sa: sa.name.clone(), route: self.route(&route), mtu: link, longest, tunnels })
+    }
+
+    /// The kinds of the tunnels that a packet was put into behind its route, and the octets that they add.
+    fn entered(&self, outcome: &Outcome) -> (Vec<&'static str>, u32) {
+        let own = outcome.tunnels.iter().filter(|own| !own.inbound);
+        let interfaces = own.filter_map(|own| self.harness.model().interfaces.get(own.interface.0 as usize));
+        let tunnels: Vec<&Tunnel> = interfaces.filter_map(|own| own.kind.tunnel()).collect();
+        let headers = tunnels.iter().map(|tunnel| tunnel.overhead()).sum();
+        (tunnels.iter().map(|tunnel| tunnel.carrier.name()).collect(), headers)
     }
 
     fn out(&self, sent: &Sent, answer: bool) -> Out {
@@ -368,16 +376,25 @@ impl Explanation {
 }
 
 impl Explanation {
+    /// The link of the route carries packets of ESP: the MTU is said of these.
+    fn is_in_esp(&self) -> bool {
+        self.esp.as_ref().is_some_and(|esp| esp.tunnels.is_empty())
+    }
+
     /// The packet of ESP: its route, its length, and the longest packet that fits.
     fn write_esp(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(Esp { sa, route, mtu, longest }) = &self.esp else { return Ok(()) };
+        let Some(Esp { sa, route, mtu, longest, tunnels }) = &self.esp else { return Ok(()) };
         section(f, "esp", &format!("the peer of {sa}, {}", route.sentence()), route.by.as_ref())?;
         let Some(Mtu { interface, mtu, length, by }) = mtu else { return Ok(()) };
         let fits = if length <= mtu { "fits" } else { "does not fit" };
         let own = self.mtu.as_ref().map_or_else(String::new, |own| format!(" of {} octets", own.length));
-        let mut text = format!("{interface} carries {mtu} octets: the packet{own} {fits}, as it has {length} with ESP");
+        let with = if tunnels.is_empty() { String::new() } else { format!("{} and ", tunnels.join(", ")) };
+        let mut text =
+            format!("{interface} carries {mtu} octets: the packet{own} {fits}, as it has {length} with {with}ESP");
         if let Some(longest) = longest {
-            write!(text, "; the greatest that fits, and is reported, has {longest}")?;
+            // A packet that does not fit behind a tunnel lowers the MTU of the tunnel's path: later ones are reported.
+            let reported = if tunnels.is_empty() { ", and is reported," } else { "" };
+            write!(text, "; the greatest that fits{reported} has {longest}")?;
         }
         section(f, "mtu", &text, by.as_ref())
     }
@@ -449,7 +466,7 @@ impl fmt::Display for Explanation {
             };
             section(f, "next hop", &format!("{address} on {interface} {known}"), by.as_ref())?;
         }
-        if let Some(Mtu { interface, mtu, length, by }) = self.mtu.as_ref().filter(|_| self.esp.is_none()) {
+        if let Some(Mtu { interface, mtu, length, by }) = self.mtu.as_ref().filter(|_| !self.is_in_esp()) {
             let fits = if length <= mtu { "fit" } else { "do not fit" };
             section(f, "mtu", &format!("{interface} carries {mtu} octets: the packet's {length} {fits}"), by.as_ref())?;
         }

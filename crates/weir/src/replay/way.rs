@@ -34,6 +34,9 @@ pub struct Esp {
     pub mtu: Option<Mtu>,
     /// The longest packet that the link carries once it is encrypted, in octets: the MTU that is reported to sources.
     pub longest: Option<u32>,
+    /// The kinds of the tunnels around the packet under the SA, the innermost first.
+    #[serde(skip)]
+    pub tunnels: Vec<&'static str>,
 }
 
 /// The neighbour that a packet is sent to.
@@ -86,10 +89,4 @@ pub(super) fn parsed(frame: &[u8]) -> Option<Parsed> {
         ethertype::IPV6 => parse::ipv6(frame, l3).ok(),
         _ => None,
     }
-}
-
-/// Octets of the IP packet in a frame, and of its headers up to the transport header.
-pub(super) fn lengths(frame: &[u8]) -> Option<(u32, u32)> {
-    let parsed = parsed(frame)?;
-    Some((parsed.l3_length, u32::from(parsed.l4).saturating_sub(u32::from(parsed.l3))))
 }

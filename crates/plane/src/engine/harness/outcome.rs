@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::compile::{AclDecision, BindingDecision, ClassifyDecision, Decision, Listed};
-use crate::graph::record::{BridgedTo, Fragmented, Learning, Miss, NatEffect, Role, SpdEffect};
+use crate::graph::record::{BridgedTo, Fragmented, Learning, Lengths, Miss, NatEffect, Role, SpdEffect};
 use crate::model::{BridgeIndex, InterfaceIndex, NatIndex, Origin, SaIndex, SpdIndex, SteerIndex};
 use crate::reason::Reason;
 
@@ -81,6 +81,8 @@ pub struct Outcome {
     pub directed: Option<Directed>,
     /// The octets of the packet to which `route` or `directed` belongs, from its IP header on.
     pub octets: Option<u32>,
+    /// The lengths that it had when a policy protected it, if one did.
+    pub protected: Option<Lengths>,
     /// The interface whose punt device took it to the host, if one did.
     pub punted: Option<u32>,
     /// It waits for the first fragment of its datagram. The run in which that comes, or in which time is up, has another
@@ -135,6 +137,7 @@ impl Outcome {
             route: if self.directed.is_some() { None } else { self.route.clone().or(later.route) },
             directed: if self.route.is_some() { None } else { self.directed.or(later.directed) },
             octets: self.octets.or(later.octets),
+            protected: self.protected.or(later.protected),
             punted: later.punted.or(self.punted),
             waits: later.waits,
         }

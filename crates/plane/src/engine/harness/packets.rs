@@ -9,7 +9,7 @@ use weir_packet::offload::Offload;
 
 use super::outcome::{Directed, Filtered, Outcome, Piece, RouteTaken, Secured, Tunnelled, Unlisted, Verdict};
 use super::stepped::Harness;
-use crate::graph::record::{Fate, Fragmented};
+use crate::graph::record::{Fate, Fragmented, SpdEffect};
 use crate::graph::worker::UNASKED;
 use crate::model::{BridgeIndex, InterfaceIndex, IpFamily, Origin, SaIndex};
 use crate::reason::Reason;
@@ -130,6 +130,7 @@ impl Harness {
                     route: None,
                     directed: None,
                     octets: None,
+                    protected: None,
                     punted: None,
                     waits: false,
                 });
@@ -183,7 +184,14 @@ impl Harness {
                 outcome.classify.extend(decision);
             }
             Fate::Nat { list, place, effect } => outcome.nat.push((list, place, effect)),
-            Fate::Spd { spd, place, output, effect } => outcome.spd.push((spd, place, output, effect)),
+            Fate::Spd { spd, place, output, effect, lengths } => {
+                outcome.spd.push((spd, place, output, effect));
+                if effect == SpdEffect::Protected {
+                    // Of the pieces of a packet, the longest counts.
+                    let longer = outcome.protected.is_none_or(|own| own.octets < lengths.octets);
+                    outcome.protected = if longer { Some(lengths) } else { outcome.protected };
+                }
+            }
             Fate::Steered { list, place } => outcome.steer.push((list, place)),
             Fate::Secured { sa, inbound } => {
                 let index = self.map.sas.iter().position(|&number| number == sa);

@@ -7,7 +7,7 @@ use super::super::stage::{self, Stage};
 use super::super::{Context, flow, wire};
 use super::batch::Batch;
 use crate::graph::flags::ORIGINATED;
-use crate::graph::record::{Fate, SpdEffect};
+use crate::graph::record::{Fate, Lengths, SpdEffect};
 use crate::node::Node;
 use crate::reason::Reason;
 use crate::root::family::Family;
@@ -140,6 +140,7 @@ pub(super) fn record<const OUTPUT: bool>(
     // The record of a packet does not go on with our answer to it.
     if context.recorder.is_on() && !packet.state().contains(ORIGINATED) {
         let place = spd.policy(number).map(|policy| policy.place);
-        context.record(packet, Fate::Spd { spd: spd.index, place, output: OUTPUT, effect });
+        let lengths = Lengths::of(packet);
+        context.record(packet, Fate::Spd { spd: spd.index, place, output: OUTPUT, effect, lengths });
     }
 }
