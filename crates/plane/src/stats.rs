@@ -247,7 +247,7 @@ pub struct TableStats {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FastPath {
     /// Decisions that there are, but for those of sessions.
-    pub learned: u64,
+    pub decisions: u64,
     /// Octets of memory.
     pub octets: u64,
     /// Packets that took a decision.
@@ -263,7 +263,7 @@ pub struct FastPath {
     /// Packets that can take no decision.
     pub excluded: u64,
     /// Decisions that were learned, for new flows or again.
-    pub decided: u64,
+    pub learned: u64,
     /// Decisions for which there was no room.
     pub refused: u64,
     /// Decisions that were forgotten for their age.

@@ -107,7 +107,7 @@ fn the_fast_path_changes_nothing_and_learns_routed_packets_alone() {
         rigs.iter_mut().for_each(|rig| drop(rig.put_all("p0", &[&bridged])));
     }
     let counted = rigs[0].harness.fast_path();
-    assert_eq!((counted.hits, counted.new, counted.decided, counted.learned), (0, 0, 0, 0));
+    assert_eq!((counted.hits, counted.new, counted.learned, counted.decisions), (0, 0, 0, 0));
     let mut random = Random::from_seed(4);
     for round in 0..60 {
         let mut frames: Vec<(&str, Vec<u8>)> = Vec::new();

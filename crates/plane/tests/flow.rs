@@ -112,7 +112,7 @@ fn packets_without_ports_are_flows_by_their_addresses_and_by_the_spi() {
     for packet in all.iter().chain(&all).chain(&all) {
         put(&mut rig, "lan", &[packet]);
     }
-    assert_eq!((counted(&rig), rig.harness.fast_path().learned), ((8, 4, 0), 4));
+    assert_eq!((counted(&rig), rig.harness.fast_path().decisions), ((8, 4, 0), 4));
     assert_eq!(rig.acl_hits("in"), [6, 6, 0, 0]);
     // No SPI is there to read, and no fragment says to which flow it belongs.
     put(&mut rig, "lan", &["gre from 10.0.0.2 to 198.51.100.9 fragment 0+"]);
@@ -212,7 +212,7 @@ fn flows_between_two_zones_take_decisions_and_keep_both_sessions_alive() {
         put(&mut rig, "lan", &[ASK, ASK]);
         put(&mut rig, "wan", &[ANSWER]);
     }
-    let stats::FastPath { hits, learned, .. } = rig.harness.fast_path();
+    let stats::FastPath { hits, decisions: learned, .. } = rig.harness.fast_path();
     assert!(hits >= 10, "{hits} hits, {learned} learned");
     let flows = rig.harness.flows(&FlowFilter::default(), FlowOrder::Age, 9).rows;
     assert_eq!(flows.iter().map(|row| row.packets).collect::<Vec<_>>(), [[10, 5]; 2]);
@@ -454,7 +454,7 @@ fn a_full_table_has_further_flows_walk() {
     for flow in flows.iter().chain(&flows) {
         put(&mut rig, "lan", &[flow]);
     }
-    let stats::FastPath { hits, new, learned, refused, .. } = rig.harness.fast_path();
+    let stats::FastPath { hits, new, decisions: learned, refused, .. } = rig.harness.fast_path();
     assert_eq!((hits, new, learned, refused), (2, 6, 2, 4));
     assert_eq!(rig.acl_hits("in"), [8, 0]);
 }
@@ -474,7 +474,7 @@ fn learned_after(mut build: Build, packets: u8, count: usize) -> Vec<u64> {
     let mut rig = learning(build);
     let each = |_| {
         put(&mut rig, "lan", &[ASK]);
-        rig.harness.fast_path().learned
+        rig.harness.fast_path().decisions
     };
     (0..count).map(each).collect()
 }
@@ -522,7 +522,7 @@ fn a_flood_of_single_packets_takes_no_room() {
         put(&mut rig, "lan", &flood.iter().map(String::as_str).collect::<Vec<_>>());
         put(&mut rig, "lan", &[ASK]);
     }
-    let stats::FastPath { hits, learned, .. } = rig.harness.fast_path();
+    let stats::FastPath { hits, decisions: learned, .. } = rig.harness.fast_path();
     assert_eq!((hits, learned), (98, 1), "the flow beside the flood is learned at its second packet");
 }
 
@@ -671,7 +671,7 @@ fn a_decision_is_forgotten_when_no_packet_took_it_for_its_time() {
         let mut rig = learning(build);
         put(&mut rig, "lan", &[ASK, ASK_V6]);
         put(&mut rig, "lan", &[ASK, ASK_V6]);
-        assert_eq!(rig.harness.fast_path().learned, 2);
+        assert_eq!(rig.harness.fast_path().decisions, 2);
         // All groups of a table are visited in four seconds.
         let pass = |rig: &mut Rig, tenths: u64| {
             for _ in 0..tenths {
@@ -686,9 +686,9 @@ fn a_decision_is_forgotten_when_no_packet_took_it_for_its_time() {
         }
         pass(&mut rig, 10 * seconds / 2 + 2);
         let fast = rig.harness.fast_path();
-        assert_eq!((fast.learned, fast.expired), (1, 1), "{seconds} s");
+        assert_eq!((fast.decisions, fast.expired), (1, 1), "{seconds} s");
         pass(&mut rig, 10 * seconds);
-        assert_eq!(rig.harness.fast_path().learned, 0, "{seconds} s");
+        assert_eq!(rig.harness.fast_path().decisions, 0, "{seconds} s");
     }
 }
 

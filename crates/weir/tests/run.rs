@@ -896,6 +896,21 @@ rules = ["permit any from 10.0.0.0/24"]
 }
 
 #[test]
+fn a_full_session_table_is_logged() {
+    let named = "name = \"in\"\n";
+    let list = "[acl.open]\nrules = [\"permit+reflect udp from any to any\"]\n[flow-table]\nsessions = 1\n";
+    let config = CONFIG.replacen(named, &format!("{named}acl = {{ in = \"open\" }}\n"), 1) + list;
+    let gateway = Gateway::start("full", &config);
+    gateway.wait_for(|gateway| gateway.ok(&["show", "errors"]).contains(" session-limit "));
+    // The gateway looks once a second.
+    std::thread::sleep(Duration::from_secs(3));
+    let output = gateway.end(Signal::TERM);
+    let log = text(&output.stderr);
+    assert_eq!(log.matches("the session table is full: ").count(), 1, "{log}");
+    assert!(log.contains("for new sessions dropped (session-limit)"), "{log}");
+}
+
+#[test]
 fn access_lists_change_while_packets_flow() {
     let gateway = Gateway::start("acl", &filtering());
     let none = "deny udp from any to 192.0.2.200-192.0.2.250 comment \"none of these\"";

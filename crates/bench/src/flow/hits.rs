@@ -122,7 +122,7 @@ fn of_load(load: Load, turns: usize, windows: usize) -> Result<Hits, Error> {
     }
     let after = bench.fast_path();
     let nodes = Figure::of(nodes);
-    let octets = after.octets as f64 / after.learned as f64;
+    let octets = after.octets as f64 / after.decisions as f64;
     Ok(Hits {
         family: if load.v4 { "ipv4" } else { "ipv6" }.to_owned(),
         flows: load.flows,

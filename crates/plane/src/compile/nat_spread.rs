@@ -4,13 +4,14 @@
 //! inside host of a rule is behind an outside interface, the reply looks as if it came from a remote host, and names another worker
 //! than the first packet. Then one worker has all packets of the domain.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use crate::model::{
-    Addresses, Interface, InterfaceIndex, NatIndex, NatList, NatMapping, NatRule, NatVerb, Route, RouteTarget, VrfIndex,
+    Addresses, Interface, InterfaceIndex, NatIndex, NatList, NatMapping, NatRule, NatVerb, Route, VrfIndex,
 };
 
+use super::covering::{Destinations, find_routes};
 use super::linked::groups_of;
 use super::nat_rule::{npt, spans};
 
@@ -46,18 +47,18 @@ impl OneWorker {
             return own;
         }
         own.groups = groups_of(vrfs, interfaces, routes);
-        let mut hosts: BTreeMap<(VrfIndex, IpAddr), Best> = BTreeMap::new();
+        let mut hosts: BTreeSet<(VrfIndex, IpAddr)> = BTreeSet::new();
         let outside =
             || interfaces.iter().filter_map(|own| Some((own.vrf, own.nat?, nat.get(usize::from(own.nat?.0))?)));
         for (vrf, _, list) in outside() {
             own.by_rules[own.groups[usize::from(vrf.0)]] |= needs_one(list);
             let inside = list.rules.iter().flat_map(inside);
-            hosts.extend(inside.map(|host| ((vrf, host), Best::default())));
+            hosts.extend(inside.map(|host| (vrf, host)));
         }
         if hosts.is_empty() {
             return own;
         }
-        look_up(&mut hosts, interfaces, routes);
+        let hosts = ways(&hosts, interfaces, routes);
         for (vrf, index, list) in outside() {
             let is_outside = |by: &InterfaceIndex| {
                 let by = &interfaces[by.0 as usize];
@@ -65,7 +66,7 @@ impl OneWorker {
             };
             for (place, rule) in list.rules.iter().enumerate() {
                 let ways = inside(rule).into_iter().filter_map(|host| hosts.get(&(vrf, host)));
-                let by = ways.flat_map(|best| &best.by).copied().find(is_outside);
+                let by = ways.flatten().copied().find(is_outside);
                 let found = by.map(|by| Returning { vrf, list: index, place, by });
                 own.returning.extend(found.filter(|found| !own.returning.contains(found)));
             }
@@ -111,34 +112,14 @@ fn inside(rule: &NatRule) -> Vec<IpAddr> {
     v4.chain(v6).collect()
 }
 
-/// The best of the routes that were looked at: the interfaces that it leads to.
-#[derive(Default)]
-struct Best {
-    /// The length of its prefix, and its metric; `None`: no route.
-    rank: Option<(u8, u32)>,
-    by: Vec<InterfaceIndex>,
-}
-
-/// Looks addresses up in links and routes.
-fn look_up(hosts: &mut BTreeMap<(VrfIndex, IpAddr), Best>, interfaces: &[Interface], routes: &[Route]) {
-    let mut offer = |vrf: VrfIndex, prefix: ipnet::IpNet, metric: u32, by: &mut dyn FnMut() -> Vec<InterfaceIndex>| {
-        for (_, best) in hosts.range_mut((vrf, prefix.network())..=(vrf, prefix.broadcast())) {
-            let is_better =
-                |(length, least): (u8, u32)| (prefix.prefix_len(), u32::MAX - metric) > (length, u32::MAX - least);
-            if best.rank.is_none_or(is_better) {
-                *best = Best { rank: Some((prefix.prefix_len(), metric)), by: by() };
-            }
-        }
-    };
-    for (index, interface) in (0..).zip(interfaces) {
-        for address in interface.addresses.iter() {
-            offer(interface.vrf, address.net, 0, &mut || vec![InterfaceIndex(index)]);
-        }
-    }
-    for route in routes {
-        offer(route.vrf, route.prefix, route.metric, &mut || match &route.target {
-            RouteTarget::Via(hops) => hops.iter().map(|hop| hop.interface).collect(),
-            _ => Vec::new(),
-        });
-    }
+/// Returns the interfaces that the best link or route of each host leads to.
+fn ways(
+    hosts: &BTreeSet<(VrfIndex, IpAddr)>,
+    interfaces: &[Interface],
+    routes: &[Route],
+) -> BTreeMap<(VrfIndex, IpAddr), Vec<InterfaceIndex>> {
+    let mut all: Vec<_> = hosts.iter().map(|&(vrf, host)| Destinations::new(vrf, (host, host), ())).collect();
+    find_routes(&mut all, interfaces, routes);
+    let out = |own: &Destinations<()>| own.routes.first().map_or_else(Vec::new, |best| best.way.out(routes).collect());
+    all.iter().map(|own| ((own.vrf, own.first), out(own))).collect()
 }

@@ -299,7 +299,7 @@ pub(crate) fn fast_path<'c>(counters: impl Iterator<Item = &'c FlowCounters>) ->
     counters.fold(stats::FastPath::default(), |all, own| {
         let missed = |miss: Miss| own.misses[miss.place()].value();
         stats::FastPath {
-            learned: all.learned + own.learned.value(),
+            decisions: all.decisions + own.learned.value(),
             octets: all.octets + own.octets.value(),
             hits: all.hits + own.hits.value(),
             new: all.new + missed(Miss::New).saturating_sub(own.no_flow.value()),
@@ -307,7 +307,7 @@ pub(crate) fn fast_path<'c>(counters: impl Iterator<Item = &'c FlowCounters>) ->
             changed: Changed::ALL.map(|changed| all.changed[changed as usize] + missed(Miss::Changed(changed))),
             differs: all.differs + missed(Miss::Differs),
             excluded: all.excluded + own.excluded.value(),
-            decided: all.decided + own.decided.value(),
+            learned: all.learned + own.decided.value(),
             refused: all.refused + own.refused.value(),
             expired: all.expired + own.expired.value(),
         }
@@ -366,7 +366,7 @@ fn of_flows(model: &model::Gateway, waiting: &Waiting) -> Vec<stats::TableStats>
     if waiting.flows != stats::FastPath::default() {
         rows.push(stats::TableStats {
             name: "learned decisions".into(),
-            used: waiting.flows.learned,
+            used: waiting.flows.decisions,
             limit: model.flow_table.flows.into(),
             bytes: waiting.flows.octets,
             when_full: "packets of further flows walk, until decisions about idle flows are forgotten".into(),

@@ -15,6 +15,7 @@ use crate::compile::{AclEditRow, AclGroup, AclSaid};
 use crate::graph::capture::Tap;
 use crate::model;
 use crate::node::Node;
+use crate::reason::Reason;
 use crate::stats;
 
 impl Control {
@@ -150,6 +151,11 @@ impl Control {
         let (model, map) = self.in_force();
         let baseline = Arc::clone(&self.state().baseline);
         self.root.with(|root| collect::ethertypes(&model, &map, root, &baseline.ethertypes))
+    }
+
+    /// Returns how many packets a reason has dropped since the start, also before counters were cleared.
+    pub fn drops(&self, reason: Reason) -> u64 {
+        self.counters().map(|own| own.drops[reason as usize].value()).sum()
     }
 
     /// Returns the counts of invalid packets for the alarms of policies.

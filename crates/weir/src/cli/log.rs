@@ -15,6 +15,7 @@ use weir_plane::engine::News;
 use super::error::Error;
 use super::output::colour;
 use crate::events::{Events, Kind};
+use crate::full::Full;
 use crate::moves::Burst;
 
 /// Fields by which events are searched in the journal and by watchers. The message has what they say.
@@ -162,6 +163,11 @@ pub(super) fn alarm(event: &alarm::Event) {
 pub(super) fn burst(burst: &Burst) {
     let (object, interface) = (format!("bridge {}", burst.bridge), burst.mover.as_ref().map(|own| &own.interface));
     tracing::warn!(kind = Kind::Neighbor.name(), object, interface, "{burst}");
+}
+
+/// The session table is full.
+pub(super) fn full(full: &Full) {
+    tracing::warn!(kind = Kind::Full.name(), object = "flow-table", refused = full.refused, "{full}");
 }
 
 /// Reads a filter: levels, and levels of modules, apart by commas. An empty one, as of an empty variable, is `info`.

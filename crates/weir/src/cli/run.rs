@@ -290,6 +290,7 @@ impl Run {
                     if ticks % ALARMS == 0 {
                         running.look_at_alarms().iter().for_each(log::alarm);
                         running.look_at_moves().iter().for_each(log::burst);
+                        running.look_at_sessions().iter().for_each(log::full);
                     }
                     ticks = (ticks + 1) % ALARMS;
                     for failure in running.note_failures() {

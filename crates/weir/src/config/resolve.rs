@@ -3,7 +3,6 @@
 mod access;
 mod addresses;
 mod bridges;
-mod covering;
 mod devices;
 mod files;
 mod idle;

@@ -312,6 +312,7 @@ mod tests {
             ("error-rate = 10", "error-rate = 11", "icmp"),
             ("probes = 3", "probes = 4", "neighbor-discovery"),
             ("sessions = 1000", "sessions = 1001", "flow-table"),
+            ("sessions = 1000", "sessions = 1000\ninterfaces = []", "flow-table"),
             ("mac = \"02:00:00:00:00:02\"", "mac = \"02:00:00:00:00:03\"", "neighbor 192.0.2.2 lan"),
         ] {
             let found = differences(&text(&[]), &text(&[(from, to)]));

@@ -58,7 +58,7 @@ pub(super) fn printed(gateway: &Gateway) -> Printed {
         ("icmp", words(icmp)),
         ("neighbor-discovery", words(neighbor_discovery)),
         ("limits", words(limits)),
-        ("flow-table", words(flow_table)),
+        ("flow-table", words(&(flow_table, learning(gateway)))),
         ("ipsec", of_ipsec(ipsec)),
     ];
     let mut found: Printed = tables.into_iter().map(|(name, keys)| (name.to_owned(), vec![keys])).collect();
@@ -76,6 +76,14 @@ pub(super) fn printed(gateway: &Gateway) -> Printed {
     found.extend(line_cards.iter().map(|card| all.line_card(card)));
     found.extend(all.groups(groups));
     found
+}
+
+/// Returns the interfaces whose flows are learned, sorted by name; `None` for all interfaces.
+fn learning(gateway: &Gateway) -> Option<Vec<&str>> {
+    let learns = gateway.interfaces.iter().filter(|own| own.fast_path);
+    let mut names: Vec<&str> = learns.map(|own| own.name.as_str()).collect();
+    names.sort_unstable();
+    (names.len() < gateway.interfaces.len()).then_some(names)
 }
 
 /// Returns the sessions of a table, as they are written, sorted.

@@ -25,6 +25,7 @@ use weir_plane::alarm::{self, Alarms};
 use weir_plane::compile::{Offer, RoutesChanged, TableFull};
 use weir_plane::engine::{self, Engine, EngineError};
 use weir_plane::model::{self, Origins};
+use weir_plane::reason::Reason;
 use weir_plane::rib::By;
 use weir_plane::stats;
 
@@ -35,6 +36,7 @@ use super::ipsec::Live;
 use super::services::{Services, Settings};
 use super::{acl, classify, lists};
 use crate::config::{Service, Texts};
+use crate::full::{Full, Refusals};
 use crate::moves::{Burst, Moves};
 use crate::render::matched::Matched;
 use crate::reservation::Reservations;
@@ -62,6 +64,8 @@ pub struct Running {
     alarms: Mutex<Alarms>,
     /// Stations that move between the ports of bridges.
     moves: Mutex<Moves>,
+    /// Packets that found no room for a session.
+    refusals: Mutex<Refusals>,
     /// Sequence numbers of outbound SAs.
     reservations: Mutex<Reservations>,
     /// Live edits of NAT rules. Changed by who holds `reloading` alone.
@@ -154,6 +158,7 @@ impl Running {
             sampler,
             alarms: Mutex::default(),
             moves: Mutex::default(),
+            refusals: Mutex::default(),
             reservations: Mutex::new(reservations),
             nat: Mutex::default(),
             bindings: Mutex::default(),
@@ -220,6 +225,13 @@ impl Running {
         // A panic in between lost a report at worst.
         let mut moves = self.moves.lock().unwrap_or_else(PoisonError::into_inner);
         moves.step(Instant::now(), &self.engine.bridges())
+    }
+
+    /// Returns the packets that found the session table full, if they are to be reported. To be called about once a second.
+    pub(crate) fn look_at_sessions(&self) -> Option<Full> {
+        // A panic in between lost a report at worst.
+        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        refusals.step(Instant::now(), self.engine.drops(Reason::SessionLimit))
     }
 
     /// Workers that have not gone round since the last call, which was to be some seconds ago, and threads that failed.

@@ -13,6 +13,8 @@ pub enum Kind {
     Session,
     /// Alarms that begin and end
     Alarm,
+    /// A session table that is full
+    Full,
     /// Routes of other sources
     Route,
     /// Reloads, their confirmation, and changes that are taken back
@@ -33,6 +35,7 @@ impl Kind {
             Kind::Neighbor => "neighbor",
             Kind::Session => "session",
             Kind::Alarm => "alarm",
+            Kind::Full => "full",
             Kind::Route => "route",
             Kind::Reload => "reload",
             Kind::Edit => "edit",

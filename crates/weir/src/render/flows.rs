@@ -79,7 +79,7 @@ impl Counted {
 #[serde(rename_all = "kebab-case")]
 pub struct FastPath {
     /// Decisions that there are, but for those of sessions.
-    pub learned: u64,
+    pub decisions: u64,
     /// Octets of memory.
     pub bytes: u64,
     /// Packets that took a decision.
@@ -89,7 +89,7 @@ pub struct FastPath {
     /// Packets that can take no decision: fragments, those with options, SYN, FIN, RST, and others.
     pub excluded: u64,
     /// Decisions that were learned, for new flows or again.
-    pub decided: u64,
+    pub learned: u64,
     /// Decisions for which there was no room.
     pub refused: u64,
     /// Decisions that were forgotten for their age.
@@ -117,7 +117,7 @@ pub struct Misses {
 impl FastPath {
     fn new(of: stats::FastPath) -> FastPath {
         let stats::FastPath {
-            learned,
+            decisions,
             octets,
             hits,
             new,
@@ -125,7 +125,7 @@ impl FastPath {
             changed,
             differs,
             excluded,
-            decided,
+            learned,
             refused,
             expired,
         } = of;
@@ -133,12 +133,12 @@ impl FastPath {
             Changed::ALL.iter().map(|by| by.name().to_owned()).zip(changed).filter(|(_, count)| *count > 0);
         let (changed, changed_by) = (changed.iter().sum(), changed_by.collect());
         let misses = Misses { new, no_flow, changed, changed_by, differs };
-        FastPath { learned, bytes: octets, hits, misses, excluded, decided, refused, expired }
+        FastPath { decisions, bytes: octets, hits, misses, excluded, learned, refused, expired }
     }
 
     /// A line; none if no packet has come.
     fn text(&self) -> String {
-        let FastPath { learned, hits, misses, excluded, refused, .. } = self;
+        let FastPath { decisions, hits, misses, excluded, refused, .. } = self;
         let Misses { new, no_flow, changed, changed_by, differs } = misses;
         if hits + new + no_flow + changed + differs + excluded == 0 {
             return String::new();
@@ -155,7 +155,7 @@ impl FastPath {
         if *refused > 0 {
             parts.push(format!("{refused} found no room"));
         }
-        let decisions = plural(*learned, "decision");
+        let decisions = plural(*decisions, "decision");
         format!(
             "fast path: {} took a decision; checked: {}; {decisions} beside those of sessions\n",
             plural(*hits, "packet"),
@@ -471,6 +471,9 @@ fast path: 1200 packets took a decision; checked: 5 of new flows, 2 after a chan
 "
         );
         assert_eq!(read::<Flows>(&json(&flows)).unwrap(), flows);
+        let counted: serde_json::Value = serde_json::from_str(&json(&flows)).unwrap();
+        let counted = &counted["fast-path"];
+        assert_eq!((counted["decisions"].as_u64(), counted["learned"].as_u64()), (Some(3), Some(6)));
         let line = |fast: bool| {
             let mut sessions = flows.sessions.clone();
             (sessions[0].slow, sessions[0].reply_slow) = (None, (!fast).then(|| "new".to_owned()));

@@ -13,7 +13,6 @@ use crate::graph::worker::Command;
 use crate::model::{self, InterfaceKind, Origin, Place, SaIndex};
 use crate::neighbor::Known;
 use crate::node::Node;
-use crate::reason::Reason;
 use crate::stats;
 
 /// The filter as [`crate::engine::Control`] takes it.
@@ -166,11 +165,6 @@ impl Harness {
     /// Packets that a node was given.
     pub fn visits(&self, node: Node) -> u64 {
         self.control.counters().map(|own| own.nodes[node as usize].packets.value()).sum()
-    }
-
-    /// How often a reason dropped a packet.
-    pub fn drops(&self, reason: Reason) -> u64 {
-        self.control.counters().map(|own| own.drops[reason as usize].value()).sum()
     }
 
     /// Returns the counters of an interface of the model.

@@ -69,12 +69,12 @@ impl Resolver<'_> {
             wanted.push(Wanted { what, octets, span: own.map(|own| own.name.span), help });
         }
         let all = wanted.iter().fold(0u64, |all, own| all.saturating_add(own.octets));
-        // The greatest one has to be lowered.
-        let greatest = wanted.iter().filter(|own| own.span.is_some()).max_by_key(|own| own.octets);
-        let Some((Wanted { what, octets, span: Some(span), help }, true)) = greatest.map(|own| (own, all > memory))
-        else {
-            return;
-        };
+        // Bounds that no key sets are no reason to refuse a small machine.
+        let set = wanted.iter().filter(|own| own.span.is_some()).max_by_key(|own| own.octets);
+        let Some(set) = set.filter(|_| all > memory).and_then(|own| own.span) else { return };
+        // The greatest one has to be lowered, also if it is as large as it is unless a key says otherwise.
+        let Some(Wanted { what, octets, span, help }) = wanted.iter().max_by_key(|own| own.octets) else { return };
+        let span = span.unwrap_or(set);
         let there = match is_bounded {
             true => format!("the control group of weir may have {} MiB", memory / MIB),
             false => format!("this machine has {} MiB", memory / MIB),
@@ -87,7 +87,7 @@ impl Resolver<'_> {
                 others / MIB
             ),
         };
-        self.report(Diagnostic::error(Code::BeyondMemory, *span, message).help(help.clone()));
+        self.report(Diagnostic::error(Code::BeyondMemory, span, message).help(help.clone()));
     }
 
     /// The tables of flows.
@@ -205,5 +205,9 @@ mod tests {
         let bridge = "flows = 1\nsessions = 1\n[bridge.lan]\nmacs = 4194304\ninterfaces = []";
         let found_by = found(bridge, &Machine(64 << 20));
         assert!(found_by.contains("the 4194304 stations of `lan` take 128 MiB"), "{found_by}");
+        // The default of another key takes the most.
+        let flows = found("sessions = 1000", &Machine(1 << 20));
+        assert!(flows.contains("learned decisions take") && flows.contains("lower `flows`"), "{flows}");
+        assert!(flows.contains("test.toml:3:12"), "there is no other place: {flows}");
     }
 }

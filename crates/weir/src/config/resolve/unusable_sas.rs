@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use weir_plane::compile::{Destinations, find_routes};
 use weir_plane::model::{Route, Sa, SaMode, Spd, SpdAction, SpdRule};
 
 use super::super::diagnostic::{Code, Diagnostic};
 use super::super::source::Span;
 use super::super::value::edge;
 use super::Resolver;
-use super::covering::{Destinations, find_routes};
 use super::protection::holds;
 
 impl Resolver<'_> {
@@ -33,7 +33,7 @@ impl Resolver<'_> {
         // Routes of sources come while the gateway runs.
         if declared.settings.routes.is_none() {
             find_routes(&mut unlinked, &[], routes);
-            let unrouted = unlinked.iter().filter(|own| own.route.is_none());
+            let unrouted = unlinked.iter().filter(|own| own.routes.is_empty());
             let message = |to: IpAddr| format!("no route leads to {to}: the SA sends nothing");
             wrong.extend(unrouted.map(|own| (own.of, message(own.first))));
         }

@@ -30,10 +30,10 @@ const SESSIONS: Table<SessionsCounted> = Table {
 const FAST_PATH: Table<FastPath> = Table {
     labels: "",
     columns: &[
-        (Gauge, "weir_flow_decisions", "Learned decisions beside those of sessions.", |f| f.learned.into()),
+        (Gauge, "weir_flow_decisions", "Learned decisions beside those of sessions.", |f| f.decisions.into()),
         (Gauge, "weir_flow_bytes", "Octets of their memory.", |f| f.octets.into()),
         (Counter, "weir_flow_hit_packets", "Packets that took a learned decision.", |f| f.hits.into()),
-        (Counter, "weir_flow_learned", "Decisions learned, for new flows or again.", |f| f.decided.into()),
+        (Counter, "weir_flow_learned", "Decisions learned, for new flows or again.", |f| f.learned.into()),
         (Counter, "weir_flow_refused", "Decisions for which there was no room.", |f| f.refused.into()),
         (Counter, "weir_flow_expired", "Decisions forgotten for their age.", |f| f.expired.into()),
     ],

@@ -33,7 +33,8 @@ pub(crate) fn flows() -> Flows {
         slow: [None, Some("new")],
     };
     let fast_path = FastPath {
-        learned: 3,
+        decisions: 3,
+        learned: 6,
         octets: 4096,
         hits: 1200,
         new: 5,

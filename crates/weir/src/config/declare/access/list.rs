@@ -4,7 +4,7 @@ use weir_plane::model::{AclAction, AclDefault, Rejection};
 
 use super::super::super::diagnostic::{Code, Diagnostic};
 use super::super::super::source::SourceId;
-use super::super::super::table::{Reader, Value};
+use super::super::super::table::{Reader, Table, Value};
 use super::super::At;
 use super::super::rules::understood;
 use super::super::sampler::{self, Sampling};
@@ -56,9 +56,29 @@ pub(super) fn read(reader: &mut Reader<'_>, name: At<String>, value: Value<'_>) 
         }
     }
     let default = table.get("default").and_then(|value| reader.choice(value, "default", DEFAULTS));
+    if !table.has("default") || default == Some(AclDefault::Next) {
+        without_rules(reader, &name, &table);
+    }
     let sample = table.get("sample").and_then(|value| sampler::sampling(reader, value));
     let lost_sample = sample.is_none() && (table.has("sample") || reader.is_excused(&table, "sample"));
     Some(List { name, inline, files, default: default.unwrap_or_default(), sample, lost_sample })
+}
+
+/// Warns of a list that has no rules and whose default is `next`.
+fn without_rules(reader: &mut Reader<'_>, name: &At<String>, table: &Table<'_>) {
+    let rules = table.get("rules");
+    if table.has("files")
+        || rules.is_some_and(|rules| !reader.one_or_more(rules).is_empty())
+        || KEYS.iter().any(|key| reader.is_excused(table, key))
+    {
+        return;
+    }
+    let span = rules.map_or(name.span, |rules| reader.span(rules.span()));
+    let message = "the list has no rules, and its default is `next`: it decides about no packet";
+    let found = Diagnostic::warning(Code::EmptyList, span, message);
+    reader.report(
+        found.help("write rules or another `default`; packets are denied behind the last list of an interface"),
+    );
 }
 
 /// A file of rules, a rule a line.

@@ -1,8 +1,7 @@
 //! Pools of outside addresses that are routed to the gateway: whether packets of no translation go back by a route.
 
-use std::net::IpAddr;
-
 use ipnet::IpNet;
+use weir_plane::compile::{Destinations, Way, find_routes};
 use weir_plane::model::{Interface, NatList, NatVerb, Route, RouteTarget, VrfIndex};
 
 use super::super::super::diagnostic::{Code, Diagnostic, SHOWN};
@@ -12,15 +11,8 @@ use super::nat_addresses::{Word, ranges};
 /// The first addresses of pools that are looked at. A list with more has been warned of by then.
 const MOST: usize = 256;
 
-/// An address of a pool, and the best route to it so far.
-struct Candidate {
-    list: usize,
-    rule: usize,
-    vrf: VrfIndex,
-    address: IpAddr,
-    /// The length of its prefix, its metric, and its place among the routes.
-    best: Option<(u8, u32, usize)>,
-}
+/// An address of a pool, with the places of its list and rule.
+type Candidate = Destinations<(usize, usize)>;
 
 impl Resolver<'_> {
     /// Warns of outside addresses that a route of the gateway leads away: packets to them that belong to no translation go back,
@@ -30,30 +22,23 @@ impl Resolver<'_> {
             return;
         }
         let mut candidates = self.candidates(nat, interfaces);
-        for (place, route) in routes.iter().enumerate() {
-            for own in candidates.iter_mut().filter(|own| own.vrf == route.vrf && route.prefix.contains(&own.address)) {
-                let length = route.prefix.prefix_len();
-                let is_better =
-                    |&(best, metric, _): &(u8, u32, usize)| length > best || length == best && route.metric < metric;
-                if own.best.as_ref().is_none_or(is_better) {
-                    own.best = Some((length, route.metric, place));
-                }
-            }
-        }
-        let leads_away = |own: &Candidate| {
-            let route = own.best.and_then(|(_, _, place)| routes.get(place));
-            route.filter(|route| matches!(route.target, RouteTarget::Via(_)))
+        find_routes(&mut candidates, &[], routes);
+        candidates.sort_by_key(|own| own.of);
+        let leads_away = |own: &Candidate| match own.routes.first().map(|route| route.way) {
+            Some(Way::Route(place)) => routes.get(place).filter(|route| matches!(route.target, RouteTarget::Via(_))),
+            _ => None,
         };
         let mut told = Vec::new();
         for own in &candidates {
-            let Some(route) = leads_away(own).filter(|_| !told.contains(&(own.list, own.rule))) else { continue };
-            told.push((own.list, own.rule));
-            let places = self.access.nat_places.get(own.list);
-            let Some(span) = places.and_then(|places| places.get(own.rule)).copied() else { continue };
-            let rule = &nat[own.list].rules[own.rule];
+            let Some(route) = leads_away(own).filter(|_| !told.contains(&own.of)) else { continue };
+            told.push(own.of);
+            let (list, rule) = own.of;
+            let places = self.access.nat_places.get(list);
+            let Some(span) = places.and_then(|places| places.get(rule)).copied() else { continue };
+            let rule = &nat[list].rules[rule];
             let message = format!(
                 "packets to {} that belong to no translation go back by the route to {}: they loop",
-                own.address, route.prefix
+                own.first, route.prefix
             );
             let place = self.word_of(rule, Word::Source, span);
             let help = "add a `[[route]]` of `type = \"blackhole\"` with the prefix of the outside addresses";
@@ -77,13 +62,7 @@ impl Resolver<'_> {
                     let on_link = |(of, net): &(VrfIndex, IpNet)| *of == interface.vrf && net.contains(&first);
                     self.connected.own(interface.vrf, first).is_none() && !self.connected.prefixes.keys().any(on_link)
                 });
-                candidates.extend(first.map(|address| Candidate {
-                    list,
-                    rule,
-                    vrf: interface.vrf,
-                    address,
-                    best: None,
-                }));
+                candidates.extend(first.map(|own| Destinations::new(interface.vrf, (own, own), (list, rule))));
                 if candidates.len() >= MOST {
                     return candidates;
                 }
