@@ -330,7 +330,7 @@ impl Explainer<'_> {
         let index = outcome.spd.iter().rev().find_map(of)?;
         let sa = model.sas.get(index.0 as usize)?;
         let (length, headers) = lengths(self.frame)?;
-        let Protection { route, mtu, length, longest } = self.harness.protection(index, length, headers)?;
+        let Protection { route, mtu, padded, length, longest } = self.harness.protection(index, length, headers)?;
         let link = route.interface.zip(mtu).and_then(|(number, mtu)| {
             let interface = &model.interfaces[index_of(self.harness, number)? as usize];
             let by = self.harness.place(interface.origin).map(line);
@@ -338,7 +338,7 @@ impl Explainer<'_> {
         });
         // Every path takes IPv6 packets of 1,280 octets.
         let longest = longest.map(|longest| if taken_is_v6(outcome) { longest.max(1280) } else { longest });
-        Some(Esp { sa: sa.name.clone(), route: self.route(&route), mtu: link, longest })
+        Some(Esp { sa: sa.name.clone(), route: self.route(&route), mtu: link, padded, longest })
     }
 
     fn out(&self, sent: &Sent, answer: bool) -> Out {
@@ -370,12 +370,15 @@ impl Explanation {
 impl Explanation {
     /// The packet of ESP: its route, its length, and the longest packet that fits.
     fn write_esp(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(Esp { sa, route, mtu, longest }) = &self.esp else { return Ok(()) };
+        let Some(Esp { sa, route, mtu, padded, longest }) = &self.esp else { return Ok(()) };
         section(f, "esp", &format!("the peer of {sa}, {}", route.sentence()), route.by.as_ref())?;
         let Some(Mtu { interface, mtu, length, by }) = mtu else { return Ok(()) };
         let fits = if length <= mtu { "fits" } else { "does not fit" };
         let own = self.mtu.as_ref().map_or_else(String::new, |own| format!(" of {} octets", own.length));
         let mut text = format!("{interface} carries {mtu} octets: the packet{own} {fits}, as it has {length} with ESP");
+        if let Some(padded) = padded {
+            write!(text, " and padding to {padded} by `tfc`")?;
+        }
         if let Some(longest) = longest {
             write!(text, "; the greatest that fits, and is reported, has {longest}")?;
         }
