@@ -215,6 +215,11 @@ fn key_files_that_others_can_read_are_refused() {
 /// Explains a packet that comes in by `lan` or `wan` of a gateway with a pair in tunnel mode, one with UDP and one whose peer
 /// no route leads to.
 fn explained(input: &str, packet: &str) -> Explanation {
+    explained_with("", input, packet)
+}
+
+/// Does the same with more keys of the pair in tunnel mode.
+fn explained_with(keys: &str, input: &str, packet: &str) -> Explanation {
     let folder = tempfile::tempdir().unwrap();
     for (name, digit) in [("a", "1"), ("b1", "2"), ("c", "3"), ("b2", "4")] {
         write(folder.path(), name, &format!("{digit}0{digit}1").repeat(10), 0o600);
@@ -233,7 +238,7 @@ fn explained(input: &str, packet: &str) -> Explanation {
          {}{}\
          [spd.edge]\nrules = [\n\"protect ip from 10.1.0.0/24 to 10.2.0.0/24 sa near\",\n\
          \"protect ip from 10.1.0.0/24 to 10.3.0.0/24 sa far\",\n]\n",
-        pair("near", "198.51.100.2", 1, "a", ""),
+        pair("near", "198.51.100.2", 1, "a", keys),
         pair("far", "203.0.113.9", 2, "c", "encapsulation = {}\n"),
     );
     explained_by(folder.path(), &text, input, packet)
@@ -335,6 +340,22 @@ fn an_explanation_has_the_length_and_the_route_of_esp() {
     assert_eq!(far.reason, Some("no-route"), "{text}");
     assert!(text.contains("esp       the peer of far, 203.0.113.9 matches nothing: no route"), "{text}");
     assert!(text.contains("udp 4500 > 4500 spi 0x1002"), "{text}");
+}
+
+#[test]
+fn the_length_of_esp_has_the_padding_of_tfc() {
+    let packet = |length| format!("udp from 10.1.0.2 port 7 to 10.2.0.2 port 7 length {length}");
+    for (length, padded) in [(100, Some(600)), (600, None), (602, None)] {
+        let explained = explained_with("tfc = 600\n", "lan", &packet(length));
+        let text = explained.to_string();
+        let esp = explained.esp.unwrap();
+        // As long as the packet that leaves.
+        let sealed = esp.mtu.unwrap().length;
+        assert!(text.contains(&format!(" spi 0x1001 ttl 64 length {sealed}")), "{text}");
+        assert_eq!(esp.padded, padded, "{text}");
+        let said = format!("as it has {sealed} with ESP and padding to 600 by `tfc`; the greatest");
+        assert_eq!(text.contains(&said), padded.is_some(), "{text}");
+    }
 }
 
 #[test]

@@ -94,8 +94,9 @@ fn account(service: &Service) -> Vec<Finding> {
 
 /// The directory in which the gateway reserves the sequence numbers of its SAs, if some SA sends.
 fn sequence_numbers(gateway: &Gateway, owner: state::Owner) -> Option<Finding> {
-    let folder = gateway.ipsec.state.as_deref().filter(|_| gateway.sas.iter().any(|sa| sa.outbound.is_some()))?;
-    Some(state::judge(folder, owner))
+    let keys: Vec<_> = gateway.sas.iter().filter_map(|sa| Some(sa.outbound.as_ref()?.stream())).collect();
+    let folder = gateway.ipsec.state.as_deref().filter(|_| !keys.is_empty())?;
+    Some(state::judge(folder, owner, &keys))
 }
 
 /// The kernel as a second forwarder and receiver.

@@ -326,7 +326,7 @@ impl Explainer<'_> {
         let index = outcome.spd.iter().rev().find_map(of)?;
         let sa = model.sas.get(index.0 as usize)?;
         let Lengths { octets, headers, v4 } = outcome.protected?;
-        let Protection { route, mtu, length, longest } = self.harness.protection(index, octets, headers)?;
+        let Protection { route, mtu, padded, length, longest } = self.harness.protection(index, octets, headers)?;
         let link = route.interface.zip(mtu).and_then(|(number, mtu)| {
             let interface = &model.interfaces[index_of(self.harness, number)? as usize];
             let by = self.harness.place(interface.origin).map(line);
@@ -337,7 +337,7 @@ impl Explainer<'_> {
         let (tunnels, headers) = self.entered(outcome);
         let longest =
             longest.map(|longest| longest.max(least(v4)).saturating_sub(headers).max(least(!taken_is_v6(outcome))));
-        Some(Esp { sa: sa.name.clone(), route: self.route(&route), mtu: link, longest, tunnels })
+        Some(Esp { sa: sa.name.clone(), route: self.route(&route), mtu: link, padded, longest, tunnels })
     }
 
     /// The kinds of the tunnels that a packet was put into behind its route, and the octets that they add.
@@ -383,7 +383,7 @@ impl Explanation {
 
     /// The packet of ESP: its route, its length, and the longest packet that fits.
     fn write_esp(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(Esp { sa, route, mtu, longest, tunnels }) = &self.esp else { return Ok(()) };
+        let Some(Esp { sa, route, mtu, padded, longest, tunnels }) = &self.esp else { return Ok(()) };
         section(f, "esp", &format!("the peer of {sa}, {}", route.sentence()), route.by.as_ref())?;
         let Some(Mtu { interface, mtu, length, by }) = mtu else { return Ok(()) };
         let fits = if length <= mtu { "fits" } else { "does not fit" };
@@ -391,6 +391,9 @@ impl Explanation {
         let with = if tunnels.is_empty() { String::new() } else { format!("{} and ", tunnels.join(", ")) };
         let mut text =
             format!("{interface} carries {mtu} octets: the packet{own} {fits}, as it has {length} with {with}ESP");
+        if let Some(padded) = padded {
+            write!(text, " and padding to {padded} by `tfc`")?;
+        }
         if let Some(longest) = longest {
             // A packet that does not fit behind a tunnel lowers the MTU of the tunnel's path: later ones are reported.
             let reported = if tunnels.is_empty() { ", and is reported," } else { "" };

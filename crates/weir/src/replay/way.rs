@@ -32,6 +32,9 @@ pub struct Esp {
     pub route: Route,
     /// The MTU of the link to the peer; `length` is that of the packet of ESP.
     pub mtu: Option<Mtu>,
+    /// The octets that `tfc` pads the packet to, if it is shorter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub padded: Option<u32>,
     /// The longest packet that the link carries once it is encrypted, in octets: the MTU that is reported to sources.
     pub longest: Option<u32>,
     /// The kinds of the tunnels around the packet under the SA, the innermost first.

@@ -11,7 +11,7 @@ mod store;
 
 use std::collections::HashMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -19,14 +19,30 @@ use std::time::Duration;
 
 use weir_plane::ipsec::{Numbers, Sequence, Sequences, Window, Windows};
 
+pub(crate) use store::Unfit;
 use store::{Fingerprint, Store};
 
-/// Says why no numbers can be reserved in a directory, as far as that can be seen without its lock.
+/// Checks a directory for numbers, but not its files.
 ///
 /// # Errors
 /// When the directory does not exist, others may write to it, or the system refuses.
-pub(crate) fn examine(folder: &Path) -> io::Result<()> {
+pub(crate) fn examine(folder: &Path) -> Result<(), Unfit> {
     store::checked(folder).map(drop)
+}
+
+/// Checks the files of outbound keys in a directory, as a gateway does at its start. Returns true if a gateway uses the directory.
+///
+/// # Errors
+/// When no number of some key can be reserved: the directory or the file of the key, and why.
+pub(crate) fn examine_files(
+    folder: &Path,
+    keys: impl IntoIterator<Item = Fingerprint>,
+) -> Result<bool, (PathBuf, io::Error)> {
+    let store = Store::look(folder).map_err(|error| (folder.to_owned(), error))?;
+    for key in keys {
+        store.first(&key).map_err(|error| (store.path(&key), error))?;
+    }
+    Ok(store.is_locked())
 }
 
 /// Numbers that are reserved at once. A worker uses half of them in 50 ms at 10 million packets per second.

@@ -9,7 +9,7 @@
 //! gateway does not create the directory: a directory that is gone is not one in which nothing was ever reserved.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -39,25 +39,44 @@ pub(super) struct Store {
     keys: HashSet<Fingerprint>,
 }
 
+/// Why numbers may not be reserved in a directory.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unfit {
+    /// It does not exist.
+    #[error("there is no such directory: if no SA ever sent with these keys, make it by `mkdir -p -m 700 {}`; else {NEW_KEY} first", .0.display())]
+    Missing(PathBuf),
+    /// Others may write to it; its mode.
+    #[error("others than its owner may write to it (mode {0:04o}): chmod 700")]
+    Open(u32),
+    /// The system refuses.
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
+
+impl From<Unfit> for io::Error {
+    fn from(unfit: Unfit) -> io::Error {
+        match unfit {
+            Unfit::System(error) => error,
+            unfit => io::Error::other(unfit.to_string()),
+        }
+    }
+}
+
 /// Opens a directory in which numbers may be reserved.
 ///
 /// # Errors
 /// When it does not exist, others may write to it, or the system refuses.
-pub(in crate::reservation) fn checked(folder: &Path) -> io::Result<File> {
+pub(in crate::reservation) fn checked(folder: &Path) -> Result<File, Unfit> {
     let handle = File::open(folder).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => io::Error::other(format!(
-            "there is no such directory: if no SA ever sent with these keys, make it by `mkdir -p -m 700 {}`; else {NEW_KEY} first",
-            folder.display()
-        )),
-        _ => error,
+        io::ErrorKind::NotFound => Unfit::Missing(folder.to_owned()),
+        _ => error.into(),
     })?;
     let metadata = handle.metadata()?;
     if !metadata.is_dir() {
-        return Err(io::ErrorKind::NotADirectory.into());
+        return Err(io::Error::from(io::ErrorKind::NotADirectory).into());
     }
     if metadata.mode() & 0o022 != 0 {
-        let mode = metadata.mode() & 0o7777;
-        return Err(io::Error::other(format!("others than its owner may write to it (mode {mode:04o}): chmod 700")));
+        return Err(Unfit::Open(metadata.mode() & 0o7777));
     }
     Ok(handle)
 }
@@ -70,8 +89,29 @@ impl Store {
     pub(super) fn open(folder: &Path) -> io::Result<Store> {
         let handle = checked(folder)?;
         handle.try_lock().map_err(|_| io::Error::other("another gateway uses it"))?;
+        Store::read(folder, handle)
+    }
+
+    /// Opens a directory that a gateway may use, to read it.
+    ///
+    /// # Errors
+    /// When others may write to it, its list of keys is missing or damaged, or the system refuses.
+    pub(super) fn look(folder: &Path) -> io::Result<Store> {
+        Store::read(folder, checked(folder)?)
+    }
+
+    fn read(folder: &Path, handle: File) -> io::Result<Store> {
         let keys = keys(folder)?;
         Ok(Store { folder: folder.to_owned(), handle, keys })
+    }
+
+    /// A gateway uses the directory.
+    pub(super) fn is_locked(&self) -> bool {
+        // A shared lock, which ends at once: a gateway that starts in this moment tries again.
+        match self.handle.try_lock_shared() {
+            Ok(()) => self.handle.unlock().is_err(),
+            Err(error) => matches!(error, TryLockError::WouldBlock),
+        }
     }
 
     /// The directory.
