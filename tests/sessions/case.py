@@ -13,6 +13,7 @@ from fields import Fields  # noqa: E402
 from lists import IN, OUT, Interface, Setup  # noqa: E402
 from model import World, merge, outcomes  # noqa: E402
 from packet import ICMP, ICMP6, TCP, Error, Part, Raw, wire  # noqa: E402
+from questions import DEFECTS  # noqa: E402
 
 START = 1_700_000_000_000_000_000
 MS = 1_000_000
@@ -137,8 +138,10 @@ class Case:
                 first = lines
                 faults = self.judge(lines)
                 if faults:
-                    if not self.judge(lines, True):
-                        self.open = "known defects"
+                    known = next((d for d in (*([d] for d in DEFECTS), DEFECTS) if not self.judge(lines, d)), None)
+                    if known is not None:
+                        self.open = ", ".join(known)
+                        faults = [f"[{self.open}] {f}" for f in faults]
                     return faults
             else:
                 for n in first:
@@ -149,9 +152,10 @@ class Case:
 
     # The comparison
 
-    def judge(self, lines, lenient=False):
+    def judge(self, lines, defects=()):
+        """Returns the faults. `defects`: known ones that the model may have."""
         worlds, n = [self.world_of(self.setup)], 0
-        worlds[0].lenient = lenient
+        worlds[0].defects = defects
         for index, group in enumerate(self.groups):
             numbers = list(range(n + 1, n + 1 + len(group)))
             n += len(group)

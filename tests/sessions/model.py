@@ -14,7 +14,7 @@ LATE = 1_100_000_000  # nanoseconds for which a session that has ended may count
 
 class Session:
     # `counts`: packets of the first one's direction, and of the other one.
-    FIELDS = ("zone", "key", "openers", "born", "last", "state", "before", "syns", "acks", "fins", "replied", "others", "between", "refuser", "begun", "established", "counts")
+    FIELDS = ("zone", "key", "openers", "born", "last", "state", "before", "syns", "acks", "fins", "replied", "others", "between", "refuser", "begun", "established", "since", "counts")
 
     def __init__(self, **k):
         for name in self.FIELDS:
@@ -61,12 +61,12 @@ class Result:
 class World:
     def __init__(self, setup):
         self.setup, self.sessions, self.answers, self.script, self.taken, self.serial = setup, [], {}, [], [], 0
-        self.lenient = False  # whether it has the known defects
+        self.defects = ()  # the known ones that it may have
         self.ghosts = []  # (the time at which it ended, whether it was half-open) of sessions that may still count for bounds
 
     def copy(self):
         w = type(self)(self.setup)
-        w.lenient, w.ghosts = self.lenient, list(self.ghosts)
+        w.defects, w.ghosts = self.defects, list(self.ghosts)
         w.sessions, w.answers, w.serial = [s.copy() for s in self.sessions], dict(self.answers), self.serial
         return w
 
@@ -92,7 +92,7 @@ class World:
 
     def flawed(self, defect):
         """Returns whether weir has a known defect here."""
-        return self.lenient and bool(self.choose(defect))
+        return defect in self.defects and bool(self.choose(defect))
 
     # Sessions
 
@@ -125,10 +125,10 @@ class World:
         return True
 
     def refused_side(self, s):
-        """Returns the direction of the side whose SYN was refused."""
-        if s.refuser == s.begun:
-            return 1 - s.begun if self.choose("reset-by-opener") else s.begun
-        return s.begun
+        """Returns the direction of the side that was refused."""
+        if s.begun and self.choose("refused-anew"):
+            return s.begun
+        return 1 if s.refuser == 0 and not s.begun and self.choose("reset-by-opener") else 0
 
     def permits(self, s, way, direction):
         """Returns whether packets of the session in the direction `way` skip the lists of `direction`."""
@@ -244,7 +244,9 @@ class World:
             return True
         if s.state == "close":
             return s.before not in ("fin-wait", "time-wait") or bool(self.choose("half-open-close"))
-        return s.state == "time-wait" and bool(self.choose("half-open-time-wait"))
+        if s.state == "fin-wait":
+            return not s.since and bool(self.choose("half-open-fin"))
+        return bool(self.choose("half-open-time-wait"))
 
     # States
 
@@ -256,8 +258,10 @@ class World:
                 s.state, s.replied = "stream", True
             s.last = now
             return
+        was = s.state
         if self.segment(s, way, f):
             s.last = now
+        s.since = was == "fin-wait" and (s.since or way) if s.state == "fin-wait" else None  # whether a reply has passed behind the FIN
         if way and not s.replied and not (f.flags & RST and self.choose("half-open-reset")):
             s.replied = True
         if s.state == "established":

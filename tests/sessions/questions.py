@@ -10,6 +10,7 @@ QUESTIONS = {
     "pickup-of-session": "Without `tcp-pickup`, a mid-stream packet of a session matches a `permit+reflect` rule: 0 it passes, 1 `session-pickup`.",
     "syn-in-unreplied": "In `unreplied`, a SYN of the side that sent the first packet: 0 the state stays, 1 `syn-sent`.",
     "reset-of-unreplied": "In `unreplied`, a RST of the other side, and then a packet: the state before is 0 `unreplied`, 1 `established`.",
+    "refused-anew": "A session that began anew by a SYN of the other side is refused: 0 the opener's next SYN begins it anew, 1 that of the other side.",
     "reset-by-opener": "The opener resets in `syn-sent` or `syn-recv`, and then sends a SYN: 0 as if it had been refused, 1 it is the other side that may begin anew.",
     "late-answer": "Between a SYN that is no packet of the session and its answer, other packets of the session pass: 0 the answer begins the session "
                    "anew, 1 not.",
@@ -25,6 +26,8 @@ QUESTIONS = {
     "late-established": "In `syn-sent`, ACKs without SYN pass in both directions: 0 `established`, 1 it stays.",
     "back-and-on": "A packet brings `close` or `refused` back to the state before: 0 and changes that state as it would have, 1 and no more.",
     "other-syn-dropped": "A SYN that is no packet of the session passes a list of its zone and is dropped behind it: 0 it did not pass, 1 it did.",
+    "half-open-fin": "A packet of the other direction has passed with the FIN or in front of it, none behind it, and the session was not established: 0 it is not "
+                     "half-open, 1 it is.",
     "half-open-reset": "A RST is the only packet of the other direction, and the session comes to `fin-wait`: 0 it is not half-open, 1 it is.",
     "half-open-close": "In `close` behind a `fin-wait` that had an answer, without having been established: 0 the session is not half-open, 1 it is.",
     "half-open-time-wait": "In `time-wait`, without having been established: 0 the session is not half-open, 1 it is.",

@@ -357,7 +357,7 @@ def found(text):
         c = made(n)
         c.world_of = FAULTS[text]
         c.wanted = {}
-        if c.modelled and c.judge(LINES[n], True):
+        if c.modelled and c.judge(LINES[n], DEFECTS):
             return text, c.name
     return text, None
 
@@ -385,7 +385,7 @@ if __name__ == "__main__":
             LINES[n] = lines
     if "--random" in sys.argv:  # which faults random cases find alone
         LINES = {n: lines for n, lines in LINES.items() if made(n).name.startswith("random-")}
-    AGREE = {n for n in LINES if getattr(made(n), "open", None) or not made(n).judge(LINES[n], True)}
+    AGREE = {n for n in LINES if getattr(made(n), "open", None) or not made(n).judge(LINES[n], DEFECTS)}
     ORDER = sorted(AGREE)
     wrong = [made(n).name for n in LINES if n not in AGREE]
     with fork.Pool(2) as pool:
