@@ -457,6 +457,24 @@ fn reports_about_outer_packets_lower_the_path_mtu() {
     }
 }
 
+/// So a network with packets of 1,500 octets reaches over links that carry no more.
+#[test]
+fn with_df_clear_packets_that_must_not_be_fragmented_leave_in_fragments_of_outer_packets() {
+    for (carrier, ends) in Carrier::ALL.into_iter().flat_map(|carrier| [(carrier, V4), (carrier, V6)]) {
+        let own = Tunnel { df: OuterDf::Clear, ..tunnel(carrier, ends) };
+        let (mut west, mut east) = (west(own, &[]).mtu(1500).rig(), east(own, &[]).mtu(1500).rig());
+        for text in [
+            "udp from 10.1.0.2 port 7 to 10.2.0.2 port 9 length 1500 df",
+            "udp from 2001:db8:1::2 port 7 to 2001:db8:2::2 port 9 length 1500",
+        ] {
+            let passage = west.send("lan", text);
+            assert_eq!((passage.outcome.verdict, passage.out.len()), (Verdict::Forward, 2), "{own:?} {text}");
+            let (_, out) = east.put_all("wan", &frames(passage.out));
+            assert_eq!((out.len(), &*out[0].0, out[0].1.len()), (1, "lan", 1514), "{own:?} {text}");
+        }
+    }
+}
+
 /// Routers do not fragment IPv6, and no error makes hosts send less than 1,280 octets.
 #[test]
 fn outer_packets_of_ipv6_are_fragmented_to_the_path() {

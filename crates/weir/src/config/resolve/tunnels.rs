@@ -241,6 +241,8 @@ impl<'a> Resolver<'a> {
             _ => format!("{} octets of headers and {taken} of ESP", tunnel.overhead()),
         };
         match declared {
+            // It is said that outer packets be fragmented.
+            Some(_) if tunnel.df == model::OuterDf::Clear => {}
             Some(declared) if declared.value > left && path.interface != index => {
                 let message = format!(
                     "an MTU of {} does not fit: `{out}` carries {outside}, and {headers} leave {left}",

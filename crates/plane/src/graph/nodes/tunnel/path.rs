@@ -12,7 +12,7 @@ use super::super::{Context, mss};
 use super::arrival::sent;
 use super::stop::Stop;
 use crate::graph::flags::{ENCAPSULATED, ORIGINATED};
-use crate::model::MssClamp;
+use crate::model::{MssClamp, OuterDf};
 use crate::reason::Reason;
 use crate::root::tunnel::Tunnel;
 use crate::root::{Forwarding, Kind};
@@ -68,7 +68,8 @@ pub(super) fn check(context: &mut Context<'_>, packet: &mut Packet, tunnel: &Tun
     let room = tunnel.inner(mtu);
     // In IPv6 only the source of the outer packet may fragment it (RFC 8200, 4.5; RFC 2473, 7.1).
     let cut = Fit::Cut(if tunnel.outer.is_v4() { 0 } else { u16::try_from(mtu).unwrap_or(0) });
-    if packet.state().intersects(ORIGINATED | ENCAPSULATED) {
+    // Outer packets may be fragmented, whatever the inner ones say.
+    if tunnel.wanted.df == OuterDf::Clear || packet.state().intersects(ORIGINATED | ENCAPSULATED) {
         return Ok(cut);
     }
     let flags = packet.flags();
