@@ -457,6 +457,22 @@ fn allowlists_and_bindings_change_while_the_gateway_runs() {
 }
 
 #[test]
+fn rules_of_spds_follow_their_groups() {
+    let spd = "\n[group.bad]\naddresses = [\"10.9.9.9\"]\n[spd.edge]\nrules = [\"discard ip4 from any to @bad\", \"bypass ip from any to any\"]\n";
+    let gateway =
+        Gateway::start("spd-groups", &(CONFIG.replacen("name = \"in\"", "name = \"in\"\nspd = \"edge\"", 1) + spd));
+    let discarded =
+        |gateway: &Gateway| gateway.json(&["show", "spd", "--json"])["spds"][0]["rules"][0]["in"]["packets"].as_u64();
+    assert_eq!(discarded(&gateway), Some(0));
+    assert_eq!(gateway.ok(&["acl", "group", "bad", "10.0.0.0/24"]), "bad: 1 address; 1 rule names it\n");
+    gateway.wait_for(|gateway| discarded(gateway) > Some(0));
+    // Another rule of the SPD leaves them.
+    gateway.ok(&["spd", "insert", "edge", "bypass ip4 from any to 10.7.0.0/16"]);
+    gateway.wait_for_more(|gateway| discarded(gateway).unwrap());
+    gateway.end(Signal::TERM);
+}
+
+#[test]
 fn reloads_all_or_nothing() {
     let gateway = Gateway::start("reloads", CONFIG);
     let first = gateway.generation();

@@ -61,8 +61,11 @@ pub struct Regrouped {
     pub kind: String,
     /// Its members from now on, those of groups that were named among them.
     pub members: usize,
-    /// Rules that name it.
+    /// Rules that name it: of access lists and others.
     pub rules: usize,
+    /// Translations that the change has ended.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub translations: usize,
     /// The present state, if a live edit was taken back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<Restored>,
@@ -110,6 +113,16 @@ impl Report for Changed {
     }
 }
 
+impl Regrouped {
+    /// Reports the translations that the change has ended, if there are any: `, 2 translations ended`.
+    pub fn ended(&self) -> String {
+        match self.translations {
+            0 => String::new(),
+            ended => format!(", {} ended", plural(ended as u64, "translation")),
+        }
+    }
+}
+
 impl Report for Regrouped {
     const SCHEMA: &'static str = "weir.acl.regrouped/1";
 
@@ -120,8 +133,8 @@ impl Report for Regrouped {
         let one = kind.strip_suffix("es").filter(|one| one.ends_with('s')).or(kind.strip_suffix('s')).unwrap_or(kind);
         let members = if *members == 1 { format!("1 {one}") } else { format!("{members} {kind}") };
         match restored {
-            None => format!("{group}: {members}; {named}\n"),
-            Some(Restored::AsConfigured) => format!("{group}: {members}, as configured; {named}\n"),
+            None => format!("{group}: {members}; {named}{}\n", self.ended()),
+            Some(Restored::AsConfigured) => format!("{group}: {members}, as configured; {named}{}\n", self.ended()),
             Some(Restored::Removed) => format!("{group}: removed\n"),
         }
     }
@@ -182,6 +195,7 @@ mod tests {
             kind: "ports".into(),
             members: 3,
             rules: 2,
+            translations: 0,
             restored: None,
             warnings: vec![],
             more_warnings: 0,
@@ -194,6 +208,10 @@ mod tests {
             let single = Regrouped { kind: kind.into(), members: 1, ..group.clone() };
             assert_eq!(single.text(), format!("web: {one}; 1 rule names it\n"));
         }
+        group.translations = 2;
+        assert_eq!(group.text(), "web: 3 ports; 1 rule names it, 2 translations ended\n");
+        assert_eq!(read::<Regrouped>(&json(&group)).unwrap(), group);
+        group.translations = 0;
         group.restored = Some(Restored::AsConfigured);
         assert_eq!(group.text(), "web: 3 ports, as configured; 1 rule names it\n");
         assert!(json(&group).contains(r#""restored":"as-configured""#));
