@@ -456,6 +456,68 @@ fn allowlists_and_bindings_change_while_the_gateway_runs() {
     assert_eq!(gateway.end(Signal::TERM).status.code(), Some(0));
 }
 
+/// Interfaces, and a list of NAT rules at the one that packets leave by, which names a group.
+fn translating() -> String {
+    let nat = "\n[group.inside]\naddresses = [\"10.0.0.0/24\"]\n[nat.edge]\nrules = [\"source ip4 from @inside to any as interface\"]\n";
+    CONFIG.replace("port = \"null\"", "port = \"null\"\nnat = \"edge\"") + nat
+}
+
+/// Says in words what a reload of a configuration would do.
+fn preview(gateway: &Gateway, config: &str) -> String {
+    let file = gateway.folder.0.join("next.toml");
+    fs::write(&file, config).unwrap();
+    let socket = gateway.folder.0.join("control.sock");
+    let output = gateway.folder.output(&["check", "--against", socket.to_str().unwrap(), file.to_str().unwrap()]);
+    text(&output.stdout)
+}
+
+/// Waits until the gateway has some sessions or translations.
+fn wait_for_flows(gateway: &Gateway, show: &[&str], of: &str) {
+    gateway.wait_for(|gateway| gateway.json(show)[of].as_array().is_some_and(|rows| rows.len() > 10));
+}
+
+#[test]
+fn a_preview_counts_the_translations_that_a_reload_concerns() {
+    let config = translating();
+    let gateway = Gateway::start("preview-nat", &config);
+    wait_for_flows(&gateway, &["show", "nat", "translations", "--json"], "translations");
+    let counts = |config: &str| preview(&gateway, config).contains(" translations matched again\n");
+    assert!(!counts(&config));
+    assert!(!counts(&config.replacen("name = \"in\"", "name = \"in\"\nmtu = 1400", 1)), "another interface");
+    for (from, to) in [
+        ("nat = \"edge\"\n", ""),
+        ("10.0.1.1/24", "10.0.1.3/24"),
+        ("\"out\"", "\"outside\""),
+        ("10.0.0.0/24\"]", "10.0.0.128/25\"]"),
+        ("as interface", "as 10.0.1.7"),
+    ] {
+        assert!(config.contains(from));
+        let next = config.replace(from, to);
+        assert!(counts(&next), "{from}: {}", preview(&gateway, &next));
+    }
+    // The group has a live edit that the new file has, too: its members stay.
+    gateway.ok(&["acl", "group", "inside", "10.0.0.0/25"]);
+    wait_for_flows(&gateway, &["show", "nat", "translations", "--json"], "translations");
+    let saved = config.replace("10.0.0.0/24\"]", "10.0.0.0/25\"]");
+    assert!(!counts(&saved), "{}", preview(&gateway, &saved));
+    gateway.end(Signal::TERM);
+}
+
+#[test]
+fn a_preview_counts_the_sessions_that_a_reload_concerns() {
+    let lists = "\n[flow-table]\non-change = \"keep\"\n[group.inside]\naddresses = [\"10.0.0.0/24\"]\n[acl.leave]\nrules = [\"permit+reflect ip4 from @inside to any\"]\n";
+    let config = CONFIG.replace("port = \"null\"", "port = \"null\"\nacl = { out = [\"leave\"] }") + lists;
+    let gateway = Gateway::start("preview-sessions", &config);
+    wait_for_flows(&gateway, &["show", "flows", "--json"], "sessions");
+    assert!(!preview(&gateway, &config).contains("matched again"));
+    for (from, to) in [("\"keep\"", "\"recheck\""), ("10.0.0.0/24\"]", "10.0.0.128/25\"]")] {
+        let next = config.replace(from, to);
+        let shown = preview(&gateway, &next);
+        assert!(shown.contains(" sessions of ") && shown.contains(" matched again\n"), "{from}: {shown}");
+    }
+    gateway.end(Signal::TERM);
+}
+
 #[test]
 fn rules_of_spds_follow_their_groups() {
     let spd = "\n[group.bad]\naddresses = [\"10.9.9.9\"]\n[spd.edge]\nrules = [\"discard ip4 from any to @bad\", \"bypass ip from any to any\"]\n";
