@@ -519,6 +519,21 @@ fn a_preview_counts_the_sessions_that_a_reload_concerns() {
 }
 
 #[test]
+fn a_reload_that_goes_back_logs_the_translations_that_end() {
+    let config = translating();
+    let gateway = Gateway::start("goes-back", &config);
+    wait_for_flows(&gateway, &["show", "nat", "translations", "--json"], "translations");
+    gateway.folder.config(&config.replace("as interface", "as 10.0.1.7"));
+    // It warns that nobody answers for the address.
+    assert!(gateway.folder.output(&["reload", "--confirm", "2s"]).status.success());
+    gateway.wait_for(|gateway| gateway.generation() == 3);
+    let log = text(&gateway.end(Signal::TERM).stderr);
+    let lines: Vec<&str> =
+        log.lines().skip_while(|line| !line.contains("was not confirmed and is taken back")).collect();
+    assert!(lines.get(1).is_some_and(|line| line.ends_with(" translations ended")), "{log}");
+}
+
+#[test]
 fn rules_of_spds_follow_their_groups() {
     let spd = "\n[group.bad]\naddresses = [\"10.9.9.9\"]\n[spd.edge]\nrules = [\"discard ip4 from any to @bad\", \"bypass ip from any to any\"]\n";
     let gateway =

@@ -155,6 +155,7 @@ impl Running {
                     generation,
                     "the reload was not confirmed and is taken back: generation {generation}"
                 );
+                log_ended(&undone);
             }
             Err(refusal) => {
                 *self.awaited.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -181,13 +182,7 @@ impl Running {
                         "taken back: {object}: {change}"
                     );
                 }
-                if undone.translations > 0 {
-                    tracing::info!(
-                        kind = events::Kind::Reload.name(),
-                        "taken back: {} ended",
-                        plural(undone.translations as u64, "translation")
-                    );
-                }
+                log_ended(undone);
             }
             Err(refusal) => {
                 tracing::warn!(kind = events::Kind::Refused.name(), "nothing was taken back: {}", refusal.for_log())
@@ -265,6 +260,14 @@ impl Running {
     pub(super) fn changes_kept(&self) -> Kept {
         let history = self.history();
         Kept { changes: history.rows(), cut: history.cut().map(str::to_owned), confirm_by: self.confirm_by() }
+    }
+}
+
+/// Logs that translations ended as changes were taken back.
+fn log_ended(undone: &Undone) {
+    if undone.translations > 0 {
+        let ended = plural(undone.translations as u64, "translation");
+        tracing::info!(kind = events::Kind::Reload.name(), "taken back: {ended} ended");
     }
 }
 
