@@ -225,7 +225,14 @@ impl Gateway for Fake {
     ) -> Result<Attached, Box<Refusal>> {
         self.note(format!("attach {list} {attach} {request:?}"));
         let (interface, direction) = (request.interface.clone(), request.direction.name().to_owned());
-        Ok(Attached { interface, direction, list: list.to_owned(), attached: attach, lists: vec![list.to_owned()] })
+        Ok(Attached {
+            interface,
+            direction,
+            list: list.to_owned(),
+            attached: attach,
+            lists: vec![list.to_owned()],
+            others: None,
+        })
     }
 
     fn changes(&self, _: usize) -> Changes {

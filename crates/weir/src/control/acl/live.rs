@@ -38,6 +38,15 @@ pub(crate) fn word(default: AclDefault) -> &'static str {
     }
 }
 
+/// Says what happens to packets that match no rule of the only list of an interface; `None`: they pass.
+pub(crate) fn unmatched(default: AclDefault) -> Option<&'static str> {
+    match default {
+        AclDefault::Next | AclDefault::Action(AclAction::Deny) => Some("denied"),
+        AclDefault::Action(AclAction::Reject(_)) => Some("rejected"),
+        AclDefault::Action(AclAction::Permit | AclAction::Reflect) => None,
+    }
+}
+
 /// Reads the default of a list.
 ///
 /// # Errors

@@ -496,7 +496,9 @@ impl Running {
         let result = changed.and_then(|(gateway, all, report)| {
             self.put_edited(gateway)?;
             *self.attached_so_far() = all;
-            Ok(report)
+            let others = self.engine.acl_default(list).filter(|_| attach && report.lists.len() == 1);
+            let others = others.and_then(acl::live::unmatched).map(str::to_owned);
+            Ok(Attached { others, ..report })
         });
         let (object, source, interface) = (format!("acl {list}"), &request.source, &request.interface);
         match &result {
