@@ -534,6 +534,41 @@ fn a_reload_that_goes_back_logs_the_translations_that_end() {
 }
 
 #[test]
+fn attached_lists_and_groups_are_taken_back_in_words() {
+    let group =
+        "\n[group.admins]\naddresses = [\"10.0.0.8\"]\n[acl.edge]\nrules = [\"permit ip4 from @admins to any\"]\n";
+    let gateway = Gateway::start("words-of-undo", &format!("{CONFIG}{group}"));
+    gateway.ok(&["acl", "create", "block"]);
+    let denied = "in: attached block; lists now: block; all other packets are denied now\n";
+    assert_eq!(gateway.ok(&["acl", "attach", "block", "out", "in"]), format!("interface out, {denied}"));
+    let kept = gateway.ok(&["undo", "--list"]);
+    assert!(kept.contains("  interface out  in: attached block; lists now: block;"), "{kept}");
+    let diff = text(&gateway.folder.output(&["diff"]).stdout);
+    assert!(diff.contains("+     acl.in block    (api, "), "{diff}");
+    let undone = gateway.ok(&["undo"]);
+    let none = "taken back: interface out: in: attached block; lists now: none: all packets pass\n";
+    assert!(undone.starts_with(none), "{undone}");
+    gateway.ok(&["acl", "attach", "block", "out", "in"]);
+    gateway.ok(&["acl", "detach", "block", "out", "in"]);
+    let undone = gateway.ok(&["undo"]);
+    assert!(undone.starts_with("taken back: interface out: in: detached block; lists now: block\n"), "{undone}");
+    // The list decides about all packets.
+    gateway.ok(&["undo"]);
+    gateway.ok(&["acl", "replace", "block", "--default", "permit", "/dev/null", "--allow-empty"]);
+    assert_eq!(
+        gateway.ok(&["acl", "attach", "block", "out", "in"]),
+        "interface out, in: attached block; lists now: block\n"
+    );
+    gateway.ok(&["acl", "group", "admins", "10.0.0.8", "10.0.0.9"]);
+    let undone = gateway.ok(&["undo"]);
+    assert!(undone.starts_with("taken back: group admins: 2 addresses; 1 address now\n"), "{undone}");
+    gateway.ok(&["acl", "group", "own", "10.0.0.8", "--kind", "addresses"]);
+    let undone = gateway.ok(&["undo"]);
+    assert!(undone.starts_with("taken back: group own: 1 address; there is no such group now\n"), "{undone}");
+    gateway.end(Signal::TERM);
+}
+
+#[test]
 fn rules_of_spds_follow_their_groups() {
     let spd = "\n[group.bad]\naddresses = [\"10.9.9.9\"]\n[spd.edge]\nrules = [\"discard ip4 from any to @bad\", \"bypass ip from any to any\"]\n";
     let gateway =

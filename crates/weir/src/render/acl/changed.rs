@@ -87,6 +87,13 @@ pub enum Restored {
     AsConfigured,
 }
 
+/// Returns a number of members of a kind in words: `1 address`.
+pub(crate) fn members(kind: &str, count: usize) -> String {
+    // `addresses`, `ports` or `interfaces`.
+    let one = kind.strip_suffix("es").filter(|one| one.ends_with('s')).or(kind.strip_suffix('s')).unwrap_or(kind);
+    if count == 1 { format!("1 {one}") } else { format!("{count} {kind}") }
+}
+
 pub(in super::super) fn is_zero(count: &usize) -> bool {
     *count == 0
 }
@@ -129,9 +136,7 @@ impl Report for Regrouped {
     fn text(&self) -> String {
         let Regrouped { group, kind, members, rules, restored, .. } = self;
         let named = if *rules == 1 { "1 rule names it".to_owned() } else { format!("{rules} rules name it") };
-        // `addresses`, `ports` or `interfaces`.
-        let one = kind.strip_suffix("es").filter(|one| one.ends_with('s')).or(kind.strip_suffix('s')).unwrap_or(kind);
-        let members = if *members == 1 { format!("1 {one}") } else { format!("{members} {kind}") };
+        let members = self::members(kind, *members);
         match restored {
             None => format!("{group}: {members}; {named}{}\n", self.ended()),
             Some(Restored::AsConfigured) => format!("{group}: {members}, as configured; {named}{}\n", self.ended()),
