@@ -585,6 +585,17 @@ fn rules_of_spds_follow_their_groups() {
 }
 
 #[test]
+fn sessions_and_translations_are_found_by_their_names() {
+    let gateway = Gateway::start("names", &translating());
+    assert_eq!(gateway.json(&["show", "sessions", "--json"])["schema"], "weir.show.flows/1");
+    assert!(gateway.ok(&["clear", "sessions"]).ends_with(" sessions\n"));
+    assert!(gateway.ok(&["clear", "translations", "udp"]).ends_with(" translations\n"));
+    let refused = gateway.refused(2, &["show", "translations", "udp"]);
+    assert!(refused.contains("`weir show nat translations udp`"), "{refused}");
+    gateway.end(Signal::TERM);
+}
+
+#[test]
 fn reloads_all_or_nothing() {
     let gateway = Gateway::start("reloads", CONFIG);
     let first = gateway.generation();
