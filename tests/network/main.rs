@@ -27,6 +27,7 @@ mod ecmp;
 mod ending;
 mod example;
 mod flood;
+mod groups;
 mod host;
 mod idle;
 mod iperf;

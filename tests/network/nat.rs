@@ -25,12 +25,12 @@ rules = [
 "#
 }
 
-fn at(address: &str, port: u16) -> SocketAddr {
+pub(crate) fn at(address: &str, port: u16) -> SocketAddr {
     SocketAddr::new(address.parse::<IpAddr>().expect("an address"), port)
 }
 
 /// Sends a datagram to the right; returns the source that it had there, after it was answered.
-fn source_of(line: &Line, to: SocketAddr, size: usize) -> SocketAddr {
+pub(crate) fn source_of(line: &Line, to: SocketAddr, size: usize) -> SocketAddr {
     let server = line.right.enter(|| bound(to));
     let client = line.left.enter(|| {
         let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };

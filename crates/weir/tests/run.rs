@@ -456,6 +456,145 @@ fn allowlists_and_bindings_change_while_the_gateway_runs() {
     assert_eq!(gateway.end(Signal::TERM).status.code(), Some(0));
 }
 
+/// Interfaces, and a list of NAT rules at the one that packets leave by, which names a group.
+fn translating() -> String {
+    let nat = "\n[group.inside]\naddresses = [\"10.0.0.0/24\"]\n[nat.edge]\nrules = [\"source ip4 from @inside to any as interface\"]\n";
+    CONFIG.replace("port = \"null\"", "port = \"null\"\nnat = \"edge\"") + nat
+}
+
+/// Says in words what a reload of a configuration would do.
+fn preview(gateway: &Gateway, config: &str) -> String {
+    let file = gateway.folder.0.join("next.toml");
+    fs::write(&file, config).unwrap();
+    let socket = gateway.folder.0.join("control.sock");
+    let output = gateway.folder.output(&["check", "--against", socket.to_str().unwrap(), file.to_str().unwrap()]);
+    text(&output.stdout)
+}
+
+/// Waits until the gateway has some sessions or translations.
+fn wait_for_flows(gateway: &Gateway, show: &[&str], of: &str) {
+    gateway.wait_for(|gateway| gateway.json(show)[of].as_array().is_some_and(|rows| rows.len() > 10));
+}
+
+#[test]
+fn a_preview_counts_the_translations_that_a_reload_concerns() {
+    let config = translating();
+    let gateway = Gateway::start("preview-nat", &config);
+    wait_for_flows(&gateway, &["show", "nat", "translations", "--json"], "translations");
+    let counts = |config: &str| preview(&gateway, config).contains(" translations matched again\n");
+    assert!(!counts(&config));
+    assert!(!counts(&config.replacen("name = \"in\"", "name = \"in\"\nmtu = 1400", 1)), "another interface");
+    for (from, to) in [
+        ("nat = \"edge\"\n", ""),
+        ("10.0.1.1/24", "10.0.1.3/24"),
+        ("\"out\"", "\"outside\""),
+        ("10.0.0.0/24\"]", "10.0.0.128/25\"]"),
+        ("as interface", "as 10.0.1.7"),
+    ] {
+        assert!(config.contains(from));
+        let next = config.replace(from, to);
+        assert!(counts(&next), "{from}: {}", preview(&gateway, &next));
+    }
+    // The group has a live edit that the new file has, too: its members stay.
+    gateway.ok(&["acl", "group", "inside", "10.0.0.0/25"]);
+    wait_for_flows(&gateway, &["show", "nat", "translations", "--json"], "translations");
+    let saved = config.replace("10.0.0.0/24\"]", "10.0.0.0/25\"]");
+    assert!(!counts(&saved), "{}", preview(&gateway, &saved));
+    gateway.end(Signal::TERM);
+}
+
+#[test]
+fn a_preview_counts_the_sessions_that_a_reload_concerns() {
+    let lists = "\n[flow-table]\non-change = \"keep\"\n[group.inside]\naddresses = [\"10.0.0.0/24\"]\n[acl.leave]\nrules = [\"permit+reflect ip4 from @inside to any\"]\n";
+    let config = CONFIG.replace("port = \"null\"", "port = \"null\"\nacl = { out = [\"leave\"] }") + lists;
+    let gateway = Gateway::start("preview-sessions", &config);
+    wait_for_flows(&gateway, &["show", "flows", "--json"], "sessions");
+    assert!(!preview(&gateway, &config).contains("matched again"));
+    for (from, to) in [("\"keep\"", "\"recheck\""), ("10.0.0.0/24\"]", "10.0.0.128/25\"]")] {
+        let next = config.replace(from, to);
+        let shown = preview(&gateway, &next);
+        assert!(shown.contains(" sessions of ") && shown.contains(" matched again\n"), "{from}: {shown}");
+    }
+    gateway.end(Signal::TERM);
+}
+
+#[test]
+fn a_reload_that_goes_back_logs_the_translations_that_end() {
+    let config = translating();
+    let gateway = Gateway::start("goes-back", &config);
+    wait_for_flows(&gateway, &["show", "nat", "translations", "--json"], "translations");
+    gateway.folder.config(&config.replace("as interface", "as 10.0.1.7"));
+    // It warns that nobody answers for the address.
+    assert!(gateway.folder.output(&["reload", "--confirm", "2s"]).status.success());
+    gateway.wait_for(|gateway| gateway.generation() == 3);
+    let log = text(&gateway.end(Signal::TERM).stderr);
+    let lines: Vec<&str> =
+        log.lines().skip_while(|line| !line.contains("was not confirmed and is taken back")).collect();
+    assert!(lines.get(1).is_some_and(|line| line.ends_with(" translations ended")), "{log}");
+}
+
+#[test]
+fn attached_lists_and_groups_are_taken_back_in_words() {
+    let group =
+        "\n[group.admins]\naddresses = [\"10.0.0.8\"]\n[acl.edge]\nrules = [\"permit ip4 from @admins to any\"]\n";
+    let gateway = Gateway::start("words-of-undo", &format!("{CONFIG}{group}"));
+    gateway.ok(&["acl", "create", "block"]);
+    let denied = "in: attached block; lists now: block; all other packets are denied now\n";
+    assert_eq!(gateway.ok(&["acl", "attach", "block", "out", "in"]), format!("interface out, {denied}"));
+    let kept = gateway.ok(&["undo", "--list"]);
+    assert!(kept.contains("  interface out  in: attached block; lists now: block;"), "{kept}");
+    let diff = text(&gateway.folder.output(&["diff"]).stdout);
+    assert!(diff.contains("+     acl.in block    (api, "), "{diff}");
+    let undone = gateway.ok(&["undo"]);
+    let none = "taken back: interface out: in: attached block; lists now: none: all packets pass\n";
+    assert!(undone.starts_with(none), "{undone}");
+    gateway.ok(&["acl", "attach", "block", "out", "in"]);
+    gateway.ok(&["acl", "detach", "block", "out", "in"]);
+    let undone = gateway.ok(&["undo"]);
+    assert!(undone.starts_with("taken back: interface out: in: detached block; lists now: block\n"), "{undone}");
+    // The list decides about all packets.
+    gateway.ok(&["undo"]);
+    gateway.ok(&["acl", "replace", "block", "--default", "permit", "/dev/null", "--allow-empty"]);
+    assert_eq!(
+        gateway.ok(&["acl", "attach", "block", "out", "in"]),
+        "interface out, in: attached block; lists now: block\n"
+    );
+    gateway.ok(&["acl", "group", "admins", "10.0.0.8", "10.0.0.9"]);
+    let undone = gateway.ok(&["undo"]);
+    assert!(undone.starts_with("taken back: group admins: 2 addresses; 1 address now\n"), "{undone}");
+    gateway.ok(&["acl", "group", "own", "10.0.0.8", "--kind", "addresses"]);
+    let undone = gateway.ok(&["undo"]);
+    assert!(undone.starts_with("taken back: group own: 1 address; there is no such group now\n"), "{undone}");
+    gateway.end(Signal::TERM);
+}
+
+#[test]
+fn rules_of_spds_follow_their_groups() {
+    let spd = "\n[group.bad]\naddresses = [\"10.9.9.9\"]\n[spd.edge]\nrules = [\"discard ip4 from any to @bad\", \"bypass ip from any to any\"]\n";
+    let gateway =
+        Gateway::start("spd-groups", &(CONFIG.replacen("name = \"in\"", "name = \"in\"\nspd = \"edge\"", 1) + spd));
+    let discarded =
+        |gateway: &Gateway| gateway.json(&["show", "spd", "--json"])["spds"][0]["rules"][0]["in"]["packets"].as_u64();
+    assert_eq!(discarded(&gateway), Some(0));
+    assert_eq!(gateway.ok(&["acl", "group", "bad", "10.0.0.0/24"]), "bad: 1 address; 1 rule names it\n");
+    gateway.wait_for(|gateway| discarded(gateway) > Some(0));
+    // Another rule of the SPD leaves them.
+    gateway.ok(&["spd", "insert", "edge", "bypass ip4 from any to 10.7.0.0/16"]);
+    gateway.wait_for_more(|gateway| discarded(gateway).unwrap());
+    gateway.end(Signal::TERM);
+}
+
+#[test]
+fn sessions_and_translations_are_found_by_their_names() {
+    let gateway = Gateway::start("names", &translating());
+    assert_eq!(gateway.json(&["show", "sessions", "--json"])["schema"], "weir.show.flows/1");
+    assert!(gateway.ok(&["clear", "sessions"]).ends_with(" sessions\n"));
+    assert!(gateway.ok(&["clear", "translations", "udp"]).ends_with(" translations\n"));
+    let refused = gateway.refused(2, &["show", "translations", "udp"]);
+    assert!(refused.contains("`weir show nat translations udp`"), "{refused}");
+    gateway.end(Signal::TERM);
+}
+
 #[test]
 fn reloads_all_or_nothing() {
     let gateway = Gateway::start("reloads", CONFIG);

@@ -55,6 +55,8 @@ mod tables;
 mod tests;
 mod tunnel;
 
+pub(crate) use acl::GroupEdits;
+pub use acl::regroup;
 pub use acl::{
     AclChange, AclDecision, AclEdit, AclEditKind, AclEditRow, AclEdited, AclError, AclGroup, AclListBrief, AclMembers,
     AclPlan, AclRestored, At, Lost, LostEdits, LostRule, RuleLost, Said as AclSaid, StagedAcls,

@@ -28,6 +28,7 @@ mod policies;
 mod ports;
 mod preview;
 mod punts;
+mod regroup;
 mod reload;
 mod report;
 mod reports;

@@ -10,7 +10,7 @@ use super::operation::Operation;
 use super::ports::{Opened, announcing, open_ports, tell_of_mtus};
 use super::report::{self, Reloaded, count};
 use super::running::{Engine, connect, receive};
-use crate::compile::{Map, Places, Prepared};
+use crate::compile::{GroupEdits, Map, Places, Prepared, regroup};
 use crate::graph::worker::Command;
 use crate::model;
 use crate::neighbor::Link;
@@ -58,12 +58,26 @@ impl Engine {
         lost: LostEdit,
         before_force: impl FnOnce(Numbers),
     ) -> Result<Reloaded, EngineError> {
+        let operation = self.control.operate(ChangeKind::Model);
+        let groups = operation.read().groups_of(&model);
+        regroup(&groups, &mut model);
+        self.put(&operation, model, (lost, None), before_force)
+    }
+
+    /// Puts a model into force whose rules have the members that their groups have from then on. `edits` are other live edits of
+    /// groups than those in force.
+    pub(super) fn put(
+        &self,
+        operation: &Operation<'_>,
+        mut model: model::Gateway,
+        (lost, edits): (LostEdit, Option<&GroupEdits>),
+        before_force: impl FnOnce(Numbers),
+    ) -> Result<Reloaded, EngineError> {
         let control = &*self.control;
-        let operation = control.operate(ChangeKind::Model);
         let (before, _) = control.in_force();
         check(&before, &model)?;
         model.buffers = model::Buffers { large_is_default: model.buffers.large_is_default, ..before.buffers };
-        let Ready { opened, prepared, links, routes } = self.prepare(&operation, &before, &model, lost)?;
+        let Ready { opened, prepared, links, routes } = self.prepare(operation, &before, &model, (lost, edits))?;
         // New ports can send before anything is routed to them. Old ports are closed after nothing is routed to them. New
         // ports receive once their interfaces are in force and workers have let go of the old ports: these may be of the
         // same device, and frames would come twice, and out of order.
@@ -99,7 +113,7 @@ impl Engine {
         // The host changes its routes when it sees a carrier go or come.
         show_carriers(&model, &standing, &mut control.ports());
         self.replace_ports((&before, &model), &new, &gone);
-        self.follow(&operation, (&model, &map), links, work);
+        self.follow(operation, (&model, &map), links, work);
         report.bindings = control.state().keeper.learned.take_ended();
         if self.root.with(|root| root.nat.version) != nat {
             self.workers.iter().for_each(|worker| worker.recheck());
@@ -120,11 +134,11 @@ impl Engine {
         operation: &Operation<'_>,
         before: &model::Gateway,
         model: &model::Gateway,
-        lost: LostEdit,
+        (lost, edits): (LostEdit, Option<&GroupEdits>),
     ) -> Result<Ready, EngineError> {
         let control = &*self.control;
         let compiler = operation.read();
-        let acls = compiler.stage_acls(model)?;
+        let acls = compiler.stage_acls_with(model, edits)?;
         let refused = if lost == LostEdit::Refuse { acls.protecting() } else { Vec::new() };
         if !refused.is_empty() {
             compiler.abandon_acls(acls);

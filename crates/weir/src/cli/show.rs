@@ -129,6 +129,7 @@ enum What {
     /// Which ethertypes interfaces let pass, and how many frames they refused
     Ethertypes,
     /// Sessions of access lists, their states and time-outs
+    #[command(alias = "sessions")]
     Flows {
         /// A rule of an access list without its action, such as `tcp from 10.0.0.0/8 to any port 443`
         #[arg(value_name = "FILTER")]
@@ -180,6 +181,12 @@ enum What {
         /// For translations: how they are written
         #[arg(long, value_enum, value_name = "FORMAT", default_value = "table", conflicts_with = "json")]
         format: Format,
+    },
+    /// Not a report of its own: `weir show nat translations` has them
+    #[command(hide = true)]
+    Translations {
+        #[arg(value_name = "FILTER", trailing_var_arg = true, allow_hyphen_values = true)]
+        filter: Vec<String>,
     },
     /// Security policy databases: rules in the order in which they are matched, and what they matched
     Spd {
@@ -323,6 +330,10 @@ impl Show {
             }
             What::Crypto => asker.show::<Crypto>("/v1/show/crypto"),
             What::Sa { name } => asker.show::<Sas>(&target("/v1/show/sa", [("name", name.clone())])),
+            What::Translations { filter } => {
+                let words: String = filter.iter().map(|word| format!(" {word}")).collect();
+                Err(Error::Usage(format!("translations are a part of NAT: `weir show nat translations{words}`")))
+            }
             What::Nat { what: what @ (Nat::Rules | Nat::Pools | Nat::Vrfs | Nat::Users), filter, .. }
                 if !filter.is_empty() =>
             {

@@ -10,6 +10,7 @@ use super::diagnostic::{Code, Diagnostic};
 use super::load::Loader;
 use super::over::places;
 use super::overlay::{OverSa, OverSpd};
+pub(crate) use super::resolve::exempt::too_many_exemptions;
 use super::resolve::live::{self, NewRule};
 pub(crate) use super::resolve::nat::{
     At as NatAt, Misplaced, Taken, Twice, another_map, before_spd, mapped_twice, misplaced,

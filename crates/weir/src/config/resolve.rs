@@ -38,6 +38,7 @@ use super::diagnostic::{Code, Diagnostic, Severity};
 use super::source::{At, Files, Sources, Span};
 use known::{Access, Connected, Policies, Samplers};
 use resolver::Resolver;
+pub(super) use sav::exempt;
 pub(super) use tunnels::fit as fit_tunnels;
 
 /// The name of the VRF that is always there.

@@ -225,7 +225,14 @@ impl Gateway for Fake {
     ) -> Result<Attached, Box<Refusal>> {
         self.note(format!("attach {list} {attach} {request:?}"));
         let (interface, direction) = (request.interface.clone(), request.direction.name().to_owned());
-        Ok(Attached { interface, direction, list: list.to_owned(), attached: attach, lists: vec![list.to_owned()] })
+        Ok(Attached {
+            interface,
+            direction,
+            list: list.to_owned(),
+            attached: attach,
+            lists: vec![list.to_owned()],
+            others: None,
+        })
     }
 
     fn changes(&self, _: usize) -> Changes {
@@ -244,7 +251,16 @@ impl Gateway for Fake {
         self.note(format!("group {name} {request:?}"));
         let members = request.members.len();
         let (group, kind) = (name.to_owned(), "ports".to_owned());
-        Ok(Regrouped { group, kind, members, rules: 1, restored: None, warnings: vec![], more_warnings: 0 })
+        Ok(Regrouped {
+            group,
+            kind,
+            members,
+            rules: 1,
+            translations: 0,
+            restored: None,
+            warnings: vec![],
+            more_warnings: 0,
+        })
     }
 
     fn restore_acl_group(&self, name: &str) -> Result<Regrouped, Box<Refusal>> {
@@ -253,7 +269,16 @@ impl Gateway for Fake {
         }
         self.note(format!("restore group {name}"));
         let (group, kind, restored) = (name.to_owned(), "ports".to_owned(), Some(Restored::Removed));
-        Ok(Regrouped { group, kind, members: 0, rules: 0, restored, warnings: vec![], more_warnings: 0 })
+        Ok(Regrouped {
+            group,
+            kind,
+            members: 0,
+            rules: 0,
+            translations: 0,
+            restored,
+            warnings: vec![],
+            more_warnings: 0,
+        })
     }
 
     fn allowlists(&self) -> Vec<stats::AllowlistStats> {

@@ -391,8 +391,10 @@ pub enum Clear {
     /// Neighbours that were learned: they are resolved again when a packet needs them
     Neighbors,
     /// Sessions of access lists, which end: all, or as FILTER says
+    #[value(alias = "sessions")]
     Flows,
     /// Translations of addresses, which end: all, or as FILTER says
+    #[value(alias = "translations")]
     Nat,
     /// Stations that bridges have learned: of all bridges, or of the one that FILTER names
     Bridge,

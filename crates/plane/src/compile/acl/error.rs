@@ -78,6 +78,16 @@ pub enum AclError {
         /// The place of the rule, counted from 1: in the request if it is new, or else in the list.
         place: usize,
     },
+    /// A rule of another list would match nothing.
+    #[error(
+        "rule {place} of `{of}` would match nothing: its groups would have no addresses of a family that it is about"
+    )]
+    NoFamilyIn {
+        /// The kind and the name of the list.
+        of: String,
+        /// The place of the rule in it, counted from 1.
+        place: usize,
+    },
     /// There is a list of this name.
     #[error("there is an access list with the name `{list}` already")]
     Exists {
@@ -99,12 +109,14 @@ pub enum AclError {
         list: String,
     },
     /// Rules or other groups name the group.
-    #[error("cannot remove group `{group}`: {} it", named_by(rules, groups))]
+    #[error("cannot remove group `{group}`: {} it", named_by(rules, others, groups))]
     GroupInUse {
         /// The group.
         group: String,
         /// The lists that have such rules, each with the rules' numbers, one or more.
         rules: Vec<(String, Vec<u32>)>,
+        /// Other lists that have such rules, by kind and name, each with the rules' places.
+        others: Vec<(String, Vec<u32>)>,
         /// The groups.
         groups: Vec<String>,
     },
@@ -134,16 +146,17 @@ fn used_by(interfaces: &[String]) -> String {
 }
 
 /// Names the rules and groups that use a group, as the subject of a sentence, and its verb.
-fn named_by(rules: &[(String, Vec<u32>)], groups: &[String]) -> String {
-    let of_list = |(list, numbers): &(String, Vec<u32>)| {
+fn named_by(rules: &[(String, Vec<u32>)], others: &[(String, Vec<u32>)], groups: &[String]) -> String {
+    let of_rules = |numbers: &[u32]| {
         let named: Vec<String> = numbers.iter().take(NAMED).map(u32::to_string).collect();
         let more = match numbers.len().saturating_sub(NAMED) {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        format!("access list `{list}` (rule{} {}{more})", if numbers.len() > 1 { "s" } else { "" }, named.join(", "))
+        format!("rule{} {}{more}", if numbers.len() > 1 { "s" } else { "" }, named.join(", "))
     };
-    let all: Vec<String> =
-        rules.iter().map(of_list).chain(groups.iter().map(|group| format!("group `{group}`"))).collect();
+    let lists = rules.iter().map(|(list, numbers)| format!("access list `{list}` ({})", of_rules(numbers)));
+    let others = others.iter().map(|(of, places)| format!("`{of}` ({})", of_rules(places)));
+    let all: Vec<String> = lists.chain(others).chain(groups.iter().map(|group| format!("group `{group}`"))).collect();
     format!("{} use{}", all.join(", "), if all.len() > 1 { "" } else { "s" })
 }

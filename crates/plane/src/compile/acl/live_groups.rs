@@ -5,15 +5,48 @@ use std::sync::Arc;
 use weir_table::classify::Error;
 
 use super::change::{AclEdited, AclRestored};
+use super::elsewhere;
 use super::error::AclError;
-use super::groups;
+use super::groups::{self, AclGroup};
 use super::list::{List, choice, width};
-use super::nested::{AclMembers, Live, Wrong};
+use super::nested::{AclMembers, Changed, Live, Wrong};
 use super::order::{Entry, Order, Own, Said, Text};
 use super::rebuild::{Beside, new_entry};
 use super::resolve::All;
 use super::store::{Input, Store};
-use crate::model::{AclList, AclRule};
+use crate::model::{AclList, AclRule, Gateway, Groups};
+
+/// A group whose live edits end, for [`Store::restore_group`].
+pub(in crate::compile) struct Restoring {
+    pub(in crate::compile) restored: AclRestored,
+    /// The lists, as the group is declared again; `None`: it is not declared.
+    pub(in crate::compile) beside: Option<Box<Beside>>,
+    /// The groups that stay, if it is not declared.
+    left: Live,
+}
+
+/// The live edits of groups that are to apply to a model.
+pub struct GroupEdits(pub(super) Changed);
+
+impl Beside {
+    /// Rules that name the group whose change this is, or one that it is in.
+    pub(in crate::compile) fn rules(&self) -> usize {
+        self.edited.rules
+    }
+
+    /// The groups from now on.
+    pub(in crate::compile) fn groups_of(&self, declared: &Groups) -> Vec<AclGroup> {
+        match &self.groups {
+            Some(live) => live.rows(declared).map(|(group, _)| group).collect(),
+            None => groups::all(declared).collect(),
+        }
+    }
+
+    /// The live edits of groups from now on.
+    pub(in crate::compile) fn group_edits(&self) -> GroupEdits {
+        GroupEdits(self.groups.as_ref().map_or_else(Changed::new, |live| live.changed.clone()))
+    }
+}
 
 impl Store {
     pub(in crate::compile) fn replace_group(
@@ -39,9 +72,8 @@ impl Store {
         self.follow_group(input, &name, live)
     }
 
-    /// Takes back what a group was given.
-    pub(in crate::compile) fn restore_group(&mut self, input: Input<'_>, name: &str) -> Result<AclRestored, AclError> {
-        self.numbers.settle(input.domain);
+    /// Takes back what a group was given: the first part.
+    pub(in crate::compile) fn plan_restore(&self, input: Input<'_>, name: &str) -> Result<Restoring, AclError> {
         let groups = &input.gateway.groups;
         let declared = groups::declared(groups, name);
         let mut changed = self.live_groups.changed.clone();
@@ -53,22 +85,33 @@ impl Store {
         };
         let kind = given.own.kind();
         if declared.is_none() {
-            self.unnamed(&name)?;
+            self.unnamed(input.gateway, &name)?;
         }
         let live = Live::new(&changed, groups, input.means().limit).map_err(|wrong| wrong.error(input))?;
         let Some(declared) = declared else {
             // Nobody names it: nothing else is in other groups than before.
-            self.live_groups = live;
-            return Ok(AclRestored { kind, members: None, rules: 0 });
+            let restored = AclRestored { kind, members: None, rules: 0 };
+            return Ok(Restoring { restored, beside: None, left: live });
         };
+        let now = All { live: &live, declared: groups }.find(&name).unwrap_or(declared);
         let beside = self.follow_group(input, &name, live)?;
-        let AclEdited { rules, .. } = self.adopt(beside);
-        let now = self.groups(groups).find(&name).unwrap_or(declared);
-        Ok(AclRestored { kind, members: Some(now.len()), rules })
+        let restored = AclRestored { kind, members: Some(now.len()), rules: beside.edited.rules };
+        Ok(Restoring { restored, beside: Some(Box::new(beside)), left: Live::default() })
+    }
+
+    /// The second part.
+    pub(in crate::compile) fn restore_group(&mut self, input: Input<'_>, restoring: Restoring) -> AclRestored {
+        self.numbers.settle(input.domain);
+        let Restoring { restored, beside, left } = restoring;
+        match beside {
+            Some(beside) => drop(self.adopt(*beside)),
+            None => self.live_groups = left,
+        }
+        restored
     }
 
     /// Finds out that nobody names a group.
-    fn unnamed(&self, name: &Arc<str>) -> Result<(), AclError> {
+    fn unnamed(&self, gateway: &Gateway, name: &Arc<str>) -> Result<(), AclError> {
         let mut rules = Vec::new();
         for list in self.lists.iter().flatten() {
             let names = |entry: &&Entry| groups::names(list.rule(entry)).any(|own| own == name);
@@ -81,10 +124,11 @@ impl Store {
         let others = self.live_groups.changed.iter().filter(|(_, (members, _))| members.groups.contains(name));
         let mut groups: Vec<String> = others.map(|(other, _)| other.to_string()).collect();
         groups.sort_unstable();
-        if rules.is_empty() && groups.is_empty() {
+        let elsewhere = elsewhere::users(gateway, name);
+        if rules.is_empty() && elsewhere.is_empty() && groups.is_empty() {
             return Ok(());
         }
-        Err(AclError::GroupInUse { group: name.to_string(), rules, groups })
+        Err(AclError::GroupInUse { group: name.to_string(), rules, others: elsewhere, groups })
     }
 
     /// Gives all rules that name a group, or one that it is in, the members that these have from now on.
@@ -122,6 +166,7 @@ impl Store {
             }
             lists.extend(self.changed(number, entries, None).map(|list| (number, list)));
         }
+        rules += elsewhere::naming(input.gateway, &others, &groups)?;
         let edited = AclEdited { rules, ..AclEdited::default() };
         Ok(Beside { groups: Some(live), edited, ..self.beside(input, lists, Vec::new())? })
     }

@@ -164,6 +164,19 @@ impl Live {
         }
     }
 
+    /// Returns the groups of a model as they are now, and then the other groups by name; each with the source of its live edits.
+    pub(super) fn rows<'a>(&'a self, groups: &'a Groups) -> impl Iterator<Item = (AclGroup, Option<Said>)> + 'a {
+        let Live { changed, now } = self;
+        let mut new: Vec<&Arc<str>> = changed.keys().filter(|name| declared(groups, name).is_none()).collect();
+        new.sort_unstable();
+        let new = new.into_iter().filter_map(|name| now.get(name).cloned());
+        let is_now = |group: AclGroup| {
+            let said = changed.get(group.name()).map(|(_, said)| said.clone());
+            (now.get(group.name()).cloned().unwrap_or(group), said)
+        };
+        all(groups).chain(new).map(is_now)
+    }
+
     /// Returns groups and the groups that contain them.
     pub(super) fn around<'a>(
         &'a self,

@@ -31,32 +31,7 @@ impl All<'_> {
     /// # Errors
     /// The name of a group that there is not, or not of this kind.
     pub(super) fn resolve(&self, rule: &AclRule) -> Result<AclRule, Arc<str>> {
-        let mut rule = rule.clone();
-        for addresses in [&mut rule.from, &mut rule.to] {
-            if let Addresses::Group(group) = addresses {
-                let Some(AclGroup::Addresses(now)) = self.find(&group.name) else {
-                    return Err(Arc::clone(&group.name));
-                };
-                *group = now;
-            }
-        }
-        if let Transport::Ports { source, destination, .. } = &mut rule.transport {
-            for ports in [source, destination] {
-                if let Ports::Group(group) = ports {
-                    let Some(AclGroup::Ports(now)) = self.find(&group.name) else {
-                        return Err(Arc::clone(&group.name));
-                    };
-                    *group = now;
-                }
-            }
-        }
-        if let Some(Interfaces::Group(group)) = &mut rule.received_on {
-            let Some(AclGroup::Interfaces(now)) = self.find(&group.name) else {
-                return Err(Arc::clone(&group.name));
-            };
-            *group = now;
-        }
-        Ok(rule)
+        resolve(rule, |name| self.find(name))
     }
 
     /// The same for a rule of a list at a place, counted from 1.
@@ -73,4 +48,43 @@ impl All<'_> {
             _ => Ok(rule),
         }
     }
+}
+
+/// Returns a rule with the members of the groups that `find` returns.
+///
+/// # Errors
+/// The name of a group that there is not, or not of this kind.
+pub(super) fn resolve(rule: &AclRule, find: impl Fn(&str) -> Option<AclGroup>) -> Result<AclRule, Arc<str>> {
+    let mut rule = rule.clone();
+    addresses(&mut rule.from, &find)?;
+    addresses(&mut rule.to, &find)?;
+    if let Transport::Ports { source, destination, .. } = &mut rule.transport {
+        for ports in [source, destination] {
+            if let Ports::Group(group) = ports {
+                let Some(AclGroup::Ports(now)) = find(&group.name) else {
+                    return Err(Arc::clone(&group.name));
+                };
+                *group = now;
+            }
+        }
+    }
+    if let Some(Interfaces::Group(group)) = &mut rule.received_on {
+        let Some(AclGroup::Interfaces(now)) = find(&group.name) else {
+            return Err(Arc::clone(&group.name));
+        };
+        *group = now;
+    }
+    Ok(rule)
+}
+
+/// Gives addresses the members of the group that they are, if they are one.
+///
+/// # Errors
+/// The name of a group that there is not, or not of this kind.
+pub(super) fn addresses(addresses: &mut Addresses, find: impl Fn(&str) -> Option<AclGroup>) -> Result<(), Arc<str>> {
+    if let Addresses::Group(group) = addresses {
+        let Some(AclGroup::Addresses(now)) = find(&group.name) else { return Err(Arc::clone(&group.name)) };
+        *group = now;
+    }
+    Ok(())
 }

@@ -1,14 +1,12 @@
 //! Reports of access lists and groups.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use super::super::boxes::needs_transport;
 use super::chains::asked;
 use super::decision::AclDecision;
-use super::groups::{self, AclGroup, declared as declared_group};
+use super::groups::AclGroup;
 use super::list::List;
-use super::nested::Live;
 use super::numbers::Means;
 use super::order::{Entry, Said, Text};
 use super::section::{Link, Lists, Section};
@@ -197,16 +195,7 @@ impl Store {
 
     /// Returns the groups, as they are now.
     pub(in crate::compile) fn group_rows(&self, gateway: &Gateway) -> Vec<(AclGroup, Option<Said>)> {
-        let Live { changed, now } = &self.live_groups;
-        let mut new: Vec<&Arc<str>> =
-            changed.keys().filter(|name| declared_group(&gateway.groups, name).is_none()).collect();
-        new.sort_unstable();
-        let new = new.into_iter().filter_map(|name| now.get(name).cloned());
-        let is_now = |group: AclGroup| {
-            let said = changed.get(group.name()).map(|(_, said)| said.clone());
-            (now.get(group.name()).cloned().unwrap_or(group), said)
-        };
-        groups::all(&gateway.groups).chain(new).map(is_now).collect()
+        self.live_groups.rows(&gateway.groups).collect()
     }
 
     /// Returns the number of rules, and the octets of what is kept for each.

@@ -7,9 +7,11 @@ use super::applied::{Applied, Target};
 use super::bounds::Bounds;
 use super::chains::Arranged;
 use super::dropped::{Lost, LostEdits, opens};
-use super::groups;
+use super::elsewhere::{self, Site};
+use super::groups::{self, AclGroup};
 use super::list::List;
-use super::nested::Live;
+use super::live_groups::GroupEdits;
+use super::nested::{Changed, Live};
 use super::regrouped::Regrouped;
 use super::resolve::All;
 use super::store::{Input, Store};
@@ -71,9 +73,15 @@ impl StagedAcls {
 
 impl Store {
     /// Stages the lists and groups of a model. [`Store::prepare`] compiles them.
-    pub(in crate::compile) fn stage(&self, input: Input<'_>) -> Result<StagedAcls, TableFull> {
+    ///
+    /// `edits` are other live edits of groups than those in force.
+    pub(in crate::compile) fn stage(
+        &self,
+        input: Input<'_>,
+        edits: Option<&GroupEdits>,
+    ) -> Result<StagedAcls, TableFull> {
         let mut staged = StagedAcls::default();
-        match self.stage_lists(input, &mut staged) {
+        match self.stage_lists(input, edits, &mut staged) {
             Ok(()) => Ok(staged),
             Err(full) => {
                 self.abandon(staged);
@@ -87,13 +95,32 @@ impl Store {
         self.numbers.give_back(staged.fresh);
     }
 
-    fn stage_lists(&self, input: Input<'_>, staged: &mut StagedAcls) -> Result<(), TableFull> {
+    /// Returns the groups of a model with the live edits that apply: groups of the model, and then the others by name.
+    pub(in crate::compile) fn groups_of(&self, input: Input<'_>) -> Vec<AclGroup> {
+        let declared = &input.gateway.groups;
+        if self.live_groups.changed.is_empty() {
+            return groups::all(declared).collect();
+        }
+        let indices: HashMap<u32, u32> = input.map.interfaces.iter().copied().zip(0..).collect();
+        let (live, _) = self.stage_groups(input, &indices, &self.live_groups.changed, &mut StagedAcls::default());
+        live.rows(declared).map(|(group, _)| group).collect()
+    }
+
+    fn stage_lists(
+        &self,
+        input: Input<'_>,
+        edits: Option<&GroupEdits>,
+        staged: &mut StagedAcls,
+    ) -> Result<(), TableFull> {
         let Input { gateway, map, .. } = input;
         let indices: HashMap<u32, u32> = map.interfaces.iter().copied().zip(0..).collect();
-        let (live, widened) = self.stage_groups(input, &indices, staged);
+        let changed = edits.map_or(&self.live_groups.changed, |edits| &edits.0);
+        let (live, widened) = self.stage_groups(input, &indices, changed, staged);
         let groups = All { live: &live, declared: &gateway.groups };
-        let differs =
-            self.interfaces != map.interfaces || gateway.groups != self.declared_groups || !staged.lost.is_empty();
+        let differs = self.interfaces != map.interfaces
+            || gateway.groups != self.declared_groups
+            || edits.is_some()
+            || !staged.lost.is_empty();
         let (old, new) = (&*self.interfaces, &*map.interfaces);
         let target = Target { groups, widened: &widened, old, new, indices, differs };
         let names: HashMap<Arc<str>, u32> = self.names().collect();
@@ -196,7 +223,9 @@ impl Store {
         let added = self.lists.iter().flatten().flat_map(|list| {
             list.order.iter().filter(|entry| entry.declared().is_none()).map(|entry| list.rule(entry))
         });
-        let named: HashSet<&Arc<str>> = declared.chain(added).filter(closing).flat_map(groups::names).collect();
+        let others = elsewhere::sites(gateway).filter(|site| site.protects()).flat_map(|site| site.names());
+        let named: HashSet<&Arc<str>> =
+            declared.chain(added).filter(closing).flat_map(groups::names).chain(others).collect();
         for lost in &mut staged.lost {
             let Some(name) = lost.of.strip_prefix("group ").map(Arc::<str>::from) else { continue };
             let (before, now) =
@@ -211,22 +240,29 @@ impl Store {
         &self,
         input: Input<'_>,
         indices: &HashMap<u32, u32>,
+        changed: &Changed,
         staged: &mut StagedAcls,
     ) -> (Live, HashSet<Arc<str>>) {
         let Input { gateway, .. } = input;
         let before = (&*self.interfaces, &self.declared_groups);
-        let mut regrouped = Regrouped::of(&self.live_groups.changed, before, indices, &gateway.groups);
+        let mut regrouped = Regrouped::of(changed, before, indices, &gateway.groups);
         let live = loop {
             let live = regrouped.live(input.means().limit);
             // Rules of the file have addresses of their families by the groups of the file.
             let groups = All { live: &live, declared: &gateway.groups };
             let has_none = |rule: &&AclRule| groups.resolve(rule).is_ok_and(|rule| count(&rule) == 0);
             let mut rules = gateway.acls.iter().flat_map(|list| &*list.rules).filter(|rule| groups.concern(rule));
-            let Some(rule) = rules.find(has_none) else { break live };
+            let of_list = rules.find(has_none).map(|rule| groups::names(rule).collect::<Vec<_>>());
+            let elsewhere = || {
+                let concerned = |site: &Site<'_>| site.names().any(|name| live.now.contains_key(name));
+                let unfit = elsewhere::sites(gateway).find(|site| concerned(site) && !site.fits(&groups));
+                unfit.map(|site| site.names().collect())
+            };
+            let Some(names) = of_list.or_else(elsewhere) else { break live };
             let mut named: Vec<&Arc<str>> = live.changed.keys().collect();
             named.retain(|&name| {
                 let around = live.around(&gateway.groups, [name]);
-                groups::names(rule).any(|own| around.contains(own))
+                names.iter().any(|own| around.contains(own))
             });
             named.sort_unstable();
             named.into_iter().for_each(|name| regrouped.end(name, Lost::DoesNotGo));

@@ -2,7 +2,7 @@
 
 use crate::compile::acl::{
     AclDecision, AclEdit, AclEditRow, AclEdited, AclError, AclGroup, AclListBrief, AclMembers, AclPlan, AclRestored,
-    Input, LostEdits, Plan, Said, StagedAcls, Step,
+    Beside, GroupEdits, Input, LostEdits, Plan, Said, StagedAcls, Step, regroup,
 };
 use crate::compile::compiler::Compiler;
 use crate::compile::map::Map;
@@ -150,12 +150,47 @@ impl Compiler {
         publish: impl FnOnce(Root),
     ) -> Result<AclRestored, AclError> {
         let domain = self.domain.clone();
-        let restored = self.acl.restore_group(Input { domain: &domain, gateway, map }, group)?;
+        let input = Input { domain: &domain, gateway, map };
+        let restoring = self.acl.plan_restore(input, group)?;
+        let restored = self.acl.restore_group(input, restoring);
         drop(self.take_rubbish());
         if restored.members.is_some() {
             publish(self.root());
         }
         Ok(restored)
+    }
+
+    /// Returns the effect that other members of a group have on rules outside of access lists; `None`: none.
+    ///
+    /// # Errors
+    /// As for [`Compiler::replace_acl_group`].
+    pub(crate) fn regrouped(
+        &self,
+        (gateway, map): (&Gateway, &Map),
+        members: AclMembers,
+        said: &Said,
+    ) -> Result<Option<Elsewhere>, AclError> {
+        let beside = self.acl.replace_group(Input { domain: &self.domain, gateway, map }, members, said)?;
+        Ok(elsewhere(gateway, &beside, beside.rules()))
+    }
+
+    /// Returns the effect on rules outside of access lists that the end of a group's live edits has; `None`: none.
+    ///
+    /// # Errors
+    /// As for [`Compiler::restore_acl_group`].
+    pub(crate) fn restored(
+        &self,
+        (gateway, map): (&Gateway, &Map),
+        group: &str,
+    ) -> Result<Option<(Elsewhere, AclRestored)>, AclError> {
+        let restoring = self.acl.plan_restore(Input { domain: &self.domain, gateway, map }, group)?;
+        let elsewhere = restoring.beside.and_then(|beside| elsewhere(gateway, &beside, restoring.restored.rules));
+        Ok(elsewhere.map(|own| (own, restoring.restored)))
+    }
+
+    /// Returns the groups of a model with the live edits that apply: groups of the model, and then the others by name.
+    pub fn groups_of(&self, gateway: &Gateway) -> Vec<AclGroup> {
+        self.acl.groups_of(Input { domain: &self.domain, gateway, map: &self.map_of(gateway) })
     }
 
     /// Makes an access list that is not declared, and that stays until it is deleted, or declared.
@@ -209,8 +244,20 @@ impl Compiler {
     /// # Errors
     /// When a list has no room.
     pub fn stage_acls(&self, gateway: &Gateway) -> Result<StagedAcls, TableFull> {
+        self.stage_acls_with(gateway, None)
+    }
+
+    /// The same with other live edits of groups than those in force.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn stage_acls_with(
+        &self,
+        gateway: &Gateway,
+        groups: Option<&GroupEdits>,
+    ) -> Result<StagedAcls, TableFull> {
         let map = self.map_of(gateway);
-        self.acl.stage(Input { domain: &self.domain, gateway, map: &map })
+        self.acl.stage(Input { domain: &self.domain, gateway, map: &map }, groups)
     }
 
     /// Abandons staged access lists.
@@ -298,4 +345,20 @@ impl Compiler {
     pub fn clear_acl(&mut self) {
         self.acl.clear();
     }
+}
+
+/// The effect of a group's change on rules outside of access lists.
+pub(crate) struct Elsewhere {
+    /// The model with the members that groups have from now on.
+    pub(crate) gateway: Gateway,
+    /// The live edits of groups from now on.
+    pub(crate) edits: GroupEdits,
+    /// Rules that name the group, or one that it is in: of access lists and others.
+    pub(crate) rules: usize,
+}
+
+fn elsewhere(gateway: &Gateway, beside: &Beside, rules: usize) -> Option<Elsewhere> {
+    let mut gateway = gateway.clone();
+    let groups = beside.groups_of(&gateway.groups);
+    regroup(&groups, &mut gateway).then(|| Elsewhere { gateway, edits: beside.group_edits(), rules })
 }

@@ -1,7 +1,7 @@
 //! Source address validation: policies, which interfaces have them, and what they say.
 
 mod cards;
-mod exempt;
+pub(in super::super) mod exempt;
 mod links;
 mod lists;
 mod overlaps;

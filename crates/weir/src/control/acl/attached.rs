@@ -210,6 +210,7 @@ impl Attachments {
             list: list.to_owned(),
             attached: attach,
             lists: edited.names(),
+            others: None,
         };
         let mut all = self.clone();
         let mut gateway = gateway.clone();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_plane::compile::{AclEdit, AclEdited, AclError, AclGroup, AclRestored, AclSaid};
-use weir_plane::engine::Engine;
+use weir_plane::engine::{Engine, EngineError};
 use weir_plane::model::{AclAction, AclDefault, AclList, AclRule, InterfaceIndex, Origin, Rejection};
 use weir_plane::{model, stats};
 
@@ -35,6 +35,15 @@ pub(crate) fn word(default: AclDefault) -> &'static str {
         AclDefault::Action(AclAction::Reject(Rejection::Usual)) => "reject",
         AclDefault::Action(AclAction::Reject(Rejection::Reset)) => "reject+reset",
         AclDefault::Action(AclAction::Reject(Rejection::Icmp)) => "reject+icmp",
+    }
+}
+
+/// Says what happens to packets that match no rule of the only list of an interface; `None`: they pass.
+pub(crate) fn unmatched(default: AclDefault) -> Option<&'static str> {
+    match default {
+        AclDefault::Next | AclDefault::Action(AclAction::Deny) => Some("denied"),
+        AclDefault::Action(AclAction::Reject(_)) => Some("rejected"),
+        AclDefault::Action(AclAction::Permit | AclAction::Reflect) => None,
     }
 }
 
@@ -224,6 +233,10 @@ pub(crate) fn matched(engine: &Engine) -> Vec<Matched> {
 enum Failed {
     Refused(AclError),
     Steered(String),
+    /// Rules outside of access lists cannot have the members of a group.
+    Unfit(String),
+    /// The model with them cannot come into force.
+    Engine(EngineError),
     Invalid(Remarks),
     Conflict(Remarks),
 }
@@ -231,6 +244,12 @@ enum Failed {
 impl From<AclError> for Failed {
     fn from(error: AclError) -> Failed {
         Failed::Refused(error)
+    }
+}
+
+impl From<EngineError> for Failed {
+    fn from(error: EngineError) -> Failed {
+        Failed::Engine(error)
     }
 }
 
@@ -247,7 +266,10 @@ impl Failed {
     fn refusal(self, spots: &[Spot]) -> Refusal {
         match self {
             Failed::Refused(error) => Refusal::of_acl(error, spots),
-            Failed::Steered(message) => Refusal::new(Kind::Conflict, format!("{message}; nothing was changed")),
+            Failed::Steered(message) | Failed::Unfit(message) => {
+                Refusal::new(Kind::Conflict, format!("{message}; nothing was changed"))
+            }
+            Failed::Engine(error) => Refusal::new(Kind::NoRoom, format!("{error}; nothing was changed")),
             Failed::Invalid(remarks) => Refusal::of_rules(Kind::InvalidRules, remarks),
             Failed::Conflict(remarks) => Refusal::of_rules(Kind::Conflict, remarks),
         }
@@ -270,6 +292,7 @@ impl Refusal {
             AclError::NoSuchRule { .. }
             | AclError::NoSuchPlace { .. }
             | AclError::NoFamily { .. }
+            | AclError::NoFamilyIn { .. }
             | AclError::Exists { .. } => Refusal::new(Kind::Conflict, format!("{message}; nothing was changed")),
             AclError::NoSampler { list, place } => {
                 let spot = spots.get(place.wrapping_sub(1)).copied().unwrap_or_default();
@@ -470,22 +493,23 @@ pub(crate) fn remove(engine: &Engine, list: &str) -> Result<(), Box<Refusal>> {
 }
 
 /// Takes back what a group was given while the gateway ran.
-pub(crate) fn restore_group(engine: &Engine, name: &str) -> Result<Regrouped, Box<Refusal>> {
-    match engine.restore_acl_group(name) {
-        Ok(AclRestored { kind, members, rules }) => Ok(Regrouped {
+pub(crate) fn restore_group(engine: &Engine, name: &str, check: Check<'_>) -> Result<Regrouped, Box<Refusal>> {
+    match engine.restore_group(name, |gateway| check(gateway).map_err(Failed::Unfit)) {
+        Ok((AclRestored { kind, members, rules }, translations)) => Ok(Regrouped {
             group: name.to_owned(),
             kind: kind.to_owned(),
             members: members.unwrap_or(0),
             rules,
+            translations,
             restored: Some(members.map_or(Restored::Removed, |_| Restored::AsConfigured)),
             warnings: Vec::new(),
             more_warnings: 0,
         }),
         // The live edits of other groups do not fit the declaration.
-        Err(error @ AclError::GroupCycle { .. }) => {
+        Err(Failed::Refused(error @ AclError::GroupCycle { .. })) => {
             Err(Refusal::new(Kind::Conflict, format!("{error}; nothing was changed")).into())
         }
-        Err(AclError::NoSuchGroup { .. }) => {
+        Err(Failed::Refused(AclError::NoSuchGroup { .. })) => {
             let names: Vec<String> = groups(engine).iter().map(|group| group.name().to_string()).collect();
             let message = format!("there is no group `{name}`");
             let message = match closest(name, &names) {
@@ -494,12 +518,21 @@ pub(crate) fn restore_group(engine: &Engine, name: &str) -> Result<Regrouped, Bo
             };
             Err(Refusal::new(Kind::UnknownGroup, message).into())
         }
-        Err(error) => Err(Refusal::of_acl(error, &[]).into()),
+        Err(failed) => Err(failed.refusal(&[]).into()),
     }
 }
 
+/// Checks a model by which rules outside of access lists have other members of groups. Errors say why it cannot come into force.
+pub(crate) type Check<'c> = &'c dyn Fn(&model::Gateway) -> Result<(), String>;
+
 /// Sets the members of a group.
-pub(crate) fn group(engine: &Engine, name: &str, request: &GroupRequest, time: u64) -> Result<Regrouped, Box<Refusal>> {
+pub(crate) fn group(
+    engine: &Engine,
+    name: &str,
+    request: &GroupRequest,
+    time: u64,
+    check: Check<'_>,
+) -> Result<Regrouped, Box<Refusal>> {
     let groups = groups(engine);
     let known = groups.iter().find(|group| **group.name() == *name).map(AclGroup::kind);
     let kind = request.kind.map(super::GroupKind::name);
@@ -527,19 +560,22 @@ pub(crate) fn group(engine: &Engine, name: &str, request: &GroupRequest, time: u
         return Err(Refusal::new(Kind::BadRequest, message).into());
     }
     let mut warnings = Remarks::default();
-    let edited = engine.replace_acl_group(&said(&request.source, time), |gateway| {
+    let members = |gateway: &model::Gateway| {
         let vocabulary = read::vocabulary(gateway, &groups);
         let (members, odd) = read::group(name, role, &request.members, &vocabulary).map_err(Failed::Invalid)?;
         warnings = odd;
         Ok::<_, Failed>(members)
-    });
-    let edited = edited.map_err(|failed| Box::new(failed.refusal(&[])))?;
+    };
+    let check = |gateway: &model::Gateway| check(gateway).map_err(Failed::Unfit);
+    let edited = engine.replace_group(&said(&request.source, time), members, check);
+    let (edited, translations) = edited.map_err(|failed| Box::new(failed.refusal(&[])))?;
     let members = self::groups(engine).iter().find(|group| **group.name() == *name).map_or(0, AclGroup::len);
     Ok(Regrouped {
         group: name.to_owned(),
         kind: known.or(kind).unwrap_or_default().to_owned(),
         members,
         rules: edited.rules,
+        translations,
         restored: None,
         warnings: warnings.shown,
         more_warnings: warnings.more,

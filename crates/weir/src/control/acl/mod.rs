@@ -8,6 +8,8 @@ mod read;
 
 use serde::{Deserialize, Serialize};
 
+pub(super) use read::vocabulary;
+
 use super::source;
 
 /// The body of `POST /v1/acl/LIST/changes`.

@@ -17,7 +17,7 @@ use crate::rules::{Names, acl::Reading};
 pub(super) const MOST_CHANGES: usize = 10_000;
 
 /// Returns the names that rules may use, with the present groups of a gateway.
-pub(super) fn vocabulary(gateway: &Gateway, groups: &[AclGroup]) -> Vocabulary {
+pub(in super::super) fn vocabulary(gateway: &Gateway, groups: &[AclGroup]) -> Vocabulary {
     let mut vocabulary = Vocabulary::of(gateway);
     for group in groups {
         let members = match group.clone() {

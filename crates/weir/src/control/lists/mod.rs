@@ -20,5 +20,5 @@ pub(crate) use allowlist::{Allowlists, summary as summary_of_set};
 pub(crate) use nat::before_spd;
 pub(crate) use ordered::{Bindings, Lists, Nats, Steers, summary};
 pub use rule::Put;
-pub(crate) use rule::Rule;
+pub(crate) use rule::{Known, Rule, refused};
 pub(crate) use said::Said;

@@ -107,7 +107,11 @@ impl Rule for NatRule {
         let written = self.written().parse::<Written>().ok();
         let rule = written.and_then(|rule| rule.model(list.vocabulary, self.origin()).ok());
         let rule = rule.ok_or_else(|| NO_GROUP.to_owned())?;
-        live::misplaced(list.gateway, list.name, &rule).map_or(Ok(rule), |wrong| Err(wrong.message))
+        rule.refused(list.name, list.gateway).map_or(Ok(rule), Err)
+    }
+
+    fn refused(&self, list: &str, gateway: &Gateway) -> Option<String> {
+        live::misplaced(gateway, list, self).map(|wrong| wrong.message)
     }
 
     /// A rule on the other side of another one gives packets other addresses, whatever both do.

@@ -2,21 +2,21 @@
 
 use std::collections::BTreeMap;
 
+use weir_plane::compile::AclGroup;
 use weir_plane::model::{Binding, Gateway, NatRule, SteerRule};
 use weir_plane::stats;
 
-use super::super::acl::{Change, Replace, Which};
+use super::super::acl::{Change, Replace, Which, vocabulary};
 use super::super::refusal::{Kind, Refusal};
 use super::super::remarks::Remarks;
 use super::edited::{Carried, Edited, Edits};
-use super::rule::{ListOf, Put, Rule, unknown};
+use super::rule::{Known, ListOf, Put, Rule, unknown};
 use super::said::Said;
 use crate::render::changes::{Edit, Kind as EditKind};
 use crate::render::nat_changed::Changed;
 use crate::render::number::plural;
 use crate::render::reloaded::Lost;
 use crate::render::remark::Remark;
-use crate::rules::acl::Vocabulary;
 
 /// Changes of a batch, at most.
 const MOST_CHANGES: usize = 10_000;
@@ -49,19 +49,21 @@ impl<R> Default for Lists<R> {
 
 impl<R: Rule> Lists<R> {
     /// Carries out a batch on a copy. Returns the gateway with the changed list, the lists, and the outcome.
-    pub(crate) fn change(
+    pub(crate) fn change<'g>(
         &self,
-        gateway: &Gateway,
+        known: impl Into<Known<'g>>,
         list: &str,
         said: &Said,
         changes: &[Change],
     ) -> Result<(Gateway, Lists<R>, Changed), Box<Refusal>> {
+        let known = known.into();
+        let gateway = known.gateway;
         if changes.len() > MOST_CHANGES {
             let message = format!("a batch has at most {MOST_CHANGES} changes: replace the list as a whole");
             return Err(Refusal::new(Kind::TooLarge, message).into());
         }
         let mut edited = self.edited(gateway, list)?;
-        let of = ListOf { gateway, vocabulary: &Vocabulary::of(gateway), name: list };
+        let of = ListOf { gateway, vocabulary: &known.vocabulary(), name: list };
         let (mut errors, mut warnings, mut absent) = (Remarks::default(), Remarks::default(), Remarks::default());
         let (mut inserted, mut deleted) = (Vec::new(), 0);
         for (number, change) in (1..).zip(changes) {
@@ -105,16 +107,18 @@ impl<R: Rule> Lists<R> {
     }
 
     /// Replaces all rules of a list on a copy, likewise.
-    pub(crate) fn put(
+    pub(crate) fn put<'g>(
         &self,
-        gateway: &Gateway,
+        known: impl Into<Known<'g>>,
         list: &str,
         said: &Said,
         put: &Put<'_>,
     ) -> Result<(Gateway, Lists<R>, Changed), Box<Refusal>> {
+        let known = known.into();
+        let gateway = known.gateway;
         let mut edited = self.edited(gateway, list)?;
         let (mut errors, mut warnings) = (Remarks::default(), Remarks::default());
-        let of = ListOf { gateway, vocabulary: &Vocabulary::of(gateway), name: list };
+        let of = ListOf { gateway, vocabulary: &known.vocabulary(), name: list };
         let rules = R::read(put.text, None, &of, (&mut errors, &mut warnings));
         if !errors.is_empty() {
             return Err(Refusal::of_rules(Kind::InvalidRules, errors).into());
@@ -189,9 +193,14 @@ impl<R: Rule> Lists<R> {
     }
 
     /// Applies the live edits to a new configuration, and the ids of its rules; `before` is in force. Returns the lists, the edits that
-    /// end, and whether more packets might pass without one of these.
-    pub(crate) fn carry(&self, before: &Gateway, gateway: &mut Gateway) -> (Lists<R>, Vec<Lost>, bool) {
-        let vocabulary = Vocabulary::of(gateway);
+    /// end, and whether more packets might pass without one of these. `groups` are the groups of the configuration with their live edits.
+    pub(crate) fn carry(
+        &self,
+        before: &Gateway,
+        gateway: &mut Gateway,
+        groups: &[AclGroup],
+    ) -> (Lists<R>, Vec<Lost>, bool) {
+        let vocabulary = vocabulary(gateway, groups);
         let (mut lists, mut lost, mut protects) = (Lists::default(), Vec::new(), false);
         lists.given = self.given.clone();
         let unedited = self.unedited(before);

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use weir_plane::compile::AclGroup;
 use weir_plane::compile::patch::Effect;
 use weir_plane::model::{Gateway, Origin};
 
+use super::super::acl::vocabulary;
 use super::super::refusal::{Kind, Refusal};
 use super::super::remarks::Remarks;
 use crate::render::remark::Remark;
@@ -22,6 +24,27 @@ pub struct Put<'a> {
     pub text: &'a str,
     /// The text may have none.
     pub allow_empty: bool,
+}
+
+/// A gateway whose lists change, and its groups with their live edits.
+#[derive(Clone, Copy)]
+pub(crate) struct Known<'g> {
+    pub(crate) gateway: &'g Gateway,
+    pub(crate) groups: &'g [AclGroup],
+}
+
+impl<'g> From<&'g Gateway> for Known<'g> {
+    /// A gateway whose groups have no live edits.
+    fn from(gateway: &'g Gateway) -> Known<'g> {
+        Known { gateway, groups: &[] }
+    }
+}
+
+impl Known<'_> {
+    /// Returns the names that rules may use.
+    pub(super) fn vocabulary(&self) -> Vocabulary {
+        vocabulary(self.gateway, self.groups)
+    }
 }
 
 /// A list that changes, and the gateway that has it.
@@ -123,6 +146,11 @@ pub(crate) trait Rule: Clone {
     /// Says what does not fit.
     fn renewed(&self, list: &ListOf<'_>) -> Result<Self, String>;
 
+    /// Says why the interfaces that name a list of a gateway refuse the rule.
+    fn refused(&self, _list: &str, _gateway: &Gateway) -> Option<String> {
+        None
+    }
+
     /// Returns the effect of a rule with this text.
     fn effect(text: &str) -> Effect;
 
@@ -131,6 +159,20 @@ pub(crate) trait Rule: Clone {
 
     /// Returns whether more packets might pass without an edit: the addition of a rule with this text, or its removal.
     fn protects(text: &str, is_added: bool) -> bool;
+}
+
+/// Says why a gateway cannot have the rules that differ from its rules before, if interfaces refuse one.
+pub(crate) fn refused<R: Rule + PartialEq>(before: &Gateway, gateway: &Gateway) -> Option<String> {
+    R::names(gateway).into_iter().find_map(|name| {
+        let rules = |gateway| R::list(gateway, &name).map_or(&[][..], |rules| &rules[..]);
+        let (had, has) = (rules(before), rules(gateway));
+        let differs = |(at, rule): &(usize, &R)| had.get(*at) != Some(*rule);
+        let mut new = has.iter().enumerate().filter(differs);
+        new.find_map(|(at, rule)| {
+            let why = rule.refused(&name, gateway)?;
+            Some(format!("rule {} of `{} {name}`: {why}", at + 1, R::OBJECT))
+        })
+    })
 }
 
 /// Refuses a change of a list that does not exist.

@@ -46,12 +46,12 @@ impl Rule for SteerRule {
     ) -> Vec<SteerRule> {
         let at = TextOf::new(change, text);
         let lines = at.lines(steer::read(text), (&mut *errors, &mut *warnings));
-        let sites = sites(list);
+        let sites = sites(list.gateway, list.name);
         let mut rules = Vec::with_capacity(lines.len());
         for line in lines {
             match understood(&line, list) {
                 Ok(rule) => {
-                    for Objection { refuses, behind, message, help, .. } in objections(&sites, list, &rule) {
+                    for Objection { refuses, behind, message, help, .. } in objections(&sites, list.gateway, &rule) {
                         let finding = steer::finding(&line.text, behind, message, help);
                         let remarks = if refuses { &mut *errors } else { &mut *warnings };
                         remarks.push(|| at.remark(&line, &finding));
@@ -77,8 +77,12 @@ impl Rule for SteerRule {
         let written = self.written().parse::<Written>().map_err(|_| no_group())?;
         let hop = hop(&written, list)?;
         let rule = written.model(list.vocabulary, self.origin(), |_, _| hop).map_err(|_| no_group())?;
-        let refusal = objections(&sites(list), list, &rule).into_iter().find(|own| own.refuses);
-        refusal.map_or(Ok(rule), |objection| Err(objection.message))
+        rule.refused(list.name, list.gateway).map_or(Ok(rule), Err)
+    }
+
+    fn refused(&self, list: &str, gateway: &Gateway) -> Option<String> {
+        let refusal = objections(&sites(gateway, list), gateway, self).into_iter().find(|own| own.refuses);
+        refusal.map(|objection| objection.message)
     }
 
     /// A rule on the other side of another one sends packets another way, whatever both do.
@@ -114,16 +118,16 @@ fn hop(rule: &Written, list: &ListOf<'_>) -> Result<Option<NextHop>, String> {
 
 /// Returns the interfaces that name a list. Sessions of access lists are left to the check of the gateway with all edits: live
 /// edits change which lists open some.
-fn sites<'g>(list: &ListOf<'g>) -> Vec<Site<'g>> {
-    let Gateway { steer, vrfs, interfaces, routes, bridges, .. } = list.gateway;
+fn sites<'g>(gateway: &'g Gateway, list: &str) -> Vec<Site<'g>> {
+    let Gateway { steer, vrfs, interfaces, routes, bridges, .. } = gateway;
     let translating = Translating::new(vrfs.len(), interfaces, routes);
-    let index = steer.iter().position(|own| own.name == list.name).map(|at| SteerIndex(at as u16));
+    let index = steer.iter().position(|own| own.name == list).map(|at| SteerIndex(at as u16));
     let named = interfaces.iter().filter(|own| own.steer.is_some() && own.steer == index);
     named.map(|own| Site::new(own, (interfaces, bridges), &translating, |_| false)).collect()
 }
 
-fn objections(sites: &[Site<'_>], list: &ListOf<'_>, rule: &SteerRule) -> Vec<Objection> {
-    let workers = list.gateway.workers.count;
+fn objections(sites: &[Site<'_>], gateway: &Gateway, rule: &SteerRule) -> Vec<Objection> {
+    let workers = gateway.workers.count;
     sites.iter().flat_map(|site| site.objections(rule, workers)).collect()
 }
 
@@ -214,7 +218,7 @@ rules = ["source ip4 from any to any as interface"]
         // Interfaces have other numbers in another file.
         let first = "[[interface]]\nname = \"first\"\nport = \"null\"\n[[interface]]\nname = \"wan\"";
         let mut moved = gateway(&FILE.replacen("[[interface]]\nname = \"wan\"", first, 1));
-        let (kept, lost, _) = lists.carry(&after, &mut moved);
+        let (kept, lost, _) = lists.carry(&after, &mut moved, &[]);
         assert!(lost.is_empty());
         assert_eq!(rules(&moved), rules(&after));
         let hops = |gateway: &Gateway| -> Vec<String> {
@@ -231,7 +235,7 @@ rules = ["source ip4 from any to any as interface"]
         assert_eq!(kept.edits().len(), 2);
         // Their interface is gone: they end, and more packets might pass.
         let mut other = gateway(&FILE.replace("name = \"dpi\"", "name = \"dmz\"").replace("198.51.100", "10.0.0"));
-        let (kept, lost, protects) = lists.carry(&before, &mut other);
+        let (kept, lost, protects) = lists.carry(&before, &mut other, &[]);
         assert!(kept.edits().is_empty() && protects);
         let lost = lost[0].lines().join("\n");
         assert!(lost.contains("198.51.100.2 is on no link") && lost.contains("there is no interface `dpi`"), "{lost}");
@@ -276,7 +280,7 @@ rules = ["source ip4 from any to any as interface"]
         let rule = "redirect node ip4-lookup ip4 from 10.0.0.0/8 to any";
         let (_, lists, _) = Steers::default().change(&before, "edge", &said(), &insert(rule, 1)).unwrap();
         let mut file = gateway(&with_list("permit"));
-        let (_, lost, protects) = lists.carry(&before, &mut file);
+        let (_, lost, protects) = lists.carry(&before, &mut file, &[]);
         assert!(protects && lost[0].lines().iter().any(|line| line.contains("would pass by checks")));
         assert_eq!(rules(&file).len(), 2);
     }

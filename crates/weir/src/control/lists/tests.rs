@@ -101,10 +101,10 @@ fn ids_of_edits_that_are_taken_back_are_not_given_again() {
     let back = edited.restored(&twice);
     assert_eq!(append(&back, &after).2.inserted, [5]);
     let mut same = gateway(RULES);
-    let (carried, lost, _) = back.carry(&after, &mut same);
+    let (carried, lost, _) = back.carry(&after, &mut same, &[]);
     assert!(lost.is_empty());
     assert_eq!(append(&carried, &same).2.inserted, [5]);
-    let (carried, ..) = none.restored(&twice).carry(&before, &mut gateway(RULES));
+    let (carried, ..) = none.restored(&twice).carry(&before, &mut gateway(RULES), &[]);
     assert_eq!(append(&carried, &before).2.inserted, [5]);
 }
 
@@ -123,17 +123,17 @@ rules = [
 "#;
     let ids = |gateway: &Gateway| (0..3).map(|place| gateway.nat[0].id(place)).collect::<Vec<_>>();
     let (before, mut after) = (gateway(RULES), gateway(LATER));
-    let (lists, ..) = Lists::default().carry(&before, &mut after);
+    let (lists, ..) = Lists::default().carry(&before, &mut after, &[]);
     assert_eq!(ids(&after), [3, 1, 2]);
     assert!(lists.edits().is_empty() && lists.rules().next().is_none());
     let mut again = gateway(LATER);
-    let (lists, lost, _) = lists.carry(&after, &mut again);
+    let (lists, lost, _) = lists.carry(&after, &mut again, &[]);
     assert!(lost.is_empty());
     assert_eq!(ids(&again), [3, 1, 2]);
     // The file takes over a live rule, as `weir save` writes it.
     let changed = lists.change(&again, "edge", &said(), &[insert(MAP, Some(1), None, None)]).unwrap();
     let mut saved = gateway(&LATER.replace("rules = [", &format!("rules = [\n  \"{MAP}\",")));
-    let (lists, lost, _) = changed.1.carry(&changed.0, &mut saved);
+    let (lists, lost, _) = changed.1.carry(&changed.0, &mut saved, &[]);
     assert!(lost.is_empty() && lists.edits().is_empty());
     assert_eq!(ids(&saved), [4, 3, 1]);
 }
@@ -166,7 +166,7 @@ fn a_reload_keeps_changes_while_their_anchors_stay() {
     assert_eq!(rules(&after)[0], "source udp from any to any as @pool");
     // Elsewhere in the file, and with other members.
     let mut moved = gateway(&format!("# moved\n\n{}", RULES.replace("100.8/30", "100.16/30")));
-    let (kept, lost, _) = lists.carry(&after, &mut moved);
+    let (kept, lost, _) = lists.carry(&after, &mut moved, &[]);
     assert!(lost.is_empty());
     assert_eq!(rules(&moved), rules(&after));
     let pool = |gateway: &Gateway, at: usize| format!("{:?}", gateway.nat[0].rules[at].source);
@@ -177,7 +177,7 @@ fn a_reload_keeps_changes_while_their_anchors_stay() {
     assert_eq!(shown[0].rules[0].origin, "noc 1970-01-01T00:00:00Z");
     // The anchor of the added rule stays, and so does the removed rule.
     let mut other = gateway(&RULES.replace("10.0.0.0/8 to any", "10.0.0.0/9 to any"));
-    assert!(kept.carry(&moved, &mut other).1.is_empty());
+    assert!(kept.carry(&moved, &mut other, &[]).1.is_empty());
     assert_eq!(rules(&other), [rules(&after)[0].as_str(), "source ip4 from 10.0.0.0/9 to any as @pool"]);
     // The anchor or the whole list is gone: the changes end.
     for text in [
@@ -186,9 +186,9 @@ fn a_reload_keeps_changes_while_their_anchors_stay() {
     ] {
         let mut other = gateway(&text);
         let declared = rules(&other);
-        let (kept, lost, _) = kept.carry(&moved, &mut other);
+        let (kept, lost, _) = kept.carry(&moved, &mut other, &[]);
         assert_eq!((rules(&other), lost.len(), lost[0].of.as_str(), lost[0].rules), (declared, 1, "nat edge", 1));
-        assert!(kept.carry(&moved, &mut other).1.is_empty());
+        assert!(kept.carry(&moved, &mut other, &[]).1.is_empty());
     }
 }
 
@@ -236,7 +236,7 @@ fn a_reload_says_which_bindings_protected() {
     assert_eq!(bindings(&after)[1], deny);
     let carried = |lists: &super::Bindings, text: &str| {
         let mut other = gateway(text);
-        let (lists, lost, protects) = lists.carry(&before, &mut other);
+        let (lists, lost, protects) = lists.carry(&before, &mut other, &[]);
         let lost: Vec<String> = lost.iter().flat_map(|lost| lost.lines()).collect();
         (bindings(&other), lost, protects, lists.edits().len())
     };
@@ -263,9 +263,9 @@ fn a_reload_says_which_bindings_protected() {
     let (_, lost, protects, _) = carried(&removed, &BINDINGS.replace(first, &first.repeat(2)));
     assert_eq!((lost.len(), protects), (1, true), "{lost:?}");
     let other = gateway(&BINDINGS.replace("hosts", "others"));
-    assert!(removed.carry(&before, &mut other.clone()).2);
+    assert!(removed.carry(&before, &mut other.clone(), &[]).2);
     let (_, removed, _) = changes(&[Change::Delete(Which { id: Some(3), at: None })]);
-    assert!(!removed.carry(&before, &mut other.clone()).2);
+    assert!(!removed.carry(&before, &mut other.clone(), &[]).2);
     // A rule that may not meet the others may stand on either side of them.
     let (_, apart, _) = changes(&[insert("permit any from 2001:db8::/32", None, None, Some(3))]);
     let swapped = BINDINGS

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use weir_plane::compile::AclGroup;
 use weir_plane::engine::{self, EngineError, LostEdit};
 use weir_plane::model;
 
@@ -77,12 +78,13 @@ impl Running {
         let mut host = self.host_so_far().clone();
         // What does not go with the new file is noticed as soon as the host changes something.
         host.put_into(gateway);
+        let groups = self.engine.regroup(gateway);
         let (mut nats, mut steers) = (self.nat_so_far().clone(), self.steers_so_far().clone());
         let (mut ended, mut protect) = (Vec::new(), false);
         // Only their edits can end here.
         let file = (nats.rules().next().is_some() || steers.rules().next().is_some()).then(|| gateway.clone());
         loop {
-            let mut carried = self.carry_lists(gateway, &nats, &steers);
+            let mut carried = self.carry_lists((gateway, &groups), &nats, &steers);
             carried.wrong = self.wrong_together(gateway);
             let end = carried.wrong.as_ref().and_then(|wrong| {
                 let mut lists = wrong.lists.iter();
@@ -105,13 +107,18 @@ impl Running {
         }
     }
 
-    fn carry_lists(&self, gateway: &mut model::Gateway, nats: &lists::Nats, steers: &lists::Steers) -> Carried {
+    fn carry_lists(
+        &self,
+        (gateway, groups): (&mut model::Gateway, &[AclGroup]),
+        nats: &lists::Nats,
+        steers: &lists::Steers,
+    ) -> Carried {
         // Steer rules are held against the access lists in force.
         let (attached, mut lost, of_attached) = self.attached_so_far().carry(gateway, &self.live_lists());
         let before = self.engine.model();
-        let (nat, lost_nat, of_nat) = nats.carry(&before, gateway);
-        let (bindings, lost_bindings, of_bindings) = self.bindings_so_far().carry(&before, gateway);
-        let (steers, lost_steers, of_steers) = steers.carry(&before, gateway);
+        let (nat, lost_nat, of_nat) = nats.carry(&before, gateway, groups);
+        let (bindings, lost_bindings, of_bindings) = self.bindings_so_far().carry(&before, gateway, groups);
+        let (steers, lost_steers, of_steers) = steers.carry(&before, gateway, groups);
         let (allowlists, lost_prefixes, of_allowlists) = self.allowlists_so_far().carry(gateway);
         let (classify, lost_sessions, of_sessions) = self.classify_so_far().carry(gateway);
         lost.extend(
@@ -198,7 +205,9 @@ impl Running {
     }
 
     /// Puts an edited model into force, which is compiled as at a reload.
-    pub(super) fn put_edited(&self, gateway: model::Gateway) -> Result<engine::Reloaded, Box<Refusal>> {
+    pub(super) fn put_edited(&self, mut gateway: model::Gateway) -> Result<engine::Reloaded, Box<Refusal>> {
+        // Lists keep their rules with the members of the day when they were read.
+        self.engine.regroup(&mut gateway);
         let origins = gateway.origins.clone();
         let refused = |error: EngineError| {
             let message = format!("{}; nothing was changed", placed(&error, &origins));
@@ -208,6 +217,23 @@ impl Running {
             return Err(Refusal::new(Kind::Conflict, format!("{message}; nothing was changed")).into());
         }
         self.engine.reload(gateway).map_err(refused)
+    }
+
+    /// Changes a group: `change` gets the check of the model by which rules outside of access lists have other members.
+    pub(super) fn change_group<T>(
+        &self,
+        change: impl FnOnce(&dyn Fn(&model::Gateway) -> Result<(), String>) -> Result<T, Box<Refusal>>,
+    ) -> Result<T, Box<Refusal>> {
+        let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.engine.model();
+        let check = |gateway: &model::Gateway| {
+            let refused = lists::refused::<model::NatRule>(&before, gateway)
+                .or_else(|| lists::refused::<model::SteerRule>(&before, gateway))
+                .or_else(|| gateway.sav.iter().find_map(config::live::too_many_exemptions))
+                .or_else(|| self.wrong_together(gateway).map(|wrong| wrong.message));
+            refused.map_or(Ok(()), Err)
+        };
+        change(&check)
     }
 
     fn wrong_together(&self, gateway: &model::Gateway) -> Option<Wrong> {
@@ -229,12 +255,14 @@ impl Running {
         &self,
         lists: &Mutex<lists::Lists<R>>,
         list: &str,
-        edit: impl FnOnce(&lists::Lists<R>, &model::Gateway) -> ListEdit<R>,
+        edit: impl FnOnce(&lists::Lists<R>, lists::Known<'_>) -> ListEdit<R>,
     ) -> Result<ListChanged, Box<Refusal>> {
         let _alone = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         let so_far = || lists.lock().unwrap_or_else(PoisonError::into_inner);
         let (before, model) = (so_far().clone(), self.engine.model());
-        let result = edit(&before, &model).and_then(|(gateway, now, changed)| {
+        let groups = self.engine.groups_of(&model);
+        let known = lists::Known { gateway: &model, groups: &groups };
+        let result = edit(&before, known).and_then(|(gateway, now, changed)| {
             let reloaded = self.put_edited(gateway)?;
             *so_far() = now;
             let engine::Reloaded { translations, bindings, .. } = reloaded;
@@ -468,7 +496,9 @@ impl Running {
         let result = changed.and_then(|(gateway, all, report)| {
             self.put_edited(gateway)?;
             *self.attached_so_far() = all;
-            Ok(report)
+            let others = self.engine.acl_default(list).filter(|_| attach && report.lists.len() == 1);
+            let others = others.and_then(acl::live::unmatched).map(str::to_owned);
+            Ok(Attached { others, ..report })
         });
         let (object, source, interface) = (format!("acl {list}"), &request.source, &request.interface);
         match &result {

@@ -218,16 +218,17 @@ impl Gateway for Running {
 
     fn set_acl_group(&self, name: &str, request: &acl::GroupRequest) -> Result<Regrouped, Box<Refusal>> {
         let change = || {
-            let result = acl::live::group(&self.engine, name, request, unix_time());
+            let result = self.change_group(|check| acl::live::group(&self.engine, name, request, unix_time(), check));
             match &result {
-                Ok(Regrouped { members, rules, .. }) => {
+                Ok(regrouped @ Regrouped { members, rules, .. }) => {
                     let (members, rules) = (plural(*members as u64, "member"), plural(*rules as u64, "rule"));
+                    let ended = regrouped.ended();
                     let (object, source) = (format!("group {name}"), &request.source);
                     tracing::info!(
                         kind = events::Kind::Edit.name(),
                         object,
                         source,
-                        "group {name}: {source} set {members}, in {rules}"
+                        "group {name}: {source} set {members}, in {rules}{ended}"
                     );
                 }
                 Err(refusal) => tracing::warn!(
@@ -244,7 +245,7 @@ impl Gateway for Running {
 
     fn restore_acl_group(&self, name: &str) -> Result<Regrouped, Box<Refusal>> {
         let change = || {
-            let result = acl::live::restore_group(&self.engine, name);
+            let result = self.change_group(|check| acl::live::restore_group(&self.engine, name, check));
             match &result {
                 Ok(regrouped) => {
                     tracing::info!(
@@ -297,14 +298,13 @@ impl Gateway for Running {
         changes: &[acl::Change],
     ) -> Result<BindingChanged, Box<Refusal>> {
         let said = lists::Said { source: source.to_owned(), time: unix_time() };
-        let change =
-            || self.edit_list(&self.bindings, list, |lists, gateway| lists.change(gateway, list, &said, changes));
+        let change = || self.edit_list(&self.bindings, list, |lists, known| lists.change(known, list, &said, changes));
         self.keep(&format!("mac-ip {list}"), source, words, || change().map(BindingChanged))
     }
 
     fn put_bindings(&self, list: &str, source: &str, put: &lists::Put<'_>) -> Result<BindingChanged, Box<Refusal>> {
         let said = lists::Said { source: source.to_owned(), time: unix_time() };
-        let change = || self.edit_list(&self.bindings, list, |lists, gateway| lists.put(gateway, list, &said, put));
+        let change = || self.edit_list(&self.bindings, list, |lists, known| lists.put(known, list, &said, put));
         self.keep(&format!("mac-ip {list}"), source, words, || change().map(BindingChanged))
     }
 
@@ -400,9 +400,9 @@ impl Gateway for Running {
 
     fn change_nat(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<NatChanged, Box<Refusal>> {
         let said = lists::Said { source: source.to_owned(), time: unix_time() };
-        let edit = |lists: &lists::Nats, gateway: &model::Gateway| {
-            let (after, lists, mut changed) = lists.change(gateway, list, &said, changes)?;
-            lists::before_spd(gateway, (&after, &mut changed));
+        let edit = |lists: &lists::Nats, known: lists::Known<'_>| {
+            let (after, lists, mut changed) = lists.change(known, list, &said, changes)?;
+            lists::before_spd(known.gateway, (&after, &mut changed));
             Ok((after, lists, changed))
         };
         self.keep(&format!("nat {list}"), source, words, || self.edit_list(&self.nat, list, edit))
@@ -410,9 +410,9 @@ impl Gateway for Running {
 
     fn put_nat(&self, list: &str, source: &str, put: &lists::Put<'_>) -> Result<NatChanged, Box<Refusal>> {
         let said = lists::Said { source: source.to_owned(), time: unix_time() };
-        let edit = |lists: &lists::Nats, gateway: &model::Gateway| {
-            let (after, lists, mut changed) = lists.put(gateway, list, &said, put)?;
-            lists::before_spd(gateway, (&after, &mut changed));
+        let edit = |lists: &lists::Nats, known: lists::Known<'_>| {
+            let (after, lists, mut changed) = lists.put(known, list, &said, put)?;
+            lists::before_spd(known.gateway, (&after, &mut changed));
             Ok((after, lists, changed))
         };
         self.keep(&format!("nat {list}"), source, words, || self.edit_list(&self.nat, list, edit))
@@ -430,14 +430,13 @@ impl Gateway for Running {
 
     fn change_steer(&self, list: &str, source: &str, changes: &[acl::Change]) -> Result<SteerChanged, Box<Refusal>> {
         let said = lists::Said { source: source.to_owned(), time: unix_time() };
-        let change =
-            || self.edit_list(&self.steers, list, |lists, gateway| lists.change(gateway, list, &said, changes));
+        let change = || self.edit_list(&self.steers, list, |lists, known| lists.change(known, list, &said, changes));
         self.keep(&format!("steer {list}"), source, words, || change().map(SteerChanged))
     }
 
     fn put_steer(&self, list: &str, source: &str, put: &lists::Put<'_>) -> Result<SteerChanged, Box<Refusal>> {
         let said = lists::Said { source: source.to_owned(), time: unix_time() };
-        let change = || self.edit_list(&self.steers, list, |lists, gateway| lists.put(gateway, list, &said, put));
+        let change = || self.edit_list(&self.steers, list, |lists, known| lists.put(known, list, &said, put));
         self.keep(&format!("steer {list}"), source, words, || change().map(SteerChanged))
     }
 

@@ -117,6 +117,8 @@ impl Running {
         let mut gateway = (*self.engine.model()).clone();
         let folder = texts.main().parent().unwrap_or(Path::new(""));
         let found = change(&mut gateway, folder, &live).map_err(|found| refused(&ReloadError::Invalid(found)))?;
+        // New rules were read with the members that the files give groups.
+        self.engine.regroup(&mut gateway);
         let (state, origins) = (gateway.ipsec.state.clone(), gateway.origins.clone());
         let reserve = |numbers| self.reservations().step(state.as_deref(), numbers);
         let failed = |error: EngineError| refused(&ReloadError::Failed(placed(&error, &origins)));

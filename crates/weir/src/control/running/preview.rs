@@ -1,13 +1,16 @@
 //! Effects of a reload, found out before it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
 use weir_plane::engine::{FlowFilter, FlowOrder};
-use weir_plane::model::Gateway;
+use weir_plane::model::{AclList, AclRule, Gateway, Interface, InterfaceIndex, NatRule, Origin};
+use weir_plane::stats::AclRuleRow;
 
 use super::super::ReloadError;
+use super::super::acl::live;
 use super::super::acl::lost::lost;
 use super::super::differences::differences;
 use super::super::refusal::{Kind, Refusal};
@@ -17,6 +20,7 @@ use super::{Running, placed};
 use crate::config::Texts;
 use crate::render::preview::Preview;
 use crate::render::reloaded::Lost;
+use crate::rules::acl::Rule;
 use crate::saved;
 
 impl Running {
@@ -67,7 +71,7 @@ impl Running {
         preview.removed = with(found.difference.removed, lists.removed);
         preview.changed = with(found.difference.changed, lists.changed);
         (preview.routes, preview.routes_before) = found.difference.routes;
-        self.count_flows(&before, &mut preview);
+        self.count_flows((&before, &gateway), &mut preview);
         if let Ok(now) = self.texts() {
             let (now, then) = (saved::objects(&now), saved::objects(&texts));
             if let (Ok(now), Ok(then)) = (now, then) {
@@ -78,7 +82,8 @@ impl Running {
     }
 
     /// Counts the sessions and translations that a reload concerns.
-    fn count_flows(&self, before: &Gateway, preview: &mut Preview) {
+    fn count_flows(&self, (before, after): (&Gateway, &Gateway), preview: &mut Preview) {
+        let regrouped = self.regrouped(before, after);
         let concerned: HashSet<&str> = preview
             .removed
             .iter()
@@ -87,7 +92,7 @@ impl Running {
             .filter(|(kind, _)| matches!(*kind, "interface" | "acl"))
             .map(|(_, name)| name)
             .collect();
-        let is_concerned = |name: &str| concerned.contains(name);
+        let is_concerned = |name: &str| concerned.contains(name) || regrouped.contains(name);
         let mut zones: HashSet<&str> = HashSet::new();
         for interface in &before.interfaces {
             let lists = [false, true].map(|output| before.lists_of(interface, output)).concat();
@@ -102,12 +107,72 @@ impl Running {
         };
         let Ok(sessions) = all(false);
         preview.sessions_total = sessions.total;
-        preview.sessions = sessions.rows.iter().filter(|row| zones.contains(row.zone.1.as_str())).count();
-        if preview.removed.iter().chain(&preview.changed).any(|name| name.starts_with("nat ")) {
+        preview.sessions = match before.flow_table.recheck == after.flow_table.recheck {
+            true => sessions.rows.iter().filter(|row| zones.contains(row.zone.1.as_str())).count(),
+            // Sessions go on for another reason.
+            false => sessions.total,
+        };
+        let differs = preview.removed.iter().chain(&preview.changed).any(|name| name.starts_with("nat "));
+        if differs || translators(before) != translators(after) {
             let Ok(translations) = all(true);
             preview.translations = translations.total;
         }
     }
+
+    /// Returns the access lists with rules that name a group which has other members by another model, with the live edits of
+    /// groups.
+    fn regrouped(&self, before: &Gateway, after: &Gateway) -> HashSet<String> {
+        let members = |gateway: &Gateway| -> HashMap<String, Vec<String>> {
+            let groups = self.engine.groups_of(gateway);
+            groups.iter().map(|group| (group.name().to_string(), live::member(gateway, group))).collect()
+        };
+        let (had, has) = (members(before), members(after));
+        let differs = |name: &str| had.get(name) != has.get(name);
+        if had == has {
+            return HashSet::new();
+        }
+        let named = |gateway: &Gateway, list: &AclList| {
+            let name = |index: InterfaceIndex| gateway.interfaces[index.0 as usize].name.as_str().into();
+            list.rules.iter().any(|rule| Rule::of(rule, name).groups().any(differs))
+        };
+        let of = |gateway: &Gateway| -> Vec<String> {
+            gateway.acls.iter().filter(|list| named(gateway, list)).map(|list| list.name.clone()).collect()
+        };
+        let live = self.engine.acl_lists().into_iter().filter(|list| {
+            let named = |_: &Gateway, row: AclRuleRow| Rule::of(&row.rule, |_| "".into()).groups().any(differs);
+            let is_edited = list.edited || list.created.is_some();
+            let rules = || self.engine.acl_rules(&list.name, |_| true, usize::MAX, named);
+            is_edited && rules().is_some_and(|(rules, _)| rules.contains(&true))
+        });
+        of(before).into_iter().chain(of(after)).chain(live.map(|list| list.name)).collect()
+    }
+}
+
+/// An interface that translates: its name and VRF, its list, the rules without their places, and its addresses if a rule stands
+/// for them.
+type Translator<'g> = (&'g str, &'g str, &'g str, Vec<NatRule>, Vec<IpAddr>);
+
+/// Returns the interfaces of a model that translate. If they are the same by two models, translations go on.
+fn translators(gateway: &Gateway) -> Vec<Translator<'_>> {
+    fn translator<'g>(gateway: &'g Gateway, own: &'g Interface) -> Option<Translator<'g>> {
+        let list = &gateway.nat[usize::from(own.nat?.0)];
+        let bare = |rule: &NatRule| NatRule {
+            matches: AclRule { origin: Origin::default(), ..rule.matches.clone() },
+            comment: None,
+            ..rule.clone()
+        };
+        let stands_for_it = |rule: &NatRule| {
+            let targets = [&rule.source, &rule.destination];
+            rule.to_interface || targets.into_iter().flatten().any(|target| target.addresses.is_none())
+        };
+        let addresses = match list.rules.iter().any(stands_for_it) {
+            true => own.addresses.iter().map(|address| address.net.addr()).collect(),
+            false => Vec::new(),
+        };
+        let vrf = gateway.vrfs[usize::from(own.vrf.0)].name.as_str();
+        Some((own.name.as_str(), vrf, list.name.as_str(), list.rules.iter().map(bare).collect(), addresses))
+    }
+    gateway.interfaces.iter().filter_map(|own| translator(gateway, own)).collect()
 }
 
 fn is_same(one: &Path, other: &Path) -> bool {

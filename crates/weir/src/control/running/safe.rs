@@ -4,13 +4,16 @@ use std::fmt::Display;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use weir_plane::compile::{AclGroup, AclSaid};
 use weir_plane::engine::LostEdit;
+use weir_plane::model::Gateway;
 
 use super::super::refusal::{Kind, Refusal};
 use super::super::{ReloadError, acl};
 use super::history::{Awaited, History};
 use super::{Running, Told, unix_time};
 use crate::events;
+use crate::render::acl::{attached, changed};
 use crate::render::history::{Confirmed, History as Kept, Row, Undone};
 use crate::render::number::plural;
 use crate::render::reloaded::Reloaded;
@@ -155,6 +158,7 @@ impl Running {
                     generation,
                     "the reload was not confirmed and is taken back: generation {generation}"
                 );
+                log_ended(&undone);
             }
             Err(refusal) => {
                 *self.awaited.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -181,13 +185,7 @@ impl Running {
                         "taken back: {object}: {change}"
                     );
                 }
-                if undone.translations > 0 {
-                    tracing::info!(
-                        kind = events::Kind::Reload.name(),
-                        "taken back: {} ended",
-                        plural(undone.translations as u64, "translation")
-                    );
-                }
+                log_ended(undone);
             }
             Err(refusal) => {
                 tracing::warn!(kind = events::Kind::Refused.name(), "nothing was taken back: {}", refusal.for_log())
@@ -235,9 +233,15 @@ impl Running {
         Ok(Undone { undone: rows, left, generation, translations })
     }
 
-    /// Returns a change that was taken back in words, with the present number of rules or sessions of the object instead of
-    /// the number behind the change.
+    /// Returns a change that was taken back in words, with the present number of rules, sessions or members of the object, or the
+    /// present lists of an interface, instead of those behind the change.
     fn present(&self, row: &Row) -> String {
+        let (kind, name) = row.object.split_once(' ').unwrap_or((&row.object, ""));
+        match kind {
+            "group" => return self.present_members(name, &row.change),
+            "interface" => return self.present_lists(name, &row.change),
+            _ => {}
+        }
         // What the change ended stands behind the number.
         let is_number = |rest: &str| rest.ends_with(" now") || rest.contains(" now, ");
         let Some((change, _)) = row.change.rsplit_once("; ").filter(|(_, rest)| is_number(rest)) else {
@@ -261,6 +265,31 @@ impl Running {
         now.map_or_else(|| change.to_owned(), |now| format!("{change}; {now} now"))
     }
 
+    /// Returns a change of a group that was taken back in words, with the present members.
+    fn present_members(&self, group: &str, change: &str) -> String {
+        let change = change.split_once("; ").map_or(change, |(change, _)| change);
+        let of = |_: &Gateway, own: AclGroup, _: Option<AclSaid>| {
+            (**own.name() == *group).then(|| changed::members(own.kind(), own.len()))
+        };
+        match self.engine.acl_groups(of).into_iter().flatten().next() {
+            Some(members) => format!("{change}; {members} now"),
+            None => format!("{change}; there is no such group now"),
+        }
+    }
+
+    /// Returns a change of an interface's lists that was taken back in words, with the present lists.
+    fn present_lists(&self, interface: &str, change: &str) -> String {
+        let model = self.engine.model();
+        let own = model.interfaces.iter().find(|own| own.name == interface);
+        match (change.split_once("; "), own) {
+            (Some((attached, _)), Some(own)) => {
+                let lists = model.lists_of(own, attached.starts_with("out:"));
+                format!("{attached}; lists now: {}", attached::listed(&lists))
+            }
+            _ => change.to_owned(),
+        }
+    }
+
     /// Returns the changes that can be taken back.
     pub(super) fn changes_kept(&self) -> Kept {
         let history = self.history();
@@ -268,10 +297,19 @@ impl Running {
     }
 }
 
+/// Logs that translations ended as changes were taken back.
+fn log_ended(undone: &Undone) {
+    if undone.translations > 0 {
+        let ended = plural(undone.translations as u64, "translation");
+        tracing::info!(kind = events::Kind::Reload.name(), "taken back: {ended} ended");
+    }
+}
+
 /// Leaves the name of an object out of the words about its change, which follow its kind and name.
 fn without_name(object: &str, words: String) -> String {
     let name = object.split_once(' ').map_or(object, |(_, name)| name);
     let rest = words.strip_prefix(name).and_then(|rest| rest.strip_prefix(": "));
+    let rest = rest.or_else(|| words.strip_prefix(object)?.strip_prefix(", "));
     rest.map_or_else(|| words.clone(), str::to_owned)
 }
 
@@ -289,6 +327,7 @@ mod tests {
             ),
             ("acl a", "ab: inserted 1", "ab: inserted 1"),
             ("group a b", "a b: 2 addresses", "2 addresses"),
+            ("interface lan", "interface lan, in: attached a; lists now: a", "in: attached a; lists now: a"),
             ("reload", "3 changes", "3 changes"),
         ] {
             assert_eq!(without_name(object, words.to_owned()), expected);

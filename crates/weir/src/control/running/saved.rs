@@ -244,16 +244,41 @@ fn object(difference: Difference, said: &HashMap<(&str, &str), &changes::Edit>) 
     let line = |(sign, text): (Sign, String)| {
         // Members have their key in front.
         let bare = text.split_once(' ').map_or(text.as_str(), |(_, rest)| rest);
-        let edit = said.get(&(object.as_str(), text.as_str())).or_else(|| said.get(&(object.as_str(), bare)));
+        let find = |what: &str| said.get(&(object.as_str(), what)).copied();
+        let edit = find(&text).or_else(|| find(bare)).or_else(|| find(&attached(&text)?));
         Line { sign, source: edit.and_then(|edit| edit.source.clone()), time: edit.and_then(|edit| edit.time), text }
     };
     let lines = lines.into_iter().take(LINES).map(line).collect();
     Object { object: object.clone(), alone, lines, more }
 }
 
+/// Returns the words of the live edit that attached or detached the list of a line: `block (in)` for `acl.in block`.
+fn attached(line: &str) -> Option<String> {
+    let (direction, list) = line.strip_prefix("acl.")?.split_once(' ')?;
+    Some(format!("{list} ({direction})"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn attached_lists_have_their_source() {
+        let edit = changes::Edit {
+            of: "interface wan".into(),
+            edit: changes::Kind::Attached,
+            what: "block (in)".into(),
+            id: None,
+            place: None,
+            source: Some("noc".into()),
+            time: Some(7),
+        };
+        let said = HashMap::from([((edit.of.as_str(), edit.what.as_str()), &edit)]);
+        let lines = ["acl.in block", "acl.out block"].map(|text| (Sign::Added, text.to_owned())).to_vec();
+        let shown = object(Difference { object: "interface wan".into(), alone: None, lines }, &said);
+        let sources: Vec<_> = shown.lines.iter().map(|line| (line.source.as_deref(), line.time)).collect();
+        assert_eq!(sources, [(Some("noc"), Some(7)), (None, None)]);
+    }
 
     #[test]
     fn a_refusal_to_save_names_object_and_rule() {

@@ -123,9 +123,9 @@ impl Running {
     }
 
     fn go(&self, now: &Snapshot, to: &Snapshot) -> Result<usize, String> {
-        let ended = self.restore_model(now, to)?;
+        let mut ended = self.restore_model(now, to)?;
         for group in to.groups.iter().filter(|group| !now.groups.contains(group)) {
-            self.put_group(group)?;
+            ended += self.put_group(group)?;
         }
         for list in to.lists.iter() {
             self.put_list(list)?;
@@ -145,7 +145,9 @@ impl Running {
             // It may have ended with the model.
             let is_live = self.engine.acl_groups(|_, own, said| said.is_some() && **own.name() == *group.name);
             if is_live.contains(&true) {
-                live::restore_group(&self.engine, &group.name).map_err(|refusal| refusal.message)?;
+                // The rules had these members before.
+                let restored = self.change_group(|_| live::restore_group(&self.engine, &group.name, &|_| Ok(())));
+                ended += restored.map_err(|refusal| refusal.message)?.translations;
             }
         }
         self.restore_policies(to)?;
@@ -222,11 +224,14 @@ impl Running {
         live::put(&self.engine, &list.name, &put, unix_time()).map(drop).map_err(|refusal| refusal.message)
     }
 
-    fn put_group(&self, group: &Group) -> Result<(), String> {
+    /// Gives a group its members. Returns the number of translations that ended.
+    fn put_group(&self, group: &Group) -> Result<usize, String> {
         let kinds = [GroupKind::Addresses, GroupKind::Ports, GroupKind::Interfaces];
         let kind = kinds.into_iter().find(|kind| kind.name() == group.kind);
         let request = GroupRequest { source: UNDO.to_owned(), kind, members: group.members.clone() };
-        live::group(&self.engine, &group.name, &request, unix_time()).map(drop).map_err(|refusal| refusal.message)
+        // The rules had these members before.
+        let put = self.change_group(|_| live::group(&self.engine, &group.name, &request, unix_time(), &|_| Ok(())));
+        put.map(|own| own.translations).map_err(|refusal| refusal.message)
     }
 
     /// Restores the stages and entries of policies of source address validation.

@@ -61,8 +61,11 @@ pub struct Regrouped {
     pub kind: String,
     /// Its members from now on, those of groups that were named among them.
     pub members: usize,
-    /// Rules that name it.
+    /// Rules that name it: of access lists and others.
     pub rules: usize,
+    /// Translations that the change has ended.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub translations: usize,
     /// The present state, if a live edit was taken back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<Restored>,
@@ -82,6 +85,13 @@ pub enum Restored {
     Removed,
     /// As configured.
     AsConfigured,
+}
+
+/// Returns a number of members of a kind in words: `1 address`.
+pub(crate) fn members(kind: &str, count: usize) -> String {
+    // `addresses`, `ports` or `interfaces`.
+    let one = kind.strip_suffix("es").filter(|one| one.ends_with('s')).or(kind.strip_suffix('s')).unwrap_or(kind);
+    if count == 1 { format!("1 {one}") } else { format!("{count} {kind}") }
 }
 
 pub(in super::super) fn is_zero(count: &usize) -> bool {
@@ -110,18 +120,26 @@ impl Report for Changed {
     }
 }
 
+impl Regrouped {
+    /// Reports the translations that the change has ended, if there are any: `, 2 translations ended`.
+    pub fn ended(&self) -> String {
+        match self.translations {
+            0 => String::new(),
+            ended => format!(", {} ended", plural(ended as u64, "translation")),
+        }
+    }
+}
+
 impl Report for Regrouped {
     const SCHEMA: &'static str = "weir.acl.regrouped/1";
 
     fn text(&self) -> String {
         let Regrouped { group, kind, members, rules, restored, .. } = self;
         let named = if *rules == 1 { "1 rule names it".to_owned() } else { format!("{rules} rules name it") };
-        // `addresses`, `ports` or `interfaces`.
-        let one = kind.strip_suffix("es").filter(|one| one.ends_with('s')).or(kind.strip_suffix('s')).unwrap_or(kind);
-        let members = if *members == 1 { format!("1 {one}") } else { format!("{members} {kind}") };
+        let members = self::members(kind, *members);
         match restored {
-            None => format!("{group}: {members}; {named}\n"),
-            Some(Restored::AsConfigured) => format!("{group}: {members}, as configured; {named}\n"),
+            None => format!("{group}: {members}; {named}{}\n", self.ended()),
+            Some(Restored::AsConfigured) => format!("{group}: {members}, as configured; {named}{}\n", self.ended()),
             Some(Restored::Removed) => format!("{group}: removed\n"),
         }
     }
@@ -182,6 +200,7 @@ mod tests {
             kind: "ports".into(),
             members: 3,
             rules: 2,
+            translations: 0,
             restored: None,
             warnings: vec![],
             more_warnings: 0,
@@ -194,6 +213,10 @@ mod tests {
             let single = Regrouped { kind: kind.into(), members: 1, ..group.clone() };
             assert_eq!(single.text(), format!("web: {one}; 1 rule names it\n"));
         }
+        group.translations = 2;
+        assert_eq!(group.text(), "web: 3 ports; 1 rule names it, 2 translations ended\n");
+        assert_eq!(read::<Regrouped>(&json(&group)).unwrap(), group);
+        group.translations = 0;
         group.restored = Some(Restored::AsConfigured);
         assert_eq!(group.text(), "web: 3 ports, as configured; 1 rule names it\n");
         assert!(json(&group).contains(r#""restored":"as-configured""#));

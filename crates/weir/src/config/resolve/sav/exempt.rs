@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_plane::compile::boxes;
-use weir_plane::model::{AclAction, AclDefault, AclRule};
+use weir_plane::model::{AclAction, AclDefault, AclRule, SavPolicy};
 
 use super::super::super::declare::sav::Policy;
 use super::super::super::diagnostic::{Code, Diagnostic};
@@ -14,6 +14,16 @@ use crate::rules::acl;
 
 /// Exemptions of a policy, at most.
 const MOST: usize = 4096;
+
+/// Says that the members of the groups of a policy's exemptions are too many, if they are.
+pub(crate) fn too_many_exemptions(policy: &SavPolicy) -> Option<String> {
+    let boxes = policy.exempt.iter().map(boxes::count).fold(0, usize::saturating_add);
+    (boxes > MOST).then(|| format!("`sav {}`: {}", policy.name, too_many(boxes)))
+}
+
+fn too_many(boxes: usize) -> String {
+    format!("with each member of their groups the exemptions come to {boxes} rules, more than the {MOST} there may be")
+}
 
 impl Resolver<'_> {
     /// Makes the exemptions of a policy.
@@ -32,10 +42,7 @@ impl Resolver<'_> {
             return Arc::new([]);
         }
         if boxes > MOST {
-            let message = format!(
-                "with each member of their groups the exemptions come to {boxes} rules, more than the {MOST} there may be"
-            );
-            self.report(Diagnostic::error(Code::LimitExceeded, policy.name.span, message));
+            self.report(Diagnostic::error(Code::LimitExceeded, policy.name.span, too_many(boxes)));
             return Arc::new([]);
         }
         let rules: Arc<[AclRule]> = rules.into();
