@@ -3,7 +3,6 @@ from case import DMZ, LAN, MS, WAN, Case, make_setup
 from fields import AboutPart
 from lists import IN, OUT, List, Rule
 from packet import ACK, DCCP, ESP, FIN, ICMP, ICMP6, PSH, RST, SCTP, SYN, TCP, UDP, UDPLITE, Error, Packet, Part, Raw, echo, tcp, udp, wire
-from questions import DEFECTS
 
 A, B, H, R, S = "10.0.0.5", "10.0.0.6", "10.1.0.5", "8.8.8.8", "9.9.9.9"
 A6, R6 = "fd00:1::5", "2001:db8:9::8"
@@ -547,8 +546,6 @@ def rejected():
         c.send(WAN, tcp(R, A, 1000, 80, SYN), want=DENY if action == "deny" else REJECT)
         c.wait(1)
         c.send(LAN, tcp(A, R, 80, 1000, ACK), want=DENY)
-        if action in ("reject", "reject+reset"):
-            c.open = DEFECTS["reset-keeps"]
         yield c
 
 
@@ -561,8 +558,6 @@ def unseen():
             c.send(LAN if way == O else WAN, tcp(A, R, 1, 80, flags) if way == O else tcp(R, A, 80, 1, flags), want=WAN if way == O else LAN)
         c.wait(130)
         c.send(LAN, tcp(A, R, 1, 80, ACK), want=WAN, note="established")
-        if zone:
-            c.open = DEFECTS["egress-unseen"]
         yield c
     c = Case("no-list-fragments", make_setup((LAN, WAN), {(LAN, IN): [opens]}))
     p = udp(A, R, 1, 53, bytes(150))
@@ -571,7 +566,6 @@ def unseen():
     c.send(WAN, *(Part(back(p), 56, i) for i in range(3)), want=LAN)
     c.wait(15)
     c.send(LAN, Error(A, R, back(p)), want=WAN, note="the session has a reply")
-    c.open = DEFECTS["fragment-unseen"]
     yield c
 
 
@@ -582,10 +576,9 @@ def syn_fin():
         for way, f in STATES["established"][0]:
             c.send(LAN if way == O else WAN, tcp(A, R, 1, 80, f) if way == O else tcp(R, A, 80, 1, f), want=WAN if way == O else LAN)
         c.wait(300)
-        c.send(WAN, tcp(R, A, 80, 1, flags))
+        c.send(WAN, tcp(R, A, 80, 1, flags), want=LAN)
         c.wait(1)
         c.send(WAN, tcp(R, A, 80, 1, ACK), want=LAN)
-        c.open = DEFECTS["syn-fin-time"]
         yield c
 
 

@@ -9,7 +9,7 @@ from packet import ACK, FIN, ICMP, ICMP6, RST, SYN, TCP, UDP, UDPLITE
 from questions import DEFECTS, QUESTIONS
 from lists import IN, OTHER, OUT
 
-LATE = 1_100_000_000  # nanoseconds for which a session that has ended may count for bounds: weir looks once a second
+LATE = 1_100_000_000  # nanoseconds in which the place of a session that has ended becomes free: "within a second"
 
 
 class Session:
@@ -114,7 +114,7 @@ class World:
 
     def belongs(self, s, way, f):
         """Returns whether a packet with the session's tuple is a packet of it."""
-        if not f.plain_syn:
+        if not f.plain_syn or f.flags & (FIN | RST):
             return True
         if s.state in ("time-wait", "close", "fin-wait"):
             return False
@@ -144,7 +144,7 @@ class World:
         mine = s is not None and self.belongs(s, way, f)
         if not lists:
             if s is not None:
-                if not (self.flawed("egress-unseen") if direction == OUT else f.fragment and self.flawed("fragment-unseen")):
+                if not f.later:
                     (seen.rules if mine else seen.strange).append((s, way))
             return None
         if mine and self.permits(s, way, direction):
@@ -269,17 +269,15 @@ class World:
 
     def segment(self, s, way, f):
         """Changes the state; returns whether the time restarts."""
+        if f.plain_syn and f.flags & (FIN | RST):  # no packet of TCP
+            return False
         if f.plain_syn and s.state in ("established", "syn-recv"):
-            if f.flags & (FIN | RST) and self.flawed("syn-fin-time"):
-                self.change(s, way, f.flags)
             return False
         return self.change(s, way, f.flags)
 
     def change(self, s, way, flags):
         if s.others and flags & (SYN | ACK) != SYN | ACK:
             s.between = True
-        if flags & SYN and flags & (FIN | RST) and self.choose("syn-with-fin"):
-            flags &= ~(FIN | RST)
         if flags & RST:
             if s.state in ("syn-sent", "syn-recv"):
                 s.before, s.state, s.refuser = s.state, "refused", way
@@ -288,7 +286,7 @@ class World:
                 if s.before == "unreplied" and way and self.choose("reset-of-unreplied"):
                     s.before, s.established = "established", True
             return True
-        if flags & SYN and not flags & ACK and not flags & FIN:
+        if flags & (SYN | ACK) == SYN:
             if s.state == "refused":  # of the side that was refused
                 self.anew(s, "syn-sent", way)
             elif s.state == "unreplied":
@@ -378,12 +376,6 @@ class World:
         if reason == "local-unhandled" and ended and self.choose("local-unhandled"):
             ended = []
         r.answers = self.answer(r, seen, f, entry, reason, ended)
-        if seen.reset and ended and self.flawed("reset-keeps"):
-            back = own(TCP, f.dst, f.src, flags=RST, sport=f.dport, dport=f.sport)
-            for s in ended:
-                if self.setup.interfaces[seen.reset].zone == s.zone:
-                    self.packet(s, 1, back, seen.now)
-            ended = [s for s in ended if self.setup.interfaces[seen.reset].zone != s.zone]
         self.sessions = [s for s in self.sessions if s not in ended]
         if seen.renewed and ended and self.choose("renewed-dropped"):
             self.sessions += [s for s in seen.renewed if s.zone in [e.zone for e in ended]]
@@ -427,9 +419,7 @@ class World:
             kind, code = kinds[reason][six(f.src)]
             src = f.dst if setup.route(f.dst) is None and six(f.src) else setup.interfaces[to].address[six(f.src)]
             a = own(ICMP6 if six(f.src) else ICMP, src, f.src, kind, code, quoted=f)
-        by = self.originate(a, to, seen.now, reset, ended)
-        seen.reset = to if reset and by else None
-        return by
+        return self.originate(a, to, seen.now, reset, ended)
 
     def originate(self, f, to, now, reset=False, ended=()):
         """A packet of the gateway passes the lists of `to`. Returns the interfaces that it leaves by."""
@@ -468,7 +458,7 @@ class Seen:
     """The sessions that a packet met: `by` let it pass a list, of `rules` it is a packet, too, of `strange` it is no packet."""
 
     def __init__(self, now, result):
-        self.now, self.result, self.action, self.reset = now, result, None, None
+        self.now, self.result, self.action = now, result, None
         self.by, self.rules, self.strange, self.opened, self.extended, self.renewed = [], [], [], [], [], []
 
     def note(self, interface, direction, action, texts):
