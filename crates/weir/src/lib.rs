@@ -11,6 +11,7 @@ pub mod doctor;
 mod encoding;
 pub mod ethertype;
 mod events;
+mod linkless;
 mod looped;
 mod metrics;
 mod moves;
