@@ -7,7 +7,7 @@ use weir_plane::reason::Reason;
 
 /// A capture of all packets.
 fn all() -> Capture {
-    Capture { filter: None, interface: None, input: true, output: true, snap: 2048, rate: 1_000_000 }
+    Capture { filter: None, interface: None, input: true, output: true, portless: false, snap: 2048, rate: 1_000_000 }
 }
 
 fn udp(from: &str, to: &str, port: u16) -> String {

@@ -73,8 +73,15 @@ const BATCH: u64 = 20;
 /// Packets of a vector, at most.
 const MOST: usize = 256;
 /// A capture of all packets.
-const CAPTURE: Capture =
-    Capture { filter: None, interface: None, input: true, output: true, snap: 2048, rate: 1_000_000_000 };
+const CAPTURE: Capture = Capture {
+    filter: None,
+    interface: None,
+    input: true,
+    output: true,
+    portless: false,
+    snap: 2048,
+    rate: 1_000_000_000,
+};
 
 /// Vectors between two steps of the control side.
 const STEP: u64 = 8;

@@ -12,6 +12,7 @@ mod encoding;
 pub mod ethertype;
 mod events;
 mod full;
+mod linkless;
 mod looped;
 mod metrics;
 mod moves;

@@ -860,3 +860,29 @@ fn a_replay_encrypts_by_keys_of_its_own_and_decrypts_by_those_of_the_configurati
         "the peer's replay has its key for decryption: {text}"
     );
 }
+
+#[test]
+fn the_capture_of_a_tunnel_has_the_packets_that_go_into_it() {
+    let bench = Bench::new();
+    let ends = "local = \"198.51.100.1\", remote = \"198.51.100.2\"";
+    let tunnel = |name: &str, kind: &str, more: &str, net: u8| {
+        format!(
+            "[[interface]]\nname = \"{name}\"\nport = {{ {kind} = {{ {ends}{more} }} }}\naddress = \"172.16.{net}.1/24\"\n\
+             [[route]]\nprefix = \"10.{net}.0.0/24\"\nvia = {{ address = \"172.16.{net}.2\" }}\n"
+        )
+    };
+    let text = [CONFIG, &tunnel("g", "gre", "", 50), &tunnel("vx", "vxlan", ", vni = 7", 60)].concat();
+    std::fs::write(bench.path("tunnels.toml"), text).unwrap();
+    let packets = ["10.50.0.9", "10.60.0.9", "10.0.0.9", "10.50.0.8"].map(udp);
+    bench.capture("wan.pcap", &packets);
+    let output = bench.weir(&["replay", "tunnels.toml", "--in", "wan=wan.pcap", "--out-dir", "out"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let [gre, vxlan, lan, wan] = ["g", "vx", "lan", "wan"].map(|name| frames(&bench.path(&format!("out/{name}.pcap"))));
+    assert_eq!([gre.len(), vxlan.len(), lan.len(), wan.len()], [2, 1, 1, 3], "{}", stdout(&output));
+    assert_eq!(gre[0][..14], [&[0; 12][..], &[8, 0]].concat(), "no addresses");
+    // Behind the IP header, the packet is as it came.
+    for (sent, received) in [(&gre[0], 0), (&vxlan[0], 1), (&gre[1], 3)] {
+        assert_eq!(sent[34..], packets[received][34..]);
+    }
+    assert_ne!(vxlan[0][..12], [0; 12], "the frame that goes into VXLAN has addresses");
+}

@@ -25,6 +25,8 @@ pub struct Capture {
     pub input: bool,
     /// Packets that leave.
     pub output: bool,
+    /// Of the packets that leave, only those by interfaces without a port: tunnels and stations of bridges.
+    pub portless: bool,
     /// Octets of each packet, at most.
     pub snap: usize,
     /// Packets per second, over all workers, at most.
@@ -78,6 +80,7 @@ impl Captures {
             interface: order.interface.and_then(number),
             input: order.input,
             output: order.output,
+            portless: order.portless,
             snap,
         });
         let counters: Arc<[CaptureCounters]> = (0..workers).map(|_| CaptureCounters::default()).collect();

@@ -33,6 +33,8 @@ pub struct Wanted {
     pub input: bool,
     /// Packets that leave.
     pub output: bool,
+    /// Of the packets that leave, only those by interfaces without a port.
+    pub portless: bool,
     /// Octets of each packet that are copied at most.
     pub snap: usize,
 }
@@ -115,6 +117,8 @@ pub(crate) struct Way {
     pub(crate) interface: u32,
     /// The packet is leaving.
     pub(crate) output: bool,
+    /// The interface by which it leaves has no port.
+    pub(crate) portless: bool,
     /// The packet begins with its IP header.
     pub(crate) bare: bool,
 }
@@ -134,7 +138,7 @@ impl Tap {
         // The buffer has this room, so that nothing is allocated.
         let data = packet.data();
         octets.extend_from_slice(&data[..data.len().min(self.wanted.snap).min(octets.capacity())]);
-        let Way { interface, output, bare } = way;
+        let Way { interface, output, bare, .. } = way;
         let time = if output { now } else { packet.time().unwrap_or(now) };
         let copied = Copied { time, interface, output, bare, length: data.len(), octets };
         if self.copies.push(copied).is_err() {

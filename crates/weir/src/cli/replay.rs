@@ -153,6 +153,9 @@ fn summary_text(summary: &Summary, replay: &Run) -> String {
         text += &format!("{} captured only in part, and taken as they are\n", plural(summary.cut, "packet"));
     }
     text += &summary.passed_over.text();
+    if summary.missing > 0 {
+        text += &format!("{} missing in the captures of tunnels\n", plural(summary.missing, "packet"));
+    }
     let drops: Vec<weir_plane::stats::DropStats> =
         summary.drops.iter().filter(|drop| drop.packets > 0).cloned().collect();
     if !drops.is_empty() {

@@ -13,7 +13,7 @@ use hyper::header::HeaderName;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 use weir_base::clock::Time;
-use weir_packet::wire::ethernet::{self, ethertype};
+use weir_packet::wire::ethernet;
 use weir_plane::capture::Copied;
 use weir_plane::engine::{Capture, CaptureReader};
 use weir_plane::model;
@@ -21,6 +21,7 @@ use weir_port::pcap::blocks::{self, CapturedPacket};
 
 use super::flows;
 use super::refusal::{Kind, Refusal};
+use crate::linkless::framed;
 use crate::render::captures::{Captures, Direction, Row, State};
 use crate::suggest::closest;
 
@@ -115,6 +116,7 @@ impl CaptureRequest {
             interface,
             input: self.direction != Some(Direction::Out),
             output: self.direction != Some(Direction::In),
+            portless: false,
             snap: self.snap.unwrap_or(SNAP),
             rate: self.rate.unwrap_or(RATE),
         })
@@ -294,13 +296,6 @@ impl Stream {
 fn epoch(now: Time) -> i64 {
     let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     i64::try_from(unix.as_nanos()).unwrap_or(i64::MAX).saturating_sub_unsigned(now.0)
-}
-
-/// A packet without a link-layer header behind one without addresses: programs that read files expect one type of link in a file.
-fn framed(packet: &[u8]) -> Vec<u8> {
-    let is_v6 = packet.first().is_some_and(|first| first >> 4 == 6);
-    let ethertype = if is_v6 { ethertype::IPV6 } else { ethertype::IPV4 };
-    [&[0; 12], &ethertype.to_be_bytes()[..], packet].concat()
 }
 
 /// The record of a packet; `framed` is not empty if a header was put in front of it.

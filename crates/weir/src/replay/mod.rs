@@ -22,6 +22,7 @@ mod line;
 pub(crate) mod merge;
 pub mod nat;
 pub mod peer;
+mod portless;
 mod quoted;
 pub mod sa;
 pub mod sink;
@@ -53,6 +54,7 @@ pub use keys::NoKeys;
 pub use line::Line;
 use merge::{Merge, Own, PassedOver, Source, Taken};
 use peer::PeerError;
+use portless::Portless;
 use sink::{Files, Nowhere};
 use validation::Validation;
 
@@ -242,6 +244,8 @@ pub struct Replay {
     /// By the harness' numbers.
     names: Vec<String>,
     files: Option<Files>,
+    /// With `files`, if there are interfaces without a port.
+    portless: Option<Portless>,
     vector: usize,
     /// The time up to which the worker has run without packets, or has taken one.
     rested: Time,
@@ -260,6 +264,8 @@ pub struct Summary {
     pub cut: u64,
     /// Packets that were passed over, and count for nothing else.
     pub passed_over: PassedOver,
+    /// Packets that are missing in the captures of interfaces without a port.
+    pub missing: u64,
     /// Packets by verdict: forward, drop, local, held.
     pub verdicts: [u64; 4],
     /// Timestamps of the first packet and of the latest.
@@ -307,12 +313,14 @@ impl Replay {
             Some(files) => sink::connect(&mut harness, files),
             None => sink::connect(&mut harness, &Nowhere),
         }
+        let portless = files.is_some().then(|| Portless::begin(&mut harness)).flatten();
         Ok(Replay {
             names: names(&harness),
             harness,
             merge,
             inputs: inputs.iter().map(|input| input.interface.clone()).collect(),
             files,
+            portless,
             vector: options.vector.clamp(1, VECTOR),
             rested: Time(0),
             pending: Vec::new(),
@@ -400,6 +408,9 @@ impl Replay {
     /// Runs the graph over the vector, and writes the lines of its packets and of released packets.
     fn settle(&mut self, tell: &mut impl FnMut(&Line<'_>) -> io::Result<()>) -> Result<(), ReplayError> {
         let outcomes = self.harness.run();
+        if let (Some(portless), Some(files)) = (&mut self.portless, &self.files) {
+            portless.write(files, |number| index_of(&self.harness, number));
+        }
         self.written()?;
         let mut outcomes: HashMap<u32, Outcome> =
             outcomes.into_iter().map(|outcome| (outcome.ordinal, outcome)).collect();
@@ -494,6 +505,7 @@ impl Replay {
             drops: drops.collect(),
             conservation: self.harness.conservation(),
             passed_over: self.merge.passed_over(),
+            missing: self.portless.as_ref().map_or(0, Portless::missing),
             ..self.summary.clone()
         }
     }

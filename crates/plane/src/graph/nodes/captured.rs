@@ -11,7 +11,7 @@ use super::fields::matches;
 use crate::graph::capture::{Wanted, Way};
 use crate::graph::trace::Filter;
 use crate::node::Node;
-use crate::root::{NONE, TUNNEL};
+use crate::root::{BRIDGE, NONE, TUNNEL};
 
 /// Copies what is wanted of the packets on their way into a node.
 #[cold]
@@ -21,14 +21,14 @@ pub(crate) fn enter(context: &mut Context<'_>, node: Node, vector: &mut Vector, 
         let packet = &mut vector[place];
         if node != Node::EthernetInput {
             let interface = packet.interface();
-            copy(context, packet, Way { interface, output: false, bare: true });
+            copy(context, packet, Way { interface, output: false, portless: false, bare: true });
             continue;
         }
         // Before this node, the field names the port; what the host sends by it comes in by no interface.
         let Some(port) = root.ports.get(packet.interface() as usize) else { continue };
         if port.host == NONE {
             let number = interface_of(root, packet).map_or(port.untagged, |(number, _)| number);
-            copy(context, packet, Way { interface: number, output: false, bare: false });
+            copy(context, packet, Way { interface: number, output: false, portless: false, bare: false });
         }
     }
 }
@@ -48,7 +48,7 @@ pub(crate) fn emerged(context: &mut Context<'_>, node: Node, vector: &mut Vector
             _ => root.interfaces.get(number as usize).is_some_and(|own| own.bridge.is_station()),
         };
         if is_new {
-            copy(context, packet, Way { interface: number, output: false, bare: false });
+            copy(context, packet, Way { interface: number, output: false, portless: false, bare: false });
         }
     }
 }
@@ -62,7 +62,8 @@ pub(super) fn leave(context: &mut Context<'_>, vector: &mut Vector, frame: &Indi
         let Some(way) = root.adjacencies.get(packet.forwarding() as usize) else { continue };
         let ethernet = |number| root.tunnels.of(number).is_some_and(|own| own.wanted.carrier.is_ethernet());
         let bare = way.port == TUNNEL && !ethernet(way.interface);
-        copy(context, packet, Way { interface: way.interface, output: true, bare });
+        let portless = matches!(way.port, TUNNEL | BRIDGE);
+        copy(context, packet, Way { interface: way.interface, output: true, portless, bare });
     }
 }
 
@@ -73,8 +74,8 @@ fn copy(context: &mut Context<'_>, packet: &mut Packet, way: Way) {
     }
     let moment = (context.worker, context.now);
     for tap in context.taps.each() {
-        let Wanted { filter, interface, input, output, .. } = &*tap.wanted;
-        let wants = if way.output { *output } else { *input };
+        let Wanted { filter, interface, input, output, portless, .. } = &*tap.wanted;
+        let wants = if way.output { *output && (way.portless || !*portless) } else { *input };
         if wants
             && interface.is_none_or(|own| own == way.interface)
             && filter.as_ref().is_none_or(|filter| is_match(filter, packet, way))
