@@ -40,7 +40,7 @@ impl Requeue {
     }
 
     /// The vector under way has added packets that go on at this stage, with as many layers of tunnels as this one: packets of their flows
-    /// must not overtake them there. Packets that go on elsewhere may be later ones of a flow, as those that wait for their encryption, or
+    /// must not overtake them there. Packets that go on elsewhere may be later ones of a flow, as packets that wait for their encryption, or
     /// for the tunnel inside, are.
     #[inline(always)]
     pub(crate) fn has_added(&self, stage: Stage, packet: &Packet) -> bool {

@@ -338,7 +338,7 @@ mod tests {
         assert!(steady > 300, "{steady}");
     }
 
-    /// Who forges one restarts no time, and so no shorter one is over at once.
+    /// A forged packet restarts no time, so that no shorter one is over at once.
     #[test]
     fn nonsense_restarts_no_time() {
         let mut progress = Progress::open(Some(ACK), true).unwrap();
