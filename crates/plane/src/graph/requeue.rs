@@ -6,7 +6,6 @@ use std::collections::VecDeque;
 use weir_packet::packet::Packet;
 
 use super::nesting;
-use super::nodes::Stage;
 
 /// Packets in the queue, at most.
 const MOST: usize = 2048;
@@ -43,7 +42,7 @@ impl Requeue {
     /// must not overtake them there. Packets that go on elsewhere may be later ones of a flow, as packets that wait for their encryption, or
     /// for the tunnel inside, are.
     #[inline(always)]
-    pub(crate) fn has_added(&self, stage: Stage, packet: &Packet) -> bool {
+    pub(crate) fn has_added(&self, stage: u8, packet: &Packet) -> bool {
         !self.added.is_empty() && self.stages[level(packet)] & bit(stage) != 0
     }
 
@@ -58,7 +57,7 @@ impl Requeue {
         if self.room() == 0 {
             return Err(packet);
         }
-        self.stages[level(&packet)] |= bit(Stage::of(&packet));
+        self.stages[level(&packet)] |= bit(packet.resume());
         self.added.push_back(packet);
         Ok(())
     }
@@ -122,9 +121,10 @@ fn level(packet: &Packet) -> usize {
     nesting::layers(packet).min(LEVELS - 1)
 }
 
+/// The bit of a stage, by the number that the packet's field of resumption has.
 #[inline(always)]
-fn bit(stage: Stage) -> u32 {
-    1 << stage as u32
+fn bit(stage: u8) -> u32 {
+    1 << (stage & 31)
 }
 
 #[cfg(test)]
@@ -139,6 +139,9 @@ mod tests {
         packet
     }
 
+    const ENCRYPT: u8 = 13;
+    const OUTPUT: u8 = 16;
+
     #[test]
     fn what_a_vector_adds_goes_before_what_waits() {
         let mut cache = Pool::new(PoolSize { small: 64, large: 0 }).unwrap().cache();
@@ -149,20 +152,20 @@ mod tests {
         queue.end_vector();
         assert_eq!(queue.pop().unwrap().forwarding(), 1);
         queue.push_behind(packet(&mut cache, 12)).unwrap();
-        assert!(queue.has_behind() && !queue.has_added(Stage::Encrypt, &packet(&mut cache, 0)));
+        assert!(queue.has_behind() && !queue.has_added(ENCRYPT, &packet(&mut cache, 0)));
         for number in 10..=11 {
             let mut packet = packet(&mut cache, number);
-            packet.set_resume(Stage::Encrypt as u8);
+            packet.set_resume(ENCRYPT);
             queue.push(packet).unwrap();
         }
         let mut other = packet(&mut cache, 0);
-        assert!(queue.has_added(Stage::Encrypt, &other) && !queue.has_added(Stage::Output, &other));
+        assert!(queue.has_added(ENCRYPT, &other) && !queue.has_added(OUTPUT, &other));
         other.set_nesting(0x10);
-        assert!(!queue.has_added(Stage::Encrypt, &other));
+        assert!(!queue.has_added(ENCRYPT, &other));
         queue.end_vector();
         let order: Vec<u32> = std::iter::from_fn(|| queue.pop()).map(|packet| packet.forwarding()).collect();
         assert_eq!(order, [10, 11, 12, 2, 3, 4]);
         other.set_nesting(0);
-        assert!(queue.is_empty() && !queue.has_added(Stage::Encrypt, &other));
+        assert!(queue.is_empty() && !queue.has_added(ENCRYPT, &other));
     }
 }

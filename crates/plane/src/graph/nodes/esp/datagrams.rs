@@ -20,7 +20,7 @@ pub(super) fn cut_all(context: &mut Context<'_>, vector: &mut Vector, frame: &In
     for &place in frame.places() {
         let packet = &mut vector[place];
         let is_whole = packet.is_to_be_segmented();
-        if !is_whole && !context.requeue.has_added(Stage::Decrypt, packet) {
+        if !is_whole && !context.requeue.has_added(Stage::Decrypt as u8, packet) {
             at_once.push(place);
             continue;
         }

@@ -44,7 +44,7 @@ pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, fram
     let at_once;
     let mut frame = frame;
     let is_cut = |&place: &u8| vector[place].is_to_be_segmented();
-    let waits = |&place: &u8| context.requeue.has_added(Stage::Decrypt, &vector[place]);
+    let waits = |&place: &u8| context.requeue.has_added(Stage::Decrypt as u8, &vector[place]);
     if !context.requeue.is_empty() && frame.places().iter().any(waits)
         || vector.has_segments() && frame.places().iter().any(is_cut)
     {

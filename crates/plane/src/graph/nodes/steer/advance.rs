@@ -33,7 +33,7 @@ pub(super) fn into(context: &mut Context<'_>, packet: &mut Packet, place: u8, oc
     if let Err(reason) = take_off(packet, octets, header) {
         return context.next.refuse(packet, place, reason);
     }
-    if context.requeue.has_added(stage(header), packet) {
+    if context.requeue.has_added(stage(header) as u8, packet) {
         packet.set_resume(stage(header) as u8);
         if let Err(refused) = context.requeue.push(packet.take()) {
             *packet = refused;

@@ -36,7 +36,7 @@ pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, fram
         }
         context.notes.forget(place, Unlearned::New);
         let packet = &mut vector[place];
-        if !context.requeue.has_added(Stage::Decapsulate, packet) {
+        if !context.requeue.has_added(Stage::Decapsulate as u8, packet) {
             match last.take(packet) {
                 Taken::Whole => {
                     entering.push(place);
@@ -85,7 +85,7 @@ fn any<'r>(
         return None;
     }
     // Datagrams of a packet before this one go round again: this one must not overtake them.
-    if context.requeue.has_added(Stage::Decapsulate, packet) {
+    if context.requeue.has_added(Stage::Decapsulate as u8, packet) {
         pieces::decapsulate(context, packet, place);
         return None;
     }

@@ -92,7 +92,7 @@ pub(in super::super) fn run(context: &mut Context<'_>, vector: &mut Vector, fram
         context.notes.forget(place, Unlearned::New);
         let packet = &mut vector[place];
         // Pieces of a packet before this one go round again: this one must not overtake them.
-        if context.requeue.has_added(Stage::Output, packet) {
+        if context.requeue.has_added(Stage::Output as u8, packet) {
             pieces::queue(context, packet, place);
             continue;
         }
