@@ -430,6 +430,8 @@ fn decrypted_packets_enter_by_the_interface_of_the_sa() {
     let mut east = build.rig();
     let out = frames(west.protect(0, &[inner(true, 60)]).1);
     east.drops_frame("wan", &out[0], Reason::SavTable);
+    let stats = east.harness.interface_stats(index).unwrap();
+    assert_eq!((stats.rx.packets, stats.rx.bytes, stats.dropped.packets), (1, 60, 1));
 }
 
 #[test]

@@ -203,6 +203,10 @@ fn conclude_all(
         }
         let counters = &sa.counters[context.worker];
         counters.inbound.add(packets, octets);
+        // None without an interface of its own: that of the packets of ESP has counted these.
+        if let Some(interface) = context.root.interfaces.get(sa.interface as usize) {
+            interface.counters[context.worker].rx.add(packets, octets);
+        }
         if lost > 0 {
             counters.lost.add(lost);
         }
