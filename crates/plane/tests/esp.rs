@@ -349,6 +349,73 @@ fn fragments_keep_their_place_among_whole_packets_and_few_large_buffers() {
     }
 }
 
+/// The frame with another integrity check value.
+fn forge(frame: &[u8]) -> Vec<u8> {
+    let mut forged = frame.to_vec();
+    if let Some(last) = forged.last_mut() {
+        *last ^= 1;
+    }
+    forged
+}
+
+/// Eight pairs whose windows are spread over the workers, and packets of all of them: the fragments have one worker in common, which
+/// reassembles them.
+#[test]
+fn reassembled_packets_are_decrypted_in_order_by_the_worker_that_has_their_sa() {
+    for (workers, encapsulation) in [(2, None), (2, udp()), (4, None), (4, udp())] {
+        let sas = pairs::<8>().map(|own| Sa { df: OuterDf::Clear, encapsulation, ..own });
+        let mut west = west(&sas).rig();
+        let options = Options { seed: 7, invent_neighbors: false };
+        let mut east = Rig::with_workers(east(&sas).0, options, workers);
+        // The length names the packet.
+        let packets: Vec<_> = (0..120).map(|at| (at % 8, inner(true, 200 + at))).collect();
+        let sent = frames(west.protect_each(&packets).1);
+        let pieces: Vec<_> = sent.iter().flat_map(|frame| cut(frame, 104)).collect();
+        // Forged packets end where they are decrypted. All fragments were handed over before, or none: the others were whole packets.
+        let forged: Vec<_> = sent.iter().flat_map(|frame| cut(&forge(frame), 104)).collect();
+        assert!(forged.chunks(90).all(|pieces| east.put_all("wan", pieces).1.is_empty()));
+        assert_eq!(east.harness.drops(Reason::EspAuth), sent.len() as u64);
+        assert!(east.harness.handed() % forged.len() as u64 > 0, "{workers} workers");
+        let mut out = Vec::new();
+        for pieces in pieces.chunks(90) {
+            let (outcomes, more) = east.put_all("wan", pieces);
+            assert!(outcomes.iter().all(|outcome| !matches!(outcome.verdict, Verdict::Drop(_))), "{outcomes:?}");
+            out.extend(frames(more));
+        }
+        let numbers: Vec<usize> = out.iter().map(|frame| frame.len() - 14 - 200).collect();
+        for pair in 0..8 {
+            let own: Vec<usize> = numbers.iter().copied().filter(|number| number % 8 == pair).collect();
+            assert_eq!(own, (pair..120).step_by(8).collect::<Vec<_>>(), "{workers} workers");
+        }
+        assert!(out.iter().all(|frame| frame[14..] == after(&packets[frame.len() - 14 - 200].1, 2)));
+        // Each was decrypted, and none is once more.
+        let (outcomes, out) = east.put_all("wan", &pieces[..90]);
+        assert!(out.is_empty());
+        let replayed = outcomes.iter().filter(|own| own.verdict == Verdict::Drop(Reason::EspReplay)).count();
+        assert_eq!((replayed, east.harness.drops(Reason::EspReplay)), (45, 45));
+    }
+}
+
+/// A packet that came whole is at the worker of its SA before one that has to be reassembled elsewhere: the window takes both.
+#[test]
+fn reassembled_packets_and_whole_ones_of_an_sa_pass_both() {
+    let sas = pairs::<8>().map(|own| Sa { df: OuterDf::Clear, window: 64, ..own });
+    let mut west = west(&sas).rig();
+    let mut east = Rig::with_workers(east(&sas).0, Options { seed: 7, invent_neighbors: false }, 4);
+    let packets: Vec<_> = (0..160).map(|at| (at / 2 % 8, inner(true, 200 + at))).collect();
+    let sent = frames(west.protect_each(&packets).1);
+    let whole_or_cut = |(at, frame): (usize, &Vec<u8>)| match at % 2 {
+        0 => cut(frame, 104).to_vec(),
+        _ => vec![frame.clone()],
+    };
+    let frames: Vec<_> = sent.iter().enumerate().flat_map(whole_or_cut).collect();
+    let (outcomes, out) = east.put_all("wan", &frames);
+    assert!(outcomes.iter().all(|outcome| !matches!(outcome.verdict, Verdict::Drop(_))), "{outcomes:?}");
+    let mut lengths: Vec<_> = out.iter().map(|(_, frame)| frame.len() - 14).collect();
+    lengths.sort_unstable();
+    assert_eq!(lengths, (200..360).collect::<Vec<_>>());
+}
+
 #[test]
 fn a_thousand_tunnels_share_vectors() {
     let sas: Vec<Sa> = (0..1000u32)

@@ -1,6 +1,6 @@
 //! SPDs with SAs: packets that policies protect leave as ESP, and decrypted packets fit the policies of their SA (RFC 4301, 5).
 
-use crate::kit::esp::{bare, mirrored, sa, udp};
+use crate::kit::esp::{bare, mirrored, pairs, sa, udp};
 use crate::kit::*;
 use weir_plane::harness::{HarnessError, Verdict};
 use weir_plane::model::{FastPath, OuterDf, Sa, SaKey, Spd, SpdCache};
@@ -146,18 +146,6 @@ fn a_decrypted_packet_has_to_match_a_policy_of_its_sa_first() {
         assert_eq!(across(&mut west, &mut east, packet).1, expected, "{rules:?}");
         assert_eq!(east.conservation().imbalance(), 0);
     }
-}
-
-/// Pairs of one tunnel, for the keys of both directions and SPIs of their own.
-fn pairs<const N: usize>() -> [Sa; N] {
-    let first = sa("aes128gcm16", V4.0, V4.1);
-    std::array::from_fn(|number| {
-        let key = |spi: u32, direction: u8| {
-            let secret = crate::kit::esp::secret(first.algorithm, direction + 2 * number as u8);
-            Some(SaKey::new(spi + number as u32, first.algorithm, &secret).unwrap())
-        };
-        Sa { name: format!("pair{number}"), outbound: key(0x1001, 0x61), inbound: key(0x2001, 0x62), ..first.clone() }
-    })
 }
 
 #[test]

@@ -51,6 +51,18 @@ pub fn sa(algorithm: &str, local: &str, remote: &str) -> Sa {
     }
 }
 
+/// Pairs of one tunnel, for the keys of both directions and SPIs of their own.
+pub fn pairs<const N: usize>() -> [Sa; N] {
+    let first = sa("aes128gcm16", "198.51.100.1", "198.51.100.2");
+    std::array::from_fn(|number| {
+        let key = |spi: u32, direction: u8| {
+            let secret = secret(first.algorithm, direction + 2 * number as u8);
+            Some(SaKey::new(spi + number as u32, first.algorithm, &secret).unwrap())
+        };
+        Sa { name: format!("pair{number}"), outbound: key(0x1001, 0x61), inbound: key(0x2001, 0x62), ..first.clone() }
+    })
+}
+
 /// The same as east has it.
 pub fn mirrored(sa: &Sa) -> Sa {
     let turn = |own: Encapsulation| Encapsulation { local_port: own.remote_port, remote_port: own.local_port, ..own };
