@@ -4,11 +4,9 @@ pub mod attached;
 pub(crate) mod edits;
 pub(crate) mod live;
 pub(crate) mod lost;
-mod read;
+pub(super) mod read;
 
 use serde::{Deserialize, Serialize};
-
-pub(super) use read::vocabulary;
 
 use super::source;
 

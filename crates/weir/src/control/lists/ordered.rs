@@ -6,7 +6,8 @@ use weir_plane::compile::AclGroup;
 use weir_plane::model::{Binding, Gateway, NatRule, SteerRule};
 use weir_plane::stats;
 
-use super::super::acl::{Change, Replace, Which, vocabulary};
+use super::super::acl::read::vocabulary;
+use super::super::acl::{Change, Replace, Which};
 use super::super::refusal::{Kind, Refusal};
 use super::super::remarks::Remarks;
 use super::edited::{Carried, Edited, Edits};

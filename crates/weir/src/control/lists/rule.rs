@@ -6,7 +6,7 @@ use weir_plane::compile::AclGroup;
 use weir_plane::compile::patch::Effect;
 use weir_plane::model::{Gateway, Origin};
 
-use super::super::acl::vocabulary;
+use super::super::acl::read::vocabulary;
 use super::super::refusal::{Kind, Refusal};
 use super::super::remarks::Remarks;
 use crate::render::remark::Remark;
