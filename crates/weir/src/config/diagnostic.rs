@@ -137,7 +137,7 @@ codes! {
     NatLimitUnused = "nat-limit-unused",
     /// Warning: a NAT rule that changes addresses by which a security policy would protect packets.
     NatBeforeSpd = "nat-before-spd",
-    /// Warning: a rule that protects destinations whose route leaves by an interface without an SPD.
+    /// Warning: a rule that protects destinations of which a route leaves by an interface without an SPD.
     PastSpd = "past-spd",
     /// A security policy database that is not declared.
     UnknownSpd = "unknown-spd",

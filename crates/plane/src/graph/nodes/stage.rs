@@ -6,7 +6,7 @@ use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Indices, Vector};
 
 use super::Context;
-use crate::graph::flags::{DECRYPTED, ORIGINATED};
+use crate::graph::flags::{DECRYPTED, NPT_DESTINATION, NPT_SOURCE, ORIGINATED, TRANSLATED};
 use crate::graph::flow::Notes;
 use crate::model::{FastPath, PerFamily};
 use crate::node::Node;
@@ -108,7 +108,7 @@ pub(super) fn node(interface: Option<&Interface>, from: Stage, v4: bool) -> Node
         of(v4, Node::Ip4Sav, Node::Ip6Sav)
     } else if from <= Stage::Bindings && interface.bindings != bindings::NONE {
         of(v4, Node::Ip4MacIp, Node::Ip6MacIp)
-    } else if from <= Stage::Acl && number(&interface.acl_in) != acl::NONE {
+    } else if from <= Stage::Acl && has_lists(number(&interface.acl_in), from) {
         of(v4, Node::Ip4AclIn, Node::Ip6AclIn)
     } else if from <= Stage::Allow && number(&interface.allow) != allow::NONE {
         of(v4, Node::Ip4Allow, Node::Ip6Allow)
@@ -124,6 +124,13 @@ pub(super) fn node(interface: Option<&Interface>, from: Stage, v4: bool) -> Node
     } else {
         lookup
     }
+}
+
+/// Whether packets that go on at a stage have to pass the node of ingress lists. Without a list, only their sessions are looked for there:
+/// `ip4-flow` has done that for packets that came by all stages, and not for decrypted ones, which begin here.
+#[inline(always)]
+fn has_lists(chain: u16, from: Stage) -> bool {
+    chain != acl::NONE && (chain != acl::ONLY_SESSIONS || from == Stage::Acl)
 }
 
 /// Returns whether no interface has a stage from this one on.
@@ -393,6 +400,31 @@ pub(super) fn leave_classified(context: &mut Context<'_>, vector: &Vector, frame
 fn leave_by(context: &mut Context<'_>, vector: &Vector, frame: &Indices, node: impl Fn(&Root, u32) -> Node) {
     let adjacency = |place: u8| vector[place].forwarding();
     for run in frame.places().chunk_by(|&one, &other| adjacency(one) == adjacency(other)) {
-        context.next.extend_places(node(context.root, adjacency(run[0])), run);
+        let to = node(context.root, adjacency(run[0]));
+        match to {
+            Node::Ip4AclOut | Node::Ip6AclOut => leave_listed(context, vector, run, (adjacency(run[0]), to)),
+            _ => context.next.extend_places(to, run),
+        }
+    }
+}
+
+/// Sends packets of one adjacency to its egress lists. Where there are none, only packets whose session was not looked for in this zone
+/// go there.
+#[inline]
+fn leave_listed(context: &mut Context<'_>, vector: &Vector, run: &[u8], (adjacency, to): (u32, Node)) {
+    let root = context.root;
+    let number = root.adjacencies.get(adjacency as usize).map_or(NONE, |own| own.interface);
+    let v4 = to == Node::Ip4AclOut;
+    let listless =
+        root.interfaces.get(number as usize).filter(|own| of(v4, own.acl_out.v4, own.acl_out.v6) == acl::ONLY_SESSIONS);
+    let Some(own) = listless else { return context.next.extend_places(to, run) };
+    let past = classified(root, adjacency, v4);
+    for &place in run {
+        let packet = &vector[place];
+        let came_by = root.interfaces.get(packet.interface() as usize);
+        let is_known = packet.flow() != 0
+            && !packet.state().intersects(TRANSLATED | NPT_SOURCE | NPT_DESTINATION)
+            && came_by.is_some_and(|ingress| ingress.zone == own.zone);
+        context.next.push(if is_known { past } else { to }, place);
     }
 }
