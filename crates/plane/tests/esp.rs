@@ -375,7 +375,7 @@ fn reassembled_packets_are_decrypted_in_order_by_the_worker_that_has_their_sa() 
         let forged: Vec<_> = sent.iter().flat_map(|frame| cut(&forge(frame), 104)).collect();
         assert!(forged.chunks(90).all(|pieces| east.put_all("wan", pieces).1.is_empty()));
         assert_eq!(east.harness.drops(Reason::EspAuth), sent.len() as u64);
-        assert!(east.harness.handed() % forged.len() as u64 > 0, "{workers} workers");
+        assert!(!east.harness.handed().is_multiple_of(forged.len() as u64), "{workers} workers");
         let mut out = Vec::new();
         for pieces in pieces.chunks(90) {
             let (outcomes, more) = east.put_all("wan", pieces);
