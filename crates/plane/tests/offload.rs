@@ -727,6 +727,29 @@ fn esp_in_udp_leaves_and_arrives_as_one_super_packet() {
     }
 }
 
+/// Sends 150 packets of one stream of TCP, with 1,200 octets of data or 20 segments of these, and their sequence numbers in order. Returns
+/// what leaves, and the octets of data.
+fn put_stream(rig: &mut Offloading, is_large: impl Fn(u32) -> bool) -> (Vec<(Vec<u8>, Offload)>, u32) {
+    let text = "tcp from 10.1.0.2 port 1 to 10.2.0.2 port 2";
+    let (large, offload) = super_packet(rig, text, 40, Gso::Tcp4, 1200);
+    let small = rig.frame(&format!("{text} length 1240"));
+    let mut next = 0u32;
+    for number in 1..=150 {
+        let is_large = is_large(number);
+        let (mut frame, offload) =
+            if is_large { (large.clone(), offload) } else { (small.clone(), Offload::default()) };
+        frame[14 + 24..14 + 28].copy_from_slice(&next.to_be_bytes());
+        if !is_large {
+            mend(&mut frame);
+        }
+        next += if is_large { 24_000 } else { 1200 };
+        assert!(rig.harness.inject_offloaded(0, &frame, offload, Time(1), number));
+    }
+    rig.harness.run();
+    let sent = std::mem::take(&mut *rig.sent.lock().unwrap());
+    (sent, next)
+}
+
 /// Packets that are encrypted already do not wait, on their way into a tunnel, for those behind them that are still to be.
 #[test]
 fn esp_leaves_into_a_tunnel_in_the_order_of_its_numbers() {
@@ -739,23 +762,7 @@ fn esp_leaves_into_a_tunnel_in_the_order_of_its_numbers() {
         let own = tunnel(carrier, V4);
         let mut rig = Offloading::new(protecting(west(own, &sas)).buffers(8192, 256));
         let mut peer = protecting(east(own, &sas)).rig();
-        let text = "tcp from 10.1.0.2 port 1 to 10.2.0.2 port 2";
-        let (large, offload) = super_packet(&rig, text, 40, Gso::Tcp4, 1200);
-        let small = rig.frame(&format!("{text} length 1240"));
-        let mut next = 0u32;
-        for number in 1..=150 {
-            let is_large = number % 5 == 0;
-            let (mut frame, offload) =
-                if is_large { (large.clone(), offload) } else { (small.clone(), Offload::default()) };
-            frame[14 + 24..14 + 28].copy_from_slice(&next.to_be_bytes());
-            if !is_large {
-                mend(&mut frame);
-            }
-            next += if is_large { 24_000 } else { 1200 };
-            assert!(rig.harness.inject_offloaded(0, &frame, offload, Time(1), number));
-        }
-        rig.harness.run();
-        let sent = std::mem::take(&mut *rig.sent.lock().unwrap());
+        let sent = put_stream(&mut rig, |number| number % 5 == 0).0;
         assert_eq!((sent.len(), rig.harness.conservation().imbalance()), (120 + 30 * 20, 0));
         let numbers: Vec<&[u8]> = sent.iter().map(|(frame, _)| &frame[14 + headers + 20 + 4..][..4]).collect();
         assert!(numbers.is_sorted(), "{carrier:?}");
@@ -773,24 +780,8 @@ fn segments_leave_a_tunnel_inside_of_a_tunnel_in_order() {
     let inner = tunnel(Carrier::Gre, ("172.17.0.1", "172.17.0.2"));
     let build = west(inner, &[]).tunnel("outer", tunnel(Carrier::Gre, V4), &["172.17.0.1/24"]);
     let mut rig = Offloading::new(build.buffers(8192, 256));
-    let text = "tcp from 10.1.0.2 port 1 to 10.2.0.2 port 2";
-    let (large, offload) = super_packet(&rig, text, 40, Gso::Tcp4, 1200);
-    let small = rig.frame(&format!("{text} length 1240"));
-    let mut next = 0u32;
-    for number in 1..=150 {
-        let is_large = number % 5 == 0 || number > 100;
-        let (mut frame, offload) =
-            if is_large { (large.clone(), offload) } else { (small.clone(), Offload::default()) };
-        frame[14 + 24..14 + 28].copy_from_slice(&next.to_be_bytes());
-        if !is_large {
-            mend(&mut frame);
-        }
-        next += if is_large { 24_000 } else { 1200 };
-        assert!(rig.harness.inject_offloaded(0, &frame, offload, Time(1), number));
-    }
-    rig.harness.run();
-    let sent = std::mem::take(&mut *rig.sent.lock().unwrap());
-    assert_eq!((sent.len() as u32, rig.harness.conservation().imbalance()), (next / 1200, 0));
+    let (sent, octets) = put_stream(&mut rig, |number| number % 5 == 0 || number > 100);
+    assert_eq!((sent.len() as u32, rig.harness.conservation().imbalance()), (octets / 1200, 0));
     let numbers: Vec<&[u8]> = sent.iter().map(|(frame, _)| &frame[14 + 2 * 24 + 24..][..4]).collect();
     assert!(numbers.is_sorted());
 }

@@ -45,14 +45,14 @@ use crate::sampler;
 /// Answers from the samples, and notes the calls.
 #[derive(Default)]
 pub(crate) struct Fake {
-    pub(crate) told: Mutex<Vec<String>>,
+    pub(crate) calls: Mutex<Vec<String>>,
     /// The configuration of the next reload.
     pub(crate) configuration: Mutex<String>,
 }
 
 impl Fake {
     fn note(&self, what: String) {
-        self.told.lock().unwrap().push(what);
+        self.calls.lock().unwrap().push(what);
     }
 }
 

@@ -58,8 +58,8 @@ impl Served {
         Client::new(&self.path)
     }
 
-    fn told(&self) -> Vec<String> {
-        self.gateway.told.lock().unwrap().clone()
+    fn calls(&self) -> Vec<String> {
+        self.gateway.calls.lock().unwrap().clone()
     }
 
     /// Returns the status and the body of the response to a request written by hand.
@@ -169,7 +169,7 @@ fn orders_are_carried_out_and_an_unknown_node_is_answered_with_those_there_are()
     for (what, name) in [(Clear::Sa, "east"), (Clear::Tunnels, "vx")] {
         client.post("/v1/clear", &ClearRequest { what, filter: Some(name.into()) }).unwrap();
     }
-    assert_eq!(served.told(), ["trace drop 7", "clear All", "clear Sa east", "clear Tunnels vx"]);
+    assert_eq!(served.calls(), ["trace drop 7", "clear All", "clear Sa east", "clear Tunnels vx"]);
     let refused = refusal(trace("dorp", 7).unwrap_err());
     assert_eq!(
         (refused.kind, refused.nodes.as_slice()),
@@ -273,7 +273,7 @@ fn what_is_not_understood_is_refused_in_json() {
         assert_eq!(refusal.kind, kind, "{request}");
         assert_eq!(refusal.kind.status(), status);
     }
-    assert!(served.told().is_empty());
+    assert!(served.calls().is_empty());
 }
 
 #[test]
@@ -294,7 +294,7 @@ fn access_lists_are_changed_put_and_removed() {
     let answer = client.delete("/v1/group/web").unwrap();
     assert_eq!(client.read::<acl::changed::Regrouped>(&answer).unwrap().text(), "web: removed\n");
     assert_eq!(
-        served.told(),
+        served.calls(),
         [
             r#"change edge-in noc [Insert(Insert { rules: "deny ip from any to any", at: None, before: Some(7), after: None }), Delete(Which { id: None, at: Some(2) })]"#,
             r#"put spare api Some(Action(Reject(Usual))) Some(New) "deny ip from any to any\n""#,
@@ -317,7 +317,7 @@ fn stages_are_set() {
         ("edge", "discard", "discard")
     );
     client.post("/v1/sav/core/stage", &order("configured")).unwrap();
-    assert_eq!(served.told(), ["stage edge Some(Permit)", "stage core None"]);
+    assert_eq!(served.calls(), ["stage edge Some(Permit)", "stage core None"]);
 }
 
 fn changed(served: &Served, answer: &str) -> sav::changed::Changed {
@@ -337,7 +337,7 @@ fn a_batch_of_entries_is_read_and_carried_out_as_a_whole() {
     let warning = "change 2, column 13: `10.0.0.1/16` has bits set behind its length; it is taken as 10.0.0.0/16 (write `10.0.0.0/16`)";
     assert_eq!(done.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(), [warning]);
     assert_eq!(
-        served.told(),
+        served.calls(),
         [
             r#"edit edge api [Add(EntryKey { prefix: 10.0.0.0/8, mode: PrefixAllow }, ["wan", "lan"]), Replace(EntryKey { prefix: 10.0.0.0/16, mode: PrefixAllow }, ["wan", "lan"])]"#
         ]
@@ -362,7 +362,7 @@ fn a_batch_of_entries_is_read_and_carried_out_as_a_whole() {
     refused(r#"{"source":"file","changes":[]}"#, Kind::BadRequest, "the configuration's own");
     refused(r#"{"changes":[{"ad":"x"}]}"#, Kind::BadRequest, "unknown variant `ad`");
     refused(r#"{"changes":[],"more":1}"#, Kind::BadRequest, "unknown field `more`");
-    assert_eq!(served.told().len(), 1);
+    assert_eq!(served.calls().len(), 1);
 }
 
 #[test]
@@ -383,7 +383,7 @@ fn a_text_of_entries_is_read_as_it_says_it_is_written() {
     // What the query says counts more than the type.
     put("?format=csv&allow-empty=true", "application/x-www-form-urlencoded", "prefix,interfaces\n").unwrap();
     let one = r#"replace edge a/b 1 Some((EntryKey { prefix: 10.0.0.0/8, mode: PrefixAllow }, ["lan"]))"#;
-    assert_eq!(served.told(), [one, one, one, "replace edge api 0 None"]);
+    assert_eq!(served.calls(), [one, one, one, "replace edge api 0 None"]);
 
     let refused = |query: &str, content_type, text: &str| refusal(put(query, content_type, text).unwrap_err());
     // An empty text deletes nothing unless that is meant.
@@ -419,7 +419,7 @@ fn a_text_of_entries_is_read_as_it_says_it_is_written() {
     assert_eq!(of("/v1/show/sav/core").message, "`core` has no entries: its mechanism is `urpf-strict`");
     assert!(of("/v1/show/sav/edg").message.ends_with("did you mean `edge`?"));
     assert_eq!(of("/v1/show/sav/edge?prefix=lan").kind, Kind::BadRequest);
-    assert_eq!(served.told().len(), 4);
+    assert_eq!(served.calls().len(), 4);
 }
 
 #[test]
@@ -432,7 +432,7 @@ fn a_text_of_another_encoding_is_refused_with_what_to_do() {
         assert_eq!(refused.kind, Kind::BadRequest);
         assert!(refused.message.ends_with("(convert it: `iconv -f UTF-16BE -t UTF-8`)"), "{}", refused.message);
     }
-    assert!(served.told().is_empty());
+    assert!(served.calls().is_empty());
 }
 
 #[test]
@@ -458,7 +458,7 @@ fn holds_nobody_up() -> bool {
         slowest = slowest.max(start.elapsed());
     }
     let done = changed(&served, &sender.join().unwrap().unwrap());
-    assert_eq!((done.added, served.told().len()), (ENTRIES, 1));
+    assert_eq!((done.added, served.calls().len()), (ENTRIES, 1));
     // Neither a million lines nor all of their octets are dealt with between two other requests.
     println!("{slowest:?} at most");
     slowest < Duration::from_secs(1)

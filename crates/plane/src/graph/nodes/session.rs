@@ -4,9 +4,10 @@ use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
 
 use super::Context;
-use crate::graph::flags::{COUNTED, NAT_HELD};
+use crate::graph::flags::{COUNTED, NAT_HELD, NPT_DESTINATION, NPT_SOURCE, TRANSLATED};
 use crate::graph::record::Role;
 use crate::graph::session::{Carried, Membership, Way, ZoneOf, translated};
+use crate::root::Root;
 use crate::root::acl::Found;
 use crate::root::family::Family;
 
@@ -40,6 +41,14 @@ fn pass_sessions(context: &mut Context<'_>, packet: &Packet) {
     } else {
         context.sessions.pass::<u128>(packet, zones, context.now);
     }
+}
+
+/// The session of a packet in the zone of the interface that it leaves by is the one that it came in with: it came in by this zone, with the
+/// addresses and ports that it has.
+#[inline(always)]
+pub(super) fn is_of_ingress(root: &Root, packet: &Packet, zone: u16) -> bool {
+    !packet.state().intersects(TRANSLATED | NPT_SOURCE | NPT_DESTINATION)
+        && root.interfaces.get(packet.interface() as usize).is_some_and(|own| own.zone == zone)
 }
 
 /// A packet is held: it counts for its session now, and looks for it again when it goes on.

@@ -5,8 +5,8 @@ use weir_packet::packet::Packet;
 use weir_packet::parse::ParseFlags;
 use weir_packet::vector::{Indices, Vector};
 
-use super::Context;
-use crate::graph::flags::{DECRYPTED, NPT_DESTINATION, NPT_SOURCE, ORIGINATED, TRANSLATED};
+use super::{Context, session};
+use crate::graph::flags::{DECRYPTED, ORIGINATED};
 use crate::graph::flow::Notes;
 use crate::model::{FastPath, PerFamily};
 use crate::node::Node;
@@ -421,10 +421,7 @@ fn leave_listed(context: &mut Context<'_>, vector: &Vector, run: &[u8], (adjacen
     let past = classified(root, adjacency, v4);
     for &place in run {
         let packet = &vector[place];
-        let came_by = root.interfaces.get(packet.interface() as usize);
-        let is_known = packet.flow() != 0
-            && !packet.state().intersects(TRANSLATED | NPT_SOURCE | NPT_DESTINATION)
-            && came_by.is_some_and(|ingress| ingress.zone == own.zone);
+        let is_known = packet.flow() != 0 && session::is_of_ingress(root, packet, own.zone);
         context.next.push(if is_known { past } else { to }, place);
     }
 }

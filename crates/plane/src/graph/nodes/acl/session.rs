@@ -7,13 +7,14 @@ use weir_packet::wire::{icmpv4, icmpv6, protocol};
 use weir_table::classify::Fields;
 use weir_table::flow::{BATCH, Place};
 
+use super::super::session::is_of_ingress;
 use super::super::stage::Stage;
 use super::super::{Context, handover, wire};
 use super::batch::look_up_some;
 use super::direction::Direction;
 use super::fragments;
 use crate::graph::batch::Batch;
-use crate::graph::flags::{HANDED, NPT_DESTINATION, NPT_SOURCE, ORIGINATED, TRANSLATED};
+use crate::graph::flags::{HANDED, ORIGINATED};
 use crate::graph::record::Fate;
 use crate::graph::session::{self, Admission, Carried, Membership, OfFamily, OpenedBy, Opener, Sought, Tuple, ZoneOf};
 use crate::reason::Reason;
@@ -105,14 +106,8 @@ pub(super) fn find<K: Family, D: Direction>(
 /// Where the session of a packet in this zone is noted.
 #[inline(always)]
 fn zone_of<D: Direction>(context: &Context<'_>, packet: &Packet, zone: u16) -> ZoneOf {
-    let came_by = |own: &crate::root::Interface| own.zone == zone;
     // A packet that was translated belongs to another session as it leaves than as it came in.
-    let is_same = !packet.state().intersects(TRANSLATED | NPT_SOURCE | NPT_DESTINATION);
-    if !D::OUTPUT || is_same && context.root.interfaces.get(packet.interface() as usize).is_some_and(came_by) {
-        ZoneOf::Ingress
-    } else {
-        ZoneOf::Egress
-    }
+    if !D::OUTPUT || is_of_ingress(context.root, packet, zone) { ZoneOf::Ingress } else { ZoneOf::Egress }
 }
 
 /// The session of the packet that an ICMP error quotes.

@@ -28,10 +28,10 @@ impl Resolver<'_> {
             Some(Way::Route(place)) => routes.get(place).filter(|route| matches!(route.target, RouteTarget::Via(_))),
             _ => None,
         };
-        let mut told = Vec::new();
+        let mut warned = Vec::new();
         for own in &candidates {
-            let Some(route) = leads_away(own).filter(|_| !told.contains(&own.of)) else { continue };
-            told.push(own.of);
+            let Some(route) = leads_away(own).filter(|_| !warned.contains(&own.of)) else { continue };
+            warned.push(own.of);
             let (list, rule) = own.of;
             let places = self.access.nat_places.get(list);
             let Some(span) = places.and_then(|places| places.get(rule)).copied() else { continue };
@@ -43,7 +43,7 @@ impl Resolver<'_> {
             let place = self.word_of(rule, Word::Source, span);
             let help = "add a `[[route]]` of `type = \"blackhole\"` with the prefix of the outside addresses";
             self.report(Diagnostic::warning(Code::NatPoolLoops, place, message).help(help));
-            if told.len() == SHOWN {
+            if warned.len() == SHOWN {
                 return;
             }
         }
